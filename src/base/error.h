@@ -1,0 +1,35 @@
+#pragma once
+#include <fmt/core.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace burnish {
+
+/// What the program's exit status tells a script.
+enum class Exit { done = 0, internal = 1, config = 2, data = 3, no_fit = 4, interrupted = 130 };
+
+/// A failure that a user can act on: one sentence that says what was expected, what was found, and what to try.
+/// `what()` reads "[room] sentence".
+class Error : public std::runtime_error {
+ public:
+  Error(Exit code, const char* room, const std::string& text) : std::runtime_error(fmt::format("[{}] {}", room, text)), code_(code) {}
+  Exit code() const { return code_; }
+
+ private:
+  Exit code_;
+};
+
+/// Throws an Error about options or their combination (exit code 2).
+template <class... A>
+[[noreturn]] void config_error(const char* room, fmt::format_string<A...> text, A&&... args) {
+  throw Error(Exit::config, room, fmt::format(text, std::forward<A>(args)...));
+}
+
+/// Throws an Error about a file or its contents (exit code 3).
+template <class... A>
+[[noreturn]] void data_error(const char* room, fmt::format_string<A...> text, A&&... args) {
+  throw Error(Exit::data, room, fmt::format(text, std::forward<A>(args)...));
+}
+
+}  // namespace burnish

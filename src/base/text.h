@@ -1,0 +1,27 @@
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace burnish {
+
+/// Splits at every `separator`, trims blanks around the parts and drops empty parts.
+std::vector<std::string> split_list(std::string_view text, char separator = ',');
+
+/// Without blanks, tabs and line ends at both sides.
+std::string_view trim(std::string_view text);
+
+/// "a, b, c".
+std::string join(std::span<const std::string> parts, std::string_view separator = ", ");
+
+/// The candidate with the smallest edit distance to `word`, or "" when none is near enough to be a likely typo.
+std::string nearest_name(std::string_view word, std::span<const std::string> candidates);
+
+/// "1.50 GiB", "12 B".
+std::string human_bytes(double bytes);
+
+/// "1h02m", "3m05s", "12s".
+std::string human_seconds(double seconds);
+
+}  // namespace burnish
