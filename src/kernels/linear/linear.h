@@ -1,0 +1,10 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace burnish::kernels {
+
+/// y = x Wᵀ + b with autograd. x [..., in], W [out, in], b [out] or undefined -> [..., out] in x's dtype.
+/// On a CPU without bf16 instructions, bf16 operands are multiplied as fp32 (oneDNN's emulation is 3-4 times slower).
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
+}  // namespace burnish::kernels

@@ -1,0 +1,51 @@
+#include "nn/layers.h"
+
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/group_norm.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/rms_norm.h>
+
+namespace burnish::nn {
+
+Embedding::Embedding(int64_t num_rows, int64_t dim, const at::TensorOptions& options) : weight(at::empty({num_rows, dim}, options)) {
+  own("weight", weight);
+}
+
+at::Tensor Embedding::forward(const at::Tensor& ids) const { return at::embedding(weight, ids); }
+
+LayerNorm::LayerNorm(int64_t dim, double eps, const at::TensorOptions& options)
+    : weight(at::empty({dim}, options)), bias(at::empty({dim}, options)), eps_(eps) {
+  own("weight", weight);
+  own("bias", bias);
+}
+
+at::Tensor LayerNorm::forward(const at::Tensor& x) const { return at::layer_norm(x, weight.sizes(), weight, bias, eps_); }
+
+RMSNorm::RMSNorm(int64_t dim, double eps, const at::TensorOptions& options) : weight(at::empty({dim}, options)), eps_(eps) {
+  own("weight", weight);
+}
+
+at::Tensor RMSNorm::forward(const at::Tensor& x) const { return at::rms_norm(x, weight.sizes(), weight, eps_); }
+
+GroupNorm::GroupNorm(int64_t num_groups, int64_t channels, double eps, const at::TensorOptions& options)
+    : weight(at::empty({channels}, options)), bias(at::empty({channels}, options)), num_groups_(num_groups), eps_(eps) {
+  own("weight", weight);
+  own("bias", bias);
+}
+
+at::Tensor GroupNorm::forward(const at::Tensor& x_BCHW) const { return at::group_norm(x_BCHW, num_groups_, weight, bias, eps_); }
+
+Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel, int64_t stride, int64_t padding, const at::TensorOptions& options)
+    : weight(at::empty({out_channels, in_channels, kernel, kernel}, options)),
+      bias(at::empty({out_channels}, options)),
+      stride_(stride),
+      padding_(padding) {
+  own("weight", weight);
+  own("bias", bias);
+}
+
+at::Tensor Conv2d::forward(const at::Tensor& x_BCHW) const { return at::conv2d(x_BCHW, weight, bias, stride_, padding_); }
+
+}  // namespace burnish::nn

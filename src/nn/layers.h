@@ -1,0 +1,61 @@
+#pragma once
+#include "nn/module.h"
+
+namespace burnish::nn {
+
+/// A row of the table per id. ids [...] int64 -> [..., dim].
+class Embedding : public Module {
+ public:
+  Embedding(int64_t num_rows, int64_t dim, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& ids) const;
+  at::Tensor weight;  ///< [rows, dim]
+};
+
+/// Layer norm over the last dimension with learned scale and offset.
+class LayerNorm : public Module {
+ public:
+  LayerNorm(int64_t dim, double eps, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+  at::Tensor weight, bias;
+
+ private:
+  double eps_;
+};
+
+/// x / sqrt(mean(x²) + eps) · weight over the last dimension, the mean in fp32.
+class RMSNorm : public Module {
+ public:
+  RMSNorm(int64_t dim, double eps, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+  double eps() const { return eps_; }
+  at::Tensor weight;
+
+ private:
+  double eps_;
+};
+
+/// Group norm over [B, C, H, W] with learned scale and offset.
+class GroupNorm : public Module {
+ public:
+  GroupNorm(int64_t num_groups, int64_t channels, double eps, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x_BCHW) const;
+  at::Tensor weight, bias;
+
+ private:
+  int64_t num_groups_;
+  double eps_;
+};
+
+/// 2-D convolution with bias. [B, in, H, W] -> [B, out, H', W'].
+class Conv2d : public Module {
+ public:
+  Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel, int64_t stride, int64_t padding, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x_BCHW) const;
+  at::Tensor weight;  ///< [out, in, k, k]
+  at::Tensor bias;    ///< [out]
+
+ private:
+  int64_t stride_, padding_;
+};
+
+}  // namespace burnish::nn
