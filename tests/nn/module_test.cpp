@@ -1,5 +1,6 @@
 #include "nn/module.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
