@@ -1,0 +1,22 @@
+#include "kernels/qk_norm_rope/qk_norm_rope.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/rms_norm.h>
+#include <ATen/ops/stack.h>
+
+namespace burnish::kernels {
+
+at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
+                                  double eps) {
+  auto normed = at::rms_norm(x_BLHD, weight_D.sizes(), weight_D, eps).transpose(1, 2);
+  auto pairs = normed.to(at::kFloat).unflatten(-1, {-1, 2});
+  auto first = pairs.select(-1, 0), second = pairs.select(-1, 1);
+  auto rotated = at::stack({first * cos_LP - second * sin_LP, second * cos_LP + first * sin_LP}, -1);
+  return rotated.flatten(-2).to(x_BLHD.scalar_type());
+}
+
+at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP, double eps) {
+  return qk_norm_rope_reference(x_BLHD, weight_D, cos_LP, sin_LP, eps);
+}
+
+}  // namespace burnish::kernels

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Golden files of the FLUX.1 transformer: small random diffusers models with inputs, outputs and gradients.
+
+Writes flux_dev.safetensors (guidance embedding, width 32) and flux_schnell.safetensors (none). Names:
+w.<parameter>, in.<input>, out, grad.<parameter> of sum(out * out_weight); metadata holds the config.
+"""
+import json, pathlib
+import torch
+from diffusers import FluxTransformer2DModel
+from safetensors.torch import save_file
+
+HERE = pathlib.Path(__file__).parent
+
+
+def make(name, seed, guidance, **sizes):
+    torch.manual_seed(seed)
+    config = dict(patch_size=1, guidance_embeds=guidance, **sizes)
+    model = FluxTransformer2DModel(**config).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(torch.randn_like(p) * (0.3 if p.dim() < 2 else 0.6 / p.shape[1] ** 0.5))
+            if p.dim() == 1 and p.shape[0] == sizes["attention_head_dim"]:
+                p.add_(1)
+    batch, rows, columns, text = 2, 3, 4, 5
+    inputs = dict(
+        latents=torch.randn(batch, rows * columns, sizes["in_channels"]),
+        text=torch.randn(batch, text, sizes["joint_attention_dim"]),
+        pooled=torch.randn(batch, sizes["pooled_projection_dim"]),
+        sigma=torch.tensor([0.83, 0.21]),
+        guidance=torch.tensor([1.0, 3.5]),
+    )
+    ids = torch.zeros(rows, columns, 3)
+    ids[..., 1] += torch.arange(rows)[:, None]
+    ids[..., 2] += torch.arange(columns)[None]
+    out = model(hidden_states=inputs["latents"], encoder_hidden_states=inputs["text"], pooled_projections=inputs["pooled"],
+                timestep=inputs["sigma"], guidance=inputs["guidance"] if guidance else None,
+                img_ids=ids.reshape(-1, 3), txt_ids=torch.zeros(text, 3), return_dict=False)[0]
+    out_weight = torch.randn_like(out)
+    (out * out_weight).sum().backward()
+    tensors = {f"w.{n}": p.detach().contiguous() for n, p in model.named_parameters()}
+    tensors |= {f"grad.{n}": p.grad.contiguous() for n, p in model.named_parameters() if p.grad is not None}
+    tensors |= {f"in.{n}": t for n, t in inputs.items()} | {"out": out.detach(), "out_weight": out_weight}
+    save_file(tensors, HERE / f"{name}.safetensors", metadata={"config": json.dumps(config), "rows": str(rows), "columns": str(columns)})
+
+
+if __name__ == "__main__":
+    make("flux_dev", 1, True, in_channels=16, num_layers=2, num_single_layers=2, attention_head_dim=16, num_attention_heads=2,
+         joint_attention_dim=12, pooled_projection_dim=10, axes_dims_rope=(4, 6, 6))
+    make("flux_schnell", 2, False, in_channels=8, num_layers=1, num_single_layers=3, attention_head_dim=8, num_attention_heads=3,
+         joint_attention_dim=16, pooled_projection_dim=8, axes_dims_rope=(2, 2, 4))
