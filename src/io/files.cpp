@@ -1,0 +1,87 @@
+#include "io/files.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace burnish::io {
+
+namespace fs = std::filesystem;
+
+std::string read_text(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in || fs::is_directory(path)) data_error("io", "cannot read {}: {}", path.string(), fs::exists(path) ? "not a readable file" : "no such file");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+  std::error_code ignored;
+  if (path_.has_parent_path()) fs::create_directories(path_.parent_path(), ignored);
+  temporary_ = path_;
+  temporary_ += fmt::format(".partial-{}", getpid());
+  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail("create");
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  close(descriptor_);
+  unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(const char* action) const {
+  data_error("io", "cannot {} {}: {} (after {}); what stood there before is unchanged", action, path_.string(), std::strerror(errno),
+             human_bytes(static_cast<double>(written_)));
+}
+
+void AtomicFile::write(const void* bytes, size_t count) {
+  const auto* at = static_cast<const char*>(bytes);
+  while (count > 0) {
+    auto n = ::write(descriptor_, at, std::min<size_t>(count, size_t{1} << 30));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail("write");
+    at += n;
+    count -= static_cast<size_t>(n);
+    written_ += static_cast<size_t>(n);
+  }
+}
+
+void AtomicFile::commit() {
+  if (fsync(descriptor_) != 0) fail("write");
+  auto descriptor = descriptor_;
+  descriptor_ = -1;
+  if (close(descriptor) != 0 || rename(temporary_.c_str(), path_.c_str()) != 0) {
+    auto error = errno;
+    unlink(temporary_.c_str());
+    errno = error;
+    fail("write");
+  }
+}
+
+void write_text_atomic(const fs::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
+std::vector<fs::path> glob(const fs::path& base, const std::string& pattern) {
+  glob_t found{};
+  std::vector<fs::path> paths;
+  if (::glob((base / pattern).c_str(), 0, nullptr, &found) == 0) {
+    for (size_t i = 0; i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
+  }
+  globfree(&found);
+  return paths;
+}
+
+}  // namespace burnish::io

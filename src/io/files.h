@@ -1,0 +1,38 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace burnish::io {
+
+/// The whole file; a data Error when it cannot be read.
+std::string read_text(const std::filesystem::path& path);
+
+/// A file that appears under its name only when it is complete: written beside the target, synced, then renamed over it.
+/// Destroying it without `commit` removes what was written; the file that stood there before is untouched.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// Appends bytes; a data Error (disk full and the like) says how much was asked for.
+  void write(const void* bytes, size_t count);
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const char* action) const;
+  std::filesystem::path path_, temporary_;
+  int descriptor_ = -1;
+  size_t written_ = 0;
+};
+
+/// `text` as the whole content of `path`, atomically.
+void write_text_atomic(const std::filesystem::path& path, std::string_view text);
+
+/// Files below `base` that match a shell pattern (`*`, `?`, `[...]`; `*` does not cross folders), sorted.
+std::vector<std::filesystem::path> glob(const std::filesystem::path& base, const std::string& pattern);
+
+}  // namespace burnish::io

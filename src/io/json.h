@@ -1,0 +1,10 @@
+#pragma once
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace burnish::io {
+
+/// The parsed file; a data Error with line and column when it is not JSON.
+nlohmann::json read_json(const std::filesystem::path& path);
+
+}  // namespace burnish::io

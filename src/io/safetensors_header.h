@@ -1,0 +1,31 @@
+#pragma once
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace burnish::io {
+
+/// Where a tensor lies in a safetensors file.
+struct TensorInfo {
+  c10::ScalarType dtype;
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, end = 0;  ///< bytes from the start of the data section
+};
+
+struct SafetensorsHeader {
+  std::map<std::string, TensorInfo> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Parses and checks the JSON header against `data_bytes`, the length of the data section: known dtypes, sizes that match shapes,
+/// offsets in range, no overlap, no hole. A data Error names `file`, the tensor and what was found.
+SafetensorsHeader parse_header(std::string_view json, uint64_t data_bytes, std::string_view file);
+
+/// "F32", "BF16", ...; throws a data Error for a dtype the format does not know.
+std::string safetensors_dtype(c10::ScalarType dtype);
+
+}  // namespace burnish::io

@@ -1,0 +1,105 @@
+#pragma once
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "diffusion/flow_sampler.h"
+#include "io/key_map.h"
+#include "models/files.h"
+#include "nn/block.h"
+#include "pipeline/unit.h"
+
+namespace burnish::models {
+
+/// What a run asks of a model beyond its files.
+struct ModelOptions {
+  c10::ScalarType dtype = c10::ScalarType::BFloat16;  ///< of the denoiser and the text encoders; autoencoders stay fp32
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+  std::string tokenizer_path, tokenizer_2_path;  ///< folders; "" takes those beside the model
+  int64_t max_sequence_length = 0;               ///< of the long text encoder; 0 takes min(512, its tokenizer's limit)
+  double embedded_guidance = 1.0;
+  std::string init = "pretrained";               ///< "random" builds the denoiser from its config.json and a seed
+  uint64_t seed = 0;
+};
+
+/// One loadable part of a model ("dit", "vae", "text_encoder").
+struct Component {
+  std::string name;
+  std::string origin;   ///< the files it comes from, for messages
+  int64_t num_bytes;    ///< of its weights at the dtype they are used in
+};
+
+/// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
+/// prompt (text), image [B,3,H,W] in [-1,1], latents [B,C,h,w], noise [B,C,h,w], sigma [B] fp32, noisy, target, prediction,
+/// loss [B] (one unweighted loss a sample, fp32).
+struct UnitGroups {
+  pipeline::Units encode_prompt;  ///< prompt -> what the denoiser reads of it
+  pipeline::Units encode_image;   ///< image -> latents
+  pipeline::Units add_noise;      ///< latents, noise, sigma -> noisy, target
+  pipeline::Units denoise;        ///< noisy, sigma, guidance, prompt values -> prediction
+  pipeline::Units loss;           ///< prediction, target -> loss
+  pipeline::Units decode;         ///< latents -> image
+};
+
+/// A model whose files were opened and whose sizes are known. Components are loaded and dropped one by one, so that a run
+/// holds only what its current stage computes with.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual std::string_view family() const = 0;
+  virtual std::string variant() const = 0;  ///< "FLUX.1-dev" and the like, for people and for file metadata
+  virtual std::vector<Component> components() const = 0;
+
+  /// Streams the weights of one component from its files. Loading what is loaded does nothing.
+  virtual void load(const std::string& component) = 0;
+  virtual void unload(const std::string& component) = 0;
+  /// The loaded component's parameter tree; std::logic_error when it is not loaded.
+  virtual nn::Module& module(const std::string& component) = 0;
+
+  /// The component that a run trains unless told otherwise, and its blocks.
+  virtual std::string denoiser() const = 0;
+  virtual std::vector<nn::Block*> blocks() = 0;
+
+  virtual UnitGroups units() = 0;
+  /// Channels, rows and columns of the latents of a picture; a config Error when the size does not divide.
+  virtual std::vector<int64_t> latent_shape(int64_t height, int64_t width) const = 0;
+  /// Image tokens the denoiser sees for latents of this shape.
+  virtual int64_t num_tokens(at::IntArrayRef latent_shape) const = 0;
+  /// Pixels that a side must be a multiple of.
+  virtual int64_t size_division() const = 0;
+  virtual diffusion::FlowSamplerConfig sampler() const = 0;
+  /// Value names that a negative prompt replaces under classifier-free guidance.
+  virtual std::vector<std::string> prompt_values() const = 0;
+
+  /// Other names of a denoiser layer (DiffSynth-Studio's), for LoRA targets.
+  virtual std::vector<std::string> aliases(const std::string& path) const = 0;
+  /// LoRA targets when the user names none.
+  virtual std::string default_lora_targets() const = 0;
+  /// Our layers behind a layer name of another program (fused layers have several, stacked in this order), or none.
+  virtual std::vector<std::string> foreign_layer(const std::string& name) const = 0;
+  /// Prefix of denoiser layers in LoRA files.
+  virtual std::string lora_prefix() const = 0;
+  /// Writes the denoiser as a component folder (config.json and weights) that the family's other programs load.
+  virtual void save_denoiser(const std::filesystem::path& folder, const io::NamedTensors& weights) const = 0;
+};
+
+/// Everything the rest of the program may know about a model family.
+struct Family {
+  std::string_view name;  ///< folder name
+  bool (*recognises)(const ModelFiles&);
+  std::unique_ptr<Model> (*open)(const ModelFiles&, const ModelOptions&);
+  /// What a single weight set is, in a few words ("FLUX.1-dev transformer, BFL names"), or "".
+  std::string (*describe)(const ModelEntry&);
+};
+
+std::span<const Family* const> all_families();
+
+/// Opens the model behind `files` with the family that recognises it; a data Error lists the families when none does.
+std::unique_ptr<Model> open_model(const ModelFiles& files, const ModelOptions& options);
+
+}  // namespace burnish::models

@@ -1,0 +1,151 @@
+#include "models/files.h"
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "io/files.h"
+#include "io/json.h"
+
+namespace burnish::models {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+nlohmann::json config_beside(const fs::path& folder) {
+  auto path = folder / "config.json";
+  return fs::exists(path) ? io::read_json(path) : nlohmann::json();
+}
+
+/// An SDXL or SD folder's own config.json says nothing about a single file that merely lies beside it, so only component
+/// configs (with a _class_name or an architectures list) count.
+bool is_component_config(const nlohmann::json& config) {
+  return config.is_object() && (config.contains("_class_name") || config.contains("architectures"));
+}
+
+ModelEntry entry_of_files(const std::string& label, const std::vector<fs::path>& files) {
+  for (const auto& file : files) {
+    if (!fs::exists(file)) data_error("models", "model file {} does not exist (looked for at {})", label, fs::absolute(file).string());
+    if (file.extension() != ".safetensors") {
+      data_error("models", "{} is not a .safetensors file; convert the model to safetensors first", file.string());
+    }
+  }
+  ModelEntry entry{label, files.front().parent_path(), "", nullptr, io::TensorSource::open(files)};
+  if (auto config = config_beside(entry.folder); is_component_config(config)) entry.config = config;
+  return entry;
+}
+
+bool has_weights(const fs::path& folder) {
+  for (const auto& file : fs::directory_iterator(folder)) {
+    if (file.path().extension() == ".safetensors") return true;
+  }
+  return false;
+}
+
+const std::vector<std::string> kWeightStems{"diffusion_pytorch_model", "model"};
+
+ModelEntry entry_of_component(const std::string& label, const fs::path& folder, const std::string& component) {
+  ModelEntry entry{label, folder, component, config_beside(folder), std::nullopt};
+  if (has_weights(folder)) entry.tensors = io::TensorSource::open_folder(folder, kWeightStems);
+  return entry;
+}
+
+void add_pipeline_folder(ModelFiles& files, const fs::path& folder) {
+  files.pipeline_folders.push_back(folder);
+  auto index = io::read_json(folder / "model_index.json");
+  for (const auto& [component, kind] : index.items()) {
+    if (component.starts_with("_") || !kind.is_array() || kind.empty() || kind[0].is_null()) continue;
+    auto part = folder / component;
+    if (!fs::is_directory(part)) {
+      data_error("models", "{} lists the component '{}', but the folder {} is not there", (folder / "model_index.json").string(), component,
+                 part.string());
+    }
+    if (fs::exists(part / "config.json")) files.entries.push_back(entry_of_component(part.string(), part, component));
+  }
+}
+
+void add_path(ModelFiles& files, const std::string& name) {
+  fs::path path(name);
+  if (!fs::exists(path)) data_error("models", "model '{}' does not exist (looked for at {})", name, fs::absolute(path).string());
+  if (!fs::is_directory(path)) {
+    files.entries.push_back(entry_of_files(name, {path}));
+  } else if (fs::exists(path / "model_index.json")) {
+    add_pipeline_folder(files, path);
+  } else if (fs::exists(path / "config.json") || has_weights(path)) {
+    files.entries.push_back(entry_of_component(name, path, ""));
+  } else {
+    data_error("models", "folder '{}' holds neither a model_index.json nor a config.json nor safetensors files", name);
+  }
+}
+
+void add_json_paths(ModelFiles& files, const std::string& text) {
+  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_array()) config_error("models", "model_paths must be a JSON list of paths or of lists of shards, not: {}", text);
+  for (const auto& item : json) {
+    if (item.is_string()) {
+      add_path(files, item.get<std::string>());
+    } else if (item.is_array() && !item.empty() && std::all_of(item.begin(), item.end(), [](auto& s) { return s.is_string(); })) {
+      std::vector<fs::path> shards;
+      for (const auto& shard : item) shards.emplace_back(shard.get<std::string>());
+      files.entries.push_back(entry_of_files(fmt::format("{} ({} shards)", shards[0].string(), shards.size()), shards));
+    } else {
+      config_error("models", "model_paths holds {}; expected a path or a list of shard paths", item.dump());
+    }
+  }
+}
+
+void add_model_id(ModelFiles& files, const std::string& entry) {
+  auto colon = entry.rfind(':');
+  if (colon == std::string::npos) {
+    config_error("models", "'{}' in model_id_with_origin_paths must read model_id:pattern, for example black-forest-labs/FLUX.1-dev:ae.safetensors", entry);
+  }
+  const char* base_path = std::getenv("DIFFSYNTH_MODEL_BASE_PATH");
+  fs::path base = fs::path(base_path && *base_path ? base_path : "./models") / entry.substr(0, colon);
+  auto pattern = entry.substr(colon + 1);
+  if (pattern.empty() || pattern == "./" || pattern.ends_with("/")) {
+    auto folder = base / (pattern == "./" ? "" : pattern);
+    if (!fs::is_directory(folder)) {
+      data_error("models", "'{}': no folder {}; put the model there, or set DIFFSYNTH_MODEL_BASE_PATH", entry, fs::absolute(folder).lexically_normal().string());
+    }
+    return add_path(files, folder.lexically_normal().string());
+  }
+  auto found = io::glob(base, pattern);
+  if (found.empty()) {
+    data_error("models", "'{}': nothing matches {}; put the model there, or set DIFFSYNTH_MODEL_BASE_PATH", entry, fs::absolute(base / pattern).lexically_normal().string());
+  }
+  files.entries.push_back(entry_of_files(entry, found));
+}
+
+}  // namespace
+
+const ModelEntry* ModelFiles::find(const std::function<bool(const ModelEntry&)>& wanted) const {
+  for (const auto& entry : entries) {
+    if (wanted(entry)) return &entry;
+  }
+  return nullptr;
+}
+
+std::optional<fs::path> ModelFiles::in_pipeline(const std::string& relative) const {
+  for (const auto& folder : pipeline_folders) {
+    if (fs::exists(folder / relative)) return folder / relative;
+  }
+  return std::nullopt;
+}
+
+std::string ModelFiles::describe() const {
+  std::vector<std::string> labels;
+  for (const auto& entry : entries) labels.push_back(entry.label);
+  return labels.empty() ? "no model files" : join(labels);
+}
+
+ModelFiles open_model_files(const ModelNames& names) {
+  ModelFiles files;
+  for (const auto& name : names.model) add_path(files, name);
+  if (!names.model_paths.empty()) add_json_paths(files, names.model_paths);
+  for (const auto& entry : split_list(names.model_id_with_origin_paths)) add_model_id(files, entry);
+  if (files.entries.empty()) config_error("models", "no model given; name one with --model FOLDER_OR_FILE, --model_paths or --model_id_with_origin_paths");
+  return files;
+}
+
+}  // namespace burnish::models

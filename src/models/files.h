@@ -1,0 +1,47 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/checkpoint_files.h"
+
+namespace burnish::models {
+
+/// One set of weight files that belong together (a component folder, a list of shards, or one file), with what is beside them.
+struct ModelEntry {
+  std::string label;                      ///< how the user named it, for messages
+  std::filesystem::path folder;           ///< the folder the files lie in
+  std::string component;                  ///< "transformer", "vae", ... when a model_index.json says so; else ""
+  nlohmann::json config;                  ///< config.json beside the weights; null without one
+  std::optional<io::TensorSource> tensors;  ///< absent for a folder that holds a config.json and no weights
+};
+
+/// All files of a run, as the user named them.
+struct ModelFiles {
+  std::vector<ModelEntry> entries;
+  std::vector<std::filesystem::path> pipeline_folders;  ///< diffusers folders (with model_index.json)
+
+  /// The first entry that `wanted` accepts, or null.
+  const ModelEntry* find(const std::function<bool(const ModelEntry&)>& wanted) const;
+  /// A sub-folder or file of the first diffusers folder that has it, or nothing.
+  std::optional<std::filesystem::path> in_pipeline(const std::string& relative) const;
+  /// The labels, for messages.
+  std::string describe() const;
+};
+
+/// How the three ways to name models are spelled on the command line.
+struct ModelNames {
+  std::vector<std::string> model;           ///< --model: diffusers folders, component folders or single files
+  std::string model_paths;                  ///< --model_paths: JSON list of paths, or of lists of shards
+  std::string model_id_with_origin_paths;   ///< --model_id_with_origin_paths: comma list of model_id:glob
+};
+
+/// Opens every file named (headers only). A file that is not there is a data Error that says where it was looked for.
+ModelFiles open_model_files(const ModelNames& names);
+
+}  // namespace burnish::models

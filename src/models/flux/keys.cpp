@@ -1,0 +1,146 @@
+#include "models/flux/keys.h"
+
+#include <algorithm>
+
+namespace burnish::models::flux {
+
+namespace {
+
+/// One layer of another program: its name and ours below the same block.
+struct Layer {
+  std::string theirs;
+  std::vector<std::string> ours;
+};
+
+// Facts: black-forest-labs' flux/model.py and diffusers' convert_flux_to_diffusers.py.
+const std::vector<Layer> kBflDouble{
+    {"img_mod.lin", {"norm1.linear"}},
+    {"txt_mod.lin", {"norm1_context.linear"}},
+    {"img_attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}},
+    {"txt_attn.qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}},
+    {"img_attn.proj", {"attn.to_out.0"}},
+    {"txt_attn.proj", {"attn.to_add_out"}},
+    {"img_mlp.0", {"ff.net.0.proj"}},
+    {"img_mlp.2", {"ff.net.2"}},
+    {"txt_mlp.0", {"ff_context.net.0.proj"}},
+    {"txt_mlp.2", {"ff_context.net.2"}},
+};
+const std::vector<Layer> kBflSingle{
+    {"modulation.lin", {"norm.linear"}},
+    {"linear1", {"attn.to_q", "attn.to_k", "attn.to_v", "proj_mlp"}},
+    {"linear2", {"proj_out"}},
+};
+const std::vector<Layer> kBflOuter{
+    {"img_in", {"x_embedder"}},
+    {"txt_in", {"context_embedder"}},
+    {"time_in.in_layer", {"time_text_embed.timestep_embedder.linear_1"}},
+    {"time_in.out_layer", {"time_text_embed.timestep_embedder.linear_2"}},
+    {"vector_in.in_layer", {"time_text_embed.text_embedder.linear_1"}},
+    {"vector_in.out_layer", {"time_text_embed.text_embedder.linear_2"}},
+    {"guidance_in.in_layer", {"time_text_embed.guidance_embedder.linear_1"}},
+    {"guidance_in.out_layer", {"time_text_embed.guidance_embedder.linear_2"}},
+    {"final_layer.linear", {"proj_out"}},
+};
+const std::vector<Layer> kBflNorms{
+    {"double_blocks.{}.img_attn.norm.query_norm.scale", {"transformer_blocks.{}.attn.norm_q.weight"}},
+    {"double_blocks.{}.img_attn.norm.key_norm.scale", {"transformer_blocks.{}.attn.norm_k.weight"}},
+    {"double_blocks.{}.txt_attn.norm.query_norm.scale", {"transformer_blocks.{}.attn.norm_added_q.weight"}},
+    {"double_blocks.{}.txt_attn.norm.key_norm.scale", {"transformer_blocks.{}.attn.norm_added_k.weight"}},
+    {"single_blocks.{}.norm.query_norm.scale", {"single_transformer_blocks.{}.attn.norm_q.weight"}},
+    {"single_blocks.{}.norm.key_norm.scale", {"single_transformer_blocks.{}.attn.norm_k.weight"}},
+};
+const std::vector<Layer> kDiffSynthDouble{
+    {"norm1_a.linear", {"norm1.linear"}},
+    {"norm1_b.linear", {"norm1_context.linear"}},
+    {"attn.a_to_qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}},
+    {"attn.b_to_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}},
+    {"attn.a_to_out", {"attn.to_out.0"}},
+    {"attn.b_to_out", {"attn.to_add_out"}},
+    {"ff_a.0", {"ff.net.0.proj"}},
+    {"ff_a.2", {"ff.net.2"}},
+    {"ff_b.0", {"ff_context.net.0.proj"}},
+    {"ff_b.2", {"ff_context.net.2"}},
+};
+const std::vector<Layer> kDiffSynthSingle{
+    {"norm.linear", {"norm.linear"}},
+    {"to_qkv_mlp", {"attn.to_q", "attn.to_k", "attn.to_v", "proj_mlp"}},
+    {"proj_out", {"proj_out"}},
+};
+
+std::vector<std::string> below(const std::string& prefix, const std::vector<std::string>& names) {
+  std::vector<std::string> paths;
+  for (const auto& name : names) paths.push_back(prefix + name);
+  return paths;
+}
+
+/// `layers` of every block, with both sides' prefixes spelled out.
+void add_blocks(std::vector<Layer>& all, const std::vector<Layer>& layers, const std::string& theirs, const std::string& ours, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    auto number = std::to_string(i) + ".";
+    for (const auto& layer : layers) all.push_back({theirs + number + layer.theirs, below(ours + number, layer.ours)});
+  }
+}
+
+std::string underscored(std::string name) {
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
+
+}  // namespace
+
+io::KeyMap bfl_keys() {
+  std::vector<io::KeyRule> rules;
+  auto add = [&](const std::string& theirs, const std::vector<std::string>& ours) {
+    for (const char* part : {".weight", ".bias"}) {
+      std::vector<std::string> names;
+      for (const auto& name : ours) names.push_back(name + part);
+      rules.push_back({theirs + part, names, ours.size() > 1 ? io::KeyRule::Op::stack_rows : io::KeyRule::Op::copy});
+    }
+  };
+  for (const auto& layer : kBflDouble) add("double_blocks.{}." + layer.theirs, below("transformer_blocks.{}.", layer.ours));
+  for (const auto& layer : kBflSingle) add("single_blocks.{}." + layer.theirs, below("single_transformer_blocks.{}.", layer.ours));
+  for (const auto& layer : kBflOuter) add(layer.theirs, layer.ours);
+  for (const auto& norm : kBflNorms) rules.push_back({norm.theirs, norm.ours, io::KeyRule::Op::copy});
+  // BFL stores shift before scale in the last modulation, diffusers scale before shift.
+  for (const char* part : {".weight", ".bias"}) {
+    rules.push_back({std::string("final_layer.adaLN_modulation.1") + part, {std::string("norm_out.linear") + part}, io::KeyRule::Op::swap_halves});
+  }
+  return io::KeyMap(rules);
+}
+
+std::map<std::string, std::vector<std::string>> foreign_layers(const Config& config) {
+  std::vector<Layer> layers = kBflOuter;
+  add_blocks(layers, kBflDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
+  add_blocks(layers, kBflSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+  auto bfl_count = layers.size();
+  add_blocks(layers, kDiffSynthDouble, "blocks.", "transformer_blocks.", config.num_double_blocks);
+  add_blocks(layers, kDiffSynthSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+
+  std::map<std::string, std::vector<std::string>> table;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    table[layers[i].theirs] = layers[i].ours;
+    if (i < bfl_count) table["lora_unet_" + underscored(layers[i].theirs)] = layers[i].ours;
+    for (const auto& ours : layers[i].ours) {
+      table["lora_transformer_" + underscored(ours)] = {ours};
+      table["lora_unet_" + underscored(ours)] = {ours};
+    }
+  }
+  return table;
+}
+
+std::vector<std::string> diffsynth_aliases(const std::string& path) {
+  auto find = [&](const std::string& ours_prefix, const std::string& theirs_prefix, const std::vector<Layer>& layers) -> std::vector<std::string> {
+    if (!path.starts_with(ours_prefix)) return {};
+    auto dot = path.find('.', ours_prefix.size());
+    auto number = path.substr(ours_prefix.size(), dot - ours_prefix.size()), rest = path.substr(dot + 1);
+    std::vector<std::string> names;
+    for (const auto& layer : layers) {
+      if (std::find(layer.ours.begin(), layer.ours.end(), rest) != layer.ours.end()) names.push_back(theirs_prefix + number + "." + layer.theirs);
+    }
+    return names;
+  };
+  auto names = find("transformer_blocks.", "blocks.", kDiffSynthDouble);
+  return names.empty() ? find("single_transformer_blocks.", "single_blocks.", kDiffSynthSingle) : names;
+}
+
+}  // namespace burnish::models::flux

@@ -1,0 +1,21 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/key_map.h"
+#include "models/flux/config.h"
+
+namespace burnish::models::flux {
+
+/// Rules between Black Forest Labs' tensor names (FLUX.1's single files, ComfyUI) and ours (diffusers').
+io::KeyMap bfl_keys();
+
+/// Every layer name that other programs use, to our layers (fused layers to several, stacked in this order):
+/// BFL's, kohya's (`lora_unet_…` with underscores), OneTrainer's (`lora_transformer_…`) and DiffSynth-Studio's.
+std::map<std::string, std::vector<std::string>> foreign_layers(const Config& config);
+
+/// DiffSynth-Studio's names of one of our layers.
+std::vector<std::string> diffsynth_aliases(const std::string& path);
+
+}  // namespace burnish::models::flux
