@@ -1,0 +1,115 @@
+#include "io/checkpoint_files.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "io/files.h"
+#include "io/json.h"
+
+namespace burnish::io {
+
+namespace fs = std::filesystem;
+
+TensorSource TensorSource::open(const std::vector<fs::path>& files) {
+  TensorSource source;
+  for (const auto& path : files) {
+    auto file = SafetensorsFile::open(path);
+    for (const auto& [name, info] : file->tensors()) {
+      auto [it, fresh] = source.where_.emplace(name, Place{file.get(), name});
+      if (!fresh) data_error("io", "tensor '{}' is both in {} and in {}", name, it->second.file->path().string(), path.string());
+    }
+    source.files_.push_back(std::move(file));
+  }
+  return source;
+}
+
+static TensorSource open_index(const fs::path& index_path) {
+  auto index = read_json(index_path);
+  auto map = index.find("weight_map");
+  if (map == index.end() || !map->is_object()) data_error("io", "{} has no weight_map", index_path.string());
+  std::set<std::string> shards;
+  for (const auto& [name, shard] : map->items()) {
+    if (!shard.is_string()) data_error("io", "{}: the shard of '{}' is not a file name", index_path.string(), name);
+    shards.insert(shard.get<std::string>());
+  }
+  std::vector<fs::path> paths;
+  for (const auto& shard : shards) {
+    auto path = index_path.parent_path() / shard;
+    if (!fs::exists(path)) data_error("io", "{} lists the shard {}, which is not there", index_path.string(), shard);
+    paths.push_back(path);
+  }
+  auto source = TensorSource::open(paths);
+  for (const auto& [name, shard] : map->items()) {
+    if (!source.contains(name)) data_error("io", "{} promises tensor '{}' in {}, which does not hold it", index_path.string(), name, shard.get<std::string>());
+  }
+  return source;
+}
+
+TensorSource TensorSource::open_folder(const fs::path& folder, const std::vector<std::string>& stems) {
+  for (const auto& stem : stems) {
+    for (const char* variant : {"", ".fp16", ".bf16"}) {
+      if (auto file = folder / (stem + variant + ".safetensors"); fs::exists(file)) return open({file});
+      if (auto index = folder / (stem + ".safetensors.index" + variant + ".json"); fs::exists(index)) return open_index(index);
+    }
+  }
+  auto files = glob(folder, "*.safetensors");
+  if (files.empty()) data_error("io", "folder {} holds no safetensors files", folder.string());
+  return open(files);
+}
+
+std::vector<std::string> TensorSource::names() const {
+  std::vector<std::string> all;
+  for (const auto& [name, place] : where_) all.push_back(name);
+  return all;
+}
+
+const TensorSource::Place& TensorSource::place(const std::string& name) const {
+  auto it = where_.find(name);
+  if (it == where_.end()) data_error("io", "no tensor '{}' in {}", name, files_.empty() ? "no file" : files_.front()->path().string());
+  return it->second;
+}
+
+const TensorInfo& TensorSource::info(const std::string& name) const {
+  const auto& at = place(name);
+  return at.file->tensors().at(at.name);
+}
+
+at::Tensor TensorSource::tensor(const std::string& name) const {
+  const auto& at = place(name);
+  return at.file->tensor(at.name);
+}
+
+std::map<std::string, std::vector<int64_t>> TensorSource::shapes() const {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& [name, place] : where_) shapes[name] = place.file->tensors().at(place.name).shape;
+  return shapes;
+}
+
+int64_t TensorSource::num_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, place] : where_) {
+    const auto& info = place.file->tensors().at(place.name);
+    bytes += static_cast<int64_t>(info.end - info.begin);
+  }
+  return bytes;
+}
+
+TensorSource TensorSource::below(const std::string& prefix) const {
+  TensorSource part;
+  part.files_ = files_;
+  for (const auto& [name, place] : where_) {
+    if (name.starts_with(prefix)) part.where_.emplace(name.substr(prefix.size()), place);
+  }
+  return part;
+}
+
+TensorSource TensorSource::without(const std::vector<std::string>& prefixes) const {
+  auto rest = *this;
+  std::erase_if(rest.where_, [&](const auto& item) {
+    return std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& p) { return item.first.starts_with(p); });
+  });
+  return rest;
+}
+
+}  // namespace burnish::io

@@ -1,0 +1,205 @@
+#include "io/key_map.h"
+
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace burnish::io {
+
+namespace {
+
+using Parts = std::vector<std::string>;
+
+/// Splits at dots without dropping anything.
+Parts segments(const std::string& name) {
+  Parts parts(1);
+  for (char c : name) {
+    if (c == '.') parts.emplace_back();
+    else parts.back() += c;
+  }
+  return parts;
+}
+
+/// The segments behind the wildcards of `pattern`, or nothing when `name` does not match.
+std::optional<Parts> wildcards(const std::string& pattern, const std::string& name) {
+  if (pattern.find("{}") == std::string::npos) return pattern == name ? std::optional<Parts>(Parts{}) : std::nullopt;
+  auto p = segments(pattern), n = segments(name);
+  if (p.size() != n.size()) return std::nullopt;
+  Parts found;
+  for (size_t i = 0; i < p.size(); ++i) {
+    if (p[i] == "{}") found.push_back(n[i]);
+    else if (p[i] != n[i]) return std::nullopt;
+  }
+  return found;
+}
+
+std::string fill(const std::string& pattern, const Parts& values) {
+  std::string name;
+  size_t used = 0;
+  for (size_t at = 0; at < pattern.size();) {
+    if (pattern.compare(at, 2, "{}") == 0) {
+      name += values.at(used++);
+      at += 2;
+    } else {
+      name += pattern[at++];
+    }
+  }
+  return name;
+}
+
+at::Tensor swap_halves(const at::Tensor& t) {
+  auto halves = t.chunk(2, 0);
+  return at::cat({halves[1], halves[0]}, 0);
+}
+
+int64_t count(const std::vector<int64_t>& shape) {
+  int64_t n = 1;
+  for (auto s : shape) n *= s;
+  return n;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::vector<std::string> parts;
+  for (auto s : shape) parts.push_back(std::to_string(s));
+  return "[" + join(parts, "×") + "]";
+}
+
+/// What is wrong with a set of keys, collected before it is said.
+struct Complaints {
+  std::vector<std::string> missing, unexpected, misshapen;
+
+  static std::string list(const char* kind, const std::vector<std::string>& names) {
+    if (names.empty()) return "";
+    std::vector<std::string> first(names.begin(), names.begin() + std::min<std::ptrdiff_t>(3, std::ssize(names)));
+    return fmt::format("{} {} ({}{}); ", names.size(), kind, join(first), names.size() > 3 ? ", ..." : "");
+  }
+
+  void raise(const std::string& what) const {
+    auto text = list("missing", missing) + list("unexpected", unexpected) + list("of another shape", misshapen);
+    if (!text.empty()) data_error("io", "{}: tensors do not fit the model: {}it is another model or a damaged file", what, text);
+  }
+};
+
+/// Rows of `theirs` fall to ours in order; false when the shapes do not add up.
+bool stack_fits(const std::vector<int64_t>& theirs, const std::vector<std::string>& ours, const Shapes& wanted) {
+  int64_t rows = 0;
+  for (const auto& name : ours) {
+    const auto& shape = wanted.at(name);
+    if (shape.size() != theirs.size() || !std::equal(shape.begin() + 1, shape.end(), theirs.begin() + 1)) return false;
+    rows += shape[0];
+  }
+  return rows == theirs[0];
+}
+
+bool fits(const std::vector<int64_t>& theirs, const KeyMap::Match& match, const Shapes& wanted) {
+  switch (match.op) {
+    case KeyRule::Op::stack_rows: return !theirs.empty() && stack_fits(theirs, match.ours, wanted);
+    case KeyRule::Op::reshape: return count(theirs) == count(wanted.at(match.ours[0]));
+    default: return theirs == wanted.at(match.ours[0]);
+  }
+}
+
+}  // namespace
+
+KeyMap::Match KeyMap::to_ours(const std::string& theirs) const {
+  for (const auto& rule : rules_) {
+    if (auto values = wildcards(rule.theirs, theirs)) {
+      std::vector<std::string> names;
+      for (const auto& pattern : rule.ours) names.push_back(fill(pattern, *values));
+      return {names, rule.op};
+    }
+  }
+  return {{theirs}, KeyRule::Op::copy};
+}
+
+NamedTensors KeyMap::to_file(const NamedTensors& ours) const {
+  std::map<std::string, at::Tensor> table(ours.begin(), ours.end());
+  std::set<std::string> done;
+  NamedTensors out;
+  for (const auto& [name, tensor] : ours) {
+    if (done.contains(name)) continue;
+    bool known = false;
+    for (const auto& rule : rules_) {
+      auto values = wildcards(rule.ours[0], name);
+      if (!values) continue;
+      std::vector<at::Tensor> parts;
+      for (const auto& pattern : rule.ours) {
+        auto it = table.find(fill(pattern, *values));
+        if (it == table.end()) break;
+        parts.push_back(it->second);
+      }
+      if (parts.size() != rule.ours.size()) continue;
+      for (const auto& pattern : rule.ours) done.insert(fill(pattern, *values));
+      auto value = parts.size() > 1 ? at::cat(parts, 0) : rule.op == KeyRule::Op::swap_halves ? swap_halves(tensor)
+                   : rule.op == KeyRule::Op::reshape && tensor.dim() == 2 ? tensor.unsqueeze(-1).unsqueeze(-1) : tensor;
+      out.emplace_back(fill(rule.theirs, *values), value);
+      known = true;
+      break;
+    }
+    if (!known) out.emplace_back(name, tensor);
+  }
+  return out;
+}
+
+Shapes shapes_in_our_names(const TensorSource& source, const KeyMap& keys) {
+  Shapes shapes;
+  for (const auto& [theirs, shape] : source.shapes()) {
+    auto match = keys.to_ours(theirs);
+    if (match.op == KeyRule::Op::stack_rows && !shape.empty()) {
+      // q, k and v are square; a fourth part (the MLP of a fused layer) takes the rest.
+      bool square = shape.size() == 2 && shape[0] >= shape[1] * static_cast<int64_t>(match.ours.size());
+      auto rows = square ? shape[1] : shape[0] / static_cast<int64_t>(match.ours.size());
+      for (size_t i = 0; i < match.ours.size(); ++i) {
+        auto part = shape;
+        part[0] = i + 1 < match.ours.size() ? rows : shape[0] - rows * static_cast<int64_t>(match.ours.size() - 1);
+        shapes[match.ours[i]] = part;
+      }
+    } else {
+      shapes[match.ours[0]] = shape;
+    }
+  }
+  return shapes;
+}
+
+void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
+                const std::function<void(const std::string&, at::Tensor)>& place, const std::string& what) {
+  Complaints complaints;
+  std::set<std::string> found;
+  for (const auto& [theirs, shape] : source.shapes()) {
+    auto match = keys.to_ours(theirs);
+    bool known = std::all_of(match.ours.begin(), match.ours.end(), [&](const auto& name) { return wanted.contains(name); });
+    if (!known) {
+      complaints.unexpected.push_back(theirs);
+    } else if (!fits(shape, match, wanted)) {
+      complaints.misshapen.push_back(fmt::format("{} {} for {}", theirs, shape_text(shape), shape_text(wanted.at(match.ours[0]))));
+    }
+    if (known) found.insert(match.ours.begin(), match.ours.end());
+  }
+  for (const auto& [name, shape] : wanted) {
+    if (!found.contains(name)) complaints.missing.push_back(name);
+  }
+  complaints.raise(what);
+
+  for (const auto& theirs : source.names()) {
+    auto match = keys.to_ours(theirs);
+    auto tensor = source.tensor(theirs);
+    int64_t row = 0;
+    for (const auto& name : match.ours) {
+      const auto& shape = wanted.at(name);
+      switch (match.op) {
+        case KeyRule::Op::stack_rows:
+          place(name, tensor.narrow(0, row, shape[0]));
+          row += shape[0];
+          break;
+        case KeyRule::Op::swap_halves: place(name, swap_halves(tensor)); break;
+        default: place(name, tensor.reshape(shape));
+      }
+    }
+  }
+}
+
+}  // namespace burnish::io

@@ -1,0 +1,56 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/checkpoint_files.h"
+
+namespace burnish::io {
+
+/// One rule between a tensor's name in a file and our parameter names. `{}` stands for one path segment, the same on both sides
+/// and in order; a rule without `{}` is a plain name.
+struct KeyRule {
+  enum class Op {
+    copy,         ///< the same values
+    stack_rows,   ///< the file's tensor is ours stacked along the first dimension, in order (a fused qkv)
+    swap_halves,  ///< the two halves along the first dimension trade places
+    reshape,      ///< the same values in another shape (a 1×1 convolution that is a linear layer here)
+  };
+  std::string theirs;
+  std::vector<std::string> ours;
+  Op op = Op::copy;
+};
+
+/// Rules between the names of a file layout and ours, both ways. An empty map is the identity. A name that no rule knows is kept as it is.
+class KeyMap {
+ public:
+  KeyMap() = default;
+  explicit KeyMap(std::vector<KeyRule> rules) : rules_(std::move(rules)) {}
+
+  struct Match {
+    std::vector<std::string> ours;
+    KeyRule::Op op;
+  };
+  /// What a name in the file stands for.
+  Match to_ours(const std::string& theirs) const;
+
+  /// Our tensors under the file's names, for writing; the way back of loading.
+  NamedTensors to_file(const NamedTensors& ours) const;
+
+ private:
+  std::vector<KeyRule> rules_;
+};
+
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+/// The shapes of a source under our names, as far as they can be told from a file (stacked tensors are split evenly only when that is exact).
+Shapes shapes_in_our_names(const TensorSource& source, const KeyMap& keys);
+
+/// Hands every tensor of `source` to `place` under our name, one at a time. Every key is accounted for: what is missing from `wanted`,
+/// unexpected, or of another shape goes into one data Error with the first few of each and their counts, raised before anything is placed.
+void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
+                const std::function<void(const std::string& name, at::Tensor)>& place, const std::string& what);
+
+}  // namespace burnish::io
