@@ -109,7 +109,8 @@ void check_layout(const std::map<std::string, TensorInfo>& tensors, uint64_t dat
 
 SafetensorsHeader parse_header(std::string_view text, uint64_t data_bytes, std::string_view file) {
   SafetensorsHeader header;
-  for (const auto& [name, entry] : parse_strictly(text, file).items()) {
+  auto json = parse_strictly(text, file);
+  for (const auto& [name, entry] : json.items()) {
     if (name != "__metadata__") {
       header.tensors.emplace(name, parse_entry(entry, name, data_bytes, file));
       continue;

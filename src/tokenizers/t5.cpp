@@ -1,0 +1,79 @@
+// T5's tokenizer: a SentencePiece unigram model; ids of the text, then </s>.
+#include <sentencepiece_processor.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "tokenizers/special_tokens.h"
+#include "tokenizers/tokenizer.h"
+
+namespace burnish::tokenizers {
+
+namespace {
+
+class T5Tokenizer : public Tokenizer {
+ public:
+  explicit T5Tokenizer(const std::filesystem::path& folder) {
+    auto path = folder / "spiece.model";
+    if (!std::filesystem::exists(path)) data_error("tokenizers", "no T5 tokenizer in {}: expected spiece.model", folder.string());
+    if (auto status = pieces_.Load(path.string()); !status.ok()) data_error("tokenizers", "{} is not a SentencePiece model: {}", path.string(), status.ToString());
+    auto settings = read_settings(folder);
+    end_text_ = special_token(settings, "eos_token", "</s>");
+    end_id_ = pieces_.PieceToId(end_text_);
+    pad_id_ = pieces_.PieceToId(special_token(settings, "pad_token", "<pad>"));
+    model_max_length_ = max_length(settings);
+    for (const char* name : {"eos_token", "unk_token", "pad_token"}) {
+      auto text = special_token(settings, name, "");
+      if (!text.empty()) special_.emplace_back(text, pieces_.PieceToId(text));
+    }
+    auto extra = settings.value("extra_ids", 100);
+    for (int i = 0; i < extra; ++i) special_.emplace_back(fmt::format("<extra_id_{}>", i), pieces_.GetPieceSize() + extra - 1 - i);
+  }
+
+  std::vector<int64_t> encode(std::string_view text) const override {
+    std::vector<int64_t> ids;
+    while (true) {
+      auto [at, token] = next_special(text);
+      encode_plain(text.substr(0, at), ids);
+      if (token == nullptr) break;
+      ids.push_back(token->second);
+      text.remove_prefix(at + token->first.size());
+    }
+    ids.push_back(end_id_);
+    return ids;
+  }
+
+ private:
+  using Special = std::pair<std::string, int64_t>;
+
+  std::pair<size_t, const Special*> next_special(std::string_view text) const {
+    size_t first = std::string_view::npos;
+    const Special* found = nullptr;
+    for (const auto& token : special_) {
+      auto at = text.find(token.first);
+      if (at < first) {
+        first = at;
+        found = &token;
+      }
+    }
+    return {first, found};
+  }
+
+  void encode_plain(std::string_view text, std::vector<int64_t>& ids) const {
+    // transformers splits at Unicode white space first; NEL is the one such character that the model's own normaliser keeps.
+    std::string spaced(text);
+    for (size_t at; (at = spaced.find("\xC2\x85")) != std::string::npos;) spaced.replace(at, 2, " ");
+    std::vector<int> found;
+    if (auto status = pieces_.Encode(spaced, &found); !status.ok()) data_error("tokenizers", "cannot tokenize: {}", status.ToString());
+    ids.insert(ids.end(), found.begin(), found.end());
+  }
+
+  sentencepiece::SentencePieceProcessor pieces_;
+  std::string end_text_;
+  std::vector<Special> special_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_t5(const std::filesystem::path& folder) { return std::make_unique<T5Tokenizer>(folder); }
+
+}  // namespace burnish::tokenizers

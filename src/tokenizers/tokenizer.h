@@ -1,0 +1,40 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace burnish::tokenizers {
+
+struct Encoded {
+  std::vector<int64_t> ids;     ///< exactly max_length of them
+  int64_t num_tokens = 0;       ///< without padding
+  bool truncated = false;
+};
+
+/// Text to token ids.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  /// The ids of `text` with the special tokens around it, not truncated.
+  virtual std::vector<int64_t> encode(std::string_view text) const = 0;
+  /// Cut to `max_length` with the end token kept, then padded to it: transformers' padding="max_length", truncation=True.
+  Encoded encode_padded(std::string_view text, int64_t max_length) const;
+  /// The limit in tokenizer_config.json; 0 when it has none.
+  int64_t model_max_length() const { return model_max_length_; }
+
+ protected:
+  int64_t model_max_length_ = 0;
+  int64_t pad_id_ = 0;
+  int64_t end_id_ = 0;
+};
+
+/// CLIP's byte-level BPE from a folder with vocab.json and merges.txt (or a tokenizer.json holding both).
+std::unique_ptr<Tokenizer> load_clip(const std::filesystem::path& folder);
+
+/// T5's SentencePiece unigram model from a folder with spiece.model.
+std::unique_ptr<Tokenizer> load_t5(const std::filesystem::path& folder);
+
+}  // namespace burnish::tokenizers
