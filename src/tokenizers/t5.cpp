@@ -1,8 +1,11 @@
 // T5's tokenizer: a SentencePiece unigram model; ids of the text, then </s>.
 #include <sentencepiece_processor.h>
 
+#include <optional>
+
 #include "base/error.h"
-#include "base/text.h"
+#include "io/files.h"
+#include "tokenizers/charsmap.h"
 #include "tokenizers/special_tokens.h"
 #include "tokenizers/tokenizer.h"
 
@@ -15,7 +18,9 @@ class T5Tokenizer : public Tokenizer {
   explicit T5Tokenizer(const std::filesystem::path& folder) {
     auto path = folder / "spiece.model";
     if (!std::filesystem::exists(path)) data_error("tokenizers", "no T5 tokenizer in {}: expected spiece.model", folder.string());
-    if (auto status = pieces_.Load(path.string()); !status.ok()) data_error("tokenizers", "{} is not a SentencePiece model: {}", path.string(), status.ToString());
+    auto bytes = io::read_text(path);
+    charsmap_.emplace(bytes);
+    if (auto status = pieces_.LoadFromSerializedProto(bytes); !status.ok()) data_error("tokenizers", "{} is not a SentencePiece model: {}", path.string(), status.ToString());
     auto settings = read_settings(folder);
     end_text_ = special_token(settings, "eos_token", "</s>");
     end_id_ = pieces_.PieceToId(end_text_);
@@ -59,14 +64,15 @@ class T5Tokenizer : public Tokenizer {
   }
 
   void encode_plain(std::string_view text, std::vector<int64_t>& ids) const {
-    // transformers splits at Unicode white space first; NEL is the one such character that the model's own normaliser keeps.
-    std::string spaced(text);
-    for (size_t at; (at = spaced.find("\xC2\x85")) != std::string::npos;) spaced.replace(at, 2, " ");
+    // transformers splits at Unicode white space after normalising; NEL is the one such character the map keeps.
+    auto normal = charsmap_->apply(text);
+    for (size_t at; (at = normal.find("\xC2\x85")) != std::string::npos;) normal.replace(at, 2, " ");
     std::vector<int> found;
-    if (auto status = pieces_.Encode(spaced, &found); !status.ok()) data_error("tokenizers", "cannot tokenize: {}", status.ToString());
+    if (auto status = pieces_.Encode(normal, &found); !status.ok()) data_error("tokenizers", "cannot tokenize: {}", status.ToString());
     ids.insert(ids.end(), found.begin(), found.end());
   }
 
+  std::optional<Charsmap> charsmap_;
   sentencepiece::SentencePieceProcessor pieces_;
   std::string end_text_;
   std::vector<Special> special_;
