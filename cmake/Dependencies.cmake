@@ -49,3 +49,5 @@ set(BURNISH_LINK_tokenizers PkgConfig::sentencepiece PkgConfig::utf8proc nlohman
 set(BURNISH_LINK_models nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_train nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_app CLI11::CLI11 nlohmann_json::nlohmann_json)
+set(BURNISH_LINK_models/text nlohmann_json::nlohmann_json)
+set(BURNISH_LINK_models/vae nlohmann_json::nlohmann_json)

@@ -1,0 +1,113 @@
+#include "models/text/clip.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/sigmoid.h>
+
+#include "models/text/shape_reading.h"
+#include "nn/attention.h"
+
+namespace burnish::models::text {
+
+namespace {
+
+/// {tokens [B,L,E]} -> {tokens}: causal self-attention and MLP, each behind a layer norm.
+class ClipLayer : public nn::Block {
+ public:
+  ClipLayer(const ClipConfig& c, const at::TensorOptions& options)
+      : num_heads_(c.num_heads),
+        quick_gelu_(c.quick_gelu),
+        norm1_(c.width, c.eps, options),
+        norm2_(c.width, c.eps, options),
+        q_(c.width, c.width, options),
+        k_(c.width, c.width, options),
+        v_(c.width, c.width, options),
+        out_(c.width, c.width, options),
+        fc1_(c.width, c.hidden, options),
+        fc2_(c.hidden, c.width, options) {
+    own("layer_norm1", norm1_);
+    own("layer_norm2", norm2_);
+    own("self_attn.q_proj", q_);
+    own("self_attn.k_proj", k_);
+    own("self_attn.v_proj", v_);
+    own("self_attn.out_proj", out_);
+    own("mlp.fc1", fc1_);
+    own("mlp.fc2", fc2_);
+  }
+
+  nn::Tensors body(const nn::Tensors& in) override {
+    const auto& x = in[0];
+    auto normed = norm1_.forward(x);
+    auto heads = [&](const nn::Linear& layer) { return nn::split_heads(layer.forward(normed), num_heads_); };
+    auto mid = x + out_.forward(nn::merge_heads(nn::attention(heads(q_), heads(k_), heads(v_), {}, /*causal=*/true)));
+    auto up = fc1_.forward(norm2_.forward(mid));
+    return {mid + fc2_.forward(quick_gelu_ ? up * at::sigmoid(up * 1.702) : at::gelu(up))};
+  }
+
+ private:
+  int64_t num_heads_;
+  bool quick_gelu_;
+  nn::LayerNorm norm1_, norm2_;
+  nn::Linear q_, k_, v_, out_, fc1_, fc2_;
+};
+
+}  // namespace
+
+ClipConfig clip_config(const nlohmann::json& json, const io::Shapes& shapes) {
+  ClipConfig c;
+  c.vocab_size = dim_of(shapes, "embeddings.token_embedding.weight", 0);
+  c.width = dim_of(shapes, "embeddings.token_embedding.weight", 1);
+  c.max_positions = dim_of(shapes, "embeddings.position_embedding.weight", 0);
+  c.num_layers = count_layers(shapes, "encoder.layers.");
+  c.hidden = dim_of(shapes, "encoder.layers.0.mlp.fc1.weight", 0);
+  c.num_heads = c.width % 64 == 0 ? c.width / 64 : 1;
+  take(json, "num_attention_heads", c.num_heads);
+  take(json, "layer_norm_eps", c.eps);
+  take(json, "eos_token_id", c.eos_token_id);
+  std::string act = "quick_gelu";
+  take(json, "hidden_act", act);
+  if (act != "quick_gelu" && act != "gelu") data_error("models", "the CLIP text encoder uses '{}'; quick_gelu and gelu are known", act);
+  c.quick_gelu = act == "quick_gelu";
+  if (c.num_heads < 1 || c.width % c.num_heads != 0) data_error("models", "the CLIP text encoder's width {} does not divide into {} heads", c.width, c.num_heads);
+  return c;
+}
+
+io::TensorSource clip_tensors(const io::TensorSource& source) {
+  auto part = source.contains("text_model.embeddings.token_embedding.weight") ? source.below("text_model.") : source;
+  return part.without({"embeddings.position_ids", "text_projection", "logit_scale", "visual_projection", "vision_model"});
+}
+
+ClipTextModel::ClipTextModel(const ClipConfig& c, const at::TensorOptions& options)
+    : config_(c),
+      token_embedding_(c.vocab_size, c.width, options),
+      position_embedding_(c.max_positions, c.width, options),
+      final_layer_norm_(c.width, c.eps, options) {
+  own("embeddings.token_embedding", token_embedding_);
+  own("embeddings.position_embedding", position_embedding_);
+  for (int64_t i = 0; i < c.num_layers; ++i) {
+    layers_.push_back(std::make_unique<ClipLayer>(c, options));
+    own("encoder.layers." + std::to_string(i), *layers_.back());
+  }
+  own("final_layer_norm", final_layer_norm_);
+}
+
+ClipTextModel::~ClipTextModel() = default;
+
+std::vector<nn::Block*> ClipTextModel::blocks() {
+  std::vector<nn::Block*> all;
+  for (auto& layer : layers_) all.push_back(layer.get());
+  return all;
+}
+
+ClipTextModel::Out ClipTextModel::forward(const at::Tensor& ids_BL) {
+  auto length = ids_BL.size(1);
+  auto x = token_embedding_.forward(ids_BL) + position_embedding_.weight.narrow(0, 0, length);
+  for (auto& layer : layers_) x = layer->run({x})[0];
+  auto hidden = final_layer_norm_.forward(x);
+  auto end_B = config_.eos_token_id == 2 ? ids_BL.argmax(-1) : (ids_BL == config_.eos_token_id).to(at::kInt).argmax(-1);
+  auto row_B = at::arange(ids_BL.size(0), ids_BL.options());
+  return {hidden, hidden.index({row_B, end_B})};
+}
+
+}  // namespace burnish::models::text

@@ -1,0 +1,143 @@
+#include "models/text/t5.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/where.h>
+
+#include <cmath>
+
+#include "models/text/shape_reading.h"
+#include "nn/attention.h"
+
+namespace burnish::models::text {
+
+namespace {
+
+/// {tokens [B,L,E], position bias [1,H,L,L]} -> {tokens}.
+class T5Layer : public nn::Block {
+ public:
+  T5Layer(const T5Config& c, const at::TensorOptions& options)
+      : config_(c),
+        norm1_(c.width, c.eps, options),
+        norm2_(c.width, c.eps, options),
+        q_(c.width, c.num_heads * c.head_dim, options, false),
+        k_(c.width, c.num_heads * c.head_dim, options, false),
+        v_(c.width, c.num_heads * c.head_dim, options, false),
+        o_(c.num_heads * c.head_dim, c.width, options, false),
+        up_(c.width, c.hidden, options, false),
+        down_(c.hidden, c.width, options, false) {
+    own("layer.0.layer_norm", norm1_);
+    own("layer.0.SelfAttention.q", q_);
+    own("layer.0.SelfAttention.k", k_);
+    own("layer.0.SelfAttention.v", v_);
+    own("layer.0.SelfAttention.o", o_);
+    own("layer.1.layer_norm", norm2_);
+    own(c.gated ? "layer.1.DenseReluDense.wi_0" : "layer.1.DenseReluDense.wi", up_);
+    if (c.gated) {
+      gate_ = std::make_unique<nn::Linear>(c.width, c.hidden, options, false);
+      own("layer.1.DenseReluDense.wi_1", *gate_);
+    }
+    own("layer.1.DenseReluDense.wo", down_);
+  }
+
+  nn::Tensors body(const nn::Tensors& in) override {
+    auto normed = norm1_.forward(in[0]);
+    auto heads = [&](const nn::Linear& layer) { return nn::split_heads(layer.forward(normed), config_.num_heads); };
+    // T5 folds the usual 1/sqrt(d) into its initialisation.
+    auto attended = nn::attention(heads(q_), heads(k_), heads(v_), in[1], false, /*scale=*/1.0);
+    auto mid = in[0] + o_.forward(nn::merge_heads(attended));
+    auto normed_mid = norm2_.forward(mid);
+    auto up = up_.forward(normed_mid);
+    up = config_.gelu ? at::gelu(up, "tanh") : at::relu(up);
+    if (gate_) up = up * gate_->forward(normed_mid);
+    return {mid + down_.forward(up)};
+  }
+
+ private:
+  T5Config config_;
+  nn::RMSNorm norm1_, norm2_;
+  nn::Linear q_, k_, v_, o_, up_, down_;
+  std::unique_ptr<nn::Linear> gate_;
+};
+
+const std::string kFirst = "encoder.block.0.layer.0.SelfAttention.";
+const std::string kMlp = "encoder.block.0.layer.1.DenseReluDense.";
+
+}  // namespace
+
+T5Config t5_config(const nlohmann::json& json, const io::Shapes& shapes) {
+  T5Config c;
+  c.vocab_size = dim_of(shapes, "shared.weight", 0);
+  c.width = dim_of(shapes, "shared.weight", 1);
+  c.num_layers = count_layers(shapes, "encoder.block.");
+  c.num_buckets = dim_of(shapes, kFirst + "relative_attention_bias.weight", 0);
+  c.num_heads = dim_of(shapes, kFirst + "relative_attention_bias.weight", 1);
+  c.head_dim = dim_of(shapes, kFirst + "q.weight", 0) / c.num_heads;
+  c.gated = shapes.contains(kMlp + "wi_0.weight");
+  c.hidden = dim_of(shapes, kMlp + (c.gated ? "wi_0.weight" : "wi.weight"), 0);
+  std::string act = c.gated ? "gated-gelu" : "relu";
+  take(json, "feed_forward_proj", act);
+  c.gelu = act.find("gelu") != std::string::npos;
+  take(json, "layer_norm_epsilon", c.eps);
+  take(json, "relative_attention_max_distance", c.max_distance);
+  return c;
+}
+
+io::TensorSource t5_tensors(const io::TensorSource& source) {
+  auto part = source.without({"decoder.", "lm_head."});
+  return part.contains("shared.weight") ? part.without({"encoder.embed_tokens."}) : part;
+}
+
+io::KeyMap t5_keys(const io::TensorSource& tensors) {
+  if (tensors.contains("shared.weight")) return {};
+  return io::KeyMap(std::vector<io::KeyRule>{{"encoder.embed_tokens.weight", {"shared.weight"}}});
+}
+
+T5Encoder::T5Encoder(const T5Config& c, const at::TensorOptions& options)
+    : config_(c),
+      shared_(c.vocab_size, c.width, options),
+      relative_bias_(c.num_buckets, c.num_heads, options),
+      final_layer_norm_(c.width, c.eps, options) {
+  own("shared", shared_);
+  own(kFirst + "relative_attention_bias", relative_bias_);
+  for (int64_t i = 0; i < c.num_layers; ++i) {
+    layers_.push_back(std::make_unique<T5Layer>(c, options));
+    own("encoder.block." + std::to_string(i), *layers_.back());
+  }
+  own("encoder.final_layer_norm", final_layer_norm_);
+}
+
+T5Encoder::~T5Encoder() = default;
+
+std::vector<nn::Block*> T5Encoder::blocks() {
+  std::vector<nn::Block*> all;
+  for (auto& layer : layers_) all.push_back(layer.get());
+  return all;
+}
+
+/// Half of the buckets for each direction; near distances have one each, far ones share logarithmically.
+at::Tensor T5Encoder::position_bias(int64_t length) const {
+  auto options = relative_bias_.weight.options().dtype(at::kLong);
+  auto position = at::arange(length, options);
+  auto relative = position.unsqueeze(0) - position.unsqueeze(1);  // key - query
+  auto half = config_.num_buckets / 2, exact = half / 2;
+  auto distance = relative.abs();
+  auto log_ratio = std::log(static_cast<double>(config_.max_distance) / static_cast<double>(exact));
+  auto far = ((distance.to(at::kFloat) / static_cast<double>(exact)).log() / log_ratio * static_cast<double>(half - exact)).to(at::kLong) + exact;
+  far = at::minimum(far, at::full_like(far, half - 1));
+  auto bucket = (relative > 0).to(at::kLong) * half + at::where(distance < exact, distance, far);
+  return relative_bias_.forward(bucket).permute({2, 0, 1}).unsqueeze(0).contiguous();
+}
+
+at::Tensor T5Encoder::forward(const at::Tensor& ids_BL) {
+  auto x = shared_.forward(ids_BL);
+  auto bias = position_bias(ids_BL.size(1));
+  for (auto& layer : layers_) x = layer->run({x, bias})[0];
+  return final_layer_norm_.forward(x);
+}
+
+}  // namespace burnish::models::text

@@ -1,0 +1,86 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+
+#include "io/key_map.h"
+#include "nn/layers.h"
+#include "nn/linear.h"
+
+namespace burnish::models::vae {
+
+/// Numbers of a KL autoencoder. Defaults are FLUX.1's.
+struct KlConfig {
+  std::vector<int64_t> block_out_channels = {128, 256, 512, 512};
+  int64_t layers_per_block = 2;
+  int64_t latent_channels = 16;
+  int64_t norm_num_groups = 32;
+  double scaling_factor = 0.3611;
+  double shift_factor = 0.1159;
+  bool use_quant_conv = false;
+  bool use_post_quant_conv = false;
+
+  /// Pixels per latent along a side.
+  int64_t downsampling() const { return int64_t{1} << (block_out_channels.size() - 1); }
+};
+
+/// Reads sizes from shapes (our names) and the rest from config.json (null for none; FLUX.1's values then).
+KlConfig kl_config(const nlohmann::json& config_json, const io::Shapes& shapes);
+
+/// Whether `source` names its tensors as the original latent-diffusion code does (`ae.safetensors`).
+bool has_original_names(const io::TensorSource& source);
+
+/// Rules between the names of `source` (original or diffusers') and ours.
+io::KeyMap kl_keys(const io::TensorSource& source);
+
+struct Level;
+struct MidBlock;
+
+/// Pictures to the moments of their latents (Rombach et al. 2022, arXiv 2112.10752; names of diffusers' AutoencoderKL).
+class Encoder : public nn::Module {
+ public:
+  Encoder(const KlConfig& config, const at::TensorOptions& options);
+  ~Encoder() override;
+  struct Moments {
+    at::Tensor mean_BCHW, logvar_BCHW;  ///< logvar clamped to -30..20
+  };
+  /// image [B, 3, H, W] in [-1, 1]; H and W multiples of downsampling().
+  Moments forward(const at::Tensor& image_B3HW) const;
+
+ private:
+  std::vector<std::unique_ptr<Level>> levels_;
+  std::unique_ptr<MidBlock> mid_;
+  nn::Conv2d conv_in_, conv_out_;
+  nn::GroupNorm norm_out_;
+  std::unique_ptr<nn::Conv2d> quant_conv_;
+};
+
+/// Latents to pictures.
+class Decoder : public nn::Module {
+ public:
+  Decoder(const KlConfig& config, const at::TensorOptions& options);
+  ~Decoder() override;
+  /// latents [B, C, h, w] as the encoder's mean has them -> [B, 3, H, W], about [-1, 1].
+  at::Tensor forward(const at::Tensor& latents_BCHW) const;
+
+ private:
+  std::vector<std::unique_ptr<Level>> levels_;
+  std::unique_ptr<MidBlock> mid_;
+  nn::Conv2d conv_in_, conv_out_;
+  nn::GroupNorm norm_out_;
+  std::unique_ptr<nn::Conv2d> post_quant_conv_;
+};
+
+/// Both halves, with the affine map between raw latents and those the denoiser sees: (z - shift) · scale.
+class AutoencoderKL : public nn::Module {
+ public:
+  AutoencoderKL(const KlConfig& config, const at::TensorOptions& options);
+  at::Tensor to_model(const at::Tensor& mean_BCHW) const;
+  at::Tensor from_model(const at::Tensor& latents_BCHW) const;
+
+  Encoder encoder;
+  Decoder decoder;
+
+ private:
+  KlConfig config_;
+};
+
+}  // namespace burnish::models::vae

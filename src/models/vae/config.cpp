@@ -1,0 +1,106 @@
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "models/vae/autoencoder_kl.h"
+
+namespace burnish::models::vae {
+
+namespace {
+
+int64_t dim_of(const io::Shapes& shapes, const std::string& name, size_t dim) {
+  auto it = shapes.find(name);
+  if (it == shapes.end() || it->second.size() <= dim) data_error("models", "the autoencoder's weights lack the tensor '{}'", name);
+  return it->second[dim];
+}
+
+template <class T>
+void take(const nlohmann::json& config, const char* key, T& value) {
+  if (!config.is_object()) return;
+  if (auto it = config.find(key); it != config.end() && !it->is_null()) value = it->get<T>();
+}
+
+}  // namespace
+
+KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes) {
+  KlConfig c;
+  c.block_out_channels.clear();
+  for (int i = 0;; ++i) {
+    auto name = "encoder.down_blocks." + std::to_string(i) + ".resnets.0.conv1.weight";
+    if (!shapes.contains(name)) break;
+    c.block_out_channels.push_back(dim_of(shapes, name, 0));
+  }
+  if (c.block_out_channels.empty()) data_error("models", "the autoencoder's weights lack the tensor 'encoder.down_blocks.0.resnets.0.conv1.weight'");
+  c.layers_per_block = 0;
+  while (shapes.contains("encoder.down_blocks.0.resnets." + std::to_string(c.layers_per_block) + ".conv1.weight")) ++c.layers_per_block;
+  c.latent_channels = dim_of(shapes, "decoder.conv_in.weight", 1);
+  c.use_quant_conv = shapes.contains("encoder.quant_conv.weight");
+  c.use_post_quant_conv = shapes.contains("decoder.post_quant_conv.weight");
+  take(json, "norm_num_groups", c.norm_num_groups);
+  take(json, "scaling_factor", c.scaling_factor);
+  c.shift_factor = c.latent_channels == 16 ? c.shift_factor : 0.0;
+  if (json.is_object()) c.shift_factor = 0.0;  // diffusers' default where config.json has none
+  take(json, "shift_factor", c.shift_factor);
+  if (c.block_out_channels.front() % c.norm_num_groups != 0) {
+    data_error("models", "the autoencoder's {} channels do not divide into {} norm groups", c.block_out_channels.front(), c.norm_num_groups);
+  }
+  return c;
+}
+
+bool has_original_names(const io::TensorSource& source) { return source.contains("decoder.up.0.block.0.norm1.weight"); }
+
+static size_t count_original_levels(const io::TensorSource& source) {
+  size_t levels = 0;
+  while (source.contains("encoder.down." + std::to_string(levels) + ".block.0.norm1.weight")) ++levels;
+  return levels;
+}
+
+// Facts: black-forest-labs' flux/modules/autoencoder.py and diffusers' convert_ldm_vae_checkpoint.
+static io::KeyMap original_keys(size_t num_levels) {
+  using Op = io::KeyRule::Op;
+  std::vector<io::KeyRule> rules;
+  auto add = [&](const std::string& theirs, const std::string& ours, Op op = Op::copy) {
+    rules.push_back({theirs + ".weight", {ours + ".weight"}, op});
+    rules.push_back({theirs + ".bias", {ours + ".bias"}, Op::copy});
+  };
+  auto add_resnet = [&](const std::string& theirs, const std::string& ours) {
+    for (const char* part : {"norm1", "conv1", "norm2", "conv2"}) add(theirs + "." + part, ours + "." + part);
+    add(theirs + ".nin_shortcut", ours + ".conv_shortcut");
+  };
+  for (const char* side : {"encoder", "decoder"}) {
+    std::string s(side);
+    add(s + ".conv_in", s + ".conv_in");
+    add(s + ".norm_out", s + ".conv_norm_out");
+    add(s + ".conv_out", s + ".conv_out");
+    add_resnet(s + ".mid.block_1", s + ".mid_block.resnets.0");
+    add_resnet(s + ".mid.block_2", s + ".mid_block.resnets.1");
+    auto theirs = s + ".mid.attn_1.", ours = s + ".mid_block.attentions.0.";
+    add(theirs + "norm", ours + "group_norm");
+    add(theirs + "q", ours + "to_q", Op::reshape);
+    add(theirs + "k", ours + "to_k", Op::reshape);
+    add(theirs + "v", ours + "to_v", Op::reshape);
+    add(theirs + "proj_out", ours + "to_out.0", Op::reshape);
+  }
+  for (size_t i = 0; i < num_levels; ++i) {
+    auto number = std::to_string(i), reversed = std::to_string(num_levels - 1 - i);
+    add_resnet("encoder.down." + number + ".block.{}", "encoder.down_blocks." + number + ".resnets.{}");
+    add("encoder.down." + number + ".downsample.conv", "encoder.down_blocks." + number + ".downsamplers.0.conv");
+    // The original counts decoder levels from the finest, diffusers from the coarsest.
+    add_resnet("decoder.up." + number + ".block.{}", "decoder.up_blocks." + reversed + ".resnets.{}");
+    add("decoder.up." + number + ".upsample.conv", "decoder.up_blocks." + reversed + ".upsamplers.0.conv");
+  }
+  add("quant_conv", "encoder.quant_conv");
+  add("post_quant_conv", "decoder.post_quant_conv");
+  return io::KeyMap(rules);
+}
+
+io::KeyMap kl_keys(const io::TensorSource& source) {
+  if (has_original_names(source)) return original_keys(count_original_levels(source));
+  std::vector<io::KeyRule> rules;
+  for (const char* part : {".weight", ".bias"}) {
+    rules.push_back({std::string("quant_conv") + part, {std::string("encoder.quant_conv") + part}});
+    rules.push_back({std::string("post_quant_conv") + part, {std::string("decoder.post_quant_conv") + part}});
+  }
+  return io::KeyMap(rules);
+}
+
+}  // namespace burnish::models::vae
