@@ -1,0 +1,116 @@
+#include "data/image.h"
+
+#include <ATen/TensorOperators.h>
+#include <png.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "data/codecs.h"
+#include "io/files.h"
+
+namespace burnish::data {
+
+namespace {
+
+Decoded decode_any(const std::filesystem::path& path, bool header_only) {
+  auto bytes = io::read_text(path);
+  std::string_view view(bytes);
+  auto name = path.string();
+  if (view.starts_with("\xFF\xD8\xFF")) return decode_jpeg(view, name, header_only);
+  if (view.starts_with("\x89PNG\r\n\x1A\n")) return decode_png(view, name, header_only);
+  if (view.size() >= 12 && view.starts_with("RIFF") && view.substr(8, 4) == "WEBP") return decode_webp(view, name, header_only);
+  data_error("data", "{} is not a JPEG, PNG or WebP picture{}", name, bytes.empty() ? " (the file is empty)" : "");
+}
+
+/// EXIF orientations 1 to 8 as mirror and quarter turns.
+at::Tensor upright(at::Tensor x, int orientation) {
+  if (orientation >= 5) x = x.transpose(0, 1);                                                  // 5: transposed
+  bool mirror_rows = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8;
+  bool mirror_columns = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
+  if (mirror_rows) x = x.flip({0});
+  if (mirror_columns) x = x.flip({1});
+  return x.contiguous();
+}
+
+}  // namespace
+
+int exif_orientation(std::string_view exif) {
+  if (exif.starts_with(std::string_view("Exif\0\0", 6))) exif.remove_prefix(6);
+  if (exif.size() < 14) return 1;
+  bool little = exif.starts_with("II");
+  if (!little && !exif.starts_with("MM")) return 1;
+  auto number = [&](size_t at, size_t bytes) -> uint64_t {
+    if (at + bytes > exif.size()) return 0;
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; ++i) value = value << 8 | static_cast<unsigned char>(exif[at + (little ? bytes - 1 - i : i)]);
+    return value;
+  };
+  auto directory = number(4, 4);
+  auto entries = number(directory, 2);
+  for (uint64_t i = 0; i < entries; ++i) {
+    auto entry = directory + 2 + 12 * i;
+    if (entry + 12 > exif.size()) return 1;
+    if (number(entry, 2) != 0x0112) continue;
+    auto value = number(entry + 8, 2);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+  }
+  return 1;
+}
+
+void check_size(int64_t height, int64_t width, const std::string& file) {
+  if (height < 1 || width < 1) data_error("data", "{} is {} by {} pixels: nothing to read", file, width, height);
+  if (height > (int64_t{1} << 28) / width) data_error("data", "{} claims {} by {} pixels: more than this program reads", file, width, height);
+}
+
+at::Tensor over_white(const at::Tensor& pixels_HW4) {
+  auto color = pixels_HW4.narrow(2, 0, 3).to(at::kInt), alpha = pixels_HW4.narrow(2, 3, 1).to(at::kInt);
+  auto sum = color * alpha + (255 - alpha) * 255 + 127;
+  return sum.floor_divide(255).to(at::kByte);
+}
+
+at::Tensor decode_image(const std::filesystem::path& path) {
+  auto decoded = decode_any(path, false);
+  return upright(decoded.pixels_HW3, decoded.orientation);
+}
+
+Size image_size(const std::filesystem::path& path) {
+  auto decoded = decode_any(path, true);
+  if (decoded.orientation >= 5) std::swap(decoded.size.height, decoded.size.width);
+  return decoded.size;
+}
+
+void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3, const std::vector<std::pair<std::string, std::string>>& text) {
+  auto pixels = pixels_HW3.contiguous();
+  std::string bytes;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  if (setjmp(png_jmpbuf(png))) {
+    png_destroy_write_struct(&png, &info);
+    data_error("data", "cannot encode {}", path.string());
+  }
+  png_set_write_fn(
+      png, &bytes, [](png_structp p, png_bytep data, size_t n) { static_cast<std::string*>(png_get_io_ptr(p))->append(reinterpret_cast<char*>(data), n); },
+      nullptr);
+  auto height = static_cast<png_uint_32>(pixels.size(0)), width = static_cast<png_uint_32>(pixels.size(1));
+  png_set_IHDR(png, info, width, height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  std::vector<png_text> entries;
+  for (const auto& [key, value] : text) {
+    png_text entry{};
+    entry.compression = PNG_ITXT_COMPRESSION_NONE;
+    entry.key = const_cast<char*>(key.c_str());
+    entry.text = const_cast<char*>(value.c_str());
+    entry.lang = const_cast<char*>("");
+    entry.lang_key = const_cast<char*>("");
+    entries.push_back(entry);
+  }
+  png_set_text(png, info, entries.data(), static_cast<int>(entries.size()));
+  png_write_info(png, info);
+  auto* row = pixels.mutable_data_ptr<uint8_t>();
+  for (png_uint_32 y = 0; y < height; ++y) png_write_row(png, row + static_cast<size_t>(y) * width * 3);
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  io::write_text_atomic(path, bytes);
+}
+
+}  // namespace burnish::data

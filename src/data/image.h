@@ -1,0 +1,27 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace burnish::data {
+
+struct Size {
+  int64_t height = 0, width = 0;
+  auto operator<=>(const Size&) const = default;
+};
+
+/// A JPEG, PNG or WebP picture (told by content, not by name) as uint8 [H, W, 3]. EXIF orientation is applied, CMYK and gray become
+/// RGB, 16 bits become 8, transparency is laid over white, and of an animation the first frame is taken. A data Error names the file
+/// and the reason when it cannot be read.
+at::Tensor decode_image(const std::filesystem::path& path);
+
+/// Height and width after orientation, from the file's header.
+Size image_size(const std::filesystem::path& path);
+
+/// Writes uint8 [H, W, 3] as PNG, atomically, with `text` as its metadata (UTF-8).
+void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3, const std::vector<std::pair<std::string, std::string>>& text = {});
+
+}  // namespace burnish::data

@@ -1,0 +1,143 @@
+#include "data/metadata.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "io/files.h"
+
+namespace burnish::data {
+
+namespace {
+
+/// Reads RFC 4180 records: quoted fields may hold commas, line ends and doubled quotes.
+class CsvReader {
+ public:
+  CsvReader(std::string_view text, std::string_view file) : text_(text), file_(file) {
+    if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
+  }
+
+  bool done() const { return text_.empty(); }
+  int64_t line() const { return line_; }
+
+  std::vector<std::string> record() {
+    std::vector<std::string> fields;
+    while (true) {
+      fields.push_back(field());
+      if (text_.empty()) return fields;
+      char separator = text_.front();
+      text_.remove_prefix(1);
+      if (separator == ',') continue;
+      if (separator == '\r' && text_.starts_with('\n')) text_.remove_prefix(1);
+      ++line_;
+      return fields;
+    }
+  }
+
+ private:
+  std::string field() {
+    if (!text_.starts_with('"')) {
+      auto end = std::min(text_.find_first_of(",\r\n"), text_.size());
+      std::string value(text_.substr(0, end));
+      text_.remove_prefix(end);
+      return value;
+    }
+    auto opened = line_;
+    text_.remove_prefix(1);
+    std::string value;
+    while (!text_.empty()) {
+      char c = text_.front();
+      text_.remove_prefix(1);
+      if (c == '\n') ++line_;
+      if (c != '"') {
+        value += c;
+      } else if (text_.starts_with('"')) {
+        value += '"';
+        text_.remove_prefix(1);
+      } else {
+        auto next = text_.empty() ? '\n' : text_.front();
+        if (next != ',' && next != '\n' && next != '\r') data_error("data", "{} line {}: text after a closing quote", file_, line_);
+        return value;
+      }
+    }
+    data_error("data", "{} line {}: a quote that is opened here is never closed", file_, opened);
+  }
+
+  std::string_view text_, file_;
+  int64_t line_ = 1;
+};
+
+bool blank(const std::vector<std::string>& record) { return record.size() == 1 && trim(record[0]).empty(); }
+
+nlohmann::json parse_object(std::string_view text, std::string_view file, int64_t line) {
+  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) data_error("data", "{} line {}: not valid JSON", file, line);
+  if (!json.is_object()) data_error("data", "{} line {}: expected an object like {{\"image\": ..., \"prompt\": ...}}", file, line);
+  return json;
+}
+
+void finish(Metadata& m, std::string_view file) {
+  if (m.rows.empty()) data_error("data", "{} has no rows", file);
+  if (!m.columns.empty()) return;
+  for (const auto& [key, value] : m.rows[0].items()) m.columns.push_back(key);
+}
+
+}  // namespace
+
+Metadata parse_csv(std::string_view text, std::string_view file) {
+  CsvReader reader(text, file);
+  Metadata m;
+  while (!reader.done()) {
+    auto line = reader.line();
+    auto record = reader.record();
+    if (blank(record)) continue;
+    if (m.columns.empty()) {
+      for (auto& name : record) m.columns.emplace_back(trim(name));
+      continue;
+    }
+    if (record.size() != m.columns.size()) {
+      data_error("data", "{} line {}: {} cells under {} columns; quote cells that hold commas", file, line, record.size(), m.columns.size());
+    }
+    nlohmann::json row;
+    for (size_t i = 0; i < record.size(); ++i) row[m.columns[i]] = record[i];
+    m.rows.push_back(std::move(row));
+  }
+  finish(m, file);
+  return m;
+}
+
+Metadata parse_json_list(std::string_view text, std::string_view file) {
+  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) data_error("data", "{} is not valid JSON", file);
+  if (!json.is_array()) data_error("data", "{} must hold a list of objects", file);
+  Metadata m;
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (!json[i].is_object()) data_error("data", "{} row {}: expected an object, found {}", file, i, json[i].type_name());
+    m.rows.push_back(std::move(json[i]));
+  }
+  finish(m, file);
+  return m;
+}
+
+Metadata parse_json_lines(std::string_view text, std::string_view file) {
+  Metadata m;
+  for (int64_t line = 1; !text.empty(); ++line) {
+    auto end = std::min(text.find('\n'), text.size());
+    auto content = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!content.empty()) m.rows.push_back(parse_object(content, file, line));
+  }
+  finish(m, file);
+  return m;
+}
+
+Metadata load_metadata(const std::filesystem::path& path) {
+  auto text = io::read_text(path);
+  auto kind = path.extension().string();
+  if (kind == ".csv") return parse_csv(text, path.string());
+  if (kind == ".json") return parse_json_list(text, path.string());
+  if (kind == ".jsonl") return parse_json_lines(text, path.string());
+  data_error("data", "metadata {} must be a .csv, .json or .jsonl file", path.string());
+}
+
+}  // namespace burnish::data

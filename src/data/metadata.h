@@ -1,0 +1,25 @@
+#pragma once
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace burnish::data {
+
+/// The rows of a metadata file: column name to value.
+struct Metadata {
+  std::vector<nlohmann::json> rows;  ///< objects
+  std::vector<std::string> columns;  ///< of the first row, in file order for csv
+};
+
+/// .csv, .json (a list of objects) or .jsonl (an object a line, blank lines skipped). Blank csv cells are empty strings. A data Error
+/// names the file and line, and what was expected.
+Metadata load_metadata(const std::filesystem::path& path);
+
+/// The parsers behind it, on text; `file` is for messages.
+Metadata parse_csv(std::string_view text, std::string_view file);
+Metadata parse_json_list(std::string_view text, std::string_view file);
+Metadata parse_json_lines(std::string_view text, std::string_view file);
+
+}  // namespace burnish::data

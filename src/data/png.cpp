@@ -1,0 +1,76 @@
+#include <ATen/ops/empty.h>
+#include <png.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "data/codecs.h"
+
+namespace burnish::data {
+
+namespace {
+
+struct Source {
+  std::string_view bytes;
+  char message[160] = "";
+};
+
+void read_bytes(png_structp png, png_bytep to, size_t count) {
+  auto* source = static_cast<Source*>(png_get_io_ptr(png));
+  if (count > source->bytes.size()) png_error(png, "the file ends early");
+  std::memcpy(to, source->bytes.data(), count);
+  source->bytes.remove_prefix(count);
+}
+
+void on_error(png_structp png, png_const_charp text) {
+  auto* source = static_cast<Source*>(png_get_error_ptr(png));
+  std::strncpy(source->message, text, sizeof source->message - 1);
+  png_longjmp(png, 1);
+}
+
+int orientation_of(png_structp png, png_infop info) {
+  png_bytep exif = nullptr;
+  png_uint_32 length = 0;
+  if (!png_get_eXIf_1(png, info, &length, &exif)) return 1;
+  return exif_orientation({reinterpret_cast<char*>(exif), length});
+}
+
+}  // namespace
+
+Decoded decode_png(std::string_view bytes, const std::string& file, bool header_only) {
+  Source source{bytes};
+  Decoded out;
+  at::Tensor pixels_HW4;
+  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, on_error, [](png_structp, png_const_charp) {});
+  png_infop info = png_create_info_struct(png);
+  if (setjmp(png_jmpbuf(png))) {
+    png_destroy_read_struct(&png, &info, nullptr);
+    data_error("data", "{} cannot be decoded: {}", file, source.message);
+  }
+  png_set_read_fn(png, &source, read_bytes);
+  png_read_info(png, info);
+  out.size = {static_cast<int64_t>(png_get_image_height(png, info)), static_cast<int64_t>(png_get_image_width(png, info))};
+  out.orientation = orientation_of(png, info);
+  if (!header_only && out.size.height <= (int64_t{1} << 28) / out.size.width) {
+    // Everything becomes 8-bit RGBA; the upper byte of a 16-bit sample is its 8-bit value.
+    png_set_expand(png);
+    png_set_strip_16(png);
+    png_set_gray_to_rgb(png);
+    png_set_add_alpha(png, 0xFF, PNG_FILLER_AFTER);
+    auto passes = png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    pixels_HW4 = at::empty({out.size.height, out.size.width, 4}, at::TensorOptions().dtype(at::kByte));
+    auto* base = pixels_HW4.mutable_data_ptr<uint8_t>();
+    for (int pass = 0; pass < passes; ++pass) {
+      for (int64_t y = 0; y < out.size.height; ++y) png_read_row(png, base + y * out.size.width * 4, nullptr);
+    }
+    png_read_end(png, info);
+    if (out.orientation == 1) out.orientation = orientation_of(png, info);
+  }
+  png_destroy_read_struct(&png, &info, nullptr);
+  check_size(out.size.height, out.size.width, file);
+  if (pixels_HW4.defined()) out.pixels_HW3 = over_white(pixels_HW4);
+  return out;
+}
+
+}  // namespace burnish::data

@@ -1,0 +1,27 @@
+#pragma once
+#include "data/image.h"
+
+namespace burnish::data {
+
+/// DiffSynth-Studio's size rule. Both height and width given: those. Otherwise the picture's own size, scaled down (never up) to
+/// max_pixels, each side rounded down to a multiple of `division`.
+struct SizeRule {
+  int64_t height = 0, width = 0;
+  int64_t max_pixels = 1048576;
+  int64_t division = 16;
+};
+
+/// The size a picture is trained at; a data Error naming `file` when a side would become 0.
+Size target_size(const SizeRule& rule, Size picture, const std::string& file);
+
+/// Scales uint8 [H, W, 3] to cover `target` and cuts the centre out. The filter is the antialiased bilinear one of Pillow's
+/// Image.resize, in its 8-bit fixed-point arithmetic.
+at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target);
+
+/// uint8 [H, W, 3] -> fp32 [3, H, W] in [-1, 1].
+at::Tensor to_model_range(const at::Tensor& pixels_HW3);
+
+/// The way back, clamped and rounded.
+at::Tensor to_pixels(const at::Tensor& image_3HW);
+
+}  // namespace burnish::data
