@@ -84,8 +84,6 @@ class Model {
   virtual std::vector<std::string> foreign_layer(const std::string& name) const = 0;
   /// Prefix of denoiser layers in LoRA files.
   virtual std::string lora_prefix() const = 0;
-  /// Writes the denoiser as a component folder (config.json and weights) that the family's other programs load.
-  virtual void save_denoiser(const std::filesystem::path& folder, const io::NamedTensors& weights) const = 0;
 };
 
 /// Everything the rest of the program may know about a model family.

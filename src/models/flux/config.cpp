@@ -89,19 +89,4 @@ Config detect(const nlohmann::json* config_json, const Shapes& shapes) {
   return c;
 }
 
-nlohmann::json to_json(const Config& c) {
-  return {{"_class_name", "FluxTransformer2DModel"},
-          {"patch_size", 1},
-          {"in_channels", c.in_channels},
-          {"out_channels", c.out_channels},
-          {"num_layers", c.num_double_blocks},
-          {"num_single_layers", c.num_single_blocks},
-          {"attention_head_dim", c.head_dim},
-          {"num_attention_heads", c.num_heads},
-          {"joint_attention_dim", c.joint_attention_dim},
-          {"pooled_projection_dim", c.pooled_projection_dim},
-          {"guidance_embeds", c.guidance_embeds},
-          {"axes_dims_rope", c.axes_dims_rope}};
-}
-
 }  // namespace burnish::models::flux

@@ -32,7 +32,4 @@ using Shapes = std::map<std::string, std::vector<int64_t>>;
 /// Throws a data Error when config.json and the tensors disagree.
 Config detect(const nlohmann::json* config_json, const Shapes& shapes);
 
-/// The numbers in config.json's own keys, for writing a model folder.
-nlohmann::json to_json(const Config& config);
-
 }  // namespace burnish::models::flux

@@ -1,0 +1,27 @@
+#include "base/interrupt.h"
+
+#include <unistd.h>
+
+#include <csignal>
+
+namespace burnish {
+
+namespace {
+volatile std::sig_atomic_t g_interrupts = 0;
+
+void on_signal(int) {
+  g_interrupts = g_interrupts + 1;
+  if (g_interrupts > 1) _exit(130);
+}
+}  // namespace
+
+void watch_for_interrupt() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupted() { return g_interrupts > 0; }
+
+}  // namespace burnish

@@ -1,0 +1,11 @@
+#pragma once
+
+namespace burnish {
+
+/// From here on the first Ctrl-C (or SIGTERM) is only remembered; a second one ends the program at once.
+void watch_for_interrupt();
+
+/// Whether Ctrl-C came since.
+bool interrupted();
+
+}  // namespace burnish

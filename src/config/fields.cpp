@@ -1,0 +1,188 @@
+#include "config/fields.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <toml++/toml.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace burnish::config {
+
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+[[noreturn]] void unknown(const std::string& where, const std::string& name, const Fields& fields) {
+  auto near = nearest_name(name, fields.names());
+  config_error("config", "{} '{}' is not known{}", where, name, near.empty() ? "; --help lists the options" : fmt::format("; did you mean '{}'?", near));
+}
+
+template <class T>
+T toml_value(const toml::node& node, const std::string& name, const char* kind) {
+  if (auto value = node.value<T>()) return *value;
+  config_error("config", "the value of '{}' must be {}", name, kind);
+}
+
+void assign(const Field& field, const toml::node& node) {
+  std::visit(Overloaded{
+                 [&](std::string* v) { *v = toml_value<std::string>(node, field.name, "a text"); },
+                 [&](int64_t* v) { *v = toml_value<int64_t>(node, field.name, "a whole number"); },
+                 [&](double* v) { *v = toml_value<double>(node, field.name, "a number"); },
+                 [&](bool* v) { *v = toml_value<bool>(node, field.name, "true or false"); },
+                 [&](std::vector<std::string>* v) {
+                   v->clear();
+                   if (auto* array = node.as_array()) {
+                     for (const auto& item : *array) v->push_back(toml_value<std::string>(item, field.name, "a list of texts"));
+                   } else {
+                     v->push_back(toml_value<std::string>(node, field.name, "a text or a list of texts"));
+                   }
+                 },
+             },
+             field.slot);
+}
+
+std::string toml_quoted(const std::string& text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n') out += "\\n";
+    else out += c;
+  }
+  return out + "\"";
+}
+
+std::string value_text(const Field& field) {
+  return std::visit(Overloaded{
+                        [](std::string* v) { return toml_quoted(*v); },
+                        [](int64_t* v) { return std::to_string(*v); },
+                        [](double* v) {
+                          auto text = fmt::format("{}", *v);
+                          return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+                        },
+                        [](bool* v) { return std::string(*v ? "true" : "false"); },
+                        [](std::vector<std::string>* v) {
+                          std::vector<std::string> parts;
+                          for (const auto& item : *v) parts.push_back(toml_quoted(item));
+                          return "[" + join(parts) + "]";
+                        },
+                    },
+                    field.slot);
+}
+
+/// "--max_steps,--max-steps" and the same for the aliases.
+std::string spellings(const Field& field) {
+  std::vector<std::string> all;
+  auto add = [&](std::string name) {
+    all.push_back("--" + name);
+    std::replace(name.begin(), name.end(), '_', '-');
+    if (all.back() != "--" + name) all.push_back("--" + name);
+  };
+  add(field.name);
+  for (const auto& alias : field.aliases) add(alias);
+  return join(all, ",");
+}
+
+std::string help_page(const std::string& verb, const std::string& summary, const Fields& fields) {
+  auto page = fmt::format("burnish {}: {}\n", verb, summary);
+  std::string group;
+  for (const auto& field : fields.list()) {
+    if (field.group != group) page += fmt::format("\n{}\n", group = field.group);
+    auto value = value_text(field);
+    bool shown = value != "\"\"" && value != "[]" && value != "false";
+    page += fmt::format("  --{:<28} {}{}\n", field.name, field.doc, shown ? fmt::format(" [{}]", value) : "");
+  }
+  return page + "\nEvery option is a TOML key of the same name; --config FILE reads them, and options given here win.\n";
+}
+
+void add_to_app(CLI::App& app, const Field& field) {
+  std::visit(Overloaded{
+                 [&](bool* v) { app.add_flag(spellings(field) + "{true}", *v)->expected(0, 1); },
+                 [&](std::vector<std::string>* v) { app.add_option(spellings(field), *v)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll); },
+                 [&](auto* v) { app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast); },
+             },
+             field.slot);
+}
+
+}  // namespace
+
+std::vector<std::string> Fields::names() const {
+  std::vector<std::string> names;
+  for (const auto& field : list_) names.push_back(field.name);
+  return names;
+}
+
+void read_toml(const std::string& path, const Fields& fields) {
+  toml::table table;
+  try {
+    table = toml::parse_file(path);
+  } catch (const toml::parse_error& e) {
+    config_error("config", "{} line {}: {}", path, e.source().begin.line, std::string(e.description()));
+  }
+  for (const auto& [key, node] : table) {
+    std::string name(key.str());
+    std::replace(name.begin(), name.end(), '-', '_');
+    auto field = std::find_if(fields.list().begin(), fields.list().end(), [&](const Field& f) {
+      return f.name == name || std::find(f.aliases.begin(), f.aliases.end(), name) != f.aliases.end();
+    });
+    if (field == fields.list().end()) unknown(path + ": the key", name, fields);
+    assign(*field, node);
+  }
+}
+
+std::string to_toml(const Fields& fields) {
+  std::string text, group;
+  for (const auto& field : fields.list()) {
+    if (field.group != group) text += fmt::format("{}# {}\n", text.empty() ? "" : "\n", group = field.group);
+    text += fmt::format("{} = {}  # {}\n", field.name, value_text(field), field.doc);
+  }
+  return text;
+}
+
+Parsed read_command_line(const std::string& verb, const std::string& summary, const std::vector<std::string>& args, const Fields& fields) {
+  Parsed parsed;
+  std::string config_path;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "--help" || args[i] == "-h") parsed.help = true;
+    if (args[i] == "--config" && i + 1 < args.size()) config_path = args[i + 1];
+    if (args[i].starts_with("--config=")) config_path = args[i].substr(9);
+  }
+  if (parsed.help) {
+    parsed.help_text = help_page(verb, summary, fields);
+    return parsed;
+  }
+  if (!config_path.empty()) read_toml(config_path, fields);
+
+  CLI::App app;
+  app.allow_extras();
+  app.set_help_flag();
+  app.add_option("--config", config_path);
+  for (const auto& field : fields.list()) {
+    // A list on the command line replaces the list in the file.
+    bool given = std::any_of(args.begin(), args.end(), [&](const std::string& a) { return a == "--" + field.name || a.starts_with("--" + field.name + "="); });
+    if (auto* list = std::get_if<std::vector<std::string>*>(&field.slot); list && given) (*list)->clear();
+    add_to_app(app, field);
+  }
+  try {
+    std::vector<std::string> reversed(args.rbegin(), args.rend());
+    app.parse(reversed);
+  } catch (const CLI::ParseError& e) {
+    config_error("config", "{} (--help lists the options)", e.what());
+  }
+  auto extras = app.remaining();
+  if (!extras.empty()) {
+    auto name = extras[0].substr(std::min(extras[0].find_first_not_of('-'), extras[0].size()));
+    std::replace(name.begin(), name.end(), '-', '_');
+    unknown("option", name.substr(0, name.find('=')), fields);
+  }
+  return parsed;
+}
+
+}  // namespace burnish::config

@@ -1,0 +1,55 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <set>
+
+#include "data/metadata.h"
+#include "data/resize.h"
+
+namespace burnish::data {
+
+struct DatasetOptions {
+  std::string base_path;
+  std::string metadata_path;
+  std::string data_file_keys = "image,video";  ///< columns that hold files; the first one present is the picture
+  SizeRule size;
+  bool skip_bad_samples = false;  ///< name and count them and go on; else the first one stops the run
+};
+
+/// One picture with its caption.
+struct Sample {
+  int64_t row = 0;
+  std::string prompt;
+  std::string file;
+  at::Tensor image_3HW;  ///< fp32 in [-1, 1]
+};
+
+/// Pictures and captions behind a metadata file. Opening it checks every row: that its file is there, is a picture, and is large enough.
+class Dataset {
+ public:
+  /// A data Error when no usable row is left, or (unless bad samples are skipped) at the first bad one; the message counts them all.
+  explicit Dataset(const DatasetOptions& options);
+
+  /// Rows that can be used, in file order.
+  const std::vector<int64_t>& rows() const { return rows_; }
+  /// The size that a row is trained at.
+  Size size(int64_t row) const { return sizes_.at(row); }
+  /// Decodes and resizes; a data Error when `row` is not usable.
+  Sample load(int64_t row) const;
+  const std::string& prompt(int64_t row) const { return prompts_.at(static_cast<size_t>(row)); }
+
+  /// What is wrong with each bad row, by row number.
+  const std::map<int64_t, std::string>& bad_samples() const { return bad_; }
+
+ private:
+  std::string read_prompt(const nlohmann::json& row, const std::vector<std::string>& columns) const;
+  std::string read_file(const nlohmann::json& row) const;
+
+  DatasetOptions options_;
+  std::vector<std::string> prompts_, files_;
+  std::vector<int64_t> rows_;
+  std::map<int64_t, Size> sizes_;
+  std::map<int64_t, std::string> bad_;
+};
+
+}  // namespace burnish::data

@@ -1,0 +1,102 @@
+#include "models/family.h"
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "models/flux/keys.h"
+#include "models/flux/model.h"
+
+namespace burnish::models::flux {
+
+namespace {
+
+/// Prefixes under which single files keep the transformer: none (BFL), or those of ComfyUI's checkpoints.
+const std::vector<std::string> kDitPrefixes{"", "model.diffusion_model.", "diffusion_model."};
+const std::vector<std::string> kClipPrefixes{"", "text_encoders.clip_l.transformer.", "text_encoders.clip_l."};
+const std::vector<std::string> kT5Prefixes{"", "text_encoders.t5xxl.transformer.", "text_encoders.t5xxl."};
+const std::vector<std::string> kVaePrefixes{"", "vae.", "first_stage_model."};
+
+std::optional<std::string> prefix_with(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& name) {
+  if (!entry.tensors) return std::nullopt;
+  for (const auto& prefix : prefixes) {
+    if (entry.tensors->contains(prefix + name)) return prefix;
+  }
+  return std::nullopt;
+}
+
+/// The part of the entry below a prefix; other parts of an all-in-one file are left out.
+io::TensorSource part(const ModelEntry& entry, const std::string& prefix) { return prefix.empty() ? *entry.tensors : entry.tensors->below(prefix); }
+
+Source find_dit(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    for (const char* mark : {"transformer_blocks.0.attn.add_q_proj.weight", "single_transformer_blocks.0.proj_mlp.weight"}) {
+      if (auto prefix = prefix_with(entry, kDitPrefixes, mark)) return {&entry, part(entry, *prefix), {}};
+    }
+    for (const char* mark : {"double_blocks.0.img_attn.qkv.weight", "single_blocks.0.linear1.weight"}) {
+      if (auto prefix = prefix_with(entry, kDitPrefixes, mark)) return {&entry, part(entry, *prefix), bfl_keys()};
+    }
+    bool config_only = !entry.tensors && entry.config.is_object() && entry.config.value("_class_name", "") == "FluxTransformer2DModel";
+    if (config_only) return {&entry, std::nullopt, {}};
+  }
+  return {};
+}
+
+Source find_clip(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    for (const char* mark : {"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight"}) {
+      if (auto prefix = prefix_with(entry, kClipPrefixes, mark)) return {&entry, text::clip_tensors(part(entry, *prefix)), {}};
+    }
+  }
+  return {};
+}
+
+Source find_t5(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    if (auto prefix = prefix_with(entry, kT5Prefixes, "encoder.block.0.layer.0.SelfAttention.q.weight")) {
+      auto tensors = text::t5_tensors(part(entry, *prefix));
+      return {&entry, tensors, text::t5_keys(tensors)};
+    }
+  }
+  return {};
+}
+
+Source find_vae(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    for (const char* mark : {"decoder.up_blocks.0.resnets.0.conv1.weight", "decoder.up.0.block.0.norm1.weight"}) {
+      if (auto prefix = prefix_with(entry, kVaePrefixes, mark)) {
+        auto tensors = part(entry, *prefix);
+        return {&entry, tensors, vae::kl_keys(tensors)};
+      }
+    }
+  }
+  return {};
+}
+
+std::string describe(const ModelEntry& entry) {
+  ModelFiles one{{entry}, {}};
+  auto sources = find_sources(one);
+  std::vector<std::string> parts;
+  if (sources.dit.entry && sources.dit.tensors) {
+    auto config = detect(&entry.config, io::shapes_in_our_names(*sources.dit.tensors, sources.dit.keys));
+    bool bfl = sources.dit.keys.to_ours("img_in.weight").ours[0] != "img_in.weight";
+    parts.push_back(fmt::format("{} transformer ({} double and {} single blocks, width {}, {} names)", config.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell",
+                                config.num_double_blocks, config.num_single_blocks, config.width(), bfl ? "original" : "diffusers"));
+  }
+  if (sources.text_encoder.entry) parts.push_back("CLIP text encoder");
+  if (sources.text_encoder_2.entry) parts.push_back("T5 encoder");
+  if (sources.vae.entry) parts.push_back("KL autoencoder");
+  return join(parts, " + ");
+}
+
+}  // namespace
+
+Sources find_sources(const ModelFiles& files) { return {find_dit(files), find_clip(files), find_t5(files), find_vae(files)}; }
+
+extern const Family kFamily{
+    .name = "flux",
+    .recognises = [](const ModelFiles& files) { return find_dit(files).entry != nullptr; },
+    .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> { return std::make_unique<FluxModel>(files, options); },
+    .describe = describe,
+};
+
+}  // namespace burnish::models::flux

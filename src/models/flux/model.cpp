@@ -1,0 +1,211 @@
+#include "models/flux/model.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "diffusion/flow_match.h"
+#include "io/json.h"
+#include "models/flux/keys.h"
+
+namespace burnish::models::flux {
+
+namespace {
+
+const std::vector<std::string> kComponents{"dit", "text_encoder", "text_encoder_2", "vae"};
+
+io::Shapes shapes_of(const Source& source) { return source.tensors ? io::shapes_in_our_names(*source.tensors, source.keys) : io::Shapes{}; }
+
+at::Tensor as_ids(const tokenizers::Encoded& encoded) { return at::tensor(encoded.ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0); }
+
+}  // namespace
+
+FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : files_(files), options_(options), sources_(find_sources(files_)) {
+  const auto& config_json = sources_.dit.entry->config;
+  config_ = detect(config_json.is_null() ? nullptr : &config_json, shapes_of(sources_.dit));
+  if (!sources_.dit.tensors && options_.init != "random") {
+    data_error("models", "{} holds a config.json and no weights; add the weights, or train from scratch with --init random", sources_.dit.entry->label);
+  }
+  if (sources_.text_encoder.entry) clip_config_ = text::clip_config(sources_.text_encoder.entry->config, shapes_of(sources_.text_encoder));
+  if (sources_.text_encoder_2.entry) t5_config_ = text::t5_config(sources_.text_encoder_2.entry->config, shapes_of(sources_.text_encoder_2));
+  if (sources_.vae.entry) vae_config_ = vae::kl_config(sources_.vae.entry->config, shapes_of(sources_.vae));
+  if (vae_config_.latent_channels * 4 != config_.in_channels && sources_.vae.entry) {
+    data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models", config_.in_channels / 4,
+               vae_config_.latent_channels);
+  }
+  foreign_layers_ = foreign_layers(config_);
+}
+
+Source& FluxModel::source(const std::string& component) {
+  if (component == "dit") return sources_.dit;
+  if (component == "text_encoder") return sources_.text_encoder;
+  if (component == "text_encoder_2") return sources_.text_encoder_2;
+  if (component == "vae") return sources_.vae;
+  throw std::logic_error("no component " + component);
+}
+
+void FluxModel::require(const Source& source, const char* what) const {
+  if (!source.entry) data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", what, files_.describe());
+}
+
+at::TensorOptions FluxModel::options_for(const std::string& component) const {
+  return at::TensorOptions().dtype(component == "vae" ? at::kFloat : options_.dtype).device(options_.device);
+}
+
+std::unique_ptr<nn::Module> FluxModel::build(const std::string& component, const at::TensorOptions& options) const {
+  if (component == "dit") return std::make_unique<Transformer>(config_, options);
+  if (component == "text_encoder") return std::make_unique<text::ClipTextModel>(clip_config_, options);
+  if (component == "text_encoder_2") return std::make_unique<text::T5Encoder>(t5_config_, options);
+  return std::make_unique<vae::AutoencoderKL>(vae_config_, options);
+}
+
+std::vector<Component> FluxModel::components() const {
+  std::vector<Component> list;
+  for (const auto& name : kComponents) {
+    const auto& from = const_cast<FluxModel*>(this)->source(name);
+    if (!from.entry) continue;
+    auto meta = build(name, options_for(name).device(at::kMeta));
+    list.push_back({name, from.entry->label, meta->num_bytes()});
+  }
+  return list;
+}
+
+void FluxModel::load(const std::string& component) {
+  if (loaded_.contains(component)) return;
+  static const std::map<std::string, const char*> kWhat{{"dit", "transformer"}, {"text_encoder", "CLIP text encoder"}, {"text_encoder_2", "T5 encoder"}, {"vae", "KL autoencoder"}};
+  auto& from = source(component);
+  require(from, kWhat.at(component));
+  auto options = options_for(component);
+  auto built = build(component, options.device(at::kMeta));
+  if (component == "dit" && options_.init == "random") {
+    auto& transformer = static_cast<Transformer&>(*built);
+    transformer.initialise(options_.seed);
+    transformer.visit_parameters([&](const std::string&, at::Tensor& p) { p = p.to(options_.device); });
+  } else {
+    auto slots = built->parameters();
+    io::Shapes wanted;
+    for (auto& [name, slot] : slots) wanted[name] = slot->sizes().vec();
+    io::load_named(
+        *from.tensors, from.keys, wanted,
+        [&](const std::string& name, const at::Tensor& tensor) { *slots.at(name) = tensor.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous(); },
+        from.entry->label);
+  }
+  if (component == "text_encoder") {
+    auto folder = options_.tokenizer_path.empty() ? files_.in_pipeline("tokenizer") : std::optional<std::filesystem::path>(options_.tokenizer_path);
+    if (!folder) data_error("models", "no CLIP tokenizer beside the model; name its folder with --tokenizer_path");
+    tokenizer_ = tokenizers::load_clip(*folder);
+  }
+  if (component == "text_encoder_2") {
+    auto folder = options_.tokenizer_2_path.empty() ? files_.in_pipeline("tokenizer_2") : std::optional<std::filesystem::path>(options_.tokenizer_2_path);
+    if (!folder) data_error("models", "no T5 tokenizer beside the model; name its folder with --tokenizer_2_path");
+    tokenizer_2_ = tokenizers::load_t5(*folder);
+  }
+  loaded_[component] = std::move(built);
+}
+
+void FluxModel::unload(const std::string& component) { loaded_.erase(component); }
+
+nn::Module& FluxModel::module(const std::string& component) {
+  auto it = loaded_.find(component);
+  if (it == loaded_.end()) throw std::logic_error("component " + component + " is not loaded");
+  return *it->second;
+}
+
+std::vector<nn::Block*> FluxModel::blocks() { return loaded<Transformer>("dit").blocks(); }
+
+std::vector<int64_t> FluxModel::latent_shape(int64_t height, int64_t width) const {
+  auto division = const_cast<FluxModel*>(this)->size_division();
+  if (height < division || width < division || height % division || width % division) {
+    config_error("models", "height and width must be multiples of {} pixels for this model, not {} and {}", division, height, width);
+  }
+  return {vae_config_.latent_channels, height / vae_config_.downsampling(), width / vae_config_.downsampling()};
+}
+
+diffusion::FlowSamplerConfig FluxModel::sampler() const {
+  diffusion::FlowSamplerConfig c;
+  c.use_dynamic_shifting = config_.guidance_embeds;
+  c.shift = config_.guidance_embeds ? 3.0 : 1.0;
+  auto path = files_.in_pipeline("scheduler/scheduler_config.json");
+  if (!path) return c;
+  auto json = io::read_json(*path);
+  c.use_dynamic_shifting = json.value("use_dynamic_shifting", false);
+  c.shift = json.value("shift", 1.0);
+  c.base_shift = json.value("base_shift", 0.5);
+  c.max_shift = json.value("max_shift", 1.15);
+  c.base_image_seq_len = json.value("base_image_seq_len", 256.0);
+  c.max_image_seq_len = json.value("max_image_seq_len", 4096.0);
+  return c;
+}
+
+std::vector<std::string> FluxModel::aliases(const std::string& path) const { return diffsynth_aliases(path); }
+
+std::string FluxModel::default_lora_targets() const {
+  return "a_to_qkv,b_to_qkv,ff_a.0,ff_a.2,ff_b.0,ff_b.2,a_to_out,b_to_out,proj_out,norm.linear,norm1_a.linear,norm1_b.linear,to_qkv_mlp";
+}
+
+std::vector<std::string> FluxModel::foreign_layer(const std::string& name) const {
+  auto it = foreign_layers_.find(name);
+  return it == foreign_layers_.end() ? std::vector<std::string>{} : it->second;
+}
+
+void FluxModel::encode_prompt_1(pipeline::Scope& scope) {
+  scope.uses("text_encoder");
+  auto& clip = loaded<text::ClipTextModel>("text_encoder");
+  auto ids = as_ids(tokenizer_->encode_padded(scope.text("prompt"), std::min<int64_t>(77, clip_config_.max_positions))).to(options_.device);
+  scope.write("pooled_embedding", clip.forward(ids).pooled_BE);
+}
+
+void FluxModel::encode_prompt_2(pipeline::Scope& scope) {
+  scope.uses("text_encoder_2");
+  auto& t5 = loaded<text::T5Encoder>("text_encoder_2");
+  auto limit = tokenizer_2_->model_max_length() > 0 ? std::min<int64_t>(512, tokenizer_2_->model_max_length()) : 512;
+  auto length = options_.max_sequence_length > 0 ? options_.max_sequence_length : limit;
+  scope.write("text_embedding", t5.forward(as_ids(tokenizer_2_->encode_padded(scope.text("prompt"), length)).to(options_.device)));
+}
+
+void FluxModel::denoise(pipeline::Scope& scope) {
+  scope.uses("dit");
+  const auto& noisy = scope.tensor("noisy");
+  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
+  auto rows = noisy.size(2) / 2, columns = noisy.size(3) / 2;
+  Transformer::Inputs in{.latents_BIC = pack_latents(noisy).to(options_.dtype),
+                         .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
+                         .pooled_BE = scope.tensor("pooled_embedding").to(options_.dtype),
+                         .sigma_B = sigma,
+                         .guidance_B = at::full(sigma.sizes(), options_.embedded_guidance, sigma.options()),
+                         .rows = rows,
+                         .columns = columns};
+  scope.write("prediction", unpack_latents(loaded<Transformer>("dit").forward(in), rows, columns));
+}
+
+UnitGroups FluxModel::units() {
+  using pipeline::Scope;
+  UnitGroups groups;
+  groups.encode_prompt = {
+      {"encode_prompt_clip", {"prompt"}, {"pooled_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt_1(s); }},
+      {"encode_prompt_t5", {"prompt"}, {"text_embedding"}, {"text_encoder_2"}, [this](Scope& s) { encode_prompt_2(s); }},
+  };
+  groups.encode_image = {{"encode_image", {"image"}, {"latents"}, {"vae"}, [this](Scope& s) {
+                            s.uses("vae");
+                            auto& vae = loaded<vae::AutoencoderKL>("vae");
+                            s.write("latents", vae.to_model(vae.encoder.forward(s.tensor("image").to(options_.device)).mean_BCHW));
+                          }}};
+  groups.add_noise = {{"add_noise", {"latents", "noise", "sigma"}, {"noisy", "target"}, {}, [](Scope& s) {
+                         s.write("noisy", diffusion::add_noise(s.tensor("latents"), s.tensor("noise"), s.tensor("sigma")));
+                         s.write("target", diffusion::velocity(s.tensor("latents"), s.tensor("noise")));
+                       }}};
+  groups.denoise = {{"denoise", {"noisy", "sigma", "text_embedding", "pooled_embedding"}, {"prediction"}, {"dit"}, [this](Scope& s) { denoise(s); }}};
+  groups.loss = {{"loss", {"prediction", "target"}, {"loss"}, {}, [](Scope& s) { s.write("loss", diffusion::squared_error(s.tensor("prediction"), s.tensor("target"))); }}};
+  groups.decode = {{"decode", {"latents"}, {"image"}, {"vae"}, [this](Scope& s) {
+                      s.uses("vae");
+                      auto& vae = loaded<vae::AutoencoderKL>("vae");
+                      s.write("image", vae.decoder.forward(vae.from_model(s.tensor("latents"))));
+                    }}};
+  return groups;
+}
+
+}  // namespace burnish::models::flux

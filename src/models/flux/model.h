@@ -1,0 +1,70 @@
+#pragma once
+#include "models/family.h"
+#include "models/flux/config.h"
+#include "models/flux/transformer.h"
+#include "models/text/clip.h"
+#include "models/text/t5.h"
+#include "models/vae/autoencoder_kl.h"
+#include "tokenizers/tokenizer.h"
+
+namespace burnish::models::flux {
+
+/// Where a component's weights come from: the tensors under the family's prefix, and the rules to our names.
+struct Source {
+  const ModelEntry* entry = nullptr;  ///< null when the files hold no such component
+  std::optional<io::TensorSource> tensors;
+  io::KeyMap keys;
+};
+
+/// The four components of FLUX.1 found among a run's files; detection reads tensor names only.
+struct Sources {
+  Source dit, text_encoder, text_encoder_2, vae;
+};
+Sources find_sources(const ModelFiles& files);
+
+class FluxModel : public Model {
+ public:
+  FluxModel(const ModelFiles& files, const ModelOptions& options);
+  std::string_view family() const override { return "flux"; }
+  std::string variant() const override { return config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell"; }
+  std::vector<Component> components() const override;
+  void load(const std::string& component) override;
+  void unload(const std::string& component) override;
+  nn::Module& module(const std::string& component) override;
+  std::string denoiser() const override { return "dit"; }
+  std::vector<nn::Block*> blocks() override;
+  UnitGroups units() override;
+  std::vector<int64_t> latent_shape(int64_t height, int64_t width) const override;
+  int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] / 2 * (latent_shape[2] / 2); }
+  int64_t size_division() const override { return 2 * vae_config_.downsampling(); }
+  diffusion::FlowSamplerConfig sampler() const override;
+  std::vector<std::string> prompt_values() const override { return {"text_embedding", "pooled_embedding"}; }
+  std::vector<std::string> aliases(const std::string& path) const override;
+  std::string default_lora_targets() const override;
+  std::vector<std::string> foreign_layer(const std::string& name) const override;
+  std::string lora_prefix() const override { return "transformer."; }
+
+ private:
+  Source& source(const std::string& component);
+  void require(const Source& source, const char* what) const;
+  std::unique_ptr<nn::Module> build(const std::string& component, const at::TensorOptions& options) const;
+  at::TensorOptions options_for(const std::string& component) const;
+  void encode_prompt_1(pipeline::Scope& scope);
+  void encode_prompt_2(pipeline::Scope& scope);
+  void denoise(pipeline::Scope& scope);
+  template <class T>
+  T& loaded(const std::string& component) { return static_cast<T&>(module(component)); }
+
+  ModelFiles files_;
+  ModelOptions options_;
+  Sources sources_;
+  Config config_;
+  text::ClipConfig clip_config_;
+  text::T5Config t5_config_;
+  vae::KlConfig vae_config_;
+  std::map<std::string, std::vector<std::string>> foreign_layers_;
+  std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
+  std::unique_ptr<tokenizers::Tokenizer> tokenizer_, tokenizer_2_;
+};
+
+}  // namespace burnish::models::flux

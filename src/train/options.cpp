@@ -1,0 +1,130 @@
+#include "train/options.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Context.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "diffusion/loss_weighting.h"
+#include "diffusion/timestep_sampling.h"
+#include "optim/optimizer.h"
+
+namespace burnish::train {
+
+void fields(config::Fields& f, ModelChoice& o) {
+  f.group("Model");
+  f("model", o.model, "diffusers folder, component folder or single .safetensors file; may be given several times");
+  f("model_paths", o.model_paths, "JSON list of files, or of lists of shards");
+  f("model_id_with_origin_paths", o.model_id_with_origin_paths, "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models)");
+  f("tokenizer_path", o.tokenizer_path, "CLIP tokenizer folder, when it is not beside the model", {"tokenizer_1_path"});
+  f("tokenizer_2_path", o.tokenizer_2_path, "T5 tokenizer folder, when it is not beside the model");
+  f("dtype", o.dtype, "fp32 or bf16: what the model is held and computed in");
+  f("device", o.device, "auto, cpu or cuda");
+  f("max_sequence_length", o.max_sequence_length, "T5 tokens; 0 takes the tokenizer's limit, 512 at most");
+  f("embedded_guidance", o.embedded_guidance, "guidance value given to models that embed it");
+  f("seed", o.seed, "names every random draw of the run");
+  f("num_threads", o.num_threads, "CPU threads; 0 takes all cores");
+}
+
+void fields(config::Fields& f, TrainOptions& o) {
+  fields(f, o.model);
+  f("init", o.init, "pretrained, or random to train the denoiser from scratch");
+  f.group("Data");
+  f("dataset_base_path", o.dataset_base_path, "folder that file names in the metadata start from");
+  f("dataset_metadata_path", o.dataset_metadata_path, ".csv, .json or .jsonl with columns image and prompt");
+  f("data_file_keys", o.data_file_keys, "columns that hold files");
+  f("height", o.height, "fixed height; with width, else each picture keeps its shape");
+  f("width", o.width, "fixed width");
+  f("max_pixels", o.max_pixels, "area above which a picture is scaled down");
+  f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch");
+  f("batch_size", o.batch_size, "samples of equal size in a batch");
+  f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read");
+  f.group("What is trained");
+  f("task", o.task, "sft");
+  f("trainable_models", o.trainable_models, "dit trains the whole denoiser; empty trains a LoRA");
+  f("lora_base_model", o.lora_base_model, "model that carries the LoRA (dit)");
+  f("lora_target_modules", o.lora_target_modules, "layer names, one regular expression, \"\" for every large layer, or default");
+  f("lora_rank", o.lora_rank, "rank");
+  f("lora_alpha", o.lora_alpha, "scale is alpha / rank; 0 takes the rank");
+  f("lora_checkpoint", o.lora_checkpoint, "LoRA file to start from; it decides targets, rank and alpha");
+  f.group("Training");
+  f("learning_rate", o.learning_rate, "peak learning rate");
+  f("max_steps", o.max_steps, "optimizer steps; 0 goes by num_epochs");
+  f("num_epochs", o.num_epochs, "passes over the data when max_steps is 0");
+  f("gradient_accumulation_steps", o.gradient_accumulation_steps, "batches per optimizer step");
+  f("optimizer", o.optimizer, "adamw");
+  f("weight_decay", o.weight_decay, "decoupled weight decay");
+  f("lr_scheduler", o.lr_scheduler, "constant, linear or cosine");
+  f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises");
+  f("max_grad_norm", o.max_grad_norm, "clips the gradient norm; 0 does not");
+  f("timestep_sampling", o.timestep_sampling, "diffsynth, uniform, sigmoid, shift, flux_shift, logit_normal or mode");
+  f("loss_weighting", o.loss_weighting, "diffsynth, uniform, sigma_sqrt or cosmap");
+  f("discrete_flow_shift", o.discrete_flow_shift, "of timestep_sampling shift");
+  f("sigmoid_scale", o.sigmoid_scale, "of timestep_sampling sigmoid, shift and flux_shift");
+  f("logit_mean", o.logit_mean, "of timestep_sampling logit_normal");
+  f("logit_std", o.logit_std, "of timestep_sampling logit_normal");
+  f("mode_scale", o.mode_scale, "of timestep_sampling mode");
+  f("min_timestep_boundary", o.min_timestep_boundary, "start of the trained share of the schedule, from pure noise");
+  f("max_timestep_boundary", o.max_timestep_boundary, "end of the trained share");
+  f("use_gradient_checkpointing", o.use_gradient_checkpointing, "recompute blocks in backward to save memory");
+  f.group("Output");
+  f("output_path", o.output_path, "run folder");
+  f("save_steps", o.save_steps, "also save every N steps; 0 saves at the end only");
+  f("save_dtype", o.save_dtype, "fp32 or bf16 of what is saved; empty takes dtype");
+  f("resume", o.resume, "go on from the state in output_path");
+  f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
+  f("replay", o.replay, "safetensors with recorded noise, sigma and sample per step");
+}
+
+void check(const TrainOptions& o) {
+  auto positive = [](const char* name, int64_t value) {
+    if (value < 1) config_error("train", "{} must be at least 1, not {}", name, value);
+  };
+  if (o.task != "sft") config_error("train", "task '{}' is not known; choose sft", o.task);
+  if (o.dataset_metadata_path.empty()) config_error("train", "no data given; name it with --dataset_metadata_path (and --dataset_base_path)");
+  if (!o.trainable_models.empty() && o.trainable_models != "dit") config_error("train", "trainable_models '{}' is not known; choose dit, or leave it empty for a LoRA", o.trainable_models);
+  if (!o.lora_base_model.empty() && o.lora_base_model != "dit") config_error("train", "lora_base_model '{}' is not known; choose dit", o.lora_base_model);
+  if (!o.trainable_models.empty() && (!o.lora_base_model.empty() || !o.lora_checkpoint.empty())) {
+    config_error("train", "trainable_models trains the whole denoiser and lora_base_model or lora_checkpoint a LoRA on it; give one of them");
+  }
+  if (o.init != "pretrained" && o.init != "random") config_error("train", "init '{}' is not known; choose pretrained or random", o.init);
+  if (o.init == "random" && o.trainable_models.empty()) config_error("train", "init random needs trainable_models dit: a LoRA on random weights learns nothing");
+  if (o.on_bad_sample != "stop" && o.on_bad_sample != "skip") config_error("train", "on_bad_sample '{}' is not known; choose stop or skip", o.on_bad_sample);
+  if ((o.height > 0) != (o.width > 0)) config_error("train", "give both height and width, or neither");
+  positive("batch_size", o.batch_size);
+  positive("gradient_accumulation_steps", o.gradient_accumulation_steps);
+  positive("dataset_repeat", o.dataset_repeat);
+  positive("lora_rank", o.lora_rank);
+  if (o.max_steps < 0 || (o.max_steps == 0 && o.num_epochs < 1)) config_error("train", "nothing to do: give max_steps or num_epochs of at least 1");
+  if (o.save_steps < 0) config_error("train", "save_steps must not be negative");
+  if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
+  if (!o.replay.empty() && o.batch_size != 1) config_error("train", "replay plays one recorded sample a step; set batch_size to 1");
+  parse_dtype(o.model.dtype);
+  if (!o.save_dtype.empty()) parse_dtype(o.save_dtype);
+  diffusion::check_loss_weighting(o.loss_weighting);
+  diffusion::check({.mode = o.timestep_sampling, .min_boundary = o.min_timestep_boundary, .max_boundary = o.max_timestep_boundary});
+  optim::check(optim::ScheduleOptions{.name = o.lr_scheduler});
+}
+
+models::ModelOptions model_options(const ModelChoice& c) {
+  if (c.device != "auto" && c.device != "cpu" && c.device != "cuda") config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
+  bool cuda = at::hasCUDA();
+  if (c.device == "cuda" && !cuda) config_error("train", "device cuda was asked for, and this build or machine has none; choose cpu");
+  models::ModelOptions options;
+  options.dtype = parse_dtype(c.dtype);
+  if (options.dtype == c10::kHalf) config_error("train", "dtype fp16 is not supported for this model; choose bf16 or fp32");
+  options.device = cuda && c.device != "cpu" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+  options.tokenizer_path = c.tokenizer_path;
+  options.tokenizer_2_path = c.tokenizer_2_path;
+  options.max_sequence_length = c.max_sequence_length;
+  options.embedded_guidance = c.embedded_guidance;
+  options.seed = static_cast<uint64_t>(c.seed);
+  return options;
+}
+
+void set_threads(const ModelChoice& c) {
+  if (c.num_threads > 0) at::set_num_threads(static_cast<int>(c.num_threads));
+}
+
+}  // namespace burnish::train

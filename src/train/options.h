@@ -1,0 +1,61 @@
+#pragma once
+#include "config/fields.h"
+#include "models/family.h"
+
+namespace burnish::train {
+
+/// Options that say which model, in what precision, on what device; shared by every verb that runs one.
+struct ModelChoice {
+  std::vector<std::string> model;
+  std::string model_paths, model_id_with_origin_paths;
+  std::string tokenizer_path, tokenizer_2_path;
+  std::string dtype = "bf16", device = "auto";
+  int64_t max_sequence_length = 0;
+  double embedded_guidance = 1.0;
+  int64_t seed = 0;
+  int64_t num_threads = 0;
+};
+void fields(config::Fields& f, ModelChoice& o);
+
+/// Everything `burnish train` can be told. Names are DiffSynth-Studio's where it has the option.
+struct TrainOptions {
+  ModelChoice model;
+  std::string init = "pretrained";
+
+  std::string dataset_base_path, dataset_metadata_path;
+  std::string data_file_keys = "image,video";
+  int64_t height = 0, width = 0, max_pixels = 1048576;
+  int64_t dataset_repeat = 1, batch_size = 1;
+  std::string on_bad_sample = "stop";
+
+  std::string task = "sft";
+  std::string trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
+  int64_t lora_rank = 32;
+  double lora_alpha = 0;
+
+  double learning_rate = 1e-4, weight_decay = 0.01, max_grad_norm = 0;
+  std::string optimizer = "adamw", lr_scheduler = "constant";
+  int64_t lr_warmup_steps = 0, max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;
+  std::string timestep_sampling = "diffsynth", loss_weighting = "diffsynth";
+  double discrete_flow_shift = 3.0, sigmoid_scale = 1.0, logit_mean = 0.0, logit_std = 1.0, mode_scale = 1.29;
+  double min_timestep_boundary = 0.0, max_timestep_boundary = 1.0;
+  bool use_gradient_checkpointing = false;
+
+  std::string output_path = "./models/train";
+  int64_t save_steps = 0;
+  std::string save_dtype;
+  bool resume = false;
+  std::string replay, validation_metadata_path;
+};
+void fields(config::Fields& f, TrainOptions& o);
+
+/// Refuses contradictory or impossible settings, before any file is opened.
+void check(const TrainOptions& o);
+
+/// The model's own options out of a choice; "auto" becomes cuda where there is one.
+models::ModelOptions model_options(const ModelChoice& choice);
+
+/// Applies num_threads.
+void set_threads(const ModelChoice& choice);
+
+}  // namespace burnish::train
