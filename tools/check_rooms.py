@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Holds src/ to the table in tools/rooms.txt.
+
+usage: check_rooms.py [ROOT]      (default: the checkout this file is in)
+
+- A room lists only rooms above it, so the rooms have an order and no cycle; a cycle is named.
+- Every C++ file of src/ lies in a room of the table.
+- An include of the project is the full path from src/, in quotes, of a file that exists, in the file's own room or in one
+  that its row lists.
+- A family (a folder with family.cpp under src/models/) is named only in its own folder and in src/models/registry.cpp,
+  whatever the spelling; comments may cite it as a source of facts. No other file includes its headers.
+"""
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+REGISTRY = "models/registry.cpp"
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]*)"|<([^>\n]*)>)', re.M)
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+# One alternative for each thing in which the marks of the others mean nothing.
+LEXEME = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"([^()\\ \n]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Za-z_])\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+
+@dataclass(frozen=True)
+class Problem:
+    where: str
+    text: str
+
+    def __str__(self):
+        return f"{self.where}: {self.text}"
+
+
+def read_table(path):
+    """The rows of rooms.txt in order: [(line number, room, [rooms it may include])]."""
+    rows, problems = [], []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        line = line.split("#")[0].strip()
+        if not line:
+            continue
+        room, colon, listed = line.partition(":")
+        if not colon or not room.strip():
+            problems.append(Problem(f"{path.name}:{number}", f"expected 'room: rooms', found '{line}'"))
+            continue
+        rows.append((number, room.strip(), listed.split()))
+    return rows, problems
+
+
+def find_cycle(graph):
+    """One cycle of the graph as a list whose first and last entries are the same, or None."""
+    done, path = set(), []
+
+    def visit(node):
+        if node in path:
+            return path[path.index(node):] + [node]
+        if node in done:
+            return None
+        path.append(node)
+        for neighbour in graph.get(node, ()):
+            cycle = visit(neighbour)
+            if cycle:
+                return cycle
+        path.pop()
+        done.add(node)
+        return None
+
+    for start in graph:
+        cycle = visit(start)
+        if cycle:
+            return cycle
+    return None
+
+
+def check_table(name, rows):
+    problems, above = [], set()
+    graph = {room: listed for _, room, listed in rows}
+    for number, room, listed in rows:
+        where = f"{name}:{number}"
+        if room in above:
+            problems.append(Problem(where, f"room {room} has two rows"))
+        for other in listed:
+            if other not in graph:
+                problems.append(Problem(where, f"{room} lists {other}, which is no room of the table"))
+            elif other not in above:
+                problems.append(Problem(where, f"{room} lists {other}, which is not above it"))
+        above.add(room)
+    cycle = find_cycle(graph)
+    if cycle:
+        problems.append(Problem(name, "the rooms form a cycle: " + " -> ".join(cycle)))
+    return problems
+
+
+def room_of(path, rooms):
+    """The innermost room that holds the file (a path from src/), or None."""
+    parts = path.split("/")[:-1]
+    for length in range(len(parts), 0, -1):
+        if "/".join(parts[:length]) in rooms:
+            return "/".join(parts[:length])
+    return None
+
+
+def family_of(path, families):
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "models" and parts[1] in families else None
+
+
+def without_comments(text):
+    """The text with comments blanked; lines keep their numbers."""
+    def blank(match):
+        lexeme = match.group(0)
+        return re.sub(r"[^\n]", " ", lexeme) if lexeme.startswith(("//", "/*")) else lexeme
+    return LEXEME.sub(blank, text)
+
+
+def words_of(text):
+    """The words of identifiers and strings, in lower case: 'FluxBlock', 'flux_block' and 'FLUX-BLOCK' all give flux, block."""
+    return [word.lower() for word in WORD.findall(text)]
+
+
+def names_family(line, family):
+    """True when the line spells the family. A name of four letters or more is found inside any word, a shorter one as a word."""
+    if len(family) >= 4:
+        return family.replace("_", "").lower() in re.sub(r"[_\-. ]", "", line).lower()
+    return family.lower() in words_of(line)
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def check_includes(path, text, allowed, files, families):
+    problems = []
+    own_room, own_family = room_of(path, allowed), family_of(path, families)
+    for match in INCLUDE.finditer(text):
+        quoted, angled = match.groups()
+        target = quoted if quoted is not None else angled
+        where = f"src/{path}:{line_of(text, match.start())}"
+        if quoted is None:
+            if target in files:
+                problems.append(Problem(where, f"write \"{target}\": headers of the project are included in quotes"))
+            continue
+        if target not in files:
+            problems.append(Problem(where, f"\"{target}\" is no file of src/; an include is the full path from src/"))
+            continue
+        room, family = room_of(target, allowed), family_of(target, families)
+        if family and family != own_family and path != REGISTRY:
+            problems.append(Problem(where, f"\"{target}\" belongs to a family; only its own folder and {REGISTRY} may include it"))
+        if room is not None and room != own_room and room not in allowed[own_room]:
+            may = " ".join(allowed[own_room]) or "nothing"
+            problems.append(Problem(where, f"room {own_room} may not include room {room} (\"{target}\"); its row lists {may}"))
+    return problems
+
+
+def check_names(path, text, families):
+    problems = []
+    if path == REGISTRY:
+        return problems
+    foreign = [family for family in families if family != family_of(path, families)]
+    for number, line in enumerate(without_comments(text).splitlines(), 1):
+        for family in foreign:
+            if names_family(line, family):
+                problems.append(Problem(f"src/{path}:{number}", f"names the family {family}; only its own folder and {REGISTRY} may"))
+    return problems
+
+
+def check(root):
+    """Every problem of the checkout at root, in the order of files and lines."""
+    table, src = root / "tools/rooms.txt", root / "src"
+    rows, problems = read_table(table)
+    problems += check_table(table.name, rows)
+    allowed = {room: set(listed) for _, room, listed in rows}
+    paths = sorted(p.relative_to(src).as_posix() for p in src.rglob("*") if p.suffix in SUFFIXES)
+    families = sorted(p.parent.name for p in src.glob("models/*/family.cpp"))
+    for path in paths:
+        text = (src / path).read_text()
+        if room_of(path, allowed) is None:
+            problems.append(Problem(f"src/{path}", f"lies in no room of {table.name}"))
+        else:
+            problems += check_includes(path, text, allowed, set(paths), families)
+        problems += check_names(path, text, families)
+    return problems
+
+
+def main(arguments):
+    root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
+    problems = check(root)
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,64 @@
+# Configure, build and test. Sourced by ./dev.
+
+# Compiling a file that uses libtorch takes up to 1.5 GiB, so small memory means fewer at once.
+build_jobs() {
+  local cores memory_gib
+  cores=$(nproc)
+  memory_gib=$(awk '/^MemTotal/ {print int($2 / 1048576)}' /proc/meminfo)
+  local fits=$((memory_gib * 2 / 3))
+  ((fits >= 1)) || fits=1
+  echo $((cores < fits ? cores : fits))
+}
+
+# configure PRESET FOLDER [cmake options]: runs CMake when the folder is new or its options changed; ninja sees to the rest.
+configure() {
+  local preset=$1 folder=$2
+  shift 2
+  local options=(--preset "$preset" "-DBURNISH_TORCH=$TORCH" "$@")
+  if [[ $DEVICE == cuda && $preset != cuda ]]; then options+=(-DBURNISH_CUDA=ON); fi
+  if [[ -f $folder/build.ninja && -f $folder/.dev-options && $(<"$folder/.dev-options") == "${options[*]}" ]]; then return; fi
+  cmake "${options[@]}" --log-level=WARNING
+  printf '%s\n' "${options[*]}" >"$folder/.dev-options"
+}
+
+# folder_of PRESET: where a preset builds; the release program is build/burnish.
+folder_of() {
+  case $1 in
+    release) echo build ;;
+    dev | asan | cuda) echo "build-$1" ;;
+    *) die "no preset '$1'; there are dev, release, asan and cuda" ;;
+  esac
+}
+
+verb_build() {
+  local preset=${1:-release} folder
+  folder=$(folder_of "$preset")
+  need_build_tools
+  configure "$preset" "$folder"
+  cmake --build "$folder" -j "$(build_jobs)" --target burnish
+}
+
+# verb_build_all [cmake options]: every target of the release build.
+verb_build_all() {
+  need_build_tools
+  configure release build "$@"
+  cmake --build build -j "$(build_jobs)"
+}
+
+verb_test() {
+  local preset=release folder regex=""
+  while (($#)); do
+    case $1 in
+      --asan) preset=asan ;;
+      -*) die "test knows --asan and a regular expression, not '$1'" ;;
+      *) regex=$1 ;;
+    esac
+    shift
+  done
+  folder=$(folder_of "$preset")
+  need_build_tools
+  configure "$preset" "$folder"
+  cmake --build "$folder" -j "$(build_jobs)"
+  say "running the tests"
+  ctest --preset "$preset" -j "$(nproc)" ${regex:+-R "$regex"}
+}

@@ -1,0 +1,126 @@
+"""Tests of check_rooms.py: each builds a small checkout that breaks one law."""
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import check_rooms
+
+TABLE = "base:\nio: base\nmodels/text: base\nmodels: base models/text\ntrain: base io models\n"
+TREE = {
+    "tools/rooms.txt": TABLE,
+    "src/base/error.h": "#pragma once\n",
+    "src/io/file.h": '#include <vector>\n#include "base/error.h"\n',
+    "src/models/family.h": '#include "base/error.h"\n',
+    "src/models/text/clip.h": '#include "base/error.h"\n',
+    "src/models/flux/config.h": '#include "models/family.h"\nstruct FluxConfig {};\n',
+    "src/models/flux/family.cpp": '#include "models/flux/config.h"\n#include "models/text/clip.h"\nconst char* kName = "FLUX.1";\n',
+    "src/models/wan/config.h": "struct WanConfig {};\n",
+    "src/models/wan/family.cpp": '#include "models/wan/config.h"\n',
+    "src/models/registry.cpp": '#include "models/family.h"\n#include "models/flux/config.h"\nnamespace flux {}\n',
+    "src/train/step.cpp": '#include "io/file.h"\n#include "models/family.h"\n// The order of FLUX.1\'s own loop.\nint wanted = 1;\n',
+}
+
+
+class CheckRooms(unittest.TestCase):
+    def problems(self, changes):
+        """What the checker says of the tree with some files added or replaced."""
+        with tempfile.TemporaryDirectory() as folder:
+            for path, text in {**TREE, **changes}.items():
+                file = Path(folder, path)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+            return [str(problem) for problem in check_rooms.check(Path(folder))]
+
+    def assert_one(self, changes, where, *words):
+        problems = self.problems(changes)
+        self.assertEqual(len(problems), 1, problems)
+        self.assertTrue(problems[0].startswith(where + ":"), problems[0])
+        for word in words:
+            self.assertIn(word, problems[0])
+
+    def test_a_lawful_tree_has_no_problems(self):
+        self.assertEqual(self.problems({}), [])
+
+    def test_upward_include(self):
+        self.assert_one({"src/io/file.h": '\n#include "train/step.h"\n', "src/train/step.h": ""}, "src/io/file.h:2", "io may not include room train")
+
+    def test_include_of_a_nested_room_that_is_not_listed(self):
+        self.assert_one({"src/train/step.cpp": '#include "models/text/clip.h"\n'}, "src/train/step.cpp:1", "models/text")
+
+    def test_cycle_in_the_table_is_named(self):
+        problems = self.problems({"tools/rooms.txt": TABLE.replace("base:\n", "base: train\n")})
+        self.assertTrue(any("cycle: base -> train -> base" in problem for problem in problems), problems)
+
+    def test_room_that_lists_itself(self):
+        problems = self.problems({"tools/rooms.txt": TABLE.replace("io: base", "io: base io")})
+        self.assertTrue(any("cycle: io -> io" in problem for problem in problems), problems)
+
+    def test_room_listed_before_its_row(self):
+        self.assert_one({"tools/rooms.txt": "early: base\n" + TABLE}, "rooms.txt:1", "early lists base, which is not above it")
+
+    def test_unknown_room_in_the_table(self):
+        self.assert_one({"tools/rooms.txt": TABLE + "app: train helpers\n"}, "rooms.txt:6", "helpers")
+
+    def test_two_rows_of_one_room(self):
+        self.assert_one({"tools/rooms.txt": TABLE + "io: base\n"}, "rooms.txt:6", "two rows")
+
+    def test_line_that_is_no_row(self):
+        self.assert_one({"tools/rooms.txt": TABLE + "app train\n"}, "rooms.txt:6", "app train")
+
+    def test_file_outside_every_room(self):
+        self.assert_one({"src/utils/text.h": ""}, "src/utils/text.h", "no room")
+        self.assert_one({"src/main.cpp": ""}, "src/main.cpp", "no room")
+
+    def test_relative_includes(self):
+        self.assert_one({"src/io/other.h": '#include "file.h"\n'}, "src/io/other.h:1", "full path")
+        self.assert_one({"src/io/other.h": '#include "../base/error.h"\n'}, "src/io/other.h:1", "full path")
+        self.assert_one({"src/io/other.h": '#  include "./io/file.h"\n'}, "src/io/other.h:1", "full path")
+
+    def test_include_of_a_missing_file(self):
+        self.assert_one({"src/io/other.h": '#include "base/gone.h"\n'}, "src/io/other.h:1", "base/gone.h")
+
+    def test_project_header_in_angle_brackets(self):
+        self.assert_one({"src/io/other.h": "#include <base/error.h>\n"}, "src/io/other.h:1", "quotes")
+
+    def test_leaked_family_name(self):
+        for text in ("struct FluxOptions {};", 'const char* mode = "FLUX-like";', "bool isFLUXDev;", "int x = num_flux_blocks;", "auto t = R\"(a\nflux)\";"):
+            problems = self.problems({"src/train/options.h": text + "\n"})
+            self.assertEqual(len(problems), 1, (text, problems))
+            self.assertIn("names the family flux", problems[0])
+
+    def test_short_family_names_are_found_as_words(self):
+        self.assert_one({"src/io/other.h": "struct WanOptions {};\n"}, "src/io/other.h:1", "family wan")
+        self.assert_one({"src/io/other.h": 'auto s = "wan2.1";\n'}, "src/io/other.h:1", "family wan")
+        self.assertEqual(self.problems({"src/io/other.h": "int wanted; int unwanted; int swan;\n"}), [])
+
+    def test_family_name_after_a_comment_mark_in_a_string(self):
+        self.assert_one({"src/io/other.h": 'auto s = "//"; int flux = 1;\n'}, "src/io/other.h:1", "family flux")
+
+    def test_comments_may_cite_a_family(self):
+        self.assertEqual(self.problems({"src/io/other.h": "/* FLUX.1\n flux */ int x;  // flux\n"}), [])
+
+    def test_family_of_two_words(self):
+        changes = {"src/models/qwen_image/family.cpp": "", "src/io/other.h": "struct QwenImageVae {};\n"}
+        self.assert_one(changes, "src/io/other.h:1", "family qwen_image")
+
+    def test_one_family_includes_another(self):
+        problems = self.problems({"src/models/wan/config.h": '#include "models/flux/config.h"\n'})
+        self.assertTrue(any("belongs to a family" in problem for problem in problems), problems)
+
+    def test_exit_status_and_output(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for path, text in {"tools/rooms.txt": "base:\n", "src/base/a.h": '#include "b.h"\n'}.items():
+                Path(folder, path).parent.mkdir(parents=True, exist_ok=True)
+                Path(folder, path).write_text(text)
+            done = subprocess.run([sys.executable, check_rooms.__file__, folder], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("src/base/a.h:1", done.stdout)
+            Path(folder, "src/base/b.h").touch()
+            Path(folder, "src/base/a.h").write_text('#include "base/b.h"\n')
+            self.assertEqual(subprocess.run([sys.executable, check_rooms.__file__, folder]).returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
