@@ -4,10 +4,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/randn.h>
 
+#include <vector>
+
 namespace burnish::diffusion {
 
 at::Tensor add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma_B) {
-  auto sigma = sigma_B.reshape({-1, 1, 1, 1}).to(x0.device());
+  std::vector<int64_t> per_sample(x0.dim(), 1);
+  per_sample[0] = sigma_B.size(0);
+  auto sigma = sigma_B.reshape(per_sample).to(x0.device(), at::kFloat);
   return x0.to(at::kFloat) * (1.0 - sigma) + noise.to(at::kFloat) * sigma;
 }
 
@@ -18,7 +22,8 @@ at::Tensor squared_error(const at::Tensor& prediction, const at::Tensor& target)
 }
 
 at::Tensor normal_noise(uint64_t key, at::IntArrayRef shape) {
-  return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(key), at::TensorOptions().dtype(at::kFloat));
+  const uint64_t seed = (key ^ (key >> 32)) & 0xffffffffULL;
+  return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::TensorOptions().dtype(at::kFloat));
 }
 
 }  // namespace burnish::diffusion

@@ -3,16 +3,18 @@
 
 namespace burnish::diffusion {
 
-/// (1 - sigma) x₀ + sigma ε (Lipman et al. 2023, arXiv 2210.02747). x₀, ε [B, ...]; sigma [B] fp32. Computed in fp32.
+/// (1 - sigma) x₀ + sigma ε (Lipman et al. 2023, arXiv 2210.02747). x₀, ε [B, ...] of one
+/// shape; sigma [B] fp32 or fp64. Computed and returned in fp32.
 at::Tensor add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma_B);
 
-/// The velocity ε - x₀.
+/// The velocity ε - x₀, in fp32.
 at::Tensor velocity(const at::Tensor& x0, const at::Tensor& noise);
 
-/// mean((prediction - target)²) of each sample, in fp32 -> [B].
+/// mean((prediction - target)²) of each sample, in fp32 -> [B]; differentiable in the prediction.
 at::Tensor squared_error(const at::Tensor& prediction, const at::Tensor& target);
 
-/// Standard normal numbers from a key of their own, fp32 on the CPU.
+/// Standard normal numbers, fp32 on the CPU, a function of the key alone; no global generator is read or advanced. A key below 2^32
+/// draws what torch.randn with a generator seeded by it draws; the upper half of a larger one is folded in, for ATen seeds by 32 bits.
 at::Tensor normal_noise(uint64_t key, at::IntArrayRef shape);
 
 }  // namespace burnish::diffusion

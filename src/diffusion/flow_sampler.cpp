@@ -1,23 +1,90 @@
 #include "diffusion/flow_sampler.h"
 
-#include <cmath>
+#include <ATen/Functions.h>
 
 #include "base/error.h"
+#include "diffusion/timestep_sampling.h"
 
 namespace burnish::diffusion {
+namespace {
 
-std::vector<double> sampling_sigmas(const FlowSamplerConfig& c, int64_t num_steps, int64_t num_image_tokens) {
+using Values = std::map<std::string, SchedulerValue>;
+
+template <class T>
+void read(const Values& values, const char* key, T& field) {
+  const auto found = values.find(key);
+  if (found == values.end()) return;
+  const T* value = std::get_if<T>(&found->second);
+  if (!value) {
+    const char* expected = std::is_same_v<T, bool> ? "true or false" : std::is_same_v<T, double> ? "a number" : "a string";
+    data_error("diffusion", "scheduler_config.json: expected {} at \"{}\", found another type", expected, key);
+  }
+  field = *value;
+}
+
+double shifted(const FlowSamplerConfig& config, double mu, double t) {
+  if (!config.use_dynamic_shifting) return static_shift(config.shift, t);
+  return config.time_shift_type == "linear" ? mu / (mu + (1.0 / t - 1.0)) : exponential_shift(mu, t);
+}
+
+}  // namespace
+
+FlowSamplerConfig flow_sampler_config(const Values& values) {
+  std::string name = "FlowMatchEulerDiscreteScheduler";
+  read(values, "_class_name", name);
+  if (name != "FlowMatchEulerDiscreteScheduler") {
+    data_error("diffusion", "scheduler_config.json: expected FlowMatchEulerDiscreteScheduler, found {}", name);
+  }
+  for (const char* key : {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas", "invert_sigmas", "stochastic_sampling"}) {
+    bool on = false;
+    read(values, key, on);
+    if (on) data_error("diffusion", "scheduler_config.json: \"{}\" is on, which this sampler does not do; set it to false", key);
+  }
+  FlowSamplerConfig config;
+  config.shift = 1.0;
+  config.use_dynamic_shifting = false;
+  read(values, "shift", config.shift);
+  read(values, "use_dynamic_shifting", config.use_dynamic_shifting);
+  read(values, "base_shift", config.base_shift);
+  read(values, "max_shift", config.max_shift);
+  read(values, "base_image_seq_len", config.base_image_seq_len);
+  read(values, "max_image_seq_len", config.max_image_seq_len);
+  read(values, "time_shift_type", config.time_shift_type);
+  read(values, "shift_terminal", config.shift_terminal);
+  if (config.time_shift_type != "exponential" && config.time_shift_type != "linear") {
+    data_error("diffusion", "scheduler_config.json: \"time_shift_type\" must be exponential or linear, found \"{}\"",
+               config.time_shift_type);
+  }
+  if (!(config.shift > 0)) data_error("diffusion", "scheduler_config.json: \"shift\" must be above 0, found {}", config.shift);
+  if (config.max_image_seq_len == config.base_image_seq_len) {
+    data_error("diffusion", "scheduler_config.json: \"base_image_seq_len\" and \"max_image_seq_len\" must differ, both are {}",
+               config.max_image_seq_len);
+  }
+  if (!(config.shift_terminal >= 0 && config.shift_terminal < 1)) {
+    data_error("diffusion", "scheduler_config.json: \"shift_terminal\" must be in [0, 1), found {}", config.shift_terminal);
+  }
+  return config;
+}
+
+std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num_steps, int64_t num_image_tokens) {
   if (num_steps < 1) config_error("diffusion", "num_inference_steps must be at least 1, not {}", num_steps);
-  auto slope = (c.max_shift - c.base_shift) / (c.max_image_seq_len - c.base_image_seq_len);
-  auto mu = c.base_shift + slope * (static_cast<double>(num_image_tokens) - c.base_image_seq_len);
+  const double mu = mu_of_tokens(static_cast<double>(num_image_tokens), config.base_image_seq_len, config.max_image_seq_len,
+                                 config.base_shift, config.max_shift);
   std::vector<double> sigmas;
-  auto n = static_cast<double>(num_steps);
   for (int64_t i = 0; i < num_steps; ++i) {
-    auto u = num_steps == 1 ? 1.0 : 1.0 + (1.0 / n - 1.0) * static_cast<double>(i) / (n - 1.0);
-    sigmas.push_back(c.use_dynamic_shifting ? std::exp(mu) / (std::exp(mu) + (1.0 / u - 1.0)) : c.shift * u / (1.0 + (c.shift - 1.0) * u));
+    sigmas.push_back(shifted(config, mu, static_cast<double>(num_steps - i) / static_cast<double>(num_steps)));
+  }
+  // One step starts and ends at sigma 1: there is nothing to stretch.
+  if (config.shift_terminal > 0 && sigmas.back() < 1) {
+    const double scale = (1.0 - sigmas.back()) / (1.0 - config.shift_terminal);
+    for (double& sigma : sigmas) sigma = 1.0 - (1.0 - sigma) / scale;
   }
   sigmas.push_back(0.0);
   return sigmas;
+}
+
+at::Tensor euler_step(const at::Tensor& x, const at::Tensor& v, double sigma, double sigma_next) {
+  return at::add(x.to(at::kFloat), v.to(at::kFloat), sigma_next - sigma);
 }
 
 }  // namespace burnish::diffusion

@@ -1,18 +1,41 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
 #include <vector>
 
 namespace burnish::diffusion {
 
-/// Numbers of diffusers' FlowMatchEulerDiscreteScheduler, as in scheduler_config.json.
+/// What `scheduler_config.json` says of a flow-matching Euler sampler; the defaults are
+/// for a model that comes without the file.
 struct FlowSamplerConfig {
-  bool use_dynamic_shifting = true;  ///< shift by the picture's size (FLUX.1-dev); else by `shift`
-  double shift = 3.0;
-  double base_shift = 0.5, max_shift = 1.15;
-  double base_image_seq_len = 256, max_image_seq_len = 4096;
+  double shift = 3.0;                 ///< of the static shift s t / (1 + (s-1) t), used without dynamic shifting
+  bool use_dynamic_shifting = true;  ///< shift by mu, which depends on the number of image tokens
+  double base_shift = 0.5;            ///< mu at base_image_seq_len
+  double max_shift = 1.15;            ///< mu at max_image_seq_len
+  double base_image_seq_len = 256;
+  double max_image_seq_len = 4096;
+  std::string time_shift_type = "exponential";  ///< "exponential": e^mu / (e^mu + 1/t - 1); "linear": mu / (mu + 1/t - 1)
+  double shift_terminal = 0;                    ///< when above 0, sigmas are stretched so that the last one before 0 is this
 };
 
-/// `num_steps` sigmas from 1 down, and the final 0: linspace(1, 1/n, n), shifted.
+/// A value of `scheduler_config.json` after parsing; null values are left out of the map.
+using SchedulerValue = std::variant<bool, double, std::string>;
+
+/// Reads the keys above; an absent one takes the default of diffusers' FlowMatchEulerDiscreteScheduler (no dynamic shifting, shift 1).
+/// Keys that do not change the schedule are ignored. Throws a data Error for another scheduler class, a value of another type or out of
+/// range, or a switch that is on and not supported (Karras, exponential or beta sigmas, inverted sigmas, stochastic sampling).
+FlowSamplerConfig flow_sampler_config(const std::map<std::string, SchedulerValue>& values);
+
+/// The num_steps + 1 sigmas of one picture, from 1 down to an appended 0: linspace(1, 1/n, n), shifted.
+/// The timestep of a step is its sigma: models here take sigma in [0, 1], diffusers' `timesteps` are 1000 times that.
+/// num_image_tokens matters to dynamic shifting only. Throws a config Error for num_steps < 1.
 std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num_steps, int64_t num_image_tokens);
+
+/// x + (sigma_next - sigma) v, computed and returned in fp32 whatever the dtypes of x and v.
+at::Tensor euler_step(const at::Tensor& x, const at::Tensor& v, double sigma, double sigma_next);
 
 }  // namespace burnish::diffusion

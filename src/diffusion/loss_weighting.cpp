@@ -5,8 +5,7 @@
 #include <numbers>
 #include <vector>
 
-#include "base/error.h"
-#include "base/text.h"
+#include "base/choice.h"
 #include "diffusion/timestep_sampling.h"
 
 namespace burnish::diffusion {
@@ -16,7 +15,7 @@ namespace {
 const std::vector<std::string> kSchemes{"diffsynth", "uniform", "sigma_sqrt", "cosmap"};
 
 double bell(double sigma) {
-  auto z = (1000.0 * sigma - 500.0) / 1000.0;
+  auto z = sigma - 0.5;
   return std::exp(-2.0 * z * z);
 }
 
@@ -38,16 +37,17 @@ const BellScale& bell_scale() {
 }  // namespace
 
 void check_loss_weighting(const std::string& scheme) {
-  if (std::find(kSchemes.begin(), kSchemes.end(), scheme) != kSchemes.end()) return;
-  auto near = nearest_name(scheme, kSchemes);
-  config_error("diffusion", "loss_weighting '{}' is not known{}; choose one of {}", scheme, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), join(kSchemes));
+  if (std::find(kSchemes.begin(), kSchemes.end(), scheme) == kSchemes.end()) {
+    unknown_choice("diffusion", "loss_weighting", scheme, kSchemes);
+  }
 }
 
 double loss_weight(const std::string& scheme, double sigma) {
+  if (scheme == "uniform") return 1.0;
   if (scheme == "diffsynth") return (bell(sigma) - bell_scale().lowest) * static_cast<double>(diffsynth_grid().size()) / bell_scale().sum;
   if (scheme == "sigma_sqrt") return 1.0 / (sigma * sigma);
   if (scheme == "cosmap") return 2.0 / (std::numbers::pi * (1.0 - 2.0 * sigma + 2.0 * sigma * sigma));
-  return 1.0;
+  unknown_choice("diffusion", "loss_weighting", scheme, kSchemes);
 }
 
 }  // namespace burnish::diffusion

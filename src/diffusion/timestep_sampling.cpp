@@ -1,79 +1,88 @@
 #include "diffusion/timestep_sampling.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
-#include "base/error.h"
+#include "base/choice.h"
 #include "base/random_key.h"
-#include "base/text.h"
 
 namespace burnish::diffusion {
-
 namespace {
 
-const std::vector<std::string> kModes{"diffsynth", "uniform", "sigmoid", "shift", "flux_shift", "logit_normal", "mode"};
+constexpr int kNumTimesteps = 1000;
+const std::array<std::string, 7> kModes = {"diffsynth", "uniform", "sigmoid", "shift", "flux_shift", "logit_normal", "mode"};
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-/// Keeps draws off the exact ends, where a target carries no signal or no noise.
-double inside(double sigma) { return std::clamp(sigma, 1e-5, 1.0 - 1e-5); }
+/// The index that a share of the allowed range [int(1000 min), int(1000 max)) points at; the range has one index at least.
+int index_at(const TimestepOptions& options, double share) {
+  const int begin = std::min(static_cast<int>(options.min_boundary * kNumTimesteps), kNumTimesteps - 1);
+  const int end = std::max(static_cast<int>(options.max_boundary * kNumTimesteps), begin + 1);
+  return std::clamp(begin + static_cast<int>(std::floor(share * (end - begin))), begin, end - 1);
+}
 
-double exp_shift(double t, double mu) { return std::exp(mu) / (std::exp(mu) + 1.0 / inside(t) - 1.0); }
+double discrete_sigma(const TimestepOptions& options, double share) {
+  return static_shift(options.shift, 1.0 - static_cast<double>(index_at(options, share)) / kNumTimesteps);
+}
 
-/// The line through (256 tokens, 0.5) and (4096 tokens, 1.15).
-double resolution_mu(int64_t num_image_tokens) { return 0.5 + (static_cast<double>(num_image_tokens) - 256.0) * (1.15 - 0.5) / (4096.0 - 256.0); }
-
-double draw(const TimestepOptions& o, CounterRandom& random, int64_t num_image_tokens) {
-  if (o.mode == "uniform") return random.uniform();
-  if (o.mode == "sigmoid") return sigmoid(o.sigmoid_scale * random.normal());
-  if (o.mode == "shift") {
-    auto t = sigmoid(o.sigmoid_scale * random.normal());
-    return o.shift * t / (1.0 + (o.shift - 1.0) * t);
-  }
-  if (o.mode == "flux_shift") return exp_shift(sigmoid(o.sigmoid_scale * random.normal()), resolution_mu(num_image_tokens));
-  if (o.mode == "logit_normal") return sigmoid(o.logit_mean + o.logit_std * random.normal());
-  auto u = random.uniform();  // SD3's mode sampling
-  auto c = std::cos(std::numbers::pi / 2.0 * u);
-  return 1.0 - u - o.mode_scale * (c * c - 1.0 + u);
+/// Squeezed into the boundaries, and off the exact ends, where a target carries no signal or no noise and shifts divide by zero.
+double within_boundaries(const TimestepOptions& options, double t) {
+  const double squeezed = 1.0 - options.max_boundary + t * (options.max_boundary - options.min_boundary);
+  return std::clamp(squeezed, 1e-5, 1.0 - 1e-5);
 }
 
 }  // namespace
 
-void check(const TimestepOptions& o) {
-  if (std::find(kModes.begin(), kModes.end(), o.mode) == kModes.end()) {
-    auto near = nearest_name(o.mode, kModes);
-    config_error("diffusion", "timestep_sampling '{}' is not known{}; choose one of {}", o.mode, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), join(kModes));
+void check(const TimestepOptions& options) {
+  if (std::find(kModes.begin(), kModes.end(), options.mode) == kModes.end()) {
+    unknown_choice("diffusion", "timestep_sampling", options.mode, kModes);
   }
-  if (!(o.min_boundary >= 0 && o.min_boundary < o.max_boundary && o.max_boundary <= 1)) {
-    config_error("diffusion", "timestep boundaries must satisfy 0 <= min < max <= 1, not {} and {}", o.min_boundary, o.max_boundary);
+  const double low = options.min_boundary, high = options.max_boundary;
+  if (!(low >= 0 && low < high && high <= 1)) {
+    config_error("diffusion", "timestep boundaries must satisfy 0 <= min < max <= 1, not {} and {}", low, high);
   }
+  const auto positive = [](const char* name, double value) {
+    if (!(value > 0) || !std::isfinite(value)) config_error("diffusion", "{} must be a positive number, not {}", name, value);
+  };
+  positive("discrete_flow_shift", options.shift);
+  positive("sigmoid_scale", options.sigmoid_scale);
+  positive("logit_std", options.logit_std);
 }
 
-double sample_sigma(const TimestepOptions& o, uint64_t key, int64_t num_image_tokens) {
+double mu_of_tokens(double num_image_tokens, double min_tokens, double max_tokens, double min_mu, double max_mu) {
+  const double slope = (max_mu - min_mu) / (max_tokens - min_tokens);
+  return slope * num_image_tokens + (min_mu - slope * min_tokens);
+}
+
+double exponential_shift(double mu, double t) { return std::exp(mu) / (std::exp(mu) + (1.0 / t - 1.0)); }
+
+double static_shift(double s, double t) { return s * t / (1.0 + (s - 1.0) * t); }
+
+double sample_sigma(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens) {
   CounterRandom random(key);
-  if (o.mode == "diffsynth") {
-    const auto& grid = diffsynth_grid();
-    auto size = static_cast<double>(grid.size());
-    auto first = static_cast<int64_t>(o.min_boundary * size), last = std::max(static_cast<int64_t>(o.max_boundary * size), first + 1);
-    return grid[static_cast<size_t>(first) + random.below(static_cast<uint64_t>(last - first))];
+  const std::string& mode = options.mode;
+  if (mode == "diffsynth") return diffsynth_grid()[index_at(options, random.uniform())];
+  if (mode == "logit_normal") return discrete_sigma(options, sigmoid(options.logit_mean + options.logit_std * random.normal()));
+  if (mode == "mode") {
+    const double u = random.uniform();
+    const double c = std::cos(std::numbers::pi * u / 2);
+    return discrete_sigma(options, 1.0 - u - options.mode_scale * (c * c - 1.0 + u));
   }
-  // Boundaries count from pure noise: the share [min, max] of the draws, by rank, that lie nearest to sigma 1.
-  while (true) {
-    auto sigma = draw(o, random, num_image_tokens);
-    if (sigma >= 1.0 - o.max_boundary && sigma <= 1.0 - o.min_boundary) return inside(sigma);
-  }
+  if (mode == "uniform") return within_boundaries(options, random.uniform());
+  const double t = within_boundaries(options, sigmoid(options.sigmoid_scale * random.normal()));
+  if (mode == "sigmoid") return t;
+  if (mode == "shift") return static_shift(options.shift, t);
+  if (mode == "flux_shift") return exponential_shift(mu_of_tokens(static_cast<double>(num_image_tokens), 256, 4096, 0.5, 1.15), t);
+  unknown_choice("diffusion", "timestep_sampling", mode, kModes);
 }
 
 const std::vector<double>& diffsynth_grid() {
   static const std::vector<double> grid = [] {
-    constexpr int kSteps = 1000;
     constexpr double kShift = 3.0, kLast = 0.003 / 1.002;
     std::vector<double> sigmas;
-    for (int i = 0; i < kSteps; ++i) {
-      auto u = 1.0 + (kLast - 1.0) * i / (kSteps - 1);
-      sigmas.push_back(kShift * u / (1.0 + (kShift - 1.0) * u));
-    }
+    for (int i = 0; i < kNumTimesteps; ++i) sigmas.push_back(static_shift(kShift, 1.0 + (kLast - 1.0) * i / (kNumTimesteps - 1)));
     return sigmas;
   }();
   return grid;

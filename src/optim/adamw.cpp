@@ -1,75 +1,126 @@
-// AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101) in torch.optim.AdamW's order of operations. States are fp32; a parameter of
-// another dtype is updated in fp32 and rounded.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/_fused_adamw.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
+#include "optim/adamw.h"
+
+#include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
-#include "base/error.h"
-#include "optim/optimizer.h"
+#include <algorithm>
+#include <map>
+
+#include "base/random_key.h"
+#include "optim/stochastic_rounding.h"
 
 namespace burnish::optim {
-
 namespace {
 
-class AdamW : public Optimizer {
- public:
-  AdamW(const OptimizerOptions& options, ParameterList parameters) : Optimizer(std::move(parameters)), options_(options) {
-    for (const auto& p : parameters_) {
-      first_.push_back(at::zeros_like(p.value, p.value.options().dtype(at::kFloat)));
-      second_.push_back(at::zeros_like(first_.back()));
-      steps_.push_back(at::full({}, 0.0, first_.back().options()));
-    }
-  }
+/// Elements of a batch of fp32 copies: small enough to stay in a CPU's cache, large enough to fill a GPU.
+int64_t batch_elements(const at::Device& device) { return device.is_cpu() ? int64_t{1} << 18 : int64_t{1} << 24; }
 
-  void step(double lr) override {
-    at::NoGradGuard no_grad;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      auto& value = parameters_[i].value;
-      if (!value.grad().defined()) continue;
-      bool full = value.scalar_type() == at::kFloat;
-      auto master = full ? value : value.to(at::kFloat);
-      steps_[i] += 1;
-      at::_fused_adamw_({master}, {value.grad().to(at::kFloat)}, {first_[i]}, {second_[i]}, {}, {steps_[i]}, lr, options_.beta1, options_.beta2,
-                        options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
-      if (!full) value.copy_(master);
-    }
-  }
-
-  StateList state() const override {
-    StateList list;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      list.emplace_back(parameters_[i].name + ".exp_avg", first_[i]);
-      list.emplace_back(parameters_[i].name + ".exp_avg_sq", second_[i]);
-      list.emplace_back(parameters_[i].name + ".step", steps_[i]);
-    }
-    return list;
-  }
-
-  void load_state(const StateList& saved) override {
-    for (auto& [name, slot] : state()) {
-      const at::Tensor* found = nullptr;
-      for (const auto& [key, value] : saved) {
-        if (key == name) found = &value;
-      }
-      if (!found || found->sizes() != slot.sizes()) {
-        data_error("optim", "the saved optimizer state {} '{}': it belongs to a run with other trained parameters", found ? "has another shape for" : "lacks", name);
-      }
-      slot.copy_(*found);
-    }
-  }
-
- private:
-  OptimizerOptions options_;
-  std::vector<at::Tensor> first_, second_, steps_;
-};
+at::Tensor flat_slice(const at::Tensor& tensor, int64_t begin, int64_t count) { return tensor.view({-1}).narrow(0, begin, count); }
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterList parameters) {
-  if (options.name != "adamw") config_error("optim", "optimizer '{}' is not known; choose adamw", options.name);
-  return std::make_unique<AdamW>(options, std::move(parameters));
+struct AdamW::Batch {
+  std::vector<at::Tensor> values, gradients, exp_avg, exp_avg_sq, step_counts;
+  std::vector<uint64_t> keys;
+  int64_t num_elements = 0;
+
+  void clear() { *this = Batch(); }
+};
+
+AdamW::AdamW(const OptimizerOptions& options, ParameterList parameters) : Optimizer(std::move(parameters)), options_(options) {
+  for (const NamedParameter& parameter : parameters_) {
+    const auto fp32 = parameter.value.options().dtype(at::kFloat).requires_grad(false);
+    exp_avg_.push_back(at::zeros(parameter.value.sizes(), fp32));
+    exp_avg_sq_.push_back(at::zeros(parameter.value.sizes(), fp32));
+  }
+  num_steps_.assign(parameters_.size(), 0);
+}
+
+void AdamW::update(Batch& batch, double lr) {
+  if (batch.values.empty()) return;
+  at::_fused_adamw_(batch.values, batch.gradients, batch.exp_avg, batch.exp_avg_sq, /*max_exp_avg_sqs=*/{}, batch.step_counts, lr,
+                    options_.beta1, options_.beta2, options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+  batch.clear();
+}
+
+void AdamW::update_through_copies(Batch& batch, double lr) {
+  if (batch.values.empty()) return;
+  const std::vector<at::Tensor> rounded = std::move(batch.values);
+  const std::vector<uint64_t> keys = batch.keys;
+  std::vector<at::Tensor> exact;
+  for (size_t i = 0; i < rounded.size(); ++i) {
+    exact.push_back(at::empty(rounded[i].sizes(), rounded[i].options().dtype(at::kFloat)));
+    if (batch.gradients[i].scalar_type() == at::kFloat) continue;
+    batch.gradients[i] = batch.gradients[i].to(at::kFloat);
+  }
+  at::_foreach_copy_(exact, rounded);
+  batch.values = exact;
+  update(batch, lr);
+  for (size_t i = 0; i < rounded.size(); ++i) {
+    if (options_.stochastic_rounding && rounded[i].scalar_type() == at::kBFloat16) {
+      round_stochastically(exact[i], rounded[i], keys[i]);
+    } else {
+      rounded[i].copy_(exact[i]);
+    }
+  }
+}
+
+void AdamW::step(double lr) {
+  const at::NoGradGuard no_grad;
+  std::map<std::pair<std::string, int64_t>, at::Tensor> step_counts;  // one scalar per device and count serves all its parameters
+  std::map<std::string, Batch> direct, copied;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor value = parameters_[i].value.detach();
+    at::Tensor gradient = parameters_[i].value.grad();
+    if (!gradient.defined() || value.numel() == 0) continue;
+    gradient = gradient.contiguous();
+    const std::string device = value.device().str();
+    at::Tensor& count = step_counts[{device, ++num_steps_[i]}];
+    if (!count.defined()) count = at::full({}, static_cast<double>(num_steps_[i]), exp_avg_[i].options());
+    const auto add = [&](Batch& batch, const at::Tensor& part, int64_t begin, uint64_t key) {
+      batch.values.push_back(part);
+      batch.gradients.push_back(flat_slice(gradient, begin, part.numel()).view(part.sizes()));
+      batch.exp_avg.push_back(flat_slice(exp_avg_[i], begin, part.numel()).view(part.sizes()));
+      batch.exp_avg_sq.push_back(flat_slice(exp_avg_sq_[i], begin, part.numel()).view(part.sizes()));
+      batch.step_counts.push_back(count);
+      batch.keys.push_back(key);
+      batch.num_elements += part.numel();
+    };
+    if (value.scalar_type() == at::kFloat && gradient.scalar_type() == at::kFloat && value.is_contiguous()) {
+      add(direct[device], value, 0, 0);
+      continue;
+    }
+    CounterRandom keys(
+        RandomKey{options_.seed, static_cast<uint64_t>(num_steps_[i]), static_cast<uint64_t>(i), Purpose::rounding}.value());
+    Batch& batch = copied[device];
+    const int64_t limit = batch_elements(value.device());
+    for (int64_t begin = 0; begin < value.numel(); begin += limit) {
+      // A tensor that is not contiguous cannot be sliced in place: it is one part.
+      const int64_t size = value.is_contiguous() ? std::min(limit, value.numel() - begin) : value.numel();
+      add(batch, value.is_contiguous() ? flat_slice(value, begin, size) : value, begin, keys.next());
+      if (batch.num_elements >= limit) update_through_copies(batch, lr);
+      if (!value.is_contiguous()) break;
+    }
+  }
+  for (auto& [device, batch] : direct) update(batch, lr);
+  for (auto& [device, batch] : copied) update_through_copies(batch, lr);
+}
+
+StateList AdamW::state() const {
+  StateList list;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const std::string& name = parameters_[i].name;
+    list.emplace_back(name + ".exp_avg", exp_avg_[i]);
+    list.emplace_back(name + ".exp_avg_sq", exp_avg_sq_[i]);
+    list.emplace_back(name + ".step", at::full({}, num_steps_[i], at::TensorOptions().dtype(at::kLong)));
+  }
+  return list;
+}
+
+void AdamW::load_state(const StateList& saved) {
+  const StateList live = state();
+  load_into("optimizer state", live, saved);
+  for (size_t i = 0; i < parameters_.size(); ++i) num_steps_[i] = live[3 * i + 2].second.item<int64_t>();
 }
 
 }  // namespace burnish::optim

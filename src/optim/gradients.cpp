@@ -1,49 +1,62 @@
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/linalg_vector_norm.h>
+#include "optim/gradients.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
-
-#include "base/error.h"
-#include "optim/optimizer.h"
 
 namespace burnish::optim {
+namespace {
 
-void Optimizer::zero_grad() {
-  for (auto& p : parameters_) p.value.mutable_grad() = at::Tensor();
+std::vector<at::Tensor> gradients_of(const ParameterList& parameters) {
+  std::vector<at::Tensor> gradients;
+  for (const NamedParameter& parameter : parameters) {
+    if (parameter.value.grad().defined() && parameter.value.numel() > 0) gradients.push_back(parameter.value.grad());
+  }
+  return gradients;
 }
 
-double gradient_norm(const ParameterList& parameters) {
+/// Sum of squares on the CPU: dot products of short pieces (fast, and short enough for fp32), added up in fp64.
+double sum_of_squares(const at::Tensor& gradient) {
+  constexpr int64_t kPiece = 1 << 12;
+  const at::Tensor flat = gradient.reshape({-1});
   double sum = 0;
-  for (const auto& p : parameters) {
-    if (!p.value.grad().defined()) continue;
-    auto norm = at::linalg_vector_norm(p.value.grad(), 2, std::nullopt, false, at::kFloat).item<double>();
-    sum += norm * norm;
+  for (int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
+    const at::Tensor piece = flat.narrow(0, begin, std::min(kPiece, flat.numel() - begin)).to(at::kFloat);
+    sum += at::dot(piece, piece).item<float>();
   }
+  return sum;
+}
+
+}  // namespace
+
+double gradient_norm(const ParameterList& parameters) {
+  const at::NoGradGuard no_grad;
+  double sum = 0;
+  std::vector<at::Tensor> on_device;
+  for (const at::Tensor& gradient : gradients_of(parameters)) {
+    if (gradient.is_cpu()) {
+      sum += sum_of_squares(gradient);
+    } else {
+      on_device.push_back(at::linalg_vector_norm(gradient, 2, /*dim=*/{}, /*keepdim=*/false, at::kFloat));
+    }
+  }
+  // One wait for the device, however many tensors there are.
+  if (!on_device.empty()) sum += at::stack(on_device).to(at::kDouble).square().sum().item<double>();
   return std::sqrt(sum);
 }
 
+void scale_gradients(const ParameterList& parameters, double factor) {
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> gradients = gradients_of(parameters);
+  if (!gradients.empty()) at::_foreach_mul_(gradients, at::Scalar(factor));
+}
+
 void clip_gradients(const ParameterList& parameters, double norm, double max_norm) {
-  if (max_norm <= 0) return;
-  auto factor = max_norm / (norm + 1e-6);
-  if (!(factor < 1)) return;
-  for (const auto& p : parameters) {
-    if (p.value.grad().defined()) p.value.grad().mul_(factor);
-  }
-}
-
-void check(const ScheduleOptions& options) {
-  if (options.name == "constant" || options.name == "linear" || options.name == "cosine") return;
-  config_error("optim", "lr_scheduler '{}' is not known; choose constant, linear or cosine", options.name);
-}
-
-double lr_factor(const ScheduleOptions& o, int64_t step) {
-  if (step < o.warmup_steps) return static_cast<double>(step + 1) / static_cast<double>(o.warmup_steps);
-  if (o.name == "constant") return 1.0;
-  auto length = std::max<int64_t>(1, o.max_steps - o.warmup_steps);
-  auto done = std::clamp(static_cast<double>(step - o.warmup_steps) / static_cast<double>(length), 0.0, 1.0);
-  return o.name == "linear" ? 1.0 - done : 0.5 * (1.0 + std::cos(std::numbers::pi * done));
+  if (!(max_norm > 0) || !std::isfinite(norm)) return;
+  const double factor = max_norm / (norm + 1e-6);
+  if (factor < 1) scale_gradients(parameters, factor);
 }
 
 }  // namespace burnish::optim

@@ -1,65 +1,53 @@
 #pragma once
-#include <ATen/core/Tensor.h>
-
+#include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "optim/gradients.h"
+#include "optim/lr_schedule.h"
+#include "optim/parameter.h"
+#include "optim/state.h"
 
 namespace burnish::optim {
 
-struct NamedParameter {
-  std::string name;
-  at::Tensor value;
-};
-using ParameterList = std::vector<NamedParameter>;
-using StateList = std::vector<std::pair<std::string, at::Tensor>>;
-
+/// An optimizer's name and numbers; the defaults are those of torch.optim.AdamW.
 struct OptimizerOptions {
   std::string name = "adamw";
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double weight_decay = 0.01;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;        ///< decoupled: parameters shrink by lr * weight_decay before the update
+  bool stochastic_rounding = false;  ///< of bf16 parameters; other dtypes round to nearest
+  uint64_t seed = 0;                 ///< of stochastic rounding
 };
 
-/// Updates parameters from their gradients.
+/// Updates a list of parameters from their gradients.
 class Optimizer {
  public:
   explicit Optimizer(ParameterList parameters) : parameters_(std::move(parameters)) {}
   virtual ~Optimizer() = default;
-  /// One update at learning rate `lr`. Parameters without a gradient are left alone.
-  virtual void step(double lr) = 0;
-  /// Everything but the parameters that the next step depends on.
-  virtual StateList state() const = 0;
-  /// Restores what `state` gave; a data Error names what is missing or of another shape.
-  virtual void load_state(const StateList& state) = 0;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
 
+  /// One update with the gradients now in `value.grad()`; a parameter without a gradient is left alone, its step count too.
+  virtual void step(double lr) = 0;
+
+  /// Everything needed to go on bit for bit, named after the parameters: "<parameter>.exp_avg", "<parameter>.step", ...
+  virtual StateList state() const = 0;
+
+  /// Puts back what state() gave. Throws the data Error of load_into (optim/state.h), and then changes nothing.
+  virtual void load_state(const StateList& saved) = 0;
+
+  /// Makes every gradient undefined, which frees its memory.
   void zero_grad();
+
   const ParameterList& parameters() const { return parameters_; }
 
  protected:
   ParameterList parameters_;
 };
 
-/// The optimizer named in `options`; a config Error lists the choices.
+/// Throws a config Error for an unknown name (naming the choices), numbers out of range, or parameters that are not floating point.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterList parameters);
-
-/// The 2-norm over all gradients, summed in fp64; missing gradients count as zero.
-double gradient_norm(const ParameterList& parameters);
-
-/// Scales all gradients by max_norm / (norm + 1e-6) where that is below 1 (torch's clip_grad_norm_); max_norm 0 never clips.
-void clip_gradients(const ParameterList& parameters, double norm, double max_norm);
-
-/// The learning rate's course over a run.
-struct ScheduleOptions {
-  std::string name = "constant";  ///< constant, linear, cosine
-  int64_t warmup_steps = 0;       ///< rises linearly: step s (from 0) of w has (s + 1) / w of the full rate
-  int64_t max_steps = 0;
-};
-
-/// A config Error when the name is unknown.
-void check(const ScheduleOptions& options);
-
-/// The factor on the learning rate at `step` (from 0); linear and cosine fall to 0 at max_steps.
-double lr_factor(const ScheduleOptions& options, int64_t step);
 
 }  // namespace burnish::optim

@@ -1,0 +1,35 @@
+#pragma once
+#include "optim/parameter.h"
+#include "optim/state.h"
+
+namespace burnish::optim {
+
+/// An exponential moving average of parameters, kept in fp32 on their devices; it starts at their present values.
+class Ema {
+ public:
+  explicit Ema(ParameterList parameters);
+
+  /// average = decay * average + (1 - decay) * parameter. Not allowed while swapped in.
+  void update(double decay);
+
+  /// Puts the averages, rounded to each parameter's dtype, in the parameters' place; their values are kept aside bit for bit.
+  void swap_in();
+
+  /// Puts the parameters back.
+  void swap_out();
+
+  bool swapped_in() const { return !kept_.empty(); }
+
+  /// "<parameter>.ema", sharing storage with the averages.
+  StateList state() const;
+
+  /// Puts back what state() gave. Throws the data Error of load_into (optim/state.h), and then changes nothing.
+  void load_state(const StateList& saved);
+
+ private:
+  ParameterList parameters_;
+  std::vector<at::Tensor> averages_;
+  std::vector<at::Tensor> kept_;  ///< the parameters' values while the averages are in their place
+};
+
+}  // namespace burnish::optim

@@ -1,0 +1,17 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace burnish::optim {
+
+/// Tensors to save, in a stable order; they share storage with the live ones.
+using StateList = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Copies `saved` into the tensors of `live` by name, converting device and dtype. Every name must be on both sides with one shape;
+/// otherwise nothing is copied and a data Error lists the first few missing, unexpected and differently shaped names with their counts.
+void load_into(const std::string& what, const StateList& live, const StateList& saved);
+
+}  // namespace burnish::optim

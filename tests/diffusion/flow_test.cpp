@@ -1,0 +1,97 @@
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "diffusion/flow_match.h"
+#include "diffusion/flow_sampler.h"
+#include "io/safetensors.h"
+
+using namespace burnish;
+using namespace burnish::diffusion;
+
+namespace {
+
+std::shared_ptr<io::SafetensorsFile> golden() {
+  return io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/diffusion.safetensors");
+}
+
+FlowSamplerConfig config_of(const std::string& kind) {
+  std::map<std::string, SchedulerValue> values = {{"_class_name", std::string("FlowMatchEulerDiscreteScheduler")},
+                                                  {"shift", kind == "static1" ? 1.0 : 3.0},
+                                                  {"use_dynamic_shifting", kind == "dynamic" || kind == "terminal"},
+                                                  {"num_train_timesteps", 1000.0}};
+  if (kind == "terminal") values["shift_terminal"] = 0.02;
+  return flow_sampler_config(values);
+}
+
+}  // namespace
+
+TEST(FlowSampler, SigmasEqualDiffusers) {
+  const auto file = golden();
+  int num_schedules = 0;
+  for (const auto& [name, info] : file->tensors()) {
+    const auto first = name.find('.'), second = name.find('.', first + 1);
+    if (second == std::string::npos) continue;
+    const int64_t steps = std::stoll(name.substr(first + 1)), tokens = std::stoll(name.substr(second + 1));
+    const auto sigmas = sampling_sigmas(config_of(name.substr(0, first)), steps, tokens);
+    const at::Tensor expected = file->tensor(name);
+    ASSERT_EQ(static_cast<int64_t>(sigmas.size()), expected.numel()) << name;
+    for (size_t i = 0; i < sigmas.size(); ++i) EXPECT_NEAR(sigmas[i], expected[i].item<float>(), 1e-6) << name << " at " << i;
+    ++num_schedules;
+  }
+  EXPECT_EQ(num_schedules, 67);
+}
+
+TEST(FlowSampler, EulerStepEqualsDiffusers) {
+  const auto file = golden();
+  const auto sigmas = sampling_sigmas(config_of("dynamic"), 4, 1024);
+  const at::Tensor next = euler_step(file->tensor("euler.x"), file->tensor("euler.v"), sigmas[0], sigmas[1]);
+  EXPECT_LT((next - file->tensor("euler.next")).abs().max().item<float>(), 1e-6);
+  EXPECT_EQ(euler_step(at::ones({2}, at::kBFloat16), at::ones({2}, at::kBFloat16), 1, 0.999).scalar_type(), at::kFloat);
+}
+
+TEST(FlowSampler, RefusesSchedulersItDoesNotDo) {
+  const auto message = [](const std::map<std::string, SchedulerValue>& values) -> std::string {
+    try {
+      flow_sampler_config(values);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::data);
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message({{"_class_name", std::string("DDIMScheduler")}}), testing::HasSubstr("found DDIMScheduler"));
+  EXPECT_THAT(message({{"shift", true}}), testing::HasSubstr("expected a number at \"shift\""));
+  EXPECT_THAT(message({{"use_karras_sigmas", true}}), testing::HasSubstr("use_karras_sigmas"));
+  EXPECT_THAT(message({{"time_shift_type", std::string("cubic")}}), testing::HasSubstr("cubic"));
+  EXPECT_EQ(message({{"use_karras_sigmas", false}, {"shift", 3.0}}), "no error");
+  EXPECT_THROW(sampling_sigmas({}, 0, 256), Error);
+}
+
+TEST(FlowMatch, NoisedTargetAndLoss) {
+  const at::Tensor x0 = normal_noise(1, {2, 3, 4}), eps = normal_noise(2, {2, 3, 4});
+  const at::Tensor sigma = at::tensor({0.0, 0.25}, at::kDouble);
+  const at::Tensor x = add_noise(x0, eps, sigma);
+  EXPECT_TRUE(at::equal(x[0], x0[0]));
+  EXPECT_TRUE(at::allclose(x[1], 0.75 * x0[1] + 0.25 * eps[1], 1e-6, 1e-6));
+  // Walking back along the target from any sigma ends at the picture.
+  const at::Tensor target = velocity(x0, eps);
+  EXPECT_TRUE(at::allclose(euler_step(x[1], target[1], 0.25, 0), x0[1], 1e-5, 1e-6));
+  const at::Tensor loss = squared_error((target + at::tensor({1.0f, 2.0f}).view({2, 1, 1})).to(at::kFloat), target);
+  EXPECT_TRUE(at::allclose(loss, at::tensor({1.0f, 4.0f}), 1e-5, 1e-5));
+  EXPECT_EQ(add_noise(x0.to(at::kBFloat16), eps, sigma).scalar_type(), at::kFloat);
+  EXPECT_EQ(squared_error(target.to(at::kBFloat16), target).scalar_type(), at::kFloat);
+}
+
+TEST(Noise, IsTorchsForSmallKeysAndLeavesTheGlobalGeneratorAlone) {
+  at::manual_seed(5);
+  const at::Tensor before = at::rand({4});
+  at::manual_seed(5);
+  const at::Tensor noise = normal_noise(1234, {3, 5, 7});
+  EXPECT_TRUE(at::equal(before, at::rand({4})));
+  EXPECT_TRUE(at::allclose(noise, golden()->tensor("noise.1234"), 1e-5, 1e-6));
+  EXPECT_TRUE(at::equal(noise, normal_noise(1234, {3, 5, 7})));
+  EXPECT_FALSE(at::equal(noise, normal_noise(1234 + (uint64_t{1} << 40), {3, 5, 7})));
+}

@@ -1,0 +1,191 @@
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+
+#include "base/error.h"
+#include "io/safetensors.h"
+#include "optim/optimizer.h"
+#include "optim/stochastic_rounding.h"
+
+using namespace burnish;
+using namespace burnish::optim;
+
+namespace {
+
+constexpr int kNumParameters = 5, kNumSteps = 20;
+
+std::shared_ptr<io::SafetensorsFile> golden() { return io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/optim.safetensors"); }
+
+double relative(const at::Tensor& actual, const at::Tensor& expected) {
+  return ((actual - expected).norm() / expected.norm()).item<double>();
+}
+
+ParameterList start(io::SafetensorsFile& file, at::ScalarType dtype = at::kFloat) {
+  ParameterList list;
+  for (int i = 0; i < kNumParameters; ++i) {
+    at::Tensor value = file.tensor("start." + std::to_string(i)).to(dtype, false, true);
+    list.push_back({"p" + std::to_string(i), value.set_requires_grad(true)});
+  }
+  return list;
+}
+
+void golden_step(io::SafetensorsFile& file, Optimizer& optimizer, int step) {
+  for (int i = 0; i < kNumParameters; ++i) {
+    const std::string name = fmt::format("grad.{}.{}", step, i);
+    const at::Tensor& value = optimizer.parameters()[i].value;
+    if (file.tensors().contains(name)) value.mutable_grad() = file.tensor(name).to(value.scalar_type(), false, true);
+  }
+  optimizer.step(0.01 * (step + 1) / kNumSteps);
+  optimizer.zero_grad();
+}
+
+using StateMap = std::map<std::string, at::Tensor>;
+
+StateMap copy_of(const Optimizer& optimizer) {
+  StateMap map;
+  for (const auto& [name, tensor] : optimizer.state()) map[name] = tensor.clone();
+  return map;
+}
+
+StateList list_of(const StateMap& map) { return {map.begin(), map.end()}; }
+
+ParameterList copy_of(const ParameterList& list) {
+  ParameterList copy;
+  for (const auto& [name, value] : list) copy.push_back({name, value.detach().clone().set_requires_grad(true)});
+  return copy;
+}
+
+}  // namespace
+
+TEST(AdamW, EqualsTorch) {
+  const auto file = golden();
+  for (const std::string decay : {"0.0", "0.1"}) {
+    OptimizerOptions options;
+    options.weight_decay = std::stod(decay);
+    const auto optimizer = make_optimizer(options, start(*file));
+    double worst = 0;
+    for (int step = 0; step < kNumSteps; ++step) {
+      golden_step(*file, *optimizer, step);
+      for (int i = 0; i < kNumParameters; ++i) {
+        const at::Tensor expected = file->tensor(fmt::format("{}.param.{}.{}", decay, i, step + 1));
+        worst = std::max(worst, relative(optimizer->parameters()[i].value, expected));
+      }
+    }
+    EXPECT_LE(worst, 1e-7) << decay;
+  }
+}
+
+TEST(AdamW, ResumeEqualsUninterruptedBitForBit) {
+  const auto file = golden();
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    OptimizerOptions options;
+    options.stochastic_rounding = true;
+    options.seed = 3;
+    const auto whole = make_optimizer(options, start(*file, dtype));
+    for (int step = 0; step < 7; ++step) golden_step(*file, *whole, step);
+    const auto resumed = make_optimizer(options, copy_of(whole->parameters()));
+    resumed->load_state(list_of(copy_of(*whole)));
+    for (int step = 7; step < kNumSteps; ++step) {
+      golden_step(*file, *whole, step);
+      golden_step(*file, *resumed, step);
+    }
+    for (int i = 0; i < kNumParameters; ++i) EXPECT_TRUE(at::equal(whole->parameters()[i].value, resumed->parameters()[i].value)) << i;
+    const StateMap states = copy_of(*resumed);
+    for (const auto& [name, tensor] : whole->state()) EXPECT_TRUE(at::equal(tensor, states.at(name))) << name;
+  }
+}
+
+TEST(AdamW, LowPrecisionIsTheFp32UpdateRoundedOnce) {
+  // Longer than a batch of copies, beside small ones, and one that is not contiguous.
+  const auto generator = at::make_generator<at::CPUGeneratorImpl>(0);
+  std::vector<at::Tensor> starts = {at::randn({700, 1000}, generator, at::TensorOptions()), at::randn({5}, generator, at::TensorOptions()),
+                                    at::randn({8, 6}, generator, at::TensorOptions())};
+  ParameterList low, exact;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    at::Tensor value = starts[i].to(at::kBFloat16);
+    if (i == 2) value = value.t().contiguous().t();
+    low.push_back({std::to_string(i), value.set_requires_grad(true)});
+    exact.push_back({std::to_string(i), value.detach().to(at::kFloat).contiguous().set_requires_grad(true)});
+    const at::Tensor gradient = at::randn(starts[i].sizes(), generator, at::TensorOptions()).to(at::kBFloat16);
+    low[i].value.mutable_grad() = gradient;
+    exact[i].value.mutable_grad() = gradient.to(at::kFloat);
+  }
+  make_optimizer({}, low)->step(1e-3);
+  make_optimizer({}, exact)->step(1e-3);
+  for (size_t i = 0; i < low.size(); ++i) {
+    const at::Tensor expected = exact[i].value.detach().to(at::kBFloat16);
+    const double differing = (low[i].value != expected).sum().item<double>() / static_cast<double>(expected.numel());
+    EXPECT_LE(differing, 1e-4) << i;  // a last bit of fp32 may tip a rounding
+    EXPECT_FALSE(at::equal(low[i].value, starts[i].to(at::kBFloat16))) << i;
+  }
+}
+
+TEST(AdamW, StochasticRoundingKeepsUpdatesThatNearestLoses) {
+  // One bf16 step at 1.0 is 2^-7; each update is -1e-4, far below it.
+  const auto run = [](bool stochastic, uint64_t seed) {
+    OptimizerOptions options;
+    options.weight_decay = 0;
+    options.stochastic_rounding = stochastic;
+    options.seed = seed;
+    const at::Tensor value = at::full({20000}, 1.5, at::kBFloat16).set_requires_grad(true);
+    const auto optimizer = make_optimizer(options, {{"p", value}});
+    for (int step = 0; step < 50; ++step) {
+      value.mutable_grad() = at::ones_like(value);
+      optimizer->step(1e-4);
+    }
+    return value.detach();
+  };
+  EXPECT_TRUE((run(false, 0) == 1.5).all().item<bool>());
+  EXPECT_NEAR(run(true, 0).to(at::kDouble).mean().item<double>(), 1.5 - 50e-4, 2e-4);
+  EXPECT_TRUE(at::equal(run(true, 0), run(true, 0)));
+  EXPECT_FALSE(at::equal(run(true, 0), run(true, 1)));
+}
+
+TEST(StochasticRounding, IsUnbiasedAndExactWhereNothingIsLost) {
+  for (const float number : {1.001f, -3.14159f, 1e-20f, 65504.4f}) {
+    at::Tensor from = at::full({400000}, number, at::kFloat);
+    const at::Tensor to = at::empty({400000}, at::kBFloat16);
+    round_stochastically(from, to, 42);
+    const double mean = to.to(at::kDouble).mean().item<double>();
+    EXPECT_NEAR(mean / number, 1.0, 5e-5) << number;
+    EXPECT_LE(std::get<0>(at::_unique(to)).numel(), 2);
+  }
+  const at::Tensor exact = at::tensor({0.0f, -1.5f, 128.0f, std::numeric_limits<float>::infinity()});
+  at::Tensor from = exact.clone();
+  const at::Tensor to = at::empty({4}, at::kBFloat16);
+  round_stochastically(from, to, 1);
+  EXPECT_TRUE(at::equal(to.to(at::kFloat), exact));
+}
+
+TEST(Optimizer, RefusesStatesAndNamesThatDoNotFit) {
+  const auto file = golden();
+  const auto optimizer = make_optimizer({}, start(*file));
+  StateMap saved = copy_of(*optimizer);
+  saved.erase("p0.exp_avg");
+  saved["p1.exp_avg_sq"] = at::zeros({2});
+  saved["q.exp_avg"] = at::zeros({2});
+  saved["p3.step"] = at::full({}, 9, at::kLong);
+  try {
+    optimizer->load_state(list_of(saved));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::data);
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("1 missing (p0.exp_avg)"), testing::HasSubstr("1 unexpected (q.exp_avg)"),
+                                             testing::HasSubstr("p1.exp_avg_sq is [2] instead of [5, 3]")));
+  }
+  EXPECT_EQ(copy_of(*optimizer).at("p3.step").item<int64_t>(), 0);
+  OptimizerOptions options;
+  options.name = "adam";
+  try {
+    make_optimizer(options, {});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::config);
+    EXPECT_THAT(error.what(), testing::HasSubstr("adamw"));
+  }
+}

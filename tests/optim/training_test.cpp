@@ -1,0 +1,133 @@
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "io/safetensors.h"
+#include "optim/ema.h"
+#include "optim/gradients.h"
+#include "optim/lr_schedule.h"
+
+using namespace burnish;
+using namespace burnish::optim;
+
+namespace {
+
+ParameterList with_gradients(io::SafetensorsFile& file) {
+  ParameterList list;
+  for (int i = 0; i < 5; ++i) {
+    at::Tensor value = file.tensor("start." + std::to_string(i)).clone().set_requires_grad(true);
+    value.mutable_grad() = file.tensor("grad.0." + std::to_string(i)).clone();
+    list.push_back({std::to_string(i), value});
+  }
+  list.push_back({"without", at::ones({3}).set_requires_grad(true)});
+  return list;
+}
+
+ParameterList one(const at::Tensor& gradient) {
+  at::Tensor value = at::zeros_like(gradient).set_requires_grad(true);
+  value.mutable_grad() = gradient;
+  return {{"p", value}};
+}
+
+ScheduleOptions schedule(const std::string& name, int64_t warmup, int64_t max_steps, double ratio = 0) {
+  return {name, warmup, max_steps, ratio};
+}
+
+}  // namespace
+
+TEST(Gradients, ClippingEqualsTorch) {
+  const auto file = io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/optim.safetensors");
+  const double expected = file->tensor("clip.norm").item<float>();
+  for (const std::string max_norm : {"0.5", "1000.0"}) {
+    const ParameterList list = with_gradients(*file);
+    const double norm = gradient_norm(list);
+    EXPECT_NEAR(norm / expected, 1.0, 1e-6);
+    clip_gradients(list, norm, std::stod(max_norm));
+    for (int i = 0; i < 5; ++i) {
+      const at::Tensor clipped = file->tensor("clip." + max_norm + "." + std::to_string(i));
+      EXPECT_TRUE(at::allclose(list[i].value.grad(), clipped, 1e-6, 1e-9)) << max_norm << " " << i;
+    }
+    EXPECT_FALSE(list[5].value.grad().defined());
+  }
+}
+
+TEST(Gradients, NormIsAccurateInEveryDtypeAndSize) {
+  EXPECT_NEAR(gradient_norm(one(at::full({3000001}, 0.1))) / (static_cast<double>(0.1f) * std::sqrt(3000001.0)), 1, 1e-6);
+  EXPECT_NEAR(gradient_norm(one(at::full({100000}, 0.5, at::kBFloat16))) / (0.5 * std::sqrt(100000.0)), 1, 1e-6);
+  EXPECT_NEAR(gradient_norm(one(at::full({10, 4}, 2.0).t())), 2 * std::sqrt(40.0), 1e-5);
+  EXPECT_EQ(gradient_norm({}), 0.0);
+  const ParameterList scaled = one(at::full({4}, 2.0, at::kBFloat16));
+  scale_gradients(scaled, 0.25);
+  EXPECT_EQ(gradient_norm(scaled), 1.0);
+}
+
+TEST(Gradients, NonFiniteNormIsReturnedAndNothingIsScaled) {
+  const ParameterList list = one(at::tensor({1.0f, std::numeric_limits<float>::quiet_NaN(), 3.0f}));
+  EXPECT_TRUE(std::isnan(gradient_norm(list)));
+  clip_gradients(list, gradient_norm(list), 0.1);
+  EXPECT_EQ(list[0].value.grad()[2].item<float>(), 3.0f);
+  const ParameterList unclipped = one(at::full({4}, 5.0));
+  clip_gradients(unclipped, 10.0, 0);
+  EXPECT_EQ(gradient_norm(unclipped), 10.0);
+}
+
+TEST(LrSchedule, WarmsUpThenFollowsItsCurve) {
+  for (const char* name : {"constant", "linear", "cosine"}) {
+    const auto options = schedule(name, 4, 24, 0.1);
+    EXPECT_DOUBLE_EQ(lr_factor(options, 0), 0.25) << name;
+    EXPECT_DOUBLE_EQ(lr_factor(options, 3), 1.0) << name;
+    EXPECT_DOUBLE_EQ(lr_factor(options, 4), 1.0) << name;
+    for (int64_t step = 4; step < 40; ++step) EXPECT_LE(lr_factor(options, step + 1), lr_factor(options, step)) << name << step;
+  }
+  EXPECT_DOUBLE_EQ(lr_factor(schedule("constant", 0, 0), 1000), 1.0);
+  EXPECT_DOUBLE_EQ(lr_factor(schedule("linear", 4, 24, 0.1), 14), 0.55);
+  EXPECT_DOUBLE_EQ(lr_factor(schedule("cosine", 4, 24, 0.1), 14), 0.55);
+  EXPECT_DOUBLE_EQ(lr_factor(schedule("cosine", 4, 24, 0.0), 9), 0.5 + std::sqrt(0.5) / 2);
+  EXPECT_DOUBLE_EQ(lr_factor(schedule("linear", 0, 10), 9), 0.1);
+  EXPECT_NEAR(lr_factor(schedule("linear", 4, 24, 0.1), 24), 0.1, 1e-15);
+  EXPECT_NEAR(lr_factor(schedule("cosine", 4, 24, 0.1), 99), 0.1, 1e-15);
+}
+
+TEST(LrSchedule, RefusesWhatMakesNoSense) {
+  const auto message = [](const ScheduleOptions& options) -> std::string {
+    try {
+      check(options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::config);
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message(schedule("cosin", 0, 10)), testing::HasSubstr("did you mean \"cosine\"?"));
+  EXPECT_THAT(message(schedule("linear", 10, 10)), testing::HasSubstr("warm-up"));
+  EXPECT_THAT(message(schedule("linear", -1, 10)), testing::HasSubstr("negative"));
+  EXPECT_THAT(message(schedule("linear", 0, 10, 1.5)), testing::HasSubstr("[0, 1]"));
+  EXPECT_EQ(message(schedule("constant", 5, 0)), "no error");
+}
+
+TEST(Ema, FollowsSwapsAndResumes) {
+  at::Tensor value = at::full({3}, 1.0, at::kBFloat16).set_requires_grad(true);
+  Ema ema({{"p", value}});
+  value.detach().fill_(3.0);
+  ema.update(0.75);
+  value.detach().fill_(5.0);
+  ema.update(0.75);
+  EXPECT_EQ(ema.state()[0].first, "p.ema");
+  EXPECT_TRUE(at::allclose(ema.state()[0].second, at::full({3}, 2.375f)));
+  ema.swap_in();
+  EXPECT_TRUE(ema.swapped_in());
+  EXPECT_TRUE((value == at::full({3}, 2.375, at::kBFloat16)).all().item<bool>());
+  ema.swap_out();
+  EXPECT_TRUE((value == 5.0).all().item<bool>());
+
+  Ema resumed({{"p", value}});
+  resumed.load_state({{"p.ema", ema.state()[0].second.clone()}});
+  EXPECT_TRUE(at::equal(resumed.state()[0].second, ema.state()[0].second));
+  EXPECT_THROW(resumed.load_state({}), Error);
+  EXPECT_EQ(ema.state()[0].second.scalar_type(), at::kFloat);
+}
