@@ -1,0 +1,14 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace burnish::app {
+
+using Arguments = std::vector<std::string>;
+
+// Each verb takes its arguments without program and verb name, and throws Error for what a user can mend.
+void train(const Arguments& arguments);
+void sample(const Arguments& arguments);
+void inspect(const Arguments& arguments);
+
+}  // namespace burnish::app

@@ -1,0 +1,21 @@
+#pragma once
+#include <filesystem>
+
+#include "optim/optimizer.h"
+
+namespace burnish::checkpoint {
+
+/// Where a run stood: everything that cannot be recomputed from the options. Random draws are keyed, so no generator state is needed.
+struct Progress {
+  int64_t step = 0;   ///< optimizer steps done
+  int64_t batch = 0;  ///< batches consumed
+  std::string fingerprint;  ///< of the options that the state depends on
+};
+
+/// Writes parameters, optimizer state and progress to `folder`/state.safetensors, atomically.
+void save_state(const std::filesystem::path& folder, const optim::Optimizer& optimizer, const Progress& progress);
+
+/// Puts a saved state back. A data Error when there is none, or when it belongs to a run with other settings or other parameters.
+Progress load_state(const std::filesystem::path& folder, optim::Optimizer& optimizer, const std::string& fingerprint);
+
+}  // namespace burnish::checkpoint

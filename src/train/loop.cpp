@@ -1,0 +1,172 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+#include <fmt/core.h>
+#include <sys/resource.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/random_key.h"
+#include "diffusion/flow_match.h"
+#include "diffusion/loss_weighting.h"
+#include "io/files.h"
+#include "train/run.h"
+
+namespace burnish::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Sigmas at which held-out samples are judged.
+constexpr double kValidationSigmas[] = {0.1, 0.25, 0.4, 0.55, 0.7, 0.85};
+
+diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
+  return {o.timestep_sampling, o.discrete_flow_shift, o.sigmoid_scale, o.logit_mean, o.logit_std, o.mode_scale, o.min_timestep_boundary, o.max_timestep_boundary};
+}
+
+/// Highest resident memory of this process so far.
+int64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+}  // namespace
+
+Draw Run::next_draw(std::vector<int64_t>& rows) {
+  auto shape_of = [&](int64_t row) { return std::get<at::Tensor>(prepared_->values(row).at("latents")).sizes().slice(1); };
+  if (replay_) {
+    rows = {replay_->row(progress_.batch)};
+    return replay_->step(progress_.batch, shape_of(rows[0])).draw;
+  }
+  auto batch = sampler_->batch(progress_.batch);
+  for (const auto& visit : batch) rows.push_back(visit.row);
+  auto shape = shape_of(rows[0]);
+  return draw(batch, shape, model_->num_tokens(shape), timestep_options(options_), static_cast<uint64_t>(options_.model.seed));
+}
+
+at::Tensor Run::weighted_loss(const std::vector<int64_t>& rows, const Prepared& prepared, const Draw& draw) const {
+  auto values = prepared.batch(rows);
+  auto device = model_->module(model_->denoiser()).parameters().begin()->second->device();
+  for (auto& [name, value] : values) value = std::get<at::Tensor>(value).to(device);
+  values["noise"] = draw.noise_BCHW.to(device);
+  values["sigma"] = draw.sigma_B.to(device);
+  pipeline::run(live_, values);
+  auto weights = draw.sigma_B.clone();
+  for (int64_t i = 0; i < weights.numel(); ++i) weights[i] = diffusion::loss_weight(options_.loss_weighting, draw.sigma_B[i].item<double>());
+  return (std::get<at::Tensor>(values.at("loss")) * weights.to(device)).mean();
+}
+
+Run::StepResult Run::step() {
+  StepResult result;
+  optimizer_->zero_grad();
+  for (int64_t i = 0; i < options_.gradient_accumulation_steps; ++i) {
+    std::vector<int64_t> rows;
+    auto draw = next_draw(rows);
+    auto loss = weighted_loss(rows, *prepared_, draw) / static_cast<double>(options_.gradient_accumulation_steps);
+    torch::autograd::backward({loss}, {});
+    result.loss += loss.item<double>();
+    result.num_samples += std::ssize(rows);
+    ++progress_.batch;
+  }
+  result.grad_norm = optim::gradient_norm(optimizer_->parameters());
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+    data_error("train", "step {}: loss {} and gradient norm {} are not finite; the last saved state is intact. Try a lower learning_rate, max_grad_norm 1, or fp32", progress_.step + 1,
+               result.loss, result.grad_norm);
+  }
+  optim::clip_gradients(optimizer_->parameters(), result.grad_norm, options_.max_grad_norm);
+  result.learning_rate = options_.learning_rate * optim::lr_factor(schedule_, progress_.step);
+  optimizer_->step(result.learning_rate);
+  ++progress_.step;
+  return result;
+}
+
+double Run::validation_loss() {
+  at::NoGradGuard no_grad;
+  double sum = 0;
+  int64_t count = 0;
+  for (auto row : validation_data_->rows()) {
+    auto shape = std::get<at::Tensor>(validation_->values(row).at("latents")).sizes().slice(1);
+    for (double sigma : kValidationSigmas) {
+      RandomKey key{0, static_cast<uint64_t>(sigma * 1000), static_cast<uint64_t>(row), Purpose::sample};
+      Draw fixed{diffusion::normal_noise(key.value(), shape).unsqueeze(0), at::Tensor(diffusion::normal_noise(0, {1})).fill_(sigma)};
+      auto values = validation_->batch({row});
+      auto device = model_->module(model_->denoiser()).parameters().begin()->second->device();
+      for (auto& [name, value] : values) value = std::get<at::Tensor>(value).to(device);
+      values["noise"] = fixed.noise_BCHW.to(device);
+      values["sigma"] = fixed.sigma_B.to(device);
+      pipeline::run(live_, values);
+      sum += std::get<at::Tensor>(values.at("loss")).mean().item<double>();
+      ++count;
+    }
+  }
+  return sum / static_cast<double>(count);
+}
+
+void Run::log_step(const StepResult& r, double seconds) {
+  std::ofstream log(fs::path(options_.output_path) / "log.jsonl", std::ios::app);
+  log << nlohmann::json{{"step", progress_.step}, {"loss", r.loss}, {"grad_norm", r.grad_norm}, {"lr", r.learning_rate},
+                        {"samples_per_second", static_cast<double>(r.num_samples) / seconds}, {"peak_memory_bytes", peak_memory()}}
+             .dump()
+      << "\n";
+}
+
+void Run::save(bool final) {
+  auto dtype = parse_dtype(options_.save_dtype.empty() ? options_.model.dtype : options_.save_dtype);
+  auto folder = fs::path(options_.output_path);
+  auto path = folder / fmt::format("step-{}.safetensors", progress_.step);
+  if (saved_step_ != progress_.step || !fs::exists(path)) {
+    auto tensors = trained_tensors(dtype);
+    io::save_safetensors(path, tensors, file_metadata());
+    auto reread = io::SafetensorsFile::open(path);
+    for (const auto& [name, value] : tensors) {
+      if (!reread->tensors().contains(name) || !at::equal(reread->tensor(name), value.cpu())) data_error("train", "{} does not read back as it was written ('{}')", path.string(), name);
+    }
+    checkpoint::save_state(folder / "state", *optimizer_, progress_);
+    saved_step_ = progress_.step;
+  }
+  if (final) info("saved {}", path.string());
+}
+
+void Run::train() {
+  auto folder = fs::path(options_.output_path);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) data_error("train", "cannot create the run folder {}: {}", folder.string(), error.message());
+  config::Fields resolved;
+  fields(resolved, options_);
+  io::write_text_atomic(folder / "config.toml", config::to_toml(resolved));
+  if (!options_.resume) io::write_text_atomic(folder / "log.jsonl", "");
+
+  double before = validation_ ? validation_loss() : 0;
+  Progress bar("train", options_.max_steps, progress_.step);
+  while (progress_.step < options_.max_steps) {
+    auto start = std::chrono::steady_clock::now();
+    auto result = step();
+    auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    log_step(result, seconds);
+    bar.update(progress_.step, fmt::format("loss {:.4f}  {:.2f} samples/s", result.loss, static_cast<double>(result.num_samples) / seconds));
+    if (interrupted()) {
+      save(true);
+      throw Error(Exit::interrupted, "train", fmt::format("interrupted at step {}; everything is saved, go on with --resume", progress_.step));
+    }
+    if (options_.save_steps > 0 && progress_.step % options_.save_steps == 0) save(false);
+  }
+  save(true);
+  if (validation_) {
+    double after = validation_loss();
+    io::write_text_atomic(folder / "validation.json", nlohmann::json{{"before", before}, {"after", after}}.dump(2) + "\n");
+    fmt::print("validation loss: before {:.5f}, after {:.5f}\n", before, after);
+  }
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,148 @@
+#include "train/run.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/core.h>
+
+#include "adapters/lora_file.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "memory/recompute.h"
+
+namespace burnish::train {
+
+namespace {
+
+models::ModelNames names_of(const ModelChoice& c) { return {c.model, c.model_paths, c.model_id_with_origin_paths}; }
+
+data::DatasetOptions dataset_options(const TrainOptions& o, const std::string& metadata_path, int64_t division) {
+  auto base = o.dataset_base_path.empty() ? std::filesystem::path(metadata_path).parent_path().string() : o.dataset_base_path;
+  return {base, metadata_path, o.data_file_keys, {o.height, o.width, o.max_pixels, division}, o.on_bad_sample == "skip"};
+}
+
+}  // namespace
+
+Run::Run(const TrainOptions& options) : options_(options) {
+  check(options_);
+  set_threads(options_.model);
+}
+
+void Run::open_files() {
+  auto model_options = train::model_options(options_.model);
+  model_options.init = options_.init;
+  model_ = models::open_model(models::open_model_files(names_of(options_.model)), model_options);
+  info("{}, {} on {}", model_->variant(), dtype_name(model_options.dtype), model_options.device.str());
+  for (const auto& component : model_->components()) info("  {:<16} {:>10}  {}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin);
+  if (!options_.replay.empty()) replay_.emplace(options_.replay);
+}
+
+void Run::open_data() {
+  auto division = model_->size_division();
+  if (options_.height > 0) model_->latent_shape(options_.height, options_.width);  // refuses a size that does not divide
+  dataset_ = std::make_unique<data::Dataset>(dataset_options(options_, options_.dataset_metadata_path, division));
+  if (!dataset_->bad_samples().empty()) {
+    warn("{} of the samples cannot be used and are left out:", dataset_->bad_samples().size());
+    for (const auto& [row, reason] : dataset_->bad_samples()) warn("  row {}: {}", row, reason);
+  }
+  if (!options_.validation_metadata_path.empty()) {
+    auto o = dataset_options(options_, options_.validation_metadata_path, division);
+    o.base_path = std::filesystem::path(options_.validation_metadata_path).parent_path().string();
+    validation_data_ = std::make_unique<data::Dataset>(o);
+  }
+  std::vector<data::Size> sizes;
+  for (auto row : dataset_->rows()) sizes.push_back(dataset_->size(row));
+  auto seed = static_cast<uint64_t>(options_.model.seed);
+  sampler_ = std::make_unique<data::Sampler>(dataset_->rows(), sizes, options_.batch_size, options_.dataset_repeat, seed);
+  auto batches = sampler_->batches_per_epoch() * options_.num_epochs;
+  if (options_.max_steps == 0) options_.max_steps = (batches + options_.gradient_accumulation_steps - 1) / options_.gradient_accumulation_steps;
+  schedule_ = {options_.lr_scheduler, options_.lr_warmup_steps, options_.max_steps};
+  info("{} samples, {} batches an epoch, {} steps", dataset_->rows().size(), sampler_->batches_per_epoch(), options_.max_steps);
+}
+
+void Run::prepare_data() {
+  auto groups = model_->units();
+  pipeline::Units all;
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.add_noise, &groups.denoise, &groups.loss}) all.insert(all.end(), group->begin(), group->end());
+  pipeline::check(all, {"prompt", "image", "noise", "sigma"});
+  auto cut = pipeline::cut(all, {"noise", "sigma"}, {model_->denoiser()});
+  live_ = cut.live;
+  prepared_ = std::make_unique<Prepared>(*model_, cut.prepare, cut.carried, *dataset_);
+  if (validation_data_) validation_ = std::make_unique<Prepared>(*model_, cut.prepare, cut.carried, *validation_data_);
+  info("prepared {} samples, {} kept in memory; encoders dropped", dataset_->rows().size(), human_bytes(static_cast<double>(prepared_->num_bytes())));
+}
+
+void Run::load_denoiser() {
+  model_->load(model_->denoiser());
+  auto& root = model_->module(model_->denoiser());
+  root.visit_parameters([&](const std::string&, at::Tensor& p) { p.set_requires_grad(!trains_lora()); });
+  if (trains_lora()) {
+    auto aliases = [&](const std::string& path) { return model_->aliases(path); };
+    if (!options_.lora_checkpoint.empty()) {
+      auto slots = root.parameters();
+      auto rows_of = [&](const std::string& path) {
+        auto it = slots.find(path + ".weight");
+        return it == slots.end() ? int64_t{0} : it->second->size(0);
+      };
+      auto weights = adapters::read_lora(options_.lora_checkpoint, [&](const std::string& n) { return model_->foreign_layer(n); }, rows_of);
+      adapted_ = adapters::attach_weights(root, weights, options_.lora_checkpoint);
+    } else {
+      adapters::LoraOptions lora{options_.lora_rank, options_.lora_alpha, options_.lora_target_modules};
+      if (lora.target_modules == "default") lora.target_modules = model_->default_lora_targets();
+      adapted_ = adapters::attach(root, lora, aliases, static_cast<uint64_t>(options_.model.seed));
+    }
+    info("LoRA of rank {}, alpha {} on {} layers", adapted_[0].lora->rank(), adapted_[0].lora->alpha(), adapted_.size());
+  }
+  if (options_.use_gradient_checkpointing) {
+    auto runner = memory::recompute();
+    for (auto* block : model_->blocks()) block->runner = runner;
+  }
+}
+
+void Run::make_optimizer() {
+  optim::ParameterList parameters;
+  if (trains_lora()) {
+    for (const auto& item : adapted_) {
+      parameters.push_back({item.path + ".lora_A.weight", item.lora->a()});
+      parameters.push_back({item.path + ".lora_B.weight", item.lora->b()});
+    }
+  } else {
+    model_->module(model_->denoiser()).visit_parameters([&](const std::string& path, at::Tensor& p) { parameters.push_back({path, p}); });
+  }
+  int64_t count = 0;
+  for (const auto& p : parameters) count += p.value.numel();
+  info("{:.2f} million trained parameters", static_cast<double>(count) / 1e6);
+  optimizer_ = optim::make_optimizer({.name = options_.optimizer, .weight_decay = options_.weight_decay}, std::move(parameters));
+  progress_.fingerprint = fingerprint();
+  if (options_.resume) {
+    progress_ = checkpoint::load_state(std::filesystem::path(options_.output_path) / "state", *optimizer_, progress_.fingerprint);
+    saved_step_ = progress_.step;
+    info("resumed at step {}", progress_.step);
+  }
+}
+
+/// Options that a saved state is only good for.
+std::string Run::fingerprint() const {
+  const auto& o = options_;
+  return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}", o.model.seed, o.batch_size,
+                     o.gradient_accumulation_steps, o.dataset_repeat, dataset_->rows().size(), o.model.dtype, o.optimizer,
+                     trains_lora() ? fmt::format("LoRA rank {}", adapted_[0].lora->rank()) : "full");
+}
+
+io::NamedTensors Run::trained_tensors(c10::ScalarType dtype) const {
+  if (trains_lora()) return adapters::lora_tensors(adapted_, model_->lora_prefix(), dtype);
+  io::NamedTensors tensors;
+  for (const auto& p : optimizer_->parameters()) tensors.emplace_back(p.name, p.value.detach().to(dtype));
+  return tensors;
+}
+
+io::Metadata Run::file_metadata() const {
+  io::Metadata m{{"format", "pt"}, {"base_model", model_->variant()}, {"step", std::to_string(progress_.step)}, {"trainer", "burnish"}};
+  if (!trains_lora()) return m;
+  m["adapter"] = "lora";
+  m["rank"] = std::to_string(adapted_[0].lora->rank());
+  m["alpha"] = fmt::format("{}", adapted_[0].lora->alpha());
+  return m;
+}
+
+}  // namespace burnish::train

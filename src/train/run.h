@@ -1,0 +1,61 @@
+#pragma once
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include "adapters/lora.h"
+#include "checkpoint/state.h"
+#include "data/dataset.h"
+#include "models/family.h"
+#include "optim/optimizer.h"
+#include "train/draws.h"
+#include "train/options.h"
+#include "train/prepared.h"
+
+namespace burnish::train {
+
+/// One training run, assembled by named passes. The passes run in this order; each leaves the run in a state the next relies on,
+/// and everything that can be refused is refused before `prepare_data` loads the first weight.
+class Run {
+ public:
+  explicit Run(const TrainOptions& options);
+
+  void open_files();       ///< headers of all model files; the variant
+  void open_data();        ///< metadata, and a look at every picture's header
+  void prepare_data();     ///< frozen models over all samples, one model at a time
+  void load_denoiser();    ///< weights, adapters, recompute
+  void make_optimizer();   ///< optimizer, and the saved state when resuming
+  /// Trains to the end, or to Ctrl-C (then the state is saved and an Error with Exit::interrupted is thrown).
+  void train();
+
+ private:
+  struct StepResult {
+    double loss = 0, grad_norm = 0, learning_rate = 0;
+    int64_t num_samples = 0;
+  };
+  StepResult step();
+  at::Tensor weighted_loss(const std::vector<int64_t>& rows, const Prepared& prepared, const Draw& draw) const;
+  Draw next_draw(std::vector<int64_t>& rows);
+  double validation_loss();
+  void log_step(const StepResult& result, double seconds);
+  void save(bool final);
+  io::NamedTensors trained_tensors(c10::ScalarType dtype) const;
+  io::Metadata file_metadata() const;
+  std::string fingerprint() const;
+  bool trains_lora() const { return options_.trainable_models.empty(); }
+
+  TrainOptions options_;
+  std::unique_ptr<models::Model> model_;
+  std::unique_ptr<data::Dataset> dataset_, validation_data_;
+  std::unique_ptr<data::Sampler> sampler_;
+  std::optional<Replay> replay_;
+  pipeline::Units live_;
+  std::unique_ptr<Prepared> prepared_, validation_;
+  adapters::AdaptedList adapted_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  optim::ScheduleOptions schedule_;
+  checkpoint::Progress progress_;
+  int64_t saved_step_ = -1;
+};
+
+}  // namespace burnish::train

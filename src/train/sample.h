@@ -1,0 +1,22 @@
+#pragma once
+#include "train/options.h"
+
+namespace burnish::train {
+
+/// Everything `burnish sample` can be told.
+struct SampleOptions {
+  ModelChoice model;
+  std::vector<std::string> prompt;
+  std::string prompts, negative_prompt;
+  std::vector<std::string> lora;
+  int64_t height = 1024, width = 1024, num_inference_steps = 28, num_images = 1, batch_size = 1;
+  double cfg_scale = 1.0;
+  std::string output_path = "./samples", noise, save_latents;
+};
+void fields(config::Fields& f, SampleOptions& o);
+
+/// Draws pictures: 0000.png, 0001.png, ... in output_path, the settings in each file's metadata. Image i starts from the noise of
+/// seed + i, or from row i of the noise file.
+void sample(const SampleOptions& options);
+
+}  // namespace burnish::train
