@@ -1,0 +1,108 @@
+// Parity of the FLUX.1 transformer with diffusers' FluxTransformer2DModel on small random models.
+#include <torch/csrc/autograd/autograd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "memory/recompute.h"
+#include "models/flux/keys.h"
+#include "models/flux/transformer.h"
+#include "tests/golden.h"
+
+using namespace burnish;
+using namespace burnish::models;
+using test::relative_error;
+
+namespace {
+
+struct Loaded {
+  std::unique_ptr<flux::Transformer> model;
+  flux::Transformer::Inputs inputs;
+  io::TensorSource file;
+};
+
+Loaded load(const std::string& name) {
+  auto file = test::golden(name);
+  auto config_json = nlohmann::json::parse(file.metadata().at("config"));
+  auto weights = file.below("w.");
+  auto config = flux::detect(&config_json, weights.shapes());
+  auto model = std::make_unique<flux::Transformer>(config, at::TensorOptions().device(at::kMeta));
+  auto slots = model->parameters();
+  io::Shapes wanted;
+  for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
+  io::load_named(weights, {}, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.clone().set_requires_grad(true); }, name);
+  auto in = file.below("in.");
+  return {std::move(model),
+          {in.tensor("latents"), in.tensor("text"), in.tensor("pooled"), in.tensor("sigma"), in.tensor("guidance"), std::stoll(file.metadata().at("rows")),
+           std::stoll(file.metadata().at("columns"))},
+          file};
+}
+
+void expect_gradients(Loaded& l) {
+  auto out = l.model->forward(l.inputs);
+  EXPECT_LE(relative_error(out, l.file.tensor("out")), 1e-5);
+  torch::autograd::backward({(out * l.file.tensor("out_weight")).sum()}, {});
+  auto expected = l.file.below("grad.");
+  size_t compared = 0;
+  for (auto& [path, slot] : l.model->parameters()) {
+    if (!expected.contains(path)) continue;
+    ASSERT_TRUE(slot->grad().defined()) << path;
+    EXPECT_LE(relative_error(slot->grad(), expected.tensor(path)), 1e-4) << path;
+    ++compared;
+  }
+  EXPECT_EQ(compared, expected.names().size());
+}
+
+}  // namespace
+
+class FluxParity : public testing::TestWithParam<const char*> {};
+
+TEST_P(FluxParity, ForwardAndAllGradients) {
+  auto l = load(GetParam());
+  expect_gradients(l);
+}
+
+TEST_P(FluxParity, RecomputedGradientsAreTheSame) {
+  auto plain = load(GetParam()), recomputed = load(GetParam());
+  for (auto* block : recomputed.model->blocks()) block->runner = memory::recompute();
+  expect_gradients(recomputed);
+  torch::autograd::backward({(plain.model->forward(plain.inputs) * plain.file.tensor("out_weight")).sum()}, {});
+  auto other = recomputed.model->parameters();
+  for (auto& [path, slot] : plain.model->parameters()) {
+    if (slot->grad().defined()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, FluxParity, testing::Values("flux_dev.safetensors", "flux_schnell.safetensors"));
+
+TEST(FluxKeys, OriginalNamesRoundTrip) {
+  auto l = load("flux_dev.safetensors");
+  io::NamedTensors ours;
+  for (auto& [path, slot] : l.model->parameters()) ours.emplace_back(path, slot->detach());
+  auto file = (std::filesystem::temp_directory_path() / "burnish_flux_keys.safetensors").string();
+  auto theirs = flux::bfl_keys().to_file(ours);
+  io::save_safetensors(file, theirs);
+  auto source = io::TensorSource::open({file});
+  EXPECT_TRUE(source.contains("double_blocks.1.img_attn.qkv.weight"));
+  EXPECT_TRUE(source.contains("final_layer.adaLN_modulation.1.bias"));
+  for (const auto& name : source.names()) EXPECT_FALSE(name.starts_with("transformer_blocks") || name.starts_with("single_transformer_blocks")) << name;
+  io::Shapes wanted;
+  std::map<std::string, at::Tensor> back;
+  for (auto& [path, tensor] : ours) wanted[path] = tensor.sizes().vec();
+  io::load_named(source, flux::bfl_keys(), wanted, [&](const std::string& path, const at::Tensor& t) { back[path] = t; }, file);
+  for (auto& [path, tensor] : ours) EXPECT_TRUE(at::equal(back.at(path), tensor)) << path;
+  EXPECT_EQ(flux::detect(nullptr, io::shapes_in_our_names(source, flux::bfl_keys())).num_single_blocks, 2);
+  std::filesystem::remove(file);
+}
+
+TEST(FluxConfig, PublishedSizesHaveThePublishedParameterCount) {
+  flux::Transformer model(flux::Config{}, at::TensorOptions().device(at::kMeta).dtype(at::kBFloat16));
+  EXPECT_EQ(model.num_bytes() / 2, 11901408320);
+}
+
+TEST(FluxConfig, DisagreementWithTensorsIsAnError) {
+  auto file = test::golden("flux_dev.safetensors");
+  auto json = nlohmann::json::parse(file.metadata().at("config"));
+  json["num_layers"] = 7;
+  EXPECT_THROW(flux::detect(&json, file.below("w.").shapes()), Error);
+}
