@@ -15,10 +15,17 @@ foreach(dir ${BURNISH_TORCH_RPATH})
   target_link_options(torch_wheel INTERFACE "LINKER:-rpath-link,${dir}" "LINKER:-rpath,${dir}")
 endforeach()
 if(BURNISH_CUDA)
-  find_package(CUDAToolkit REQUIRED)
-  target_include_directories(torch_wheel SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
-  # libtorch_cuda registers its operators from static initialisers, so it is linked although no symbol is asked of it.
-  target_link_options(torch_wheel INTERFACE "LINKER:--no-as-needed" -ltorch_cuda -lc10_cuda "LINKER:--as-needed")
+  # The wheels of the CUDA libraries bring headers; without them (torch installed alone) a toolkit has to.
+  if(EXISTS ${site}/nvidia/cu13/include/cublas_v2.h AND EXISTS ${site}/nvidia/cu13/include/cuda_runtime_api.h)
+    set(BURNISH_CUDA_INCLUDE ${site}/nvidia/cu13/include)
+  else()
+    find_package(CUDAToolkit REQUIRED)
+    set(BURNISH_CUDA_INCLUDE ${CUDAToolkit_INCLUDE_DIRS})
+  endif()
+  # libtorch_cuda registers its operators from static initialisers, so it is linked although no symbol is asked of it. Its own
+  # libraries (cuBLAS, cuDNN, NCCL) are found when the program runs; a machine that only compiles need not have them.
+  target_link_options(torch_wheel INTERFACE "LINKER:--no-as-needed" -ltorch_cuda -lc10_cuda "LINKER:--as-needed"
+    "LINKER:--unresolved-symbols=ignore-in-shared-libs")
 endif()
 
 find_package(PkgConfig REQUIRED)
@@ -34,11 +41,14 @@ pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 
 # The wheel carries headers of another fmt release than the one installed; a folder of our own, searched first,
-# keeps headers and library of one release together.
-file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include)
+# keeps headers and library of one release together. It lies outside the build folder, so that all of them share ccache's objects.
+set(BURNISH_FMT_LINK ${CMAKE_SOURCE_DIR}/.deps/include)
+file(MAKE_DIRECTORY ${BURNISH_FMT_LINK})
 get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
-file(CREATE_LINK ${fmt_include}/fmt ${CMAKE_BINARY_DIR}/include/fmt SYMBOLIC)
-target_include_directories(burnish_options BEFORE INTERFACE ${CMAKE_BINARY_DIR}/include)
+if(NOT EXISTS ${BURNISH_FMT_LINK}/fmt/core.h)
+  file(CREATE_LINK ${fmt_include}/fmt ${BURNISH_FMT_LINK}/fmt SYMBOLIC)
+endif()
+target_include_directories(burnish_options BEFORE INTERFACE ${BURNISH_FMT_LINK})
 
 # What a room links beside torch and the rooms that tools/rooms.txt gives it.
 set(BURNISH_LINK_base fmt::fmt spdlog::spdlog)

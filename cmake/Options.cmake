@@ -4,13 +4,14 @@ target_include_directories(burnish_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(burnish_options INTERFACE -Wall -Wextra -fopenmp)
 # Release keeps -O2: with libtorch's headers -O3 costs a third more build time and buys nothing measurable.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
-set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
 if(BURNISH_SANITIZE)
   target_compile_options(burnish_options INTERFACE -fsanitize=${BURNISH_SANITIZE} -fno-omit-frame-pointer -g1)
   target_link_options(burnish_options INTERFACE -fsanitize=${BURNISH_SANITIZE})
 endif()
 
+# Paths below the checkout are relative for ccache, so its build folders share what they compile alike.
 find_program(BURNISH_CCACHE ccache)
 if(BURNISH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${BURNISH_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_SLOPPINESS=pch_defines,time_macros ${BURNISH_CCACHE})
 endif()

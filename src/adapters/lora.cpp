@@ -78,16 +78,17 @@ NamedLinears by_names(const NamedLinears& linears, const std::vector<std::string
   });
 }
 
-nn::Linear& linear_for(const std::map<std::string, nn::Linear*>& linears, const LoraWeights& w, const std::string& file_name, size_t total) {
+nn::Linear& linear_for(const std::map<std::string, nn::Linear*>& linears, const LoraWeights& w, const std::string& file_name,
+                       size_t total) {
   auto it = linears.find(w.path);
   if (it == linears.end()) {
-    data_error("adapters", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this model has no such layer", file_name, w.path,
-               total - 1);
+    data_error("adapters", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this model has no such layer", file_name,
+               w.path, total - 1);
   }
   auto& linear = *it->second;
   if (w.a.size(1) != linear.in_features() || w.b.size(0) != linear.out_features()) {
-    data_error("adapters", "{} is a LoRA for another model: '{}' maps {} to {} features there, {} to {} here", file_name, w.path, w.a.size(1),
-               w.b.size(0), linear.in_features(), linear.out_features());
+    data_error("adapters", "{} is a LoRA for another model: '{}' maps {} to {} features there, {} to {} here", file_name, w.path,
+               w.a.size(1), w.b.size(0), linear.in_features(), linear.out_features());
   }
   return linear;
 }
@@ -116,9 +117,10 @@ NamedLinears match_targets(nn::Module& root, const std::string& targets, const A
   }
   if (chosen.empty()) {
     std::vector<std::string> some;
-    for (size_t i = 0; i < linears.size() && some.size() < 4; i += std::max<size_t>(1, linears.size() / 4)) some.push_back(linears[i].first);
-    config_error("adapters", "lora_target_modules '{}' matches none of the {} linear layers; there are for example {}", targets, linears.size(),
-                 join(some));
+    for (size_t i = 0; i < linears.size() && some.size() < 4; i += std::max<size_t>(1, linears.size() / 4))
+      some.push_back(linears[i].first);
+    config_error("adapters", "lora_target_modules '{}' matches none of the {} linear layers; there are for example {}", targets,
+                 linears.size(), join(some));
   }
   return chosen;
 }
@@ -147,7 +149,9 @@ AdaptedList attach_weights(nn::Module& root, const std::vector<LoraWeights>& wei
   for (const auto& w : weights) {
     auto& linear = linear_for(table, w, file_name, weights.size());
     auto device = linear.weight.device();
-    auto own = [&](const at::Tensor& t) { return t.to(at::TensorOptions().dtype(at::kFloat).device(device), false, /*copy=*/true).requires_grad_(true); };
+    auto own = [&](const at::Tensor& t) {
+      return t.to(at::TensorOptions().dtype(at::kFloat).device(device), false, /*copy=*/true).requires_grad_(true);
+    };
     auto lora = std::make_shared<Lora>(own(w.a), own(w.b), w.alpha);
     linear.delta = lora;
     adapted.push_back({w.path, &linear, lora});

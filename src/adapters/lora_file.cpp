@@ -16,9 +16,9 @@ enum class Part { a, b, alpha };
 /// A key's layer name and which part of the LoRA it is.
 std::optional<std::pair<std::string, Part>> split_key(const std::string& key) {
   static const std::vector<std::pair<std::string, Part>> kEndings{
-      {".lora_A.weight", Part::a}, {".lora_A.default.weight", Part::a}, {".lora_down.weight", Part::a}, {".lora.down.weight", Part::a},
-      {".lora_B.weight", Part::b}, {".lora_B.default.weight", Part::b}, {".lora_up.weight", Part::b},   {".lora.up.weight", Part::b},
-      {".alpha", Part::alpha}};
+      {".lora_A.weight", Part::a},    {".lora_A.default.weight", Part::a}, {".lora_down.weight", Part::a},
+      {".lora.down.weight", Part::a}, {".lora_B.weight", Part::b},         {".lora_B.default.weight", Part::b},
+      {".lora_up.weight", Part::b},   {".lora.up.weight", Part::b},        {".alpha", Part::alpha}};
   for (const auto& [ending, part] : kEndings) {
     if (key.ends_with(ending)) return std::pair(key.substr(0, key.size() - ending.size()), part);
   }
@@ -46,7 +46,8 @@ bool is_lora(const io::TensorSource& source) {
   return false;
 }
 
-std::vector<LoraWeights> read_lora(const std::filesystem::path& path, const LayersOf& layers_of, const std::function<int64_t(const std::string&)>& rows_of) {
+std::vector<LoraWeights> read_lora(const std::filesystem::path& path, const LayersOf& layers_of,
+                                   const std::function<int64_t(const std::string&)>& rows_of) {
   auto source = io::TensorSource::open({path});
   auto file = path.string();
   std::map<std::string, Parts> by_layer;
@@ -66,8 +67,10 @@ std::vector<LoraWeights> read_lora(const std::filesystem::path& path, const Laye
 
   std::vector<LoraWeights> weights;
   for (const auto& [name, parts] : by_layer) {
-    if (!parts.a.defined() || !parts.b.defined()) data_error("adapters", "{}: the LoRA of '{}' lacks its {} matrix", file, name, parts.a.defined() ? "B (up)" : "A (down)");
-    if (parts.a.size(0) != parts.b.size(1)) data_error("adapters", "{}: the LoRA of '{}' has rank {} in A and {} in B", file, name, parts.a.size(0), parts.b.size(1));
+    if (!parts.a.defined() || !parts.b.defined())
+      data_error("adapters", "{}: the LoRA of '{}' lacks its {} matrix", file, name, parts.a.defined() ? "B (up)" : "A (down)");
+    if (parts.a.size(0) != parts.b.size(1))
+      data_error("adapters", "{}: the LoRA of '{}' has rank {} in A and {} in B", file, name, parts.a.size(0), parts.b.size(1));
     auto plain = without_prefix(name);
     auto alpha = parts.alpha.value_or(static_cast<double>(parts.a.size(0)));
     auto layers = layers_of(plain);
@@ -78,7 +81,8 @@ std::vector<LoraWeights> read_lora(const std::filesystem::path& path, const Laye
     int64_t row = 0;
     for (const auto& layer : layers) {
       auto rows = rows_of(layer);
-      if (row + rows > parts.b.size(0)) data_error("adapters", "{} is a LoRA for another model: '{}' has {} outputs there, more here", file, name, parts.b.size(0));
+      if (row + rows > parts.b.size(0))
+        data_error("adapters", "{} is a LoRA for another model: '{}' has {} outputs there, more here", file, name, parts.b.size(0));
       weights.push_back({layer, parts.a, parts.b.narrow(0, row, rows), alpha});
       row += rows;
     }

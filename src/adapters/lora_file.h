@@ -11,7 +11,8 @@ using LayersOf = std::function<std::vector<std::string>(const std::string& name)
 /// kohya and OneTrainer (`lora_unet_path_with_underscores.lora_down.weight`), with or without `.alpha` (then alpha = rank).
 /// A LoRA on a fused layer is split by rows: its parts share A. `rows_of` gives the output features of one of our layers.
 /// A data Error names keys that are not a LoRA's or that belong to no layer.
-std::vector<LoraWeights> read_lora(const std::filesystem::path& path, const LayersOf& layers_of, const std::function<int64_t(const std::string&)>& rows_of);
+std::vector<LoraWeights> read_lora(const std::filesystem::path& path, const LayersOf& layers_of,
+                                   const std::function<int64_t(const std::string&)>& rows_of);
 
 /// The LoRAs as diffusers' load_lora_weights and ComfyUI read them: `<prefix>path.lora_A.weight`, `.lora_B.weight`, `.alpha`.
 io::NamedTensors lora_tensors(const AdaptedList& adapted, const std::string& prefix, c10::ScalarType dtype);

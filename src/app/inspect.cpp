@@ -19,7 +19,8 @@ namespace {
 void print_lora(const io::TensorSource& source) {
   std::map<int64_t, int64_t> ranks;
   for (const auto& name : source.names()) {
-    if (name.find("lora_A") != name.npos || name.find("lora_down") != name.npos || name.find("lora.down") != name.npos) ++ranks[source.info(name).shape.at(0)];
+    if (name.find("lora_A") != name.npos || name.find("lora_down") != name.npos || name.find("lora.down") != name.npos)
+      ++ranks[source.info(name).shape.at(0)];
   }
   std::vector<std::string> texts;
   for (const auto& [rank, count] : ranks) texts.push_back(fmt::format("rank {} on {} layers", rank, count));
@@ -48,14 +49,17 @@ void print_entry(const models::ModelEntry& entry) {
   }
   std::vector<std::string> dtypes;
   for (const auto& [name, count] : by_dtype) dtypes.push_back(name);
-  fmt::print("  {} tensors, {:.3f} million values, {}, {}\n", source.names().size(), static_cast<double>(parameters) / 1e6, join(dtypes), human_bytes(static_cast<double>(source.num_bytes())));
-  for (const auto& [key, value] : source.metadata()) fmt::print("  {}: {}\n", key, value.size() > 200 ? value.substr(0, 200) + "..." : value);
+  fmt::print("  {} tensors, {:.3f} million values, {}, {}\n", source.names().size(), static_cast<double>(parameters) / 1e6, join(dtypes),
+             human_bytes(static_cast<double>(source.num_bytes())));
+  for (const auto& [key, value] : source.metadata())
+    fmt::print("  {}: {}\n", key, value.size() > 200 ? value.substr(0, 200) + "..." : value);
 }
 
 }  // namespace
 
 void inspect(const Arguments& arguments) {
-  if (arguments.empty() || arguments[0] == "--help") return fmt::print("burnish inspect FILE_OR_FOLDER...: says what a checkpoint or LoRA is\n");
+  if (arguments.empty() || arguments[0] == "--help")
+    return fmt::print("burnish inspect FILE_OR_FOLDER...: says what a checkpoint or LoRA is\n");
   for (const auto& path : arguments) {
     if (path.starts_with("--")) config_error("inspect", "option '{}' is not known; inspect takes files and folders", path);
     auto files = models::open_model_files({{path}, "", ""});

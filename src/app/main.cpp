@@ -38,7 +38,8 @@ void run(const std::vector<std::string>& arguments) {
     names.emplace_back(verb.name);
   }
   auto near = nearest_name(arguments[0], names);
-  config_error("app", "'{}' is not a verb{}; there are {}", arguments[0], near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), join(names));
+  config_error("app", "'{}' is not a verb{}; there are {}", arguments[0], near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near),
+               join(names));
 }
 
 int fail(const char* text, Exit code) {

@@ -16,8 +16,9 @@ void save_state(const std::filesystem::path& folder, const optim::Optimizer& opt
   io::NamedTensors tensors;
   for (const auto& p : optimizer.parameters()) tensors.emplace_back(kParameter + p.name, p.value.detach());
   for (const auto& [name, value] : optimizer.state()) tensors.emplace_back(kOptimizer + name, value);
-  io::save_safetensors(folder / "state.safetensors", tensors,
-                       {{"step", std::to_string(progress.step)}, {"batch", std::to_string(progress.batch)}, {"fingerprint", progress.fingerprint}});
+  io::save_safetensors(
+      folder / "state.safetensors", tensors,
+      {{"step", std::to_string(progress.step)}, {"batch", std::to_string(progress.batch)}, {"fingerprint", progress.fingerprint}});
 }
 
 Progress load_state(const std::filesystem::path& folder, optim::Optimizer& optimizer, const std::string& fingerprint) {
@@ -26,8 +27,9 @@ Progress load_state(const std::filesystem::path& folder, optim::Optimizer& optim
   auto source = io::TensorSource::open({path});
   auto metadata = source.metadata();
   if (metadata["fingerprint"] != fingerprint) {
-    data_error("checkpoint", "{} belongs to a run with other settings: it was saved with [{}], this run has [{}]; resume with the same options", path.string(),
-               metadata["fingerprint"], fingerprint);
+    data_error("checkpoint",
+               "{} belongs to a run with other settings: it was saved with [{}], this run has [{}]; resume with the same options",
+               path.string(), metadata["fingerprint"], fingerprint);
   }
   at::NoGradGuard no_grad;
   for (const auto& p : optimizer.parameters()) {

@@ -7,8 +7,8 @@ namespace burnish::checkpoint {
 
 /// Where a run stood: everything that cannot be recomputed from the options. Random draws are keyed, so no generator state is needed.
 struct Progress {
-  int64_t step = 0;   ///< optimizer steps done
-  int64_t batch = 0;  ///< batches consumed
+  int64_t step = 0;         ///< optimizer steps done
+  int64_t batch = 0;        ///< batches consumed
   std::string fingerprint;  ///< of the options that the state depends on
 };
 

@@ -1,10 +1,10 @@
 #include "config/fields.h"
 
 #include <fmt/core.h>
+#include <toml++/toml.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <toml++/toml.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -22,7 +22,8 @@ Overloaded(F...) -> Overloaded<F...>;
 
 [[noreturn]] void unknown(const std::string& where, const std::string& name, const Fields& fields) {
   auto near = nearest_name(name, fields.names());
-  config_error("config", "{} '{}' is not known{}", where, name, near.empty() ? "; --help lists the options" : fmt::format("; did you mean '{}'?", near));
+  config_error("config", "{} '{}' is not known{}", where, name,
+               near.empty() ? "; --help lists the options" : fmt::format("; did you mean '{}'?", near));
 }
 
 template <class T>
@@ -105,7 +106,9 @@ std::string help_page(const std::string& verb, const std::string& summary, const
 void add_to_app(CLI::App& app, const Field& field) {
   std::visit(Overloaded{
                  [&](bool* v) { app.add_flag(spellings(field) + "{true}", *v)->expected(0, 1); },
-                 [&](std::vector<std::string>* v) { app.add_option(spellings(field), *v)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll); },
+                 [&](std::vector<std::string>* v) {
+                   app.add_option(spellings(field), *v)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+                 },
                  [&](auto* v) { app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast); },
              },
              field.slot);
@@ -166,7 +169,8 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
   app.add_option("--config", config_path);
   for (const auto& field : fields.list()) {
     // A list on the command line replaces the list in the file.
-    bool given = std::any_of(args.begin(), args.end(), [&](const std::string& a) { return a == "--" + field.name || a.starts_with("--" + field.name + "="); });
+    bool given = std::any_of(args.begin(), args.end(),
+                             [&](const std::string& a) { return a == "--" + field.name || a.starts_with("--" + field.name + "="); });
     if (auto* list = std::get_if<std::vector<std::string>*>(&field.slot); list && given) (*list)->clear();
     add_to_app(app, field);
   }

@@ -25,10 +25,12 @@ Dataset::Dataset(const DatasetOptions& options) : options_(options) {
   if (bad_.empty()) return;
   auto first = bad_.begin();
   if (!options_.skip_bad_samples) {
-    data_error("data", "{}: {} of {} samples cannot be used; the first is row {}: {} (--on_bad_sample skip leaves them out)", options_.metadata_path, bad_.size(),
-               metadata.rows.size(), first->first, first->second);
+    data_error("data", "{}: {} of {} samples cannot be used; the first is row {}: {} (--on_bad_sample skip leaves them out)",
+               options_.metadata_path, bad_.size(), metadata.rows.size(), first->first, first->second);
   }
-  if (rows_.empty()) data_error("data", "{}: none of the {} samples can be used; the first is row {}: {}", options_.metadata_path, bad_.size(), first->first, first->second);
+  if (rows_.empty())
+    data_error("data", "{}: none of the {} samples can be used; the first is row {}: {}", options_.metadata_path, bad_.size(), first->first,
+               first->second);
 }
 
 std::string Dataset::read_prompt(const nlohmann::json& row, const std::vector<std::string>& columns) const {

@@ -25,7 +25,7 @@ Decoded decode_any(const std::filesystem::path& path, bool header_only) {
 
 /// EXIF orientations 1 to 8 as mirror and quarter turns.
 at::Tensor upright(at::Tensor x, int orientation) {
-  if (orientation >= 5) x = x.transpose(0, 1);                                                  // 5: transposed
+  if (orientation >= 5) x = x.transpose(0, 1);  // 5: transposed
   bool mirror_rows = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8;
   bool mirror_columns = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
   if (mirror_rows) x = x.flip({0});
@@ -60,7 +60,8 @@ int exif_orientation(std::string_view exif) {
 
 void check_size(int64_t height, int64_t width, const std::string& file) {
   if (height < 1 || width < 1) data_error("data", "{} is {} by {} pixels: nothing to read", file, width, height);
-  if (height > (int64_t{1} << 28) / width) data_error("data", "{} claims {} by {} pixels: more than this program reads", file, width, height);
+  if (height > (int64_t{1} << 28) / width)
+    data_error("data", "{} claims {} by {} pixels: more than this program reads", file, width, height);
 }
 
 at::Tensor over_white(const at::Tensor& pixels_HW4) {
@@ -80,7 +81,8 @@ Size image_size(const std::filesystem::path& path) {
   return decoded.size;
 }
 
-void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3, const std::vector<std::pair<std::string, std::string>>& text) {
+void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3,
+               const std::vector<std::pair<std::string, std::string>>& text) {
   auto pixels = pixels_HW3.contiguous();
   std::string bytes;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
@@ -90,7 +92,10 @@ void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3, 
     data_error("data", "cannot encode {}", path.string());
   }
   png_set_write_fn(
-      png, &bytes, [](png_structp p, png_bytep data, size_t n) { static_cast<std::string*>(png_get_io_ptr(p))->append(reinterpret_cast<char*>(data), n); },
+      png, &bytes,
+      [](png_structp p, png_bytep data, size_t n) {
+        static_cast<std::string*>(png_get_io_ptr(p))->append(reinterpret_cast<char*>(data), n);
+      },
       nullptr);
   auto height = static_cast<png_uint_32>(pixels.size(0)), width = static_cast<png_uint_32>(pixels.size(1));
   png_set_IHDR(png, info, width, height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);

@@ -22,6 +22,7 @@ at::Tensor decode_image(const std::filesystem::path& path);
 Size image_size(const std::filesystem::path& path);
 
 /// Writes uint8 [H, W, 3] as PNG, atomically, with `text` as its metadata (UTF-8).
-void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3, const std::vector<std::pair<std::string, std::string>>& text = {});
+void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3,
+               const std::vector<std::pair<std::string, std::string>>& text = {});
 
 }  // namespace burnish::data

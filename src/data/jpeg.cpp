@@ -1,5 +1,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+
 #include <cstdio>
 // jpeglib.h needs FILE declared before it.
 #include <jpeglib.h>

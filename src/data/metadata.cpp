@@ -96,7 +96,8 @@ Metadata parse_csv(std::string_view text, std::string_view file) {
       continue;
     }
     if (record.size() != m.columns.size()) {
-      data_error("data", "{} line {}: {} cells under {} columns; quote cells that hold commas", file, line, record.size(), m.columns.size());
+      data_error("data", "{} line {}: {} cells under {} columns; quote cells that hold commas", file, line, record.size(),
+                 m.columns.size());
     }
     nlohmann::json row;
     for (size_t i = 0; i < record.size(); ++i) row[m.columns[i]] = record[i];

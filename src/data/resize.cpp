@@ -100,21 +100,27 @@ Size target_size(const SizeRule& rule, Size picture, const std::string& file) {
   }
   Size size{height / rule.division * rule.division, width / rule.division * rule.division};
   if (size.height == 0 || size.width == 0) {
-    data_error("data", "{} is {} by {} pixels: smaller than the {} pixels a side must have", file, picture.width, picture.height, rule.division);
+    data_error("data", "{} is {} by {} pixels: smaller than the {} pixels a side must have", file, picture.width, picture.height,
+               rule.division);
   }
   return size;
 }
 
 at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target) {
   auto H = pixels_HW3.size(0), W = pixels_HW3.size(1);
-  auto scale = std::max(static_cast<double>(target.height) / static_cast<double>(H), static_cast<double>(target.width) / static_cast<double>(W));
-  Size cover{std::max(target.height, round_even(static_cast<double>(H) * scale)), std::max(target.width, round_even(static_cast<double>(W) * scale))};
+  auto scale =
+      std::max(static_cast<double>(target.height) / static_cast<double>(H), static_cast<double>(target.width) / static_cast<double>(W));
+  Size cover{std::max(target.height, round_even(static_cast<double>(H) * scale)),
+             std::max(target.width, round_even(static_cast<double>(W) * scale))};
   auto covered = resize(pixels_HW3, cover);
-  auto top = round_even(static_cast<double>(cover.height - target.height) / 2.0), left = round_even(static_cast<double>(cover.width - target.width) / 2.0);
+  auto top = round_even(static_cast<double>(cover.height - target.height) / 2.0),
+       left = round_even(static_cast<double>(cover.width - target.width) / 2.0);
   return covered.narrow(0, top, target.height).narrow(1, left, target.width).contiguous();
 }
 
-at::Tensor to_model_range(const at::Tensor& pixels_HW3) { return (pixels_HW3.permute({2, 0, 1}).to(at::kFloat) / 127.5 - 1.0).contiguous(); }
+at::Tensor to_model_range(const at::Tensor& pixels_HW3) {
+  return (pixels_HW3.permute({2, 0, 1}).to(at::kFloat) / 127.5 - 1.0).contiguous();
+}
 
 at::Tensor to_pixels(const at::Tensor& image_3HW) {
   return ((image_3HW.to(at::kFloat) / 2 + 0.5).clamp(0, 1) * 255).round().to(at::kByte).permute({1, 2, 0}).contiguous();

@@ -30,7 +30,8 @@ Decoded decode_webp(std::string_view bytes, const std::string& file, bool header
   auto* corner = canvas_HW4.mutable_data_ptr<uint8_t>() + frame.y_offset * row_bytes + frame.x_offset * 4;
   auto room = static_cast<size_t>(canvas_HW4.numel() - (corner - canvas_HW4.mutable_data_ptr<uint8_t>()));
   bool fits = frame.x_offset + frame.width <= out.size.width && frame.y_offset + frame.height <= out.size.height;
-  bool decoded = fits && WebPDecodeRGBAInto(frame.fragment.bytes, frame.fragment.size, corner, room, static_cast<int>(row_bytes)) != nullptr;
+  bool decoded =
+      fits && WebPDecodeRGBAInto(frame.fragment.bytes, frame.fragment.size, corner, room, static_cast<int>(row_bytes)) != nullptr;
   bool complete = frame.complete;
   WebPDemuxReleaseIterator(&frame);
   if (!decoded || !complete) data_error("data", "{} cannot be decoded: its picture data is damaged", file);

@@ -41,7 +41,8 @@ static TensorSource open_index(const fs::path& index_path) {
   }
   auto source = TensorSource::open(paths);
   for (const auto& [name, shard] : map->items()) {
-    if (!source.contains(name)) data_error("io", "{} promises tensor '{}' in {}, which does not hold it", index_path.string(), name, shard.get<std::string>());
+    if (!source.contains(name))
+      data_error("io", "{} promises tensor '{}' in {}, which does not hold it", index_path.string(), name, shard.get<std::string>());
   }
   return source;
 }

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 std::string read_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in || fs::is_directory(path)) data_error("io", "cannot read {}: {}", path.string(), fs::exists(path) ? "not a readable file" : "no such file");
+  if (!in || fs::is_directory(path))
+    data_error("io", "cannot read {}: {}", path.string(), fs::exists(path) ? "not a readable file" : "no such file");
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();

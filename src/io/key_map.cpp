@@ -134,8 +134,10 @@ NamedTensors KeyMap::to_file(const NamedTensors& ours) const {
       }
       if (parts.size() != rule.ours.size()) continue;
       for (const auto& pattern : rule.ours) done.insert(fill(pattern, *values));
-      auto value = parts.size() > 1 ? at::cat(parts, 0) : rule.op == KeyRule::Op::swap_halves ? swap_halves(tensor)
-                   : rule.op == KeyRule::Op::reshape && tensor.dim() == 2 ? tensor.unsqueeze(-1).unsqueeze(-1) : tensor;
+      auto value = parts.size() > 1                                       ? at::cat(parts, 0)
+                   : rule.op == KeyRule::Op::swap_halves                  ? swap_halves(tensor)
+                   : rule.op == KeyRule::Op::reshape && tensor.dim() == 2 ? tensor.unsqueeze(-1).unsqueeze(-1)
+                                                                          : tensor;
       out.emplace_back(fill(rule.theirs, *values), value);
       known = true;
       break;

@@ -45,7 +45,8 @@ class KeyMap {
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
-/// The shapes of a source under our names, as far as they can be told from a file (stacked tensors are split evenly only when that is exact).
+/// The shapes of a source under our names, as far as they can be told from a file (stacked tensors are split evenly only when that is
+/// exact).
 Shapes shapes_in_our_names(const TensorSource& source, const KeyMap& keys);
 
 /// Hands every tensor of `source` to `place` under our name, one at a time. Every key is accounted for: what is missing from `wanted`,

@@ -21,7 +21,9 @@ constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 
 struct Descriptor {
   int fd;
-  ~Descriptor() { if (fd >= 0) close(fd); }
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
 };
 }  // namespace
 
@@ -44,7 +46,8 @@ std::shared_ptr<SafetensorsFile> SafetensorsFile::open(const std::filesystem::pa
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, mapping, 8);
   if (header_bytes > kMaxHeaderBytes || header_bytes > size - 8) {
-    data_error("io", "{}: claims a header of {} bytes in a file of {}; it is truncated or not a safetensors file", path.string(), header_bytes, size);
+    data_error("io", "{}: claims a header of {} bytes in a file of {}; it is truncated or not a safetensors file", path.string(),
+               header_bytes, size);
   }
   opened->data_offset_ = 8 + header_bytes;
   opened->header_ = parse_header({opened->mapping_ + 8, header_bytes}, size - opened->data_offset_, path.string());
@@ -67,7 +70,8 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) {
     std::memcpy(copy.data_ptr(), data, info.end - info.begin);
     return copy;
   }
-  return at::from_blob(data, info.shape, [self = shared_from_this()](void*) {}, options);
+  return at::from_blob(
+      data, info.shape, [self = shared_from_this()](void*) {}, options);
 }
 
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {
@@ -85,7 +89,9 @@ void save_safetensors(const std::filesystem::path& path, const NamedTensors& ten
   for (const auto* item : order) {
     if (header.contains(item->first)) data_error("io", "cannot save {}: two tensors are named '{}'", path.string(), item->first);
     auto bytes = static_cast<uint64_t>(item->second.numel()) * item->second.element_size();
-    header[item->first] = {{"dtype", safetensors_dtype(item->second.scalar_type())}, {"shape", item->second.sizes().vec()}, {"data_offsets", {at_byte, at_byte + bytes}}};
+    header[item->first] = {{"dtype", safetensors_dtype(item->second.scalar_type())},
+                           {"shape", item->second.sizes().vec()},
+                           {"data_offsets", {at_byte, at_byte + bytes}}};
     at_byte += bytes;
   }
   auto text = header.empty() ? std::string("{}") : header.dump();

@@ -14,9 +14,18 @@ struct Dtype {
   const char* name;
   c10::ScalarType type;
 };
-constexpr Dtype kDtypes[] = {{"F64", c10::kDouble},   {"F32", c10::kFloat},           {"F16", c10::kHalf},          {"BF16", c10::kBFloat16},
-                             {"I64", c10::kLong},     {"I32", c10::kInt},             {"I16", c10::kShort},         {"I8", c10::kChar},
-                             {"U8", c10::kByte},      {"BOOL", c10::kBool},           {"F8_E4M3", c10::kFloat8_e4m3fn}, {"F8_E5M2", c10::kFloat8_e5m2}};
+constexpr Dtype kDtypes[] = {{"F64", c10::kDouble},
+                             {"F32", c10::kFloat},
+                             {"F16", c10::kHalf},
+                             {"BF16", c10::kBFloat16},
+                             {"I64", c10::kLong},
+                             {"I32", c10::kInt},
+                             {"I16", c10::kShort},
+                             {"I8", c10::kChar},
+                             {"U8", c10::kByte},
+                             {"BOOL", c10::kBool},
+                             {"F8_E4M3", c10::kFloat8_e4m3fn},
+                             {"F8_E5M2", c10::kFloat8_e5m2}};
 
 /// Parses with duplicate keys refused: two entries of one name would hide one of them.
 nlohmann::json parse_strictly(std::string_view text, std::string_view file) {
@@ -26,7 +35,8 @@ nlohmann::json parse_strictly(std::string_view text, std::string_view file) {
     using Event = nlohmann::json::parse_event_t;
     if (event == Event::object_start) open.emplace_back();
     if (event == Event::object_end) open.pop_back();
-    if (event == Event::key && !open.empty() && !open.back().insert(parsed.get<std::string>()).second) duplicate = parsed.get<std::string>();
+    if (event == Event::key && !open.empty() && !open.back().insert(parsed.get<std::string>()).second)
+      duplicate = parsed.get<std::string>();
     return depth < 8;
   };
   nlohmann::json json;
@@ -79,12 +89,14 @@ TensorInfo parse_entry(const nlohmann::json& entry, const std::string& name, uin
   info.dtype = dtype_of(entry, name, file);
   info.shape = shape_of(entry, name, file);
   auto offsets = entry.find("data_offsets");
-  bool pair = offsets != entry.end() && offsets->is_array() && offsets->size() == 2 && (*offsets)[0].is_number_unsigned() && (*offsets)[1].is_number_unsigned();
+  bool pair = offsets != entry.end() && offsets->is_array() && offsets->size() == 2 && (*offsets)[0].is_number_unsigned() &&
+              (*offsets)[1].is_number_unsigned();
   if (!pair) data_error("io", "{}: tensor '{}' has no pair of data_offsets", file, name);
   info.begin = (*offsets)[0].get<uint64_t>();
   info.end = (*offsets)[1].get<uint64_t>();
   if (info.begin > info.end || info.end > data_bytes) {
-    data_error("io", "{}: tensor '{}' lies at bytes {} to {} but the file holds {}; it is truncated or damaged", file, name, info.begin, info.end, data_bytes);
+    data_error("io", "{}: tensor '{}' lies at bytes {} to {} but the file holds {}; it is truncated or damaged", file, name, info.begin,
+               info.end, data_bytes);
   }
   if (auto expected = expected_bytes(info, name, file); info.end - info.begin != expected) {
     data_error("io", "{}: tensor '{}' needs {} bytes for its shape and dtype but has {}", file, name, expected, info.end - info.begin);
@@ -95,14 +107,17 @@ TensorInfo parse_entry(const nlohmann::json& entry, const std::string& name, uin
 void check_layout(const std::map<std::string, TensorInfo>& tensors, uint64_t data_bytes, std::string_view file) {
   std::vector<const std::pair<const std::string, TensorInfo>*> order;
   for (const auto& item : tensors) order.push_back(&item);
-  std::sort(order.begin(), order.end(), [](auto* a, auto* b) { return std::pair(a->second.begin, a->second.end) < std::pair(b->second.begin, b->second.end); });
+  std::sort(order.begin(), order.end(),
+            [](auto* a, auto* b) { return std::pair(a->second.begin, a->second.end) < std::pair(b->second.begin, b->second.end); });
   uint64_t at = 0;
   for (const auto* item : order) {
     if (item->second.begin < at) data_error("io", "{}: tensor '{}' overlaps the one before it", file, item->first);
-    if (item->second.begin > at) data_error("io", "{}: {} unused bytes before tensor '{}'; the file is damaged", file, item->second.begin - at, item->first);
+    if (item->second.begin > at)
+      data_error("io", "{}: {} unused bytes before tensor '{}'; the file is damaged", file, item->second.begin - at, item->first);
     at = item->second.end;
   }
-  if (at != data_bytes) data_error("io", "{}: the tensors end at byte {} but the file holds {}; it is truncated or damaged", file, at, data_bytes);
+  if (at != data_bytes)
+    data_error("io", "{}: the tensors end at byte {} but the file holds {}; it is truncated or damaged", file, at, data_bytes);
 }
 
 }  // namespace

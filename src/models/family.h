@@ -23,15 +23,15 @@ struct ModelOptions {
   std::string tokenizer_path, tokenizer_2_path;  ///< folders; "" takes those beside the model
   int64_t max_sequence_length = 0;               ///< of the long text encoder; 0 takes min(512, its tokenizer's limit)
   double embedded_guidance = 1.0;
-  std::string init = "pretrained";               ///< "random" builds the denoiser from its config.json and a seed
+  std::string init = "pretrained";  ///< "random" builds the denoiser from its config.json and a seed
   uint64_t seed = 0;
 };
 
 /// One loadable part of a model ("dit", "vae", "text_encoder").
 struct Component {
   std::string name;
-  std::string origin;   ///< the files it comes from, for messages
-  int64_t num_bytes;    ///< of its weights at the dtype they are used in
+  std::string origin;  ///< the files it comes from, for messages
+  int64_t num_bytes;   ///< of its weights at the dtype they are used in
 };
 
 /// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:

@@ -98,7 +98,9 @@ void add_json_paths(ModelFiles& files, const std::string& text) {
 void add_model_id(ModelFiles& files, const std::string& entry) {
   auto colon = entry.rfind(':');
   if (colon == std::string::npos) {
-    config_error("models", "'{}' in model_id_with_origin_paths must read model_id:pattern, for example black-forest-labs/FLUX.1-dev:ae.safetensors", entry);
+    config_error("models",
+                 "'{}' in model_id_with_origin_paths must read model_id:pattern, for example black-forest-labs/FLUX.1-dev:ae.safetensors",
+                 entry);
   }
   const char* base_path = std::getenv("DIFFSYNTH_MODEL_BASE_PATH");
   fs::path base = fs::path(base_path && *base_path ? base_path : "./models") / entry.substr(0, colon);
@@ -106,13 +108,15 @@ void add_model_id(ModelFiles& files, const std::string& entry) {
   if (pattern.empty() || pattern == "./" || pattern.ends_with("/")) {
     auto folder = base / (pattern == "./" ? "" : pattern);
     if (!fs::is_directory(folder)) {
-      data_error("models", "'{}': no folder {}; put the model there, or set DIFFSYNTH_MODEL_BASE_PATH", entry, fs::absolute(folder).lexically_normal().string());
+      data_error("models", "'{}': no folder {}; put the model there, or set DIFFSYNTH_MODEL_BASE_PATH", entry,
+                 fs::absolute(folder).lexically_normal().string());
     }
     return add_path(files, folder.lexically_normal().string());
   }
   auto found = io::glob(base, pattern);
   if (found.empty()) {
-    data_error("models", "'{}': nothing matches {}; put the model there, or set DIFFSYNTH_MODEL_BASE_PATH", entry, fs::absolute(base / pattern).lexically_normal().string());
+    data_error("models", "'{}': nothing matches {}; put the model there, or set DIFFSYNTH_MODEL_BASE_PATH", entry,
+               fs::absolute(base / pattern).lexically_normal().string());
   }
   files.entries.push_back(entry_of_files(entry, found));
 }
@@ -144,7 +148,8 @@ ModelFiles open_model_files(const ModelNames& names) {
   for (const auto& name : names.model) add_path(files, name);
   if (!names.model_paths.empty()) add_json_paths(files, names.model_paths);
   for (const auto& entry : split_list(names.model_id_with_origin_paths)) add_model_id(files, entry);
-  if (files.entries.empty()) config_error("models", "no model given; name one with --model FOLDER_OR_FILE, --model_paths or --model_id_with_origin_paths");
+  if (files.entries.empty())
+    config_error("models", "no model given; name one with --model FOLDER_OR_FILE, --model_paths or --model_id_with_origin_paths");
   return files;
 }
 

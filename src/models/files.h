@@ -14,10 +14,10 @@ namespace burnish::models {
 
 /// One set of weight files that belong together (a component folder, a list of shards, or one file), with what is beside them.
 struct ModelEntry {
-  std::string label;                      ///< how the user named it, for messages
-  std::filesystem::path folder;           ///< the folder the files lie in
-  std::string component;                  ///< "transformer", "vae", ... when a model_index.json says so; else ""
-  nlohmann::json config;                  ///< config.json beside the weights; null without one
+  std::string label;                        ///< how the user named it, for messages
+  std::filesystem::path folder;             ///< the folder the files lie in
+  std::string component;                    ///< "transformer", "vae", ... when a model_index.json says so; else ""
+  nlohmann::json config;                    ///< config.json beside the weights; null without one
   std::optional<io::TensorSource> tensors;  ///< absent for a folder that holds a config.json and no weights
 };
 
@@ -36,9 +36,9 @@ struct ModelFiles {
 
 /// How the three ways to name models are spelled on the command line.
 struct ModelNames {
-  std::vector<std::string> model;           ///< --model: diffusers folders, component folders or single files
-  std::string model_paths;                  ///< --model_paths: JSON list of paths, or of lists of shards
-  std::string model_id_with_origin_paths;   ///< --model_id_with_origin_paths: comma list of model_id:glob
+  std::vector<std::string> model;          ///< --model: diffusers folders, component folders or single files
+  std::string model_paths;                 ///< --model_paths: JSON list of paths, or of lists of shards
+  std::string model_id_with_origin_paths;  ///< --model_id_with_origin_paths: comma list of model_id:glob
 };
 
 /// Opens every file named (headers only). A file that is not there is a data Error that says where it was looked for.

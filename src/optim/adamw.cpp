@@ -90,8 +90,7 @@ void AdamW::step(double lr) {
       add(direct[device], value, 0, 0);
       continue;
     }
-    CounterRandom keys(
-        RandomKey{options_.seed, static_cast<uint64_t>(num_steps_[i]), static_cast<uint64_t>(i), Purpose::rounding}.value());
+    CounterRandom keys(RandomKey{options_.seed, static_cast<uint64_t>(num_steps_[i]), static_cast<uint64_t>(i), Purpose::rounding}.value());
     Batch& batch = copied[device];
     const int64_t limit = batch_elements(value.device());
     for (int64_t begin = 0; begin < value.numel(); begin += limit) {

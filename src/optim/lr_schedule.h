@@ -8,8 +8,8 @@ namespace burnish::optim {
 struct ScheduleOptions {
   std::string name = "constant";  ///< constant, linear or cosine
   int64_t warmup_steps = 0;
-  int64_t max_steps = 0;     ///< optimizer steps of the whole run, warm-up included; read by linear and cosine
-  double min_lr_ratio = 0;   ///< what linear and cosine end at, as a fraction of the full rate
+  int64_t max_steps = 0;    ///< optimizer steps of the whole run, warm-up included; read by linear and cosine
+  double min_lr_ratio = 0;  ///< what linear and cosine end at, as a fraction of the full rate
 };
 
 /// Throws a config Error for an unknown name (naming the choices), a negative warm-up, a ratio outside [0, 1], or a linear or cosine

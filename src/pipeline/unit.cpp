@@ -45,7 +45,8 @@ Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<s
   Cut result;
   for (const auto& unit : units) {
     auto in = [](const std::set<std::string>& set) { return [&set](const std::string& name) { return set.contains(name); }; };
-    bool live = std::any_of(unit.reads.begin(), unit.reads.end(), in(moving)) || std::any_of(unit.models.begin(), unit.models.end(), in(trained_models));
+    bool live = std::any_of(unit.reads.begin(), unit.reads.end(), in(moving)) ||
+                std::any_of(unit.models.begin(), unit.models.end(), in(trained_models));
     if (live) moving.insert(unit.writes.begin(), unit.writes.end());
     (live ? result.live : result.prepare).push_back(unit);
   }

@@ -56,8 +56,9 @@ std::vector<int32_t> compose(std::vector<int32_t> codes) {
   for (size_t i = 0; i < split.size();) {
     size_t j = i;
     while (j < split.size() && utf8proc_get_property(split[j])->combining_class != 0) ++j;
-    std::stable_sort(split.begin() + static_cast<std::ptrdiff_t>(i), split.begin() + static_cast<std::ptrdiff_t>(j),
-                     [](int32_t a, int32_t b) { return utf8proc_get_property(a)->combining_class < utf8proc_get_property(b)->combining_class; });
+    std::stable_sort(
+        split.begin() + static_cast<std::ptrdiff_t>(i), split.begin() + static_cast<std::ptrdiff_t>(j),
+        [](int32_t a, int32_t b) { return utf8proc_get_property(a)->combining_class < utf8proc_get_property(b)->combining_class; });
     i = std::max(j, i + 1);
   }
   auto n = utf8proc_normalize_utf32(split.data(), static_cast<utf8proc_ssize_t>(split.size()),
@@ -68,8 +69,8 @@ std::vector<int32_t> compose(std::vector<int32_t> codes) {
 
 /// Unicode's White_Space property.
 bool is_space(int32_t c) {
-  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-         c == 0x202F || c == 0x205F || c == 0x3000;
+  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 bool is_letter(int32_t c) {
@@ -116,7 +117,9 @@ std::array<std::string, 256> byte_symbols() {
 }
 
 struct PairHash {
-  size_t operator()(const std::pair<std::string, std::string>& p) const { return std::hash<std::string>()(p.first) * 31 + std::hash<std::string>()(p.second); }
+  size_t operator()(const std::pair<std::string, std::string>& p) const {
+    return std::hash<std::string>()(p.first) * 31 + std::hash<std::string>()(p.second);
+  }
 };
 using Ranks = std::unordered_map<std::pair<std::string, std::string>, int, PairHash>;
 

@@ -20,7 +20,8 @@ class T5Tokenizer : public Tokenizer {
     if (!std::filesystem::exists(path)) data_error("tokenizers", "no T5 tokenizer in {}: expected spiece.model", folder.string());
     auto bytes = io::read_text(path);
     charsmap_.emplace(bytes);
-    if (auto status = pieces_.LoadFromSerializedProto(bytes); !status.ok()) data_error("tokenizers", "{} is not a SentencePiece model: {}", path.string(), status.ToString());
+    if (auto status = pieces_.LoadFromSerializedProto(bytes); !status.ok())
+      data_error("tokenizers", "{} is not a SentencePiece model: {}", path.string(), status.ToString());
     auto settings = read_settings(folder);
     end_text_ = special_token(settings, "eos_token", "</s>");
     end_id_ = pieces_.PieceToId(end_text_);

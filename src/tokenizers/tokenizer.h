@@ -9,8 +9,8 @@
 namespace burnish::tokenizers {
 
 struct Encoded {
-  std::vector<int64_t> ids;     ///< exactly max_length of them
-  int64_t num_tokens = 0;       ///< without padding
+  std::vector<int64_t> ids;  ///< exactly max_length of them
+  int64_t num_tokens = 0;    ///< without padding
   bool truncated = false;
 };
 

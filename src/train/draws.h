@@ -15,7 +15,8 @@ struct Draw {
 };
 
 /// Draws noise and sigma for every visit, each from its own key: the same visit draws the same numbers in a resumed or re-batched run.
-Draw draw(const data::Batch& batch, at::IntArrayRef latent_shape, int64_t num_tokens, const diffusion::TimestepOptions& timesteps, uint64_t seed);
+Draw draw(const data::Batch& batch, at::IntArrayRef latent_shape, int64_t num_tokens, const diffusion::TimestepOptions& timesteps,
+          uint64_t seed);
 
 /// Recorded draws, one a step: `step.{i}.noise` [C, H, W], `step.{i}.sigma` (one number), `step.{i}.sample` (a row number), with i from 0
 /// or from 1.

@@ -30,7 +30,8 @@ namespace {
 constexpr double kValidationSigmas[] = {0.1, 0.25, 0.4, 0.55, 0.7, 0.85};
 
 diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
-  return {o.timestep_sampling, o.discrete_flow_shift, o.sigmoid_scale, o.logit_mean, o.logit_std, o.mode_scale, o.min_timestep_boundary, o.max_timestep_boundary};
+  return {o.timestep_sampling, o.discrete_flow_shift, o.sigmoid_scale,         o.logit_mean,
+          o.logit_std,         o.mode_scale,          o.min_timestep_boundary, o.max_timestep_boundary};
 }
 
 /// Highest resident memory of this process so far.
@@ -62,7 +63,8 @@ at::Tensor Run::weighted_loss(const std::vector<int64_t>& rows, const Prepared& 
   values["sigma"] = draw.sigma_B.to(device);
   pipeline::run(live_, values);
   auto weights = draw.sigma_B.clone();
-  for (int64_t i = 0; i < weights.numel(); ++i) weights[i] = diffusion::loss_weight(options_.loss_weighting, draw.sigma_B[i].item<double>());
+  for (int64_t i = 0; i < weights.numel(); ++i)
+    weights[i] = diffusion::loss_weight(options_.loss_weighting, draw.sigma_B[i].item<double>());
   return (std::get<at::Tensor>(values.at("loss")) * weights.to(device)).mean();
 }
 
@@ -80,8 +82,10 @@ Run::StepResult Run::step() {
   }
   result.grad_norm = optim::gradient_norm(optimizer_->parameters());
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
-    data_error("train", "step {}: loss {} and gradient norm {} are not finite; the last saved state is intact. Try a lower learning_rate, max_grad_norm 1, or fp32", progress_.step + 1,
-               result.loss, result.grad_norm);
+    data_error("train",
+               "step {}: loss {} and gradient norm {} are not finite; the last saved state is intact. Try a lower learning_rate, "
+               "max_grad_norm 1, or fp32",
+               progress_.step + 1, result.loss, result.grad_norm);
   }
   optim::clip_gradients(optimizer_->parameters(), result.grad_norm, options_.max_grad_norm);
   result.learning_rate = options_.learning_rate * optim::lr_factor(schedule_, progress_.step);
@@ -114,8 +118,12 @@ double Run::validation_loss() {
 
 void Run::log_step(const StepResult& r, double seconds) {
   std::ofstream log(fs::path(options_.output_path) / "log.jsonl", std::ios::app);
-  log << nlohmann::json{{"step", progress_.step}, {"loss", r.loss}, {"grad_norm", r.grad_norm}, {"lr", r.learning_rate},
-                        {"samples_per_second", static_cast<double>(r.num_samples) / seconds}, {"peak_memory_bytes", peak_memory()}}
+  log << nlohmann::json{{"step", progress_.step},
+                        {"loss", r.loss},
+                        {"grad_norm", r.grad_norm},
+                        {"lr", r.learning_rate},
+                        {"samples_per_second", static_cast<double>(r.num_samples) / seconds},
+                        {"peak_memory_bytes", peak_memory()}}
              .dump()
       << "\n";
 }
@@ -129,7 +137,8 @@ void Run::save(bool final) {
     io::save_safetensors(path, tensors, file_metadata());
     auto reread = io::SafetensorsFile::open(path);
     for (const auto& [name, value] : tensors) {
-      if (!reread->tensors().contains(name) || !at::equal(reread->tensor(name), value.cpu())) data_error("train", "{} does not read back as it was written ('{}')", path.string(), name);
+      if (!reread->tensors().contains(name) || !at::equal(reread->tensor(name), value.cpu()))
+        data_error("train", "{} does not read back as it was written ('{}')", path.string(), name);
     }
     checkpoint::save_state(folder / "state", *optimizer_, progress_);
     saved_step_ = progress_.step;
@@ -154,10 +163,12 @@ void Run::train() {
     auto result = step();
     auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     log_step(result, seconds);
-    bar.update(progress_.step, fmt::format("loss {:.4f}  {:.2f} samples/s", result.loss, static_cast<double>(result.num_samples) / seconds));
+    bar.update(progress_.step,
+               fmt::format("loss {:.4f}  {:.2f} samples/s", result.loss, static_cast<double>(result.num_samples) / seconds));
     if (interrupted()) {
       save(true);
-      throw Error(Exit::interrupted, "train", fmt::format("interrupted at step {}; everything is saved, go on with --resume", progress_.step));
+      throw Error(Exit::interrupted, "train",
+                  fmt::format("interrupted at step {}; everything is saved, go on with --resume", progress_.step));
     }
     if (options_.save_steps > 0 && progress_.step % options_.save_steps == 0) save(false);
   }

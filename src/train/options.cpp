@@ -1,7 +1,7 @@
 #include "train/options.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -16,7 +16,8 @@ void fields(config::Fields& f, ModelChoice& o) {
   f.group("Model");
   f("model", o.model, "diffusers folder, component folder or single .safetensors file; may be given several times");
   f("model_paths", o.model_paths, "JSON list of files, or of lists of shards");
-  f("model_id_with_origin_paths", o.model_id_with_origin_paths, "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models)");
+  f("model_id_with_origin_paths", o.model_id_with_origin_paths,
+    "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models)");
   f("tokenizer_path", o.tokenizer_path, "CLIP tokenizer folder, when it is not beside the model", {"tokenizer_1_path"});
   f("tokenizer_2_path", o.tokenizer_2_path, "T5 tokenizer folder, when it is not beside the model");
   f("dtype", o.dtype, "fp32 or bf16: what the model is held and computed in");
@@ -82,21 +83,28 @@ void check(const TrainOptions& o) {
     if (value < 1) config_error("train", "{} must be at least 1, not {}", name, value);
   };
   if (o.task != "sft") config_error("train", "task '{}' is not known; choose sft", o.task);
-  if (o.dataset_metadata_path.empty()) config_error("train", "no data given; name it with --dataset_metadata_path (and --dataset_base_path)");
-  if (!o.trainable_models.empty() && o.trainable_models != "dit") config_error("train", "trainable_models '{}' is not known; choose dit, or leave it empty for a LoRA", o.trainable_models);
-  if (!o.lora_base_model.empty() && o.lora_base_model != "dit") config_error("train", "lora_base_model '{}' is not known; choose dit", o.lora_base_model);
+  if (o.dataset_metadata_path.empty())
+    config_error("train", "no data given; name it with --dataset_metadata_path (and --dataset_base_path)");
+  if (!o.trainable_models.empty() && o.trainable_models != "dit")
+    config_error("train", "trainable_models '{}' is not known; choose dit, or leave it empty for a LoRA", o.trainable_models);
+  if (!o.lora_base_model.empty() && o.lora_base_model != "dit")
+    config_error("train", "lora_base_model '{}' is not known; choose dit", o.lora_base_model);
   if (!o.trainable_models.empty() && (!o.lora_base_model.empty() || !o.lora_checkpoint.empty())) {
-    config_error("train", "trainable_models trains the whole denoiser and lora_base_model or lora_checkpoint a LoRA on it; give one of them");
+    config_error("train",
+                 "trainable_models trains the whole denoiser and lora_base_model or lora_checkpoint a LoRA on it; give one of them");
   }
   if (o.init != "pretrained" && o.init != "random") config_error("train", "init '{}' is not known; choose pretrained or random", o.init);
-  if (o.init == "random" && o.trainable_models.empty()) config_error("train", "init random needs trainable_models dit: a LoRA on random weights learns nothing");
-  if (o.on_bad_sample != "stop" && o.on_bad_sample != "skip") config_error("train", "on_bad_sample '{}' is not known; choose stop or skip", o.on_bad_sample);
+  if (o.init == "random" && o.trainable_models.empty())
+    config_error("train", "init random needs trainable_models dit: a LoRA on random weights learns nothing");
+  if (o.on_bad_sample != "stop" && o.on_bad_sample != "skip")
+    config_error("train", "on_bad_sample '{}' is not known; choose stop or skip", o.on_bad_sample);
   if ((o.height > 0) != (o.width > 0)) config_error("train", "give both height and width, or neither");
   positive("batch_size", o.batch_size);
   positive("gradient_accumulation_steps", o.gradient_accumulation_steps);
   positive("dataset_repeat", o.dataset_repeat);
   positive("lora_rank", o.lora_rank);
-  if (o.max_steps < 0 || (o.max_steps == 0 && o.num_epochs < 1)) config_error("train", "nothing to do: give max_steps or num_epochs of at least 1");
+  if (o.max_steps < 0 || (o.max_steps == 0 && o.num_epochs < 1))
+    config_error("train", "nothing to do: give max_steps or num_epochs of at least 1");
   if (o.save_steps < 0) config_error("train", "save_steps must not be negative");
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
   if (!o.replay.empty() && o.batch_size != 1) config_error("train", "replay plays one recorded sample a step; set batch_size to 1");
@@ -108,7 +116,8 @@ void check(const TrainOptions& o) {
 }
 
 models::ModelOptions model_options(const ModelChoice& c) {
-  if (c.device != "auto" && c.device != "cpu" && c.device != "cuda") config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
+  if (c.device != "auto" && c.device != "cpu" && c.device != "cuda")
+    config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
   bool cuda = at::hasCUDA();
   if (c.device == "cuda" && !cuda) config_error("train", "device cuda was asked for, and this build or machine has none; choose cpu");
   models::ModelOptions options;

@@ -13,11 +13,14 @@ namespace burnish::train {
 
 namespace {
 
-bool reads(const pipeline::Unit& unit, const std::string& name) { return std::find(unit.reads.begin(), unit.reads.end(), name) != unit.reads.end(); }
+bool reads(const pipeline::Unit& unit, const std::string& name) {
+  return std::find(unit.reads.begin(), unit.reads.end(), name) != unit.reads.end();
+}
 
 }  // namespace
 
-Prepared::Prepared(models::Model& model, const pipeline::Units& units, const std::vector<std::string>& carried, const data::Dataset& dataset) {
+Prepared::Prepared(models::Model& model, const pipeline::Units& units, const std::vector<std::string>& carried,
+                   const data::Dataset& dataset) {
   at::NoGradGuard no_grad;
   for (const auto& unit : units) {
     for (const auto& name : unit.models) model.load(name);

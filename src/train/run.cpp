@@ -33,7 +33,8 @@ void Run::open_files() {
   model_options.init = options_.init;
   model_ = models::open_model(models::open_model_files(names_of(options_.model)), model_options);
   info("{}, {} on {}", model_->variant(), dtype_name(model_options.dtype), model_options.device.str());
-  for (const auto& component : model_->components()) info("  {:<16} {:>10}  {}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin);
+  for (const auto& component : model_->components())
+    info("  {:<16} {:>10}  {}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin);
   if (!options_.replay.empty()) replay_.emplace(options_.replay);
 }
 
@@ -55,7 +56,8 @@ void Run::open_data() {
   auto seed = static_cast<uint64_t>(options_.model.seed);
   sampler_ = std::make_unique<data::Sampler>(dataset_->rows(), sizes, options_.batch_size, options_.dataset_repeat, seed);
   auto batches = sampler_->batches_per_epoch() * options_.num_epochs;
-  if (options_.max_steps == 0) options_.max_steps = (batches + options_.gradient_accumulation_steps - 1) / options_.gradient_accumulation_steps;
+  if (options_.max_steps == 0)
+    options_.max_steps = (batches + options_.gradient_accumulation_steps - 1) / options_.gradient_accumulation_steps;
   schedule_ = {options_.lr_scheduler, options_.lr_warmup_steps, options_.max_steps};
   info("{} samples, {} batches an epoch, {} steps", dataset_->rows().size(), sampler_->batches_per_epoch(), options_.max_steps);
 }
@@ -63,13 +65,15 @@ void Run::open_data() {
 void Run::prepare_data() {
   auto groups = model_->units();
   pipeline::Units all;
-  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.add_noise, &groups.denoise, &groups.loss}) all.insert(all.end(), group->begin(), group->end());
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.add_noise, &groups.denoise, &groups.loss})
+    all.insert(all.end(), group->begin(), group->end());
   pipeline::check(all, {"prompt", "image", "noise", "sigma"});
   auto cut = pipeline::cut(all, {"noise", "sigma"}, {model_->denoiser()});
   live_ = cut.live;
   prepared_ = std::make_unique<Prepared>(*model_, cut.prepare, cut.carried, *dataset_);
   if (validation_data_) validation_ = std::make_unique<Prepared>(*model_, cut.prepare, cut.carried, *validation_data_);
-  info("prepared {} samples, {} kept in memory; encoders dropped", dataset_->rows().size(), human_bytes(static_cast<double>(prepared_->num_bytes())));
+  info("prepared {} samples, {} kept in memory; encoders dropped", dataset_->rows().size(),
+       human_bytes(static_cast<double>(prepared_->num_bytes())));
 }
 
 void Run::load_denoiser() {
@@ -84,7 +88,8 @@ void Run::load_denoiser() {
         auto it = slots.find(path + ".weight");
         return it == slots.end() ? int64_t{0} : it->second->size(0);
       };
-      auto weights = adapters::read_lora(options_.lora_checkpoint, [&](const std::string& n) { return model_->foreign_layer(n); }, rows_of);
+      auto weights = adapters::read_lora(
+          options_.lora_checkpoint, [&](const std::string& n) { return model_->foreign_layer(n); }, rows_of);
       adapted_ = adapters::attach_weights(root, weights, options_.lora_checkpoint);
     } else {
       adapters::LoraOptions lora{options_.lora_rank, options_.lora_alpha, options_.lora_target_modules};
@@ -124,9 +129,9 @@ void Run::make_optimizer() {
 /// Options that a saved state is only good for.
 std::string Run::fingerprint() const {
   const auto& o = options_;
-  return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}", o.model.seed, o.batch_size,
-                     o.gradient_accumulation_steps, o.dataset_repeat, dataset_->rows().size(), o.model.dtype, o.optimizer,
-                     trains_lora() ? fmt::format("LoRA rank {}", adapted_[0].lora->rank()) : "full");
+  return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}",
+                     o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, dataset_->rows().size(), o.model.dtype,
+                     o.optimizer, trains_lora() ? fmt::format("LoRA rank {}", adapted_[0].lora->rank()) : "full");
 }
 
 io::NamedTensors Run::trained_tensors(c10::ScalarType dtype) const {

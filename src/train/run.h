@@ -20,11 +20,11 @@ class Run {
  public:
   explicit Run(const TrainOptions& options);
 
-  void open_files();       ///< headers of all model files; the variant
-  void open_data();        ///< metadata, and a look at every picture's header
-  void prepare_data();     ///< frozen models over all samples, one model at a time
-  void load_denoiser();    ///< weights, adapters, recompute
-  void make_optimizer();   ///< optimizer, and the saved state when resuming
+  void open_files();      ///< headers of all model files; the variant
+  void open_data();       ///< metadata, and a look at every picture's header
+  void prepare_data();    ///< frozen models over all samples, one model at a time
+  void load_denoiser();   ///< weights, adapters, recompute
+  void make_optimizer();  ///< optimizer, and the saved state when resuming
   /// Trains to the end, or to Ctrl-C (then the state is saved and an Error with Exit::interrupted is thrown).
   void train();
 

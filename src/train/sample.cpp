@@ -39,11 +39,14 @@ std::vector<std::string> all_prompts(const SampleOptions& o) {
 at::Tensor initial_noise(const SampleOptions& o, int64_t count, const std::vector<int64_t>& shape) {
   if (!o.noise.empty()) {
     auto file = io::SafetensorsFile::open(o.noise);
-    auto name = file->tensors().contains("noise") ? "noise" : file->tensors().contains("latents") ? "latents" : file->tensors().begin()->first;
+    auto name = file->tensors().contains("noise")     ? "noise"
+                : file->tensors().contains("latents") ? "latents"
+                                                      : file->tensors().begin()->first;
     auto noise = file->tensor(name).to(at::kFloat);
     if (noise.dim() == 3) noise = noise.unsqueeze(0);
     if (noise.dim() != 4 || noise.size(0) < count || noise.sizes().slice(1) != at::IntArrayRef(shape)) {
-      data_error("sample", "{}: '{}' has the shape {}; {} pictures of this size need [{}, {}]", o.noise, name, noise.sizes().vec(), count, count, fmt::join(shape, ", "));
+      data_error("sample", "{}: '{}' has the shape {}; {} pictures of this size need [{}, {}]", o.noise, name, noise.sizes().vec(), count,
+                 count, fmt::join(shape, ", "));
     }
     return noise.narrow(0, 0, count);
   }
@@ -55,7 +58,8 @@ at::Tensor initial_noise(const SampleOptions& o, int64_t count, const std::vecto
 }
 
 /// The values that `units` make of every prompt; each distinct prompt is encoded once.
-std::map<std::string, pipeline::Values> encode(models::Model& model, const pipeline::Units& units, const std::vector<std::string>& prompts) {
+std::map<std::string, pipeline::Values> encode(models::Model& model, const pipeline::Units& units,
+                                               const std::vector<std::string>& prompts) {
   std::map<std::string, pipeline::Values> encoded;
   for (const auto& unit : units) {
     for (const auto& name : unit.models) model.load(name);
@@ -70,7 +74,8 @@ std::map<std::string, pipeline::Values> encode(models::Model& model, const pipel
   return encoded;
 }
 
-pipeline::Values stack_prompts(const models::Model& model, std::map<std::string, pipeline::Values>& encoded, const std::vector<std::string>& prompts) {
+pipeline::Values stack_prompts(const models::Model& model, std::map<std::string, pipeline::Values>& encoded,
+                               const std::vector<std::string>& prompts) {
   pipeline::Values values;
   for (const auto& name : model.prompt_values()) {
     std::vector<at::Tensor> rows;
@@ -102,7 +107,8 @@ void merge_loras(models::Model& model, const std::vector<std::string>& loras) {
   };
   for (const auto& text : loras) {
     auto [file, strength] = lora_and_strength(text);
-    auto weights = adapters::read_lora(file, [&](const std::string& n) { return model.foreign_layer(n); }, rows_of);
+    auto weights = adapters::read_lora(
+        file, [&](const std::string& n) { return model.foreign_layer(n); }, rows_of);
     adapters::merge(root, weights, strength, file);
     info("{}: {} layers at strength {}", file, weights.size(), strength);
   }
@@ -123,7 +129,8 @@ struct Job {
   }
 
   /// Euler's method from pure noise; with cfg_scale other than 1 the velocity is extrapolated away from the negative prompt's.
-  at::Tensor run(at::Tensor latents, const pipeline::Values& positive, const std::optional<pipeline::Values>& negative, Progress& bar, int64_t done) const {
+  at::Tensor run(at::Tensor latents, const pipeline::Values& positive, const std::optional<pipeline::Values>& negative, Progress& bar,
+                 int64_t done) const {
     for (size_t i = 0; i + 1 < sigmas.size(); ++i) {
       if (interrupted()) throw Error(Exit::interrupted, "sample", "interrupted; the pictures finished before are kept");
       auto v = velocity(latents, sigmas[i], positive);
@@ -138,7 +145,8 @@ struct Job {
   }
 };
 
-void write_pictures(const SampleOptions& o, models::Model& model, const pipeline::Units& decode, const at::Tensor& latents, const std::vector<std::string>& prompts) {
+void write_pictures(const SampleOptions& o, models::Model& model, const pipeline::Units& decode, const at::Tensor& latents,
+                    const std::vector<std::string>& prompts) {
   for (const auto& name : pipeline::models_of(decode)) model.load(name);
   Progress bar("decode", latents.size(0));
   for (int64_t i = 0; i < latents.size(0); ++i) {
@@ -185,7 +193,8 @@ void sample(const SampleOptions& o) {
   auto count = std::ssize(prompts);
   set_threads(o.model);
   at::NoGradGuard no_grad;
-  auto model = models::open_model(models::open_model_files({o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths}), model_options(o.model));
+  auto model = models::open_model(models::open_model_files({o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths}),
+                                  model_options(o.model));
   auto shape = model->latent_shape(o.height, o.width);
   auto noise = initial_noise(o, count, shape).to(model_options(o.model).device);
   auto groups = model->units();
@@ -205,7 +214,8 @@ void sample(const SampleOptions& o) {
     std::vector<std::string> some(prompts.begin() + first, prompts.begin() + first + size);
     std::optional<pipeline::Values> negative;
     if (guided) negative = stack_prompts(*model, encoded, std::vector<std::string>(static_cast<size_t>(size), o.negative_prompt));
-    finished.push_back(job.run(noise.narrow(0, first, size), stack_prompts(*model, encoded, some), negative, bar, first / o.batch_size * o.num_inference_steps));
+    finished.push_back(job.run(noise.narrow(0, first, size), stack_prompts(*model, encoded, some), negative, bar,
+                               first / o.batch_size * o.num_inference_steps));
   }
   model->unload(model->denoiser());
   auto latents = at::cat(finished, 0);

@@ -1,6 +1,6 @@
-#include "base/random_key.h"
-
 #include <gtest/gtest.h>
+
+#include "base/random_key.h"
 
 using burnish::CounterRandom;
 

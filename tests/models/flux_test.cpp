@@ -30,11 +30,13 @@ Loaded load(const std::string& name) {
   auto slots = model->parameters();
   io::Shapes wanted;
   for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
-  io::load_named(weights, {}, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.clone().set_requires_grad(true); }, name);
+  io::load_named(
+      weights, {}, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.clone().set_requires_grad(true); },
+      name);
   auto in = file.below("in.");
   return {std::move(model),
-          {in.tensor("latents"), in.tensor("text"), in.tensor("pooled"), in.tensor("sigma"), in.tensor("guidance"), std::stoll(file.metadata().at("rows")),
-           std::stoll(file.metadata().at("columns"))},
+          {in.tensor("latents"), in.tensor("text"), in.tensor("pooled"), in.tensor("sigma"), in.tensor("guidance"),
+           std::stoll(file.metadata().at("rows")), std::stoll(file.metadata().at("columns"))},
           file};
 }
 
@@ -85,11 +87,13 @@ TEST(FluxKeys, OriginalNamesRoundTrip) {
   auto source = io::TensorSource::open({file});
   EXPECT_TRUE(source.contains("double_blocks.1.img_attn.qkv.weight"));
   EXPECT_TRUE(source.contains("final_layer.adaLN_modulation.1.bias"));
-  for (const auto& name : source.names()) EXPECT_FALSE(name.starts_with("transformer_blocks") || name.starts_with("single_transformer_blocks")) << name;
+  for (const auto& name : source.names())
+    EXPECT_FALSE(name.starts_with("transformer_blocks") || name.starts_with("single_transformer_blocks")) << name;
   io::Shapes wanted;
   std::map<std::string, at::Tensor> back;
   for (auto& [path, tensor] : ours) wanted[path] = tensor.sizes().vec();
-  io::load_named(source, flux::bfl_keys(), wanted, [&](const std::string& path, const at::Tensor& t) { back[path] = t; }, file);
+  io::load_named(
+      source, flux::bfl_keys(), wanted, [&](const std::string& path, const at::Tensor& t) { back[path] = t; }, file);
   for (auto& [path, tensor] : ours) EXPECT_TRUE(at::equal(back.at(path), tensor)) << path;
   EXPECT_EQ(flux::detect(nullptr, io::shapes_in_our_names(source, flux::bfl_keys())).num_single_blocks, 2);
   std::filesystem::remove(file);

@@ -19,7 +19,8 @@ void expect_golden(const tokenizers::Tokenizer& tokenizer, const std::string& na
   auto texts = io::read_json(kGolden / "strings.json").get<std::vector<std::string>>();
   ASSERT_EQ(texts.size(), 2000u);
   auto file = io::SafetensorsFile::open(kGolden / "ids.safetensors");
-  auto ids = file->tensor(name + ".ids"), ends = file->tensor(name + ".ends"), sums = file->tensor(name + ".padded_sum"), last = file->tensor(name + ".last");
+  auto ids = file->tensor(name + ".ids"), ends = file->tensor(name + ".ends"), sums = file->tensor(name + ".padded_sum"),
+       last = file->tensor(name + ".last");
   const auto* flat = ids.const_data_ptr<int32_t>();
   int64_t begin = 0, wrong = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -33,7 +34,9 @@ void expect_golden(const tokenizers::Tokenizer& tokenizer, const std::string& na
         auto from = std::min(first, std::ssize(v)), to = std::min(first + 12, std::ssize(v));
         return testing::PrintToString(std::vector<int64_t>(v.begin() + from, v.begin() + to));
       };
-      ADD_FAILURE() << name << " string " << i << " from token " << first << ": expected " << window(expected) << ", found " << window(found) << "\n" << texts[i];
+      ADD_FAILURE() << name << " string " << i << " from token " << first << ": expected " << window(expected) << ", found "
+                    << window(found) << "\n"
+                    << texts[i];
       continue;
     }
     auto padded = tokenizer.encode_padded(texts[i], padded_length);

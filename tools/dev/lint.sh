@@ -10,7 +10,7 @@ cpp_files() {
 # Names the files that clang-format would change.
 check_format() {
   local unformatted
-  unformatted=$(cpp_files | xargs -P "$(nproc)" -n 16 clang-format-14 --dry-run 2>&1 | sed -n 's/^\([^: ]*\):[0-9]*:[0-9]*: warning: code should be clang-formatted.*/\1/p' | sort | uniq -c)
+  unformatted=$(cpp_files | xargs clang-format-14 --dry-run 2>&1 | sed -n 's/^\([^: ]*\):[0-9]*:[0-9]*: warning: code should be clang-formatted.*/\1/p' | sort | uniq -c)
   [[ -z $unformatted ]] || { printf '%s\n' "$unformatted"; say "these files have places (so many each) that ./dev format rewrites"; return 1; }
 }
 

@@ -15,7 +15,8 @@ at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& we
   return rotated.flatten(-2).to(x_BLHD.scalar_type());
 }
 
-at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP, double eps) {
+at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
+                        double eps) {
   return qk_norm_rope_reference(x_BLHD, weight_D, cos_LP, sin_LP, eps);
 }
 

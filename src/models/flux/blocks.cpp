@@ -74,7 +74,8 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
   auto t = text_qkv_.forward(kernels::modulated_norm(text, mt[1], mt[0], kNormEps), cos.narrow(0, 0, num_text), sin.narrow(0, 0, num_text));
   auto i = image_qkv_.forward(kernels::modulated_norm(image, mi[1], mi[0], kNormEps), cos.narrow(0, num_text, num_image),
                               sin.narrow(0, num_text, num_image));
-  auto joint = nn::merge_heads(nn::attention(at::cat({t.q_BHLD, i.q_BHLD}, 2), at::cat({t.k_BHLD, i.k_BHLD}, 2), at::cat({t.v_BHLD, i.v_BHLD}, 2)));
+  auto joint =
+      nn::merge_heads(nn::attention(at::cat({t.q_BHLD, i.q_BHLD}, 2), at::cat({t.k_BHLD, i.k_BHLD}, 2), at::cat({t.v_BHLD, i.v_BHLD}, 2)));
 
   auto finish = [](const at::Tensor& x, const at::Tensor& attended, const nn::Linear& out, const FeedForward& ff, const nn::Tensors& m) {
     auto mid = kernels::gated_residual(x, m[2], out.forward(attended));

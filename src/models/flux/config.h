@@ -16,9 +16,9 @@ struct Config {
   int64_t num_single_blocks = 38;
   int64_t head_dim = 128;
   int64_t num_heads = 24;
-  int64_t joint_attention_dim = 4096;    ///< width of the T5 embedding
-  int64_t pooled_projection_dim = 768;   ///< width of CLIP's pooled embedding
-  bool guidance_embeds = true;           ///< dev: true, schnell: false
+  int64_t joint_attention_dim = 4096;                  ///< width of the T5 embedding
+  int64_t pooled_projection_dim = 768;                 ///< width of CLIP's pooled embedding
+  bool guidance_embeds = true;                         ///< dev: true, schnell: false
   std::vector<int64_t> axes_dims_rope = {16, 56, 56};  ///< per id axis (unused, row, column); sums to head_dim
   double mlp_ratio = 4.0;
 

@@ -25,7 +25,9 @@ std::optional<std::string> prefix_with(const ModelEntry& entry, const std::vecto
 }
 
 /// The part of the entry below a prefix; other parts of an all-in-one file are left out.
-io::TensorSource part(const ModelEntry& entry, const std::string& prefix) { return prefix.empty() ? *entry.tensors : entry.tensors->below(prefix); }
+io::TensorSource part(const ModelEntry& entry, const std::string& prefix) {
+  return prefix.empty() ? *entry.tensors : entry.tensors->below(prefix);
+}
 
 Source find_dit(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
@@ -79,8 +81,9 @@ std::string describe(const ModelEntry& entry) {
   if (sources.dit.entry && sources.dit.tensors) {
     auto config = detect(&entry.config, io::shapes_in_our_names(*sources.dit.tensors, sources.dit.keys));
     bool bfl = sources.dit.keys.to_ours("img_in.weight").ours[0] != "img_in.weight";
-    parts.push_back(fmt::format("{} transformer ({} double and {} single blocks, width {}, {} names)", config.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell",
-                                config.num_double_blocks, config.num_single_blocks, config.width(), bfl ? "original" : "diffusers"));
+    parts.push_back(fmt::format("{} transformer ({} double and {} single blocks, width {}, {} names)",
+                                config.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell", config.num_double_blocks,
+                                config.num_single_blocks, config.width(), bfl ? "original" : "diffusers"));
   }
   if (sources.text_encoder.entry) parts.push_back("CLIP text encoder");
   if (sources.text_encoder_2.entry) parts.push_back("T5 encoder");
@@ -95,7 +98,9 @@ Sources find_sources(const ModelFiles& files) { return {find_dit(files), find_cl
 extern const Family kFamily{
     .name = "flux",
     .recognises = [](const ModelFiles& files) { return find_dit(files).entry != nullptr; },
-    .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> { return std::make_unique<FluxModel>(files, options); },
+    .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> {
+      return std::make_unique<FluxModel>(files, options);
+    },
     .describe = describe,
 };
 

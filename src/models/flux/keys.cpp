@@ -74,7 +74,8 @@ std::vector<std::string> below(const std::string& prefix, const std::vector<std:
 }
 
 /// `layers` of every block, with both sides' prefixes spelled out.
-void add_blocks(std::vector<Layer>& all, const std::vector<Layer>& layers, const std::string& theirs, const std::string& ours, int64_t count) {
+void add_blocks(std::vector<Layer>& all, const std::vector<Layer>& layers, const std::string& theirs, const std::string& ours,
+                int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     auto number = std::to_string(i) + ".";
     for (const auto& layer : layers) all.push_back({theirs + number + layer.theirs, below(ours + number, layer.ours)});
@@ -103,7 +104,8 @@ io::KeyMap bfl_keys() {
   for (const auto& norm : kBflNorms) rules.push_back({norm.theirs, norm.ours, io::KeyRule::Op::copy});
   // BFL stores shift before scale in the last modulation, diffusers scale before shift.
   for (const char* part : {".weight", ".bias"}) {
-    rules.push_back({std::string("final_layer.adaLN_modulation.1") + part, {std::string("norm_out.linear") + part}, io::KeyRule::Op::swap_halves});
+    rules.push_back(
+        {std::string("final_layer.adaLN_modulation.1") + part, {std::string("norm_out.linear") + part}, io::KeyRule::Op::swap_halves});
   }
   return io::KeyMap(rules);
 }
@@ -129,13 +131,15 @@ std::map<std::string, std::vector<std::string>> foreign_layers(const Config& con
 }
 
 std::vector<std::string> diffsynth_aliases(const std::string& path) {
-  auto find = [&](const std::string& ours_prefix, const std::string& theirs_prefix, const std::vector<Layer>& layers) -> std::vector<std::string> {
+  auto find = [&](const std::string& ours_prefix, const std::string& theirs_prefix,
+                  const std::vector<Layer>& layers) -> std::vector<std::string> {
     if (!path.starts_with(ours_prefix)) return {};
     auto dot = path.find('.', ours_prefix.size());
     auto number = path.substr(ours_prefix.size(), dot - ours_prefix.size()), rest = path.substr(dot + 1);
     std::vector<std::string> names;
     for (const auto& layer : layers) {
-      if (std::find(layer.ours.begin(), layer.ours.end(), rest) != layer.ours.end()) names.push_back(theirs_prefix + number + "." + layer.theirs);
+      if (std::find(layer.ours.begin(), layer.ours.end(), rest) != layer.ours.end())
+        names.push_back(theirs_prefix + number + "." + layer.theirs);
     }
     return names;
   };

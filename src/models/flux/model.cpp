@@ -24,18 +24,21 @@ at::Tensor as_ids(const tokenizers::Encoded& encoded) { return at::tensor(encode
 
 }  // namespace
 
-FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : files_(files), options_(options), sources_(find_sources(files_)) {
+FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options)
+    : files_(files), options_(options), sources_(find_sources(files_)) {
   const auto& config_json = sources_.dit.entry->config;
   config_ = detect(config_json.is_null() ? nullptr : &config_json, shapes_of(sources_.dit));
   if (!sources_.dit.tensors && options_.init != "random") {
-    data_error("models", "{} holds a config.json and no weights; add the weights, or train from scratch with --init random", sources_.dit.entry->label);
+    data_error("models", "{} holds a config.json and no weights; add the weights, or train from scratch with --init random",
+               sources_.dit.entry->label);
   }
   if (sources_.text_encoder.entry) clip_config_ = text::clip_config(sources_.text_encoder.entry->config, shapes_of(sources_.text_encoder));
-  if (sources_.text_encoder_2.entry) t5_config_ = text::t5_config(sources_.text_encoder_2.entry->config, shapes_of(sources_.text_encoder_2));
+  if (sources_.text_encoder_2.entry)
+    t5_config_ = text::t5_config(sources_.text_encoder_2.entry->config, shapes_of(sources_.text_encoder_2));
   if (sources_.vae.entry) vae_config_ = vae::kl_config(sources_.vae.entry->config, shapes_of(sources_.vae));
   if (vae_config_.latent_channels * 4 != config_.in_channels && sources_.vae.entry) {
-    data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models", config_.in_channels / 4,
-               vae_config_.latent_channels);
+    data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
+               config_.in_channels / 4, vae_config_.latent_channels);
   }
   foreign_layers_ = foreign_layers(config_);
 }
@@ -49,7 +52,8 @@ Source& FluxModel::source(const std::string& component) {
 }
 
 void FluxModel::require(const Source& source, const char* what) const {
-  if (!source.entry) data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", what, files_.describe());
+  if (!source.entry)
+    data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", what, files_.describe());
 }
 
 at::TensorOptions FluxModel::options_for(const std::string& component) const {
@@ -76,7 +80,8 @@ std::vector<Component> FluxModel::components() const {
 
 void FluxModel::load(const std::string& component) {
   if (loaded_.contains(component)) return;
-  static const std::map<std::string, const char*> kWhat{{"dit", "transformer"}, {"text_encoder", "CLIP text encoder"}, {"text_encoder_2", "T5 encoder"}, {"vae", "KL autoencoder"}};
+  static const std::map<std::string, const char*> kWhat{
+      {"dit", "transformer"}, {"text_encoder", "CLIP text encoder"}, {"text_encoder_2", "T5 encoder"}, {"vae", "KL autoencoder"}};
   auto& from = source(component);
   require(from, kWhat.at(component));
   auto options = options_for(component);
@@ -91,16 +96,20 @@ void FluxModel::load(const std::string& component) {
     for (auto& [name, slot] : slots) wanted[name] = slot->sizes().vec();
     io::load_named(
         *from.tensors, from.keys, wanted,
-        [&](const std::string& name, const at::Tensor& tensor) { *slots.at(name) = tensor.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous(); },
+        [&](const std::string& name, const at::Tensor& tensor) {
+          *slots.at(name) = tensor.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
+        },
         from.entry->label);
   }
   if (component == "text_encoder") {
-    auto folder = options_.tokenizer_path.empty() ? files_.in_pipeline("tokenizer") : std::optional<std::filesystem::path>(options_.tokenizer_path);
+    auto folder =
+        options_.tokenizer_path.empty() ? files_.in_pipeline("tokenizer") : std::optional<std::filesystem::path>(options_.tokenizer_path);
     if (!folder) data_error("models", "no CLIP tokenizer beside the model; name its folder with --tokenizer_path");
     tokenizer_ = tokenizers::load_clip(*folder);
   }
   if (component == "text_encoder_2") {
-    auto folder = options_.tokenizer_2_path.empty() ? files_.in_pipeline("tokenizer_2") : std::optional<std::filesystem::path>(options_.tokenizer_2_path);
+    auto folder = options_.tokenizer_2_path.empty() ? files_.in_pipeline("tokenizer_2")
+                                                    : std::optional<std::filesystem::path>(options_.tokenizer_2_path);
     if (!folder) data_error("models", "no T5 tokenizer beside the model; name its folder with --tokenizer_2_path");
     tokenizer_2_ = tokenizers::load_t5(*folder);
   }
@@ -198,8 +207,11 @@ UnitGroups FluxModel::units() {
                          s.write("noisy", diffusion::add_noise(s.tensor("latents"), s.tensor("noise"), s.tensor("sigma")));
                          s.write("target", diffusion::velocity(s.tensor("latents"), s.tensor("noise")));
                        }}};
-  groups.denoise = {{"denoise", {"noisy", "sigma", "text_embedding", "pooled_embedding"}, {"prediction"}, {"dit"}, [this](Scope& s) { denoise(s); }}};
-  groups.loss = {{"loss", {"prediction", "target"}, {"loss"}, {}, [](Scope& s) { s.write("loss", diffusion::squared_error(s.tensor("prediction"), s.tensor("target"))); }}};
+  groups.denoise = {
+      {"denoise", {"noisy", "sigma", "text_embedding", "pooled_embedding"}, {"prediction"}, {"dit"}, [this](Scope& s) { denoise(s); }}};
+  groups.loss = {{"loss", {"prediction", "target"}, {"loss"}, {}, [](Scope& s) {
+                    s.write("loss", diffusion::squared_error(s.tensor("prediction"), s.tensor("target")));
+                  }}};
   groups.decode = {{"decode", {"latents"}, {"image"}, {"vae"}, [this](Scope& s) {
                       s.uses("vae");
                       auto& vae = loaded<vae::AutoencoderKL>("vae");

@@ -53,7 +53,9 @@ class FluxModel : public Model {
   void encode_prompt_2(pipeline::Scope& scope);
   void denoise(pipeline::Scope& scope);
   template <class T>
-  T& loaded(const std::string& component) { return static_cast<T&>(module(component)); }
+  T& loaded(const std::string& component) {
+    return static_cast<T&>(module(component));
+  }
 
   ModelFiles files_;
   ModelOptions options_;

@@ -31,13 +31,13 @@ class Transformer : public nn::Module {
   ~Transformer() override;
 
   struct Inputs {
-    at::Tensor latents_BIC;   ///< packed latents
-    at::Tensor text_BTE;      ///< T5 embedding
-    at::Tensor pooled_BE;     ///< CLIP pooled embedding
-    at::Tensor sigma_B;       ///< fp32 in [0, 1]
-    at::Tensor guidance_B;    ///< fp32; ignored without guidance embedding
-    int64_t rows = 0;         ///< packed rows; rows · columns = I
-    int64_t columns = 0;      ///< packed columns
+    at::Tensor latents_BIC;  ///< packed latents
+    at::Tensor text_BTE;     ///< T5 embedding
+    at::Tensor pooled_BE;    ///< CLIP pooled embedding
+    at::Tensor sigma_B;      ///< fp32 in [0, 1]
+    at::Tensor guidance_B;   ///< fp32; ignored without guidance embedding
+    int64_t rows = 0;        ///< packed rows; rows · columns = I
+    int64_t columns = 0;     ///< packed columns
   };
 
   /// Velocity [B, I, out_channels] in the dtype of the weights.

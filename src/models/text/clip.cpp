@@ -69,7 +69,8 @@ ClipConfig clip_config(const nlohmann::json& json, const io::Shapes& shapes) {
   take(json, "hidden_act", act);
   if (act != "quick_gelu" && act != "gelu") data_error("models", "the CLIP text encoder uses '{}'; quick_gelu and gelu are known", act);
   c.quick_gelu = act == "quick_gelu";
-  if (c.num_heads < 1 || c.width % c.num_heads != 0) data_error("models", "the CLIP text encoder's width {} does not divide into {} heads", c.width, c.num_heads);
+  if (c.num_heads < 1 || c.width % c.num_heads != 0)
+    data_error("models", "the CLIP text encoder's width {} does not divide into {} heads", c.width, c.num_heads);
   return c;
 }
 

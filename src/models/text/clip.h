@@ -17,8 +17,8 @@ struct ClipConfig {
   int64_t num_heads = 12;
   int64_t max_positions = 77;
   double eps = 1e-5;
-  bool quick_gelu = true;     ///< x·sigmoid(1.702 x); else exact GELU
-  int64_t eos_token_id = 2;   ///< 2 stands for CLIP's first configs: pooled where the id is largest
+  bool quick_gelu = true;    ///< x·sigmoid(1.702 x); else exact GELU
+  int64_t eos_token_id = 2;  ///< 2 stands for CLIP's first configs: pooled where the id is largest
 };
 
 /// Reads sizes from shapes (our names) and the rest from config.json (null for none; CLIP-L's values then).

@@ -2,9 +2,9 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/minimum.h>
-#include <ATen/ops/full_like.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/where.h>
 
@@ -127,7 +127,8 @@ at::Tensor T5Encoder::position_bias(int64_t length) const {
   auto half = config_.num_buckets / 2, exact = half / 2;
   auto distance = relative.abs();
   auto log_ratio = std::log(static_cast<double>(config_.max_distance) / static_cast<double>(exact));
-  auto far = ((distance.to(at::kFloat) / static_cast<double>(exact)).log() / log_ratio * static_cast<double>(half - exact)).to(at::kLong) + exact;
+  auto far =
+      ((distance.to(at::kFloat) / static_cast<double>(exact)).log() / log_ratio * static_cast<double>(half - exact)).to(at::kLong) + exact;
   far = at::minimum(far, at::full_like(far, half - 1));
   auto bucket = (relative > 0).to(at::kLong) * half + at::where(distance < exact, distance, far);
   return relative_bias_.forward(bucket).permute({2, 0, 1}).unsqueeze(0).contiguous();

@@ -19,8 +19,8 @@ struct T5Config {
   int64_t num_buckets = 32;
   int64_t max_distance = 128;
   double eps = 1e-6;
-  bool gated = true;      ///< v1.1: two up projections
-  bool gelu = true;       ///< tanh GELU; else ReLU
+  bool gated = true;  ///< v1.1: two up projections
+  bool gelu = true;   ///< tanh GELU; else ReLU
 };
 
 /// Reads sizes from shapes (our names) and the rest from config.json (null for none; v1.1's values then).

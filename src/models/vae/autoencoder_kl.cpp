@@ -19,7 +19,10 @@ constexpr double kEps = 1e-6;
 class ResnetBlock : public nn::Module {
  public:
   ResnetBlock(int64_t in, int64_t out, int64_t groups, const at::TensorOptions& options)
-      : norm1_(groups, in, kEps, options), norm2_(groups, out, kEps, options), conv1_(in, out, 3, 1, 1, options), conv2_(out, out, 3, 1, 1, options) {
+      : norm1_(groups, in, kEps, options),
+        norm2_(groups, out, kEps, options),
+        conv1_(in, out, 3, 1, 1, options),
+        conv2_(out, out, 3, 1, 1, options) {
     own("norm1", norm1_);
     own("conv1", conv1_);
     own("norm2", norm2_);
@@ -44,7 +47,11 @@ class ResnetBlock : public nn::Module {
 class AttentionBlock : public nn::Module {
  public:
   AttentionBlock(int64_t channels, int64_t groups, const at::TensorOptions& options)
-      : norm_(groups, channels, kEps, options), q_(channels, channels, options), k_(channels, channels, options), v_(channels, channels, options), out_(channels, channels, options) {
+      : norm_(groups, channels, kEps, options),
+        q_(channels, channels, options),
+        k_(channels, channels, options),
+        v_(channels, channels, options),
+        out_(channels, channels, options) {
     own("group_norm", norm_);
     own("to_q", q_);
     own("to_k", k_);

@@ -29,7 +29,8 @@ KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes) {
     if (!shapes.contains(name)) break;
     c.block_out_channels.push_back(dim_of(shapes, name, 0));
   }
-  if (c.block_out_channels.empty()) data_error("models", "the autoencoder's weights lack the tensor 'encoder.down_blocks.0.resnets.0.conv1.weight'");
+  if (c.block_out_channels.empty())
+    data_error("models", "the autoencoder's weights lack the tensor 'encoder.down_blocks.0.resnets.0.conv1.weight'");
   c.layers_per_block = 0;
   while (shapes.contains("encoder.down_blocks.0.resnets." + std::to_string(c.layers_per_block) + ".conv1.weight")) ++c.layers_per_block;
   c.latent_channels = dim_of(shapes, "decoder.conv_in.weight", 1);
@@ -41,7 +42,8 @@ KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes) {
   if (json.is_object()) c.shift_factor = 0.0;  // diffusers' default where config.json has none
   take(json, "shift_factor", c.shift_factor);
   if (c.block_out_channels.front() % c.norm_num_groups != 0) {
-    data_error("models", "the autoencoder's {} channels do not divide into {} norm groups", c.block_out_channels.front(), c.norm_num_groups);
+    data_error("models", "the autoencoder's {} channels do not divide into {} norm groups", c.block_out_channels.front(),
+               c.norm_num_groups);
   }
   return c;
 }
