@@ -8,7 +8,8 @@ usage: check_rooms.py [ROOT]      (default: the checkout this file is in)
 - An include of the project is the full path from src/, in quotes, of a file that exists, in the file's own room or in one
   that its row lists.
 - A family (a folder with family.cpp under src/models/) is named only in its own folder and in src/models/registry.cpp,
-  whatever the spelling; comments may cite it as a source of facts. No other file includes its headers.
+  whatever the spelling; comments may cite it as a source of facts. No other file includes its headers. Words that other
+  programs made part of an option or file format are listed in the table as lines '@ word'.
 """
 import re
 import sys
@@ -34,18 +35,21 @@ class Problem:
 
 
 def read_table(path):
-    """The rows of rooms.txt in order: [(line number, room, [rooms it may include])]."""
-    rows, problems = [], []
+    """The rows of rooms.txt in order: [(line number, room, [rooms it may include])], its '@' words, and what is wrong with it."""
+    rows, words, problems = [], [], []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         line = line.split("#")[0].strip()
         if not line:
+            continue
+        if line.startswith("@"):
+            words.append(line[1:].strip())
             continue
         room, colon, listed = line.partition(":")
         if not colon or not room.strip():
             problems.append(Problem(f"{path.name}:{number}", f"expected 'room: rooms', found '{line}'"))
             continue
         rows.append((number, room.strip(), listed.split()))
-    return rows, problems
+    return rows, words, problems
 
 
 def find_cycle(graph):
@@ -153,12 +157,14 @@ def check_includes(path, text, allowed, files, families):
     return problems
 
 
-def check_names(path, text, families):
+def check_names(path, text, families, words):
     problems = []
     if path == REGISTRY:
         return problems
     foreign = [family for family in families if family != family_of(path, families)]
     for number, line in enumerate(without_comments(text).splitlines(), 1):
+        for word in words:
+            line = re.sub(rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])", "", line)
         for family in foreign:
             if names_family(line, family):
                 problems.append(Problem(f"src/{path}:{number}", f"names the family {family}; only its own folder and {REGISTRY} may"))
@@ -168,7 +174,7 @@ def check_names(path, text, families):
 def check(root):
     """Every problem of the checkout at root, in the order of files and lines."""
     table, src = root / "tools/rooms.txt", root / "src"
-    rows, problems = read_table(table)
+    rows, words, problems = read_table(table)
     problems += check_table(table.name, rows)
     allowed = {room: set(listed) for _, room, listed in rows}
     paths = sorted(p.relative_to(src).as_posix() for p in src.rglob("*") if p.suffix in SUFFIXES)
@@ -179,7 +185,7 @@ def check(root):
             problems.append(Problem(f"src/{path}", f"lies in no room of {table.name}"))
         else:
             problems += check_includes(path, text, allowed, set(paths), families)
-        problems += check_names(path, text, families)
+        problems += check_names(path, text, families, words)
     return problems
 
 

@@ -105,6 +105,11 @@ class CheckRooms(unittest.TestCase):
         changes = {"src/models/qwen_image/family.cpp": "", "src/io/other.h": "struct QwenImageVae {};\n"}
         self.assert_one(changes, "src/io/other.h:1", "family qwen_image")
 
+    def test_words_of_other_programs(self):
+        changes = {"tools/rooms.txt": TABLE + "@ flux_shift  # a mode of another program\n", "src/io/other.h": 'auto s = "flux_shift";\n'}
+        self.assertEqual(self.problems(changes), [])
+        self.assert_one(changes | {"src/io/other.h": "int flux_shifts;\n"}, "src/io/other.h:1", "family flux")
+
     def test_one_family_includes_another(self):
         problems = self.problems({"src/models/wan/config.h": '#include "models/flux/config.h"\n'})
         self.assertTrue(any("belongs to a family" in problem for problem in problems), problems)

@@ -124,7 +124,10 @@ NamedTensors KeyMap::to_file(const NamedTensors& ours) const {
     if (done.contains(name)) continue;
     bool known = false;
     for (const auto& rule : rules_) {
-      auto values = wildcards(rule.ours[0], name);
+      std::optional<Parts> values;
+      for (const auto& pattern : rule.ours) {
+        if ((values = wildcards(pattern, name))) break;
+      }
       if (!values) continue;
       std::vector<at::Tensor> parts;
       for (const auto& pattern : rule.ours) {

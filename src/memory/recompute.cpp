@@ -12,11 +12,11 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct Recompute : torch::autograd::Function<Recompute> {
-  static variable_list forward(AutogradContext* ctx, nn::Block* block, const at::Tensor& /*anchor*/, variable_list inputs) {
+  static variable_list forward(AutogradContext* ctx, nn::Block* block, const at::Tensor& /*anchor*/, at::TensorList inputs) {
     ctx->saved_data["block"] = reinterpret_cast<int64_t>(block);
-    ctx->save_for_backward(inputs);
+    ctx->save_for_backward(inputs.vec());
     at::NoGradGuard no_grad;
-    return block->body(inputs);
+    return block->body(inputs.vec());
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -50,7 +50,7 @@ class RecomputeRunner : public nn::BlockRunner {
     if (!at::GradMode::is_enabled()) return block.body(inputs);
     // Parameters are not inputs of the function; one tensor that requires grad makes autograd call its backward all the same.
     auto anchor = at::Tensor(inputs[0].new_zeros({})).set_requires_grad(true);
-    return Recompute::apply(&block, anchor, inputs);
+    return Recompute::apply(&block, anchor, at::TensorList(inputs));  // a plain vector would hide its tensors from autograd
   }
 };
 

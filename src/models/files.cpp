@@ -98,8 +98,7 @@ void add_json_paths(ModelFiles& files, const std::string& text) {
 void add_model_id(ModelFiles& files, const std::string& entry) {
   auto colon = entry.rfind(':');
   if (colon == std::string::npos) {
-    config_error("models",
-                 "'{}' in model_id_with_origin_paths must read model_id:pattern, for example black-forest-labs/FLUX.1-dev:ae.safetensors",
+    config_error("models", "'{}' in model_id_with_origin_paths must read model_id:pattern, for example author/model:vae/*.safetensors",
                  entry);
   }
   const char* base_path = std::getenv("DIFFSYNTH_MODEL_BASE_PATH");
