@@ -123,6 +123,8 @@ void Run::log_step(const StepResult& r, double seconds) {
                         {"grad_norm", r.grad_norm},
                         {"lr", r.learning_rate},
                         {"samples_per_second", static_cast<double>(r.num_samples) / seconds},
+                        {"step_seconds", seconds},
+                        {"time", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
                         {"peak_memory_bytes", peak_memory()}}
              .dump()
       << "\n";

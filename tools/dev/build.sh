@@ -38,11 +38,11 @@ verb_build() {
   cmake --build "$folder" -j "$(build_jobs)" --target burnish
 }
 
-# verb_build_all [cmake options]: every target of the release build.
-verb_build_all() {
+# The release build's bench_micro alone.
+verb_build_micro() {
   need_build_tools
-  configure release build "$@"
-  cmake --build build -j "$(build_jobs)"
+  configure release build -DBURNISH_BENCHMARKS=ON
+  cmake --build build -j "$(build_jobs)" --target bench_micro
 }
 
 verb_test() {

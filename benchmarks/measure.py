@@ -1,0 +1,101 @@
+"""What the benchmarks share: a process with its clock and its memory, the machine in words, and the record of a run. Linux only."""
+import datetime
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRATCH = ROOT / "build/bench"
+RESULTS = ROOT / "benchmarks/results"
+
+
+@dataclass
+class Finished:
+    """A process that ended well."""
+    start: float  # Unix time
+    seconds: float
+    peak_mib: float  # ru_maxrss; true while the process that starts it is itself small
+    other_cpu: float  # share of the machine's CPU that other processes used meanwhile
+
+
+def busy_seconds():
+    with open("/proc/stat") as file:
+        user, nice, system, _, _, irq, softirq, steal = (int(n) for n in file.readline().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def run(command, log, environment):
+    """Runs the command to its end with its output in the file `log`; stops everything with one sentence when it fails."""
+    Path(log).parent.mkdir(parents=True, exist_ok=True)
+    busy, start = busy_seconds(), time.time()
+    with open(log, "wb") as output:
+        process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=subprocess.STDOUT, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    seconds, busy = time.time() - start, busy_seconds() - busy
+    if process.returncode != 0:
+        lines = Path(log).read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        sys.exit(f"{Path(str(command[0])).name} ended with {process.returncode}: {lines[-1]} (all of it: {log})")
+    own = usage.ru_utime + usage.ru_stime
+    return Finished(start, seconds, usage.ru_maxrss / 1024, max(0.0, busy - own) / (seconds * os.cpu_count()))
+
+
+def read_lines(path):
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def environment(num_threads):
+    """This process's environment for a measured one. Bytecode may be written: a peer that compiles its sources anew is not what is
+    compared."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"OMP_NUM_THREADS": str(num_threads)}
+
+
+def burnish():
+    program = Path(os.environ.get("BURNISH", ROOT / "build/burnish"))
+    if not program.exists():
+        sys.exit(f"no program at {program}: run ./dev bench, which builds it, or name it in BURNISH")
+    return program
+
+
+def has_modules(names, environ):
+    """Whether a python3 of its own can import them all; asked of a process, so that this one stays small."""
+    code = "import importlib.util as u, sys; sys.exit(not all(u.find_spec(n) for n in sys.argv[1:]))"
+    return subprocess.run([sys.executable, "-c", code, *names], env=environ).returncode == 0
+
+
+def cpu():
+    text = Path("/proc/cpuinfo").read_text()
+    name = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    flags = set(re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.M).group(1).split())
+    return {"name": name.group(1).strip() if name else os.uname().machine, "cores": os.cpu_count(),
+            "bf16_instructions": sorted(flags & {"avx512_bf16", "amx_bf16"})}
+
+
+def commit():
+    """The commit that is measured, marked when the working tree differs from it."""
+    got = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=10"], capture_output=True, text=True)
+    return got.stdout.strip() if got.returncode == 0 else "unknown"
+
+
+def record(what, machine, table, data):
+    """Writes results/<date>_<what>_<machine>.json and .md; returns the path of the .md."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    slug = re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-")
+    stem = RESULTS / f"{datetime.date.today().isoformat()}_{what}_{slug}"
+    Path(f"{stem}.json").write_text(json.dumps(data, indent=1) + "\n")
+    Path(f"{stem}.md").write_text(table)
+    return Path(f"{stem}.md")
+
+
+median = statistics.median
+
+
+def markdown(headings, rows):
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""burnish beside diffusers + peft on this CPU: step time, time to the first step, peak memory.
+
+A small FLUX of random weights (2 double and 4 single blocks, width 512) on 256 image and 64 text tokens, in fp32 and bf16, a LoRA of
+rank 16 on attention and feed-forward layers and all weights, batch 1 and 4. Every case runs in turn in a process of the peer and one of
+burnish, several times over. burnish reads pictures, encodes them, logs and saves; the peer is given its tensors and keeps nothing.
+"""
+import argparse
+import datetime
+import itertools
+import re
+import sys
+
+import measure
+from flux_folder import LORA_TARGETS, SMALL, make_model, make_pictures
+
+IMAGE_SIDE, TEXT_TOKENS, PIXELS, RANK = 16, 64, 128, 16
+DROPPED = 5  # first steps, which warm caches and allocators
+REQUIRED = {"step_fp32": 0.95, "step_bf16": 0.6, "startup": 0.2, "memory": 0.7}
+CASES = [f"{dtype}-{train}-b{batch}" for dtype, train, batch in itertools.product(("fp32", "bf16"), ("lora", "full"), (1, 4))]
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--quick", action="store_true", help="one case once, 10 steps, nothing recorded: to see that it runs")
+    p.add_argument("--cases", default="", help="regular expression; the cases are " + ", ".join(CASES))
+    p.add_argument("--alternations", type=int, default=3)
+    p.add_argument("--steps", type=int, default=20, help=f"of each process; the first {DROPPED} are dropped")
+    p.add_argument("--threads", type=int, default=measure.cpu()["cores"])
+    args = p.parse_args()
+    if args.quick:
+        args.cases, args.alternations, args.steps = args.cases or "fp32-lora-b1", 1, 10
+    if args.steps <= DROPPED:
+        p.error(f"--steps must be above {DROPPED}")
+    args.chosen = [case for case in CASES if re.search(args.cases, case)]
+    if not args.chosen:
+        p.error(f"--cases '{args.cases}' matches none of {', '.join(CASES)}")
+    return args
+
+
+def figures(finished, step_seconds, first_step_end, **more):
+    return {"step_ms": [round(1e3 * s, 2) for s in step_seconds], "median_step_ms": 1e3 * measure.median(step_seconds[DROPPED:]),
+            "startup_s": first_step_end - finished.start, "peak_mib": finished.peak_mib, "other_cpu": finished.other_cpu} | more
+
+
+class Bench:
+    def __init__(self, args):
+        self.args, self.environment = args, measure.environment(args.threads)
+        if not measure.has_modules(["torch", "diffusers", "peft"], self.environment):
+            sys.exit("python3 cannot import torch, diffusers and peft: run ./dev bench peers, which installs them into .deps/golden")
+        self.model = make_model(measure.SCRATCH / "flux-small", SMALL)
+        self.metadata = make_pictures(measure.SCRATCH / "pictures", 8, PIXELS)
+
+    def peer(self, case, steps):
+        dtype, train, batch = case.split("-")
+        out = measure.SCRATCH / "peer.json"
+        done = measure.run([sys.executable, measure.ROOT / "benchmarks/peer_flux.py", "--transformer", self.model / "transformer", "--train",
+                            train, "--dtype", dtype, "--targets", LORA_TARGETS, "--rank", RANK, "--batch_size", batch[1:], "--image_side",
+                            IMAGE_SIDE, "--text_tokens", TEXT_TOKENS, "--steps", steps, "--threads", self.args.threads, "--out", out],
+                           measure.SCRATCH / "peer.txt", self.environment)
+        got = measure.read_lines(out)[0]
+        return figures(done, got["step_seconds"], got["first_step_end"], versions=got["versions"], losses=got["losses"],
+                       trained_millions=round(got["trained_parameters"] / 1e6, 2))
+
+    def burnish(self, case, steps):
+        dtype, train, batch = case.split("-")
+        out, log = measure.SCRATCH / "run", measure.SCRATCH / "burnish.txt"
+        what = ["--trainable_models", "dit"] if train == "full" else ["--lora_rank", RANK, "--lora_target_modules", LORA_TARGETS]
+        done = measure.run([measure.burnish(), "train", "--model", self.model, "--dataset_metadata_path", self.metadata, "--height", PIXELS,
+                            "--width", PIXELS, "--max_sequence_length", TEXT_TOKENS, "--dtype", dtype, "--batch_size", batch[1:],
+                            "--max_steps", steps, "--num_threads", self.args.threads, "--device", "cpu", "--output_path", out, *what],
+                           log, self.environment)
+        lines = measure.read_lines(out / "log.jsonl")
+        trained = float(re.search(r"([\d.]+) million trained", log.read_text()).group(1))
+        return figures(done, [line["step_seconds"] for line in lines], lines[0]["time"], losses=[line["loss"] for line in lines],
+                       trained_millions=trained)
+
+    def run(self):
+        """{case: {"peer": [figures], "burnish": [figures]}}; who goes first alternates."""
+        results = {case: {"peer": [], "burnish": []} for case in self.args.chosen}
+        self.peer(self.args.chosen[0], DROPPED + 1)  # fills the page cache and writes bytecode; not counted
+        for alternation, case in itertools.product(range(self.args.alternations), self.args.chosen):
+            for who in ("peer", "burnish") if alternation % 2 == 0 else ("burnish", "peer"):
+                got = getattr(self, who)(case, self.args.steps)
+                results[case][who].append(got)
+                print(f"{case:<13} {who:<8} {got['median_step_ms']:8.1f} ms a step, first step after {got['startup_s']:6.2f} s, "
+                      f"peak {got['peak_mib']:7.1f} MiB, others used {got['other_cpu']:.0%} of the CPU", flush=True)
+            pair = results[case]["peer"][-1]["trained_millions"], results[case]["burnish"][-1]["trained_millions"]
+            if pair[0] != pair[1]:
+                sys.exit(f"{case}: the peer trains {pair[0]} million parameters and burnish {pair[1]}; they should be the same layers")
+        return results
+
+
+def required_step(dtype, has_bf16):
+    """The required ratio, or None where none is set: bf16 on a CPU that multiplies it in hardware."""
+    return None if dtype == "bf16" and has_bf16 else REQUIRED[f"step_{dtype}"]
+
+
+def judged(ratio, limit):
+    if limit is None:
+        return f"{ratio:.3f} (none set)"
+    return f"{ratio:.3f} ({'meets' if ratio <= limit else 'MISSES'} {limit})"
+
+
+def table(results, has_bf16):
+    def middle(runs, key):
+        return measure.median(run[key] for run in runs)
+
+    rows = []
+    for case, both in results.items():
+        peer, ours = both["peer"], both["burnish"]
+        row = [case]
+        limits = {"median_step_ms": required_step(case.split("-")[0], has_bf16), "startup_s": REQUIRED["startup"],
+                  "peak_mib": REQUIRED["memory"]}
+        for key, digits in (("median_step_ms", 1), ("startup_s", 2), ("peak_mib", 0)):
+            theirs, mine = middle(peer, key), middle(ours, key)
+            row += [f"{theirs:.{digits}f}", f"{mine:.{digits}f}", judged(mine / theirs, limits[key])]
+        rows.append(row)
+    return measure.markdown(["case", "peer, ms a step", "burnish", "ratio", "peer, s to first step", "burnish", "ratio", "peer, peak MiB",
+                             "burnish", "ratio"], rows)
+
+
+def report(args, results):
+    cpu = measure.cpu()
+    bf16 = cpu["bf16_instructions"]
+    others = max(run["other_cpu"] for both in results.values() for runs in both.values() for run in runs)
+    versions = next(iter(results.values()))["peer"][0]["versions"]
+    text = (f"# burnish beside diffusers + peft, {datetime.date.today().isoformat()}\n\n"
+            f"{cpu['name']}, {cpu['cores']} cores, {args.threads} threads, "
+            f"{'bf16 instructions: ' + ', '.join(bf16) if bf16 else 'no bf16 instructions (neither avx512_bf16 nor amx_bf16)'}; "
+            f"burnish {measure.commit()}, diffusers {versions['diffusers']}, torch {versions['torch']}.\n"
+            f"Small FLUX ({SMALL.num_parameters() / 1e6:.1f} million parameters, 256 + 64 tokens); {args.alternations} runs of {args.steps} "
+            f"steps of each in turn, medians, the first {DROPPED} steps dropped. Other processes used at most {others:.0%} of the CPU"
+            f"{': above 5 %, so do not rely on the times' if others > 0.05 else ''}.\n\n{table(results, bool(bf16))}\n"
+            f"Reproduce: `./dev bench peers --alternations {args.alternations} --steps {args.steps} --threads {args.threads}"
+            f"{f' --cases {args.cases!r}' if args.cases else ''}`\n")
+    print("\n" + text)
+    if not args.quick:
+        data = {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "versions": versions, "required": REQUIRED, "results": results}
+        print("recorded in", measure.record("peers", cpu["name"], text, data))
+
+
+if __name__ == "__main__":
+    chosen = arguments()
+    report(chosen, Bench(chosen).run())
