@@ -1,10 +1,13 @@
 #pragma once
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "io/checkpoint_files.h"
+#include "io/key_map.h"
+#include "nn/module.h"
 
 // Shared by the parity tests: golden files and relative errors.
 namespace burnish::test {
@@ -17,6 +20,15 @@ inline double relative_error(const at::Tensor& found, const at::Tensor& expected
   auto a = found.detach().to(at::kDouble), b = expected.to(at::kDouble);
   if (a.sizes() != b.sizes()) return 1e30;
   return ((a - b).abs().max() / b.abs().max().clamp_min(1e-30)).item<double>();
+}
+
+/// Fills every parameter of `model` from `source`, which must hold exactly these.
+inline void load_weights(nn::Module& model, const io::TensorSource& source, const io::KeyMap& keys) {
+  auto slots = model.parameters();
+  io::Shapes wanted;
+  for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
+  io::load_named(
+      source, keys, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.clone(); }, "golden file");
 }
 
 }  // namespace burnish::test

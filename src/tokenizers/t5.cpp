@@ -67,10 +67,14 @@ class T5Tokenizer : public Tokenizer {
   void encode_plain(std::string_view text, std::vector<int64_t>& ids) const {
     // transformers splits at Unicode white space after normalising; NEL is the one such character the map keeps.
     auto normal = charsmap_->apply(text);
-    for (size_t at; (at = normal.find("\xC2\x85")) != std::string::npos;) normal.replace(at, 2, " ");
+    for (size_t at; (at = normal.find("\xC2\x85")) != std::string::npos;) normal.erase(at, 1)[at] = ' ';
     std::vector<int> found;
     if (auto status = pieces_.Encode(normal, &found); !status.ok()) data_error("tokenizers", "cannot tokenize: {}", status.ToString());
-    ids.insert(ids.end(), found.begin(), found.end());
+    // transformers knows no byte pieces in a T5 vocabulary: a run of them is one unknown token, as any unknown text is.
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (!pieces_.IsByte(found[i])) ids.push_back(found[i]);
+      else if (i == 0 || !pieces_.IsByte(found[i - 1])) ids.push_back(pieces_.unk_id());
+    }
   }
 
   std::optional<Charsmap> charsmap_;

@@ -1,0 +1,38 @@
+// Parity of the text encoders with transformers' CLIPTextModel and T5EncoderModel on small random models.
+#include <nlohmann/json.hpp>
+
+#include "models/text/clip.h"
+#include "models/text/t5.h"
+#include "tests/golden.h"
+
+using namespace burnish;
+using namespace burnish::models;
+using test::load_weights;
+using test::relative_error;
+
+TEST(ClipParity, HiddenAndPooled) {
+  at::NoGradGuard no_grad;
+  for (const char* name : {"clip_l.safetensors", "clip_other.safetensors"}) {
+    auto file = test::golden(name);
+    auto tensors = text::clip_tensors(file.below("w."));
+    auto config = text::clip_config(nlohmann::json::parse(file.metadata().at("config")), tensors.shapes());
+    text::ClipTextModel model(config, at::TensorOptions());
+    load_weights(model, tensors, {});
+    auto out = model.forward(file.tensor("in.ids"));
+    EXPECT_LE(relative_error(out.hidden_BLE, file.tensor("out.hidden")), 1e-5) << name;
+    EXPECT_LE(relative_error(out.pooled_BE, file.tensor("out.pooled")), 1e-5) << name;
+  }
+}
+
+TEST(T5Parity, Hidden) {
+  at::NoGradGuard no_grad;
+  for (const char* name : {"t5_v1_1.safetensors", "t5_plain.safetensors"}) {
+    auto file = test::golden(name);
+    auto tensors = text::t5_tensors(file.below("w."));
+    auto keys = text::t5_keys(tensors);
+    auto config = text::t5_config(nlohmann::json::parse(file.metadata().at("config")), io::shapes_in_our_names(tensors, keys));
+    text::T5Encoder model(config, at::TensorOptions());
+    load_weights(model, tensors, keys);
+    EXPECT_LE(relative_error(model.forward(file.tensor("in.ids")), file.tensor("out.hidden")), 1e-5) << name;
+  }
+}
