@@ -53,7 +53,5 @@ function(burnish_program)
   if(EXISTS ${CMAKE_SOURCE_DIR}/src/app/main.cpp)
     add_executable(burnish ${CMAKE_SOURCE_DIR}/src/app/main.cpp)
     target_link_libraries(burnish PRIVATE room_app)
-    set_target_properties(burnish PROPERTIES
-      INSTALL_RPATH "$ORIGIN/../lib;${BURNISH_TORCH_RPATH}")
   endif()
 endfunction()

@@ -1,0 +1,11 @@
+# `cmake --install` makes a folder that can be copied: bin/burnish, and in lib/ the libraries it needs beside torch and the C and C++
+# runtimes. Torch is looked for where it was at build time, then in PREFIX/torch (a link to an installed torch folder).
+if(TARGET burnish)
+  set_target_properties(burnish PROPERTIES
+    INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../torch/lib;$ORIGIN/../torch/../nvidia/cu13/lib;${BURNISH_TORCH_RPATH}")
+  install(TARGETS burnish RUNTIME_DEPENDENCY_SET burnish_libraries RUNTIME DESTINATION bin)
+  install(RUNTIME_DEPENDENCY_SET burnish_libraries
+    PRE_EXCLUDE_REGEXES "^libtorch" "^libc10" "^libcu" "^libnv" "^libnccl" "^libgomp" "^ld-linux"
+                        "^lib(c|m|dl|rt|util|pthread|stdc\\+\\+|gcc_s)\\.so"
+    LIBRARY DESTINATION lib)
+endif()
