@@ -34,6 +34,17 @@ diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
           o.logit_std,         o.mode_scale,          o.min_timestep_boundary, o.max_timestep_boundary};
 }
 
+/// Drops the lines of steps that a resumed run will take again (those after its last save).
+void cut_log(const fs::path& path, int64_t step) {
+  std::ifstream file(path);
+  std::string kept;
+  for (std::string line; std::getline(file, line);) {
+    auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (entry.is_object() && entry.value("step", int64_t{0}) <= step) kept += line + "\n";
+  }
+  io::write_text_atomic(path, kept);
+}
+
 /// Highest resident memory of this process so far.
 int64_t peak_memory() {
   rusage usage{};
@@ -156,7 +167,7 @@ void Run::train() {
   config::Fields resolved;
   fields(resolved, options_);
   io::write_text_atomic(folder / "config.toml", config::to_toml(resolved));
-  if (!options_.resume) io::write_text_atomic(folder / "log.jsonl", "");
+  cut_log(folder / "log.jsonl", options_.resume ? progress_.step : 0);
 
   double before = validation_ ? validation_loss() : 0;
   Progress bar("train", options_.max_steps, progress_.step);

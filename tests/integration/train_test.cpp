@@ -1,0 +1,179 @@
+// Runs of the program: resuming, interruption, saving, and the gradients of a LoRA beside peft's.
+#include <signal.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "adapters/lora_file.h"
+#include "data/dataset.h"
+#include "models/family.h"
+#include "tests/golden.h"
+#include "tests/integration/program.h"
+
+using namespace burnish;
+using namespace burnish::test;
+
+namespace {
+
+const std::string kCommon = "train " + golden_model() + golden_data() + "--learning_rate 1e-3 --lr_warmup_steps 2 ";
+const std::string kLora = "--lora_rank 4 --lora_target_modules to_q,to_v,proj_mlp ";
+const std::string kFull = "--trainable_models dit ";
+
+std::string output_to(const fs::path& folder) { return "--output_path '" + folder.string() + "' "; }
+
+void expect_ok(const std::string& arguments) {
+  auto outcome = run_burnish(arguments);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+/// Losses, gradient norms and learning rates of a run, without what the clock decides.
+std::vector<std::string> log_without_times(const fs::path& run) {
+  std::vector<std::string> lines;
+  for (auto& line : read_log(run)) {
+    lines.push_back(
+        nlohmann::json{{"step", line["step"]}, {"loss", line["loss"]}, {"grad_norm", line["grad_norm"]}, {"lr", line["lr"]}}.dump());
+  }
+  return lines;
+}
+
+void expect_same_run(const fs::path& a, const fs::path& b, const std::string& file) {
+  ASSERT_TRUE(fs::exists(a / file) && fs::exists(b / file)) << file;
+  EXPECT_EQ(read_file(a / file), read_file(b / file)) << file;
+  EXPECT_EQ(log_without_times(a), log_without_times(b));
+}
+
+/// Starts the program and sends it `signal` once its log has `lines` lines; the exit code.
+int interrupt_after(const std::string& arguments, const fs::path& run, size_t lines, int signal) {
+  auto command = "exec '" BURNISH_PROGRAM "' " + arguments + " >/dev/null 2>&1";
+  auto child = ::fork();
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+    ::_exit(127);
+  }
+  for (int i = 0; i < 6000; ++i) {
+    auto text = read_file(run / "log.jsonl");
+    if (static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) >= lines || ::kill(child, 0) != 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ::kill(child, signal);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+class Resume : public testing::TestWithParam<std::string> {};
+
+TEST_P(Resume, EqualsTheUninterruptedRunBitForBit) {
+  TempFolder folder;
+  auto options = kCommon + GetParam();
+  expect_ok(options + "--max_steps 7 " + output_to(folder / "whole"));
+  expect_ok(options + "--max_steps 3 " + output_to(folder / "parts"));
+  expect_ok(options + "--max_steps 7 --resume " + output_to(folder / "parts"));
+  expect_same_run(folder / "whole", folder / "parts", "step-7.safetensors");
+}
+
+INSTANTIATE_TEST_SUITE_P(WhatIsTrained, Resume,
+                         testing::Values(kLora, kLora + "--batch_size 2 --gradient_accumulation_steps 2 ", kFull,
+                                         kFull + "--dtype bf16 --use_gradient_checkpointing "));
+
+TEST(Interrupt, SavesAndGoesOnBitForBit) {
+  TempFolder folder;
+  auto options = kCommon + kLora + "--max_steps 300 ";
+  EXPECT_EQ(interrupt_after(options + output_to(folder / "parts"), folder / "parts", 5, SIGINT), 130);
+  auto done = read_log(folder / "parts").size();
+  ASSERT_GE(done, 5u);
+  ASSERT_LT(done, 300u);
+  EXPECT_TRUE(fs::exists(folder / ("parts/step-" + std::to_string(done) + ".safetensors")));
+  auto end = "--max_steps " + std::to_string(done + 4) + " ";
+  expect_ok(kCommon + kLora + end + "--resume " + output_to(folder / "parts"));
+  expect_ok(kCommon + kLora + end + output_to(folder / "whole"));
+  expect_same_run(folder / "whole", folder / "parts", "step-" + std::to_string(done + 4) + ".safetensors");
+}
+
+TEST(Interrupt, KilledRunResumesFromTheLastSaveAndItsLogIsCutThere) {
+  TempFolder folder;
+  auto options = kCommon + kLora + "--save_steps 4 ";
+  EXPECT_EQ(interrupt_after(options + "--max_steps 300 " + output_to(folder / "parts"), folder / "parts", 6, SIGKILL), 128 + SIGKILL);
+  expect_ok(options + "--max_steps 40 --resume " + output_to(folder / "parts"));
+  expect_ok(options + "--max_steps 40 " + output_to(folder / "whole"));
+  expect_same_run(folder / "whole", folder / "parts", "step-40.safetensors");
+}
+
+TEST(Checkpointing, GivesTheSameRun) {
+  TempFolder folder;
+  auto options = kCommon + kFull + "--max_steps 5 ";
+  expect_ok(options + output_to(folder / "plain"));
+  expect_ok(options + "--use_gradient_checkpointing " + output_to(folder / "recomputed"));
+  auto plain = read_log(folder / "plain"), recomputed = read_log(folder / "recomputed");
+  for (size_t i = 0; i < 5; ++i) {
+    auto loss = plain[i]["loss"].get<double>();
+    EXPECT_NEAR(recomputed[i]["loss"].get<double>(), loss, 1e-5 * loss) << "step " << i;
+  }
+}
+
+TEST(Saved, WholeModelHasEveryKeyAndLoadsAgain) {
+  TempFolder folder;
+  expect_ok(kCommon + kFull + "--max_steps 2 " + output_to(folder / "run"));
+  fs::copy(kGolden / "model", folder / "model", fs::copy_options::recursive);
+  fs::copy_file(folder / "run/step-2.safetensors", folder / "model/transformer/diffusion_pytorch_model.safetensors",
+                fs::copy_options::overwrite_existing);
+  auto replay = " --replay '" + (kGolden / "replay.safetensors").string() + "' ";
+  auto again = "train --model '" + (folder / "model").string() + "' --dtype fp32 --tokenizer_path '" + (kAssets / "tokenizer").string() +
+               "' --tokenizer_2_path '" + (kAssets / "tokenizer_2").string() + "' ";
+  expect_ok(again + golden_data() + kFull + "--max_steps 1 " + output_to(folder / "again") + replay);
+  auto source = io::SafetensorsFile::open(folder / "run/step-2.safetensors");
+  auto original = io::TensorSource::open_folder(kGolden / "model/transformer", {"diffusion_pytorch_model"});
+  EXPECT_EQ(source->tensors().size(), original.names().size());
+}
+
+TEST(Saved, LoraStartsAgainFromItsFile) {
+  TempFolder folder;
+  expect_ok(kCommon + kLora + "--lora_alpha 2 --max_steps 3 " + output_to(folder / "run"));
+  auto file = folder / "run/step-3.safetensors";
+  auto metadata = io::SafetensorsFile::open(file)->metadata();
+  EXPECT_EQ(metadata.at("rank"), "4");
+  EXPECT_EQ(metadata.at("alpha"), "2");
+  expect_ok(kCommon + "--max_steps 1 --lora_checkpoint '" + file.string() + "' " + output_to(folder / "again"));
+}
+
+TEST(LoraParity, GradientsArePeftsInTheFirstReplayedStep) {
+  auto model = models::open_model(
+      models::open_model_files({{(kGolden / "model").string()}, "", ""}),
+      {.dtype = at::kFloat, .tokenizer_path = (kAssets / "tokenizer").string(), .tokenizer_2_path = (kAssets / "tokenizer_2").string()});
+  auto groups = model->units();
+  auto replay = io::SafetensorsFile::open(kGolden / "replay.safetensors");
+  data::Dataset dataset({.base_path = (kGolden / "pictures").string(),
+                         .metadata_path = (kGolden / "pictures/metadata.csv").string(),
+                         .size = {48, 64, 1 << 20, model->size_division()}});
+  auto sample = dataset.load(replay->tensor("step.0.sample").item<int64_t>());
+  pipeline::Values values{{"prompt", sample.prompt},
+                          {"image", sample.image_3HW.unsqueeze(0)},
+                          {"noise", replay->tensor("step.0.noise").unsqueeze(0)},
+                          {"sigma", replay->tensor("step.0.sigma").reshape({1})}};
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image}) {
+    at::NoGradGuard no_grad;
+    for (const auto& name : pipeline::models_of(*group)) model->load(name);
+    pipeline::run(*group, values);
+  }
+  model->load(model->denoiser());
+  auto& root = model->module(model->denoiser());
+  auto slots = root.parameters();
+  auto weights = adapters::read_lora(
+      kGolden / "lora.safetensors", [&](const std::string& n) { return model->foreign_layer(n); },
+      [&](const std::string& path) { return slots.at(path + ".weight")->size(0); });
+  auto adapted = adapters::attach_weights(root, weights, "lora.safetensors");
+  for (const auto* group : {&groups.add_noise, &groups.denoise, &groups.loss}) pipeline::run(*group, values);
+  torch::autograd::backward({std::get<at::Tensor>(values.at("loss")).sum()}, {});
+
+  auto expected = io::TensorSource::open({(kGolden / "expected.safetensors").string()}).below("lora.grad.");
+  EXPECT_EQ(expected.names().size(), 2 * adapted.size());
+  for (const auto& item : adapted) {
+    EXPECT_LE(relative_error(item.lora->a().grad(), expected.tensor(item.path + ".lora_A.weight")), 1e-4) << item.path;
+    EXPECT_LE(relative_error(item.lora->b().grad(), expected.tensor(item.path + ".lora_B.weight")), 1e-4) << item.path;
+  }
+}
