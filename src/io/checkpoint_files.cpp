@@ -12,6 +12,7 @@ namespace burnish::io {
 namespace fs = std::filesystem;
 
 TensorSource TensorSource::open(const std::vector<fs::path>& files) {
+  if (files.empty()) data_error("io", "no safetensors file was named");
   TensorSource source;
   for (const auto& path : files) {
     auto file = SafetensorsFile::open(path);
@@ -27,7 +28,7 @@ TensorSource TensorSource::open(const std::vector<fs::path>& files) {
 static TensorSource open_index(const fs::path& index_path) {
   auto index = read_json(index_path);
   auto map = index.find("weight_map");
-  if (map == index.end() || !map->is_object()) data_error("io", "{} has no weight_map", index_path.string());
+  if (map == index.end() || !map->is_object() || map->empty()) data_error("io", "{} has no weight_map", index_path.string());
   std::set<std::string> shards;
   for (const auto& [name, shard] : map->items()) {
     if (!shard.is_string()) data_error("io", "{}: the shard of '{}' is not a file name", index_path.string(), name);
@@ -36,7 +37,7 @@ static TensorSource open_index(const fs::path& index_path) {
   std::vector<fs::path> paths;
   for (const auto& shard : shards) {
     auto path = index_path.parent_path() / shard;
-    if (!fs::exists(path)) data_error("io", "{} lists the shard {}, which is not there", index_path.string(), shard);
+    if (!is_there(path)) data_error("io", "{} lists the shard {}, which is not there", index_path.string(), shard);
     paths.push_back(path);
   }
   auto source = TensorSource::open(paths);
@@ -50,8 +51,8 @@ static TensorSource open_index(const fs::path& index_path) {
 TensorSource TensorSource::open_folder(const fs::path& folder, const std::vector<std::string>& stems) {
   for (const auto& stem : stems) {
     for (const char* variant : {"", ".fp16", ".bf16"}) {
-      if (auto file = folder / (stem + variant + ".safetensors"); fs::exists(file)) return open({file});
-      if (auto index = folder / (stem + ".safetensors.index" + variant + ".json"); fs::exists(index)) return open_index(index);
+      if (auto file = folder / (stem + variant + ".safetensors"); is_there(file)) return open({file});
+      if (auto index = folder / (stem + ".safetensors.index" + variant + ".json"); is_there(index)) return open_index(index);
     }
   }
   auto files = glob(folder, "*.safetensors");

@@ -16,10 +16,16 @@ namespace burnish::io {
 
 namespace fs = std::filesystem;
 
+bool is_there(const fs::path& path) {
+  std::error_code failed;
+  return fs::exists(path, failed);
+}
+
 std::string read_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in || fs::is_directory(path))
-    data_error("io", "cannot read {}: {}", path.string(), fs::exists(path) ? "not a readable file" : "no such file");
+  std::error_code failed;
+  if (!in || fs::is_directory(path, failed))
+    data_error("io", "cannot read {}: {}", path.string(), is_there(path) ? "not a readable file" : "no such file");
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();

@@ -6,6 +6,9 @@
 
 namespace burnish::io {
 
+/// True when something is there; false also for names that no file can have (too long, say).
+bool is_there(const std::filesystem::path& path);
+
 /// The whole file; a data Error when it cannot be read.
 std::string read_text(const std::filesystem::path& path);
 

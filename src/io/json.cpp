@@ -9,10 +9,9 @@ nlohmann::json read_json(const std::filesystem::path& path) {
   auto text = read_text(path);
   try {
     return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& e) {
+  } catch (const nlohmann::json::exception& e) {  // a syntax error, or a number out of range
     std::string what = e.what();
-    auto colon = what.find("parse error");
-    data_error("io", "{} is not valid JSON: {}", path.string(), colon == std::string::npos ? what : what.substr(colon));
+    data_error("io", "{} is not valid JSON: {}", path.string(), what.substr(what.find("] ") + 2));
   }
 }
 

@@ -70,7 +70,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 
 /// What is wrong with a set of keys, collected before it is said.
 struct Complaints {
-  std::vector<std::string> missing, unexpected, misshapen;
+  std::vector<std::string> missing, unexpected, misshapen, repeated;
 
   static std::string list(const char* kind, const std::vector<std::string>& names) {
     if (names.empty()) return "";
@@ -79,7 +79,8 @@ struct Complaints {
   }
 
   void raise(const std::string& what) const {
-    auto text = list("missing", missing) + list("unexpected", unexpected) + list("of another shape", misshapen);
+    auto text =
+        list("missing", missing) + list("unexpected", unexpected) + list("of another shape", misshapen) + list("given twice", repeated);
     if (!text.empty()) data_error("io", "{}: tensors do not fit the model: {}it is another model or a damaged file", what, text);
   }
 };
@@ -182,7 +183,10 @@ void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wa
     } else if (!fits(shape, match, wanted)) {
       complaints.misshapen.push_back(fmt::format("{} {} for {}", theirs, shape_text(shape), shape_text(wanted.at(match.ours[0]))));
     }
-    if (known) found.insert(match.ours.begin(), match.ours.end());
+    if (!known) continue;
+    for (const auto& name : match.ours) {
+      if (!found.insert(name).second) complaints.repeated.push_back(fmt::format("{} for {}", theirs, name));
+    }
   }
   for (const auto& [name, shape] : wanted) {
     if (!found.contains(name)) complaints.missing.push_back(name);

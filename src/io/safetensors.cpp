@@ -94,7 +94,8 @@ void save_safetensors(const std::filesystem::path& path, const NamedTensors& ten
                            {"data_offsets", {at_byte, at_byte + bytes}}};
     at_byte += bytes;
   }
-  auto text = header.empty() ? std::string("{}") : header.dump();
+  // Text that is not UTF-8 (a path in the metadata, say) must not cost the weights: its bad bytes are replaced.
+  auto text = header.empty() ? std::string("{}") : header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t length = text.size();
 

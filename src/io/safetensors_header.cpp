@@ -18,26 +18,40 @@ constexpr Dtype kDtypes[] = {{"F64", c10::kDouble},
                              {"F32", c10::kFloat},
                              {"F16", c10::kHalf},
                              {"BF16", c10::kBFloat16},
+                             {"C64", c10::kComplexFloat},
                              {"I64", c10::kLong},
                              {"I32", c10::kInt},
                              {"I16", c10::kShort},
                              {"I8", c10::kChar},
+                             {"U64", c10::kUInt64},
+                             {"U32", c10::kUInt32},
+                             {"U16", c10::kUInt16},
                              {"U8", c10::kByte},
                              {"BOOL", c10::kBool},
                              {"F8_E4M3", c10::kFloat8_e4m3fn},
-                             {"F8_E5M2", c10::kFloat8_e5m2}};
+                             {"F8_E5M2", c10::kFloat8_e5m2},
+                             {"F8_E8M0", c10::kFloat8_e8m0fnu}};
+constexpr int kMaxDepth = 8;        // the format needs 3
+constexpr size_t kMaxNumDims = 64;  // libtorch's own limit
+
+/// A value for a message: as JSON, cut when it is long.
+std::string shown(const nlohmann::json& value) {
+  if (value.is_structured() && value.size() > kMaxNumDims) return fmt::format("(an {} of {})", value.type_name(), value.size());
+  auto text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+  return text.size() <= 80 ? text : text.substr(0, 80) + "...";
+}
 
 /// Parses with duplicate keys refused: two entries of one name would hide one of them.
 nlohmann::json parse_strictly(std::string_view text, std::string_view file) {
   std::vector<std::set<std::string>> open;
-  std::string duplicate;
   auto watch = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
     using Event = nlohmann::json::parse_event_t;
+    if (depth > kMaxDepth) data_error("io", "{}: the safetensors header nests deeper than {} levels", file, kMaxDepth);
     if (event == Event::object_start) open.emplace_back();
     if (event == Event::object_end) open.pop_back();
-    if (event == Event::key && !open.empty() && !open.back().insert(parsed.get<std::string>()).second)
-      duplicate = parsed.get<std::string>();
-    return depth < 8;
+    if (event == Event::key && !open.back().insert(parsed.get<std::string>()).second)
+      data_error("io", "{}: the safetensors header names '{}' twice", file, parsed.get<std::string>());
+    return true;
   };
   nlohmann::json json;
   try {
@@ -45,7 +59,6 @@ nlohmann::json parse_strictly(std::string_view text, std::string_view file) {
   } catch (const nlohmann::json::exception&) {
     data_error("io", "{}: the safetensors header is not JSON; the file is damaged or of another kind", file);
   }
-  if (!duplicate.empty()) data_error("io", "{}: the safetensors header names '{}' twice", file, duplicate);
   if (!json.is_object()) data_error("io", "{}: the safetensors header is not a JSON object", file);
   return json;
 }
@@ -56,7 +69,7 @@ c10::ScalarType dtype_of(const nlohmann::json& entry, const std::string& name, s
     for (const auto& d : kDtypes) {
       if (*it == d.name) return d.type;
     }
-    data_error("io", "{}: tensor '{}' has the unknown dtype {}", file, name, it->dump());
+    data_error("io", "{}: tensor '{}' has the unknown dtype {}", file, name, shown(*it));
   }
   data_error("io", "{}: tensor '{}' has no dtype", file, name);
 }
@@ -65,22 +78,25 @@ std::vector<int64_t> shape_of(const nlohmann::json& entry, const std::string& na
   auto it = entry.find("shape");
   if (it == entry.end() || !it->is_array()) data_error("io", "{}: tensor '{}' has no shape", file, name);
   std::vector<int64_t> shape;
+  bool possible = it->size() <= kMaxNumDims;
   for (const auto& size : *it) {
-    if (!size.is_number_unsigned() || size.get<uint64_t>() > (uint64_t{1} << 48)) {
-      data_error("io", "{}: tensor '{}' has the impossible shape {}", file, name, it->dump());
-    }
+    possible = possible && size.is_number_unsigned() && size.get<uint64_t>() <= (uint64_t{1} << 48);
+    if (!possible) data_error("io", "{}: tensor '{}' has the impossible shape {}", file, name, shown(*it));
     shape.push_back(size.get<int64_t>());
   }
   return shape;
 }
 
 uint64_t expected_bytes(const TensorInfo& info, const std::string& name, std::string_view file) {
+  // A dimension of 0 makes the tensor empty, yet the others must still fit: strides are products of them.
   unsigned __int128 bytes = c10::elementSize(info.dtype);
+  bool empty = false;
   for (auto size : info.shape) {
-    bytes *= static_cast<uint64_t>(size);
+    empty = empty || size == 0;
+    bytes *= static_cast<uint64_t>(std::max<int64_t>(size, 1));
     if (bytes > (static_cast<unsigned __int128>(1) << 60)) data_error("io", "{}: tensor '{}' claims more than 2^60 bytes", file, name);
   }
-  return static_cast<uint64_t>(bytes);
+  return empty ? 0 : static_cast<uint64_t>(bytes);
 }
 
 TensorInfo parse_entry(const nlohmann::json& entry, const std::string& name, uint64_t data_bytes, std::string_view file) {
