@@ -1,6 +1,8 @@
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -50,6 +52,14 @@ int64_t peak_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss * 1024;
+}
+
+/// Highest memory that tensors took on the GPU so far; 0 when the run does not use one.
+int64_t peak_device_memory() {
+  if (!at::hasCUDA()) return 0;
+  auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::kCUDA));
+  if (allocator == nullptr || !allocator->initialized()) return 0;
+  return allocator->getDeviceStats(0).allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak;
 }
 
 }  // namespace
@@ -128,17 +138,17 @@ double Run::validation_loss() {
 }
 
 void Run::log_step(const StepResult& r, double seconds) {
+  nlohmann::json line{{"step", progress_.step},
+                      {"loss", r.loss},
+                      {"grad_norm", r.grad_norm},
+                      {"lr", r.learning_rate},
+                      {"samples_per_second", static_cast<double>(r.num_samples) / seconds},
+                      {"step_seconds", seconds},
+                      {"time", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
+                      {"peak_memory_bytes", peak_memory()}};
+  if (auto bytes = peak_device_memory(); bytes > 0) line["peak_device_memory_bytes"] = bytes;
   std::ofstream log(fs::path(options_.output_path) / "log.jsonl", std::ios::app);
-  log << nlohmann::json{{"step", progress_.step},
-                        {"loss", r.loss},
-                        {"grad_norm", r.grad_norm},
-                        {"lr", r.learning_rate},
-                        {"samples_per_second", static_cast<double>(r.num_samples) / seconds},
-                        {"step_seconds", seconds},
-                        {"time", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
-                        {"peak_memory_bytes", peak_memory()}}
-             .dump()
-      << "\n";
+  log << line.dump() << "\n";
 }
 
 void Run::save(bool final) {
