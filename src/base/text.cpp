@@ -25,6 +25,28 @@ std::vector<std::string> split_list(std::string_view text, char separator) {
   }
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    auto lead = static_cast<unsigned char>(text[0]);
+    size_t length = lead < 0x80                   ? 1
+                    : lead >= 0xC2 && lead < 0xE0 ? 2
+                    : lead >= 0xE0 && lead < 0xF0 ? 3
+                    : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                  : 0;
+    if (length == 0 || length > text.size()) return false;
+    uint32_t code = length == 1 ? lead : lead & (0x7Fu >> length);
+    for (size_t i = 1; i < length; ++i) {
+      auto next = static_cast<unsigned char>(text[i]);
+      if ((next & 0xC0) != 0x80) return false;
+      code = code << 6 | (next & 0x3Fu);
+    }
+    bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
+    if (overlong || (code >= 0xD800 && code < 0xE000) || code > 0x10FFFF) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::string join(std::span<const std::string> parts, std::string_view separator) {
   std::string out;
   for (const auto& part : parts) {

@@ -12,6 +12,9 @@ std::vector<std::string> split_list(std::string_view text, char separator = ',')
 /// Without blanks, tabs and line ends at both sides.
 std::string_view trim(std::string_view text);
 
+/// Whether the bytes are UTF-8 (no overlong forms, no surrogates).
+bool is_utf8(std::string_view text);
+
 /// "a, b, c".
 std::string join(std::span<const std::string> parts, std::string_view separator = ", ");
 

@@ -1,60 +1,107 @@
 #include "data/dataset.h"
 
+#include <ATen/Parallel.h>
+
 #include "base/error.h"
+#include "base/interrupt.h"
+#include "base/progress.h"
 #include "base/text.h"
+#include "io/files.h"
 
 namespace burnish::data {
 
 namespace fs = std::filesystem;
 
-Dataset::Dataset(const DatasetOptions& options) : options_(options) {
-  auto metadata = load_metadata(options.metadata_path);
-  for (size_t i = 0; i < metadata.rows.size(); ++i) {
-    auto row = static_cast<int64_t>(i);
-    try {
-      prompts_.push_back(read_prompt(metadata.rows[i], metadata.columns));
-      files_.push_back("");
-      files_.back() = read_file(metadata.rows[i]);
-      sizes_[row] = target_size(options_.size, image_size(files_.back()), files_.back());
-      rows_.push_back(row);
-    } catch (const Error& error) {
-      if (error.code() == Exit::config) throw;
-      bad_[row] = error.what();
-    }
-  }
-  if (bad_.empty()) return;
-  auto first = bad_.begin();
-  if (!options_.skip_bad_samples) {
-    data_error("data", "{}: {} of {} samples cannot be used; the first is row {}: {} (--on_bad_sample skip leaves them out)",
-               options_.metadata_path, bad_.size(), metadata.rows.size(), first->first, first->second);
-  }
-  if (rows_.empty())
-    data_error("data", "{}: none of the {} samples can be used; the first is row {}: {}", options_.metadata_path, bad_.size(), first->first,
-               first->second);
+namespace {
+
+/// The sentence of an Error, without its room.
+std::string sentence(const Error& error) {
+  std::string text = error.what();
+  return text.substr(text.find("] ") + 2);
 }
 
-std::string Dataset::read_prompt(const nlohmann::json& row, const std::vector<std::string>& columns) const {
+std::string read_prompt(const nlohmann::json& row, const std::vector<std::string>& columns) {
   for (const char* key : {"prompt", "caption", "text"}) {
     auto it = row.find(key);
     if (it == row.end()) continue;
     if (it->is_null()) return "";
-    if (!it->is_string()) data_error("data", "the {} is {}, not a text", key, it->dump());
+    if (!it->is_string()) data_error("data", "the {} is of type {}, not a text", key, it->type_name());
     return it->get<std::string>();
   }
   data_error("data", "no column named prompt (or caption, or text); there are: {}", join(columns));
 }
 
-std::string Dataset::read_file(const nlohmann::json& row) const {
-  for (const auto& key : split_list(options_.data_file_keys)) {
+std::string read_file(const nlohmann::json& row, const DatasetOptions& options) {
+  for (const auto& key : split_list(options.data_file_keys)) {
     auto it = row.find(key);
     if (it == row.end()) continue;
     if (!it->is_string() || trim(it->get<std::string>()).empty()) data_error("data", "the column '{}' names no file", key);
     fs::path path(it->get<std::string>());
-    if (path.is_relative()) path = fs::path(options_.base_path) / path;
-    if (!fs::exists(path)) data_error("data", "the file {} does not exist", path.string());
+    if (path.is_relative()) path = fs::path(options.base_path) / path;
+    if (!io::is_there(path)) data_error("data", "the file {} does not exist", path.string());
     return path.string();
   }
-  data_error("data", "none of the columns {} is there", options_.data_file_keys);
+  data_error("data", "none of the columns {} is there", options.data_file_keys);
+}
+
+}  // namespace
+
+Dataset::Dataset(const DatasetOptions& options) : options_(options) {
+  check_rule(options.size);
+  auto metadata = load_metadata(options.metadata_path);
+  prompts_.resize(metadata.rows.size());
+  files_.resize(metadata.rows.size());
+  for (size_t i = 0; i < metadata.rows.size(); ++i) {
+    try {
+      prompts_[i] = read_prompt(metadata.rows[i], metadata.columns);
+      files_[i] = read_file(metadata.rows[i], options_);
+    } catch (const Error& error) {
+      bad_[static_cast<int64_t>(i)] = sentence(error);
+    }
+  }
+  check_pictures();
+  if (bad_.empty()) return;
+  const auto& [row, reason] = *bad_.begin();
+  if (!options_.skip_bad_samples) {
+    data_error("data", "{}: {} of {} samples cannot be used; the first is row {}: {} (--on_bad_sample skip leaves them out)",
+               options_.metadata_path, bad_.size(), prompts_.size(), row, reason);
+  }
+  if (rows_.empty())
+    data_error("data", "{}: none of the {} samples can be used; the first is row {}: {}", options_.metadata_path, bad_.size(), row, reason);
+}
+
+void Dataset::check_pictures() {
+  auto num_rows = std::ssize(files_);
+  std::vector<Size> sizes(files_.size());
+  std::vector<std::string> reasons(files_.size());
+  Progress progress("check pictures", num_rows);
+  constexpr int64_t kAtOnce = 64;
+  for (int64_t first = 0; first < num_rows; first += kAtOnce) {
+    if (interrupted()) throw Error(Exit::interrupted, "data", "interrupted while checking the pictures; nothing was trained yet");
+    auto last = std::min(first + kAtOnce, num_rows);
+    at::parallel_for(first, last, 1, [&](int64_t from, int64_t to) {
+      for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
+        if (files_[i].empty()) continue;
+        try {
+          auto pixels_HW3 = decode_image(files_[i]);
+          sizes[i] = target_size(options_.size, {pixels_HW3.size(0), pixels_HW3.size(1)}, files_[i]);
+        } catch (const Error& error) {
+          reasons[i] = sentence(error);
+        }
+      }
+    });
+    progress.update(last);
+  }
+  for (int64_t row = 0; row < num_rows; ++row) {
+    auto i = static_cast<size_t>(row);
+    if (bad_.contains(row)) continue;
+    if (!reasons[i].empty()) {
+      bad_[row] = reasons[i];
+    } else {
+      rows_.push_back(row);
+      sizes_[row] = sizes[i];
+    }
+  }
 }
 
 Sample Dataset::load(int64_t row) const {

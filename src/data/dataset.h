@@ -24,7 +24,8 @@ struct Sample {
   at::Tensor image_3HW;  ///< fp32 in [-1, 1]
 };
 
-/// Pictures and captions behind a metadata file. Opening it checks every row: that its file is there, is a picture, and is large enough.
+/// Pictures and captions behind a metadata file. Opening it checks every row: that its file is there, that the whole picture can be
+/// decoded, and that it is large enough; so a damaged file is known before a model is loaded.
 class Dataset {
  public:
   /// A data Error when no usable row is left, or (unless bad samples are skipped) at the first bad one; the message counts them all.
@@ -42,13 +43,12 @@ class Dataset {
   const std::map<int64_t, std::string>& bad_samples() const { return bad_; }
 
  private:
-  std::string read_prompt(const nlohmann::json& row, const std::vector<std::string>& columns) const;
-  std::string read_file(const nlohmann::json& row) const;
+  void check_pictures();
 
   DatasetOptions options_;
   std::vector<std::string> prompts_, files_;
   std::vector<int64_t> rows_;
-  std::map<int64_t, Size> sizes_;
+  std::map<int64_t, Size> sizes_;  ///< of the usable rows
   std::map<int64_t, std::string> bad_;
 };
 

@@ -13,9 +13,7 @@ namespace {
 /// Reads RFC 4180 records: quoted fields may hold commas, line ends and doubled quotes.
 class CsvReader {
  public:
-  CsvReader(std::string_view text, std::string_view file) : text_(text), file_(file) {
-    if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
-  }
+  CsvReader(std::string_view text, std::string_view file) : text_(text), file_(file) {}
 
   bool done() const { return text_.empty(); }
   int64_t line() const { return line_; }
@@ -69,11 +67,38 @@ class CsvReader {
 
 bool blank(const std::vector<std::string>& record) { return record.size() == 1 && trim(record[0]).empty(); }
 
+std::string_view without_mark(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  return text;
+}
+
+/// `text` as JSON; it starts at `line` of the file.
+nlohmann::json parse_json(std::string_view text, std::string_view file, int64_t line) {
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& e) {
+    auto before = text.substr(0, e.byte > 0 ? e.byte - 1 : 0);
+    data_error("data", "{} line {}: not valid JSON", file, line + std::count(before.begin(), before.end(), '\n'));
+  } catch (const nlohmann::json::exception&) {
+    data_error("data", "{} line {}: a number that is out of range", file, line);
+  }
+}
+
 nlohmann::json parse_object(std::string_view text, std::string_view file, int64_t line) {
-  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) data_error("data", "{} line {}: not valid JSON", file, line);
+  auto json = parse_json(text, file, line);
   if (!json.is_object()) data_error("data", "{} line {}: expected an object like {{\"image\": ..., \"prompt\": ...}}", file, line);
   return json;
+}
+
+std::vector<std::string> column_names(const std::vector<std::string>& record, std::string_view file, int64_t line) {
+  std::vector<std::string> columns;
+  for (const auto& cell : record) {
+    std::string name(trim(cell));
+    if (std::find(columns.begin(), columns.end(), name) != columns.end())
+      data_error("data", "{} line {}: two columns are named '{}'", file, line, name);
+    columns.push_back(std::move(name));
+  }
+  return columns;
 }
 
 void finish(Metadata& m, std::string_view file) {
@@ -85,14 +110,17 @@ void finish(Metadata& m, std::string_view file) {
 }  // namespace
 
 Metadata parse_csv(std::string_view text, std::string_view file) {
-  CsvReader reader(text, file);
+  CsvReader reader(without_mark(text), file);
   Metadata m;
   while (!reader.done()) {
     auto line = reader.line();
     auto record = reader.record();
     if (blank(record)) continue;
+    for (const auto& cell : record) {
+      if (!is_utf8(cell)) data_error("data", "{} line {}: the text is not UTF-8; save the file in that encoding", file, line);
+    }
     if (m.columns.empty()) {
-      for (auto& name : record) m.columns.emplace_back(trim(name));
+      m.columns = column_names(record, file, line);
       continue;
     }
     if (record.size() != m.columns.size()) {
@@ -108,8 +136,7 @@ Metadata parse_csv(std::string_view text, std::string_view file) {
 }
 
 Metadata parse_json_list(std::string_view text, std::string_view file) {
-  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) data_error("data", "{} is not valid JSON", file);
+  auto json = parse_json(without_mark(text), file, 1);
   if (!json.is_array()) data_error("data", "{} must hold a list of objects", file);
   Metadata m;
   for (size_t i = 0; i < json.size(); ++i) {
@@ -122,6 +149,7 @@ Metadata parse_json_list(std::string_view text, std::string_view file) {
 
 Metadata parse_json_lines(std::string_view text, std::string_view file) {
   Metadata m;
+  text = without_mark(text);
   for (int64_t line = 1; !text.empty(); ++line) {
     auto end = std::min(text.find('\n'), text.size());
     auto content = trim(text.substr(0, end));

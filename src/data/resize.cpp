@@ -15,7 +15,13 @@ namespace {
 
 constexpr int kPrecisionBits = 32 - 8 - 2;  // Pillow's: 8 bits of pixel and 2 of head room in an int32
 
-/// For every output position: where its window starts, and the fixed-point weights.
+/// The part of a resized side that is kept.
+struct Kept {
+  int64_t in = 0, out = 0;       ///< the side before and after resizing
+  int64_t first = 0, count = 0;  ///< the positions that are kept of it
+};
+
+/// For every kept position: where its window starts, and the fixed-point weights.
 struct Windows {
   std::vector<int64_t> first, count;
   std::vector<int32_t> weights;
@@ -23,19 +29,19 @@ struct Windows {
 };
 
 /// The triangle filter, widened by the scale when shrinking (Pillow: precompute_coeffs).
-Windows windows_for(int64_t in, int64_t out) {
-  double scale = static_cast<double>(in) / static_cast<double>(out), filter_scale = std::max(scale, 1.0), support = filter_scale;
+Windows windows_for(const Kept& side) {
+  double scale = static_cast<double>(side.in) / static_cast<double>(side.out), filter_scale = std::max(scale, 1.0), support = filter_scale;
   Windows w;
   w.widest = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
-  w.weights.assign(static_cast<size_t>(out * w.widest), 0);
-  for (int64_t i = 0; i < out; ++i) {
-    double centre = (static_cast<double>(i) + 0.5) * scale;
+  w.weights.assign(static_cast<size_t>(side.count * w.widest), 0);
+  for (int64_t i = 0; i < side.count; ++i) {
+    double centre = (static_cast<double>(side.first + i) + 0.5) * scale;
     auto first = std::max<int64_t>(0, static_cast<int64_t>(centre - support + 0.5));
-    auto last = std::min<int64_t>(in, static_cast<int64_t>(centre + support + 0.5));
+    auto last = std::min<int64_t>(side.in, static_cast<int64_t>(centre + support + 0.5));
     std::vector<double> exact;
     double total = 0;
     for (auto x = first; x < last; ++x) {
-      exact.push_back(std::max(0.0, 1.0 - std::abs((static_cast<double>(x) - centre + 0.5) / filter_scale)));
+      exact.push_back(std::max(0.0, 1.0 - std::abs((static_cast<double>(x) - centre + 0.5) * (1.0 / filter_scale))));
       total += exact.back();
     }
     for (size_t k = 0; k < exact.size(); ++k) {
@@ -49,14 +55,14 @@ Windows windows_for(int64_t in, int64_t out) {
 
 uint8_t to_byte(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kPrecisionBits, 0, 255)); }
 
-/// Resamples along one dimension: `outer` independent lines of `in` positions, each of `inner` bytes.
-void resample(const uint8_t* from, uint8_t* to, int64_t outer, int64_t in, int64_t out, int64_t inner) {
-  auto w = windows_for(in, out);
+/// Resamples along one dimension: `outer` independent lines of `side.in` positions, each of `inner` bytes.
+void resample(const uint8_t* from, uint8_t* to, int64_t outer, const Kept& side, int64_t inner) {
+  auto w = windows_for(side);
   for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t i = 0; i < out; ++i) {
+    for (int64_t i = 0; i < side.count; ++i) {
       const auto* weights = w.weights.data() + i * w.widest;
-      const auto* line = from + (o * in + w.first[static_cast<size_t>(i)]) * inner;
-      auto* target = to + (o * out + i) * inner;
+      const auto* line = from + (o * side.in + w.first[static_cast<size_t>(i)]) * inner;
+      auto* target = to + (o * side.count + i) * inner;
       for (int64_t c = 0; c < inner; ++c) {
         int32_t sum = 1 << (kPrecisionBits - 1);
         for (int64_t k = 0; k < w.count[static_cast<size_t>(i)]; ++k) sum += line[k * inner + c] * weights[k];
@@ -66,18 +72,19 @@ void resample(const uint8_t* from, uint8_t* to, int64_t outer, int64_t in, int64
   }
 }
 
-at::Tensor resize(const at::Tensor& pixels_HW3, Size size) {
-  auto source = pixels_HW3.contiguous();
-  auto H = source.size(0), W = source.size(1);
+at::Tensor resize(const at::Tensor& pixels_HW3, const Kept& rows, const Kept& columns) {
   auto bytes = at::TensorOptions().dtype(at::kByte);
-  auto wide = source;
-  if (W != size.width) {
-    wide = at::empty({H, size.width, 3}, bytes);
-    resample(source.const_data_ptr<uint8_t>(), wide.mutable_data_ptr<uint8_t>(), H, W, size.width, 3);
+  auto x = pixels_HW3.contiguous();
+  if (columns.in == columns.out) {
+    x = x.narrow(1, columns.first, columns.count).contiguous();
+  } else {
+    auto wide = at::empty({rows.in, columns.count, 3}, bytes);
+    resample(x.const_data_ptr<uint8_t>(), wide.mutable_data_ptr<uint8_t>(), rows.in, columns, 3);
+    x = wide;
   }
-  if (H == size.height) return wide;
-  auto out = at::empty({size.height, size.width, 3}, bytes);
-  resample(wide.const_data_ptr<uint8_t>(), out.mutable_data_ptr<uint8_t>(), 1, H, size.height, size.width * 3);
+  if (rows.in == rows.out) return x.narrow(0, rows.first, rows.count).contiguous();
+  auto out = at::empty({rows.count, columns.count, 3}, bytes);
+  resample(x.const_data_ptr<uint8_t>(), out.mutable_data_ptr<uint8_t>(), 1, rows, columns.count * 3);
   return out;
 }
 
@@ -86,8 +93,15 @@ int64_t round_even(double x) { return static_cast<int64_t>(std::nearbyint(x)); }
 
 }  // namespace
 
+void check_rule(const SizeRule& rule) {
+  if ((rule.height == 0) != (rule.width == 0)) config_error("data", "give both height and width, or neither");
+  if (rule.height < 0 || rule.width < 0) config_error("data", "height and width must be positive, not {} and {}", rule.height, rule.width);
+  if (rule.max_pixels < 1) config_error("data", "max_pixels must be at least 1, not {}", rule.max_pixels);
+  if (rule.division < 1) config_error("data", "sides must be multiples of at least 1, not {}", rule.division);
+}
+
 Size target_size(const SizeRule& rule, Size picture, const std::string& file) {
-  if ((rule.height > 0) != (rule.width > 0)) config_error("data", "give both height and width, or neither");
+  check_rule(rule);
   auto height = rule.height, width = rule.width;
   if (height == 0) {
     height = picture.height;
@@ -110,12 +124,11 @@ at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target) {
   auto H = pixels_HW3.size(0), W = pixels_HW3.size(1);
   auto scale =
       std::max(static_cast<double>(target.height) / static_cast<double>(H), static_cast<double>(target.width) / static_cast<double>(W));
-  Size cover{std::max(target.height, round_even(static_cast<double>(H) * scale)),
-             std::max(target.width, round_even(static_cast<double>(W) * scale))};
-  auto covered = resize(pixels_HW3, cover);
-  auto top = round_even(static_cast<double>(cover.height - target.height) / 2.0),
-       left = round_even(static_cast<double>(cover.width - target.width) / 2.0);
-  return covered.narrow(0, top, target.height).narrow(1, left, target.width).contiguous();
+  auto kept = [&](int64_t in, int64_t count) {
+    auto out = std::max(count, round_even(static_cast<double>(in) * scale));
+    return Kept{in, out, round_even(static_cast<double>(out - count) / 2.0), count};
+  };
+  return resize(pixels_HW3, kept(H, target.height), kept(W, target.width));
 }
 
 at::Tensor to_model_range(const at::Tensor& pixels_HW3) {

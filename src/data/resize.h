@@ -11,11 +11,14 @@ struct SizeRule {
   int64_t division = 16;
 };
 
+/// A config Error for one side without the other and for numbers that are not positive.
+void check_rule(const SizeRule& rule);
+
 /// The size a picture is trained at; a data Error naming `file` when a side would become 0.
 Size target_size(const SizeRule& rule, Size picture, const std::string& file);
 
-/// Scales uint8 [H, W, 3] to cover `target` and cuts the centre out. The filter is the antialiased bilinear one of Pillow's
-/// Image.resize, in its 8-bit fixed-point arithmetic.
+/// Scales uint8 [H, W, 3] to cover `target` and cuts the centre out; only what is kept is computed. The filter is the antialiased
+/// bilinear one of Pillow's Image.resize, in its 8-bit fixed-point arithmetic.
 at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target);
 
 /// uint8 [H, W, 3] -> fp32 [3, H, W] in [-1, 1].

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 
 #include <csignal>
@@ -48,6 +50,23 @@ class FileSizeLimit {
  private:
   rlimit old_{};
   sighandler_t old_handler_;
+};
+
+/// A file system of 256 KiB, seen by this process alone; needs root.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const std::string& folder) : folder_(folder) {
+    bool own = unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    mounted_ = own && mount("small", folder.c_str(), "tmpfs", 0, "size=256k") == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) umount(folder_.c_str());
+  }
+  bool mounted() const { return mounted_; }
+
+ private:
+  std::string folder_;
+  bool mounted_ = false;
 };
 
 }  // namespace
@@ -156,7 +175,7 @@ TEST(Safetensors, MetadataThatIsNotUtf8DoesNotCostTheWeights) {
   EXPECT_TRUE(at::equal(file->tensor("x"), at::ones({2})));
 }
 
-TEST(Safetensors, AFullDiskLeavesTheOldFile) {
+TEST(Safetensors, AFailedWriteLeavesTheOldFile) {
   Scratch scratch;
   auto path = scratch / "step.safetensors";
   io::save_safetensors(path, {{"w", at::ones({4})}});
@@ -169,6 +188,23 @@ TEST(Safetensors, AFullDiskLeavesTheOldFile) {
   EXPECT_THAT(text, AllOf(HasSubstr("step.safetensors"), HasSubstr("64.00 KiB"), HasSubstr("unchanged")));
   EXPECT_EQ(content(path), before);
   EXPECT_EQ(scratch.num_files(), 1u) << "a partial file was left";
+}
+
+TEST(Safetensors, AFullFileSystemLeavesTheOldFile) {
+  Scratch scratch;
+  SmallDisk disk(scratch.path());
+  if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small file system; the test above makes write() fail without one";
+  auto path = scratch / "step.safetensors";
+  io::save_safetensors(path, {{"w", at::ones({4})}});
+  auto before = content(path);
+  EXPECT_THAT(error_of([&] {
+                io::save_safetensors(path, {{"w", at::ones({1 << 20})}});
+              }),
+              AllOf(HasSubstr("No space left"), HasSubstr("step.safetensors"), HasSubstr("unchanged")));
+  EXPECT_EQ(content(path), before);
+  EXPECT_EQ(scratch.num_files(), 1u) << "a partial file was left";
+  io::save_safetensors(path, {{"w", at::zeros({4})}});
+  EXPECT_NE(content(path), before);
 }
 
 TEST(AtomicFile, WithoutCommitNothingChanges) {

@@ -1,0 +1,131 @@
+#include "data/dataset.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "tests/golden.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using data::Dataset;
+using data::DatasetOptions;
+using test::error_of;
+using test::Scratch;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+namespace {
+
+/// A folder with three good pictures and every kind of bad one.
+class Pictures : public ::testing::Test {
+ protected:
+  Pictures() {
+    for (const char* name : {"rgb.jpg", "rgb.png", "lossy.webp"}) copy(name, name);
+    auto jpeg = test::content(test::golden_path("data/rgb.jpg"));
+    scratch.write("cut.jpg", jpeg.substr(0, jpeg.size() * 2 / 3));
+    scratch.write("empty.png", "");
+    scratch.write("text.png", "no picture");
+    std::filesystem::create_directory(scratch / "folder.png");
+    copy("gray_16.png", "small.png");
+  }
+  void copy(const std::string& from, const std::string& to) { scratch.write(to, test::content(test::golden_path("data/" + from))); }
+  DatasetOptions options(const std::string& name, const std::string& text, bool skip = false) {
+    DatasetOptions o;
+    o.base_path = scratch.path();
+    o.metadata_path = scratch.write(name, text).string();
+    o.skip_bad_samples = skip;
+    return o;
+  }
+  std::string refusal(const std::string& name, const std::string& text, bool skip = false) {
+    auto o = options(name, text, skip);
+    return error_of([&] { Dataset{o}; });
+  }
+  Scratch scratch;
+};
+
+const char* kMixed =
+    "image,prompt\n"
+    "missing.png,a\n"
+    "rgb.jpg,b\n"
+    "cut.jpg,c\n"
+    ",d\n"
+    "empty.png,e\n"
+    "rgb.png,\n"
+    "text.png,g\n"
+    "folder.png,h\n"
+    "small.png,i\n"
+    "lossy.webp,j\n";
+
+}  // namespace
+
+TEST_F(Pictures, SkippingNamesAndCountsTheBadOnes) {
+  Dataset dataset(options("m.csv", kMixed, true));
+  EXPECT_THAT(dataset.rows(), ElementsAre(1, 5, 9));
+  const auto& bad = dataset.bad_samples();
+  ASSERT_EQ(bad.size(), 7u);
+  EXPECT_THAT(bad.at(0), AllOf(HasSubstr("missing.png"), HasSubstr("does not exist")));
+  EXPECT_THAT(bad.at(2), AllOf(HasSubstr("cut.jpg"), HasSubstr("cannot be decoded")));
+  EXPECT_THAT(bad.at(3), HasSubstr("'image' names no file"));
+  EXPECT_THAT(bad.at(4), AllOf(HasSubstr("empty.png"), HasSubstr("empty")));
+  EXPECT_THAT(bad.at(6), HasSubstr("not a JPEG, PNG or WebP"));
+  EXPECT_THAT(bad.at(7), HasSubstr("folder.png"));
+  EXPECT_THAT(bad.at(8), HasSubstr("14 by 9 pixels"));
+  EXPECT_THAT(error_of([&] { dataset.load(2); }), AllOf(HasSubstr("row 2 cannot be used"), HasSubstr("cut.jpg")));
+  EXPECT_THAT(error_of([&] { dataset.load(99); }), HasSubstr("no such row"));
+}
+
+TEST_F(Pictures, CaptionsStayWithTheirPictures) {
+  // A row without a caption must not shift those behind it.
+  Dataset dataset(options("m.jsonl", R"({"image":"rgb.png"}
+{"image":"rgb.jpg","prompt":"the second"}
+{"image":"rgb.png","prompt":17}
+{"image":"lossy.webp","prompt":"the fourth"})",
+                          true));
+  EXPECT_THAT(dataset.rows(), ElementsAre(1, 3));
+  EXPECT_EQ(dataset.prompt(1), "the second");
+  auto sample = dataset.load(3);
+  EXPECT_EQ(sample.prompt, "the fourth");
+  EXPECT_THAT(sample.file, HasSubstr("lossy.webp"));
+  EXPECT_THAT(dataset.bad_samples().at(0), HasSubstr("no column named prompt"));
+  EXPECT_THAT(dataset.bad_samples().at(2), HasSubstr("the prompt is of type number"));
+}
+
+TEST_F(Pictures, StoppingNamesTheFirstAndCountsAll) {
+  EXPECT_THAT(refusal("m.csv", kMixed), AllOf(HasSubstr("7 of 10 samples cannot be used"), HasSubstr("row 0"), HasSubstr("missing.png"),
+                                              HasSubstr("--on_bad_sample skip")));
+}
+
+TEST_F(Pictures, NothingLeftIsAnErrorEvenWhenSkipping) {
+  EXPECT_THAT(refusal("m.csv", "image,prompt\nx.png,a\ny.png,b\n", true), AllOf(HasSubstr("none of the 2 samples"), HasSubstr("x.png")));
+}
+
+TEST_F(Pictures, MissingColumns) {
+  EXPECT_THAT(refusal("m.csv", "image,title\nrgb.png,a\n"), AllOf(HasSubstr("no column named prompt"), HasSubstr("image, title")));
+  EXPECT_THAT(refusal("m.csv", "file,prompt\nrgb.png,a\n"), HasSubstr("none of the columns image,video"));
+  auto o = options("m.csv", "file,caption\nrgb.png,a\n");
+  o.data_file_keys = "file";
+  EXPECT_EQ(Dataset(o).prompt(0), "a");
+}
+
+TEST_F(Pictures, HostileValues) {
+  std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_THAT(refusal("m.json", R"([{"image":"rgb.png","prompt":)" + deep + "}]"), HasSubstr("the prompt is of type array"));
+  EXPECT_THAT(refusal("m.json", R"([{"image":["rgb.png"],"prompt":"a"}])"), HasSubstr("'image' names no file"));
+  EXPECT_THAT(refusal("m.csv", "image,prompt\n" + std::string(400, 'x') + ",a\n"), HasSubstr("does not exist"));
+}
+
+TEST_F(Pictures, LoadsAtTheTrainedSize) {
+  Dataset dataset(options("m.csv", "image,prompt\nrgb.jpg,a\n"));
+  EXPECT_EQ(dataset.size(0), (data::Size{32, 48}));
+  auto sample = dataset.load(0);
+  EXPECT_EQ(sample.image_3HW.sizes(), (std::vector<int64_t>{3, 32, 48}));
+  EXPECT_EQ(sample.image_3HW.scalar_type(), at::kFloat);
+  EXPECT_EQ(sample.row, 0);
+}
+
+TEST_F(Pictures, AbsolutePathsAreTakenAsTheyAre) {
+  auto o = options("m.csv", "image,prompt\n" + (scratch / "rgb.png").string() + ",a\n");
+  o.base_path = "/nowhere";
+  EXPECT_THAT(Dataset(o).rows(), ElementsAre(0));
+}

@@ -1,0 +1,81 @@
+#include "data/resize.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "tests/golden.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using data::Size;
+using test::error_of;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(Resize, EqualsPillowBitForBit) {
+  auto golden = test::golden("data.safetensors");
+  int num_compared = 0;
+  for (const auto& name : golden.names()) {
+    if (!name.starts_with("resize.")) continue;
+    auto source = name.substr(7, name.rfind('.') - 7);
+    auto expected = golden.tensor(name);
+    auto found = data::resize_and_crop(golden.tensor("source." + source), {expected.size(0), expected.size(1)});
+    ASSERT_EQ(found.sizes(), expected.sizes()) << name;
+    EXPECT_EQ((found.to(at::kInt) - expected.to(at::kInt)).abs().max().item<int>(), 0) << name;
+    ++num_compared;
+  }
+  EXPECT_EQ(num_compared, 18);
+}
+
+TEST(Resize, ComputesOnlyWhatIsKept) {
+  // Covering 512 x 512 with a strip this thin makes a picture of 512 x 10,240,000, of which almost all is cut off.
+  auto strip = at::full({1, 20000, 3}, 200, at::kByte);
+  auto out = data::resize_and_crop(strip, {512, 512});
+  EXPECT_EQ(out.sizes(), (std::vector<int64_t>{512, 512, 3}));
+  EXPECT_TRUE(out.eq(200).all().item<bool>());
+}
+
+TEST(TargetSize, FollowsTheDynamicRule) {
+  data::SizeRule rule;
+  auto size = [&](int64_t width, int64_t height) { return data::target_size(rule, {height, width}, "f"); };
+  EXPECT_EQ(size(4000, 3000), (Size{880, 1168}));
+  EXPECT_EQ(size(1920, 1080), (Size{768, 1360}));
+  EXPECT_EQ(size(800, 600), (Size{592, 800}));
+  EXPECT_EQ(size(1023, 517), (Size{512, 1008}));
+  EXPECT_EQ(size(16, 16), (Size{16, 16})) << "never scaled up";
+  EXPECT_EQ(size(1024, 1024), (Size{1024, 1024}));
+  rule.division = 64;
+  EXPECT_EQ(size(800, 600), (Size{576, 768}));
+  rule.height = 256;
+  rule.width = 128;
+  EXPECT_EQ(size(4000, 3000), (Size{256, 128})) << "fixed";
+}
+
+TEST(TargetSize, RefusesWhatCannotBe) {
+  data::SizeRule rule;
+  EXPECT_THAT(error_of([&] {
+                data::target_size(rule, {300, 15}, "thin.png");
+              }),
+              AllOf(HasSubstr("thin.png is 15 by 300"), HasSubstr("16")));
+  rule.max_pixels = 4096;  // 1:300 scaled down to 4096 pixels is thinner than 16
+  EXPECT_THAT(error_of([&] { data::target_size(rule, {6000, 20}, "thin.png"); }), HasSubstr("thin.png is 20 by 6000"));
+  auto refused = [](int64_t height, int64_t width, int64_t max_pixels, int64_t division) {
+    return error_of([&] { data::target_size({height, width, max_pixels, division}, {64, 64}, "f"); }, Exit::config);
+  };
+  EXPECT_THAT(refused(64, 0, 4096, 16), HasSubstr("both height and width"));
+  EXPECT_THAT(refused(0, 64, 4096, 16), HasSubstr("both height and width"));
+  EXPECT_THAT(refused(-64, -64, 4096, 16), HasSubstr("must be positive"));
+  EXPECT_THAT(refused(0, 0, 0, 16), HasSubstr("max_pixels must be at least 1, not 0"));
+  EXPECT_THAT(refused(0, 0, 4096, 0), HasSubstr("multiples of at least 1"));
+}
+
+TEST(ModelRange, GoesThereAndBack) {
+  auto pixels = at::arange(0, 256, at::kInt).to(at::kByte).view({16, 16, 1}).expand({16, 16, 3}).contiguous();
+  auto image = data::to_model_range(pixels);
+  EXPECT_EQ(image.sizes(), (std::vector<int64_t>{3, 16, 16}));
+  EXPECT_EQ(image.min().item<float>(), -1);
+  EXPECT_EQ(image.max().item<float>(), 1);
+  EXPECT_TRUE(at::equal(data::to_pixels(image), pixels));
+  EXPECT_EQ(data::to_pixels(image * 1.5).max().item<int>(), 255) << "clamped";
+  EXPECT_EQ(data::to_pixels(image * 1.5).min().item<int>(), 0) << "clamped";
+}
