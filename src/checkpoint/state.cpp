@@ -1,20 +1,48 @@
 #include "checkpoint/state.h"
 
-#include <ATen/core/grad_mode.h>
+#include <charconv>
 
 #include "base/error.h"
 #include "io/checkpoint_files.h"
+#include "io/files.h"
 
 namespace burnish::checkpoint {
 
 namespace {
-constexpr const char* kParameter = "parameter.";
-constexpr const char* kOptimizer = "optimizer.";
+
+const std::string kParameter = "parameter.";
+const std::string kOptimizer = "optimizer.";
+
+int64_t read_count(const io::Metadata& metadata, const char* key, const std::filesystem::path& path) {
+  auto it = metadata.find(key);
+  int64_t value = -1;
+  if (it != metadata.end()) {
+    const auto& text = it->second;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) value = -1;
+  }
+  if (value < 0) data_error("checkpoint", "{} is no saved state: its metadata gives no '{}'", path.string(), key);
+  return value;
+}
+
+optim::StateList parameters(const optim::Optimizer& optimizer) {
+  optim::StateList list;
+  for (const auto& p : optimizer.parameters()) list.emplace_back(p.name, p.value.detach());
+  return list;
+}
+
+optim::StateList below(const io::TensorSource& source, const std::string& prefix) {
+  optim::StateList list;
+  auto part = source.below(prefix);
+  for (const auto& name : part.names()) list.emplace_back(name, part.tensor(name));
+  return list;
+}
+
 }  // namespace
 
 void save_state(const std::filesystem::path& folder, const optim::Optimizer& optimizer, const Progress& progress) {
   io::NamedTensors tensors;
-  for (const auto& p : optimizer.parameters()) tensors.emplace_back(kParameter + p.name, p.value.detach());
+  for (const auto& [name, value] : parameters(optimizer)) tensors.emplace_back(kParameter + name, value);
   for (const auto& [name, value] : optimizer.state()) tensors.emplace_back(kOptimizer + name, value);
   io::save_safetensors(
       folder / "state.safetensors", tensors,
@@ -23,28 +51,21 @@ void save_state(const std::filesystem::path& folder, const optim::Optimizer& opt
 
 Progress load_state(const std::filesystem::path& folder, optim::Optimizer& optimizer, const std::string& fingerprint) {
   auto path = folder / "state.safetensors";
-  if (!std::filesystem::exists(path)) data_error("checkpoint", "nothing to resume: {} is not there", path.string());
+  if (!io::is_there(path)) data_error("checkpoint", "nothing to resume: {} is not there", path.string());
   auto source = io::TensorSource::open({path});
   auto metadata = source.metadata();
+  Progress progress{read_count(metadata, "step", path), read_count(metadata, "batch", path), fingerprint};
   if (metadata["fingerprint"] != fingerprint) {
     data_error("checkpoint",
                "{} belongs to a run with other settings: it was saved with [{}], this run has [{}]; resume with the same options",
                path.string(), metadata["fingerprint"], fingerprint);
   }
-  at::NoGradGuard no_grad;
-  for (const auto& p : optimizer.parameters()) {
-    if (!source.contains(kParameter + p.name)) data_error("checkpoint", "{} lacks the parameter '{}'", path.string(), p.name);
-    auto value = p.value;
-    auto saved = source.tensor(kParameter + p.name);
-    if (saved.sizes() != value.sizes()) data_error("checkpoint", "{}: the parameter '{}' has another shape", path.string(), p.name);
-    value.copy_(saved);
-  }
-  optim::StateList state;
-  for (const auto& [name, slot] : optimizer.state()) {
-    if (source.contains(kOptimizer + name)) state.emplace_back(name, source.tensor(kOptimizer + name));
-  }
-  optimizer.load_state(state);
-  return {std::stoll(metadata.at("step")), std::stoll(metadata.at("batch")), fingerprint};
+  // Both halves are compared before either is changed.
+  optim::check_state("parameters in " + path.string(), parameters(optimizer), below(source, kParameter));
+  optim::check_state("optimizer state in " + path.string(), optimizer.state(), below(source, kOptimizer));
+  optimizer.load_state(below(source, kOptimizer));
+  optim::load_into("parameters in " + path.string(), parameters(optimizer), below(source, kParameter));
+  return progress;
 }
 
 }  // namespace burnish::checkpoint

@@ -15,7 +15,8 @@ struct Progress {
 /// Writes parameters, optimizer state and progress to `folder`/state.safetensors, atomically.
 void save_state(const std::filesystem::path& folder, const optim::Optimizer& optimizer, const Progress& progress);
 
-/// Puts a saved state back. A data Error when there is none, or when it belongs to a run with other settings or other parameters.
+/// Puts a saved state back. A data Error when there is none, when it is damaged, or when it belongs to a run with other settings or
+/// other parameters; then nothing is changed.
 Progress load_state(const std::filesystem::path& folder, optim::Optimizer& optimizer, const std::string& fingerprint);
 
 }  // namespace burnish::checkpoint

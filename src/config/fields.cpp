@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -26,9 +28,11 @@ Overloaded(F...) -> Overloaded<F...>;
                near.empty() ? "; --help lists the options" : fmt::format("; did you mean '{}'?", near));
 }
 
+/// The node as T, of which it must be already: no number becomes a truth value, no fraction a whole number.
 template <class T>
 T toml_value(const toml::node& node, const std::string& name, const char* kind) {
-  if (auto value = node.value<T>()) return *value;
+  if (auto value = node.value_exact<T>()) return *value;
+  if (auto whole = node.value_exact<int64_t>(); whole && std::is_same_v<T, double>) return node.value<T>().value();
   config_error("config", "the value of '{}' must be {}", name, kind);
 }
 
@@ -53,8 +57,10 @@ void assign(const Field& field, const toml::node& node) {
 std::string toml_quoted(const std::string& text) {
   std::string out = "\"";
   for (char c : text) {
+    auto code = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') out += '\\';
     if (c == '\n') out += "\\n";
+    else if (code < 0x20 || code == 0x7F) out += fmt::format("\\u{:04X}", code);
     else out += c;
   }
   return out + "\"";
@@ -103,11 +109,21 @@ std::string help_page(const std::string& verb, const std::string& summary, const
   return page + "\nEvery option is a TOML key of the same name; --config FILE reads them, and options given here win.\n";
 }
 
+/// What is wrong with a whole number; CLI11 alone would cut a too large one.
+std::string whole_number(const std::string& text) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? "" : fmt::format("'{}' is not a whole number of 64 bits", text);
+}
+
 void add_to_app(CLI::App& app, const Field& field) {
   std::visit(Overloaded{
                  [&](bool* v) { app.add_flag(spellings(field) + "{true}", *v)->expected(0, 1); },
                  [&](std::vector<std::string>* v) {
                    app.add_option(spellings(field), *v)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+                 },
+                 [&](int64_t* v) {
+                   app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->check(whole_number);
                  },
                  [&](auto* v) { app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast); },
              },
@@ -124,6 +140,9 @@ std::vector<std::string> Fields::names() const {
 
 void read_toml(const std::string& path, const Fields& fields) {
   toml::table table;
+  std::error_code failed;
+  if (!std::filesystem::exists(path, failed) || std::filesystem::is_directory(path, failed))
+    config_error("config", "cannot read {}: no such file", path);
   try {
     table = toml::parse_file(path);
   } catch (const toml::parse_error& e) {

@@ -28,7 +28,7 @@ void add_finding(std::vector<std::string>& findings, const char* kind, const std
 
 }  // namespace
 
-void load_into(const std::string& what, const StateList& live, const StateList& saved_list) {
+void check_state(const std::string& what, const StateList& live, const StateList& saved_list) {
   const std::map<std::string, at::Tensor> saved(saved_list.begin(), saved_list.end());
   std::vector<std::string> missing, reshaped, unexpected, findings;
   std::set<std::string> known;
@@ -51,6 +51,11 @@ void load_into(const std::string& what, const StateList& live, const StateList& 
     data_error("optim", "the saved {} does not fit what is trained: {}; resume with the settings of the run that saved it", what,
                join(findings, "; "));
   }
+}
+
+void load_into(const std::string& what, const StateList& live, const StateList& saved_list) {
+  check_state(what, live, saved_list);
+  const std::map<std::string, at::Tensor> saved(saved_list.begin(), saved_list.end());
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : live) tensor.copy_(saved.at(name));
 }

@@ -10,6 +10,9 @@ namespace burnish::optim {
 /// Tensors to save, in a stable order; they share storage with the live ones.
 using StateList = std::vector<std::pair<std::string, at::Tensor>>;
 
+/// Throws what load_into would throw.
+void check_state(const std::string& what, const StateList& live, const StateList& saved);
+
 /// Copies `saved` into the tensors of `live` by name, converting device and dtype. Every name must be on both sides with one shape;
 /// otherwise nothing is copied and a data Error lists the first few missing, unexpected and differently shaped names with their counts.
 void load_into(const std::string& what, const StateList& live, const StateList& saved);

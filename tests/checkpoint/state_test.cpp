@@ -1,0 +1,142 @@
+#include "checkpoint/state.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "io/safetensors.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using test::error_of;
+using test::Scratch;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+namespace {
+
+/// Two parameters, trained for a few steps by their own gradients.
+struct Trained {
+  optim::ParameterList parameters;
+  std::unique_ptr<optim::Optimizer> optimizer;
+
+  explicit Trained(uint64_t seed, std::vector<std::string> names = {"a.weight", "b.bias"}) {
+    at::manual_seed(seed);
+    for (const auto& name : names) parameters.push_back({name, at::randn({3, 4})});
+    optimizer = optim::make_optimizer({}, parameters);
+  }
+  void step(int count) {
+    for (int i = 0; i < count; ++i) {
+      for (auto& p : parameters) p.value.mutable_grad() = p.value * 0.5 + 1;
+      optimizer->step(0.01);
+    }
+  }
+  /// Everything it holds, copied.
+  optim::StateList all() const {
+    optim::StateList list;
+    for (const auto& p : parameters) list.emplace_back(p.name, p.value.detach().clone());
+    for (const auto& [name, value] : optimizer->state()) list.emplace_back(name, value.clone());
+    return list;
+  }
+};
+
+void expect_equal(const optim::StateList& found, const optim::StateList& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].first, expected[i].first);
+    EXPECT_TRUE(at::equal(found[i].second, expected[i].second)) << found[i].first;
+  }
+}
+
+/// What load_state says; it must leave everything as it was.
+std::string refusal(const Scratch& scratch, Trained& trained, const std::string& fingerprint = "rank=4") {
+  auto before = trained.all();
+  auto text = error_of([&] { checkpoint::load_state(scratch.path(), *trained.optimizer, fingerprint); });
+  expect_equal(trained.all(), before);
+  return text;
+}
+
+}  // namespace
+
+TEST(State, GoesOnBitForBit) {
+  Scratch scratch;
+  Trained first(1);
+  first.step(3);
+  checkpoint::save_state(scratch.path(), *first.optimizer, {3, 12, "rank=4"});
+  EXPECT_EQ(scratch.num_files(), 1u);
+
+  Trained second(2);
+  second.step(1);
+  auto progress = checkpoint::load_state(scratch.path(), *second.optimizer, "rank=4");
+  EXPECT_EQ(progress.step, 3);
+  EXPECT_EQ(progress.batch, 12);
+  EXPECT_EQ(progress.fingerprint, "rank=4");
+  expect_equal(second.all(), first.all());
+  first.step(4);
+  second.step(4);
+  expect_equal(second.all(), first.all());
+}
+
+TEST(State, AnotherRunsStateIsRefused) {
+  Scratch scratch;
+  Trained saved(1), other(2);
+  saved.step(2);
+  other.step(1);
+  EXPECT_THAT(refusal(scratch, other), HasSubstr("nothing to resume"));
+  checkpoint::save_state(scratch.path(), *saved.optimizer, {2, 2, "rank=8"});
+  EXPECT_THAT(refusal(scratch, other), AllOf(HasSubstr("state.safetensors"), HasSubstr("saved with [rank=8], this run has [rank=4]")));
+}
+
+TEST(State, OtherParametersAreRefused) {
+  Scratch scratch;
+  Trained saved(1);
+  saved.step(2);
+  checkpoint::save_state(scratch.path(), *saved.optimizer, {2, 2, "rank=4"});
+  Trained more(2, {"a.weight", "b.bias", "c.weight"}), fewer(2, {"a.weight"});
+  EXPECT_THAT(refusal(scratch, more), AllOf(HasSubstr("state.safetensors"), HasSubstr("1 missing (c.weight)")));
+  EXPECT_THAT(refusal(scratch, fewer), AllOf(HasSubstr("state.safetensors"), HasSubstr("1 unexpected (b.bias)")));
+  Trained reshaped(2);
+  reshaped.parameters[0].value = at::randn({4, 3});
+  reshaped.optimizer = optim::make_optimizer({}, reshaped.parameters);
+  EXPECT_THAT(refusal(scratch, reshaped), HasSubstr("a.weight is [3, 4] instead of [4, 3]"));
+}
+
+TEST(State, CutShortIsNamedAndChangesNothing) {
+  Scratch scratch;
+  Trained trained(1);
+  trained.step(2);
+  checkpoint::save_state(scratch.path(), *trained.optimizer, {2, 2, "rank=4"});
+  auto whole = test::content(scratch / "state.safetensors");
+  trained.step(1);
+  for (size_t length = 0; length < whole.size(); length += 97) {
+    scratch.write("state.safetensors", whole.substr(0, length));
+    EXPECT_THAT(refusal(scratch, trained), HasSubstr("state.safetensors"));
+  }
+}
+
+TEST(State, MissingPiecesChangeNothing) {
+  Scratch scratch;
+  Trained trained(1);
+  trained.step(2);
+  io::NamedTensors whole;
+  for (const auto& p : trained.parameters) whole.emplace_back("parameter." + p.name, at::zeros({3, 4}));
+  for (const auto& [name, value] : trained.optimizer->state()) whole.emplace_back("optimizer." + name, at::zeros_like(value));
+  io::Metadata metadata{{"step", "2"}, {"batch", "4"}, {"fingerprint", "rank=4"}};
+  for (size_t left_out = 0; left_out < whole.size(); ++left_out) {
+    auto part = whole;
+    part.erase(part.begin() + static_cast<std::ptrdiff_t>(left_out));
+    io::save_safetensors(scratch / "state.safetensors", part, metadata);
+    EXPECT_THAT(refusal(scratch, trained), AllOf(HasSubstr("state.safetensors"), HasSubstr("1 missing")));
+  }
+  for (const char* key : {"step", "batch"}) {
+    for (const char* value : {"", "two", "-1", "2x", "99999999999999999999"}) {
+      auto damaged = metadata;
+      damaged[key] = value;
+      io::save_safetensors(scratch / "state.safetensors", whole, damaged);
+      EXPECT_THAT(refusal(scratch, trained), HasSubstr(fmt::format("gives no '{}'", key))) << value;
+    }
+  }
+  io::save_safetensors(scratch / "state.safetensors", whole, {});
+  EXPECT_THAT(refusal(scratch, trained), HasSubstr("is no saved state"));
+  io::save_safetensors(scratch / "state.safetensors", whole, metadata);
+  EXPECT_EQ(checkpoint::load_state(scratch.path(), *trained.optimizer, "rank=4").batch, 4);
+}

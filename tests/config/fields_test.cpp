@@ -1,0 +1,178 @@
+#include "config/fields.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "tests/scratch.h"
+
+using namespace burnish;
+using test::error_of;
+using test::Scratch;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+namespace {
+
+struct Options {
+  std::string dtype = "bf16";
+  int64_t max_steps = 100;
+  double learning_rate = 1e-4;
+  bool shuffle = false;
+  std::vector<std::string> model = {"default"};
+};
+
+config::Fields fields_of(Options& o) {
+  config::Fields f;
+  f.group("Model");
+  f("model", o.model, "a folder or a file; repeatable", {"model_paths"});
+  f("dtype", o.dtype, "fp32 or bf16");
+  f.group("Training");
+  f("max_steps", o.max_steps, "steps to do", {"num_steps"});
+  f("learning_rate", o.learning_rate, "of the optimizer");
+  f("shuffle", o.shuffle, "in another order each epoch");
+  return f;
+}
+
+Options parse(const std::vector<std::string>& args) {
+  Options o;
+  config::read_command_line("train", "trains", args, fields_of(o));
+  return o;
+}
+
+std::string refusal(const std::vector<std::string>& args) {
+  return error_of([&] { parse(args); }, Exit::config);
+}
+
+std::string toml_refusal(const std::string& text) {
+  Scratch scratch;
+  return refusal({"--config", scratch.write("run.toml", text).string()});
+}
+
+}  // namespace
+
+TEST(CommandLine, EveryKindOfOption) {
+  auto o = parse({"--dtype", "fp32", "--max_steps=7", "--learning_rate", "3e-5", "--shuffle", "--model", "a", "--model=b"});
+  EXPECT_EQ(o.dtype, "fp32");
+  EXPECT_EQ(o.max_steps, 7);
+  EXPECT_EQ(o.learning_rate, 3e-5);
+  EXPECT_TRUE(o.shuffle);
+  EXPECT_THAT(o.model, ElementsAre("a", "b"));
+  EXPECT_THAT(parse({}).model, ElementsAre("default"));
+}
+
+TEST(CommandLine, DashesAndAliasesWork) {
+  EXPECT_EQ(parse({"--max-steps", "7"}).max_steps, 7);
+  EXPECT_EQ(parse({"--num_steps", "8"}).max_steps, 8);
+  EXPECT_EQ(parse({"--num-steps=9"}).max_steps, 9);
+  EXPECT_THAT(parse({"--model-paths", "x"}).model, ElementsAre("x"));
+}
+
+TEST(CommandLine, NegativeNumbersAndFlagsWithAValue) {
+  EXPECT_EQ(parse({"--max_steps", "-5"}).max_steps, -5);
+  EXPECT_EQ(parse({"--max_steps=-5"}).max_steps, -5);
+  EXPECT_EQ(parse({"--learning_rate", "-1e-3"}).learning_rate, -1e-3);
+  EXPECT_FALSE(parse({"--shuffle=false"}).shuffle);
+  EXPECT_FALSE(parse({"--shuffle", "false"}).shuffle);
+  EXPECT_TRUE(parse({"--shuffle", "--max_steps", "3"}).shuffle);
+}
+
+TEST(CommandLine, TheLastValueCounts) { EXPECT_EQ(parse({"--max_steps", "1", "--max-steps", "2"}).max_steps, 2); }
+
+TEST(CommandLine, UnknownOptionsNameTheNearest) {
+  EXPECT_THAT(refusal({"--max_step", "7"}), AllOf(HasSubstr("'max_step' is not known"), HasSubstr("did you mean 'max_steps'?")));
+  EXPECT_THAT(refusal({"--learning-rat=7"}), HasSubstr("did you mean 'learning_rate'?"));
+  EXPECT_THAT(refusal({"--zzz"}), AllOf(HasSubstr("'zzz' is not known"), HasSubstr("--help"), Not(HasSubstr("did you mean"))));
+  EXPECT_THAT(refusal({"stray"}), HasSubstr("'stray' is not known"));
+  EXPECT_THAT(refusal({"--dtype", "fp32", "--", "--max_steps"}), HasSubstr("is not known"));
+}
+
+TEST(CommandLine, ValuesOfTheWrongKind) {
+  EXPECT_THAT(refusal({"--max_steps", "many"}), HasSubstr("max_steps"));
+  EXPECT_THAT(refusal({"--max_steps", "2.5"}), HasSubstr("max_steps"));
+  EXPECT_THAT(refusal({"--max_steps", "99999999999999999999"}), HasSubstr("max_steps"));
+  EXPECT_THAT(refusal({"--learning_rate", "fast"}), HasSubstr("learning_rate"));
+  EXPECT_THAT(refusal({"--shuffle=maybe"}), HasSubstr("shuffle"));
+  EXPECT_THAT(refusal({"--max_steps"}), HasSubstr("max_steps"));
+  EXPECT_THAT(refusal({"--config"}), HasSubstr("--config"));
+}
+
+TEST(CommandLine, HelpListsEveryOptionWithItsDefault) {
+  Options o;
+  auto parsed = config::read_command_line("train", "trains", {"--nonsense", "--help"}, fields_of(o));
+  EXPECT_TRUE(parsed.help);
+  for (const char* text : {"burnish train: trains", "--model ", "--max_steps", "[100]", "--learning_rate", "Training", "--shuffle"})
+    EXPECT_THAT(parsed.help_text, HasSubstr(text));
+}
+
+TEST(Toml, FileThenCommandLine) {
+  Scratch scratch;
+  auto config = scratch.write("run.toml", "max-steps = 5\nlearning_rate = 1\nmodel = [\"a\", \"b\"]\nshuffle = true\n").string();
+  auto o = parse({"--config", config});
+  EXPECT_EQ(o.max_steps, 5);
+  EXPECT_EQ(o.learning_rate, 1.0) << "a whole number is a number";
+  EXPECT_THAT(o.model, ElementsAre("a", "b"));
+  EXPECT_TRUE(o.shuffle);
+  EXPECT_EQ(o.dtype, "bf16") << "what is nowhere keeps its default";
+
+  o = parse({"--max_steps", "6", "--config=" + config, "--shuffle=false"});
+  EXPECT_EQ(o.max_steps, 6) << "wherever --config stands";
+  EXPECT_FALSE(o.shuffle);
+}
+
+TEST(Toml, AListOnTheCommandLineReplacesTheFiles) {
+  Scratch scratch;
+  auto config = scratch.write("run.toml", "model_paths = [\"a\", \"b\"]\n").string();
+  for (const char* option : {"--model", "--model_paths", "--model-paths"})
+    EXPECT_THAT(parse({"--config", config, option, "c"}).model, ElementsAre("c")) << option;
+  EXPECT_THAT(parse({"--config", config, "--model=c", "--model=d"}).model, ElementsAre("c", "d"));
+}
+
+TEST(Toml, ValuesOfTheWrongKind) {
+  EXPECT_THAT(toml_refusal("max_steps = \"7\""), HasSubstr("'max_steps' must be a whole number"));
+  EXPECT_THAT(toml_refusal("max_steps = 2.5"), HasSubstr("must be a whole number"));
+  EXPECT_THAT(toml_refusal("max_steps = true"), HasSubstr("must be a whole number"));
+  EXPECT_THAT(toml_refusal("max_steps = [1]"), HasSubstr("must be a whole number"));
+  EXPECT_THAT(toml_refusal("learning_rate = \"1e-4\""), HasSubstr("'learning_rate' must be a number"));
+  EXPECT_THAT(toml_refusal("shuffle = 1"), HasSubstr("'shuffle' must be true or false"));
+  EXPECT_THAT(toml_refusal("dtype = 16"), HasSubstr("'dtype' must be a text"));
+  EXPECT_THAT(toml_refusal("model = [1, 2]"), HasSubstr("'model' must be a list of texts"));
+  EXPECT_THAT(toml_refusal("[model]\npath = \"a\""), HasSubstr("'model' must be a text or a list of texts"));
+}
+
+TEST(Toml, UnknownKeysAndSyntax) {
+  EXPECT_THAT(toml_refusal("max_step = 7"), AllOf(HasSubstr("run.toml"), HasSubstr("'max_step' is not known; did you mean 'max_steps'?")));
+  EXPECT_THAT(toml_refusal("max_steps = 7\ndtype = \n"), AllOf(HasSubstr("run.toml line 2")));
+  EXPECT_THAT(toml_refusal("max_steps = 7\nmax_steps = 8\n"), HasSubstr("run.toml line 2"));
+  EXPECT_THAT(refusal({"--config", "/nowhere/run.toml"}), HasSubstr("cannot read /nowhere/run.toml"));
+  EXPECT_THAT(refusal({"--config", "/tmp"}), HasSubstr("cannot read /tmp"));
+}
+
+TEST(Toml, WhatIsWrittenReadsBack) {
+  Options written{"a \"quoted\" \\ path\nand\ttab\r\x01\x7f 🦊 # no comment", -7, 0.1, true, {"x,y", "[z]", ""}};
+  Scratch scratch;
+  auto config = scratch.write("config.toml", config::to_toml(fields_of(written)));
+  Options read;
+  config::read_toml(config.string(), fields_of(read));
+  EXPECT_EQ(read.dtype, written.dtype);
+  EXPECT_EQ(read.max_steps, written.max_steps);
+  EXPECT_EQ(read.learning_rate, written.learning_rate);
+  EXPECT_EQ(read.shuffle, written.shuffle);
+  EXPECT_EQ(read.model, written.model);
+}
+
+TEST(Toml, EveryDoubleReadsBackExactly) {
+  Scratch scratch;
+  for (double value : {0.0, 1.0, -1.0, 1e-4, 1e22, 1e300, 5e-324, 0.1, 1.0 / 3, std::numeric_limits<double>::max(),
+                       std::numeric_limits<double>::infinity()}) {
+    Options written, read;
+    written.learning_rate = value;
+    written.model = {};
+    config::read_toml(scratch.write("c.toml", config::to_toml(fields_of(written))).string(), fields_of(read));
+    EXPECT_EQ(read.learning_rate, value);
+    EXPECT_THAT(read.model, IsEmpty());
+  }
+}
