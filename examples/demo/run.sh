@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# The demo: teaches the small model of assets/tiny-flux the style of line art, and shows what changed. `./dev demo` runs it; BURNISH
+# names the program. Everything it makes is in build/demo/.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/../.."
+BURNISH=${BURNISH:-build/burnish}
+OUT=build/demo
+
+mkdir -p "$OUT"
+for split in lora held_out; do
+  python3 recipes/tiny_flux/make_pictures.py --style symbola --split "$split" --out "$OUT/pictures/$split"
+done
+python3 examples/demo/sheet.py prompts "$OUT"
+
+"$BURNISH" train --config examples/demo/demo.toml --output_path "$OUT/run"
+cp "$(ls -t "$OUT"/run/step-*.safetensors | head -n 1)" "$OUT/line-art-lora.safetensors"
+
+draw() {  # draw FOLDER [options]: the same captions from the same noise each time
+  local folder=$1
+  shift
+  rm -rf "$folder"
+  "$BURNISH" sample --model assets/tiny-flux --dtype fp32 --prompts "$OUT/prompts.txt" --height 48 --width 48 --num_inference_steps 24 \
+    --batch_size 16 --seed 7 --output_path "$folder" "$@"
+}
+draw "$OUT/before"
+draw "$OUT/after" --lora "$OUT/line-art-lora.safetensors"
+
+python3 examples/demo/sheet.py sheet "$OUT"

@@ -1,0 +1,36 @@
+#include "kernels/cpu_rows.h"
+
+namespace burnish::kernels {
+
+namespace {
+
+BURNISH_SIMD void widen(const uint16_t* in, float* out, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    uint32_t bits = static_cast<uint32_t>(in[i]) << 16;
+    __builtin_memcpy(out + i, &bits, sizeof(bits));
+  }
+}
+
+/// Rounds to nearest, ties to even; NaN stays NaN.
+BURNISH_SIMD void narrow(const float* in, uint16_t* out, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, in + i, sizeof(bits));
+    uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+    uint32_t nan = 0x7FC0u;
+    out[i] = static_cast<uint16_t>((bits & 0x7FFFFFFFu) > 0x7F800000u ? nan : rounded);
+  }
+}
+
+}  // namespace
+
+const float* as_fp32(const c10::BFloat16* row, float* buffer, int64_t n) {
+  widen(reinterpret_cast<const uint16_t*>(row), buffer, n);
+  return buffer;
+}
+
+void store_row(const float* values, c10::BFloat16* row, int64_t n) { narrow(values, reinterpret_cast<uint16_t*>(row), n); }
+
+}  // namespace burnish::kernels

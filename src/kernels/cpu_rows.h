@@ -1,0 +1,30 @@
+#pragma once
+#include <c10/util/BFloat16.h>
+
+#include <cstdint>
+#include <cstring>
+
+// Rows of tensors as fp32, for the tuned CPU operators. Compiled once for each instruction set that CPUs in use have; the loader
+// picks the best at start.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define BURNISH_SIMD __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define BURNISH_SIMD
+#endif
+
+namespace burnish::kernels {
+
+/// Rows that one task takes; sums over rows are formed task by task, so they do not depend on the number of threads.
+constexpr int64_t kRowsPerTask = 16;
+
+/// The row as fp32: itself, or converted into `buffer` of n values.
+inline const float* as_fp32(const float* row, float* /*buffer*/, int64_t /*n*/) { return row; }
+const float* as_fp32(const c10::BFloat16* row, float* buffer, int64_t n);
+
+/// Where to compute a row that store_row puts into `row`.
+inline float* target(float* row, float* /*buffer*/) { return row; }
+inline float* target(c10::BFloat16* /*row*/, float* buffer) { return buffer; }
+inline void store_row(const float* /*values*/, float* /*row*/, int64_t /*n*/) {}
+void store_row(const float* values, c10::BFloat16* row, int64_t n);
+
+}  // namespace burnish::kernels

@@ -1,0 +1,163 @@
+#include "kernels/qk_norm_rope/cpu.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/cpu_rows.h"
+
+namespace burnish::kernels {
+
+namespace {
+
+BURNISH_SIMD float inverse_rms(const float* x, int64_t n, float eps) {
+  float squares = 0;
+#pragma omp simd reduction(+ : squares)
+  for (int64_t i = 0; i < n; ++i) squares += x[i] * x[i];
+  return 1.0f / std::sqrt(squares / static_cast<float>(n) + eps);
+}
+
+/// y = rotate(x rms w): pairs (2p, 2p+1) turned by the angle of p.
+BURNISH_SIMD void norm_and_rotate(const float* x, const float* w, const float* cos, const float* sin, float rms, int64_t n, float* y) {
+#pragma omp simd
+  for (int64_t p = 0; p < n / 2; ++p) {
+    const float a = x[2 * p] * rms * w[2 * p], b = x[2 * p + 1] * rms * w[2 * p + 1];
+    y[2 * p] = a * cos[p] - b * sin[p];
+    y[2 * p + 1] = b * cos[p] + a * sin[p];
+  }
+}
+
+/// Turns dy back and adds x̂·dn to dw when asked; leaves dx. `dn` is scratch of n values.
+BURNISH_SIMD void input_gradient(const float* x, const float* w, const float* cos, const float* sin, const float* dy, float rms, int64_t n,
+                                 float* dn, float* dx, float* dw) {
+#pragma omp simd
+  for (int64_t p = 0; p < n / 2; ++p) {
+    const float a = dy[2 * p], b = dy[2 * p + 1];
+    dn[2 * p] = a * cos[p] + b * sin[p];
+    dn[2 * p + 1] = b * cos[p] - a * sin[p];
+  }
+  float dot = 0;
+#pragma omp simd reduction(+ : dot)
+  for (int64_t i = 0; i < n; ++i) dot += dn[i] * w[i] * x[i];
+  const float c = dot * rms * rms / static_cast<float>(n);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) dx[i] = rms * (dn[i] * w[i] - x[i] * c);
+  if (dw == nullptr) return;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) dw[i] += dn[i] * x[i] * rms;
+}
+
+/// Sizes and element strides of x [B, L, H, D] and of y or dy, which is kept as [B, H, L, D].
+struct Geometry {
+  int64_t B, L, H, D, pieces;
+  explicit Geometry(const at::Tensor& x)
+      : B(x.size(0)), L(x.size(1)), H(x.size(2)), D(x.size(3)), pieces((L + kRowsPerTask - 1) / kRowsPerTask) {}
+  /// Calls task(b, first token, last token, index) in parallel.
+  template <class Task>
+  void for_pieces(const Task& task) const {
+    at::parallel_for(0, B * pieces, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        const int64_t first = p % pieces * kRowsPerTask;
+        task(p / pieces, first, std::min(L, first + kRowsPerTask), p);
+      }
+    });
+  }
+  int64_t in(int64_t b, int64_t l, int64_t h) const { return ((b * L + l) * H + h) * D; }
+  int64_t out(int64_t b, int64_t l, int64_t h) const { return ((b * H + h) * L + l) * D; }
+};
+
+template <class T>
+void forward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin, float eps, at::Tensor& y) {
+  const Geometry g(x);
+  const T *xp = x.const_data_ptr<T>(), *wp = weight.const_data_ptr<T>();
+  T* yp = y.mutable_data_ptr<T>();
+  const float *cos_p = cos.const_data_ptr<float>(), *sin_p = sin.const_data_ptr<float>();
+  g.for_pieces([&](int64_t b, int64_t first, int64_t last, int64_t) {
+    std::vector<float> buffer(static_cast<size_t>(3 * g.D));
+    const float* w = as_fp32(wp, buffer.data(), g.D);
+    for (int64_t l = first; l < last; ++l) {
+      for (int64_t h = 0; h < g.H; ++h) {
+        const float* row = as_fp32(xp + g.in(b, l, h), buffer.data() + g.D, g.D);
+        T* to = yp + g.out(b, l, h);
+        float* out = target(to, buffer.data() + 2 * g.D);
+        norm_and_rotate(row, w, cos_p + l * cos.stride(0), sin_p + l * sin.stride(0), inverse_rms(row, g.D, eps), g.D, out);
+        store_row(out, to, g.D);
+      }
+    }
+  });
+}
+
+template <class T>
+at::Tensor backward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& dy,
+                         float eps, at::Tensor* dweight) {
+  const Geometry g(x);
+  auto dx = at::empty_like(x);
+  at::Tensor partial;
+  if (dweight) partial = at::zeros({g.B * g.pieces, g.D}, x.options().dtype(at::kFloat));
+  const T *xp = x.const_data_ptr<T>(), *wp = weight.const_data_ptr<T>(), *dy_p = dy.const_data_ptr<T>();
+  T* dx_p = dx.mutable_data_ptr<T>();
+  const float *cos_p = cos.const_data_ptr<float>(), *sin_p = sin.const_data_ptr<float>();
+  float* partial_p = dweight ? partial.mutable_data_ptr<float>() : nullptr;
+  g.for_pieces([&](int64_t b, int64_t first, int64_t last, int64_t piece) {
+    std::vector<float> buffer(static_cast<size_t>(5 * g.D));
+    const float* w = as_fp32(wp, buffer.data(), g.D);
+    for (int64_t l = first; l < last; ++l) {
+      for (int64_t h = 0; h < g.H; ++h) {
+        const float* row = as_fp32(xp + g.in(b, l, h), buffer.data() + g.D, g.D);
+        const float* dy_row = as_fp32(dy_p + g.out(b, l, h), buffer.data() + 2 * g.D, g.D);
+        T* to = dx_p + g.in(b, l, h);
+        float* out = target(to, buffer.data() + 3 * g.D);
+        input_gradient(row, w, cos_p + l * cos.stride(0), sin_p + l * sin.stride(0), dy_row, inverse_rms(row, g.D, eps), g.D,
+                       buffer.data() + 4 * g.D, out, partial_p ? partial_p + piece * g.D : nullptr);
+        store_row(out, to, g.D);
+      }
+    }
+  });
+  if (dweight) *dweight = partial.sum(0).to(weight.scalar_type());
+  return dx;
+}
+
+struct QkNormRope : torch::autograd::Function<QkNormRope> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos,
+                            const at::Tensor& sin, double eps) {
+    auto y = at::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.options());
+    if (x.scalar_type() == at::kFloat) forward_rows<float>(x, weight, cos, sin, static_cast<float>(eps), y);
+    else forward_rows<c10::BFloat16>(x, weight, cos, sin, static_cast<float>(eps), y);
+    ctx->save_for_backward({x, weight, cos, sin});
+    ctx->saved_data["eps"] = eps;
+    return y;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    auto s = ctx->get_saved_variables();
+    auto dy = grads[0].contiguous();
+    auto eps = static_cast<float>(ctx->saved_data["eps"].toDouble());
+    at::Tensor dweight;
+    auto* wanted = ctx->needs_input_grad(1) ? &dweight : nullptr;
+    auto dx = s[0].scalar_type() == at::kFloat ? backward_rows<float>(s[0], s[1], s[2], s[3], dy, eps, wanted)
+                                               : backward_rows<c10::BFloat16>(s[0], s[1], s[2], s[3], dy, eps, wanted);
+    return {dx, dweight, at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+bool qk_norm_rope_fits_cpu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin) {
+  auto dtype = x.scalar_type();
+  auto is_table = [&](const at::Tensor& t) {
+    return t.scalar_type() == at::kFloat && t.dim() == 2 && t.stride(1) == 1 && t.size(0) == x.size(1) && t.size(1) == x.size(3) / 2;
+  };
+  return x.is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16) && x.dim() == 4 && x.is_contiguous() && x.size(3) % 2 == 0 &&
+         weight.scalar_type() == dtype && weight.is_contiguous() && is_table(cos) && is_table(sin);
+}
+
+at::Tensor qk_norm_rope_cpu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin, double eps) {
+  return QkNormRope::apply(x, weight, cos, sin, eps);
+}
+
+}  // namespace burnish::kernels

@@ -1,0 +1,94 @@
+// Fused operators against their plain-ATen references: values and all gradients, fp32 and bf16, odd sizes.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <functional>
+
+#include "kernels/modulated_norm/cpu.h"
+#include "kernels/modulated_norm/modulated_norm.h"
+#include "kernels/qk_norm_rope/cpu.h"
+#include "kernels/qk_norm_rope/qk_norm_rope.h"
+
+using namespace burnish;
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+double relative_error(const at::Tensor& a, const at::Tensor& b) {
+  return ((a.to(at::kDouble) - b.to(at::kDouble)).abs().max() / b.to(at::kDouble).abs().max()).item<double>();
+}
+
+/// Runs `op` on copies of `inputs` that require grad: the output and every gradient of sum(output * weight).
+Tensors values_and_gradients(const std::function<at::Tensor(const Tensors&)>& op, const Tensors& inputs) {
+  Tensors leaves;
+  for (const auto& input : inputs) leaves.push_back(input.detach().clone().set_requires_grad(true));
+  auto y = op(leaves);
+  auto weight = at::linspace(-1, 1, y.numel(), y.options().dtype(at::kFloat)).sin().view(y.sizes());
+  torch::autograd::backward({(y.to(at::kFloat) * weight).sum()}, {});
+  Tensors all{y.detach()};
+  for (const auto& leaf : leaves) all.push_back(leaf.grad());
+  return all;
+}
+
+/// The fused operator in `dtype` must be as near to the fp64 reference as the plain one in the same dtype is.
+void expect_equal(const std::function<at::Tensor(const Tensors&)>& fused, const std::function<at::Tensor(const Tensors&)>& reference,
+                  const Tensors& inputs, at::ScalarType dtype) {
+  Tensors rounded, exact;
+  for (const auto& input : inputs) {
+    rounded.push_back(input.to(dtype));
+    exact.push_back(rounded.back().to(at::kDouble));
+  }
+  auto found = values_and_gradients(fused, rounded);
+  auto expected = values_and_gradients(reference, exact);
+  auto bound = dtype == at::kFloat ? 2e-5 : 1e-2;
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_LE(relative_error(found[i], expected[i]), bound) << "tensor " << i;
+}
+
+}  // namespace
+
+TEST(FusedOperators, ModulatedNorm) {
+  at::manual_seed(0);
+  for (auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (int64_t width : {8, 37, 512}) {
+      auto modulation = at::randn({3, 6, width});
+      Tensors inputs{at::randn({3, 41, width}) * 3 + 1, modulation.select(1, 1).contiguous(), modulation.select(1, 4).contiguous()};
+      ASSERT_TRUE(kernels::modulated_norm_fits_cpu(inputs[0], inputs[1], inputs[2]));
+      expect_equal([](const Tensors& in) { return kernels::modulated_norm_cpu(in[0], in[1], in[2], 1e-6); },
+                   [](const Tensors& in) { return kernels::modulated_norm_reference(in[0], in[1], in[2], 1e-6); }, inputs, dtype);
+    }
+  }
+}
+
+TEST(FusedOperators, ModulatedNormTakesChunksOfOneTensor) {
+  at::manual_seed(1);
+  auto parts = at::randn({2, 3 * 64}).chunk(3, -1);
+  auto x = at::randn({2, 5, 64});
+  ASSERT_TRUE(kernels::modulated_norm_fits_cpu(x, parts[1], parts[0]));
+  EXPECT_LE(relative_error(kernels::modulated_norm_cpu(x, parts[1], parts[0], 1e-6),
+                           kernels::modulated_norm_reference(x, parts[1], parts[0], 1e-6)),
+            1e-6);
+}
+
+TEST(FusedOperators, QkNormRope) {
+  at::manual_seed(2);
+  for (auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (int64_t head_dim : {2, 10, 64, 128}) {
+      auto angles = at::randn({53, head_dim / 2});
+      auto cos = angles.cos(), sin = angles.sin();
+      Tensors inputs{at::randn({2, 53, 3, head_dim}), at::randn({head_dim}) + 1};
+      ASSERT_TRUE(kernels::qk_norm_rope_fits_cpu(inputs[0], inputs[1], cos, sin));
+      expect_equal([&](const Tensors& in) { return kernels::qk_norm_rope_cpu(in[0], in[1], cos, sin, 1e-6); },
+                   [&](const Tensors& in) { return kernels::qk_norm_rope_reference(in[0], in[1], cos, sin, 1e-6); }, inputs, dtype);
+    }
+  }
+}
+
+TEST(FusedOperators, WhatDoesNotFitGoesToTheReference) {
+  auto x = at::randn({2, 6, 8}).transpose(0, 1);
+  auto modulation = at::randn({6, 8});
+  EXPECT_FALSE(kernels::modulated_norm_fits_cpu(x, modulation, modulation));
+  EXPECT_TRUE(at::allclose(kernels::modulated_norm(x, modulation, modulation, 1e-6),
+                           kernels::modulated_norm_reference(x, modulation, modulation, 1e-6)));
+}
