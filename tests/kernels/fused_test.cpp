@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "kernels/gelu_tanh/cpu.h"
 #include "kernels/modulated_norm/cpu.h"
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "kernels/qk_norm_rope/cpu.h"
@@ -83,6 +84,17 @@ TEST(FusedOperators, QkNormRope) {
                    [&](const Tensors& in) { return kernels::qk_norm_rope_reference(in[0], in[1], cos, sin, 1e-6); }, inputs, dtype);
     }
   }
+}
+
+TEST(FusedOperators, GeluTanh) {
+  for (auto dtype : {at::kFloat, at::kBFloat16}) {
+    Tensors inputs{at::cat({at::linspace(-12, 12, 5003), at::tensor({-1e4, -90.0, 0.0, 90.0, 1e4}).to(at::kFloat)})};
+    expect_equal([](const Tensors& in) { return kernels::gelu_tanh_cpu(in[0]); }, [](const Tensors& in) { return at::gelu(in[0], "tanh"); },
+                 inputs, dtype);
+  }
+  auto small = at::linspace(-3, 3, 4001);
+  EXPECT_LE(relative_error(kernels::gelu_tanh_cpu(small), at::gelu(small.to(at::kDouble), "tanh")), 2e-7);
+  EXPECT_TRUE(kernels::gelu_tanh_cpu(at::full({3}, NAN)).isnan().all().item<bool>());
 }
 
 TEST(FusedOperators, WhatDoesNotFitGoesToTheReference) {

@@ -1,9 +1,9 @@
 #include "models/flux/blocks.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/gelu.h>
 
 #include "kernels/gated_residual/gated_residual.h"
+#include "kernels/gelu_tanh/gelu_tanh.h"
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "nn/attention.h"
@@ -22,7 +22,7 @@ FeedForward::FeedForward(int64_t width, int64_t hidden, const at::TensorOptions&
   own("net.2", down_);
 }
 
-at::Tensor FeedForward::forward(const at::Tensor& x) const { return down_.forward(at::gelu(up_.forward(x), "tanh")); }
+at::Tensor FeedForward::forward(const at::Tensor& x) const { return down_.forward(kernels::gelu_tanh(up_.forward(x))); }
 
 StreamQkv::StreamQkv(const Config& c, const at::TensorOptions& options, const Names& names)
     : num_heads_(c.num_heads),
@@ -100,7 +100,7 @@ nn::Tensors SingleBlock::body(const nn::Tensors& in) {
   const auto &x = in[0], &cond_BD = in[1], &cos = in[2], &sin = in[3];
   auto m = norm_.forward(cond_BD).chunk(3, -1);  // shift, scale, gate
   auto normed = kernels::modulated_norm(x, m[1], m[0], kNormEps);
-  auto mlp = at::gelu(proj_mlp_.forward(normed), "tanh");
+  auto mlp = kernels::gelu_tanh(proj_mlp_.forward(normed));
   auto [q, k, v] = qkv_.forward(normed, cos, sin);
   auto attended = nn::merge_heads(nn::attention(q, k, v));
   return {kernels::gated_residual(x, m[2], proj_out_.forward(at::cat({attended, mlp}, -1)))};
