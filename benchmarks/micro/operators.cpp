@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/gated_residual/gated_residual.h"
+#include "kernels/gelu_tanh/gelu_tanh.h"
 #include "kernels/linear/linear.h"
 #include "kernels/low_rank/low_rank.h"
 #include "kernels/modulated_norm/modulated_norm.h"
@@ -72,6 +73,17 @@ std::vector<Case> cases() {
                     return Operands{{random({1, kTokens, kWidth}, o), random({1, kWidth}, o), random({1, kWidth}, o)}, {}};
                   },
                   [](const Operands& x) { return kernels::modulated_norm(x.inputs[0], x.inputs[1], x.inputs[2], kEps); }});
+  list.push_back({"modulated_norm_reference",
+                  [](const at::TensorOptions& o) {
+                    return Operands{{random({1, kTokens, kWidth}, o), random({1, kWidth}, o), random({1, kWidth}, o)}, {}};
+                  },
+                  [](const Operands& x) { return kernels::modulated_norm_reference(x.inputs[0], x.inputs[1], x.inputs[2], kEps); }});
+  list.push_back({"gelu_tanh",
+                  [](const at::TensorOptions& o) { return Operands{{random({1, kTokens, kMlp}, o)}, {}}; },
+                  [](const Operands& x) { return kernels::gelu_tanh(x.inputs[0]); }});
+  list.push_back({"gelu_of_aten",
+                  [](const at::TensorOptions& o) { return Operands{{random({1, kTokens, kMlp}, o)}, {}}; },
+                  [](const Operands& x) { return at::gelu(x.inputs[0], "tanh"); }});
   list.push_back({"qk_norm_rope",
                   [=](const at::TensorOptions& o) {
                     return Operands{
