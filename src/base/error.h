@@ -9,11 +9,20 @@ namespace burnish {
 /// What the program's exit status tells a script.
 enum class Exit { done = 0, internal = 1, config = 2, data = 3, no_fit = 4, interrupted = 130 };
 
+/// `text` with blanks for line ends and other control characters, which names from files may hold.
+inline std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  return text;
+}
+
 /// A failure that a user can act on: one sentence that says what was expected, what was found, and what to try.
 /// `what()` reads "[room] sentence".
 class Error : public std::runtime_error {
  public:
-  Error(Exit code, const char* room, const std::string& text) : std::runtime_error(fmt::format("[{}] {}", room, text)), code_(code) {}
+  Error(Exit code, const char* room, const std::string& text)
+      : std::runtime_error(one_line(fmt::format("[{}] {}", room, text))), code_(code) {}
   Exit code() const { return code_; }
 
  private:

@@ -1,6 +1,7 @@
 #include "data/metadata.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -92,11 +93,10 @@ nlohmann::json parse_object(std::string_view text, std::string_view file, int64_
 
 std::vector<std::string> column_names(const std::vector<std::string>& record, std::string_view file, int64_t line) {
   std::vector<std::string> columns;
+  std::set<std::string> seen;
   for (const auto& cell : record) {
-    std::string name(trim(cell));
-    if (std::find(columns.begin(), columns.end(), name) != columns.end())
-      data_error("data", "{} line {}: two columns are named '{}'", file, line, name);
-    columns.push_back(std::move(name));
+    columns.emplace_back(trim(cell));
+    if (!seen.insert(columns.back()).second) data_error("data", "{} line {}: two columns are named '{}'", file, line, columns.back());
   }
   return columns;
 }

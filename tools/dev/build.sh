@@ -62,3 +62,32 @@ verb_test() {
   say "running the tests"
   ctest --preset "$preset" -j "$(nproc)" ${regex:+-R "$regex"}
 }
+
+# Runs each fuzzer for some seconds. New inputs gather in build-fuzz/corpus/; --keep adds those that reach new code to tests/fuzz/corpus/.
+verb_fuzz() {
+  local seconds=60 keep="" name found log
+  while (($#)); do
+    case $1 in
+      --keep) keep=1 ;;
+      *[!0-9]* | "") die "fuzz knows a number of seconds and --keep, not '$1'" ;;
+      *) seconds=$1 ;;
+    esac
+    shift
+  done
+  need_packages fuzz
+  need_build_tools
+  configure fuzz build-fuzz
+  cmake --build build-fuzz -j "$(build_jobs)" --target fuzz
+  for name in $(cd tests/fuzz/corpus && echo *); do
+    found=build-fuzz/corpus/$name
+    mkdir -p "$found"
+    log=build-fuzz/$name.log
+    "build-fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 \
+      -artifact_prefix="build-fuzz/$name-" "$found" "tests/fuzz/corpus/$name" >"$log" 2>&1 || {
+      tail -n 40 "$log"
+      die "the reader of $name broke a promise; the input is build-fuzz/$name-*: mend the reader, then add the input to tests/fuzz/corpus/$name"
+    }
+    say "$name: $(awk '/number_of_executed_units/ {print $2}' "$log") inputs in $seconds s, no promise broken (build-fuzz/$name.log)"
+    [[ -z $keep ]] || "build-fuzz/fuzz_$name" -merge=1 -use_counters=0 "tests/fuzz/corpus/$name" "$found" >>"$log" 2>&1
+  done
+}
