@@ -55,12 +55,16 @@ NamedLinears select(const NamedLinears& linears, const std::function<bool(const 
   return chosen;
 }
 
+std::vector<std::string> names_of(const std::string& path, const AliasesOf& aliases) {
+  auto names = aliases(path);
+  return names.empty() ? std::vector<std::string>{path} : names;
+}
+
 NamedLinears by_regex(const NamedLinears& linears, const std::string& pattern, const AliasesOf& aliases) {
   try {
     std::regex regex(pattern);
     return select(linears, [&](const std::string& path, nn::Linear&) {
-      if (std::regex_match(path, regex)) return true;
-      auto names = aliases(path);
+      auto names = names_of(path, aliases);
       return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return std::regex_match(name, regex); });
     });
   } catch (const std::regex_error&) {
@@ -70,8 +74,7 @@ NamedLinears by_regex(const NamedLinears& linears, const std::string& pattern, c
 
 NamedLinears by_names(const NamedLinears& linears, const std::vector<std::string>& names, const AliasesOf& aliases) {
   return select(linears, [&](const std::string& path, nn::Linear&) {
-    auto known = aliases(path);
-    known.push_back(path);
+    auto known = names_of(path, aliases);
     return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return std::any_of(known.begin(), known.end(), [&](const std::string& k) { return ends_with_name(k, name); });
     });
@@ -143,6 +146,11 @@ AdaptedList attach(nn::Module& root, const LoraOptions& options, const AliasesOf
   return adapted;
 }
 
+void check_fit(nn::Module& root, const std::vector<LoraWeights>& weights, const std::string& file_name) {
+  auto table = linear_table(root);
+  for (const auto& w : weights) linear_for(table, w, file_name, weights.size());
+}
+
 AdaptedList attach_weights(nn::Module& root, const std::vector<LoraWeights>& weights, const std::string& file_name) {
   auto table = linear_table(root);
   AdaptedList adapted;
@@ -161,8 +169,8 @@ AdaptedList attach_weights(nn::Module& root, const std::vector<LoraWeights>& wei
 
 void merge(nn::Module& root, const std::vector<LoraWeights>& weights, double strength, const std::string& file_name) {
   at::NoGradGuard no_grad;
+  check_fit(root, weights, file_name);
   auto table = linear_table(root);
-  for (const auto& w : weights) linear_for(table, w, file_name, weights.size());
   for (const auto& w : weights) {
     auto& linear = *table.at(w.path);
     auto scale = strength * w.alpha / static_cast<double>(w.a.size(0));

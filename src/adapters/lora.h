@@ -40,11 +40,12 @@ struct Adapted {
 };
 using AdaptedList = std::vector<Adapted>;
 
-/// Other names under which a path is known elsewhere ("blocks.0.attn.a_to_qkv" for "transformer_blocks.0.attn.to_q").
+/// All names that a layer goes by ("blocks.0.attn.a_to_qkv" and "transformer_blocks.0.attn.to_q"), its path among them unless it must
+/// not be found by it; none means the path alone.
 using AliasesOf = std::function<std::vector<std::string>(const std::string& path)>;
 
-/// The linear layers that `targets` names, by DiffSynth-Studio's rules: several comma-separated names match a path (or an alias) exactly
-/// or as its end after a dot; a single name is a regular expression for the whole path, and if that matches nothing also an end; "" picks
+/// The linear layers that `targets` names, by DiffSynth-Studio's rules: several comma-separated names match a layer's name exactly
+/// or as its end after a dot; a single name is a regular expression for the whole name, and if that matches nothing also an end; "" picks
 /// every linear layer inside the blocks whose sides are both at least 512. No match is a config Error that names the layers there are.
 std::vector<std::pair<std::string, nn::Linear*>> match_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases);
 
@@ -58,7 +59,10 @@ struct LoraWeights {
   double alpha;
 };
 
-/// Hangs the LoRAs of a file. Every entry must fit a linear layer of `root`: otherwise a data Error says how many do not and names a few.
+/// Every entry must fit a linear layer of `root` (its shapes suffice): otherwise a data Error names the first that does not.
+void check_fit(nn::Module& root, const std::vector<LoraWeights>& weights, const std::string& file_name);
+
+/// Hangs the LoRAs of a file, after check_fit.
 AdaptedList attach_weights(nn::Module& root, const std::vector<LoraWeights>& weights, const std::string& file_name);
 
 /// W ← W + strength · (alpha / rank) · B A for every entry, in fp32: fuses a LoRA into its base.

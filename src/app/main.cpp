@@ -1,6 +1,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/core.h>
 
+#include <csignal>
 #include <new>
 
 #include "app/verbs.h"
@@ -51,6 +52,7 @@ int fail(const char* text, Exit code) {
 
 int main(int argc, char** argv) {
   set_up_logging();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the size limit is an error of the write, like a full disk
   try {
     run({argv + 1, argv + argc});
     return static_cast<int>(Exit::done);

@@ -38,7 +38,32 @@ optim::StateList below(const io::TensorSource& source, const std::string& prefix
   return list;
 }
 
+Progress progress_of(const io::TensorSource& source, const std::filesystem::path& path, const std::string& fingerprint) {
+  auto metadata = source.metadata();
+  Progress progress{read_count(metadata, "step", path), read_count(metadata, "batch", path), fingerprint};
+  if (metadata["fingerprint"] != fingerprint) {
+    data_error("checkpoint",
+               "{} belongs to a run with other settings: it was saved with [{}], this run has [{}]; resume with the same options",
+               path.string(), metadata["fingerprint"], fingerprint);
+  }
+  return progress;
+}
+
+std::filesystem::path state_in(const std::filesystem::path& folder) {
+  auto path = folder / "state.safetensors";
+  if (!io::is_there(path))
+    data_error("checkpoint", "nothing to resume: {} is not there; take --resume out, or correct --output_path", path.string());
+  return path;
+}
+
 }  // namespace
+
+void check_there(const std::filesystem::path& folder) { state_in(folder); }
+
+Progress read_progress(const std::filesystem::path& folder, const std::string& fingerprint) {
+  auto path = state_in(folder);
+  return progress_of(io::TensorSource::open({path}), path, fingerprint);
+}
 
 void save_state(const std::filesystem::path& folder, const optim::Optimizer& optimizer, const Progress& progress) {
   io::NamedTensors tensors;
@@ -50,16 +75,9 @@ void save_state(const std::filesystem::path& folder, const optim::Optimizer& opt
 }
 
 Progress load_state(const std::filesystem::path& folder, optim::Optimizer& optimizer, const std::string& fingerprint) {
-  auto path = folder / "state.safetensors";
-  if (!io::is_there(path)) data_error("checkpoint", "nothing to resume: {} is not there", path.string());
+  auto path = state_in(folder);
   auto source = io::TensorSource::open({path});
-  auto metadata = source.metadata();
-  Progress progress{read_count(metadata, "step", path), read_count(metadata, "batch", path), fingerprint};
-  if (metadata["fingerprint"] != fingerprint) {
-    data_error("checkpoint",
-               "{} belongs to a run with other settings: it was saved with [{}], this run has [{}]; resume with the same options",
-               path.string(), metadata["fingerprint"], fingerprint);
-  }
+  auto progress = progress_of(source, path, fingerprint);
   // Both halves are compared before either is changed.
   optim::check_state("parameters in " + path.string(), parameters(optimizer), below(source, kParameter));
   optim::check_state("optimizer state in " + path.string(), optimizer.state(), below(source, kOptimizer));

@@ -15,6 +15,12 @@ struct Progress {
 /// Writes parameters, optimizer state and progress to `folder`/state.safetensors, atomically.
 void save_state(const std::filesystem::path& folder, const optim::Optimizer& optimizer, const Progress& progress);
 
+/// A data Error when no state is there.
+void check_there(const std::filesystem::path& folder);
+
+/// Where the saved run stood, without reading its tensors. A data Error when there is no state or it belongs to a run with other settings.
+Progress read_progress(const std::filesystem::path& folder, const std::string& fingerprint);
+
 /// Puts a saved state back. A data Error when there is none, when it is damaged, or when it belongs to a run with other settings or
 /// other parameters; then nothing is changed.
 Progress load_state(const std::filesystem::path& folder, optim::Optimizer& optimizer, const std::string& fingerprint);

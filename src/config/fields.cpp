@@ -22,7 +22,13 @@ struct Overloaded : F... {
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
+const ForeignOption* find(const std::vector<ForeignOption>& options, const std::string& name) {
+  auto it = std::find_if(options.begin(), options.end(), [&](const ForeignOption& o) { return o.name == name; });
+  return it == options.end() ? nullptr : &*it;
+}
+
 [[noreturn]] void unknown(const std::string& where, const std::string& name, const Fields& fields) {
+  if (const auto* option = find(fields.refused(), name)) config_error("config", "{} '{}' is not supported: {}", where, name, option->text);
   auto near = nearest_name(name, fields.names());
   config_error("config", "{} '{}' is not known{}", where, name,
                near.empty() ? "; --help lists the options" : fmt::format("; did you mean '{}'?", near));
@@ -84,17 +90,22 @@ std::string value_text(const Field& field) {
                     field.slot);
 }
 
-/// "--max_steps,--max-steps" and the same for the aliases.
-std::string spellings(const Field& field) {
+/// "--max_steps,--max-steps" for each name.
+std::string all_spellings(std::vector<std::string> names) {
   std::vector<std::string> all;
   auto add = [&](std::string name) {
     all.push_back("--" + name);
     std::replace(name.begin(), name.end(), '_', '-');
     if (all.back() != "--" + name) all.push_back("--" + name);
   };
-  add(field.name);
-  for (const auto& alias : field.aliases) add(alias);
+  for (auto& name : names) add(std::move(name));
   return join(all, ",");
+}
+
+std::string spellings(const Field& field) {
+  std::vector<std::string> names{field.name};
+  names.insert(names.end(), field.aliases.begin(), field.aliases.end());
+  return all_spellings(std::move(names));
 }
 
 std::string help_page(const std::string& verb, const std::string& summary, const Fields& fields) {
@@ -106,6 +117,8 @@ std::string help_page(const std::string& verb, const std::string& summary, const
     bool shown = value != "\"\"" && value != "[]" && value != "false";
     page += fmt::format("  --{:<28} {}{}\n", field.name, field.doc, shown ? fmt::format(" [{}]", value) : "");
   }
+  if (!fields.without_effect().empty()) page += fmt::format("\n{}\n", fields.title_no_effect());
+  for (const auto& option : fields.without_effect()) page += fmt::format("  --{:<28} {}\n", option.name, option.text);
   return page + "\nEvery option is a TOML key of the same name; --config FILE reads them, and options given here win.\n";
 }
 
@@ -135,10 +148,12 @@ void add_to_app(CLI::App& app, const Field& field) {
 std::vector<std::string> Fields::names() const {
   std::vector<std::string> names;
   for (const auto& field : list_) names.push_back(field.name);
+  for (const auto& option : no_effect_) names.push_back(option.name);
   return names;
 }
 
-void read_toml(const std::string& path, const Fields& fields) {
+std::vector<std::string> read_toml(const std::string& path, const Fields& fields) {
+  std::vector<std::string> without_effect;
   toml::table table;
   std::error_code failed;
   if (!std::filesystem::exists(path, failed) || std::filesystem::is_directory(path, failed))
@@ -151,12 +166,17 @@ void read_toml(const std::string& path, const Fields& fields) {
   for (const auto& [key, node] : table) {
     std::string name(key.str());
     std::replace(name.begin(), name.end(), '-', '_');
+    if (find(fields.without_effect(), name)) {
+      without_effect.push_back(name);
+      continue;
+    }
     auto field = std::find_if(fields.list().begin(), fields.list().end(), [&](const Field& f) {
       return f.name == name || std::find(f.aliases.begin(), f.aliases.end(), name) != f.aliases.end();
     });
     if (field == fields.list().end()) unknown(path + ": the key", name, fields);
     assign(*field, node);
   }
+  return without_effect;
 }
 
 std::string to_toml(const Fields& fields) {
@@ -180,7 +200,7 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
     parsed.help_text = help_page(verb, summary, fields);
     return parsed;
   }
-  if (!config_path.empty()) read_toml(config_path, fields);
+  if (!config_path.empty()) parsed.without_effect = read_toml(config_path, fields);
 
   CLI::App app;
   app.allow_extras();
@@ -193,11 +213,20 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
     if (auto* list = std::get_if<std::vector<std::string>*>(&field.slot); list && given) (*list)->clear();
     add_to_app(app, field);
   }
+  std::string ignored;
+  for (const auto& option : fields.without_effect()) {
+    auto names = all_spellings({option.name});
+    if (option.takes_value) app.add_option(names, ignored)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    else app.add_flag(names);
+  }
   try {
     std::vector<std::string> reversed(args.rbegin(), args.rend());
     app.parse(reversed);
   } catch (const CLI::ParseError& e) {
     config_error("config", "{} (--help lists the options)", e.what());
+  }
+  for (const auto& option : fields.without_effect()) {
+    if (app.count("--" + option.name) > 0) parsed.without_effect.push_back(option.name);
   }
   auto extras = app.remaining();
   if (!extras.empty()) {

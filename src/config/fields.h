@@ -15,6 +15,13 @@ struct Field {
   std::vector<std::string> aliases;
 };
 
+/// An option of another program, listed so that its commands can be pasted.
+struct ForeignOption {
+  std::string name;
+  bool takes_value;
+  std::string text;  ///< what is done instead, or why it is refused
+};
+
 /// Lists a struct's fields once, for the command line, TOML, --help and the resolved config alike:
 ///   void fields(Fields& f, Options& o) { f.group("Model"); f("dtype", o.dtype, "fp32 or bf16"); }
 class Fields {
@@ -27,16 +34,31 @@ class Fields {
   void operator()(std::string name, T& value, std::string doc, std::vector<std::string> aliases = {}) {
     (*this)(std::move(name), Field::Slot(&value), std::move(doc), std::move(aliases));
   }
+  /// An option of another program that means nothing here: it is taken, with its value, and reported in Parsed.
+  void no_effect(std::string name, bool takes_value, std::string doc) {
+    no_effect_.push_back({std::move(name), takes_value, std::move(doc)});
+  }
+  /// An option of another program that cannot be honoured: to give it is a config Error that says `why`.
+  void refused(std::string name, std::string why) { refused_.push_back({std::move(name), true, std::move(why)}); }
+  /// Heads the options without effect in --help.
+  void title_no_effect(std::string title) { title_no_effect_ = std::move(title); }
+
   const std::vector<Field>& list() const { return list_; }
+  const std::vector<ForeignOption>& without_effect() const { return no_effect_; }
+  const std::vector<ForeignOption>& refused() const { return refused_; }
+  const std::string& title_no_effect() const { return title_no_effect_; }
   std::vector<std::string> names() const;
 
  private:
   std::string group_;
   std::vector<Field> list_;
+  std::vector<ForeignOption> no_effect_, refused_;
+  std::string title_no_effect_;
 };
 
-/// Reads a TOML file into the fields. An unknown key or a value of another kind is a config Error with the nearest name.
-void read_toml(const std::string& path, const Fields& fields);
+/// Reads a TOML file into the fields and returns the names of keys without effect. An unknown key or a value of another kind is a config
+/// Error with the nearest name.
+std::vector<std::string> read_toml(const std::string& path, const Fields& fields);
 
 /// The values as TOML, grouped, each with its doc as a comment.
 std::string to_toml(const Fields& fields);
@@ -45,6 +67,7 @@ std::string to_toml(const Fields& fields);
 struct Parsed {
   bool help = false;
   std::string help_text;
+  std::vector<std::string> without_effect;  ///< options given that mean nothing here
 };
 
 /// Reads `args` (without program and verb) into the fields: first the TOML file named by --config, then the options, which win.

@@ -171,8 +171,7 @@ Shapes shapes_in_our_names(const TensorSource& source, const KeyMap& keys) {
   return shapes;
 }
 
-void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
-                const std::function<void(const std::string&, at::Tensor)>& place, const std::string& what) {
+void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& what) {
   Complaints complaints;
   std::set<std::string> found;
   for (const auto& [theirs, shape] : source.shapes()) {
@@ -192,7 +191,11 @@ void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wa
     if (!found.contains(name)) complaints.missing.push_back(name);
   }
   complaints.raise(what);
+}
 
+void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
+                const std::function<void(const std::string&, at::Tensor)>& place, const std::string& what) {
+  check_named(source, keys, wanted, what);
   for (const auto& theirs : source.names()) {
     auto match = keys.to_ours(theirs);
     auto tensor = source.tensor(theirs);

@@ -49,8 +49,11 @@ using Shapes = std::map<std::string, std::vector<int64_t>>;
 /// exact).
 Shapes shapes_in_our_names(const TensorSource& source, const KeyMap& keys);
 
-/// Hands every tensor of `source` to `place` under our name, one at a time. Every key is accounted for: what is missing from `wanted`,
-/// unexpected, or of another shape goes into one data Error with the first few of each and their counts, raised before anything is placed.
+/// Accounts for every key by names and shapes alone: what is missing from `wanted`, unexpected, or of another shape goes into one data
+/// Error with the first few of each and their counts.
+void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& what);
+
+/// Hands every tensor of `source` to `place` under our name, one at a time, after check_named.
 void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
                 const std::function<void(const std::string& name, at::Tensor)>& place, const std::string& what);
 

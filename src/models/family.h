@@ -55,6 +55,11 @@ class Model {
   virtual std::string variant() const = 0;  ///< "FLUX.1-dev" and the like, for people and for file metadata
   virtual std::vector<Component> components() const = 0;
 
+  /// Refuses by file headers alone what `load` would refuse: a data Error when the files lack the component, one of its tensors, or its
+  /// tokenizer.
+  virtual void check(const std::string& component) = 0;
+  /// The component's parameter tree on the meta device: names and shapes, no weights.
+  virtual std::unique_ptr<nn::Module> skeleton(const std::string& component) const = 0;
   /// Streams the weights of one component from its files. Loading what is loaded does nothing.
   virtual void load(const std::string& component) = 0;
   virtual void unload(const std::string& component) = 0;
@@ -76,8 +81,8 @@ class Model {
   /// Value names that a negative prompt replaces under classifier-free guidance.
   virtual std::vector<std::string> prompt_values() const = 0;
 
-  /// Other names of a denoiser layer (DiffSynth-Studio's), for LoRA targets.
-  virtual std::vector<std::string> aliases(const std::string& path) const = 0;
+  /// The names by which LoRA targets know a denoiser layer (see adapters::AliasesOf).
+  virtual std::vector<std::string> target_names(const std::string& path) const = 0;
   /// LoRA targets when the user names none.
   virtual std::string default_lora_targets() const = 0;
   /// Our layers behind a layer name of another program (fused layers have several, stacked in this order), or none.

@@ -119,6 +119,7 @@ void add_model_id(ModelFiles& files, const std::string& entry) {
                fs::absolute(base / pattern).lexically_normal().string());
   }
   files.entries.push_back(entry_of_files(entry, found));
+  files.pipeline_folders.push_back(base);
 }
 
 }  // namespace

@@ -24,11 +24,12 @@ struct ModelEntry {
 /// All files of a run, as the user named them.
 struct ModelFiles {
   std::vector<ModelEntry> entries;
-  std::vector<std::filesystem::path> pipeline_folders;  ///< diffusers folders (with model_index.json)
+  /// Folders that may hold tokenizers and a scheduler: diffusers folders (with model_index.json) and the folders of model ids.
+  std::vector<std::filesystem::path> pipeline_folders;
 
   /// The first entry that `wanted` accepts, or null.
   const ModelEntry* find(const std::function<bool(const ModelEntry&)>& wanted) const;
-  /// A sub-folder or file of the first diffusers folder that has it, or nothing.
+  /// A sub-folder or file of the first pipeline folder that has it, or nothing.
   std::optional<std::filesystem::path> in_pipeline(const std::string& relative) const;
   /// The labels, for messages.
   std::string describe() const;

@@ -16,13 +16,14 @@ void check(const ScheduleOptions& options) {
   if (std::find(kNames.begin(), kNames.end(), options.name) == kNames.end()) {
     unknown_choice("optim", "lr_scheduler", options.name, kNames);
   }
-  if (options.warmup_steps < 0) config_error("optim", "warm-up steps must not be negative, found {}", options.warmup_steps);
+  if (options.warmup_steps < 0) config_error("optim", "lr_warmup_steps must not be negative, found {}", options.warmup_steps);
   if (!(options.min_lr_ratio >= 0 && options.min_lr_ratio <= 1)) {
     config_error("optim", "the smallest learning rate must be a fraction in [0, 1] of the full one, found {}", options.min_lr_ratio);
   }
-  if (options.name != "constant" && options.max_steps > 0 && options.max_steps <= options.warmup_steps) {
-    config_error("optim", "a {} schedule needs more steps than its warm-up, found {} steps and a warm-up of {}", options.name,
-                 options.max_steps, options.warmup_steps);
+  auto least = options.warmup_steps + (options.name == "constant" ? 0 : 1);
+  if (options.max_steps > 0 && options.max_steps < least) {
+    config_error("optim", "a warm-up of {} steps needs {} steps at least with the {} schedule, and the run has {}; lower lr_warmup_steps",
+                 options.warmup_steps, least, options.name, options.max_steps);
   }
 }
 

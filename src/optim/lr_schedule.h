@@ -12,8 +12,8 @@ struct ScheduleOptions {
   double min_lr_ratio = 0;  ///< what linear and cosine end at, as a fraction of the full rate
 };
 
-/// Throws a config Error for an unknown name (naming the choices), a negative warm-up, a ratio outside [0, 1], or a linear or cosine
-/// schedule whose warm-up leaves no step of a run of max_steps (when that is known, above 0).
+/// Throws a config Error for an unknown name (naming the choices), a negative warm-up, a ratio outside [0, 1], or a warm-up longer
+/// than a run of max_steps (when that is known, above 0), of which linear and cosine need a step after it.
 void check(const ScheduleOptions& options);
 
 /// The factor on the learning rate at optimizer step `step`, counted from 0.

@@ -47,7 +47,10 @@ class Optimizer {
   ParameterList parameters_;
 };
 
-/// Throws a config Error for an unknown name (naming the choices), numbers out of range, or parameters that are not floating point.
+/// Throws a config Error for an unknown name (naming the choices) or numbers out of range.
+void check(const OptimizerOptions& options);
+
+/// After `check`; also a config Error for parameters that are not floating point.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterList parameters);
 
 }  // namespace burnish::optim

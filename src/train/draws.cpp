@@ -31,24 +31,52 @@ Replay::Replay(const std::string& path) : file_(io::SafetensorsFile::open(path))
   }
 }
 
-at::Tensor Replay::read(int64_t index, const char* what) const {
+std::string Replay::name_of(int64_t index, const char* what) const {
   auto name = fmt::format("step.{}.{}", index + first_, what);
-  if (!file_->tensors().contains(name))
-    data_error("train", "the replay file {} ends early: it holds no '{}'", file_->path().string(), name);
-  return file_->tensor(name);
+  if (!file_->tensors().contains(name)) {
+    data_error("train", "the replay file {} ends early: it holds no '{}'; ask for at most {} steps with --max_steps, or record more",
+               file_->path().string(), name, index);
+  }
+  return name;
 }
 
-int64_t Replay::row(int64_t index) const { return read(index, "sample").to(at::kLong).reshape({-1})[0].item<int64_t>(); }
+at::Tensor Replay::read(int64_t index, const char* what) const { return file_->tensor(name_of(index, what)); }
+
+double Replay::sigma(int64_t index) const {
+  auto sigma = read(index, "sigma");
+  if (sigma.numel() != 1) data_error("train", "replay {}: '{}' must be one number", file_->path().string(), name_of(index, "sigma"));
+  return sigma.to(at::kDouble).item<double>();
+}
+
+int64_t Replay::row(int64_t index) const {
+  auto row = read(index, "sample");
+  if (row.numel() != 1) data_error("train", "replay {}: '{}' must be one row number", file_->path().string(), name_of(index, "sample"));
+  return row.to(at::kLong).item<int64_t>();
+}
+
+void Replay::check(int64_t count, const std::function<std::vector<int64_t>(int64_t row)>& latent_shape_of) const {
+  for (int64_t i = 0; i < count; ++i) {
+    auto found = file_->tensors().at(name_of(i, "noise")).shape;
+    if (found.size() == 4 && found[0] == 1) found.erase(found.begin());
+    auto expected = latent_shape_of(row(i));
+    if (expected.empty()) {
+      data_error("train", "replay {}: '{}' is row {}, which is not among the usable samples", file_->path().string(), name_of(i, "sample"),
+                 row(i));
+    }
+    if (found != expected) {
+      data_error("train", "replay {}: '{}' has the shape {}, the latents of row {} have {}; record at the size that is trained",
+                 file_->path().string(), name_of(i, "noise"), found, row(i), expected);
+    }
+    if (auto value = sigma(i); !(value >= 0 && value <= 1)) {
+      data_error("train", "replay {}: '{}' is {}; sigma is the share of noise, from 0 to 1", file_->path().string(), name_of(i, "sigma"),
+                 value);
+    }
+  }
+}
 
 Replay::Step Replay::step(int64_t index, at::IntArrayRef latent_shape) const {
-  auto noise = read(index, "noise").to(at::kFloat);
-  if (noise.dim() == 4) noise = noise.squeeze(0);
-  if (noise.sizes() != latent_shape) {
-    data_error("train", "replay step {} has noise of shape {}, the sample's latents have {}", index + first_, noise.sizes().vec(),
-               latent_shape.vec());
-  }
-  auto sigma = read(index, "sigma").to(at::kFloat).reshape({-1});
-  return {row(index), {noise.unsqueeze(0), sigma.narrow(0, 0, 1)}};
+  auto noise = read(index, "noise").to(at::kFloat).reshape(latent_shape);
+  return {row(index), {noise.unsqueeze(0), at::tensor({static_cast<float>(sigma(index))})}};
 }
 
 }  // namespace burnish::train

@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <optional>
 
 #include "data/sampler.h"
@@ -27,13 +28,18 @@ class Replay {
     int64_t row;
     Draw draw;
   };
-  /// Recorded step `index`, counted from 0; a data Error when the recording is shorter or has another latent shape.
+  /// Reads shapes, sigmas and rows of the first `count` records; a data Error when one is missing, its noise is not of the latents' shape,
+  /// its sigma is not in [0, 1], or its row has no latents (`latent_shape_of` gives an empty shape).
+  void check(int64_t count, const std::function<std::vector<int64_t>(int64_t row)>& latent_shape_of) const;
+  /// Recorded step `index`, counted from 0; after `check`.
   Step step(int64_t index, at::IntArrayRef latent_shape) const;
   /// The row of a recorded step.
   int64_t row(int64_t index) const;
 
  private:
+  std::string name_of(int64_t index, const char* what) const;
   at::Tensor read(int64_t index, const char* what) const;
+  double sigma(int64_t index) const;
   std::shared_ptr<io::SafetensorsFile> file_;
   int64_t first_ = 0;
 };

@@ -2,6 +2,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/isfinite.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
@@ -9,6 +10,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.h"
@@ -30,11 +32,6 @@ namespace {
 
 /// Sigmas at which held-out samples are judged.
 constexpr double kValidationSigmas[] = {0.1, 0.25, 0.4, 0.55, 0.7, 0.85};
-
-diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
-  return {o.timestep_sampling, o.discrete_flow_shift, o.sigmoid_scale,         o.logit_mean,
-          o.logit_std,         o.mode_scale,          o.min_timestep_boundary, o.max_timestep_boundary};
-}
 
 /// Drops the lines of steps that a resumed run will take again (those after its last save).
 void cut_log(const fs::path& path, int64_t step) {
@@ -89,6 +86,16 @@ at::Tensor Run::weighted_loss(const std::vector<int64_t>& rows, const Prepared& 
   return (std::get<at::Tensor>(values.at("loss")) * weights.to(device)).mean();
 }
 
+/// What to do about a step that came out not finite.
+std::string Run::why_not_finite() {
+  bool trained = !trains_lora() && progress_.step > 0;
+  for (const auto& [name, weight] : model_->module(model_->denoiser()).parameters()) {
+    if (trained || at::isfinite(*weight).all().item<bool>()) continue;
+    return fmt::format("the model's weight '{}' is not finite, so its file is damaged: get it again", name);
+  }
+  return "try a lower learning_rate, max_grad_norm 1, or fp32";
+}
+
 Run::StepResult Run::step() {
   StepResult result;
   optimizer_->zero_grad();
@@ -103,10 +110,8 @@ Run::StepResult Run::step() {
   }
   result.grad_norm = optim::gradient_norm(optimizer_->parameters());
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
-    data_error("train",
-               "step {}: loss {} and gradient norm {} are not finite; the last saved state is intact. Try a lower learning_rate, "
-               "max_grad_norm 1, or fp32",
-               progress_.step + 1, result.loss, result.grad_norm);
+    data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", progress_.step + 1, result.loss, result.grad_norm,
+               why_not_finite(), saved_step_ < 0 ? "nothing was saved yet" : "the last saved state is intact");
   }
   optim::clip_gradients(optimizer_->parameters(), result.grad_norm, options_.max_grad_norm);
   result.learning_rate = options_.learning_rate * optim::lr_factor(schedule_, progress_.step);
@@ -148,7 +153,10 @@ void Run::log_step(const StepResult& r, double seconds) {
                       {"peak_memory_bytes", peak_memory()}};
   if (auto bytes = peak_device_memory(); bytes > 0) line["peak_device_memory_bytes"] = bytes;
   std::ofstream log(fs::path(options_.output_path) / "log.jsonl", std::ios::app);
-  log << line.dump() << "\n";
+  if (!(log << line.dump() << "\n" << std::flush)) {
+    data_error("train", "cannot write {}: {}; the last saved state is intact, go on with --resume once there is room",
+               (fs::path(options_.output_path) / "log.jsonl").string(), std::strerror(errno));
+  }
 }
 
 void Run::save(bool final) {
@@ -171,11 +179,10 @@ void Run::save(bool final) {
 
 void Run::train() {
   auto folder = fs::path(options_.output_path);
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) data_error("train", "cannot create the run folder {}: {}", folder.string(), error.message());
+  auto again = options_;
+  again.resume = false;  // the file starts the run anew
   config::Fields resolved;
-  fields(resolved, options_);
+  fields(resolved, again);
   io::write_text_atomic(folder / "config.toml", config::to_toml(resolved));
   cut_log(folder / "log.jsonl", options_.resume ? progress_.step : 0);
 

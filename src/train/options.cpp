@@ -8,7 +8,9 @@
 #include "base/text.h"
 #include "diffusion/loss_weighting.h"
 #include "diffusion/timestep_sampling.h"
+#include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
+#include "train/checks.h"
 
 namespace burnish::train {
 
@@ -26,6 +28,32 @@ void fields(config::Fields& f, ModelChoice& o) {
   f("embedded_guidance", o.embedded_guidance, "guidance value given to models that embed it");
   f("seed", o.seed, "names every random draw of the run");
   f("num_threads", o.num_threads, "CPU threads; 0 takes all cores");
+}
+
+/// DiffSynth-Studio's options that a pasted command may hold: those that change nothing here, and those that would.
+static void diffsynth_options(config::Fields& f) {
+  f.title_no_effect("Accepted for DiffSynth-Studio commands, no effect here");
+  f.no_effect("remove_prefix_in_ckpt", true, "files always have the names that diffusers reads");
+  f.no_effect("align_to_opensource_format", false, "the same");
+  f.no_effect("dataset_num_workers", true, "every picture is read once, before training");
+  f.no_effect("find_unused_parameters", false, "one process trains");
+  f.no_effect("initialize_model_on_cpu", false, "weights are read straight to the device");
+  for (const char* name : {"enable_tensorboard_log", "enable_swanlab_log", "enable_wandb_log", "enable_csv_log"})
+    f.no_effect(name, false, "the log is log.jsonl in the run folder");
+  for (const char* name : {"swanlab_project", "wandb_project"}) f.no_effect(name, true, "the same");
+
+  for (const char* name : {"fp8_models", "quant_options"})
+    f.refused(name, "weights are held in bf16 or fp32; take it out, and save memory with --use_gradient_checkpointing");
+  for (const char* name : {"enable_model_cpu_offload", "enable_optimizer_cpu_offload", "cpu_offload_split_threshold"})
+    f.refused(name, "nothing is moved to main memory during a step; take it out, and save memory with --use_gradient_checkpointing");
+  f.refused("offload_models", "it belongs to split training; take it out (encoders are dropped before the denoiser is loaded)");
+  f.refused("extra_inputs", "no model here takes further inputs than picture and caption");
+  for (const char* name : {"preset_lora_path", "preset_lora_model"})
+    f.refused(name, "no LoRA is fused before training; --lora_checkpoint goes on training one");
+  for (const char* name : {"template_model_id_or_path", "enable_lora_hot_loading"}) f.refused(name, "no plug-in models are trained");
+  f.refused("resume_from_checkpoint", "name a LoRA with --lora_checkpoint and a whole denoiser with --model; --resume goes on with a run");
+  f.refused("customized_optimizer", "take it out for AdamW, the one there is");
+  f.refused("num_frames", "videos are not trained");
 }
 
 void fields(config::Fields& f, TrainOptions& o) {
@@ -68,7 +96,8 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("mode_scale", o.mode_scale, "of timestep_sampling mode");
   f("min_timestep_boundary", o.min_timestep_boundary, "start of the trained share of the schedule, from pure noise");
   f("max_timestep_boundary", o.max_timestep_boundary, "end of the trained share");
-  f("use_gradient_checkpointing", o.use_gradient_checkpointing, "recompute blocks in backward to save memory");
+  f("use_gradient_checkpointing", o.use_gradient_checkpointing, "recompute blocks in backward to save memory",
+    {"use_gradient_checkpointing_offload"});
   f.group("Output");
   f("output_path", o.output_path, "run folder");
   f("save_steps", o.save_steps, "also save every N steps; 0 saves at the end only");
@@ -76,16 +105,33 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("resume", o.resume, "go on from the state in output_path");
   f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
   f("replay", o.replay, "safetensors with recorded noise, sigma and sample per step");
+  diffsynth_options(f);
 }
 
-void check(const TrainOptions& o) {
-  auto positive = [](const char* name, int64_t value) {
-    if (value < 1) config_error("train", "{} must be at least 1, not {}", name, value);
-  };
+diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
+  return {o.timestep_sampling, o.discrete_flow_shift, o.sigmoid_scale,         o.logit_mean,
+          o.logit_std,         o.mode_scale,          o.min_timestep_boundary, o.max_timestep_boundary};
+}
+
+void check(const ModelChoice& c) {
+  if (parse_dtype(c.dtype) == c10::kHalf) config_error("train", "dtype fp16 is not supported for this model; choose bf16 or fp32");
+  if (c.device != "auto" && c.device != "cpu" && c.device != "cuda")
+    config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
+  if (c.device == "cuda" && !at::hasCUDA())
+    config_error("train", "device cuda was asked for, and this build or machine has none; choose cpu");
+  check_at_least("seed", static_cast<double>(c.seed), 0);
+  check_at_least("num_threads", static_cast<double>(c.num_threads), 0);
+  check_at_least("max_sequence_length", static_cast<double>(c.max_sequence_length), 0);
+}
+
+namespace {
+
+void check_task(const TrainOptions& o) {
+  if (o.task.starts_with("sft:") || o.task.starts_with("direct_distill") || o.task == "trajectory_imitation") {
+    config_error("train", "task '{}' is not supported; choose sft (encoders run once, at the start of every run, and are dropped)", o.task);
+  }
   if (o.task != "sft") config_error("train", "task '{}' is not known; choose sft", o.task);
-  if (o.dataset_metadata_path.empty())
-    config_error("train", "no data given; name it with --dataset_metadata_path (and --dataset_base_path)");
-  if (!o.trainable_models.empty() && o.trainable_models != "dit")
+  if (o.trainable_models != "dit" && !o.trainable_models.empty())
     config_error("train", "trainable_models '{}' is not known; choose dit, or leave it empty for a LoRA", o.trainable_models);
   if (!o.lora_base_model.empty() && o.lora_base_model != "dit")
     config_error("train", "lora_base_model '{}' is not known; choose dit", o.lora_base_model);
@@ -95,35 +141,55 @@ void check(const TrainOptions& o) {
   }
   if (o.init != "pretrained" && o.init != "random") config_error("train", "init '{}' is not known; choose pretrained or random", o.init);
   if (o.init == "random" && o.trainable_models.empty())
-    config_error("train", "init random needs trainable_models dit: a LoRA on random weights learns nothing");
-  if (o.on_bad_sample != "stop" && o.on_bad_sample != "skip")
-    config_error("train", "on_bad_sample '{}' is not known; choose stop or skip", o.on_bad_sample);
+    config_error("train", "init random needs trainable_models dit; a LoRA on random weights teaches nothing");
+}
+
+void check_counts(const TrainOptions& o) {
+  auto at_least = [](const char* name, int64_t value, int64_t least) {
+    check_at_least(name, static_cast<double>(value), static_cast<double>(least));
+  };
+  at_least("height", o.height, 0);
+  at_least("width", o.width, 0);
   if ((o.height > 0) != (o.width > 0)) config_error("train", "give both height and width, or neither");
-  positive("batch_size", o.batch_size);
-  positive("gradient_accumulation_steps", o.gradient_accumulation_steps);
-  positive("dataset_repeat", o.dataset_repeat);
-  positive("lora_rank", o.lora_rank);
+  at_least("max_pixels", o.max_pixels, 1);
+  at_least("batch_size", o.batch_size, 1);
+  at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);
+  at_least("dataset_repeat", o.dataset_repeat, 1);
+  at_least("lora_rank", o.lora_rank, 1);
+  at_least("save_steps", o.save_steps, 0);
   if (o.max_steps < 0 || (o.max_steps == 0 && o.num_epochs < 1))
     config_error("train", "nothing to do: give max_steps or num_epochs of at least 1");
-  if (o.save_steps < 0) config_error("train", "save_steps must not be negative");
+}
+
+}  // namespace
+
+void check(const TrainOptions& o) {
+  auto copy = o;
+  config::Fields listed;
+  fields(listed, copy);
+  check_finite(listed);
+  check(o.model);
+  if (o.dataset_metadata_path.empty())
+    config_error("train", "no data given; name it with --dataset_metadata_path (and --dataset_base_path)");
+  check_task(o);
+  if (o.on_bad_sample != "stop" && o.on_bad_sample != "skip")
+    config_error("train", "on_bad_sample '{}' is not known; choose stop or skip", o.on_bad_sample);
+  check_counts(o);
+  check_at_least("lora_alpha", o.lora_alpha, 0);
+  check_at_least("max_grad_norm", o.max_grad_norm, 0);
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
   if (!o.replay.empty() && o.batch_size != 1) config_error("train", "replay plays one recorded sample a step; set batch_size to 1");
-  parse_dtype(o.model.dtype);
   if (!o.save_dtype.empty()) parse_dtype(o.save_dtype);
   diffusion::check_loss_weighting(o.loss_weighting);
-  diffusion::check({.mode = o.timestep_sampling, .min_boundary = o.min_timestep_boundary, .max_boundary = o.max_timestep_boundary});
-  optim::check(optim::ScheduleOptions{.name = o.lr_scheduler});
+  diffusion::check(timestep_options(o));
+  optim::check(optim::OptimizerOptions{.name = o.optimizer, .weight_decay = o.weight_decay});
+  optim::check(optim::ScheduleOptions{o.lr_scheduler, o.lr_warmup_steps, o.max_steps});
 }
 
 models::ModelOptions model_options(const ModelChoice& c) {
-  if (c.device != "auto" && c.device != "cpu" && c.device != "cuda")
-    config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
-  bool cuda = at::hasCUDA();
-  if (c.device == "cuda" && !cuda) config_error("train", "device cuda was asked for, and this build or machine has none; choose cpu");
   models::ModelOptions options;
   options.dtype = parse_dtype(c.dtype);
-  if (options.dtype == c10::kHalf) config_error("train", "dtype fp16 is not supported for this model; choose bf16 or fp32");
-  options.device = cuda && c.device != "cpu" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+  options.device = at::hasCUDA() && c.device != "cpu" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
   options.tokenizer_path = c.tokenizer_path;
   options.tokenizer_2_path = c.tokenizer_2_path;
   options.max_sequence_length = c.max_sequence_length;

@@ -1,5 +1,6 @@
 #pragma once
 #include "config/fields.h"
+#include "diffusion/timestep_sampling.h"
 #include "models/family.h"
 
 namespace burnish::train {
@@ -49,8 +50,11 @@ struct TrainOptions {
 };
 void fields(config::Fields& f, TrainOptions& o);
 
-/// Refuses contradictory or impossible settings, before any file is opened.
+/// Refuses unknown names, numbers that make no sense and contradictions, before any file is opened.
 void check(const TrainOptions& o);
+void check(const ModelChoice& o);
+
+diffusion::TimestepOptions timestep_options(const TrainOptions& o);
 
 /// The model's own options out of a choice; "auto" becomes cuda where there is one.
 models::ModelOptions model_options(const ModelChoice& choice);

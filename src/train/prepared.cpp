@@ -2,12 +2,14 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/isfinite.h>
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
+#include "base/text.h"
 
 namespace burnish::train {
 
@@ -48,9 +50,21 @@ void Prepared::run_unit(const pipeline::Unit& unit, const data::Dataset& dataset
       values["prompt"] = dataset.prompt(row);
       if (reads(unit, "image")) values["image"] = dataset.load(row).image_3HW.unsqueeze(0);
       pipeline::run({unit}, values);
-      for (const auto& name : unit.writes) kept[name] = std::get<at::Tensor>(values.at(name)).cpu();
+      keep(unit, row, values, kept);
     }
     progress.update(++done);
+  }
+}
+
+void Prepared::keep(const pipeline::Unit& unit, int64_t row, const pipeline::Values& values, pipeline::Values& kept) {
+  for (const auto& name : unit.writes) {
+    auto value = std::get<at::Tensor>(values.at(name)).cpu();
+    if (!at::isfinite(value).all().item<bool>()) {
+      data_error("train",
+                 "row {}: the {} that {} gives are not finite; its weights are damaged, or too large for this dtype: try --dtype fp32", row,
+                 name, join(unit.models));
+    }
+    kept[name] = value;
   }
 }
 

@@ -20,6 +20,7 @@ class Prepared {
 
  private:
   void run_unit(const pipeline::Unit& unit, const data::Dataset& dataset);
+  static void keep(const pipeline::Unit& unit, int64_t row, const pipeline::Values& values, pipeline::Values& kept);
   std::map<int64_t, pipeline::Values> by_row_;
 };
 

@@ -3,12 +3,15 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/core.h>
 
+#include <set>
+
 #include "adapters/lora_file.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "memory/recompute.h"
+#include "train/checks.h"
 
 namespace burnish::train {
 
@@ -38,6 +41,31 @@ void Run::open_files() {
   if (!options_.replay.empty()) replay_.emplace(options_.replay);
 }
 
+pipeline::Units Run::training_units() {
+  auto groups = model_->units();
+  pipeline::Units all;
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.add_noise, &groups.denoise, &groups.loss})
+    all.insert(all.end(), group->begin(), group->end());
+  pipeline::check(all, {"prompt", "image", "noise", "sigma"});
+  return all;
+}
+
+void Run::check_model() {
+  for (const auto& component : pipeline::models_of(training_units())) model_->check(component);
+  if (trains_lora()) {
+    auto skeleton = model_->skeleton(model_->denoiser());
+    if (options_.lora_checkpoint.empty()) {
+      lora_rank_ = options_.lora_rank;
+      num_adapted_ = std::ssize(adapters::match_targets(*skeleton, lora_targets(), [&](auto& path) { return model_->target_names(path); }));
+    } else {
+      auto weights = read_lora(*model_, *skeleton, options_.lora_checkpoint);
+      lora_rank_ = weights[0].a.size(0);
+      num_adapted_ = std::ssize(weights);
+    }
+  }
+  if (options_.resume) checkpoint::check_there(state_folder());
+}
+
 void Run::open_data() {
   auto division = model_->size_division();
   if (options_.height > 0) model_->latent_shape(options_.height, options_.width);  // refuses a size that does not divide
@@ -59,16 +87,29 @@ void Run::open_data() {
   if (options_.max_steps == 0)
     options_.max_steps = (batches + options_.gradient_accumulation_steps - 1) / options_.gradient_accumulation_steps;
   schedule_ = {options_.lr_scheduler, options_.lr_warmup_steps, options_.max_steps};
+  optim::check(schedule_);
   info("{} samples, {} batches an epoch, {} steps", dataset_->rows().size(), sampler_->batches_per_epoch(), options_.max_steps);
 }
 
+void Run::check_run() {
+  if (replay_) {
+    std::set<int64_t> usable(dataset_->rows().begin(), dataset_->rows().end());
+    replay_->check(options_.max_steps * options_.gradient_accumulation_steps, [&](int64_t row) {
+      if (!usable.contains(row)) return std::vector<int64_t>{};
+      auto size = dataset_->size(row);
+      return model_->latent_shape(size.height, size.width);
+    });
+  }
+  if (options_.resume) {
+    auto saved = checkpoint::read_progress(state_folder(), fingerprint());
+    if (saved.step >= options_.max_steps)
+      warn("the saved state is at step {} and max_steps is {}: there is nothing left to train", saved.step, options_.max_steps);
+  }
+  make_output_folder(options_.output_path);
+}
+
 void Run::prepare_data() {
-  auto groups = model_->units();
-  pipeline::Units all;
-  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.add_noise, &groups.denoise, &groups.loss})
-    all.insert(all.end(), group->begin(), group->end());
-  pipeline::check(all, {"prompt", "image", "noise", "sigma"});
-  auto cut = pipeline::cut(all, {"noise", "sigma"}, {model_->denoiser()});
+  auto cut = pipeline::cut(training_units(), {"noise", "sigma"}, {model_->denoiser()});
   live_ = cut.live;
   prepared_ = std::make_unique<Prepared>(*model_, cut.prepare, cut.carried, *dataset_);
   if (validation_data_) validation_ = std::make_unique<Prepared>(*model_, cut.prepare, cut.carried, *validation_data_);
@@ -81,20 +122,12 @@ void Run::load_denoiser() {
   auto& root = model_->module(model_->denoiser());
   root.visit_parameters([&](const std::string&, at::Tensor& p) { p.set_requires_grad(!trains_lora()); });
   if (trains_lora()) {
-    auto aliases = [&](const std::string& path) { return model_->aliases(path); };
     if (!options_.lora_checkpoint.empty()) {
-      auto slots = root.parameters();
-      auto rows_of = [&](const std::string& path) {
-        auto it = slots.find(path + ".weight");
-        return it == slots.end() ? int64_t{0} : it->second->size(0);
-      };
-      auto weights = adapters::read_lora(
-          options_.lora_checkpoint, [&](const std::string& n) { return model_->foreign_layer(n); }, rows_of);
-      adapted_ = adapters::attach_weights(root, weights, options_.lora_checkpoint);
+      adapted_ = adapters::attach_weights(root, read_lora(*model_, root, options_.lora_checkpoint), options_.lora_checkpoint);
     } else {
-      adapters::LoraOptions lora{options_.lora_rank, options_.lora_alpha, options_.lora_target_modules};
-      if (lora.target_modules == "default") lora.target_modules = model_->default_lora_targets();
-      adapted_ = adapters::attach(root, lora, aliases, static_cast<uint64_t>(options_.model.seed));
+      adapters::LoraOptions lora{options_.lora_rank, options_.lora_alpha, lora_targets()};
+      auto names = [&](const std::string& path) { return model_->target_names(path); };
+      adapted_ = adapters::attach(root, lora, names, static_cast<uint64_t>(options_.model.seed));
     }
     info("LoRA of rank {}, alpha {} on {} layers", adapted_[0].lora->rank(), adapted_[0].lora->alpha(), adapted_.size());
   }
@@ -120,7 +153,7 @@ void Run::make_optimizer() {
   optimizer_ = optim::make_optimizer({.name = options_.optimizer, .weight_decay = options_.weight_decay}, std::move(parameters));
   progress_.fingerprint = fingerprint();
   if (options_.resume) {
-    progress_ = checkpoint::load_state(std::filesystem::path(options_.output_path) / "state", *optimizer_, progress_.fingerprint);
+    progress_ = checkpoint::load_state(state_folder(), *optimizer_, progress_.fingerprint);
     saved_step_ = progress_.step;
     info("resumed at step {}", progress_.step);
   }
@@ -131,8 +164,14 @@ std::string Run::fingerprint() const {
   const auto& o = options_;
   return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}",
                      o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, dataset_->rows().size(), o.model.dtype,
-                     o.optimizer, trains_lora() ? fmt::format("LoRA rank {}", adapted_[0].lora->rank()) : "full");
+                     o.optimizer, trains_lora() ? fmt::format("LoRA rank {} on {} layers", lora_rank_, num_adapted_) : "full");
 }
+
+std::string Run::lora_targets() const {
+  return options_.lora_target_modules == "default" ? model_->default_lora_targets() : options_.lora_target_modules;
+}
+
+std::filesystem::path Run::state_folder() const { return std::filesystem::path(options_.output_path) / "state"; }
 
 io::NamedTensors Run::trained_tensors(c10::ScalarType dtype) const {
   if (trains_lora()) return adapters::lora_tensors(adapted_, model_->lora_prefix(), dtype);

@@ -15,13 +15,16 @@
 namespace burnish::train {
 
 /// One training run, assembled by named passes. The passes run in this order; each leaves the run in a state the next relies on,
-/// and everything that can be refused is refused before `prepare_data` loads the first weight.
+/// and what can be refused is refused before `prepare_data` loads the first weight.
 class Run {
  public:
   explicit Run(const TrainOptions& options);
 
-  void open_files();      ///< headers of all model files; the variant
-  void open_data();       ///< metadata, and a look at every picture's header
+  void open_files();  ///< headers of all model files; the variant
+  void
+  check_model();  ///< by headers: every part with its tensors and tokenizer; LoRA targets and files; that a state to resume from is there
+  void open_data();       ///< metadata, and a look at every picture
+  void check_run();       ///< replay against the data, the state's settings; makes the run folder
   void prepare_data();    ///< frozen models over all samples, one model at a time
   void load_denoiser();   ///< weights, adapters, recompute
   void make_optimizer();  ///< optimizer, and the saved state when resuming
@@ -33,7 +36,9 @@ class Run {
     double loss = 0, grad_norm = 0, learning_rate = 0;
     int64_t num_samples = 0;
   };
+  pipeline::Units training_units();
   StepResult step();
+  std::string why_not_finite();
   at::Tensor weighted_loss(const std::vector<int64_t>& rows, const Prepared& prepared, const Draw& draw) const;
   Draw next_draw(std::vector<int64_t>& rows);
   double validation_loss();
@@ -42,6 +47,8 @@ class Run {
   io::NamedTensors trained_tensors(c10::ScalarType dtype) const;
   io::Metadata file_metadata() const;
   std::string fingerprint() const;
+  std::string lora_targets() const;
+  std::filesystem::path state_folder() const;
   bool trains_lora() const { return options_.trainable_models.empty(); }
 
   TrainOptions options_;
@@ -51,6 +58,7 @@ class Run {
   std::optional<Replay> replay_;
   pipeline::Units live_;
   std::unique_ptr<Prepared> prepared_, validation_;
+  int64_t lora_rank_ = 0, num_adapted_ = 0;  ///< known before anything is loaded; 0 without a LoRA
   adapters::AdaptedList adapted_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::ScheduleOptions schedule_;

@@ -4,9 +4,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+
+#include <cmath>
 
 #include "adapters/lora_file.h"
 #include "base/error.h"
@@ -19,6 +22,7 @@
 #include "data/resize.h"
 #include "diffusion/flow_match.h"
 #include "io/files.h"
+#include "train/checks.h"
 
 namespace burnish::train {
 
@@ -39,6 +43,7 @@ std::vector<std::string> all_prompts(const SampleOptions& o) {
 at::Tensor initial_noise(const SampleOptions& o, int64_t count, const std::vector<int64_t>& shape) {
   if (!o.noise.empty()) {
     auto file = io::SafetensorsFile::open(o.noise);
+    if (file->tensors().empty()) data_error("sample", "the noise file {} holds no tensors", o.noise);
     auto name = file->tensors().contains("noise")     ? "noise"
                 : file->tensors().contains("latents") ? "latents"
                                                       : file->tensors().begin()->first;
@@ -64,6 +69,7 @@ std::map<std::string, pipeline::Values> encode(models::Model& model, const pipel
   for (const auto& unit : units) {
     for (const auto& name : unit.models) model.load(name);
     for (const auto& prompt : prompts) {
+      if (interrupted()) throw Error(Exit::interrupted, "sample", "interrupted while encoding the prompts; nothing was drawn yet");
       auto& values = encoded[prompt];
       if (values.contains(unit.writes[0])) continue;
       values["prompt"] = prompt;
@@ -100,18 +106,24 @@ std::pair<std::string, double> lora_and_strength(const std::string& text) {
 
 void merge_loras(models::Model& model, const std::vector<std::string>& loras) {
   auto& root = model.module(model.denoiser());
-  auto slots = root.parameters();
-  auto rows_of = [&](const std::string& path) {
-    auto it = slots.find(path + ".weight");
-    return it == slots.end() ? int64_t{0} : it->second->size(0);
-  };
   for (const auto& text : loras) {
     auto [file, strength] = lora_and_strength(text);
-    auto weights = adapters::read_lora(
-        file, [&](const std::string& n) { return model.foreign_layer(n); }, rows_of);
+    auto weights = read_lora(model, root, file);
     adapters::merge(root, weights, strength, file);
     info("{}: {} layers at strength {}", file, weights.size(), strength);
   }
+}
+
+/// Refuses what can be refused before anything is loaded: missing parts, LoRAs for another model, places that cannot be written.
+void check_files(const SampleOptions& o, models::Model& model) {
+  auto groups = model.units();
+  for (const auto* group : {&groups.encode_prompt, &groups.denoise, &groups.decode}) {
+    for (const auto& component : pipeline::models_of(*group)) model.check(component);
+  }
+  auto skeleton = o.lora.empty() ? nullptr : model.skeleton(model.denoiser());
+  for (const auto& text : o.lora) read_lora(model, *skeleton, lora_and_strength(text).first);
+  make_output_folder(o.output_path);
+  if (auto folder = std::filesystem::path(o.save_latents).parent_path(); !folder.empty()) make_output_folder(folder);
 }
 
 struct Job {
@@ -187,8 +199,25 @@ void fields(config::Fields& f, SampleOptions& o) {
   f("save_latents", o.save_latents, "also write the final latents to this safetensors file");
 }
 
+void check(const SampleOptions& o) {
+  auto copy = o;
+  config::Fields listed;
+  fields(listed, copy);
+  check_finite(listed);
+  check(o.model);
+  auto positive = [](const char* name, int64_t value) { check_at_least(name, static_cast<double>(value), 1); };
+  positive("height", o.height);
+  positive("width", o.width);
+  positive("num_inference_steps", o.num_inference_steps);
+  positive("num_images", o.num_images);
+  positive("batch_size", o.batch_size);
+  for (const auto& text : o.lora) {
+    if (!std::isfinite(lora_and_strength(text).second)) config_error("sample", "the strength of the LoRA {} must be a finite number", text);
+  }
+}
+
 void sample(const SampleOptions& o) {
-  if (o.num_images < 1 || o.batch_size < 1) config_error("sample", "num_images and batch_size must be at least 1");
+  check(o);
   auto prompts = all_prompts(o);
   auto count = std::ssize(prompts);
   set_threads(o.model);
@@ -197,6 +226,7 @@ void sample(const SampleOptions& o) {
                                   model_options(o.model));
   auto shape = model->latent_shape(o.height, o.width);
   auto noise = initial_noise(o, count, shape).to(model_options(o.model).device);
+  check_files(o, *model);
   auto groups = model->units();
 
   bool guided = o.cfg_scale != 1.0;
@@ -219,6 +249,11 @@ void sample(const SampleOptions& o) {
   }
   model->unload(model->denoiser());
   auto latents = at::cat(finished, 0);
+  if (!at::isfinite(latents).all().item<bool>()) {
+    data_error("sample",
+               "the latents came out not finite: the weights of the model or of a LoRA are damaged, or too large for {}; try --dtype fp32",
+               o.model.dtype);
+  }
   if (!o.save_latents.empty()) io::save_safetensors(o.save_latents, {{"latents", latents}});
   write_pictures(o, *model, groups.decode, latents, prompts);
   info("{} pictures in {}", count, o.output_path);

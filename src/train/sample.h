@@ -15,6 +15,9 @@ struct SampleOptions {
 };
 void fields(config::Fields& f, SampleOptions& o);
 
+/// Refuses numbers that make no sense, before any file is opened.
+void check(const SampleOptions& o);
+
 /// Draws pictures: 0000.png, 0001.png, ... in output_path, the settings in each file's metadata. Image i starts from the noise of
 /// seed + i, or from row i of the noise file.
 void sample(const SampleOptions& options);

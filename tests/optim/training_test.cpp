@@ -107,6 +107,8 @@ TEST(LrSchedule, RefusesWhatMakesNoSense) {
   EXPECT_THAT(message(schedule("linear", 10, 10)), testing::HasSubstr("warm-up"));
   EXPECT_THAT(message(schedule("linear", -1, 10)), testing::HasSubstr("negative"));
   EXPECT_THAT(message(schedule("linear", 0, 10, 1.5)), testing::HasSubstr("[0, 1]"));
+  EXPECT_THAT(message(schedule("constant", 6, 5)), testing::HasSubstr("lr_warmup_steps"));
+  EXPECT_EQ(message(schedule("constant", 5, 5)), "no error");
   EXPECT_EQ(message(schedule("constant", 5, 0)), "no error");
 }
 

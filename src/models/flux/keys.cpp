@@ -66,6 +66,18 @@ const std::vector<Layer> kDiffSynthSingle{
     {"to_qkv_mlp", {"attn.to_q", "attn.to_k", "attn.to_v", "proj_mlp"}},
     {"proj_out", {"proj_out"}},
 };
+// Without final_norm_out, whose rows DiffSynth-Studio has in the other order.
+const std::vector<Layer> kDiffSynthOuter{
+    {"x_embedder", {"x_embedder"}},
+    {"context_embedder", {"context_embedder"}},
+    {"time_embedder.timestep_embedder.0", {"time_text_embed.timestep_embedder.linear_1"}},
+    {"time_embedder.timestep_embedder.2", {"time_text_embed.timestep_embedder.linear_2"}},
+    {"pooled_text_embedder.0", {"time_text_embed.text_embedder.linear_1"}},
+    {"pooled_text_embedder.2", {"time_text_embed.text_embedder.linear_2"}},
+    {"guidance_embedder.timestep_embedder.0", {"time_text_embed.guidance_embedder.linear_1"}},
+    {"guidance_embedder.timestep_embedder.2", {"time_text_embed.guidance_embedder.linear_2"}},
+    {"final_proj_out", {"proj_out"}},
+};
 
 std::vector<std::string> below(const std::string& prefix, const std::vector<std::string>& names) {
   std::vector<std::string> paths;
@@ -117,6 +129,7 @@ std::map<std::string, std::vector<std::string>> foreign_layers(const Config& con
   auto bfl_count = layers.size();
   add_blocks(layers, kDiffSynthDouble, "blocks.", "transformer_blocks.", config.num_double_blocks);
   add_blocks(layers, kDiffSynthSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+  layers.insert(layers.end(), kDiffSynthOuter.begin(), kDiffSynthOuter.end());
 
   std::map<std::string, std::vector<std::string>> table;
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -130,21 +143,23 @@ std::map<std::string, std::vector<std::string>> foreign_layers(const Config& con
   return table;
 }
 
-std::vector<std::string> diffsynth_aliases(const std::string& path) {
-  auto find = [&](const std::string& ours_prefix, const std::string& theirs_prefix,
-                  const std::vector<Layer>& layers) -> std::vector<std::string> {
-    if (!path.starts_with(ours_prefix)) return {};
-    auto dot = path.find('.', ours_prefix.size());
-    auto number = path.substr(ours_prefix.size(), dot - ours_prefix.size()), rest = path.substr(dot + 1);
-    std::vector<std::string> names;
+std::vector<std::string> target_names(const std::string& path) {
+  std::vector<std::string> names;
+  auto add = [&](const std::string& rest, const std::string& prefix, const std::vector<Layer>& layers) {
     for (const auto& layer : layers) {
-      if (std::find(layer.ours.begin(), layer.ours.end(), rest) != layer.ours.end())
-        names.push_back(theirs_prefix + number + "." + layer.theirs);
+      if (std::find(layer.ours.begin(), layer.ours.end(), rest) != layer.ours.end()) names.push_back(prefix + layer.theirs);
     }
-    return names;
   };
-  auto names = find("transformer_blocks.", "blocks.", kDiffSynthDouble);
-  return names.empty() ? find("single_transformer_blocks.", "single_blocks.", kDiffSynthSingle) : names;
+  auto add_block = [&](const std::string& ours, const std::string& theirs, const std::vector<Layer>& layers) {
+    auto dot = path.find('.', ours.size());
+    if (!path.starts_with(ours) || dot == path.npos) return;
+    add(path.substr(dot + 1), theirs + path.substr(ours.size(), dot + 1 - ours.size()), layers);
+  };
+  add_block("transformer_blocks.", "blocks.", kDiffSynthDouble);
+  add_block("single_transformer_blocks.", "single_blocks.", kDiffSynthSingle);
+  add(path, "", kDiffSynthOuter);
+  if (path != "proj_out") names.push_back(path);  // else "proj_out", which means the blocks' layers, would take the last layer as well
+  return names;
 }
 
 }  // namespace burnish::models::flux

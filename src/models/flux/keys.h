@@ -15,7 +15,8 @@ io::KeyMap bfl_keys();
 /// BFL's, kohya's (`lora_unet_…` with underscores), OneTrainer's (`lora_transformer_…`) and DiffSynth-Studio's.
 std::map<std::string, std::vector<std::string>> foreign_layers(const Config& config);
 
-/// DiffSynth-Studio's names of one of our layers.
-std::vector<std::string> diffsynth_aliases(const std::string& path);
+/// The names by which LoRA targets know one of our layers: DiffSynth-Studio's and our path. The last layer, our `proj_out`, goes by
+/// DiffSynth-Studio's `final_proj_out` alone, because its path is also the end of the single blocks' `proj_out`.
+std::vector<std::string> target_names(const std::string& path);
 
 }  // namespace burnish::models::flux

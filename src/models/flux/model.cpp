@@ -20,6 +20,12 @@ const std::vector<std::string> kComponents{"dit", "text_encoder", "text_encoder_
 
 io::Shapes shapes_of(const Source& source) { return source.tensors ? io::shapes_in_our_names(*source.tensors, source.keys) : io::Shapes{}; }
 
+io::Shapes shapes_of(nn::Module& module) {
+  io::Shapes shapes;
+  module.visit_parameters([&](const std::string& name, at::Tensor& p) { shapes[name] = p.sizes().vec(); });
+  return shapes;
+}
+
 at::Tensor as_ids(const tokenizers::Encoded& encoded) { return at::tensor(encoded.ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0); }
 
 }  // namespace
@@ -51,11 +57,6 @@ Source& FluxModel::source(const std::string& component) {
   throw std::logic_error("no component " + component);
 }
 
-void FluxModel::require(const Source& source, const char* what) const {
-  if (!source.entry)
-    data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", what, files_.describe());
-}
-
 at::TensorOptions FluxModel::options_for(const std::string& component) const {
   return at::TensorOptions().dtype(component == "vae" ? at::kFloat : options_.dtype).device(options_.device);
 }
@@ -67,53 +68,66 @@ std::unique_ptr<nn::Module> FluxModel::build(const std::string& component, const
   return std::make_unique<vae::AutoencoderKL>(vae_config_, options);
 }
 
+std::unique_ptr<nn::Module> FluxModel::skeleton(const std::string& component) const {
+  return build(component, options_for(component).device(at::kMeta));
+}
+
 std::vector<Component> FluxModel::components() const {
   std::vector<Component> list;
   for (const auto& name : kComponents) {
     const auto& from = const_cast<FluxModel*>(this)->source(name);
-    if (!from.entry) continue;
-    auto meta = build(name, options_for(name).device(at::kMeta));
-    list.push_back({name, from.entry->label, meta->num_bytes()});
+    if (from.entry) list.push_back({name, from.entry->label, skeleton(name)->num_bytes()});
   }
   return list;
 }
 
-void FluxModel::load(const std::string& component) {
-  if (loaded_.contains(component)) return;
+void FluxModel::check(const std::string& component) {
   static const std::map<std::string, const char*> kWhat{
       {"dit", "transformer"}, {"text_encoder", "CLIP text encoder"}, {"text_encoder_2", "T5 encoder"}, {"vae", "KL autoencoder"}};
-  auto& from = source(component);
-  require(from, kWhat.at(component));
-  auto options = options_for(component);
-  auto built = build(component, options.device(at::kMeta));
-  if (component == "dit" && options_.init == "random") {
+  const auto& from = source(component);
+  if (!from.entry) {
+    data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", kWhat.at(component),
+               files_.describe());
+  }
+  load_tokenizer(component);
+  if (is_random(component)) return;
+  if (!from.tensors)
+    data_error("models", "{} holds a config.json and no weights; add the weights of the {}", from.entry->label, kWhat.at(component));
+  io::check_named(*from.tensors, from.keys, shapes_of(*skeleton(component)), from.entry->label);
+}
+
+void FluxModel::load(const std::string& component) {
+  if (loaded_.contains(component)) return;
+  check(component);
+  auto built = skeleton(component);
+  if (is_random(component)) {
     auto& transformer = static_cast<Transformer&>(*built);
     transformer.initialise(options_.seed);
     transformer.visit_parameters([&](const std::string&, at::Tensor& p) { p = p.to(options_.device); });
   } else {
+    const auto& from = source(component);
+    auto options = options_for(component);
     auto slots = built->parameters();
-    io::Shapes wanted;
-    for (auto& [name, slot] : slots) wanted[name] = slot->sizes().vec();
     io::load_named(
-        *from.tensors, from.keys, wanted,
+        *from.tensors, from.keys, shapes_of(*built),
         [&](const std::string& name, const at::Tensor& tensor) {
           *slots.at(name) = tensor.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
         },
         from.entry->label);
   }
-  if (component == "text_encoder") {
-    auto folder =
-        options_.tokenizer_path.empty() ? files_.in_pipeline("tokenizer") : std::optional<std::filesystem::path>(options_.tokenizer_path);
-    if (!folder) data_error("models", "no CLIP tokenizer beside the model; name its folder with --tokenizer_path");
-    tokenizer_ = tokenizers::load_clip(*folder);
-  }
-  if (component == "text_encoder_2") {
-    auto folder = options_.tokenizer_2_path.empty() ? files_.in_pipeline("tokenizer_2")
-                                                    : std::optional<std::filesystem::path>(options_.tokenizer_2_path);
-    if (!folder) data_error("models", "no T5 tokenizer beside the model; name its folder with --tokenizer_2_path");
-    tokenizer_2_ = tokenizers::load_t5(*folder);
-  }
   loaded_[component] = std::move(built);
+}
+
+/// The tokenizer that belongs to a text encoder, once.
+void FluxModel::load_tokenizer(const std::string& component) {
+  auto folder = [&](const std::string& chosen, const char* usual, const char* what) -> std::filesystem::path {
+    if (!chosen.empty()) return chosen;
+    if (auto found = files_.in_pipeline(usual)) return *found;
+    data_error("models", "no {} tokenizer beside the model; name its folder with --{}_path", what, usual);
+  };
+  if (component == "text_encoder" && !tokenizer_) tokenizer_ = tokenizers::load_clip(folder(options_.tokenizer_path, "tokenizer", "CLIP"));
+  if (component == "text_encoder_2" && !tokenizer_2_)
+    tokenizer_2_ = tokenizers::load_t5(folder(options_.tokenizer_2_path, "tokenizer_2", "T5"));
 }
 
 void FluxModel::unload(const std::string& component) { loaded_.erase(component); }
@@ -150,7 +164,7 @@ diffusion::FlowSamplerConfig FluxModel::sampler() const {
   return c;
 }
 
-std::vector<std::string> FluxModel::aliases(const std::string& path) const { return diffsynth_aliases(path); }
+std::vector<std::string> FluxModel::target_names(const std::string& path) const { return flux::target_names(path); }
 
 std::string FluxModel::default_lora_targets() const {
   return "a_to_qkv,b_to_qkv,ff_a.0,ff_a.2,ff_b.0,ff_b.2,a_to_out,b_to_out,proj_out,norm.linear,norm1_a.linear,norm1_b.linear,to_qkv_mlp";

@@ -28,6 +28,8 @@ class FluxModel : public Model {
   std::string_view family() const override { return "flux"; }
   std::string variant() const override { return config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell"; }
   std::vector<Component> components() const override;
+  void check(const std::string& component) override;
+  std::unique_ptr<nn::Module> skeleton(const std::string& component) const override;
   void load(const std::string& component) override;
   void unload(const std::string& component) override;
   nn::Module& module(const std::string& component) override;
@@ -39,14 +41,15 @@ class FluxModel : public Model {
   int64_t size_division() const override { return 2 * vae_config_.downsampling(); }
   diffusion::FlowSamplerConfig sampler() const override;
   std::vector<std::string> prompt_values() const override { return {"text_embedding", "pooled_embedding"}; }
-  std::vector<std::string> aliases(const std::string& path) const override;
+  std::vector<std::string> target_names(const std::string& path) const override;
   std::string default_lora_targets() const override;
   std::vector<std::string> foreign_layer(const std::string& name) const override;
   std::string lora_prefix() const override { return "transformer."; }
 
  private:
   Source& source(const std::string& component);
-  void require(const Source& source, const char* what) const;
+  bool is_random(const std::string& component) const { return component == "dit" && options_.init == "random"; }
+  void load_tokenizer(const std::string& component);
   std::unique_ptr<nn::Module> build(const std::string& component, const at::TensorOptions& options) const;
   at::TensorOptions options_for(const std::string& component) const;
   void encode_prompt_1(pipeline::Scope& scope);

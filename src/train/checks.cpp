@@ -1,0 +1,47 @@
+#include "train/checks.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace burnish::train {
+
+namespace fs = std::filesystem;
+
+void check_finite(const config::Fields& fields) {
+  for (const auto& field : fields.list()) {
+    const auto* slot = std::get_if<double*>(&field.slot);
+    if (slot && !std::isfinite(**slot)) config_error("train", "{} must be a finite number, not {}", field.name, **slot);
+  }
+}
+
+void check_at_least(const char* name, double value, double least) {
+  if (value < least) config_error("train", "{} must be at least {}, not {}", name, least, value);
+}
+
+void make_output_folder(const fs::path& folder) {
+  std::error_code made, ignored;
+  fs::create_directories(folder, made);
+  bool is_folder = fs::is_directory(folder, ignored);
+  if (!is_folder && fs::exists(folder, ignored)) data_error("train", "the output folder {} is a file; name a folder", folder.string());
+  if (is_folder && ::access(folder.c_str(), W_OK) == 0) return;
+  data_error("train", "cannot write in the output folder {}: {}; name another with --output_path", folder.string(),
+             is_folder ? std::strerror(errno) : made.message());
+}
+
+std::vector<adapters::LoraWeights> read_lora(const models::Model& model, nn::Module& root, const std::string& file) {
+  auto slots = root.parameters();
+  auto rows_of = [&](const std::string& path) {
+    auto it = slots.find(path + ".weight");
+    return it == slots.end() ? int64_t{0} : it->second->size(0);
+  };
+  auto weights = adapters::read_lora(
+      file, [&](const std::string& name) { return model.foreign_layer(name); }, rows_of);
+  adapters::check_fit(root, weights, file);
+  return weights;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,69 @@
+// Which layers --lora_target_modules names: DiffSynth-Studio's rules on a FLUX model's layers.
+#include <set>
+
+#include "adapters/lora.h"
+#include "base/error.h"
+#include "models/family.h"
+#include "tests/integration/program.h"
+
+using namespace burnish;
+using namespace burnish::test;
+
+namespace {
+
+/// The demo model: 2 double and 4 single blocks.
+class LoraTargets : public testing::Test {
+ protected:
+  LoraTargets() {
+    models::ModelOptions options;
+    options.init = "random";
+    model_ = models::open_model(models::open_model_files({{kAssets.string()}, "", ""}), options);
+    skeleton_ = model_->skeleton("dit");
+  }
+
+  std::set<std::string> matched(const std::string& targets) {
+    std::set<std::string> paths;
+    for (auto& [path, linear] : adapters::match_targets(*skeleton_, targets, [&](auto& p) { return model_->target_names(p); })) {
+      EXPECT_TRUE(paths.insert(path).second) << path;
+    }
+    return paths;
+  }
+
+  std::unique_ptr<models::Model> model_;
+  std::unique_ptr<nn::Module> skeleton_;
+};
+
+}  // namespace
+
+TEST_F(LoraTargets, DefaultIsEveryLayerInTheBlocksAndNoOther) {
+  auto paths = matched(model_->default_lora_targets());
+  EXPECT_EQ(paths.size(), 2u * 14 + 4u * 6);
+  for (const auto& path : paths) EXPECT_NE(path.find("transformer_blocks."), path.npos) << path;
+}
+
+TEST_F(LoraTargets, ProjOutIsTheSingleBlocksLayer) {
+  std::set<std::string> expected;
+  for (int i = 0; i < 4; ++i) expected.insert("single_transformer_blocks." + std::to_string(i) + ".proj_out");
+  EXPECT_EQ(matched("proj_out"), expected);
+  EXPECT_EQ(matched("proj_out,single_blocks.0.proj_out"), expected);
+}
+
+TEST_F(LoraTargets, TheLastLayerGoesByDiffSynthsName) {
+  EXPECT_EQ(matched("final_proj_out"), std::set<std::string>{"proj_out"});
+  EXPECT_TRUE(matched("final_proj_out,proj_out").contains("proj_out"));
+  EXPECT_TRUE(matched("all-linear").contains("proj_out"));
+}
+
+TEST_F(LoraTargets, NamesOfBothProgramsAndARegularExpression) {
+  EXPECT_EQ(matched("a_to_qkv,x_embedder"), matched("transformer_blocks.0.attn.to_q,transformer_blocks.0.attn.to_k,"
+                                                    "transformer_blocks.0.attn.to_v,transformer_blocks.1.attn.to_q,"
+                                                    "transformer_blocks.1.attn.to_k,transformer_blocks.1.attn.to_v,x_embedder"));
+  EXPECT_EQ(matched(".*\\.attn\\.to_q").size(), 6u);
+  EXPECT_EQ(matched("single_blocks\\.[01]\\.to_qkv_mlp").size(), 8u);
+  EXPECT_EQ(matched("pooled_text_embedder.0"), std::set<std::string>{"time_text_embed.text_embedder.linear_1"});
+}
+
+TEST_F(LoraTargets, AnEndingNeedsADotBeforeIt) {
+  EXPECT_THROW(matched("o_q,_q"), Error);
+  EXPECT_THROW(matched("q"), Error);
+}
