@@ -79,10 +79,14 @@ std::vector<Case> cases() {
                   },
                   [](const Operands& x) { return kernels::modulated_norm_reference(x.inputs[0], x.inputs[1], x.inputs[2], kEps); }});
   list.push_back({"gelu_tanh",
-                  [](const at::TensorOptions& o) { return Operands{{random({1, kTokens, kMlp}, o)}, {}}; },
+                  [](const at::TensorOptions& o) {
+                    return Operands{{random({1, kTokens, kMlp}, o)}, {}};
+                  },
                   [](const Operands& x) { return kernels::gelu_tanh(x.inputs[0]); }});
   list.push_back({"gelu_of_aten",
-                  [](const at::TensorOptions& o) { return Operands{{random({1, kTokens, kMlp}, o)}, {}}; },
+                  [](const at::TensorOptions& o) {
+                    return Operands{{random({1, kTokens, kMlp}, o)}, {}};
+                  },
                   [](const Operands& x) { return at::gelu(x.inputs[0], "tanh"); }});
   list.push_back({"qk_norm_rope",
                   [=](const at::TensorOptions& o) {
