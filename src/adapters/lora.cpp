@@ -19,8 +19,8 @@ namespace burnish::adapters {
 
 Lora::Lora(at::Tensor a, at::Tensor b, double alpha) : a_(std::move(a)), b_(std::move(b)), alpha_(alpha) {}
 
-at::Tensor Lora::forward(const nn::Linear&, const at::Tensor& x, const at::Tensor& base_out) {
-  return kernels::add_low_rank(base_out, x, a_, b_, scale());
+at::Tensor Lora::forward(const nn::Linear& base, const at::Tensor& x) {
+  return kernels::add_low_rank(base.base(x), x, a_, b_, scale());
 }
 
 namespace {
@@ -132,7 +132,7 @@ AdaptedList attach(nn::Module& root, const LoraOptions& options, const AliasesOf
   if (options.rank < 1) config_error("adapters", "lora_rank must be at least 1, not {}", options.rank);
   AdaptedList adapted;
   for (auto& [path, linear] : match_targets(root, options.target_modules, aliases)) {
-    auto device = linear->weight.device();
+    auto device = linear->source().device();
     auto generator = at::make_generator<at::CPUGeneratorImpl>(seed ^ std::hash<std::string>{}(path));
     auto a = at::empty({options.rank, linear->in_features()}, at::TensorOptions().dtype(at::kFloat));
     auto bound = 1.0 / std::sqrt(static_cast<double>(linear->in_features()));  // kaiming_uniform with a = √5
@@ -156,7 +156,7 @@ AdaptedList attach_weights(nn::Module& root, const std::vector<LoraWeights>& wei
   AdaptedList adapted;
   for (const auto& w : weights) {
     auto& linear = linear_for(table, w, file_name, weights.size());
-    auto device = linear.weight.device();
+    auto device = linear.source().device();
     auto own = [&](const at::Tensor& t) {
       return t.to(at::TensorOptions().dtype(at::kFloat).device(device), false, /*copy=*/true).requires_grad_(true);
     };
@@ -174,8 +174,11 @@ void merge(nn::Module& root, const std::vector<LoraWeights>& weights, double str
   for (const auto& w : weights) {
     auto& linear = *table.at(w.path);
     auto scale = strength * w.alpha / static_cast<double>(w.a.size(0));
-    auto update = at::mm(w.b.to(at::kFloat), w.a.to(at::kFloat)) * scale;
-    linear.weight = (linear.weight.to(at::kFloat) + update.to(linear.weight.device())).to(linear.weight.scalar_type());
+    auto device = linear.source().device();
+    auto a = w.a.to(device, at::kFloat), b = w.b.to(device, at::kFloat);
+    linear.source().rewrite([&](int64_t begin, int64_t end) {
+      return linear.source().rows(begin, end) + at::mm(b.narrow(0, begin, end - begin), a) * scale;
+    });
   }
 }
 

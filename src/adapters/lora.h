@@ -20,7 +20,7 @@ struct LoraOptions {
 class Lora : public nn::Delta {
  public:
   Lora(at::Tensor a, at::Tensor b, double alpha);
-  at::Tensor forward(const nn::Linear& base, const at::Tensor& x, const at::Tensor& base_out) override;
+  at::Tensor forward(const nn::Linear& base, const at::Tensor& x) override;
   int64_t rank() const { return a_.size(0); }
   double alpha() const { return alpha_; }
   double scale() const { return alpha_ / static_cast<double>(rank()); }

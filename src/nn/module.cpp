@@ -14,7 +14,9 @@ void Module::visit(const std::function<void(const std::string&, Module&)>& fn, c
 
 void Module::visit_parameters(const std::function<void(const std::string&, at::Tensor&)>& fn) {
   visit([&](const std::string& path, Module& module) {
-    for (auto& [name, parameter] : module.parameters_) fn(child_path(path, name), *parameter);
+    for (auto& [name, parameter] : module.parameters_) {
+      if (parameter->defined()) fn(child_path(path, name), *parameter);
+    }
   });
 }
 
@@ -27,6 +29,7 @@ std::map<std::string, at::Tensor*> Module::parameters() {
 int64_t Module::num_bytes() {
   int64_t bytes = 0;
   visit_parameters([&](const std::string&, at::Tensor& p) { bytes += static_cast<int64_t>(p.nbytes()); });
+  visit([&](const std::string&, Module& module) { bytes += module.bytes_of_sources(); });
   return bytes;
 }
 

@@ -21,16 +21,18 @@ class Module {
   /// Depth-first visit of this module and all below it; names are dotted paths, "" for the root.
   void visit(const std::function<void(const std::string& path, Module&)>& fn, const std::string& prefix = {});
 
-  /// Depth-first visit of every parameter in the tree by its dotted path.
+  /// Depth-first visit of every parameter in the tree by its dotted path. A weight that is held as codes is no parameter.
   void visit_parameters(const std::function<void(const std::string& path, at::Tensor&)>& fn);
 
   /// Slots of all parameters by dotted path, in name order.
   std::map<std::string, at::Tensor*> parameters();
 
-  /// Bytes of all parameters, also of those that live on the meta device.
+  /// Bytes of all parameters, also of those that live on the meta device, and of weights that are held as codes.
   int64_t num_bytes();
 
  protected:
+  /// Bytes of weights that this module holds otherwise than as parameters.
+  virtual int64_t bytes_of_sources() const { return 0; }
   void own(std::string name, at::Tensor& parameter) { parameters_.emplace_back(std::move(name), &parameter); }
   void own(std::string name, Module& child) { children_.emplace_back(std::move(name), &child); }
 

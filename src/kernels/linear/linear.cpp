@@ -46,4 +46,9 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   return at::linear(x, weight, b);
 }
 
+c10::ScalarType product_dtype(const at::Tensor& x) {
+  if (!x.is_cpu() || (x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16)) return x.scalar_type();
+  return x.scalar_type() == at::kBFloat16 && cpu_has_bf16() ? at::kBFloat16 : at::kFloat;
+}
+
 }  // namespace burnish::kernels

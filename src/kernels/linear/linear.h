@@ -7,4 +7,7 @@ namespace burnish::kernels {
 /// On a CPU without bf16 instructions, bf16 operands are multiplied as fp32 (oneDNN's emulation is 3-4 times slower).
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
+/// The dtype that operands like `x` are multiplied in on their device: their own, or fp32 for 16-bit numbers on a CPU that lacks them.
+c10::ScalarType product_dtype(const at::Tensor& x);
+
 }  // namespace burnish::kernels

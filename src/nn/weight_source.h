@@ -1,0 +1,55 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace burnish::nn {
+
+/// Where a linear layer's weight W [out, in] lives and how it is multiplied with: a parameter, or codes and scales (`quant/`).
+/// Nothing else touches the storage, so an adapter or an optimizer never meets a tensor it cannot add to.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  virtual int64_t in_features() const = 0;
+  virtual int64_t out_features() const = 0;
+  virtual c10::Device device() const = 0;
+  virtual int64_t num_bytes() const = 0;
+
+  /// x Wᵀ + bias with autograd. x [..., in], bias [out] or undefined -> [..., out] in x's dtype.
+  virtual at::Tensor multiply(const at::Tensor& x, const at::Tensor& bias) const = 0;
+  /// dy W, the input's gradient, without autograd. dy [..., out] -> [..., in] in dy's dtype.
+  virtual at::Tensor multiply_transposed(const at::Tensor& dy) const = 0;
+  /// Rows begin to end of W in fp32, without autograd.
+  virtual at::Tensor rows(int64_t begin, int64_t end) const = 0;
+
+  /// Rows begin to end of a new W, fp32.
+  using Rows = std::function<at::Tensor(int64_t begin, int64_t end)>;
+  /// W ← new_rows, tile by tile in the format it is stored in. `new_rows` may read the old rows, and may be asked for a tile twice.
+  virtual void rewrite(const Rows& new_rows) = 0;
+};
+
+/// Decides how the weight of a linear layer is held while a model is loaded; implemented by `quant/`.
+class WeightStore {
+ public:
+  virtual ~WeightStore() = default;
+  /// A source for the weight `name` [out, in] as it lies in a file, its values times `scale` (undefined for 1; [] or [1], [out, 1]);
+  /// null leaves it a parameter. A data Error names a weight whose values cannot be held.
+  virtual std::shared_ptr<WeightSource> store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale,
+                                              c10::Device device) = 0;
+  /// Bytes that a weight of this name, shape and dtype in the file will take, or -1 for a parameter.
+  virtual int64_t num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const = 0;
+};
+
+/// Rows that a tile of W has, so that a tile stays near a million elements on a CPU and 32 million elsewhere; a multiple of 128.
+int64_t tile_rows(const WeightSource& weight);
+
+/// x Wᵀ and dy W with fp32 tiles of W whatever it is stored in, without autograd. x [N, in] and dy [N, out] are made fp32.
+at::Tensor multiply_fp32(const WeightSource& weight, const at::Tensor& x_NI);
+at::Tensor multiply_transposed_fp32(const WeightSource& weight, const at::Tensor& dy_NO);
+
+/// Calls `fn` with the bounds of every tile of rows.
+void for_each_tile(const WeightSource& weight, const std::function<void(int64_t begin, int64_t end)>& fn);
+
+}  // namespace burnish::nn

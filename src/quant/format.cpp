@@ -1,0 +1,80 @@
+#include "quant/format.h"
+
+#include <array>
+
+#include "base/choice.h"
+
+namespace burnish::quant {
+
+namespace {
+
+struct Named {
+  const char* name;
+  Format format;
+  const char* words;
+};
+
+constexpr std::array kFormats{
+    Named{"fp8", {CodeKind::e4m3, Scaling::row}, "FP8 (E4M3) with a scale per output row"},
+    Named{"fp8_tensor", {CodeKind::e4m3, Scaling::tensor}, "FP8 (E4M3) with a scale per weight"},
+    Named{"fp8_block", {CodeKind::e4m3, Scaling::block}, "FP8 (E4M3) with a scale per 128x128 block"},
+    Named{"fp8_plain", {CodeKind::e4m3, Scaling::none}, "FP8 (E4M3) without scales"},
+    Named{"fp8_e5m2", {CodeKind::e5m2, Scaling::row}, "FP8 (E5M2) with a scale per output row"},
+    Named{"int8", {CodeKind::int8, Scaling::row}, "INT8 with a scale per output row"},
+    Named{"nf4", {CodeKind::nf4, Scaling::row_block}, "NF4 with a scale per 64 values"},
+};
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+Format parse_format(std::string_view name) {
+  std::vector<std::string> names;
+  for (const auto& known : kFormats) {
+    if (name == known.name) return known.format;
+    names.emplace_back(known.name);
+  }
+  unknown_choice("quant", "weight_format", name, names);
+}
+
+std::string format_name(Format format) {
+  for (const auto& known : kFormats) {
+    if (format == known.format) return known.name;
+  }
+  return describe(format);
+}
+
+std::string describe(Format format) {
+  for (const auto& known : kFormats) {
+    if (format == known.format) return known.words;
+  }
+  return format.scaling == Scaling::tensor ? "FP8 (E5M2) with a scale per weight" : "FP8 (E5M2) without scales";  // only in files
+}
+
+double largest(CodeKind codes) {
+  switch (codes) {
+    case CodeKind::e4m3: return 448;
+    case CodeKind::e5m2: return 57344;
+    case CodeKind::int8: return 127;
+    case CodeKind::nf4: return 1;
+  }
+  return 0;
+}
+
+int64_t group_size(Format format, int64_t in) {
+  return format.scaling == Scaling::block ? 128 : format.scaling == Scaling::row_block ? 64 : in;
+}
+
+int64_t stored_bytes(Format format, int64_t out, int64_t in) {
+  const int64_t codes = out * (format.codes == CodeKind::nf4 ? ceil_div(in, 2) : in);
+  switch (format.scaling) {
+    case Scaling::none:
+    case Scaling::tensor: return codes + 4;
+    case Scaling::row: return codes + 4 * out;
+    case Scaling::block: return codes + 4 * ceil_div(out, 128) * ceil_div(in, 128);
+    case Scaling::row_block: return codes + 4 * out * ceil_div(in, 64);
+  }
+  return codes;
+}
+
+}  // namespace burnish::quant

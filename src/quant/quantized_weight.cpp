@@ -1,0 +1,186 @@
+#include "quant/quantized_weight.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bucketize.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace burnish::quant {
+
+namespace {
+
+constexpr int64_t kBlock = 128;
+constexpr double kSmallestScale = 1e-30;  // of a row of zeros
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t rows_per_tile(int64_t in, c10::Device device) {
+  const int64_t elements = device.is_cpu() ? int64_t{1} << 20 : int64_t{1} << 25;
+  return std::max<int64_t>(1, elements / std::max<int64_t>(1, in) / kBlock) * kBlock;
+}
+
+at::Tensor padded_columns(const at::Tensor& tile, int64_t multiple) {
+  auto missing = ceil_div(tile.size(1), multiple) * multiple - tile.size(1);
+  return missing ? at::constant_pad_nd(tile, {0, missing}) : tile;
+}
+
+/// Largest magnitude that each scale of a tile of rows covers: [1, 1], [n, 1], [ceil(n / 128), ceil(in / 128)] or [n, ceil(in / 64)].
+at::Tensor magnitudes(const at::Tensor& tile, Scaling scaling) {
+  auto size = tile.abs();
+  switch (scaling) {
+    case Scaling::none:
+    case Scaling::tensor: return size.amax().reshape({1, 1});
+    case Scaling::row: return size.amax(1, true);
+    case Scaling::row_block: return padded_columns(size, 64).unflatten(1, {-1, 64}).amax(2);
+    case Scaling::block: break;
+  }
+  auto by_row = padded_columns(size, kBlock).unflatten(1, {-1, kBlock}).amax(2);
+  auto missing = ceil_div(tile.size(0), kBlock) * kBlock - tile.size(0);
+  return at::constant_pad_nd(by_row, {0, 0, 0, missing}).unflatten(0, {-1, kBlock}).amax(1);
+}
+
+void check_finite(const at::Tensor& magnitude, const std::string& name) {
+  auto largest = magnitude.max().item<double>();
+  if (std::isfinite(largest)) return;
+  data_error("quant", "'{}' holds {}; the file is damaged or its model diverged, and such a weight cannot be stored in fewer bits", name,
+             std::isnan(largest) ? "NaN" : "an infinity");
+}
+
+/// The scales of rows begin to end as [n, groups], for kernels::unpack and for dividing.
+at::Tensor scales_of_rows(const QuantizedWeight& w, int64_t begin, int64_t end) {
+  switch (w.format.scaling) {
+    case Scaling::none:
+    case Scaling::tensor: return w.scales.expand({end - begin, 1});
+    case Scaling::block:
+      return w.scales.index_select(0, at::arange(begin, end, w.scales.options().dtype(at::kLong)).div_(kBlock, "floor"));
+    default: return w.scales.narrow(0, begin, end - begin);
+  }
+}
+
+/// Divides a tile by its scales in place.
+void divide(at::Tensor& tile, const at::Tensor& scales_NG, int64_t group) {
+  if (scales_NG.size(1) == 1) {
+    tile.div_(scales_NG);
+  } else {
+    tile.div_(scales_NG.repeat_interleave(group, 1).narrow(1, 0, tile.size(1)));
+  }
+}
+
+at::Tensor nf4_codes(const at::Tensor& tile) {
+  const auto& values = kernels::nf4_values();
+  std::vector<float> borders;
+  for (size_t i = 0; i + 1 < values.size(); ++i) borders.push_back((values[i] + values[i + 1]) / 2);
+  auto nearest = at::bucketize(tile, at::tensor(borders, at::kFloat).to(tile.device()), /*out_int32=*/true).to(at::kByte);
+  auto pairs = padded_columns(nearest, 2).unflatten(1, {-1, 2});
+  return pairs.select(2, 0) * 16 + pairs.select(2, 1);
+}
+
+/// Codes of a tile that was divided by its scales; rounds to nearest, ties to even.
+at::Tensor codes_of(at::Tensor tile, CodeKind kind) {
+  const double limit = largest(kind);
+  if (kind == CodeKind::nf4) return nf4_codes(tile);
+  tile.clamp_(-limit, limit);
+  switch (kind) {
+    case CodeKind::e4m3: return tile.to(at::kFloat8_e4m3fn).view(at::kByte);
+    case CodeKind::e5m2: return tile.to(at::kFloat8_e5m2).view(at::kByte);
+    default: return tile.round_().to(at::kChar).view(at::kByte);
+  }
+}
+
+std::vector<int64_t> scale_shape(Format format, int64_t out, int64_t in) {
+  switch (format.scaling) {
+    case Scaling::none:
+    case Scaling::tensor: return {1, 1};
+    case Scaling::row: return {out, 1};
+    case Scaling::block: return {ceil_div(out, kBlock), ceil_div(in, kBlock)};
+    case Scaling::row_block: return {out, ceil_div(in, 64)};
+  }
+  return {};
+}
+
+}  // namespace
+
+QuantizedWeight quantize(const nn::WeightSource::Rows& rows, int64_t out, int64_t in, Format format, c10::Device device,
+                         const std::string& name) {
+  at::NoGradGuard no_grad;
+  auto bytes = at::TensorOptions().dtype(at::kByte).device(device);
+  QuantizedWeight w{format, at::empty({out, format.codes == CodeKind::nf4 ? ceil_div(in, 2) : in}, bytes),
+                    at::ones(scale_shape(format, out, in), bytes.dtype(at::kFloat)), out, in};
+  const auto step = rows_per_tile(in, device);
+  const auto limit = largest(format.codes);
+  auto tile_at = [&](int64_t begin) { return rows(begin, std::min(begin + step, out)).to(device); };
+  bool whole = format.scaling == Scaling::none || format.scaling == Scaling::tensor;
+  if (whole) {
+    double most = 0;
+    for (int64_t begin = 0; begin < out; begin += step) {
+      auto magnitude = magnitudes(tile_at(begin), format.scaling);
+      check_finite(magnitude, name);
+      most = std::max(most, magnitude.item<double>());
+    }
+    if (format.scaling == Scaling::tensor) w.scales.fill_(std::max(most / limit, kSmallestScale));
+    if (format.scaling == Scaling::none && most > limit) {
+      data_error("quant", "'{}' holds a value of magnitude {:.4g}, beyond the {} of unscaled FP8; choose weight_format fp8", name, most,
+                 limit);
+    }
+  }
+  for (int64_t begin = 0; begin < out; begin += step) {
+    auto tile = tile_at(begin).clone();
+    auto end = begin + tile.size(0);
+    if (!whole) {
+      auto magnitude = magnitudes(tile, format.scaling);
+      check_finite(magnitude, name);
+      auto first = format.scaling == Scaling::block ? begin / kBlock : begin;
+      w.scales.narrow(0, first, magnitude.size(0)).copy_(magnitude.div_(limit).clamp_min_(kSmallestScale));
+    }
+    divide(tile, scales_of_rows(w, begin, end), group_size(format, in));
+    w.codes.narrow(0, begin, end - begin).copy_(codes_of(tile, format.codes));
+  }
+  return w;
+}
+
+QuantizedWeight quantize(const at::Tensor& weight, Format format, c10::Device device, const std::string& name) {
+  auto rows = [&](int64_t begin, int64_t end) { return weight.narrow(0, begin, end - begin).to(device).to(at::kFloat); };
+  return quantize(rows, weight.size(0), weight.size(1), format, device, name);
+}
+
+QuantizedWeight from_codes(const at::Tensor& codes, const at::Tensor& scale, c10::Device device, const std::string& name) {
+  at::NoGradGuard no_grad;
+  bool e4m3 = codes.scalar_type() == at::kFloat8_e4m3fn;
+  const int64_t out = codes.size(0);
+  QuantizedWeight w{{e4m3 ? CodeKind::e4m3 : CodeKind::e5m2, Scaling::none}, {}, {}, out, codes.size(1)};
+  w.codes = codes.view(at::kByte).to(codes.options().dtype(at::kByte).device(device), false, /*copy=*/true).contiguous();
+  auto fp32 = at::TensorOptions().dtype(at::kFloat).device(device);
+  if (!scale.defined() || scale.numel() == 1) {
+    w.format.scaling = scale.defined() ? Scaling::tensor : Scaling::none;
+    w.scales = scale.defined() ? scale.to(fp32, false, true).reshape({1, 1}) : at::ones({1, 1}, fp32);
+  } else if (scale.numel() == out && scale.size(0) == out) {
+    w.format.scaling = Scaling::row;
+    w.scales = scale.to(fp32, false, true).reshape({out, 1});
+  } else {
+    data_error("quant", "'{}' has {} output rows and {} scales; one scale, or one a row, is known", name, out, scale.numel());
+  }
+  check_finite(w.scales.abs().amax().reshape({1, 1}), name + "'s scale");
+  const auto step = rows_per_tile(w.in, device);
+  for (int64_t begin = 0; begin < out; begin += step)
+    check_finite(magnitudes(dequantize_rows(w, begin, std::min(begin + step, out), at::kFloat, false), Scaling::tensor), name);
+  return w;
+}
+
+at::Tensor dequantize_rows(const QuantizedWeight& w, int64_t begin, int64_t end, c10::ScalarType dtype, bool with_scales) {
+  auto scales = with_scales ? scales_of_rows(w, begin, end) : at::ones({1, 1}, w.scales.options()).expand({end - begin, 1});
+  auto group = with_scales ? group_size(w.format, w.in) : w.in;
+  return kernels::unpack(w.codes.narrow(0, begin, end - begin), w.format.codes, scales, group, w.in, dtype);
+}
+
+}  // namespace burnish::quant

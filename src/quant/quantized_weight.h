@@ -1,0 +1,31 @@
+#pragma once
+#include "nn/weight_source.h"
+#include "quant/format.h"
+
+namespace burnish::quant {
+
+/// A weight W [out, in] as codes and scales.
+struct QuantizedWeight {
+  Format format;
+  at::Tensor codes;   ///< [out, in] uint8; for NF4 [out, (in + 1) / 2]
+  at::Tensor scales;  ///< fp32: [1, 1], by rows [out, 1], by blocks [ceil(out / 128), ceil(in / 128)], for NF4 [out, ceil(in / 64)]
+  int64_t out = 0, in = 0;
+  int64_t num_bytes() const { return static_cast<int64_t>(codes.nbytes() + scales.nbytes()); }
+};
+
+/// Quantizes a weight that is read tile by tile: scale = largest magnitude / largest code, codes rounded to nearest, ties to even. No more
+/// than one tile is ever held in fp32. `rows(begin, end)` gives fp32 rows and may be asked twice for a tile.
+/// NaN, infinity, or a value beyond the range of unscaled codes is a data Error that names the weight.
+QuantizedWeight quantize(const nn::WeightSource::Rows& rows, int64_t out, int64_t in, Format format, c10::Device device,
+                         const std::string& name);
+/// The same for a tensor as it lies in a file.
+QuantizedWeight quantize(const at::Tensor& weight, Format format, c10::Device device, const std::string& name);
+
+/// Takes FP8 codes [out, in] (E4M3 or E5M2) from a file as they are; `scale` is undefined for 1, one number, or [out, 1] numbers.
+/// Codes for NaN or infinity are a data Error that names the weight.
+QuantizedWeight from_codes(const at::Tensor& codes, const at::Tensor& scale, c10::Device device, const std::string& name);
+
+/// Rows begin to end of W in `dtype`; without scales the values of the codes alone.
+at::Tensor dequantize_rows(const QuantizedWeight& weight, int64_t begin, int64_t end, c10::ScalarType dtype, bool with_scales = true);
+
+}  // namespace burnish::quant

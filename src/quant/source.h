@@ -1,0 +1,51 @@
+#pragma once
+#include "nn/weight_source.h"
+#include "quant/quantized_weight.h"
+
+namespace burnish::quant {
+
+/// A frozen weight held as codes. Products unpack one tile of rows at a time, forward and for the input's gradient; autograd keeps this
+/// object and nothing else, so no unpacked copy outlives its tile.
+class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_this<QuantizedSource> {
+ public:
+  explicit QuantizedSource(QuantizedWeight weight) : weight_(std::move(weight)) {}
+  int64_t in_features() const override { return weight_.in; }
+  int64_t out_features() const override { return weight_.out; }
+  c10::Device device() const override { return weight_.codes.device(); }
+  int64_t num_bytes() const override { return weight_.num_bytes(); }
+  at::Tensor multiply(const at::Tensor& x, const at::Tensor& bias) const override;
+  at::Tensor multiply_transposed(const at::Tensor& dy) const override;
+  at::Tensor rows(int64_t begin, int64_t end) const override { return dequantize_rows(weight_, begin, end, at::kFloat); }
+  void rewrite(const Rows& new_rows) override;
+  const QuantizedWeight& weight() const { return weight_; }
+
+  /// x Wᵀ + bias and dy W for matrices, without autograd, in the operand's dtype.
+  virtual at::Tensor forward(const at::Tensor& x_NI, const at::Tensor& bias) const;
+  virtual at::Tensor input_gradient(const at::Tensor& dy_NO) const;
+
+ protected:
+  QuantizedWeight weight_;
+};
+
+/// The same with products of FP8 by FP8 numbers: every row of x is quantized to E4M3 with a scale of its own, codes are multiplied with
+/// fp32 sums, and both scales are multiplied in after. For the input's gradient the weight's row scales go into dy before its rows are
+/// quantized, so that the same codes serve both ways. On GPUs with FP8 products `_scaled_mm` does this; elsewhere the same numbers are
+/// multiplied in fp32.
+class Fp8ComputeSource : public QuantizedSource {
+ public:
+  /// The weight is E4M3 with one scale, a scale a row, or none.
+  explicit Fp8ComputeSource(QuantizedWeight weight);
+  at::Tensor forward(const at::Tensor& x_NI, const at::Tensor& bias) const override;
+  at::Tensor input_gradient(const at::Tensor& dy_NO) const override;
+
+ private:
+  at::Tensor row_scales() const;
+};
+
+/// Rows of x as E4M3 numbers (still in fp32) and their scales [N, 1].
+struct QuantizedRows {
+  at::Tensor codes_NI, scales_N1;
+};
+QuantizedRows quantize_rows(const at::Tensor& x_NI);
+
+}  // namespace burnish::quant

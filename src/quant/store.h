@@ -1,0 +1,31 @@
+#pragma once
+#include <optional>
+#include <regex>
+
+#include "nn/weight_source.h"
+#include "quant/format.h"
+
+namespace burnish::quant {
+
+struct StoreOptions {
+  std::optional<Format> format;             ///< nothing keeps what the file has: FP8 stays FP8, the rest stays parameters
+  std::vector<std::string> high_precision;  ///< regular expressions for whole layer paths whose weights stay parameters
+  bool fp8_compute = false;                 ///< products of FP8 by FP8 numbers
+};
+
+/// Stores the weights of a model's linear layers as they are read. A weight that the file already has in FP8 is taken as it is.
+class Store : public nn::WeightStore {
+ public:
+  /// A config Error for a bad regular expression or a format that fp8_compute cannot multiply.
+  explicit Store(const StoreOptions& options);
+  std::shared_ptr<nn::WeightSource> store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale,
+                                          c10::Device device) override;
+  int64_t num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const override;
+
+ private:
+  bool stays(const std::string& name) const;
+  StoreOptions options_;
+  std::vector<std::regex> high_precision_;
+};
+
+}  // namespace burnish::quant

@@ -1,0 +1,213 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "nn/linear.h"
+#include "quant/source.h"
+#include "quant/store.h"
+#include "tests/allocations.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using namespace burnish::quant;
+using burnish::test::error_of;
+using burnish::test::relative_error;
+
+namespace {
+
+const std::vector<std::string> kNames{"fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "nf4"};
+
+/// Rows of very different sizes, as trained weights have; inside the range of unscaled FP8.
+at::Tensor some_weight(int64_t out, int64_t in, uint64_t seed = 1) {
+  at::manual_seed(seed);
+  return at::randn({out, in}) * (at::rand({out, 1}) * 3 - 2).exp() * 0.1;
+}
+
+at::Tensor all_rows(const nn::WeightSource& source) { return source.rows(0, source.out_features()); }
+
+}  // namespace
+
+class EveryFormat : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Quant, EveryFormat, testing::ValuesIn(kNames), [](const auto& info) { return info.param; });
+
+TEST_P(EveryFormat, RoundTripStaysWithinHalfAStep) {
+  auto format = parse_format(GetParam());
+  EXPECT_EQ(format_name(format), GetParam());
+  for (auto [out, in] : {std::pair<int64_t, int64_t>{300, 200}, {128, 256}, {1, 64}, {7, 33}}) {
+    auto w = some_weight(out, in);
+    auto q = quantize(w, format, at::kCPU, "w");
+    auto back = dequantize_rows(q, 0, out, at::kFloat);
+    ASSERT_EQ(back.sizes(), w.sizes());
+    EXPECT_EQ(q.num_bytes(), stored_bytes(format, out, in));
+    auto row_most = w.abs().amax(1, true), most = w.abs().amax();
+    // Half a step: 2^-4 relative for three mantissa bits, 2^-3 for two, plus half of the smallest step near zero.
+    at::Tensor bound;
+    switch (format.codes) {
+      case CodeKind::e4m3: bound = w.abs() / 16 + (format.scaling == Scaling::none ? at::full({}, 1.0) : most / 448) * std::exp2(-10); break;
+      case CodeKind::e5m2: bound = w.abs() / 8 + most * 1e-6; break;
+      case CodeKind::int8: bound = row_most / 254 * 1.001; break;
+      case CodeKind::nf4: bound = row_most * 0.152; break;  // half of the widest gap, between -1 and -0.696
+    }
+    EXPECT_LE(((back - w).abs() - bound).max().item<double>(), 1e-7) << out << "x" << in;
+  }
+}
+
+TEST_P(EveryFormat, RowsAreTheSameInAnyTile) {
+  auto q = quantize(some_weight(300, 200), parse_format(GetParam()), at::kCPU, "w");
+  auto whole = dequantize_rows(q, 0, 300, at::kFloat);
+  EXPECT_TRUE(at::equal(dequantize_rows(q, 130, 257, at::kFloat), whole.narrow(0, 130, 127)));
+  EXPECT_TRUE(at::equal(dequantize_rows(q, 0, 300, at::kDouble).to(at::kFloat), whole));
+}
+
+TEST_P(EveryFormat, ProductsAndGradientsAreThoseOfTheUnpackedWeight) {
+  auto w = some_weight(1300, 1000);  // two tiles
+  auto source = std::make_shared<QuantizedSource>(quantize(w, parse_format(GetParam()), at::kCPU, "w"));
+  ASSERT_LT(nn::tile_rows(*source), 1300);
+  auto exact = all_rows(*source).to(at::kDouble);
+  at::manual_seed(3);
+  auto x64 = at::randn({2, 5, 1000}, at::kDouble), bias64 = at::randn({1300}, at::kDouble), dy64 = at::randn({2, 5, 1300}, at::kDouble);
+  for (auto [dtype, limit] : {std::pair{at::kDouble, 1e-12}, {at::kFloat, 1e-5}, {at::kBFloat16, 1e-2}, {at::kHalf, 2e-3}}) {
+    auto x = x64.to(dtype, false, /*copy=*/true).requires_grad_(true);
+    auto bias = bias64.to(dtype, false, true).requires_grad_(true);
+    auto y = source->multiply(x, bias);
+    EXPECT_EQ(y.scalar_type(), dtype);
+    torch::autograd::backward({y}, {dy64.to(dtype)});
+    auto x_seen = x.detach().to(at::kDouble), dy_seen = dy64.to(dtype).to(at::kDouble);
+    EXPECT_LE(relative_error(y, at::linear(x_seen, exact, bias.detach().to(at::kDouble))), limit) << dtype;
+    EXPECT_LE(relative_error(x.grad(), at::matmul(dy_seen, exact)), limit) << dtype;
+    EXPECT_LE(relative_error(bias.grad(), dy_seen.flatten(0, 1).sum(0)), limit) << dtype;
+    EXPECT_LE(relative_error(source->multiply_transposed(dy64.to(dtype)), at::matmul(dy_seen, exact)), limit) << dtype;
+  }
+}
+
+TEST_P(EveryFormat, RewritingItsOwnRowsKeepsThem) {
+  QuantizedSource source(quantize(some_weight(200, 128), parse_format(GetParam()), at::kCPU, "w"));
+  auto before = all_rows(source).clone();
+  source.rewrite([&](int64_t begin, int64_t end) { return before.narrow(0, begin, end - begin); });
+  EXPECT_LE(relative_error(all_rows(source), before), 1e-6);
+  source.rewrite([&](int64_t begin, int64_t end) { return before.narrow(0, begin, end - begin) * 2; });
+  EXPECT_LE(relative_error(all_rows(source), before * 2), 1e-6);
+}
+
+TEST_P(EveryFormat, BadValuesAreReportedByName) {
+  auto format = parse_format(GetParam());
+  for (double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    auto w = some_weight(130, 70);
+    w[129][69] = bad;
+    auto text = error_of([&] { quantize(w, format, at::kCPU, "blocks.3.to_q.weight"); });
+    EXPECT_NE(text.find("blocks.3.to_q.weight"), text.npos);
+  }
+  auto big = at::full({4, 4}, 449.0);
+  if (format.scaling == Scaling::none) {
+    auto text = error_of([&] { quantize(big, format, at::kCPU, "proj.weight"); });
+    EXPECT_NE(text.find("proj.weight"), text.npos);
+    EXPECT_NE(text.find("weight_format fp8"), text.npos);
+  } else {
+    EXPECT_LE(relative_error(dequantize_rows(quantize(big, format, at::kCPU, "w"), 0, 4, at::kFloat), big), 1e-6);
+  }
+}
+
+TEST_P(EveryFormat, ZeroRowsStayZero) {
+  auto w = some_weight(130, 70);
+  w.narrow(0, 3, 2).zero_();
+  auto back = dequantize_rows(quantize(w, parse_format(GetParam()), at::kCPU, "w"), 0, 130, at::kFloat);
+  EXPECT_EQ(back.narrow(0, 3, 2).abs().max().item<double>(), 0);
+}
+
+TEST(Formats, ScalesBeatAPlainCastOnSmallWeights) {
+  auto w = some_weight(256, 256) * 0.01;
+  auto error = [&](const char* name) { return (dequantize_rows(quantize(w, parse_format(name), at::kCPU, "w"), 0, 256, at::kFloat) - w).norm().item<double>(); };
+  EXPECT_LT(error("fp8") * 3, error("fp8_plain"));
+  EXPECT_LE(error("fp8"), error("fp8_tensor"));
+  EXPECT_LT(error("int8"), error("fp8"));
+}
+
+TEST(Formats, UnknownNameListsTheKnownOnes) {
+  auto text = error_of([] { parse_format("fp9"); }, Exit::config);
+  for (const auto& name : kNames) EXPECT_NE(text.find(name), text.npos) << name;
+}
+
+TEST(FileCodes, AreTakenAsTheyAre) {
+  auto codes = some_weight(40, 24).to(at::kFloat8_e4m3fn);
+  auto plain = from_codes(codes, {}, at::kCPU, "w");
+  EXPECT_TRUE(at::equal(dequantize_rows(plain, 0, 40, at::kFloat), codes.to(at::kFloat)));
+  auto scaled = from_codes(codes, at::full({}, 0.25), at::kCPU, "w");
+  EXPECT_TRUE(at::equal(dequantize_rows(scaled, 0, 40, at::kFloat), codes.to(at::kFloat) * 0.25));
+  auto by_row = at::rand({40, 1});
+  EXPECT_TRUE(at::equal(dequantize_rows(from_codes(codes, by_row.to(at::kBFloat16), at::kCPU, "w"), 0, 40, at::kFloat),
+                        codes.to(at::kFloat) * by_row.to(at::kBFloat16).to(at::kFloat)));
+  auto e5m2 = some_weight(40, 24).to(at::kFloat8_e5m2);
+  EXPECT_TRUE(at::equal(dequantize_rows(from_codes(e5m2, {}, at::kCPU, "w"), 0, 40, at::kFloat), e5m2.to(at::kFloat)));
+  auto damaged = codes.clone();
+  damaged.view(at::kByte)[39][23] = 0x7f;
+  EXPECT_NE(error_of([&] { from_codes(damaged, {}, at::kCPU, "a.weight"); }).find("'a.weight' holds NaN"), std::string::npos);
+  EXPECT_NE(error_of([&] { from_codes(codes, at::ones({3}), at::kCPU, "a.weight"); }).find("3 scales"), std::string::npos);
+  EXPECT_NE(error_of([&] { from_codes(codes, at::full({}, HUGE_VAL), at::kCPU, "a.weight"); }).find("scale"), std::string::npos);
+}
+
+TEST(StoredLinear, IsNoParameterAndIsCounted) {
+  nn::Linear linear(64, 128, at::TensorOptions());
+  linear.weight = some_weight(128, 64);
+  linear.bias.zero_();
+  auto x = at::randn({3, 64});
+  auto before = linear.forward(x);
+  Store store({.format = parse_format("fp8"), .high_precision = {"out", "blocks\\..*\\.norm"}});
+  EXPECT_EQ(store.store("out.weight", linear.weight, {}, at::kCPU), nullptr);
+  EXPECT_EQ(store.store("blocks.1.norm.weight", linear.weight, {}, at::kCPU), nullptr);
+  EXPECT_EQ(store.num_bytes("out.weight", 128, 64, at::kFloat), -1);
+  auto source = store.store("blocks.1.out.weight", linear.weight, {}, at::kCPU);
+  linear.set_source(source);
+  EXPECT_EQ(linear.parameters().size(), 1u);
+  EXPECT_EQ(linear.num_bytes(), 128 * 4 + store.num_bytes("blocks.1.out.weight", 128, 64, at::kFloat));
+  EXPECT_LE(relative_error(linear.forward(x), before), 0.05);
+  Store as_in_file({});
+  EXPECT_EQ(as_in_file.store("a.weight", some_weight(8, 8), {}, at::kCPU), nullptr);
+  EXPECT_NE(as_in_file.store("a.weight", some_weight(8, 8).to(at::kFloat8_e4m3fn), {}, at::kCPU), nullptr);
+}
+
+TEST(Memory, NoStepHoldsMoreThanOneUnpackedTile) {
+  // W is 8 M elements; a tile has 1 M, 4 MB in fp32.
+  const int64_t out = 4096, in = 2048, tile = 1 << 20;
+  auto w = some_weight(out, in).to(at::kBFloat16);
+  for (const auto& name : kNames) {
+    std::shared_ptr<QuantizedSource> source;
+    {
+      test::Allocations loading;
+      source = std::make_shared<QuantizedSource>(quantize(w, parse_format(name), at::kCPU, "w"));
+      EXPECT_LE(loading.peak(), source->num_bytes() + 5 * 4 * tile) << name << ": quantizing holds whole copies";
+      EXPECT_LE(loading.largest(), std::max<int64_t>(source->num_bytes(), 4 * tile)) << name;
+    }
+    for (auto dtype : {at::kFloat, at::kBFloat16}) {
+      auto x = at::randn({4, in}).to(dtype).requires_grad_(true);
+      test::Allocations step;
+      auto y = source->multiply(x, {});
+      EXPECT_LE(step.live(), static_cast<int64_t>(y.nbytes()) + 4096) << name << ": autograd keeps an unpacked weight";
+      torch::autograd::backward({y}, {at::ones_like(y)});
+      EXPECT_LE(step.largest(), 4 * tile) << name << ": more than a tile was unpacked";
+      EXPECT_LE(step.peak(), 2 * 4 * tile) << name << ": tiles pile up";
+    }
+  }
+}
+
+TEST(Fp8Compute, IsTheProductOfQuantizedRows) {
+  for (const char* name : {"fp8", "fp8_tensor", "fp8_plain"}) {
+    auto source = std::make_shared<Fp8ComputeSource>(quantize(some_weight(1300, 1000), parse_format(name), at::kCPU, "w"));
+    auto w = all_rows(*source).to(at::kDouble);
+    at::manual_seed(5);
+    auto x = (at::randn({6, 1000}) * at::rand({6, 1})).requires_grad_(true);
+    auto bias = at::randn({1300}), dy = at::randn({6, 1300});
+    auto y = source->multiply(x, bias);
+    torch::autograd::backward({y}, {dy});
+    auto seen = quantize_rows(x.detach());
+    auto expected = at::mm((seen.codes_NI * seen.scales_N1).to(at::kDouble), w.t()) + bias;
+    EXPECT_LE(relative_error(y, expected), 1e-5) << name;
+    auto codes = dequantize_rows(source->weight(), 0, 1300, at::kFloat, false).to(at::kDouble);
+    auto scaled = quantize_rows(dy * source->weight().scales.expand({1300, 1}).t());
+    EXPECT_LE(relative_error(x.grad(), at::mm((scaled.codes_NI * scaled.scales_N1).to(at::kDouble), codes)), 1e-5) << name;
+    // Three mantissa bits in x and dy cost a few percent, not more.
+    EXPECT_LE(relative_error(y, at::linear(x.detach().to(at::kDouble), w, bias.to(at::kDouble))), 0.04) << name;
+    EXPECT_LE(relative_error(x.grad(), at::mm(dy.to(at::kDouble), w)), 0.04) << name;
+  }
+  EXPECT_NE(error_of([] { Store bad({.format = parse_format("nf4"), .high_precision = {}, .fp8_compute = true}); }, Exit::config).find("NF4"), std::string::npos);
+}
