@@ -7,7 +7,8 @@
 
 namespace burnish::test {
 
-/// Counts what libtorch allocates on the CPU while it lives: bytes live, most bytes live at once, largest single block. One lives at a time.
+/// Counts what libtorch allocates on the CPU while it lives: bytes live, most bytes live at once, largest single block. One lives at a
+/// time.
 class Allocations {
  public:
   Allocations() {

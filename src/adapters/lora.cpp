@@ -19,9 +19,7 @@ namespace burnish::adapters {
 
 Lora::Lora(at::Tensor a, at::Tensor b, double alpha) : a_(std::move(a)), b_(std::move(b)), alpha_(alpha) {}
 
-at::Tensor Lora::forward(const nn::Linear& base, const at::Tensor& x) {
-  return kernels::add_low_rank(base.base(x), x, a_, b_, scale());
-}
+at::Tensor Lora::forward(const nn::Linear& base, const at::Tensor& x) { return kernels::add_low_rank(base.base(x), x, a_, b_, scale()); }
 
 namespace {
 
@@ -176,9 +174,8 @@ void merge(nn::Module& root, const std::vector<LoraWeights>& weights, double str
     auto scale = strength * w.alpha / static_cast<double>(w.a.size(0));
     auto device = linear.source().device();
     auto a = w.a.to(device, at::kFloat), b = w.b.to(device, at::kFloat);
-    linear.source().rewrite([&](int64_t begin, int64_t end) {
-      return linear.source().rows(begin, end) + at::mm(b.narrow(0, begin, end - begin), a) * scale;
-    });
+    linear.source().rewrite(
+        [&](int64_t begin, int64_t end) { return linear.source().rows(begin, end) + at::mm(b.narrow(0, begin, end - begin), a) * scale; });
   }
 }
 

@@ -21,9 +21,7 @@ at::Tensor ParameterSource::multiply_transposed(const at::Tensor& dy) const {
   return dx.view(shape);
 }
 
-at::Tensor ParameterSource::rows(int64_t begin, int64_t end) const {
-  return weight_.detach().narrow(0, begin, end - begin).to(at::kFloat);
-}
+at::Tensor ParameterSource::rows(int64_t begin, int64_t end) const { return weight_.detach().narrow(0, begin, end - begin).to(at::kFloat); }
 
 void ParameterSource::rewrite(const Rows& new_rows) {
   at::NoGradGuard no_grad;

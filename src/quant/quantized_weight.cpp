@@ -62,8 +62,7 @@ at::Tensor scales_of_rows(const QuantizedWeight& w, int64_t begin, int64_t end) 
   switch (w.format.scaling) {
     case Scaling::none:
     case Scaling::tensor: return w.scales.expand({end - begin, 1});
-    case Scaling::block:
-      return w.scales.index_select(0, at::arange(begin, end, w.scales.options().dtype(at::kLong)).div_(kBlock, "floor"));
+    case Scaling::block: return w.scales.index_select(0, at::arange(begin, end, w.scales.options().dtype(at::kLong)).div_(kBlock, "floor"));
     default: return w.scales.narrow(0, begin, end - begin);
   }
 }

@@ -44,7 +44,9 @@ TEST_P(EveryFormat, RoundTripStaysWithinHalfAStep) {
     // Half a step: 2^-4 relative for three mantissa bits, 2^-3 for two, plus half of the smallest step near zero.
     at::Tensor bound;
     switch (format.codes) {
-      case CodeKind::e4m3: bound = w.abs() / 16 + (format.scaling == Scaling::none ? at::full({}, 1.0) : most / 448) * std::exp2(-10); break;
+      case CodeKind::e4m3:
+        bound = w.abs() / 16 + (format.scaling == Scaling::none ? at::full({}, 1.0) : most / 448) * std::exp2(-10);
+        break;
       case CodeKind::e5m2: bound = w.abs() / 8 + most * 1e-6; break;
       case CodeKind::int8: bound = row_most / 254 * 1.001; break;
       case CodeKind::nf4: bound = row_most * 0.152; break;  // half of the widest gap, between -1 and -0.696
@@ -117,7 +119,9 @@ TEST_P(EveryFormat, ZeroRowsStayZero) {
 
 TEST(Formats, ScalesBeatAPlainCastOnSmallWeights) {
   auto w = some_weight(256, 256) * 0.01;
-  auto error = [&](const char* name) { return (dequantize_rows(quantize(w, parse_format(name), at::kCPU, "w"), 0, 256, at::kFloat) - w).norm().item<double>(); };
+  auto error = [&](const char* name) {
+    return (dequantize_rows(quantize(w, parse_format(name), at::kCPU, "w"), 0, 256, at::kFloat) - w).norm().item<double>();
+  };
   EXPECT_LT(error("fp8") * 3, error("fp8_plain"));
   EXPECT_LE(error("fp8"), error("fp8_tensor"));
   EXPECT_LT(error("int8"), error("fp8"));
@@ -209,5 +213,7 @@ TEST(Fp8Compute, IsTheProductOfQuantizedRows) {
     EXPECT_LE(relative_error(y, at::linear(x.detach().to(at::kDouble), w, bias.to(at::kDouble))), 0.04) << name;
     EXPECT_LE(relative_error(x.grad(), at::mm(dy.to(at::kDouble), w)), 0.04) << name;
   }
-  EXPECT_NE(error_of([] { Store bad({.format = parse_format("nf4"), .high_precision = {}, .fp8_compute = true}); }, Exit::config).find("NF4"), std::string::npos);
+  EXPECT_NE(
+      error_of([] { Store bad({.format = parse_format("nf4"), .high_precision = {}, .fp8_compute = true}); }, Exit::config).find("NF4"),
+      std::string::npos);
 }
