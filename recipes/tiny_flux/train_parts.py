@@ -106,7 +106,8 @@ def main():
     pictures, _ = read_pictures(args.pictures)
     first, captions = read_pictures(args.pictures[:1])
     vae, latents = train_vae(pictures, args.vae_minutes)
-    vae.save_pretrained(args.out / "vae")
+    vae.to(torch.float16).save_pretrained(args.out / "vae")  # half the size; burnish computes autoencoders in fp32 all the same
+    vae.float()
     clip, t5 = train_encoders(latents[:len(captions)], captions, args.out, args.encoder_steps)
     clip.to(torch.bfloat16).save_pretrained(args.out / "text_encoder")
     t5.to(torch.bfloat16).save_pretrained(args.out / "text_encoder_2")
