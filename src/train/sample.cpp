@@ -144,7 +144,7 @@ struct Job {
   at::Tensor run(at::Tensor latents, const pipeline::Values& positive, const std::optional<pipeline::Values>& negative, Progress& bar,
                  int64_t done) const {
     for (size_t i = 0; i + 1 < sigmas.size(); ++i) {
-      if (interrupted()) throw Error(Exit::interrupted, "sample", "interrupted; the pictures finished before are kept");
+      if (interrupted()) throw Error(Exit::interrupted, "sample", "interrupted; no picture was written");
       auto v = velocity(latents, sigmas[i], positive);
       if (negative) {
         auto unconditional = velocity(latents, sigmas[i], *negative);

@@ -1,0 +1,157 @@
+// Runs that go wrong with good options and models: recordings, noise, output folders, states, full disks, Ctrl-C.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/integration/refused.h"
+
+using namespace burnish;
+using namespace burnish::test;
+
+using BadReplay = BadInput;
+using BadNoise = BadInput;
+using BadOutput = BadInput;
+using BadState = BadInput;
+using FullDisk = BadInput;
+using Preparation = BadInput;
+
+namespace {
+
+io::NamedTensors record(int step, std::vector<int64_t> shape = {16, 6, 8}, double sigma = 0.5, int64_t row = 0) {
+  auto name = "step." + std::to_string(step) + ".";
+  return {{name + "noise", at::zeros(shape)}, {name + "sigma", at::full({}, sigma)}, {name + "sample", at::full({}, row, at::kLong)}};
+}
+
+}  // namespace
+
+TEST_F(BadReplay, RefusedBeforeAnythingIsEncoded) {
+  auto file = at("replay.safetensors");
+  auto with = [&](const io::NamedTensors& second, int steps = 2) {
+    auto tensors = record(0);
+    tensors.insert(tensors.end(), second.begin(), second.end());
+    io::save_safetensors(file, tensors);
+    return train("--max_steps " + std::to_string(steps) + " --replay " + quoted(file));
+  };
+  refused(3, with({}), {"ends early", "'step.1.noise'", "at most 1 steps", "--max_steps"});
+  refused(3, with(record(1), 3), {"ends early", "'step.2.noise'"});
+  refused(3, with({record(1)[0]}), {"ends early", "'step.1.sample'"});
+  refused(3, with(record(1, {16, 8, 6})), {"'step.1.noise'", "[16, 8, 6]", "[16, 6, 8]"});
+  refused(3, with(record(1, {2, 16, 6, 8})), {"'step.1.noise'", "[2, 16, 6, 8]"});
+  refused(3, with(record(1, {16, 6, 8}, 1.5)), {"'step.1.sigma' is 1.5", "from 0 to 1"});
+  refused(3, with(record(1, {16, 6, 8}, NAN)), {"'step.1.sigma' is nan"});
+  refused(3, with(record(1, {16, 6, 8}, 0.5, 77)), {"'step.1.sample' is row 77", "usable"});
+  io::save_safetensors(file, {{"noise", at::zeros({16, 6, 8})}});
+  refused(3, train("--replay " + quoted(file)), {"not a replay file", "step.0.noise"});
+}
+
+TEST_F(BadNoise, ShapeCountAndFile) {
+  auto file = at("noise.safetensors");
+  auto with = [&](std::vector<int64_t> shape, const std::string& more = "") {
+    io::save_safetensors(file, {{"noise", at::zeros(shape)}});
+    return sample("--noise " + quoted(file) + more);
+  };
+  refused(3, with({1, 16, 8, 6}), {"[1, 16, 8, 6]", "need [1, 16, 6, 8]"});
+  refused(3, with({1, 4, 6, 8}), {"[1, 4, 6, 8]"});
+  refused(3, with({1, 16, 6, 8}, " --num_images 2"), {"2 pictures", "need [2, 16, 6, 8]"});
+  refused(3, sample("--noise " + quoted(at("none.safetensors"))), {"none.safetensors", "No such file"});
+  io::save_safetensors(file, {});
+  refused(3, sample("--noise " + quoted(file)), {"holds no tensors"});
+}
+
+TEST_F(BadOutput, AFileOrAPlaceThatCannotBeWritten) {
+  auto file = write("taken", "mine");
+  for (const auto& verb : {train(""), sample("")}) {
+    refused(3, verb + "--output_path " + quoted(file), {"taken is a file", "name a folder"});
+    refused(3, verb + "--output_path " + quoted(file / "run"), {"cannot write in the output folder", "Not a directory", "--output_path"});
+    refused(3, verb + "--output_path /proc/burnish/run", {"cannot write in the output folder /proc/burnish/run"});
+  }
+  refused(3, sample("--save_latents " + quoted(file / "latents.safetensors")), {"taken is a file"});
+  EXPECT_EQ(read_file(file), "mine");
+}
+
+TEST_F(BadState, NothingToResume) {
+  refused(3, train("--resume"), {"nothing to resume", "state.safetensors is not there", "--output_path"});
+}
+
+TEST_F(BadState, OtherSettingsOrADamagedFile) {
+  ASSERT_EQ(run_burnish(train("")).exit_code, 0);
+  auto state = out() / "state/state.safetensors";
+  auto before = read_file(state);
+  auto refused_resume = [&](const std::string& more, const std::vector<std::string>& words) {
+    SCOPED_TRACE(more);
+    auto files = files_below(out());
+    expect_one_error(run_burnish(train("--max_steps 4 --resume " + more), "BURNISH_LOG=error"), 3, words);
+    EXPECT_EQ(files_below(out()), files);
+  };
+  refused_resume("--lora_rank 8", {"other settings", "LoRA rank 4", "LoRA rank 8", "same options"});
+  refused_resume("--lora_target_modules to_q,to_k", {"other settings", "on 26 layers", "on 6 layers"});
+  refused_resume("--seed 7", {"other settings", "seed 0", "seed 7"});
+  refused_resume("--trainable_models dit", {"other settings", "full"});
+  EXPECT_EQ(read_file(state), before);
+  fs::resize_file(state, before.size() / 2);
+  refused_resume("", {"state.safetensors"});
+  std::ofstream(state, std::ios::binary) << before;
+  EXPECT_EQ(run_burnish(train("--max_steps 4 --resume")).exit_code, 0);
+  EXPECT_NE(read_file(out() / "config.toml").find("resume = false"), std::string::npos);
+}
+
+class FullDiskAt : public BadInput, public testing::WithParamInterface<int> {};
+
+/// The limit on file sizes stands in for a disk without room: the write comes back with an error in the same place.
+TEST_P(FullDiskAt, KeepsWhatWasSavedAndGoesOnLater) {
+  auto run = [&](const std::string& more) { return train("--lora_rank 4 --trainable_models dit --save_steps 2 " + more); };
+  ASSERT_EQ(run_burnish(run("")).exit_code, 0);
+  auto step = out() / "step-2.safetensors", state = out() / "state/state.safetensors";
+  auto step_before = read_file(step), state_before = read_file(state);
+
+  auto limit = "ulimit -f " + std::to_string(GetParam()) + "; BURNISH_LOG=error";
+  expect_one_error(run_burnish(run("--max_steps 4 --resume"), limit), 3, {"cannot write", ".safetensors", "File too large", "unchanged"});
+  EXPECT_EQ(read_file(step), step_before);
+  EXPECT_EQ(read_file(state), state_before);
+  for (const auto& file : files_below(out())) EXPECT_EQ(file.find(".partial"), std::string::npos) << file;
+
+  ASSERT_EQ(run_burnish(run("--max_steps 4 --resume")).exit_code, 0);
+  auto resumed = read_file(out() / "step-4.safetensors");
+  EXPECT_EQ(read_log(out()).size(), 4u);
+  fs::remove_all(out());
+  ASSERT_EQ(run_burnish(run("--max_steps 4")).exit_code, 0);
+  EXPECT_TRUE(read_file(out() / "step-4.safetensors") == resumed);
+}
+
+// In blocks of 512 bytes: 64 KiB are too few for the weights, 800 KiB hold them and are too few for the state.
+INSTANTIATE_TEST_SUITE_P(Blocks, FullDiskAt, testing::Values(128, 1600));
+
+TEST_F(FullDisk, TheLogAndTheFirstFile) {
+  auto outcome = run_burnish(train("--max_steps 60"), "ulimit -f 20; BURNISH_LOG=error");
+  expect_one_error(outcome, 3, {"cannot write", "log.jsonl", "--resume"});
+  fs::remove_all(out());
+  expect_one_error(run_burnish(train(""), "ulimit -f 1; BURNISH_LOG=error"), 3, {"cannot write", "config.toml", "File too large"});
+  EXPECT_EQ(files_below(out()), std::vector<std::string>{});
+  expect_one_error(run_burnish(sample(""), "ulimit -f 1; BURNISH_LOG=error"), 3, {"cannot write", "0000.png", "File too large"});
+  EXPECT_EQ(files_below(out()), std::vector<std::string>{});
+}
+
+TEST_F(Preparation, CtrlCEndsItWithNothingWritten) {
+  std::string rows = "image,prompt\n";
+  for (int i = 0; i < 5000; ++i) rows += (kGolden / "pictures/0.png").string() + ",caption " + std::to_string(i) + "\n";
+  auto data = write("many.csv", rows);
+  auto log = at("log");
+  auto command = "exec '" BURNISH_PROGRAM "' " + train("--dataset_metadata_path " + quoted(data)) + " >" + quoted(log) + " 2>&1";
+  auto child = ::fork();
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+    ::_exit(127);
+  }
+  for (int i = 0; i < 6000 && read_file(log).find("5000 samples") == std::string::npos && ::kill(child, 0) == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ::kill(child, SIGINT);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130) << read_file(log);
+  EXPECT_NE(read_file(log).find("\n[train] interrupted while preparing the data; nothing was trained yet\n"), std::string::npos)
+      << read_file(log);
+  EXPECT_EQ(files_below(out()), std::vector<std::string>{});
+}
