@@ -66,20 +66,28 @@ int interrupt_after(const std::string& arguments, const fs::path& run, size_t li
 
 }  // namespace
 
-class Resume : public testing::TestWithParam<std::string> {};
+struct ResumeCase {
+  std::string name, options;
+};
+void PrintTo(const ResumeCase& c, std::ostream* out) { *out << c.name; }
+
+class Resume : public testing::TestWithParam<ResumeCase> {};
 
 TEST_P(Resume, EqualsTheUninterruptedRunBitForBit) {
   TempFolder folder;
-  auto options = kCommon + GetParam();
+  auto options = kCommon + GetParam().options;
   expect_ok(options + "--max_steps 7 " + output_to(folder / "whole"));
   expect_ok(options + "--max_steps 3 " + output_to(folder / "parts"));
   expect_ok(options + "--max_steps 7 --resume " + output_to(folder / "parts"));
   expect_same_run(folder / "whole", folder / "parts", "step-7.safetensors");
 }
 
-INSTANTIATE_TEST_SUITE_P(WhatIsTrained, Resume,
-                         testing::Values(kLora, kLora + "--batch_size 2 --gradient_accumulation_steps 2 ", kFull,
-                                         kFull + "--dtype bf16 --use_gradient_checkpointing "));
+INSTANTIATE_TEST_SUITE_P(Of, Resume,
+                         testing::Values(ResumeCase{"lora", kLora},
+                                         ResumeCase{"lora_in_batches", kLora + "--batch_size 2 --gradient_accumulation_steps 2 "},
+                                         ResumeCase{"full", kFull},
+                                         ResumeCase{"full_bf16_checkpointed", kFull + "--dtype bf16 --use_gradient_checkpointing "}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(Interrupt, SavesAndGoesOnBitForBit) {
   TempFolder folder;

@@ -77,7 +77,8 @@ TEST_P(FluxParity, RecomputedGradientsAreTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, FluxParity, testing::Values("flux_dev.safetensors", "flux_schnell.safetensors"));
+INSTANTIATE_TEST_SUITE_P(Variants, FluxParity, testing::Values("flux_dev.safetensors", "flux_schnell.safetensors"),
+                         [](const auto& info) { return std::filesystem::path(info.param).stem().string(); });
 
 TEST(FluxKeys, OriginalNamesRoundTrip) {
   auto l = load("flux_dev.safetensors");
