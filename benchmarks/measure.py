@@ -74,7 +74,14 @@ def cpu():
     name = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
     flags = set(re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.M).group(1).split())
     return {"name": name.group(1).strip() if name else os.uname().machine, "cores": os.cpu_count(),
-            "bf16_instructions": sorted(flags & {"avx512_bf16", "amx_bf16"})}
+            "bf16_instructions": [] if held_back() else sorted(flags & {"avx512_bf16", "amx_bf16"}),
+            "held_back": os.environ["ONEDNN_MAX_CPU_ISA"] if held_back() else ""}
+
+
+def held_back():
+    """Whether ONEDNN_MAX_CPU_ISA keeps oneDNN, and with it torch and burnish, from bf16 instructions that the CPU may have."""
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT")
+    return limit != "DEFAULT" and not re.search("BF16|FP16|AMX", limit)
 
 
 def commit():

@@ -1,16 +1,28 @@
 #include "kernels/linear/linear.h"
 
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
 
 namespace burnish::kernels {
 
 namespace {
 
-/// Whether this CPU multiplies bf16 in hardware.
+/// Whether oneDNN multiplies bf16 in hardware: the CPU can, and ONEDNN_MAX_CPU_ISA does not hold it back.
 bool cpu_has_bf16() {
-  static const bool has = __builtin_cpu_supports("avx512bf16");
+  static const bool has = [] {
+    const char* limit = std::getenv("ONEDNN_MAX_CPU_ISA");
+    const std::string isa = limit ? limit : "";
+    const bool held_back =
+        !isa.empty() && isa != "DEFAULT" && isa.find("BF16") == isa.npos && isa.find("AMX") == isa.npos && isa.find("FP16") == isa.npos;
+    return __builtin_cpu_supports("avx512bf16") && !held_back;
+  }();
   return has;
 }
 
@@ -37,12 +49,60 @@ struct LinearAsFp32 : torch::autograd::Function<LinearAsFp32> {
   }
 };
 
+/// oneDNN's linear as a plain product, or nothing where this torch was built without it. ATen's own linear gives fp32 to the BLAS,
+/// which is a few percent slower at the sizes of transformers.
+using OneDnnLinear = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
+                                c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
+const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn_linear() {
+  static const auto handle = []() -> std::optional<c10::TypedOperatorHandle<OneDnnLinear>> {
+    auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+    if (!found) return std::nullopt;
+    return found->typed<OneDnnLinear>();
+  }();
+  return handle;
+}
+
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+  return onednn_linear()->call(x.contiguous(), weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
+}
+
+/// fp32 through oneDNN, both ways.
+struct LinearOneDnn : torch::autograd::Function<LinearOneDnn> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias) {
+    // A frozen weight has no gradient, and only its gradient reads x.
+    ctx->save_for_backward({weight.requires_grad() ? x : at::Tensor(), weight});
+    ctx->saved_data["sizes"] = x.sizes().vec();
+    ctx->saved_data["bias"] = bias.has_value() && bias->defined();
+    return product(x, weight, bias);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    auto saved = ctx->get_saved_variables();
+    auto dy_NO = grads[0].flatten(0, -2);
+    at::Tensor dx, dw, db;
+    if (ctx->needs_input_grad(0)) dx = product(dy_NO, saved[1].t(), std::nullopt).view(ctx->saved_data["sizes"].toIntVector());
+    if (ctx->needs_input_grad(1)) dw = at::mm(dy_NO.t(), saved[0].flatten(0, -2));
+    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(2)) db = dy_NO.sum(0);
+    return {dx, dw, db};
+  }
+};
+
+/// Few rows (the modulation of a batch) are better off with the BLAS.
+constexpr int64_t kOneDnnRows = 16;
+
+bool suits_onednn(const at::Tensor& x, const at::Tensor& weight) {
+  return x.is_cpu() && x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat && weight.is_contiguous() && x.dim() >= 2 &&
+         x.numel() >= kOneDnnRows * x.size(-1) && onednn_linear().has_value();
+}
+
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   std::optional<at::Tensor> b;
   if (bias.defined()) b = bias;
   if (x.is_cpu() && x.scalar_type() == at::kBFloat16 && !cpu_has_bf16()) return LinearAsFp32::apply(x, weight, b);
+  if (suits_onednn(x, weight)) return LinearOneDnn::apply(x, weight, b);
   return at::linear(x, weight, b);
 }
 
