@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "app/verbs.h"
+#include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -8,14 +9,44 @@
 
 namespace burnish::app {
 
-void train(const Arguments& arguments) {
-  train::TrainOptions options;
+namespace {
+
+/// False when only help was asked for.
+bool read_options(const char* verb, const char* summary, const Arguments& arguments, train::TrainOptions& options) {
   config::Fields fields;
   train::fields(fields, options);
-  auto parsed = config::read_command_line("train", "fine-tune a diffusion model (a LoRA, or all of it)", arguments, fields);
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  auto parsed = config::read_command_line(verb, summary, arguments, fields);
+  if (parsed.help) fmt::print("{}", parsed.help_text);
   if (!parsed.without_effect.empty()) info("without effect here: {}", join(parsed.without_effect));
+  return !parsed.help;
+}
+
+void make_cache(const train::TrainOptions& options) {
+  train::Run run(options);
+  run.open_files();
+  run.check_model();
+  run.open_data();
+  run.prepare_data();
+  run.finish_cache();
+}
+
+}  // namespace
+
+void cache(const Arguments& arguments) {
+  train::TrainOptions options;
+  auto summary = "encode the data of a training run into a cache; takes the options of train";
+  if (!read_options("cache", summary, arguments, options)) return;
+  if (options.cache_path.empty()) config_error("cache", "name the folder to make with --cache_path");
+  options.task = "sft:data_process";
   watch_for_interrupt();
+  make_cache(options);
+}
+
+void train(const Arguments& arguments) {
+  train::TrainOptions options;
+  if (!read_options("train", "fine-tune a diffusion model (a LoRA, or all of it)", arguments, options)) return;
+  watch_for_interrupt();
+  if (!train::trains(options)) return make_cache(options);
   train::Run run(options);
   run.open_files();
   run.check_model();

@@ -20,6 +20,7 @@ void watch_for_interrupt() {
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes becomes a write error, which has a message
 }
 
 bool interrupted() { return g_interrupts > 0; }

@@ -38,6 +38,8 @@ class Dataset {
   /// Decodes and resizes; a data Error when `row` is not usable.
   Sample load(int64_t row) const;
   const std::string& prompt(int64_t row) const { return prompts_.at(static_cast<size_t>(row)); }
+  /// Path of the picture.
+  const std::string& file(int64_t row) const { return files_.at(static_cast<size_t>(row)); }
 
   /// What is wrong with each bad row, by row number.
   const std::map<int64_t, std::string>& bad_samples() const { return bad_; }

@@ -34,6 +34,12 @@ struct Component {
   int64_t num_bytes;   ///< of its weights at the dtype they are used in
 };
 
+/// Everything beside its inputs that decides what a component computes.
+struct Provenance {
+  std::vector<std::filesystem::path> files;  ///< weights and vocabularies
+  std::string settings;                      ///< config.json, dtype, and options that reach the result
+};
+
 /// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
 /// prompt (text), image [B,3,H,W] in [-1,1], latents [B,C,h,w], noise [B,C,h,w], sigma [B] fp32, noisy, target, prediction,
 /// loss [B] (one unweighted loss a sample, fp32).
@@ -54,6 +60,8 @@ class Model {
   virtual std::string_view family() const = 0;
   virtual std::string variant() const = 0;  ///< "FLUX.1-dev" and the like, for people and for file metadata
   virtual std::vector<Component> components() const = 0;
+  /// Empty when the files hold no such component.
+  virtual Provenance provenance(const std::string& component) const = 0;
 
   /// Refuses by file headers alone what `load` would refuse: a data Error when the files lack the component, one of its tensors, or its
   /// tokenizer.

@@ -79,7 +79,7 @@ at::Tensor Run::weighted_loss(const std::vector<int64_t>& rows, const Prepared& 
   for (auto& [name, value] : values) value = std::get<at::Tensor>(value).to(device);
   values["noise"] = draw.noise_BCHW.to(device);
   values["sigma"] = draw.sigma_B.to(device);
-  pipeline::run(live_, values);
+  pipeline::run(cut_.live, values);
   auto weights = draw.sigma_B.clone();
   for (int64_t i = 0; i < weights.numel(); ++i)
     weights[i] = diffusion::loss_weight(options_.loss_weighting, draw.sigma_B[i].item<double>());
@@ -134,7 +134,7 @@ double Run::validation_loss() {
       for (auto& [name, value] : values) value = std::get<at::Tensor>(value).to(device);
       values["noise"] = fixed.noise_BCHW.to(device);
       values["sigma"] = fixed.sigma_B.to(device);
-      pipeline::run(live_, values);
+      pipeline::run(cut_.live, values);
       sum += std::get<at::Tensor>(values.at("loss")).mean().item<double>();
       ++count;
     }

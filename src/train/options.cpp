@@ -46,7 +46,7 @@ static void diffsynth_options(config::Fields& f) {
     f.refused(name, "weights are held in bf16 or fp32; take it out, and save memory with --use_gradient_checkpointing");
   for (const char* name : {"enable_model_cpu_offload", "enable_optimizer_cpu_offload", "cpu_offload_split_threshold"})
     f.refused(name, "nothing is moved to main memory during a step; take it out, and save memory with --use_gradient_checkpointing");
-  f.refused("offload_models", "it belongs to split training; take it out (encoders are dropped before the denoiser is loaded)");
+  f.no_effect("offload_models", true, "a stage loads only the models it runs");
   f.refused("extra_inputs", "no model here takes further inputs than picture and caption");
   for (const char* name : {"preset_lora_path", "preset_lora_model"})
     f.refused(name, "no LoRA is fused before training; --lora_checkpoint goes on training one");
@@ -69,8 +69,11 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch");
   f("batch_size", o.batch_size, "samples of equal size in a batch");
   f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read");
+  f("cache_path", o.cache_path, "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory");
+  f("num_processes", o.num_processes, "processes among which making a cache is shared out");
+  f("process_index", o.process_index, "which of them this one is, from 0");
   f.group("What is trained");
-  f("task", o.task, "sft");
+  f("task", o.task, "sft; or sft:data_process, which makes a cache in output_path, and sft:train, which trains from it");
   f("trainable_models", o.trainable_models, "dit trains the whole denoiser; empty trains a LoRA");
   f("lora_base_model", o.lora_base_model, "model that carries the LoRA (dit)");
   f("lora_target_modules", o.lora_target_modules, "layer names, one regular expression, \"\" for every large layer, or default");
@@ -113,6 +116,14 @@ diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
           o.logit_std,         o.mode_scale,          o.min_timestep_boundary, o.max_timestep_boundary};
 }
 
+bool encodes(const TrainOptions& o) { return o.task != "sft:train"; }
+bool trains(const TrainOptions& o) { return o.task != "sft:data_process"; }
+
+std::string cache_folder(const TrainOptions& o) {
+  if (!encodes(o)) return o.dataset_base_path;
+  return o.cache_path.empty() && !trains(o) ? o.output_path : o.cache_path;
+}
+
 void check(const ModelChoice& c) {
   if (parse_dtype(c.dtype) == c10::kHalf) config_error("train", "dtype fp16 is not supported for this model; choose bf16 or fp32");
   if (c.device != "auto" && c.device != "cpu" && c.device != "cuda")
@@ -127,10 +138,10 @@ void check(const ModelChoice& c) {
 namespace {
 
 void check_task(const TrainOptions& o) {
-  if (o.task.starts_with("sft:") || o.task.starts_with("direct_distill") || o.task == "trajectory_imitation") {
-    config_error("train", "task '{}' is not supported; choose sft (encoders run once, at the start of every run, and are dropped)", o.task);
-  }
-  if (o.task != "sft") config_error("train", "task '{}' is not known; choose sft", o.task);
+  if (o.task.starts_with("direct_distill") || o.task == "trajectory_imitation")
+    config_error("train", "task '{}' is not supported; choose sft, sft:data_process or sft:train", o.task);
+  if (o.task != "sft" && o.task != "sft:data_process" && o.task != "sft:train")
+    config_error("train", "task '{}' is not known; choose sft, sft:data_process or sft:train", o.task);
   if (o.trainable_models != "dit" && !o.trainable_models.empty())
     config_error("train", "trainable_models '{}' is not known; choose dit, or leave it empty for a LoRA", o.trainable_models);
   if (!o.lora_base_model.empty() && o.lora_base_model != "dit")
@@ -142,6 +153,20 @@ void check_task(const TrainOptions& o) {
   if (o.init != "pretrained" && o.init != "random") config_error("train", "init '{}' is not known; choose pretrained or random", o.init);
   if (o.init == "random" && o.trainable_models.empty())
     config_error("train", "init random needs trainable_models dit; a LoRA on random weights teaches nothing");
+}
+
+void check_data(const TrainOptions& o) {
+  if (o.task == "sft:train") {
+    if (o.dataset_base_path.empty()) config_error("train", "sft:train trains from a cache; name its folder with --dataset_base_path");
+    if (!o.dataset_metadata_path.empty())
+      config_error("train", "sft:train takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path");
+  } else if (o.dataset_metadata_path.empty()) {
+    config_error("train", "no data given; name it with --dataset_metadata_path (and --dataset_base_path)");
+  }
+  if (o.num_processes < 1 || o.process_index < 0 || o.process_index >= o.num_processes)
+    config_error("train", "process_index must lie between 0 and num_processes - 1, not {} of {}", o.process_index, o.num_processes);
+  if (o.num_processes > 1 && trains(o))
+    config_error("train", "num_processes shares out the making of a cache; give it with `burnish cache` or task sft:data_process");
 }
 
 void check_counts(const TrainOptions& o) {
@@ -169,9 +194,8 @@ void check(const TrainOptions& o) {
   fields(listed, copy);
   check_finite(listed);
   check(o.model);
-  if (o.dataset_metadata_path.empty())
-    config_error("train", "no data given; name it with --dataset_metadata_path (and --dataset_base_path)");
   check_task(o);
+  check_data(o);
   if (o.on_bad_sample != "stop" && o.on_bad_sample != "skip")
     config_error("train", "on_bad_sample '{}' is not known; choose stop or skip", o.on_bad_sample);
   check_counts(o);

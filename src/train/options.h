@@ -28,6 +28,8 @@ struct TrainOptions {
   int64_t height = 0, width = 0, max_pixels = 1048576;
   int64_t dataset_repeat = 1, batch_size = 1;
   std::string on_bad_sample = "stop";
+  std::string cache_path;
+  int64_t num_processes = 1, process_index = 0;
 
   std::string task = "sft";
   std::string trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
@@ -49,6 +51,12 @@ struct TrainOptions {
   std::string replay, validation_metadata_path;
 };
 void fields(config::Fields& f, TrainOptions& o);
+
+/// The stages of split training: `encodes` runs frozen models over the data, `trains` runs the steps.
+bool encodes(const TrainOptions& o);
+bool trains(const TrainOptions& o);
+/// Where results of frozen models are kept; "" in memory.
+std::string cache_folder(const TrainOptions& o);
 
 /// Refuses unknown names, numbers that make no sense and contradictions, before any file is opened.
 void check(const TrainOptions& o);

@@ -1,95 +1,141 @@
 #include "train/prepared.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/isfinite.h>
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/interrupt.h"
-#include "base/progress.h"
-#include "base/text.h"
+#include "io/files.h"
+#include "io/json.h"
+#include "train/preparation.h"
 
 namespace burnish::train {
 
 namespace {
 
-bool reads(const pipeline::Unit& unit, const std::string& name) {
-  return std::find(unit.reads.begin(), unit.reads.end(), name) != unit.reads.end();
-}
+constexpr int kListSchema = 1;
+const char* const kList = "samples.json";
 
 }  // namespace
 
-Prepared::Prepared(models::Model& model, const pipeline::Units& units, const std::vector<std::string>& carried,
-                   const data::Dataset& dataset) {
-  at::NoGradGuard no_grad;
-  for (const auto& unit : units) {
-    for (const auto& name : unit.models) model.load(name);
-    run_unit(unit, dataset);
-    for (const auto& name : unit.models) model.unload(name);
+Prepared::Prepared(models::Model& model, const pipeline::Cut& cut, const data::Dataset& dataset, data::Cache& cache, Share share)
+    : cache_(cache) {
+  Preparation preparation(model, cut.prepare, cut.carried, dataset, cache, share);
+  preparation.run();
+  auto places = [&](size_t input) {
+    Places found;
+    for (const auto& [name, place] : preparation.places(input)) found[name] = {place.section, place.key};
+    return found;
+  };
+  for (size_t i = 0; i < dataset.rows().size(); ++i) {
+    auto row = dataset.rows()[i];
+    samples_.push_back({row, dataset.size(row)});
+    by_row_[row] = places(i);
   }
-  for (auto& [row, values] : by_row_) {
-    std::erase_if(values, [&](const auto& item) { return std::find(carried.begin(), carried.end(), item.first) == carried.end(); });
-  }
+  empty_caption_ = places(dataset.rows().size());
 }
 
-void Prepared::run_unit(const pipeline::Unit& unit, const data::Dataset& dataset) {
-  Progress progress(unit.name, std::ssize(dataset.rows()));
-  std::map<std::string, int64_t> first_with_prompt;
-  bool text_only = unit.reads == std::vector<std::string>{"prompt"};
-  int64_t done = 0;
-  for (auto row : dataset.rows()) {
-    if (interrupted()) throw Error(Exit::interrupted, "train", "interrupted while preparing the data; nothing was trained yet");
-    auto& kept = by_row_[row];
-    auto [twin, fresh] = first_with_prompt.emplace(dataset.prompt(row), row);
-    if (text_only && !fresh) {  // the same caption again
-      for (const auto& name : unit.writes) kept[name] = by_row_.at(twin->second).at(name);
-    } else {
-      auto values = kept;
-      values["prompt"] = dataset.prompt(row);
-      if (reads(unit, "image")) values["image"] = dataset.load(row).image_3HW.unsqueeze(0);
-      pipeline::run({unit}, values);
-      keep(unit, row, values, kept);
+Prepared::Prepared(data::Cache& cache, const std::vector<std::string>& carried) : cache_(cache) {
+  auto path = cache.folder() / kList;
+  if (!io::is_there(path)) {
+    data_error("train", "{} is not there: the cache holds no list of samples; make it with `burnish cache` or --task sft:data_process",
+               path.string());
+  }
+  try {
+    auto json = io::read_json(path);
+    if (json.at("schema") != kListSchema) data_error("train", "{} is of another version; make the cache again", path.string());
+    std::map<std::string, data::CacheSection*> sections;
+    for (const auto& name : carried) {
+      if (!json.at("sections").contains(name))
+        data_error("train", "the cache {} holds no '{}', which this run reads; make it again for this task", cache.folder().string(), name);
+      sections[name] = &cache.section(json["sections"][name].get<std::string>());
     }
-    progress.update(++done);
-  }
-}
-
-void Prepared::keep(const pipeline::Unit& unit, int64_t row, const pipeline::Values& values, pipeline::Values& kept) {
-  for (const auto& name : unit.writes) {
-    auto value = std::get<at::Tensor>(values.at(name)).cpu();
-    if (!at::isfinite(value).all().item<bool>()) {
-      data_error("train",
-                 "row {}: the {} that {} gives are not finite; its weights are damaged, or too large for this dtype: try --dtype fp32", row,
-                 name, join(unit.models));
+    for (const auto& sample : json.at("samples")) {
+      auto row = sample.at("row").get<int64_t>();
+      samples_.push_back({row, {sample.at("height").get<int64_t>(), sample.at("width").get<int64_t>()}});
+      by_row_[row] = read_places(sample.at("keys"), sections);
     }
-    kept[name] = value;
+    empty_caption_ = read_places(json.at("empty_caption"), sections);
+  } catch (const nlohmann::json::exception& error) {
+    data_error("train", "{} is damaged ({}); make it again with `burnish cache`", path.string(), error.what());
   }
+  std::map<data::CacheSection*, std::vector<std::string>> wanted;
+  for (const auto& [row, places] : by_row_) {
+    for (const auto& [name, place] : places) wanted[place.section].push_back(place.key);
+  }
+  for (auto& [section, keys] : wanted) section->verify(keys);
+  auto missing = std::ssize(samples_) - num_complete();
+  if (missing > 0) {
+    data_error("train", "{} of the {} samples in the cache {} are missing or damaged; complete it with the command that made it", missing,
+               samples_.size(), cache.folder().string());
+  }
+  if (samples_.empty()) data_error("train", "the cache {} lists no samples", cache.folder().string());
 }
 
-const pipeline::Values& Prepared::values(int64_t row) const {
+Prepared::Places Prepared::read_places(const nlohmann::json& json, const std::map<std::string, data::CacheSection*>& sections) const {
+  Places places;
+  for (const auto& [name, section] : sections) {
+    if (json.contains(name)) places[name] = {section, json[name].get<std::string>()};
+  }
+  return places;
+}
+
+int64_t Prepared::num_complete() const {
+  return std::count_if(by_row_.begin(), by_row_.end(), [](const auto& item) {
+    return std::all_of(item.second.begin(), item.second.end(), [](const auto& p) { return p.second.section->contains(p.second.key); });
+  });
+}
+
+int64_t Prepared::num_bytes() const {
+  std::set<std::pair<data::CacheSection*, std::string>> counted;
+  int64_t bytes = 0;
+  for (const auto& [row, places] : by_row_) {
+    for (const auto& [name, place] : places) {
+      if (!place.section->contains(place.key) || !counted.emplace(place.section, place.key).second) continue;
+      for (const auto& [value, tensor] : place.section->at(place.key)) bytes += static_cast<int64_t>(tensor.nbytes());
+    }
+  }
+  return bytes;
+}
+
+void Prepared::save_list() const {
+  auto keys = [](const Places& places) {
+    auto json = nlohmann::ordered_json::object();
+    for (const auto& [name, place] : places) json[name] = place.key;
+    return json;
+  };
+  nlohmann::ordered_json list{{"schema", kListSchema}, {"sections", nlohmann::ordered_json::object()}};
+  for (const auto& [name, place] : by_row_.begin()->second) list["sections"][name] = place.section->name();
+  list["empty_caption"] = keys(empty_caption_);
+  for (const auto& sample : samples_) {
+    list["samples"].push_back(
+        {{"row", sample.row}, {"height", sample.size.height}, {"width", sample.size.width}, {"keys", keys(by_row_.at(sample.row))}});
+  }
+  io::write_text_atomic(cache_.folder() / kList, list.dump(1) + "\n");
+}
+
+const Prepared::Places& Prepared::places(int64_t row) const {
   auto it = by_row_.find(row);
   if (it == by_row_.end()) data_error("train", "row {} is not among the {} usable samples", row, by_row_.size());
   return it->second;
 }
 
+pipeline::Values Prepared::values(int64_t row) const {
+  pipeline::Values values;
+  for (const auto& [name, place] : places(row)) values[name] = place.section->at(place.key).at(name);
+  return values;
+}
+
 pipeline::Values Prepared::batch(const std::vector<int64_t>& rows) const {
+  std::vector<pipeline::Values> samples;
+  for (auto row : rows) samples.push_back(values(row));
   pipeline::Values joined;
-  for (const auto& [name, first] : values(rows.front())) {
+  for (const auto& [name, first] : samples.front()) {
     std::vector<at::Tensor> parts;
-    for (auto row : rows) parts.push_back(std::get<at::Tensor>(values(row).at(name)));
+    for (const auto& sample : samples) parts.push_back(std::get<at::Tensor>(sample.at(name)));
     joined[name] = parts.size() == 1 ? parts[0] : at::cat(parts, 0);
   }
   return joined;
-}
-
-int64_t Prepared::num_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& [row, values] : by_row_) {
-    for (const auto& [name, value] : values) bytes += static_cast<int64_t>(std::get<at::Tensor>(value).nbytes());
-  }
-  return bytes;
 }
 
 }  // namespace burnish::train

@@ -1,27 +1,62 @@
 #pragma once
 #include <map>
+#include <optional>
 
+#include "data/cache.h"
 #include "data/dataset.h"
 #include "models/family.h"
 
 namespace burnish::train {
 
-/// What the frozen models make of each sample, computed once: every model is loaded, run over all samples, and dropped before the
-/// next, so that no two are in memory together.
+/// A sample of a training run, as far as the loop needs to know it.
+struct SampleInfo {
+  int64_t row = 0;
+  data::Size size;
+};
+
+/// What part of the work this process does; all processes share one cache.
+struct Share {
+  int64_t num_processes = 1, process_index = 0;
+};
+
+/// What the frozen models make of each sample, computed once: every model is loaded, run over the samples that need it, and dropped
+/// before the next, so that no two are in memory together. A model whose results are all in the cache is never loaded.
+///
+/// Every result has a key made of the contents it was made from: the caption, the bytes of the picture and the size it is cut to, the
+/// weights, configuration and precision of the models, and the unit. So a change of any of them leads to other keys, and equal inputs
+/// share one entry.
 class Prepared {
  public:
-  /// Runs `units` (none of which depends on a draw or a trained model) over all rows, keeping `carried`.
-  Prepared(models::Model& model, const pipeline::Units& units, const std::vector<std::string>& carried, const data::Dataset& dataset);
+  /// Runs `cut.prepare` (no unit of which depends on a draw or a trained model) over all rows, and over the empty caption.
+  Prepared(models::Model& model, const pipeline::Cut& cut, const data::Dataset& dataset, data::Cache& cache, Share share = {});
+  /// Takes the samples that `save_list` wrote; a data Error when they are not what `carried` asks for, or not complete.
+  Prepared(data::Cache& cache, const std::vector<std::string>& carried);
+
+  const std::vector<SampleInfo>& samples() const { return samples_; }
   /// The values of one row, each with a leading batch dimension of 1.
-  const pipeline::Values& values(int64_t row) const;
+  pipeline::Values values(int64_t row) const;
   /// Rows joined into a batch.
   pipeline::Values batch(const std::vector<int64_t>& rows) const;
+  /// Bytes that these samples have in the cache, counting what several of them share once.
   int64_t num_bytes() const;
+  /// How many samples have all their values in the cache; fewer than all while other processes are at work.
+  int64_t num_complete() const;
+  /// Writes `samples.json` into the cache, with which it can be trained from alone.
+  void save_list() const;
 
  private:
-  void run_unit(const pipeline::Unit& unit, const data::Dataset& dataset);
-  static void keep(const pipeline::Unit& unit, int64_t row, const pipeline::Values& values, pipeline::Values& kept);
-  std::map<int64_t, pipeline::Values> by_row_;
+  struct Place {
+    data::CacheSection* section = nullptr;
+    std::string key;
+  };
+  using Places = std::map<std::string, Place>;  ///< by value name
+  const Places& places(int64_t row) const;
+  Places read_places(const nlohmann::json& json, const std::map<std::string, data::CacheSection*>& sections) const;
+
+  data::Cache& cache_;
+  std::vector<SampleInfo> samples_;
+  std::map<int64_t, Places> by_row_;
+  Places empty_caption_;  ///< what the empty caption alone decides
 };
 
 }  // namespace burnish::train

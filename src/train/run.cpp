@@ -3,7 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/core.h>
 
-#include <set>
+#include <map>
 
 #include "adapters/lora_file.h"
 #include "base/dtype.h"
@@ -51,7 +51,12 @@ pipeline::Units Run::training_units() {
 }
 
 void Run::check_model() {
-  for (const auto& component : pipeline::models_of(training_units())) model_->check(component);
+  cut_ = pipeline::cut(training_units(), {"noise", "sigma"}, {model_->denoiser()});
+  if (encodes(options_) || !options_.validation_metadata_path.empty()) {
+    for (const auto& component : pipeline::models_of(cut_.prepare)) model_->check(component);
+  }
+  if (!trains(options_)) return;
+  for (const auto& component : pipeline::models_of(cut_.live)) model_->check(component);
   if (trains_lora()) {
     auto skeleton = model_->skeleton(model_->denoiser());
     if (options_.lora_checkpoint.empty()) {
@@ -67,6 +72,25 @@ void Run::check_model() {
 }
 
 void Run::open_data() {
+  auto folder = cache_folder(options_);
+  if (!encodes(options_) && !data::is_cache(folder))
+    data_error("train", "{} holds no cache; make one with --task sft:data_process --output_path {}", folder, folder);
+  cache_ = std::make_unique<data::Cache>(folder);
+  if (encodes(options_)) {
+    open_pictures();
+  } else {
+    prepared_ = std::make_unique<Prepared>(*cache_, cut_.carried);
+    samples_ = prepared_->samples();
+  }
+  if (!options_.validation_metadata_path.empty()) {
+    auto o = dataset_options(options_, options_.validation_metadata_path, model_->size_division());
+    o.base_path = std::filesystem::path(options_.validation_metadata_path).parent_path().string();
+    validation_data_ = std::make_unique<data::Dataset>(o);
+  }
+  if (trains(options_)) make_sampler();
+}
+
+void Run::open_pictures() {
   auto division = model_->size_division();
   if (options_.height > 0) model_->latent_shape(options_.height, options_.width);  // refuses a size that does not divide
   dataset_ = std::make_unique<data::Dataset>(dataset_options(options_, options_.dataset_metadata_path, division));
@@ -74,29 +98,33 @@ void Run::open_data() {
     warn("{} of the samples cannot be used and are left out:", dataset_->bad_samples().size());
     for (const auto& [row, reason] : dataset_->bad_samples()) warn("  row {}: {}", row, reason);
   }
-  if (!options_.validation_metadata_path.empty()) {
-    auto o = dataset_options(options_, options_.validation_metadata_path, division);
-    o.base_path = std::filesystem::path(options_.validation_metadata_path).parent_path().string();
-    validation_data_ = std::make_unique<data::Dataset>(o);
-  }
+  for (auto row : dataset_->rows()) samples_.push_back({row, dataset_->size(row)});
+}
+
+void Run::make_sampler() {
+  std::vector<int64_t> rows;
   std::vector<data::Size> sizes;
-  for (auto row : dataset_->rows()) sizes.push_back(dataset_->size(row));
+  for (const auto& sample : samples_) {
+    rows.push_back(sample.row);
+    sizes.push_back(sample.size);
+  }
   auto seed = static_cast<uint64_t>(options_.model.seed);
-  sampler_ = std::make_unique<data::Sampler>(dataset_->rows(), sizes, options_.batch_size, options_.dataset_repeat, seed);
+  sampler_ = std::make_unique<data::Sampler>(rows, sizes, options_.batch_size, options_.dataset_repeat, seed);
   auto batches = sampler_->batches_per_epoch() * options_.num_epochs;
   if (options_.max_steps == 0)
     options_.max_steps = (batches + options_.gradient_accumulation_steps - 1) / options_.gradient_accumulation_steps;
   schedule_ = {options_.lr_scheduler, options_.lr_warmup_steps, options_.max_steps};
   optim::check(schedule_);
-  info("{} samples, {} batches an epoch, {} steps", dataset_->rows().size(), sampler_->batches_per_epoch(), options_.max_steps);
+  info("{} samples, {} batches an epoch, {} steps", samples_.size(), sampler_->batches_per_epoch(), options_.max_steps);
 }
 
 void Run::check_run() {
   if (replay_) {
-    std::set<int64_t> usable(dataset_->rows().begin(), dataset_->rows().end());
+    std::map<int64_t, data::Size> usable;
+    for (const auto& sample : samples_) usable[sample.row] = sample.size;
     replay_->check(options_.max_steps * options_.gradient_accumulation_steps, [&](int64_t row) {
       if (!usable.contains(row)) return std::vector<int64_t>{};
-      auto size = dataset_->size(row);
+      auto size = usable.at(row);
       return model_->latent_shape(size.height, size.width);
     });
   }
@@ -109,12 +137,17 @@ void Run::check_run() {
 }
 
 void Run::prepare_data() {
-  auto cut = pipeline::cut(training_units(), {"noise", "sigma"}, {model_->denoiser()});
-  live_ = cut.live;
-  prepared_ = std::make_unique<Prepared>(*model_, cut.prepare, cut.carried, *dataset_);
-  if (validation_data_) validation_ = std::make_unique<Prepared>(*model_, cut.prepare, cut.carried, *validation_data_);
-  info("prepared {} samples, {} kept in memory; encoders dropped", dataset_->rows().size(),
-       human_bytes(static_cast<double>(prepared_->num_bytes())));
+  Share share{options_.num_processes, options_.process_index};
+  if (encodes(options_)) prepared_ = std::make_unique<Prepared>(*model_, cut_, *dataset_, *cache_, share);
+  if (validation_data_) validation_ = std::make_unique<Prepared>(*model_, cut_, *validation_data_, *cache_, share);
+  info("{} samples, {} in {}; no encoder is loaded now", samples_.size(), human_bytes(static_cast<double>(prepared_->num_bytes())),
+       cache_->on_disk() ? cache_->folder().string() : "memory");
+}
+
+void Run::finish_cache() {
+  prepared_->save_list();
+  fmt::print("{}: {} of {} samples, {}\n", cache_->folder().string(), prepared_->num_complete(), samples_.size(),
+             human_bytes(static_cast<double>(prepared_->num_bytes())));
 }
 
 void Run::load_denoiser() {
@@ -163,7 +196,7 @@ void Run::make_optimizer() {
 std::string Run::fingerprint() const {
   const auto& o = options_;
   return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}",
-                     o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, dataset_->rows().size(), o.model.dtype,
+                     o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, samples_.size(), o.model.dtype,
                      o.optimizer, trains_lora() ? fmt::format("LoRA rank {} on {} layers", lora_rank_, num_adapted_) : "full");
 }
 

@@ -30,6 +30,8 @@ class Run {
   void make_optimizer();  ///< optimizer, and the saved state when resuming
   /// Trains to the end, or to Ctrl-C (then the state is saved and an Error with Exit::interrupted is thrown).
   void train();
+  /// After `prepare_data`: completes a cache that can be trained from alone.
+  void finish_cache();
 
  private:
   struct StepResult {
@@ -37,6 +39,8 @@ class Run {
     int64_t num_samples = 0;
   };
   pipeline::Units training_units();
+  void open_pictures();
+  void make_sampler();
   StepResult step();
   std::string why_not_finite();
   at::Tensor weighted_loss(const std::vector<int64_t>& rows, const Prepared& prepared, const Draw& draw) const;
@@ -56,7 +60,9 @@ class Run {
   std::unique_ptr<data::Dataset> dataset_, validation_data_;
   std::unique_ptr<data::Sampler> sampler_;
   std::optional<Replay> replay_;
-  pipeline::Units live_;
+  std::unique_ptr<data::Cache> cache_;
+  std::vector<SampleInfo> samples_;
+  pipeline::Cut cut_;
   std::unique_ptr<Prepared> prepared_, validation_;
   int64_t lora_rank_ = 0, num_adapted_ = 0;  ///< known before anything is loaded; 0 without a LoRA
   adapters::AdaptedList adapted_;

@@ -5,10 +5,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
+#include <fmt/core.h>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "diffusion/flow_match.h"
+#include "io/files.h"
 #include "io/json.h"
 #include "models/flux/keys.h"
 
@@ -32,9 +35,11 @@ at::Tensor as_ids(const tokenizers::Encoded& encoded) { return at::tensor(encode
 
 FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options)
     : files_(files), options_(options), sources_(find_sources(files_)) {
-  const auto& config_json = sources_.dit.entry->config;
-  config_ = detect(config_json.is_null() ? nullptr : &config_json, shapes_of(sources_.dit));
-  if (!sources_.dit.tensors && options_.init != "random") {
+  if (sources_.dit.entry) {
+    const auto& config_json = sources_.dit.entry->config;
+    config_ = detect(config_json.is_null() ? nullptr : &config_json, shapes_of(sources_.dit));
+  }
+  if (sources_.dit.entry && !sources_.dit.tensors && options_.init != "random") {
     data_error("models", "{} holds a config.json and no weights; add the weights, or train from scratch with --init random",
                sources_.dit.entry->label);
   }
@@ -42,7 +47,7 @@ FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options)
   if (sources_.text_encoder_2.entry)
     t5_config_ = text::t5_config(sources_.text_encoder_2.entry->config, shapes_of(sources_.text_encoder_2));
   if (sources_.vae.entry) vae_config_ = vae::kl_config(sources_.vae.entry->config, shapes_of(sources_.vae));
-  if (vae_config_.latent_channels * 4 != config_.in_channels && sources_.vae.entry) {
+  if (vae_config_.latent_channels * 4 != config_.in_channels && sources_.vae.entry && sources_.dit.entry) {
     data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
                config_.in_channels / 4, vae_config_.latent_channels);
   }
@@ -96,6 +101,24 @@ void FluxModel::check(const std::string& component) {
   io::check_named(*from.tensors, from.keys, shapes_of(*skeleton(component)), from.entry->label);
 }
 
+Provenance FluxModel::provenance(const std::string& component) const {
+  const auto& from = const_cast<FluxModel*>(this)->source(component);
+  Provenance made;
+  if (!from.entry) return made;
+  if (from.tensors) {
+    for (const auto& file : from.tensors->files()) made.files.push_back(file->path());
+  }
+  auto dtype = c10::typeMetaToScalarType(options_for(component).dtype());
+  made.settings = fmt::format("config {}, {}", from.entry->config.dump(), dtype_name(dtype));
+  if (component == "text_encoder_2") made.settings += fmt::format(", max_sequence_length {}", options_.max_sequence_length);
+  if (component == "text_encoder" || component == "text_encoder_2") {
+    for (const auto& file : io::glob(tokenizer_folder(component), "*")) {
+      if (std::filesystem::is_regular_file(file)) made.files.push_back(file);
+    }
+  }
+  return made;
+}
+
 void FluxModel::load(const std::string& component) {
   if (loaded_.contains(component)) return;
   check(component);
@@ -118,16 +141,19 @@ void FluxModel::load(const std::string& component) {
   loaded_[component] = std::move(built);
 }
 
+std::filesystem::path FluxModel::tokenizer_folder(const std::string& component) const {
+  bool second = component == "text_encoder_2";
+  const auto& chosen = second ? options_.tokenizer_2_path : options_.tokenizer_path;
+  const auto* usual = second ? "tokenizer_2" : "tokenizer";
+  if (!chosen.empty()) return chosen;
+  if (auto found = files_.in_pipeline(usual)) return *found;
+  data_error("models", "no {} tokenizer beside the model; name its folder with --{}_path", second ? "T5" : "CLIP", usual);
+}
+
 /// The tokenizer that belongs to a text encoder, once.
 void FluxModel::load_tokenizer(const std::string& component) {
-  auto folder = [&](const std::string& chosen, const char* usual, const char* what) -> std::filesystem::path {
-    if (!chosen.empty()) return chosen;
-    if (auto found = files_.in_pipeline(usual)) return *found;
-    data_error("models", "no {} tokenizer beside the model; name its folder with --{}_path", what, usual);
-  };
-  if (component == "text_encoder" && !tokenizer_) tokenizer_ = tokenizers::load_clip(folder(options_.tokenizer_path, "tokenizer", "CLIP"));
-  if (component == "text_encoder_2" && !tokenizer_2_)
-    tokenizer_2_ = tokenizers::load_t5(folder(options_.tokenizer_2_path, "tokenizer_2", "T5"));
+  if (component == "text_encoder" && !tokenizer_) tokenizer_ = tokenizers::load_clip(tokenizer_folder(component));
+  if (component == "text_encoder_2" && !tokenizer_2_) tokenizer_2_ = tokenizers::load_t5(tokenizer_folder(component));
 }
 
 void FluxModel::unload(const std::string& component) { loaded_.erase(component); }

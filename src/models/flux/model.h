@@ -28,6 +28,7 @@ class FluxModel : public Model {
   std::string_view family() const override { return "flux"; }
   std::string variant() const override { return config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell"; }
   std::vector<Component> components() const override;
+  Provenance provenance(const std::string& component) const override;
   void check(const std::string& component) override;
   std::unique_ptr<nn::Module> skeleton(const std::string& component) const override;
   void load(const std::string& component) override;
@@ -49,6 +50,7 @@ class FluxModel : public Model {
  private:
   Source& source(const std::string& component);
   bool is_random(const std::string& component) const { return component == "dit" && options_.init == "random"; }
+  std::filesystem::path tokenizer_folder(const std::string& component) const;
   void load_tokenizer(const std::string& component);
   std::unique_ptr<nn::Module> build(const std::string& component, const at::TensorOptions& options) const;
   at::TensorOptions options_for(const std::string& component) const;

@@ -1,0 +1,35 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace burnish::io {
+
+/// SHA-256 (FIPS 180-4), fed piece by piece.
+class Sha256 {
+ public:
+  Sha256();
+  void update(std::string_view bytes);
+  /// The digest as 64 hexadecimal digits; nothing can be fed afterwards.
+  std::string hex();
+
+ private:
+  void block(const unsigned char* bytes);
+  std::array<uint32_t, 8> state_;
+  std::array<unsigned char, 64> pending_;
+  size_t num_pending_ = 0;
+  uint64_t num_bytes_ = 0;
+};
+
+std::string sha256(std::string_view bytes);
+
+/// Names the content of a file: the SHA-256 of the digests of its 16 MiB blocks, which are read and hashed side by side on all
+/// threads. A data Error when the file cannot be read.
+std::string file_hash(const std::filesystem::path& path);
+
+/// XXH64 of the xxHash specification: a checksum at memory speed, against damage and not against an adversary.
+uint64_t xxh64(std::string_view bytes, uint64_t seed = 0);
+
+}  // namespace burnish::io
