@@ -20,6 +20,7 @@ struct Verb {
 };
 constexpr Verb kVerbs[] = {
     {"train", app::train, "fine-tune a model: a LoRA, or all of it"},
+    {"plan", app::plan, "say what a run computes once and what at every step"},
     {"cache", app::cache, "encode a run's data once, for many runs"},
     {"sample", app::sample, "draw pictures, with or without LoRAs"},
     {"inspect", app::inspect, "say what a checkpoint or LoRA is"},

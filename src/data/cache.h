@@ -39,7 +39,7 @@ class CacheSection {
   friend class Cache;
   struct Shard {
     std::filesystem::path path;
-    std::vector<std::string> keys;             ///< in the order they were added
+    std::vector<std::string> keys;              ///< in the order they were added
     std::map<std::string, uint64_t> checksums;  ///< by tensor name in the file
     std::set<std::string> damaged;              ///< keys to be put back before the shard is written anew
   };

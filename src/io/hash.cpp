@@ -115,7 +115,8 @@ std::string file_hash(const std::filesystem::path& path) {
         auto n = pread(file.fd, buffer.data() + done, buffer.size() - done, static_cast<off_t>(offset + done));
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0)
-          data_error("io", "cannot read {} at byte {}: {}", path.string(), offset + done, n < 0 ? std::strerror(errno) : "it became shorter");
+          data_error("io", "cannot read {} at byte {}: {}", path.string(), offset + done,
+                     n < 0 ? std::strerror(errno) : "it became shorter");
         done += static_cast<size_t>(n);
       }
       digests[i] = sha256(buffer);

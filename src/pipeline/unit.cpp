@@ -5,10 +5,16 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "pipeline/labels.h"
+
 namespace burnish::pipeline {
 
 static bool contains(const std::vector<std::string>& list, const std::string& name) {
   return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+static bool written_by(const Units& units, const std::string& name) {
+  return std::any_of(units.begin(), units.end(), [&](const Unit& unit) { return contains(unit.writes, name); });
 }
 
 const Value& Scope::read(const std::string& name) const {
@@ -41,20 +47,24 @@ void check(const Units& units, const std::set<std::string>& inputs) {
 }
 
 Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<std::string>& trained_models) {
-  auto moving = draws;  // values that change from one visit of a sample to the next
+  std::map<std::string, Labels> inputs;
+  for (const auto& name : draws) inputs[name].timestep = true;
+  auto touched = std::set<std::string>();  // names that live units read or write so far
   Cut result;
   for (const auto& unit : units) {
-    auto in = [](const std::set<std::string>& set) { return [&set](const std::string& name) { return set.contains(name); }; };
-    bool live = std::any_of(unit.reads.begin(), unit.reads.end(), in(moving)) ||
-                std::any_of(unit.models.begin(), unit.models.end(), in(trained_models));
-    if (live) moving.insert(unit.writes.begin(), unit.writes.end());
-    (live ? result.live : result.prepare).push_back(unit);
-  }
-  for (const auto& unit : result.prepare) {
-    for (const auto& name : unit.writes) {
-      bool read = std::any_of(result.live.begin(), result.live.end(), [&](const Unit& u) { return contains(u.reads, name); });
-      if (read && !contains(result.carried, name)) result.carried.push_back(name);
+    auto in_touched = [&](const std::string& name) { return touched.contains(name); };
+    inputs = label({unit}, inputs, trained_models);
+    bool live = !std::all_of(unit.writes.begin(), unit.writes.end(), [&](const auto& name) { return inputs.at(name).fixed(); }) ||
+                std::any_of(unit.writes.begin(), unit.writes.end(), in_touched);
+    if (live) {
+      for (const auto& name : unit.writes) inputs[name].timestep = true;  // no unit after it can be prepared from what it writes
+      for (const auto& name : unit.reads) {
+        if (!touched.contains(name) && written_by(result.prepare, name) && !contains(result.carried, name)) result.carried.push_back(name);
+      }
+      touched.insert(unit.reads.begin(), unit.reads.end());
+      touched.insert(unit.writes.begin(), unit.writes.end());
     }
+    (live ? result.live : result.prepare).push_back(unit);
   }
   return result;
 }

@@ -44,8 +44,9 @@ class Scope {
 /// Throws std::logic_error unless every read has an earlier writer or is among `inputs`.
 void check(const Units& units, const std::set<std::string>& inputs);
 
-/// Units in order of first use, cut in two: `prepare` depends on the sample alone and can be computed once per sample;
-/// `live` depends on a draw or on a trained model.
+/// Units in their order, cut in two: `prepare` depends on the sample alone and can be computed once per sample; `live` depends on a draw
+/// or on a trained model (pipeline/labels.h). A unit that writes a value anew which an earlier live unit reads or writes is live as
+/// well, so that every unit reads what it would read if all ran in order.
 struct Cut {
   Units prepare, live;
   std::vector<std::string> carried;  ///< values that prepare writes and live reads: all that need be kept

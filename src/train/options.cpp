@@ -69,7 +69,8 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch");
   f("batch_size", o.batch_size, "samples of equal size in a batch");
   f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read");
-  f("cache_path", o.cache_path, "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory");
+  f("cache_path", o.cache_path,
+    "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory");
   f("num_processes", o.num_processes, "processes among which making a cache is shared out");
   f("process_index", o.process_index, "which of them this one is, from 0");
   f.group("What is trained");
@@ -159,7 +160,8 @@ void check_data(const TrainOptions& o) {
   if (o.task == "sft:train") {
     if (o.dataset_base_path.empty()) config_error("train", "sft:train trains from a cache; name its folder with --dataset_base_path");
     if (!o.dataset_metadata_path.empty())
-      config_error("train", "sft:train takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path");
+      config_error("train",
+                   "sft:train takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path");
   } else if (o.dataset_metadata_path.empty()) {
     config_error("train", "no data given; name it with --dataset_metadata_path (and --dataset_base_path)");
   }

@@ -167,8 +167,8 @@ void Preparation::compute(size_t index) {
 void Preparation::check_finite(const pipeline::Unit& unit, const std::string& name, const at::Tensor& value, size_t input) const {
   if (at::isfinite(value).all().item<bool>()) return;
   auto what = input < dataset_.rows().size() ? fmt::format("row {}", dataset_.rows()[input]) : "the empty caption";
-  data_error("train", "{}: the {} that {} gives are not finite; its weights are damaged, or too large for this dtype: try --dtype fp32", what,
-             name, join(unit.models));
+  data_error("train", "{}: the {} that {} gives are not finite; its weights are damaged, or too large for this dtype: try --dtype fp32",
+             what, name, join(unit.models));
 }
 
 pipeline::Values Preparation::inputs_of(size_t index, size_t input) {

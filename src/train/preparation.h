@@ -23,11 +23,11 @@ class Preparation {
  private:
   struct Stage {
     pipeline::Unit unit;
-    data::CacheSection* section = nullptr;  ///< null when nothing it writes is carried
-    std::vector<std::string> stored;        ///< what it writes and is carried
-    std::vector<std::string> keys;          ///< by input; "" where the unit does not apply (no picture)
-    std::set<std::string> demanded;         ///< keys whose results a later stage computes with
-    std::vector<size_t> to_compute;         ///< the first input of each missing key
+    data::CacheSection* section = nullptr;         ///< null when nothing it writes is carried
+    std::vector<std::string> stored;               ///< what it writes and is carried
+    std::vector<std::string> keys;                 ///< by input; "" where the unit does not apply (no picture)
+    std::set<std::string> demanded;                ///< keys whose results a later stage computes with
+    std::vector<size_t> to_compute;                ///< the first input of each missing key
     std::map<std::string, data::Tensors> passing;  ///< results for later stages only, by key
   };
 

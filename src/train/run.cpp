@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 
 #include "adapters/lora_file.h"
@@ -142,6 +143,16 @@ void Run::prepare_data() {
   if (validation_data_) validation_ = std::make_unique<Prepared>(*model_, cut_, *validation_data_, *cache_, share);
   info("{} samples, {} in {}; no encoder is loaded now", samples_.size(), human_bytes(static_cast<double>(prepared_->num_bytes())),
        cache_->on_disk() ? cache_->folder().string() : "memory");
+}
+
+SplitPlan Run::plan_split(double cache_gib, double memory_gib) {
+  auto gib = static_cast<double>(int64_t{1} << 30);
+  auto num_samples = static_cast<double>(samples_.size());
+  pipeline::CutBudget budget;
+  if (cache_gib > 0) budget.cache_bytes = cache_gib * gib / num_samples;
+  if (memory_gib > 0) budget.weight_bytes = memory_gib * gib;
+  auto visits = static_cast<double>(options_.max_steps * options_.gradient_accumulation_steps * options_.batch_size) / num_samples;
+  return train::plan_split(*model_, training_units(), {model_->denoiser()}, *dataset_, std::max(1.0, visits), budget);
 }
 
 void Run::finish_cache() {

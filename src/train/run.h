@@ -11,6 +11,7 @@
 #include "train/draws.h"
 #include "train/options.h"
 #include "train/prepared.h"
+#include "train/split_plan.h"
 
 namespace burnish::train {
 
@@ -32,6 +33,9 @@ class Run {
   void train();
   /// After `prepare_data`: completes a cache that can be trained from alone.
   void finish_cache();
+  /// After `open_data`, instead of training: what would be computed once and what at every step, measured on the first samples.
+  /// Budgets are those of the cheapest plan: of the whole cache, and of resident weights, in GiB; 0 sets none.
+  SplitPlan plan_split(double cache_gib, double memory_gib);
 
  private:
   struct StepResult {

@@ -161,9 +161,9 @@ TEST(Cache, ADamagedEntryThatNobodyWantsIsLeftOut) {
   fill(scratch / "c", 0, 3);
   auto shard = only_shard(scratch / "c");
   auto tail = content(shard).size();
-  flip(shard, tail - 1);                  // k2.b
-  flip(shard, tail - 3 * 5 * 2 - 1);      // k2.a
-  flip(shard, tail - 3 * 5 * 2 - 25);     // k1.a
+  flip(shard, tail - 1);               // k2.b
+  flip(shard, tail - 3 * 5 * 2 - 1);   // k2.a
+  flip(shard, tail - 3 * 5 * 2 - 25);  // k1.a
   EXPECT_EQ(fill(scratch / "c", 0, 2), keys(1, 2));
   EXPECT_EQ(fill(scratch / "c", 0, 3), keys(2, 3));
 }

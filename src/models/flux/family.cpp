@@ -98,8 +98,7 @@ Sources find_sources(const ModelFiles& files) { return {find_dit(files), find_cl
 extern const Family kFamily{
     .name = "flux",
     // A stage that only encodes may come without the transformer; the pair of text encoders is then the mark.
-    .recognises =
-        [](const ModelFiles& files) { return find_dit(files).entry || (find_clip(files).entry && find_t5(files).entry); },
+    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || (find_clip(files).entry && find_t5(files).entry); },
     .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> {
       return std::make_unique<FluxModel>(files, options);
     },

@@ -1,0 +1,42 @@
+#include "pipeline/labels.h"
+
+#include <algorithm>
+
+namespace burnish::pipeline {
+
+Labels& Labels::operator|=(const Labels& other) {
+  sample |= other.sample;
+  augmentation |= other.augmentation;
+  timestep |= other.timestep;
+  trained |= other.trained;
+  return *this;
+}
+
+std::string Labels::text() const {
+  std::string text;
+  if (sample) text += "D";
+  if (augmentation) text += "A";
+  if (timestep) text += "T";
+  if (trained) text += "θ";
+  return text.empty() ? "-" : text;
+}
+
+bool is_trained(const std::string& model, const std::set<std::string>& trained_models) {
+  auto below = [](const std::string& part, const std::string& whole) { return part == whole || part.starts_with(whole + "."); };
+  return std::any_of(trained_models.begin(), trained_models.end(),
+                     [&](const std::string& trained) { return below(model, trained) || below(trained, model); });
+}
+
+std::map<std::string, Labels> label(const Units& units, const std::map<std::string, Labels>& inputs,
+                                    const std::set<std::string>& trained_models) {
+  auto labels = inputs;
+  for (const auto& unit : units) {
+    Labels all;
+    for (const auto& name : unit.reads) all |= labels[name];
+    for (const auto& model : unit.models) all.trained |= is_trained(model, trained_models);
+    for (const auto& name : unit.writes) labels[name] = all;
+  }
+  return labels;
+}
+
+}  // namespace burnish::pipeline

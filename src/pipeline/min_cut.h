@@ -1,0 +1,60 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace burnish::pipeline {
+
+/// The question of split training with its costs: for every unit, run it at each visit of a sample, or keep what is needed of its
+/// results in the cache. Costs are seconds a visit.
+struct CutProblem {
+  struct Unit {
+    std::string name;
+    double seconds = 0;          ///< to run it once
+    bool must_run = false;       ///< it runs a trained parameter, or makes the loss
+    std::vector<int64_t> reads;  ///< indices of values
+    std::vector<int64_t> weights;
+  };
+  struct Value {
+    std::string name;
+    int64_t writer = -1;       ///< index of a unit; -1 for what comes from the dataset or a draw
+    bool cacheable = false;    ///< it is the same at every visit
+    double load_seconds = 0;   ///< to read it from the cache, or an input from the dataset
+    double store_seconds = 0;  ///< to compute and write it once, divided by the visits that a cache serves
+    double num_bytes = 0;      ///< a sample
+  };
+  struct Weights {
+    std::string name;
+    double num_bytes = 0;
+  };
+  std::vector<Unit> units;
+  std::vector<Value> values;
+  std::vector<Weights> weights;
+};
+
+/// An answer: which units run at every visit, and which values are loaded from the cache for them.
+struct CutPlan {
+  std::vector<bool> runs;    ///< by unit
+  std::vector<bool> cached;  ///< by value
+  double seconds = 0;        ///< a visit
+  double cache_bytes = 0;    ///< a sample
+  double weight_bytes = 0;   ///< of the models that stay in memory
+};
+
+/// The plan that `runs` implies; its seconds are infinite when a value that cannot be cached would be missing, or a unit that must run
+/// does not.
+CutPlan evaluate(const CutProblem& problem, const std::vector<bool>& runs);
+
+/// The cheapest plan, with `byte_price` seconds for each byte a sample in the cache and `memory_price` seconds for each byte of resident
+/// weights. Exact: a minimum cut (Dinic's maximum flow) in which a unit lies on the sink's side when it runs.
+CutPlan min_cut(const CutProblem& problem, double byte_price = 0, double memory_price = 0);
+
+struct CutBudget {
+  double cache_bytes = 1e30;   ///< a sample
+  double weight_bytes = 1e30;  ///< resident during training
+};
+/// The cheapest plan within a budget, among those that some pair of prices leads to. When none keeps the budget, the one that exceeds it
+/// least, relative to the budget.
+CutPlan min_cut_within(const CutProblem& problem, const CutBudget& budget);
+
+}  // namespace burnish::pipeline

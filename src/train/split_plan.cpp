@@ -1,0 +1,187 @@
+#include "train/split_plan.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/text.h"
+
+namespace burnish::train {
+
+namespace {
+
+using pipeline::CutProblem;
+
+const std::map<std::string, pipeline::Labels> kInputs{
+    {"prompt", {.sample = true}}, {"image", {.sample = true}}, {"noise", {.timestep = true}}, {"sigma", {.timestep = true}}};
+
+template <class F>
+double seconds_of(F action) {
+  auto start = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double bytes_of(const pipeline::Value& value) {
+  const auto* tensor = std::get_if<at::Tensor>(&value);
+  return tensor ? static_cast<double>(tensor->nbytes()) : static_cast<double>(std::get<std::string>(value).size());
+}
+
+/// Turns units with named values into a CutProblem, each write of a name being a value of its own.
+class Builder {
+ public:
+  explicit Builder(SplitPlan& plan) : plan_(plan) {
+    for (const auto& [name, labels] : kInputs) add_value(name, -1, labels);
+  }
+
+  void add(const pipeline::Unit& unit, const std::set<std::string>& trained_models, bool is_last) {
+    auto& problem = plan_.problem;
+    CutProblem::Unit added{unit.name, 0, is_last, {}, {}};
+    pipeline::Labels labels;
+    for (const auto& name : unit.reads) {
+      added.reads.push_back(value_.at(name));
+      labels |= labels_.at(name);
+    }
+    for (const auto& model : unit.models) {
+      added.must_run = added.must_run || pipeline::is_trained(model, trained_models);
+      added.weights.push_back(weights(model));
+    }
+    labels.trained |= added.must_run && !is_last;
+    problem.units.push_back(added);
+    for (const auto& name : unit.writes) add_value(name, std::ssize(problem.units) - 1, labels);
+  }
+
+  int64_t value(const std::string& name) const { return value_.at(name); }
+
+ private:
+  void add_value(const std::string& name, int64_t writer, pipeline::Labels labels) {
+    value_[name] = std::ssize(plan_.problem.values);
+    labels_[name] = labels;
+    plan_.problem.values.push_back({name, writer, labels.fixed(), 0, 0, 0});
+  }
+  int64_t weights(const std::string& model) {
+    auto& list = plan_.problem.weights;
+    auto it = std::find_if(list.begin(), list.end(), [&](const auto& w) { return w.name == model; });
+    if (it != list.end()) return it - list.begin();
+    list.push_back({model, 0});
+    return std::ssize(list) - 1;
+  }
+  SplitPlan& plan_;
+  std::map<std::string, int64_t> value_;
+  std::map<std::string, pipeline::Labels> labels_;
+};
+
+/// Seconds to put a cached tensor into memory, by copying it.
+double load_seconds(const at::Tensor& tensor) {
+  return seconds_of([&] { tensor.clone(); });
+}
+
+}  // namespace
+
+SplitPlan plan_split(models::Model& model, const pipeline::Units& units, const std::set<std::string>& trained_models,
+                     const data::Dataset& dataset, double num_visits, const pipeline::CutBudget& budget, int64_t num_samples) {
+  at::NoGradGuard no_grad;
+  SplitPlan plan{
+      units, pipeline::label(units, kInputs, trained_models), pipeline::cut(units, {"noise", "sigma"}, trained_models), {}, {}, num_visits};
+  Builder builder(plan);
+  auto rows = dataset.rows();
+  rows.resize(std::min(rows.size(), static_cast<size_t>(num_samples)));
+  auto share = 1.0 / static_cast<double>(rows.size());
+  std::vector<pipeline::Values> samples(rows.size());
+  auto& values = plan.problem.values;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    auto& image = values[static_cast<size_t>(builder.value("image"))];
+    image.load_seconds += share * seconds_of([&] { samples[i]["image"] = dataset.load(rows[i]).image_3HW.unsqueeze(0); });
+    samples[i]["prompt"] = dataset.prompt(rows[i]);
+  }
+  size_t next_prepared = 0;
+  for (size_t u = 0; u < units.size(); ++u) {
+    const auto& unit = units[u];
+    builder.add(unit, trained_models, u + 1 == units.size());
+    if (next_prepared >= plan.cut.prepare.size() || plan.cut.prepare[next_prepared].name != unit.name) continue;
+    ++next_prepared;
+    for (const auto& name : unit.models) model.load(name);
+    auto warm = samples.front();
+    pipeline::run({unit}, warm);
+    auto& seconds = plan.problem.units[u].seconds;
+    for (auto& sample : samples) {
+      seconds += share * seconds_of([&] { pipeline::run({unit}, sample); });
+      for (const auto& name : unit.writes) {
+        auto& value = values[static_cast<size_t>(builder.value(name))];
+        value.num_bytes += share * bytes_of(sample.at(name));
+        if (const auto* tensor = std::get_if<at::Tensor>(&sample.at(name))) value.load_seconds += share * load_seconds(*tensor);
+      }
+    }
+    for (const auto& name : unit.writes) values[static_cast<size_t>(builder.value(name))].store_seconds = seconds / num_visits;
+    for (const auto& name : unit.models) model.unload(name);
+  }
+  for (auto& weights : plan.problem.weights) {
+    for (const auto& component : model.components()) {
+      if (component.name == weights.name) weights.num_bytes = static_cast<double>(component.num_bytes);
+    }
+  }
+  plan.cheapest = pipeline::min_cut_within(plan.problem, budget);
+  return plan;
+}
+
+std::string to_text(const SplitPlan& plan) {
+  const auto& p = plan.problem;
+  std::string text = fmt::format("{:<22} {:<16} {:>12}  {}\n", "unit", "runs", "ms a sample", "reads -> writes (labels)");
+  for (size_t i = 0; i < p.units.size(); ++i) {
+    std::vector<std::string> writes;
+    for (const auto& name : plan.units[i].writes) writes.push_back(fmt::format("{} ({})", name, plan.labels.at(name).text()));
+    bool prepared = std::any_of(plan.cut.prepare.begin(), plan.cut.prepare.end(), [&](const auto& u) { return u.name == p.units[i].name; });
+    text += fmt::format("{:<22} {:<16} {:>12}  {} -> {}\n", p.units[i].name, prepared ? "once" : "every step",
+                        prepared ? fmt::format("{:.2f}", p.units[i].seconds * 1e3) : "", join(plan.units[i].reads), join(writes));
+  }
+  double bytes = 0, seconds = 0, evicted = 0;
+  for (const auto& value : p.values) {
+    if (std::find(plan.cut.carried.begin(), plan.cut.carried.end(), value.name) == plan.cut.carried.end()) continue;
+    bytes += value.num_bytes;
+    text += fmt::format("kept: {:<18} {:>12} a sample\n", value.name, human_bytes(value.num_bytes));
+  }
+  auto live_models = pipeline::models_of(plan.cut.live);
+  for (const auto& weights : p.weights) {
+    if (std::find(live_models.begin(), live_models.end(), weights.name) == live_models.end()) evicted += weights.num_bytes;
+  }
+  for (const auto& unit : plan.cut.prepare) {
+    for (const auto& measured : p.units) seconds += measured.name == unit.name ? measured.seconds : 0;
+  }
+  text +=
+      fmt::format("cut: {} a sample in the cache, {:.2f} ms saved at each visit of a sample, {} of weights not in memory while training\n",
+                  human_bytes(bytes), seconds * 1e3, human_bytes(evicted));
+  std::vector<std::string> rerun, loaded;
+  for (size_t i = 0; i < p.units.size(); ++i) {
+    bool live = std::any_of(plan.cut.live.begin(), plan.cut.live.end(), [&](const auto& u) { return u.name == p.units[i].name; });
+    if (plan.cheapest.runs[i] && !live) rerun.push_back(p.units[i].name);
+  }
+  for (size_t i = 0; i < p.values.size(); ++i) {
+    if (plan.cheapest.cached[i]) loaded.push_back(p.values[i].name);
+  }
+  text += fmt::format("cheapest by measured costs, {:.0f} visits of a sample: cache {}; run at every step besides what must: {}\n",
+                      plan.num_visits, loaded.empty() ? "nothing" : join(loaded), rerun.empty() ? "nothing" : join(rerun));
+  return text;
+}
+
+std::string to_dot(const SplitPlan& plan) {
+  const auto& p = plan.problem;
+  std::string text = "digraph split {\n  rankdir=LR;\n";
+  for (size_t i = 0; i < p.values.size(); ++i) {
+    bool carried =
+        p.values[i].writer >= 0 && std::find(plan.cut.carried.begin(), plan.cut.carried.end(), p.values[i].name) != plan.cut.carried.end();
+    text += fmt::format("  v{} [label=\"{}\\n{}\"{}];\n", i, p.values[i].name, plan.labels.at(p.values[i].name).text(),
+                        carried ? ", style=filled, fillcolor=lightblue" : "");
+    if (p.values[i].writer >= 0) text += fmt::format("  u{} -> v{};\n", p.values[i].writer, i);
+  }
+  for (size_t i = 0; i < p.units.size(); ++i) {
+    bool live = std::any_of(plan.cut.live.begin(), plan.cut.live.end(), [&](const auto& u) { return u.name == p.units[i].name; });
+    text += fmt::format("  u{} [shape=box, label=\"{}\\n{}\"{}];\n", i, p.units[i].name, join(plan.units[i].models),
+                        live ? ", style=bold" : "");
+    for (auto value : p.units[i].reads) text += fmt::format("  v{} -> u{};\n", value, i);
+  }
+  return text + "}\n";
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,222 @@
+// The cache of what encoders make of the data: equal runs, what a change recomputes, damage, kills and full disks.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "tests/integration/program.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+const std::string kTraining = "--learning_rate 1e-3 --lora_rank 4 --lora_target_modules to_q,to_v --max_steps 6 ";
+std::string folder_option(const std::string& name, const fs::path& folder) { return "--" + name + " '" + folder.string() + "' "; }
+
+Outcome expect_ok(const std::string& arguments) {
+  auto outcome = run_burnish(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
+  return outcome;
+}
+
+std::vector<std::string> losses(const fs::path& run) {
+  std::vector<std::string> lines;
+  for (auto& line : read_log(run)) lines.push_back(nlohmann::json{line["step"], line["loss"], line["grad_norm"], line["lr"]}.dump());
+  return lines;
+}
+
+/// The cache's files, without locks and remembered hashes.
+std::map<std::string, std::string> files_of(const fs::path& cache) {
+  std::map<std::string, std::string> files;
+  for (const auto& item : fs::recursive_directory_iterator(cache)) {
+    auto name = item.path().filename();
+    if (item.is_regular_file() && name != "lock" && name != "hashes.json")
+      files[fs::relative(item.path(), cache).string()] = read_file(item.path());
+  }
+  return files;
+}
+
+/// How many results the program said it computes, by unit.
+std::map<std::string, int> computed(const std::string& output) {
+  std::map<std::string, int> counts;
+  for (const char* unit : {"encode_prompt_clip", "encode_prompt_t5", "encode_image"}) {
+    auto at = output.find(std::string(unit) + ": ");
+    counts[unit] = at == output.npos ? -1 : std::stoi(output.substr(at + std::string(unit).size() + 2));
+  }
+  return counts;
+}
+using Counts = std::map<std::string, int>;
+Counts counts(int clip, int t5, int image) { return {{"encode_prompt_clip", clip}, {"encode_prompt_t5", t5}, {"encode_image", image}}; }
+
+/// The golden pictures and model, copied so that they can be changed.
+struct Project {
+  Project() {
+    fs::copy(kGolden / "pictures", folder / "pictures");
+    fs::copy(kGolden / "model", folder / "model", fs::copy_options::recursive);
+  }
+  std::string model() const {
+    return "--model '" + (folder / "model").string() + "' --tokenizer_path '" + (kAssets / "tokenizer").string() +
+           "' --tokenizer_2_path '" + (kAssets / "tokenizer_2").string() + "' --dtype fp32 ";
+  }
+  std::string options(const std::string& size = "--height 48 --width 64 ") const {
+    return model() + size + folder_option("dataset_metadata_path", folder / "pictures/metadata.csv") +
+           folder_option("cache_path", folder / "cache");
+  }
+  Counts make(const std::string& size = "--height 48 --width 64 ") const { return computed(expect_ok("cache " + options(size)).output); }
+  TempFolder folder;
+};
+
+void flip_last_byte(const fs::path& path) {
+  auto bytes = read_file(path);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+}  // namespace
+
+TEST(Cache, RunsWithAndWithoutItAreEqualBitForBit) {
+  TempFolder folder;
+  auto common = golden_model() + golden_data() + kTraining + "--batch_size 2 ";
+  expect_ok("train " + common + folder_option("output_path", folder / "plain"));
+  auto with = common + folder_option("cache_path", folder / "cache");
+  expect_ok("train " + with + folder_option("output_path", folder / "first"));
+  auto again = expect_ok("train " + with + folder_option("output_path", folder / "second"));
+  EXPECT_EQ(computed(again.output), counts(0, 0, 0));
+  EXPECT_EQ(losses(folder / "plain"), losses(folder / "first"));
+  EXPECT_EQ(losses(folder / "plain"), losses(folder / "second"));
+  EXPECT_EQ(read_file(folder / "plain/step-6.safetensors"), read_file(folder / "second/step-6.safetensors"));
+}
+
+TEST(Cache, SplitTasksEqualTheUnsplitRunAndNeedOnlyTheirModels) {
+  TempFolder folder;
+  auto tokenizers = folder_option("tokenizer_path", kAssets / "tokenizer") + folder_option("tokenizer_2_path", kAssets / "tokenizer_2");
+  auto model = kGolden / "model";
+  auto encoders = folder_option("model", model / "text_encoder") + folder_option("model", model / "text_encoder_2") +
+                  folder_option("model", model / "vae") + tokenizers + "--dtype fp32 ";
+  auto denoiser = folder_option("model", model / "transformer") + "--dtype fp32 ";
+  expect_ok("train " + golden_model() + golden_data() + kTraining + folder_option("output_path", folder / "whole"));
+  expect_ok("train --task sft:data_process " + encoders + golden_data() + folder_option("output_path", folder / "cache"));
+  expect_ok("train --task sft:train " + denoiser + kTraining + folder_option("dataset_base_path", folder / "cache") +
+            folder_option("output_path", folder / "split"));
+  expect_ok("train --task sft:train " + golden_model() + kTraining + folder_option("dataset_base_path", folder / "cache") +
+            "--offload_models text_encoder " + folder_option("output_path", folder / "listed"));
+  EXPECT_EQ(losses(folder / "whole"), losses(folder / "split"));
+  EXPECT_EQ(losses(folder / "whole"), losses(folder / "listed"));
+  EXPECT_EQ(read_file(folder / "whole/step-6.safetensors"), read_file(folder / "split/step-6.safetensors"));
+}
+
+TEST(Cache, IsOnlyForWhatItIsGoodFor) {
+  TempFolder folder;
+  auto train = "train --task sft:train " + golden_model() + kTraining + folder_option("output_path", folder / "run");
+  auto none = run_burnish(train + folder_option("dataset_base_path", folder / "nothing"));
+  EXPECT_EQ(none.exit_code, 3);
+  EXPECT_THAT(none.output, HasSubstr("holds no cache"));
+  EXPECT_EQ(run_burnish(train + golden_data()).exit_code, 2);
+  expect_ok("cache " + golden_model() + golden_data() + "--num_processes 2 " + folder_option("cache_path", folder / "cache"));
+  auto half = run_burnish(train + folder_option("dataset_base_path", folder / "cache"));
+  EXPECT_EQ(half.exit_code, 3);
+  EXPECT_THAT(half.output, HasSubstr("missing or damaged"));
+}
+
+TEST(Cache, SharedOutOverProcessesItIsComplete) {
+  Project project;
+  auto both = "cache " + project.options() + "--num_processes 2 ";
+  expect_ok(both + "--process_index 1");
+  expect_ok(both + "--process_index 0");
+  EXPECT_EQ(project.make(), counts(0, 0, 0));
+}
+
+TEST(Cache, AChangeComputesJustWhatItTouches) {
+  Project project;
+  EXPECT_EQ(project.make(), counts(4, 4, 4)) << "four pictures; three captions, one of them twice, and the empty one";
+  EXPECT_EQ(project.make(), counts(0, 0, 0));
+
+  auto metadata = project.folder / "pictures/metadata.csv";
+  auto text = read_file(metadata);
+  std::ofstream(metadata) << text + "0.png,a new caption\n1.png,a new caption\n";
+  EXPECT_EQ(project.make(), counts(1, 1, 0)) << "one new caption, twice, of known pictures";
+
+  fs::copy_file(project.folder / "pictures/1.png", project.folder / "pictures/2.png", fs::copy_options::overwrite_existing);
+  EXPECT_EQ(project.make(), counts(0, 0, 0)) << "a picture that is known under another name";
+  auto noisy = read_file(project.folder / "pictures/3.png");
+  std::ofstream(project.folder / "pictures/3.png", std::ios::binary) << noisy + "more";
+  EXPECT_EQ(project.make(), counts(0, 0, 1)) << "a changed picture";
+
+  EXPECT_EQ(project.make("--height 64 --width 48 ")["encode_image"], 3) << "another size";
+  EXPECT_EQ(project.make(), counts(0, 0, 0)) << "and back";
+
+  flip_last_byte(project.folder / "model/text_encoder/model.safetensors");
+  EXPECT_EQ(project.make(), counts(5, 0, 0)) << "other weights of one encoder";
+  auto config = read_file(project.folder / "model/vae/config.json");
+  std::ofstream(project.folder / "model/vae/config.json") << config.insert(config.find('{') + 1, "\"note\": 1,");
+  EXPECT_EQ(project.make(), counts(0, 0, 3)) << "another configuration; two of the pictures are one";
+}
+
+TEST(Cache, AFlippedByteIsNamedAndOnlyItsEntryComputed) {
+  Project project;
+  project.make();
+  auto before = files_of(project.folder / "cache");
+  fs::path shard;
+  for (const auto& [name, content] : before) {
+    if (name.starts_with("encode_image") && name.ends_with(".safetensors")) shard = project.folder / "cache" / name;
+  }
+  flip_last_byte(shard);
+  auto outcome = expect_ok("train " + project.options() + kTraining + folder_option("output_path", project.folder / "run"));
+  EXPECT_EQ(computed(outcome.output), counts(0, 0, 1));
+  EXPECT_THAT(outcome.output, HasSubstr(shard.filename().string()));
+  before.erase("samples.json");
+  auto after = files_of(project.folder / "cache");
+  after.erase("samples.json");
+  EXPECT_EQ(after, before);
+}
+
+TEST(Cache, KilledAnywhereItComesToTheSameFiles) {
+  Project project;
+  auto start = std::chrono::steady_clock::now();
+  project.make();
+  auto whole_ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
+  auto expected = files_of(project.folder / "cache");
+  auto command = "exec '" BURNISH_PROGRAM "' cache " + project.options() + ">/dev/null 2>&1";
+  std::mt19937 random(7);
+  for (int i = 0; i < 20; ++i) {
+    if (i % 5 == 0) fs::remove_all(project.folder / "cache");
+    auto child = ::fork();
+    if (child == 0) {
+      ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+      ::_exit(127);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int64_t>(0, whole_ms)(random)));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    if (i % 5 != 4) continue;
+    project.make();
+    EXPECT_EQ(files_of(project.folder / "cache"), expected) << "after kill " << i;
+  }
+}
+
+TEST(Cache, TwoProcessesAtOnceMakeTheSameFiles) {
+  Project project;
+  project.make();
+  auto expected = files_of(project.folder / "cache");
+  fs::remove_all(project.folder / "cache");
+  std::thread other([&] { expect_ok("cache " + project.options()); });
+  expect_ok("cache " + project.options());
+  other.join();
+  EXPECT_EQ(files_of(project.folder / "cache"), expected);
+}
+
+TEST(Cache, FullDiskIsOneSentenceAndTheRestIsKept) {
+  Project project;
+  project.make();
+  auto before = files_of(project.folder / "cache");
+  auto outcome = run_burnish("cache " + project.options("--height 96 --width 96 "), "ulimit -f 4; ");
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("[data] the cache cannot grow"));
+  EXPECT_EQ(files_of(project.folder / "cache"), before);
+  EXPECT_EQ(project.make("--height 96 --width 96 "), counts(0, 0, 4));
+}
