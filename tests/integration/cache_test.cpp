@@ -220,3 +220,15 @@ TEST(Cache, FullDiskIsOneSentenceAndTheRestIsKept) {
   EXPECT_EQ(files_of(project.folder / "cache"), before);
   EXPECT_EQ(project.make("--height 96 --width 96 "), counts(0, 0, 4));
 }
+
+TEST(Plan, PrintsLabelsAndTheCutAndDrawsTheGraph) {
+  TempFolder folder;
+  auto outcome = expect_ok("plan --graph --dot '" + (folder / "graph.dot").string() + "' " + golden_model() + golden_data() + kTraining);
+  for (const char* part :
+       {"latents (D)", "noisy (DT)", "prediction (DTθ)", "kept: latents", "3.00 KiB a sample", "run at every step besides what must"})
+    EXPECT_THAT(outcome.output, HasSubstr(part));
+  auto dot = read_file(folder / "graph.dot");
+  EXPECT_THAT(dot, testing::StartsWith("digraph"));
+  EXPECT_THAT(dot, HasSubstr("encode_image"));
+  EXPECT_EQ(run_burnish("plan " + golden_model() + golden_data()).exit_code, 2);
+}

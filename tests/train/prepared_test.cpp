@@ -1,0 +1,189 @@
+// Preparing values stage by stage, with a model whose encoder, frozen or in part trained, stands in front of a head.
+#include "train/prepared.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "data/image.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using test::Scratch;
+using testing::ElementsAre;
+using train::Prepared;
+
+namespace {
+
+/// body: image -> hidden; head: hidden, prompt -> tokens; denoiser: tokens, noise -> loss. Counts what runs and what is loaded at once.
+class EncoderAndHead : public models::Model {
+ public:
+  std::string_view family() const override { return "test"; }
+  std::string variant() const override { return "test"; }
+  std::vector<models::Component> components() const override { return {}; }
+  models::Provenance provenance(const std::string& component) const override {
+    return {{}, component == "encoder.head" ? head_settings : ""};
+  }
+  void check(const std::string&) override {}
+  std::unique_ptr<nn::Module> skeleton(const std::string&) const override { return nullptr; }
+  void load(const std::string& component) override {
+    loads.push_back(component);
+    most_loaded = std::max(most_loaded, ++num_loaded);
+  }
+  void unload(const std::string&) override { --num_loaded; }
+  nn::Module& module(const std::string& component) override { throw std::logic_error(component); }
+  std::string denoiser() const override { return "dit"; }
+  std::vector<nn::Block*> blocks() override { return {}; }
+  models::UnitGroups units() override {
+    models::UnitGroups groups;
+    groups.encode_image = {{"body", {"image"}, {"hidden"}, {"encoder.body"}, [this](pipeline::Scope& s) {
+                              s.uses("encoder.body");
+                              ++runs["body"];
+                              s.write("hidden", s.tensor("image").mean({2, 3}) * 3);
+                            }}};
+    groups.encode_prompt = {{"head", {"hidden", "prompt"}, {"tokens"}, {"encoder.head"}, [this](pipeline::Scope& s) {
+                               s.uses("encoder.head");
+                               ++runs["head"];
+                               s.write("tokens", s.tensor("hidden") * weight + static_cast<double>(s.text("prompt").size()));
+                             }}};
+    groups.loss = {{"loss", {"tokens", "noise"}, {"loss"}, {"dit"}, [](pipeline::Scope& s) {
+                      s.uses("dit");
+                      s.write("loss", (s.tensor("tokens") - s.tensor("noise")).square().mean());
+                    }}};
+    return groups;
+  }
+  pipeline::Units all_units() {
+    auto groups = units();
+    return {groups.encode_image[0], groups.encode_prompt[0], groups.loss[0]};
+  }
+  std::vector<int64_t> latent_shape(int64_t, int64_t) const override { return {}; }
+  int64_t num_tokens(at::IntArrayRef) const override { return 0; }
+  int64_t size_division() const override { return 4; }
+  diffusion::FlowSamplerConfig sampler() const override { return {}; }
+  std::vector<std::string> prompt_values() const override { return {}; }
+  std::vector<std::string> target_names(const std::string&) const override { return {}; }
+  std::string default_lora_targets() const override { return ""; }
+  std::vector<std::string> foreign_layer(const std::string&) const override { return {}; }
+  std::string lora_prefix() const override { return ""; }
+
+  at::Tensor weight = at::arange(1, 4, at::kFloat);
+  std::string head_settings = "first";
+  std::map<std::string, int> runs;
+  std::vector<std::string> loads;
+  int num_loaded = 0, most_loaded = 0;
+};
+
+class PreparedTest : public testing::Test {
+ protected:
+  PreparedTest() {
+    for (int i = 0; i < 3; ++i) data::write_png(scratch / (std::to_string(i) + ".png"), at::full({8, 8, 3}, 40 * i + 5, at::kByte));
+    metadata = scratch.write("metadata.csv", "image,prompt\n0.png,a\n1.png,bb\n2.png,a\n2.png,ccc\n");
+  }
+  data::Dataset dataset() const {
+    data::DatasetOptions o;
+    o.base_path = scratch.path();
+    o.metadata_path = metadata.string();
+    o.size.division = 4;
+    return data::Dataset(o);
+  }
+  pipeline::Cut cut(const std::set<std::string>& trained) { return pipeline::cut(model.all_units(), {"noise"}, trained); }
+  Scratch scratch;
+  std::filesystem::path metadata;
+  EncoderAndHead model;
+};
+
+}  // namespace
+
+TEST_F(PreparedTest, RunsEachStageOnceForEachDistinctInputWithOneModelLoaded) {
+  data::Cache cache("");
+  auto c = cut({"dit"});
+  EXPECT_THAT(c.carried, ElementsAre("tokens"));
+  Prepared prepared(model, c, dataset(), cache);
+  EXPECT_EQ(model.runs["body"], 3) << "three pictures in four rows";
+  EXPECT_EQ(model.runs["head"], 4);
+  EXPECT_THAT(model.loads, ElementsAre("encoder.body", "encoder.head"));
+  EXPECT_EQ(model.most_loaded, 1);
+  auto row3 = std::get<at::Tensor>(prepared.values(3).at("tokens"));
+  auto row2 = std::get<at::Tensor>(prepared.values(2).at("tokens"));
+  EXPECT_TRUE(at::equal(row3 - row2, at::full({1, 3}, 2.0))) << "the same picture with a caption longer by two";
+  EXPECT_EQ(prepared.values(0).size(), 1u) << "only what a live unit reads";
+}
+
+TEST_F(PreparedTest, ComputesWhatPassesBetweenStagesOnlyWhereALaterResultIsMissing) {
+  {
+    data::Cache cache(scratch / "cache");
+    Prepared first(model, cut({"dit"}), dataset(), cache);
+  }
+  model.runs.clear();
+  model.loads.clear();
+  {
+    data::Cache cache(scratch / "cache");
+    Prepared again(model, cut({"dit"}), dataset(), cache);
+    EXPECT_TRUE(model.loads.empty()) << "nothing is loaded when nothing is missing";
+  }
+  metadata = scratch.write("metadata.csv", "image,prompt\n0.png,a\n1.png,new\n");
+  {
+    data::Cache cache(scratch / "cache");
+    Prepared changed(model, cut({"dit"}), dataset(), cache);
+    EXPECT_EQ(model.runs["body"], 1) << "for the new caption of one picture";
+    EXPECT_EQ(model.runs["head"], 1);
+  }
+  model.head_settings = "second";
+  data::Cache cache(scratch / "cache");
+  Prepared other_head(model, cut({"dit"}), dataset(), cache);
+  EXPECT_EQ(model.runs["head"], 3) << "another head: both rows";
+}
+
+TEST_F(PreparedTest, ATrainedHeadBehindAFrozenEncoderGetsTheGradientOfTheUnsplitRun) {
+  auto c = cut({"encoder.head", "dit"});
+  EXPECT_THAT(c.carried, ElementsAre("hidden"));
+  data::Cache cache(scratch / "cache");
+  Prepared prepared(model, c, dataset(), cache);
+  EXPECT_EQ(model.runs["head"], 0);
+  auto data = dataset();
+  auto noise = at::linspace(-1, 1, 3).unsqueeze(0);
+  auto gradient = [&](const pipeline::Units& units, pipeline::Values values) {
+    values["noise"] = noise;
+    values["prompt"] = data.prompt(1);
+    model.weight = at::arange(1, 4, at::kFloat).set_requires_grad(true);
+    pipeline::run(units, values);
+    torch::autograd::backward({std::get<at::Tensor>(values.at("loss"))}, {});
+    return model.weight.grad().clone();
+  };
+  auto split = gradient(c.live, prepared.values(1));
+  auto whole = gradient(model.all_units(), {{"image", data.load(1).image_3HW.unsqueeze(0)}});
+  EXPECT_TRUE(at::equal(split, whole));
+  EXPECT_GT(whole.abs().sum().item<double>(), 0);
+}
+
+TEST_F(PreparedTest, SharesOfSeveralProcessesMakeTheWhole) {
+  for (int64_t i = 0; i < 3; ++i) {
+    data::Cache cache(scratch / "cache");
+    Prepared part(model, cut({"dit"}), dataset(), cache, {3, i});
+    EXPECT_EQ(part.num_complete() == 4, i == 2);
+  }
+  model.runs.clear();
+  data::Cache cache(scratch / "cache");
+  Prepared whole(model, cut({"dit"}), dataset(), cache);
+  EXPECT_EQ(model.runs["head"], 0);
+  EXPECT_EQ(whole.num_complete(), 4);
+}
+
+TEST_F(PreparedTest, AListFromTheCacheGivesTheSameValuesAndIsRefusedWhenIncomplete) {
+  auto c = cut({"dit"});
+  {
+    data::Cache cache(scratch / "cache");
+    Prepared(model, c, dataset(), cache).save_list();
+  }
+  data::Cache cache(scratch / "cache"), memory("");
+  Prepared listed(cache, c.carried), computed(model, c, dataset(), memory);
+  for (const auto& sample : computed.samples())
+    EXPECT_TRUE(at::equal(std::get<at::Tensor>(listed.values(sample.row).at("tokens")),
+                          std::get<at::Tensor>(computed.values(sample.row).at("tokens"))));
+  EXPECT_THAT(test::error_of([&] { Prepared(cache, {"hidden"}); }), testing::HasSubstr("holds no 'hidden'"));
+  for (const auto& item : std::filesystem::recursive_directory_iterator(scratch / "cache")) {
+    if (item.path().extension() == ".safetensors") std::filesystem::remove(item.path());
+  }
+  data::Cache emptied(scratch / "cache");
+  EXPECT_THAT(test::error_of([&] { Prepared(emptied, c.carried); }), testing::HasSubstr("4 of the 4 samples"));
+}
