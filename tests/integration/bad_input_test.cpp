@@ -56,7 +56,7 @@ TEST_F(BadOption, Contradictions) {
 TEST_F(BadOption, OfDiffSynthStudio) {
   refused(2, train("--fp8_models " + quoted(kGolden / "model")), {"'fp8_models' is not supported", "take it out"});
   refused(2, train("--extra_inputs kontext_images"), {"'extra_inputs' is not supported"});
-  refused(2, train("--task sft:data_process"), {"task 'sft:data_process' is not supported", "choose sft"});
+  refused(2, train("--task direct_distill"), {"task 'direct_distill' is not supported", "choose sft"});
   auto accepted =
       run_burnish(train("--remove_prefix_in_ckpt pipe.dit. --align_to_opensource_format --dataset_num_workers 8 "
                         "--find_unused_parameters --use_gradient_checkpointing --use_gradient_checkpointing_offload "
