@@ -105,7 +105,7 @@ TEST_F(PreparedTest, RunsEachStageOnceForEachDistinctInputWithOneModelLoaded) {
   EXPECT_EQ(model.most_loaded, 1);
   auto row3 = std::get<at::Tensor>(prepared.values(3).at("tokens"));
   auto row2 = std::get<at::Tensor>(prepared.values(2).at("tokens"));
-  EXPECT_TRUE(at::equal(row3 - row2, at::full({1, 3}, 2.0))) << "the same picture with a caption longer by two";
+  EXPECT_TRUE(at::allclose(row3 - row2, at::full({1, 3}, 2.0))) << "the same picture with a caption longer by two";
   EXPECT_EQ(prepared.values(0).size(), 1u) << "only what a live unit reads";
 }
 
