@@ -145,7 +145,7 @@ def report(args, results):
     print("\n" + text)
     if not args.quick:
         data = {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "versions": versions, "required": REQUIRED, "results": results}
-        print("recorded in", measure.record("peers", cpu["name"], text, data))
+        print("recorded in", measure.record("peers-held-back" if cpu["held_back"] else "peers", cpu["name"], text, data))
 
 
 if __name__ == "__main__":

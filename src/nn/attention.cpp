@@ -4,13 +4,18 @@
 
 #include <cmath>
 
+#include "kernels/linear/linear.h"
+
 namespace burnish::nn {
 
 at::Tensor attention(const at::Tensor& q_BHLD, const at::Tensor& k_BHLD, const at::Tensor& v_BHLD, const at::Tensor& bias, bool causal,
                      double scale) {
   if (scale == 0) scale = 1.0 / std::sqrt(static_cast<double>(q_BHLD.size(-1)));
-  return at::scaled_dot_product_attention(q_BHLD, k_BHLD, v_BHLD, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt,
-                                          /*dropout_p=*/0.0, causal, scale);
+  auto wide = kernels::product_dtype(q_BHLD);  // fp32 where the CPU would emulate the products of bf16
+  auto out = at::scaled_dot_product_attention(q_BHLD.to(wide), k_BHLD.to(wide), v_BHLD.to(wide),
+                                              bias.defined() ? std::optional<at::Tensor>(bias.to(wide)) : std::nullopt,
+                                              /*dropout_p=*/0.0, causal, scale);
+  return out.to(q_BHLD.scalar_type());
 }
 
 at::Tensor split_heads(const at::Tensor& x_BLE, int64_t num_heads) {

@@ -26,29 +26,6 @@ bool cpu_has_bf16() {
   return has;
 }
 
-/// bf16 in, bf16 out, fp32 inside: saves the bf16 operands only.
-struct LinearAsFp32 : torch::autograd::Function<LinearAsFp32> {
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias) {
-    ctx->save_for_backward({x, weight});
-    ctx->saved_data["bias"] = bias.has_value() && bias->defined();
-    std::optional<at::Tensor> bias_fp32;
-    if (bias && bias->defined()) bias_fp32 = bias->to(at::kFloat);
-    return at::linear(x.to(at::kFloat), weight.to(at::kFloat), bias_fp32).to(x.scalar_type());
-  }
-
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
-    auto saved = ctx->get_saved_variables();
-    const auto &x = saved[0], &weight = saved[1];
-    auto dy_NO = grads[0].flatten(0, -2).to(at::kFloat);
-    at::Tensor dx, dw, db;
-    if (ctx->needs_input_grad(0)) dx = at::mm(dy_NO, weight.to(at::kFloat)).to(x.scalar_type()).view(x.sizes());
-    if (ctx->needs_input_grad(1)) dw = at::mm(dy_NO.t(), x.flatten(0, -2).to(at::kFloat)).to(weight.scalar_type());
-    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(2)) db = dy_NO.sum(0).to(weight.scalar_type());
-    return {dx, dw, db};
-  }
-};
-
 /// oneDNN's linear as a plain product, or nothing where this torch was built without it. ATen's own linear gives fp32 to the BLAS,
 /// which is a few percent slower at the sizes of transformers.
 using OneDnnLinear = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
@@ -65,6 +42,33 @@ const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn_linear() {
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
   return onednn_linear()->call(x.contiguous(), weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
 }
+
+at::Tensor product_or_blas(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+  return onednn_linear() ? product(x, weight, bias) : at::linear(x, weight, bias);
+}
+
+/// bf16 in, bf16 out, fp32 inside: saves the bf16 operands only.
+struct LinearAsFp32 : torch::autograd::Function<LinearAsFp32> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias) {
+    ctx->save_for_backward({x, weight});
+    ctx->saved_data["bias"] = bias.has_value() && bias->defined();
+    std::optional<at::Tensor> bias_fp32;
+    if (bias && bias->defined()) bias_fp32 = bias->to(at::kFloat);
+    return product_or_blas(x.to(at::kFloat), weight.to(at::kFloat), bias_fp32).to(x.scalar_type());
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    auto saved = ctx->get_saved_variables();
+    const auto &x = saved[0], &weight = saved[1];
+    auto dy_NO = grads[0].flatten(0, -2).to(at::kFloat);
+    at::Tensor dx, dw, db;
+    if (ctx->needs_input_grad(0)) dx = product_or_blas(dy_NO, weight.to(at::kFloat).t(), std::nullopt).to(x.scalar_type()).view(x.sizes());
+    if (ctx->needs_input_grad(1)) dw = at::mm(dy_NO.t(), x.flatten(0, -2).to(at::kFloat)).to(weight.scalar_type());
+    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(2)) db = dy_NO.sum(0).to(weight.scalar_type());
+    return {dx, dw, db};
+  }
+};
 
 /// fp32 through oneDNN, both ways.
 struct LinearOneDnn : torch::autograd::Function<LinearOneDnn> {
