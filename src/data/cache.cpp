@@ -57,14 +57,23 @@ class FolderLock {
   int descriptor_;
 };
 
-/// Removes what killed processes left: their folders whose lock nobody holds any more.
+bool is_locked(const fs::path& path) {
+  auto descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  bool locked = descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) != 0;
+  if (descriptor >= 0) close(descriptor);
+  return locked;
+}
+
+/// Removes what killed processes left: folders and half-written files whose lock nobody holds any more.
 void remove_left_overs(const fs::path& folder) {
+  std::error_code ignored;
   for (const auto& left : io::glob(folder, "writing-*")) {
-    auto lock = open((left / "lock").c_str(), O_RDWR | O_CLOEXEC);
-    bool in_use = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0;
-    if (lock >= 0) close(lock);
-    std::error_code ignored;
-    if (!in_use) fs::remove_all(left, ignored);
+    if (!is_locked(left / "lock")) fs::remove_all(left, ignored);
+  }
+  for (const char* pattern : {"*.partial-*", "*/*.partial-*"}) {
+    for (const auto& left : io::glob(folder, pattern)) {
+      if (!is_locked(left)) fs::remove(left, ignored);
+    }
   }
 }
 
@@ -80,12 +89,14 @@ Cache::Cache(fs::path folder) : folder_(std::move(folder)), hashes_(folder_.empt
       data_error("data", "{} is no cache of this version (format '{}', schema {}); name another folder", folder_.string(), kFormat,
                  kSchema);
     }
-    return;
+  } else {
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    if (error) data_error("data", "cannot create the cache folder {}: {}", folder_.string(), error.message());
+    io::write_text_atomic(folder_ / kManifest, nlohmann::ordered_json{{"format", kFormat}, {"schema", kSchema}}.dump(2) + "\n");
   }
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) data_error("data", "cannot create the cache folder {}: {}", folder_.string(), error.message());
-  io::write_text_atomic(folder_ / kManifest, nlohmann::ordered_json{{"format", kFormat}, {"schema", kSchema}}.dump(2) + "\n");
+  FolderLock lock(folder_);
+  remove_left_overs(folder_);
 }
 
 Cache::~Cache() {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -38,6 +39,7 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   temporary_ += fmt::format(".partial-{}", getpid());
   descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail("create");
+  flock(descriptor_, LOCK_EX | LOCK_NB);  // tells others that the file is being written; a killed process lets go of it
 }
 
 AtomicFile::~AtomicFile() {
@@ -67,8 +69,10 @@ void AtomicFile::commit() {
   if (fsync(descriptor_) != 0) fail("write");
   auto descriptor = descriptor_;
   descriptor_ = -1;
-  if (close(descriptor) != 0 || rename(temporary_.c_str(), path_.c_str()) != 0) {
-    auto error = errno;
+  bool renamed = rename(temporary_.c_str(), path_.c_str()) == 0;
+  auto error = errno;
+  close(descriptor);
+  if (!renamed) {
     unlink(temporary_.c_str());
     errno = error;
     fail("write");
