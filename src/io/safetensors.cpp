@@ -74,6 +74,14 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) {
       data, info.shape, [self = shared_from_this()](void*) {}, options);
 }
 
+void SafetensorsFile::release(const std::string& name) const {
+  auto it = header_.tensors.find(name);
+  if (it == header_.tensors.end()) return;
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t begin = (data_offset_ + it->second.begin) / page * page, end = data_offset_ + it->second.end;
+  madvise(mapping_ + begin, end - begin, MADV_DONTNEED);
+}
+
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {
   // Widest elements first, then by name, as the reference writer does: every tensor stays aligned.
   std::vector<const NamedTensors::value_type*> order;

@@ -28,6 +28,8 @@ class SafetensorsFile : public std::enable_shared_from_this<SafetensorsFile> {
   const std::filesystem::path& path() const { return path_; }
   /// A data Error when there is no such tensor.
   at::Tensor tensor(const std::string& name);
+  /// Lets the system take back the memory that reading `name` filled. What was written into a tensor of it in place is lost.
+  void release(const std::string& name) const;
 
  private:
   SafetensorsFile() = default;

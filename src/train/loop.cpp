@@ -170,6 +170,7 @@ void Run::save(bool final) {
     for (const auto& [name, value] : tensors) {
       if (!reread->tensors().contains(name) || !at::equal(reread->tensor(name), value.cpu()))
         data_error("train", "{} does not read back as it was written ('{}')", path.string(), name);
+      reread->release(name);
     }
     checkpoint::save_state(folder / "state", *optimizer_, progress_);
     saved_step_ = progress_.step;
