@@ -134,7 +134,7 @@ TEST_F(DamagedModel, APartIsMissing) {
   refused(3, with("transformer text_encoder text_encoder_2 tokenizers"), {"needs a KL autoencoder", "--model"});
   refused(3, with("transformer text_encoder_2 vae tokenizers"), {"needs a CLIP text encoder", "--model"});
   refused(3, with("transformer vae text_encoder tokenizers"), {"needs a T5 encoder", "--model"});
-  refused(3, with("text_encoder text_encoder_2 vae tokenizers"), {"no denoiser of a known family"});
+  refused(3, with("text_encoder text_encoder_2 vae tokenizers"), {"needs a transformer", "--model"});
   refused(3, with("transformer text_encoder text_encoder_2 vae "), {"no CLIP tokenizer", "--tokenizer_path"});
   fs::remove_all(model() / "vae");
   refused(3, run(), {"lists the component 'vae'"});
