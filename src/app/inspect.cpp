@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <map>
 
-#include "adapters/lora_file.h"
+#include "adapters/adapter_file.h"
 #include "app/verbs.h"
 #include "base/dtype.h"
 #include "base/error.h"
@@ -19,7 +19,8 @@ namespace {
 void print_lora(const io::TensorSource& source) {
   std::map<int64_t, int64_t> ranks;
   for (const auto& name : source.names()) {
-    if (name.find("lora_A") != name.npos || name.find("lora_down") != name.npos || name.find("lora.down") != name.npos)
+    if (name.find("lora_A") != name.npos || name.find("lora_down") != name.npos || name.find("lora.down") != name.npos ||
+        name.find("hada_w1_b") != name.npos || name.find("lokr_w2_b") != name.npos)
       ++ranks[source.info(name).shape.at(0)];
   }
   std::vector<std::string> texts;
@@ -35,7 +36,7 @@ void print_entry(const models::ModelEntry& entry) {
   for (const auto* family : models::all_families()) {
     if (kind.empty()) kind = family->describe(entry);
   }
-  if (adapters::is_lora(source)) print_lora(source);
+  if (adapters::is_adapter(source)) print_lora(source);
   else fmt::print("  {}\n", kind.empty() ? "no model known here" : kind);
 
   int64_t parameters = 0;

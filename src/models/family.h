@@ -12,6 +12,7 @@
 #include "io/key_map.h"
 #include "models/files.h"
 #include "nn/block.h"
+#include "nn/weight_source.h"
 #include "pipeline/unit.h"
 
 namespace burnish::models {
@@ -31,7 +32,10 @@ struct ModelOptions {
 struct Component {
   std::string name;
   std::string origin;  ///< the files it comes from, for messages
-  int64_t num_bytes;   ///< of its weights at the dtype they are used in
+  int64_t num_bytes;   ///< of its weights as they will be held
+  /// Linear layers whose weights will be held as codes, and as parameters; of what is held as codes, the share of all numbers.
+  int64_t num_stored = 0, num_kept = 0;
+  double stored_share = 0;
 };
 
 /// Everything beside its inputs that decides what a component computes.
@@ -68,6 +72,11 @@ class Model {
   virtual void check(const std::string& component) = 0;
   /// The component's parameter tree on the meta device: names and shapes, no weights.
   virtual std::unique_ptr<nn::Module> skeleton(const std::string& component) const = 0;
+  /// Regular expressions for the paths of linear layers that stay parameters when a component's weights are stored as codes: those
+  /// that embed, modulate, and come first and last. (Norms, biases and tables are no linear weights and always stay.)
+  virtual std::vector<std::string> high_precision(const std::string& component) const = 0;
+  /// How the linear weights of a component are held from its next load on; null: as parameters, FP8 numbers in its file turned into them.
+  void set_store(const std::string& component, std::shared_ptr<nn::WeightStore> store) { stores_[component] = std::move(store); }
   /// Streams the weights of one component from its files. Loading what is loaded does nothing.
   virtual void load(const std::string& component) = 0;
   virtual void unload(const std::string& component) = 0;
@@ -97,6 +106,15 @@ class Model {
   virtual std::vector<std::string> foreign_layer(const std::string& name) const = 0;
   /// Prefix of denoiser layers in LoRA files.
   virtual std::string lora_prefix() const = 0;
+
+ protected:
+  nn::WeightStore* store_of(const std::string& component) const {
+    auto it = stores_.find(component);
+    return it == stores_.end() ? nullptr : it->second.get();
+  }
+
+ private:
+  std::map<std::string, std::shared_ptr<nn::WeightStore>> stores_;
 };
 
 /// Everything the rest of the program may know about a model family.

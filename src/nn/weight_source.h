@@ -38,6 +38,8 @@ class WeightStore {
   /// null leaves it a parameter. A data Error names a weight whose values cannot be held.
   virtual std::shared_ptr<WeightSource> store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale,
                                               c10::Device device) = 0;
+  /// In a few words, what decides the numbers that layers compute with; "" when those are the file's own.
+  virtual std::string settings() const = 0;
   /// Bytes that a weight of this name, shape and dtype in the file will take, or -1 for a parameter.
   virtual int64_t num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const = 0;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "quant/source.h"
 
 namespace burnish::quant {
@@ -39,6 +40,11 @@ std::shared_ptr<nn::WeightSource> Store::store(const std::string& name, const at
   auto stored = is_fp8(weight.scalar_type()) ? from_codes(weight, scale, device, name) : quantize(weight, *options_.format, device, name);
   if (options_.fp8_compute && can_compute(stored.format)) return std::make_shared<Fp8ComputeSource>(std::move(stored));
   return std::make_shared<QuantizedSource>(std::move(stored));
+}
+
+std::string Store::settings() const {
+  std::string text = options_.format ? "stored as " + format_name(*options_.format) + " except " + join(options_.high_precision) : "";
+  return options_.fp8_compute ? text + ", fp8_compute" : text;
 }
 
 int64_t Store::num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const {

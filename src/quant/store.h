@@ -20,6 +20,7 @@ class Store : public nn::WeightStore {
   explicit Store(const StoreOptions& options);
   std::shared_ptr<nn::WeightSource> store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale,
                                           c10::Device device) override;
+  std::string settings() const override;
   int64_t num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const override;
 
  private:

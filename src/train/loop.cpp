@@ -99,15 +99,18 @@ std::string Run::why_not_finite() {
 Run::StepResult Run::step() {
   StepResult result;
   optimizer_->zero_grad();
+  if (dropout_) dropout_->active = true;
   for (int64_t i = 0; i < options_.gradient_accumulation_steps; ++i) {
     std::vector<int64_t> rows;
     auto draw = next_draw(rows);
+    if (dropout_) dropout_->draw = static_cast<uint64_t>(progress_.batch);
     auto loss = weighted_loss(rows, *prepared_, draw) / static_cast<double>(options_.gradient_accumulation_steps);
     torch::autograd::backward({loss}, {});
     result.loss += loss.item<double>();
     result.num_samples += std::ssize(rows);
     ++progress_.batch;
   }
+  if (dropout_) dropout_->active = false;
   result.grad_norm = optim::gradient_norm(optimizer_->parameters());
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
     data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", progress_.step + 1, result.loss, result.grad_norm,

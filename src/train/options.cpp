@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include "adapters/adapter_file.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -10,6 +11,7 @@
 #include "diffusion/timestep_sampling.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
+#include "quant/store.h"
 #include "train/checks.h"
 
 namespace burnish::train {
@@ -24,6 +26,12 @@ void fields(config::Fields& f, ModelChoice& o) {
   f("tokenizer_2_path", o.tokenizer_2_path, "T5 tokenizer folder, when it is not beside the model");
   f("dtype", o.dtype, "fp32 or bf16: what the model is held and computed in");
   f("device", o.device, "auto, cpu or cuda");
+  f("fp8_models", o.fp8_models,
+    "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format");
+  f("weight_format", o.weight_format, "fp8, fp8_tensor, fp8_block, fp8_plain, fp8_e5m2, int8 or nf4");
+  f("high_precision_layers", o.high_precision_layers,
+    "comma list of regular expressions for linear layers that stay in dtype; \"\" for none, or default");
+  f("fp8_compute", o.fp8_compute, "multiply FP8 weights with FP8 activations");
   f("max_sequence_length", o.max_sequence_length, "T5 tokens; 0 takes the tokenizer's limit, 512 at most");
   f("embedded_guidance", o.embedded_guidance, "guidance value given to models that embed it");
   f("seed", o.seed, "names every random draw of the run");
@@ -42,8 +50,7 @@ static void diffsynth_options(config::Fields& f) {
     f.no_effect(name, false, "the log is log.jsonl in the run folder");
   for (const char* name : {"swanlab_project", "wandb_project"}) f.no_effect(name, true, "the same");
 
-  for (const char* name : {"fp8_models", "quant_options"})
-    f.refused(name, "weights are held in bf16 or fp32; take it out, and save memory with --use_gradient_checkpointing");
+  f.refused("quant_options", "name the models with --fp8_models and how to store them with --weight_format (nf4, int8, fp8, ...)");
   for (const char* name : {"enable_model_cpu_offload", "enable_optimizer_cpu_offload", "cpu_offload_split_threshold"})
     f.refused(name, "nothing is moved to main memory during a step; take it out, and save memory with --use_gradient_checkpointing");
   f.no_effect("offload_models", true, "a stage loads only the models it runs");
@@ -78,9 +85,14 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("trainable_models", o.trainable_models, "dit trains the whole denoiser; empty trains a LoRA");
   f("lora_base_model", o.lora_base_model, "model that carries the LoRA (dit)");
   f("lora_target_modules", o.lora_target_modules, "layer names, one regular expression, \"\" for every large layer, or default");
+  f("lora_type", o.lora_type, "lora, dora, loha or lokr");
   f("lora_rank", o.lora_rank, "rank");
   f("lora_alpha", o.lora_alpha, "scale is alpha / rank; 0 takes the rank");
-  f("lora_checkpoint", o.lora_checkpoint, "LoRA file to start from; it decides targets, rank and alpha");
+  f("use_rslora", o.use_rslora, "scale is alpha / root of rank");
+  f("lora_dropout", o.lora_dropout, "share of the inputs that an adapter does not see in a step");
+  f("dora_norm", o.dora_norm, "output: a magnitude per output, as peft and diffusers have it; input: per input, as OneTrainer");
+  f("lokr_factor", o.lokr_factor, "largest side of LoKr's first factor; -1 takes the most even split");
+  f("lora_checkpoint", o.lora_checkpoint, "LoRA file to start from; it decides type, targets, rank and alpha");
   f.group("Training");
   f("learning_rate", o.learning_rate, "peak learning rate");
   f("max_steps", o.max_steps, "optimizer steps; 0 goes by num_epochs");
@@ -105,6 +117,7 @@ void fields(config::Fields& f, TrainOptions& o) {
   f.group("Output");
   f("output_path", o.output_path, "run folder");
   f("save_steps", o.save_steps, "also save every N steps; 0 saves at the end only");
+  f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya or lycoris");
   f("save_dtype", o.save_dtype, "fp32 or bf16 of what is saved; empty takes dtype");
   f("resume", o.resume, "go on from the state in output_path");
   f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
@@ -125,12 +138,21 @@ std::string cache_folder(const TrainOptions& o) {
   return o.cache_path.empty() && !trains(o) ? o.output_path : o.cache_path;
 }
 
+adapters::AdapterOptions adapter_options(const TrainOptions& o) {
+  return {o.lora_type,   o.lora_rank,          o.lora_alpha, o.use_rslora, o.lora_dropout, adapters::parse_norm_axis(o.dora_norm),
+          o.lokr_factor, o.lora_target_modules};
+}
+
 void check(const ModelChoice& c) {
   if (parse_dtype(c.dtype) == c10::kHalf) config_error("train", "dtype fp16 is not supported for this model; choose bf16 or fp32");
   if (c.device != "auto" && c.device != "cpu" && c.device != "cuda")
     config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
   if (c.device == "cuda" && !at::hasCUDA())
     config_error("train", "device cuda was asked for, and this build or machine has none; choose cpu");
+  if (c.fp8_models.empty() && c.weight_format != "fp8")
+    config_error("train", "weight_format {} says how the models in fp8_models are stored, and none is named there", c.weight_format);
+  if (c.weight_format == "fp8" || !c.fp8_models.empty())
+    quant::Store({.format = quant::parse_format(c.weight_format), .high_precision = {}, .fp8_compute = c.fp8_compute});
   check_at_least("seed", static_cast<double>(c.seed), 0);
   check_at_least("num_threads", static_cast<double>(c.num_threads), 0);
   check_at_least("max_sequence_length", static_cast<double>(c.max_sequence_length), 0);
@@ -202,6 +224,8 @@ void check(const TrainOptions& o) {
     config_error("train", "on_bad_sample '{}' is not known; choose stop or skip", o.on_bad_sample);
   check_counts(o);
   check_at_least("lora_alpha", o.lora_alpha, 0);
+  adapters::check(adapter_options(o));
+  adapters::parse_layout(o.lora_format);
   check_at_least("max_grad_norm", o.max_grad_norm, 0);
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
   if (!o.replay.empty() && o.batch_size != 1) config_error("train", "replay plays one recorded sample a step; set batch_size to 1");

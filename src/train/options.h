@@ -1,4 +1,5 @@
 #pragma once
+#include "adapters/attach.h"
 #include "config/fields.h"
 #include "diffusion/timestep_sampling.h"
 #include "models/family.h"
@@ -11,6 +12,8 @@ struct ModelChoice {
   std::string model_paths, model_id_with_origin_paths;
   std::string tokenizer_path, tokenizer_2_path;
   std::string dtype = "bf16", device = "auto";
+  std::string fp8_models, weight_format = "fp8", high_precision_layers = "default";
+  bool fp8_compute = false;
   int64_t max_sequence_length = 0;
   double embedded_guidance = 1.0;
   int64_t seed = 0;
@@ -33,8 +36,10 @@ struct TrainOptions {
 
   std::string task = "sft";
   std::string trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
-  int64_t lora_rank = 32;
-  double lora_alpha = 0;
+  std::string lora_type = "lora", dora_norm = "output", lora_format = "auto";
+  int64_t lora_rank = 32, lokr_factor = -1;
+  double lora_alpha = 0, lora_dropout = 0;
+  bool use_rslora = false;
 
   double learning_rate = 1e-4, weight_decay = 0.01, max_grad_norm = 0;
   std::string optimizer = "adamw", lr_scheduler = "constant";
@@ -63,6 +68,7 @@ void check(const TrainOptions& o);
 void check(const ModelChoice& o);
 
 diffusion::TimestepOptions timestep_options(const TrainOptions& o);
+adapters::AdapterOptions adapter_options(const TrainOptions& o);
 
 /// The model's own options out of a choice; "auto" becomes cuda where there is one.
 models::ModelOptions model_options(const ModelChoice& choice);

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <map>
 
-#include "adapters/lora_file.h"
+#include "adapters/adapter_file.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "memory/recompute.h"
 #include "train/checks.h"
+#include "train/storage.h"
 
 namespace burnish::train {
 
@@ -23,6 +24,10 @@ models::ModelNames names_of(const ModelChoice& c) { return {c.model, c.model_pat
 data::DatasetOptions dataset_options(const TrainOptions& o, const std::string& metadata_path, int64_t division) {
   auto base = o.dataset_base_path.empty() ? std::filesystem::path(metadata_path).parent_path().string() : o.dataset_base_path;
   return {base, metadata_path, o.data_file_keys, {o.height, o.width, o.max_pixels, division}, o.on_bad_sample == "skip"};
+}
+
+std::string type_of(const adapters::Adapter& adapter) {
+  return adapter.is_dora() ? "dora" : std::string(adapters::kind_name(adapter.update().kind()));
 }
 
 }  // namespace
@@ -36,9 +41,11 @@ void Run::open_files() {
   auto model_options = train::model_options(options_.model);
   model_options.init = options_.init;
   model_ = models::open_model(models::open_model_files(names_of(options_.model)), model_options);
+  choose_storage(*model_, options_.model, trains_lora() ? "" : model_->denoiser());
   info("{}, {} on {}", model_->variant(), dtype_name(model_options.dtype), model_options.device.str());
   for (const auto& component : model_->components())
-    info("  {:<16} {:>10}  {}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin);
+    info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
+         storage_text(*model_, component, options_.model));
   if (!options_.replay.empty()) replay_.emplace(options_.replay);
 }
 
@@ -65,7 +72,7 @@ void Run::check_model() {
       num_adapted_ = std::ssize(adapters::match_targets(*skeleton, lora_targets(), [&](auto& path) { return model_->target_names(path); }));
     } else {
       auto weights = read_lora(*model_, *skeleton, options_.lora_checkpoint);
-      lora_rank_ = weights[0].a.size(0);
+      lora_rank_ = adapters::rank_of(weights[0]);
       num_adapted_ = std::ssize(weights);
     }
   }
@@ -165,28 +172,38 @@ void Run::load_denoiser() {
   model_->load(model_->denoiser());
   auto& root = model_->module(model_->denoiser());
   root.visit_parameters([&](const std::string&, at::Tensor& p) { p.set_requires_grad(!trains_lora()); });
-  if (trains_lora()) {
-    if (!options_.lora_checkpoint.empty()) {
-      adapted_ = adapters::attach_weights(root, read_lora(*model_, root, options_.lora_checkpoint), options_.lora_checkpoint);
-    } else {
-      adapters::LoraOptions lora{options_.lora_rank, options_.lora_alpha, lora_targets()};
-      auto names = [&](const std::string& path) { return model_->target_names(path); };
-      adapted_ = adapters::attach(root, lora, names, static_cast<uint64_t>(options_.model.seed));
-    }
-    info("LoRA of rank {}, alpha {} on {} layers", adapted_[0].lora->rank(), adapted_[0].lora->alpha(), adapted_.size());
-  }
+  if (trains_lora()) hang_adapters();
   if (options_.use_gradient_checkpointing) {
     auto runner = memory::recompute();
     for (auto* block : model_->blocks()) block->runner = runner;
   }
 }
 
+void Run::hang_adapters() {
+  auto& root = model_->module(model_->denoiser());
+  auto seed = static_cast<uint64_t>(options_.model.seed);
+  dropout_ = std::make_shared<adapters::Dropout>(adapters::Dropout{.probability = options_.lora_dropout, .seed = seed});
+  if (!options_.lora_checkpoint.empty()) {
+    adapted_ = adapters::attach_weights(root, read_lora(*model_, root, options_.lora_checkpoint), options_.lora_checkpoint, dropout_);
+  } else {
+    auto adapter = adapter_options(options_);
+    adapter.target_modules = lora_targets();
+    adapted_ = adapters::attach(
+        root, adapter, [&](const std::string& path) { return model_->target_names(path); }, seed, dropout_);
+  }
+  const auto& first = *adapted_[0].adapter;
+  info("{} of rank {}, scale {:.4g} on {} layers", type_of(first), first.update().rank(), first.update().scale(), adapted_.size());
+  if (!first.is_dora()) return;
+  if (first.magnitude().axis == adapters::NormAxis::input)
+    warn("dora_norm input: peft and diffusers cannot load such a file; OneTrainer and ComfyUI do");
+  else info("dora_norm output: peft and diffusers load such a file as it was trained; ComfyUI may take norms of the base alone");
+}
+
 void Run::make_optimizer() {
   optim::ParameterList parameters;
   if (trains_lora()) {
     for (const auto& item : adapted_) {
-      parameters.push_back({item.path + ".lora_A.weight", item.lora->a()});
-      parameters.push_back({item.path + ".lora_B.weight", item.lora->b()});
+      for (const auto& [name, value] : item.adapter->parameters()) parameters.push_back({item.path + "." + name, value});
     }
   } else {
     model_->module(model_->denoiser()).visit_parameters([&](const std::string& path, at::Tensor& p) { parameters.push_back({path, p}); });
@@ -208,7 +225,8 @@ std::string Run::fingerprint() const {
   const auto& o = options_;
   return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}",
                      o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, samples_.size(), o.model.dtype,
-                     o.optimizer, trains_lora() ? fmt::format("LoRA rank {} on {} layers", lora_rank_, num_adapted_) : "full");
+                     o.optimizer,
+                     trains_lora() ? fmt::format("{} rank {} on {} layers", options_.lora_type, lora_rank_, num_adapted_) : "full");
 }
 
 std::string Run::lora_targets() const {
@@ -218,7 +236,7 @@ std::string Run::lora_targets() const {
 std::filesystem::path Run::state_folder() const { return std::filesystem::path(options_.output_path) / "state"; }
 
 io::NamedTensors Run::trained_tensors(c10::ScalarType dtype) const {
-  if (trains_lora()) return adapters::lora_tensors(adapted_, model_->lora_prefix(), dtype);
+  if (trains_lora()) return adapters::adapter_tensors(adapted_, model_->lora_prefix(), dtype, adapters::parse_layout(options_.lora_format));
   io::NamedTensors tensors;
   for (const auto& p : optimizer_->parameters()) tensors.emplace_back(p.name, p.value.detach().to(dtype));
   return tensors;
@@ -227,9 +245,11 @@ io::NamedTensors Run::trained_tensors(c10::ScalarType dtype) const {
 io::Metadata Run::file_metadata() const {
   io::Metadata m{{"format", "pt"}, {"base_model", model_->variant()}, {"step", std::to_string(progress_.step)}, {"trainer", "burnish"}};
   if (!trains_lora()) return m;
-  m["adapter"] = "lora";
-  m["rank"] = std::to_string(adapted_[0].lora->rank());
-  m["alpha"] = fmt::format("{}", adapted_[0].lora->alpha());
+  const auto& first = *adapted_[0].adapter;
+  m["adapter"] = type_of(first);
+  m["rank"] = std::to_string(first.update().rank());
+  m["alpha"] = fmt::format("{}", first.update().scale() * static_cast<double>(std::max<int64_t>(1, first.update().rank())));
+  if (first.is_dora()) m["dora_norm"] = first.magnitude().axis == adapters::NormAxis::output ? "output" : "input";
   return m;
 }
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "adapters/lora.h"
+#include "adapters/attach.h"
 #include "checkpoint/state.h"
 #include "data/dataset.h"
 #include "models/family.h"
@@ -45,6 +45,7 @@ class Run {
   pipeline::Units training_units();
   void open_pictures();
   void make_sampler();
+  void hang_adapters();
   StepResult step();
   std::string why_not_finite();
   at::Tensor weighted_loss(const std::vector<int64_t>& rows, const Prepared& prepared, const Draw& draw) const;
@@ -70,6 +71,7 @@ class Run {
   std::unique_ptr<Prepared> prepared_, validation_;
   int64_t lora_rank_ = 0, num_adapted_ = 0;  ///< known before anything is loaded; 0 without a LoRA
   adapters::AdaptedList adapted_;
+  std::shared_ptr<adapters::Dropout> dropout_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::ScheduleOptions schedule_;
   checkpoint::Progress progress_;

@@ -11,7 +11,7 @@
 
 #include <cmath>
 
-#include "adapters/lora_file.h"
+#include "adapters/attach.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
@@ -23,6 +23,7 @@
 #include "diffusion/flow_match.h"
 #include "io/files.h"
 #include "train/checks.h"
+#include "train/storage.h"
 
 namespace burnish::train {
 
@@ -224,6 +225,10 @@ void sample(const SampleOptions& o) {
   at::NoGradGuard no_grad;
   auto model = models::open_model(models::open_model_files({o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths}),
                                   model_options(o.model));
+  choose_storage(*model, o.model, "");
+  for (const auto& component : model->components()) {
+    if (component.num_stored > 0) info("{}:{}", component.name, storage_text(*model, component, o.model));
+  }
   auto shape = model->latent_shape(o.height, o.width);
   auto noise = initial_noise(o, count, shape).to(model_options(o.model).device);
   check_files(o, *model);

@@ -1,7 +1,7 @@
 // Which layers --lora_target_modules names: DiffSynth-Studio's rules on a FLUX model's layers.
 #include <set>
 
-#include "adapters/lora.h"
+#include "adapters/targets.h"
 #include "base/error.h"
 #include "models/family.h"
 #include "tests/integration/program.h"

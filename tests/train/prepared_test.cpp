@@ -26,6 +26,7 @@ class EncoderAndHead : public models::Model {
   }
   void check(const std::string&) override {}
   std::unique_ptr<nn::Module> skeleton(const std::string&) const override { return nullptr; }
+  std::vector<std::string> high_precision(const std::string&) const override { return {}; }
   void load(const std::string& component) override {
     loads.push_back(component);
     most_loaded = std::max(most_loaded, ++num_loaded);

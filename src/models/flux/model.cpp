@@ -14,6 +14,7 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "models/flux/keys.h"
+#include "models/loading.h"
 
 namespace burnish::models::flux {
 
@@ -81,9 +82,27 @@ std::vector<Component> FluxModel::components() const {
   std::vector<Component> list;
   for (const auto& name : kComponents) {
     const auto& from = const_cast<FluxModel*>(this)->source(name);
-    if (from.entry) list.push_back({name, from.entry->label, skeleton(name)->num_bytes()});
+    if (!from.entry) continue;
+    auto on_meta = skeleton(name);
+    list.push_back({name, from.entry->label, on_meta->num_bytes()});
+    if (!store_of(name)) continue;
+    auto plan = plan_storage(*on_meta, from.tensors ? &*from.tensors : nullptr, from.keys, *store_of(name));
+    auto share = static_cast<double>(plan.stored_elements) / static_cast<double>(plan.elements);
+    list.back() = {name, from.entry->label, plan.num_bytes, plan.num_stored, plan.num_kept, share};
   }
   return list;
+}
+
+std::vector<std::string> FluxModel::high_precision(const std::string& component) const {
+  if (component == "vae") return {".*"};
+  if (component != "dit") return {};  // the encoders' linear layers all lie in their blocks
+  return {"x_embedder",
+          "context_embedder",
+          "time_text_embed\\..*",
+          R"(transformer_blocks\..*\.norm1(_context)?\.linear)",
+          R"(single_transformer_blocks\..*\.norm\.linear)",
+          "norm_out\\.linear",
+          "proj_out"};
 }
 
 void FluxModel::check(const std::string& component) {
@@ -98,7 +117,7 @@ void FluxModel::check(const std::string& component) {
   if (is_random(component)) return;
   if (!from.tensors)
     data_error("models", "{} holds a config.json and no weights; add the weights of the {}", from.entry->label, kWhat.at(component));
-  io::check_named(*from.tensors, from.keys, shapes_of(*skeleton(component)), from.entry->label);
+  io::check_named(without_scales(*from.tensors), from.keys, shapes_of(*skeleton(component)), from.entry->label);
 }
 
 Provenance FluxModel::provenance(const std::string& component) const {
@@ -110,6 +129,7 @@ Provenance FluxModel::provenance(const std::string& component) const {
   }
   auto dtype = c10::typeMetaToScalarType(options_for(component).dtype());
   made.settings = fmt::format("config {}, {}", from.entry->config.dump(), dtype_name(dtype));
+  if (const auto* store = store_of(component); store && !store->settings().empty()) made.settings += ", " + store->settings();
   if (component == "text_encoder_2") made.settings += fmt::format(", max_sequence_length {}", options_.max_sequence_length);
   if (component == "text_encoder" || component == "text_encoder_2") {
     for (const auto& file : io::glob(tokenizer_folder(component), "*")) {
@@ -129,14 +149,7 @@ void FluxModel::load(const std::string& component) {
     transformer.visit_parameters([&](const std::string&, at::Tensor& p) { p = p.to(options_.device); });
   } else {
     const auto& from = source(component);
-    auto options = options_for(component);
-    auto slots = built->parameters();
-    io::load_named(
-        *from.tensors, from.keys, shapes_of(*built),
-        [&](const std::string& name, const at::Tensor& tensor) {
-          *slots.at(name) = tensor.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
-        },
-        from.entry->label);
+    load_weights(*built, *from.tensors, from.keys, options_for(component), store_of(component), from.entry->label);
   }
   loaded_[component] = std::move(built);
 }

@@ -31,6 +31,7 @@ class FluxModel : public Model {
   Provenance provenance(const std::string& component) const override;
   void check(const std::string& component) override;
   std::unique_ptr<nn::Module> skeleton(const std::string& component) const override;
+  std::vector<std::string> high_precision(const std::string& component) const override;
   void load(const std::string& component) override;
   void unload(const std::string& component) override;
   nn::Module& module(const std::string& component) override;

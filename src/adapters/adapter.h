@@ -1,0 +1,58 @@
+#pragma once
+#include "adapters/update.h"
+#include "nn/linear.h"
+
+namespace burnish::adapters {
+
+/// Dropout on what an update sees, shared by all adapters of a run. Its masks come from (seed, draw, layer), so a block that is recomputed
+/// in backward, and a resumed run, drop the same numbers.
+struct Dropout {
+  double probability = 0;
+  uint64_t seed = 0;
+  uint64_t draw = 0;    ///< of the batch
+  bool active = false;  ///< in training steps only
+};
+
+/// A DoRA magnitude (Liu et al. 2024, arXiv 2402.09353): the weight is (W + ΔW) with every row or column brought to length m.
+struct Magnitude {
+  at::Tensor m;  ///< [out] or [in], fp32
+  NormAxis axis = NormAxis::output;
+};
+
+/// An update hung on a linear layer, with or without a magnitude. With V = W + ΔW and n the norms of V, which carry no gradient (section
+/// 4.3 of the paper):
+///   no magnitude   y = x Wᵀ + x ΔWᵀ + b
+///   output axis    y = (x Vᵀ) ∘ (m / n) + b
+///   input axis     y = (x ∘ (m / n)) Vᵀ + b
+/// Dropout acts on the update's x; under a magnitude the base's product keeps the undropped x, as in peft.
+class Adapter : public nn::Delta {
+ public:
+  Adapter(std::string path, std::shared_ptr<Update> update, Magnitude magnitude = {}, std::shared_ptr<const Dropout> dropout = nullptr);
+  at::Tensor forward(const nn::Linear& base, const at::Tensor& x) override;
+
+  const std::string& path() const { return path_; }
+  const Update& update() const { return *update_; }
+  bool is_dora() const { return magnitude_.m.defined(); }
+  const Magnitude& magnitude() const { return magnitude_; }
+  /// The update's and the magnitude ("lora_magnitude_vector").
+  Parameters parameters() const;
+  /// m / n of every row or column, with a gradient for m.
+  at::Tensor gain(const nn::WeightSource& base);
+
+ private:
+  at::Tensor dropped(const at::Tensor& x) const;
+  at::Tensor scaled_product(const nn::Linear& base, const at::Tensor& x, const at::Tensor& bias);
+
+  std::string path_;
+  std::shared_ptr<Update> update_;
+  Magnitude magnitude_;
+  std::shared_ptr<const Dropout> dropout_;
+  at::Tensor frozen_squared_;  ///< ‖W‖², once
+  at::Tensor norms_;           ///< of V, for as long as the update's parameters keep their version
+  uint64_t norms_version_ = 0;
+};
+
+/// W ← W + strength · (W' − W), where W' is the weight under the adapter. By tiles, in the format that W is stored in.
+void merge_into(nn::Linear& linear, Adapter& adapter, double strength);
+
+}  // namespace burnish::adapters

@@ -1,0 +1,254 @@
+#include "adapters/adapter_file.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/choice.h"
+#include "base/error.h"
+
+namespace burnish::adapters {
+
+namespace {
+
+const std::string kMagnitude = "magnitude", kDoraScale = "dora_scale", kAlpha = "alpha";
+
+/// Endings of keys, longest first where one ends in another, and what we call the part.
+const std::vector<std::pair<std::string, std::string>>& endings() {
+  static const auto all = [] {
+    std::vector<std::pair<std::string, std::string>> list;
+    for (const char* a : {".lora_A.weight", ".lora_A.default.weight", ".lora_down.weight", ".lora.down.weight"})
+      list.emplace_back(a, "lora_A.weight");
+    for (const char* b : {".lora_B.weight", ".lora_B.default.weight", ".lora_up.weight", ".lora.up.weight"})
+      list.emplace_back(b, "lora_B.weight");
+    for (const char* m : {".lora_magnitude_vector", ".lora_magnitude_vector.weight", ".lora_magnitude_vector.default",
+                          ".lora_magnitude_vector.default.weight"})
+      list.emplace_back(m, kMagnitude);
+    list.emplace_back(".dora_scale", kDoraScale);
+    list.emplace_back(".alpha", kAlpha);
+    for (const char* part :
+         {"hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b", "lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2", "lokr_w2_a", "lokr_w2_b"})
+      list.emplace_back(std::string(".") + part, part);
+    return list;
+  }();
+  return all;
+}
+
+struct Key {
+  std::string layer, part;
+};
+
+std::optional<Key> split_key(const std::string& key) {
+  for (const auto& [ending, part] : endings()) {
+    if (key.ends_with(ending)) return Key{key.substr(0, key.size() - ending.size()), part};
+  }
+  return std::nullopt;
+}
+
+std::string without_prefix(const std::string& name) {
+  for (const char* prefix : {"base_model.model.", "transformer.", "diffusion_model.", "pipe.dit.", "dit."}) {
+    if (name.starts_with(prefix)) return name.substr(std::string_view(prefix).size());
+  }
+  return name;
+}
+
+/// LyCORIS's prefix stands before the same names as OneTrainer's.
+std::vector<std::string> layers_behind(const std::string& name, const LayersOf& layers_of) {
+  auto layers = layers_of(name);
+  if (layers.empty() && name.starts_with("lycoris_")) {
+    for (const char* prefix : {"lora_transformer_", "lora_unet_"}) {
+      layers = layers_of(prefix + name.substr(8));
+      if (!layers.empty()) break;
+    }
+  }
+  return layers.empty() ? std::vector<std::string>{name} : layers;
+}
+
+using Parts = std::map<std::string, at::Tensor>;
+
+void require(const Parts& parts, std::initializer_list<const char*> names, const std::string& file, const std::string& layer) {
+  for (const char* name : names) {
+    if (!parts.contains(name)) data_error("adapters", "{}: the adapter of '{}' lacks its {}", file, layer, name);
+  }
+}
+
+void check_factor(const Parts& parts, const std::string& name, const std::string& file, const std::string& layer) {
+  if (!parts.contains(name)) require(parts, {(name + "_a").c_str(), (name + "_b").c_str()}, file, layer);
+}
+
+/// The product of these two must be possible.
+void check_rank(const Parts& parts, const std::string& left, const std::string& right, const std::string& file, const std::string& layer) {
+  if (parts.contains(left) && parts.contains(right) && parts.at(left).size(1) != parts.at(right).size(0)) {
+    data_error("adapters", "{}: the adapter of '{}' has rank {} in {} and {} in {}", file, layer, parts.at(right).size(0), right,
+               parts.at(left).size(1), left);
+  }
+}
+
+Kind kind_of(const Parts& parts, const std::string& file, const std::string& layer) {
+  auto any = [&](std::string_view start) {
+    return std::any_of(parts.begin(), parts.end(), [&](const auto& p) { return p.first.starts_with(start); });
+  };
+  if (any("hada_")) {
+    require(parts, {"hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b"}, file, layer);
+    check_rank(parts, "hada_w1_a", "hada_w1_b", file, layer);
+    check_rank(parts, "hada_w2_a", "hada_w2_b", file, layer);
+    return Kind::loha;
+  }
+  if (any("lokr_")) {
+    check_factor(parts, "lokr_w1", file, layer);
+    check_factor(parts, "lokr_w2", file, layer);
+    check_rank(parts, "lokr_w1_a", "lokr_w1_b", file, layer);
+    check_rank(parts, "lokr_w2_a", "lokr_w2_b", file, layer);
+    return Kind::lokr;
+  }
+  require(parts, {"lora_A.weight", "lora_B.weight"}, file, layer);
+  check_rank(parts, "lora_B.weight", "lora_A.weight", file, layer);
+  return Kind::lora;
+}
+
+/// alpha / rank; LoKr with two whole factors has no rank and ignores alpha, as LyCORIS does.
+double scale_of(const Parts& parts, Kind kind) {
+  int64_t rank = 0;
+  for (const char* name : {"lora_A.weight", "hada_w1_b", "lokr_w1_b", "lokr_w2_b"}) {
+    if (parts.contains(name)) rank = parts.at(name).size(0);
+  }
+  auto alpha = parts.find(kAlpha);
+  if (rank == 0 || alpha == parts.end() || (kind == Kind::lokr && parts.contains("lokr_w1") && parts.contains("lokr_w2"))) return 1;
+  return alpha->second.to(at::kDouble).item<double>() / static_cast<double>(rank);
+}
+
+Magnitude magnitude_of(const Parts& parts, const std::string& file, const std::string& layer) {
+  auto it = parts.contains(kMagnitude) ? parts.find(kMagnitude) : parts.find(kDoraScale);
+  if (it == parts.end()) return {};
+  auto m = it->second;
+  bool by_input = it->first == kDoraScale && m.dim() == 2 && m.size(0) == 1 && m.size(1) > 1;
+  if (m.numel() != std::max(m.size(0), m.dim() > 1 ? m.size(1) : 1))
+    data_error("adapters", "{}: the DoRA magnitude of '{}' must be a vector", file, layer);
+  return {m.flatten(), by_input ? NormAxis::input : NormAxis::output};
+}
+
+/// The part of an entry that belongs to `rows` rows from `row` on.
+AdapterWeights rows_of_entry(const AdapterWeights& whole, const std::string& path, int64_t row, int64_t rows, const std::string& file) {
+  auto part = whole;
+  part.path = path;
+  int64_t stride = 1;  // rows of ΔW behind a row of the factor that is cut
+  std::vector<std::string> cut{"lora_B.weight", "hada_w1_a", "hada_w2_a"};
+  if (whole.kind == Kind::lokr) {
+    for (const auto& [name, tensor] : whole.parameters) {
+      if (name == "lokr_w2" || name == "lokr_w2_a") stride = tensor.size(0);
+    }
+    cut = {"lokr_w1", "lokr_w1_a"};
+  }
+  for (auto& [name, tensor] : part.parameters) {
+    if (std::find(cut.begin(), cut.end(), name) == cut.end()) continue;
+    if (row % stride || rows % stride)
+      data_error("adapters", "{}: the LoKr of '{}' belongs to a fused layer and cannot be split into rows of {}", file, path, rows);
+    if ((row + rows) / stride > tensor.size(0))
+      data_error("adapters", "{} is a LoRA for another model: '{}' has {} outputs there, more here", file, path, tensor.size(0) * stride);
+    tensor = tensor.narrow(0, row / stride, rows / stride);
+  }
+  if (whole.magnitude.m.defined()) {
+    if (whole.magnitude.axis == NormAxis::input)
+      data_error("adapters", "{}: the DoRA of '{}' is over a fused layer's inputs, which do not split into its parts", file, path);
+    part.magnitude.m = whole.magnitude.m.narrow(0, row, rows);
+  }
+  return part;
+}
+
+std::map<std::string, Parts> read_parts(const io::TensorSource& source, const std::string& file) {
+  std::map<std::string, Parts> by_layer;
+  for (const auto& name : source.names()) {
+    auto key = split_key(name);
+    if (!key) {
+      if (name.ends_with(".lora_mid.weight") || name.ends_with("_t1") || name.ends_with("_t2"))
+        data_error("adapters", "{}: '{}' belongs to an adapter of a convolution; only linear layers are adapted here", file, name);
+      data_error("adapters", "{}: '{}' is not a key of a LoRA; is this a whole model?", file, name);
+    }
+    auto tensor = source.tensor(name);
+    if (key->part == kAlpha) {
+      if (tensor.numel() != 1) data_error("adapters", "{}: '{}' must be one number", file, name);
+    } else if (key->part != kMagnitude && key->part != kDoraScale && tensor.dim() != 2) {
+      data_error("adapters", "{}: '{}' must be a matrix", file, name);
+    } else if (tensor.dim() == 0 || tensor.dim() > 2) {
+      data_error("adapters", "{}: '{}' must be a vector", file, name);
+    }
+    by_layer[key->layer][key->part] = tensor;
+  }
+  return by_layer;
+}
+
+}  // namespace
+
+bool is_adapter(const io::TensorSource& source) {
+  for (const auto& name : source.names()) {
+    auto key = split_key(name);
+    if (key && (key->part == "lora_B.weight" || key->part == "hada_w1_a" || key->part.starts_with("lokr_w1"))) return true;
+  }
+  return false;
+}
+
+std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, const LayersOf& layers_of,
+                                         const std::function<int64_t(const std::string&)>& rows_of) {
+  auto file = path.string();
+  std::vector<AdapterWeights> weights;
+  for (const auto& [name, parts] : read_parts(io::TensorSource::open({path}), file)) {
+    AdapterWeights entry;
+    entry.kind = kind_of(parts, file, name);
+    entry.scale = scale_of(parts, entry.kind);
+    entry.magnitude = magnitude_of(parts, file, name);
+    for (const auto& [part, tensor] : parts) {
+      if (part != kAlpha && part != kMagnitude && part != kDoraScale) entry.parameters.emplace_back(part, tensor);
+    }
+    auto layers = layers_behind(without_prefix(name), layers_of);
+    if (layers.size() == 1) {
+      entry.path = layers[0];
+      weights.push_back(entry);
+      continue;
+    }
+    int64_t row = 0;
+    for (const auto& layer : layers) {
+      weights.push_back(rows_of_entry(entry, layer, row, rows_of(layer), file));
+      row += rows_of(layer);
+    }
+  }
+  if (weights.empty()) data_error("adapters", "{} holds no LoRA", file);
+  return weights;
+}
+
+Layout parse_layout(std::string_view name) {
+  static const std::vector<std::string> kNames{"auto", "diffusers", "kohya", "lycoris"};
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (name == kNames[i]) return static_cast<Layout>(i);
+  }
+  unknown_choice("adapters", "lora_format", name, kNames);
+}
+
+io::NamedTensors adapter_tensors(const AdaptedList& adapted, const std::string& prefix, c10::ScalarType dtype, Layout layout) {
+  io::NamedTensors tensors;
+  for (const auto& item : adapted) {
+    const auto& update = item.adapter->update();
+    auto chosen = layout != Layout::automatic ? layout : update.kind() == Kind::lora ? Layout::diffusers : Layout::lycoris;
+    auto name = chosen == Layout::diffusers ? prefix + item.path : (chosen == Layout::kohya ? "lora_" + prefix : "lycoris_") + item.path;
+    if (chosen != Layout::diffusers) std::replace(name.begin(), name.end(), '.', '_');
+    for (auto [part, tensor] : update.parameters()) {
+      if (chosen != Layout::diffusers && part == "lora_A.weight") part = "lora_down.weight";
+      if (chosen != Layout::diffusers && part == "lora_B.weight") part = "lora_up.weight";
+      tensors.emplace_back(name + "." + part, tensor.detach().to(dtype));
+    }
+    auto alpha = update.scale() * static_cast<double>(std::max<int64_t>(update.rank(), 1));
+    tensors.emplace_back(name + ".alpha", at::full({}, alpha, at::TensorOptions().dtype(at::kFloat)));
+    if (!item.adapter->is_dora()) continue;
+    auto m = item.adapter->magnitude().m.detach();
+    bool by_output = item.adapter->magnitude().axis == NormAxis::output;
+    if (chosen == Layout::diffusers && by_output) {
+      tensors.emplace_back(name + ".lora_magnitude_vector", m);
+    } else {
+      tensors.emplace_back(name + ".dora_scale", by_output ? m.unsqueeze(1) : m.unsqueeze(0));
+    }
+  }
+  return tensors;
+}
+
+}  // namespace burnish::adapters

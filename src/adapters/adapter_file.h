@@ -1,0 +1,36 @@
+#pragma once
+#include <filesystem>
+
+#include "adapters/attach.h"
+#include "io/checkpoint_files.h"
+
+namespace burnish::adapters {
+
+/// Our layers behind a layer name in a file (fused layers have several, stacked in this order); none when the name means nothing.
+using LayersOf = std::function<std::vector<std::string>(const std::string& name)>;
+
+/// Reads LoRA, DoRA, LoHa and LoKr in any of the common layouts: diffusers/peft (`<prefix>path.lora_A.weight`, `.lora_magnitude_vector`),
+/// DiffSynth-Studio (`.lora_A.default.weight`), kohya, OneTrainer and LyCORIS (`lora_unet_path_with_underscores.lora_down.weight`,
+/// `.hada_w1_a`, `.lokr_w1`, `.dora_scale`), with or without `.alpha` (then alpha = rank). An adapter of a fused layer is split by rows.
+/// `rows_of` gives the output features of one of our layers. The axis of a DoRA magnitude is told by its shape.
+/// A data Error names keys that are no adapter's, that belong to no layer, or that cannot be split.
+std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, const LayersOf& layers_of,
+                                         const std::function<int64_t(const std::string&)>& rows_of);
+
+/// How adapters are laid out in a file:
+/// diffusers  `<prefix>path.lora_A.weight`, `.lora_magnitude_vector`: diffusers, peft; `.dora_scale` for input-axis DoRA, which peft lacks
+/// kohya      `lora_<prefix>path_with_underscores.lora_down.weight`, `.dora_scale`: OneTrainer, ComfyUI
+/// lycoris    `lycoris_path_with_underscores.`, else as kohya: LyCORIS, ComfyUI
+/// auto       diffusers for LoRA and DoRA, lycoris for LoHa and LoKr, which diffusers lacks
+enum class Layout { automatic, diffusers, kohya, lycoris };
+Layout parse_layout(std::string_view name);
+
+/// `prefix` is the family's in diffusers files ("transformer."). Every layer has `.alpha`, with scale = alpha / rank; 16-bit dtypes keep
+/// magnitudes and alphas in fp32.
+io::NamedTensors adapter_tensors(const AdaptedList& adapted, const std::string& prefix, c10::ScalarType dtype,
+                                 Layout layout = Layout::automatic);
+
+/// Whether a file looks like an adapter, by its keys.
+bool is_adapter(const io::TensorSource& source);
+
+}  // namespace burnish::adapters

@@ -1,0 +1,190 @@
+#include "adapters/attach.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <map>
+
+#include "base/choice.h"
+#include "base/error.h"
+
+namespace burnish::adapters {
+
+namespace {
+
+const std::vector<std::string> kTypes{"lora", "dora", "loha", "lokr"};
+const auto kFp32 = at::TensorOptions().dtype(at::kFloat);
+
+Kind kind_of(const std::string& type) { return type == "loha" ? Kind::loha : type == "lokr" ? Kind::lokr : Kind::lora; }
+
+double alpha_of(const AdapterOptions& o) { return o.alpha > 0 ? o.alpha : static_cast<double>(o.rank); }
+
+double scale_of(const AdapterOptions& o) {
+  auto rank = static_cast<double>(o.rank);
+  return alpha_of(o) / (o.use_rslora ? std::sqrt(rank) : rank);
+}
+
+struct Fresh {
+  at::Generator generator;
+  at::Tensor normal(int64_t rows, int64_t columns, double deviation) {
+    return at::empty({rows, columns}, kFp32).normal_(0, deviation, generator);
+  }
+  /// Kaiming-uniform with a = √5: bound 1 / √columns.
+  at::Tensor kaiming(int64_t rows, int64_t columns) {
+    auto bound = 1.0 / std::sqrt(static_cast<double>(columns));
+    return at::empty({rows, columns}, kFp32).uniform_(-bound, bound, generator);
+  }
+  at::Tensor zeros(int64_t rows, int64_t columns) { return at::zeros({rows, columns}, kFp32); }
+};
+
+struct Start {
+  Parameters parameters;
+  double scale;
+};
+
+Start start_of(const AdapterOptions& o, int64_t out, int64_t in, Fresh fresh) {
+  switch (kind_of(o.type)) {
+    case Kind::lora: return {{{"lora_A.weight", fresh.kaiming(o.rank, in)}, {"lora_B.weight", fresh.zeros(out, o.rank)}}, scale_of(o)};
+    case Kind::loha:
+      return {{{"hada_w1_a", fresh.normal(out, o.rank, 0.1)},
+               {"hada_w1_b", fresh.normal(o.rank, in, 1)},
+               {"hada_w2_a", fresh.zeros(out, o.rank)},
+               {"hada_w2_b", fresh.normal(o.rank, in, 1)}},
+              scale_of(o)};
+    case Kind::lokr: break;
+  }
+  auto [out_1, out_2] = lokr_split(out, o.lokr_factor);
+  auto [in_1, in_2] = lokr_split(in, o.lokr_factor);
+  Parameters parameters{{"lokr_w1", fresh.kaiming(out_1, in_1)}};
+  if (2 * o.rank >= std::max(out_2, in_2)) {  // two thin matrices would be no smaller
+    parameters.emplace_back("lokr_w2", fresh.zeros(out_2, in_2));
+    return {parameters, 1.0};
+  }
+  parameters.emplace_back("lokr_w2_a", fresh.kaiming(out_2, o.rank));
+  parameters.emplace_back("lokr_w2_b", fresh.zeros(o.rank, in_2));
+  return {parameters, scale_of(o)};
+}
+
+Parameters trained(const Parameters& parameters, c10::Device device) {
+  Parameters own;
+  for (const auto& [name, value] : parameters)
+    own.emplace_back(name, value.to(kFp32.device(device), false, /*copy=*/true).contiguous().requires_grad_(true));
+  return own;
+}
+
+Adapted hang(const std::string& path, nn::Linear& linear, Kind kind, const Parameters& parameters, double scale, Magnitude magnitude,
+             const std::shared_ptr<const Dropout>& dropout) {
+  auto device = linear.source().device();
+  if (magnitude.m.defined()) magnitude.m = trained({{"", magnitude.m}}, device)[0].second;
+  auto update = std::shared_ptr<Update>(make_update(kind, trained(parameters, device), scale));
+  auto adapter = std::make_shared<Adapter>(path, update, magnitude, dropout);
+  linear.delta = adapter;
+  return {path, &linear, adapter};
+}
+
+/// Shape [out, in] of what an entry changes.
+std::pair<int64_t, int64_t> shape_of(const AdapterWeights& w) {
+  std::map<std::string, at::Tensor> p(w.parameters.begin(), w.parameters.end());
+  switch (w.kind) {
+    case Kind::lora: return {p.at("lora_B.weight").size(0), p.at("lora_A.weight").size(1)};
+    case Kind::loha: return {p.at("hada_w1_a").size(0), p.at("hada_w1_b").size(1)};
+    case Kind::lokr: break;
+  }
+  auto rows = [&](const std::string& f) { return p.contains(f) ? p.at(f).size(0) : p.at(f + "_a").size(0); };
+  auto columns = [&](const std::string& f) { return p.contains(f) ? p.at(f).size(1) : p.at(f + "_b").size(1); };
+  return {rows("lokr_w1") * rows("lokr_w2"), columns("lokr_w1") * columns("lokr_w2")};
+}
+
+std::map<std::string, nn::Linear*> linear_table(nn::Module& root) {
+  auto linears = all_linears(root);
+  return {linears.begin(), linears.end()};
+}
+
+}  // namespace
+
+void check(const AdapterOptions& o) {
+  if (std::find(kTypes.begin(), kTypes.end(), o.type) == kTypes.end()) unknown_choice("adapters", "lora_type", o.type, kTypes);
+  if (o.rank < 1) config_error("adapters", "lora_rank must be at least 1, not {}", o.rank);
+  if (o.dropout < 0 || o.dropout >= 1) config_error("adapters", "lora_dropout must be at least 0 and below 1, not {}", o.dropout);
+  if (o.lokr_factor < 1 && o.lokr_factor != -1) config_error("adapters", "lokr_factor must be at least 1, or -1, not {}", o.lokr_factor);
+}
+
+NormAxis parse_norm_axis(std::string_view name) {
+  static const std::vector<std::string> kAxes{"output", "input"};
+  if (name == "output") return NormAxis::output;
+  if (name == "input") return NormAxis::input;
+  unknown_choice("adapters", "dora_norm", name, kAxes);
+}
+
+std::pair<int64_t, int64_t> lokr_split(int64_t side, int64_t factor) {
+  if (factor > 0 && side % factor == 0) return std::minmax(factor, side / factor);
+  int64_t best = 1;
+  for (int64_t part = 1; part * part <= side && (factor < 0 || part <= factor); ++part) {
+    if (side % part == 0) best = part;
+  }
+  return {best, side / best};
+}
+
+AdaptedList attach(nn::Module& root, const AdapterOptions& options, const AliasesOf& aliases, uint64_t seed,
+                   const std::shared_ptr<const Dropout>& dropout) {
+  check(options);
+  AdaptedList adapted;
+  for (auto& [path, linear] : match_targets(root, options.target_modules, aliases)) {
+    Fresh fresh{at::make_generator<at::CPUGeneratorImpl>(seed ^ std::hash<std::string>{}(path))};
+    auto start = start_of(options, linear->out_features(), linear->in_features(), fresh);
+    Magnitude magnitude{{}, options.dora_norm};
+    if (options.type == "dora") magnitude.m = squared_norms(linear->source(), options.dora_norm).sqrt_();
+    adapted.push_back(hang(path, *linear, kind_of(options.type), start.parameters, start.scale, magnitude, dropout));
+  }
+  return adapted;
+}
+
+int64_t rank_of(const AdapterWeights& weights) { return make_update(weights.kind, weights.parameters, weights.scale)->rank(); }
+
+void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name) {
+  auto table = linear_table(root);
+  for (const auto& w : weights) {
+    auto it = table.find(w.path);
+    if (it == table.end()) {
+      data_error("adapters", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this model has no such layer", file_name,
+                 w.path, weights.size() - 1);
+    }
+    auto [out, in] = shape_of(w);
+    auto& linear = *it->second;
+    if (in != linear.in_features() || out != linear.out_features()) {
+      data_error("adapters", "{} is a LoRA for another model: '{}' maps {} to {} features there, {} to {} here", file_name, w.path, in, out,
+                 linear.in_features(), linear.out_features());
+    }
+    auto magnitudes = w.magnitude.axis == NormAxis::output ? out : in;
+    if (w.magnitude.m.defined() && w.magnitude.m.numel() != magnitudes)
+      data_error("adapters", "{}: the DoRA magnitude of '{}' has {} numbers instead of {}", file_name, w.path, w.magnitude.m.numel(),
+                 magnitudes);
+  }
+}
+
+AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name,
+                           const std::shared_ptr<const Dropout>& dropout) {
+  check_fit(root, weights, file_name);
+  auto table = linear_table(root);
+  AdaptedList adapted;
+  for (const auto& w : weights) adapted.push_back(hang(w.path, *table.at(w.path), w.kind, w.parameters, w.scale, w.magnitude, dropout));
+  return adapted;
+}
+
+void merge(nn::Module& root, const std::vector<AdapterWeights>& weights, double strength, const std::string& file_name) {
+  at::NoGradGuard no_grad;
+  check_fit(root, weights, file_name);
+  auto table = linear_table(root);
+  for (const auto& w : weights) {
+    auto& linear = *table.at(w.path);
+    auto hung = hang(w.path, linear, w.kind, w.parameters, w.scale, w.magnitude, nullptr);
+    linear.delta = nullptr;
+    merge_into(linear, *hung.adapter, strength);
+  }
+}
+
+}  // namespace burnish::adapters

@@ -1,0 +1,59 @@
+#pragma once
+#include "adapters/adapter.h"
+#include "adapters/targets.h"
+
+namespace burnish::adapters {
+
+struct AdapterOptions {
+  std::string type = "lora";  ///< lora, dora, loha, lokr
+  int64_t rank = 32;
+  double alpha = 0;                       ///< 0 means rank
+  bool use_rslora = false;                ///< scale alpha / √rank (Kalajdzievski 2023, arXiv 2312.03732) instead of alpha / rank
+  double dropout = 0;                     ///< of what the update sees
+  NormAxis dora_norm = NormAxis::output;  ///< of dora
+  int64_t lokr_factor = -1;               ///< largest side of LoKr's first factor; -1 takes the most even split
+  std::string target_modules;             ///< see match_targets
+};
+/// A config Error for options that make no adapter.
+void check(const AdapterOptions& options);
+NormAxis parse_norm_axis(std::string_view name);
+
+/// A linear layer that carries an adapter, by its path below the model.
+struct Adapted {
+  std::string path;
+  nn::Linear* linear;
+  std::shared_ptr<Adapter> adapter;
+};
+using AdaptedList = std::vector<Adapted>;
+
+/// Hangs a fresh adapter on every target; the layer computes what it did before. Random parts come from `seed` and the path: LoRA's A
+/// Kaiming-uniform (a = √5) and B zero; LoHa's normal (deviation 1; 0.1 for the first P) and the second P zero; LoKr's W1 and left part of
+/// W2 Kaiming-uniform and the rest zero, as LyCORIS has them. `dropout` is shared by all and may be null.
+AdaptedList attach(nn::Module& root, const AdapterOptions& options, const AliasesOf& aliases, uint64_t seed,
+                   const std::shared_ptr<const Dropout>& dropout = nullptr);
+
+/// One adapter read from a file, in our paths.
+struct AdapterWeights {
+  std::string path;
+  Kind kind = Kind::lora;
+  Parameters parameters;  ///< by the names of Update::parameters
+  double scale = 1;
+  Magnitude magnitude;  ///< undefined m unless DoRA
+};
+
+int64_t rank_of(const AdapterWeights& weights);
+
+/// Every entry must fit a linear layer of `root` (its shapes suffice): otherwise a data Error names the first that does not.
+void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name);
+
+/// Hangs the adapters of a file, after check_fit.
+AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name,
+                           const std::shared_ptr<const Dropout>& dropout = nullptr);
+
+/// Fuses the adapters of a file into their layers (merge_into), after check_fit.
+void merge(nn::Module& root, const std::vector<AdapterWeights>& weights, double strength, const std::string& file_name);
+
+/// The two factors of a side under LoKr, the smaller first: the most even split whose smaller part is at most `factor` (-1: no limit).
+std::pair<int64_t, int64_t> lokr_split(int64_t side, int64_t factor);
+
+}  // namespace burnish::adapters

@@ -1,0 +1,164 @@
+#include "adapters/update.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/kron.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/channel_gain/channel_gain.h"
+#include "kernels/hadamard_low_rank/hadamard_low_rank.h"
+#include "kernels/kronecker/kronecker.h"
+#include "kernels/low_rank/low_rank.h"
+
+namespace burnish::adapters {
+
+std::string_view kind_name(Kind kind) { return kind == Kind::lora ? "lora" : kind == Kind::loha ? "loha" : "lokr"; }
+
+namespace {
+
+/// Sums of squares over rows or columns of a weight whose rows `rows` gives.
+at::Tensor sums_of_squares(const nn::WeightSource& weight, NormAxis axis, const nn::WeightSource::Rows& rows) {
+  at::NoGradGuard no_grad;
+  auto options = at::TensorOptions().dtype(at::kFloat).device(weight.device());
+  auto sums = at::zeros({axis == NormAxis::output ? weight.out_features() : weight.in_features()}, options);
+  nn::for_each_tile(weight, [&](int64_t begin, int64_t end) {
+    auto tile = rows(begin, end);
+    if (axis == NormAxis::output) {
+      sums.narrow(0, begin, end - begin).copy_(tile.square().sum(1));
+    } else {
+      sums.add_(tile.square().sum(0));
+    }
+  });
+  return sums;
+}
+
+at::Tensor with_gain(const at::Tensor& x, const at::Tensor& gain) { return gain.defined() ? kernels::input_gain(x, gain) : x; }
+
+class LoraUpdate : public Update {
+ public:
+  LoraUpdate(Parameters parameters, double scale) : Update(scale) {
+    parameters_ = std::move(parameters);
+    a_ = parameter("lora_A.weight");
+    b_ = parameter("lora_B.weight");
+  }
+  Kind kind() const override { return Kind::lora; }
+  int64_t rank() const override { return a_.size(0); }
+
+  at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain) const override {
+    // (x ∘ gain) Aᵀ = x (A ∘ gain)ᵀ: x is saved, which other operators save too, and not a scaled copy of it.
+    return kernels::add_low_rank(base_out, x, gain.defined() ? a_ * gain : a_, b_, scale());
+  }
+
+  at::Tensor rows(int64_t begin, int64_t end) const override {
+    at::NoGradGuard no_grad;
+    return at::mm(b_.narrow(0, begin, end - begin), a_).mul_(scale());
+  }
+
+  /// ‖w + s b A‖² = ‖w‖² + 2s b·(A w) + s² b (A Aᵀ) bᵀ for a row; the same with A and Bᵀ exchanged for a column.
+  at::Tensor squared_norms(const nn::WeightSource& base, const at::Tensor& frozen, NormAxis axis) const override {
+    at::NoGradGuard no_grad;
+    auto s = scale();
+    if (axis == NormAxis::output) {
+      auto cross = nn::multiply_fp32(base, a_).t();
+      return frozen + ((cross * (2 * s) + at::mm(b_, at::mm(a_, a_.t())) * (s * s)) * b_).sum(1);
+    }
+    auto cross = nn::multiply_transposed_fp32(base, b_.t());
+    return frozen + ((cross * (2 * s) + at::mm(at::mm(b_.t(), b_), a_) * (s * s)) * a_).sum(0);
+  }
+
+ private:
+  at::Tensor a_, b_;
+};
+
+class LohaUpdate : public Update {
+ public:
+  LohaUpdate(Parameters parameters, double scale) : Update(scale) {
+    parameters_ = std::move(parameters);
+    p1_ = parameter("hada_w1_a");
+    q1_ = parameter("hada_w1_b");
+    p2_ = parameter("hada_w2_a");
+    q2_ = parameter("hada_w2_b");
+  }
+  Kind kind() const override { return Kind::loha; }
+  int64_t rank() const override { return q1_.size(0); }
+
+  at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain) const override {
+    return kernels::add_hadamard_low_rank(base_out, with_gain(x, gain), p1_, q1_, p2_, q2_, scale());
+  }
+
+  at::Tensor rows(int64_t begin, int64_t end) const override {
+    at::NoGradGuard no_grad;
+    auto count = end - begin;
+    return at::mm(p1_.narrow(0, begin, count), q1_).mul_(at::mm(p2_.narrow(0, begin, count), q2_)).mul_(scale());
+  }
+
+ private:
+  at::Tensor p1_, q1_, p2_, q2_;
+};
+
+class LokrUpdate : public Update {
+ public:
+  LokrUpdate(Parameters parameters, double scale) : Update(scale) {
+    parameters_ = std::move(parameters);
+    for (const char* factor : {"lokr_w1", "lokr_w2"}) {
+      if (!has(factor)) rank_ = parameter(std::string(factor) + "_b").size(0);
+    }
+  }
+  Kind kind() const override { return Kind::lokr; }
+  int64_t rank() const override { return rank_; }
+
+  at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain) const override {
+    return kernels::add_kronecker(base_out, with_gain(x, gain), factor("lokr_w1"), factor("lokr_w2"), scale());
+  }
+
+  at::Tensor rows(int64_t begin, int64_t end) const override {
+    at::NoGradGuard no_grad;
+    auto w1 = factor("lokr_w1"), w2 = factor("lokr_w2");
+    auto first = begin / w2.size(0), last = (end + w2.size(0) - 1) / w2.size(0);
+    auto some = at::kron(w1.narrow(0, first, last - first) * scale(), w2);
+    return some.narrow(0, begin - first * w2.size(0), end - begin);
+  }
+
+ private:
+  at::Tensor factor(const std::string& name) const {
+    return has(name) ? parameter(name) : at::mm(parameter(name + "_a"), parameter(name + "_b"));
+  }
+  int64_t rank_ = 0;
+};
+
+}  // namespace
+
+at::Tensor Update::squared_norms(const nn::WeightSource& base, const at::Tensor&, NormAxis axis) const {
+  return sums_of_squares(base, axis, [&](int64_t begin, int64_t end) { return base.rows(begin, end) + rows(begin, end); });
+}
+
+bool Update::has(std::string_view name) const {
+  return std::any_of(parameters_.begin(), parameters_.end(), [&](const auto& p) { return p.first == name; });
+}
+
+const at::Tensor& Update::parameter(std::string_view name) const {
+  for (const auto& [known, tensor] : parameters_) {
+    if (known == name) return tensor;
+  }
+  throw std::logic_error("an update without its " + std::string(name));
+}
+
+std::unique_ptr<Update> make_update(Kind kind, Parameters parameters, double scale) {
+  switch (kind) {
+    case Kind::lora: return std::make_unique<LoraUpdate>(std::move(parameters), scale);
+    case Kind::loha: return std::make_unique<LohaUpdate>(std::move(parameters), scale);
+    case Kind::lokr: break;
+  }
+  return std::make_unique<LokrUpdate>(std::move(parameters), scale);
+}
+
+at::Tensor squared_norms(const nn::WeightSource& weight, NormAxis axis) {
+  return sums_of_squares(weight, axis, [&](int64_t begin, int64_t end) { return weight.rows(begin, end); });
+}
+
+}  // namespace burnish::adapters

@@ -1,0 +1,91 @@
+#include "kernels/channel_gain/channel_gain.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/addcmul.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+namespace burnish::kernels {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// x · gain (+ offset), computed in gain's dtype and rounded once to x's.
+at::Tensor scaled(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& offset) {
+  auto y = at::empty_like(x);
+  if (offset.defined()) {
+    at::addcmul_out(y, offset, x, gain);
+  } else {
+    at::mul_out(y, x, gain);
+  }
+  return y;
+}
+
+/// Sums over all rows of a · b (b undefined: of a) per channel, in fp32 or better, some rows at a time.
+at::Tensor column_sums(const at::Tensor& a, const at::Tensor& b) {
+  auto a_NC = a.flatten(0, -2), b_NC = b.defined() ? b.flatten(0, -2) : b;
+  auto exact = a.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  auto sums = at::zeros({a_NC.size(1)}, a.options().dtype(exact));
+  const int64_t step = std::max<int64_t>(1, (a.is_cpu() ? int64_t{1} << 18 : int64_t{1} << 24) / std::max<int64_t>(1, a_NC.size(1)));
+  for (int64_t begin = 0; begin < a_NC.size(0); begin += step) {
+    auto count = std::min(step, a_NC.size(0) - begin);
+    auto part = a_NC.narrow(0, begin, count).to(exact);
+    sums.add_(b.defined() ? (part * b_NC.narrow(0, begin, count)).sum(0) : part.sum(0));
+  }
+  return sums;
+}
+
+struct ChannelGain : torch::autograd::Function<ChannelGain> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gain, const std::optional<at::Tensor>& fixed) {
+    auto fixed_exact = fixed ? fixed->to(gain.scalar_type()) : at::Tensor();
+    auto y = scaled(x, gain, fixed ? fixed_exact * (1 - gain) : at::Tensor());
+    ctx->save_for_backward({y, gain, fixed_exact});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    auto saved = ctx->get_saved_variables();
+    const auto &y = saved[0], &gain = saved[1], &fixed = saved[2];
+    at::Tensor dx, dgain;
+    if (ctx->needs_input_grad(0)) dx = scaled(grads[0], gain, {});
+    if (ctx->needs_input_grad(1)) {
+      auto sums = column_sums(grads[0], y);
+      if (fixed.defined()) sums = sums - fixed * column_sums(grads[0], {});
+      // A gain of 0 comes from a weight of zeros alone, which has no direction to learn from.
+      dgain = at::where(gain == 0, at::zeros({}, gain.options()), sums / gain).to(gain.scalar_type());
+    }
+    return {dx, dgain, at::Tensor()};
+  }
+};
+
+struct InputGain : torch::autograd::Function<InputGain> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gain) {
+    ctx->save_for_backward({x, gain});
+    return scaled(x, gain, {});
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    auto saved = ctx->get_saved_variables();
+    at::Tensor dx, dgain;
+    if (ctx->needs_input_grad(0)) dx = scaled(grads[0], saved[1], {});
+    if (ctx->needs_input_grad(1)) dgain = column_sums(grads[0], saved[0]).to(saved[1].scalar_type());
+    return {dx, dgain};
+  }
+};
+
+}  // namespace
+
+at::Tensor channel_gain(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& fixed) {
+  return ChannelGain::apply(x, gain, fixed.defined() ? std::optional(fixed) : std::nullopt);
+}
+
+at::Tensor input_gain(const at::Tensor& x, const at::Tensor& gain) { return InputGain::apply(x, gain); }
+
+}  // namespace burnish::kernels

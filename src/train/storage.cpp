@@ -1,0 +1,91 @@
+#include "train/storage.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "quant/store.h"
+
+namespace burnish::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool same_place(const std::string& a, const std::string& b) { return fs::path(a).lexically_normal() == fs::path(b).lexically_normal(); }
+
+/// A path without the slash at its end.
+std::string plain_path(const std::string& path) {
+  auto plain = fs::path(path).lexically_normal().string();
+  return plain.size() > 1 && plain.ends_with('/') ? plain.substr(0, plain.size() - 1) : plain;
+}
+
+/// Whether an entry of fp8_models means a component: spelled as the model is, a folder that holds it, folder:component, or its name.
+bool names_component(const std::string& entry, const models::Component& component) {
+  auto origin = plain_path(component.origin);
+  if (entry == component.origin || entry == component.name || same_place(entry, component.origin)) return true;
+  if (component.origin.starts_with(entry + " (")) return true;  // the first of several shards
+  if (fs::path(origin).parent_path() == fs::path(plain_path(entry))) return fs::is_directory(origin);
+  auto colon = entry.rfind(':');
+  if (colon == std::string::npos) return false;
+  auto folder = plain_path(entry.substr(0, colon)), part = entry.substr(colon + 1);
+  if (fs::path(origin) == fs::path(folder) / part) return true;
+  return component.name == part && (origin == folder || fs::path(origin).parent_path() == fs::path(folder));
+}
+
+std::string component_list(const std::vector<models::Component>& components) {
+  std::vector<std::string> texts;
+  for (const auto& c : components) texts.push_back(fmt::format("{} ({})", c.name, c.origin));
+  return join(texts);
+}
+
+std::vector<std::string> high_precision(const models::Model& model, const std::string& component, const ModelChoice& choice) {
+  return choice.high_precision_layers == "default" ? model.high_precision(component) : split_list(choice.high_precision_layers);
+}
+
+}  // namespace
+
+void choose_storage(models::Model& model, const ModelChoice& choice, const std::string& trained) {
+  auto components = model.components();
+  auto entries = split_list(choice.fp8_models);
+  for (const auto& entry : entries) {
+    bool found = false;
+    for (const auto& component : components) {
+      if (!names_component(entry, component)) continue;
+      found = true;
+      if (component.name != trained) continue;
+      config_error("train",
+                   "fp8_models names {} ({}), whose own weights train; FP8 is too coarse for their updates. Leave it out: bf16 weights are "
+                   "rounded stochastically. Or train an adapter over FP8: leave trainable_models empty",
+                   entry, component.name);
+    }
+    if (!found)
+      config_error("train", "fp8_models names {}, which is no model of this run; there are {}", entry, component_list(components));
+  }
+  for (const auto& component : components) {
+    if (component.name == trained) continue;
+    bool named = std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return names_component(entry, component); });
+    quant::StoreOptions options{.format = {}, .high_precision = {}, .fp8_compute = choice.fp8_compute};
+    if (named) options.format = quant::parse_format(choice.weight_format);
+    options.high_precision = high_precision(model, component.name, choice);
+    model.set_store(component.name, std::make_shared<quant::Store>(options));
+  }
+  if (!choice.fp8_compute) return;
+  auto planned = model.components();
+  if (std::none_of(planned.begin(), planned.end(), [](const auto& c) { return c.num_stored > 0; }))
+    config_error("train", "fp8_compute multiplies FP8 weights, and no model of this run has any; name one with --fp8_models");
+}
+
+std::string storage_text(const models::Model& model, const models::Component& component, const ModelChoice& choice) {
+  if (component.num_stored == 0) return "";
+  bool named = false;
+  for (const auto& entry : split_list(choice.fp8_models)) named = named || names_component(entry, component);
+  auto kept = high_precision(model, component.name, choice);
+  return fmt::format(
+      " ({} linear layers, {:.0f} % of it, {}{}; norms, biases, tables and {} linear layers in {}{})", component.num_stored,
+      100 * component.stored_share, named ? "in " + quant::describe(quant::parse_format(choice.weight_format)) : "in FP8 as in the file",
+      choice.fp8_compute ? ", multiplied in FP8" : "", component.num_kept, choice.dtype, component.num_kept > 0 ? ": " + join(kept) : "");
+}
+
+}  // namespace burnish::train

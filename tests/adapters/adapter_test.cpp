@@ -1,0 +1,283 @@
+#include "adapters/adapter.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include "adapters/adapter_file.h"
+#include "io/safetensors.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using namespace burnish::adapters;
+using burnish::test::error_of;
+using burnish::test::relative_error;
+
+namespace {
+
+struct Net : nn::Module {
+  Net(int64_t in, int64_t out) : first(in, out, at::TensorOptions()), second(out, in, at::TensorOptions()) {
+    own("blocks.0.first", first);
+    own("blocks.0.second", second);
+    at::manual_seed(11);
+    visit_parameters([](const std::string&, at::Tensor& p) { p.normal_(); });
+  }
+  at::Tensor forward(const at::Tensor& x) { return second.forward(first.forward(x)); }
+  nn::Linear first, second;
+};
+
+const AliasesOf kNoAliases = [](const std::string&) { return std::vector<std::string>{}; };
+const LayersOf kOwnNames = [](const std::string& name) -> std::vector<std::string> {
+  for (const char* layer : {"first", "second"}) {
+    if (name == std::string("blocks.0.") + layer || name == std::string("lora_transformer_blocks_0_") + layer)
+      return {std::string("blocks.0.") + layer};
+  }
+  return {};
+};
+
+AdaptedList attach_to(Net& net, const std::string& type, NormAxis axis = NormAxis::output) {
+  return attach(net, {.type = type, .rank = 4, .alpha = 2, .dora_norm = axis, .target_modules = "all-linear"}, kNoAliases, 5);
+}
+
+/// Moves every adapter away from its start, where it changes nothing.
+void shake(const AdaptedList& adapted) {
+  at::NoGradGuard no_grad;
+  for (const auto& item : adapted) {
+    for (auto [name, p] : item.adapter->parameters()) {
+      if (name == "lora_magnitude_vector") {
+        p.mul_(at::rand_like(p) + 0.5);
+      } else {
+        p.add_(at::randn_like(p) * 0.2);
+      }
+    }
+  }
+}
+
+struct Style {
+  const char* type;
+  NormAxis axis;
+  const char* layout;
+};
+const std::vector<Style> kStyles{
+    {"lora", NormAxis::output, "auto"},   {"lora", NormAxis::output, "kohya"},    {"lora", NormAxis::output, "lycoris"},
+    {"dora", NormAxis::output, "auto"},   {"dora", NormAxis::output, "kohya"},    {"dora", NormAxis::input, "auto"},
+    {"dora", NormAxis::input, "lycoris"}, {"loha", NormAxis::output, "auto"},     {"loha", NormAxis::output, "kohya"},
+    {"lokr", NormAxis::output, "auto"},   {"lokr", NormAxis::output, "diffusers"}};
+
+}  // namespace
+
+class Golden : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Adapters, Golden,
+                         testing::Values("peft_lora", "peft_rslora", "peft_dora", "peft_loha", "peft_lokr", "onetrainer_dora_input",
+                                         "onetrainer_dora_output"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(Golden, OutputAndGradientsAgree) {
+  auto source = test::golden("adapters.safetensors");
+  auto fp32 = [&](const std::string& name) { return source.tensor(name).to(at::kFloat); };
+  nn::Linear linear(20, 12, at::TensorOptions());
+  linear.weight = fp32("w");
+  linear.bias = fp32("bias");
+  auto own = source.below(GetParam() + ".");
+  Parameters parameters;
+  Magnitude magnitude;
+  std::string magnitude_name;
+  for (const auto& name : own.below("p.").names()) {
+    auto value = own.tensor("p." + name).to(at::kFloat).requires_grad_(true);
+    if (name == "lora_magnitude_vector" || name == "dora_scale") {
+      magnitude = {value.flatten().detach().requires_grad_(true),
+                   value.dim() == 2 && value.size(0) == 1 ? NormAxis::input : NormAxis::output};
+      magnitude_name = name;
+    } else {
+      parameters.emplace_back(name, value);
+    }
+  }
+  auto kind = GetParam() == "peft_loha" ? Kind::loha : GetParam() == "peft_lokr" ? Kind::lokr : Kind::lora;
+  auto adapter = std::make_shared<Adapter>("layer", make_update(kind, parameters, own.tensor("scale").item<double>()), magnitude);
+  linear.delta = adapter;
+  auto x = fp32("x").requires_grad_(true);
+  auto y = linear.forward(x);
+  torch::autograd::backward({y}, {fp32("dy")});
+  EXPECT_LE(relative_error(y, own.tensor("y")), 1e-5);
+  EXPECT_LE(relative_error(x.grad(), own.tensor("dx")), 1e-5);
+  for (const auto& [name, value] : parameters) EXPECT_LE(relative_error(value.grad(), own.tensor("g." + name)), 1e-5) << name;
+  if (magnitude.m.defined()) {
+    EXPECT_LE(relative_error(magnitude.m.grad(), own.tensor("g." + magnitude_name).flatten()), 1e-5);
+  }
+
+  // What is merged computes the same without the adapter.
+  linear.delta = nullptr;
+  merge_into(linear, *adapter, 1);
+  EXPECT_LE(relative_error(linear.forward(x), own.tensor("y")), 1e-5);
+}
+
+TEST(Attach, ChangesNothingAtTheStart) {
+  for (const char* type : {"lora", "dora", "loha", "lokr"}) {
+    for (auto axis : {NormAxis::output, NormAxis::input}) {
+      Net net(24, 40);
+      auto x = at::randn({3, 24});
+      auto before = net.forward(x);
+      auto adapted = attach_to(net, type, axis);
+      ASSERT_EQ(adapted.size(), 2u);
+      EXPECT_LE(relative_error(net.forward(x), before), 1e-6) << type;
+      EXPECT_EQ(adapted[0].adapter->is_dora(), std::string(type) == "dora");
+    }
+  }
+}
+
+TEST(Attach, ScalesWithTheRankOrItsRoot) {
+  for (bool stabilised : {false, true}) {
+    Net net(24, 40);
+    auto adapted = attach(net, {.rank = 16, .alpha = 8, .use_rslora = stabilised, .target_modules = "all-linear"}, kNoAliases, 0);
+    EXPECT_DOUBLE_EQ(adapted[0].adapter->update().scale(), stabilised ? 2.0 : 0.5);
+  }
+}
+
+TEST(Attach, RefusesWhatIsNoAdapter) {
+  Net net(24, 40);
+  EXPECT_NE(error_of([&] { attach(net, {.type = "dorra", .target_modules = {}}, kNoAliases, 0); }, Exit::config).find("\"dora\""),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { attach(net, {.dropout = 1, .target_modules = {}}, kNoAliases, 0); }, Exit::config).find("lora_dropout"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { attach(net, {.lokr_factor = 0, .target_modules = {}}, kNoAliases, 0); }, Exit::config).find("lokr_factor"),
+            std::string::npos);
+  EXPECT_NE(error_of([] { parse_norm_axis("row"); }, Exit::config).find("output, input"), std::string::npos);
+}
+
+TEST(Lokr, SplitsSidesAsEvenlyAsItMay) {
+  using Pair = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(lokr_split(3072, -1), Pair(48, 64));
+  EXPECT_EQ(lokr_split(127, -1), Pair(1, 127));
+  EXPECT_EQ(lokr_split(250, -1), Pair(10, 25));
+  EXPECT_EQ(lokr_split(1024, 4), Pair(4, 256));
+  EXPECT_EQ(lokr_split(360, 4), Pair(4, 90));
+  EXPECT_EQ(lokr_split(360, 7), Pair(6, 60));
+}
+
+TEST(Files, RoundTripInEveryLayout) {
+  for (const auto& style : kStyles) {
+    SCOPED_TRACE(std::string(style.type) + " " + style.layout);
+    test::Scratch folder;
+    Net trained(24, 40), fresh(24, 40);
+    auto adapted = attach_to(trained, style.type, style.axis);
+    shake(adapted);
+    auto path = folder / "a.safetensors";
+    io::save_safetensors(path, adapter_tensors(adapted, "transformer.", at::kFloat, parse_layout(style.layout)));
+    EXPECT_TRUE(is_adapter(io::TensorSource::open({path})));
+    auto weights = read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; });
+    auto again = attach_weights(fresh, weights, "a.safetensors");
+    auto x = at::randn({3, 24});
+    EXPECT_LE(relative_error(fresh.forward(x), trained.forward(x)), 1e-6);
+    for (size_t i = 0; i < 2; ++i) {
+      auto a = adapted[i].adapter->parameters(), b = again[i].adapter->parameters();
+      ASSERT_EQ(a.size(), b.size());
+      for (auto& [name, value] : a) {
+        auto found = std::find_if(b.begin(), b.end(), [&, n = name](auto& p) { return p.first == n; });
+        ASSERT_NE(found, b.end()) << name;
+        EXPECT_TRUE(at::equal(found->second, value)) << name;
+        EXPECT_TRUE(found->second.requires_grad());
+      }
+    }
+    Net merged(24, 40);
+    merge(merged, weights, 1.0, "a.safetensors");
+    EXPECT_EQ(merged.first.delta, nullptr);
+    EXPECT_LE(relative_error(merged.forward(x), trained.forward(x)), 1e-5);
+  }
+}
+
+TEST(Files, StrengthMovesBetweenBaseAndAdapter) {
+  for (auto axis : {NormAxis::output, NormAxis::input}) {
+    Net trained(24, 40), half(24, 40), plain(24, 40);
+    auto adapted = attach_to(trained, "dora", axis);
+    shake(adapted);
+    test::Scratch folder;
+    io::save_safetensors(folder / "a.safetensors", adapter_tensors(adapted, "transformer.", at::kFloat));
+    auto weights = read_adapter(folder / "a.safetensors", kOwnNames, [](const std::string&) { return int64_t{40}; });
+    merge(half, weights, 0.5, "a");
+    merge_into(trained.first, *adapted[0].adapter, 1);
+    EXPECT_LE(relative_error(half.first.weight, (trained.first.weight + plain.first.weight) / 2), 1e-5);
+  }
+}
+
+TEST(Files, LayoutsHaveTheNamesOtherProgramsRead) {
+  auto names = [](const char* type, NormAxis axis, const char* layout) {
+    Net net(24, 40);
+    auto adapted = attach_to(net, type, axis);
+    std::map<std::string, std::vector<int64_t>> shapes;
+    for (auto& [name, t] : adapter_tensors(adapted, "transformer.", at::kBFloat16, parse_layout(layout))) shapes[name] = t.sizes().vec();
+    return shapes;
+  };
+  using Shape = std::vector<int64_t>;
+  auto dora = names("dora", NormAxis::output, "auto");
+  EXPECT_EQ(dora.at("transformer.blocks.0.first.lora_A.weight"), (Shape{4, 24}));
+  EXPECT_EQ(dora.at("transformer.blocks.0.first.lora_magnitude_vector"), (Shape{40}));
+  EXPECT_EQ(dora.at("transformer.blocks.0.first.alpha"), Shape{});
+  EXPECT_EQ(names("dora", NormAxis::input, "auto").at("transformer.blocks.0.first.dora_scale"), (Shape{1, 24}));
+  EXPECT_EQ(names("dora", NormAxis::output, "kohya").at("lora_transformer_blocks_0_first.dora_scale"), (Shape{40, 1}));
+  EXPECT_EQ(names("dora", NormAxis::input, "kohya").at("lora_transformer_blocks_0_first.lora_down.weight"), (Shape{4, 24}));
+  EXPECT_EQ(names("loha", NormAxis::output, "auto").at("lycoris_blocks_0_first.hada_w1_a"), (Shape{40, 4}));
+  EXPECT_EQ(names("lokr", NormAxis::output, "auto").at("lycoris_blocks_0_first.lokr_w1"), (Shape{5, 4}));
+}
+
+TEST(Files, AlphaKeepsTheScaleOfRankStabilisedAdapters) {
+  Net net(24, 40);
+  auto adapted = attach(net, {.rank = 4, .alpha = 2, .use_rslora = true, .target_modules = "all-linear"}, kNoAliases, 0);
+  for (auto& [name, value] : adapter_tensors(adapted, "", at::kFloat)) {
+    if (name.ends_with(".alpha")) {
+      EXPECT_FLOAT_EQ(value.item<float>(), 4.0f);  // 2 / √4 · 4
+    }
+  }
+}
+
+TEST(Files, AdaptersOfFusedLayersAreSplit) {
+  auto layers = [](const std::string& name) -> std::vector<std::string> {
+    return name == "qkv" ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{};
+  };
+  auto rows = [](const std::string& layer) { return layer == "a" ? int64_t{8} : int64_t{4}; };
+  test::Scratch folder;
+  auto split = [&](const io::NamedTensors& tensors) {
+    io::save_safetensors(folder / "f.safetensors", tensors);
+    return read_adapter(folder / "f.safetensors", layers, rows);
+  };
+  auto up = at::randn({12, 2}), m = at::rand({12, 1});
+  auto dora = split({{"qkv.lora_down.weight", at::randn({2, 6})}, {"qkv.lora_up.weight", up}, {"qkv.dora_scale", m}});
+  ASSERT_EQ(dora.size(), 2u);
+  EXPECT_TRUE(at::equal(dora[1].parameters[1].second, up.narrow(0, 8, 4)));
+  EXPECT_TRUE(at::equal(dora[1].magnitude.m, m.flatten().narrow(0, 8, 4)));
+  auto w1 = at::randn({3, 2}), w2 = at::randn({4, 3});
+  auto lokr = split({{"qkv.lokr_w1", w1}, {"qkv.lokr_w2", w2}});
+  EXPECT_TRUE(at::equal(lokr[0].parameters[0].second, w1.narrow(0, 0, 2)));
+  EXPECT_NE(error_of([&] {
+              split({{"qkv.lokr_w1", at::randn({2, 2})}, {"qkv.lokr_w2", at::randn({6, 3})}});
+            }).find("cannot be split"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              split({{"qkv.lora_down.weight", at::randn({2, 6})}, {"qkv.lora_up.weight", up}, {"qkv.dora_scale", at::rand({1, 6})}});
+            }).find("inputs"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { split({{"qkv.lora_down.weight", at::randn({2, 6})}}); }).find("lacks its lora_B.weight"), std::string::npos);
+  EXPECT_NE(error_of([&] { split({{"qkv.hada_w1_a", at::randn({2, 6})}}); }).find("lacks its"), std::string::npos);
+  EXPECT_NE(error_of([&] { split({{"qkv.lora_mid.weight", at::randn({2, 2, 3, 3})}}); }).find("convolution"), std::string::npos);
+}
+
+TEST(DropoutMask, IsTheSameForTheSameDrawAndOffOutsideTraining) {
+  Net net(64, 64);
+  auto dropout = std::make_shared<Dropout>(Dropout{.probability = 0.25, .seed = 3});
+  for (const char* type : {"lora", "dora", "lokr"}) {
+    AdapterOptions options{.type = type, .rank = 4, .dropout = 0.25, .target_modules = "all-linear"};
+    auto adapted = attach(net, options, kNoAliases, 0, dropout);
+    shake(adapted);
+    auto x = at::randn({8, 64});
+    dropout->active = false;
+    auto plain = net.first.forward(x);
+    dropout->active = true;
+    auto dropped = net.first.forward(x);
+    EXPECT_TRUE(at::equal(net.first.forward(x), dropped)) << type;
+    EXPECT_GT(relative_error(dropped, plain), 1e-3) << type;
+    ++dropout->draw;
+    EXPECT_FALSE(at::equal(net.first.forward(x), dropped)) << type;
+    // The mean over draws is what is computed without dropout.
+    auto sum = at::zeros_like(plain);
+    for (int i = 0; i < 100; ++i, ++dropout->draw) sum += net.first.forward(x).detach();
+    EXPECT_LE(((sum / 100 - plain).norm() / plain.norm()).item<double>(), 0.1) << type;
+  }
+}

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Adapters on one linear layer, computed by others -> adapters.safetensors.
+
+w, bias, x, dy                 the layer, its input and the gradient of its output, fp64
+<case>.y, <case>.dx            output and input gradient
+<case>.p.<name>, <case>.g.<name>   parameters by the names of adapter files, and their gradients
+<case>.scale                   alpha / rank as the adapter uses it
+Cases: peft_lora, peft_rslora, peft_dora, peft_loha, peft_lokr (peft); onetrainer_dora_{input,output} (its formula, written out: the whole
+weight, norms with its eps, detached).
+"""
+import pathlib
+
+import torch
+from peft import LoHaConfig, LoKrConfig, LoraConfig, get_peft_model
+from safetensors.torch import save_file
+
+OUT, IN, RANK, ALPHA = 12, 20, 3, 6.0
+NAMES = {"lora_A.default.weight": "lora_A.weight", "lora_B.default.weight": "lora_B.weight", "lora_magnitude_vector.default.weight": "lora_magnitude_vector"}
+
+
+def short(name):
+    tail = name.split("base_model.model.layer.")[1]
+    return NAMES.get(tail, tail.removesuffix(".default"))
+
+
+class Net(torch.nn.Module):
+    def __init__(self, w, bias):
+        super().__init__()
+        self.layer = torch.nn.Linear(IN, OUT, dtype=torch.float64)
+        self.layer.weight.data.copy_(w)
+        self.layer.bias.data.copy_(bias)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def main():
+    g = torch.Generator().manual_seed(0)
+    draw = lambda *shape: torch.randn(*shape, generator=g, dtype=torch.float64)
+    w, bias, x, dy = draw(OUT, IN), draw(OUT), draw(2, 5, IN), draw(2, 5, OUT)
+    out = {"w": w, "bias": bias, "x": x, "dy": dy}
+
+    def record(case, y, x_in, parameters, scale):
+        y.backward(dy)
+        out[f"{case}.y"], out[f"{case}.dx"] = y.detach(), x_in.grad
+        out[f"{case}.scale"] = torch.tensor([scale], dtype=torch.float64)
+        for name, p in parameters:
+            out[f"{case}.p.{name}"], out[f"{case}.g.{name}"] = p.detach().clone(), p.grad
+
+    lora = dict(r=RANK, lora_alpha=ALPHA, target_modules=["layer"])
+    configs = {
+        "peft_lora": (LoraConfig(**lora), ALPHA / RANK),
+        "peft_rslora": (LoraConfig(**lora, use_rslora=True), ALPHA / RANK**0.5),
+        "peft_dora": (LoraConfig(**lora, use_dora=True), ALPHA / RANK),
+        "peft_loha": (LoHaConfig(r=RANK, alpha=ALPHA, target_modules=["layer"]), ALPHA / RANK),
+        "peft_lokr": (LoKrConfig(r=1, alpha=2.0, target_modules=["layer"]), 2.0),
+    }
+    for case, (config, scale) in configs.items():
+        net = get_peft_model(Net(w, bias), config).double().train()
+        named = [(short(n), p) for n, p in net.named_parameters() if p.requires_grad]
+        for name, p in named:  # away from the start, where half of the gradients are zero
+            p.data.copy_(p.data.abs() * (1 + 0.1 * draw(*p.shape)) if name == "lora_magnitude_vector" else 0.3 * draw(*p.shape))
+        x_in = x.clone().requires_grad_()
+        record(case, net(x_in), x_in, named, scale)
+
+    for axis in ("input", "output"):
+        a, b = (0.3 * draw(RANK, IN)).requires_grad_(), (0.3 * draw(OUT, RANK)).requires_grad_()
+        dim = 0 if axis == "input" else 1
+        m = (w.norm(dim=dim, keepdim=True) * (1 + 0.1 * draw(*((1, IN) if axis == "input" else (OUT, 1))))).requires_grad_()
+        v = w + b @ a * (ALPHA / RANK)
+        norm = v.detach().norm(dim=dim, keepdim=True) + torch.finfo(torch.float32).eps
+        x_in = x.clone().requires_grad_()
+        y = torch.nn.functional.linear(x_in, m * v / norm, bias)
+        record(f"onetrainer_dora_{axis}", y, x_in, [("lora_A.weight", a), ("lora_B.weight", b), ("dora_scale", m)], ALPHA / RANK)
+
+    save_file({k: v.contiguous() for k, v in out.items()}, pathlib.Path(__file__).with_name("adapters.safetensors"))
+
+
+main()

@@ -1,0 +1,120 @@
+// Every adapter over every way to hold a weight, in every dtype, with and without recompute: gradients against plain fp64.
+#include <torch/csrc/autograd/autograd.h>
+
+#include <tuple>
+
+#include "adapters/attach.h"
+#include "memory/recompute.h"
+#include "nn/block.h"
+#include "quant/store.h"
+#include "tests/golden.h"
+
+using namespace burnish;
+using adapters::NormAxis;
+
+namespace {
+
+struct Mlp : nn::Block {
+  explicit Mlp(const at::TensorOptions& options) : up(64, 96, options), down(96, 64, options) {
+    own("up", up);
+    own("down", down);
+  }
+  nn::Tensors body(const nn::Tensors& in) override { return {down.forward(at::tanh(up.forward(in[0])))}; }
+  nn::Linear up, down;
+};
+
+/// The weight under an adapter, written out: everything formed as a whole, in fp64.
+at::Tensor whole_weight(const nn::WeightSource& source, const adapters::Adapter& adapter, const std::map<std::string, at::Tensor>& p) {
+  auto w = source.rows(0, source.out_features()).to(at::kDouble);
+  auto factor = [&](const std::string& name) { return p.contains(name) ? p.at(name) : at::mm(p.at(name + "_a"), p.at(name + "_b")); };
+  at::Tensor change;
+  switch (adapter.update().kind()) {
+    case adapters::Kind::lora: change = at::mm(p.at("lora_B.weight"), p.at("lora_A.weight")); break;
+    case adapters::Kind::loha: change = factor("hada_w1") * factor("hada_w2"); break;
+    case adapters::Kind::lokr: change = at::kron(factor("lokr_w1"), factor("lokr_w2")); break;
+  }
+  auto v = w + change * adapter.update().scale();
+  if (!adapter.is_dora()) return v;
+  bool by_row = adapter.magnitude().axis == NormAxis::output;
+  auto norm = v.detach().square().sum(by_row ? 1 : 0).sqrt();
+  auto gain = p.at("lora_magnitude_vector") / norm;
+  return by_row ? v * gain.unsqueeze(1) : v * gain;
+}
+
+double norm_error(const at::Tensor& found, const at::Tensor& expected) {
+  return ((found.detach().to(at::kDouble) - expected).norm() / expected.norm().clamp_min(1e-30)).item<double>();
+}
+
+double limit_of(at::ScalarType dtype, bool fp8_products) {
+  if (fp8_products) return 0.15;  // activations and their gradients have three mantissa bits
+  return dtype == at::kFloat ? 2e-5 : dtype == at::kHalf ? 4e-3 : 3e-2;
+}
+
+}  // namespace
+
+using Case = std::tuple<std::string, std::string, at::ScalarType, bool>;
+class Product : public testing::TestWithParam<Case> {};
+
+static std::string name_of(const testing::TestParamInfo<Case>& info) {
+  auto [type, storage, dtype, recompute] = info.param;
+  return type + "_" + storage + "_" + c10::toString(dtype) + (recompute ? "_recompute" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Adapters, Product,
+                         testing::Combine(testing::Values("lora", "dora", "dora_input", "loha", "lokr"),
+                                          testing::Values("parameter", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8",
+                                                          "nf4", "fp8_compute"),
+                                          testing::Values(at::kFloat, at::kBFloat16, at::kHalf), testing::Bool()),
+                         name_of);
+
+TEST_P(Product, GradientsAreThoseOfPlainFp64) {
+  auto [type, storage, dtype, recompute] = GetParam();
+  bool fp8_products = storage == "fp8_compute";
+  at::manual_seed(7);
+  Mlp block(at::TensorOptions().dtype(dtype));
+  block.visit_parameters([](const std::string&, at::Tensor& p) { p.normal_(0, 0.15); });
+  if (storage != "parameter") {
+    quant::Store store({.format = quant::parse_format(fp8_products ? "fp8" : storage), .high_precision = {}, .fp8_compute = fp8_products});
+    block.up.set_source(store.store("up.weight", block.up.weight, {}, at::kCPU));
+    block.down.set_source(store.store("down.weight", block.down.weight, {}, at::kCPU));
+  }
+  adapters::AdapterOptions options{.type = type.starts_with("dora") ? "dora" : type,
+                                   .rank = 4,
+                                   .alpha = 3,
+                                   .dora_norm = type == "dora_input" ? NormAxis::input : NormAxis::output,
+                                   .target_modules = "all-linear"};
+  auto adapted = adapters::attach(
+      block, options, [](const std::string&) { return std::vector<std::string>{}; }, 3);
+  ASSERT_EQ(adapted.size(), 2u);
+  std::map<std::string, std::map<std::string, at::Tensor>> exact;
+  for (const auto& item : adapted) {
+    for (auto [name, p] : item.adapter->parameters()) {
+      at::NoGradGuard no_grad;
+      if (name == "lora_magnitude_vector") p.mul_(at::rand_like(p) * 0.4 + 0.8);
+      else p.add_(at::randn_like(p) * 0.1);
+      exact[item.path][name] = p.detach().to(at::kDouble).requires_grad_(true);
+    }
+  }
+  if (recompute) block.runner = memory::recompute();
+  auto x = at::randn({2, 9, 64}).to(dtype).requires_grad_(true);
+  auto dy = at::randn({2, 9, 64}).to(dtype);
+  torch::autograd::backward({block.run({x})[0]}, {dy});
+
+  auto x64 = x.detach().to(at::kDouble).requires_grad_(true);
+  auto layer = [&](size_t i, const at::Tensor& in) {
+    const auto& linear = *adapted[i].linear;
+    return at::linear(in, whole_weight(linear.source(), *adapted[i].adapter, exact.at(adapted[i].path)),
+                      linear.bias.detach().to(at::kDouble));
+  };
+  torch::autograd::backward({layer(1, at::tanh(layer(0, x64)))}, {dy.to(at::kDouble)});
+
+  auto limit = limit_of(dtype, fp8_products);
+  EXPECT_LE(norm_error(x.grad(), x64.grad()), limit);
+  for (const auto& item : adapted) {
+    for (const auto& [name, p] : item.adapter->parameters()) {
+      ASSERT_TRUE(p.grad().defined()) << item.path << "." << name;
+      EXPECT_EQ(p.scalar_type(), at::kFloat);
+      EXPECT_LE(norm_error(p.grad(), exact.at(item.path).at(name).grad()), limit) << item.path << "." << name;
+    }
+  }
+}
