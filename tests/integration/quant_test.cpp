@@ -11,13 +11,7 @@ namespace {
 
 const std::string kModel = (kGolden / "model").string();
 const std::string kRun = "train " + golden_model() + golden_data() +
-                         "--lora_rank 4 --lora_target_modules to_q,to_v,proj_mlp --max_steps 40 --learning_rate 2e-2 ";
-
-double mean_loss(const std::vector<nlohmann::json>& log, size_t begin, size_t end) {
-  double sum = 0;
-  for (size_t i = begin; i < end; ++i) sum += log.at(i)["loss"].get<double>();
-  return sum / static_cast<double>(end - begin);
-}
+                         "--lora_rank 4 --lora_target_modules to_q,to_v,proj_mlp --max_steps 40 --learning_rate 5e-3 ";
 
 std::string replay() { return "--replay '" + (kGolden / "replay.safetensors").string() + "' "; }
 
@@ -51,13 +45,13 @@ INSTANTIATE_TEST_SUITE_P(Adapters, OverFp8,
 
 TEST_P(OverFp8, LossFallsAndTheFileIsReadAgain) {
   TempFolder folder;
-  auto outcome = run_burnish(kRun + "--fp8_models '" + kModel + ":transformer' " + GetParam() +
-                             " --timestep_sampling uniform --output_path '" + (folder / "run").string() + "'");
+  auto outcome = run_burnish(kRun + "--fp8_models '" + kModel + ":transformer' " + GetParam() + " --validation_metadata_path '" +
+                             (kGolden / "pictures/metadata.csv").string() + "' --output_path '" + (folder / "run").string() + "'");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("linear layers"), std::string::npos) << outcome.output;
-  auto log = read_log(folder / "run");
-  ASSERT_EQ(log.size(), 40u);
-  EXPECT_LT(mean_loss(log, 30, 40), mean_loss(log, 0, 10)) << outcome.output;
+  // On fixed noise and timesteps: the loss of single steps depends on what they draw.
+  auto held = nlohmann::json::parse(read_file(folder / "run/validation.json"));
+  EXPECT_LT(held["after"].get<double>(), held["before"].get<double>()) << outcome.output;
   auto again = run_burnish(kRun + "--max_steps 1 --lora_checkpoint '" + (folder / "run/step-40.safetensors").string() +
                            "' --output_path '" + (folder / "again").string() + "'");
   EXPECT_EQ(again.exit_code, 0) << again.output;
