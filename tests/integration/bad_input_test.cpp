@@ -54,7 +54,7 @@ TEST_F(BadOption, Contradictions) {
 }
 
 TEST_F(BadOption, OfDiffSynthStudio) {
-  refused(2, train("--fp8_models " + quoted(kGolden / "model")), {"'fp8_models' is not supported", "take it out"});
+  refused(2, train("--quant_options {}"), {"'quant_options' is not supported", "--weight_format"});
   refused(2, train("--extra_inputs kontext_images"), {"'extra_inputs' is not supported"});
   refused(2, train("--task direct_distill"), {"task 'direct_distill' is not supported", "choose sft"});
   auto accepted =

@@ -85,7 +85,7 @@ TEST_F(BadState, OtherSettingsOrADamagedFile) {
     expect_one_error(run_burnish(train("--max_steps 4 --resume " + more), "BURNISH_LOG=error"), 3, words);
     EXPECT_EQ(files_below(out()), files);
   };
-  refused_resume("--lora_rank 8", {"other settings", "LoRA rank 4", "LoRA rank 8", "same options"});
+  refused_resume("--lora_rank 8", {"other settings", "lora rank 4", "lora rank 8", "same options"});
   refused_resume("--lora_target_modules to_q,to_k", {"other settings", "on 26 layers", "on 6 layers"});
   refused_resume("--seed 7", {"other settings", "seed 0", "seed 7"});
   refused_resume("--trainable_models dit", {"other settings", "full"});
