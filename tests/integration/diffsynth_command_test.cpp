@@ -25,7 +25,8 @@ TEST_F(BadInput, DiffSynthStudiosExampleCommandRuns) {
           "--use_gradient_checkpointing",
       "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  for (const char* words : {"without effect here: remove_prefix_in_ckpt, align_to_opensource_format", "lora of rank 32, scale 1 on 26 layers"})
+  for (const char* words :
+       {"without effect here: remove_prefix_in_ckpt, align_to_opensource_format", "lora of rank 32, scale 1 on 26 layers"})
     EXPECT_NE(outcome.output.find(words), std::string::npos) << words << " is not in: " << outcome.output;
   EXPECT_TRUE(fs::exists(out() / "step-4.safetensors"));
 }
