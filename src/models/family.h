@@ -44,6 +44,13 @@ struct Provenance {
   std::string settings;                      ///< config.json, dtype, and options that reach the result
 };
 
+/// How files spell the layers of a component, before our paths in it.
+struct LayerNames {
+  std::string weights;    ///< in the component's own file: "text_model." for CLIP in transformers; "" mostly
+  std::string diffusers;  ///< before that in adapter files of diffusers and peft: "transformer.", "unet.", "text_encoder."
+  std::string kohya;      ///< before that, dots written as underscores, in kohya's adapter files: "lora_unet_", "lora_te1_"
+};
+
 /// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
 /// prompt (text), image [B,3,H,W] in [-1,1], latents [B,C,h,w], noise [B,C,h,w], sigma [B] fp32, noisy, target, prediction,
 /// loss [B] (one unweighted loss a sample, fp32).
@@ -83,9 +90,10 @@ class Model {
   /// The loaded component's parameter tree; std::logic_error when it is not loaded.
   virtual nn::Module& module(const std::string& component) = 0;
 
-  /// The component that a run trains unless told otherwise, and its blocks.
+  /// The component that a run trains unless told otherwise.
   virtual std::string denoiser() const = 0;
-  virtual std::vector<nn::Block*> blocks() = 0;
+  /// The blocks of a loaded component in order of execution: its tree's, unless the family says otherwise.
+  virtual std::vector<nn::Block*> blocks(const std::string& component) { return nn::blocks_below(module(component)); }
 
   virtual UnitGroups units() = 0;
   /// Channels, rows and columns of the latents of a picture; a config Error when the size does not divide.
@@ -98,14 +106,16 @@ class Model {
   /// Value names that a negative prompt replaces under classifier-free guidance.
   virtual std::vector<std::string> prompt_values() const = 0;
 
-  /// The names by which LoRA targets know a denoiser layer (see adapters::AliasesOf).
-  virtual std::vector<std::string> target_names(const std::string& path) const = 0;
-  /// LoRA targets when the user names none.
-  virtual std::string default_lora_targets() const = 0;
-  /// Our layers behind a layer name of another program (fused layers have several, stacked in this order), or none.
-  virtual std::vector<std::string> foreign_layer(const std::string& name) const = 0;
-  /// Prefix of denoiser layers in LoRA files.
-  virtual std::string lora_prefix() const = 0;
+  // Any component can be trained, whole or by adapters; what follows is asked of each.
+
+  virtual LayerNames layer_names(const std::string& component) const = 0;
+  /// Adapter targets when the user names none (see adapters::match_targets).
+  virtual std::string default_lora_targets(const std::string& component) const = 0;
+  /// The names by which adapter targets know a layer (see adapters::AliasesOf); none means its path alone.
+  virtual std::vector<std::string> target_names(const std::string& /*component*/, const std::string& /*path*/) const { return {}; }
+  /// Our layers behind a layer name of another program that is not `layer_names` and our path (fused layers have several, stacked in this
+  /// order); none when the name means nothing in this component.
+  virtual std::vector<std::string> foreign_layer(const std::string& /*component*/, const std::string& /*name*/) const { return {}; }
 
  protected:
   nn::WeightStore* store_of(const std::string& component) const {

@@ -25,4 +25,7 @@ class Block : public Module {
   std::shared_ptr<BlockRunner> runner;
 };
 
+/// The outermost blocks of a tree, in the order in which it names them.
+std::vector<Block*> blocks_below(Module& root);
+
 }  // namespace burnish::nn

@@ -69,7 +69,8 @@ void Run::check_model() {
     auto skeleton = model_->skeleton(model_->denoiser());
     if (options_.lora_checkpoint.empty()) {
       lora_rank_ = options_.lora_rank;
-      num_adapted_ = std::ssize(adapters::match_targets(*skeleton, lora_targets(), [&](auto& path) { return model_->target_names(path); }));
+      num_adapted_ = std::ssize(
+          adapters::match_targets(*skeleton, lora_targets(), [&](auto& path) { return model_->target_names(model_->denoiser(), path); }));
     } else {
       auto weights = read_lora(*model_, *skeleton, options_.lora_checkpoint);
       lora_rank_ = adapters::rank_of(weights[0]);
@@ -175,7 +176,7 @@ void Run::load_denoiser() {
   if (trains_lora()) hang_adapters();
   if (options_.use_gradient_checkpointing) {
     auto runner = memory::recompute();
-    for (auto* block : model_->blocks()) block->runner = runner;
+    for (auto* block : model_->blocks(model_->denoiser())) block->runner = runner;
   }
 }
 
@@ -189,7 +190,7 @@ void Run::hang_adapters() {
     auto adapter = adapter_options(options_);
     adapter.target_modules = lora_targets();
     adapted_ = adapters::attach(
-        root, adapter, [&](const std::string& path) { return model_->target_names(path); }, seed, dropout_);
+        root, adapter, [&](const std::string& path) { return model_->target_names(model_->denoiser(), path); }, seed, dropout_);
   }
   const auto& first = *adapted_[0].adapter;
   info("{} of rank {}, scale {:.4g} on {} layers", type_of(first), first.update().rank(), first.update().scale(), adapted_.size());
@@ -230,13 +231,15 @@ std::string Run::fingerprint() const {
 }
 
 std::string Run::lora_targets() const {
-  return options_.lora_target_modules == "default" ? model_->default_lora_targets() : options_.lora_target_modules;
+  return options_.lora_target_modules == "default" ? model_->default_lora_targets(model_->denoiser()) : options_.lora_target_modules;
 }
 
 std::filesystem::path Run::state_folder() const { return std::filesystem::path(options_.output_path) / "state"; }
 
 io::NamedTensors Run::trained_tensors(c10::ScalarType dtype) const {
-  if (trains_lora()) return adapters::adapter_tensors(adapted_, model_->lora_prefix(), dtype, adapters::parse_layout(options_.lora_format));
+  if (trains_lora())
+    return adapters::adapter_tensors(adapted_, model_->layer_names(model_->denoiser()).diffusers, dtype,
+                                     adapters::parse_layout(options_.lora_format));
   io::NamedTensors tensors;
   for (const auto& p : optimizer_->parameters()) tensors.emplace_back(p.name, p.value.detach().to(dtype));
   return tensors;

@@ -172,7 +172,7 @@ TEST(LoraParity, GradientsArePeftsInTheFirstReplayedStep) {
   auto& root = model->module(model->denoiser());
   auto slots = root.parameters();
   auto weights = adapters::read_adapter(
-      kGolden / "lora.safetensors", [&](const std::string& n) { return model->foreign_layer(n); },
+      kGolden / "lora.safetensors", [&](const std::string& n) { return model->foreign_layer("dit", n); },
       [&](const std::string& path) { return slots.at(path + ".weight")->size(0); });
   auto adapted = adapters::attach_weights(root, weights, "lora.safetensors");
   for (const auto* group : {&groups.add_noise, &groups.denoise, &groups.loss}) pipeline::run(*group, values);

@@ -34,7 +34,6 @@ class EncoderAndHead : public models::Model {
   void unload(const std::string&) override { --num_loaded; }
   nn::Module& module(const std::string& component) override { throw std::logic_error(component); }
   std::string denoiser() const override { return "dit"; }
-  std::vector<nn::Block*> blocks() override { return {}; }
   models::UnitGroups units() override {
     models::UnitGroups groups;
     groups.encode_image = {{"body", {"image"}, {"hidden"}, {"encoder.body"}, [this](pipeline::Scope& s) {
@@ -62,10 +61,8 @@ class EncoderAndHead : public models::Model {
   int64_t size_division() const override { return 4; }
   diffusion::FlowSamplerConfig sampler() const override { return {}; }
   std::vector<std::string> prompt_values() const override { return {}; }
-  std::vector<std::string> target_names(const std::string&) const override { return {}; }
-  std::string default_lora_targets() const override { return ""; }
-  std::vector<std::string> foreign_layer(const std::string&) const override { return {}; }
-  std::string lora_prefix() const override { return ""; }
+  models::LayerNames layer_names(const std::string&) const override { return {}; }
+  std::string default_lora_targets(const std::string&) const override { return ""; }
 
   at::Tensor weight = at::arange(1, 4, at::kFloat);
   std::string head_settings = "first";

@@ -177,8 +177,6 @@ nn::Module& FluxModel::module(const std::string& component) {
   return *it->second;
 }
 
-std::vector<nn::Block*> FluxModel::blocks() { return loaded<Transformer>("dit").blocks(); }
-
 std::vector<int64_t> FluxModel::latent_shape(int64_t height, int64_t width) const {
   auto division = const_cast<FluxModel*>(this)->size_division();
   if (height < division || width < division || height % division || width % division) {
@@ -203,13 +201,28 @@ diffusion::FlowSamplerConfig FluxModel::sampler() const {
   return c;
 }
 
-std::vector<std::string> FluxModel::target_names(const std::string& path) const { return flux::target_names(path); }
+// diffusers' and sd-scripts' prefixes (lora_te3_ is what sd-scripts calls T5, OneTrainer's lora_transformer_ stands before diffusers'
+// names).
+LayerNames FluxModel::layer_names(const std::string& component) const {
+  if (component == "dit") return {"", "transformer.", "lora_transformer_"};
+  if (component == "text_encoder") return {"text_model.", "text_encoder.", "lora_te1_"};
+  if (component == "text_encoder_2") return {"", "text_encoder_2.", "lora_te3_"};
+  return {"", component + ".", "lora_" + component + "_"};
+}
 
-std::string FluxModel::default_lora_targets() const {
+std::vector<std::string> FluxModel::target_names(const std::string& component, const std::string& path) const {
+  return component == "dit" ? flux::target_names(path) : std::vector<std::string>{};
+}
+
+std::string FluxModel::default_lora_targets(const std::string& component) const {
+  if (component == "text_encoder") return "q_proj,k_proj,v_proj,out_proj,fc1,fc2";
+  if (component == "text_encoder_2") return "q,k,v,o,wi,wi_0,wi_1,wo";
+  if (component != "dit") return "all-linear";
   return "a_to_qkv,b_to_qkv,ff_a.0,ff_a.2,ff_b.0,ff_b.2,a_to_out,b_to_out,proj_out,norm.linear,norm1_a.linear,norm1_b.linear,to_qkv_mlp";
 }
 
-std::vector<std::string> FluxModel::foreign_layer(const std::string& name) const {
+std::vector<std::string> FluxModel::foreign_layer(const std::string& component, const std::string& name) const {
+  if (component != "dit") return {};
   auto it = foreign_layers_.find(name);
   return it == foreign_layers_.end() ? std::vector<std::string>{} : it->second;
 }

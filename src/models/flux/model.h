@@ -36,17 +36,16 @@ class FluxModel : public Model {
   void unload(const std::string& component) override;
   nn::Module& module(const std::string& component) override;
   std::string denoiser() const override { return "dit"; }
-  std::vector<nn::Block*> blocks() override;
   UnitGroups units() override;
   std::vector<int64_t> latent_shape(int64_t height, int64_t width) const override;
   int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] / 2 * (latent_shape[2] / 2); }
   int64_t size_division() const override { return 2 * vae_config_.downsampling(); }
   diffusion::FlowSamplerConfig sampler() const override;
   std::vector<std::string> prompt_values() const override { return {"text_embedding", "pooled_embedding"}; }
-  std::vector<std::string> target_names(const std::string& path) const override;
-  std::string default_lora_targets() const override;
-  std::vector<std::string> foreign_layer(const std::string& name) const override;
-  std::string lora_prefix() const override { return "transformer."; }
+  LayerNames layer_names(const std::string& component) const override;
+  std::vector<std::string> target_names(const std::string& component, const std::string& path) const override;
+  std::string default_lora_targets(const std::string& component) const override;
+  std::vector<std::string> foreign_layer(const std::string& component, const std::string& name) const override;
 
  private:
   Source& source(const std::string& component);
