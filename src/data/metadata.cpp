@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/captioned_folder.h"
 #include "io/files.h"
 
 namespace burnish::data {
@@ -161,12 +162,13 @@ Metadata parse_json_lines(std::string_view text, std::string_view file) {
 }
 
 Metadata load_metadata(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) return load_captioned_folder(path);
   auto text = io::read_text(path);
   auto kind = path.extension().string();
   if (kind == ".csv") return parse_csv(text, path.string());
   if (kind == ".json") return parse_json_list(text, path.string());
   if (kind == ".jsonl") return parse_json_lines(text, path.string());
-  data_error("data", "metadata {} must be a .csv, .json or .jsonl file", path.string());
+  data_error("data", "metadata {} must be a .csv, .json or .jsonl file, or a folder of pictures with captions", path.string());
 }
 
 }  // namespace burnish::data

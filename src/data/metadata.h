@@ -13,7 +13,8 @@ struct Metadata {
   std::vector<std::string> columns;  ///< of the first row, in file order for csv
 };
 
-/// .csv, .json (a list of objects) or .jsonl (an object a line, blank lines skipped), in UTF-8 with or without a byte order mark. Blank
+/// .csv, .json (a list of objects) or .jsonl (an object a line, blank lines skipped), in UTF-8 with or without a byte order mark, or a
+/// folder (captioned_folder.h). Blank
 /// csv cells are empty strings. A data Error names the file and line, and what was expected.
 Metadata load_metadata(const std::filesystem::path& path);
 

@@ -67,8 +67,10 @@ void fields(config::Fields& f, TrainOptions& o) {
   fields(f, o.model);
   f("init", o.init, "pretrained, or random to train the denoiser from scratch");
   f.group("Data");
-  f("dataset_base_path", o.dataset_base_path, "folder that file names in the metadata start from");
-  f("dataset_metadata_path", o.dataset_metadata_path, ".csv, .json or .jsonl with columns image and prompt");
+  f("dataset_base_path", o.dataset_base_path,
+    "folder that file names in the metadata start from; alone, a folder of pictures with .txt captions");
+  f("dataset_metadata_path", o.dataset_metadata_path,
+    ".csv, .json or .jsonl with columns image and prompt, or a folder of pictures with .txt captions");
   f("data_file_keys", o.data_file_keys, "columns that hold files");
   f("height", o.height, "fixed height; with width, else each picture keeps its shape");
   f("width", o.width, "fixed width");
@@ -133,6 +135,8 @@ diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
 bool encodes(const TrainOptions& o) { return o.task != "sft:train"; }
 bool trains(const TrainOptions& o) { return o.task != "sft:data_process"; }
 
+std::string metadata_path(const TrainOptions& o) { return o.dataset_metadata_path.empty() ? o.dataset_base_path : o.dataset_metadata_path; }
+
 std::string cache_folder(const TrainOptions& o) {
   if (!encodes(o)) return o.dataset_base_path;
   return o.cache_path.empty() && !trains(o) ? o.output_path : o.cache_path;
@@ -184,8 +188,8 @@ void check_data(const TrainOptions& o) {
     if (!o.dataset_metadata_path.empty())
       config_error("train",
                    "sft:train takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path");
-  } else if (o.dataset_metadata_path.empty()) {
-    config_error("train", "no data given; name it with --dataset_metadata_path (and --dataset_base_path)");
+  } else if (metadata_path(o).empty()) {
+    config_error("train", "no data given; name a metadata file, or a folder of pictures with .txt captions, with --dataset_metadata_path");
   }
   if (o.num_processes < 1 || o.process_index < 0 || o.process_index >= o.num_processes)
     config_error("train", "process_index must lie between 0 and num_processes - 1, not {} of {}", o.process_index, o.num_processes);

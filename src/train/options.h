@@ -60,6 +60,8 @@ void fields(config::Fields& f, TrainOptions& o);
 /// The stages of split training: `encodes` runs frozen models over the data, `trains` runs the steps.
 bool encodes(const TrainOptions& o);
 bool trains(const TrainOptions& o);
+/// The metadata file, or the folder of pictures with captions.
+std::string metadata_path(const TrainOptions& o);
 /// Where results of frozen models are kept; "" in memory.
 std::string cache_folder(const TrainOptions& o);
 

@@ -102,7 +102,7 @@ void Run::open_data() {
 void Run::open_pictures() {
   auto division = model_->size_division();
   if (options_.height > 0) model_->latent_shape(options_.height, options_.width);  // refuses a size that does not divide
-  dataset_ = std::make_unique<data::Dataset>(dataset_options(options_, options_.dataset_metadata_path, division));
+  dataset_ = std::make_unique<data::Dataset>(dataset_options(options_, train::metadata_path(options_), division));
   if (!dataset_->bad_samples().empty()) {
     warn("{} of the samples cannot be used and are left out:", dataset_->bad_samples().size());
     for (const auto& [row, reason] : dataset_->bad_samples()) warn("  row {}: {}", row, reason);

@@ -1,0 +1,13 @@
+#pragma once
+#include "data/metadata.h"
+
+namespace burnish::data {
+
+/// The pictures of a folder, in the order of their names, each with the caption in the text file of its name (`cat.png`, `cat.txt`), as
+/// rows with the columns image (a whole path) and prompt. Blanks around a caption are left out; an empty file is an empty caption.
+///
+/// Subfolders count as well. In one whose name begins with a number, as in sd-scripts' `train_data_dir` (`10_cat`), every picture gives
+/// that many rows. A data Error when there is no picture, or pictures lack their caption file.
+Metadata load_captioned_folder(const std::filesystem::path& folder);
+
+}  // namespace burnish::data
