@@ -97,13 +97,19 @@ int64_t TensorSource::num_bytes() const {
   return bytes;
 }
 
-TensorSource TensorSource::below(const std::string& prefix) const {
+TensorSource TensorSource::renamed(const std::function<std::string(const std::string&)>& rename) const {
   TensorSource part;
   part.files_ = files_;
   for (const auto& [name, place] : where_) {
-    if (name.starts_with(prefix)) part.where_.emplace(name.substr(prefix.size()), place);
+    auto ours = rename(name);
+    if (!ours.empty() && !part.where_.emplace(ours, place).second)
+      data_error("io", "{}: '{}' is there twice, once as '{}'", files_.front()->path().string(), ours, name);
   }
   return part;
+}
+
+TensorSource TensorSource::below(const std::string& prefix) const {
+  return renamed([&](const std::string& name) { return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string(); });
 }
 
 TensorSource TensorSource::without(const std::vector<std::string>& prefixes) const {

@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "io/safetensors.h"
 
 namespace burnish::io {
@@ -23,6 +25,8 @@ class TensorSource {
   const Metadata& metadata() const { return files_.front()->metadata(); }
   int64_t num_bytes() const;
 
+  /// Every tensor under the name that `rename` gives it, without those that it gives none (""). Two of one name are a data Error.
+  TensorSource renamed(const std::function<std::string(const std::string&)>& rename) const;
   /// Only the names under `prefix`, without it.
   TensorSource below(const std::string& prefix) const;
   /// Without the names that start with one of `prefixes`.

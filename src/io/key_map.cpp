@@ -26,7 +26,9 @@ Parts segments(const std::string& name) {
 
 /// The segments behind the wildcards of `pattern`, or nothing when `name` does not match.
 std::optional<Parts> wildcards(const std::string& pattern, const std::string& name) {
-  if (pattern.find("{}") == std::string::npos) return pattern == name ? std::optional<Parts>(Parts{}) : std::nullopt;
+  auto first = pattern.find("{}");
+  if (first == std::string::npos) return pattern == name ? std::optional<Parts>(Parts{}) : std::nullopt;
+  if (name.compare(0, first, pattern, 0, first) != 0) return std::nullopt;
   auto p = segments(pattern), n = segments(name);
   if (p.size() != n.size()) return std::nullopt;
   Parts found;
@@ -99,6 +101,10 @@ bool stack_fits(const std::vector<int64_t>& theirs, const std::vector<std::strin
 bool fits(const std::vector<int64_t>& theirs, const KeyMap::Match& match, const Shapes& wanted) {
   switch (match.op) {
     case KeyRule::Op::stack_rows: return !theirs.empty() && stack_fits(theirs, match.ours, wanted);
+    case KeyRule::Op::transpose: {
+      const auto& shape = wanted.at(match.ours[0]);
+      return theirs == std::vector<int64_t>(shape.rbegin(), shape.rend());
+    }
     case KeyRule::Op::reshape: return count(theirs) == count(wanted.at(match.ours[0]));
     default: return theirs == wanted.at(match.ours[0]);
   }
@@ -106,8 +112,18 @@ bool fits(const std::vector<int64_t>& theirs, const KeyMap::Match& match, const 
 
 }  // namespace
 
+KeyMap::KeyMap(std::vector<KeyRule> rules) : rules_(std::move(rules)) {
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    if (rules_[i].theirs.find("{}") == std::string::npos) plain_.emplace(rules_[i].theirs, i);
+    else patterns_.push_back(i);
+  }
+}
+
 KeyMap::Match KeyMap::to_ours(const std::string& theirs) const {
-  for (const auto& rule : rules_) {
+  auto plain = plain_.find(theirs);
+  if (plain != plain_.end()) return {rules_[plain->second].ours, rules_[plain->second].op};
+  for (auto i : patterns_) {
+    const auto& rule = rules_[i];
     if (auto values = wildcards(rule.theirs, theirs)) {
       std::vector<std::string> names;
       for (const auto& pattern : rule.ours) names.push_back(fill(pattern, *values));
@@ -140,6 +156,7 @@ NamedTensors KeyMap::to_file(const NamedTensors& ours) const {
       for (const auto& pattern : rule.ours) done.insert(fill(pattern, *values));
       auto value = parts.size() > 1                                       ? at::cat(parts, 0)
                    : rule.op == KeyRule::Op::swap_halves                  ? swap_halves(tensor)
+                   : rule.op == KeyRule::Op::transpose                    ? tensor.t().contiguous()
                    : rule.op == KeyRule::Op::reshape && tensor.dim() == 2 ? tensor.unsqueeze(-1).unsqueeze(-1)
                                                                           : tensor;
       out.emplace_back(fill(rule.theirs, *values), value);
@@ -164,6 +181,8 @@ Shapes shapes_in_our_names(const TensorSource& source, const KeyMap& keys) {
         part[0] = i + 1 < match.ours.size() ? rows : shape[0] - rows * static_cast<int64_t>(match.ours.size() - 1);
         shapes[match.ours[i]] = part;
       }
+    } else if (match.op == KeyRule::Op::transpose) {
+      shapes[match.ours[0]] = std::vector<int64_t>(shape.rbegin(), shape.rend());
     } else {
       shapes[match.ours[0]] = shape;
     }
@@ -208,6 +227,7 @@ void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wa
           row += shape[0];
           break;
         case KeyRule::Op::swap_halves: place(name, swap_halves(tensor)); break;
+        case KeyRule::Op::transpose: place(name, tensor.t().contiguous()); break;
         default: place(name, tensor.reshape(shape));
       }
     }

@@ -16,6 +16,7 @@ struct KeyRule {
     copy,         ///< the same values
     stack_rows,   ///< the file's tensor is ours stacked along the first dimension, in order (a fused qkv)
     swap_halves,  ///< the two halves along the first dimension trade places
+    transpose,    ///< a matrix whose rows are our columns
     reshape,      ///< the same values in another shape (a 1×1 convolution that is a linear layer here)
   };
   std::string theirs;
@@ -23,11 +24,12 @@ struct KeyRule {
   Op op = Op::copy;
 };
 
-/// Rules between the names of a file layout and ours, both ways. An empty map is the identity. A name that no rule knows is kept as it is.
+/// Rules between the names of a file layout and ours, both ways. An empty map is the identity. A name that no rule knows is kept as it is;
+/// a rule for just this name goes before rules with `{}`.
 class KeyMap {
  public:
   KeyMap() = default;
-  explicit KeyMap(std::vector<KeyRule> rules) : rules_(std::move(rules)) {}
+  explicit KeyMap(std::vector<KeyRule> rules);
 
   struct Match {
     std::vector<std::string> ours;
@@ -41,6 +43,8 @@ class KeyMap {
 
  private:
   std::vector<KeyRule> rules_;
+  std::map<std::string, size_t> plain_;  ///< rules without `{}` by their name in the file
+  std::vector<size_t> patterns_;         ///< the others
 };
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;

@@ -125,7 +125,7 @@ using Ranks = std::unordered_map<std::pair<std::string, std::string>, int, PairH
 
 class ClipTokenizer : public Tokenizer {
  public:
-  explicit ClipTokenizer(const std::filesystem::path& folder) {
+  ClipTokenizer(const std::filesystem::path& folder, const std::string& pad_token) {
     if (std::filesystem::exists(folder / "vocab.json") && std::filesystem::exists(folder / "merges.txt")) {
       read_vocab(io::read_json(folder / "vocab.json"), folder);
       read_merges_text(io::read_text(folder / "merges.txt"));
@@ -139,7 +139,7 @@ class ClipTokenizer : public Tokenizer {
     end_text_ = special_token(settings, "eos_token", "<|endoftext|>");
     start_id_ = id_of(start_text_, folder);
     end_id_ = id_of(end_text_, folder);
-    pad_id_ = id_of(special_token(settings, "pad_token", end_text_), folder);
+    pad_id_ = id_of(pad_token.empty() ? special_token(settings, "pad_token", end_text_) : pad_token, folder);
     unknown_id_ = id_of(special_token(settings, "unk_token", end_text_), folder);
     model_max_length_ = max_length(settings);
   }
@@ -265,6 +265,8 @@ class ClipTokenizer : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_clip(const std::filesystem::path& folder) { return std::make_unique<ClipTokenizer>(folder); }
+std::unique_ptr<Tokenizer> load_clip(const std::filesystem::path& folder, const std::string& pad_token) {
+  return std::make_unique<ClipTokenizer>(folder, pad_token);
+}
 
 }  // namespace burnish::tokenizers

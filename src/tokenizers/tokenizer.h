@@ -24,6 +24,8 @@ class Tokenizer {
   Encoded encode_padded(std::string_view text, int64_t max_length) const;
   /// The limit in tokenizer_config.json; 0 when it has none.
   int64_t model_max_length() const { return model_max_length_; }
+  int64_t pad_id() const { return pad_id_; }
+  int64_t end_id() const { return end_id_; }
 
  protected:
   int64_t model_max_length_ = 0;
@@ -31,8 +33,9 @@ class Tokenizer {
   int64_t end_id_ = 0;
 };
 
-/// CLIP's byte-level BPE from a folder with vocab.json and merges.txt (or a tokenizer.json holding both).
-std::unique_ptr<Tokenizer> load_clip(const std::filesystem::path& folder);
+/// CLIP's byte-level BPE from a folder with vocab.json and merges.txt (or a tokenizer.json holding both). `pad_token` pads in place of the
+/// one that the folder's settings name: OpenCLIP's encoders are padded with id 0, "!".
+std::unique_ptr<Tokenizer> load_clip(const std::filesystem::path& folder, const std::string& pad_token = "");
 
 /// T5's SentencePiece unigram model from a folder with spiece.model.
 std::unique_ptr<Tokenizer> load_t5(const std::filesystem::path& folder);

@@ -8,7 +8,7 @@ import json, pathlib
 import torch
 from diffusers import AutoencoderKL
 from safetensors.torch import save_file
-from transformers import CLIPTextConfig, CLIPTextModel, T5Config, T5EncoderModel
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, T5Config, T5EncoderModel
 
 HERE = pathlib.Path(__file__).parent
 
@@ -41,6 +41,20 @@ def clip(kind, seed, **config):
     write(f"clip_{kind}", model, model.config.to_dict(), {"ids": ids}, {"hidden": out.last_hidden_state, "pooled": out.pooler_output})
 
 
+def clip_projected(seed):
+    """As SDXL's second encoder: projected pooled embedding, every hidden state."""
+    torch.manual_seed(seed)
+    model = randomise(CLIPTextModelWithProjection(CLIPTextConfig(vocab_size=50, hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=3,
+                                                                 max_position_embeddings=12, projection_dim=20, hidden_act="gelu", eos_token_id=2, pad_token_id=0)))
+    ids = torch.randint(3, 48, (3, 12))
+    for row, length in enumerate((4, 11, 7)):
+        ids[row, length:] = 0
+        ids[row, length] = 49
+    out = model(ids, output_hidden_states=True)
+    write("clip_projected", model, model.config.to_dict(), {"ids": ids},
+          {"hidden": out.last_hidden_state, "projected": out.text_embeds} | {f"state.{i}": h for i, h in enumerate(out.hidden_states)})
+
+
 def t5(kind, seed, **config):
     torch.manual_seed(seed)
     model = T5EncoderModel(T5Config(vocab_size=60, d_model=24, d_kv=6, d_ff=40, num_layers=3, num_heads=4, **config))
@@ -65,6 +79,7 @@ if __name__ == "__main__":
     with torch.no_grad():
         clip("l", 1, hidden_act="quick_gelu", bos_token_id=0, eos_token_id=2, pad_token_id=1)
         clip("other", 2, hidden_act="gelu", bos_token_id=0, eos_token_id=48, pad_token_id=1)
+        clip_projected(7)
         t5("v1_1", 3, feed_forward_proj="gated-gelu")
         t5("plain", 4, feed_forward_proj="relu")
         kl("shifted", 5, block_out_channels=(8, 16, 16), latent_channels=16, shift_factor=0.1159, scaling_factor=0.3611,

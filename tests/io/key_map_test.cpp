@@ -23,6 +23,7 @@ io::KeyMap rules() {
       {"final.mod.{}", {"out.modulation.{}"}, KeyRule::Op::swap_halves},
       {"conv.{}", {"proj.{}"}, KeyRule::Op::reshape},
       {"img_in.{}", {"x_embedder.{}"}},
+      {"turned", {"proj_t.weight"}, KeyRule::Op::transpose},
   });
 }
 
@@ -38,6 +39,7 @@ io::NamedTensors ours() {
   tensors.emplace_back("out.modulation.weight", at::randn({6, 2}));
   tensors.emplace_back("proj.weight", at::randn({3, 5}));
   tensors.emplace_back("x_embedder.weight", at::randn({2, 2}));
+  tensors.emplace_back("proj_t.weight", at::randn({3, 7}));
   tensors.emplace_back("same.in.both", at::randn({2}));
   return tensors;
 }

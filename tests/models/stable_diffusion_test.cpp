@@ -1,11 +1,15 @@
-// Parity of the UNet with diffusers' UNet2DConditionModel on small random models.
+// Parity of the UNet with diffusers' UNet2DConditionModel on small random models, and the two layouts of its checkpoints.
 #include <torch/csrc/autograd/autograd.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "memory/recompute.h"
+#include "models/stable_diffusion/keys.h"
 #include "models/stable_diffusion/unet.h"
+#include "models/text/clip.h"
+#include "models/vae/autoencoder_kl.h"
 #include "tests/golden.h"
 
 using namespace burnish;
@@ -134,4 +138,120 @@ TEST(UNetConfig, WhatDoesNotFitIsRefused) {
   refused("addition_embed_type", "image");
   refused("attention_head_dim", 3);
   refused("norm_num_groups", 0);
+}
+
+namespace {
+
+using stable_diffusion::Part;
+
+/// Every tensor under our name, as load_named hands them out for a model of the part's own shapes.
+std::map<std::string, at::Tensor> in_our_names(const Part& part) {
+  std::map<std::string, at::Tensor> tensors;
+  io::load_named(
+      part.tensors, part.keys, part.shapes(), [&](const std::string& name, const at::Tensor& t) { tensors[name] = t.clone(); },
+      "golden file");
+  return tensors;
+}
+
+void expect_same(const std::map<std::string, at::Tensor>& a, const std::map<std::string, at::Tensor>& b, const std::string& what) {
+  EXPECT_FALSE(a.empty()) << what;
+  EXPECT_EQ(a.size(), b.size()) << what;
+  for (const auto& [name, tensor] : a) {
+    ASSERT_TRUE(b.contains(name)) << what << " " << name;
+    EXPECT_TRUE(at::equal(tensor.flatten(), b.at(name).flatten())) << what << " " << name;
+  }
+}
+
+io::TensorSource component(const std::string& pipeline, const std::string& name) {
+  return io::TensorSource::open_folder(test::golden_path(pipeline + "/model/" + name), {"diffusion_pytorch_model", "model"});
+}
+
+}  // namespace
+
+TEST(SingleFile, HoldsTheSameTensorsAsTheFolder) {
+  for (const std::string pipeline : {"sdxl_pipeline", "sd15_pipeline"}) {
+    auto single = test::golden(pipeline + "/single.safetensors");
+    bool xl = pipeline == "sdxl_pipeline";
+    expect_same(in_our_names(*stable_diffusion::unet_part(component(pipeline, "unet"))), in_our_names(*stable_diffusion::unet_part(single)),
+                pipeline + " unet");
+    expect_same(in_our_names(*stable_diffusion::vae_part(component(pipeline, "vae"))), in_our_names(*stable_diffusion::vae_part(single)),
+                pipeline + " vae");
+    expect_same(in_our_names(*stable_diffusion::text_encoder_part(component(pipeline, "text_encoder"))),
+                in_our_names(*stable_diffusion::text_encoder_part(single)), pipeline + " text_encoder");
+    EXPECT_EQ(stable_diffusion::text_encoder_2_part(single).has_value(), xl);
+    EXPECT_FALSE(stable_diffusion::text_encoder_2_part(component(pipeline, "text_encoder")));
+    if (!xl) continue;
+    EXPECT_FALSE(stable_diffusion::text_encoder_part(component(pipeline, "text_encoder_2")));
+    expect_same(in_our_names(*stable_diffusion::text_encoder_2_part(component(pipeline, "text_encoder_2"))),
+                in_our_names(*stable_diffusion::text_encoder_2_part(single)), "text_encoder_2");
+  }
+}
+
+TEST(SingleFile, SaysWhatConfigJsonSays) {
+  for (const std::string pipeline : {"sdxl_pipeline", "sd15_pipeline"}) {
+    auto single = test::golden(pipeline + "/single.safetensors");
+    std::ifstream stream(test::golden_path(pipeline + "/model/unet/config.json"));
+    auto json = nlohmann::json::parse(stream);
+    auto with = stable_diffusion::detect(&json, stable_diffusion::unet_part(component(pipeline, "unet"))->shapes());
+    auto alone = stable_diffusion::detect(nullptr, stable_diffusion::unet_part(single)->shapes());
+    EXPECT_EQ(alone.down_depths, with.down_depths);
+    EXPECT_EQ(alone.up_depths, with.up_depths);
+    EXPECT_EQ(alone.num_heads, with.num_heads);
+    EXPECT_EQ(alone.pooled_dim, with.pooled_dim);
+    EXPECT_EQ(alone.addition_time_embed_dim, with.addition_time_embed_dim);
+    EXPECT_EQ(alone.num_groups, with.num_groups);
+    EXPECT_EQ(alone.use_linear_projection, with.use_linear_projection);
+  }
+}
+
+TEST(SingleFile, IsWrittenAsItWasRead) {
+  for (const std::string pipeline : {"sdxl_pipeline", "sd15_pipeline"}) {
+    auto part = *stable_diffusion::unet_part(test::golden(pipeline + "/single.safetensors"));
+    io::NamedTensors ours;
+    for (const auto& [name, tensor] : in_our_names(part)) ours.emplace_back(name, tensor);
+    auto written = stable_diffusion::ldm_keys(stable_diffusion::detect(nullptr, part.shapes())).to_file(ours);
+    EXPECT_EQ(written.size(), part.tensors.names().size());
+    for (const auto& [name, tensor] : written) EXPECT_TRUE(at::equal(tensor, part.tensors.tensor(name))) << name;
+  }
+}
+
+TEST(SingleFile, SecondTextEncoderIsWrittenAsItWasRead) {
+  auto part = *stable_diffusion::text_encoder_2_part(test::golden("sdxl_pipeline/single.safetensors"));
+  io::NamedTensors ours;
+  for (const auto& [name, tensor] : in_our_names(part)) ours.emplace_back(name, tensor);
+  auto written = part.keys.to_file(ours);
+  EXPECT_EQ(written.size(), part.tensors.names().size());
+  for (const auto& [name, tensor] : written) EXPECT_TRUE(at::equal(tensor, part.tensors.tensor(name))) << name;
+}
+
+TEST(ForeignLayers, EveryProgramsNamesMeanOurs) {
+  auto unet = stable_diffusion::foreign_unet_layers({});
+  using Paths = std::vector<std::string>;
+  EXPECT_EQ(unet.at("lora_unet_input_blocks_4_1_transformer_blocks_1_attn2_to_out_0"),
+            Paths{"down_blocks.1.attentions.0.transformer_blocks.1.attn2.to_out.0"});
+  EXPECT_EQ(unet.at("lora_unet_output_blocks_2_1_transformer_blocks_9_ff_net_0_proj"),
+            Paths{"up_blocks.0.attentions.2.transformer_blocks.9.ff.net.0.proj"});
+  EXPECT_EQ(unet.at("lora_unet_middle_block_2_in_layers_2"), Paths{"mid_block.resnets.1.conv1"});
+  EXPECT_EQ(unet.at("lora_unet_output_blocks_5_2_conv"), Paths{"up_blocks.1.upsamplers.0.conv"});
+  EXPECT_EQ(unet.at("lora_unet_input_blocks_3_0_op"), Paths{"down_blocks.0.downsamplers.0.conv"});
+  EXPECT_EQ(unet.at("unet.down_blocks.1.attentions.0.proj_in"), Paths{"down_blocks.1.attentions.0.proj_in"});
+  auto old = stable_diffusion::foreign_unet_layers(stable_diffusion::sd15());
+  EXPECT_EQ(old.at("lora_unet_up_blocks_3_attentions_2_transformer_blocks_0_attn1_to_q"),
+            Paths{"up_blocks.3.attentions.2.transformer_blocks.0.attn1.to_q"});
+  auto first = stable_diffusion::foreign_text_layers(12, false), second = stable_diffusion::foreign_text_layers(32, true);
+  EXPECT_EQ(first.at("lora_te1_text_model_encoder_layers_11_mlp_fc2"), Paths{"encoder.layers.11.mlp.fc2"});
+  EXPECT_EQ(first.at("lora_te_text_model_encoder_layers_0_self_attn_q_proj"), Paths{"encoder.layers.0.self_attn.q_proj"});
+  EXPECT_EQ(second.at("text_encoder_2.text_model.encoder.layers.31.self_attn.out_proj"), Paths{"encoder.layers.31.self_attn.out_proj"});
+  EXPECT_FALSE(first.contains("lora_te1_text_model_encoder_layers_12_mlp_fc2"));
+}
+
+TEST(ForeignLayers, CoverEveryLayer) {
+  for (const auto& config : {stable_diffusion::Config{}, stable_diffusion::sd15()}) {
+    auto table = stable_diffusion::foreign_unet_layers(config);
+    stable_diffusion::UNet model(config, at::TensorOptions().device(at::kMeta));
+    for (auto& [path, slot] : model.parameters()) {
+      auto layer = path.substr(0, path.rfind('.'));
+      EXPECT_TRUE(table.contains("unet." + layer)) << layer;
+    }
+  }
 }

@@ -54,6 +54,16 @@ void expect_golden(const tokenizers::Tokenizer& tokenizer, const std::string& na
 
 }  // namespace
 
+TEST(Tokenizer, ClipPadsWithTheTokenAskedFor) {
+  auto plain = tokenizers::load_clip(kGolden / "clip")->encode_padded("a cat", 8);
+  auto padded = tokenizers::load_clip(kGolden / "clip", "!")->encode_padded("a cat", 8);
+  EXPECT_EQ(plain.ids.back(), 49407);
+  EXPECT_EQ(padded.ids.back(), 0);
+  EXPECT_EQ(padded.ids[3], 49407);  // the end token stays
+  EXPECT_EQ(padded.num_tokens, plain.num_tokens);
+  EXPECT_THROW(tokenizers::load_clip(kGolden / "clip", "no such token"), Error);
+}
+
 TEST(Tokenizer, ClipEqualsTransformers) { expect_golden(*tokenizers::load_clip(kGolden / "clip"), "clip", 77); }
 
 TEST(Tokenizer, T5EqualsTransformers) { expect_golden(*tokenizers::load_t5(kGolden / "t5"), "t5", 512); }

@@ -54,8 +54,8 @@ class ClipLayer : public nn::Block {
 
 }  // namespace
 
-ClipConfig clip_config(const nlohmann::json& json, const io::Shapes& shapes) {
-  ClipConfig c;
+ClipConfig clip_config(const nlohmann::json& json, const io::Shapes& shapes, const ClipConfig& otherwise) {
+  auto c = otherwise;
   c.vocab_size = dim_of(shapes, "embeddings.token_embedding.weight", 0);
   c.width = dim_of(shapes, "embeddings.token_embedding.weight", 1);
   c.max_positions = dim_of(shapes, "embeddings.position_embedding.weight", 0);
@@ -65,7 +65,8 @@ ClipConfig clip_config(const nlohmann::json& json, const io::Shapes& shapes) {
   take(json, "num_attention_heads", c.num_heads);
   take(json, "layer_norm_eps", c.eps);
   take(json, "eos_token_id", c.eos_token_id);
-  std::string act = "quick_gelu";
+  c.projection_dim = shapes.contains("text_projection.weight") ? dim_of(shapes, "text_projection.weight", 0) : 0;
+  std::string act = otherwise.quick_gelu ? "quick_gelu" : "gelu";
   take(json, "hidden_act", act);
   if (act != "quick_gelu" && act != "gelu") data_error("models", "the CLIP text encoder uses '{}'; quick_gelu and gelu are known", act);
   c.quick_gelu = act == "quick_gelu";
@@ -74,9 +75,39 @@ ClipConfig clip_config(const nlohmann::json& json, const io::Shapes& shapes) {
   return c;
 }
 
-io::TensorSource clip_tensors(const io::TensorSource& source) {
-  auto part = source.contains("text_model.embeddings.token_embedding.weight") ? source.below("text_model.") : source;
-  return part.without({"embeddings.position_ids", "text_projection", "logit_scale", "visual_projection", "vision_model"});
+io::TensorSource clip_tensors(const io::TensorSource& source, Projection projection) {
+  const std::string prefix = source.contains("text_model.embeddings.token_embedding.weight") ? "text_model." : "";
+  auto part = source.renamed([&](const std::string& name) {
+    if (name.starts_with("text_projection")) return projection == Projection::keep ? name : std::string();
+    return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string();
+  });
+  return part.without({"embeddings.position_ids", "logit_scale", "visual", "vision_model", "attn_mask"});
+}
+
+bool has_open_clip_names(const io::TensorSource& source) { return source.contains("transformer.resblocks.0.attn.in_proj_weight"); }
+
+// Facts: mlfoundations' open_clip/transformer.py.
+io::KeyMap clip_keys(const io::TensorSource& source) {
+  if (!has_open_clip_names(source)) return {};
+  using Op = io::KeyRule::Op;
+  const std::string theirs = "transformer.resblocks.{}.", ours = "encoder.layers.{}.";
+  std::vector<io::KeyRule> rules{
+      {"token_embedding.weight", {"embeddings.token_embedding.weight"}},
+      {"positional_embedding", {"embeddings.position_embedding.weight"}},
+      {"text_projection", {"text_projection.weight"}, Op::transpose},
+  };
+  for (const std::string part : {"weight", "bias"}) {
+    std::vector<std::string> qkv;
+    for (const char* name : {"q_proj.", "k_proj.", "v_proj."}) qkv.push_back(ours + "self_attn." + name + part);
+    rules.push_back({theirs + "attn.in_proj_" + part, qkv, Op::stack_rows});
+    rules.push_back({theirs + "attn.out_proj." + part, {ours + "self_attn.out_proj." + part}});
+    rules.push_back({theirs + "ln_1." + part, {ours + "layer_norm1." + part}});
+    rules.push_back({theirs + "ln_2." + part, {ours + "layer_norm2." + part}});
+    rules.push_back({theirs + "mlp.c_fc." + part, {ours + "mlp.fc1." + part}});
+    rules.push_back({theirs + "mlp.c_proj." + part, {ours + "mlp.fc2." + part}});
+    rules.push_back({"ln_final." + part, {"final_layer_norm." + part}});
+  }
+  return io::KeyMap(rules);
 }
 
 ClipTextModel::ClipTextModel(const ClipConfig& c, const at::TensorOptions& options)
@@ -91,6 +122,10 @@ ClipTextModel::ClipTextModel(const ClipConfig& c, const at::TensorOptions& optio
     own("encoder.layers." + std::to_string(i), *layers_.back());
   }
   own("final_layer_norm", final_layer_norm_);
+  if (c.projection_dim > 0) {
+    text_projection_ = std::make_unique<nn::Linear>(c.width, c.projection_dim, options, /*with_bias=*/false);
+    own("text_projection", *text_projection_);
+  }
 }
 
 ClipTextModel::~ClipTextModel() = default;
@@ -104,11 +139,13 @@ std::vector<nn::Block*> ClipTextModel::blocks() {
 ClipTextModel::Out ClipTextModel::forward(const at::Tensor& ids_BL) {
   auto length = ids_BL.size(1);
   auto x = token_embedding_.forward(ids_BL) + position_embedding_.weight.narrow(0, 0, length);
-  for (auto& layer : layers_) x = layer->run({x})[0];
+  std::vector<at::Tensor> states{x};
+  for (auto& layer : layers_) states.push_back(x = layer->run({x})[0]);
   auto hidden = final_layer_norm_.forward(x);
   auto end_B = config_.eos_token_id == 2 ? ids_BL.argmax(-1) : (ids_BL == config_.eos_token_id).to(at::kInt).argmax(-1);
   auto row_B = at::arange(ids_BL.size(0), ids_BL.options());
-  return {hidden, hidden.index({row_B, end_B})};
+  auto pooled = hidden.index({row_B, end_B});
+  return {hidden, pooled, text_projection_ ? text_projection_->forward(pooled) : at::Tensor(), states};
 }
 
 }  // namespace burnish::models::text

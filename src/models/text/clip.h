@@ -17,36 +17,52 @@ struct ClipConfig {
   int64_t num_heads = 12;
   int64_t max_positions = 77;
   double eps = 1e-5;
-  bool quick_gelu = true;    ///< x·sigmoid(1.702 x); else exact GELU
-  int64_t eos_token_id = 2;  ///< 2 stands for CLIP's first configs: pooled where the id is largest
+  bool quick_gelu = true;      ///< x·sigmoid(1.702 x); else exact GELU
+  int64_t eos_token_id = 2;    ///< 2 stands for CLIP's first configs: pooled where the id is largest
+  int64_t projection_dim = 0;  ///< width of the projected pooled embedding; 0: the model has no projection
 };
 
-/// Reads sizes from shapes (our names) and the rest from config.json (null for none; CLIP-L's values then).
-ClipConfig clip_config(const nlohmann::json& config_json, const io::Shapes& shapes);
+/// Reads sizes from shapes (our names) and the rest from config.json, or takes it from `otherwise` where that says nothing.
+ClipConfig clip_config(const nlohmann::json& config_json, const io::Shapes& shapes, const ClipConfig& otherwise = {});
 
-/// The weights of a CLIP text encoder within `source`, under our names: with or without a `text_model.` prefix, position ids and
-/// projection left out.
-io::TensorSource clip_tensors(const io::TensorSource& source);
+enum class Projection { leave_out, keep };
 
-/// CLIP's text encoder (Radford et al. 2021, arXiv 2103.00020; names of transformers' CLIPTextModel).
+/// The weights of a CLIP text encoder within `source`, with or without a `text_model.` prefix there: position ids and, unless it is to be
+/// kept, the projection of the pooled embedding are left out.
+io::TensorSource clip_tensors(const io::TensorSource& source, Projection projection = Projection::leave_out);
+
+/// Whether `source` names its tensors as OpenCLIP does (`transformer.resblocks.…`, query, key and value in one matrix).
+bool has_open_clip_names(const io::TensorSource& source);
+
+/// Rules between the names of `source` (OpenCLIP's or transformers') and ours.
+io::KeyMap clip_keys(const io::TensorSource& source);
+
+/// CLIP's text encoder (Radford et al. 2021, arXiv 2103.00020; names of transformers' CLIPTextModel and, with a projection,
+/// CLIPTextModelWithProjection).
 class ClipTextModel : public nn::Module {
  public:
   ClipTextModel(const ClipConfig& config, const at::TensorOptions& options);
   ~ClipTextModel() override;
 
   struct Out {
-    at::Tensor hidden_BLE;  ///< after the final layer norm
-    at::Tensor pooled_BE;   ///< its row at the end-of-text token
+    at::Tensor hidden_BLE;               ///< after the final layer norm
+    at::Tensor pooled_BE;                ///< its row at the end-of-text token
+    at::Tensor projected_BP;             ///< the pooled embedding projected; undefined without projection
+    std::vector<at::Tensor> states_BLE;  ///< before the final layer norm: the embeddings, then what each layer makes of them
   };
   /// ids [B, L] int64, L at most max_positions.
   Out forward(const at::Tensor& ids_BL);
+  /// The final layer norm, for models that read an earlier state through it (clip skip).
+  at::Tensor normalise(const at::Tensor& state_BLE) const { return final_layer_norm_.forward(state_BLE); }
   std::vector<nn::Block*> blocks();
+  const ClipConfig& config() const { return config_; }
 
  private:
   ClipConfig config_;
   nn::Embedding token_embedding_, position_embedding_;
   std::vector<std::unique_ptr<nn::Block>> layers_;
   nn::LayerNorm final_layer_norm_;
+  std::unique_ptr<nn::Linear> text_projection_;
 };
 
 }  // namespace burnish::models::text

@@ -22,8 +22,9 @@ struct KlConfig {
   int64_t downsampling() const { return int64_t{1} << (block_out_channels.size() - 1); }
 };
 
-/// Reads sizes from shapes (our names) and the rest from config.json (null for none; FLUX.1's values then).
-KlConfig kl_config(const nlohmann::json& config_json, const io::Shapes& shapes);
+/// Reads sizes from shapes (our names) and the rest from config.json (null for none; FLUX.1's values then, and without
+/// `scale_without_config` its scale).
+KlConfig kl_config(const nlohmann::json& config_json, const io::Shapes& shapes, double scale_without_config = 0);
 
 /// Whether `source` names its tensors as the original latent-diffusion code does (`ae.safetensors`).
 bool has_original_names(const io::TensorSource& source);

@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/error.h"
 #include "models/vae/autoencoder_kl.h"
@@ -21,8 +22,9 @@ void take(const nlohmann::json& config, const char* key, T& value) {
 
 }  // namespace
 
-KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes) {
+KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes, double scale_without_config) {
   KlConfig c;
+  if (scale_without_config != 0) c.scaling_factor = scale_without_config;
   c.block_out_channels.clear();
   for (int i = 0;; ++i) {
     auto name = "encoder.down_blocks." + std::to_string(i) + ".resnets.0.conv1.weight";
@@ -36,6 +38,7 @@ KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes) {
   c.latent_channels = dim_of(shapes, "decoder.conv_in.weight", 1);
   c.use_quant_conv = shapes.contains("encoder.quant_conv.weight");
   c.use_post_quant_conv = shapes.contains("decoder.post_quant_conv.weight");
+  c.norm_num_groups = std::gcd(c.norm_num_groups, c.block_out_channels.front());
   take(json, "norm_num_groups", c.norm_num_groups);
   take(json, "scaling_factor", c.scaling_factor);
   c.shift_factor = c.latent_channels == 16 ? c.shift_factor : 0.0;
@@ -101,6 +104,13 @@ io::KeyMap kl_keys(const io::TensorSource& source) {
   for (const char* part : {".weight", ".bias"}) {
     rules.push_back({std::string("quant_conv") + part, {std::string("encoder.quant_conv") + part}});
     rules.push_back({std::string("post_quant_conv") + part, {std::string("decoder.post_quant_conv") + part}});
+    // The attention of files from diffusers' first versions.
+    for (const std::string side : {"encoder", "decoder"}) {
+      auto block = side + ".mid_block.attentions.0.";
+      if (!source.contains(block + "query.weight")) continue;
+      for (const auto& [old, now] : {std::pair("query", "to_q"), {"key", "to_k"}, {"value", "to_v"}, {"proj_attn", "to_out.0"}})
+        rules.push_back({block + old + part, {block + now + part}, io::KeyRule::Op::reshape});
+    }
   }
   return io::KeyMap(rules);
 }

@@ -24,6 +24,24 @@ TEST(ClipParity, HiddenAndPooled) {
   }
 }
 
+TEST(ClipParity, ProjectionAndEveryState) {
+  at::NoGradGuard no_grad;
+  auto file = test::golden("clip_projected.safetensors");
+  auto tensors = text::clip_tensors(file.below("w."), text::Projection::keep);
+  auto config = text::clip_config(nlohmann::json::parse(file.metadata().at("config")), tensors.shapes());
+  EXPECT_EQ(config.projection_dim, 20);
+  EXPECT_FALSE(config.quick_gelu);
+  text::ClipTextModel model(config, at::TensorOptions());
+  load_weights(model, tensors, {});
+  auto out = model.forward(file.tensor("in.ids"));
+  EXPECT_LE(relative_error(out.projected_BP, file.tensor("out.projected")), 1e-5);
+  ASSERT_EQ(out.states_BLE.size(), 4);
+  for (size_t i = 0; i < out.states_BLE.size(); ++i)
+    EXPECT_LE(relative_error(out.states_BLE[i], file.tensor("out.state." + std::to_string(i))), 1e-5) << i;
+  EXPECT_TRUE(at::equal(model.normalise(out.states_BLE.back()), out.hidden_BLE));
+  EXPECT_FALSE(text::clip_tensors(file.below("w.")).contains("text_projection.weight"));
+}
+
 TEST(T5Parity, Hidden) {
   at::NoGradGuard no_grad;
   for (const char* name : {"t5_v1_1.safetensors", "t5_plain.safetensors"}) {
