@@ -63,12 +63,16 @@ def t5(kind, seed, **config):
     write(f"t5_{kind}", model, model.config.to_dict(), {"ids": ids}, {"hidden": model(ids).last_hidden_state})
 
 
-def kl(kind, seed, **config):
+def kl(kind, seed, gain=1.0, **config):
+    """`gain` multiplies what enters both halves, so that their activations leave the range of fp16."""
     torch.manual_seed(seed)
     config = dict(in_channels=3, out_channels=3, layers_per_block=1, norm_num_groups=4, **config)
     levels = len(config["block_out_channels"])
     config |= dict(down_block_types=("DownEncoderBlock2D",) * levels, up_block_types=("UpDecoderBlock2D",) * levels)
     model = randomise(AutoencoderKL(**config))
+    with torch.no_grad():
+        for conv in (model.encoder.conv_in, model.decoder.conv_in):
+            conv.weight *= gain
     image, latents = torch.rand(2, 3, 32, 48) * 2 - 1, torch.randn(2, config["latent_channels"], 8, 12)
     posterior = model.encode(image).latent_dist
     write(f"kl_{kind}", model, dict(model.config), {"image": image, "latents": latents},
@@ -85,3 +89,4 @@ if __name__ == "__main__":
         kl("shifted", 5, block_out_channels=(8, 16, 16), latent_channels=16, shift_factor=0.1159, scaling_factor=0.3611,
            use_quant_conv=False, use_post_quant_conv=False)
         kl("quant_conv", 6, block_out_channels=(8, 16, 8), latent_channels=4, scaling_factor=0.18215)
+        kl("large", 8, gain=2.0e5, block_out_channels=(8, 16, 8), latent_channels=4, scaling_factor=0.13025)

@@ -19,7 +19,7 @@ vae::KlConfig config_of(const io::TensorSource& file) {
 
 TEST(AutoencoderParity, MomentsAndDecoded) {
   at::NoGradGuard no_grad;
-  for (const char* name : {"kl_shifted.safetensors", "kl_quant_conv.safetensors"}) {
+  for (const char* name : {"kl_shifted.safetensors", "kl_quant_conv.safetensors", "kl_large.safetensors"}) {
     auto file = test::golden(name);
     vae::AutoencoderKL model(config_of(file), at::TensorOptions());
     test::load_weights(model, file.below("w."), vae::kl_keys(file.below("w.")));
@@ -31,9 +31,44 @@ TEST(AutoencoderParity, MomentsAndDecoded) {
   }
 }
 
+// Decision 0005: the activations of kl_large leave the range of fp16, as those of published autoencoders do; fp32 is exact (see above).
+TEST(AutoencoderParity, HalfPrecisionWouldOverflow) {
+  at::NoGradGuard no_grad;
+  auto file = test::golden("kl_large.safetensors");
+  vae::AutoencoderKL model(config_of(file), at::TensorOptions());
+  test::load_weights(model, file.below("w."), vae::kl_keys(file.below("w.")));
+  model.visit_parameters([](const std::string&, at::Tensor& p) {
+    EXPECT_TRUE(p.to(at::kHalf).isfinite().all().item<bool>());
+    p = p.to(at::kHalf);
+  });
+  EXPECT_FALSE(model.decoder.forward(file.tensor("in.latents").to(at::kHalf)).isfinite().all().item<bool>());
+  EXPECT_FALSE(model.encoder.forward(file.tensor("in.image").to(at::kHalf)).mean_BCHW.isfinite().all().item<bool>());
+}
+
 TEST(AutoencoderParity, ShiftAndScaleAreRead) {
   auto config = config_of(test::golden("kl_shifted.safetensors"));
   EXPECT_DOUBLE_EQ(config.shift_factor, 0.1159);
   EXPECT_DOUBLE_EQ(config.scaling_factor, 0.3611);
   EXPECT_EQ(config.downsampling(), 4);
+
+  auto unshifted = config_of(test::golden("kl_large.safetensors"));
+  EXPECT_DOUBLE_EQ(unshifted.shift_factor, 0);
+  EXPECT_DOUBLE_EQ(unshifted.scaling_factor, 0.13025);
+  auto weights = test::golden("kl_large.safetensors").below("w.");
+  auto alone = vae::kl_config(nullptr, io::shapes_in_our_names(weights, vae::kl_keys(weights)), 0.18215);
+  EXPECT_DOUBLE_EQ(alone.shift_factor, 0);
+  EXPECT_DOUBLE_EQ(alone.scaling_factor, 0.18215);
+}
+
+TEST(AutoencoderParity, AttentionNamesOfTheFirstFilesAreRead) {
+  auto file = test::golden("kl_quant_conv.safetensors").below("w.");
+  auto old = file.renamed([](std::string name) {
+    for (const auto& [now, then] :
+         {std::pair<std::string, std::string>("to_q.", "query."), {"to_k.", "key."}, {"to_v.", "value."}, {"to_out.0.", "proj_attn."}}) {
+      if (auto at = name.find(now); at != name.npos) return name.replace(at, now.size(), then);
+    }
+    return name;
+  });
+  EXPECT_TRUE(old.contains("encoder.mid_block.attentions.0.proj_attn.bias"));
+  EXPECT_EQ(io::shapes_in_our_names(old, vae::kl_keys(old)), io::shapes_in_our_names(file, vae::kl_keys(file)));
 }
