@@ -8,20 +8,6 @@
 namespace burnish::diffusion {
 namespace {
 
-using Values = std::map<std::string, SchedulerValue>;
-
-template <class T>
-void read(const Values& values, const char* key, T& field) {
-  const auto found = values.find(key);
-  if (found == values.end()) return;
-  const T* value = std::get_if<T>(&found->second);
-  if (!value) {
-    const char* expected = std::is_same_v<T, bool> ? "true or false" : std::is_same_v<T, double> ? "a number" : "a string";
-    data_error("diffusion", "scheduler_config.json: expected {} at \"{}\", found another type", expected, key);
-  }
-  field = *value;
-}
-
 double shifted(const FlowSamplerConfig& config, double mu, double t) {
   if (!config.use_dynamic_shifting) return static_shift(config.shift, t);
   return config.time_shift_type == "linear" ? mu / (mu + (1.0 / t - 1.0)) : exponential_shift(mu, t);
@@ -29,28 +15,26 @@ double shifted(const FlowSamplerConfig& config, double mu, double t) {
 
 }  // namespace
 
-FlowSamplerConfig flow_sampler_config(const Values& values) {
+FlowSamplerConfig flow_sampler_config(const SchedulerValues& values) {
   std::string name = "FlowMatchEulerDiscreteScheduler";
-  read(values, "_class_name", name);
+  read_value(values, "_class_name", name);
   if (name != "FlowMatchEulerDiscreteScheduler") {
     data_error("diffusion", "scheduler_config.json: expected FlowMatchEulerDiscreteScheduler, found {}", name);
   }
   for (const char* key : {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas", "invert_sigmas", "stochastic_sampling"}) {
-    bool on = false;
-    read(values, key, on);
-    if (on) data_error("diffusion", "scheduler_config.json: \"{}\" is on, which this sampler does not do; set it to false", key);
+    refuse_switch(values, key);
   }
   FlowSamplerConfig config;
   config.shift = 1.0;
   config.use_dynamic_shifting = false;
-  read(values, "shift", config.shift);
-  read(values, "use_dynamic_shifting", config.use_dynamic_shifting);
-  read(values, "base_shift", config.base_shift);
-  read(values, "max_shift", config.max_shift);
-  read(values, "base_image_seq_len", config.base_image_seq_len);
-  read(values, "max_image_seq_len", config.max_image_seq_len);
-  read(values, "time_shift_type", config.time_shift_type);
-  read(values, "shift_terminal", config.shift_terminal);
+  read_value(values, "shift", config.shift);
+  read_value(values, "use_dynamic_shifting", config.use_dynamic_shifting);
+  read_value(values, "base_shift", config.base_shift);
+  read_value(values, "max_shift", config.max_shift);
+  read_value(values, "base_image_seq_len", config.base_image_seq_len);
+  read_value(values, "max_image_seq_len", config.max_image_seq_len);
+  read_value(values, "time_shift_type", config.time_shift_type);
+  read_value(values, "shift_terminal", config.shift_terminal);
   if (config.time_shift_type != "exponential" && config.time_shift_type != "linear") {
     data_error("diffusion", "scheduler_config.json: \"time_shift_type\" must be exponential or linear, found \"{}\"",
                config.time_shift_type);

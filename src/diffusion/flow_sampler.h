@@ -2,10 +2,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <map>
 #include <string>
-#include <variant>
 #include <vector>
+
+#include "diffusion/scheduler_values.h"
 
 namespace burnish::diffusion {
 
@@ -22,13 +22,10 @@ struct FlowSamplerConfig {
   double shift_terminal = 0;                    ///< when above 0, sigmas are stretched so that the last one before 0 is this
 };
 
-/// A value of `scheduler_config.json` after parsing; null values are left out of the map.
-using SchedulerValue = std::variant<bool, double, std::string>;
-
 /// Reads the keys above; an absent one takes the default of diffusers' FlowMatchEulerDiscreteScheduler (no dynamic shifting, shift 1).
 /// Keys that do not change the schedule are ignored. Throws a data Error for another scheduler class, a value of another type or out of
 /// range, or a switch that is on and not supported (Karras, exponential or beta sigmas, inverted sigmas, stochastic sampling).
-FlowSamplerConfig flow_sampler_config(const std::map<std::string, SchedulerValue>& values);
+FlowSamplerConfig flow_sampler_config(const SchedulerValues& values);
 
 /// The num_steps + 1 sigmas of one picture, from 1 down to an appended 0: linspace(1, 1/n, n), shifted.
 /// The timestep of a step is its sigma: models here take sigma in [0, 1], diffusers' `timesteps` are 1000 times that.

@@ -12,7 +12,7 @@ namespace burnish::diffusion {
 
 namespace {
 
-const std::vector<std::string> kSchemes{"diffsynth", "uniform", "sigma_sqrt", "cosmap"};
+const std::vector<std::string> kSchemes{"default", "diffsynth", "uniform", "sigma_sqrt", "cosmap", "debiased"};
 
 double bell(double sigma) {
   auto z = sigma - 0.5;
@@ -44,9 +44,12 @@ void check_loss_weighting(const std::string& scheme) {
 
 double loss_weight(const std::string& scheme, double sigma) {
   if (scheme == "uniform") return 1.0;
-  if (scheme == "diffsynth") return (bell(sigma) - bell_scale().lowest) * static_cast<double>(diffsynth_grid().size()) / bell_scale().sum;
+  if (scheme == "diffsynth" || scheme == "default")
+    return (bell(sigma) - bell_scale().lowest) * static_cast<double>(diffsynth_grid().size()) / bell_scale().sum;
   if (scheme == "sigma_sqrt") return 1.0 / (sigma * sigma);
   if (scheme == "cosmap") return 2.0 / (std::numbers::pi * (1.0 - 2.0 * sigma + 2.0 * sigma * sigma));
+  if (scheme == "debiased")
+    config_error("diffusion", "loss_weighting debiased weighs timesteps by their signal-to-noise ratio; choose another for sigma");
   unknown_choice("diffusion", "loss_weighting", scheme, kSchemes);
 }
 

@@ -12,19 +12,10 @@ namespace burnish::diffusion {
 namespace {
 
 constexpr int kNumTimesteps = 1000;
-const std::array<std::string, 7> kModes = {"diffsynth", "uniform", "sigmoid", "shift", "flux_shift", "logit_normal", "mode"};
-
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
-/// The index that a share of the allowed range [int(1000 min), int(1000 max)) points at; the range has one index at least.
-int index_at(const TimestepOptions& options, double share) {
-  const int begin = std::min(static_cast<int>(options.min_boundary * kNumTimesteps), kNumTimesteps - 1);
-  const int end = std::max(static_cast<int>(options.max_boundary * kNumTimesteps), begin + 1);
-  return std::clamp(begin + static_cast<int>(std::floor(share * (end - begin))), begin, end - 1);
-}
+const std::array<std::string, 8> kModes = {"default", "diffsynth", "uniform", "sigmoid", "shift", "flux_shift", "logit_normal", "mode"};
 
 double discrete_sigma(const TimestepOptions& options, double share) {
-  return static_shift(options.shift, 1.0 - static_cast<double>(index_at(options, share)) / kNumTimesteps);
+  return static_shift(options.shift, 1.0 - static_cast<double>(index_at(options, share, kNumTimesteps)) / kNumTimesteps);
 }
 
 /// Squeezed into the boundaries, and off the exact ends, where a target carries no signal or no noise and shifts divide by zero.
@@ -34,6 +25,15 @@ double within_boundaries(const TimestepOptions& options, double t) {
 }
 
 }  // namespace
+
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+int index_at(const TimestepOptions& options, double share, int num_timesteps) {
+  // The range [int(N min), int(N max)) has one index at least.
+  const int begin = std::min(static_cast<int>(options.min_boundary * num_timesteps), num_timesteps - 1);
+  const int end = std::max(static_cast<int>(options.max_boundary * num_timesteps), begin + 1);
+  return std::clamp(begin + static_cast<int>(std::floor(share * (end - begin))), begin, end - 1);
+}
 
 void check(const TimestepOptions& options) {
   if (std::find(kModes.begin(), kModes.end(), options.mode) == kModes.end()) {
@@ -63,7 +63,7 @@ double static_shift(double s, double t) { return s * t / (1.0 + (s - 1.0) * t); 
 double sample_sigma(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens) {
   CounterRandom random(key);
   const std::string& mode = options.mode;
-  if (mode == "diffsynth") return diffsynth_grid()[index_at(options, random.uniform())];
+  if (mode == "diffsynth" || mode == "default") return diffsynth_grid()[index_at(options, random.uniform(), kNumTimesteps)];
   if (mode == "logit_normal") return discrete_sigma(options, sigmoid(options.logit_mean + options.logit_std * random.normal()));
   if (mode == "mode") {
     const double u = random.uniform();

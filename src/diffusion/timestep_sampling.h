@@ -7,6 +7,7 @@ namespace burnish::diffusion {
 
 /// How training picks sigma, the share of noise in (0, 1] (1 is pure noise). n is a standard normal, u a uniform draw, and
 /// shift_s(t) = s t / (1 + (s-1) t).
+/// A process may know some of these only; "default" is its own: diffsynth where sigma is drawn.
 ///   diffsynth     a uniform index into DiffSynth-Studio's grid (diffsynth_grid below)
 ///   uniform       u
 ///   sigmoid       t = 1 / (1 + exp(-sigmoid_scale n))
@@ -17,7 +18,7 @@ namespace burnish::diffusion {
 /// All but diffsynth are sd-scripts' (library/flux_train_utils.py), where the last two are `weighting_scheme`s (arXiv 2403.03206) that
 /// pick an index from the noisy end: a larger logit_mean means less noise.
 struct TimestepOptions {
-  std::string mode = "diffsynth";
+  std::string mode = "default";
   double shift = 3.0;  ///< sd-scripts' discrete_flow_shift: of shift, logit_normal and mode
   double sigmoid_scale = 1.0;
   double logit_mean = 0.0, logit_std = 1.0;
@@ -30,6 +31,12 @@ struct TimestepOptions {
 /// A config Error when the mode is unknown (the nearest is named), the boundaries are not 0 <= min < max <= 1, or a shift, scale or
 /// standard deviation is not positive.
 void check(const TimestepOptions& options);
+
+/// The index that a share in [0, 1) points at within the boundaries of a grid of `num_timesteps`, counted from pure noise.
+int index_at(const TimestepOptions& options, double share, int num_timesteps);
+
+/// 1 / (1 + exp(-x)).
+double sigmoid(double x);
 
 /// The sigma of one sample, a function of the key alone; exactly 1 only in the discrete modes. `num_image_tokens`, the length of the
 /// packed latent sequence, matters to `flux_shift` only.

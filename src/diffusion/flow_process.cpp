@@ -1,0 +1,59 @@
+#include "diffusion/flow_process.h"
+
+#include <ATen/TensorOperators.h>
+
+#include "base/error.h"
+#include "diffusion/flow_match.h"
+#include "diffusion/loss_weighting.h"
+
+namespace burnish::diffusion {
+namespace {
+
+class FlowEuler : public Sampler {
+ public:
+  explicit FlowEuler(std::vector<double> sigmas) : sigmas_(std::move(sigmas)) {}
+  int64_t num_steps() const override { return std::ssize(sigmas_) - 1; }
+  double time(int64_t step) const override { return sigmas_[static_cast<size_t>(step)]; }
+  at::Tensor start(const at::Tensor& noise) const override { return noise; }
+  at::Tensor model_input(const at::Tensor& latents, int64_t) const override { return latents; }
+  at::Tensor update(const at::Tensor& latents, const at::Tensor& prediction, int64_t step, const Noise&) override {
+    return latents + prediction.to(at::kFloat) * (time(step + 1) - time(step));
+  }
+
+ private:
+  std::vector<double> sigmas_;
+};
+
+}  // namespace
+
+void FlowProcess::check_options(const TimestepOptions& timesteps, const LossOptions& loss) const {
+  check(timesteps);
+  loss_weight(loss, 0.5);
+  if (loss.min_snr_gamma > 0)
+    config_error("diffusion",
+                 "min_snr_gamma weighs the loss of models with discrete timesteps, and this one flows; choose a loss_weighting");
+}
+
+double FlowProcess::draw_time(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens) const {
+  return sample_sigma(options, key, num_image_tokens);
+}
+
+std::string FlowProcess::why_no_time(double time) const { return time >= 0 && time <= 1 ? "" : "sigma is the share of noise, from 0 to 1"; }
+
+double FlowProcess::loss_weight(const LossOptions& options, double time) const { return diffusion::loss_weight(options.weighting, time); }
+
+at::Tensor FlowProcess::add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& time_B) const {
+  return diffusion::add_noise(x0, noise, time_B);
+}
+
+at::Tensor FlowProcess::target(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor&) const { return velocity(x0, noise); }
+
+std::unique_ptr<Sampler> FlowProcess::sampler(const SamplerOptions& options) const {
+  if (options.name != "default" && options.name != "euler")
+    config_error("diffusion", "sampler {} walks discrete timesteps, and this model flows; choose euler", options.name);
+  if (options.timestep_spacing != "default")
+    config_error("diffusion", "timestep_spacing {} spaces discrete timesteps, and this model flows; take it out", options.timestep_spacing);
+  return std::make_unique<FlowEuler>(sampling_sigmas(config_, options.num_steps, options.num_image_tokens));
+}
+
+}  // namespace burnish::diffusion

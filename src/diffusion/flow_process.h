@@ -1,0 +1,26 @@
+#pragma once
+#include "diffusion/flow_sampler.h"
+#include "diffusion/process.h"
+
+namespace burnish::diffusion {
+
+/// Flow matching: time is sigma, the share of noise; the denoiser predicts the velocity noise - x0 (flow_match.h).
+class FlowProcess : public Process {
+ public:
+  explicit FlowProcess(FlowSamplerConfig config) : config_(std::move(config)) {}
+  std::string time_name() const override { return "sigma"; }
+  void check_options(const TimestepOptions& timesteps, const LossOptions& loss) const override;
+  double draw_time(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens) const override;
+  double time_at(double share) const override { return share; }
+  std::string why_no_time(double time) const override;
+  double loss_weight(const LossOptions& options, double time) const override;
+  at::Tensor add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& time_B) const override;
+  at::Tensor target(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& time_B) const override;
+  /// Euler over sampling_sigmas.
+  std::unique_ptr<Sampler> sampler(const SamplerOptions& options) const override;
+
+ private:
+  FlowSamplerConfig config_;
+};
+
+}  // namespace burnish::diffusion

@@ -1,0 +1,199 @@
+// Schedules of discrete timesteps and samplers beside diffusers (tests/golden/make_discrete.py).
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "diffusion/discrete_process.h"
+#include "diffusion/flow_process.h"
+#include "io/safetensors.h"
+
+using namespace burnish;
+using namespace burnish::diffusion;
+
+namespace {
+
+const std::shared_ptr<io::SafetensorsFile>& golden() {
+  static auto file = io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/discrete.safetensors");
+  return file;
+}
+
+DiscreteConfig kind_of(const std::string& kind) {
+  DiscreteConfig c;
+  if (kind == "linear") c.beta_start = 0.0001, c.beta_end = 0.02, c.beta_schedule = "linear";
+  if (kind == "cosine") c.beta_schedule = "squaredcos_cap_v2";
+  c.zero_terminal_snr = kind == "zero_snr";
+  if (c.zero_terminal_snr) c.prediction_type = "v_prediction";
+  return c;
+}
+
+double largest_error(const at::Tensor& found, const at::Tensor& expected) {
+  return ((found - expected).abs().max() / expected.abs().max()).item<double>();
+}
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TimestepOptions with_mode(const std::string& mode) {
+  TimestepOptions options;
+  options.mode = mode;
+  return options;
+}
+
+}  // namespace
+
+TEST(DiscreteSchedule, AlphasEqualDiffusers) {
+  for (const char* kind : {"sdxl", "linear", "cosine", "zero_snr"}) {
+    auto found = alphas_cumprod(kind_of(kind)), expected = golden()->tensor(std::string("alphas.") + kind);
+    EXPECT_LE((found - expected).abs().max().item<double>(), 1e-7) << kind;
+  }
+  EXPECT_EQ(alphas_cumprod(kind_of("zero_snr"))[-1].item<float>(), 0.0f);
+}
+
+TEST(DiscreteProcess, NoiseTargetsAndWeightsEqualDiffusers) {
+  auto x0 = golden()->tensor("train.x0"), noise = golden()->tensor("train.noise"), t = golden()->tensor("train.timesteps").to(at::kFloat);
+  for (const std::string kind : {"sdxl", "zero_snr"}) {
+    auto config = kind_of(kind);
+    config.prediction_type = "v_prediction";
+    DiscreteProcess v(config);
+    EXPECT_LE(largest_error(v.add_noise(x0, noise, t), golden()->tensor("train." + kind + ".noisy")), 1e-6);
+    EXPECT_LE(largest_error(v.target(x0, noise, t), golden()->tensor("train." + kind + ".velocity")), 1e-6);
+    auto snr = golden()->tensor("train." + kind + ".snr");
+    for (int64_t i = 0; i < t.numel(); ++i) {
+      const double ratio = snr[i].item<double>(), time = t[i].item<double>();
+      EXPECT_NEAR(v.loss_weight({"uniform", 5}, time), std::min(ratio, 5.0) / (ratio + 1), 1e-4) << time;
+      EXPECT_NEAR(v.loss_weight({"debiased", 0}, time), 1 / (std::min(ratio, 1000.0) + 1), 1e-4) << time;
+    }
+  }
+  DiscreteProcess epsilon{DiscreteConfig{}};
+  EXPECT_TRUE(at::equal(epsilon.target(x0, noise, t), noise));
+  auto snr = golden()->tensor("train.sdxl.snr");
+  for (int64_t i = 0; i < t.numel(); ++i) {
+    const double ratio = snr[i].item<double>();
+    EXPECT_NEAR(epsilon.loss_weight({"default", 5}, t[i].item<double>()) / (std::min(ratio, 5.0) / ratio), 1, 1e-4);
+    EXPECT_NEAR(epsilon.loss_weight({"debiased", 0}, t[i].item<double>()) * std::sqrt(std::min(ratio, 1000.0)), 1, 1e-4);
+    EXPECT_EQ(epsilon.loss_weight({"uniform", 0}, t[i].item<double>()), 1.0);
+  }
+  DiscreteConfig sample;
+  sample.prediction_type = "sample";
+  EXPECT_TRUE(at::equal(DiscreteProcess(sample).target(x0, noise, t), x0));
+  EXPECT_EQ(epsilon.add_noise(x0.to(at::kBFloat16), noise, t).scalar_type(), at::kFloat);
+}
+
+TEST(DiscreteSamplers, WholeTrajectoriesEqualDiffusers) {
+  int num_walks = 0;
+  for (const auto& [name, info] : golden()->tensors()) {
+    if (!name.starts_with("walk.")) continue;
+    std::stringstream parts(name);
+    std::string skip, sampler, spacing, prediction, kind, steps;
+    for (auto* part : {&skip, &sampler, &spacing, &prediction, &kind, &steps}) std::getline(parts, *part, '.');
+    auto config = kind_of(kind);
+    config.prediction_type = prediction;
+    auto walk = DiscreteProcess(config).sampler({sampler, spacing, std::stoll(steps), 0});
+    auto expected = golden()->tensor(name), times = golden()->tensor("times." + name.substr(5)), noise = golden()->tensor("noise");
+    ASSERT_EQ(walk->num_steps(), times.numel()) << name;
+    auto x = walk->start(golden()->tensor("start"));
+    for (int64_t i = 0; i < walk->num_steps(); ++i) {
+      EXPECT_NEAR(walk->time(i), times[i].item<double>(), 1e-4) << name;
+      auto prediction_of = at::tanh(walk->model_input(x, i) * 0.5 + walk->time(i) / 1000);
+      x = walk->update(x, prediction_of, i, [&] { return noise[i]; });
+      EXPECT_LE(largest_error(x, expected[i]), 1e-5) << name << " step " << i;
+    }
+    ++num_walks;
+  }
+  EXPECT_EQ(num_walks, 50);
+}
+
+TEST(DiscreteSamplers, GuidanceRescaleEqualsDiffusers) {
+  auto c = golden()->tensor("guidance.conditional"), u = golden()->tensor("guidance.unconditional");
+  EXPECT_LE(largest_error(guide(c, u, 5, 0.7), golden()->tensor("guided")), 1e-6);
+  EXPECT_TRUE(at::equal(guide(c, u, 5, 0), u + (c - u) * 5));
+}
+
+TEST(DiscreteDraws, CoverTheBoundariesUniformly) {
+  DiscreteProcess process{DiscreteConfig{}};
+  std::set<double> seen;
+  double sum = 0;
+  for (uint64_t key = 0; key < 20000; ++key) {
+    const double t = process.draw_time(with_mode("uniform"), key, 0);
+    ASSERT_EQ(process.why_no_time(t), "");
+    EXPECT_EQ(t, process.draw_time(with_mode("default"), key, 0));
+    seen.insert(t), sum += t;
+  }
+  EXPECT_EQ(seen.size(), 1000u);
+  EXPECT_NEAR(sum / 20000, 499.5, 5);
+  auto noisiest = with_mode("uniform");
+  noisiest.max_boundary = 0.4;
+  auto cleanest = with_mode("uniform");
+  cleanest.min_boundary = 0.9;
+  for (uint64_t key = 0; key < 2000; ++key) {
+    EXPECT_GE(process.draw_time(noisiest, key, 0), 600);
+    EXPECT_LT(process.draw_time(cleanest, key, 0), 100);
+  }
+  // As with sigma, a larger mean is less noise.
+  auto clean = with_mode("logit_normal");
+  clean.logit_mean = 2;
+  double mean = 0;
+  for (uint64_t key = 0; key < 5000; ++key) mean += process.draw_time(clean, key, 0) / 5000;
+  EXPECT_LT(mean, 200);
+  EXPECT_EQ(process.time_at(0.25), 250);
+  EXPECT_EQ(process.time_at(1), 999);
+}
+
+TEST(DiscreteProcess, RefusesWhatMeansNothingHere) {
+  DiscreteProcess process{DiscreteConfig{}};
+  auto options = [&](const std::string& mode, const LossOptions& loss) {
+    return message_of([&] { process.check_options(with_mode(mode), loss); });
+  };
+  EXPECT_THAT(options("flux_shift", {}), testing::HasSubstr("moves sigma"));
+  EXPECT_THAT(options("diffsynth", {}), testing::HasSubstr("choose uniform"));
+  EXPECT_THAT(options("uniform", {"cosmap", 0}), testing::HasSubstr("function of sigma"));
+  EXPECT_EQ(options("uniform", {"debiased", 5}), "no error");
+  EXPECT_EQ(options("logit_normal", {}), "no error");
+  EXPECT_THAT(message_of([&] { process.sampler({"heun", "default", 4, 0}); }), testing::HasSubstr("sampler must be one of"));
+  EXPECT_THAT(message_of([&] { process.sampler({"ddim", "default", 1001, 0}); }), testing::HasSubstr("at most 1000"));
+  EXPECT_THAT(message_of([&] { process.sampler({"ddim", "leading", 1000, 0}); }), testing::HasSubstr("beyond the last timestep"));
+  EXPECT_THAT(process.why_no_time(1000), testing::HasSubstr("0 to 999"));
+  EXPECT_THAT(process.why_no_time(3.5), testing::HasSubstr("whole number"));
+  auto zero = kind_of("zero_snr");
+  zero.prediction_type = "epsilon";
+  EXPECT_THAT(message_of([&] { DiscreteProcess{zero}; }), testing::HasSubstr("needs prediction_type v_prediction"));
+  FlowProcess flow{FlowSamplerConfig{}};
+  EXPECT_THAT(message_of([&] { flow.sampler({"ddim", "default", 4, 0}); }), testing::HasSubstr("choose euler"));
+  EXPECT_THAT(message_of([&] { flow.check_options({}, {"default", 5}); }), testing::HasSubstr("min_snr_gamma"));
+  EXPECT_THAT(message_of([&] { flow.check_options({}, {"debiased", 0}); }), testing::HasSubstr("debiased"));
+}
+
+TEST(DiscreteConfig, ReadsTheFileAndRefusesWhatItDoesNotDo) {
+  const std::string leading = "leading", v = "v_prediction";
+  auto c = discrete_config({{"_class_name", std::string("EulerDiscreteScheduler")},
+                            {"beta_start", 0.00085},
+                            {"beta_end", 0.012},
+                            {"beta_schedule", std::string("scaled_linear")},
+                            {"steps_offset", 1.0},
+                            {"timestep_spacing", leading},
+                            {"rescale_betas_zero_snr", true},
+                            {"prediction_type", v},
+                            {"use_karras_sigmas", false}});
+  EXPECT_TRUE(c.zero_terminal_snr);
+  EXPECT_EQ(c.steps_offset, 1);
+  EXPECT_EQ(c.timestep_spacing, "leading");
+  EXPECT_EQ(discrete_config({{"_class_name", std::string("DDIMScheduler")}}).sampler, "ddim");
+  EXPECT_EQ(discrete_config({{"_class_name", std::string("PNDMScheduler")}}).sampler, "euler");
+  auto refused = [](const SchedulerValues& values) { return message_of([&] { discrete_config(values); }); };
+  EXPECT_THAT(refused({{"use_karras_sigmas", true}}), testing::HasSubstr("use_karras_sigmas"));
+  EXPECT_THAT(refused({{"beta_schedule", std::string("sigmoid")}}), testing::HasSubstr("squaredcos_cap_v2"));
+  EXPECT_THAT(refused({{"prediction_type", 3.0}}), testing::HasSubstr("expected a string"));
+  EXPECT_THAT(refused({{"trained_betas", std::string("[0.1]")}}), testing::HasSubstr("trained_betas"));
+  EXPECT_THAT(refused({{"beta_end", 2.0}}), testing::HasSubstr("beta_start <= beta_end < 1"));
+}
