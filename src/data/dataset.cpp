@@ -73,6 +73,7 @@ Dataset::Dataset(const DatasetOptions& options) : options_(options) {
 void Dataset::check_pictures() {
   auto num_rows = std::ssize(files_);
   std::vector<Size> sizes(files_.size());
+  original_sizes_.resize(files_.size());
   std::vector<std::string> reasons(files_.size());
   Progress progress("check pictures", num_rows);
   constexpr int64_t kAtOnce = 64;
@@ -84,7 +85,8 @@ void Dataset::check_pictures() {
         if (files_[i].empty()) continue;
         try {
           auto pixels_HW3 = decode_image(files_[i]);
-          sizes[i] = target_size(options_.size, {pixels_HW3.size(0), pixels_HW3.size(1)}, files_[i]);
+          original_sizes_[i] = {pixels_HW3.size(0), pixels_HW3.size(1)};
+          sizes[i] = target_size(options_.size, original_sizes_[i], files_[i]);
         } catch (const Error& error) {
           reasons[i] = sentence(error);
         }

@@ -35,6 +35,8 @@ class Dataset {
   const std::vector<int64_t>& rows() const { return rows_; }
   /// The size that a row is trained at.
   Size size(int64_t row) const { return sizes_.at(row); }
+  /// The size of a row's picture before it is scaled and cut.
+  Size original_size(int64_t row) const { return original_sizes_.at(static_cast<size_t>(row)); }
   /// Decodes and resizes; a data Error when `row` is not usable.
   Sample load(int64_t row) const;
   const std::string& prompt(int64_t row) const { return prompts_.at(static_cast<size_t>(row)); }
@@ -50,7 +52,8 @@ class Dataset {
   DatasetOptions options_;
   std::vector<std::string> prompts_, files_;
   std::vector<int64_t> rows_;
-  std::map<int64_t, Size> sizes_;  ///< of the usable rows
+  std::vector<Size> original_sizes_;  ///< by row
+  std::map<int64_t, Size> sizes_;     ///< of the usable rows
   std::map<int64_t, std::string> bad_;
 };
 

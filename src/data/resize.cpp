@@ -120,15 +120,25 @@ Size target_size(const SizeRule& rule, Size picture, const std::string& file) {
   return size;
 }
 
-at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target) {
-  auto H = pixels_HW3.size(0), W = pixels_HW3.size(1);
-  auto scale =
-      std::max(static_cast<double>(target.height) / static_cast<double>(H), static_cast<double>(target.width) / static_cast<double>(W));
+/// What is kept of rows and columns when a picture is scaled to cover `target` and its centre cut out.
+static std::pair<Kept, Kept> kept_of(Size picture, Size target) {
+  auto scale = std::max(static_cast<double>(target.height) / static_cast<double>(picture.height),
+                        static_cast<double>(target.width) / static_cast<double>(picture.width));
   auto kept = [&](int64_t in, int64_t count) {
     auto out = std::max(count, round_even(static_cast<double>(in) * scale));
     return Kept{in, out, round_even(static_cast<double>(out - count) / 2.0), count};
   };
-  return resize(pixels_HW3, kept(H, target.height), kept(W, target.width));
+  return {kept(picture.height, target.height), kept(picture.width, target.width)};
+}
+
+at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target) {
+  auto [rows, columns] = kept_of({pixels_HW3.size(0), pixels_HW3.size(1)}, target);
+  return resize(pixels_HW3, rows, columns);
+}
+
+std::pair<int64_t, int64_t> cut_position(Size picture, Size target) {
+  auto [rows, columns] = kept_of(picture, target);
+  return {rows.first, columns.first};
 }
 
 at::Tensor to_model_range(const at::Tensor& pixels_HW3) {

@@ -21,6 +21,9 @@ Size target_size(const SizeRule& rule, Size picture, const std::string& file);
 /// bilinear one of Pillow's Image.resize, in its 8-bit fixed-point arithmetic.
 at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target);
 
+/// Top row and left column of what resize_and_crop keeps of a picture of this size, in pixels of the scaled picture.
+std::pair<int64_t, int64_t> cut_position(Size picture, Size target);
+
 /// uint8 [H, W, 3] -> fp32 [3, H, W] in [-1, 1].
 at::Tensor to_model_range(const at::Tensor& pixels_HW3);
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "diffusion/flow_sampler.h"
+#include "diffusion/process.h"
 #include "io/key_map.h"
 #include "models/files.h"
 #include "nn/block.h"
@@ -24,7 +24,11 @@ struct ModelOptions {
   std::string tokenizer_path, tokenizer_2_path;  ///< folders; "" takes those beside the model
   int64_t max_sequence_length = 0;               ///< of the long text encoder; 0 takes min(512, its tokenizer's limit)
   double embedded_guidance = 1.0;
-  std::string init = "pretrained";  ///< "random" builds the denoiser from its config.json and a seed
+  std::string prediction_type = "";  ///< of models with discrete timesteps: epsilon, v_prediction; "" as their files say
+  bool zero_terminal_snr = false;    ///< the last timestep is noise alone, whatever their files say
+  int64_t clip_skip = 0;             ///< layer, counted from the last (1), whose output is CLIP's embedding; 0 is the model's own
+  int64_t max_token_length = 0;      ///< CLIP tokens of a prompt: a multiple of 75; 0 takes 75
+  std::string init = "pretrained";   ///< "random" builds the denoiser from its config.json and a seed
   uint64_t seed = 0;
 };
 
@@ -52,13 +56,15 @@ struct LayerNames {
 };
 
 /// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
-/// prompt (text), image [B,3,H,W] in [-1,1], latents [B,C,h,w], noise [B,C,h,w], sigma [B] fp32, noisy, target, prediction,
-/// loss [B] (one unweighted loss a sample, fp32).
+/// prompt (text), image [B,3,H,W] in [-1,1], latents [B,C,h,w], noise [B,C,h,w], the process's time [B] fp32 by its name (sigma or
+/// timestep), noisy, target, prediction, loss [B] (one unweighted loss a sample, fp32), and size_conditioning [B,6] fp32: height and width
+/// of the picture before it was cut, top and left of the cut, height and width of what is trained or drawn.
 struct UnitGroups {
   pipeline::Units encode_prompt;  ///< prompt -> what the denoiser reads of it
   pipeline::Units encode_image;   ///< image -> latents
-  pipeline::Units add_noise;      ///< latents, noise, sigma -> noisy, target
-  pipeline::Units denoise;        ///< noisy, sigma, guidance, prompt values -> prediction
+  pipeline::Units encode_size;    ///< size_conditioning -> what the denoiser reads of it; none where it reads nothing
+  pipeline::Units add_noise;      ///< latents, noise, time -> noisy, target
+  pipeline::Units denoise;        ///< noisy, time, prompt values -> prediction
   pipeline::Units loss;           ///< prediction, target -> loss
   pipeline::Units decode;         ///< latents -> image
 };
@@ -102,9 +108,12 @@ class Model {
   virtual int64_t num_tokens(at::IntArrayRef latent_shape) const = 0;
   /// Pixels that a side must be a multiple of.
   virtual int64_t size_division() const = 0;
-  virtual diffusion::FlowSamplerConfig sampler() const = 0;
+  /// How latents become noise and the way back.
+  virtual const diffusion::Process& process() const = 0;
   /// Value names that a negative prompt replaces under classifier-free guidance.
   virtual std::vector<std::string> prompt_values() const = 0;
+  /// Whether the prompt values of an empty negative prompt are zeros, and not those of the empty text.
+  virtual bool zeros_for_no_prompt() const { return false; }
 
   // Any component can be trained, whole or by adapters; what follows is asked of each.
 
@@ -134,11 +143,14 @@ struct Family {
   std::unique_ptr<Model> (*open)(const ModelFiles&, const ModelOptions&);
   /// What a single weight set is, in a few words ("FLUX.1-dev transformer, BFL names"), or "".
   std::string (*describe)(const ModelEntry&);
+  /// Options of ModelOptions that not every family has and this one does, by their names on the command line; "fp16" stands for the dtype.
+  std::vector<std::string_view> own_options = {};
 };
 
 std::span<const Family* const> all_families();
 
-/// Opens the model behind `files` with the family that recognises it; a data Error lists the families when none does.
+/// Opens the model behind `files` with the family that recognises it; a data Error lists the families when none does. A config Error for
+/// an option that the family does not have.
 std::unique_ptr<Model> open_model(const ModelFiles& files, const ModelOptions& options);
 
 }  // namespace burnish::models

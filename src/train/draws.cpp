@@ -1,5 +1,6 @@
 #include "train/draws.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/ranges.h>
@@ -10,21 +11,25 @@
 
 namespace burnish::train {
 
-Draw draw(const data::Batch& batch, at::IntArrayRef latent_shape, int64_t num_tokens, const diffusion::TimestepOptions& timesteps,
-          uint64_t seed) {
+Draw draw(const data::Batch& batch, at::IntArrayRef latent_shape, int64_t num_tokens, const diffusion::Process& process,
+          const DrawOptions& options) {
   std::vector<at::Tensor> noise;
-  std::vector<double> sigma;
+  std::vector<double> time;
   for (const auto& visit : batch) {
-    RandomKey key{seed, static_cast<uint64_t>(visit.epoch),
+    RandomKey key{options.seed, static_cast<uint64_t>(visit.epoch),
                   static_cast<uint64_t>(visit.row) << 20 | static_cast<uint64_t>(visit.occurrence), Purpose::noise};
     noise.push_back(diffusion::normal_noise(key.value(), latent_shape));
+    if (options.noise_offset != 0) {
+      key.purpose = Purpose::noise_offset;
+      noise.back() = noise.back() + options.noise_offset * diffusion::normal_noise(key.value(), {latent_shape[0], 1, 1});
+    }
     key.purpose = Purpose::timestep;
-    sigma.push_back(diffusion::sample_sigma(timesteps, key.value(), num_tokens));
+    time.push_back(process.draw_time(options.timesteps, key.value(), num_tokens));
   }
-  return {at::stack(noise), at::tensor(sigma, at::TensorOptions().dtype(at::kFloat))};
+  return {at::stack(noise), at::tensor(time, at::TensorOptions().dtype(at::kFloat))};
 }
 
-Replay::Replay(const std::string& path) : file_(io::SafetensorsFile::open(path)) {
+Replay::Replay(const std::string& path, const diffusion::Process& process) : process_(process), file_(io::SafetensorsFile::open(path)) {
   first_ = file_->tensors().contains("step.0.noise") ? 0 : 1;
   if (!file_->tensors().contains(fmt::format("step.{}.noise", first_))) {
     data_error("train", "{} is not a replay file: it holds neither step.0.noise nor step.1.noise", path);
@@ -42,10 +47,11 @@ std::string Replay::name_of(int64_t index, const char* what) const {
 
 at::Tensor Replay::read(int64_t index, const char* what) const { return file_->tensor(name_of(index, what)); }
 
-double Replay::sigma(int64_t index) const {
-  auto sigma = read(index, "sigma");
-  if (sigma.numel() != 1) data_error("train", "replay {}: '{}' must be one number", file_->path().string(), name_of(index, "sigma"));
-  return sigma.to(at::kDouble).item<double>();
+double Replay::time(int64_t index) const {
+  auto name = process_.time_name();
+  auto time = read(index, name.c_str());
+  if (time.numel() != 1) data_error("train", "replay {}: '{}' must be one number", file_->path().string(), name_of(index, name.c_str()));
+  return time.to(at::kDouble).item<double>();
 }
 
 int64_t Replay::row(int64_t index) const {
@@ -67,16 +73,16 @@ void Replay::check(int64_t count, const std::function<std::vector<int64_t>(int64
       data_error("train", "replay {}: '{}' has the shape {}, the latents of row {} have {}; record at the size that is trained",
                  file_->path().string(), name_of(i, "noise"), found, row(i), expected);
     }
-    if (auto value = sigma(i); !(value >= 0 && value <= 1)) {
-      data_error("train", "replay {}: '{}' is {}; sigma is the share of noise, from 0 to 1", file_->path().string(), name_of(i, "sigma"),
-                 value);
+    auto value = time(i);
+    if (auto reason = process_.why_no_time(value); !reason.empty()) {
+      data_error("train", "replay {}: '{}' is {}; {}", file_->path().string(), name_of(i, process_.time_name().c_str()), value, reason);
     }
   }
 }
 
 Replay::Step Replay::step(int64_t index, at::IntArrayRef latent_shape) const {
   auto noise = read(index, "noise").to(at::kFloat).reshape(latent_shape);
-  return {row(index), {noise.unsqueeze(0), at::tensor({static_cast<float>(sigma(index))})}};
+  return {row(index), {noise.unsqueeze(0), at::tensor({static_cast<float>(time(index))})}};
 }
 
 }  // namespace burnish::train

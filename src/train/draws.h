@@ -3,33 +3,45 @@
 
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "data/sampler.h"
-#include "diffusion/timestep_sampling.h"
+#include "diffusion/process.h"
 #include "io/safetensors.h"
 
 namespace burnish::train {
 
 /// The random part of a batch.
 struct Draw {
-  at::Tensor noise_BCHW, sigma_B;  ///< fp32 on the CPU
+  at::Tensor noise_BCHW, time_B;  ///< fp32 on the CPU
 };
 
-/// Draws noise and sigma for every visit, each from its own key: the same visit draws the same numbers in a resumed or re-batched run.
-Draw draw(const data::Batch& batch, at::IntArrayRef latent_shape, int64_t num_tokens, const diffusion::TimestepOptions& timesteps,
-          uint64_t seed);
+/// Values that a training step draws: noise, and the time by the names that processes give it.
+inline const std::set<std::string> kDrawn{"noise", "sigma", "timestep"};
 
-/// Recorded draws, one a step: `step.{i}.noise` [C, H, W], `step.{i}.sigma` (one number), `step.{i}.sample` (a row number), with i from 0
-/// or from 1.
+struct DrawOptions {
+  diffusion::TimestepOptions timesteps;
+  /// Deviation of a further draw for every channel, the same at all its places, which is added to the noise.
+  double noise_offset = 0;
+  uint64_t seed = 0;
+};
+
+/// Draws noise and time for every visit, each from its own key: the same visit draws the same numbers in a resumed or re-batched run.
+Draw draw(const data::Batch& batch, at::IntArrayRef latent_shape, int64_t num_tokens, const diffusion::Process& process,
+          const DrawOptions& options);
+
+/// Recorded draws, one a step: `step.{i}.noise` [C, H, W], the time as the process names it, `step.{i}.sigma` or `step.{i}.timestep` (one
+/// number), and `step.{i}.sample` (a row number), with i from 0 or from 1.
 class Replay {
  public:
-  explicit Replay(const std::string& path);
+  Replay(const std::string& path, const diffusion::Process& process);
   struct Step {
     int64_t row;
     Draw draw;
   };
-  /// Reads shapes, sigmas and rows of the first `count` records; a data Error when one is missing, its noise is not of the latents' shape,
-  /// its sigma is not in [0, 1], or its row has no latents (`latent_shape_of` gives an empty shape).
+  /// Reads shapes, times and rows of the first `count` records; a data Error when one is missing, its noise is not of the latents' shape,
+  /// its time is none of the process's, or its row has no latents (`latent_shape_of` gives an empty shape).
   void check(int64_t count, const std::function<std::vector<int64_t>(int64_t row)>& latent_shape_of) const;
   /// Recorded step `index`, counted from 0; after `check`.
   Step step(int64_t index, at::IntArrayRef latent_shape) const;
@@ -39,7 +51,8 @@ class Replay {
  private:
   std::string name_of(int64_t index, const char* what) const;
   at::Tensor read(int64_t index, const char* what) const;
-  double sigma(int64_t index) const;
+  double time(int64_t index) const;
+  const diffusion::Process& process_;
   std::shared_ptr<io::SafetensorsFile> file_;
   int64_t first_ = 0;
 };

@@ -2,6 +2,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/core.h>
@@ -20,7 +21,6 @@
 #include "base/progress.h"
 #include "base/random_key.h"
 #include "diffusion/flow_match.h"
-#include "diffusion/loss_weighting.h"
 #include "io/files.h"
 #include "train/run.h"
 
@@ -30,8 +30,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Sigmas at which held-out samples are judged.
-constexpr double kValidationSigmas[] = {0.1, 0.25, 0.4, 0.55, 0.7, 0.85};
+/// Shares of the way to noise at which held-out samples are judged.
+constexpr double kValidationShares[] = {0.1, 0.25, 0.4, 0.55, 0.7, 0.85};
 
 /// Drops the lines of steps that a resumed run will take again (those after its last save).
 void cut_log(const fs::path& path, int64_t step) {
@@ -70,7 +70,8 @@ Draw Run::next_draw(std::vector<int64_t>& rows) {
   auto batch = sampler_->batch(progress_.batch);
   for (const auto& visit : batch) rows.push_back(visit.row);
   auto shape = shape_of(rows[0]);
-  return draw(batch, shape, model_->num_tokens(shape), timestep_options(options_), static_cast<uint64_t>(options_.model.seed));
+  return draw(batch, shape, model_->num_tokens(shape), model_->process(),
+              {timestep_options(options_), options_.noise_offset, static_cast<uint64_t>(options_.model.seed)});
 }
 
 at::Tensor Run::weighted_loss(const std::vector<int64_t>& rows, const Prepared& prepared, const Draw& draw) const {
@@ -78,11 +79,11 @@ at::Tensor Run::weighted_loss(const std::vector<int64_t>& rows, const Prepared& 
   auto device = model_->module(model_->denoiser()).parameters().begin()->second->device();
   for (auto& [name, value] : values) value = std::get<at::Tensor>(value).to(device);
   values["noise"] = draw.noise_BCHW.to(device);
-  values["sigma"] = draw.sigma_B.to(device);
+  values[model_->process().time_name()] = draw.time_B.to(device);
   pipeline::run(cut_.live, values);
-  auto weights = draw.sigma_B.clone();
+  auto weights = draw.time_B.clone();
   for (int64_t i = 0; i < weights.numel(); ++i)
-    weights[i] = diffusion::loss_weight(options_.loss_weighting, draw.sigma_B[i].item<double>());
+    weights[i] = model_->process().loss_weight(loss_options(options_), draw.time_B[i].item<double>());
   return (std::get<at::Tensor>(values.at("loss")) * weights.to(device)).mean();
 }
 
@@ -129,14 +130,14 @@ double Run::validation_loss() {
   int64_t count = 0;
   for (auto row : validation_data_->rows()) {
     auto shape = std::get<at::Tensor>(validation_->values(row).at("latents")).sizes().slice(1);
-    for (double sigma : kValidationSigmas) {
-      RandomKey key{0, static_cast<uint64_t>(sigma * 1000), static_cast<uint64_t>(row), Purpose::sample};
-      Draw fixed{diffusion::normal_noise(key.value(), shape).unsqueeze(0), at::Tensor(diffusion::normal_noise(0, {1})).fill_(sigma)};
+    for (double share : kValidationShares) {
+      RandomKey key{0, static_cast<uint64_t>(share * 1000), static_cast<uint64_t>(row), Purpose::sample};
+      Draw fixed{diffusion::normal_noise(key.value(), shape).unsqueeze(0), at::full({1}, model_->process().time_at(share), at::kFloat)};
       auto values = validation_->batch({row});
       auto device = model_->module(model_->denoiser()).parameters().begin()->second->device();
       for (auto& [name, value] : values) value = std::get<at::Tensor>(value).to(device);
       values["noise"] = fixed.noise_BCHW.to(device);
-      values["sigma"] = fixed.sigma_B.to(device);
+      values[model_->process().time_name()] = fixed.time_B.to(device);
       pipeline::run(cut_.live, values);
       sum += std::get<at::Tensor>(values.at("loss")).mean().item<double>();
       ++count;

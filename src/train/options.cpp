@@ -7,8 +7,6 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "diffusion/loss_weighting.h"
-#include "diffusion/timestep_sampling.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
 #include "quant/store.h"
@@ -24,7 +22,7 @@ void fields(config::Fields& f, ModelChoice& o) {
     "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models)");
   f("tokenizer_path", o.tokenizer_path, "CLIP tokenizer folder, when it is not beside the model", {"tokenizer_1_path"});
   f("tokenizer_2_path", o.tokenizer_2_path, "T5 tokenizer folder, when it is not beside the model");
-  f("dtype", o.dtype, "fp32 or bf16: what the model is held and computed in");
+  f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in");
   f("device", o.device, "auto, cpu or cuda");
   f("fp8_models", o.fp8_models,
     "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format");
@@ -34,6 +32,11 @@ void fields(config::Fields& f, ModelChoice& o) {
   f("fp8_compute", o.fp8_compute, "multiply FP8 weights with FP8 activations");
   f("max_sequence_length", o.max_sequence_length, "T5 tokens; 0 takes the tokenizer's limit, 512 at most");
   f("embedded_guidance", o.embedded_guidance, "guidance value given to models that embed it");
+  f("prediction_type", o.prediction_type,
+    "epsilon or v_prediction, of models with discrete timesteps; empty takes what the model's files say");
+  f("zero_terminal_snr", o.zero_terminal_snr, "the last discrete timestep is noise alone (for v_prediction)");
+  f("clip_skip", o.clip_skip, "CLIP's embedding is the output of this layer, counted from the last, 1; 0 takes the model's own");
+  f("max_token_length", o.max_token_length, "CLIP tokens of a prompt: 75, 150 or 225; 0 takes 75");
   f("seed", o.seed, "names every random draw of the run");
   f("num_threads", o.num_threads, "CPU threads; 0 takes all cores");
 }
@@ -105,8 +108,11 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("lr_scheduler", o.lr_scheduler, "constant, linear or cosine");
   f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises");
   f("max_grad_norm", o.max_grad_norm, "clips the gradient norm; 0 does not");
-  f("timestep_sampling", o.timestep_sampling, "diffsynth, uniform, sigmoid, shift, flux_shift, logit_normal or mode");
-  f("loss_weighting", o.loss_weighting, "diffsynth, uniform, sigma_sqrt or cosmap");
+  f("timestep_sampling", o.timestep_sampling,
+    "diffsynth, uniform, sigmoid, shift, flux_shift, logit_normal or mode; default takes the model's own");
+  f("loss_weighting", o.loss_weighting, "diffsynth, uniform, sigma_sqrt, cosmap or debiased; default takes the model's own");
+  f("min_snr_gamma", o.min_snr_gamma, "gamma of Min-SNR loss weights, of models with discrete timesteps; 0 is off");
+  f("noise_offset", o.noise_offset, "adds to the noise a draw of this deviation for each channel");
   f("discrete_flow_shift", o.discrete_flow_shift, "of timestep_sampling shift");
   f("sigmoid_scale", o.sigmoid_scale, "of timestep_sampling sigmoid, shift and flux_shift");
   f("logit_mean", o.logit_mean, "of timestep_sampling logit_normal");
@@ -123,7 +129,7 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("save_dtype", o.save_dtype, "fp32 or bf16 of what is saved; empty takes dtype");
   f("resume", o.resume, "go on from the state in output_path");
   f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
-  f("replay", o.replay, "safetensors with recorded noise, sigma and sample per step");
+  f("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
   diffsynth_options(f);
 }
 
@@ -131,6 +137,8 @@ diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
   return {o.timestep_sampling, o.discrete_flow_shift, o.sigmoid_scale,         o.logit_mean,
           o.logit_std,         o.mode_scale,          o.min_timestep_boundary, o.max_timestep_boundary};
 }
+
+diffusion::LossOptions loss_options(const TrainOptions& o) { return {o.loss_weighting, o.min_snr_gamma}; }
 
 bool encodes(const TrainOptions& o) { return o.task != "sft:train"; }
 bool trains(const TrainOptions& o) { return o.task != "sft:data_process"; }
@@ -148,7 +156,12 @@ adapters::AdapterOptions adapter_options(const TrainOptions& o) {
 }
 
 void check(const ModelChoice& c) {
-  if (parse_dtype(c.dtype) == c10::kHalf) config_error("train", "dtype fp16 is not supported for this model; choose bf16 or fp32");
+  parse_dtype(c.dtype);
+  if (!c.prediction_type.empty() && c.prediction_type != "epsilon" && c.prediction_type != "v_prediction")
+    config_error("train", "prediction_type '{}' is not known; choose epsilon or v_prediction", c.prediction_type);
+  if (c.max_token_length < 0 || c.max_token_length % 75 != 0)
+    config_error("train", "max_token_length must be 75, 150, 225 or another multiple of 75, not {}", c.max_token_length);
+  check_at_least("clip_skip", static_cast<double>(c.clip_skip), 0);
   if (c.device != "auto" && c.device != "cpu" && c.device != "cuda")
     config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
   if (c.device == "cuda" && !at::hasCUDA())
@@ -234,7 +247,8 @@ void check(const TrainOptions& o) {
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
   if (!o.replay.empty() && o.batch_size != 1) config_error("train", "replay plays one recorded sample a step; set batch_size to 1");
   if (!o.save_dtype.empty()) parse_dtype(o.save_dtype);
-  diffusion::check_loss_weighting(o.loss_weighting);
+  diffusion::check(loss_options(o));
+  check_at_least("noise_offset", o.noise_offset, 0);
   diffusion::check(timestep_options(o));
   optim::check(optim::OptimizerOptions{.name = o.optimizer, .weight_decay = o.weight_decay});
   optim::check(optim::ScheduleOptions{o.lr_scheduler, o.lr_warmup_steps, o.max_steps});
@@ -248,6 +262,10 @@ models::ModelOptions model_options(const ModelChoice& c) {
   options.tokenizer_2_path = c.tokenizer_2_path;
   options.max_sequence_length = c.max_sequence_length;
   options.embedded_guidance = c.embedded_guidance;
+  options.prediction_type = c.prediction_type;
+  options.zero_terminal_snr = c.zero_terminal_snr;
+  options.clip_skip = c.clip_skip;
+  options.max_token_length = c.max_token_length;
   options.seed = static_cast<uint64_t>(c.seed);
   return options;
 }

@@ -1,7 +1,7 @@
 #pragma once
 #include "adapters/attach.h"
 #include "config/fields.h"
-#include "diffusion/timestep_sampling.h"
+#include "diffusion/process.h"
 #include "models/family.h"
 
 namespace burnish::train {
@@ -16,6 +16,9 @@ struct ModelChoice {
   bool fp8_compute = false;
   int64_t max_sequence_length = 0;
   double embedded_guidance = 1.0;
+  std::string prediction_type;
+  bool zero_terminal_snr = false;
+  int64_t clip_skip = 0, max_token_length = 0;
   int64_t seed = 0;
   int64_t num_threads = 0;
 };
@@ -44,7 +47,8 @@ struct TrainOptions {
   double learning_rate = 1e-4, weight_decay = 0.01, max_grad_norm = 0;
   std::string optimizer = "adamw", lr_scheduler = "constant";
   int64_t lr_warmup_steps = 0, max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;
-  std::string timestep_sampling = "diffsynth", loss_weighting = "diffsynth";
+  std::string timestep_sampling = "default", loss_weighting = "default";
+  double min_snr_gamma = 0, noise_offset = 0;
   double discrete_flow_shift = 3.0, sigmoid_scale = 1.0, logit_mean = 0.0, logit_std = 1.0, mode_scale = 1.29;
   double min_timestep_boundary = 0.0, max_timestep_boundary = 1.0;
   bool use_gradient_checkpointing = false;
@@ -70,6 +74,7 @@ void check(const TrainOptions& o);
 void check(const ModelChoice& o);
 
 diffusion::TimestepOptions timestep_options(const TrainOptions& o);
+diffusion::LossOptions loss_options(const TrainOptions& o);
 adapters::AdapterOptions adapter_options(const TrainOptions& o);
 
 /// The model's own options out of a choice; "auto" becomes cuda where there is one.

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -35,6 +36,14 @@ nlohmann::json describe(models::Model& model, const pipeline::Unit& unit, const 
 }
 
 }  // namespace
+
+at::Tensor size_conditioning(const data::Dataset& dataset, int64_t row) {
+  auto original = dataset.original_size(row), size = dataset.size(row);
+  auto [top, left] = data::cut_position(original, size);
+  std::vector<float> numbers;
+  for (auto number : {original.height, original.width, top, left, size.height, size.width}) numbers.push_back(static_cast<float>(number));
+  return at::tensor(numbers).unsqueeze(0);
+}
 
 Preparation::Preparation(models::Model& model, const pipeline::Units& units, const std::vector<std::string>& carried,
                          const data::Dataset& dataset, data::Cache& cache, Share share)
@@ -90,6 +99,10 @@ std::string Preparation::key_of(const Stage& stage, size_t input) const {
     } else if (name == "image" && has_picture) {
       auto size = dataset_.size(dataset_.rows()[input]);
       content = fmt::format("picture {} cut to {}x{}", picture_hashes_[input], size.height, size.width);
+    } else if (name == "size_conditioning" && has_picture) {
+      auto row = dataset_.rows()[input];
+      auto original = dataset_.original_size(row), size = dataset_.size(row);
+      content = fmt::format("{}x{} cut to {}x{}", original.height, original.width, size.height, size.width);
     }
     if (content.empty()) return "";
     text += fmt::format("\n{}: {}", name, content);
@@ -179,6 +192,8 @@ pipeline::Values Preparation::inputs_of(size_t index, size_t input) {
       values[name] = contains(from->stored, name) ? from->section->at(key).at(name) : from->passing.at(key).at(name);
     } else if (name == "prompt") {
       values[name] = prompts_[input];
+    } else if (name == "size_conditioning") {
+      values[name] = size_conditioning(dataset_, dataset_.rows()[input]);
     } else {
       values[name] = load_picture(input);
     }

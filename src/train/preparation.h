@@ -3,6 +3,9 @@
 
 namespace burnish::train {
 
+/// The value size_conditioning of a row (models::UnitGroups) [1, 6].
+at::Tensor size_conditioning(const data::Dataset& dataset, int64_t row);
+
 /// The computing half of Prepared: finds the key of every result, and computes those that the cache lacks, unit by unit.
 class Preparation {
  public:

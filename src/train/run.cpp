@@ -46,20 +46,24 @@ void Run::open_files() {
   for (const auto& component : model_->components())
     info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
          storage_text(*model_, component, options_.model));
-  if (!options_.replay.empty()) replay_.emplace(options_.replay);
+  model_->process().check_options(timestep_options(options_), loss_options(options_));
+  if (!options_.replay.empty()) replay_.emplace(options_.replay, model_->process());
 }
 
 pipeline::Units Run::training_units() {
   auto groups = model_->units();
   pipeline::Units all;
-  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.add_noise, &groups.denoise, &groups.loss})
+  for (const auto* group :
+       {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise, &groups.loss})
     all.insert(all.end(), group->begin(), group->end());
-  pipeline::check(all, {"prompt", "image", "noise", "sigma"});
+  auto known = kDrawn;
+  known.insert({"prompt", "image", "size_conditioning"});
+  pipeline::check(all, known);
   return all;
 }
 
 void Run::check_model() {
-  cut_ = pipeline::cut(training_units(), {"noise", "sigma"}, {model_->denoiser()});
+  cut_ = pipeline::cut(training_units(), kDrawn, {model_->denoiser()});
   if (encodes(options_) || !options_.validation_metadata_path.empty()) {
     for (const auto& component : pipeline::models_of(cut_.prepare)) model_->check(component);
   }

@@ -6,6 +6,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -29,6 +31,10 @@ namespace burnish::train {
 
 namespace {
 
+diffusion::SamplerOptions sampler_options(const SampleOptions& o) {
+  return {.name = o.sampler, .timestep_spacing = o.timestep_spacing, .num_steps = o.num_inference_steps};
+}
+
 std::vector<std::string> all_prompts(const SampleOptions& o) {
   auto prompts = o.prompt;
   if (!o.prompts.empty()) {
@@ -40,28 +46,53 @@ std::vector<std::string> all_prompts(const SampleOptions& o) {
   return repeated;
 }
 
-/// [N, C, h, w]: from the file, or of seeds seed, seed + 1, ...
-at::Tensor initial_noise(const SampleOptions& o, int64_t count, const std::vector<int64_t>& shape) {
-  if (!o.noise.empty()) {
-    auto file = io::SafetensorsFile::open(o.noise);
-    if (file->tensors().empty()) data_error("sample", "the noise file {} holds no tensors", o.noise);
+/// Standard normal noise of every picture: [C, h, w] of the seeds seed, seed + 1, ..., or recorded.
+class Noise {
+ public:
+  Noise(const SampleOptions& o, int64_t count, std::vector<int64_t> shape) : seed_(o.model.seed), count_(count), shape_(std::move(shape)) {
+    if (!o.noise.empty()) read(o.noise, o.num_inference_steps);
+  }
+  /// What pictures first to first + size start from.
+  at::Tensor start(int64_t first, int64_t size) const { return start_.defined() ? start_.narrow(0, first, size) : seeded(0, first, size); }
+  /// What is added in a step.
+  at::Tensor of_step(int64_t step, int64_t first, int64_t size) const {
+    return steps_.defined() ? steps_[step].narrow(0, first, size) : seeded(step + 1, first, size);
+  }
+
+ private:
+  at::Tensor seeded(int64_t draw, int64_t first, int64_t size) const {
+    std::vector<at::Tensor> rows;
+    for (int64_t i = first; i < first + size; ++i) {
+      RandomKey key{static_cast<uint64_t>(seed_ + i), static_cast<uint64_t>(draw), 0, Purpose::sample};
+      rows.push_back(diffusion::normal_noise(key.value(), shape_));
+    }
+    return at::stack(rows);
+  }
+  void read(const std::string& path, int64_t num_steps) {
+    auto file = io::SafetensorsFile::open(path);
+    if (file->tensors().empty()) data_error("sample", "the noise file {} holds no tensors", path);
     auto name = file->tensors().contains("noise")     ? "noise"
                 : file->tensors().contains("latents") ? "latents"
                                                       : file->tensors().begin()->first;
-    auto noise = file->tensor(name).to(at::kFloat);
-    if (noise.dim() == 3) noise = noise.unsqueeze(0);
-    if (noise.dim() != 4 || noise.size(0) < count || noise.sizes().slice(1) != at::IntArrayRef(shape)) {
-      data_error("sample", "{}: '{}' has the shape {}; {} pictures of this size need [{}, {}]", o.noise, name, noise.sizes().vec(), count,
-                 count, fmt::join(shape, ", "));
+    start_ = file->tensor(name).to(at::kFloat);
+    if (start_.dim() == 3) start_ = start_.unsqueeze(0);
+    auto fits = [&](const at::Tensor& t) { return t.dim() == 4 && t.size(0) >= count_ && t.sizes().slice(1) == at::IntArrayRef(shape_); };
+    if (!fits(start_)) {
+      data_error("sample", "{}: '{}' has the shape {}; {} pictures of this size need [{}, {}]", path, name, start_.sizes().vec(), count_,
+                 count_, fmt::join(shape_, ", "));
     }
-    return noise.narrow(0, 0, count);
+    if (!file->tensors().contains("step_noise")) return;
+    steps_ = file->tensor("step_noise").to(at::kFloat);
+    if (steps_.dim() != 5 || steps_.size(0) < num_steps || !fits(steps_[0])) {
+      data_error("sample", "{}: 'step_noise' has the shape {}; {} pictures of this size in {} steps need [{}, {}, {}]", path,
+                 steps_.sizes().vec(), count_, num_steps, num_steps, count_, fmt::join(shape_, ", "));
+    }
   }
-  std::vector<at::Tensor> rows;
-  for (int64_t i = 0; i < count; ++i) {
-    rows.push_back(diffusion::normal_noise(RandomKey{static_cast<uint64_t>(o.model.seed + i), 0, 0, Purpose::sample}.value(), shape));
-  }
-  return at::stack(rows);
-}
+
+  int64_t seed_, count_;
+  std::vector<int64_t> shape_;
+  at::Tensor start_, steps_;
+};
 
 /// The values that `units` make of every prompt; each distinct prompt is encoded once.
 std::map<std::string, pipeline::Values> encode(models::Model& model, const pipeline::Units& units,
@@ -88,6 +119,18 @@ pipeline::Values stack_prompts(const models::Model& model, std::map<std::string,
     std::vector<at::Tensor> rows;
     for (const auto& prompt : prompts) rows.push_back(std::get<at::Tensor>(encoded.at(prompt).at(name)));
     values[name] = at::cat(rows, 0);
+  }
+  return values;
+}
+
+/// `positive` with the prompt values of the negative prompt in place of its own.
+pipeline::Values negative_of(const models::Model& model, std::map<std::string, pipeline::Values>& encoded, const std::string& prompt,
+                             const pipeline::Values& positive) {
+  auto values = positive;
+  bool zeros = prompt.empty() && model.zeros_for_no_prompt();
+  for (const auto& name : model.prompt_values()) {
+    const auto& of_positive = std::get<at::Tensor>(positive.at(name));
+    values[name] = zeros ? at::zeros_like(of_positive) : std::get<at::Tensor>(encoded.at(prompt).at(name)).expand_as(of_positive);
   }
   return values;
 }
@@ -127,32 +170,46 @@ void check_files(const SampleOptions& o, models::Model& model) {
   if (auto folder = std::filesystem::path(o.save_latents).parent_path(); !folder.empty()) make_output_folder(folder);
 }
 
+/// Values of the size that is drawn, as of a picture that was not cut.
+pipeline::Values encode_size(const SampleOptions& o, const pipeline::Units& units, int64_t count, c10::Device device) {
+  if (units.empty()) return {};
+  auto height = static_cast<float>(o.height), width = static_cast<float>(o.width);
+  auto row = at::tensor({height, width, 0.0f, 0.0f, height, width}).unsqueeze(0);
+  pipeline::Values values{{"size_conditioning", row.expand({count, 6}).to(device)}};
+  pipeline::run(units, values);
+  return values;
+}
+
 struct Job {
   const SampleOptions& options;
   models::Model& model;
   pipeline::Units denoise;
-  std::vector<double> sigmas;
+  diffusion::SamplerOptions sampler;
 
-  at::Tensor velocity(const at::Tensor& latents, double sigma, const pipeline::Values& prompt) const {
-    auto values = prompt;
-    values["noisy"] = latents;
-    values["sigma"] = at::full({latents.size(0)}, sigma, latents.options());
+  at::Tensor predict(const at::Tensor& input, double time, const pipeline::Values& conditions) const {
+    auto values = conditions;
+    values["noisy"] = input;
+    values[model.process().time_name()] = at::full({input.size(0)}, time, input.options());
     pipeline::run(denoise, values);
     return std::get<at::Tensor>(values.at("prediction")).to(at::kFloat);
   }
 
-  /// Euler's method from pure noise; with cfg_scale other than 1 the velocity is extrapolated away from the negative prompt's.
-  at::Tensor run(at::Tensor latents, const pipeline::Values& positive, const std::optional<pipeline::Values>& negative, Progress& bar,
-                 int64_t done) const {
-    for (size_t i = 0; i + 1 < sigmas.size(); ++i) {
+  /// From noise to latents; with `negative`, predictions are extrapolated away from its own.
+  at::Tensor run(const Noise& noise, int64_t first, int64_t size, const pipeline::Values& positive,
+                 const std::optional<pipeline::Values>& negative, Progress& bar) const {
+    auto walk = model.process().sampler(sampler);
+    auto device = model_options(options.model).device;
+    auto latents = walk->start(noise.start(first, size).to(device));
+    for (int64_t i = 0; i < walk->num_steps(); ++i) {
       if (interrupted()) throw Error(Exit::interrupted, "sample", "interrupted; no picture was written");
-      auto v = velocity(latents, sigmas[i], positive);
+      auto input = walk->model_input(latents, i);
+      auto prediction = predict(input, walk->time(i), positive);
       if (negative) {
-        auto unconditional = velocity(latents, sigmas[i], *negative);
-        v = unconditional + (v - unconditional) * options.cfg_scale;
+        auto unconditional = predict(input, walk->time(i), *negative);
+        prediction = diffusion::guide(prediction, unconditional, options.cfg_scale, options.guidance_rescale);
       }
-      latents = latents + v * (sigmas[i + 1] - sigmas[i]);
-      bar.update(done + static_cast<int64_t>(i) + 1);
+      latents = walk->update(latents, prediction, i, [&] { return noise.of_step(i, first, size).to(device); });
+      bar.update(first / options.batch_size * walk->num_steps() + i + 1);
     }
     return latents;
   }
@@ -170,6 +227,7 @@ void write_pictures(const SampleOptions& o, models::Model& model, const pipeline
                                                           {"negative_prompt", o.negative_prompt},
                                                           {"seed", std::to_string(o.model.seed + i)},
                                                           {"num_inference_steps", std::to_string(o.num_inference_steps)},
+                                                          {"sampler", o.sampler},
                                                           {"cfg_scale", fmt::format("{}", o.cfg_scale)},
                                                           {"embedded_guidance", fmt::format("{}", o.model.embedded_guidance)},
                                                           {"model", join(o.model.model)},
@@ -190,8 +248,11 @@ void fields(config::Fields& f, SampleOptions& o) {
   f("lora", o.lora, "LoRA file, or file:strength; may be given several times");
   f("height", o.height, "pixels");
   f("width", o.width, "pixels");
-  f("num_inference_steps", o.num_inference_steps, "Euler steps");
+  f("num_inference_steps", o.num_inference_steps, "steps of the sampler");
+  f("sampler", o.sampler, "euler, or for models with discrete timesteps also euler_a, dpmpp_2m or ddim; default takes the model's own");
+  f("timestep_spacing", o.timestep_spacing, "where discrete steps lie: leading, trailing or linspace; default takes the model's own");
   f("cfg_scale", o.cfg_scale, "classifier-free guidance; 1 is off");
+  f("guidance_rescale", o.guidance_rescale, "share by which guided predictions are brought back to their deviation without guidance");
   f("num_images", o.num_images, "pictures of each prompt");
   f("batch_size", o.batch_size, "pictures computed at once");
   f.group("Files");
@@ -212,6 +273,9 @@ void check(const SampleOptions& o) {
   positive("num_inference_steps", o.num_inference_steps);
   positive("num_images", o.num_images);
   positive("batch_size", o.batch_size);
+  diffusion::check(sampler_options(o));
+  if (o.guidance_rescale < 0 || o.guidance_rescale > 1)
+    config_error("sample", "guidance_rescale must be from 0 to 1, not {}", o.guidance_rescale);
   for (const auto& text : o.lora) {
     if (!std::isfinite(lora_and_strength(text).second)) config_error("sample", "the strength of the LoRA {} must be a finite number", text);
   }
@@ -230,7 +294,10 @@ void sample(const SampleOptions& o) {
     if (component.num_stored > 0) info("{}:{}", component.name, storage_text(*model, component, o.model));
   }
   auto shape = model->latent_shape(o.height, o.width);
-  auto noise = initial_noise(o, count, shape).to(model_options(o.model).device);
+  Noise noise(o, count, shape);
+  auto sampler = sampler_options(o);
+  sampler.num_image_tokens = model->num_tokens(shape);
+  model->process().sampler(sampler);  // refuses what does not fit the model
   check_files(o, *model);
   auto groups = model->units();
 
@@ -241,16 +308,18 @@ void sample(const SampleOptions& o) {
   model->load(model->denoiser());
   merge_loras(*model, o.lora);
 
-  Job job{o, *model, groups.denoise, diffusion::sampling_sigmas(model->sampler(), o.num_inference_steps, model->num_tokens(shape))};
+  Job job{o, *model, groups.denoise, sampler};
   Progress bar("sample", (count + o.batch_size - 1) / o.batch_size * o.num_inference_steps);
   std::vector<at::Tensor> finished;
   for (int64_t first = 0; first < count; first += o.batch_size) {
     auto size = std::min(o.batch_size, count - first);
     std::vector<std::string> some(prompts.begin() + first, prompts.begin() + first + size);
+    auto positive = stack_prompts(*model, encoded, some);
+    auto of_size = encode_size(o, groups.encode_size, size, model_options(o.model).device);
+    positive.insert(of_size.begin(), of_size.end());
     std::optional<pipeline::Values> negative;
-    if (guided) negative = stack_prompts(*model, encoded, std::vector<std::string>(static_cast<size_t>(size), o.negative_prompt));
-    finished.push_back(job.run(noise.narrow(0, first, size), stack_prompts(*model, encoded, some), negative, bar,
-                               first / o.batch_size * o.num_inference_steps));
+    if (guided) negative = negative_of(*model, encoded, o.negative_prompt, positive);
+    finished.push_back(job.run(noise, first, size, positive, negative, bar));
   }
   model->unload(model->denoiser());
   auto latents = at::cat(finished, 0);

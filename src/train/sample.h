@@ -10,7 +10,8 @@ struct SampleOptions {
   std::string prompts, negative_prompt;
   std::vector<std::string> lora;
   int64_t height = 1024, width = 1024, num_inference_steps = 28, num_images = 1, batch_size = 1;
-  double cfg_scale = 1.0;
+  double cfg_scale = 1.0, guidance_rescale = 0;
+  std::string sampler = "default", timestep_spacing = "default";
   std::string output_path = "./samples", noise, save_latents;
 };
 void fields(config::Fields& f, SampleOptions& o);

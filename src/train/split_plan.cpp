@@ -7,6 +7,8 @@
 #include <chrono>
 
 #include "base/text.h"
+#include "train/draws.h"
+#include "train/preparation.h"
 
 namespace burnish::train {
 
@@ -15,7 +17,8 @@ namespace {
 using pipeline::CutProblem;
 
 const std::map<std::string, pipeline::Labels> kInputs{
-    {"prompt", {.sample = true}}, {"image", {.sample = true}}, {"noise", {.timestep = true}}, {"sigma", {.timestep = true}}};
+    {"prompt", {.sample = true}},  {"image", {.sample = true}},   {"size_conditioning", {.sample = true}},
+    {"noise", {.timestep = true}}, {"sigma", {.timestep = true}}, {"timestep", {.timestep = true}}};
 
 template <class F>
 double seconds_of(F action) {
@@ -83,8 +86,7 @@ double load_seconds(const at::Tensor& tensor) {
 SplitPlan plan_split(models::Model& model, const pipeline::Units& units, const std::set<std::string>& trained_models,
                      const data::Dataset& dataset, double num_visits, const pipeline::CutBudget& budget, int64_t num_samples) {
   at::NoGradGuard no_grad;
-  SplitPlan plan{
-      units, pipeline::label(units, kInputs, trained_models), pipeline::cut(units, {"noise", "sigma"}, trained_models), {}, {}, num_visits};
+  SplitPlan plan{units, pipeline::label(units, kInputs, trained_models), pipeline::cut(units, kDrawn, trained_models), {}, {}, num_visits};
   Builder builder(plan);
   auto rows = dataset.rows();
   rows.resize(std::min(rows.size(), static_cast<size_t>(num_samples)));
@@ -95,6 +97,7 @@ SplitPlan plan_split(models::Model& model, const pipeline::Units& units, const s
     auto& image = values[static_cast<size_t>(builder.value("image"))];
     image.load_seconds += share * seconds_of([&] { samples[i]["image"] = dataset.load(rows[i]).image_3HW.unsqueeze(0); });
     samples[i]["prompt"] = dataset.prompt(rows[i]);
+    samples[i]["size_conditioning"] = size_conditioning(dataset, rows[i]);
   }
   size_t next_prepared = 0;
   for (size_t u = 0; u < units.size(); ++u) {

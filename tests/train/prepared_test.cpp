@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "data/image.h"
+#include "diffusion/flow_process.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -59,7 +60,10 @@ class EncoderAndHead : public models::Model {
   std::vector<int64_t> latent_shape(int64_t, int64_t) const override { return {}; }
   int64_t num_tokens(at::IntArrayRef) const override { return 0; }
   int64_t size_division() const override { return 4; }
-  diffusion::FlowSamplerConfig sampler() const override { return {}; }
+  const diffusion::Process& process() const override {
+    static const diffusion::FlowProcess process{diffusion::FlowSamplerConfig{}};
+    return process;
+  }
   std::vector<std::string> prompt_values() const override { return {}; }
   models::LayerNames layer_names(const std::string&) const override { return {}; }
   std::string default_lora_targets(const std::string&) const override { return ""; }

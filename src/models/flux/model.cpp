@@ -53,6 +53,7 @@ FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options)
                config_.in_channels / 4, vae_config_.latent_channels);
   }
   foreign_layers_ = foreign_layers(config_);
+  process_ = std::make_unique<diffusion::FlowProcess>(sampler_config());
 }
 
 Source& FluxModel::source(const std::string& component) {
@@ -185,7 +186,7 @@ std::vector<int64_t> FluxModel::latent_shape(int64_t height, int64_t width) cons
   return {vae_config_.latent_channels, height / vae_config_.downsampling(), width / vae_config_.downsampling()};
 }
 
-diffusion::FlowSamplerConfig FluxModel::sampler() const {
+diffusion::FlowSamplerConfig FluxModel::sampler_config() const {
   diffusion::FlowSamplerConfig c;
   c.use_dynamic_shifting = config_.guidance_embeds;
   c.shift = config_.guidance_embeds ? 3.0 : 1.0;

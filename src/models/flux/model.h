@@ -1,4 +1,5 @@
 #pragma once
+#include "diffusion/flow_process.h"
 #include "models/family.h"
 #include "models/flux/config.h"
 #include "models/flux/transformer.h"
@@ -40,7 +41,7 @@ class FluxModel : public Model {
   std::vector<int64_t> latent_shape(int64_t height, int64_t width) const override;
   int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] / 2 * (latent_shape[2] / 2); }
   int64_t size_division() const override { return 2 * vae_config_.downsampling(); }
-  diffusion::FlowSamplerConfig sampler() const override;
+  const diffusion::Process& process() const override { return *process_; }
   std::vector<std::string> prompt_values() const override { return {"text_embedding", "pooled_embedding"}; }
   LayerNames layer_names(const std::string& component) const override;
   std::vector<std::string> target_names(const std::string& component, const std::string& path) const override;
@@ -48,6 +49,7 @@ class FluxModel : public Model {
   std::vector<std::string> foreign_layer(const std::string& component, const std::string& name) const override;
 
  private:
+  diffusion::FlowSamplerConfig sampler_config() const;
   Source& source(const std::string& component);
   bool is_random(const std::string& component) const { return component == "dit" && options_.init == "random"; }
   std::filesystem::path tokenizer_folder(const std::string& component) const;
@@ -69,6 +71,7 @@ class FluxModel : public Model {
   text::ClipConfig clip_config_;
   text::T5Config t5_config_;
   vae::KlConfig vae_config_;
+  std::unique_ptr<diffusion::FlowProcess> process_;
   std::map<std::string, std::vector<std::string>> foreign_layers_;
   std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
   std::unique_ptr<tokenizers::Tokenizer> tokenizer_, tokenizer_2_;
