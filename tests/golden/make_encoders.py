@@ -89,4 +89,4 @@ if __name__ == "__main__":
         kl("shifted", 5, block_out_channels=(8, 16, 16), latent_channels=16, shift_factor=0.1159, scaling_factor=0.3611,
            use_quant_conv=False, use_post_quant_conv=False)
         kl("quant_conv", 6, block_out_channels=(8, 16, 8), latent_channels=4, scaling_factor=0.18215)
-        kl("large", 8, gain=2.0e5, block_out_channels=(8, 16, 8), latent_channels=4, scaling_factor=0.13025)
+        kl("large", 8, gain=5.0e4, block_out_channels=(8, 16, 8), latent_channels=4, scaling_factor=0.13025)
