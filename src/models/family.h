@@ -55,6 +55,9 @@ struct LayerNames {
   std::string kohya;      ///< before that, dots written as underscores, in kohya's adapter files: "lora_unet_", "lora_te1_"
 };
 
+/// The component that a part belongs to: what stands before the first dot.
+inline std::string component_of(const std::string& part) { return part.substr(0, part.find('.')); }
+
 /// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
 /// prompt (text), image [B,3,H,W] in [-1,1], latents [B,C,h,w], noise [B,C,h,w], the process's time [B] fp32 by its name (sigma or
 /// timestep), noisy, target, prediction, loss [B] (one unweighted loss a sample, fp32), and size_conditioning [B,6] fp32: height and width
@@ -77,6 +80,12 @@ class Model {
   virtual std::string_view family() const = 0;
   virtual std::string variant() const = 0;  ///< "FLUX.1-dev" and the like, for people and for file metadata
   virtual std::vector<Component> components() const = 0;
+  /// What of a component can be loaded apart, by the names that units give it ("dit.modulation" and "dit.body" of "dit"), or the component
+  /// itself when it is always whole. Wherever a component is named below, one of its parts may be.
+  virtual std::vector<std::string> parts(const std::string& component) const { return {component}; }
+  /// Bytes of a component or of a part, as its weights will be held; 0 when the files hold no such component.
+  virtual int64_t num_bytes(const std::string& component) const;
+
   /// Empty when the files hold no such component.
   virtual Provenance provenance(const std::string& component) const = 0;
 
@@ -89,11 +98,12 @@ class Model {
   /// that embed, modulate, and come first and last. (Norms, biases and tables are no linear weights and always stay.)
   virtual std::vector<std::string> high_precision(const std::string& component) const = 0;
   /// How the linear weights of a component are held from its next load on; null: as parameters, FP8 numbers in its file turned into them.
-  void set_store(const std::string& component, std::shared_ptr<nn::WeightStore> store) { stores_[component] = std::move(store); }
+  void set_store(const std::string& component, std::shared_ptr<nn::WeightStore> store) { stores_[component_of(component)] = std::move(store); }
   /// Streams the weights of one component from its files. Loading what is loaded does nothing.
   virtual void load(const std::string& component) = 0;
   virtual void unload(const std::string& component) = 0;
-  /// The loaded component's parameter tree; std::logic_error when it is not loaded.
+  /// The loaded component's parameter tree: of a component, what is loaded of it; of a part, the whole component where that is loaded.
+  /// std::logic_error when it is not loaded.
   virtual nn::Module& module(const std::string& component) = 0;
 
   /// The component that a run trains unless told otherwise.
@@ -128,7 +138,7 @@ class Model {
 
  protected:
   nn::WeightStore* store_of(const std::string& component) const {
-    auto it = stores_.find(component);
+    auto it = stores_.find(component_of(component));
     return it == stores_.end() ? nullptr : it->second.get();
   }
 

@@ -15,6 +15,13 @@ static constexpr const Family* kFamilies[] = {
     &flux::kFamily,
 };
 
+int64_t Model::num_bytes(const std::string& component) const {
+  for (const auto& known : components()) {
+    if (known.name == component) return known.num_bytes;
+  }
+  return 0;
+}
+
 std::span<const Family* const> all_families() { return kFamilies; }
 
 namespace {

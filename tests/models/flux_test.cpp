@@ -17,8 +17,13 @@ namespace {
 
 struct Loaded {
   std::unique_ptr<flux::Transformer> model;
+  flux::Transformer::Conditions conditions;
   flux::Transformer::Inputs inputs;
   io::TensorSource file;
+  at::Tensor forward() {
+    inputs.modulation_BM = model->modulate(conditions);
+    return model->forward(inputs);
+  }
 };
 
 Loaded load(const std::string& name) {
@@ -35,13 +40,13 @@ Loaded load(const std::string& name) {
       name);
   auto in = file.below("in.");
   return {std::move(model),
-          {in.tensor("latents"), in.tensor("text"), in.tensor("pooled"), in.tensor("sigma"), in.tensor("guidance"),
-           std::stoll(file.metadata().at("rows")), std::stoll(file.metadata().at("columns"))},
+          {in.tensor("pooled"), in.tensor("sigma"), in.tensor("guidance")},
+          {in.tensor("latents"), in.tensor("text"), {}, std::stoll(file.metadata().at("rows")), std::stoll(file.metadata().at("columns"))},
           file};
 }
 
 void expect_gradients(Loaded& l) {
-  auto out = l.model->forward(l.inputs);
+  auto out = l.forward();
   EXPECT_LE(relative_error(out, l.file.tensor("out")), 1e-5);
   torch::autograd::backward({(out * l.file.tensor("out_weight")).sum()}, {});
   auto expected = l.file.below("grad.");
@@ -68,7 +73,7 @@ TEST_P(FluxParity, RecomputedGradientsAreTheSame) {
   auto plain = load(GetParam()), recomputed = load(GetParam());
   for (auto* block : recomputed.model->blocks()) block->runner = memory::recompute();
   expect_gradients(recomputed);
-  torch::autograd::backward({(plain.model->forward(plain.inputs) * plain.file.tensor("out_weight")).sum()}, {});
+  torch::autograd::backward({(plain.forward() * plain.file.tensor("out_weight")).sum()}, {});
   auto other = recomputed.model->parameters();
   for (auto& [path, slot] : plain.model->parameters()) {
     if (!slot->grad().defined()) continue;
@@ -112,4 +117,29 @@ TEST(FluxConfig, DisagreementWithTensorsIsAnError) {
   auto json = nlohmann::json::parse(file.metadata().at("config"));
   json["num_layers"] = 7;
   EXPECT_THROW(flux::detect(&json, file.below("w.").shapes()), Error);
+}
+
+TEST(FluxParts, TogetherAreTheWholeAndGiveTheSameVelocity) {
+  auto whole = load("flux_dev.safetensors");
+  auto config = whole.model->config();
+  auto slots = whole.model->parameters();
+  auto part = [&](flux::Part which) {
+    auto made = std::make_unique<flux::Transformer>(config, at::TensorOptions().device(at::kMeta), which);
+    for (auto& [path, slot] : made->parameters()) *slot = *slots.at(path);
+    return made;
+  };
+  auto modulation = part(flux::Part::modulation), body = part(flux::Part::body);
+  EXPECT_EQ(modulation->parameters().size() + body->parameters().size(), slots.size());
+  EXPECT_EQ(modulation->num_bytes() + body->num_bytes(), whole.model->num_bytes());
+  EXPECT_EQ(body->blocks().size(), whole.model->blocks().size());
+  auto inputs = whole.inputs;
+  inputs.modulation_BM = modulation->modulate(whole.conditions);
+  EXPECT_TRUE(at::equal(body->forward(inputs), whole.forward()));
+}
+
+TEST(FluxParts, ModulationOfThePublishedModelIsAboutAQuarter) {
+  auto bytes = [](flux::Part part) {
+    return flux::Transformer(flux::Config{}, at::TensorOptions().device(at::kMeta).dtype(at::kBFloat16), part).num_bytes();
+  };
+  EXPECT_NEAR(static_cast<double>(bytes(flux::Part::modulation)) / static_cast<double>(bytes(flux::Part::whole)), 0.275, 0.005);
 }

@@ -46,16 +46,12 @@ StreamQkv::Out StreamQkv::forward(const at::Tensor& x_BLD, const at::Tensor& cos
 }
 
 DoubleBlock::DoubleBlock(const Config& c, const at::TensorOptions& options)
-    : norm1_(c.width(), 6 * c.width(), options),
-      norm1_context_(c.width(), 6 * c.width(), options),
-      image_qkv_(c, options, kImageNames),
+    : image_qkv_(c, options, kImageNames),
       text_qkv_(c, options, kTextNames),
       to_out_(c.width(), c.width(), options),
       to_add_out_(c.width(), c.width(), options),
       ff_(c.width(), static_cast<int64_t>(c.mlp_ratio * static_cast<double>(c.width())), options),
       ff_context_(c.width(), static_cast<int64_t>(c.mlp_ratio * static_cast<double>(c.width())), options) {
-  own("norm1.linear", norm1_);
-  own("norm1_context.linear", norm1_context_);
   own("attn", image_qkv_);
   own("attn", text_qkv_);
   own("attn.to_out.0", to_out_);
@@ -65,11 +61,11 @@ DoubleBlock::DoubleBlock(const Config& c, const at::TensorOptions& options)
 }
 
 nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
-  const auto &image = in[0], &text = in[1], &cond_BD = in[2], &cos = in[3], &sin = in[4];
+  const auto &image = in[0], &text = in[1], &modulation_BM = in[2], &cos = in[3], &sin = in[4];
   const int64_t num_text = text.size(1), num_image = image.size(1);
-  // Order of the six parts: shift, scale, gate of attention; shift, scale, gate of the MLP.
-  auto mi = norm1_.forward(cond_BD).chunk(6, -1);
-  auto mt = norm1_context_.forward(cond_BD).chunk(6, -1);
+  // Order of the six parts of each stream: shift, scale, gate of attention; shift, scale, gate of the MLP.
+  auto m = modulation_BM.chunk(12, -1);
+  nn::Tensors mi(m.begin(), m.begin() + 6), mt(m.begin() + 6, m.end());
 
   auto t = text_qkv_.forward(kernels::modulated_norm(text, mt[1], mt[0], kNormEps), cos.narrow(0, 0, num_text), sin.narrow(0, 0, num_text));
   auto i = image_qkv_.forward(kernels::modulated_norm(image, mi[1], mi[0], kNormEps), cos.narrow(0, num_text, num_image),
@@ -86,19 +82,17 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
 }
 
 SingleBlock::SingleBlock(const Config& c, const at::TensorOptions& options)
-    : norm_(c.width(), 3 * c.width(), options),
-      qkv_(c, options, kImageNames),
+    : qkv_(c, options, kImageNames),
       proj_mlp_(c.width(), static_cast<int64_t>(c.mlp_ratio * static_cast<double>(c.width())), options),
       proj_out_(c.width() + static_cast<int64_t>(c.mlp_ratio * static_cast<double>(c.width())), c.width(), options) {
-  own("norm.linear", norm_);
   own("attn", qkv_);
   own("proj_mlp", proj_mlp_);
   own("proj_out", proj_out_);
 }
 
 nn::Tensors SingleBlock::body(const nn::Tensors& in) {
-  const auto &x = in[0], &cond_BD = in[1], &cos = in[2], &sin = in[3];
-  auto m = norm_.forward(cond_BD).chunk(3, -1);  // shift, scale, gate
+  const auto &x = in[0], &modulation_BM = in[1], &cos = in[2], &sin = in[3];
+  auto m = modulation_BM.chunk(3, -1);  // shift, scale, gate
   auto normed = kernels::modulated_norm(x, m[1], m[0], kNormEps);
   auto mlp = kernels::gelu_tanh(proj_mlp_.forward(normed));
   auto [q, k, v] = qkv_.forward(normed, cos, sin);

@@ -37,28 +37,26 @@ class StreamQkv : public nn::Module {
 };
 
 /// Joint attention over separate image and text streams. Inputs and outputs of `body`:
-/// {image [B,I,D], text [B,T,D], silu(conditioning) [B,D], cos, sin [T+I,P]} -> {image, text}.
+/// {image [B,I,D], text [B,T,D], modulation of image and text [B,12D], cos, sin [T+I,P]} -> {image, text}.
 class DoubleBlock : public nn::Block {
  public:
   DoubleBlock(const Config& c, const at::TensorOptions& options);
   nn::Tensors body(const nn::Tensors& inputs) override;
 
  private:
-  nn::Linear norm1_, norm1_context_;
   StreamQkv image_qkv_, text_qkv_;
   nn::Linear to_out_, to_add_out_;
   FeedForward ff_, ff_context_;
 };
 
 /// Attention and MLP side by side over text and image tokens in one stream.
-/// {tokens [B,L,D], silu(conditioning) [B,D], cos, sin [L,P]} -> {tokens}.
+/// {tokens [B,L,D], modulation [B,3D], cos, sin [L,P]} -> {tokens}.
 class SingleBlock : public nn::Block {
  public:
   SingleBlock(const Config& c, const at::TensorOptions& options);
   nn::Tensors body(const nn::Tensors& inputs) override;
 
  private:
-  nn::Linear norm_;
   StreamQkv qkv_;
   nn::Linear proj_mlp_, proj_out_;
 };

@@ -7,6 +7,8 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -21,6 +23,20 @@ namespace burnish::models::flux {
 namespace {
 
 const std::vector<std::string> kComponents{"dit", "text_encoder", "text_encoder_2", "vae"};
+const std::string kModulation = "dit.modulation", kBody = "dit.body";
+
+Part part_of(const std::string& name) {
+  return name == kModulation ? Part::modulation : name == kBody ? Part::body : Part::whole;
+}
+
+/// Without the layers that `wanted` has nothing of. Every layer in a file belongs to one part as a whole.
+io::TensorSource only(const io::TensorSource& tensors, const io::KeyMap& keys, const io::Shapes& wanted) {
+  std::vector<std::string> others;
+  for (const auto& name : without_scales(tensors).names()) {
+    if (!wanted.contains(keys.to_ours(name).ours[0])) others.push_back(name.substr(0, name.rfind('.') + 1));
+  }
+  return tensors.without(others);
+}
 
 io::Shapes shapes_of(const Source& source) { return source.tensors ? io::shapes_in_our_names(*source.tensors, source.keys) : io::Shapes{}; }
 
@@ -56,7 +72,8 @@ FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options)
   process_ = std::make_unique<diffusion::FlowProcess>(sampler_config());
 }
 
-Source& FluxModel::source(const std::string& component) {
+Source& FluxModel::source(const std::string& name) {
+  auto component = component_of(name);
   if (component == "dit") return sources_.dit;
   if (component == "text_encoder") return sources_.text_encoder;
   if (component == "text_encoder_2") return sources_.text_encoder_2;
@@ -64,12 +81,16 @@ Source& FluxModel::source(const std::string& component) {
   throw std::logic_error("no component " + component);
 }
 
+std::vector<std::string> FluxModel::parts(const std::string& component) const {
+  return component == "dit" ? std::vector{kModulation, kBody} : std::vector{component};
+}
+
 at::TensorOptions FluxModel::options_for(const std::string& component) const {
   return at::TensorOptions().dtype(component == "vae" ? at::kFloat : options_.dtype).device(options_.device);
 }
 
 std::unique_ptr<nn::Module> FluxModel::build(const std::string& component, const at::TensorOptions& options) const {
-  if (component == "dit") return std::make_unique<Transformer>(config_, options);
+  if (component_of(component) == "dit") return std::make_unique<Transformer>(config_, options, part_of(component));
   if (component == "text_encoder") return std::make_unique<text::ClipTextModel>(clip_config_, options);
   if (component == "text_encoder_2") return std::make_unique<text::T5Encoder>(t5_config_, options);
   return std::make_unique<vae::AutoencoderKL>(vae_config_, options);
@@ -82,21 +103,25 @@ std::unique_ptr<nn::Module> FluxModel::skeleton(const std::string& component) co
 std::vector<Component> FluxModel::components() const {
   std::vector<Component> list;
   for (const auto& name : kComponents) {
-    const auto& from = const_cast<FluxModel*>(this)->source(name);
-    if (!from.entry) continue;
-    auto on_meta = skeleton(name);
-    list.push_back({name, from.entry->label, on_meta->num_bytes()});
-    if (!store_of(name)) continue;
-    auto plan = plan_storage(*on_meta, from.tensors ? &*from.tensors : nullptr, from.keys, *store_of(name));
-    auto share = static_cast<double>(plan.stored_elements) / static_cast<double>(plan.elements);
-    list.back() = {name, from.entry->label, plan.num_bytes, plan.num_stored, plan.num_kept, share};
+    if (const_cast<FluxModel*>(this)->source(name).entry) list.push_back(held(name));
   }
   return list;
 }
 
+/// How a component or a part will be held; without a name when the files hold no such component.
+Component FluxModel::held(const std::string& component) const {
+  const auto& from = const_cast<FluxModel*>(this)->source(component);
+  if (!from.entry) return {};
+  auto on_meta = skeleton(component);
+  if (!store_of(component)) return {component, from.entry->label, on_meta->num_bytes()};
+  auto plan = plan_storage(*on_meta, from.tensors ? &*from.tensors : nullptr, from.keys, *store_of(component));
+  auto share = static_cast<double>(plan.stored_elements) / static_cast<double>(plan.elements);
+  return {component, from.entry->label, plan.num_bytes, plan.num_stored, plan.num_kept, share};
+}
+
 std::vector<std::string> FluxModel::high_precision(const std::string& component) const {
   if (component == "vae") return {".*"};
-  if (component != "dit") return {};  // the encoders' linear layers all lie in their blocks
+  if (component_of(component) != "dit") return {};  // the encoders' linear layers all lie in their blocks
   return {"x_embedder",
           "context_embedder",
           "time_text_embed\\..*",
@@ -111,14 +136,14 @@ void FluxModel::check(const std::string& component) {
       {"dit", "transformer"}, {"text_encoder", "CLIP text encoder"}, {"text_encoder_2", "T5 encoder"}, {"vae", "KL autoencoder"}};
   const auto& from = source(component);
   if (!from.entry) {
-    data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", kWhat.at(component),
+    data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", kWhat.at(component_of(component)),
                files_.describe());
   }
   load_tokenizer(component);
   if (is_random(component)) return;
   if (!from.tensors)
-    data_error("models", "{} holds a config.json and no weights; add the weights of the {}", from.entry->label, kWhat.at(component));
-  io::check_named(without_scales(*from.tensors), from.keys, shapes_of(*skeleton(component)), from.entry->label);
+    data_error("models", "{} holds a config.json and no weights; add the weights of the {}", from.entry->label, kWhat.at(component_of(component)));
+  io::check_named(without_scales(*from.tensors), from.keys, shapes_of(*skeleton(component_of(component))), from.entry->label);
 }
 
 Provenance FluxModel::provenance(const std::string& component) const {
@@ -131,6 +156,7 @@ Provenance FluxModel::provenance(const std::string& component) const {
   auto dtype = c10::typeMetaToScalarType(options_for(component).dtype());
   made.settings = fmt::format("config {}, {}", from.entry->config.dump(), dtype_name(dtype));
   if (const auto* store = store_of(component); store && !store->settings().empty()) made.settings += ", " + store->settings();
+  if (component == kModulation && config_.guidance_embeds) made.settings += fmt::format(", embedded_guidance {}", options_.embedded_guidance);
   if (component == "text_encoder_2") made.settings += fmt::format(", max_sequence_length {}", options_.max_sequence_length);
   if (component == "text_encoder" || component == "text_encoder_2") {
     for (const auto& file : io::glob(tokenizer_folder(component), "*")) {
@@ -145,12 +171,14 @@ void FluxModel::load(const std::string& component) {
   check(component);
   auto built = skeleton(component);
   if (is_random(component)) {
-    auto& transformer = static_cast<Transformer&>(*built);
-    transformer.initialise(options_.seed);
-    transformer.visit_parameters([&](const std::string&, at::Tensor& p) { p = p.to(options_.device); });
+    Transformer whole(config_, options_for(component).device(at::kMeta));
+    whole.initialise(options_.seed);
+    auto made = whole.parameters();
+    built->visit_parameters([&](const std::string& path, at::Tensor& p) { p = made.at(path)->to(options_.device); });
   } else {
     const auto& from = source(component);
-    load_weights(*built, *from.tensors, from.keys, options_for(component), store_of(component), from.entry->label);
+    load_weights(*built, only(*from.tensors, from.keys, shapes_of(*built)), from.keys, options_for(component), store_of(component),
+                 from.entry->label);
   }
   loaded_[component] = std::move(built);
 }
@@ -174,6 +202,9 @@ void FluxModel::unload(const std::string& component) { loaded_.erase(component);
 
 nn::Module& FluxModel::module(const std::string& component) {
   auto it = loaded_.find(component);
+  if (it == loaded_.end()) it = loaded_.find(component_of(component));
+  if (it == loaded_.end() && component == component_of(component))
+    it = std::find_if(loaded_.begin(), loaded_.end(), [&](const auto& item) { return component_of(item.first) == component; });
   if (it == loaded_.end()) throw std::logic_error("component " + component + " is not loaded");
   return *it->second;
 }
@@ -243,19 +274,25 @@ void FluxModel::encode_prompt_2(pipeline::Scope& scope) {
   scope.write("text_embedding", t5.forward(as_ids(tokenizer_2_->encode_padded(scope.text("prompt"), length)).to(options_.device)));
 }
 
-void FluxModel::denoise(pipeline::Scope& scope) {
-  scope.uses("dit");
-  const auto& noisy = scope.tensor("noisy");
+void FluxModel::modulate(pipeline::Scope& scope) {
+  scope.uses(kModulation);
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
+  Transformer::Conditions conditions{.pooled_BE = scope.tensor("pooled_embedding").to(options_.device, options_.dtype),
+                                     .sigma_B = sigma,
+                                     .guidance_B = at::full(sigma.sizes(), options_.embedded_guidance, sigma.options())};
+  scope.write("modulation", loaded<Transformer>(kModulation).modulate(conditions));
+}
+
+void FluxModel::denoise(pipeline::Scope& scope) {
+  scope.uses(kBody);
+  const auto& noisy = scope.tensor("noisy");
   auto rows = noisy.size(2) / 2, columns = noisy.size(3) / 2;
   Transformer::Inputs in{.latents_BIC = pack_latents(noisy).to(options_.dtype),
                          .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
-                         .pooled_BE = scope.tensor("pooled_embedding").to(options_.dtype),
-                         .sigma_B = sigma,
-                         .guidance_B = at::full(sigma.sizes(), options_.embedded_guidance, sigma.options()),
+                         .modulation_BM = scope.tensor("modulation"),
                          .rows = rows,
                          .columns = columns};
-  scope.write("prediction", unpack_latents(loaded<Transformer>("dit").forward(in), rows, columns));
+  scope.write("prediction", unpack_latents(loaded<Transformer>(kBody).forward(in), rows, columns));
 }
 
 UnitGroups FluxModel::units() {
@@ -275,7 +312,9 @@ UnitGroups FluxModel::units() {
                          s.write("target", diffusion::velocity(s.tensor("latents"), s.tensor("noise")));
                        }}};
   groups.denoise = {
-      {"denoise", {"noisy", "sigma", "text_embedding", "pooled_embedding"}, {"prediction"}, {"dit"}, [this](Scope& s) { denoise(s); }}};
+      {"modulate", {"sigma", "pooled_embedding"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
+      {"denoise", {"noisy", "text_embedding", "modulation"}, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }},
+  };
   groups.loss = {{"loss", {"prediction", "target"}, {"loss"}, {}, [](Scope& s) {
                     s.write("loss", diffusion::squared_error(s.tensor("prediction"), s.tensor("target")));
                   }}};

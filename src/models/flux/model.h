@@ -29,6 +29,8 @@ class FluxModel : public Model {
   std::string_view family() const override { return "flux"; }
   std::string variant() const override { return config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell"; }
   std::vector<Component> components() const override;
+  std::vector<std::string> parts(const std::string& component) const override;
+  int64_t num_bytes(const std::string& component) const override { return held(component).num_bytes; }
   Provenance provenance(const std::string& component) const override;
   void check(const std::string& component) override;
   std::unique_ptr<nn::Module> skeleton(const std::string& component) const override;
@@ -51,14 +53,16 @@ class FluxModel : public Model {
  private:
   diffusion::FlowSamplerConfig sampler_config() const;
   Source& source(const std::string& component);
-  bool is_random(const std::string& component) const { return component == "dit" && options_.init == "random"; }
+  bool is_random(const std::string& component) const { return component_of(component) == "dit" && options_.init == "random"; }
   std::filesystem::path tokenizer_folder(const std::string& component) const;
   void load_tokenizer(const std::string& component);
   std::unique_ptr<nn::Module> build(const std::string& component, const at::TensorOptions& options) const;
   at::TensorOptions options_for(const std::string& component) const;
   void encode_prompt_1(pipeline::Scope& scope);
   void encode_prompt_2(pipeline::Scope& scope);
+  void modulate(pipeline::Scope& scope);
   void denoise(pipeline::Scope& scope);
+  Component held(const std::string& component) const;
   template <class T>
   T& loaded(const std::string& component) {
     return static_cast<T&>(module(component));

@@ -6,9 +6,11 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <functional>
 
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "models/flux/blocks.h"
@@ -28,57 +30,121 @@ at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype) {
   return at::cat({angles.cos(), angles.sin()}, -1).to(dtype);
 }
 
-}  // namespace
+/// linear, SiLU, linear: the embedders of timestep, guidance and pooled text.
+class EmbedMlp : public nn::Module {
+ public:
+  EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options) : linear_1_(in, out, options), linear_2_(out, out, options) {
+    own("linear_1", linear_1_);
+    own("linear_2", linear_2_);
+  }
+  at::Tensor forward(const at::Tensor& x) const { return linear_2_.forward(at::silu(linear_1_.forward(x))); }
 
-EmbedMlp::EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options) : linear_1_(in, out, options), linear_2_(out, out, options) {
-  own("linear_1", linear_1_);
-  own("linear_2", linear_2_);
+ private:
+  nn::Linear linear_1_, linear_2_;
+};
+
+using Linears = std::vector<std::unique_ptr<nn::Linear>>;
+
+Linears make_linears(int64_t count, int64_t in, int64_t out, const at::TensorOptions& options) {
+  Linears linears;
+  for (int64_t i = 0; i < count; ++i) linears.push_back(std::make_unique<nn::Linear>(in, out, options));
+  return linears;
 }
 
-at::Tensor EmbedMlp::forward(const at::Tensor& x) const { return linear_2_.forward(at::silu(linear_1_.forward(x))); }
+template <class T>
+std::vector<std::unique_ptr<T>> make_blocks(int64_t count, const Config& c, const at::TensorOptions& options) {
+  std::vector<std::unique_ptr<T>> blocks;
+  for (int64_t i = 0; i < count; ++i) blocks.push_back(std::make_unique<T>(c, options));
+  return blocks;
+}
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options)
+}  // namespace
+
+struct Transformer::Modulation {
+  Modulation(const Config& c, const at::TensorOptions& o)
+      : timestep_embedder(kTimeChannels, c.width(), o),
+        text_embedder(c.pooled_projection_dim, c.width(), o),
+        guidance_embedder(c.guidance_embeds ? std::make_unique<EmbedMlp>(kTimeChannels, c.width(), o) : nullptr),
+        norm1(make_linears(c.num_double_blocks, c.width(), 6 * c.width(), o)),
+        norm1_context(make_linears(c.num_double_blocks, c.width(), 6 * c.width(), o)),
+        norm(make_linears(c.num_single_blocks, c.width(), 3 * c.width(), o)),
+        norm_out(c.width(), 2 * c.width(), o) {}
+
+  at::Tensor conditioning(const Conditions& in) const {
+    auto dtype = in.pooled_BE.scalar_type();
+    auto cond = timestep_embedder.forward(time_projection(in.sigma_B, dtype));
+    if (guidance_embedder) cond = cond + guidance_embedder->forward(time_projection(in.guidance_B, dtype));
+    return cond + text_embedder.forward(in.pooled_BE);
+  }
+
+  EmbedMlp timestep_embedder, text_embedder;
+  std::unique_ptr<EmbedMlp> guidance_embedder;
+  Linears norm1, norm1_context, norm;
+  nn::Linear norm_out;
+};
+
+struct Transformer::Body {
+  Body(const Config& c, const at::TensorOptions& o)
+      : x_embedder(c.in_channels, c.width(), o),
+        context_embedder(c.joint_attention_dim, c.width(), o),
+        double_blocks(make_blocks<DoubleBlock>(c.num_double_blocks, c, o)),
+        single_blocks(make_blocks<SingleBlock>(c.num_single_blocks, c, o)),
+        proj_out(c.width(), c.out_channels, o) {}
+
+  nn::Linear x_embedder, context_embedder;
+  std::vector<std::unique_ptr<DoubleBlock>> double_blocks;
+  std::vector<std::unique_ptr<SingleBlock>> single_blocks;
+  nn::Linear proj_out;
+};
+
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part)
     : config_(c),
-      x_embedder_(c.in_channels, c.width(), options),
-      context_embedder_(c.joint_attention_dim, c.width(), options),
-      timestep_embedder_(kTimeChannels, c.width(), options),
-      text_embedder_(c.pooled_projection_dim, c.width(), options),
-      norm_out_linear_(c.width(), 2 * c.width(), options),
-      proj_out_(c.width(), c.out_channels, options) {
-  own("x_embedder", x_embedder_);
-  own("context_embedder", context_embedder_);
-  own("time_text_embed.timestep_embedder", timestep_embedder_);
-  own("time_text_embed.text_embedder", text_embedder_);
-  if (c.guidance_embeds) {
-    guidance_embedder_ = std::make_unique<EmbedMlp>(kTimeChannels, c.width(), options);
-    own("time_text_embed.guidance_embedder", *guidance_embedder_);
+      modulation_(part == Part::body ? nullptr : std::make_unique<Modulation>(c, options)),
+      body_(part == Part::modulation ? nullptr : std::make_unique<Body>(c, options)) {
+  auto own_of = [this](auto& holder, const auto& name, auto member) {
+    if (holder) own(name, std::invoke(member, *holder));
+  };
+  own_of(body_, "x_embedder", &Body::x_embedder);
+  own_of(body_, "context_embedder", &Body::context_embedder);
+  own_of(modulation_, "time_text_embed.timestep_embedder", &Modulation::timestep_embedder);
+  own_of(modulation_, "time_text_embed.text_embedder", &Modulation::text_embedder);
+  if (modulation_ && c.guidance_embeds) own("time_text_embed.guidance_embedder", *modulation_->guidance_embedder);
+  for (size_t i = 0; i < static_cast<size_t>(c.num_double_blocks); ++i) {
+    auto name = "transformer_blocks." + std::to_string(i);
+    if (modulation_) own(name + ".norm1.linear", *modulation_->norm1[i]);
+    if (modulation_) own(name + ".norm1_context.linear", *modulation_->norm1_context[i]);
+    if (body_) own(name, *body_->double_blocks[i]);
   }
-  for (int64_t i = 0; i < c.num_double_blocks; ++i) {
-    double_blocks_.push_back(std::make_unique<DoubleBlock>(c, options));
-    own("transformer_blocks." + std::to_string(i), *double_blocks_.back());
+  for (size_t i = 0; i < static_cast<size_t>(c.num_single_blocks); ++i) {
+    auto name = "single_transformer_blocks." + std::to_string(i);
+    if (modulation_) own(name + ".norm.linear", *modulation_->norm[i]);
+    if (body_) own(name, *body_->single_blocks[i]);
   }
-  for (int64_t i = 0; i < c.num_single_blocks; ++i) {
-    single_blocks_.push_back(std::make_unique<SingleBlock>(c, options));
-    own("single_transformer_blocks." + std::to_string(i), *single_blocks_.back());
-  }
-  own("norm_out.linear", norm_out_linear_);
-  own("proj_out", proj_out_);
+  own_of(modulation_, "norm_out.linear", &Modulation::norm_out);
+  own_of(body_, "proj_out", &Body::proj_out);
 }
 
 Transformer::~Transformer() = default;
 
 std::vector<nn::Block*> Transformer::blocks() {
   std::vector<nn::Block*> all;
-  for (auto& block : double_blocks_) all.push_back(block.get());
-  for (auto& block : single_blocks_) all.push_back(block.get());
+  if (!body_) return all;
+  for (auto& block : body_->double_blocks) all.push_back(block.get());
+  for (auto& block : body_->single_blocks) all.push_back(block.get());
   return all;
 }
 
-at::Tensor Transformer::conditioning(const Inputs& in) const {
-  auto dtype = in.pooled_BE.scalar_type();
-  auto cond = timestep_embedder_.forward(time_projection(in.sigma_B, dtype));
-  if (guidance_embedder_) cond = cond + guidance_embedder_->forward(time_projection(in.guidance_B, dtype));
-  return cond + text_embedder_.forward(in.pooled_BE);
+at::Tensor Transformer::modulate(const Conditions& in) const {
+  const auto& m = *modulation_;
+  auto cond = at::silu(m.conditioning(in));
+  std::vector<at::Tensor> parts;
+  for (size_t i = 0; i < m.norm1.size(); ++i) {
+    parts.push_back(m.norm1[i]->forward(cond));
+    parts.push_back(m.norm1_context[i]->forward(cond));
+  }
+  for (const auto& linear : m.norm) parts.push_back(linear->forward(cond));
+  parts.push_back(m.norm_out.forward(cond));
+  return at::cat(parts, -1);
 }
 
 /// Rotary tables [T + I, P]: text tokens sit at position (0, 0, 0), image token (r, c) at (0, r, c).
@@ -100,20 +166,27 @@ std::pair<at::Tensor, at::Tensor> Transformer::rope(const Inputs& in) const {
 }
 
 at::Tensor Transformer::forward(const Inputs& in) {
-  auto image = x_embedder_.forward(in.latents_BIC);
-  auto text = context_embedder_.forward(in.text_BTE);
-  auto cond = at::silu(conditioning(in));
+  auto& b = *body_;
+  // One split for all blocks: its gradient is put together once.
+  std::vector<int64_t> sizes(b.double_blocks.size(), 12 * config_.width());
+  sizes.resize(sizes.size() + b.single_blocks.size(), 3 * config_.width());
+  sizes.push_back(2 * config_.width());
+  auto modulation = at::split_with_sizes(in.modulation_BM, sizes, -1);
+  auto next = modulation.begin();
+
+  auto image = b.x_embedder.forward(in.latents_BIC);
+  auto text = b.context_embedder.forward(in.text_BTE);
   auto [cos, sin] = rope(in);
-  for (auto& block : double_blocks_) {
-    auto out = block->run({image, text, cond, cos, sin});
+  for (auto& block : b.double_blocks) {
+    auto out = block->run({image, text, *next++, cos, sin});
     image = out[0];
     text = out[1];
   }
   auto tokens = at::cat({text, image}, 1);
-  for (auto& block : single_blocks_) tokens = block->run({tokens, cond, cos, sin})[0];
+  for (auto& block : b.single_blocks) tokens = block->run({tokens, *next++, cos, sin})[0];
   image = tokens.narrow(1, text.size(1), image.size(1));
-  auto m = norm_out_linear_.forward(cond).chunk(2, -1);  // scale, shift
-  return proj_out_.forward(kernels::modulated_norm(image, m[0], m[1], 1e-6));
+  auto m = next->chunk(2, -1);  // scale, shift
+  return b.proj_out.forward(kernels::modulated_norm(image, m[0], m[1], 1e-6));
 }
 
 void Transformer::initialise(uint64_t seed) {

@@ -8,59 +8,54 @@
 
 namespace burnish::models::flux {
 
-// Shape letters: B batch, I image tokens, T text tokens, L = T + I, D width, H heads, P = head_dim / 2 rotated pairs.
+// Shape letters: B batch, I image tokens, T text tokens, L = T + I, D width, H heads, P = head_dim / 2 rotated pairs, M modulation values.
 
-/// linear, SiLU, linear: the embedders of timestep, guidance and pooled text.
-class EmbedMlp : public nn::Module {
- public:
-  EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options);
-  at::Tensor forward(const at::Tensor& x) const;
-
- private:
-  nn::Linear linear_1_, linear_2_;
-};
-
-class DoubleBlock;
-class SingleBlock;
+/// Which layers a Transformer holds. The modulation (the embedders of timestep, guidance and pooled text, and every linear layer that
+/// makes shifts, scales and gates of them) needs no picture and no tokens, so it can be run, loaded and dropped apart from the body.
+enum class Part { whole, modulation, body };
 
 /// The FLUX.1 transformer: a velocity field over packed latents (Black Forest Labs; parameter names are those of
-/// diffusers' FluxTransformer2DModel). Single-device maths only.
+/// diffusers' FluxTransformer2DModel). Single-device maths only. Layers are visited in the same order whatever they are part of.
 class Transformer : public nn::Module {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options);
+  Transformer(const Config& config, const at::TensorOptions& options, Part part = Part::whole);
   ~Transformer() override;
 
-  struct Inputs {
-    at::Tensor latents_BIC;  ///< packed latents
-    at::Tensor text_BTE;     ///< T5 embedding
-    at::Tensor pooled_BE;    ///< CLIP pooled embedding
-    at::Tensor sigma_B;      ///< fp32 in [0, 1]
-    at::Tensor guidance_B;   ///< fp32; ignored without guidance embedding
-    int64_t rows = 0;        ///< packed rows; rows · columns = I
-    int64_t columns = 0;     ///< packed columns
+  struct Conditions {
+    at::Tensor pooled_BE;   ///< CLIP pooled embedding
+    at::Tensor sigma_B;     ///< fp32 in [0, 1]
+    at::Tensor guidance_B;  ///< fp32; ignored without guidance embedding
   };
+  /// Every shift, scale and gate [B, M] in the dtype of the pooled embedding: of each double block 6 D for the image and 6 D for the
+  /// text, of each single block 3 D, then scale and shift of the last norm. Needs the modulation.
+  at::Tensor modulate(const Conditions& conditions) const;
 
-  /// Velocity [B, I, out_channels] in the dtype of the weights.
+  struct Inputs {
+    at::Tensor latents_BIC;    ///< packed latents
+    at::Tensor text_BTE;       ///< T5 embedding
+    at::Tensor modulation_BM;  ///< of `modulate`
+    int64_t rows = 0;          ///< packed rows; rows · columns = I
+    int64_t columns = 0;       ///< packed columns
+  };
+  /// Velocity [B, I, out_channels] in the dtype of the weights. Needs the body.
   at::Tensor forward(const Inputs& in);
 
+  /// Of the body; none without it.
   std::vector<nn::Block*> blocks();
   const Config& config() const { return config_; }
 
   /// Fills every parameter for training from scratch: Xavier for matrices, zero for modulations and the last layer (DiT, arXiv
-  /// 2212.09748), one for norms. `seed` fixes the draw.
+  /// 2212.09748), one for norms. `seed` fixes the draw, for the whole transformer.
   void initialise(uint64_t seed);
 
  private:
-  at::Tensor conditioning(const Inputs& in) const;
+  struct Modulation;
+  struct Body;
   std::pair<at::Tensor, at::Tensor> rope(const Inputs& in) const;
 
   Config config_;
-  nn::Linear x_embedder_, context_embedder_;
-  EmbedMlp timestep_embedder_, text_embedder_;
-  std::unique_ptr<EmbedMlp> guidance_embedder_;
-  std::vector<std::unique_ptr<DoubleBlock>> double_blocks_;
-  std::vector<std::unique_ptr<SingleBlock>> single_blocks_;
-  nn::Linear norm_out_linear_, proj_out_;
+  std::unique_ptr<Modulation> modulation_;
+  std::unique_ptr<Body> body_;
 };
 
 /// [B, C, H, W] -> [B, H/2 · W/2, 4 C]: each 2×2 patch becomes one token.
