@@ -98,7 +98,9 @@ class Model {
   /// that embed, modulate, and come first and last. (Norms, biases and tables are no linear weights and always stay.)
   virtual std::vector<std::string> high_precision(const std::string& component) const = 0;
   /// How the linear weights of a component are held from its next load on; null: as parameters, FP8 numbers in its file turned into them.
-  void set_store(const std::string& component, std::shared_ptr<nn::WeightStore> store) { stores_[component_of(component)] = std::move(store); }
+  void set_store(const std::string& component, std::shared_ptr<nn::WeightStore> store) {
+    stores_[component_of(component)] = std::move(store);
+  }
   /// Streams the weights of one component from its files. Loading what is loaded does nothing.
   virtual void load(const std::string& component) = 0;
   virtual void unload(const std::string& component) = 0;

@@ -31,7 +31,7 @@ std::map<std::string, Labels> label(const Units& units, const std::map<std::stri
                                     const std::set<std::string>& trained_models) {
   auto labels = inputs;
   for (const auto& unit : units) {
-    Labels all;
+    Labels all{.augmentation = unit.draws};
     for (const auto& name : unit.reads) all |= labels[name];
     for (const auto& model : unit.models) all.trained |= is_trained(model, trained_models);
     for (const auto& name : unit.writes) labels[name] = all;

@@ -6,7 +6,7 @@ namespace burnish::pipeline {
 /// What a value depends on. Frozen weights and constants contribute nothing.
 struct Labels {
   bool sample = false;        ///< D: which sample of the dataset
-  bool augmentation = false;  ///< A: a crop, flip or caption drawn for the visit
+  bool augmentation = false;  ///< A: a crop, flip or caption drawn for the visit, or what a unit draws itself
   bool timestep = false;      ///< T: the noise and timestep drawn for the visit
   bool trained = false;       ///< theta: a parameter that training changes
 
@@ -14,17 +14,19 @@ struct Labels {
   bool operator==(const Labels&) const = default;
   /// The same at every visit of the sample, so that it can be computed once.
   bool fixed() const { return !augmentation && !timestep && !trained; }
+  /// The same whenever the same visit is made: noise and timestep have keys, so that they are known before the run.
+  bool planned() const { return !augmentation && !trained; }
   /// "DT", "-" for a constant; theta is written as "θ".
   std::string text() const;
 };
 
 /// The labels of every value after all units ran, bottom-up: a value has the labels of all that its unit reads, and theta when the unit
-/// runs a trained model. `inputs` gives those of the values that no unit writes.
+/// runs a trained model, and A when it draws random numbers. `inputs` gives those of the values that no unit writes.
 std::map<std::string, Labels> label(const Units& units, const std::map<std::string, Labels>& inputs,
                                     const std::set<std::string>& trained_models);
 
-/// Whether a unit that runs `model` runs a trained parameter. Names may point below a model: "encoder.head" is not touched by training
-/// "encoder.body", while training or running "encoder" means all of it.
+/// Whether a unit that runs `model` runs a trained parameter, or more generally one of `trained_models`. Names may point below a model:
+/// "encoder.head" is not touched by training "encoder.body", while training or running "encoder" means all of it.
 bool is_trained(const std::string& model, const std::set<std::string>& trained_models);
 
 }  // namespace burnish::pipeline

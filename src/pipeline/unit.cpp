@@ -1,5 +1,7 @@
 #include "pipeline/unit.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/equal.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,6 +20,7 @@ static bool written_by(const Units& units, const std::string& name) {
 }
 
 const Value& Scope::read(const std::string& name) const {
+  if (record_) record_->reads.insert(name);
   if (!contains(unit_.reads, name)) throw std::logic_error(fmt::format("unit '{}' reads '{}' without declaring it", unit_.name, name));
   auto it = values_.find(name);
   if (it == values_.end()) throw std::logic_error(fmt::format("unit '{}' reads '{}', which nobody wrote", unit_.name, name));
@@ -28,12 +31,79 @@ const at::Tensor& Scope::tensor(const std::string& name) const { return std::get
 const std::string& Scope::text(const std::string& name) const { return std::get<std::string>(read(name)); }
 
 void Scope::write(const std::string& name, Value value) {
+  if (record_) record_->writes.insert(name);
   if (!contains(unit_.writes, name)) throw std::logic_error(fmt::format("unit '{}' writes '{}' without declaring it", unit_.name, name));
   values_[name] = std::move(value);
 }
 
 void Scope::uses(const std::string& model) const {
+  if (record_) record_->models.insert(model);
   if (!contains(unit_.models, model)) throw std::logic_error(fmt::format("unit '{}' runs '{}' without declaring it", unit_.name, model));
+}
+
+namespace {
+
+bool equal(const Value& a, const Value& b) {
+  if (a.index() != b.index()) return false;
+  const auto* tensor = std::get_if<at::Tensor>(&a);
+  if (!tensor) return std::get<std::string>(a) == std::get<std::string>(b);
+  const auto& other = std::get<at::Tensor>(b);
+  return tensor->scalar_type() == other.scalar_type() && tensor->sizes() == other.sizes() && at::equal(*tensor, other);
+}
+
+/// The values as a run of its own may have them: no storage is shared.
+Values copy(const Values& values) {
+  auto copied = values;
+  for (auto& [name, value] : copied) {
+    if (auto* tensor = std::get_if<at::Tensor>(&value)) value = tensor->detach().clone();
+  }
+  return copied;
+}
+
+/// What came of one recorded run.
+struct Recorded {
+  Record record;
+  Values values;
+  bool moved_generator = false;
+};
+
+Recorded run_recorded(const Unit& unit, const Values& values) {
+  Recorded run{{}, copy(values), false};
+  auto generator = at::detail::getDefaultCPUGenerator();
+  auto before = generator.get_state();
+  Scope scope(unit, run.values, &run.record);
+  unit.run(scope);
+  run.moved_generator = !at::equal(before, generator.get_state());
+  return run;
+}
+
+}  // namespace
+
+std::vector<std::string> audit(const Unit& unit, const Values& values) {
+  std::vector<std::string> found;
+  auto compare = [&](const char* verb, const std::vector<std::string>& declared, const std::set<std::string>& done) {
+    for (const auto& name : declared) {
+      if (!done.contains(name)) found.push_back(fmt::format("{} declares that it {} '{}' and does not", unit.name, verb, name));
+    }
+    for (const auto& name : done) {
+      if (!contains(declared, name)) found.push_back(fmt::format("{} {} '{}' without declaring it", unit.name, verb, name));
+    }
+  };
+  auto first = run_recorded(unit, values), second = run_recorded(unit, values);
+  compare("reads", unit.reads, first.record.reads);
+  compare("writes", unit.writes, first.record.writes);
+  compare("runs", unit.models, first.record.models);
+  for (const auto& [name, value] : values) {
+    if (!first.record.writes.contains(name) && !equal(value, first.values.at(name)))
+      found.push_back(fmt::format("{} changes '{}' in place without declaring that it writes it", unit.name, name));
+  }
+  bool differs = std::any_of(first.record.writes.begin(), first.record.writes.end(), [&](const auto& name) {
+    return !second.values.contains(name) || !equal(first.values.at(name), second.values.at(name));
+  });
+  bool drew = differs || first.moved_generator || second.moved_generator;
+  if (drew && !unit.draws) found.push_back(fmt::format("{} draws random numbers without declaring it", unit.name));
+  if (!drew && unit.draws) found.push_back(fmt::format("{} declares that it draws random numbers and does not", unit.name));
+  return found;
 }
 
 void check(const Units& units, const std::set<std::string>& inputs) {
@@ -46,7 +116,8 @@ void check(const Units& units, const std::set<std::string>& inputs) {
   }
 }
 
-Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<std::string>& trained_models) {
+Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<std::string>& trained_models,
+        const std::set<std::string>& keep_live) {
   std::map<std::string, Labels> inputs;
   for (const auto& name : draws) inputs[name].timestep = true;
   auto touched = std::set<std::string>();  // names that live units read or write so far
@@ -55,7 +126,7 @@ Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<s
     auto in_touched = [&](const std::string& name) { return touched.contains(name); };
     inputs = label({unit}, inputs, trained_models);
     bool live = !std::all_of(unit.writes.begin(), unit.writes.end(), [&](const auto& name) { return inputs.at(name).fixed(); }) ||
-                std::any_of(unit.writes.begin(), unit.writes.end(), in_touched);
+                std::any_of(unit.writes.begin(), unit.writes.end(), in_touched) || keep_live.contains(unit.name);
     if (live) {
       for (const auto& name : unit.writes) inputs[name].timestep = true;  // no unit after it can be prepared from what it writes
       for (const auto& name : unit.reads) {
@@ -67,6 +138,23 @@ Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<s
     (live ? result.live : result.prepare).push_back(unit);
   }
   return result;
+}
+
+Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models) {
+  std::set<std::string> stay;
+  for (;;) {
+    auto result = cut(live, {}, trained_models, stay);
+    auto live_models = models_of(result.live);
+    std::set<std::string> remaining(live_models.begin(), live_models.end()), wanted;
+    auto before = stay.size();
+    for (auto unit = result.prepare.rbegin(); unit != result.prepare.rend(); ++unit) {
+      bool frees = std::any_of(unit->models.begin(), unit->models.end(), [&](const auto& model) { return !is_trained(model, remaining); });
+      bool is_read = std::any_of(unit->writes.begin(), unit->writes.end(), [&](const auto& name) { return wanted.contains(name); });
+      if (frees || is_read) wanted.insert(unit->reads.begin(), unit->reads.end());
+      else stay.insert(unit->name);
+    }
+    if (stay.size() == before) return result;
+  }
 }
 
 std::vector<std::string> models_of(const Units& units) {

@@ -22,13 +22,19 @@ struct Unit {
   std::string name;
   std::vector<std::string> reads, writes, models;
   std::function<void(Scope&)> run;
+  bool draws = false;  ///< it draws random numbers itself; a unit without this gives the same from the same
 };
 using Units = std::vector<Unit>;
+
+/// What a unit touched while it ran.
+struct Record {
+  std::set<std::string> reads, writes, models;
+};
 
 /// A unit's view of the values: anything it did not declare is refused, so declarations cannot drift from code.
 class Scope {
  public:
-  Scope(const Unit& unit, Values& values) : unit_(unit), values_(values) {}
+  Scope(const Unit& unit, Values& values, Record* record = nullptr) : unit_(unit), values_(values), record_(record) {}
   const at::Tensor& tensor(const std::string& name) const;
   const std::string& text(const std::string& name) const;
   void write(const std::string& name, Value value);
@@ -39,10 +45,16 @@ class Scope {
   const Value& read(const std::string& name) const;
   const Unit& unit_;
   Values& values_;
+  Record* record_;
 };
 
 /// Throws std::logic_error unless every read has an earlier writer or is among `inputs`.
 void check(const Units& units, const std::set<std::string>& inputs);
+
+/// Runs a unit twice against a recording context. Returns a sentence for each thing that it does without declaring it or declares
+/// without doing it: values it reads, writes or changes in place, models it runs, random numbers it draws. None is as it should be.
+/// Whoever calls this loads the unit's own models and no others, so that a unit which reaches for one without saying so fails.
+std::vector<std::string> audit(const Unit& unit, const Values& values);
 
 /// Units in their order, cut in two: `prepare` depends on the sample alone and can be computed once per sample; `live` depends on a draw
 /// or on a trained model (pipeline/labels.h). A unit that writes a value anew which an earlier live unit reads or writes is live as
@@ -51,7 +63,14 @@ struct Cut {
   Units prepare, live;
   std::vector<std::string> carried;  ///< values that prepare writes and live reads: all that need be kept
 };
-Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<std::string>& trained_models);
+/// `draws` are the values that are drawn at each visit; units named in `keep_live` are live whatever they depend on.
+Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<std::string>& trained_models,
+        const std::set<std::string>& keep_live = {});
+
+/// Cuts live units a second time, now that the draws of every visit are known before the run: `prepare` can be computed for all visits
+/// ahead of training. Of those units only such are taken that run a model which no unit left in `live` runs, and what these read: the
+/// model is then not in memory during training. Empty when nothing can be computed ahead, or nothing is gained by it.
+Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models);
 
 /// The models that `units` run, in order of first use.
 std::vector<std::string> models_of(const Units& units);

@@ -25,9 +25,7 @@ namespace {
 const std::vector<std::string> kComponents{"dit", "text_encoder", "text_encoder_2", "vae"};
 const std::string kModulation = "dit.modulation", kBody = "dit.body";
 
-Part part_of(const std::string& name) {
-  return name == kModulation ? Part::modulation : name == kBody ? Part::body : Part::whole;
-}
+Part part_of(const std::string& name) { return name == kModulation ? Part::modulation : name == kBody ? Part::body : Part::whole; }
 
 /// Without the layers that `wanted` has nothing of. Every layer in a file belongs to one part as a whole.
 io::TensorSource only(const io::TensorSource& tensors, const io::KeyMap& keys, const io::Shapes& wanted) {
@@ -142,7 +140,8 @@ void FluxModel::check(const std::string& component) {
   load_tokenizer(component);
   if (is_random(component)) return;
   if (!from.tensors)
-    data_error("models", "{} holds a config.json and no weights; add the weights of the {}", from.entry->label, kWhat.at(component_of(component)));
+    data_error("models", "{} holds a config.json and no weights; add the weights of the {}", from.entry->label,
+               kWhat.at(component_of(component)));
   io::check_named(without_scales(*from.tensors), from.keys, shapes_of(*skeleton(component_of(component))), from.entry->label);
 }
 
@@ -156,7 +155,8 @@ Provenance FluxModel::provenance(const std::string& component) const {
   auto dtype = c10::typeMetaToScalarType(options_for(component).dtype());
   made.settings = fmt::format("config {}, {}", from.entry->config.dump(), dtype_name(dtype));
   if (const auto* store = store_of(component); store && !store->settings().empty()) made.settings += ", " + store->settings();
-  if (component == kModulation && config_.guidance_embeds) made.settings += fmt::format(", embedded_guidance {}", options_.embedded_guidance);
+  if (component == kModulation && config_.guidance_embeds)
+    made.settings += fmt::format(", embedded_guidance {}", options_.embedded_guidance);
   if (component == "text_encoder_2") made.settings += fmt::format(", max_sequence_length {}", options_.max_sequence_length);
   if (component == "text_encoder" || component == "text_encoder_2") {
     for (const auto& file : io::glob(tokenizer_folder(component), "*")) {

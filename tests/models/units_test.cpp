@@ -1,0 +1,97 @@
+// Every unit of every family against a recording context: it does what it declares and nothing else.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gmock/gmock.h>
+
+#include "models/family.h"
+
+using namespace burnish;
+using namespace burnish::models;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kSource = BURNISH_SOURCE_DIR;
+
+/// A small model of each family, as made by tests/golden/make_*.py.
+struct Tiny {
+  const char* family;
+  const char* model;
+  const char *tokenizer, *tokenizer_2;
+};
+const Tiny kTiny[] = {
+    {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"},
+};
+
+std::unique_ptr<Model> open(const Tiny& tiny) {
+  ModelOptions options{.dtype = at::kFloat,
+                       .tokenizer_path = (kSource / tiny.tokenizer).string(),
+                       .tokenizer_2_path = (kSource / tiny.tokenizer_2).string()};
+  return open_model(open_model_files({{(kSource / tiny.model).string()}, "", ""}), options);
+}
+
+}  // namespace
+
+TEST(Units, EveryFamilyIsAudited) {
+  std::set<std::string_view> audited;
+  for (const auto& tiny : kTiny) audited.insert(tiny.family);
+  for (const auto* family : all_families()) EXPECT_TRUE(audited.contains(family->name)) << family->name << " has no line in kTiny";
+}
+
+class UnitsOf : public testing::TestWithParam<Tiny> {};
+
+TEST_P(UnitsOf, TouchNothingUndeclared) {
+  at::NoGradGuard no_grad;
+  auto model = open(GetParam());
+  EXPECT_EQ(model->family(), GetParam().family);
+  auto groups = model->units();
+  auto side = 4 * model->size_division();
+  auto shape = model->latent_shape(side, side);
+  pipeline::Values values{{"prompt", "a red circle"},
+                          {"image", at::linspace(-1, 1, 3 * side * side).view({1, 3, side, side})},
+                          {"noise", at::linspace(-2, 2, shape[0] * shape[1] * shape[2]).view({1, shape[0], shape[1], shape[2]})},
+                          {"sigma", at::full({1}, 0.5, at::kFloat)}};
+  for (const auto* group :
+       {&groups.encode_prompt, &groups.encode_image, &groups.add_noise, &groups.denoise, &groups.loss, &groups.decode}) {
+    EXPECT_FALSE(group->empty());
+    for (const auto& unit : *group) {
+      for (const auto& name : unit.models) model->load(name);
+      EXPECT_THAT(pipeline::audit(unit, values), testing::IsEmpty());
+      pipeline::run({unit}, values);
+      for (const auto& name : unit.models) model->unload(name);
+    }
+  }
+}
+
+TEST_P(UnitsOf, ReachForNoModelThatIsNotLoaded) {
+  auto model = open(GetParam());
+  auto groups = model->units();
+  for (const auto* group : {&groups.encode_image, &groups.denoise, &groups.decode}) {
+    for (const auto& unit : *group) {
+      for (const auto& name : unit.models) EXPECT_THROW(model->module(name), std::logic_error) << unit.name;
+    }
+  }
+}
+
+TEST_P(UnitsOf, PartsMakeTheWhole) {
+  auto model = open(GetParam());
+  for (const auto& component : model->components()) {
+    std::set<std::string> whole, parts;
+    int64_t bytes = 0;
+    model->skeleton(component.name)->visit_parameters([&](const std::string& path, at::Tensor&) { whole.insert(path); });
+    for (const auto& part : model->parts(component.name)) {
+      EXPECT_EQ(component_of(part), component.name);
+      bytes += model->num_bytes(part);
+      model->skeleton(part)->visit_parameters(
+          [&](const std::string& path, at::Tensor&) { EXPECT_TRUE(parts.insert(path).second) << path; });
+      model->load(part);
+      EXPECT_EQ(model->module(part).num_bytes(), model->num_bytes(part)) << part;
+      EXPECT_EQ(&model->module(component.name), &model->module(part)) << "the component's tree is what is loaded of it";
+      model->unload(part);
+    }
+    EXPECT_EQ(parts, whole) << component.name;
+    EXPECT_EQ(bytes, component.num_bytes) << component.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, UnitsOf, testing::ValuesIn(kTiny), [](const auto& info) { return std::string(info.param.family); });
