@@ -50,10 +50,10 @@ TEST_P(UnitsOf, TouchNothingUndeclared) {
   pipeline::Values values{{"prompt", "a red circle"},
                           {"image", at::linspace(-1, 1, 3 * side * side).view({1, 3, side, side})},
                           {"noise", at::linspace(-2, 2, shape[0] * shape[1] * shape[2]).view({1, shape[0], shape[1], shape[2]})},
-                          {"sigma", at::full({1}, 0.5, at::kFloat)}};
-  for (const auto* group :
-       {&groups.encode_prompt, &groups.encode_image, &groups.add_noise, &groups.denoise, &groups.loss, &groups.decode}) {
-    EXPECT_FALSE(group->empty());
+                          {"size_conditioning", at::full({1, 6}, side, at::kFloat)},
+                          {model->process().time_name(), at::full({1}, model->process().time_at(0.5), at::kFloat)}};
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise,
+                            &groups.loss, &groups.decode}) {
     for (const auto& unit : *group) {
       for (const auto& name : unit.models) model->load(name);
       EXPECT_THAT(pipeline::audit(unit, values), testing::IsEmpty());
