@@ -6,7 +6,20 @@
 namespace burnish {
 
 /// What a random number is for; part of its key, so that two purposes never share numbers.
-enum class Purpose : uint64_t { shuffle = 1, noise = 2, timestep = 3, dropout = 4, init = 5, sample = 6, rounding = 7, noise_offset = 8 };
+enum class Purpose : uint64_t {
+  shuffle = 1,
+  noise = 2,
+  timestep = 3,
+  dropout = 4,
+  init = 5,
+  sample = 6,
+  rounding = 7,
+  noise_offset = 8,
+  latents = 9,
+  augmentation = 10,
+  variant = 11,
+  caption = 12
+};
 
 /// One mixing round of SplitMix64 (Steele, Lea & Flood 2014).
 constexpr uint64_t mix64(uint64_t x) {

@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/progress.h"
+#include "base/random_key.h"
 #include "base/text.h"
 #include "io/files.h"
+#include "io/hash.h"
 
 namespace burnish::data {
 
@@ -31,12 +33,13 @@ std::string read_prompt(const nlohmann::json& row, const std::vector<std::string
   data_error("data", "no column named prompt (or caption, or text); there are: {}", join(columns));
 }
 
-std::string read_file(const nlohmann::json& row, const DatasetOptions& options) {
+std::string read_file(const nlohmann::json& row, const DatasetOptions& options, uint64_t& name) {
   for (const auto& key : split_list(options.data_file_keys)) {
     auto it = row.find(key);
     if (it == row.end()) continue;
     if (!it->is_string() || trim(it->get<std::string>()).empty()) data_error("data", "the column '{}' names no file", key);
     fs::path path(it->get<std::string>());
+    name = io::xxh64(path.string());
     if (path.is_relative()) path = fs::path(options.base_path) / path;
     if (!io::is_there(path)) data_error("data", "the file {} does not exist", path.string());
     return path.string();
@@ -51,10 +54,11 @@ Dataset::Dataset(const DatasetOptions& options) : options_(options) {
   auto metadata = load_metadata(options.metadata_path);
   prompts_.resize(metadata.rows.size());
   files_.resize(metadata.rows.size());
+  names_.resize(metadata.rows.size());
   for (size_t i = 0; i < metadata.rows.size(); ++i) {
     try {
       prompts_[i] = read_prompt(metadata.rows[i], metadata.columns);
-      files_[i] = read_file(metadata.rows[i], options_);
+      files_[i] = read_file(metadata.rows[i], options_, names_[i]);
     } catch (const Error& error) {
       bad_[static_cast<int64_t>(i)] = sentence(error);
     }
@@ -106,14 +110,38 @@ void Dataset::check_pictures() {
   }
 }
 
-Sample Dataset::load(int64_t row) const {
+Crop Dataset::crop(int64_t row, int64_t variant) const {
+  const auto& how = options_.augmentation;
+  auto picture = original_size(row), size = sizes_.at(row);
+  auto crop = centre_crop(picture, size);
+  auto name = names_[static_cast<size_t>(row)];
+  CounterRandom random(RandomKey{0, static_cast<uint64_t>(variant) + 1, name, Purpose::augmentation}.value());
+  if (how.random_crop) {
+    auto scaled = covering_size(picture, size);
+    crop.top = static_cast<int64_t>(random.below(static_cast<uint64_t>(scaled.height - size.height + 1)));
+    crop.left = static_cast<int64_t>(random.below(static_cast<uint64_t>(scaled.width - size.width + 1)));
+  }
+  CounterRandom coin(RandomKey{0, 0, name, Purpose::augmentation}.value());
+  crop.flip = how.random_flip && (static_cast<uint64_t>(variant) + coin.below(2)) % 2 == 1;
+  return crop;
+}
+
+bool Dataset::is_centre(int64_t row, const Crop& crop) const {
+  auto centre = centre_crop(original_size(row), crop.size);
+  return crop.top == centre.top && crop.left == centre.left;
+}
+
+Sample Dataset::load(int64_t row, int64_t variant) const {
   if (!sizes_.contains(row)) {
     auto bad = bad_.find(row);
     data_error("data", "row {} cannot be used: {}", row, bad == bad_.end() ? "there is no such row" : bad->second);
   }
   auto index = static_cast<size_t>(row);
-  auto pixels = resize_and_crop(decode_image(files_[index]), sizes_.at(row));
-  return {row, prompts_[index], files_[index], to_model_range(pixels)};
+  auto pixels = decode_image(files_[index]);
+  auto known = original_size(row);
+  if (pixels.size(0) != known.height || pixels.size(1) != known.width)
+    data_error("data", "the picture {} was changed while this run was reading it; give the same command again", files_[index]);
+  return {row, prompts_[index], files_[index], to_model_range(resize_and_crop(pixels, crop(row, variant)))};
 }
 
 }  // namespace burnish::data

@@ -8,12 +8,21 @@
 
 namespace burnish::data {
 
+/// Ways to cut a picture. Variant v of a picture is a function of v and of its name in the metadata, so that a cache of variants stays good
+/// whatever the seed of a run and however the rows are ordered.
+struct Augmentation {
+  bool random_crop = false;  ///< anywhere in the scaled picture; else the centre
+  bool random_flip = false;  ///< every other variant is mirrored; which ones is drawn for each picture
+  int64_t num_variants = 1;  ///< of each picture
+};
+
 struct DatasetOptions {
   std::string base_path;
   std::string metadata_path;
   std::string data_file_keys = "image,video";  ///< columns that hold files; the first one present is the picture
   SizeRule size;
   bool skip_bad_samples = false;  ///< name and count them and go on; else the first one stops the run
+  Augmentation augmentation = {};
 };
 
 /// One picture with its caption.
@@ -37,8 +46,13 @@ class Dataset {
   Size size(int64_t row) const { return sizes_.at(row); }
   /// The size of a row's picture before it is scaled and cut.
   Size original_size(int64_t row) const { return original_sizes_.at(static_cast<size_t>(row)); }
-  /// Decodes and resizes; a data Error when `row` is not usable.
-  Sample load(int64_t row) const;
+  int64_t num_variants() const { return options_.augmentation.num_variants; }
+  /// How a variant of a row is cut; without augmentation every variant is the centre.
+  Crop crop(int64_t row, int64_t variant = 0) const;
+  /// Whether a crop of the row is its centre.
+  bool is_centre(int64_t row, const Crop& crop) const;
+  /// Decodes, resizes and cuts; a data Error when `row` is not usable.
+  Sample load(int64_t row, int64_t variant = 0) const;
   const std::string& prompt(int64_t row) const { return prompts_.at(static_cast<size_t>(row)); }
   /// Path of the picture.
   const std::string& file(int64_t row) const { return files_.at(static_cast<size_t>(row)); }
@@ -51,6 +65,7 @@ class Dataset {
 
   DatasetOptions options_;
   std::vector<std::string> prompts_, files_;
+  std::vector<uint64_t> names_;  ///< hashes of the files' names as the metadata has them
   std::vector<int64_t> rows_;
   std::vector<Size> original_sizes_;  ///< by row
   std::map<int64_t, Size> sizes_;     ///< of the usable rows

@@ -120,25 +120,28 @@ Size target_size(const SizeRule& rule, Size picture, const std::string& file) {
   return size;
 }
 
-/// What is kept of rows and columns when a picture is scaled to cover `target` and its centre cut out.
-static std::pair<Kept, Kept> kept_of(Size picture, Size target) {
-  auto scale = std::max(static_cast<double>(target.height) / static_cast<double>(picture.height),
-                        static_cast<double>(target.width) / static_cast<double>(picture.width));
-  auto kept = [&](int64_t in, int64_t count) {
-    auto out = std::max(count, round_even(static_cast<double>(in) * scale));
-    return Kept{in, out, round_even(static_cast<double>(out - count) / 2.0), count};
-  };
-  return {kept(picture.height, target.height), kept(picture.width, target.width)};
+Size covering_size(Size picture, Size target) {
+  auto height = static_cast<double>(picture.height), width = static_cast<double>(picture.width);
+  auto scale = std::max(static_cast<double>(target.height) / height, static_cast<double>(target.width) / width);
+  return {std::max(target.height, round_even(height * scale)), std::max(target.width, round_even(width * scale))};
+}
+
+Crop centre_crop(Size picture, Size target) {
+  auto scaled = covering_size(picture, target);
+  auto middle = [](int64_t out, int64_t count) { return round_even(static_cast<double>(out - count) / 2.0); };
+  return {target, middle(scaled.height, target.height), middle(scaled.width, target.width)};
+}
+
+at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, const Crop& crop) {
+  Size picture{pixels_HW3.size(0), pixels_HW3.size(1)};
+  auto scaled = covering_size(picture, crop.size);
+  auto cut = resize(pixels_HW3, {picture.height, scaled.height, crop.top, crop.size.height},
+                    {picture.width, scaled.width, crop.left, crop.size.width});
+  return crop.flip ? cut.flip({1}) : cut;
 }
 
 at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target) {
-  auto [rows, columns] = kept_of({pixels_HW3.size(0), pixels_HW3.size(1)}, target);
-  return resize(pixels_HW3, rows, columns);
-}
-
-std::pair<int64_t, int64_t> cut_position(Size picture, Size target) {
-  auto [rows, columns] = kept_of(picture, target);
-  return {rows.first, columns.first};
+  return resize_and_crop(pixels_HW3, centre_crop({pixels_HW3.size(0), pixels_HW3.size(1)}, target));
 }
 
 at::Tensor to_model_range(const at::Tensor& pixels_HW3) {

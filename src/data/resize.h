@@ -17,12 +17,23 @@ void check_rule(const SizeRule& rule);
 /// The size a picture is trained at; a data Error naming `file` when a side would become 0.
 Size target_size(const SizeRule& rule, Size picture, const std::string& file);
 
-/// Scales uint8 [H, W, 3] to cover `target` and cuts the centre out; only what is kept is computed. The filter is the antialiased
-/// bilinear one of Pillow's Image.resize, in its 8-bit fixed-point arithmetic.
-at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target);
+/// What is cut out of a picture that was scaled to cover `size`: from which pixel on, and whether it is then mirrored left to right.
+struct Crop {
+  Size size;
+  int64_t top = 0, left = 0;
+  bool flip = false;
+  auto operator<=>(const Crop&) const = default;
+};
 
-/// Top row and left column of what resize_and_crop keeps of a picture of this size, in pixels of the scaled picture.
-std::pair<int64_t, int64_t> cut_position(Size picture, Size target);
+/// The size of a picture scaled to cover `target`; one side is the target's.
+Size covering_size(Size picture, Size target);
+Crop centre_crop(Size picture, Size target);
+
+/// Scales uint8 [H, W, 3] to cover `crop.size` and cuts the crop out; only what is kept is computed. The filter is the antialiased
+/// bilinear one of Pillow's Image.resize, in its 8-bit fixed-point arithmetic.
+at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, const Crop& crop);
+/// The same with the centre.
+at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target);
 
 /// uint8 [H, W, 3] -> fp32 [3, H, W] in [-1, 1].
 at::Tensor to_model_range(const at::Tensor& pixels_HW3);

@@ -2,6 +2,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +29,7 @@ struct ModelOptions {
   bool zero_terminal_snr = false;    ///< the last timestep is noise alone, whatever their files say
   int64_t clip_skip = 0;             ///< layer, counted from the last (1), whose output is CLIP's embedding; 0 is the model's own
   int64_t max_token_length = 0;      ///< CLIP tokens of a prompt: a multiple of 75; 0 takes 75
+  std::string latents = "mean";      ///< of the autoencoder's distribution, or "sample": drawn at every visit
   std::string init = "pretrained";   ///< "random" builds the denoiser from its config.json and a seed
   uint64_t seed = 0;
 };
@@ -59,12 +61,12 @@ struct LayerNames {
 inline std::string component_of(const std::string& part) { return part.substr(0, part.find('.')); }
 
 /// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
-/// prompt (text), image [B,3,H,W] in [-1,1], latents [B,C,h,w], noise [B,C,h,w], the process's time [B] fp32 by its name (sigma or
+/// prompt (text), image [B,3,H,W] in [-1,1], latents, noise and latent_noise [B,C,h,w], the process's time [B] fp32 by its name (sigma or
 /// timestep), noisy, target, prediction, loss [B] (one unweighted loss a sample, fp32), and size_conditioning [B,6] fp32: height and width
 /// of the picture before it was cut, top and left of the cut, height and width of what is trained or drawn.
 struct UnitGroups {
   pipeline::Units encode_prompt;  ///< prompt -> what the denoiser reads of it
-  pipeline::Units encode_image;   ///< image -> latents
+  pipeline::Units encode_image;   ///< image (and latent_noise) -> latents: latent_units()
   pipeline::Units encode_size;    ///< size_conditioning -> what the denoiser reads of it; none where it reads nothing
   pipeline::Units add_noise;      ///< latents, noise, time -> noisy, target
   pipeline::Units denoise;        ///< noisy, time, prompt values -> prediction
@@ -122,6 +124,8 @@ class Model {
   virtual int64_t size_division() const = 0;
   /// How latents become noise and the way back.
   virtual const diffusion::Process& process() const = 0;
+  /// The sizes that values must have for the denoiser, -1 where any will do; for those read from a cache that others may have made.
+  virtual std::map<std::string, std::vector<int64_t>> value_shapes() const { return {}; }
   /// Value names that a negative prompt replaces under classifier-free guidance.
   virtual std::vector<std::string> prompt_values() const = 0;
   /// Whether the prompt values of an empty negative prompt are zeros, and not those of the empty text.

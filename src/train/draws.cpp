@@ -11,22 +11,35 @@
 
 namespace burnish::train {
 
+static uint64_t key_of(const data::Visit& visit, uint64_t seed, Purpose purpose) {
+  auto sample = static_cast<uint64_t>(visit.row) << 20 | static_cast<uint64_t>(visit.occurrence);
+  return RandomKey{seed, static_cast<uint64_t>(visit.epoch), sample, purpose}.value();
+}
+
 Draw draw(const data::Batch& batch, at::IntArrayRef latent_shape, int64_t num_tokens, const diffusion::Process& process,
           const DrawOptions& options) {
   std::vector<at::Tensor> noise;
   std::vector<double> time;
   for (const auto& visit : batch) {
-    RandomKey key{options.seed, static_cast<uint64_t>(visit.epoch),
-                  static_cast<uint64_t>(visit.row) << 20 | static_cast<uint64_t>(visit.occurrence), Purpose::noise};
-    noise.push_back(diffusion::normal_noise(key.value(), latent_shape));
+    noise.push_back(diffusion::normal_noise(key_of(visit, options.seed, Purpose::noise), latent_shape));
     if (options.noise_offset != 0) {
-      key.purpose = Purpose::noise_offset;
-      noise.back() = noise.back() + options.noise_offset * diffusion::normal_noise(key.value(), {latent_shape[0], 1, 1});
+      auto offset = diffusion::normal_noise(key_of(visit, options.seed, Purpose::noise_offset), {latent_shape[0], 1, 1});
+      noise.back() = noise.back() + options.noise_offset * offset;
     }
-    key.purpose = Purpose::timestep;
-    time.push_back(process.draw_time(options.timesteps, key.value(), num_tokens));
+    time.push_back(process.draw_time(options.timesteps, key_of(visit, options.seed, Purpose::timestep), num_tokens));
   }
-  return {at::stack(noise), at::tensor(time, at::TensorOptions().dtype(at::kFloat))};
+  return {at::stack(noise), at::tensor(time, at::TensorOptions().dtype(at::kFloat)), {}};
+}
+
+Pick pick(const data::Visit& visit, int64_t num_variants, double caption_dropout, uint64_t seed) {
+  CounterRandom variant(key_of(visit, seed, Purpose::variant)), caption(key_of(visit, seed, Purpose::caption));
+  return {visit.row, static_cast<int64_t>(variant.below(static_cast<uint64_t>(num_variants))), caption.uniform() < caption_dropout};
+}
+
+at::Tensor latent_noise(const data::Batch& batch, at::IntArrayRef latent_shape, uint64_t seed) {
+  std::vector<at::Tensor> noise;
+  for (const auto& visit : batch) noise.push_back(diffusion::normal_noise(key_of(visit, seed, Purpose::latents), latent_shape));
+  return at::stack(noise);
 }
 
 Replay::Replay(const std::string& path, const diffusion::Process& process) : process_(process), file_(io::SafetensorsFile::open(path)) {
@@ -82,7 +95,19 @@ void Replay::check(int64_t count, const std::function<std::vector<int64_t>(int64
 
 Replay::Step Replay::step(int64_t index, at::IntArrayRef latent_shape) const {
   auto noise = read(index, "noise").to(at::kFloat).reshape(latent_shape);
-  return {row(index), {noise.unsqueeze(0), at::tensor({static_cast<float>(time(index))})}};
+  return {row(index), {noise.unsqueeze(0), at::tensor({static_cast<float>(time(index))}), {}}};
+}
+
+at::Tensor Replay::latent_noise(int64_t index, at::IntArrayRef latent_shape) const {
+  auto name = fmt::format("step.{}.latent_noise", index + first_);
+  if (!file_->tensors().contains(name))
+    data_error("train", "the replay file {} holds no '{}', which --latents sample draws with", file_->path().string(), name);
+  auto noise = file_->tensor(name).to(at::kFloat);
+  int64_t count = 1;
+  for (auto size : latent_shape) count *= size;
+  if (noise.numel() != count)
+    data_error("train", "replay {}: '{}' has the shape {}, the latents have {}", file_->path().string(), name, noise.sizes(), latent_shape);
+  return noise.reshape(latent_shape).unsqueeze(0);
 }
 
 }  // namespace burnish::train

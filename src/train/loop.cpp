@@ -4,6 +4,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
@@ -61,26 +62,40 @@ int64_t peak_device_memory() {
 
 }  // namespace
 
-Draw Run::next_draw(std::vector<int64_t>& rows) {
-  auto shape_of = [&](int64_t row) { return std::get<at::Tensor>(prepared_->values(row).at("latents")).sizes().slice(1); };
+Draw Run::next_draw(std::vector<Pick>& picks) {
+  bool draws_latents = options_.latents == "sample";
   if (replay_) {
-    rows = {replay_->row(progress_.batch)};
-    return replay_->step(progress_.batch, shape_of(rows[0])).draw;
+    picks = {replay_->row(progress_.batch)};
+    auto shape = prepared_->latent_shape(picks[0]);
+    auto recorded = replay_->step(progress_.batch, shape).draw;
+    if (draws_latents) recorded.latent_noise_BCHW = replay_->latent_noise(progress_.batch, shape);
+    return recorded;
   }
+  auto seed = static_cast<uint64_t>(options_.model.seed);
   auto batch = sampler_->batch(progress_.batch);
-  for (const auto& visit : batch) rows.push_back(visit.row);
-  auto shape = shape_of(rows[0]);
-  return draw(batch, shape, model_->num_tokens(shape), model_->process(),
-              {timestep_options(options_), options_.noise_offset, static_cast<uint64_t>(options_.model.seed)});
+  for (const auto& visit : batch) picks.push_back(pick(visit, prepared_->num_variants(), options_.caption_dropout, seed));
+  auto shape = prepared_->latent_shape(picks[0]);
+  auto drawn =
+      draw(batch, shape, model_->num_tokens(shape), model_->process(), {timestep_options(options_), options_.noise_offset, seed});
+  if (draws_latents) drawn.latent_noise_BCHW = latent_noise(batch, shape, seed);
+  return drawn;
 }
 
-at::Tensor Run::weighted_loss(const std::vector<int64_t>& rows, const Prepared& prepared, const Draw& draw) const {
-  auto values = prepared.batch(rows);
+/// The values that live units start from, on the device.
+pipeline::Values Run::live_values(const std::vector<Pick>& picks, const Prepared& prepared, const Draw& draw) const {
+  auto values = prepared.batch(picks);
   auto device = model_->module(model_->denoiser()).parameters().begin()->second->device();
   for (auto& [name, value] : values) value = std::get<at::Tensor>(value).to(device);
   values["noise"] = draw.noise_BCHW.to(device);
   values[model_->process().time_name()] = draw.time_B.to(device);
+  if (draw.latent_noise_BCHW.defined()) values["latent_noise"] = draw.latent_noise_BCHW.to(device);
+  return values;
+}
+
+at::Tensor Run::weighted_loss(const std::vector<Pick>& picks, const Prepared& prepared, const Draw& draw) const {
+  auto values = live_values(picks, prepared, draw);
   pipeline::run(cut_.live, values);
+  auto device = std::get<at::Tensor>(values.at("loss")).device();
   auto weights = draw.time_B.clone();
   for (int64_t i = 0; i < weights.numel(); ++i)
     weights[i] = model_->process().loss_weight(loss_options(options_), draw.time_B[i].item<double>());
@@ -102,13 +117,13 @@ Run::StepResult Run::step() {
   optimizer_->zero_grad();
   if (dropout_) dropout_->active = true;
   for (int64_t i = 0; i < options_.gradient_accumulation_steps; ++i) {
-    std::vector<int64_t> rows;
-    auto draw = next_draw(rows);
+    std::vector<Pick> picks;
+    auto draw = next_draw(picks);
     if (dropout_) dropout_->draw = static_cast<uint64_t>(progress_.batch);
-    auto loss = weighted_loss(rows, *prepared_, draw) / static_cast<double>(options_.gradient_accumulation_steps);
+    auto loss = weighted_loss(picks, *prepared_, draw) / static_cast<double>(options_.gradient_accumulation_steps);
     torch::autograd::backward({loss}, {});
     result.loss += loss.item<double>();
-    result.num_samples += std::ssize(rows);
+    result.num_samples += std::ssize(picks);
     ++progress_.batch;
   }
   if (dropout_) dropout_->active = false;
@@ -129,15 +144,12 @@ double Run::validation_loss() {
   double sum = 0;
   int64_t count = 0;
   for (auto row : validation_data_->rows()) {
-    auto shape = std::get<at::Tensor>(validation_->values(row).at("latents")).sizes().slice(1);
+    auto shape = validation_->latent_shape(row);
     for (double share : kValidationShares) {
       RandomKey key{0, static_cast<uint64_t>(share * 1000), static_cast<uint64_t>(row), Purpose::sample};
-      Draw fixed{diffusion::normal_noise(key.value(), shape).unsqueeze(0), at::full({1}, model_->process().time_at(share), at::kFloat)};
-      auto values = validation_->batch({row});
-      auto device = model_->module(model_->denoiser()).parameters().begin()->second->device();
-      for (auto& [name, value] : values) value = std::get<at::Tensor>(value).to(device);
-      values["noise"] = fixed.noise_BCHW.to(device);
-      values[model_->process().time_name()] = fixed.time_B.to(device);
+      Draw fixed{diffusion::normal_noise(key.value(), shape).unsqueeze(0), at::full({1}, model_->process().time_at(share), at::kFloat), {}};
+      if (options_.latents == "sample") fixed.latent_noise_BCHW = at::zeros_like(fixed.noise_BCHW);  // the mean
+      auto values = live_values({row}, *validation_, fixed);
       pipeline::run(cut_.live, values);
       sum += std::get<at::Tensor>(values.at("loss")).mean().item<double>();
       ++count;

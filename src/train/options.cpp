@@ -81,6 +81,12 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch");
   f("batch_size", o.batch_size, "samples of equal size in a batch");
   f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read");
+  f("random_crop", o.random_crop, "cut pictures anywhere, not at the centre");
+  f("random_flip", o.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"});
+  f("cache_variants", o.cache_variants,
+    "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 4 with random_crop, 2 with random_flip");
+  f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"});
+  f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit");
   f("cache_path", o.cache_path,
     "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory");
   f("num_processes", o.num_processes, "processes among which making a cache is shared out");
@@ -131,6 +137,11 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
   f("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
   diffsynth_options(f);
+}
+
+data::Augmentation augmentation(const TrainOptions& o) {
+  auto variants = o.cache_variants > 0 ? o.cache_variants : o.random_crop ? 4 : o.random_flip ? 2 : 1;
+  return {o.random_crop, o.random_flip, variants};
 }
 
 diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
@@ -210,6 +221,20 @@ void check_data(const TrainOptions& o) {
     config_error("train", "num_processes shares out the making of a cache; give it with `burnish cache` or task sft:data_process");
 }
 
+void check_augmentation(const TrainOptions& o) {
+  if (o.latents != "mean" && o.latents != "sample") config_error("train", "latents '{}' is not known; choose mean or sample", o.latents);
+  if (!(o.caption_dropout >= 0 && o.caption_dropout <= 1))
+    config_error("train", "caption_dropout must lie between 0 and 1, not {}", o.caption_dropout);
+  check_at_least("cache_variants", static_cast<double>(o.cache_variants), 0);
+  bool varies = o.random_crop || o.random_flip;
+  if (o.cache_variants > 1 && !varies)
+    config_error("train", "cache_variants {} without random_crop or random_flip would be equal pictures; add one of them",
+                 o.cache_variants);
+  if (!encodes(o) && (varies || o.cache_variants > 0))
+    config_error("train",
+                 "random_crop, random_flip and cache_variants belong to the command that makes the cache; sft:train takes its variants");
+}
+
 void check_counts(const TrainOptions& o) {
   auto at_least = [](const char* name, int64_t value, int64_t least) {
     check_at_least(name, static_cast<double>(value), static_cast<double>(least));
@@ -240,6 +265,7 @@ void check(const TrainOptions& o) {
   if (o.on_bad_sample != "stop" && o.on_bad_sample != "skip")
     config_error("train", "on_bad_sample '{}' is not known; choose stop or skip", o.on_bad_sample);
   check_counts(o);
+  check_augmentation(o);
   check_at_least("lora_alpha", o.lora_alpha, 0);
   adapters::check(adapter_options(o));
   adapters::parse_layout(o.lora_format);

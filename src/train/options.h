@@ -1,6 +1,7 @@
 #pragma once
 #include "adapters/attach.h"
 #include "config/fields.h"
+#include "data/dataset.h"
 #include "diffusion/process.h"
 #include "models/family.h"
 
@@ -34,6 +35,10 @@ struct TrainOptions {
   int64_t height = 0, width = 0, max_pixels = 1048576;
   int64_t dataset_repeat = 1, batch_size = 1;
   std::string on_bad_sample = "stop";
+  std::string latents = "mean";
+  bool random_crop = false, random_flip = false;
+  int64_t cache_variants = 0;
+  double caption_dropout = 0;
   std::string cache_path;
   int64_t num_processes = 1, process_index = 0;
 
@@ -72,6 +77,9 @@ std::string cache_folder(const TrainOptions& o);
 /// Refuses unknown names, numbers that make no sense and contradictions, before any file is opened.
 void check(const TrainOptions& o);
 void check(const ModelChoice& o);
+
+/// How pictures are cut; cache_variants 0 becomes what the ways of cutting ask for.
+data::Augmentation augmentation(const TrainOptions& o);
 
 diffusion::TimestepOptions timestep_options(const TrainOptions& o);
 diffusion::LossOptions loss_options(const TrainOptions& o);

@@ -37,11 +37,12 @@ nlohmann::json describe(models::Model& model, const pipeline::Unit& unit, const 
 
 }  // namespace
 
-at::Tensor size_conditioning(const data::Dataset& dataset, int64_t row) {
-  auto original = dataset.original_size(row), size = dataset.size(row);
-  auto [top, left] = data::cut_position(original, size);
+at::Tensor size_conditioning(const data::Dataset& dataset, int64_t row, int64_t variant) {
+  auto original = dataset.original_size(row);
+  auto crop = dataset.crop(row, variant);
+  auto left = crop.flip ? data::covering_size(original, crop.size).width - crop.left - crop.size.width : crop.left;
   std::vector<float> numbers;
-  for (auto number : {original.height, original.width, top, left, size.height, size.width}) numbers.push_back(static_cast<float>(number));
+  for (auto number : {original.height, original.width, crop.top, left, crop.size.height, crop.size.width}) numbers.push_back(static_cast<float>(number));
   return at::tensor(numbers).unsqueeze(0);
 }
 
@@ -49,11 +50,7 @@ Preparation::Preparation(models::Model& model, const pipeline::Units& units, con
                          const data::Dataset& dataset, data::Cache& cache, Share share)
     : model_(model), dataset_(dataset), cache_(cache) {
   std::vector<std::filesystem::path> files;
-  for (auto row : dataset.rows()) {
-    prompts_.push_back(dataset.prompt(row));
-    files.emplace_back(dataset.file(row));
-  }
-  prompts_.emplace_back();  // the empty caption
+  for (auto row : dataset.rows()) files.emplace_back(dataset.file(row));
   picture_hashes_ = cache.hashes().hash(files);
   for (const auto& unit : units) open_stage(unit, carried);
   cache.hashes().save();
@@ -86,23 +83,32 @@ const Preparation::Stage* Preparation::writer(const std::string& value, size_t b
   return nullptr;
 }
 
+const std::string& Preparation::prompt(size_t input) const {
+  static const std::string empty;
+  return input < num_pictures() ? dataset_.prompt(row(input)) : empty;
+}
+
 /// The contents of what the unit reads, or "" when the input lacks one of them.
 std::string Preparation::key_of(const Stage& stage, size_t input) const {
   std::string text;
-  bool has_picture = input < picture_hashes_.size();
+  bool has_picture = input < num_pictures();
   for (const auto& name : stage.unit.reads) {
     std::string content;
     if (const auto* from = writer(name, stages_.size() - 1)) {
       content = from->keys[input];
     } else if (name == "prompt") {
-      content = "text " + io::sha256(prompts_[input]);
+      content = "text " + io::sha256(prompt(input));
     } else if (name == "image" && has_picture) {
-      auto size = dataset_.size(dataset_.rows()[input]);
-      content = fmt::format("picture {} cut to {}x{}", picture_hashes_[input], size.height, size.width);
+      auto crop = dataset_.crop(row(input), variant(input));
+      content = fmt::format("picture {} cut to {}x{}", picture_hashes_[input / num_variants()], crop.size.height, crop.size.width);
+      if (!dataset_.is_centre(row(input), crop)) content += fmt::format(" from {},{}", crop.top, crop.left);
+      if (crop.flip) content += " mirrored";
     } else if (name == "size_conditioning" && has_picture) {
-      auto row = dataset_.rows()[input];
-      auto original = dataset_.original_size(row), size = dataset_.size(row);
-      content = fmt::format("{}x{} cut to {}x{}", original.height, original.width, size.height, size.width);
+      auto crop = dataset_.crop(row(input), variant(input));
+      auto original = dataset_.original_size(row(input));
+      content = fmt::format("{}x{} cut to {}x{}", original.height, original.width, crop.size.height, crop.size.width);
+      if (!dataset_.is_centre(row(input), crop)) content += fmt::format(" from {},{}", crop.top, crop.left);
+      if (crop.flip) content += " mirrored";
     }
     if (content.empty()) return "";
     text += fmt::format("\n{}: {}", name, content);
@@ -179,7 +185,7 @@ void Preparation::compute(size_t index) {
 
 void Preparation::check_finite(const pipeline::Unit& unit, const std::string& name, const at::Tensor& value, size_t input) const {
   if (at::isfinite(value).all().item<bool>()) return;
-  auto what = input < dataset_.rows().size() ? fmt::format("row {}", dataset_.rows()[input]) : "the empty caption";
+  auto what = input < num_pictures() ? fmt::format("row {}", row(input)) : "the empty caption";
   data_error("train", "{}: the {} that {} gives are not finite; its weights are damaged, or too large for this dtype: try --dtype fp32",
              what, name, join(unit.models));
 }
@@ -191,9 +197,9 @@ pipeline::Values Preparation::inputs_of(size_t index, size_t input) {
       const auto& key = from->keys[input];
       values[name] = contains(from->stored, name) ? from->section->at(key).at(name) : from->passing.at(key).at(name);
     } else if (name == "prompt") {
-      values[name] = prompts_[input];
+      values[name] = prompt(input);
     } else if (name == "size_conditioning") {
-      values[name] = size_conditioning(dataset_, dataset_.rows()[input]);
+      values[name] = size_conditioning(dataset_, row(input), variant(input));
     } else {
       values[name] = load_picture(input);
     }
@@ -203,8 +209,8 @@ pipeline::Values Preparation::inputs_of(size_t index, size_t input) {
 
 /// What is encoded is what the key names: a picture that was changed in between is refused.
 at::Tensor Preparation::load_picture(size_t input) {
-  auto sample = dataset_.load(dataset_.rows()[input]);
-  if (cache_.on_disk() && cache_.hashes().hash(sample.file) != picture_hashes_[input])
+  auto sample = dataset_.load(row(input), variant(input));
+  if (cache_.on_disk() && cache_.hashes().hash(sample.file) != picture_hashes_[input / num_variants()])
     data_error("train", "the picture {} was changed while this run was reading it; give the same command again", sample.file);
   return sample.image_3HW.unsqueeze(0);
 }

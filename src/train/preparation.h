@@ -3,8 +3,8 @@
 
 namespace burnish::train {
 
-/// The value size_conditioning of a row (models::UnitGroups) [1, 6].
-at::Tensor size_conditioning(const data::Dataset& dataset, int64_t row);
+/// The value size_conditioning of a row's variant (models::UnitGroups) [1, 6]; of a mirrored picture, as its mirror image was cut.
+at::Tensor size_conditioning(const data::Dataset& dataset, int64_t row, int64_t variant = 0);
 
 /// The computing half of Prepared: finds the key of every result, and computes those that the cache lacks, unit by unit.
 class Preparation {
@@ -15,13 +15,15 @@ class Preparation {
   /// Computes what is missing of this process's share.
   void run();
 
-  /// Where a value of an input lies; inputs are the dataset's rows in order, then the empty caption.
+  /// Where a value of an input lies; inputs are the variants of the dataset's rows in order, then the empty caption.
   struct Place {
     data::CacheSection* section;
     std::string key;
   };
   std::map<std::string, Place> places(size_t input) const;
-  size_t num_inputs() const { return prompts_.size(); }
+  size_t num_inputs() const { return num_pictures() + 1; }
+  /// The row of an input that is not the empty caption.
+  int64_t row(size_t input) const { return dataset_.rows()[input / num_variants()]; }
 
  private:
   struct Stage {
@@ -43,11 +45,15 @@ class Preparation {
   pipeline::Values inputs_of(size_t index, size_t input);
   void check_finite(const pipeline::Unit& unit, const std::string& name, const at::Tensor& value, size_t input) const;
   at::Tensor load_picture(size_t input);
+  size_t num_variants() const { return static_cast<size_t>(dataset_.num_variants()); }
+  size_t num_pictures() const { return dataset_.rows().size() * num_variants(); }
+  int64_t variant(size_t input) const { return static_cast<int64_t>(input % num_variants()); }
+  const std::string& prompt(size_t input) const;
 
   models::Model& model_;
   const data::Dataset& dataset_;
   data::Cache& cache_;
-  std::vector<std::string> prompts_, picture_hashes_;  ///< by input
+  std::vector<std::string> picture_hashes_;  ///< by index of the row
   std::vector<Stage> stages_;
 };
 

@@ -1,12 +1,14 @@
 #include "train/prepared.h"
 
 #include <ATen/ops/cat.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "pipeline/labels.h"
 #include "train/preparation.h"
 
 namespace burnish::train {
@@ -27,12 +29,13 @@ Prepared::Prepared(models::Model& model, const pipeline::Cut& cut, const data::D
     for (const auto& [name, place] : preparation.places(input)) found[name] = {place.section, place.key};
     return found;
   };
-  for (size_t i = 0; i < dataset.rows().size(); ++i) {
-    auto row = dataset.rows()[i];
-    samples_.push_back({row, dataset.size(row)});
-    by_row_[row] = places(i);
+  num_variants_ = dataset.num_variants();
+  for (size_t i = 0; i + 1 < preparation.num_inputs(); ++i) {
+    auto row = preparation.row(i);
+    if (by_row_[row].empty()) samples_.push_back({row, dataset.size(row)});
+    by_row_[row].push_back(places(i));
   }
-  empty_caption_ = places(dataset.rows().size());
+  empty_caption_ = places(preparation.num_inputs() - 1);
 }
 
 Prepared::Prepared(data::Cache& cache, const std::vector<std::string>& carried) : cache_(cache) {
@@ -53,23 +56,36 @@ Prepared::Prepared(data::Cache& cache, const std::vector<std::string>& carried) 
     for (const auto& sample : json.at("samples")) {
       auto row = sample.at("row").get<int64_t>();
       samples_.push_back({row, {sample.at("height").get<int64_t>(), sample.at("width").get<int64_t>()}});
-      by_row_[row] = read_places(sample.at("keys"), sections);
+      by_row_[row] = {read_places(sample.at("keys"), sections)};
+      for (const auto& keys : sample.value("other_variants", nlohmann::json::array())) by_row_[row].push_back(read_places(keys, sections));
+      num_variants_ = std::ssize(by_row_[row]);
     }
     empty_caption_ = read_places(json.at("empty_caption"), sections);
   } catch (const nlohmann::json::exception& error) {
     data_error("train", "{} is damaged ({}); make it again with `burnish cache`", path.string(), error.what());
   }
+  check_listed();
+}
+
+/// Compares checksums, and makes sure that nothing is missing.
+void Prepared::check_listed() const {
+  if (samples_.empty()) data_error("train", "the cache {} lists no samples", cache_.folder().string());
   std::map<data::CacheSection*, std::vector<std::string>> wanted;
-  for (const auto& [row, places] : by_row_) {
-    for (const auto& [name, place] : places) wanted[place.section].push_back(place.key);
+  for (const auto& [row, variants] : by_row_) {
+    if (std::ssize(variants) != num_variants_)
+      data_error("train", "{} is damaged (row {} has {} variants); make it again with `burnish cache`", (cache_.folder() / kList).string(),
+                 row, variants.size());
+    for (const auto& places : variants) {
+      for (const auto& [name, place] : places) wanted[place.section].push_back(place.key);
+    }
   }
+  for (const auto& [name, place] : empty_caption_) wanted[place.section].push_back(place.key);
   for (auto& [section, keys] : wanted) section->verify(keys);
   auto missing = std::ssize(samples_) - num_complete();
   if (missing > 0) {
     data_error("train", "{} of the {} samples in the cache {} are missing or damaged; complete it with the command that made it", missing,
-               samples_.size(), cache.folder().string());
+               samples_.size(), cache_.folder().string());
   }
-  if (samples_.empty()) data_error("train", "the cache {} lists no samples", cache.folder().string());
 }
 
 Prepared::Places Prepared::read_places(const nlohmann::json& json, const std::map<std::string, data::CacheSection*>& sections) const {
@@ -81,18 +97,23 @@ Prepared::Places Prepared::read_places(const nlohmann::json& json, const std::ma
 }
 
 int64_t Prepared::num_complete() const {
-  return std::count_if(by_row_.begin(), by_row_.end(), [](const auto& item) {
-    return std::all_of(item.second.begin(), item.second.end(), [](const auto& p) { return p.second.section->contains(p.second.key); });
-  });
+  auto is_there = [](const Places& places) {
+    return std::all_of(places.begin(), places.end(), [](const auto& p) { return p.second.section->contains(p.second.key); });
+  };
+  if (!is_there(empty_caption_)) return 0;
+  return std::count_if(by_row_.begin(), by_row_.end(),
+                       [&](const auto& item) { return std::all_of(item.second.begin(), item.second.end(), is_there); });
 }
 
 int64_t Prepared::num_bytes() const {
   std::set<std::pair<data::CacheSection*, std::string>> counted;
   int64_t bytes = 0;
-  for (const auto& [row, places] : by_row_) {
-    for (const auto& [name, place] : places) {
-      if (!place.section->contains(place.key) || !counted.emplace(place.section, place.key).second) continue;
-      for (const auto& [value, tensor] : place.section->at(place.key)) bytes += static_cast<int64_t>(tensor.nbytes());
+  for (const auto& [row, variants] : by_row_) {
+    for (const auto& places : variants) {
+      for (const auto& [name, place] : places) {
+        if (!place.section->contains(place.key) || !counted.emplace(place.section, place.key).second) continue;
+        for (const auto& [value, tensor] : place.section->at(place.key)) bytes += static_cast<int64_t>(tensor.nbytes());
+      }
     }
   }
   return bytes;
@@ -105,30 +126,36 @@ void Prepared::save_list() const {
     return json;
   };
   nlohmann::ordered_json list{{"schema", kListSchema}, {"sections", nlohmann::ordered_json::object()}};
-  for (const auto& [name, place] : by_row_.begin()->second) list["sections"][name] = place.section->name();
+  for (const auto& [name, place] : by_row_.begin()->second.front()) list["sections"][name] = place.section->name();
   list["empty_caption"] = keys(empty_caption_);
   for (const auto& sample : samples_) {
+    const auto& variants = by_row_.at(sample.row);
     list["samples"].push_back(
-        {{"row", sample.row}, {"height", sample.size.height}, {"width", sample.size.width}, {"keys", keys(by_row_.at(sample.row))}});
+        {{"row", sample.row}, {"height", sample.size.height}, {"width", sample.size.width}, {"keys", keys(variants.front())}});
+    for (size_t i = 1; i < variants.size(); ++i) list["samples"].back()["other_variants"].push_back(keys(variants[i]));
   }
   io::write_text_atomic(cache_.folder() / kList, list.dump(1) + "\n");
 }
 
-const Prepared::Places& Prepared::places(int64_t row) const {
+const std::vector<Prepared::Places>& Prepared::places(int64_t row) const {
   auto it = by_row_.find(row);
   if (it == by_row_.end()) data_error("train", "row {} is not among the {} usable samples", row, by_row_.size());
   return it->second;
 }
 
-pipeline::Values Prepared::values(int64_t row) const {
+pipeline::Values Prepared::values(const Pick& pick) const {
   pipeline::Values values;
-  for (const auto& [name, place] : places(row)) values[name] = place.section->at(place.key).at(name);
+  for (const auto& [name, own] : places(pick.row).at(static_cast<size_t>(pick.variant))) {
+    auto empty = empty_caption_.find(name);
+    const auto& place = pick.empty_caption && empty != empty_caption_.end() ? empty->second : own;
+    values[name] = place.section->at(place.key).at(name);
+  }
   return values;
 }
 
-pipeline::Values Prepared::batch(const std::vector<int64_t>& rows) const {
+pipeline::Values Prepared::batch(const std::vector<Pick>& picks) const {
   std::vector<pipeline::Values> samples;
-  for (auto row : rows) samples.push_back(values(row));
+  for (const auto& pick : picks) samples.push_back(values(pick));
   pipeline::Values joined;
   for (const auto& [name, first] : samples.front()) {
     std::vector<at::Tensor> parts;
@@ -136,6 +163,42 @@ pipeline::Values Prepared::batch(const std::vector<int64_t>& rows) const {
     joined[name] = parts.size() == 1 ? parts[0] : at::cat(parts, 0);
   }
   return joined;
+}
+
+std::vector<int64_t> Prepared::latent_shape(const Pick& pick) const {
+  auto sample = values(pick);
+  auto it = sample.find("latents");
+  if (it == sample.end()) it = sample.find("latents_mean");
+  if (it == sample.end()) throw std::logic_error("no latents are carried");
+  return std::get<at::Tensor>(it->second).sizes().slice(1).vec();
+}
+
+void Prepared::check_empty_caption(const pipeline::Units& units) const {
+  auto labels = pipeline::label(units, {{"prompt", {.sample = true}}}, {});
+  for (const auto& [name, place] : by_row_.begin()->second.front()) {
+    if (labels[name].sample && !empty_caption_.contains(name))
+      data_error("train", "caption_dropout needs the {} of an empty caption, and here it depends on the picture as well; set it to 0",
+                 name);
+  }
+}
+
+void Prepared::check_shapes(const std::map<std::string, std::vector<int64_t>>& expected) const {
+  auto shape_of = [&](const std::string& name) {
+    auto is_moment = name == "latents_mean" || name == "latents_logvar";
+    auto it = expected.find(is_moment ? "latents" : name);
+    return it == expected.end() ? std::vector<int64_t>{} : it->second;
+  };
+  for (const auto& sample : samples_) {
+    for (const auto& [name, value] : values(sample.row)) {
+      auto shape = shape_of(name), found = std::get<at::Tensor>(value).sizes().vec();
+      auto fits =
+          std::equal(shape.begin(), shape.end(), found.begin(), found.end(), [](auto want, auto is) { return want < 0 || want == is; });
+      if (shape.empty() || fits) continue;
+      data_error("train",
+                 "the {} of row {} in the cache has the shape {}, and this denoiser takes {} (-1: any size); it was made for another model",
+                 name, sample.row, found, shape);
+    }
+  }
 }
 
 }  // namespace burnish::train

@@ -5,6 +5,7 @@
 #include "data/cache.h"
 #include "data/dataset.h"
 #include "models/family.h"
+#include "train/draws.h"
 
 namespace burnish::train {
 
@@ -33,10 +34,20 @@ class Prepared {
   Prepared(data::Cache& cache, const std::vector<std::string>& carried);
 
   const std::vector<SampleInfo>& samples() const { return samples_; }
-  /// The values of one row, each with a leading batch dimension of 1.
-  pipeline::Values values(int64_t row) const;
-  /// Rows joined into a batch.
-  pipeline::Values batch(const std::vector<int64_t>& rows) const;
+  /// Ways in which each picture was cut.
+  int64_t num_variants() const { return num_variants_; }
+  /// The values of one sample, each with a leading batch dimension of 1. Under the empty caption, those that a caption alone decides are
+  /// the empty caption's.
+  pipeline::Values values(const Pick& pick) const;
+  /// Samples joined into a batch.
+  pipeline::Values batch(const std::vector<Pick>& picks) const;
+  /// Channels, rows and columns of a sample's latents.
+  std::vector<int64_t> latent_shape(const Pick& pick) const;
+  /// A data Error unless the empty caption can take the place of a sample's: unless all that `units` make of a caption and that is carried
+  /// depends on the caption alone.
+  void check_empty_caption(const pipeline::Units& units) const;
+  /// A data Error when values do not have the sizes that the denoiser takes (Model::value_shapes).
+  void check_shapes(const std::map<std::string, std::vector<int64_t>>& expected) const;
   /// Bytes that these samples have in the cache, counting what several of them share once.
   int64_t num_bytes() const;
   /// How many samples have all their values in the cache; fewer than all while other processes are at work.
@@ -50,13 +61,15 @@ class Prepared {
     std::string key;
   };
   using Places = std::map<std::string, Place>;  ///< by value name
-  const Places& places(int64_t row) const;
+  const std::vector<Places>& places(int64_t row) const;
+  void check_listed() const;
   Places read_places(const nlohmann::json& json, const std::map<std::string, data::CacheSection*>& sections) const;
 
   data::Cache& cache_;
   std::vector<SampleInfo> samples_;
-  std::map<int64_t, Places> by_row_;
-  Places empty_caption_;  ///< what the empty caption alone decides
+  int64_t num_variants_ = 1;
+  std::map<int64_t, std::vector<Places>> by_row_;  ///< of each variant
+  Places empty_caption_;                           ///< what the empty caption alone decides
 };
 
 }  // namespace burnish::train

@@ -40,6 +40,7 @@ Run::Run(const TrainOptions& options) : options_(options) {
 void Run::open_files() {
   auto model_options = train::model_options(options_.model);
   model_options.init = options_.init;
+  model_options.latents = options_.latents;
   model_ = models::open_model(models::open_model_files(names_of(options_.model)), model_options);
   choose_storage(*model_, options_.model, trains_lora() ? "" : model_->denoiser());
   info("{}, {} on {}", model_->variant(), dtype_name(model_options.dtype), model_options.device.str());
@@ -94,6 +95,7 @@ void Run::open_data() {
   } else {
     prepared_ = std::make_unique<Prepared>(*cache_, cut_.carried);
     samples_ = prepared_->samples();
+    prepared_->check_shapes(model_->value_shapes());
   }
   if (!options_.validation_metadata_path.empty()) {
     auto o = dataset_options(options_, options_.validation_metadata_path, model_->size_division());
@@ -106,7 +108,9 @@ void Run::open_data() {
 void Run::open_pictures() {
   auto division = model_->size_division();
   if (options_.height > 0) model_->latent_shape(options_.height, options_.width);  // refuses a size that does not divide
-  dataset_ = std::make_unique<data::Dataset>(dataset_options(options_, train::metadata_path(options_), division));
+  auto o = dataset_options(options_, train::metadata_path(options_), division);
+  o.augmentation = augmentation(options_);
+  dataset_ = std::make_unique<data::Dataset>(o);
   if (!dataset_->bad_samples().empty()) {
     warn("{} of the samples cannot be used and are left out:", dataset_->bad_samples().size());
     for (const auto& [row, reason] : dataset_->bad_samples()) warn("  row {}: {}", row, reason);
@@ -152,6 +156,7 @@ void Run::check_run() {
 void Run::prepare_data() {
   Share share{options_.num_processes, options_.process_index};
   if (encodes(options_)) prepared_ = std::make_unique<Prepared>(*model_, cut_, *dataset_, *cache_, share);
+  if (options_.caption_dropout > 0) prepared_->check_empty_caption(training_units());
   if (validation_data_) validation_ = std::make_unique<Prepared>(*model_, cut_, *validation_data_, *cache_, share);
   info("{} samples, {} in {}; no encoder is loaded now", samples_.size(), human_bytes(static_cast<double>(prepared_->num_bytes())),
        cache_->on_disk() ? cache_->folder().string() : "memory");
@@ -228,10 +233,15 @@ void Run::make_optimizer() {
 /// Options that a saved state is only good for.
 std::string Run::fingerprint() const {
   const auto& o = options_;
-  return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}",
+  std::string more;  // options that came later: absent at their defaults, so that older states stay good
+  if (o.latents != "mean") more += ", latents " + o.latents;
+  if (o.caption_dropout > 0) more += fmt::format(", caption_dropout {}", o.caption_dropout);
+  if (auto a = augmentation(o); a.num_variants > 1 || a.random_flip || a.random_crop)
+    more += fmt::format(", {} variants{}{}", a.num_variants, a.random_crop ? " random_crop" : "", a.random_flip ? " random_flip" : "");
+  return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
                      o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, samples_.size(), o.model.dtype,
                      o.optimizer,
-                     trains_lora() ? fmt::format("{} rank {} on {} layers", options_.lora_type, lora_rank_, num_adapted_) : "full");
+                     trains_lora() ? fmt::format("{} rank {} on {} layers", options_.lora_type, lora_rank_, num_adapted_) : "full", more);
 }
 
 std::string Run::lora_targets() const {

@@ -48,8 +48,9 @@ class Run {
   void hang_adapters();
   StepResult step();
   std::string why_not_finite();
-  at::Tensor weighted_loss(const std::vector<int64_t>& rows, const Prepared& prepared, const Draw& draw) const;
-  Draw next_draw(std::vector<int64_t>& rows);
+  pipeline::Values live_values(const std::vector<Pick>& picks, const Prepared& prepared, const Draw& draw) const;
+  at::Tensor weighted_loss(const std::vector<Pick>& picks, const Prepared& prepared, const Draw& draw) const;
+  Draw next_draw(std::vector<Pick>& picks);
   double validation_loss();
   void log_step(const StepResult& result, double seconds);
   void save(bool final);

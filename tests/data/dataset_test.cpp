@@ -124,6 +124,43 @@ TEST_F(Pictures, LoadsAtTheTrainedSize) {
   EXPECT_EQ(sample.row, 0);
 }
 
+TEST_F(Pictures, VariantsAreCutsOfTheScaledPicture) {
+  auto o = options("m.csv", "image,prompt\nrgb.jpg,a\nrgb.png,b\n");
+  o.size = {.height = 32, .width = 32};
+  Dataset centre(o);
+  o.augmentation = {.random_crop = true, .random_flip = true, .num_variants = 8};
+  Dataset dataset(o);
+  std::set<data::Crop> crops;
+  for (int64_t row : dataset.rows()) {
+    int num_flipped = 0;
+    for (int64_t v = 0; v < 8; ++v) {
+      auto crop = dataset.crop(row, v);
+      auto pixels = data::decode_image(dataset.file(row));
+      auto scaled = data::covering_size({pixels.size(0), pixels.size(1)}, crop.size);
+      EXPECT_TRUE(crop.top >= 0 && crop.top + 32 <= scaled.height && crop.left >= 0 && crop.left + 32 <= scaled.width);
+      EXPECT_TRUE(crop == Dataset(o).crop(row, v)) << "the same in every run";
+      num_flipped += crop.flip;
+      crops.insert(crop);
+      auto whole = data::resize_and_crop(pixels, data::Crop{scaled});
+      auto cut = whole.narrow(0, crop.top, 32).narrow(1, crop.left, 32);
+      EXPECT_TRUE(at::equal(dataset.load(row, v).image_3HW, data::to_model_range(crop.flip ? cut.flip({1}) : cut)));
+    }
+    EXPECT_EQ(num_flipped, 4);
+    EXPECT_TRUE(dataset.is_centre(row, centre.crop(row)));
+  }
+  EXPECT_GT(crops.size(), 6u);
+  EXPECT_TRUE(at::equal(centre.load(0).image_3HW, centre.load(0, 3).image_3HW)) << "without augmentation all are the centre";
+}
+
+TEST_F(Pictures, CropsGoWithThePictureNotWithItsRow) {
+  auto o = options("m.csv", "image,prompt\nrgb.jpg,a\n"), moved = options("n.csv", "image,prompt\nrgb.png,b\nrgb.jpg,a\n");
+  for (auto* each : {&o, &moved}) {
+    each->size = {.height = 32, .width = 32};
+    each->augmentation = {.random_crop = true, .random_flip = true, .num_variants = 4};
+  }
+  for (int64_t v = 0; v < 4; ++v) EXPECT_TRUE(Dataset(o).crop(0, v) == Dataset(moved).crop(1, v));
+}
+
 TEST_F(Pictures, AbsolutePathsAreTakenAsTheyAre) {
   auto o = options("m.csv", "image,prompt\n" + (scratch / "rgb.png").string() + ",a\n");
   o.base_path = "/nowhere";

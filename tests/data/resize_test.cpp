@@ -19,7 +19,7 @@ TEST(Resize, EqualsPillowBitForBit) {
     if (!name.starts_with("resize.")) continue;
     auto source = name.substr(7, name.rfind('.') - 7);
     auto expected = golden.tensor(name);
-    auto found = data::resize_and_crop(golden.tensor("source." + source), {expected.size(0), expected.size(1)});
+    auto found = data::resize_and_crop(golden.tensor("source." + source), data::Size{expected.size(0), expected.size(1)});
     ASSERT_EQ(found.sizes(), expected.sizes()) << name;
     EXPECT_EQ((found.to(at::kInt) - expected.to(at::kInt)).abs().max().item<int>(), 0) << name;
     ++num_compared;
@@ -30,7 +30,7 @@ TEST(Resize, EqualsPillowBitForBit) {
 TEST(Resize, ComputesOnlyWhatIsKept) {
   // Covering 512 x 512 with a strip this thin makes a picture of 512 x 10,240,000, of which almost all is cut off.
   auto strip = at::full({1, 20000, 3}, 200, at::kByte);
-  auto out = data::resize_and_crop(strip, {512, 512});
+  auto out = data::resize_and_crop(strip, data::Size{512, 512});
   EXPECT_EQ(out.sizes(), (std::vector<int64_t>{512, 512, 3}));
   EXPECT_TRUE(out.eq(200).all().item<bool>());
 }

@@ -110,6 +110,43 @@ TEST(Cache, SplitTasksEqualTheUnsplitRunAndNeedOnlyTheirModels) {
   EXPECT_EQ(read_file(folder / "whole/step-6.safetensors"), read_file(folder / "split/step-6.safetensors"));
 }
 
+TEST(Cache, DrawnLatentsVariantsAndDroppedCaptionsAreTheSameSplitStagedAndResumed) {
+  TempFolder folder;
+  auto augmented = golden_data() + "--random_flip --random_crop --cache_variants 3 --latents sample ";
+  auto training = kTraining + "--caption_dropout 0.4 --latents sample ";
+  auto whole = "train " + golden_model() + augmented + training;
+  expect_ok(whole + folder_option("output_path", folder / "whole"));
+  expect_ok(whole + folder_option("cache_path", folder / "own") + folder_option("output_path", folder / "staged"));
+  expect_ok("train --task sft:data_process " + golden_model() + augmented + folder_option("output_path", folder / "cache"));
+  expect_ok("train --task sft:train " + golden_model() + training + folder_option("dataset_base_path", folder / "cache") +
+            folder_option("output_path", folder / "split"));
+  EXPECT_EQ(losses(folder / "whole"), losses(folder / "staged"));
+  EXPECT_EQ(losses(folder / "whole"), losses(folder / "split"));
+  expect_ok(whole + "--max_steps 2 " + folder_option("output_path", folder / "resumed"));
+  expect_ok(whole + "--resume " + folder_option("output_path", folder / "resumed"));
+  EXPECT_EQ(losses(folder / "whole"), losses(folder / "resumed"));
+  expect_ok("train " + golden_model() + golden_data() + kTraining + folder_option("output_path", folder / "plain"));
+  EXPECT_NE(losses(folder / "whole"), losses(folder / "plain"));
+  for (const auto& [name, content] : files_of(folder / "cache")) {
+    if (!name.starts_with("encode_image") || !name.ends_with(".safetensors")) continue;
+    EXPECT_THAT(content.substr(0, 4000), testing::AllOf(HasSubstr(".latents_mean"), HasSubstr(".latents_logvar")));
+  }
+}
+
+TEST(Cache, OfAnotherModelIsRefusedBeforeTheDenoiserIsLoaded) {
+  Project project;
+  project.make();
+  auto config = nlohmann::json::parse(read_file(project.folder / "model/transformer/config.json"));
+  config["joint_attention_dim"] = 24;
+  std::ofstream(project.folder / "model/transformer/config.json") << config;
+  fs::remove(project.folder / "model/transformer/diffusion_pytorch_model.safetensors");
+  auto outcome =
+      run_burnish("train --task sft:train --init random --trainable_models dit " + project.model() + "--max_steps 1 " +
+                  folder_option("dataset_base_path", project.folder / "cache") + folder_option("output_path", project.folder / "run"));
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("the text_embedding of row 0 in the cache has the shape"));
+}
+
 TEST(Cache, IsOnlyForWhatItIsGoodFor) {
   TempFolder folder;
   auto train = "train --task sft:train " + golden_model() + kTraining + folder_option("output_path", folder / "run");
@@ -183,7 +220,7 @@ TEST(Cache, KilledAnywhereItComesToTheSameFiles) {
   auto expected = files_of(project.folder / "cache");
   auto command = "exec '" BURNISH_PROGRAM "' cache " + project.options() + ">/dev/null 2>&1";
   std::mt19937 random(7);
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 50; ++i) {
     if (i % 5 == 0) fs::remove_all(project.folder / "cache");
     auto child = ::fork();
     if (child == 0) {

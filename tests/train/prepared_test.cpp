@@ -88,6 +88,14 @@ class PreparedTest : public testing::Test {
     o.size.division = 4;
     return data::Dataset(o);
   }
+  data::Dataset variants(int64_t num_variants) const {
+    data::DatasetOptions o;
+    o.base_path = scratch.path();
+    o.metadata_path = metadata.string();
+    o.size.division = 4;
+    o.augmentation = {.random_flip = true, .num_variants = num_variants};
+    return data::Dataset(o);
+  }
   pipeline::Cut cut(const std::set<std::string>& trained) { return pipeline::cut(model.all_units(), {"noise"}, trained); }
   Scratch scratch;
   std::filesystem::path metadata;
@@ -188,4 +196,87 @@ TEST_F(PreparedTest, AListFromTheCacheGivesTheSameValuesAndIsRefusedWhenIncomple
   }
   data::Cache emptied(scratch / "cache");
   EXPECT_THAT(test::error_of([&] { Prepared(emptied, c.carried); }), testing::HasSubstr("4 of the 4 samples"));
+}
+
+TEST_F(PreparedTest, VariantsAreKeptUnderTheirOwnKeysAndListed) {
+  auto c = cut({"encoder.head", "dit"});  // carries what the body makes of the picture
+  for (int i = 0; i < 3; ++i) data::write_png(scratch / (std::to_string(i) + ".png"), at::randint(0, 256, {8, 8, 3}, at::kByte));
+  data::Cache memory("");
+  Prepared plain(model, c, dataset(), memory);
+  EXPECT_EQ(model.runs["body"], 3);
+  model.runs.clear();
+  Prepared both(model, c, variants(2), memory);
+  EXPECT_EQ(model.runs["body"], 3) << "of each pair, one is the picture as it is";
+  EXPECT_EQ(both.num_variants(), 2);
+  model.runs.clear();
+  Prepared four(model, c, variants(4), memory);
+  EXPECT_EQ(model.runs["body"], 0) << "equal cuts share a result";
+  {
+    data::Cache cache(scratch / "cache");
+    Prepared(model, c, variants(2), cache).save_list();
+  }
+  data::Cache cache(scratch / "cache");
+  Prepared listed(cache, c.carried);
+  EXPECT_EQ(listed.num_variants(), 2);
+  for (int64_t row = 0; row < 4; ++row) {
+    for (int64_t v = 0; v < 2; ++v)
+      EXPECT_TRUE(
+          at::equal(std::get<at::Tensor>(listed.values({row, v}).at("hidden")), std::get<at::Tensor>(both.values({row, v}).at("hidden"))));
+  }
+}
+
+TEST_F(PreparedTest, TheEmptyCaptionTakesThePlaceOfOthers) {
+  data::Cache cache("");
+  auto units = model.all_units();
+  pipeline::Units caption_first{{"caption", {"prompt"}, {"text"}, {}, [](pipeline::Scope& s) {
+                                   s.write("text", at::full({1, 2}, static_cast<double>(s.text("prompt").size())));
+                                 }}};
+  caption_first.insert(caption_first.end(), units.begin(), units.end());
+  caption_first.back().reads.push_back("text");
+  auto c = pipeline::cut(caption_first, {"noise"}, {"dit"});
+  Prepared prepared(model, c, dataset(), cache);
+  auto number = [&](const train::Pick& pick, const char* name) {
+    return std::get<at::Tensor>(prepared.values(pick).at(name)).sum().item<double>();
+  };
+  EXPECT_EQ(number({3}, "text"), 6);
+  EXPECT_EQ(number({3, 0, true}, "text"), 0);
+  EXPECT_EQ(number({3}, "tokens"), number({3, 0, true}, "tokens")) << "what depends on the picture too is the sample's own";
+  EXPECT_THAT(test::error_of([&] { prepared.check_empty_caption(caption_first); }),
+              testing::HasSubstr("needs the tokens of an empty caption"));
+  c.carried = {"text"};
+  Prepared text_only(model, {{caption_first[0]}, {}, {"text"}}, dataset(), cache);
+  text_only.check_empty_caption(caption_first);
+  auto batch = std::get<at::Tensor>(text_only.batch({{3}, {3, 0, true}, {0}}).at("text"));
+  EXPECT_TRUE(at::equal(batch, at::tensor({3.0f, 3.0f, 0.0f, 0.0f, 1.0f, 1.0f}).reshape({3, 2})));
+}
+
+TEST_F(PreparedTest, ValuesOfAnotherModelAreRefusedByTheirShape) {
+  data::Cache cache("");
+  Prepared prepared(model, cut({"dit"}), dataset(), cache);
+  prepared.check_shapes({{"tokens", {-1, 3}}, {"other", {5}}});
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{-1, 4}, {-1, -1, 3}, {3}})
+    EXPECT_THAT(test::error_of([&] {
+                  prepared.check_shapes({{"tokens", shape}});
+                }),
+                testing::HasSubstr("the tokens of row 0 in the cache"));
+}
+
+TEST(Visits, ChooseVariantAndCaptionByTheirOwnKeys) {
+  int num_empty = 0;
+  std::map<int64_t, int> variants;
+  for (int64_t i = 0; i < 4000; ++i) {
+    data::Visit visit{i % 50, i / 50, 0};
+    auto a = train::pick(visit, 4, 0.1, 7), b = train::pick(visit, 4, 0.9, 7);
+    EXPECT_EQ(a.row, visit.row);
+    EXPECT_EQ(a.variant, b.variant) << "whatever the dropout";
+    EXPECT_TRUE(b.empty_caption || !a.empty_caption);
+    num_empty += a.empty_caption;
+    ++variants[a.variant];
+  }
+  EXPECT_NEAR(num_empty, 400, 80);
+  EXPECT_EQ(variants.size(), 4u);
+  for (const auto& [variant, count] : variants) EXPECT_NEAR(count, 1000, 120) << variant;
+  auto one = train::pick({3, 1, 0}, 1, 0, 7);
+  EXPECT_TRUE(one.variant == 0 && !one.empty_caption);
+  EXPECT_FALSE(at::equal(train::latent_noise({{3, 1, 0}}, {4}, 7), train::latent_noise({{3, 2, 0}}, {4}, 7)));
 }

@@ -16,6 +16,7 @@
 #include "io/files.h"
 #include "io/json.h"
 #include "models/flux/keys.h"
+#include "models/latents.h"
 #include "models/loading.h"
 
 namespace burnish::models::flux {
@@ -295,6 +296,12 @@ void FluxModel::denoise(pipeline::Scope& scope) {
   scope.write("prediction", unpack_latents(loaded<Transformer>(kBody).forward(in), rows, columns));
 }
 
+std::map<std::string, std::vector<int64_t>> FluxModel::value_shapes() const {
+  return {{"latents", {-1, config_.in_channels / 4, -1, -1}},
+          {"text_embedding", {-1, -1, config_.joint_attention_dim}},
+          {"pooled_embedding", {-1, config_.pooled_projection_dim}}};
+}
+
 UnitGroups FluxModel::units() {
   using pipeline::Scope;
   UnitGroups groups;
@@ -302,11 +309,10 @@ UnitGroups FluxModel::units() {
       {"encode_prompt_clip", {"prompt"}, {"pooled_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt_1(s); }},
       {"encode_prompt_t5", {"prompt"}, {"text_embedding"}, {"text_encoder_2"}, [this](Scope& s) { encode_prompt_2(s); }},
   };
-  groups.encode_image = {{"encode_image", {"image"}, {"latents"}, {"vae"}, [this](Scope& s) {
-                            s.uses("vae");
-                            auto& vae = loaded<vae::AutoencoderKL>("vae");
-                            s.write("latents", vae.to_model(vae.encoder.forward(s.tensor("image").to(options_.device)).mean_BCHW));
-                          }}};
+  groups.encode_image = latent_units(options_.latents, "vae", [this](const at::Tensor& image) -> Moments {
+    auto moments = loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device));
+    return {moments.mean_BCHW, moments.logvar_BCHW};
+  });
   groups.add_noise = {{"add_noise", {"latents", "noise", "sigma"}, {"noisy", "target"}, {}, [](Scope& s) {
                          s.write("noisy", diffusion::add_noise(s.tensor("latents"), s.tensor("noise"), s.tensor("sigma")));
                          s.write("target", diffusion::velocity(s.tensor("latents"), s.tensor("noise")));

@@ -44,6 +44,7 @@ class FluxModel : public Model {
   int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] / 2 * (latent_shape[2] / 2); }
   int64_t size_division() const override { return 2 * vae_config_.downsampling(); }
   const diffusion::Process& process() const override { return *process_; }
+  std::map<std::string, std::vector<int64_t>> value_shapes() const override;
   std::vector<std::string> prompt_values() const override { return {"text_embedding", "pooled_embedding"}; }
   LayerNames layer_names(const std::string& component) const override;
   std::vector<std::string> target_names(const std::string& component, const std::string& path) const override;

@@ -5,6 +5,7 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/upsample_nearest2d.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -180,6 +181,11 @@ AutoencoderKL::AutoencoderKL(const KlConfig& c, const at::TensorOptions& options
 }
 
 at::Tensor AutoencoderKL::to_model(const at::Tensor& mean) const { return (mean - config_.shift_factor) * config_.scaling_factor; }
+
+Encoder::Moments AutoencoderKL::encode(const at::Tensor& image) const {
+  auto raw = encoder.forward(image);
+  return {to_model(raw.mean_BCHW), raw.logvar_BCHW + 2 * std::log(config_.scaling_factor)};
+}
 
 at::Tensor AutoencoderKL::from_model(const at::Tensor& latents) const { return latents / config_.scaling_factor + config_.shift_factor; }
 

@@ -75,6 +75,8 @@ class AutoencoderKL : public nn::Module {
  public:
   AutoencoderKL(const KlConfig& config, const at::TensorOptions& options);
   at::Tensor to_model(const at::Tensor& mean_BCHW) const;
+  /// The moments of `image` after that map.
+  Encoder::Moments encode(const at::Tensor& image_B3HW) const;
   at::Tensor from_model(const at::Tensor& latents_BCHW) const;
 
   Encoder encoder;
