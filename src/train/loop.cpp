@@ -75,8 +75,7 @@ Draw Run::next_draw(std::vector<Pick>& picks) {
   auto batch = sampler_->batch(progress_.batch);
   for (const auto& visit : batch) picks.push_back(pick(visit, prepared_->num_variants(), options_.caption_dropout, seed));
   auto shape = prepared_->latent_shape(picks[0]);
-  auto drawn =
-      draw(batch, shape, model_->num_tokens(shape), model_->process(), {timestep_options(options_), options_.noise_offset, seed});
+  auto drawn = draw(batch, shape, model_->num_tokens(shape), model_->process(), {timestep_options(options_), options_.noise_offset, seed});
   if (draws_latents) drawn.latent_noise_BCHW = latent_noise(batch, shape, seed);
   return drawn;
 }

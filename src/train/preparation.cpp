@@ -42,7 +42,8 @@ at::Tensor size_conditioning(const data::Dataset& dataset, int64_t row, int64_t 
   auto crop = dataset.crop(row, variant);
   auto left = crop.flip ? data::covering_size(original, crop.size).width - crop.left - crop.size.width : crop.left;
   std::vector<float> numbers;
-  for (auto number : {original.height, original.width, crop.top, left, crop.size.height, crop.size.width}) numbers.push_back(static_cast<float>(number));
+  for (auto number : {original.height, original.width, crop.top, left, crop.size.height, crop.size.width})
+    numbers.push_back(static_cast<float>(number));
   return at::tensor(numbers).unsqueeze(0);
 }
 

@@ -17,9 +17,8 @@ namespace {
 using pipeline::CutProblem;
 
 const std::map<std::string, pipeline::Labels> kInputs{
-    {"prompt", {.sample = true}},  {"image", {.sample = true}},   {"size_conditioning", {.sample = true}},
-    {"noise", {.timestep = true}}, {"sigma", {.timestep = true}}, {"timestep", {.timestep = true}},
-    {"latent_noise", {.timestep = true}}};
+    {"prompt", {.sample = true}},  {"image", {.sample = true}},      {"size_conditioning", {.sample = true}}, {"noise", {.timestep = true}},
+    {"sigma", {.timestep = true}}, {"timestep", {.timestep = true}}, {"latent_noise", {.timestep = true}}};
 
 template <class F>
 double seconds_of(F action) {
