@@ -64,9 +64,13 @@ class Allocations {
       {
         std::lock_guard lock(book.mutex);
         auto it = book.blocks.find(data);
-        book.live -= it->second.first;
-        deleter = it->second.second;
-        book.blocks.erase(it);
+        if (it != book.blocks.end()) {
+          book.live -= it->second.first;
+          deleter = it->second.second;
+          book.blocks.erase(it);
+        } else {  // memory from before the counter, given back by whoever holds a plain pointer
+          deleter = c10::GetDefaultCPUAllocator()->raw_deleter();
+        }
       }
       deleter(data);
     }

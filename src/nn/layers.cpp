@@ -7,6 +7,8 @@
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/rms_norm.h>
 
+#include "kernels/group_norm_silu/group_norm_silu.h"
+
 namespace burnish::nn {
 
 Embedding::Embedding(int64_t num_rows, int64_t dim, const at::TensorOptions& options) : weight(at::empty({num_rows, dim}, options)) {
@@ -36,6 +38,10 @@ GroupNorm::GroupNorm(int64_t num_groups, int64_t channels, double eps, const at:
 }
 
 at::Tensor GroupNorm::forward(const at::Tensor& x_BCHW) const { return at::group_norm(x_BCHW, num_groups_, weight, bias, eps_); }
+
+at::Tensor GroupNorm::forward_silu(const at::Tensor& x_BCHW) const {
+  return kernels::group_norm_silu(x_BCHW, num_groups_, weight, bias, eps_);
+}
 
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel, int64_t stride, int64_t padding, const at::TensorOptions& options)
     : weight(at::empty({out_channels, in_channels, kernel, kernel}, options)),

@@ -39,6 +39,8 @@ class GroupNorm : public Module {
  public:
   GroupNorm(int64_t num_groups, int64_t channels, double eps, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x_BCHW) const;
+  /// SiLU of the norm; autograd keeps x and not the norm.
+  at::Tensor forward_silu(const at::Tensor& x_BCHW) const;
   at::Tensor weight, bias;
 
  private:

@@ -5,7 +5,10 @@
 
 #include <functional>
 
+#include "kernels/geglu/geglu.h"
 #include "kernels/gelu_tanh/cpu.h"
+#include "kernels/group_norm_silu/cpu.h"
+#include "kernels/group_norm_silu/group_norm_silu.h"
 #include "kernels/linear/linear.h"
 #include "kernels/modulated_norm/cpu.h"
 #include "kernels/modulated_norm/modulated_norm.h"
@@ -49,6 +52,44 @@ void expect_equal(const std::function<at::Tensor(const Tensors&)>& fused, const 
 }
 
 }  // namespace
+
+TEST(FusedOperators, Geglu) {
+  at::manual_seed(0);
+  for (auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (int64_t width : {2, 37, 512}) {
+      expect_equal([](const Tensors& in) { return kernels::geglu(in[0]); },
+                   [](const Tensors& in) { return in[0].chunk(2, -1)[0] * at::gelu(in[0].chunk(2, -1)[1]); },
+                   {at::randn({3, 5, 2 * width}) * 2}, dtype);
+    }
+  }
+}
+
+TEST(FusedOperators, GroupNormSilu) {
+  at::manual_seed(0);
+  auto reference = [](const Tensors& in) { return at::silu(at::group_norm(in[0], 4, in[1], in[2], 1e-5)); };
+  for (auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (int64_t side : {1, 7, 50}) {
+      Tensors inputs{at::randn({2, 12, side, side + 1}) * 3 + 1, at::randn({12}), at::randn({12})};
+      ASSERT_TRUE(kernels::group_norm_silu_fits_cpu(inputs[0], 4, inputs[1], inputs[2]));
+      expect_equal([](const Tensors& in) { return kernels::group_norm_silu(in[0], 4, in[1], in[2], 1e-5); }, reference, inputs, dtype);
+      // Other layouts take the path of every other device.
+      auto turned = [&](const Tensors& in) {
+        return kernels::group_norm_silu(in[0].to(at::MemoryFormat::ChannelsLast), 4, in[1], in[2], 1e-5);
+      };
+      expect_equal(turned, reference, inputs, dtype);
+    }
+  }
+}
+
+TEST(FusedOperators, GroupNormSiluOfFarAwayNumbers) {
+  // A mean far from zero must not cancel the spread.
+  at::manual_seed(0);
+  Tensors inputs{at::randn({1, 8, 9, 9}) + 3000, at::ones({8}), at::zeros({8})};
+  auto found = kernels::group_norm_silu(inputs[0], 2, inputs[1], inputs[2], 1e-6);
+  auto wide = inputs[0].to(at::kDouble);
+  auto expected = at::silu(at::group_norm(wide, 2, inputs[1].to(at::kDouble), inputs[2].to(at::kDouble), 1e-6));
+  EXPECT_LE(relative_error(found, expected), 1e-4);
+}
 
 TEST(FusedOperators, ModulatedNorm) {
   at::manual_seed(0);

@@ -10,6 +10,7 @@
 #include "models/stable_diffusion/unet.h"
 #include "models/text/clip.h"
 #include "models/vae/autoencoder_kl.h"
+#include "tests/allocations.h"
 #include "tests/golden.h"
 
 using namespace burnish;
@@ -75,6 +76,35 @@ TEST_P(UNetParity, RecomputedGradientsAreTheSame) {
   torch::autograd::backward({(plain.model->forward(plain.inputs) * plain.file.tensor("out_weight")).sum()}, {});
   auto other = recomputed.model->parameters();
   for (auto& [path, slot] : plain.model->parameters()) EXPECT_LE(relative_error(slot->grad(), other.at(path)->grad()), 2e-6) << path;
+}
+
+TEST_P(UNetParity, HalfPrecisionIsFiniteAndNear) {
+  at::NoGradGuard no_grad;
+  auto l = load(GetParam());
+  for (auto [dtype, bound] : {std::pair(at::kBFloat16, 5e-2), std::pair(at::kHalf, 1e-2)}) {
+    auto file = test::golden(GetParam());
+    l.model->visit_parameters([&](const std::string& path, at::Tensor& p) { p = file.tensor("w." + path).to(dtype); });
+    auto in = l.inputs;  // time, pooled embedding and text stay fp32: the model brings them to the latents' dtype
+    in.latents_BCHW = in.latents_BCHW.to(dtype);
+    auto out = l.model->forward(in);
+    EXPECT_EQ(out.scalar_type(), dtype);
+    EXPECT_TRUE(out.isfinite().all().item<bool>());
+    EXPECT_LE(relative_error(out, l.file.tensor("out")), bound);
+  }
+}
+
+TEST_P(UNetParity, RecomputingKeepsFewerActivations) {
+  auto l = load(GetParam());
+  for (auto& [path, slot] : l.model->parameters()) slot->set_requires_grad(false);
+  l.inputs.latents_BCHW = l.inputs.latents_BCHW.repeat({1, 1, 4, 4});
+  int64_t kept[2];
+  for (bool recomputed : {false, true}) {
+    for (auto* block : l.model->blocks()) block->runner = recomputed ? memory::recompute() : nullptr;
+    test::Allocations allocations;
+    auto out = l.model->forward(l.inputs);  // the text requires a gradient
+    kept[recomputed] = allocations.live();
+  }
+  EXPECT_LT(kept[1], kept[0] / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, UNetParity, testing::Values("unet_xl.safetensors", "unet_15.safetensors"),

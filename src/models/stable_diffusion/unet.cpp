@@ -158,7 +158,7 @@ at::Tensor UNet::forward(const Inputs& in) {
     // The next level's size is its skip's, also where halving rounded.
     if (level->resampler) x = level->resampler->forward(at::upsample_nearest2d(x, {skips.back().size(2), skips.back().size(3)}));
   }
-  return conv_out_.forward(at::silu(conv_norm_out_.forward(x)));
+  return conv_out_.forward(conv_norm_out_.forward_silu(x));
 }
 
 void UNet::initialise(uint64_t seed) {

@@ -2,9 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/silu.h>
 
+#include "kernels/geglu/geglu.h"
 #include "nn/attention.h"
 
 namespace burnish::models::stable_diffusion {
@@ -34,8 +33,8 @@ ResnetBlock::ResnetBlock(const Config& c, int64_t in, int64_t out, const at::Ten
 nn::Tensors ResnetBlock::body(const nn::Tensors& in) {
   auto x = in.size() == 3 ? at::cat({in[0], in[1]}, 1) : in[0];
   auto time = time_emb_proj_.forward(in.back()).unsqueeze(-1).unsqueeze(-1);
-  auto y = conv1_.forward(at::silu(norm1_.forward(x))) + time;
-  y = conv2_.forward(at::silu(norm2_.forward(y)));
+  auto y = conv1_.forward(norm1_.forward_silu(x)) + time;
+  y = conv2_.forward(norm2_.forward_silu(y));
   return {(conv_shortcut_ ? conv_shortcut_->forward(x) : x) + y};
 }
 
@@ -78,8 +77,7 @@ nn::Tensors TransformerBlock::body(const nn::Tensors& in) {
   auto normed = norm1_.forward(tokens);
   auto x = tokens + attn1_.forward(normed, normed);
   x = x + attn2_.forward(norm2_.forward(x), text);
-  auto up = ff_in_.forward(norm3_.forward(x)).chunk(2, -1);  // value, gate
-  return {x + ff_out_.forward(up[0] * at::gelu(up[1]))};
+  return {x + ff_out_.forward(kernels::geglu(ff_in_.forward(norm3_.forward(x))))};
 }
 
 SpatialTransformer::SpatialTransformer(const Config& c, int64_t channels, int64_t num_heads, int64_t depth,

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/pad.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/upsample_nearest2d.h>
 
 #include <cmath>
@@ -34,7 +33,7 @@ class ResnetBlock : public nn::Module {
     }
   }
   at::Tensor forward(const at::Tensor& x) const {
-    auto y = conv2_.forward(at::silu(norm2_.forward(conv1_.forward(at::silu(norm1_.forward(x))))));
+    auto y = conv2_.forward(norm2_.forward_silu(conv1_.forward(norm1_.forward_silu(x))));
     return (shortcut_ ? shortcut_->forward(x) : x) + y;
   }
 
@@ -137,7 +136,7 @@ Encoder::~Encoder() = default;
 Encoder::Moments Encoder::forward(const at::Tensor& image) const {
   auto x = conv_in_.forward(image);
   for (const auto& level : levels_) x = level->forward(x);
-  x = conv_out_.forward(at::silu(norm_out_.forward(mid_->forward(x))));
+  x = conv_out_.forward(norm_out_.forward_silu(mid_->forward(x)));
   if (quant_conv_) x = quant_conv_->forward(x);
   auto halves = x.chunk(2, 1);
   return {halves[0], halves[1].clamp(-30.0, 20.0)};
@@ -172,7 +171,7 @@ Decoder::~Decoder() = default;
 at::Tensor Decoder::forward(const at::Tensor& latents) const {
   auto x = mid_->forward(conv_in_.forward(post_quant_conv_ ? post_quant_conv_->forward(latents) : latents));
   for (const auto& level : levels_) x = level->forward(x);
-  return conv_out_.forward(at::silu(norm_out_.forward(x)));
+  return conv_out_.forward(norm_out_.forward_silu(x));
 }
 
 AutoencoderKL::AutoencoderKL(const KlConfig& c, const at::TensorOptions& options) : encoder(c, options), decoder(c, options), config_(c) {
