@@ -225,13 +225,15 @@ Layout parse_layout(std::string_view name) {
   unknown_choice("adapters", "lora_format", name, kNames);
 }
 
-io::NamedTensors adapter_tensors(const AdaptedList& adapted, const std::string& prefix, c10::ScalarType dtype, Layout layout) {
+io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype, Layout layout) {
   io::NamedTensors tensors;
   for (const auto& item : adapted) {
     const auto& update = item.adapter->update();
     auto chosen = layout != Layout::automatic ? layout : update.kind() == Kind::lora ? Layout::diffusers : Layout::lycoris;
-    auto name = chosen == Layout::diffusers ? prefix + item.path : (chosen == Layout::kohya ? "lora_" + prefix : "lycoris_") + item.path;
+    const auto& prefix = chosen == Layout::diffusers ? prefixes.diffusers : chosen == Layout::kohya ? prefixes.kohya : prefixes.lycoris;
+    auto name = item.path;
     if (chosen != Layout::diffusers) std::replace(name.begin(), name.end(), '.', '_');
+    name = prefix + name;
     for (auto [part, tensor] : update.parameters()) {
       if (chosen != Layout::diffusers && part == "lora_A.weight") part = "lora_down.weight";
       if (chosen != Layout::diffusers && part == "lora_B.weight") part = "lora_up.weight";

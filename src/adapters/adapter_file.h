@@ -19,15 +19,20 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
 
 /// How adapters are laid out in a file:
 /// diffusers  `<prefix>path.lora_A.weight`, `.lora_magnitude_vector`: diffusers, peft; `.dora_scale` for input-axis DoRA, which peft lacks
-/// kohya      `lora_<prefix>path_with_underscores.lora_down.weight`, `.dora_scale`: OneTrainer, ComfyUI
-/// lycoris    `lycoris_path_with_underscores.`, else as kohya: LyCORIS, ComfyUI
+/// kohya      `<prefix>path_with_underscores.lora_down.weight`, `.dora_scale`: OneTrainer, ComfyUI
+/// lycoris    `<prefix>path_with_underscores.`, else as kohya: LyCORIS, ComfyUI
 /// auto       diffusers for LoRA and DoRA, lycoris for LoHa and LoKr, which diffusers lacks
 enum class Layout { automatic, diffusers, kohya, lycoris };
 Layout parse_layout(std::string_view name);
 
-/// `prefix` is the family's in diffusers files ("transformer."). Every layer has `.alpha`, with scale = alpha / rank; 16-bit dtypes keep
+/// What stands before a layer's path in each layout: "transformer.", "lora_transformer_", "lycoris_".
+struct LayerPrefixes {
+  std::string diffusers, kohya, lycoris;
+};
+
+/// Every layer has `.alpha`, with scale = alpha / rank; 16-bit dtypes keep
 /// magnitudes and alphas in fp32.
-io::NamedTensors adapter_tensors(const AdaptedList& adapted, const std::string& prefix, c10::ScalarType dtype,
+io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype,
                                  Layout layout = Layout::automatic);
 
 /// Whether a file looks like an adapter, by its keys.

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,7 +57,7 @@ struct LayerNames {
 };
 
 /// The component that a part belongs to: what stands before the first dot.
-inline std::string component_of(const std::string& part) { return part.substr(0, part.find('.')); }
+using pipeline::component_of;
 
 /// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
 /// prompt (text), image [B,3,H,W] in [-1,1], latents, noise and latent_noise [B,C,h,w], the process's time [B] fp32 by its name (sigma or
@@ -163,7 +162,10 @@ struct Family {
   std::vector<std::string_view> own_options = {};
 };
 
-std::span<const Family* const> all_families();
+/// The families of this program, those that were added first.
+std::vector<const Family*> all_families();
+/// Makes a family known that is not in registry.cpp, as a program beside burnish may; before any model is opened.
+void add_family(const Family& family);
 
 /// Opens the model behind `files` with the family that recognises it; a data Error lists the families when none does. A config Error for
 /// an option that the family does not have.

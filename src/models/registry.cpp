@@ -22,7 +22,18 @@ int64_t Model::num_bytes(const std::string& component) const {
   return 0;
 }
 
-std::span<const Family* const> all_families() { return kFamilies; }
+static std::vector<const Family*>& added() {
+  static std::vector<const Family*> families;
+  return families;
+}
+
+void add_family(const Family& family) { added().push_back(&family); }
+
+std::vector<const Family*> all_families() {
+  auto families = added();
+  families.insert(families.end(), std::begin(kFamilies), std::end(kFamilies));
+  return families;
+}
 
 namespace {
 
@@ -42,7 +53,7 @@ void check_own_options(const Family& family, const ModelOptions& o) {
 
 std::unique_ptr<Model> open_model(const ModelFiles& files, const ModelOptions& options) {
   std::vector<std::string> names;
-  for (const auto* family : kFamilies) {
+  for (const auto* family : all_families()) {
     if (family->recognises(files)) {
       check_own_options(*family, options);
       return family->open(files, options);

@@ -68,13 +68,14 @@ void AdamW::update_through_copies(Batch& batch, double lr) {
 void AdamW::step(double lr) {
   const at::NoGradGuard no_grad;
   std::map<std::pair<std::string, int64_t>, at::Tensor> step_counts;  // one scalar per device and count serves all its parameters
-  std::map<std::string, Batch> direct, copied;
+  std::map<std::pair<std::string, double>, Batch> direct, copied;     // by device and learning rate
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor value = parameters_[i].value.detach();
     at::Tensor gradient = parameters_[i].value.grad();
     if (!gradient.defined() || value.numel() == 0) continue;
     gradient = gradient.contiguous();
     const std::string device = value.device().str();
+    const double rate = lr * parameters_[i].lr_factor;
     at::Tensor& count = step_counts[{device, ++num_steps_[i]}];
     if (!count.defined()) count = at::full({}, static_cast<double>(num_steps_[i]), exp_avg_[i].options());
     const auto add = [&](Batch& batch, const at::Tensor& part, int64_t begin, uint64_t key) {
@@ -87,22 +88,22 @@ void AdamW::step(double lr) {
       batch.num_elements += part.numel();
     };
     if (value.scalar_type() == at::kFloat && gradient.scalar_type() == at::kFloat && value.is_contiguous()) {
-      add(direct[device], value, 0, 0);
+      add(direct[{device, rate}], value, 0, 0);
       continue;
     }
     CounterRandom keys(RandomKey{options_.seed, static_cast<uint64_t>(num_steps_[i]), static_cast<uint64_t>(i), Purpose::rounding}.value());
-    Batch& batch = copied[device];
+    Batch& batch = copied[{device, rate}];
     const int64_t limit = batch_elements(value.device());
     for (int64_t begin = 0; begin < value.numel(); begin += limit) {
       // A tensor that is not contiguous cannot be sliced in place: it is one part.
       const int64_t size = value.is_contiguous() ? std::min(limit, value.numel() - begin) : value.numel();
       add(batch, value.is_contiguous() ? flat_slice(value, begin, size) : value, begin, keys.next());
-      if (batch.num_elements >= limit) update_through_copies(batch, lr);
+      if (batch.num_elements >= limit) update_through_copies(batch, rate);
       if (!value.is_contiguous()) break;
     }
   }
-  for (auto& [device, batch] : direct) update(batch, lr);
-  for (auto& [device, batch] : copied) update_through_copies(batch, lr);
+  for (auto& [key, batch] : direct) update(batch, key.second);
+  for (auto& [key, batch] : copied) update_through_copies(batch, key.second);
 }
 
 StateList AdamW::state() const {

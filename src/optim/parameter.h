@@ -10,6 +10,7 @@ namespace burnish::optim {
 struct NamedParameter {
   std::string name;
   at::Tensor value;
+  double lr_factor = 1;  ///< of the step's learning rate
 };
 
 using ParameterList = std::vector<NamedParameter>;

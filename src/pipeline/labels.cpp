@@ -22,9 +22,7 @@ std::string Labels::text() const {
 }
 
 bool is_trained(const std::string& model, const std::set<std::string>& trained_models) {
-  auto below = [](const std::string& part, const std::string& whole) { return part == whole || part.starts_with(whole + "."); };
-  return std::any_of(trained_models.begin(), trained_models.end(),
-                     [&](const std::string& trained) { return below(model, trained) || below(trained, model); });
+  return std::any_of(trained_models.begin(), trained_models.end(), [&](const std::string& trained) { return overlap(model, trained); });
 }
 
 std::map<std::string, Labels> label(const Units& units, const std::map<std::string, Labels>& inputs,

@@ -157,6 +157,21 @@ Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models) {
   }
 }
 
+std::string component_of(const std::string& model) { return model.substr(0, model.find('.')); }
+
+bool overlap(const std::string& a, const std::string& b) {
+  auto below = [](const std::string& part, const std::string& whole) { return part == whole || part.starts_with(whole + "."); };
+  return below(a, b) || below(b, a);
+}
+
+std::vector<std::string> components_of(const Units& units) {
+  std::vector<std::string> components;
+  for (const auto& model : models_of(units)) {
+    if (!contains(components, component_of(model))) components.push_back(component_of(model));
+  }
+  return components;
+}
+
 std::vector<std::string> models_of(const Units& units) {
   std::vector<std::string> models;
   for (const auto& unit : units) {

@@ -72,6 +72,15 @@ Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<s
 /// model is then not in memory during training. Empty when nothing can be computed ahead, or nothing is gained by it.
 Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models);
 
+/// What a model name points into: "encoder" for "encoder.head".
+std::string component_of(const std::string& model);
+
+/// Whether one of the two names is the other or points below it.
+bool overlap(const std::string& a, const std::string& b);
+
+/// The components that `units` run, in order of first use.
+std::vector<std::string> components_of(const Units& units);
+
 /// The models that `units` run, in order of first use.
 std::vector<std::string> models_of(const Units& units);
 

@@ -1,9 +1,7 @@
 #pragma once
 #include <filesystem>
 
-#include "adapters/adapter_file.h"
 #include "config/fields.h"
-#include "models/family.h"
 
 namespace burnish::train {
 
@@ -15,9 +13,5 @@ void check_at_least(const char* name, double value, double least);
 
 /// Makes the folder and makes sure that files can be written in it; a data Error otherwise.
 void make_output_folder(const std::filesystem::path& folder);
-
-/// The adapters of a file, under the paths of `root`, the model's denoiser (a skeleton will do). A data Error when the file does not fit
-/// it.
-std::vector<adapters::AdapterWeights> read_lora(const models::Model& model, nn::Module& root, const std::string& file);
 
 }  // namespace burnish::train

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -23,6 +24,7 @@
 #include "base/random_key.h"
 #include "diffusion/flow_match.h"
 #include "io/files.h"
+#include "train/preparation.h"
 #include "train/run.h"
 
 namespace burnish::train {
@@ -66,7 +68,7 @@ Draw Run::next_draw(std::vector<Pick>& picks) {
   bool draws_latents = options_.latents == "sample";
   if (replay_) {
     picks = {replay_->row(progress_.batch)};
-    auto shape = prepared_->latent_shape(picks[0]);
+    auto shape = latent_shape(picks[0], *prepared_);
     auto recorded = replay_->step(progress_.batch, shape).draw;
     if (draws_latents) recorded.latent_noise_BCHW = replay_->latent_noise(progress_.batch, shape);
     return recorded;
@@ -74,39 +76,56 @@ Draw Run::next_draw(std::vector<Pick>& picks) {
   auto seed = static_cast<uint64_t>(options_.model.seed);
   auto batch = sampler_->batch(progress_.batch);
   for (const auto& visit : batch) picks.push_back(pick(visit, prepared_->num_variants(), options_.caption_dropout, seed));
-  auto shape = prepared_->latent_shape(picks[0]);
+  auto shape = latent_shape(picks[0], *prepared_);
   auto drawn = draw(batch, shape, model_->num_tokens(shape), model_->process(), {timestep_options(options_), options_.noise_offset, seed});
   if (draws_latents) drawn.latent_noise_BCHW = latent_noise(batch, shape, seed);
   return drawn;
 }
 
-/// The values that live units start from, on the device.
-pipeline::Values Run::live_values(const std::vector<Pick>& picks, const Prepared& prepared, const Draw& draw) const {
-  auto values = prepared.batch(picks);
-  auto device = model_->module(model_->denoiser()).parameters().begin()->second->device();
-  for (auto& [name, value] : values) value = std::get<at::Tensor>(value).to(device);
-  values["noise"] = draw.noise_BCHW.to(device);
-  values[model_->process().time_name()] = draw.time_B.to(device);
-  if (draw.latent_noise_BCHW.defined()) values["latent_noise"] = draw.latent_noise_BCHW.to(device);
-  return values;
+/// That of the latents in the cache, or what the picture's size leads to.
+std::vector<int64_t> Run::latent_shape(const Pick& pick, const Prepared& prepared) const {
+  auto shape = prepared.latent_shape(pick);
+  if (!shape.empty()) return shape;
+  auto size = prepared.sample(pick.row).size;
+  return model_->latent_shape(size.height, size.width);
 }
 
-at::Tensor Run::weighted_loss(const std::vector<Pick>& picks, const Prepared& prepared, const Draw& draw) const {
-  auto values = live_values(picks, prepared, draw);
-  pipeline::run(cut_.live, values);
-  auto device = std::get<at::Tensor>(values.at("loss")).device();
+pipeline::Values Run::visit(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset,
+                            const Draw& draw) const {
+  auto device = model_options(options_.model).device;
+  std::vector<pipeline::Values> samples;
+  for (const auto& pick : picks) {
+    auto& values = samples.emplace_back(prepared.values(pick));
+    for (const auto& name : visit_->inputs()) {
+      if (name == "prompt") values[name] = pick.empty_caption ? "" : prepared.sample(pick.row).prompt;
+      if (name == "size_conditioning") values[name] = size_conditioning(*dataset, pick.row, pick.variant);
+      if (name == "image") values[name] = dataset->load(pick.row, pick.variant).image_3HW.unsqueeze(0);
+    }
+    for (auto& [name, value] : values) {
+      if (auto* tensor = std::get_if<at::Tensor>(&value)) *tensor = tensor->to(device);
+    }
+  }
+  pipeline::Values draws{{"noise", draw.noise_BCHW.to(device)}, {model_->process().time_name(), draw.time_B.to(device)}};
+  if (draw.latent_noise_BCHW.defined()) draws["latent_noise"] = draw.latent_noise_BCHW.to(device);
+  return visit_->run(std::move(samples), draws);
+}
+
+at::Tensor Run::weighted_loss(const std::vector<Pick>& picks, const Draw& draw) const {
+  auto loss = std::get<at::Tensor>(visit(picks, *prepared_, dataset_.get(), draw).at("loss"));
   auto weights = draw.time_B.clone();
   for (int64_t i = 0; i < weights.numel(); ++i)
     weights[i] = model_->process().loss_weight(loss_options(options_), draw.time_B[i].item<double>());
-  return (std::get<at::Tensor>(values.at("loss")) * weights.to(device)).mean();
+  return (loss * weights.to(loss.device())).mean();
 }
 
 /// What to do about a step that came out not finite.
 std::string Run::why_not_finite() {
-  bool trained = !trains_lora() && progress_.step > 0;
-  for (const auto& [name, weight] : model_->module(model_->denoiser()).parameters()) {
-    if (trained || at::isfinite(*weight).all().item<bool>()) continue;
-    return fmt::format("the model's weight '{}' is not finite, so its file is damaged: get it again", name);
+  for (const auto& component : pipeline::components_of(cut_.live)) {
+    for (const auto& [name, weight] : model_->module(component).parameters()) {
+      bool changed = weight->requires_grad() && progress_.step > 0;
+      if (changed || at::isfinite(*weight).all().item<bool>()) continue;
+      return fmt::format("the model's weight '{}' ({}) is not finite, so its file is damaged: get it again", name, component);
+    }
   }
   return "try a lower learning_rate, max_grad_norm 1, or fp32";
 }
@@ -119,7 +138,7 @@ Run::StepResult Run::step() {
     std::vector<Pick> picks;
     auto draw = next_draw(picks);
     if (dropout_) dropout_->draw = static_cast<uint64_t>(progress_.batch);
-    auto loss = weighted_loss(picks, *prepared_, draw) / static_cast<double>(options_.gradient_accumulation_steps);
+    auto loss = weighted_loss(picks, draw) / static_cast<double>(options_.gradient_accumulation_steps);
     torch::autograd::backward({loss}, {});
     result.loss += loss.item<double>();
     result.num_samples += std::ssize(picks);
@@ -143,13 +162,12 @@ double Run::validation_loss() {
   double sum = 0;
   int64_t count = 0;
   for (auto row : validation_data_->rows()) {
-    auto shape = validation_->latent_shape(row);
+    auto shape = latent_shape(row, *validation_);
     for (double share : kValidationShares) {
       RandomKey key{0, static_cast<uint64_t>(share * 1000), static_cast<uint64_t>(row), Purpose::sample};
       Draw fixed{diffusion::normal_noise(key.value(), shape).unsqueeze(0), at::full({1}, model_->process().time_at(share), at::kFloat), {}};
       if (options_.latents == "sample") fixed.latent_noise_BCHW = at::zeros_like(fixed.noise_BCHW);  // the mean
-      auto values = live_values({row}, *validation_, fixed);
-      pipeline::run(cut_.live, values);
+      auto values = visit({row}, *validation_, validation_data_.get(), fixed);
       sum += std::get<at::Tensor>(values.at("loss")).mean().item<double>();
       ++count;
     }
@@ -177,20 +195,29 @@ void Run::log_step(const StepResult& r, double seconds) {
 void Run::save(bool final) {
   auto dtype = parse_dtype(options_.save_dtype.empty() ? options_.model.dtype : options_.save_dtype);
   auto folder = fs::path(options_.output_path);
-  auto path = folder / fmt::format("step-{}.safetensors", progress_.step);
-  if (saved_step_ != progress_.step || !fs::exists(path)) {
-    auto tensors = trained_tensors(dtype);
-    io::save_safetensors(path, tensors, file_metadata());
-    auto reread = io::SafetensorsFile::open(path);
-    for (const auto& [name, value] : tensors) {
-      if (!reread->tensors().contains(name) || !at::equal(reread->tensor(name), value.cpu()))
-        data_error("train", "{} does not read back as it was written ('{}')", path.string(), name);
-      reread->release(name);
-    }
+  auto files = trained_->files(progress_.step, dtype);
+  bool all_there = std::all_of(files.begin(), files.end(), [&](const auto& file) { return fs::exists(folder / file.name); });
+  if (saved_step_ != progress_.step || !all_there) {
+    for (auto& file : files) write(folder / file.name, file);
     checkpoint::save_state(folder / "state", *optimizer_, progress_);
     saved_step_ = progress_.step;
   }
-  if (final) info("saved {}", path.string());
+  if (!final) return;
+  for (const auto& file : files) info("saved {}", (folder / file.name).string());
+}
+
+/// Writes a file and compares what reads back.
+void Run::write(const fs::path& path, const Trained::File& file) const {
+  io::Metadata metadata{
+      {"format", "pt"}, {"base_model", model_->variant()}, {"step", std::to_string(progress_.step)}, {"trainer", "burnish"}};
+  metadata.insert(file.metadata.begin(), file.metadata.end());
+  io::save_safetensors(path, file.tensors, metadata);
+  auto reread = io::SafetensorsFile::open(path);
+  for (const auto& [name, value] : file.tensors) {
+    if (!reread->tensors().contains(name) || !at::equal(reread->tensor(name), value.cpu()))
+      data_error("train", "{} does not read back as it was written ('{}')", path.string(), name);
+    reread->release(name);
+  }
 }
 
 void Run::train() {

@@ -3,6 +3,10 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
 #include "adapters/adapter_file.h"
 #include "base/dtype.h"
 #include "base/error.h"
@@ -89,12 +93,16 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit");
   f("cache_path", o.cache_path,
     "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory");
+  f("precompute", o.precompute,
+    "all: what the frozen models make of the data is computed once; none: at every visit, with all models in memory");
   f("num_processes", o.num_processes, "processes among which making a cache is shared out");
   f("process_index", o.process_index, "which of them this one is, from 0");
   f.group("What is trained");
   f("task", o.task, "sft; or sft:data_process, which makes a cache in output_path, and sft:train, which trains from it");
-  f("trainable_models", o.trainable_models, "dit trains the whole denoiser; empty trains a LoRA");
-  f("lora_base_model", o.lora_base_model, "model that carries the LoRA (dit)");
+  f("trainable_models", o.trainable_models,
+    "comma list of components, or parts of them, that train whole (dit, text_encoder); empty trains a LoRA");
+  f("lora_base_model", o.lora_base_model,
+    "comma list of components that carry adapters; empty takes the denoiser, or those in lora_checkpoint");
   f("lora_target_modules", o.lora_target_modules, "layer names, one regular expression, \"\" for every large layer, or default");
   f("lora_type", o.lora_type, "lora, dora, loha or lokr");
   f("lora_rank", o.lora_rank, "rank");
@@ -106,6 +114,8 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("lora_checkpoint", o.lora_checkpoint, "LoRA file to start from; it decides type, targets, rank and alpha");
   f.group("Training");
   f("learning_rate", o.learning_rate, "peak learning rate");
+  f("text_encoder_lr", o.text_encoder_lr,
+    "learning rate of what trains besides the denoiser, or a comma list of component=rate; empty takes learning_rate");
   f("max_steps", o.max_steps, "optimizer steps; 0 goes by num_epochs");
   f("num_epochs", o.num_epochs, "passes over the data when max_steps is 0");
   f("gradient_accumulation_steps", o.gradient_accumulation_steps, "batches per optimizer step");
@@ -161,6 +171,21 @@ std::string cache_folder(const TrainOptions& o) {
   return o.cache_path.empty() && !trains(o) ? o.output_path : o.cache_path;
 }
 
+std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& o) {
+  std::vector<std::pair<std::string, double>> rates;
+  for (const auto& entry : split_list(o.text_encoder_lr)) {
+    auto equals = entry.find('=');
+    auto number = equals == entry.npos ? entry : entry.substr(equals + 1);
+    char* end = nullptr;
+    auto rate = std::strtod(number.c_str(), &end);
+    if (number.empty() || *end != 0 || !std::isfinite(rate) || rate <= 0)
+      config_error("train", "text_encoder_lr '{}' must be a number above 0, or a list of component=number", o.text_encoder_lr);
+    rates.emplace_back(equals == entry.npos ? "" : entry.substr(0, equals), rate);
+  }
+  std::stable_sort(rates.begin(), rates.end(), [](const auto& a, const auto& b) { return a.first.empty() && !b.first.empty(); });
+  return rates;
+}
+
 adapters::AdapterOptions adapter_options(const TrainOptions& o) {
   return {o.lora_type,   o.lora_rank,          o.lora_alpha, o.use_rslora, o.lora_dropout, adapters::parse_norm_axis(o.dora_norm),
           o.lokr_factor, o.lora_target_modules};
@@ -193,17 +218,11 @@ void check_task(const TrainOptions& o) {
     config_error("train", "task '{}' is not supported; choose sft, sft:data_process or sft:train", o.task);
   if (o.task != "sft" && o.task != "sft:data_process" && o.task != "sft:train")
     config_error("train", "task '{}' is not known; choose sft, sft:data_process or sft:train", o.task);
-  if (o.trainable_models != "dit" && !o.trainable_models.empty())
-    config_error("train", "trainable_models '{}' is not known; choose dit, or leave it empty for a LoRA", o.trainable_models);
-  if (!o.lora_base_model.empty() && o.lora_base_model != "dit")
-    config_error("train", "lora_base_model '{}' is not known; choose dit", o.lora_base_model);
-  if (!o.trainable_models.empty() && (!o.lora_base_model.empty() || !o.lora_checkpoint.empty())) {
-    config_error("train",
-                 "trainable_models trains the whole denoiser and lora_base_model or lora_checkpoint a LoRA on it; give one of them");
-  }
   if (o.init != "pretrained" && o.init != "random") config_error("train", "init '{}' is not known; choose pretrained or random", o.init);
-  if (o.init == "random" && o.trainable_models.empty())
-    config_error("train", "init random needs trainable_models dit; a LoRA on random weights teaches nothing");
+  if (o.precompute != "all" && o.precompute != "none")
+    config_error("train", "precompute '{}' is not known; choose all or none", o.precompute);
+  if (o.precompute == "none" && (o.task != "sft" || !o.cache_path.empty()))
+    config_error("train", "precompute none keeps nothing, and task {} with a cache_path does; take one of them out", o.task);
 }
 
 void check_data(const TrainOptions& o) {
@@ -271,6 +290,7 @@ void check(const TrainOptions& o) {
   adapters::parse_layout(o.lora_format);
   check_at_least("max_grad_norm", o.max_grad_norm, 0);
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
+  component_rates(o);
   if (!o.replay.empty() && o.batch_size != 1) config_error("train", "replay plays one recorded sample a step; set batch_size to 1");
   if (!o.save_dtype.empty()) parse_dtype(o.save_dtype);
   diffusion::check(loss_options(o));

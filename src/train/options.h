@@ -39,7 +39,7 @@ struct TrainOptions {
   bool random_crop = false, random_flip = false;
   int64_t cache_variants = 0;
   double caption_dropout = 0;
-  std::string cache_path;
+  std::string cache_path, precompute = "all";
   int64_t num_processes = 1, process_index = 0;
 
   std::string task = "sft";
@@ -49,7 +49,9 @@ struct TrainOptions {
   double lora_alpha = 0, lora_dropout = 0;
   bool use_rslora = false;
 
-  double learning_rate = 1e-4, weight_decay = 0.01, max_grad_norm = 0;
+  double learning_rate = 1e-4;
+  std::string text_encoder_lr;
+  double weight_decay = 0.01, max_grad_norm = 0;
   std::string optimizer = "adamw", lr_scheduler = "constant";
   int64_t lr_warmup_steps = 0, max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;
   std::string timestep_sampling = "default", loss_weighting = "default";
@@ -71,6 +73,8 @@ bool encodes(const TrainOptions& o);
 bool trains(const TrainOptions& o);
 /// The metadata file, or the folder of pictures with captions.
 std::string metadata_path(const TrainOptions& o);
+/// text_encoder_lr as (component, rate); the component is "" for a rate of everything but the denoiser. A config Error for what is no rate.
+std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& o);
 /// Where results of frozen models are kept; "" in memory.
 std::string cache_folder(const TrainOptions& o);
 

@@ -22,6 +22,12 @@ const char* const kList = "samples.json";
 
 Prepared::Prepared(models::Model& model, const pipeline::Cut& cut, const data::Dataset& dataset, data::Cache& cache, Share share)
     : cache_(cache) {
+  num_variants_ = dataset.num_variants();
+  for (auto row : dataset.rows()) {
+    samples_.push_back({row, dataset.size(row), dataset.prompt(row)});
+    by_row_[row].resize(static_cast<size_t>(num_variants_));
+  }
+  if (cut.prepare.empty()) return;
   Preparation preparation(model, cut.prepare, cut.carried, dataset, cache, share);
   preparation.run();
   auto places = [&](size_t input) {
@@ -29,12 +35,7 @@ Prepared::Prepared(models::Model& model, const pipeline::Cut& cut, const data::D
     for (const auto& [name, place] : preparation.places(input)) found[name] = {place.section, place.key};
     return found;
   };
-  num_variants_ = dataset.num_variants();
-  for (size_t i = 0; i + 1 < preparation.num_inputs(); ++i) {
-    auto row = preparation.row(i);
-    if (by_row_[row].empty()) samples_.push_back({row, dataset.size(row)});
-    by_row_[row].push_back(places(i));
-  }
+  for (size_t i = 0; i + 1 < preparation.num_inputs(); ++i) by_row_[preparation.row(i)][i % static_cast<size_t>(num_variants_)] = places(i);
   empty_caption_ = places(preparation.num_inputs() - 1);
 }
 
@@ -55,7 +56,9 @@ Prepared::Prepared(data::Cache& cache, const std::vector<std::string>& carried) 
     }
     for (const auto& sample : json.at("samples")) {
       auto row = sample.at("row").get<int64_t>();
-      samples_.push_back({row, {sample.at("height").get<int64_t>(), sample.at("width").get<int64_t>()}});
+      data::Size size{sample.at("height").get<int64_t>(), sample.at("width").get<int64_t>()};
+      has_captions_ = has_captions_ && sample.contains("prompt");
+      samples_.push_back({row, size, sample.value("prompt", "")});
       by_row_[row] = {read_places(sample.at("keys"), sections)};
       for (const auto& keys : sample.value("other_variants", nlohmann::json::array())) by_row_[row].push_back(read_places(keys, sections));
       num_variants_ = std::ssize(by_row_[row]);
@@ -130,11 +133,20 @@ void Prepared::save_list() const {
   list["empty_caption"] = keys(empty_caption_);
   for (const auto& sample : samples_) {
     const auto& variants = by_row_.at(sample.row);
-    list["samples"].push_back(
-        {{"row", sample.row}, {"height", sample.size.height}, {"width", sample.size.width}, {"keys", keys(variants.front())}});
+    list["samples"].push_back({{"row", sample.row},
+                               {"prompt", sample.prompt},
+                               {"height", sample.size.height},
+                               {"width", sample.size.width},
+                               {"keys", keys(variants.front())}});
     for (size_t i = 1; i < variants.size(); ++i) list["samples"].back()["other_variants"].push_back(keys(variants[i]));
   }
   io::write_text_atomic(cache_.folder() / kList, list.dump(1) + "\n");
+}
+
+const SampleInfo& Prepared::sample(int64_t row) const {
+  auto it = std::lower_bound(samples_.begin(), samples_.end(), row, [](const auto& sample, int64_t r) { return sample.row < r; });
+  if (it == samples_.end() || it->row != row) data_error("train", "row {} is not among the {} usable samples", row, samples_.size());
+  return *it;
 }
 
 const std::vector<Prepared::Places>& Prepared::places(int64_t row) const {
@@ -153,23 +165,11 @@ pipeline::Values Prepared::values(const Pick& pick) const {
   return values;
 }
 
-pipeline::Values Prepared::batch(const std::vector<Pick>& picks) const {
-  std::vector<pipeline::Values> samples;
-  for (const auto& pick : picks) samples.push_back(values(pick));
-  pipeline::Values joined;
-  for (const auto& [name, first] : samples.front()) {
-    std::vector<at::Tensor> parts;
-    for (const auto& sample : samples) parts.push_back(std::get<at::Tensor>(sample.at(name)));
-    joined[name] = parts.size() == 1 ? parts[0] : at::cat(parts, 0);
-  }
-  return joined;
-}
-
 std::vector<int64_t> Prepared::latent_shape(const Pick& pick) const {
   auto sample = values(pick);
   auto it = sample.find("latents");
   if (it == sample.end()) it = sample.find("latents_mean");
-  if (it == sample.end()) throw std::logic_error("no latents are carried");
+  if (it == sample.end()) return {};
   return std::get<at::Tensor>(it->second).sizes().slice(1).vec();
 }
 

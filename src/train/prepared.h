@@ -13,6 +13,7 @@ namespace burnish::train {
 struct SampleInfo {
   int64_t row = 0;
   data::Size size;
+  std::string prompt;
 };
 
 /// What part of the work this process does; all processes share one cache.
@@ -34,14 +35,15 @@ class Prepared {
   Prepared(data::Cache& cache, const std::vector<std::string>& carried);
 
   const std::vector<SampleInfo>& samples() const { return samples_; }
+  const SampleInfo& sample(int64_t row) const;
+  /// False for a cache that was made before captions were listed.
+  bool has_captions() const { return has_captions_; }
   /// Ways in which each picture was cut.
   int64_t num_variants() const { return num_variants_; }
   /// The values of one sample, each with a leading batch dimension of 1. Under the empty caption, those that a caption alone decides are
   /// the empty caption's.
   pipeline::Values values(const Pick& pick) const;
-  /// Samples joined into a batch.
-  pipeline::Values batch(const std::vector<Pick>& picks) const;
-  /// Channels, rows and columns of a sample's latents.
+  /// Channels, rows and columns of a sample's latents; empty when none are carried.
   std::vector<int64_t> latent_shape(const Pick& pick) const;
   /// A data Error unless the empty caption can take the place of a sample's: unless all that `units` make of a caption and that is carried
   /// depends on the caption alone.
@@ -69,7 +71,8 @@ class Prepared {
   std::vector<SampleInfo> samples_;
   int64_t num_variants_ = 1;
   std::map<int64_t, std::vector<Places>> by_row_;  ///< of each variant
-  Places empty_caption_;                           ///< what the empty caption alone decides
+  bool has_captions_ = true;
+  Places empty_caption_;  ///< what the empty caption alone decides
 };
 
 }  // namespace burnish::train

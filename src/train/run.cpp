@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 
-#include "adapters/adapter_file.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -26,10 +25,6 @@ data::DatasetOptions dataset_options(const TrainOptions& o, const std::string& m
   return {base, metadata_path, o.data_file_keys, {o.height, o.width, o.max_pixels, division}, o.on_bad_sample == "skip"};
 }
 
-std::string type_of(const adapters::Adapter& adapter) {
-  return adapter.is_dora() ? "dora" : std::string(adapters::kind_name(adapter.update().kind()));
-}
-
 }  // namespace
 
 Run::Run(const TrainOptions& options) : options_(options) {
@@ -42,7 +37,8 @@ void Run::open_files() {
   model_options.init = options_.init;
   model_options.latents = options_.latents;
   model_ = models::open_model(models::open_model_files(names_of(options_.model)), model_options);
-  choose_storage(*model_, options_.model, trains_lora() ? "" : model_->denoiser());
+  trained_.emplace(options_, *model_);
+  choose_storage(*model_, options_.model, trained_->whole_components());
   info("{}, {} on {}", model_->variant(), dtype_name(model_options.dtype), model_options.device.str());
   for (const auto& component : model_->components())
     info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
@@ -51,37 +47,19 @@ void Run::open_files() {
   if (!options_.replay.empty()) replay_.emplace(options_.replay, model_->process());
 }
 
-pipeline::Units Run::training_units() {
-  auto groups = model_->units();
-  pipeline::Units all;
-  for (const auto* group :
-       {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise, &groups.loss})
-    all.insert(all.end(), group->begin(), group->end());
-  auto known = kDrawn;
-  known.insert({"prompt", "image", "size_conditioning"});
-  pipeline::check(all, known);
-  return all;
-}
-
 void Run::check_model() {
-  cut_ = pipeline::cut(training_units(), kDrawn, {model_->denoiser()});
+  auto units = training_units(*model_);
+  auto inputs = kDrawn;
+  inputs.insert({"prompt", "image", "size_conditioning"});
+  pipeline::check(units, inputs);
+  trained_->choose_layers();
+  cut_ = options_.precompute == "none" ? pipeline::Cut{{}, units, {}} : pipeline::cut(units, kDrawn, trained_->models());
+  visit_.emplace(cut_, kDrawn, trained_->models());
   if (encodes(options_) || !options_.validation_metadata_path.empty()) {
     for (const auto& component : pipeline::models_of(cut_.prepare)) model_->check(component);
   }
   if (!trains(options_)) return;
   for (const auto& component : pipeline::models_of(cut_.live)) model_->check(component);
-  if (trains_lora()) {
-    auto skeleton = model_->skeleton(model_->denoiser());
-    if (options_.lora_checkpoint.empty()) {
-      lora_rank_ = options_.lora_rank;
-      num_adapted_ = std::ssize(
-          adapters::match_targets(*skeleton, lora_targets(), [&](auto& path) { return model_->target_names(model_->denoiser(), path); }));
-    } else {
-      auto weights = read_lora(*model_, *skeleton, options_.lora_checkpoint);
-      lora_rank_ = adapters::rank_of(weights[0]);
-      num_adapted_ = std::ssize(weights);
-    }
-  }
   if (options_.resume) checkpoint::check_there(state_folder());
 }
 
@@ -96,6 +74,7 @@ void Run::open_data() {
     prepared_ = std::make_unique<Prepared>(*cache_, cut_.carried);
     samples_ = prepared_->samples();
     prepared_->check_shapes(model_->value_shapes());
+    check_inputs_in_cache();
   }
   if (!options_.validation_metadata_path.empty()) {
     auto o = dataset_options(options_, options_.validation_metadata_path, model_->size_division());
@@ -103,6 +82,17 @@ void Run::open_data() {
     validation_data_ = std::make_unique<data::Dataset>(o);
   }
   if (trains(options_)) make_sampler();
+}
+
+/// What live units read of a sample must be in the cache's list when there is no dataset.
+void Run::check_inputs_in_cache() const {
+  for (const auto& name : visit_->inputs()) {
+    if (name == "prompt" && prepared_->has_captions()) continue;
+    if (name == "prompt")
+      data_error("train", "what trains reads captions at every visit, and the cache {} lists none; make it again",
+                 options_.dataset_base_path);
+    data_error("train", "what trains reads the {} at every visit, which a cache does not hold; choose task sft with --cache_path", name);
+  }
 }
 
 void Run::open_pictures() {
@@ -115,7 +105,7 @@ void Run::open_pictures() {
     warn("{} of the samples cannot be used and are left out:", dataset_->bad_samples().size());
     for (const auto& [row, reason] : dataset_->bad_samples()) warn("  row {}: {}", row, reason);
   }
-  for (auto row : dataset_->rows()) samples_.push_back({row, dataset_->size(row)});
+  for (auto row : dataset_->rows()) samples_.push_back({row, dataset_->size(row), dataset_->prompt(row)});
 }
 
 void Run::make_sampler() {
@@ -156,10 +146,10 @@ void Run::check_run() {
 void Run::prepare_data() {
   Share share{options_.num_processes, options_.process_index};
   if (encodes(options_)) prepared_ = std::make_unique<Prepared>(*model_, cut_, *dataset_, *cache_, share);
-  if (options_.caption_dropout > 0) prepared_->check_empty_caption(training_units());
+  if (options_.caption_dropout > 0) prepared_->check_empty_caption(training_units(*model_));
   if (validation_data_) validation_ = std::make_unique<Prepared>(*model_, cut_, *validation_data_, *cache_, share);
-  info("{} samples, {} in {}; no encoder is loaded now", samples_.size(), human_bytes(static_cast<double>(prepared_->num_bytes())),
-       cache_->on_disk() ? cache_->folder().string() : "memory");
+  info("{} samples, {} in {}; computed at every visit: {}", samples_.size(), human_bytes(static_cast<double>(prepared_->num_bytes())),
+       cache_->on_disk() ? cache_->folder().string() : "memory", join(pipeline::models_of(cut_.live)));
 }
 
 SplitPlan Run::plan_split(double cache_gib, double memory_gib) {
@@ -169,7 +159,7 @@ SplitPlan Run::plan_split(double cache_gib, double memory_gib) {
   if (cache_gib > 0) budget.cache_bytes = cache_gib * gib / num_samples;
   if (memory_gib > 0) budget.weight_bytes = memory_gib * gib;
   auto visits = static_cast<double>(options_.max_steps * options_.gradient_accumulation_steps * options_.batch_size) / num_samples;
-  return train::plan_split(*model_, training_units(), {model_->denoiser()}, *dataset_, std::max(1.0, visits), budget);
+  return train::plan_split(*model_, training_units(*model_), trained_->models(), *dataset_, std::max(1.0, visits), budget);
 }
 
 void Run::finish_cache() {
@@ -178,46 +168,25 @@ void Run::finish_cache() {
              human_bytes(static_cast<double>(prepared_->num_bytes())));
 }
 
-void Run::load_denoiser() {
-  model_->load(model_->denoiser());
-  auto& root = model_->module(model_->denoiser());
-  root.visit_parameters([&](const std::string&, at::Tensor& p) { p.set_requires_grad(!trains_lora()); });
-  if (trains_lora()) hang_adapters();
-  if (options_.use_gradient_checkpointing) {
-    auto runner = memory::recompute();
-    for (auto* block : model_->blocks(model_->denoiser())) block->runner = runner;
+void Run::load_models() {
+  auto live = pipeline::models_of(cut_.live);
+  auto runner = options_.use_gradient_checkpointing ? memory::recompute() : nullptr;
+  for (const auto& component : pipeline::components_of(cut_.live)) {
+    std::vector<std::string> names;  // of its parts that run; several of them are loaded as the whole
+    std::copy_if(live.begin(), live.end(), std::back_inserter(names),
+                 [&](const auto& m) { return pipeline::component_of(m) == component; });
+    model_->load(names.size() == 1 ? names[0] : component);
+    if (!runner) continue;
+    for (auto* block : model_->blocks(component)) block->runner = runner;
   }
-}
-
-void Run::hang_adapters() {
-  auto& root = model_->module(model_->denoiser());
   auto seed = static_cast<uint64_t>(options_.model.seed);
-  dropout_ = std::make_shared<adapters::Dropout>(adapters::Dropout{.probability = options_.lora_dropout, .seed = seed});
-  if (!options_.lora_checkpoint.empty()) {
-    adapted_ = adapters::attach_weights(root, read_lora(*model_, root, options_.lora_checkpoint), options_.lora_checkpoint, dropout_);
-  } else {
-    auto adapter = adapter_options(options_);
-    adapter.target_modules = lora_targets();
-    adapted_ = adapters::attach(
-        root, adapter, [&](const std::string& path) { return model_->target_names(model_->denoiser(), path); }, seed, dropout_);
-  }
-  const auto& first = *adapted_[0].adapter;
-  info("{} of rank {}, scale {:.4g} on {} layers", type_of(first), first.update().rank(), first.update().scale(), adapted_.size());
-  if (!first.is_dora()) return;
-  if (first.magnitude().axis == adapters::NormAxis::input)
-    warn("dora_norm input: peft and diffusers cannot load such a file; OneTrainer and ComfyUI do");
-  else info("dora_norm output: peft and diffusers load such a file as it was trained; ComfyUI may take norms of the base alone");
+  if (trained_->has_adapters())
+    dropout_ = std::make_shared<adapters::Dropout>(adapters::Dropout{.probability = options_.lora_dropout, .seed = seed});
+  trained_->start(dropout_);
 }
 
 void Run::make_optimizer() {
-  optim::ParameterList parameters;
-  if (trains_lora()) {
-    for (const auto& item : adapted_) {
-      for (const auto& [name, value] : item.adapter->parameters()) parameters.push_back({item.path + "." + name, value});
-    }
-  } else {
-    model_->module(model_->denoiser()).visit_parameters([&](const std::string& path, at::Tensor& p) { parameters.push_back({path, p}); });
-  }
+  auto parameters = trained_->parameters();
   int64_t count = 0;
   for (const auto& p : parameters) count += p.value.numel();
   info("{:.2f} million trained parameters", static_cast<double>(count) / 1e6);
@@ -240,34 +209,9 @@ std::string Run::fingerprint() const {
     more += fmt::format(", {} variants{}{}", a.num_variants, a.random_crop ? " random_crop" : "", a.random_flip ? " random_flip" : "");
   return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
                      o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, samples_.size(), o.model.dtype,
-                     o.optimizer,
-                     trains_lora() ? fmt::format("{} rank {} on {} layers", options_.lora_type, lora_rank_, num_adapted_) : "full", more);
-}
-
-std::string Run::lora_targets() const {
-  return options_.lora_target_modules == "default" ? model_->default_lora_targets(model_->denoiser()) : options_.lora_target_modules;
+                     o.optimizer, trained_->text(), more);
 }
 
 std::filesystem::path Run::state_folder() const { return std::filesystem::path(options_.output_path) / "state"; }
-
-io::NamedTensors Run::trained_tensors(c10::ScalarType dtype) const {
-  if (trains_lora())
-    return adapters::adapter_tensors(adapted_, model_->layer_names(model_->denoiser()).diffusers, dtype,
-                                     adapters::parse_layout(options_.lora_format));
-  io::NamedTensors tensors;
-  for (const auto& p : optimizer_->parameters()) tensors.emplace_back(p.name, p.value.detach().to(dtype));
-  return tensors;
-}
-
-io::Metadata Run::file_metadata() const {
-  io::Metadata m{{"format", "pt"}, {"base_model", model_->variant()}, {"step", std::to_string(progress_.step)}, {"trainer", "burnish"}};
-  if (!trains_lora()) return m;
-  const auto& first = *adapted_[0].adapter;
-  m["adapter"] = type_of(first);
-  m["rank"] = std::to_string(first.update().rank());
-  m["alpha"] = fmt::format("{}", first.update().scale() * static_cast<double>(std::max<int64_t>(1, first.update().rank())));
-  if (first.is_dora()) m["dora_norm"] = first.magnitude().axis == adapters::NormAxis::output ? "output" : "input";
-  return m;
-}
 
 }  // namespace burnish::train

@@ -3,15 +3,17 @@
 #include <memory>
 #include <optional>
 
-#include "adapters/attach.h"
+#include "adapters/adapter.h"
 #include "checkpoint/state.h"
 #include "data/dataset.h"
 #include "models/family.h"
 #include "optim/optimizer.h"
+#include "pipeline/visit.h"
 #include "train/draws.h"
 #include "train/options.h"
 #include "train/prepared.h"
 #include "train/split_plan.h"
+#include "train/trained.h"
 
 namespace burnish::train {
 
@@ -27,7 +29,7 @@ class Run {
   void open_data();       ///< metadata, and a look at every picture
   void check_run();       ///< replay against the data, the state's settings; makes the run folder
   void prepare_data();    ///< frozen models over all samples, one model at a time
-  void load_denoiser();   ///< weights, adapters, recompute
+  void load_models();     ///< what runs at every visit: weights, adapters, recompute
   void make_optimizer();  ///< optimizer, and the saved state when resuming
   /// Trains to the end, or to Ctrl-C (then the state is saved and an Error with Exit::interrupted is thrown).
   void train();
@@ -42,24 +44,22 @@ class Run {
     double loss = 0, grad_norm = 0, learning_rate = 0;
     int64_t num_samples = 0;
   };
-  pipeline::Units training_units();
   void open_pictures();
   void make_sampler();
-  void hang_adapters();
+  void check_inputs_in_cache() const;
   StepResult step();
   std::string why_not_finite();
-  pipeline::Values live_values(const std::vector<Pick>& picks, const Prepared& prepared, const Draw& draw) const;
-  at::Tensor weighted_loss(const std::vector<Pick>& picks, const Prepared& prepared, const Draw& draw) const;
+  /// Runs the live units; `dataset` may be null when a cache stands in for it.
+  pipeline::Values visit(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset, const Draw& draw) const;
+  std::vector<int64_t> latent_shape(const Pick& pick, const Prepared& prepared) const;
+  at::Tensor weighted_loss(const std::vector<Pick>& picks, const Draw& draw) const;
   Draw next_draw(std::vector<Pick>& picks);
   double validation_loss();
   void log_step(const StepResult& result, double seconds);
   void save(bool final);
-  io::NamedTensors trained_tensors(c10::ScalarType dtype) const;
-  io::Metadata file_metadata() const;
+  void write(const std::filesystem::path& path, const Trained::File& file) const;
   std::string fingerprint() const;
-  std::string lora_targets() const;
   std::filesystem::path state_folder() const;
-  bool trains_lora() const { return options_.trainable_models.empty(); }
 
   TrainOptions options_;
   std::unique_ptr<models::Model> model_;
@@ -68,10 +68,10 @@ class Run {
   std::optional<Replay> replay_;
   std::unique_ptr<data::Cache> cache_;
   std::vector<SampleInfo> samples_;
+  std::optional<Trained> trained_;
   pipeline::Cut cut_;
+  std::optional<pipeline::Visit> visit_;
   std::unique_ptr<Prepared> prepared_, validation_;
-  int64_t lora_rank_ = 0, num_adapted_ = 0;  ///< known before anything is loaded; 0 without a LoRA
-  adapters::AdaptedList adapted_;
   std::shared_ptr<adapters::Dropout> dropout_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::ScheduleOptions schedule_;

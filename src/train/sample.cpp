@@ -13,7 +13,6 @@
 
 #include <cmath>
 
-#include "adapters/attach.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
@@ -25,6 +24,7 @@
 #include "diffusion/flow_match.h"
 #include "io/files.h"
 #include "train/checks.h"
+#include "train/loras.h"
 #include "train/storage.h"
 
 namespace burnish::train {
@@ -94,12 +94,62 @@ class Noise {
   at::Tensor start_, steps_;
 };
 
+/// "file" or "file:0.8".
+std::pair<std::string, double> lora_and_strength(const std::string& text) {
+  auto colon = text.rfind(':');
+  if (colon == std::string::npos || std::filesystem::exists(text)) return {text, 1.0};
+  try {
+    size_t used = 0;
+    auto strength = std::stod(text.substr(colon + 1), &used);
+    if (used == text.size() - colon - 1) return {text.substr(0, colon), strength};
+  } catch (const std::exception&) {
+  }
+  return {text, 1.0};
+}
+
+/// Loads components with the adapters of the LoRA files merged into them.
+class Loader {
+ public:
+  /// Refuses LoRAs for another model, by headers.
+  Loader(models::Model& model, const std::vector<std::string>& loras) : model_(model) {
+    for (const auto& text : loras) {
+      auto [file, strength] = lora_and_strength(text);
+      loras_.push_back({file, strength, read_lora(model, file)});
+    }
+  }
+
+  void load(const std::string& name) {
+    model_.load(name);
+    auto component = pipeline::component_of(name);
+    for (const auto& lora : loras_) {
+      auto it = lora.weights.find(component);
+      if (it == lora.weights.end()) continue;
+      auto& root = model_.module(name);  // a part may hold some of the layers only
+      std::set<std::string> paths;
+      for (const auto& [path, linear] : adapters::all_linears(root)) paths.insert(path);
+      std::vector<adapters::AdapterWeights> here;
+      std::copy_if(it->second.begin(), it->second.end(), std::back_inserter(here), [&](const auto& w) { return paths.contains(w.path); });
+      adapters::merge(root, here, lora.strength, lora.file);
+      info("{}: {} layers of {} at strength {}", lora.file, here.size(), name, lora.strength);
+    }
+  }
+
+ private:
+  struct Lora {
+    std::string file;
+    double strength;
+    AdaptersByComponent weights;
+  };
+  models::Model& model_;
+  std::vector<Lora> loras_;
+};
+
 /// The values that `units` make of every prompt; each distinct prompt is encoded once.
-std::map<std::string, pipeline::Values> encode(models::Model& model, const pipeline::Units& units,
+std::map<std::string, pipeline::Values> encode(models::Model& model, Loader& loader, const pipeline::Units& units,
                                                const std::vector<std::string>& prompts) {
   std::map<std::string, pipeline::Values> encoded;
   for (const auto& unit : units) {
-    for (const auto& name : unit.models) model.load(name);
+    for (const auto& name : unit.models) loader.load(name);
     for (const auto& prompt : prompts) {
       if (interrupted()) throw Error(Exit::interrupted, "sample", "interrupted while encoding the prompts; nothing was drawn yet");
       auto& values = encoded[prompt];
@@ -135,37 +185,12 @@ pipeline::Values negative_of(const models::Model& model, std::map<std::string, p
   return values;
 }
 
-/// "file" or "file:0.8".
-std::pair<std::string, double> lora_and_strength(const std::string& text) {
-  auto colon = text.rfind(':');
-  if (colon == std::string::npos || std::filesystem::exists(text)) return {text, 1.0};
-  try {
-    size_t used = 0;
-    auto strength = std::stod(text.substr(colon + 1), &used);
-    if (used == text.size() - colon - 1) return {text.substr(0, colon), strength};
-  } catch (const std::exception&) {
-  }
-  return {text, 1.0};
-}
-
-void merge_loras(models::Model& model, const std::vector<std::string>& loras) {
-  auto& root = model.module(model.denoiser());
-  for (const auto& text : loras) {
-    auto [file, strength] = lora_and_strength(text);
-    auto weights = read_lora(model, root, file);
-    adapters::merge(root, weights, strength, file);
-    info("{}: {} layers at strength {}", file, weights.size(), strength);
-  }
-}
-
-/// Refuses what can be refused before anything is loaded: missing parts, LoRAs for another model, places that cannot be written.
+/// Refuses what can be refused before anything is loaded: missing parts, places that cannot be written.
 void check_files(const SampleOptions& o, models::Model& model) {
   auto groups = model.units();
   for (const auto* group : {&groups.encode_prompt, &groups.denoise, &groups.decode}) {
     for (const auto& component : pipeline::models_of(*group)) model.check(component);
   }
-  auto skeleton = o.lora.empty() ? nullptr : model.skeleton(model.denoiser());
-  for (const auto& text : o.lora) read_lora(model, *skeleton, lora_and_strength(text).first);
   make_output_folder(o.output_path);
   if (auto folder = std::filesystem::path(o.save_latents).parent_path(); !folder.empty()) make_output_folder(folder);
 }
@@ -215,9 +240,9 @@ struct Job {
   }
 };
 
-void write_pictures(const SampleOptions& o, models::Model& model, const pipeline::Units& decode, const at::Tensor& latents,
+void write_pictures(const SampleOptions& o, Loader& loader, const pipeline::Units& decode, const at::Tensor& latents,
                     const std::vector<std::string>& prompts) {
-  for (const auto& name : pipeline::models_of(decode)) model.load(name);
+  for (const auto& name : pipeline::models_of(decode)) loader.load(name);
   Progress bar("decode", latents.size(0));
   for (int64_t i = 0; i < latents.size(0); ++i) {
     pipeline::Values values{{"latents", latents.narrow(0, i, 1)}};
@@ -289,7 +314,7 @@ void sample(const SampleOptions& o) {
   at::NoGradGuard no_grad;
   auto model = models::open_model(models::open_model_files({o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths}),
                                   model_options(o.model));
-  choose_storage(*model, o.model, "");
+  choose_storage(*model, o.model, {});
   for (const auto& component : model->components()) {
     if (component.num_stored > 0) info("{}:{}", component.name, storage_text(*model, component, o.model));
   }
@@ -299,14 +324,14 @@ void sample(const SampleOptions& o) {
   sampler.num_image_tokens = model->num_tokens(shape);
   model->process().sampler(sampler);  // refuses what does not fit the model
   check_files(o, *model);
+  Loader loader(*model, o.lora);
   auto groups = model->units();
 
   bool guided = o.cfg_scale != 1.0;
   auto to_encode = prompts;
   if (guided) to_encode.push_back(o.negative_prompt);
-  auto encoded = encode(*model, groups.encode_prompt, to_encode);
-  model->load(model->denoiser());
-  merge_loras(*model, o.lora);
+  auto encoded = encode(*model, loader, groups.encode_prompt, to_encode);
+  loader.load(model->denoiser());
 
   Job job{o, *model, groups.denoise, sampler};
   Progress bar("sample", (count + o.batch_size - 1) / o.batch_size * o.num_inference_steps);
@@ -329,7 +354,7 @@ void sample(const SampleOptions& o) {
                o.model.dtype);
   }
   if (!o.save_latents.empty()) io::save_safetensors(o.save_latents, {{"latents", latents}});
-  write_pictures(o, *model, groups.decode, latents, prompts);
+  write_pictures(o, loader, groups.decode, latents, prompts);
   info("{} pictures in {}", count, o.output_path);
 }
 

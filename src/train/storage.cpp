@@ -46,7 +46,7 @@ std::vector<std::string> high_precision(const models::Model& model, const std::s
 
 }  // namespace
 
-void choose_storage(models::Model& model, const ModelChoice& choice, const std::string& trained) {
+void choose_storage(models::Model& model, const ModelChoice& choice, const std::set<std::string>& trained) {
   auto components = model.components();
   auto entries = split_list(choice.fp8_models);
   for (const auto& entry : entries) {
@@ -54,17 +54,17 @@ void choose_storage(models::Model& model, const ModelChoice& choice, const std::
     for (const auto& component : components) {
       if (!names_component(entry, component)) continue;
       found = true;
-      if (component.name != trained) continue;
+      if (!trained.contains(component.name)) continue;
       config_error("train",
                    "fp8_models names {} ({}), whose own weights train; FP8 is too coarse for their updates. Leave it out: bf16 weights are "
-                   "rounded stochastically. Or train an adapter over FP8: leave trainable_models empty",
+                   "rounded stochastically. Or train an adapter over FP8: name it in lora_base_model instead of trainable_models",
                    entry, component.name);
     }
     if (!found)
       config_error("train", "fp8_models names {}, which is no model of this run; there are {}", entry, component_list(components));
   }
   for (const auto& component : components) {
-    if (component.name == trained) continue;
+    if (trained.contains(component.name)) continue;
     bool named = std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return names_component(entry, component); });
     quant::StoreOptions options{.format = {}, .high_precision = {}, .fp8_compute = choice.fp8_compute};
     if (named) options.format = quant::parse_format(choice.weight_format);

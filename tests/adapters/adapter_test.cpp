@@ -14,6 +14,8 @@ using burnish::test::relative_error;
 
 namespace {
 
+const LayerPrefixes kPrefixes{"transformer.", "lora_transformer_", "lycoris_"};
+
 struct Net : nn::Module {
   Net(int64_t in, int64_t out) : first(in, out, at::TensorOptions()), second(out, in, at::TensorOptions()) {
     own("blocks.0.first", first);
@@ -161,7 +163,7 @@ TEST(Files, RoundTripInEveryLayout) {
     auto adapted = attach_to(trained, style.type, style.axis);
     shake(adapted);
     auto path = folder / "a.safetensors";
-    io::save_safetensors(path, adapter_tensors(adapted, "transformer.", at::kFloat, parse_layout(style.layout)));
+    io::save_safetensors(path, adapter_tensors(adapted, kPrefixes, at::kFloat, parse_layout(style.layout)));
     EXPECT_TRUE(is_adapter(io::TensorSource::open({path})));
     auto weights = read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; });
     auto again = attach_weights(fresh, weights, "a.safetensors");
@@ -190,7 +192,7 @@ TEST(Files, StrengthMovesBetweenBaseAndAdapter) {
     auto adapted = attach_to(trained, "dora", axis);
     shake(adapted);
     test::Scratch folder;
-    io::save_safetensors(folder / "a.safetensors", adapter_tensors(adapted, "transformer.", at::kFloat));
+    io::save_safetensors(folder / "a.safetensors", adapter_tensors(adapted, kPrefixes, at::kFloat));
     auto weights = read_adapter(folder / "a.safetensors", kOwnNames, [](const std::string&) { return int64_t{40}; });
     merge(half, weights, 0.5, "a");
     merge_into(trained.first, *adapted[0].adapter, 1);
@@ -203,7 +205,7 @@ TEST(Files, LayoutsHaveTheNamesOtherProgramsRead) {
     Net net(24, 40);
     auto adapted = attach_to(net, type, axis);
     std::map<std::string, std::vector<int64_t>> shapes;
-    for (auto& [name, t] : adapter_tensors(adapted, "transformer.", at::kBFloat16, parse_layout(layout))) shapes[name] = t.sizes().vec();
+    for (auto& [name, t] : adapter_tensors(adapted, kPrefixes, at::kBFloat16, parse_layout(layout))) shapes[name] = t.sizes().vec();
     return shapes;
   };
   using Shape = std::vector<int64_t>;
@@ -221,7 +223,7 @@ TEST(Files, LayoutsHaveTheNamesOtherProgramsRead) {
 TEST(Files, AlphaKeepsTheScaleOfRankStabilisedAdapters) {
   Net net(24, 40);
   auto adapted = attach(net, {.rank = 4, .alpha = 2, .use_rslora = true, .target_modules = "all-linear"}, kNoAliases, 0);
-  for (auto& [name, value] : adapter_tensors(adapted, "", at::kFloat)) {
+  for (auto& [name, value] : adapter_tensors(adapted, {}, at::kFloat)) {
     if (name.ends_with(".alpha")) {
       EXPECT_FLOAT_EQ(value.item<float>(), 4.0f);  // 2 / √4 · 4
     }

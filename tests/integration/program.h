@@ -39,10 +39,10 @@ struct Outcome {
 };
 
 /// Runs `burnish` with the arguments, which the shell splits. `before` goes in front of the command (ulimit, variables).
-inline Outcome run_burnish(const std::string& arguments, const std::string& before = "") {
+inline Outcome run_burnish(const std::string& arguments, const std::string& before = "", const std::string& program = BURNISH_PROGRAM) {
   TempFolder folder;
   auto log = folder / "output";
-  auto command = before + " '" BURNISH_PROGRAM "' " + arguments + " >'" + log.string() + "' 2>&1";
+  auto command = before + " '" + program + "' " + arguments + " >'" + log.string() + "' 2>&1";
   auto status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_file(log)};
 }

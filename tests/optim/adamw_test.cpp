@@ -56,7 +56,7 @@ StateList list_of(const StateMap& map) { return {map.begin(), map.end()}; }
 
 ParameterList copy_of(const ParameterList& list) {
   ParameterList copy;
-  for (const auto& [name, value] : list) copy.push_back({name, value.detach().clone().set_requires_grad(true)});
+  for (const auto& p : list) copy.push_back({p.name, p.value.detach().clone().set_requires_grad(true), p.lr_factor});
   return copy;
 }
 

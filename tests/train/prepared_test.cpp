@@ -246,7 +246,10 @@ TEST_F(PreparedTest, TheEmptyCaptionTakesThePlaceOfOthers) {
   c.carried = {"text"};
   Prepared text_only(model, {{caption_first[0]}, {}, {"text"}}, dataset(), cache);
   text_only.check_empty_caption(caption_first);
-  auto batch = std::get<at::Tensor>(text_only.batch({{3}, {3, 0, true}, {0}}).at("text"));
+  std::vector<at::Tensor> texts;
+  for (const auto& pick : {train::Pick{3}, train::Pick{3, 0, true}, train::Pick{0}})
+    texts.push_back(std::get<at::Tensor>(text_only.values(pick).at("text")));
+  auto batch = at::cat(texts, 0);
   EXPECT_TRUE(at::equal(batch, at::tensor({3.0f, 3.0f, 0.0f, 0.0f, 1.0f, 1.0f}).reshape({3, 2})));
 }
 

@@ -1,0 +1,72 @@
+#include "app/program.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/core.h>
+
+#include <csignal>
+#include <new>
+
+#include "app/verbs.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace burnish::app {
+
+namespace {
+
+struct Verb {
+  const char* name;
+  void (*run)(const Arguments&);
+  const char* summary;
+};
+constexpr Verb kVerbs[] = {
+    {"train", train, "fine-tune a model: a LoRA, or all of it"}, {"plan", plan, "say what a run computes once and what at every step"},
+    {"cache", cache, "encode a run's data once, for many runs"}, {"sample", sample, "draw pictures, with or without LoRAs"},
+    {"inspect", inspect, "say what a checkpoint or LoRA is"},
+};
+
+void print_help() {
+  fmt::print("burnish: fine-tunes large diffusion models\n\n");
+  for (const auto& verb : kVerbs) fmt::print("  burnish {:<8} {}\n", verb.name, verb.summary);
+  fmt::print("\n`burnish VERB --help` lists a verb's options.\n");
+}
+
+void run(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return print_help();
+  if (arguments[0] == "--version") return fmt::print("burnish 0.1.0\n");
+  std::vector<std::string> names;
+  for (const auto& verb : kVerbs) {
+    if (arguments[0] == verb.name) return verb.run({arguments.begin() + 1, arguments.end()});
+    names.emplace_back(verb.name);
+  }
+  auto near = nearest_name(arguments[0], names);
+  config_error("app", "'{}' is not a verb{}; there are {}", arguments[0], near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near),
+               join(names));
+}
+
+int fail(const char* text, Exit code) {
+  fmt::print(stderr, "{}\n", text);
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments) {
+  set_up_logging();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the size limit is an error of the write, like a full disk
+  try {
+    run(arguments);
+    return static_cast<int>(Exit::done);
+  } catch (const Error& error) {
+    return fail(error.what(), error.code());
+  } catch (const std::bad_alloc&) {
+    return fail("[app] out of memory; use a smaller batch_size or use_gradient_checkpointing", Exit::no_fit);
+  } catch (const c10::OutOfMemoryError& error) {
+    return fail("[app] out of device memory; use a smaller batch_size or use_gradient_checkpointing", Exit::no_fit);
+  } catch (const std::exception& error) {
+    return fail(fmt::format("[app] internal error, please report it: {}", error.what()).c_str(), Exit::internal);
+  }
+}
+
+}  // namespace burnish::app

@@ -1,0 +1,266 @@
+#include "train/trained.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace burnish::train {
+
+namespace {
+
+bool contains(const std::vector<std::string>& list, const std::string& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+std::string type_of(const adapters::Adapter& adapter) {
+  return adapter.is_dora() ? "dora" : std::string(adapters::kind_name(adapter.update().kind()));
+}
+
+bool lies_below(const std::string& path, const std::string& part) { return part.empty() || path == part || path.starts_with(part + "."); }
+
+bool is_there(const models::Model& model, const std::string& component) {
+  auto list = model.components();
+  return std::any_of(list.begin(), list.end(), [&](const auto& c) { return c.name == component; });
+}
+
+}  // namespace
+
+Trained::Trained(const TrainOptions& options, models::Model& model) : options_(options), model_(model) {
+  names_ = pipeline::components_of(training_units(model));
+  for (const auto& name : split_list(options.trainable_models)) add_whole(name);
+  for (const auto& name : split_list(options.lora_base_model)) add_adapters(resolve(name));
+  bool from_file = !options.lora_checkpoint.empty() && options.lora_base_model.empty();  // then the file decides
+  if (from_file && !whole_.empty())
+    config_error("train",
+                 "trainable_models and lora_checkpoint are given, and lora_base_model does not say what carries the adapters; name it, or "
+                 "give one of them");
+  if (whole_.empty() && adapted_components_.empty() && !from_file) add_adapters(model.denoiser());
+  if (options.init == "random" && !whole_components().contains(model.denoiser()))
+    config_error("train", "init random needs trainable_models {}; a LoRA on random weights teaches nothing", model.denoiser());
+  check_rates();
+}
+
+/// A component by its name here, or with the "_1" that DiffSynth-Studio gives the first of several.
+std::string Trained::resolve(const std::string& name) const {
+  if (contains(names_, name)) return name;
+  if (name.ends_with("_1") && contains(names_, name.substr(0, name.size() - 2))) return name.substr(0, name.size() - 2);
+  config_error("train", "'{}' is no part of this model that training runs; there are {}", name, join(names_));
+}
+
+void Trained::add_whole(const std::string& name) {
+  auto dot = name.find('.');
+  auto component = resolve(name.substr(0, dot));
+  auto path = dot == name.npos ? "" : name.substr(dot + 1);
+  auto full = path.empty() ? component : component + "." + path;
+  for (const auto& other : whole_) {
+    if (pipeline::overlap(other.name, full))
+      config_error("train", "trainable_models names {} and {}, which are the same weights", other.name, full);
+  }
+  whole_.push_back({full, component, path});
+}
+
+void Trained::add_adapters(const std::string& component) {
+  if (whole_components().contains(component))
+    config_error(
+        "train",
+        "{} is to train whole (trainable_models) and under an adapter (lora_base_model or lora_checkpoint); take it out of one of them",
+        component);
+  for (const auto& other : adapted_components_) {
+    if (other.component == component) config_error("train", "lora_base_model names {} twice", component);
+  }
+  adapted_components_.push_back({component, {}, {}, {}});
+}
+
+void Trained::check_rates() const {
+  for (const auto& [name, rate] : component_rates(options_)) {
+    if (name.empty()) continue;
+    auto component = resolve(name);
+    bool trains = whole_components().contains(component) || std::any_of(adapted_components_.begin(), adapted_components_.end(),
+                                                                        [&](const auto& a) { return a.component == component; });
+    if (!trains && options_.lora_checkpoint.empty())
+      config_error("train",
+                   "text_encoder_lr gives a learning rate for {}, which does not train; name it in lora_base_model or trainable_models",
+                   name);
+  }
+}
+
+std::set<std::string> Trained::whole_components() const {
+  std::set<std::string> components;
+  for (const auto& whole : whole_) components.insert(whole.component);
+  return components;
+}
+
+std::string Trained::targets(const std::string& component) const {
+  return options_.lora_target_modules == "default" ? model_.default_lora_targets(component) : options_.lora_target_modules;
+}
+
+void Trained::read_checkpoint() {
+  auto by_component = read_lora(model_, options_.lora_checkpoint);
+  if (adapted_components_.empty()) {
+    for (const auto& [component, weights] : by_component) add_adapters(component);
+  }
+  for (auto& adapters : adapted_components_) {
+    if (!by_component.contains(adapters.component))
+      config_error("train", "lora_base_model names {}, and {} holds no adapters of it; take it out, or give another file",
+                   adapters.component, options_.lora_checkpoint);
+    adapters.weights = std::move(by_component.at(adapters.component));
+    by_component.erase(adapters.component);
+    for (const auto& w : adapters.weights) adapters.paths.push_back(w.path);
+  }
+  if (!by_component.empty())
+    config_error("train", "{} holds adapters of {}, which lora_base_model leaves out; name it too", options_.lora_checkpoint,
+                 by_component.begin()->first);
+  rank_ = adapters::rank_of(adapted_components_[0].weights[0]);
+}
+
+void Trained::choose_layers() {
+  for (const auto& whole : whole_) {
+    if (whole.path.empty() || !is_there(model_, whole.component)) continue;
+    auto skeleton = model_.skeleton(whole.component);
+    auto slots = skeleton->parameters();
+    if (std::none_of(slots.begin(), slots.end(), [&](const auto& slot) { return lies_below(slot.first, whole.path); }))
+      config_error("train", "trainable_models names {}, and {} has no such part", whole.name, whole.component);
+  }
+  rank_ = options_.lora_rank;
+  if (!options_.lora_checkpoint.empty()) return read_checkpoint();
+  for (auto& adapters : adapted_components_) {
+    const auto& component = adapters.component;
+    if (!is_there(model_, component)) continue;
+    auto skeleton = model_.skeleton(component);
+    auto names = [&](const std::string& path) { return model_.target_names(component, path); };
+    for (const auto& [path, linear] : adapters::match_targets(*skeleton, targets(component), names)) adapters.paths.push_back(path);
+  }
+}
+
+std::set<std::string> Trained::models() const {
+  std::set<std::string> all;
+  auto add = [&](const std::string& component, const std::function<bool(const std::string&)>& trains) {
+    auto parts = model_.parts(component);
+    for (const auto& part : parts) {
+      if (parts.size() == 1 || !is_there(model_, component)) {
+        all.insert(part);
+        continue;
+      }
+      auto skeleton = model_.skeleton(part);
+      for (const auto& [path, slot] : skeleton->parameters()) {
+        if (trains(path)) all.insert(part);
+      }
+    }
+  };
+  for (const auto& whole : whole_) add(whole.component, [&](const std::string& path) { return lies_below(path, whole.path); });
+  for (const auto& adapters : adapted_components_) {
+    std::set<std::string> layers(adapters.paths.begin(), adapters.paths.end());
+    add(adapters.component, [&](const std::string& path) { return layers.contains(path.substr(0, path.rfind('.'))); });
+  }
+  return all;
+}
+
+std::string Trained::text() const {
+  std::vector<std::string> texts;
+  for (const auto& whole : whole_) texts.push_back(whole.name == model_.denoiser() ? "full" : "full " + whole.name);
+  for (const auto& a : adapted_components_) {
+    auto where = a.component == model_.denoiser() ? "" : " of " + a.component;
+    texts.push_back(fmt::format("{} rank {} on {} layers{}", options_.lora_type, rank_, a.paths.size(), where));
+  }
+  return join(texts);
+}
+
+void Trained::start(const std::shared_ptr<const adapters::Dropout>& dropout) {
+  for (const auto& component : names_) {
+    bool whole = whole_components().contains(component);
+    auto it = std::find_if(adapted_components_.begin(), adapted_components_.end(), [&](const auto& a) { return a.component == component; });
+    if (!whole && it == adapted_components_.end()) continue;
+    auto& root = model_.module(component);
+    root.visit_parameters([&](const std::string& path, at::Tensor& p) {
+      p.set_requires_grad(
+          std::any_of(whole_.begin(), whole_.end(), [&](const auto& w) { return w.component == component && lies_below(path, w.path); }));
+    });
+    if (it == adapted_components_.end()) continue;
+    if (!it->weights.empty()) {
+      it->adapted = adapters::attach_weights(root, it->weights, options_.lora_checkpoint, dropout);
+      it->weights.clear();
+      continue;
+    }
+    auto adapter = adapter_options(options_);
+    adapter.target_modules = targets(component);
+    auto seed = static_cast<uint64_t>(options_.model.seed);
+    if (component != model_.denoiser()) seed ^= std::hash<std::string>{}(component);  // encoders may have layers of equal names
+    it->adapted = adapters::attach(
+        root, adapter, [&](const std::string& path) { return model_.target_names(component, path); }, seed, dropout);
+  }
+  note_adapters();
+}
+
+void Trained::note_adapters() const {
+  for (const auto& a : adapted_components_) {
+    const auto& first = *a.adapted[0].adapter;
+    info("{} of rank {}, scale {:.4g} on {} layers of {}", type_of(first), first.update().rank(), first.update().scale(), a.adapted.size(),
+         a.component);
+  }
+  if (adapted_components_.empty() || !adapted_components_[0].adapted[0].adapter->is_dora()) return;
+  if (adapted_components_[0].adapted[0].adapter->magnitude().axis == adapters::NormAxis::input)
+    warn("dora_norm input: peft and diffusers cannot load such a file; OneTrainer and ComfyUI do");
+  else info("dora_norm output: peft and diffusers load such a file as it was trained; ComfyUI may take norms of the base alone");
+}
+
+double Trained::lr_factor(const std::string& component) const {
+  double rate = options_.learning_rate;
+  for (const auto& [name, chosen] : component_rates(options_)) {
+    if (name.empty() ? component != model_.denoiser() : resolve(name) == component) rate = chosen;
+  }
+  return rate / options_.learning_rate;
+}
+
+optim::ParameterList Trained::parameters() const {
+  optim::ParameterList parameters;
+  for (const auto& a : adapted_components_) {
+    for (const auto& item : a.adapted) {
+      for (const auto& [name, value] : item.adapter->parameters())
+        parameters.push_back({a.component + "." + item.path + "." + name, value, lr_factor(a.component)});
+    }
+  }
+  for (const auto& whole : whole_) {
+    model_.module(whole.component).visit_parameters([&](const std::string& path, at::Tensor& p) {
+      if (lies_below(path, whole.path)) parameters.push_back({whole.component + "." + path, p, lr_factor(whole.component)});
+    });
+  }
+  return parameters;
+}
+
+Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
+  File file{fmt::format("step-{}.safetensors", step), {}, {}};
+  for (const auto& a : adapted_components_) {
+    auto prefixes = layer_prefixes(model_, a.component);
+    for (auto& tensor : adapters::adapter_tensors(a.adapted, prefixes, dtype, adapters::parse_layout(options_.lora_format)))
+      file.tensors.push_back(std::move(tensor));
+  }
+  const auto& first = *adapted_components_[0].adapted[0].adapter;
+  file.metadata["adapter"] = type_of(first);
+  file.metadata["rank"] = std::to_string(first.update().rank());
+  file.metadata["alpha"] = fmt::format("{}", first.update().scale() * static_cast<double>(std::max<int64_t>(1, first.update().rank())));
+  if (first.is_dora()) file.metadata["dora_norm"] = first.magnitude().axis == adapters::NormAxis::output ? "output" : "input";
+  return file;
+}
+
+std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype) const {
+  std::vector<File> files;
+  if (has_adapters()) files.push_back(adapter_file(step, dtype));
+  for (const auto& component : whole_components()) {
+    bool plain_name = component == model_.denoiser() && !has_adapters();
+    File file{fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), {}, {}};
+    auto prefix = model_.layer_names(component).weights;
+    model_.module(component).visit_parameters([&](const std::string& path, at::Tensor& p) {
+      bool trained =
+          std::any_of(whole_.begin(), whole_.end(), [&](const auto& w) { return w.component == component && lies_below(path, w.path); });
+      if (trained) file.tensors.emplace_back(prefix + path, p.detach().to(dtype));
+    });
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+}  // namespace burnish::train

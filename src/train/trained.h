@@ -1,0 +1,73 @@
+#pragma once
+#include <set>
+
+#include "adapters/attach.h"
+#include "io/safetensors.h"
+#include "optim/parameter.h"
+#include "train/loras.h"
+#include "train/options.h"
+
+namespace burnish::train {
+
+/// What a run trains: components, or parts of them, whole (trainable_models), and adapters on components (lora_base_model or
+/// lora_checkpoint; on the denoiser when nothing is named). Everything is settled by names and file headers; `start` needs weights.
+class Trained {
+ public:
+  /// A config Error for names that the training units do not run, for a component that is named in both ways, and for a learning
+  /// rate of something that does not train.
+  Trained(const TrainOptions& options, models::Model& model);
+
+  /// Components of which weights of their own train.
+  std::set<std::string> whole_components() const;
+  bool has_adapters() const { return !adapted_components_.empty(); }
+
+  /// Finds the layers that carry adapters; errors of targets and of lora_checkpoint come from here.
+  void choose_layers();
+  /// The trained parts by the names that units give them, for labels; after `choose_layers`.
+  std::set<std::string> models() const;
+  /// In a few words, for people and for the fingerprint of a saved state.
+  std::string text() const;
+
+  /// Once all trained components are loaded: hangs adapters and marks what takes gradients. `dropout` may be null.
+  void start(const std::shared_ptr<const adapters::Dropout>& dropout);
+  /// The trained parameters, named "component.path"; after `start`.
+  optim::ParameterList parameters() const;
+
+  struct File {
+    std::string name;
+    io::NamedTensors tensors;
+    io::Metadata metadata;  ///< what a reader of adapters needs
+  };
+  /// The files of a step. Adapters of all components share `step-N.safetensors`. A denoiser that trains whole has that name when there are
+  /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file.
+  std::vector<File> files(int64_t step, c10::ScalarType dtype) const;
+
+ private:
+  struct Whole {
+    std::string name, component, path;  ///< "encoder.head" is the path "head" of "encoder"; "" for all of it
+  };
+  struct Adapters {
+    std::string component;
+    std::vector<std::string> paths;  ///< of the layers; empty while the component's files are not there
+    std::vector<adapters::AdapterWeights> weights;
+    adapters::AdaptedList adapted;
+  };
+  std::string resolve(const std::string& name) const;
+  void add_whole(const std::string& name);
+  void add_adapters(const std::string& component);
+  void check_rates() const;
+  void read_checkpoint();
+  std::string targets(const std::string& component) const;
+  void note_adapters() const;
+  double lr_factor(const std::string& component) const;
+  File adapter_file(int64_t step, c10::ScalarType dtype) const;
+
+  const TrainOptions& options_;
+  models::Model& model_;
+  std::vector<std::string> names_;  ///< components that training runs
+  std::vector<Whole> whole_;
+  std::vector<Adapters> adapted_components_;
+  int64_t rank_ = 0;
+};
+
+}  // namespace burnish::train

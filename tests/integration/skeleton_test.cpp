@@ -1,0 +1,179 @@
+// The family of examples/skeleton_family: every way to train it, and a trainable projector behind a frozen text encoder.
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "family.h"
+#include "pipeline/visit.h"
+#include "tests/golden.h"
+#include "tests/integration/program.h"
+#include "train/loras.h"
+
+using namespace burnish;
+using namespace burnish::test;
+
+namespace {
+
+const std::set<std::string> kDraws{"noise", "sigma"};
+
+std::string quote(const fs::path& path) { return "'" + path.string() + "' "; }
+
+void expect_ok(const std::string& arguments) {
+  auto outcome = run_burnish(arguments, "", BURNISH_SKELETON);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+class Skeleton : public testing::Test {
+ protected:
+  Skeleton() {
+    models::skeleton::Config config;
+    io::NamedTensors tensors;
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
+    auto take = [&](const std::string& component, nn::Module& module) {
+      module.visit_parameters([&](const std::string& path, at::Tensor& p) {
+        tensors.emplace_back(component + "." + path,
+                             p.normal_(0, p.dim() > 1 ? 0.3 : 0.1, generator) + (path.ends_with("norm.weight") ? 1 : 0));
+      });
+    };
+    models::skeleton::TextEncoder text(config, {}, true, true);
+    models::skeleton::Autoencoder vae(config, {});
+    models::skeleton::Denoiser dit(config, {});
+    take("text_encoder", text);
+    take("vae", vae);
+    take("dit", dit);
+    io::save_safetensors(model(), tensors);
+  }
+  fs::path model() const { return folder / "model.safetensors"; }
+  std::string train(const std::string& options, const std::string& run) const {
+    return "train --model " + quote(model()) + "--dtype fp32 --learning_rate 1e-2 --max_steps 4 --batch_size 2 " + options +
+           "--output_path " + quote(folder / run);
+  }
+  std::string data() const { return golden_data(); }
+  std::string numbers(const std::string& run) const {
+    std::string text;
+    for (auto& line : read_log(folder / run)) text += nlohmann::json{line["loss"], line["grad_norm"]}.dump() + "\n";
+    return text;
+  }
+  std::vector<std::string> saved(const std::string& run) const {
+    std::vector<std::string> files;
+    for (const auto& entry : fs::directory_iterator(folder / run)) {
+      if (entry.path().extension() == ".safetensors") files.push_back(entry.path().filename().string() + read_file(entry.path()));
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+  std::unique_ptr<models::Model> open() const {
+    return models::skeleton::kFamily.open(models::open_model_files({{model().string()}, "", ""}), {.dtype = at::kFloat});
+  }
+
+  TempFolder folder;
+};
+
+const std::string kProjector = "text_encoder.projector";
+
+}  // namespace
+
+struct SkeletonCase {
+  std::string name, options;
+};
+void PrintTo(const SkeletonCase& c, std::ostream* out) { *out << c.name; }
+
+class SkeletonTrained : public Skeleton, public testing::WithParamInterface<SkeletonCase> {};
+
+TEST_P(SkeletonTrained, SplitStagedAndUnsplitRunsAreEqualBitForBit) {
+  const auto& options = GetParam().options;
+  expect_ok(train(data() + options, "staged"));
+  expect_ok(train(data() + options + "--precompute none ", "unsplit"));
+  expect_ok(train(data() + options + "--task sft:data_process ", "cache"));
+  expect_ok(train(options + "--task sft:train --dataset_base_path " + quote(folder / "cache"), "split"));
+  ASSERT_EQ(read_log(folder / "staged").size(), 4u);
+  EXPECT_EQ(numbers("staged"), numbers("unsplit"));
+  EXPECT_EQ(numbers("staged"), numbers("split"));
+  EXPECT_EQ(saved("staged"), saved("unsplit"));
+  EXPECT_EQ(saved("staged"), saved("split"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, SkeletonTrained,
+    testing::Values(SkeletonCase{"lora", "--lora_rank 2 "}, SkeletonCase{"whole_denoiser", "--trainable_models dit "},
+                    SkeletonCase{"encoder_lora", "--lora_rank 2 --lora_base_model text_encoder "},
+                    SkeletonCase{"both_loras", "--lora_rank 2 --lora_base_model dit,text_encoder "},
+                    SkeletonCase{"projector", "--trainable_models text_encoder.projector "},
+                    SkeletonCase{"projector_lora", "--lora_rank 2 --lora_base_model text_encoder --lora_target_modules projector.linear "},
+                    SkeletonCase{"lora_and_projector", "--lora_rank 2 --lora_base_model dit --trainable_models " + kProjector +
+                                                           " --use_gradient_checkpointing "}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_F(Skeleton, TheBodyOfTheEncoderRunsOnceForEachCaption) {
+  auto cache = [&](const std::string& options, const std::string& run) {
+    expect_ok(train(data() + options + "--task sft:data_process ", run));
+    return nlohmann::json::parse(read_file(folder / run / "samples.json"))["sections"];
+  };
+  auto behind = cache("--trainable_models text_encoder.projector ", "a");
+  EXPECT_TRUE(behind.contains("text_features"));
+  EXPECT_FALSE(behind.contains("text_embedding"));
+  auto adapter = cache("--lora_base_model text_encoder --lora_target_modules projector.linear ", "b");
+  EXPECT_TRUE(adapter.contains("text_features"));
+  EXPECT_FALSE(cache("--trainable_models text_encoder ", "c").contains("text_features"));
+  EXPECT_TRUE(cache("", "d").contains("text_embedding"));
+}
+
+TEST_F(Skeleton, ProjectorGradientsThroughTheCutAreThoseOfTheWholeProgram) {
+  auto split = open(), whole = open();
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(5);
+  pipeline::Values sample{{"prompt", std::string("a cat")}, {"image", at::empty({1, 3, 16, 24}).uniform_(-1, 1, generator)}};
+  pipeline::Values draws{{"noise", at::empty({1, 4, 4, 6}).normal_(0, 1, generator)}, {"sigma", at::full({1}, 0.4)}};
+
+  auto units = train::training_units(*split);
+  auto cut = pipeline::cut(units, kDraws, {kProjector});
+  EXPECT_EQ(pipeline::models_of(cut.live), (std::vector<std::string>{kProjector, "dit"}));
+  for (const auto& name : pipeline::models_of(cut.prepare)) split->load(name);
+  auto carried = sample;
+  pipeline::run(cut.prepare, carried);
+  for (const auto& name : pipeline::models_of(cut.prepare)) split->unload(name);
+  std::erase_if(carried,
+                [&](const auto& item) { return std::find(cut.carried.begin(), cut.carried.end(), item.first) == cut.carried.end(); });
+  for (const auto& name : pipeline::models_of(cut.live)) split->load(name);
+  split->module(kProjector).visit_parameters([](const std::string&, at::Tensor& p) { p.set_requires_grad(true); });
+  auto loss = std::get<at::Tensor>(pipeline::Visit(cut, kDraws, {kProjector}).run({carried}, draws).at("loss"));
+  torch::autograd::backward({loss.sum()}, {});
+
+  for (const auto& name : {"text_encoder", "vae", "dit"}) {
+    whole->load(name);  // everything takes gradients here
+    whole->module(name).visit_parameters([](const std::string&, at::Tensor& p) { p.set_requires_grad(true); });
+  }
+  auto values = sample;
+  values.insert(draws.begin(), draws.end());
+  pipeline::run(train::training_units(*whole), values);
+  torch::autograd::backward({std::get<at::Tensor>(values.at("loss")).sum()}, {});
+
+  EXPECT_TRUE(at::equal(loss, std::get<at::Tensor>(values.at("loss"))));
+  auto expected = whole->module("text_encoder").parameters();
+  int count = 0;
+  for (const auto& [path, slot] : split->module(kProjector).parameters()) {
+    ASSERT_TRUE(slot->grad().defined()) << path;
+    EXPECT_GT(slot->grad().abs().max().item<double>(), 1e-6) << path;
+    EXPECT_TRUE(at::equal(slot->grad(), expected.at(path)->grad())) << path;
+    ++count;
+  }
+  EXPECT_EQ(count, 4);
+}
+
+TEST_F(Skeleton, SamplesWithItsLoras) {
+  expect_ok(train(data() + "--lora_rank 2 --lora_base_model dit,text_encoder ", "run"));
+  auto latents = [&](const std::string& options) {
+    expect_ok("sample --model " + quote(model()) +
+              "--dtype fp32 --prompt cat --height 32 --width 32 --num_inference_steps 2 --save_latents " +
+              quote(folder / "latents.safetensors") + options + "--output_path " + quote(folder / "out"));
+    return io::SafetensorsFile::open(folder / "latents.safetensors")->tensor("latents").clone();
+  };
+  auto file = io::SafetensorsFile::open(folder / "run/step-4.safetensors");
+  io::NamedTensors denoiser;
+  for (const auto& [name, info] : file->tensors()) {
+    if (name.starts_with("dit.")) denoiser.emplace_back(name, file->tensor(name).clone());
+  }
+  io::save_safetensors(folder / "dit.safetensors", denoiser);
+  auto plain = latents(""), part = latents("--lora " + quote(folder / "dit.safetensors")),
+       both = latents("--lora " + quote(folder / "run/step-4.safetensors"));
+  EXPECT_GT(relative_error(part, plain), 1e-5);
+  EXPECT_GT(relative_error(both, part), 1e-5);
+}
