@@ -34,7 +34,8 @@ void print_entry(const models::ModelEntry& entry) {
   const auto& source = *entry.tensors;
   std::string kind;
   for (const auto* family : models::all_families()) {
-    if (kind.empty()) kind = family->describe(entry);
+    // Families share parts; the one whose denoiser is in the file says what it is.
+    if (kind.empty() || family->recognises({{entry}, {}})) kind = family->describe(entry);
   }
   if (adapters::is_adapter(source)) print_lora(source);
   else fmt::print("  {}\n", kind.empty() ? "no model known here" : kind);

@@ -41,6 +41,9 @@ optim::StateList below(const io::TensorSource& source, const std::string& prefix
 Progress progress_of(const io::TensorSource& source, const std::filesystem::path& path, const std::string& fingerprint) {
   auto metadata = source.metadata();
   Progress progress{read_count(metadata, "step", path), read_count(metadata, "batch", path), fingerprint};
+  if (metadata.contains("loss_scale")) {
+    progress.loss_scale = {static_cast<double>(read_count(metadata, "loss_scale", path)), read_count(metadata, "loss_scale_steps", path)};
+  }
   if (metadata["fingerprint"] != fingerprint) {
     data_error("checkpoint",
                "{} belongs to a run with other settings: it was saved with [{}], this run has [{}]; resume with the same options",
@@ -69,9 +72,13 @@ void save_state(const std::filesystem::path& folder, const optim::Optimizer& opt
   io::NamedTensors tensors;
   for (const auto& [name, value] : parameters(optimizer)) tensors.emplace_back(kParameter + name, value);
   for (const auto& [name, value] : optimizer.state()) tensors.emplace_back(kOptimizer + name, value);
-  io::save_safetensors(
-      folder / "state.safetensors", tensors,
-      {{"step", std::to_string(progress.step)}, {"batch", std::to_string(progress.batch)}, {"fingerprint", progress.fingerprint}});
+  io::Metadata metadata{
+      {"step", std::to_string(progress.step)}, {"batch", std::to_string(progress.batch)}, {"fingerprint", progress.fingerprint}};
+  if (progress.loss_scale.in_use()) {
+    metadata["loss_scale"] = std::to_string(static_cast<int64_t>(progress.loss_scale.factor));
+    metadata["loss_scale_steps"] = std::to_string(progress.loss_scale.good_steps);
+  }
+  io::save_safetensors(folder / "state.safetensors", tensors, metadata);
 }
 
 Progress load_state(const std::filesystem::path& folder, optim::Optimizer& optimizer, const std::string& fingerprint) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 
+#include "optim/loss_scale.h"
 #include "optim/optimizer.h"
 
 namespace burnish::checkpoint {
@@ -10,6 +11,7 @@ struct Progress {
   int64_t step = 0;         ///< optimizer steps done
   int64_t batch = 0;        ///< batches consumed
   std::string fingerprint;  ///< of the options that the state depends on
+  optim::LossScale loss_scale = {};
 };
 
 /// Writes parameters, optimizer state and progress to `folder`/state.safetensors, atomically.

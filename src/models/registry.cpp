@@ -10,9 +10,13 @@ namespace burnish::models {
 namespace flux {
 extern const Family kFamily;
 }
+namespace stable_diffusion {
+extern const Family kFamily;
+}
 
 static constexpr const Family* kFamilies[] = {
     &flux::kFamily,
+    &stable_diffusion::kFamily,
 };
 
 int64_t Model::num_bytes(const std::string& component) const {

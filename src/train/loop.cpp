@@ -130,7 +130,8 @@ std::string Run::why_not_finite() {
   return "try a lower learning_rate, max_grad_norm 1, or fp32";
 }
 
-Run::StepResult Run::step() {
+/// Gradients of one optimizer step's batches, and their norm.
+Run::StepResult Run::accumulate() {
   StepResult result;
   optimizer_->zero_grad();
   if (dropout_) dropout_->active = true;
@@ -139,13 +140,23 @@ Run::StepResult Run::step() {
     auto draw = next_draw(picks);
     if (dropout_) dropout_->draw = static_cast<uint64_t>(progress_.batch);
     auto loss = weighted_loss(picks, draw) / static_cast<double>(options_.gradient_accumulation_steps);
-    torch::autograd::backward({loss}, {});
+    torch::autograd::backward({progress_.loss_scale.in_use() ? loss * progress_.loss_scale.factor : loss}, {});
     result.loss += loss.item<double>();
     result.num_samples += std::ssize(picks);
     ++progress_.batch;
   }
   if (dropout_) dropout_->active = false;
+  if (progress_.loss_scale.in_use()) optim::scale_gradients(optimizer_->parameters(), 1 / progress_.loss_scale.factor);
   result.grad_norm = optim::gradient_norm(optimizer_->parameters());
+  return result;
+}
+
+Run::StepResult Run::step() {
+  auto result = accumulate();
+  while (std::isfinite(result.loss) && !std::isfinite(result.grad_norm) && progress_.loss_scale.retreat()) {
+    progress_.batch -= options_.gradient_accumulation_steps;  // the same batches, with the same draws
+    result = accumulate();
+  }
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
     data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", progress_.step + 1, result.loss, result.grad_norm,
                why_not_finite(), saved_step_ < 0 ? "nothing was saved yet" : "the last saved state is intact");
@@ -153,6 +164,7 @@ Run::StepResult Run::step() {
   optim::clip_gradients(optimizer_->parameters(), result.grad_norm, options_.max_grad_norm);
   result.learning_rate = options_.learning_rate * optim::lr_factor(schedule_, progress_.step);
   optimizer_->step(result.learning_rate);
+  progress_.loss_scale.succeeded();
   ++progress_.step;
   return result;
 }

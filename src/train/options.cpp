@@ -291,6 +291,8 @@ void check(const TrainOptions& o) {
   check_at_least("max_grad_norm", o.max_grad_norm, 0);
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
   component_rates(o);
+  if (parse_dtype(o.model.dtype) == c10::kHalf && !o.trainable_models.empty())
+    config_error("train", "fp16 is too coarse for weights that train; choose dtype bf16 or fp32, or train an adapter over fp16");
   if (!o.replay.empty() && o.batch_size != 1) config_error("train", "replay plays one recorded sample a step; set batch_size to 1");
   if (!o.save_dtype.empty()) parse_dtype(o.save_dtype);
   diffusion::check(loss_options(o));

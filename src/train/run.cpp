@@ -43,6 +43,11 @@ void Run::open_files() {
   for (const auto& component : model_->components())
     info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
          storage_text(*model_, component, options_.model));
+  for (const auto& name : {options_.trainable_models, options_.lora_base_model}) {
+    if (!name.empty() && name != model_->denoiser())
+      config_error("train", "'{}' is no model that is trained here; choose {}, or leave trainable_models empty for a LoRA on it", name,
+                   model_->denoiser());
+  }
   model_->process().check_options(timestep_options(options_), loss_options(options_));
   if (!options_.replay.empty()) replay_.emplace(options_.replay, model_->process());
 }
@@ -192,6 +197,7 @@ void Run::make_optimizer() {
   info("{:.2f} million trained parameters", static_cast<double>(count) / 1e6);
   optimizer_ = optim::make_optimizer({.name = options_.optimizer, .weight_decay = options_.weight_decay}, std::move(parameters));
   progress_.fingerprint = fingerprint();
+  if (parse_dtype(options_.model.dtype) == c10::kHalf) progress_.loss_scale = optim::LossScale::for_fp16();
   if (options_.resume) {
     progress_ = checkpoint::load_state(state_folder(), *optimizer_, progress_.fingerprint);
     saved_step_ = progress_.step;

@@ -47,6 +47,7 @@ class Run {
   void open_pictures();
   void make_sampler();
   void check_inputs_in_cache() const;
+  StepResult accumulate();
   StepResult step();
   std::string why_not_finite();
   /// Runs the live units; `dataset` may be null when a cache stands in for it.

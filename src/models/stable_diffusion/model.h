@@ -1,0 +1,96 @@
+#pragma once
+#include "diffusion/discrete_process.h"
+#include "models/family.h"
+#include "models/stable_diffusion/keys.h"
+#include "models/stable_diffusion/unet.h"
+#include "models/text/clip.h"
+#include "models/vae/autoencoder_kl.h"
+#include "tokenizers/tokenizer.h"
+
+namespace burnish::models::stable_diffusion {
+
+/// Where a component's weights come from: its part of the entry's tensors.
+struct Source {
+  const ModelEntry* entry = nullptr;  ///< null when the files hold no such component
+  std::optional<Part> part;           ///< absent for a config.json without weights
+};
+
+/// The components found among a run's files, by tensor names only. SD 1.5 has no second text encoder.
+struct Sources {
+  Source unet, text_encoder, text_encoder_2, vae;
+};
+Sources find_sources(const ModelFiles& files);
+
+/// Token ids of a prompt in chunks of `length` each [chunks, length]: between the start and the end token each holds the next
+/// length - 2 tokens; what is left is padding, and a chunk without text holds an end token. `cut` says that the prompt has more tokens.
+struct Chunks {
+  std::vector<std::vector<int64_t>> ids;
+  bool cut = false;
+};
+Chunks chunks_of(const tokenizers::Tokenizer& tokenizer, std::string_view text, int64_t num_chunks, int64_t length);
+
+/// The states of a prompt's chunks [N, L, E] in one row [1, 2 + N (L-2), E]: the first start token, every chunk's inner tokens, the last
+/// end token, as sd-scripts joins them.
+at::Tensor join_chunks(const at::Tensor& states_NLE);
+
+/// SDXL and SD 1.5: UNet, one or two CLIP text encoders, KL autoencoder.
+class StableDiffusionModel : public Model {
+ public:
+  StableDiffusionModel(const ModelFiles& files, const ModelOptions& options);
+  std::string_view family() const override { return "stable_diffusion"; }
+  std::string variant() const override { return is_xl() ? "SDXL" : "SD 1.5"; }
+  std::vector<Component> components() const override;
+  Provenance provenance(const std::string& component) const override;
+  void check(const std::string& component) override;
+  std::unique_ptr<nn::Module> skeleton(const std::string& component) const override;
+  std::vector<std::string> high_precision(const std::string& component) const override;
+  void load(const std::string& component) override;
+  void unload(const std::string& component) override { loaded_.erase(component); }
+  nn::Module& module(const std::string& component) override;
+  std::string denoiser() const override { return "unet"; }
+  std::vector<nn::Block*> blocks(const std::string& component) override;
+  UnitGroups units() override;
+  std::vector<int64_t> latent_shape(int64_t height, int64_t width) const override;
+  int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] * latent_shape[2]; }
+  int64_t size_division() const override { return vae_config_.downsampling(); }
+  const diffusion::Process& process() const override { return *process_; }
+  std::vector<std::string> prompt_values() const override;
+  bool zeros_for_no_prompt() const override { return zeros_for_no_prompt_; }
+  LayerNames layer_names(const std::string& component) const override;
+  std::string default_lora_targets(const std::string& component) const override;
+  std::vector<std::string> foreign_layer(const std::string& component, const std::string& name) const override;
+
+ private:
+  bool is_xl() const { return config_.has_added_embedding(); }
+  void check_fit() const;
+  diffusion::DiscreteConfig schedule() const;
+  const Source& source(const std::string& component) const;
+  bool is_random(const std::string& component) const { return component == "unet" && options_.init == "random"; }
+  std::filesystem::path tokenizer_folder(const std::string& component) const;
+  void load_tokenizer(const std::string& component);
+  std::unique_ptr<nn::Module> build(const std::string& component, const at::TensorOptions& options) const;
+  at::TensorOptions options_for(const std::string& component) const;
+  text::ClipTextModel::Out encode(const std::string& component, const tokenizers::Tokenizer& tokenizer, const std::string& prompt);
+  at::Tensor embedding(const std::string& component, const text::ClipTextModel::Out& out);
+  void encode_prompt_1(pipeline::Scope& scope);
+  void encode_prompt_2(pipeline::Scope& scope);
+  void denoise(pipeline::Scope& scope);
+  template <class T>
+  T& loaded(const std::string& component) {
+    return static_cast<T&>(module(component));
+  }
+
+  ModelFiles files_;
+  ModelOptions options_;
+  Sources sources_;
+  Config config_;
+  std::map<std::string, text::ClipConfig> clip_configs_;
+  vae::KlConfig vae_config_;
+  std::unique_ptr<diffusion::DiscreteProcess> process_;
+  bool zeros_for_no_prompt_ = false;
+  std::map<std::string, Layers> foreign_layers_;
+  std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
+  std::unique_ptr<tokenizers::Tokenizer> tokenizer_, tokenizer_2_;
+};
+
+}  // namespace burnish::models::stable_diffusion

@@ -1,0 +1,124 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "diffusion/flow_match.h"
+#include "models/stable_diffusion/model.h"
+
+namespace burnish::models::stable_diffusion {
+
+Chunks chunks_of(const tokenizers::Tokenizer& tokenizer, std::string_view text, int64_t num_chunks, int64_t length) {
+  auto all = tokenizer.encode(text);
+  const auto inner = length - 2, total = std::ssize(all) - 2;
+  Chunks chunks;
+  for (int64_t i = 0; i < num_chunks; ++i) {
+    auto first = std::min(total, i * inner), last = std::min(total, first + inner);
+    std::vector<int64_t> ids{all.front()};
+    ids.insert(ids.end(), all.begin() + 1 + first, all.begin() + 1 + last);
+    ids.push_back(tokenizer.end_id());
+    ids.resize(static_cast<size_t>(length), tokenizer.pad_id());
+    chunks.ids.push_back(std::move(ids));
+  }
+  chunks.cut = total > num_chunks * inner;
+  return chunks;
+}
+
+at::Tensor join_chunks(const at::Tensor& states_NLE) {
+  if (states_NLE.size(0) == 1) return states_NLE;
+  auto inner = states_NLE.slice(1, 1, -1).flatten(0, 1);
+  return at::cat({states_NLE[0].slice(0, 0, 1), inner, states_NLE[-1].slice(0, -1)}).unsqueeze(0);
+}
+
+text::ClipTextModel::Out StableDiffusionModel::encode(const std::string& component, const tokenizers::Tokenizer& tokenizer,
+                                                      const std::string& prompt) {
+  auto length = std::min<int64_t>(77, clip_configs_.at(component).max_positions);
+  auto num_chunks = std::max<int64_t>(1, options_.max_token_length / 75);
+  auto chunks = chunks_of(tokenizer, prompt, num_chunks, length);
+  if (chunks.cut && component == "text_encoder") {
+    warn("the prompt \"{}...\" has more than {} tokens and is cut; --max_token_length {} keeps more", prompt.substr(0, 40),
+         num_chunks * (length - 2), 75 * (num_chunks + 1));
+  }
+  std::vector<at::Tensor> rows;
+  for (const auto& ids : chunks.ids) rows.push_back(at::tensor(ids, at::TensorOptions().dtype(at::kLong)));
+  return loaded<text::ClipTextModel>(component).forward(at::stack(rows).to(options_.device));
+}
+
+/// The states that the UNet reads: of the layer that clip_skip counts back to, by default the last but one of SDXL's encoders and the last
+/// of SD 1.5's, which alone passes the final norm.
+at::Tensor StableDiffusionModel::embedding(const std::string& component, const text::ClipTextModel::Out& out) {
+  auto skip = options_.clip_skip > 0 ? options_.clip_skip : is_xl() ? 2 : 1;
+  auto state = out.states_BLE[out.states_BLE.size() - static_cast<size_t>(skip)];
+  if (!is_xl()) state = loaded<text::ClipTextModel>(component).normalise(state);
+  return join_chunks(state);
+}
+
+void StableDiffusionModel::encode_prompt_1(pipeline::Scope& scope) {
+  scope.uses("text_encoder");
+  scope.write("text_embedding", embedding("text_encoder", encode("text_encoder", *tokenizer_, scope.text("prompt"))));
+}
+
+void StableDiffusionModel::encode_prompt_2(pipeline::Scope& scope) {
+  scope.uses("text_encoder_2");
+  auto out = encode("text_encoder_2", *tokenizer_2_, scope.text("prompt"));
+  scope.write("text_embedding_2", embedding("text_encoder_2", out));
+  scope.write("pooled_embedding", out.projected_BP.slice(0, 0, 1));  // of the first chunk
+}
+
+void StableDiffusionModel::denoise(pipeline::Scope& scope) {
+  scope.uses("unet");
+  auto to_dtype = [&](const char* name) { return scope.tensor(name).to(options_.device, options_.dtype); };
+  UNet::Inputs in{.latents_BCHW = to_dtype("noisy"),
+                  .timestep_B = scope.tensor("timestep").to(options_.device, at::kFloat),
+                  .text_BTE = to_dtype("text_embedding"),
+                  .pooled_BE = {},
+                  .time_ids_B6 = {}};
+  if (is_xl()) {
+    in.text_BTE = at::cat({in.text_BTE, to_dtype("text_embedding_2")}, -1);
+    in.pooled_BE = to_dtype("pooled_embedding");
+    in.time_ids_B6 = scope.tensor("time_ids").to(options_.device, at::kFloat);
+  }
+  scope.write("prediction", loaded<UNet>("unet").forward(in));
+}
+
+UnitGroups StableDiffusionModel::units() {
+  using pipeline::Scope;
+  UnitGroups groups;
+  std::vector<std::string> conditions{"noisy", "timestep", "text_embedding"};
+  groups.encode_prompt = {
+      {"encode_prompt_clip", {"prompt"}, {"text_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt_1(s); }}};
+  if (is_xl()) {
+    groups.encode_prompt.push_back({"encode_prompt_open_clip",
+                                    {"prompt"},
+                                    {"text_embedding_2", "pooled_embedding"},
+                                    {"text_encoder_2"},
+                                    [this](Scope& s) { encode_prompt_2(s); }});
+    groups.encode_size = {{"encode_size", {"size_conditioning"}, {"time_ids"}, {}, [](Scope& s) {
+                             s.write("time_ids", s.tensor("size_conditioning").to(at::kFloat));
+                           }}};
+    conditions.insert(conditions.end(), {"text_embedding_2", "pooled_embedding", "time_ids"});
+  }
+  groups.encode_image = {{"encode_image", {"image"}, {"latents"}, {"vae"}, [this](Scope& s) {
+                            s.uses("vae");
+                            auto& vae = loaded<vae::AutoencoderKL>("vae");
+                            s.write("latents", vae.to_model(vae.encoder.forward(s.tensor("image").to(options_.device)).mean_BCHW));
+                          }}};
+  groups.add_noise = {{"add_noise", {"latents", "noise", "timestep"}, {"noisy", "target"}, {}, [this](Scope& s) {
+                         s.write("noisy", process_->add_noise(s.tensor("latents"), s.tensor("noise"), s.tensor("timestep")));
+                         s.write("target", process_->target(s.tensor("latents"), s.tensor("noise"), s.tensor("timestep")));
+                       }}};
+  groups.denoise = {{"denoise", conditions, {"prediction"}, {"unet"}, [this](Scope& s) { denoise(s); }}};
+  groups.loss = {{"loss", {"prediction", "target"}, {"loss"}, {}, [](Scope& s) {
+                    s.write("loss", diffusion::squared_error(s.tensor("prediction"), s.tensor("target")));
+                  }}};
+  groups.decode = {{"decode", {"latents"}, {"image"}, {"vae"}, [this](Scope& s) {
+                      s.uses("vae");
+                      auto& vae = loaded<vae::AutoencoderKL>("vae");
+                      s.write("image", vae.decoder.forward(vae.from_model(s.tensor("latents"))));
+                    }}};
+  return groups;
+}
+
+}  // namespace burnish::models::stable_diffusion

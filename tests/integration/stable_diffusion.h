@@ -1,0 +1,17 @@
+#pragma once
+#include "tests/golden.h"
+#include "tests/integration/program.h"
+
+// The small models of tests/golden/make_stable_diffusion.py.
+namespace burnish::test {
+
+/// sdxl_pipeline or sd15_pipeline; their tokenizer is that of assets/tiny-flux, which SDXL's second encoder pads with "!".
+inline std::string sd_model(const std::string& pipeline, const std::string& dtype = "fp32") {
+  return "--model '" + golden_path(pipeline + "/model") + "' --tokenizer_path '" + (kAssets / "tokenizer").string() + "' --dtype " + dtype + " ";
+}
+/// Pictures of 64 by 48, cut to 64 by 40.
+inline std::string sd_data() {
+  return "--dataset_metadata_path '" + (kGolden / "pictures/metadata.csv").string() + "' --height 40 --width 64 ";
+}
+
+}  // namespace burnish::test
