@@ -2,16 +2,20 @@
 """What burnish writes, read by the programs it is for: `./dev golden check`.
 
 Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRA with diffusers' load_lora_weights, the whole
-transformer with from_pretrained, and compares the latents that both programs draw from the same noise. Exits 1 when they differ.
+transformer with from_pretrained, and compares the latents that both programs draw from the same noise. Then the same with the pipelines
+of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16, kohya's names, the whole UNet. Exits 1
+when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
-from diffusers import FluxPipeline, FluxTransformer2DModel
+from diffusers import EulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel, UNet2DConditionModel
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTokenizer, T5TokenizerFast
 
+import make_stable_diffusion_runs as stable_diffusion
 from make_pipeline import ASSETS, OUT, sampled
 
+HERE = pathlib.Path(__file__).parent
 BURNISH = os.environ.get("BURNISH", "build/burnish")
 MODEL = ["--tokenizer_path", ASSETS / "tokenizer", "--tokenizer_2_path", ASSETS / "tokenizer_2", "--dtype", "fp32"]
 PROMPTS = ["red apple", "tree of the north"]
@@ -47,6 +51,49 @@ def report(what, found, expected):
     return error <= 1e-4
 
 
+def sd_options(model):
+    return ["--model", model, "--tokenizer_path", ASSETS / "tokenizer"]
+
+
+def sd_train(name, folder, *options):
+    burnish("train", *sd_options(HERE / name / "model"), "--dataset_metadata_path", OUT / "pictures/metadata.csv", "--height", stable_diffusion.HEIGHT, "--width",
+            stable_diffusion.WIDTH, "--max_steps", 5, "--learning_rate", 0.01, "--save_dtype", "fp32", "--output_path", folder, *options)
+    return folder / "step-5.safetensors"
+
+
+def sd_draw(model, name, folder, *options):
+    burnish("sample", *sd_options(model), "--dtype", "fp32", *(word for prompt in PROMPTS for word in ("--prompt", prompt)), "--height", stable_diffusion.HEIGHT,
+            "--width", stable_diffusion.WIDTH, "--num_inference_steps", 5, "--sampler", "euler", "--timestep_spacing", "leading", "--noise",
+            HERE / name / "noise.safetensors", "--save_latents", folder / "latents.safetensors", "--output_path", folder / "pictures", *options)
+    return load_file(folder / "latents.safetensors")["latents"]
+
+
+def check_stable_diffusion(name, folder):
+    noise = load_file(HERE / name / "noise.safetensors")
+
+    def expected(pipe):
+        config = dict(pipe.scheduler.config) | {"timestep_spacing": "leading"}
+        return stable_diffusion.sampled(pipe, noise, EulerDiscreteScheduler.from_config({k: v for k, v in config.items() if k != "skip_prk_steps"}))
+
+    plain, good = expected(stable_diffusion.open_pipe(name)), True
+    over_fp8 = ["--fp8_models", "unet", "--lora_rank", 4]
+    for what, options in (("LoRA", ["--dtype", "bf16", "--lora_rank", 4]), ("LoRA in kohya's names", ["--dtype", "bf16", "--lora_rank", 4, "--lora_format", "kohya"]),
+                          ("DoRA over FP8 in bf16", ["--dtype", "bf16", "--lora_type", "dora", *over_fp8]),
+                          ("DoRA over FP8 in fp16, checkpointed", ["--dtype", "fp16", "--lora_type", "dora", "--use_gradient_checkpointing", *over_fp8])):
+        lora = sd_train(name, folder / what.replace(" ", "_").replace("'", ""), *options)
+        pipe = stable_diffusion.open_pipe(name)
+        pipe.load_lora_weights(str(lora))
+        found = expected(pipe)
+        good &= report(f"{name}: {what} through load_lora_weights", sd_draw(HERE / name / "model", name, folder, "--lora", lora), found)
+        good &= (found - plain).abs().max().item() > 1e-3
+    whole = folder / "model"
+    shutil.copytree(HERE / name / "model", whole)
+    shutil.copy(sd_train(name, folder / "full", "--dtype", "fp32", "--trainable_models", "unet"), whole / "unet/diffusion_pytorch_model.safetensors")
+    pipe = stable_diffusion.open_pipe(name)
+    pipe.unet = UNet2DConditionModel.from_pretrained(whole / "unet")
+    return good & report(f"{name}: whole UNet through from_pretrained", sd_draw(whole, name, folder), expected(pipe))
+
+
 def main():
     expected = load_file(OUT / "expected.safetensors")
     noise = expected["noise"]
@@ -66,6 +113,9 @@ def main():
         shutil.copy(train(folder / "full", "--trainable_models", "dit"), whole / "transformer/diffusion_pytorch_model.safetensors")
         pipe = pipeline(transformer=FluxTransformer2DModel.from_pretrained(whole / "transformer"))
         good &= report("whole transformer through from_pretrained", draw(whole, folder / "latents.safetensors"), sampled(pipe, noise, PROMPTS))
+        for name in ("sdxl_pipeline", "sd15_pipeline"):
+            (folder / name).mkdir()
+            good &= check_stable_diffusion(name, folder / name)
     sys.exit(0 if good and changed > 0 else 1)
 
 

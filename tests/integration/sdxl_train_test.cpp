@@ -1,0 +1,120 @@
+// What users meet when they train SDXL and SD 1.5: refusals, files, the cache, distribution of options.
+#include "tests/integration/refused.h"
+#include "tests/integration/stable_diffusion.h"
+
+using namespace burnish;
+using namespace burnish::test;
+
+namespace {
+
+std::string train(const std::string& pipeline, const fs::path& out, const std::string& options) {
+  return "train " + sd_model(pipeline) + sd_data() + "--lora_rank 4 --max_steps 3 --output_path '" + out.string() + "' " + options;
+}
+
+std::vector<double> losses(const fs::path& run) {
+  std::vector<double> values;
+  for (auto& line : read_log(run)) values.push_back(line["loss"].get<double>());
+  return values;
+}
+
+}  // namespace
+
+TEST(StableDiffusionTraining, OptionsThatMeanNothingAreRefusedBeforeLoading) {
+  TempFolder folder;
+  auto refused_here = [&](const std::string& pipeline, const std::string& options, const std::string& text) {
+    auto outcome = run_burnish(train(pipeline, folder / "run", options));
+    EXPECT_EQ(outcome.exit_code, 2) << options << outcome.output;
+    EXPECT_NE(outcome.output.find(text), std::string::npos) << options << outcome.output;
+    EXPECT_FALSE(fs::exists(folder / "run"));
+  };
+  refused_here("sdxl_pipeline", "--timestep_sampling flux_shift", "moves sigma");
+  refused_here("sdxl_pipeline", "--loss_weighting cosmap", "function of sigma");
+  refused_here("sdxl_pipeline", "--zero_terminal_snr", "needs prediction_type v_prediction");
+  refused_here("sdxl_pipeline", "--prediction_type velocity", "choose epsilon or v_prediction");
+  refused_here("sdxl_pipeline", "--max_token_length 77", "multiple of 75");
+  refused_here("sdxl_pipeline", "--clip_skip 9", "goes back beyond");
+  refused_here("sdxl_pipeline", "--min_snr_gamma -1", "min_snr_gamma");
+  refused_here("sdxl_pipeline", "--noise_offset -1", "noise_offset");
+  refused_here("sdxl_pipeline", "--height 44", "multiples of 8");
+  auto flux = run_burnish("train " + golden_model() + golden_data() + "--clip_skip 2 --output_path '" + (folder / "run").string() + "'");
+  EXPECT_EQ(flux.exit_code, 2);
+  EXPECT_NE(flux.output.find("clip_skip is not supported for this model"), std::string::npos) << flux.output;
+  auto sampler = run_burnish("sample " + golden_model() + "--prompt x --height 48 --width 64 --sampler ddim --output_path '" +
+                             (folder / "out").string() + "'");
+  EXPECT_EQ(sampler.exit_code, 2);
+  EXPECT_NE(sampler.output.find("choose euler"), std::string::npos) << sampler.output;
+}
+
+TEST(StableDiffusionTraining, PartsOfDifferentModelsAreRefused) {
+  TempFolder folder;
+  auto outcome = run_burnish("train --model '" + golden_path("sdxl_pipeline/model/unet") + "' --model '" + golden_path("sd15_pipeline/model") +
+                             "' --tokenizer_path '" + (kAssets / "tokenizer").string() + "' " + sd_data() + "--output_path '" +
+                             (folder / "run").string() + "'");
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
+  EXPECT_NE(outcome.output.find("second text encoder"), std::string::npos) << outcome.output;
+}
+
+TEST(StableDiffusionTraining, NoiseOffsetChangesTheNoiseAndNothingElse) {
+  TempFolder folder;
+  ASSERT_EQ(run_burnish(train("sdxl_pipeline", folder / "plain", "")).exit_code, 0);
+  ASSERT_EQ(run_burnish(train("sdxl_pipeline", folder / "offset", "--noise_offset 0.1")).exit_code, 0);
+  ASSERT_EQ(run_burnish(train("sdxl_pipeline", folder / "again", "--noise_offset 0.1 --use_gradient_checkpointing")).exit_code, 0);
+  auto plain = losses(folder / "plain"), offset = losses(folder / "offset"), again = losses(folder / "again");
+  EXPECT_NE(plain[0], offset[0]);
+  EXPECT_NEAR(plain[0], offset[0], 0.1 * plain[0]);
+  for (size_t i = 0; i < offset.size(); ++i) EXPECT_NEAR(again[i], offset[i], 1e-6 * offset[i]);
+}
+
+TEST(StableDiffusionTraining, TheSingleFileTrainsAsTheFolder) {
+  TempFolder folder;
+  for (const std::string pipeline : {"sdxl_pipeline", "sd15_pipeline"}) {
+    auto options = "--replay '" + golden_path(pipeline + "/replay.safetensors") + "' --loss_weighting uniform";
+    ASSERT_EQ(run_burnish(train(pipeline, folder / pipeline / "folder", options)).exit_code, 0);
+    auto single = "train --model '" + golden_path(pipeline + "/single.safetensors") + "' --tokenizer_path '" + (kAssets / "tokenizer").string() +
+                  "' --dtype fp32 " + sd_data() + "--lora_rank 4 --max_steps 3 --output_path '" + (folder / pipeline / "single").string() + "' " + options;
+    auto outcome = run_burnish(single);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+    auto a = losses(folder / pipeline / "folder"), b = losses(folder / pipeline / "single");
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * a[i]) << pipeline;
+  }
+}
+
+TEST(StableDiffusionTraining, FromACacheIsTheSameRun) {
+  TempFolder folder;
+  auto cache = "--cache_path '" + (folder / "cache").string() + "' ";
+  ASSERT_EQ(run_burnish(train("sdxl_pipeline", folder / "memory", "")).exit_code, 0);
+  auto made = run_burnish("cache " + sd_model("sdxl_pipeline") + sd_data() + cache);
+  ASSERT_EQ(made.exit_code, 0) << made.output;
+  ASSERT_EQ(run_burnish(train("sdxl_pipeline", folder / "cached", cache)).exit_code, 0);
+  auto alone = run_burnish("train " + sd_model("sdxl_pipeline") + "--task sft:train --dataset_base_path '" + (folder / "cache").string() +
+                           "' --lora_rank 4 --max_steps 3 --output_path '" + (folder / "alone").string() + "'");
+  ASSERT_EQ(alone.exit_code, 0) << alone.output;
+  EXPECT_EQ(losses(folder / "memory"), losses(folder / "cached"));
+  EXPECT_EQ(losses(folder / "memory"), losses(folder / "alone"));
+  // Another size conditioning or clip skip is another entry.
+  auto plan = run_burnish("plan --graph " + sd_model("sdxl_pipeline") + sd_data() + "--lora_rank 4");
+  EXPECT_EQ(plan.exit_code, 0) << plan.output;
+  EXPECT_NE(plan.output.find("time_ids"), std::string::npos) << plan.output;
+}
+
+TEST(StableDiffusionTraining, KohyaFilesGoBothWays) {
+  TempFolder folder;
+  for (const std::string pipeline : {"sdxl_pipeline", "sd15_pipeline"}) {
+    auto out = folder / pipeline / "run";
+    ASSERT_EQ(run_burnish(train(pipeline, out, "--lora_format kohya --save_dtype fp32")).exit_code, 0);
+    auto file = io::SafetensorsFile::open(out / "step-3.safetensors");
+    EXPECT_TRUE(file->tensors().contains("lora_unet_down_blocks_1_attentions_0_transformer_blocks_0_attn1_to_q.lora_down.weight"));
+    auto again = run_burnish(train(pipeline, folder / pipeline / "again", "--lora_checkpoint '" + (out / "step-3.safetensors").string() + "'"));
+    EXPECT_EQ(again.exit_code, 0) << again.output;
+  }
+}
+
+TEST(StableDiffusionFiles, InspectSaysWhatTheyAre) {
+  auto single = run_burnish("inspect '" + golden_path("sdxl_pipeline/single.safetensors") + "'");
+  EXPECT_NE(single.output.find("SDXL UNet (3 levels from 8 channels, text of width 40, original names) + CLIP text encoder + OpenCLIP text "
+                               "encoder + KL autoencoder"),
+            std::string::npos)
+      << single.output;
+  auto folder = run_burnish("inspect '" + golden_path("sd15_pipeline/model") + "'");
+  EXPECT_NE(folder.output.find("SD 1.5 UNet (4 levels from 8 channels, text of width 16, diffusers names)"), std::string::npos) << folder.output;
+}
