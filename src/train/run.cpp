@@ -43,11 +43,6 @@ void Run::open_files() {
   for (const auto& component : model_->components())
     info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
          storage_text(*model_, component, options_.model));
-  for (const auto& name : {options_.trainable_models, options_.lora_base_model}) {
-    if (!name.empty() && name != model_->denoiser())
-      config_error("train", "'{}' is no model that is trained here; choose {}, or leave trainable_models empty for a LoRA on it", name,
-                   model_->denoiser());
-  }
   model_->process().check_options(timestep_options(options_), loss_options(options_));
   if (!options_.replay.empty()) replay_.emplace(options_.replay, model_->process());
 }

@@ -56,14 +56,14 @@ def sd_options(model):
 
 
 def sd_train(name, folder, *options):
-    burnish("train", *sd_options(HERE / name / "model"), "--dataset_metadata_path", OUT / "pictures/metadata.csv", "--height", stable_diffusion.HEIGHT, "--width",
-            stable_diffusion.WIDTH, "--max_steps", 5, "--learning_rate", 0.01, "--save_dtype", "fp32", "--output_path", folder, *options)
+    burnish("train", *sd_options(HERE / name / "model"), "--dataset_metadata_path", OUT / "pictures/metadata.csv", "--height",
+            stable_diffusion.SIZES[name][0], "--width", stable_diffusion.SIZES[name][1], "--max_steps", 5, "--learning_rate", 0.01, "--save_dtype", "fp32", "--output_path", folder, *options)
     return folder / "step-5.safetensors"
 
 
 def sd_draw(model, name, folder, *options):
-    burnish("sample", *sd_options(model), "--dtype", "fp32", *(word for prompt in PROMPTS for word in ("--prompt", prompt)), "--height", stable_diffusion.HEIGHT,
-            "--width", stable_diffusion.WIDTH, "--num_inference_steps", 5, "--sampler", "euler", "--timestep_spacing", "leading", "--noise",
+    burnish("sample", *sd_options(model), "--dtype", "fp32", *(word for prompt in PROMPTS for word in ("--prompt", prompt)), "--height", stable_diffusion.SIZES[name][0],
+            "--width", stable_diffusion.SIZES[name][1], "--num_inference_steps", 5, "--sampler", "euler", "--timestep_spacing", "leading", "--noise",
             HERE / name / "noise.safetensors", "--save_latents", folder / "latents.safetensors", "--output_path", folder / "pictures", *options)
     return load_file(folder / "latents.safetensors")["latents"]
 

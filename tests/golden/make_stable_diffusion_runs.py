@@ -7,7 +7,8 @@ noise.safetensors     noise and step_noise, with which pictures are drawn
 expected.safetensors  <run>.{loss,grad_norm} of ten steps and <run>.grad.<name> of the first one, for the runs in RUNS;
                       latents.<case> after 5 sampling steps
 
-Pictures are those of pipeline/ (64 by 48), cut to 64 by 40, so that the cut is part of what SDXL is told.
+Pictures are those of pipeline/ (64 by 48): for SDXL cut to 64 by 40, so that the cut is part of what it is told; for SD 1.5 scaled and cut to 192 by 128,
+since its lowest level, an eighth of the latents, must not be a single place: group norms over two numbers amplify rounding without bound.
 """
 import csv, pathlib
 import numpy as np
@@ -24,7 +25,7 @@ from transformers import CLIPTokenizer
 
 HERE = pathlib.Path(__file__).parent
 TOKENS = HERE.parent.parent / "assets/tiny-flux/tokenizer"
-HEIGHT, WIDTH, STEPS = 40, 64, 10
+SIZES, STEPS = {"sdxl_pipeline": (40, 64), "sd15_pipeline": (128, 192)}, 10
 TARGETS = ["to_q", "to_k", "to_v", "to_out.0", "ff.net.0.proj", "ff.net.2"]
 PROMPTS = ["red apple", "tree of the north"]
 LONG = "red apple and a cat face, smiling, tree of the north, red apple, a cat, green tree, blue sea, yellow sun, cat and apple"
@@ -53,24 +54,31 @@ def encode_text(pipe, prompt):
     return pipe.encode_prompt(prompt, device="cpu", num_images_per_prompt=1, do_classifier_free_guidance=False)[0], None
 
 
+def size_of(pipe):
+    return SIZES["sdxl_pipeline" if isinstance(pipe, StableDiffusionXLPipeline) else "sd15_pipeline"]
+
+
 @torch.no_grad()
 def encode(pipe):
-    samples = []
+    samples, (height, width) = [], size_of(pipe)
     for name, prompt in rows():
-        pixels = np.asarray(Image.open(HERE / "pipeline/pictures" / name))[4:44]
+        covering = Image.open(HERE / "pipeline/pictures" / name).resize((width, width * 48 // 64), Image.BILINEAR)
+        top = (covering.height - height) // 2
+        pixels = np.asarray(covering)[top:top + height]
         x = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].float() / 127.5 - 1
         samples.append((pipe.vae.encode(x).latent_dist.mode() * pipe.vae.config.scaling_factor, *encode_text(pipe, prompt)))
     return samples
 
 
 def train(pipe, samples, replay, parameters, scheduler, gamma=0):
+    (height, width) = size_of(pipe)
     optimizer = torch.optim.AdamW([p for _, p in parameters], lr=1e-3, weight_decay=0.01)
     losses, norms, first = [], [], None
     v = scheduler.config.prediction_type == "v_prediction"
     for step in range(STEPS):
         latents, text, pooled = samples[int(replay[f"step.{step}.sample"])]
         noise, t = replay[f"step.{step}.noise"][None], replay[f"step.{step}.timestep"].reshape(1)
-        added = dict(text_embeds=pooled, time_ids=torch.tensor([[48.0, 64, 4, 0, HEIGHT, WIDTH]])) if pooled is not None else None
+        added = dict(text_embeds=pooled, time_ids=torch.tensor([[48.0, 64, 4, 0, height, width]])) if pooled is not None else None
         prediction = pipe.unet(scheduler.add_noise(latents, noise, t), t, text, added_cond_kwargs=added).sample
         loss = F.mse_loss(prediction, scheduler.get_velocity(latents, noise, t) if v else noise)
         if gamma:
@@ -92,7 +100,7 @@ def sampled(pipe, noise, scheduler=None, steps=5, prompts=PROMPTS, **options):
     pipe.scheduler = scheduler or kept
     if "prompt_embeds" not in options:
         options["prompt"] = prompts
-    out = pipe(latents=noise["noise"].clone(), height=HEIGHT, width=WIDTH, num_inference_steps=steps, output_type="latent", **{"guidance_scale": 1.0} | options).images
+    out = pipe(latents=noise["noise"].clone(), height=size_of(pipe)[0], width=size_of(pipe)[1], num_inference_steps=steps, output_type="latent", **{"guidance_scale": 1.0} | options).images
     pipe.scheduler = kept
     return out
 
@@ -119,14 +127,15 @@ def make(name):
     xl = name == "sdxl_pipeline"
     pipe, expected, replay = open_pipe(name), {}, {}
     samples = encode(pipe)
+    rows_columns = SIZES[name][0] // 8, SIZES[name][1] // 8
     for i in range(STEPS):
-        replay |= {f"step.{i}.noise": torch.randn(4, HEIGHT // 8, WIDTH // 8), f"step.{i}.timestep": torch.randint(0, 1000, ()), f"step.{i}.sample": torch.tensor(i * 3 % 4)}
+        replay |= {f"step.{i}.noise": torch.randn(4, *rows_columns), f"step.{i}.timestep": torch.randint(0, 1000, ()), f"step.{i}.sample": torch.tensor(i * 3 % 4)}
     replay["step.4.timestep"] = torch.tensor(999)
     save_file(replay, HERE / name / "replay.safetensors")
-    noise = {"noise": torch.randn(2, 4, HEIGHT // 8, WIDTH // 8), "step_noise": torch.randn(5, 2, 4, HEIGHT // 8, WIDTH // 8)}
+    noise = {"noise": torch.randn(2, 4, *rows_columns), "step_noise": torch.randn(5, 2, 4, *rows_columns)}
     save_file(noise, HERE / name / "noise.safetensors")
 
-    config = dict(pipe.scheduler.config) | dict(timestep_spacing="leading", clip_sample=False, set_alpha_to_one=False, final_sigmas_type="zero")
+    config = dict(pipe.scheduler.config) | dict(timestep_spacing="leading", clip_sample=False, final_sigmas_type="zero")
     config.pop("skip_prk_steps", None)
     euler = EulerDiscreteScheduler.from_config(config)
     cfg = dict(guidance_scale=3.0, negative_prompt=["cat", "cat"])

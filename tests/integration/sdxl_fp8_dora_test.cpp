@@ -7,7 +7,8 @@ using namespace burnish::test;
 namespace {
 
 std::string run(const std::string& pipeline, const std::string& options, const fs::path& out) {
-  return "train " + sd_model(pipeline, "fp32") + sd_data() + "--fp8_models unet --lora_type dora --lora_rank 4 --max_steps 40 " +
+  return "train " + sd_model(pipeline, "fp32") + sd_data(pipeline) +
+         "--fp8_models unet --lora_type dora --lora_rank 4 --max_steps 40 --save_dtype fp32 " +
          "--learning_rate 1e-2 --validation_metadata_path '" + (kGolden / "pictures/metadata.csv").string() + "' --output_path '" +
          out.string() + "' " + options;
 }
@@ -32,7 +33,8 @@ TEST_P(Fp8Dora, OfSdxlTrainsAndItsFileIsReadAgain) {
   auto file = io::SafetensorsFile::open(folder / "run/step-40.safetensors");
   std::string layer = "unet.down_blocks.1.attentions.0.transformer_blocks.0.attn2.to_k.";
   for (const char* part : {"lora_A.weight", "lora_B.weight"}) EXPECT_TRUE(file->tensors().contains(layer + part)) << part;
-  auto again = run_burnish(run("sdxl_pipeline", GetParam() + " --max_steps 1 --lora_checkpoint '" + (folder / "run/step-40.safetensors").string() + "'",
+  auto again = run_burnish(run("sdxl_pipeline",
+                               GetParam() + " --max_steps 1 --lora_checkpoint '" + (folder / "run/step-40.safetensors").string() + "'",
                                folder / "again"));
   ASSERT_EQ(again.exit_code, 0) << again.output;
   EXPECT_NEAR(before(folder / "again"), after(folder / "run"), 0.01 * after(folder / "run"));
@@ -48,8 +50,8 @@ TEST(Fp8Dora, OfSd15TrainsInFp16) {
 TEST(Fp16, AResumedRunIsTheSameRun) {
   TempFolder folder;
   auto steps = [&](const std::string& name, const std::string& more) {
-    auto outcome = run_burnish("train " + sd_model("sdxl_pipeline", "fp16") + sd_data() + "--lora_rank 4 --save_dtype fp32 --output_path '" +
-                               (folder / name).string() + "' " + more);
+    auto outcome = run_burnish("train " + sd_model("sdxl_pipeline", "fp16") + sd_data("sdxl_pipeline") +
+                               "--lora_rank 4 --save_dtype fp32 --output_path '" + (folder / name).string() + "' " + more);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   };
   steps("whole", "--max_steps 4");
@@ -63,8 +65,8 @@ TEST(Fp16, AResumedRunIsTheSameRun) {
 
 TEST(Fp16, IsRefusedWhereItIsTooCoarse) {
   TempFolder folder;
-  auto whole = run_burnish("train " + sd_model("sdxl_pipeline", "fp16") + sd_data() + "--trainable_models unet --output_path '" +
-                           (folder / "run").string() + "'");
+  auto whole = run_burnish("train " + sd_model("sdxl_pipeline", "fp16") + sd_data("sdxl_pipeline") +
+                           "--trainable_models unet --output_path '" + (folder / "run").string() + "'");
   EXPECT_EQ(whole.exit_code, 2) << whole.output;
   EXPECT_NE(whole.output.find("too coarse for weights that train"), std::string::npos) << whole.output;
 }

@@ -28,7 +28,7 @@ at::Tensor draw(const std::string& model, const std::string& pipeline, const std
   std::string prompts = "--prompt 'red apple' --prompt 'tree of the north' ";
   if (name == "long" || name == "chunks") prompts = std::string("--num_images 2 --prompt '") + kLong + "' ";
   if (name == "empty") prompts = "--num_images 2 --prompt '' ";
-  auto out = run_burnish("sample " + model + prompts + "--height 40 --width 64 --num_inference_steps 5 --noise '" +
+  auto out = run_burnish("sample " + model + prompts + sd_size(pipeline) + "--num_inference_steps 5 --noise '" +
                          golden_path(pipeline + "/noise.safetensors") + "' --save_latents '" + (folder / "latents.safetensors").string() +
                          "' --output_path '" + (folder / "out").string() + "' " + options);
   EXPECT_EQ(out.exit_code, 0) << out.output;
@@ -53,15 +53,17 @@ TEST_P(StableDiffusionSamples, AreThoseOfDiffusers) {
 INSTANTIATE_TEST_SUITE_P(
     Cases, StableDiffusionSamples,
     testing::Values(Case{"sdxl_pipeline", "plain", ""}, Case{"sdxl_pipeline", "euler", GUIDED "--sampler euler"},
-                    Case{"sdxl_pipeline", "euler_a", GUIDED "--sampler euler_a"}, Case{"sdxl_pipeline", "dpmpp_2m", GUIDED "--sampler dpmpp_2m"},
-                    Case{"sdxl_pipeline", "ddim", GUIDED "--sampler ddim"}, Case{"sdxl_pipeline", "no_negative", "--cfg_scale 3"},
-                    Case{"sdxl_pipeline", "empty", ""}, Case{"sdxl_pipeline", "long", ""}, Case{"sdxl_pipeline", "chunks", "--max_token_length 150"},
+                    Case{"sdxl_pipeline", "euler_a", GUIDED "--sampler euler_a"},
+                    Case{"sdxl_pipeline", "dpmpp_2m", GUIDED "--sampler dpmpp_2m"}, Case{"sdxl_pipeline", "ddim", GUIDED "--sampler ddim"},
+                    Case{"sdxl_pipeline", "no_negative", "--cfg_scale 3"}, Case{"sdxl_pipeline", "empty", ""},
+                    Case{"sdxl_pipeline", "long", ""}, Case{"sdxl_pipeline", "chunks", "--max_token_length 150"},
                     Case{"sdxl_pipeline", "clip_skip", "--clip_skip 3"}, Case{"sdxl_pipeline", "rescale", GUIDED "--guidance_rescale 0.7"},
                     Case{"sdxl_pipeline", "v_ddim", GUIDED VELOCITY "--sampler ddim"}, Case{"sdxl_pipeline", "v_euler", GUIDED VELOCITY},
                     Case{"sd15_pipeline", "plain", LEADING}, Case{"sd15_pipeline", "euler", GUIDED LEADING "--sampler euler"},
                     Case{"sd15_pipeline", "euler_a", GUIDED LEADING "--sampler euler_a"},
-                    Case{"sd15_pipeline", "dpmpp_2m", GUIDED LEADING "--sampler dpmpp_2m"}, Case{"sd15_pipeline", "ddim", GUIDED LEADING "--sampler ddim"},
-                    Case{"sd15_pipeline", "no_negative", "--cfg_scale 3"}, Case{"sd15_pipeline", "empty", ""}, Case{"sd15_pipeline", "long", ""},
+                    Case{"sd15_pipeline", "dpmpp_2m", GUIDED LEADING "--sampler dpmpp_2m"},
+                    Case{"sd15_pipeline", "ddim", GUIDED LEADING "--sampler ddim"}, Case{"sd15_pipeline", "no_negative", "--cfg_scale 3"},
+                    Case{"sd15_pipeline", "empty", ""}, Case{"sd15_pipeline", "long", ""},
                     Case{"sd15_pipeline", "clip_skip", "--clip_skip 2"}, Case{"sd15_pipeline", "v_euler", GUIDED VELOCITY}),
     name_of);
 
@@ -87,8 +89,9 @@ class StableDiffusionSteps : public testing::TestWithParam<Case> {};
 TEST_P(StableDiffusionSteps, AreThoseOfDiffusersAndPeft) {
   const std::string pipeline = GetParam().pipeline, name = GetParam().name;
   TempFolder folder;
-  auto lora = name.starts_with("lora") ? "--lora_checkpoint '" + golden_path(pipeline + "/lora.safetensors") + "' " : "--trainable_models unet ";
-  auto out = run_burnish("train " + sd_model(pipeline) + sd_data() + lora + "--max_steps 10 --learning_rate 1e-3 --replay '" +
+  auto lora =
+      name.starts_with("lora") ? "--lora_checkpoint '" + golden_path(pipeline + "/lora.safetensors") + "' " : "--trainable_models unet ";
+  auto out = run_burnish("train " + sd_model(pipeline) + sd_data(pipeline) + lora + "--max_steps 10 --learning_rate 1e-3 --replay '" +
                          golden_path(pipeline + "/replay.safetensors") + "' --output_path " + (folder / "run").string() + " " +
                          GetParam().options);
   ASSERT_EQ(out.exit_code, 0) << out.output;

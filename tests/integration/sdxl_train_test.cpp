@@ -8,7 +8,7 @@ using namespace burnish::test;
 namespace {
 
 std::string train(const std::string& pipeline, const fs::path& out, const std::string& options) {
-  return "train " + sd_model(pipeline) + sd_data() + "--lora_rank 4 --max_steps 3 --output_path '" + out.string() + "' " + options;
+  return "train " + sd_model(pipeline) + sd_data(pipeline) + "--lora_rank 4 --max_steps 3 --output_path '" + out.string() + "' " + options;
 }
 
 std::vector<double> losses(const fs::path& run) {
@@ -47,9 +47,9 @@ TEST(StableDiffusionTraining, OptionsThatMeanNothingAreRefusedBeforeLoading) {
 
 TEST(StableDiffusionTraining, PartsOfDifferentModelsAreRefused) {
   TempFolder folder;
-  auto outcome = run_burnish("train --model '" + golden_path("sdxl_pipeline/model/unet") + "' --model '" + golden_path("sd15_pipeline/model") +
-                             "' --tokenizer_path '" + (kAssets / "tokenizer").string() + "' " + sd_data() + "--output_path '" +
-                             (folder / "run").string() + "'");
+  auto outcome = run_burnish("train --model '" + golden_path("sdxl_pipeline/model/unet") + "' --model '" +
+                             golden_path("sd15_pipeline/model") + "' --tokenizer_path '" + (kAssets / "tokenizer").string() + "' " +
+                             sd_data("sdxl_pipeline") + "--output_path '" + (folder / "run").string() + "'");
   EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
   EXPECT_NE(outcome.output.find("second text encoder"), std::string::npos) << outcome.output;
 }
@@ -70,8 +70,9 @@ TEST(StableDiffusionTraining, TheSingleFileTrainsAsTheFolder) {
   for (const std::string pipeline : {"sdxl_pipeline", "sd15_pipeline"}) {
     auto options = "--replay '" + golden_path(pipeline + "/replay.safetensors") + "' --loss_weighting uniform";
     ASSERT_EQ(run_burnish(train(pipeline, folder / pipeline / "folder", options)).exit_code, 0);
-    auto single = "train --model '" + golden_path(pipeline + "/single.safetensors") + "' --tokenizer_path '" + (kAssets / "tokenizer").string() +
-                  "' --dtype fp32 " + sd_data() + "--lora_rank 4 --max_steps 3 --output_path '" + (folder / pipeline / "single").string() + "' " + options;
+    auto single = "train --model '" + golden_path(pipeline + "/single.safetensors") + "' --tokenizer_path '" +
+                  (kAssets / "tokenizer").string() + "' --dtype fp32 " + sd_data(pipeline) + "--lora_rank 4 --max_steps 3 --output_path '" +
+                  (folder / pipeline / "single").string() + "' " + options;
     auto outcome = run_burnish(single);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
     auto a = losses(folder / pipeline / "folder"), b = losses(folder / pipeline / "single");
@@ -83,7 +84,7 @@ TEST(StableDiffusionTraining, FromACacheIsTheSameRun) {
   TempFolder folder;
   auto cache = "--cache_path '" + (folder / "cache").string() + "' ";
   ASSERT_EQ(run_burnish(train("sdxl_pipeline", folder / "memory", "")).exit_code, 0);
-  auto made = run_burnish("cache " + sd_model("sdxl_pipeline") + sd_data() + cache);
+  auto made = run_burnish("cache " + sd_model("sdxl_pipeline") + sd_data("sdxl_pipeline") + cache);
   ASSERT_EQ(made.exit_code, 0) << made.output;
   ASSERT_EQ(run_burnish(train("sdxl_pipeline", folder / "cached", cache)).exit_code, 0);
   auto alone = run_burnish("train " + sd_model("sdxl_pipeline") + "--task sft:train --dataset_base_path '" + (folder / "cache").string() +
@@ -92,7 +93,7 @@ TEST(StableDiffusionTraining, FromACacheIsTheSameRun) {
   EXPECT_EQ(losses(folder / "memory"), losses(folder / "cached"));
   EXPECT_EQ(losses(folder / "memory"), losses(folder / "alone"));
   // Another size conditioning or clip skip is another entry.
-  auto plan = run_burnish("plan --graph " + sd_model("sdxl_pipeline") + sd_data() + "--lora_rank 4");
+  auto plan = run_burnish("plan --graph " + sd_model("sdxl_pipeline") + sd_data("sdxl_pipeline") + "--lora_rank 4");
   EXPECT_EQ(plan.exit_code, 0) << plan.output;
   EXPECT_NE(plan.output.find("time_ids"), std::string::npos) << plan.output;
 }
@@ -104,7 +105,8 @@ TEST(StableDiffusionTraining, KohyaFilesGoBothWays) {
     ASSERT_EQ(run_burnish(train(pipeline, out, "--lora_format kohya --save_dtype fp32")).exit_code, 0);
     auto file = io::SafetensorsFile::open(out / "step-3.safetensors");
     EXPECT_TRUE(file->tensors().contains("lora_unet_down_blocks_1_attentions_0_transformer_blocks_0_attn1_to_q.lora_down.weight"));
-    auto again = run_burnish(train(pipeline, folder / pipeline / "again", "--lora_checkpoint '" + (out / "step-3.safetensors").string() + "'"));
+    auto again =
+        run_burnish(train(pipeline, folder / pipeline / "again", "--lora_checkpoint '" + (out / "step-3.safetensors").string() + "'"));
     EXPECT_EQ(again.exit_code, 0) << again.output;
   }
 }
@@ -116,5 +118,6 @@ TEST(StableDiffusionFiles, InspectSaysWhatTheyAre) {
             std::string::npos)
       << single.output;
   auto folder = run_burnish("inspect '" + golden_path("sd15_pipeline/model") + "'");
-  EXPECT_NE(folder.output.find("SD 1.5 UNet (4 levels from 8 channels, text of width 16, diffusers names)"), std::string::npos) << folder.output;
+  EXPECT_NE(folder.output.find("SD 1.5 UNet (4 levels from 8 channels, text of width 16, diffusers names)"), std::string::npos)
+      << folder.output;
 }

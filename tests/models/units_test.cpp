@@ -21,6 +21,8 @@ struct Tiny {
 };
 const Tiny kTiny[] = {
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"},
+    {"stable_diffusion", "tests/golden/sdxl_pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer"},
+    {"stable_diffusion", "tests/golden/sd15_pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer"},
 };
 
 std::unique_ptr<Model> open(const Tiny& tiny) {
@@ -94,4 +96,5 @@ TEST_P(UnitsOf, PartsMakeTheWhole) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, UnitsOf, testing::ValuesIn(kTiny), [](const auto& info) { return std::string(info.param.family); });
+INSTANTIATE_TEST_SUITE_P(Families, UnitsOf, testing::ValuesIn(kTiny),
+                         [](const auto& info) { return std::string(info.param.family) + "_" + std::to_string(info.index); });

@@ -40,7 +40,8 @@ StableDiffusionModel::StableDiffusionModel(const ModelFiles& files, const ModelO
   if (const auto* entry = sources_.unet.entry) {
     config_ = detect(entry->config.is_null() ? nullptr : &entry->config, shapes_of(sources_.unet));
     if (!sources_.unet.part && options_.init != "random") {
-      data_error("models", "{} holds a config.json and no weights; add the weights, or train from scratch with --init random", entry->label);
+      data_error("models", "{} holds a config.json and no weights; add the weights, or train from scratch with --init random",
+                 entry->label);
     }
   }
   for (const std::string name : {"text_encoder", "text_encoder_2"}) {
@@ -86,7 +87,9 @@ void StableDiffusionModel::check_fit() const {
 diffusion::DiscreteConfig StableDiffusionModel::schedule() const {
   diffusion::DiscreteConfig c;
   if (auto values = read_scheduler(files_)) c = diffusion::discrete_config(*values);
-  auto has = [&](const char* mark) { return sources_.unet.entry && sources_.unet.entry->tensors && sources_.unet.entry->tensors->contains(mark); };
+  auto has = [&](const char* mark) {
+    return sources_.unet.entry && sources_.unet.entry->tensors && sources_.unet.entry->tensors->contains(mark);
+  };
   if (has("v_pred")) c.prediction_type = "v_prediction";
   if (!options_.prediction_type.empty()) c.prediction_type = options_.prediction_type;
   if ((has("ztsnr") || options_.zero_terminal_snr) && !c.zero_terminal_snr) {
@@ -126,7 +129,8 @@ std::vector<Component> StableDiffusionModel::components() const {
     auto on_meta = skeleton(name);
     list.push_back({name, from.entry->label, on_meta->num_bytes()});
     if (!store_of(name)) continue;
-    auto plan = plan_storage(*on_meta, from.part ? &from.part->tensors : nullptr, from.part ? from.part->keys : io::KeyMap(), *store_of(name));
+    auto plan =
+        plan_storage(*on_meta, from.part ? &from.part->tensors : nullptr, from.part ? from.part->keys : io::KeyMap(), *store_of(name));
     auto share = static_cast<double>(plan.stored_elements) / static_cast<double>(plan.elements);
     list.back() = {name, from.entry->label, plan.num_bytes, plan.num_stored, plan.num_kept, share};
   }
@@ -225,6 +229,13 @@ std::vector<int64_t> StableDiffusionModel::latent_shape(int64_t height, int64_t 
     config_error("models", "height and width must be multiples of {} pixels for this model, not {} and {}", division, height, width);
   }
   return {vae_config_.latent_channels, height / division, width / division};
+}
+
+std::map<std::string, std::vector<int64_t>> StableDiffusionModel::value_shapes() const {
+  std::map<std::string, std::vector<int64_t>> shapes{{"latents", {-1, config_.in_channels, -1, -1}}};
+  if (is_xl()) shapes.insert({{"pooled_embedding", {-1, config_.pooled_dim}}, {"time_ids", {-1, 6}}});
+  else shapes["text_embedding"] = {-1, -1, config_.cross_attention_dim};
+  return shapes;
 }
 
 std::vector<std::string> StableDiffusionModel::prompt_values() const {

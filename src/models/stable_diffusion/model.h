@@ -54,6 +54,7 @@ class StableDiffusionModel : public Model {
   int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] * latent_shape[2]; }
   int64_t size_division() const override { return vae_config_.downsampling(); }
   const diffusion::Process& process() const override { return *process_; }
+  std::map<std::string, std::vector<int64_t>> value_shapes() const override;
   std::vector<std::string> prompt_values() const override;
   bool zeros_for_no_prompt() const override { return zeros_for_no_prompt_; }
   LayerNames layer_names(const std::string& component) const override;

@@ -1,11 +1,13 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/core.h>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "diffusion/flow_match.h"
+#include "models/latents.h"
 #include "models/stable_diffusion/model.h"
 
 namespace burnish::models::stable_diffusion {
@@ -90,21 +92,19 @@ UnitGroups StableDiffusionModel::units() {
   groups.encode_prompt = {
       {"encode_prompt_clip", {"prompt"}, {"text_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt_1(s); }}};
   if (is_xl()) {
-    groups.encode_prompt.push_back({"encode_prompt_open_clip",
-                                    {"prompt"},
-                                    {"text_embedding_2", "pooled_embedding"},
-                                    {"text_encoder_2"},
-                                    [this](Scope& s) { encode_prompt_2(s); }});
+    groups.encode_prompt.push_back(
+        {"encode_prompt_open_clip", {"prompt"}, {"text_embedding_2", "pooled_embedding"}, {"text_encoder_2"}, [this](Scope& s) {
+           encode_prompt_2(s);
+         }});
     groups.encode_size = {{"encode_size", {"size_conditioning"}, {"time_ids"}, {}, [](Scope& s) {
                              s.write("time_ids", s.tensor("size_conditioning").to(at::kFloat));
                            }}};
     conditions.insert(conditions.end(), {"text_embedding_2", "pooled_embedding", "time_ids"});
   }
-  groups.encode_image = {{"encode_image", {"image"}, {"latents"}, {"vae"}, [this](Scope& s) {
-                            s.uses("vae");
-                            auto& vae = loaded<vae::AutoencoderKL>("vae");
-                            s.write("latents", vae.to_model(vae.encoder.forward(s.tensor("image").to(options_.device)).mean_BCHW));
-                          }}};
+  groups.encode_image = latent_units(options_.latents, "vae", [this](const at::Tensor& image) -> Moments {
+    auto moments = loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device));
+    return {moments.mean_BCHW, moments.logvar_BCHW};
+  });
   groups.add_noise = {{"add_noise", {"latents", "noise", "timestep"}, {"noisy", "target"}, {}, [this](Scope& s) {
                          s.write("noisy", process_->add_noise(s.tensor("latents"), s.tensor("noise"), s.tensor("timestep")));
                          s.write("target", process_->target(s.tensor("latents"), s.tensor("noise"), s.tensor("timestep")));
