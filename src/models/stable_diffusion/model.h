@@ -89,6 +89,7 @@ class StableDiffusionModel : public Model {
   vae::KlConfig vae_config_;
   std::unique_ptr<diffusion::DiscreteProcess> process_;
   bool zeros_for_no_prompt_ = false;
+  int num_cut_ = 0;  ///< prompts that were longer than max_token_length
   std::map<std::string, Layers> foreign_layers_;
   std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
   std::unique_ptr<tokenizers::Tokenizer> tokenizer_, tokenizer_2_;

@@ -12,6 +12,9 @@
 
 namespace burnish::models::stable_diffusion {
 
+/// A data set of long captions shall not fill the screen.
+constexpr int kCutPromptsNamed = 3;
+
 Chunks chunks_of(const tokenizers::Tokenizer& tokenizer, std::string_view text, int64_t num_chunks, int64_t length) {
   auto all = tokenizer.encode(text);
   const auto inner = length - 2, total = std::ssize(all) - 2;
@@ -39,7 +42,7 @@ text::ClipTextModel::Out StableDiffusionModel::encode(const std::string& compone
   auto length = std::min<int64_t>(77, clip_configs_.at(component).max_positions);
   auto num_chunks = std::max<int64_t>(1, options_.max_token_length / 75);
   auto chunks = chunks_of(tokenizer, prompt, num_chunks, length);
-  if (chunks.cut && component == "text_encoder") {
+  if (chunks.cut && component == "text_encoder" && ++num_cut_ <= kCutPromptsNamed) {
     warn("the prompt \"{}...\" has more than {} tokens and is cut; --max_token_length {} keeps more", prompt.substr(0, 40),
          num_chunks * (length - 2), 75 * (num_chunks + 1));
   }
