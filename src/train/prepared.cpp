@@ -64,8 +64,8 @@ Prepared::Prepared(data::Cache& cache, const std::vector<std::string>& carried) 
       auto row = sample.at("row").get<int64_t>();
       data::Size size{sample.at("height").get<int64_t>(), sample.at("width").get<int64_t>()};
       has_captions_ = has_captions_ && sample.contains("prompt");
-      samples_.push_back({row, size, sample.value("prompt", ""), sample.value("inputs", nlohmann::json::object()),
-                          sample.value("file", ""), sample.value("file_hash", "")});
+      samples_.push_back({row, size, sample.value("prompt", ""), sample.value("inputs", nlohmann::json::object()), sample.value("file", ""),
+                          sample.value("file_hash", "")});
       by_row_[row] = {read_places(sample.at("keys"), sections)};
       for (const auto& keys : sample.value("other_variants", nlohmann::json::array())) by_row_[row].push_back(read_places(keys, sections));
       num_variants_ = std::ssize(by_row_[row]);
