@@ -37,7 +37,7 @@ void cache(const Arguments& arguments) {
   auto summary = "encode the data of a training run into a cache; takes the options of train";
   if (!read_options("cache", summary, arguments, options)) return;
   if (options.cache_path.empty()) config_error("cache", "name the folder to make with --cache_path");
-  options.task = "sft:data_process";
+  options.task = train::distills(options) ? "direct_distill:data_process" : "sft:data_process";
   watch_for_interrupt();
   make_cache(options);
 }

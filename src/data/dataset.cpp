@@ -49,13 +49,25 @@ std::string read_file(const nlohmann::json& row, const DatasetOptions& options, 
 
 }  // namespace
 
+std::string metadata_hash(const Metadata& metadata) {
+  io::Sha256 hash;
+  // A value that is not UTF-8 must not stop this.
+  for (const auto& row : metadata.rows) hash.update(row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return hash.hex();
+}
+
 Dataset::Dataset(const DatasetOptions& options) : options_(options) {
   check_rule(options.size);
   auto metadata = load_metadata(options.metadata_path);
+  metadata_hash_ = data::metadata_hash(metadata);
   prompts_.resize(metadata.rows.size());
   files_.resize(metadata.rows.size());
   names_.resize(metadata.rows.size());
+  extras_.resize(metadata.rows.size(), nlohmann::json::object());
   for (size_t i = 0; i < metadata.rows.size(); ++i) {
+    for (const auto& column : options_.extra_columns) {
+      if (metadata.rows[i].contains(column)) extras_[i][column] = metadata.rows[i][column];
+    }
     try {
       prompts_[i] = read_prompt(metadata.rows[i], metadata.columns);
       files_[i] = read_file(metadata.rows[i], options_, names_[i]);

@@ -23,6 +23,7 @@ struct DatasetOptions {
   SizeRule size;
   bool skip_bad_samples = false;  ///< name and count them and go on; else the first one stops the run
   Augmentation augmentation = {};
+  std::vector<std::string> extra_columns = {};  ///< further columns that are kept
 };
 
 /// One picture with its caption.
@@ -32,6 +33,9 @@ struct Sample {
   std::string file;
   at::Tensor image_3HW;  ///< fp32 in [-1, 1]
 };
+
+/// Names the content of a metadata file, or of a folder with captions.
+std::string metadata_hash(const Metadata& metadata);
 
 /// Pictures and captions behind a metadata file. Opening it checks every row: that its file is there, that the whole picture can be
 /// decoded, and that it is large enough; so a damaged file is known before a model is loaded.
@@ -54,8 +58,14 @@ class Dataset {
   /// Decodes, resizes and cuts; a data Error when `row` is not usable.
   Sample load(int64_t row, int64_t variant = 0) const;
   const std::string& prompt(int64_t row) const { return prompts_.at(static_cast<size_t>(row)); }
+  /// The extra columns that a row has, by name.
+  const nlohmann::json& extra(int64_t row) const { return extras_.at(static_cast<size_t>(row)); }
   /// Path of the picture.
   const std::string& file(int64_t row) const { return files_.at(static_cast<size_t>(row)); }
+
+  /// Names the metadata's content: two are equal when all their rows are.
+  const std::string& metadata_hash() const { return metadata_hash_; }
+  const std::string& metadata_path() const { return options_.metadata_path; }
 
   /// What is wrong with each bad row, by row number.
   const std::map<int64_t, std::string>& bad_samples() const { return bad_; }
@@ -64,7 +74,9 @@ class Dataset {
   void check_pictures();
 
   DatasetOptions options_;
+  std::string metadata_hash_;
   std::vector<std::string> prompts_, files_;
+  std::vector<nlohmann::json> extras_;
   std::vector<uint64_t> names_;  ///< hashes of the files' names as the metadata has them
   std::vector<int64_t> rows_;
   std::vector<Size> original_sizes_;  ///< by row

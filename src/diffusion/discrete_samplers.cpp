@@ -190,6 +190,8 @@ std::unique_ptr<Sampler> discrete_sampler(const DiscreteConfig& given, const Sam
   check(options);
   auto config = given;
   const auto name = options.name == "default" ? config.sampler : options.name;
+  if (options.timestep_spacing == "diffsynth")
+    config_error("diffusion", "timestep_spacing diffsynth spaces the steps of models that flow; choose leading, trailing or linspace");
   if (options.timestep_spacing != "default") config.timestep_spacing = options.timestep_spacing;
   auto times = sampling_timesteps(config, name, options.num_steps);
   if (name == "ddim") return std::make_unique<Ddim>(config, std::move(times), to_doubles(alphas_cumprod));

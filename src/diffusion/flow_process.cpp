@@ -51,6 +51,11 @@ at::Tensor FlowProcess::target(const at::Tensor& x0, const at::Tensor& noise, co
 std::unique_ptr<Sampler> FlowProcess::sampler(const SamplerOptions& options) const {
   if (options.name != "default" && options.name != "euler")
     config_error("diffusion", "sampler {} walks discrete timesteps, and this model flows; choose euler", options.name);
+  if (options.timestep_spacing == "diffsynth") {
+    auto sigmas = diffsynth_grid(options.num_steps);
+    sigmas.push_back(0);
+    return std::make_unique<FlowEuler>(std::move(sigmas));
+  }
   if (options.timestep_spacing != "default")
     config_error("diffusion", "timestep_spacing {} spaces discrete timesteps, and this model flows; take it out", options.timestep_spacing);
   return std::make_unique<FlowEuler>(sampling_sigmas(config_, options.num_steps, options.num_image_tokens));

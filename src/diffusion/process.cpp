@@ -18,7 +18,7 @@ void check(const LossOptions& options) {
 
 void check(const SamplerOptions& options) {
   static const std::array<std::string, 5> kSamplers{"default", "euler", "euler_a", "dpmpp_2m", "ddim"};
-  static const std::array<std::string, 4> kSpacings{"default", "leading", "trailing", "linspace"};
+  static const std::array<std::string, 5> kSpacings{"default", "leading", "trailing", "linspace", "diffsynth"};
   if (std::ranges::find(kSamplers, options.name) == kSamplers.end()) unknown_choice("diffusion", "sampler", options.name, kSamplers);
   if (std::ranges::find(kSpacings, options.timestep_spacing) == kSpacings.end())
     unknown_choice("diffusion", "timestep_spacing", options.timestep_spacing, kSpacings);

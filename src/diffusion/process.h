@@ -19,8 +19,10 @@ struct LossOptions {
 void check(const LossOptions& options);
 
 struct SamplerOptions {
-  std::string name = "default";              ///< one of sampler_names(), or default: the model's own
-  std::string timestep_spacing = "default";  ///< leading, trailing, linspace, or default: the model's own
+  std::string name = "default";  ///< one of sampler_names(), or default: the model's own
+  /// leading, trailing or linspace of discrete timesteps; diffsynth of flows: DiffSynth-Studio's training grid for that many steps;
+  /// default: the model's own
+  std::string timestep_spacing = "default";
   int64_t num_steps = 28;
   int64_t num_image_tokens = 0;  ///< matters to shifts that depend on it
 };

@@ -78,13 +78,18 @@ double sample_sigma(const TimestepOptions& options, uint64_t key, int64_t num_im
   unknown_choice("diffusion", "timestep_sampling", mode, kModes);
 }
 
+std::vector<double> diffsynth_grid(int64_t num_steps) {
+  constexpr double kShift = 3.0, kLast = 0.003 / 1.002;
+  std::vector<double> sigmas;
+  for (int64_t i = 0; i < num_steps; ++i) {
+    auto share = num_steps > 1 ? static_cast<double>(i) / static_cast<double>(num_steps - 1) : 0.0;
+    sigmas.push_back(static_shift(kShift, 1.0 + (kLast - 1.0) * share));
+  }
+  return sigmas;
+}
+
 const std::vector<double>& diffsynth_grid() {
-  static const std::vector<double> grid = [] {
-    constexpr double kShift = 3.0, kLast = 0.003 / 1.002;
-    std::vector<double> sigmas;
-    for (int i = 0; i < kNumTimesteps; ++i) sigmas.push_back(static_shift(kShift, 1.0 + (kLast - 1.0) * i / (kNumTimesteps - 1)));
-    return sigmas;
-  }();
+  static const auto grid = diffsynth_grid(kNumTimesteps);
   return grid;
 }
 

@@ -44,6 +44,8 @@ double sample_sigma(const TimestepOptions& options, uint64_t key, int64_t num_im
 
 /// The training grid of DiffSynth-Studio's most used template: 1,000 sigmas, shift 3, from 1 down to about 0.0089.
 const std::vector<double>& diffsynth_grid();
+/// The same template with another number of steps, both ends included; a single step is at 1.
+std::vector<double> diffsynth_grid(int64_t num_steps);
 
 /// mu of the exponential shift: linear in the number of image tokens through (min_tokens, min_mu) and (max_tokens, max_mu).
 double mu_of_tokens(double num_image_tokens, double min_tokens, double max_tokens, double min_mu, double max_mu);

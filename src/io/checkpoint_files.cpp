@@ -15,7 +15,7 @@ TensorSource TensorSource::open(const std::vector<fs::path>& files) {
   if (files.empty()) data_error("io", "no safetensors file was named");
   TensorSource source;
   for (const auto& path : files) {
-    auto file = SafetensorsFile::open(path);
+    auto file = open_tensor_file(path);
     for (const auto& [name, info] : file->tensors()) {
       auto [it, fresh] = source.where_.emplace(name, Place{file.get(), name});
       if (!fresh) data_error("io", "tensor '{}' is both in {} and in {}", name, it->second.file->path().string(), path.string());
@@ -55,9 +55,12 @@ TensorSource TensorSource::open_folder(const fs::path& folder, const std::vector
       if (auto index = folder / (stem + ".safetensors.index" + variant + ".json"); is_there(index)) return open_index(index);
     }
   }
-  auto files = glob(folder, "*.safetensors");
-  if (files.empty()) data_error("io", "folder {} holds no safetensors files", folder.string());
-  return open(files);
+  if (auto files = glob(folder, "*.safetensors"); !files.empty()) return open(files);
+  for (const auto& stem : stems) {
+    if (auto file = folder / (stem + ".bin"); is_there(file)) return open({file});
+  }
+  if (auto files = glob(folder, "*.bin"); !files.empty()) return open(files);
+  data_error("io", "folder {} holds no safetensors files", folder.string());
 }
 
 std::vector<std::string> TensorSource::names() const {

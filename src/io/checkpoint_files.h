@@ -5,14 +5,14 @@
 
 namespace burnish::io {
 
-/// Several safetensors files seen as one table of names. Copies share the open files.
+/// Several files of tensors (safetensors, or torch.save's) seen as one table of names. Copies share the open files.
 class TensorSource {
  public:
   /// All tensors of `files`; a name that occurs in two of them is a data Error.
   static TensorSource open(const std::vector<std::filesystem::path>& files);
   /// The weights of a component folder: `<stem>.safetensors` or the shards of `<stem>.safetensors.index.json` for the first stem that
-  /// is there (also with a `.fp16` or `.bf16` variant), else all its safetensors files. A shard that is missing, or lacks a tensor that the
-  /// index promises, is a data Error.
+  /// is there (also with a `.fp16` or `.bf16` variant), else all its safetensors files, else `<stem>.bin` or all .bin files of torch.save.
+  /// A shard that is missing, or lacks a tensor that the index promises, is a data Error.
   static TensorSource open_folder(const std::filesystem::path& folder, const std::vector<std::string>& stems);
 
   std::vector<std::string> names() const;
@@ -21,7 +21,7 @@ class TensorSource {
   at::Tensor tensor(const std::string& name) const;
   /// Shapes by name.
   std::map<std::string, std::vector<int64_t>> shapes() const;
-  const std::vector<std::shared_ptr<SafetensorsFile>>& files() const { return files_; }
+  const std::vector<std::shared_ptr<TensorFile>>& files() const { return files_; }
   const Metadata& metadata() const { return files_.front()->metadata(); }
   int64_t num_bytes() const;
 
@@ -34,11 +34,11 @@ class TensorSource {
 
  private:
   struct Place {
-    SafetensorsFile* file;
+    TensorFile* file;
     std::string name;
   };
   const Place& place(const std::string& name) const;
-  std::vector<std::shared_ptr<SafetensorsFile>> files_;
+  std::vector<std::shared_ptr<TensorFile>> files_;
   std::map<std::string, Place> where_;
 };
 

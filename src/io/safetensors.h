@@ -9,27 +9,25 @@
 #include <vector>
 
 #include "io/safetensors_header.h"
+#include "io/tensor_file.h"
 
 namespace burnish::io {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 using Metadata = std::map<std::string, std::string>;
 
-/// A safetensors file, mapped into memory and checked when opened. Tensors are views of the mapping: reading one costs nothing
-/// until its bytes are touched, and it keeps the mapping alive.
-class SafetensorsFile : public std::enable_shared_from_this<SafetensorsFile> {
+/// A safetensors file.
+class SafetensorsFile : public TensorFile, public std::enable_shared_from_this<SafetensorsFile> {
  public:
   /// A data Error names the file and what is wrong with it (see parse_header).
   static std::shared_ptr<SafetensorsFile> open(const std::filesystem::path& path);
-  ~SafetensorsFile();
+  ~SafetensorsFile() override;
 
-  const std::map<std::string, TensorInfo>& tensors() const { return header_.tensors; }
-  const Metadata& metadata() const { return header_.metadata; }
-  const std::filesystem::path& path() const { return path_; }
-  /// A data Error when there is no such tensor.
-  at::Tensor tensor(const std::string& name);
-  /// Lets the system take back the memory that reading `name` filled. What was written into a tensor of it in place is lost.
-  void release(const std::string& name) const;
+  const std::map<std::string, TensorInfo>& tensors() const override { return header_.tensors; }
+  const Metadata& metadata() const override { return header_.metadata; }
+  const std::filesystem::path& path() const override { return path_; }
+  at::Tensor tensor(const std::string& name) override;
+  void release(const std::string& name) const override;
 
  private:
   SafetensorsFile() = default;

@@ -125,6 +125,8 @@ class Model {
   virtual const diffusion::Process& process() const = 0;
   /// The sizes that values must have for the denoiser, -1 where any will do; for those read from a cache that others may have made.
   virtual std::map<std::string, std::vector<int64_t>> value_shapes() const { return {}; }
+  /// By our name, what DiffSynth-Studio calls a value in the caches it writes.
+  virtual std::map<std::string, std::string> foreign_values() const { return {}; }
   /// Value names that a negative prompt replaces under classifier-free guidance.
   virtual std::vector<std::string> prompt_values() const = 0;
   /// Whether the prompt values of an empty negative prompt are zeros, and not those of the empty text.

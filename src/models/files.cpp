@@ -27,9 +27,8 @@ bool is_component_config(const nlohmann::json& config) {
 ModelEntry entry_of_files(const std::string& label, const std::vector<fs::path>& files) {
   for (const auto& file : files) {
     if (!fs::exists(file)) data_error("models", "model file {} does not exist (looked for at {})", label, fs::absolute(file).string());
-    if (file.extension() != ".safetensors") {
-      data_error("models", "{} is not a .safetensors file; convert the model to safetensors first", file.string());
-    }
+    if (!io::is_tensor_file(file))
+      data_error("models", "{} is neither a .safetensors file nor one of torch.save (.pth, .pt, .bin, .ckpt)", file.string());
   }
   ModelEntry entry{label, files.front().parent_path(), "", nullptr, io::TensorSource::open(files)};
   if (auto config = config_beside(entry.folder); is_component_config(config)) entry.config = config;
@@ -38,7 +37,7 @@ ModelEntry entry_of_files(const std::string& label, const std::vector<fs::path>&
 
 bool has_weights(const fs::path& folder) {
   for (const auto& file : fs::directory_iterator(folder)) {
-    if (file.path().extension() == ".safetensors") return true;
+    if (file.path().extension() == ".safetensors" || file.path().extension() == ".bin") return true;
   }
   return false;
 }

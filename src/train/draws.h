@@ -18,8 +18,9 @@ struct Draw {
   at::Tensor latent_noise_BCHW;   ///< with which latents are drawn from the autoencoder's distribution; undefined where they are its mean
 };
 
-/// Values that a training step draws: noise, and the time by the names that processes give it.
-inline const std::set<std::string> kDrawn{"noise", "sigma", "timestep", "latent_noise"};
+/// Values that a training step draws: noise, and the time by the names that processes give it; and where distillation starts and how far
+/// it goes, which come with the visit as draws do.
+inline const std::set<std::string> kDrawn{"noise", "sigma", "timestep", "latent_noise", "start_noise", "num_inference_steps"};
 
 struct DrawOptions {
   diffusion::TimestepOptions timesteps;

@@ -1,9 +1,11 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/core.h>
@@ -24,6 +26,7 @@
 #include "base/random_key.h"
 #include "diffusion/flow_match.h"
 #include "io/files.h"
+#include "train/distill.h"
 #include "train/preparation.h"
 #include "train/run.h"
 
@@ -76,6 +79,7 @@ Draw Run::next_draw(std::vector<Pick>& picks) {
   auto seed = static_cast<uint64_t>(options_.model.seed);
   auto batch = sampler_->batch(progress_.batch);
   for (const auto& visit : batch) picks.push_back(pick(visit, prepared_->num_variants(), options_.caption_dropout, seed));
+  if (distills(options_)) return {};
   auto shape = latent_shape(picks[0], *prepared_);
   auto drawn = draw(batch, shape, model_->num_tokens(shape), model_->process(), {timestep_options(options_), options_.noise_offset, seed});
   if (draws_latents) drawn.latent_noise_BCHW = latent_noise(batch, shape, seed);
@@ -105,13 +109,27 @@ pipeline::Values Run::visit(const std::vector<Pick>& picks, const Prepared& prep
       if (auto* tensor = std::get_if<at::Tensor>(&value)) *tensor = tensor->to(device);
     }
   }
+  if (distills(options_)) return visit_->run(std::move(samples), trajectories(picks, prepared));
   pipeline::Values draws{{"noise", draw.noise_BCHW.to(device)}, {model_->process().time_name(), draw.time_B.to(device)}};
   if (draw.latent_noise_BCHW.defined()) draws["latent_noise"] = draw.latent_noise_BCHW.to(device);
   return visit_->run(std::move(samples), draws);
 }
 
+/// Where the teacher's pictures began, and the steps that they take.
+pipeline::Values Run::trajectories(const std::vector<Pick>& picks, const Prepared& prepared) const {
+  std::vector<at::Tensor> starts;
+  std::vector<int64_t> num_steps;
+  for (const auto& pick : picks) {
+    auto trajectory = trajectory_of(prepared.sample(pick.row).inputs, pick.row);
+    starts.push_back(start_noise(trajectory, latent_shape(pick, prepared), parse_dtype(options_.model.dtype)));
+    num_steps.push_back(trajectory.num_steps);
+  }
+  return {{"start_noise", at::cat(starts).to(model_options(options_.model).device)}, {"num_inference_steps", at::tensor(num_steps)}};
+}
+
 at::Tensor Run::weighted_loss(const std::vector<Pick>& picks, const Draw& draw) const {
   auto loss = std::get<at::Tensor>(visit(picks, *prepared_, dataset_.get(), draw).at("loss"));
+  if (distills(options_)) return loss.mean();
   auto weights = draw.time_B.clone();
   for (int64_t i = 0; i < weights.numel(); ++i)
     weights[i] = model_->process().loss_weight(loss_options(options_), draw.time_B[i].item<double>());
@@ -174,6 +192,11 @@ double Run::validation_loss() {
   double sum = 0;
   int64_t count = 0;
   for (auto row : validation_data_->rows()) {
+    if (distills(options_)) {
+      sum += std::get<at::Tensor>(visit({row}, *validation_, validation_data_.get(), {}).at("loss")).mean().item<double>();
+      ++count;
+      continue;
+    }
     auto shape = latent_shape(row, *validation_);
     for (double share : kValidationShares) {
       RandomKey key{0, static_cast<uint64_t>(share * 1000), static_cast<uint64_t>(row), Purpose::sample};

@@ -15,6 +15,7 @@
 #include "optim/optimizer.h"
 #include "quant/store.h"
 #include "train/checks.h"
+#include "train/distill.h"
 
 namespace burnish::train {
 
@@ -61,7 +62,6 @@ static void diffsynth_options(config::Fields& f) {
   for (const char* name : {"enable_model_cpu_offload", "enable_optimizer_cpu_offload", "cpu_offload_split_threshold"})
     f.refused(name, "nothing is moved to main memory during a step; take it out, and save memory with --use_gradient_checkpointing");
   f.no_effect("offload_models", true, "a stage loads only the models it runs");
-  f.refused("extra_inputs", "no model here takes further inputs than picture and caption");
   for (const char* name : {"preset_lora_path", "preset_lora_model"})
     f.refused(name, "no LoRA is fused before training; --lora_checkpoint goes on training one");
   for (const char* name : {"template_model_id_or_path", "enable_lora_hot_loading"}) f.refused(name, "no plug-in models are trained");
@@ -93,12 +93,18 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit");
   f("cache_path", o.cache_path,
     "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory");
+  f("import_diffsynth", o.import_diffsynth,
+    "folder of .pth files that DiffSynth-Studio's data_process wrote, taken in place of pictures; with cache_path they become a cache");
   f("precompute", o.precompute,
     "all: what the frozen models make of the data is computed once; none: at every visit, with all models in memory");
   f("num_processes", o.num_processes, "processes among which making a cache is shared out");
   f("process_index", o.process_index, "which of them this one is, from 0");
   f.group("What is trained");
-  f("task", o.task, "sft; or sft:data_process, which makes a cache in output_path, and sft:train, which trains from it");
+  f("task", o.task,
+    "sft or direct_distill; with :data_process, which makes a cache in output_path, or :train, which trains from the one in "
+    "dataset_base_path");
+  f("extra_inputs", o.extra_inputs, "of direct_distill: seed, rand_device, num_inference_steps, cfg_scale, columns that are read anyway");
+  f("distill_spacing", o.distill_spacing, "of direct_distill: steps of the model's own sampler (default), or diffsynth");
   f("trainable_models", o.trainable_models,
     "comma list of components, or parts of them, that train whole (dit, text_encoder); empty trains a LoRA");
   f("lora_base_model", o.lora_base_model,
@@ -161,13 +167,14 @@ diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
 
 diffusion::LossOptions loss_options(const TrainOptions& o) { return {o.loss_weighting, o.min_snr_gamma}; }
 
-bool encodes(const TrainOptions& o) { return o.task != "sft:train"; }
-bool trains(const TrainOptions& o) { return o.task != "sft:data_process"; }
+bool encodes(const TrainOptions& o) { return !o.task.ends_with(":train") && o.import_diffsynth.empty(); }
+bool trains(const TrainOptions& o) { return !o.task.ends_with(":data_process"); }
+bool distills(const TrainOptions& o) { return o.task.starts_with("direct_distill"); }
 
 std::string metadata_path(const TrainOptions& o) { return o.dataset_metadata_path.empty() ? o.dataset_base_path : o.dataset_metadata_path; }
 
 std::string cache_folder(const TrainOptions& o) {
-  if (!encodes(o)) return o.dataset_base_path;
+  if (!encodes(o) && o.import_diffsynth.empty()) return o.dataset_base_path;
   return o.cache_path.empty() && !trains(o) ? o.output_path : o.cache_path;
 }
 
@@ -214,10 +221,11 @@ void check(const ModelChoice& c) {
 namespace {
 
 void check_task(const TrainOptions& o) {
-  if (o.task.starts_with("direct_distill") || o.task == "trajectory_imitation")
-    config_error("train", "task '{}' is not supported; choose sft, sft:data_process or sft:train", o.task);
-  if (o.task != "sft" && o.task != "sft:data_process" && o.task != "sft:train")
-    config_error("train", "task '{}' is not known; choose sft, sft:data_process or sft:train", o.task);
+  const std::vector<std::string> tasks{
+      "sft", "sft:data_process", "sft:train", "direct_distill", "direct_distill:data_process", "direct_distill:train"};
+  if (o.task == "trajectory_imitation") config_error("train", "task trajectory_imitation is not supported; choose sft or direct_distill");
+  if (std::find(tasks.begin(), tasks.end(), o.task) == tasks.end())
+    config_error("train", "task '{}' is not known; choose sft or direct_distill, alone or with :data_process or :train", o.task);
   if (o.init != "pretrained" && o.init != "random") config_error("train", "init '{}' is not known; choose pretrained or random", o.init);
   if (o.precompute != "all" && o.precompute != "none")
     config_error("train", "precompute '{}' is not known; choose all or none", o.precompute);
@@ -226,11 +234,14 @@ void check_task(const TrainOptions& o) {
 }
 
 void check_data(const TrainOptions& o) {
-  if (o.task == "sft:train") {
-    if (o.dataset_base_path.empty()) config_error("train", "sft:train trains from a cache; name its folder with --dataset_base_path");
+  if (!o.import_diffsynth.empty()) {
+    if (distills(o)) config_error("train", "import_diffsynth brings samples for task sft; make the cache of direct_distill anew");
+    if (!trains(o) && o.cache_path.empty() && o.output_path.empty()) config_error("train", "name the folder to make with --cache_path");
+  } else if (o.task.ends_with(":train")) {
+    if (o.dataset_base_path.empty()) config_error("train", "{} trains from a cache; name its folder with --dataset_base_path", o.task);
     if (!o.dataset_metadata_path.empty())
-      config_error("train",
-                   "sft:train takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path");
+      config_error("train", "{} takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path",
+                   o.task);
   } else if (metadata_path(o).empty()) {
     config_error("train", "no data given; name a metadata file, or a folder of pictures with .txt captions, with --dataset_metadata_path");
   }
@@ -238,6 +249,21 @@ void check_data(const TrainOptions& o) {
     config_error("train", "process_index must lie between 0 and num_processes - 1, not {} of {}", o.process_index, o.num_processes);
   if (o.num_processes > 1 && trains(o))
     config_error("train", "num_processes shares out the making of a cache; give it with `burnish cache` or task sft:data_process");
+}
+
+void check_distillation(const TrainOptions& o) {
+  for (const auto& name : split_list(o.extra_inputs)) {
+    if (!distills(o)) config_error("train", "extra_inputs '{}': task sft reads a picture and a caption, and nothing else", name);
+    if (std::find(kTrajectoryColumns.begin(), kTrajectoryColumns.end(), name) == kTrajectoryColumns.end())
+      config_error("train", "extra_inputs '{}' is not known; direct_distill reads {}", name, join(kTrajectoryColumns));
+  }
+  if (o.distill_spacing != "default" && o.distill_spacing != "diffsynth")
+    config_error("train", "distill_spacing '{}' is not known; choose default or diffsynth", o.distill_spacing);
+  if (!distills(o)) return;
+  if (o.random_crop || o.random_flip)
+    config_error("train", "direct_distill learns the teacher's picture as it is; take random_crop and random_flip out");
+  if (o.latents != "mean") config_error("train", "direct_distill compares with the teacher's picture; set latents to mean");
+  if (!o.replay.empty()) config_error("train", "direct_distill draws nothing that could be replayed; take replay out");
 }
 
 void check_augmentation(const TrainOptions& o) {
@@ -285,6 +311,7 @@ void check(const TrainOptions& o) {
     config_error("train", "on_bad_sample '{}' is not known; choose stop or skip", o.on_bad_sample);
   check_counts(o);
   check_augmentation(o);
+  check_distillation(o);
   check_at_least("lora_alpha", o.lora_alpha, 0);
   adapters::check(adapter_options(o));
   adapters::parse_layout(o.lora_format);

@@ -23,6 +23,7 @@ class Preparation {
   std::map<std::string, Place> places(size_t input) const;
   size_t num_inputs() const { return num_pictures() + 1; }
   /// The row of an input that is not the empty caption.
+  const std::string& picture_hash(size_t input) const { return picture_hashes_[input / num_variants()]; }
   int64_t row(size_t input) const { return dataset_.rows()[input / num_variants()]; }
 
  private:

@@ -24,7 +24,8 @@ Prepared::Prepared(models::Model& model, const pipeline::Cut& cut, const data::D
     : cache_(cache) {
   num_variants_ = dataset.num_variants();
   for (auto row : dataset.rows()) {
-    samples_.push_back({row, dataset.size(row), dataset.prompt(row)});
+    auto file = std::filesystem::absolute(dataset.file(row)).string();
+    samples_.push_back({row, dataset.size(row), dataset.prompt(row), dataset.extra(row), file});
     by_row_[row].resize(static_cast<size_t>(num_variants_));
   }
   if (cut.prepare.empty()) return;
@@ -35,8 +36,13 @@ Prepared::Prepared(models::Model& model, const pipeline::Cut& cut, const data::D
     for (const auto& [name, place] : preparation.places(input)) found[name] = {place.section, place.key};
     return found;
   };
-  for (size_t i = 0; i + 1 < preparation.num_inputs(); ++i) by_row_[preparation.row(i)][i % static_cast<size_t>(num_variants_)] = places(i);
+  for (size_t i = 0; i + 1 < preparation.num_inputs(); ++i) {
+    by_row_[preparation.row(i)][i % static_cast<size_t>(num_variants_)] = places(i);
+    samples_[i / static_cast<size_t>(num_variants_)].file_hash = preparation.picture_hash(i);
+  }
   empty_caption_ = places(preparation.num_inputs() - 1);
+  metadata_path_ = std::filesystem::absolute(dataset.metadata_path()).string();
+  metadata_hash_ = dataset.metadata_hash();
 }
 
 Prepared::Prepared(data::Cache& cache, const std::vector<std::string>& carried) : cache_(cache) {
@@ -58,16 +64,51 @@ Prepared::Prepared(data::Cache& cache, const std::vector<std::string>& carried) 
       auto row = sample.at("row").get<int64_t>();
       data::Size size{sample.at("height").get<int64_t>(), sample.at("width").get<int64_t>()};
       has_captions_ = has_captions_ && sample.contains("prompt");
-      samples_.push_back({row, size, sample.value("prompt", "")});
+      samples_.push_back({row, size, sample.value("prompt", ""), sample.value("inputs", nlohmann::json::object()), sample.value("file", ""),
+                          sample.value("file_hash", "")});
       by_row_[row] = {read_places(sample.at("keys"), sections)};
       for (const auto& keys : sample.value("other_variants", nlohmann::json::array())) by_row_[row].push_back(read_places(keys, sections));
       num_variants_ = std::ssize(by_row_[row]);
     }
     empty_caption_ = read_places(json.at("empty_caption"), sections);
+    metadata_path_ = json.value("metadata", "");
+    metadata_hash_ = json.value("metadata_hash", "");
   } catch (const nlohmann::json::exception& error) {
     data_error("train", "{} is damaged ({}); make it again with `burnish cache`", path.string(), error.what());
   }
   check_listed();
+  check_origin();
+}
+
+/// What a caption or picture was changed to after the cache was made is not in it.
+void Prepared::check_origin() const {
+  const char* what_to_do = "give the command that made the cache again, which computes what was changed and nothing else";
+  if (!metadata_path_.empty() && io::is_there(metadata_path_) && data::metadata_hash(data::load_metadata(metadata_path_)) != metadata_hash_)
+    data_error("train", "the metadata {} was changed after the cache {} was made; {}", metadata_path_, cache_.folder().string(),
+               what_to_do);
+  std::vector<const SampleInfo*> there;
+  std::vector<std::filesystem::path> files;
+  for (const auto& sample : samples_) {
+    if (sample.file.empty() || !io::is_there(sample.file)) continue;
+    there.push_back(&sample);
+    files.emplace_back(sample.file);
+  }
+  auto hashes = cache_.hashes().hash(files);
+  for (size_t i = 0; i < there.size(); ++i) {
+    if (hashes[i] != there[i]->file_hash)
+      data_error("train", "the picture {} (row {}) was changed after the cache {} was made; {}", there[i]->file, there[i]->row,
+                 cache_.folder().string(), what_to_do);
+  }
+}
+
+Prepared::Prepared(data::Cache& cache, const std::vector<ImportedSample>& imported) : cache_(cache) {
+  has_captions_ = false;
+  for (const auto& sample : imported) {
+    samples_.push_back(sample.info);
+    Places places;
+    for (const auto& [name, place] : sample.places) places[name] = {place.first, place.second};
+    by_row_[sample.info.row] = {places};
+  }
 }
 
 /// Compares checksums, and makes sure that nothing is missing.
@@ -130,6 +171,10 @@ void Prepared::save_list() const {
   };
   nlohmann::ordered_json list{{"schema", kListSchema}, {"sections", nlohmann::ordered_json::object()}};
   for (const auto& [name, place] : by_row_.begin()->second.front()) list["sections"][name] = place.section->name();
+  if (!metadata_path_.empty()) {
+    list["metadata"] = metadata_path_;
+    list["metadata_hash"] = metadata_hash_;
+  }
   list["empty_caption"] = keys(empty_caption_);
   for (const auto& sample : samples_) {
     const auto& variants = by_row_.at(sample.row);
@@ -138,6 +183,11 @@ void Prepared::save_list() const {
                                {"height", sample.size.height},
                                {"width", sample.size.width},
                                {"keys", keys(variants.front())}});
+    if (!sample.file.empty()) {
+      list["samples"].back()["file"] = sample.file;
+      list["samples"].back()["file_hash"] = sample.file_hash;
+    }
+    if (!sample.inputs.empty()) list["samples"].back()["inputs"] = sample.inputs;
     for (size_t i = 1; i < variants.size(); ++i) list["samples"].back()["other_variants"].push_back(keys(variants[i]));
   }
   io::write_text_atomic(cache_.folder() / kList, list.dump(1) + "\n");
@@ -176,6 +226,8 @@ std::vector<int64_t> Prepared::latent_shape(const Pick& pick) const {
 void Prepared::check_empty_caption(const pipeline::Units& units) const {
   auto labels = pipeline::label(units, {{"prompt", {.sample = true}}}, {});
   for (const auto& [name, place] : by_row_.begin()->second.front()) {
+    if (labels[name].sample && empty_caption_.empty())
+      data_error("train", "caption_dropout needs the empty caption, which an imported cache does not hold; set it to 0");
     if (labels[name].sample && !empty_caption_.contains(name))
       data_error("train", "caption_dropout needs the {} of an empty caption, and here it depends on the picture as well; set it to 0",
                  name);

@@ -13,7 +13,15 @@ namespace burnish::train {
 struct SampleInfo {
   int64_t row = 0;
   data::Size size;
-  std::string prompt;
+  std::string prompt = {};
+  nlohmann::json inputs = nlohmann::json::object();  ///< further columns of the metadata, by name
+  std::string file = {}, file_hash = {};             ///< the picture it was made from; "" when that is not known
+};
+
+/// A sample of another program's cache, put into ours.
+struct ImportedSample {
+  SampleInfo info;
+  std::map<std::string, std::pair<data::CacheSection*, std::string>> places;  ///< section and key of each value
 };
 
 /// What part of the work this process does; all processes share one cache.
@@ -31,8 +39,12 @@ class Prepared {
  public:
   /// Runs `cut.prepare` (no unit of which depends on a draw or a trained model) over all rows, and over the empty caption.
   Prepared(models::Model& model, const pipeline::Cut& cut, const data::Dataset& dataset, data::Cache& cache, Share share = {});
-  /// Takes the samples that `save_list` wrote; a data Error when they are not what `carried` asks for, or not complete.
+  /// Takes the samples that `save_list` wrote; a data Error when they are not what `carried` asks for, not complete, or out of date: when
+  /// the metadata or a picture they were made from is still there and is another now.
   Prepared(data::Cache& cache, const std::vector<std::string>& carried);
+
+  /// Takes samples that were imported into `cache`; they bring no empty caption.
+  Prepared(data::Cache& cache, const std::vector<ImportedSample>& imported);
 
   const std::vector<SampleInfo>& samples() const { return samples_; }
   const SampleInfo& sample(int64_t row) const;
@@ -65,10 +77,12 @@ class Prepared {
   using Places = std::map<std::string, Place>;  ///< by value name
   const std::vector<Places>& places(int64_t row) const;
   void check_listed() const;
+  void check_origin() const;
   Places read_places(const nlohmann::json& json, const std::map<std::string, data::CacheSection*>& sections) const;
 
   data::Cache& cache_;
   std::vector<SampleInfo> samples_;
+  std::string metadata_path_, metadata_hash_;  ///< what the samples were read from
   int64_t num_variants_ = 1;
   std::map<int64_t, std::vector<Places>> by_row_;  ///< of each variant
   bool has_captions_ = true;

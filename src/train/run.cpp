@@ -12,6 +12,8 @@
 #include "base/text.h"
 #include "memory/recompute.h"
 #include "train/checks.h"
+#include "train/diffsynth_cache.h"
+#include "train/distill.h"
 #include "train/storage.h"
 
 namespace burnish::train {
@@ -47,8 +49,12 @@ void Run::open_files() {
   if (!options_.replay.empty()) replay_.emplace(options_.replay, model_->process());
 }
 
+pipeline::Units Run::units() const {
+  return distills(options_) ? distill_units(*model_, options_.distill_spacing) : training_units(*model_);
+}
+
 void Run::check_model() {
-  auto units = training_units(*model_);
+  auto units = this->units();
   auto inputs = kDrawn;
   inputs.insert({"prompt", "image", "size_conditioning"});
   pipeline::check(units, inputs);
@@ -64,21 +70,19 @@ void Run::check_model() {
 }
 
 void Run::open_data() {
-  auto folder = cache_folder(options_);
-  if (!encodes(options_) && !data::is_cache(folder))
-    data_error("train", "{} holds no cache; make one with --task sft:data_process --output_path {}", folder, folder);
-  cache_ = std::make_unique<data::Cache>(folder);
   if (encodes(options_)) {
+    cache_ = std::make_unique<data::Cache>(cache_folder(options_));
     open_pictures();
   } else {
-    prepared_ = std::make_unique<Prepared>(*cache_, cut_.carried);
-    samples_ = prepared_->samples();
-    prepared_->check_shapes(model_->value_shapes());
-    check_inputs_in_cache();
+    open_cache();
+  }
+  if (distills(options_)) {
+    for (const auto& sample : samples_) trajectory_of(sample.inputs, sample.row);
   }
   if (!options_.validation_metadata_path.empty()) {
     auto o = dataset_options(options_, options_.validation_metadata_path, model_->size_division());
     o.base_path = std::filesystem::path(options_.validation_metadata_path).parent_path().string();
+    if (distills(options_)) o.extra_columns = kTrajectoryColumns;
     validation_data_ = std::make_unique<data::Dataset>(o);
   }
   if (trains(options_)) make_sampler();
@@ -95,17 +99,40 @@ void Run::check_inputs_in_cache() const {
   }
 }
 
+/// A cache that was made before, of ours or of DiffSynth-Studio's.
+void Run::open_cache() {
+  auto folder = options_.import_diffsynth.empty() ? options_.dataset_base_path : options_.import_diffsynth;
+  bool foreign = !data::is_cache(folder) && !diffsynth_files(folder).empty();
+  if (!foreign && !data::is_cache(folder))
+    data_error("train", "{} holds no cache; make one with --task sft:data_process --output_path {}", folder, folder);
+  if (!foreign && !options_.import_diffsynth.empty())
+    data_error("train", "{} is a cache of burnish already; train from it with --task sft:train --dataset_base_path {}", folder, folder);
+  cache_ = std::make_unique<data::Cache>(!foreign                            ? folder
+                                         : options_.import_diffsynth.empty() ? options_.cache_path
+                                                                             : cache_folder(options_));
+  if (foreign) {
+    auto imported = import_diffsynth(folder, cut_.carried, model_->foreign_values(), *cache_);
+    prepared_ = std::make_unique<Prepared>(*cache_, imported);
+  } else {
+    prepared_ = std::make_unique<Prepared>(*cache_, cut_.carried);
+  }
+  samples_ = prepared_->samples();
+  prepared_->check_shapes(model_->value_shapes());
+  check_inputs_in_cache();
+}
+
 void Run::open_pictures() {
   auto division = model_->size_division();
   if (options_.height > 0) model_->latent_shape(options_.height, options_.width);  // refuses a size that does not divide
   auto o = dataset_options(options_, train::metadata_path(options_), division);
   o.augmentation = augmentation(options_);
+  if (distills(options_)) o.extra_columns = kTrajectoryColumns;
   dataset_ = std::make_unique<data::Dataset>(o);
   if (!dataset_->bad_samples().empty()) {
     warn("{} of the samples cannot be used and are left out:", dataset_->bad_samples().size());
     for (const auto& [row, reason] : dataset_->bad_samples()) warn("  row {}: {}", row, reason);
   }
-  for (auto row : dataset_->rows()) samples_.push_back({row, dataset_->size(row), dataset_->prompt(row)});
+  for (auto row : dataset_->rows()) samples_.push_back({row, dataset_->size(row), dataset_->prompt(row), dataset_->extra(row)});
 }
 
 void Run::make_sampler() {
@@ -146,7 +173,7 @@ void Run::check_run() {
 void Run::prepare_data() {
   Share share{options_.num_processes, options_.process_index};
   if (encodes(options_)) prepared_ = std::make_unique<Prepared>(*model_, cut_, *dataset_, *cache_, share);
-  if (options_.caption_dropout > 0) prepared_->check_empty_caption(training_units(*model_));
+  if (options_.caption_dropout > 0) prepared_->check_empty_caption(units());
   if (validation_data_) validation_ = std::make_unique<Prepared>(*model_, cut_, *validation_data_, *cache_, share);
   info("{} samples, {} in {}; computed at every visit: {}", samples_.size(), human_bytes(static_cast<double>(prepared_->num_bytes())),
        cache_->on_disk() ? cache_->folder().string() : "memory", join(pipeline::models_of(cut_.live)));
@@ -159,7 +186,7 @@ SplitPlan Run::plan_split(double cache_gib, double memory_gib) {
   if (cache_gib > 0) budget.cache_bytes = cache_gib * gib / num_samples;
   if (memory_gib > 0) budget.weight_bytes = memory_gib * gib;
   auto visits = static_cast<double>(options_.max_steps * options_.gradient_accumulation_steps * options_.batch_size) / num_samples;
-  return train::plan_split(*model_, training_units(*model_), trained_->models(), *dataset_, std::max(1.0, visits), budget);
+  return train::plan_split(*model_, units(), trained_->models(), *dataset_, std::max(1.0, visits), budget);
 }
 
 void Run::finish_cache() {
@@ -204,6 +231,7 @@ void Run::make_optimizer() {
 std::string Run::fingerprint() const {
   const auto& o = options_;
   std::string more;  // options that came later: absent at their defaults, so that older states stay good
+  if (distills(o)) more += ", direct_distill";
   if (o.latents != "mean") more += ", latents " + o.latents;
   if (o.caption_dropout > 0) more += fmt::format(", caption_dropout {}", o.caption_dropout);
   if (auto a = augmentation(o); a.num_variants > 1 || a.random_flip || a.random_crop)

@@ -45,6 +45,9 @@ class Run {
     int64_t num_samples = 0;
   };
   void open_pictures();
+  void open_cache();
+  pipeline::Units units() const;
+  pipeline::Values trajectories(const std::vector<Pick>& picks, const Prepared& prepared) const;
   void make_sampler();
   void check_inputs_in_cache() const;
   StepResult accumulate();

@@ -25,4 +25,6 @@ size_t replay(const std::string& name, F reader) {
 
 TEST(FuzzCorpus, SafetensorsHeader) { EXPECT_GT(replay("safetensors_header", fuzz::read_safetensors_header), 20u); }
 
+TEST(FuzzCorpus, Pth) { EXPECT_GT(replay("pth", fuzz::read_pth), 20u); }
+
 TEST(FuzzCorpus, Metadata) { EXPECT_GT(replay("metadata", fuzz::read_metadata), 20u); }

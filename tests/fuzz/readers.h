@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "data/metadata.h"
+#include "io/pth_header.h"
 #include "io/safetensors_header.h"
 
 // What is fuzzed: readers of files that come from elsewhere. Each takes arbitrary bytes and ends the process when a promise of the
@@ -49,6 +51,35 @@ inline void read_safetensors_header(std::string_view bytes) {
       total += count;
     }
     require(total == data_bytes, "tensors tile the data");
+  });
+}
+
+/// The first byte chooses: 'p' a pickle alone, anything else a whole archive.
+inline void read_pth(std::string_view bytes) {
+  if (bytes.empty()) return;
+  auto rest = bytes.substr(1);
+  read([&] {
+    if (bytes[0] == 'p') {
+      auto pickle = io::Pickle::parse(rest, "file", [](const std::string& global) {
+        require(global.find(' ') != global.npos, "a global has a module and a name");
+        return true;
+      });
+      require(pickle.num_bytes() <= rest.size(), "a pickle lies within its bytes");
+      return;
+    }
+    auto header = io::PthHeader::parse(rest, "file");
+    std::vector<const io::PickleValue*> open{&header.root()};
+    std::set<const io::PickleValue*> seen;
+    while (!open.empty()) {
+      const auto* value = open.back();
+      open.pop_back();
+      if (!seen.insert(value).second) continue;
+      open.insert(open.end(), value->items.begin(), value->items.end());
+      if (!io::PthHeader::is_tensor(*value)) continue;
+      auto tensor = header.tensor(*value);
+      require(tensor.begin <= tensor.end && tensor.end <= rest.size(), "tensors lie within the file");
+      header.verify(*value, rest);
+    }
   });
 }
 

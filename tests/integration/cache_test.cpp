@@ -147,6 +147,97 @@ TEST(Cache, OfAnotherModelIsRefusedBeforeTheDenoiserIsLoaded) {
   EXPECT_THAT(outcome.output, HasSubstr("the text_embedding of row 0 in the cache has the shape"));
 }
 
+TEST(Cache, AStaleSampleIsNeverTrainedOn) {
+  Project project;
+  project.make();
+  auto train = "train --task sft:train " + project.model() + kTraining + folder_option("dataset_base_path", project.folder / "cache") +
+               folder_option("output_path", project.folder / "run");
+  auto refused = [&](const char* text) {
+    auto outcome = run_burnish(train);
+    EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
+    EXPECT_THAT(outcome.output, testing::AllOf(HasSubstr(text), HasSubstr("was changed after the cache")));
+  };
+  auto metadata = project.folder / "pictures/metadata.csv";
+  auto text = read_file(metadata);
+  std::ofstream(metadata) << text.replace(text.find("tree"), 4, "bush");
+  refused("metadata.csv");
+  EXPECT_EQ(project.make(), counts(1, 1, 0));
+  expect_ok(train);
+  auto picture = read_file(project.folder / "pictures/2.png");
+  std::ofstream(project.folder / "pictures/2.png", std::ios::binary) << picture + "more";
+  refused("2.png (row 2)");
+  EXPECT_EQ(project.make(), counts(0, 0, 1));
+  expect_ok(train);
+  auto with_cache = losses(project.folder / "run");
+  expect_ok("train " + project.model() + "--height 48 --width 64 " + folder_option("dataset_metadata_path", metadata) + kTraining +
+            folder_option("output_path", project.folder / "plain"));
+  EXPECT_EQ(losses(project.folder / "plain"), with_cache);
+  fs::remove_all(project.folder / "pictures");
+  expect_ok(train);
+}
+
+TEST(Import, ADiffSynthCacheTrainsAsItIsAndAsOneOfOurs) {
+  TempFolder folder;
+  auto theirs = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/0";
+  auto denoiser = folder_option("model", kGolden / "model/transformer") + "--dtype fp32 ";
+  expect_ok("train " + golden_model() + golden_data() + kTraining + folder_option("output_path", folder / "own"));
+  expect_ok("train --task sft:train " + denoiser + kTraining + folder_option("dataset_base_path", theirs) +
+            folder_option("output_path", folder / "direct"));
+  expect_ok("cache " + denoiser + folder_option("import_diffsynth", theirs) + folder_option("cache_path", folder / "cache"));
+  expect_ok("train --task sft:train " + denoiser + kTraining + folder_option("dataset_base_path", folder / "cache") +
+            folder_option("output_path", folder / "imported"));
+  EXPECT_EQ(losses(folder / "direct"), losses(folder / "imported"));
+  auto own = read_log(folder / "own"), direct = read_log(folder / "direct");
+  ASSERT_EQ(own.size(), direct.size());
+  for (size_t i = 0; i < own.size(); ++i) {
+    auto loss = own[i]["loss"].get<double>();
+    EXPECT_NEAR(direct[i]["loss"].get<double>(), loss, 1e-4 * loss) << "what diffusers' encoders make of the same pictures";
+  }
+  uintmax_t imported = 0, needed = 4 * 16 * 6 * 8 * 4 + 3 * 4 * (16 * 8 + 12);
+  for (const auto& [name, content] : files_of(folder / "cache")) {
+    if (!name.ends_with(".safetensors")) continue;
+    imported += content.size();
+    EXPECT_THAT(content.substr(0, 3000), testing::Not(HasSubstr("noise")));
+  }
+  EXPECT_GT(imported, needed / 2);
+  expect_ok("cache " + denoiser + folder_option("import_diffsynth", theirs) + folder_option("cache_path", folder / "cache"));
+}
+
+TEST(Import, RefusesWhatItCannotTrainOn) {
+  TempFolder folder;
+  auto golden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache";
+  auto train = "train --task sft:train " + folder_option("model", kGolden / "model/transformer") + "--dtype fp32 " + kTraining +
+               folder_option("output_path", folder / "run");
+  auto refused = [&](const std::string& more, const fs::path& cache, const char* text) {
+    auto outcome = run_burnish(train + more + folder_option("dataset_base_path", cache));
+    EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr(text));
+  };
+  refused("--latents sample ", golden / "0", "take --latents mean");
+  refused("--caption_dropout 0.1 ", golden / "0", "an imported cache does not hold");
+  auto copy = [&](const char* name, const fs::path& from) {
+    fs::create_directories(folder / name);
+    fs::copy_file(from, folder / name / "0.pth");
+    return folder / name;
+  };
+  refused("", copy("system", golden / "other/os_system.pth"), "nothing of it is run");
+  EXPECT_FALSE(fs::exists("burnish_ran_a_pickle"));
+  refused("", copy("kinds", golden / "other/kinds.pth"), "holds no pair of dictionaries");
+}
+
+TEST(Import, WeightsOfTorchFilesTrainLikeSafetensors) {
+  Project project;
+  auto encoder = project.folder / "model/text_encoder";
+  auto run = [&](const char* name) {
+    expect_ok("train " + project.model() + golden_data() + kTraining + folder_option("output_path", project.folder / name));
+    return losses(project.folder / name);
+  };
+  auto expected = run("safetensors");
+  fs::remove(encoder / "model.safetensors");
+  fs::copy_file(fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/other/text_encoder.pth", encoder / "pytorch_model.bin");
+  EXPECT_EQ(run("torch"), expected);
+}
+
 TEST(Cache, IsOnlyForWhatItIsGoodFor) {
   TempFolder folder;
   auto train = "train --task sft:train " + golden_model() + kTraining + folder_option("output_path", folder / "run");

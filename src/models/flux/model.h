@@ -45,6 +45,9 @@ class FluxModel : public Model {
   int64_t size_division() const override { return 2 * vae_config_.downsampling(); }
   const diffusion::Process& process() const override { return *process_; }
   std::map<std::string, std::vector<int64_t>> value_shapes() const override;
+  std::map<std::string, std::string> foreign_values() const override {
+    return {{"latents", "input_latents"}, {"text_embedding", "prompt_emb"}, {"pooled_embedding", "pooled_prompt_emb"}};
+  }
   std::vector<std::string> prompt_values() const override { return {"text_embedding", "pooled_embedding"}; }
   LayerNames layer_names(const std::string& component) const override;
   std::vector<std::string> target_names(const std::string& component, const std::string& path) const override;

@@ -1,0 +1,347 @@
+#include "io/pickle.h"
+
+#include <charconv>
+#include <cstring>
+#include <map>
+
+#include "base/error.h"
+
+namespace burnish::io {
+
+using Kind = PickleValue::Kind;
+
+const PickleValue* PickleValue::get(std::string_view key) const {
+  for (size_t i = 0; kind == Kind::dict && i + 1 < items.size(); i += 2) {
+    if (items[i]->is_text(key)) return items[i + 1];
+  }
+  return nullptr;
+}
+
+bool PickleValue::is_made_by(std::string_view global) const {
+  return kind == Kind::object && !items.empty() && items[0]->kind == Kind::global && items[0]->text == global;
+}
+
+/// The stack machine of Python's pickle module (its instructions are documented in CPython's Lib/pickletools.py), with names and
+/// argument lists in place of calls.
+class PickleMachine {
+ public:
+  PickleMachine(std::string_view bytes, std::string_view file, const std::function<bool(const std::string&)>& allows)
+      : bytes_(bytes), file_(file), allows_(allows) {}
+
+  Pickle run() {
+    while (!done_) step(take(1)[0]);
+    pickle_.num_bytes_ = at_;
+    return std::move(pickle_);
+  }
+
+ private:
+  [[noreturn]] void damaged(std::string_view what) const {
+    data_error("io", "{}: its pickle is damaged ({} at byte {}); write the file anew", file_, what, at_);
+  }
+  std::string_view take(size_t count) {
+    if (count > bytes_.size() - at_) damaged("it ends early");
+    at_ += count;
+    return bytes_.substr(at_ - count, count);
+  }
+  uint64_t number(size_t num_bytes) {
+    uint64_t value = 0;
+    auto raw = take(num_bytes);
+    for (size_t i = num_bytes; i-- > 0;) value = value << 8 | static_cast<unsigned char>(raw[i]);
+    return value;
+  }
+  std::string_view line() {
+    auto end = bytes_.find('\n', at_);
+    if (end == bytes_.npos) damaged("a line does not end");
+    auto text = bytes_.substr(at_, end - at_);
+    at_ = end + 1;
+    return text;
+  }
+
+  PickleValue* make(Kind kind) {
+    auto& value = pickle_.values_.emplace_back();
+    value.kind = kind;
+    return &value;
+  }
+  void push(PickleValue* value) { stack_.push_back(value); }
+  void push_text(Kind kind, std::string_view text) {
+    auto* value = make(kind);
+    value->text = text;
+    push(value);
+  }
+  void push_integer(int64_t integer, Kind kind = Kind::integer) {
+    auto* value = make(kind);
+    value->integer = integer;
+    push(value);
+  }
+  PickleValue* pop() {
+    if (stack_.empty()) damaged("nothing is on the stack");
+    auto* value = stack_.back();
+    stack_.pop_back();
+    return value;
+  }
+  PickleValue* pop(Kind kind) {
+    auto* value = pop();
+    if (value->kind != kind) damaged("a value of another kind was expected");
+    return value;
+  }
+  PickleValue* top() {
+    if (stack_.empty()) damaged("nothing is on the stack");
+    return stack_.back();
+  }
+  std::vector<const PickleValue*> pop_to_mark() {
+    std::vector<const PickleValue*> items;
+    while (top()->kind != Kind::mark) items.push_back(pop());
+    pop();
+    return {items.rbegin(), items.rend()};
+  }
+  void push_collection(Kind kind, std::vector<const PickleValue*> items) {
+    if (kind == Kind::dict && items.size() % 2 != 0) damaged("a key has no value");
+    auto* value = make(kind);
+    value->items = std::move(items);
+    push(value);
+  }
+  void push_tuple_of(size_t count) {
+    std::vector<const PickleValue*> items(count);
+    for (size_t i = count; i-- > 0;) items[i] = pop();
+    push_collection(Kind::tuple, std::move(items));
+  }
+  /// Items for the list, set or dict on top of the stack; for an object that is one of them too.
+  void extend(const std::vector<const PickleValue*>& items, bool pairs) {
+    auto* target = top();
+    if (pairs ? target->kind != Kind::dict && target->kind != Kind::object : target->kind == Kind::dict) damaged("items of another kind");
+    if (pairs && items.size() % 2 != 0) damaged("a key has no value");
+    if (target->kind == Kind::object) return;  // what an unknown class does with its items is not known
+    if (target->kind != Kind::dict && target->kind != Kind::list && target->kind != Kind::set) damaged("items for what holds none");
+    target->items.insert(target->items.end(), items.begin(), items.end());
+  }
+  void push_global(std::string_view module, std::string_view name) {
+    auto global = fmt::format("{} {}", module, name);
+    if (!allows_(global)) {
+      data_error("io",
+                 "{} asks for the Python object '{}.{}', which is neither a tensor nor plain data; nothing of it is run, and the file is "
+                 "refused: save tensors alone, best as safetensors",
+                 file_, printable(module), printable(name));
+    }
+    push_text(Kind::global, global);
+  }
+  static std::string printable(std::string_view text) {
+    std::string out;
+    for (char c : text.substr(0, 80)) out += c > 0x20 && c < 0x7f ? c : '?';
+    return out;
+  }
+  /// A call that is not made. An ordered dictionary is a dictionary, and what Python 2 writes for bytes is bytes.
+  void push_call(PickleValue* function, const std::vector<const PickleValue*>& arguments) {
+    if (function->kind != Kind::global) damaged("what is called is no function");
+    if (function->text == "collections OrderedDict") return push_collection(Kind::dict, {});
+    if (function->text == "_codecs encode" && !arguments.empty() && arguments[0]->kind == Kind::text) return push_bytes(arguments[0]->text);
+    auto* value = make(Kind::object);
+    value->items.push_back(function);
+    value->items.insert(value->items.end(), arguments.begin(), arguments.end());
+    push(value);
+  }
+  /// UTF-8 whose code points are bytes.
+  void push_bytes(const std::string& text) {
+    std::string bytes;
+    for (size_t i = 0; i < text.size(); ++i) {
+      auto c = static_cast<unsigned char>(text[i]);
+      if (c >= 0xC0 && i + 1 < text.size()) c = static_cast<unsigned char>((c & 3) << 6 | (static_cast<unsigned char>(text[++i]) & 0x3F));
+      bytes += static_cast<char>(c);
+    }
+    push_text(Kind::bytes, bytes);
+  }
+  void memoize(uint64_t index) { memo_[index] = top(); }
+  void push_memo(uint64_t index) {
+    auto it = memo_.find(index);
+    if (it == memo_.end()) damaged("it refers to a value that is not there");
+    push(it->second);
+  }
+  template <class T>
+  T parsed(std::string_view text) {
+    T value{};
+    if (!text.empty() && text.back() == 'L') text.remove_suffix(1);
+    auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (result.ec != std::errc() || result.ptr != text.data() + text.size()) damaged("a number cannot be read");
+    return value;
+  }
+  /// Two's complement of any length; what does not fit 64 bits is kept as a real number.
+  void push_long(std::string_view raw) {
+    if (raw.size() <= 8) {
+      int64_t value = !raw.empty() && (raw.back() & 0x80) ? -1 : 0;
+      for (size_t i = raw.size(); i-- > 0;)
+        value = static_cast<int64_t>(static_cast<uint64_t>(value) << 8 | static_cast<unsigned char>(raw[i]));
+      return push_integer(value);
+    }
+    auto* value = make(Kind::real);
+    for (size_t i = raw.size(); i-- > 0;) value->real = value->real * 256 + static_cast<unsigned char>(raw[i]);
+    push(value);
+  }
+  void push_real(uint64_t big_endian) {
+    auto* value = make(Kind::real);
+    std::memcpy(&value->real, &big_endian, 8);
+    push(value);
+  }
+  uint64_t big_endian() {
+    uint64_t value = 0;
+    for (char c : take(8)) value = value << 8 | static_cast<unsigned char>(c);
+    return value;
+  }
+
+  void step(char opcode);
+  bool step_scalar(char opcode);
+  bool step_collection(char opcode);
+  bool step_object(char opcode);
+  bool step_stack(char opcode);
+
+  std::string_view bytes_, file_;
+  const std::function<bool(const std::string&)>& allows_;
+  size_t at_ = 0;
+  bool done_ = false;
+  std::vector<PickleValue*> stack_;
+  std::map<uint64_t, PickleValue*> memo_;
+  Pickle pickle_;
+};
+
+bool PickleMachine::step_scalar(char opcode) {
+  switch (static_cast<unsigned char>(opcode)) {
+    case 'N': push(make(Kind::none)); return true;
+    case 0x88: push_integer(1, Kind::boolean); return true;
+    case 0x89: push_integer(0, Kind::boolean); return true;
+    case 'I': {
+      auto text = line();
+      if (text == "00" || text == "01") push_integer(text[1] == '1', Kind::boolean);
+      else push_integer(parsed<int64_t>(text));
+      return true;
+    }
+    case 'J': push_integer(static_cast<int32_t>(number(4))); return true;
+    case 'K': push_integer(static_cast<int64_t>(number(1))); return true;
+    case 'M': push_integer(static_cast<int64_t>(number(2))); return true;
+    case 'L': push_integer(parsed<int64_t>(line())); return true;
+    case 0x8a: push_long(take(number(1))); return true;
+    case 0x8b: push_long(take(number(4))); return true;
+    case 'F': {
+      auto* value = make(Kind::real);
+      value->real = parsed<double>(line());
+      push(value);
+      return true;
+    }
+    case 'G': push_real(big_endian()); return true;
+    case 'U': push_text(Kind::text, take(number(1))); return true;
+    case 'T': push_text(Kind::text, take(number(4))); return true;
+    case 'X': push_text(Kind::text, take(number(4))); return true;
+    case 'V': push_text(Kind::text, line()); return true;
+    case 0x8c: push_text(Kind::text, take(number(1))); return true;
+    case 0x8d: push_text(Kind::text, take(number(8))); return true;
+    case 'B': push_text(Kind::bytes, take(number(4))); return true;
+    case 'C': push_text(Kind::bytes, take(number(1))); return true;
+    case 0x8e: push_text(Kind::bytes, take(number(8))); return true;
+    default: return false;
+  }
+}
+
+bool PickleMachine::step_collection(char opcode) {
+  switch (static_cast<unsigned char>(opcode)) {
+    case ']': push(make(Kind::list)); return true;
+    case 'l': push_collection(Kind::list, pop_to_mark()); return true;
+    case 'a': {
+      auto* item = pop();
+      extend({item}, false);
+      return true;
+    }
+    case 'e':
+    case 0x90: extend(pop_to_mark(), false); return true;
+    case ')': push(make(Kind::tuple)); return true;
+    case 't': push_collection(Kind::tuple, pop_to_mark()); return true;
+    case 0x85: push_tuple_of(1); return true;
+    case 0x86: push_tuple_of(2); return true;
+    case 0x87: push_tuple_of(3); return true;
+    case '}': push(make(Kind::dict)); return true;
+    case 'd': push_collection(Kind::dict, pop_to_mark()); return true;
+    case 's': {
+      auto* value = pop();
+      auto* key = pop();
+      extend({key, value}, true);
+      return true;
+    }
+    case 'u': extend(pop_to_mark(), true); return true;
+    case 0x8f: push(make(Kind::set)); return true;
+    case 0x91: push_collection(Kind::set, pop_to_mark()); return true;
+    default: return false;
+  }
+}
+
+bool PickleMachine::step_object(char opcode) {
+  switch (static_cast<unsigned char>(opcode)) {
+    case 'c': {
+      auto module = line();
+      push_global(module, line());
+      return true;
+    }
+    case 0x93: {
+      auto* name = pop(Kind::text);
+      push_global(pop(Kind::text)->text, name->text);
+      return true;
+    }
+    case 'R':
+    case 0x81: {
+      auto* arguments = pop(Kind::tuple);
+      push_call(pop(), arguments->items);
+      return true;
+    }
+    case 0x92: {
+      pop();
+      auto* arguments = pop(Kind::tuple);
+      push_call(pop(), arguments->items);
+      return true;
+    }
+    case 'b': {
+      auto* state = pop();
+      if (top()->kind == Kind::object) top()->state = state;  // attributes of a dictionary do not matter here
+      return true;
+    }
+    case 'Q':
+    case 'P': {
+      auto* id = make(Kind::text);
+      if (opcode == 'P') id->text = line();
+      else id = pop();
+      push_collection(Kind::persistent, {id});
+      return true;
+    }
+    default: return false;
+  }
+}
+
+bool PickleMachine::step_stack(char opcode) {
+  switch (static_cast<unsigned char>(opcode)) {
+    case 0x80:
+      if (auto protocol = number(1); protocol > 5) damaged(fmt::format("protocol {}", protocol));
+      return true;
+    case 0x95: take(8); return true;  // the length of a frame
+    case '.':
+      pickle_.root_ = pop();
+      done_ = true;
+      return true;
+    case '(': push(make(Kind::mark)); return true;
+    case '0': pop(); return true;
+    case '1': pop_to_mark(); return true;
+    case '2': push(top()); return true;
+    case 'g': push_memo(parsed<uint64_t>(line())); return true;
+    case 'h': push_memo(number(1)); return true;
+    case 'j': push_memo(number(4)); return true;
+    case 'p': memoize(parsed<uint64_t>(line())); return true;
+    case 'q': memoize(number(1)); return true;
+    case 'r': memoize(number(4)); return true;
+    case 0x94: memoize(memo_.size()); return true;
+    default: return false;
+  }
+}
+
+void PickleMachine::step(char opcode) {
+  if (step_stack(opcode) || step_scalar(opcode) || step_collection(opcode) || step_object(opcode)) return;
+  damaged(fmt::format("the instruction 0x{:02x} is not known", static_cast<unsigned char>(opcode)));
+}
+
+Pickle Pickle::parse(std::string_view bytes, std::string_view file, const std::function<bool(const std::string&)>& allows) {
+  return PickleMachine(bytes, file, allows).run();
+}
+
+}  // namespace burnish::io

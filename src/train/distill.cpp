@@ -1,0 +1,130 @@
+#include "train/distill.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/Generator.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "diffusion/flow_match.h"
+#include "diffusion/process.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// A JSON number, or a csv cell that is one.
+std::optional<double> number_in(const nlohmann::json& columns, const char* name) {
+  auto it = columns.find(name);
+  if (it == columns.end()) return std::nullopt;
+  if (it->is_number()) return it->get<double>();
+  if (!it->is_string()) return std::nullopt;
+  auto text = it->get<std::string>();
+  double value = 0;
+  auto end = text.data() + text.size();
+  auto result = std::from_chars(text.data(), end, value);
+  return result.ec == std::errc() && result.ptr == end ? std::optional(value) : std::nullopt;
+}
+
+int64_t count_in(const nlohmann::json& columns, const char* name, int64_t row, double least, double most) {
+  auto value = number_in(columns, name);
+  if (!value || *value != std::floor(*value) || *value < least || *value > most) {
+    data_error("train",
+               "row {}: the column {} must hold a whole number from {:.0f} to {:.0f}; direct_distill takes seed and num_inference_steps "
+               "of every picture from the metadata",
+               row, name, least, most);
+  }
+  return static_cast<int64_t>(*value);
+}
+
+}  // namespace
+
+Trajectory trajectory_of(const nlohmann::json& columns, int64_t row) {
+  Trajectory trajectory;
+  trajectory.seed = count_in(columns, "seed", row, 0, 9007199254740992.0);
+  trajectory.num_steps = count_in(columns, "num_inference_steps", row, 1, 1000);
+  auto device = columns.find("rand_device");
+  if (device != columns.end() && device->is_string() && !device->get<std::string>().empty()) trajectory.rand_device = *device;
+  if (trajectory.rand_device != "cpu" && !trajectory.rand_device.starts_with("cuda"))
+    data_error("train", "row {}: rand_device '{}' is not known; it is cpu or cuda", row, trajectory.rand_device);
+  auto scale = columns.find("cfg_scale");
+  bool given = scale != columns.end() && !(scale->is_string() && scale->get<std::string>().empty());
+  if (given && number_in(columns, "cfg_scale") != 1.0) {
+    data_error("train", "row {}: cfg_scale is {}; the student takes one pass a step, without guidance: set it to 1", row,
+               scale->is_string() ? scale->get<std::string>() : scale->dump());
+  }
+  return trajectory;
+}
+
+at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shape, c10::ScalarType dtype) {
+  if (trajectory.rand_device == "cpu") {
+    // The engine takes 32 bits of a seed, as torch's does.
+    auto key = static_cast<uint64_t>(trajectory.seed) & 0xFFFFFFFFu;
+    return diffusion::normal_noise(key, latent_shape).unsqueeze(0).to(dtype).to(at::kFloat);
+  }
+  if (!at::hasCUDA())
+    data_error("train",
+               "noise of rand_device {} can only be drawn on a GPU, and this run has none; draw teacher pictures with rand_device cpu",
+               trajectory.rand_device);
+  auto generator = at::detail::getCUDAHooks().getNewGenerator();
+  generator.set_current_seed(static_cast<uint64_t>(trajectory.seed));
+  auto shape = latent_shape.vec();
+  shape.insert(shape.begin(), 1);
+  return at::randn(shape, generator, at::TensorOptions().device(at::kCUDA).dtype(at::kFloat)).to(dtype).to(at::kFloat);
+}
+
+pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
+  auto denoise = model.units().denoise;
+  auto time_name = model.process().time_name();
+  pipeline::Unit unit{"distill", {"latents", "start_noise", "num_inference_steps"}, {"loss"}, pipeline::models_of(denoise), {}};
+  std::vector<std::string> own{"noisy", time_name}, passed;
+  for (const auto& step : denoise) {
+    for (const auto& name : step.reads) {
+      if (std::ranges::find(own, name) == own.end() && std::ranges::find(passed, name) == passed.end()) passed.push_back(name);
+    }
+    own.insert(own.end(), step.writes.begin(), step.writes.end());
+  }
+  unit.reads.insert(unit.reads.end(), passed.begin(), passed.end());
+  unit.run = [&model, denoise, time_name, passed, spacing](pipeline::Scope& scope) {
+    auto latents = scope.tensor("latents").to(at::kFloat);
+    auto num_steps = scope.tensor("num_inference_steps").cpu();
+    if (num_steps.min().item<int64_t>() != num_steps.max().item<int64_t>())
+      data_error("train", "a batch of direct_distill holds rows of different num_inference_steps; set batch_size to 1");
+    diffusion::SamplerOptions options;
+    options.timestep_spacing = spacing;
+    options.num_steps = num_steps.min().item<int64_t>();
+    options.num_image_tokens = model.num_tokens(latents.sizes().slice(1));
+    auto sampler = model.process().sampler(options);
+    pipeline::Values values;
+    for (const auto& name : passed) values[name] = scope.tensor(name);
+    for (const auto& name : pipeline::models_of(denoise)) scope.uses(name);
+    auto x = sampler->start(scope.tensor("start_noise"));
+    for (int64_t step = 0; step < sampler->num_steps(); ++step) {
+      values["noisy"] = sampler->model_input(x, step);
+      values[time_name] = at::full({x.size(0)}, sampler->time(step), x.options().dtype(at::kFloat).requires_grad(false));
+      pipeline::run(denoise, values);
+      x = sampler->update(x, std::get<at::Tensor>(values.at("prediction")), step, []() -> at::Tensor {
+        config_error("train", "direct_distill needs a sampler that draws no noise on its way; this model's own does");
+      });
+    }
+    scope.write("loss", diffusion::squared_error(x, latents));
+  };
+  return unit;
+}
+
+pipeline::Units distill_units(models::Model& model, const std::string& spacing) {
+  auto groups = model.units();
+  pipeline::Units all;
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_size})
+    all.insert(all.end(), group->begin(), group->end());
+  all.push_back(distill_unit(model, spacing));
+  return all;
+}
+
+}  // namespace burnish::train

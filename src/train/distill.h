@@ -1,0 +1,35 @@
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include "models/family.h"
+
+namespace burnish::train {
+
+// Direct distillation, as DiffSynth-Studio does it: the student starts from the noise that the teacher started from, takes all steps, and
+// its latents at the end are compared with those of the teacher's picture.
+
+/// Metadata columns that say how a teacher's picture was drawn.
+inline const std::vector<std::string> kTrajectoryColumns{"seed", "rand_device", "num_inference_steps", "cfg_scale"};
+
+/// The start and length of a row's trajectory.
+struct Trajectory {
+  int64_t seed = 0, num_steps = 0;
+  std::string rand_device = "cpu";
+};
+
+/// Out of the row's columns; a data Error when seed or num_inference_steps is missing or no number, or cfg_scale is not 1.
+Trajectory trajectory_of(const nlohmann::json& columns, int64_t row);
+
+/// The noise [1, C, H, W] that torch.randn draws in fp32 for the seed on the trajectory's device, rounded to `dtype` as the teacher's was;
+/// fp32. A data Error for a GPU's noise without a GPU.
+at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shape, c10::ScalarType dtype);
+
+/// The unit from start_noise [B, C, H, W], num_inference_steps [B] and what `denoise` reads beside noisy and time to loss [B]: every step
+/// of the model's own sampler runs `denoise`, with gradients through all of them; the loss is the mean squared error between the latents at
+/// the end and the value latents. `spacing`: of the steps (diffusion::SamplerOptions). A batch takes the same number of steps.
+pipeline::Unit distill_unit(models::Model& model, const std::string& spacing);
+
+/// What direct_distill runs: the encoders, then that unit.
+pipeline::Units distill_units(models::Model& model, const std::string& spacing);
+
+}  // namespace burnish::train
