@@ -12,14 +12,11 @@ void plan(const Arguments& arguments) {
   train::TrainOptions options;
   bool graph = false;
   std::string dot;
-  double cache_gib = 0, memory_gib = 0;
   config::Fields fields;
   train::fields(fields, options);
   fields.group("Plan");
   fields("graph", graph, "the units, what they depend on, and which of them run once");
   fields("dot", dot, "file to draw the graph into, for graphviz");
-  fields("cache_budget", cache_gib, "GiB that the whole cache may take in the cheapest plan; 0 for no limit");
-  fields("memory_budget", memory_gib, "GiB of weights that may stay loaded in the cheapest plan; 0 for no limit");
   auto parsed = config::read_command_line("plan", "say what a training run would do; takes the options of train", arguments, fields);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
   if (!graph && dot.empty()) config_error("plan", "say what to plan: --graph prints the units and the cut, --dot FILE draws them");
@@ -29,7 +26,7 @@ void plan(const Arguments& arguments) {
   run.open_files();
   run.check_model();
   run.open_data();
-  auto made = run.plan_split(cache_gib, memory_gib);
+  auto made = run.plan_split();
   if (graph) fmt::print("{}", train::to_text(made));
   if (!dot.empty()) io::write_text_atomic(dot, train::to_dot(made));
 }

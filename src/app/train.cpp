@@ -53,6 +53,7 @@ void train(const Arguments& arguments) {
   run.open_data();
   run.check_run();
   run.prepare_data();
+  run.compute_ahead();
   run.load_models();
   run.make_optimizer();
   run.train();

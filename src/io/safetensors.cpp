@@ -82,6 +82,13 @@ void SafetensorsFile::release(const std::string& name) const {
   madvise(mapping_ + begin, end - begin, MADV_DONTNEED);
 }
 
+void prefetch(const at::Tensor& tensor) {
+  auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+  auto first = begin / page * page;
+  ::madvise(reinterpret_cast<void*>(first), begin + tensor.nbytes() - first, MADV_WILLNEED);  // advice: whether it is taken is no matter
+}
+
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {
   // Widest elements first, then by name, as the reference writer does: every tensor stays aligned.
   std::vector<const NamedTensors::value_type*> order;

@@ -38,6 +38,10 @@ class SafetensorsFile : public TensorFile, public std::enable_shared_from_this<S
   size_t data_offset_ = 0;
 };
 
+/// Asks the system to read the bytes of a mapped tensor from disk by the time they are needed, without waiting. A tensor on the CPU that
+/// is not mapped stays as it is.
+void prefetch(const at::Tensor& tensor);
+
 /// Writes tensors one at a time, atomically: on any failure (a full disk, say) the file that stood there before is unchanged.
 /// Tensors may lie on any device and need not be contiguous.
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});

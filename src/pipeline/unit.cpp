@@ -140,8 +140,8 @@ Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<s
   return result;
 }
 
-Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models) {
-  std::set<std::string> stay;
+Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models, const std::set<std::string>& keep_live) {
+  auto stay = keep_live;
   for (;;) {
     auto result = cut(live, {}, trained_models, stay);
     auto live_models = models_of(result.live);
@@ -170,6 +170,13 @@ std::vector<std::string> components_of(const Units& units) {
     if (!contains(components, component_of(model))) components.push_back(component_of(model));
   }
   return components;
+}
+
+Values moved(Values values, c10::Device device) {
+  for (auto& [name, value] : values) {
+    if (auto* tensor = std::get_if<at::Tensor>(&value)) *tensor = tensor->to(device);
+  }
+  return values;
 }
 
 std::vector<std::string> models_of(const Units& units) {

@@ -70,7 +70,7 @@ Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<s
 /// Cuts live units a second time, now that the draws of every visit are known before the run: `prepare` can be computed for all visits
 /// ahead of training. Of those units only such are taken that run a model which no unit left in `live` runs, and what these read: the
 /// model is then not in memory during training. Empty when nothing can be computed ahead, or nothing is gained by it.
-Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models);
+Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models, const std::set<std::string>& keep_live = {});
 
 /// What a model name points into: "encoder" for "encoder.head".
 std::string component_of(const std::string& model);
@@ -80,6 +80,9 @@ bool overlap(const std::string& a, const std::string& b);
 
 /// The components that `units` run, in order of first use.
 std::vector<std::string> components_of(const Units& units);
+
+/// The values with their tensors on `device`.
+Values moved(Values values, c10::Device device);
 
 /// The models that `units` run, in order of first use.
 std::vector<std::string> models_of(const Units& units);

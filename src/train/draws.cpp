@@ -21,14 +21,15 @@ Draw draw(const data::Batch& batch, at::IntArrayRef latent_shape, int64_t num_to
   std::vector<at::Tensor> noise;
   std::vector<double> time;
   for (const auto& visit : batch) {
+    time.push_back(process.draw_time(options.timesteps, key_of(visit, options.seed, Purpose::timestep), num_tokens));
+    if (!options.with_noise) continue;
     noise.push_back(diffusion::normal_noise(key_of(visit, options.seed, Purpose::noise), latent_shape));
     if (options.noise_offset != 0) {
       auto offset = diffusion::normal_noise(key_of(visit, options.seed, Purpose::noise_offset), {latent_shape[0], 1, 1});
       noise.back() = noise.back() + options.noise_offset * offset;
     }
-    time.push_back(process.draw_time(options.timesteps, key_of(visit, options.seed, Purpose::timestep), num_tokens));
   }
-  return {at::stack(noise), at::tensor(time, at::TensorOptions().dtype(at::kFloat)), {}};
+  return {options.with_noise ? at::stack(noise) : at::Tensor(), at::tensor(time, at::TensorOptions().dtype(at::kFloat)), {}};
 }
 
 Pick pick(const data::Visit& visit, int64_t num_variants, double caption_dropout, uint64_t seed) {

@@ -27,6 +27,7 @@ struct DrawOptions {
   /// Deviation of a further draw for every channel, the same at all its places, which is added to the noise.
   double noise_offset = 0;
   uint64_t seed = 0;
+  bool with_noise = true;  ///< false leaves the noise undefined
 };
 
 /// What a visit takes of a sample.

@@ -29,15 +29,13 @@
 #include "train/distill.h"
 #include "train/preparation.h"
 #include "train/run.h"
+#include "train/validation.h"
 
 namespace burnish::train {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-/// Shares of the way to noise at which held-out samples are judged.
-constexpr double kValidationShares[] = {0.1, 0.25, 0.4, 0.55, 0.7, 0.85};
 
 /// Drops the lines of steps that a resumed run will take again (those after its last save).
 void cut_log(const fs::path& path, int64_t step) {
@@ -67,21 +65,22 @@ int64_t peak_device_memory() {
 
 }  // namespace
 
-Draw Run::next_draw(std::vector<Pick>& picks) {
+Draw Run::draw_batch(int64_t index, std::vector<Pick>& picks, bool with_noise) const {
   bool draws_latents = options_.latents == "sample";
   if (replay_) {
-    picks = {replay_->row(progress_.batch)};
+    picks = {replay_->row(index)};
     auto shape = latent_shape(picks[0], *prepared_);
-    auto recorded = replay_->step(progress_.batch, shape).draw;
-    if (draws_latents) recorded.latent_noise_BCHW = replay_->latent_noise(progress_.batch, shape);
+    auto recorded = replay_->step(index, shape).draw;
+    if (draws_latents) recorded.latent_noise_BCHW = replay_->latent_noise(index, shape);
     return recorded;
   }
   auto seed = static_cast<uint64_t>(options_.model.seed);
-  auto batch = sampler_->batch(progress_.batch);
+  auto batch = sampler_->batch(index);
   for (const auto& visit : batch) picks.push_back(pick(visit, prepared_->num_variants(), options_.caption_dropout, seed));
   if (distills(options_)) return {};
   auto shape = latent_shape(picks[0], *prepared_);
-  auto drawn = draw(batch, shape, model_->num_tokens(shape), model_->process(), {timestep_options(options_), options_.noise_offset, seed});
+  auto drawn = draw(batch, shape, model_->num_tokens(shape), model_->process(),
+                    {timestep_options(options_), options_.noise_offset, seed, with_noise});
   if (draws_latents) drawn.latent_noise_BCHW = latent_noise(batch, shape, seed);
   return drawn;
 }
@@ -94,25 +93,29 @@ std::vector<int64_t> Run::latent_shape(const Pick& pick, const Prepared& prepare
   return model_->latent_shape(size.height, size.width);
 }
 
-pipeline::Values Run::visit(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset,
-                            const Draw& draw) const {
-  auto device = model_options(options_.model).device;
-  std::vector<pipeline::Values> samples;
+/// What is known of a batch before anything runs, on the CPU.
+Ahead::Batch Run::batch_of(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset,
+                           const Draw& draw) const {
+  Ahead::Batch batch;
+  std::set<std::string> inputs(visit_->inputs().begin(), visit_->inputs().end());
+  if (ahead_) inputs.insert(ahead_->inputs().begin(), ahead_->inputs().end());
   for (const auto& pick : picks) {
-    auto& values = samples.emplace_back(prepared.values(pick));
-    for (const auto& name : visit_->inputs()) {
+    auto& values = batch.samples.emplace_back(prepared.values(pick));
+    for (const auto& name : inputs) {
       if (name == "prompt") values[name] = pick.empty_caption ? "" : prepared.sample(pick.row).prompt;
       if (name == "size_conditioning") values[name] = size_conditioning(*dataset, pick.row, pick.variant);
       if (name == "image") values[name] = dataset->load(pick.row, pick.variant).image_3HW.unsqueeze(0);
     }
-    for (auto& [name, value] : values) {
-      if (auto* tensor = std::get_if<at::Tensor>(&value)) *tensor = tensor->to(device);
-    }
   }
-  if (distills(options_)) return visit_->run(std::move(samples), trajectories(picks, prepared));
-  pipeline::Values draws{{"noise", draw.noise_BCHW.to(device)}, {model_->process().time_name(), draw.time_B.to(device)}};
-  if (draw.latent_noise_BCHW.defined()) draws["latent_noise"] = draw.latent_noise_BCHW.to(device);
-  return visit_->run(std::move(samples), draws);
+  if (distills(options_)) {
+    batch.draws = trajectories(picks, prepared);
+    return batch;
+  }
+  batch.draws[model_->process().time_name()] = draw.time_B;
+  if (draw.noise_BCHW.defined()) batch.draws["noise"] = draw.noise_BCHW;
+  if (draw.latent_noise_BCHW.defined()) batch.draws["latent_noise"] = draw.latent_noise_BCHW;
+  if (ahead_ && ahead_->is_complete()) batch.draws.merge(ahead_->values(batch));
+  return batch;
 }
 
 /// Where the teacher's pictures began, and the steps that they take.
@@ -127,12 +130,30 @@ pipeline::Values Run::trajectories(const std::vector<Pick>& picks, const Prepare
   return {{"start_noise", at::cat(starts).to(model_options(options_.model).device)}, {"num_inference_steps", at::tensor(num_steps)}};
 }
 
-at::Tensor Run::weighted_loss(const std::vector<Pick>& picks, const Draw& draw) const {
-  auto loss = std::get<at::Tensor>(visit(picks, *prepared_, dataset_.get(), draw).at("loss"));
-  if (distills(options_)) return loss.mean();
-  auto weights = draw.time_B.clone();
+pipeline::Values Run::visit(Ahead::Batch batch) const {
+  auto device = model_options(options_.model).device;
+  for (auto& sample : batch.samples) sample = pipeline::moved(std::move(sample), device);
+  return visit_->run(std::move(batch.samples), pipeline::moved(std::move(batch.draws), device));
+}
+
+/// Has a batch's stored values read from disk while the batch before it is computed.
+void Run::prefetch(int64_t index) const {
+  if (!cache_->on_disk() || replay_ || index >= options_.max_steps * options_.gradient_accumulation_steps) return;
+  auto seed = static_cast<uint64_t>(options_.model.seed);
+  for (const auto& visit : sampler_->batch(index)) {
+    for (const auto& [name, value] : prepared_->values(pick(visit, prepared_->num_variants(), options_.caption_dropout, seed))) {
+      if (const auto* tensor = std::get_if<at::Tensor>(&value)) io::prefetch(*tensor);
+    }
+  }
+}
+
+at::Tensor Run::weighted_loss(Ahead::Batch batch) const {
+  if (distills(options_)) return std::get<at::Tensor>(visit(std::move(batch)).at("loss")).mean();
+  auto time_B = std::get<at::Tensor>(batch.draws.at(model_->process().time_name()));
+  auto loss = std::get<at::Tensor>(visit(std::move(batch)).at("loss"));
+  auto weights = time_B.clone();
   for (int64_t i = 0; i < weights.numel(); ++i)
-    weights[i] = model_->process().loss_weight(loss_options(options_), draw.time_B[i].item<double>());
+    weights[i] = model_->process().loss_weight(loss_options(options_), time_B[i].item<double>());
   return (loss * weights.to(loss.device())).mean();
 }
 
@@ -154,10 +175,14 @@ Run::StepResult Run::accumulate() {
   optimizer_->zero_grad();
   if (dropout_) dropout_->active = true;
   for (int64_t i = 0; i < options_.gradient_accumulation_steps; ++i) {
+    auto start = std::chrono::steady_clock::now();
     std::vector<Pick> picks;
-    auto draw = next_draw(picks);
+    auto draw = draw_batch(progress_.batch, picks);
+    auto batch = batch_of(picks, *prepared_, dataset_.get(), draw);
+    prefetch(progress_.batch + 1);
+    result.data_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (dropout_) dropout_->draw = static_cast<uint64_t>(progress_.batch);
-    auto loss = weighted_loss(picks, draw) / static_cast<double>(options_.gradient_accumulation_steps);
+    auto loss = weighted_loss(std::move(batch)) / static_cast<double>(options_.gradient_accumulation_steps);
     torch::autograd::backward({progress_.loss_scale.in_use() ? loss * progress_.loss_scale.factor : loss}, {});
     result.loss += loss.item<double>();
     result.num_samples += std::ssize(picks);
@@ -187,22 +212,28 @@ Run::StepResult Run::step() {
   return result;
 }
 
+/// Noise and time on which a held-out sample is judged: the same in every run.
+Draw Run::validation_draw(int64_t row, double share) const {
+  auto shape = latent_shape(row, *validation_);
+  RandomKey key{0, static_cast<uint64_t>(share * 1000), static_cast<uint64_t>(row), Purpose::sample};
+  Draw fixed{diffusion::normal_noise(key.value(), shape).unsqueeze(0), at::full({1}, model_->process().time_at(share), at::kFloat), {}};
+  if (options_.latents == "sample") fixed.latent_noise_BCHW = at::zeros_like(fixed.noise_BCHW);  // the mean
+  return fixed;
+}
+
 double Run::validation_loss() {
   at::NoGradGuard no_grad;
   double sum = 0;
   int64_t count = 0;
   for (auto row : validation_data_->rows()) {
     if (distills(options_)) {
-      sum += std::get<at::Tensor>(visit({row}, *validation_, validation_data_.get(), {}).at("loss")).mean().item<double>();
+      auto values = visit(batch_of({row}, *validation_, validation_data_.get(), {}));
+      sum += std::get<at::Tensor>(values.at("loss")).mean().item<double>();
       ++count;
       continue;
     }
-    auto shape = latent_shape(row, *validation_);
     for (double share : kValidationShares) {
-      RandomKey key{0, static_cast<uint64_t>(share * 1000), static_cast<uint64_t>(row), Purpose::sample};
-      Draw fixed{diffusion::normal_noise(key.value(), shape).unsqueeze(0), at::full({1}, model_->process().time_at(share), at::kFloat), {}};
-      if (options_.latents == "sample") fixed.latent_noise_BCHW = at::zeros_like(fixed.noise_BCHW);  // the mean
-      auto values = visit({row}, *validation_, validation_data_.get(), fixed);
+      auto values = visit(batch_of({row}, *validation_, validation_data_.get(), validation_draw(row, share)));
       sum += std::get<at::Tensor>(values.at("loss")).mean().item<double>();
       ++count;
     }
@@ -217,6 +248,7 @@ void Run::log_step(const StepResult& r, double seconds) {
                       {"lr", r.learning_rate},
                       {"samples_per_second", static_cast<double>(r.num_samples) / seconds},
                       {"step_seconds", seconds},
+                      {"data_seconds", r.data_seconds},
                       {"time", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
                       {"peak_memory_bytes", peak_memory()}};
   if (auto bytes = peak_device_memory(); bytes > 0) line["peak_device_memory_bytes"] = bytes;

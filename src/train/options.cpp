@@ -97,6 +97,11 @@ void fields(config::Fields& f, TrainOptions& o) {
     "folder of .pth files that DiffSynth-Studio's data_process wrote, taken in place of pictures; with cache_path they become a cache");
   f("precompute", o.precompute,
     "all: what the frozen models make of the data is computed once; none: at every visit, with all models in memory");
+  f("precompute_timesteps", o.precompute_timesteps,
+    "whether frozen layers that see sample and timestep alone run ahead for all steps and are then not loaded: auto where that takes "
+    "less memory than their weights, on (in cache_path where there is one), or off");
+  f("cache_budget", o.cache_budget, "GiB that all kept results may take; what is least worth it is computed at every visit; 0: no limit");
+  f("memory_budget", o.memory_budget, "GiB of weights that may be loaded while training; 0: no limit");
   f("num_processes", o.num_processes, "processes among which making a cache is shared out");
   f("process_index", o.process_index, "which of them this one is, from 0");
   f.group("What is trained");
@@ -233,6 +238,17 @@ void check_task(const TrainOptions& o) {
     config_error("train", "precompute none keeps nothing, and task {} with a cache_path does; take one of them out", o.task);
 }
 
+void check_precompute(const TrainOptions& o) {
+  if (o.precompute_timesteps != "auto" && o.precompute_timesteps != "on" && o.precompute_timesteps != "off")
+    config_error("train", "precompute_timesteps '{}' is not known; choose auto, on or off", o.precompute_timesteps);
+  check_at_least("cache_budget", o.cache_budget, 0);
+  check_at_least("memory_budget", o.memory_budget, 0);
+  bool has_budget = o.cache_budget > 0 || o.memory_budget > 0;
+  if (has_budget && o.task != "sft")
+    config_error("train", "cache_budget and memory_budget choose what a whole run keeps, and task {} is half of one; choose task sft", o.task);
+  if (has_budget && o.precompute == "none") config_error("train", "precompute none keeps nothing; take it or the budget out");
+}
+
 void check_data(const TrainOptions& o) {
   if (!o.import_diffsynth.empty()) {
     if (distills(o)) config_error("train", "import_diffsynth brings samples for task sft; make the cache of direct_distill anew");
@@ -306,6 +322,7 @@ void check(const TrainOptions& o) {
   check_finite(listed);
   check(o.model);
   check_task(o);
+  check_precompute(o);
   check_data(o);
   if (o.on_bad_sample != "stop" && o.on_bad_sample != "skip")
     config_error("train", "on_bad_sample '{}' is not known; choose stop or skip", o.on_bad_sample);

@@ -39,7 +39,8 @@ struct TrainOptions {
   bool random_crop = false, random_flip = false;
   int64_t cache_variants = 0;
   double caption_dropout = 0;
-  std::string cache_path, precompute = "all", import_diffsynth;
+  std::string cache_path, precompute = "all", precompute_timesteps = "auto", import_diffsynth;
+  double cache_budget = 0, memory_budget = 0;
   int64_t num_processes = 1, process_index = 0;
 
   std::string task = "sft";

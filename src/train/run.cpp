@@ -15,6 +15,7 @@
 #include "train/diffsynth_cache.h"
 #include "train/distill.h"
 #include "train/storage.h"
+#include "train/validation.h"
 
 namespace burnish::train {
 
@@ -59,8 +60,17 @@ void Run::check_model() {
   inputs.insert({"prompt", "image", "size_conditioning"});
   pipeline::check(units, inputs);
   trained_->choose_layers();
-  cut_ = options_.precompute == "none" ? pipeline::Cut{{}, units, {}} : pipeline::cut(units, kDrawn, trained_->models());
+  cut_ = pipeline::cut(units, kDrawn, trained_->models());
+  if (options_.precompute == "none") {
+    for (const auto& unit : cut_.prepare) keep_live_.insert(unit.name);
+    cut_ = pipeline::cut(units, kDrawn, trained_->models(), keep_live_);
+  }
   visit_.emplace(cut_, kDrawn, trained_->models());
+  if (trains(options_) && options_.precompute_timesteps == "on" && ahead_cut().prepare.empty()) {
+    config_error("train",
+                 "precompute_timesteps on finds nothing to compute ahead: no frozen layers of this model see sample and timestep alone, or "
+                 "they train as well (lora_target_modules); leave it at auto");
+  }
   if (encodes(options_) || !options_.validation_metadata_path.empty()) {
     for (const auto& component : pipeline::models_of(cut_.prepare)) model_->check(component);
   }
@@ -171,6 +181,7 @@ void Run::check_run() {
 }
 
 void Run::prepare_data() {
+  keep_budget();
   Share share{options_.num_processes, options_.process_index};
   if (encodes(options_)) prepared_ = std::make_unique<Prepared>(*model_, cut_, *dataset_, *cache_, share);
   if (options_.caption_dropout > 0) prepared_->check_empty_caption(units());
@@ -179,14 +190,79 @@ void Run::prepare_data() {
        cache_->on_disk() ? cache_->folder().string() : "memory", join(pipeline::models_of(cut_.live)));
 }
 
-SplitPlan Run::plan_split(double cache_gib, double memory_gib) {
+SplitPlan Run::plan_split() {
   auto gib = static_cast<double>(int64_t{1} << 30);
   auto num_samples = static_cast<double>(samples_.size());
   pipeline::CutBudget budget;
-  if (cache_gib > 0) budget.cache_bytes = cache_gib * gib / num_samples;
-  if (memory_gib > 0) budget.weight_bytes = memory_gib * gib;
+  if (options_.cache_budget > 0) budget.cache_bytes = options_.cache_budget * gib / num_samples;
+  if (options_.memory_budget > 0) budget.weight_bytes = options_.memory_budget * gib;
   auto visits = static_cast<double>(options_.max_steps * options_.gradient_accumulation_steps * options_.batch_size) / num_samples;
   return train::plan_split(*model_, units(), trained_->models(), *dataset_, std::max(1.0, visits), budget);
+}
+
+/// Under a budget, takes the cheapest cut in place of the one that computes everything fixed once.
+void Run::keep_budget() {
+  if (options_.cache_budget <= 0 && options_.memory_budget <= 0) return;
+  auto plan = plan_split();
+  if (!plan.keeps_budget) {
+    throw Error(Exit::no_fit, "train",
+                fmt::format("no cut keeps the budget: the nearest keeps {} in all and {} of weights loaded; raise cache_budget or "
+                            "memory_budget, or store weights in fewer bits with --fp8_models",
+                            human_bytes(plan.cheapest.cache_bytes * static_cast<double>(samples_.size())),
+                            human_bytes(plan.cheapest.weight_bytes)));
+  }
+  keep_live_ = plan.keep_live();
+  cut_ = pipeline::cut(units(), kDrawn, trained_->models(), keep_live_);
+  visit_.emplace(cut_, kDrawn, trained_->models());
+  std::vector<std::string> live(keep_live_.begin(), keep_live_.end());
+  info("within the budget: {} kept; at every visit besides what must: {}", cut_.carried.empty() ? "nothing is" : join(cut_.carried),
+       live.empty() ? "nothing" : join(live));
+}
+
+pipeline::Cut Run::ahead_cut() const { return pipeline::cut_ahead(cut_.live, trained_->models(), keep_live_); }
+
+void Run::compute_ahead() {
+  auto found = ahead_cut();
+  if (options_.precompute_timesteps == "off" || found.prepare.empty()) return;
+  bool on = options_.precompute_timesteps == "on";
+  bool on_disk = on && cache_->on_disk();
+  if (!on_disk) ahead_cache_ = std::make_unique<data::Cache>("");
+  ahead_.emplace(*model_, cut_, found, kDrawn, on_disk ? *cache_ : *ahead_cache_, model_options(options_.model).device);
+
+  auto first = options_.resume ? checkpoint::read_progress(state_folder(), fingerprint()).batch : 0;
+  auto num_batches = std::max<int64_t>(0, options_.max_steps * options_.gradient_accumulation_steps - first);
+  auto num_held_out = validation_data_ ? std::ssize(validation_data_->rows()) * std::ssize(kValidationShares) : 0;
+  auto weights = static_cast<double>(ahead_->num_weight_bytes());
+  auto what = fmt::format("{} of {} visits", join(ahead_->carried()), num_batches * options_.batch_size + num_held_out);
+  bool done = ahead_->compute(
+      num_batches + num_held_out,
+      [&](int64_t i) { return planned_batch(i < num_batches ? first + i : num_batches - 1 - i); }, on ? 1e300 : weights);
+  if (!done) {
+    info("{} computed at every visit: ahead of training it takes {}, its weights take {}", what, human_bytes(ahead_->num_bytes()),
+         human_bytes(weights));
+    ahead_.reset();
+    ahead_cache_.reset();
+    return;
+  }
+  info("{} computed ahead: {} in {} instead of {} of weights", what, human_bytes(ahead_->num_bytes()),
+       on_disk ? cache_->folder().string() : "memory", human_bytes(weights));
+  auto given = kDrawn;
+  given.insert(found.carried.begin(), found.carried.end());
+  cut_.live = found.live;
+  visit_.emplace(cut_, given, trained_->models());
+}
+
+/// A batch of the run by its number; below 0 the visits of held-out samples.
+Ahead::Batch Run::planned_batch(int64_t index) {
+  bool with_noise = ahead_->reads("noise");
+  if (index >= 0) {
+    std::vector<Pick> picks;
+    auto draw = draw_batch(index, picks, with_noise);
+    return batch_of(picks, *prepared_, dataset_.get(), draw);
+  }
+  auto num_shares = std::ssize(kValidationShares);
+  auto row = validation_data_->rows()[static_cast<size_t>((-1 - index) / num_shares)];
+  return batch_of({row}, *validation_, validation_data_.get(), validation_draw(row, kValidationShares[(-1 - index) % num_shares]));
 }
 
 void Run::finish_cache() {

@@ -9,6 +9,7 @@
 #include "models/family.h"
 #include "optim/optimizer.h"
 #include "pipeline/visit.h"
+#include "train/ahead.h"
 #include "train/draws.h"
 #include "train/options.h"
 #include "train/prepared.h"
@@ -29,6 +30,7 @@ class Run {
   void open_data();       ///< metadata, and a look at every picture
   void check_run();       ///< replay against the data, the state's settings; makes the run folder
   void prepare_data();    ///< frozen models over all samples, one model at a time
+  void compute_ahead();   ///< what frozen units make of the draws of all steps, where that pays
   void load_models();     ///< what runs at every visit: weights, adapters, recompute
   void make_optimizer();  ///< optimizer, and the saved state when resuming
   /// Trains to the end, or to Ctrl-C (then the state is saved and an Error with Exit::interrupted is thrown).
@@ -36,13 +38,13 @@ class Run {
   /// After `prepare_data`: completes a cache that can be trained from alone.
   void finish_cache();
   /// After `open_data`, instead of training: what would be computed once and what at every step, measured on the first samples.
-  /// Budgets are those of the cheapest plan: of the whole cache, and of resident weights, in GiB; 0 sets none.
-  SplitPlan plan_split(double cache_gib, double memory_gib);
+  SplitPlan plan_split();
 
  private:
   struct StepResult {
     double loss = 0, grad_norm = 0, learning_rate = 0;
     int64_t num_samples = 0;
+    double data_seconds = 0;  ///< fetching what was prepared and drawing noise
   };
   void open_pictures();
   void open_cache();
@@ -51,13 +53,19 @@ class Run {
   void make_sampler();
   void check_inputs_in_cache() const;
   StepResult accumulate();
+  void keep_budget();
+  pipeline::Cut ahead_cut() const;
+  Ahead::Batch planned_batch(int64_t index);
+  Ahead::Batch batch_of(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset, const Draw& draw) const;
+  Draw validation_draw(int64_t row, double share) const;
   StepResult step();
   std::string why_not_finite();
-  /// Runs the live units; `dataset` may be null when a cache stands in for it.
-  pipeline::Values visit(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset, const Draw& draw) const;
+  /// Runs the live units.
+  pipeline::Values visit(Ahead::Batch batch) const;
+  void prefetch(int64_t index) const;
   std::vector<int64_t> latent_shape(const Pick& pick, const Prepared& prepared) const;
-  at::Tensor weighted_loss(const std::vector<Pick>& picks, const Draw& draw) const;
-  Draw next_draw(std::vector<Pick>& picks);
+  at::Tensor weighted_loss(Ahead::Batch batch) const;
+  Draw draw_batch(int64_t batch, std::vector<Pick>& picks, bool with_noise = true) const;
   double validation_loss();
   void log_step(const StepResult& result, double seconds);
   void save(bool final);
@@ -74,8 +82,11 @@ class Run {
   std::vector<SampleInfo> samples_;
   std::optional<Trained> trained_;
   pipeline::Cut cut_;
+  std::set<std::string> keep_live_;  ///< fixed units that run at every visit all the same
   std::optional<pipeline::Visit> visit_;
   std::unique_ptr<Prepared> prepared_, validation_;
+  std::unique_ptr<data::Cache> ahead_cache_;  ///< in memory; none when the results are kept in cache_
+  std::optional<Ahead> ahead_;
   std::shared_ptr<adapters::Dropout> dropout_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::ScheduleOptions schedule_;

@@ -120,13 +120,21 @@ SplitPlan plan_split(models::Model& model, const pipeline::Units& units, const s
     for (const auto& name : unit.writes) values[static_cast<size_t>(builder.value(name))].store_seconds = seconds / num_visits;
     for (const auto& name : unit.models) model.unload(name);
   }
-  for (auto& weights : plan.problem.weights) {
-    for (const auto& component : model.components()) {
-      if (component.name == weights.name) weights.num_bytes = static_cast<double>(component.num_bytes);
-    }
-  }
+  for (auto& weights : plan.problem.weights) weights.num_bytes = static_cast<double>(model.num_bytes(weights.name));
   plan.cheapest = pipeline::min_cut_within(plan.problem, budget);
+  plan.keeps_budget = plan.cheapest.cache_bytes <= budget.cache_bytes && plan.cheapest.weight_bytes <= budget.weight_bytes;
+  for (const auto& unit : pipeline::cut_ahead(plan.cut.live, trained_models).prepare) plan.ahead.insert(unit.name);
   return plan;
+}
+
+std::set<std::string> SplitPlan::keep_live() const {
+  std::set<std::string> names;
+  for (size_t i = 0; i < problem.units.size(); ++i) {
+    const auto& name = problem.units[i].name;
+    bool fixed = std::any_of(cut.prepare.begin(), cut.prepare.end(), [&](const auto& unit) { return unit.name == name; });
+    if (cheapest.runs[i] && fixed) names.insert(name);
+  }
+  return names;
 }
 
 std::string to_text(const SplitPlan& plan) {
@@ -136,7 +144,8 @@ std::string to_text(const SplitPlan& plan) {
     std::vector<std::string> writes;
     for (const auto& name : plan.units[i].writes) writes.push_back(fmt::format("{} ({})", name, plan.labels.at(name).text()));
     bool prepared = std::any_of(plan.cut.prepare.begin(), plan.cut.prepare.end(), [&](const auto& u) { return u.name == p.units[i].name; });
-    text += fmt::format("{:<22} {:<16} {:>12}  {} -> {}\n", p.units[i].name, prepared ? "once" : "every step",
+    const auto* runs = prepared ? "once" : plan.ahead.contains(p.units[i].name) ? "ahead if it pays" : "every step";
+    text += fmt::format("{:<22} {:<16} {:>12}  {} -> {}\n", p.units[i].name, runs,
                         prepared ? fmt::format("{:.2f}", p.units[i].seconds * 1e3) : "", join(plan.units[i].reads), join(writes));
   }
   double bytes = 0, seconds = 0, evicted = 0;
@@ -155,11 +164,8 @@ std::string to_text(const SplitPlan& plan) {
   text +=
       fmt::format("cut: {} a sample in the cache, {:.2f} ms saved at each visit of a sample, {} of weights not in memory while training\n",
                   human_bytes(bytes), seconds * 1e3, human_bytes(evicted));
-  std::vector<std::string> rerun, loaded;
-  for (size_t i = 0; i < p.units.size(); ++i) {
-    bool live = std::any_of(plan.cut.live.begin(), plan.cut.live.end(), [&](const auto& u) { return u.name == p.units[i].name; });
-    if (plan.cheapest.runs[i] && !live) rerun.push_back(p.units[i].name);
-  }
+  std::vector<std::string> loaded, rerun;
+  for (const auto& name : plan.keep_live()) rerun.push_back(name);
   for (size_t i = 0; i < p.values.size(); ++i) {
     if (plan.cheapest.cached[i]) loaded.push_back(p.values[i].name);
   }

@@ -14,6 +14,11 @@ struct SplitPlan {
   pipeline::CutProblem problem;                    ///< units and values in the order of the graph, with measured costs
   pipeline::CutPlan cheapest;                      ///< the minimum cut within the budget
   double num_visits = 1;                           ///< of each sample in the run
+  bool keeps_budget = true;                        ///< whether `cheapest` does
+  std::set<std::string> ahead = {};                ///< units that can be computed ahead for the draws of all visits
+
+  /// Units that `cheapest` runs at every visit though they could be computed once.
+  std::set<std::string> keep_live() const;
 };
 
 /// Labels the units, and runs those that can be prepared on up to `num_samples` samples, one model in memory at a time, to measure
