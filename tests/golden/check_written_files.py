@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """What burnish writes, read by the programs it is for: `./dev golden check`.
 
-Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRA with diffusers' load_lora_weights, the whole
-transformer with from_pretrained, and compares the latents that both programs draw from the same noise. Then the same with the pipelines
-of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16, kohya's names, the whole UNet. Exits 1
-when they differ.
+Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRAs (of the transformer, and with CLIP) with diffusers'
+load_lora_weights, the whole transformer and the whole CLIP with from_pretrained, and compares the latents that both programs draw from the
+same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
+kohya's names, the whole UNet. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
 from diffusers import EulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel, UNet2DConditionModel
 from safetensors.torch import load_file, save_file
-from transformers import CLIPTokenizer, T5TokenizerFast
+from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast
 
 import make_stable_diffusion_runs as stable_diffusion
 from make_pipeline import ASSETS, OUT, sampled
@@ -32,9 +32,9 @@ def train(folder, *options):
 
 
 def draw(model, latents, *options):
-    burnish("sample", "--model", model, *MODEL, *(word for prompt in PROMPTS for word in ("--prompt", prompt)), "--height", 48, "--width", 64,
+    burnish("sample", *(options if "--model" in options else ()), "--model", model, *MODEL, *(word for prompt in PROMPTS for word in ("--prompt", prompt)), "--height", 48, "--width", 64,
             "--num_inference_steps", 4, "--embedded_guidance", 3.5, "--noise", latents.parent / "noise.safetensors", "--save_latents", latents,
-            "--output_path", latents.parent / "pictures", *options)
+            "--output_path", latents.parent / "pictures", *(() if "--model" in options else options))
     return load_file(latents)["latents"]
 
 
@@ -113,6 +113,24 @@ def main():
         shutil.copy(train(folder / "full", "--trainable_models", "dit"), whole / "transformer/diffusion_pytorch_model.safetensors")
         pipe = pipeline(transformer=FluxTransformer2DModel.from_pretrained(whole / "transformer"))
         good &= report("whole transformer through from_pretrained", draw(whole, folder / "latents.safetensors"), sampled(pipe, noise, PROMPTS))
+
+        both = train(folder / "both", "--lora_rank", 4, "--lora_base_model", "dit,text_encoder")
+        pipe = pipeline()
+        pipe.load_lora_weights(str(both))
+        adapted = sum(1 for n, _ in pipe.text_encoder.named_parameters() if ".lora_A." in n)
+        print(f"adapters on {adapted} layers of the text encoder")
+        good &= adapted == 12
+        good &= report("LoRA with the text encoder through load_lora_weights", draw(OUT / "model", folder / "latents.safetensors", "--lora", both),
+                       sampled(pipe, noise, PROMPTS))
+
+        train(folder / "encoder", "--trainable_models", "text_encoder")
+        encoder = folder / "encoder/step-2.text_encoder.safetensors"
+        shutil.copy(OUT / "model/transformer/diffusion_pytorch_model.safetensors", whole / "transformer/diffusion_pytorch_model.safetensors")
+        shutil.copy(encoder, whole / "text_encoder/model.safetensors")
+        pipe = pipeline(text_encoder=CLIPTextModel.from_pretrained(whole / "text_encoder"))
+        good &= report("whole text encoder through from_pretrained", draw(OUT / "model", folder / "latents.safetensors", "--model", encoder),
+                       sampled(pipe, noise, PROMPTS))
+
         for name in ("sdxl_pipeline", "sd15_pipeline"):
             (folder / name).mkdir()
             good &= check_stable_diffusion(name, folder / name)

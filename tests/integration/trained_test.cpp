@@ -71,6 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainedCase{"clip_lora", kSmall + "--lora_base_model text_encoder "},
                     TrainedCase{"both_loras", kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 "},
                     TrainedCase{"all_loras", kSmall + "--lora_base_model dit,text_encoder,text_encoder_2 --use_gradient_checkpointing "},
+                    TrainedCase{"both_loras_with_drawn_captions_and_latents",
+                                kSmall + "--lora_base_model dit,text_encoder --caption_dropout 0.4 --latents sample "},
                     TrainedCase{"lora_and_whole_clip", kSmall + "--lora_base_model dit --trainable_models text_encoder "},
                     TrainedCase{"whole_t5_alone", "--trainable_models text_encoder_2 "}),
     [](const auto& info) { return info.param.name; });
