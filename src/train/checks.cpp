@@ -33,8 +33,8 @@ void make_output_folder(const fs::path& folder) {
 }
 
 std::vector<adapters::AdapterWeights> read_lora(const models::Model& model, nn::Module& root, const std::string& file) {
-  auto linears = adapters::all_linears(root);
-  std::map<std::string, nn::Linear*> table(linears.begin(), linears.end());
+  auto layers = adapters::all_layers(root);
+  std::map<std::string, nn::LinearMap*> table(layers.begin(), layers.end());
   auto rows_of = [&](const std::string& path) { return table.contains(path) ? table.at(path)->out_features() : 0; };
   auto weights = adapters::read_adapter(
       file, [&](const std::string& name) { return model.foreign_layer(model.denoiser(), name); }, rows_of);
