@@ -262,7 +262,7 @@ void Run::log_step(const StepResult& r, double seconds) {
 void Run::save(bool final) {
   auto dtype = parse_dtype(options_.save_dtype.empty() ? options_.model.dtype : options_.save_dtype);
   auto folder = fs::path(options_.output_path);
-  auto files = trained_->files(progress_.step, dtype);
+  auto files = trained_->files(progress_.step, dtype, *optimizer_);
   bool all_there = std::all_of(files.begin(), files.end(), [&](const auto& file) { return fs::exists(folder / file.name); });
   if (saved_step_ != progress_.step || !all_there) {
     for (auto& file : files) write(folder / file.name, file);

@@ -246,17 +246,18 @@ Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
   return file;
 }
 
-std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype) const {
+std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer) const {
+  std::map<std::string, size_t> index;  // of a parameter in the optimizer
+  for (size_t i = 0; i < optimizer.parameters().size(); ++i) index[optimizer.parameters()[i].name] = i;
   std::vector<File> files;
   if (has_adapters()) files.push_back(adapter_file(step, dtype));
   for (const auto& component : whole_components()) {
     bool plain_name = component == model_.denoiser() && !has_adapters();
     File file{fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), {}, {}};
     auto prefix = model_.layer_names(component).weights;
-    model_.module(component).visit_parameters([&](const std::string& path, at::Tensor& p) {
-      bool trained =
-          std::any_of(whole_.begin(), whole_.end(), [&](const auto& w) { return w.component == component && lies_below(path, w.path); });
-      if (trained) file.tensors.emplace_back(prefix + path, p.detach().to(dtype));
+    model_.module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
+      auto it = index.find(component + "." + path);
+      if (it != index.end()) file.tensors.emplace_back(prefix + path, optimizer.exact_value(it->second).to(dtype));
     });
     files.push_back(std::move(file));
   }

@@ -3,7 +3,7 @@
 
 #include "adapters/attach.h"
 #include "io/safetensors.h"
-#include "optim/parameter.h"
+#include "optim/optimizer.h"
 #include "train/loras.h"
 #include "train/options.h"
 
@@ -39,8 +39,8 @@ class Trained {
     io::Metadata metadata;  ///< what a reader of adapters needs
   };
   /// The files of a step. Adapters of all components share `step-N.safetensors`. A denoiser that trains whole has that name when there are
-  /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file.
-  std::vector<File> files(int64_t step, c10::ScalarType dtype) const;
+  /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file. Their values are those that `optimizer` knows exactly.
+  std::vector<File> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer) const;
 
  private:
   struct Whole {
