@@ -116,6 +116,8 @@ TEST(UNetConfig, PublishedSizesHaveThePublishedParameterCount) {
   };
   EXPECT_EQ(count({}), 2567463684);
   EXPECT_EQ(count(stable_diffusion::sd15()), 859520964);
+  EXPECT_EQ(stable_diffusion::UNet({}, at::TensorOptions().device(at::kMeta)).parameters().size(), 1680u);
+  EXPECT_EQ(stable_diffusion::UNet(stable_diffusion::sd15(), at::TensorOptions().device(at::kMeta)).parameters().size(), 686u);
 }
 
 TEST(UNetConfig, PublishedSizesAreToldFromShapesAlone) {
