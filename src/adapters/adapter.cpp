@@ -40,43 +40,53 @@ at::Tensor Adapter::dropped(const at::Tensor& x) const {
   return x * mask.mul_(1 / (1 - dropout_->probability));
 }
 
-at::Tensor Adapter::gain(const nn::WeightSource& base) {
+at::Tensor Adapter::gain(const nn::LinearMap& base) {
   uint64_t version = 1;
   for (const auto& [name, parameter] : update_->parameters()) version += static_cast<uint64_t>(parameter._version());
   if (!norms_.defined() || version != norms_version_) {
-    if (!frozen_squared_.defined()) frozen_squared_ = squared_norms(base, magnitude_.axis);
-    norms_ = update_->squared_norms(base, frozen_squared_, magnitude_.axis).clamp_min_(kSmallestNorm * kSmallestNorm).sqrt_();
+    if (!frozen_squared_.defined()) frozen_squared_ = squared_norms(base.source(), magnitude_.axis);
+    auto squared = update_->squared_norms(base.source(), frozen_squared_, magnitude_.axis);
+    norms_ = by_channel(squared, base, magnitude_.axis).clamp_min_(kSmallestNorm * kSmallestNorm).sqrt_();
     norms_version_ = version;
   }
   return magnitude_.m / norms_;
 }
 
-/// x V'ᵀ + bias, where V' is V with its norms set to m.
-at::Tensor Adapter::scaled_product(const nn::Linear& base, const at::Tensor& x, const at::Tensor& bias) {
-  auto gain = this->gain(base.source());
-  if (magnitude_.axis == NormAxis::input) return update_->add_to(base.source().multiply(kernels::input_gain(x, gain), bias), x, gain);
-  return kernels::channel_gain(update_->add_to(base.source().multiply(x, bias), x, {}), gain, bias);
+/// x times V' plus bias, where V' is V with its norms set to m.
+at::Tensor Adapter::scaled_product(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) {
+  auto gain = this->gain(base);
+  const auto& product = base.product();
+  auto dim = product->channel_dim();
+  if (magnitude_.axis == NormAxis::input)
+    return update_->add_to(base.multiply(kernels::input_gain(x, gain, dim), bias), x, gain, product);
+  return kernels::channel_gain(update_->add_to(base.multiply(x, bias), x, {}, product), gain, bias, dim);
 }
 
-at::Tensor Adapter::forward(const nn::Linear& base, const at::Tensor& x) {
+at::Tensor Adapter::forward(const nn::LinearMap& base, const at::Tensor& x) {
   auto seen = dropped(x);
-  if (!is_dora()) return update_->add_to(base.base(x), seen, {});
+  if (!is_dora()) return update_->add_to(base.base(x), seen, {}, base.product());
   if (seen.is_same(x)) return scaled_product(base, x, base.bias);
-  return base.base(x) + (scaled_product(base, seen, {}) - base.source().multiply(seen, {}));
+  return base.base(x) + (scaled_product(base, seen, {}) - base.multiply(seen, {}));
 }
 
-void merge_into(nn::Linear& linear, Adapter& adapter, double strength) {
+at::Tensor by_channel(const at::Tensor& squared_norms, const nn::LinearMap& layer, NormAxis axis) {
+  if (axis == NormAxis::output) return squared_norms;
+  return squared_norms.unflatten(0, {layer.in_channels(), -1}).sum(1);
+}
+
+void merge_into(nn::LinearMap& layer, Adapter& adapter, double strength) {
   at::NoGradGuard no_grad;
-  auto& source = linear.source();
+  auto& source = layer.source();
+  bool by_output = adapter.magnitude().axis == NormAxis::output;
   at::Tensor gain;
   if (adapter.is_dora()) {
-    gain = adapter.gain(source);
-    if (adapter.magnitude().axis == NormAxis::output) gain = gain.unsqueeze(1);
+    gain = adapter.gain(layer);
+    gain = by_output ? gain.unsqueeze(1) : gain.repeat_interleave(layer.product()->columns_per_channel());
   }
   source.rewrite([&](int64_t begin, int64_t end) {
     auto old = source.rows(begin, end);
     auto fresh = old + adapter.update().rows(begin, end);
-    if (gain.defined()) fresh.mul_(gain.size(0) == 1 || gain.dim() == 1 ? gain : gain.narrow(0, begin, end - begin));
+    if (gain.defined()) fresh.mul_(by_output ? gain.narrow(0, begin, end - begin) : gain);
     return strength == 1 ? fresh : old + (fresh - old) * strength;
   });
 }

@@ -15,11 +15,11 @@ struct Dropout {
 
 /// A DoRA magnitude (Liu et al. 2024, arXiv 2402.09353): the weight is (W + ΔW) with every row or column brought to length m.
 struct Magnitude {
-  at::Tensor m;  ///< [out] or [in], fp32
+  at::Tensor m;  ///< fp32, one for each output or input channel
   NormAxis axis = NormAxis::output;
 };
 
-/// An update hung on a linear layer, with or without a magnitude. With V = W + ΔW and n the norms of V, which carry no gradient (section
+/// An update hung on a linear layer or a convolution, with or without a magnitude. With V = W + ΔW and n the norms of V, which carry no gradient (section
 /// 4.3 of the paper):
 ///   no magnitude   y = x Wᵀ + x ΔWᵀ + b
 ///   output axis    y = (x Vᵀ) ∘ (m / n) + b
@@ -28,7 +28,7 @@ struct Magnitude {
 class Adapter : public nn::Delta {
  public:
   Adapter(std::string path, std::shared_ptr<Update> update, Magnitude magnitude = {}, std::shared_ptr<const Dropout> dropout = nullptr);
-  at::Tensor forward(const nn::Linear& base, const at::Tensor& x) override;
+  at::Tensor forward(const nn::LinearMap& base, const at::Tensor& x) override;
 
   const std::string& path() const { return path_; }
   const Update& update() const { return *update_; }
@@ -36,12 +36,12 @@ class Adapter : public nn::Delta {
   const Magnitude& magnitude() const { return magnitude_; }
   /// The update's and the magnitude ("lora_magnitude_vector").
   Parameters parameters() const;
-  /// m / n of every row or column, with a gradient for m.
-  at::Tensor gain(const nn::WeightSource& base);
+  /// m / n of every output or input channel, with a gradient for m.
+  at::Tensor gain(const nn::LinearMap& base);
 
  private:
   at::Tensor dropped(const at::Tensor& x) const;
-  at::Tensor scaled_product(const nn::Linear& base, const at::Tensor& x, const at::Tensor& bias);
+  at::Tensor scaled_product(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias);
 
   std::string path_;
   std::shared_ptr<Update> update_;
@@ -52,7 +52,10 @@ class Adapter : public nn::Delta {
   uint64_t norms_version_ = 0;
 };
 
+/// Squared norms of W's rows or columns as those of its channels.
+at::Tensor by_channel(const at::Tensor& squared_norms, const nn::LinearMap& layer, NormAxis axis);
+
 /// W ← W + strength · (W' − W), where W' is the weight under the adapter. By tiles, in the format that W is stored in.
-void merge_into(nn::Linear& linear, Adapter& adapter, double strength);
+void merge_into(nn::LinearMap& layer, Adapter& adapter, double strength);
 
 }  // namespace burnish::adapters

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/tensordot.h>
 
 #include <algorithm>
 #include <optional>
@@ -29,7 +30,8 @@ const std::vector<std::pair<std::string, std::string>>& endings() {
     list.emplace_back(".dora_scale", kDoraScale);
     list.emplace_back(".alpha", kAlpha);
     for (const char* part :
-         {"hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b", "lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2", "lokr_w2_a", "lokr_w2_b"})
+         {"hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b", "lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2", "lokr_w2_a", "lokr_w2_b",
+          "lora_mid.weight", "hada_t1", "hada_t2", "lokr_t2"})
       list.emplace_back(std::string(".") + part, part);
     return list;
   }();
@@ -123,7 +125,7 @@ Magnitude magnitude_of(const Parts& parts, const std::string& file, const std::s
   auto it = parts.contains(kMagnitude) ? parts.find(kMagnitude) : parts.find(kDoraScale);
   if (it == parts.end()) return {};
   auto m = it->second;
-  bool by_input = it->first == kDoraScale && m.dim() == 2 && m.size(0) == 1 && m.size(1) > 1;
+  bool by_input = it->first == kDoraScale && m.dim() >= 2 && m.size(0) == 1 && m.size(1) > 1;
   if (m.numel() != std::max(m.size(0), m.dim() > 1 ? m.size(1) : 1))
     data_error("adapters", "{}: the DoRA magnitude of '{}' must be a vector", file, layer);
   return {m.flatten(), by_input ? NormAxis::input : NormAxis::output};
@@ -157,25 +159,53 @@ AdapterWeights rows_of_entry(const AdapterWeights& whole, const std::string& pat
   return part;
 }
 
+bool is_core(const std::string& part) { return part == "lora_mid.weight" || part.ends_with("_t1") || part.ends_with("_t2"); }
+
+/// A convolution in Tucker form has a core [rank, rank, kernel, kernel] between two matrices (LyCORIS use_tucker, peft
+/// use_effective_conv2d). Here the core is multiplied into the matrix at the input, which gives the same ΔW; the other is stored
+/// transposed, except in LoRA.
+void fold_cores(Parts& parts, const std::string& file, const std::string& layer) {
+  struct Core {
+    const char *core, *left, *right;
+    bool transposed;
+  };
+  for (const auto& [core, left, right, transposed] :
+       {Core{"lora_mid.weight", "lora_B.weight", "lora_A.weight", false}, Core{"hada_t1", "hada_w1_a", "hada_w1_b", true},
+        Core{"hada_t2", "hada_w2_a", "hada_w2_b", true}, Core{"lokr_t2", "lokr_w2_a", "lokr_w2_b", true}}) {
+    if (!parts.contains(core)) continue;
+    require(parts, {left, right}, file, layer);
+    auto t = parts.at(core);
+    auto& inner = parts.at(right);
+    if (t.size(1) != inner.size(0) || t.size(0) != parts.at(left).size(transposed ? 0 : 1))
+      data_error("adapters", "{}: the ranks of {} and its neighbours in the adapter of '{}' do not agree", file, core, layer);
+    // t [i, j, k, l] · inner [j, c] -> [i, c, k, l]
+    auto dtype = inner.scalar_type();
+    inner = at::tensordot(t.to(at::kFloat), inner.to(at::kFloat), {1}, {0}).movedim(-1, 1).flatten(1).to(dtype).contiguous();
+    if (transposed) parts[left] = parts.at(left).t().contiguous();
+    parts.erase(core);
+  }
+}
+
 std::map<std::string, Parts> read_parts(const io::TensorSource& source, const std::string& file) {
   std::map<std::string, Parts> by_layer;
   for (const auto& name : source.names()) {
     auto key = split_key(name);
     if (!key) {
-      if (name.ends_with(".lora_mid.weight") || name.ends_with("_t1") || name.ends_with("_t2"))
-        data_error("adapters", "{}: '{}' belongs to an adapter of a convolution; only linear layers are adapted here", file, name);
       data_error("adapters", "{}: '{}' is not a key of a LoRA; is this a whole model?", file, name);
     }
     auto tensor = source.tensor(name);
     if (key->part == kAlpha) {
       if (tensor.numel() != 1) data_error("adapters", "{}: '{}' must be one number", file, name);
-    } else if (key->part != kMagnitude && key->part != kDoraScale && tensor.dim() != 2) {
-      data_error("adapters", "{}: '{}' must be a matrix", file, name);
-    } else if (tensor.dim() == 0 || tensor.dim() > 2) {
-      data_error("adapters", "{}: '{}' must be a vector", file, name);
+    } else if (key->part == kMagnitude || key->part == kDoraScale) {
+      if (tensor.dim() == 0) data_error("adapters", "{}: '{}' must be a vector", file, name);
+    } else {
+      if (tensor.dim() != 4 && (tensor.dim() != 2 || is_core(key->part)))
+        data_error("adapters", "{}: '{}' must be a matrix, or the kernels of a convolution", file, name);
+      if (!is_core(key->part)) tensor = tensor.flatten(1);
     }
     by_layer[key->layer][key->part] = tensor;
   }
+  for (auto& [layer, parts] : by_layer) fold_cores(parts, file, layer);
   return by_layer;
 }
 
@@ -225,19 +255,40 @@ Layout parse_layout(std::string_view name) {
   unknown_choice("adapters", "lora_format", name, kNames);
 }
 
+namespace {
+
+/// A parameter in the shape that other programs give it: kernels of a convolution have four dimensions, factors of LoHa and of a split LoKr
+/// two.
+at::Tensor in_file_shape(const std::string& part, const at::Tensor& p, const kernels::Product& product) {
+  if (part == "lora_A.weight" || part == "lokr_w2") return p.view(product.weight_sizes(p.size(0), p.size(1)));
+  if (part == "lora_B.weight") return p.view(product.pointwise()->weight_sizes(p.size(0), p.size(1)));
+  return p;
+}
+
+/// One number for each index of dimension `dim` of a weight of this product.
+at::Tensor along_weight(const at::Tensor& m, size_t dim, const kernels::Product& product) {
+  std::vector<int64_t> sizes(product.weight_sizes(1, product.columns_per_channel()).size(), 1);
+  sizes[dim] = m.size(0);
+  return m.view(sizes);
+}
+
+}  // namespace
+
 io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype, Layout layout) {
   io::NamedTensors tensors;
   for (const auto& item : adapted) {
     const auto& update = item.adapter->update();
+    const auto& product = *item.layer->product();
     auto chosen = layout != Layout::automatic ? layout : update.kind() == Kind::lora ? Layout::diffusers : Layout::lycoris;
     const auto& prefix = chosen == Layout::diffusers ? prefixes.diffusers : chosen == Layout::kohya ? prefixes.kohya : prefixes.lycoris;
     auto name = item.path;
     if (chosen != Layout::diffusers) std::replace(name.begin(), name.end(), '.', '_');
     name = prefix + name;
     for (auto [part, tensor] : update.parameters()) {
+      auto value = in_file_shape(part, tensor.detach(), product).to(dtype);
       if (chosen != Layout::diffusers && part == "lora_A.weight") part = "lora_down.weight";
       if (chosen != Layout::diffusers && part == "lora_B.weight") part = "lora_up.weight";
-      tensors.emplace_back(name + "." + part, tensor.detach().to(dtype));
+      tensors.emplace_back(name + "." + part, value);
     }
     auto alpha = update.scale() * static_cast<double>(std::max<int64_t>(update.rank(), 1));
     tensors.emplace_back(name + ".alpha", at::full({}, alpha, at::TensorOptions().dtype(at::kFloat)));
@@ -245,9 +296,10 @@ io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes
     auto m = item.adapter->magnitude().m.detach();
     bool by_output = item.adapter->magnitude().axis == NormAxis::output;
     if (chosen == Layout::diffusers && by_output) {
-      tensors.emplace_back(name + ".lora_magnitude_vector", m);
+      // peft has [out] for linear layers and [1, out, 1, 1] for convolutions
+      tensors.emplace_back(name + ".lora_magnitude_vector", product.channel_dim() == -1 ? m : along_weight(m, 1, product));
     } else {
-      tensors.emplace_back(name + ".dora_scale", by_output ? m.unsqueeze(1) : m.unsqueeze(0));
+      tensors.emplace_back(name + ".dora_scale", along_weight(m, by_output ? 0 : 1, product));
     }
   }
   return tensors;

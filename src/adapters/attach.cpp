@@ -46,7 +46,8 @@ struct Start {
   double scale;
 };
 
-Start start_of(const AdapterOptions& o, int64_t out, int64_t in, Fresh fresh) {
+/// For a layer with `out` rows and `in` columns, of which `area` belong to an input channel.
+Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, Fresh fresh) {
   switch (kind_of(o.type)) {
     case Kind::lora: return {{{"lora_A.weight", fresh.kaiming(o.rank, in)}, {"lora_B.weight", fresh.zeros(out, o.rank)}}, scale_of(o)};
     case Kind::loha:
@@ -58,14 +59,14 @@ Start start_of(const AdapterOptions& o, int64_t out, int64_t in, Fresh fresh) {
     case Kind::lokr: break;
   }
   auto [out_1, out_2] = lokr_split(out, o.lokr_factor);
-  auto [in_1, in_2] = lokr_split(in, o.lokr_factor);
+  auto [in_1, in_2] = lokr_split(in / area, o.lokr_factor);
   Parameters parameters{{"lokr_w1", fresh.kaiming(out_1, in_1)}};
   if (2 * o.rank >= std::max(out_2, in_2)) {  // two thin matrices would be no smaller
-    parameters.emplace_back("lokr_w2", fresh.zeros(out_2, in_2));
+    parameters.emplace_back("lokr_w2", fresh.zeros(out_2, in_2 * area));
     return {parameters, 1.0};
   }
   parameters.emplace_back("lokr_w2_a", fresh.kaiming(out_2, o.rank));
-  parameters.emplace_back("lokr_w2_b", fresh.zeros(o.rank, in_2));
+  parameters.emplace_back("lokr_w2_b", fresh.zeros(o.rank, in_2 * area));
   return {parameters, scale_of(o)};
 }
 
@@ -76,14 +77,14 @@ Parameters trained(const Parameters& parameters, c10::Device device) {
   return own;
 }
 
-Adapted hang(const std::string& path, nn::Linear& linear, Kind kind, const Parameters& parameters, double scale, Magnitude magnitude,
+Adapted hang(const std::string& path, nn::LinearMap& layer, Kind kind, const Parameters& parameters, double scale, Magnitude magnitude,
              const std::shared_ptr<const Dropout>& dropout) {
-  auto device = linear.source().device();
+  auto device = layer.source().device();
   if (magnitude.m.defined()) magnitude.m = trained({{"", magnitude.m}}, device)[0].second;
   auto update = std::shared_ptr<Update>(make_update(kind, trained(parameters, device), scale));
   auto adapter = std::make_shared<Adapter>(path, update, magnitude, dropout);
-  linear.delta = adapter;
-  return {path, &linear, adapter};
+  layer.delta = adapter;
+  return {path, &layer, adapter};
 }
 
 /// Shape [out, in] of what an entry changes.
@@ -99,9 +100,9 @@ std::pair<int64_t, int64_t> shape_of(const AdapterWeights& w) {
   return {rows("lokr_w1") * rows("lokr_w2"), columns("lokr_w1") * columns("lokr_w2")};
 }
 
-std::map<std::string, nn::Linear*> linear_table(nn::Module& root) {
-  auto linears = all_linears(root);
-  return {linears.begin(), linears.end()};
+std::map<std::string, nn::LinearMap*> layer_table(nn::Module& root) {
+  auto layers = all_layers(root);
+  return {layers.begin(), layers.end()};
 }
 
 }  // namespace
@@ -133,12 +134,12 @@ AdaptedList attach(nn::Module& root, const AdapterOptions& options, const Aliase
                    const std::shared_ptr<const Dropout>& dropout) {
   check(options);
   AdaptedList adapted;
-  for (auto& [path, linear] : match_targets(root, options.target_modules, aliases)) {
+  for (auto& [path, layer] : match_targets(root, options.target_modules, aliases)) {
     Fresh fresh{at::make_generator<at::CPUGeneratorImpl>(seed ^ std::hash<std::string>{}(path))};
-    auto start = start_of(options, linear->out_features(), linear->in_features(), fresh);
+    auto start = start_of(options, layer->out_features(), layer->in_features(), layer->product()->columns_per_channel(), fresh);
     Magnitude magnitude{{}, options.dora_norm};
-    if (options.type == "dora") magnitude.m = squared_norms(linear->source(), options.dora_norm).sqrt_();
-    adapted.push_back(hang(path, *linear, kind_of(options.type), start.parameters, start.scale, magnitude, dropout));
+    if (options.type == "dora") magnitude.m = by_channel(squared_norms(layer->source(), options.dora_norm), *layer, options.dora_norm).sqrt_();
+    adapted.push_back(hang(path, *layer, kind_of(options.type), start.parameters, start.scale, magnitude, dropout));
   }
   return adapted;
 }
@@ -146,7 +147,7 @@ AdaptedList attach(nn::Module& root, const AdapterOptions& options, const Aliase
 int64_t rank_of(const AdapterWeights& weights) { return make_update(weights.kind, weights.parameters, weights.scale)->rank(); }
 
 void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name) {
-  auto table = linear_table(root);
+  auto table = layer_table(root);
   for (const auto& w : weights) {
     auto it = table.find(w.path);
     if (it == table.end()) {
@@ -154,12 +155,12 @@ void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, con
                  w.path, weights.size() - 1);
     }
     auto [out, in] = shape_of(w);
-    auto& linear = *it->second;
-    if (in != linear.in_features() || out != linear.out_features()) {
+    auto& layer = *it->second;
+    if (in != layer.in_features() || out != layer.out_features()) {
       data_error("adapters", "{} is a LoRA for another model: '{}' maps {} to {} features there, {} to {} here", file_name, w.path, in, out,
-                 linear.in_features(), linear.out_features());
+                 layer.in_features(), layer.out_features());
     }
-    auto magnitudes = w.magnitude.axis == NormAxis::output ? out : in;
+    auto magnitudes = w.magnitude.axis == NormAxis::output ? out : layer.in_channels();
     if (w.magnitude.m.defined() && w.magnitude.m.numel() != magnitudes)
       data_error("adapters", "{}: the DoRA magnitude of '{}' has {} numbers instead of {}", file_name, w.path, w.magnitude.m.numel(),
                  magnitudes);
@@ -169,7 +170,7 @@ void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, con
 AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name,
                            const std::shared_ptr<const Dropout>& dropout) {
   check_fit(root, weights, file_name);
-  auto table = linear_table(root);
+  auto table = layer_table(root);
   AdaptedList adapted;
   for (const auto& w : weights) adapted.push_back(hang(w.path, *table.at(w.path), w.kind, w.parameters, w.scale, w.magnitude, dropout));
   return adapted;
@@ -178,12 +179,12 @@ AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& 
 void merge(nn::Module& root, const std::vector<AdapterWeights>& weights, double strength, const std::string& file_name) {
   at::NoGradGuard no_grad;
   check_fit(root, weights, file_name);
-  auto table = linear_table(root);
+  auto table = layer_table(root);
   for (const auto& w : weights) {
-    auto& linear = *table.at(w.path);
-    auto hung = hang(w.path, linear, w.kind, w.parameters, w.scale, w.magnitude, nullptr);
-    linear.delta = nullptr;
-    merge_into(linear, *hung.adapter, strength);
+    auto& layer = *table.at(w.path);
+    auto hung = hang(w.path, layer, w.kind, w.parameters, w.scale, w.magnitude, nullptr);
+    layer.delta = nullptr;
+    merge_into(layer, *hung.adapter, strength);
   }
 }
 

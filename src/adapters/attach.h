@@ -18,10 +18,10 @@ struct AdapterOptions {
 void check(const AdapterOptions& options);
 NormAxis parse_norm_axis(std::string_view name);
 
-/// A linear layer that carries an adapter, by its path below the model.
+/// A layer that carries an adapter, by its path below the model.
 struct Adapted {
   std::string path;
-  nn::Linear* linear;
+  nn::LinearMap* layer;
   std::shared_ptr<Adapter> adapter;
 };
 using AdaptedList = std::vector<Adapted>;
@@ -43,7 +43,7 @@ struct AdapterWeights {
 
 int64_t rank_of(const AdapterWeights& weights);
 
-/// Every entry must fit a linear layer of `root` (its shapes suffice): otherwise a data Error names the first that does not.
+/// Every entry must fit a layer of `root` (its shapes suffice): otherwise a data Error names the first that does not.
 void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name);
 
 /// Hangs the adapters of a file, after check_fit.

@@ -8,12 +8,12 @@
 
 namespace burnish::adapters {
 
-NamedLinears all_linears(nn::Module& root) {
-  NamedLinears linears;
+NamedLayers all_layers(nn::Module& root) {
+  NamedLayers layers;
   root.visit([&](const std::string& path, nn::Module& module) {
-    if (auto* linear = dynamic_cast<nn::Linear*>(&module)) linears.emplace_back(path, linear);
+    if (auto* layer = dynamic_cast<nn::LinearMap*>(&module)) layers.emplace_back(path, layer);
   });
-  return linears;
+  return layers;
 }
 
 namespace {
@@ -30,23 +30,25 @@ bool inside_blocks(const std::string& path) {
   return false;
 }
 
-NamedLinears select(const NamedLinears& linears, const std::function<bool(const std::string&, nn::Linear&)>& wanted) {
-  NamedLinears chosen;
-  for (const auto& [path, linear] : linears) {
-    if (wanted(path, *linear)) chosen.emplace_back(path, linear);
+NamedLayers select(const NamedLayers& layers, const std::function<bool(const std::string&, nn::LinearMap&)>& wanted) {
+  NamedLayers chosen;
+  for (const auto& [path, layer] : layers) {
+    if (wanted(path, *layer)) chosen.emplace_back(path, layer);
   }
   return chosen;
 }
+
+bool is_linear(const nn::LinearMap& layer) { return dynamic_cast<const nn::Linear*>(&layer) != nullptr; }
 
 std::vector<std::string> names_of(const std::string& path, const AliasesOf& aliases) {
   auto names = aliases(path);
   return names.empty() ? std::vector<std::string>{path} : names;
 }
 
-NamedLinears by_regex(const NamedLinears& linears, const std::string& pattern, const AliasesOf& aliases) {
+NamedLayers by_regex(const NamedLayers& layers, const std::string& pattern, const AliasesOf& aliases) {
   try {
     std::regex regex(pattern);
-    return select(linears, [&](const std::string& path, nn::Linear&) {
+    return select(layers, [&](const std::string& path, nn::LinearMap&) {
       auto names = names_of(path, aliases);
       return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return std::regex_match(name, regex); });
     });
@@ -55,8 +57,8 @@ NamedLinears by_regex(const NamedLinears& linears, const std::string& pattern, c
   }
 }
 
-NamedLinears by_names(const NamedLinears& linears, const std::vector<std::string>& names, const AliasesOf& aliases) {
-  return select(linears, [&](const std::string& path, nn::Linear&) {
+NamedLayers by_names(const NamedLayers& layers, const std::vector<std::string>& names, const AliasesOf& aliases) {
+  return select(layers, [&](const std::string& path, nn::LinearMap&) {
     auto known = names_of(path, aliases);
     return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return std::any_of(known.begin(), known.end(), [&](const std::string& k) { return ends_with_name(k, name); });
@@ -66,27 +68,28 @@ NamedLinears by_names(const NamedLinears& linears, const std::vector<std::string
 
 }  // namespace
 
-NamedLinears match_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases) {
-  auto linears = all_linears(root);
+NamedLayers match_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases) {
+  auto layers = all_layers(root);
   auto names = split_list(targets);
-  NamedLinears chosen;
+  NamedLayers chosen;
   if (names.empty()) {
-    chosen = select(linears, [](const std::string& path, nn::Linear& linear) {
-      return inside_blocks(path) && std::min(linear.in_features(), linear.out_features()) >= 512;
+    chosen = select(layers, [](const std::string& path, nn::LinearMap& layer) {
+      return inside_blocks(path) && is_linear(layer) && std::min(layer.in_features(), layer.out_features()) >= 512;
     });
   } else if (names.size() == 1) {
-    if (names[0] == "all-linear") return linears;
-    chosen = by_regex(linears, names[0], aliases);
-    if (chosen.empty()) chosen = by_names(linears, names, aliases);
+    if (names[0] == "all-linear")
+      return select(layers, [](const std::string&, nn::LinearMap& layer) { return is_linear(layer); });
+    chosen = by_regex(layers, names[0], aliases);
+    if (chosen.empty()) chosen = by_names(layers, names, aliases);
   } else {
-    chosen = by_names(linears, names, aliases);
+    chosen = by_names(layers, names, aliases);
   }
   if (chosen.empty()) {
     std::vector<std::string> some;
-    for (size_t i = 0; i < linears.size() && some.size() < 4; i += std::max<size_t>(1, linears.size() / 4))
-      some.push_back(linears[i].first);
-    config_error("adapters", "lora_target_modules '{}' matches none of the {} linear layers; there are for example {}", targets,
-                 linears.size(), join(some));
+    for (size_t i = 0; i < layers.size() && some.size() < 4; i += std::max<size_t>(1, layers.size() / 4))
+      some.push_back(layers[i].first);
+    config_error("adapters", "lora_target_modules '{}' matches none of the {} layers; there are for example {}", targets,
+                 layers.size(), join(some));
   }
   return chosen;
 }

@@ -8,18 +8,18 @@
 
 namespace burnish::adapters {
 
-using NamedLinears = std::vector<std::pair<std::string, nn::Linear*>>;
+using NamedLayers = std::vector<std::pair<std::string, nn::LinearMap*>>;
 
-/// Every linear layer below `root` by its path.
-NamedLinears all_linears(nn::Module& root);
+/// Every linear layer and convolution below `root` by its path.
+NamedLayers all_layers(nn::Module& root);
 
 /// All names that a layer goes by ("blocks.0.attn.a_to_qkv" and "transformer_blocks.0.attn.to_q"), its path among them unless it must
 /// not be found by it; none means the path alone.
 using AliasesOf = std::function<std::vector<std::string>(const std::string& path)>;
 
-/// The linear layers that `targets` names, by DiffSynth-Studio's rules: several comma-separated names match a layer's name exactly
+/// The linear layers and convolutions that `targets` names, by DiffSynth-Studio's rules: several comma-separated names match a layer's name exactly
 /// or as its end after a dot; a single name is a regular expression for the whole name, and if that matches nothing also an end; "" picks
-/// every linear layer inside the blocks whose sides are both at least 512. No match is a config Error that names the layers there are.
-NamedLinears match_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases);
+/// every linear layer (and no convolution) inside the blocks whose sides are both at least 512, all-linear every linear layer. No match is a config Error that names the layers there are.
+NamedLayers match_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases);
 
 }  // namespace burnish::adapters

@@ -37,7 +37,9 @@ at::Tensor sums_of_squares(const nn::WeightSource& weight, NormAxis axis, const 
   return sums;
 }
 
-at::Tensor with_gain(const at::Tensor& x, const at::Tensor& gain) { return gain.defined() ? kernels::input_gain(x, gain) : x; }
+at::Tensor with_gain(const at::Tensor& x, const at::Tensor& gain, const kernels::Product& product) {
+  return gain.defined() ? kernels::input_gain(x, gain, product.channel_dim()) : x;
+}
 
 class LoraUpdate : public Update {
  public:
@@ -49,9 +51,11 @@ class LoraUpdate : public Update {
   Kind kind() const override { return Kind::lora; }
   int64_t rank() const override { return a_.size(0); }
 
-  at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain) const override {
+  at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
+                    const kernels::ProductPtr& product) const override {
     // (x ∘ gain) Aᵀ = x (A ∘ gain)ᵀ: x is saved, which other operators save too, and not a scaled copy of it.
-    return kernels::add_low_rank(base_out, x, gain.defined() ? a_ * gain : a_, b_, scale());
+    auto a = gain.defined() ? (a_.unflatten(1, {gain.size(0), -1}) * gain.unsqueeze(1)).flatten(1) : a_;
+    return kernels::add_low_rank(base_out, x, a, b_, scale(), product);
   }
 
   at::Tensor rows(int64_t begin, int64_t end) const override {
@@ -87,8 +91,9 @@ class LohaUpdate : public Update {
   Kind kind() const override { return Kind::loha; }
   int64_t rank() const override { return q1_.size(0); }
 
-  at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain) const override {
-    return kernels::add_hadamard_low_rank(base_out, with_gain(x, gain), p1_, q1_, p2_, q2_, scale());
+  at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
+                    const kernels::ProductPtr& product) const override {
+    return kernels::add_hadamard_low_rank(base_out, with_gain(x, gain, *product), p1_, q1_, p2_, q2_, scale(), product);
   }
 
   at::Tensor rows(int64_t begin, int64_t end) const override {
@@ -112,8 +117,9 @@ class LokrUpdate : public Update {
   Kind kind() const override { return Kind::lokr; }
   int64_t rank() const override { return rank_; }
 
-  at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain) const override {
-    return kernels::add_kronecker(base_out, with_gain(x, gain), factor("lokr_w1"), factor("lokr_w2"), scale());
+  at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
+                    const kernels::ProductPtr& product) const override {
+    return kernels::add_kronecker(base_out, with_gain(x, gain, *product), factor("lokr_w1"), factor("lokr_w2"), scale(), product);
   }
 
   at::Tensor rows(int64_t begin, int64_t end) const override {

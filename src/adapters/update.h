@@ -5,14 +5,15 @@
 #include <utility>
 #include <vector>
 
-#include "nn/weight_source.h"
+#include "nn/linear.h"
 
 namespace burnish::adapters {
 
 enum class Kind { lora, loha, lokr };
 std::string_view kind_name(Kind kind);
 
-/// What a DoRA norm is taken over: W's rows (one magnitude an output) or its columns (one an input).
+/// What a DoRA norm is taken over: W's rows (one magnitude an output channel) or its columns (one an input channel; under a convolution
+/// those of a whole kernel).
 enum class NormAxis { output, input };
 
 using Parameters = std::vector<std::pair<std::string, at::Tensor>>;
@@ -26,13 +27,14 @@ class Update {
   virtual int64_t rank() const = 0;
   double scale() const { return scale_; }
 
-  /// base_out + (x ∘ gain) ΔWᵀ with autograd. x [..., in], gain [in] fp32 or undefined for 1, base_out [..., out].
-  virtual at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain) const = 0;
+  /// base_out + the product of x ∘ gain with ΔW, with autograd. gain [input channels] fp32 or undefined for 1.
+  virtual at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
+                            const kernels::ProductPtr& product) const = 0;
   /// Rows begin to end of ΔW in fp32, without autograd.
   virtual at::Tensor rows(int64_t begin, int64_t end) const = 0;
   /// ‖W + ΔW‖² of every row or column, without autograd; `frozen` is ‖W‖² of them. Here by tiles of both.
   virtual at::Tensor squared_norms(const nn::WeightSource& base, const at::Tensor& frozen, NormAxis axis) const;
-  /// By their names in files: lora_A.weight and lora_B.weight, hada_w1_a, ..., lokr_w1, ...
+  /// Matrices, by their names in files: lora_A.weight and lora_B.weight, hada_w1_a, ..., lokr_w1, ...
   const Parameters& parameters() const { return parameters_; }
 
  protected:
@@ -44,7 +46,8 @@ class Update {
   double scale_;
 };
 
-/// ΔW = scale · B A, A [rank, in], B [out, rank] (Hu et al. 2021, arXiv 2106.09685).
+/// ΔW = scale · B A, A [rank, in], B [out, rank] (Hu et al. 2021, arXiv 2106.09685). Under a convolution ΔW, like W, has a column for each
+/// number of a kernel: A is a convolution to `rank` channels, B a 1×1 convolution after it.
 /// LoHa: scale · (P1 Q1) ∘ (P2 Q2) (Hyeon-Woo et al. 2021, arXiv 2108.06098).
 /// LoKr: scale · W1 ⊗ W2, each whole or as a product of two (Yeh et al. 2023, arXiv 2309.14859).
 /// `parameters` bear the names of files; a set that makes no such update is a std::logic_error.

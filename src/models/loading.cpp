@@ -56,12 +56,18 @@ std::map<std::string, at::Tensor> read_scales(const io::TensorSource& tensors, c
   return scales;
 }
 
-std::map<std::string, nn::Linear*> linears_of(nn::Module& module) {
-  std::map<std::string, nn::Linear*> linears;
+/// FP8 numbers times their scale, or their rows' scales.
+at::Tensor scaled(const at::Tensor& codes, const at::Tensor& scale) {
+  auto by_row = scale.numel() > 1 ? scale.reshape({-1, 1}) : scale.reshape({});
+  return (codes.to(at::kFloat).flatten(codes.dim() > 1 ? 1 : 0) * by_row).view(codes.sizes());
+}
+
+std::map<std::string, nn::LinearMap*> maps_of(nn::Module& module) {
+  std::map<std::string, nn::LinearMap*> maps;
   module.visit([&](const std::string& path, nn::Module& child) {
-    if (auto* linear = dynamic_cast<nn::Linear*>(&child)) linears[path.empty() ? "weight" : path + ".weight"] = linear;
+    if (auto* map = dynamic_cast<nn::LinearMap*>(&child)) maps[path.empty() ? "weight" : path + ".weight"] = map;
   });
-  return linears;
+  return maps;
 }
 
 }  // namespace
@@ -79,16 +85,16 @@ void load_weights(nn::Module& module, const io::TensorSource& tensors, const io:
   auto slots = module.parameters();
   io::Shapes wanted;
   for (auto& [name, slot] : slots) wanted[name] = slot->sizes().vec();
-  auto linears = linears_of(module);
+  auto maps = maps_of(module);
   auto scales = read_scales(tensors, keys, wanted);
   io::load_named(
       without_scales(tensors), keys, wanted,
       [&](const std::string& name, const at::Tensor& tensor) {
         auto scale = is_fp8(tensor.scalar_type()) && scales.contains(name) ? scales.at(name) : at::Tensor();
-        if (auto linear = linears.find(name); store && linear != linears.end()) {
-          if (auto source = store->store(name, tensor, scale, options.device())) return linear->second->set_source(source);
+        if (auto map = maps.find(name); store && map != maps.end()) {
+          if (auto source = store->store(name, tensor, scale, options.device())) return map->second->set_source(source);
         }
-        auto value = scale.defined() ? tensor.to(at::kFloat) * scale : tensor;
+        auto value = scale.defined() ? scaled(tensor, scale) : tensor;
         *slots.at(name) = value.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
       },
       what);
@@ -102,13 +108,12 @@ StoragePlan plan_storage(nn::Module& on_meta, const io::TensorSource* tensors, c
     }
   }
   StoragePlan plan;
-  auto linears = linears_of(on_meta);
+  auto maps = maps_of(on_meta);
   on_meta.visit_parameters([&](const std::string& name, at::Tensor& p) {
     int64_t bytes = -1;
-    auto linear = linears.find(name);
-    if (linear != linears.end()) {
+    if (maps.contains(name)) {
       auto found = in_file.find(name);
-      bytes = store.num_bytes(name, p.size(0), p.size(1), found == in_file.end() ? p.scalar_type() : found->second);
+      bytes = store.num_bytes(name, p.size(0), p.numel() / p.size(0), found == in_file.end() ? p.scalar_type() : found->second);
       (bytes < 0 ? plan.num_kept : plan.num_stored) += 1;
     }
     plan.elements += p.numel();

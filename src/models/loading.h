@@ -5,7 +5,7 @@
 namespace burnish::models {
 
 /// Fills `module`, which was built on the meta device, with the tensors of a file, one at a time: each is read, converted to `options`
-/// (or handed to `store`, for weights of linear layers) and placed before the next is touched. FP8 tensors are multiplied with their
+/// (or handed to `store`, for weights of linear layers and convolutions) and placed before the next is touched. FP8 tensors are multiplied with their
 /// scales, which ComfyUI names `<layer>.scale_weight` or `<layer>.weight_scale`; scales of activations are left out. Missing, unexpected
 /// and misshapen names are one data Error before anything is read (io::load_named).
 void load_weights(nn::Module& module, const io::TensorSource& tensors, const io::KeyMap& keys, const at::TensorOptions& options,
@@ -17,7 +17,7 @@ io::TensorSource without_scales(const io::TensorSource& tensors);
 /// What a store will make of a module's weights, from names and shapes alone.
 struct StoragePlan {
   int64_t num_bytes = 0;                 ///< of the whole module
-  int64_t num_stored = 0, num_kept = 0;  ///< linear layers held as codes, and as parameters
+  int64_t num_stored = 0, num_kept = 0;  ///< linear layers and convolutions held as codes, and as parameters
   int64_t stored_elements = 0, elements = 0;
 };
 StoragePlan plan_storage(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, const nn::WeightStore& store);

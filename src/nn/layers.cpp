@@ -1,6 +1,5 @@
 #include "nn/layers.h"
 
-#include <ATen/ops/conv2d.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/group_norm.h>
@@ -42,16 +41,5 @@ at::Tensor GroupNorm::forward(const at::Tensor& x_BCHW) const { return at::group
 at::Tensor GroupNorm::forward_silu(const at::Tensor& x_BCHW) const {
   return kernels::group_norm_silu(x_BCHW, num_groups_, weight, bias, eps_);
 }
-
-Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel, int64_t stride, int64_t padding, const at::TensorOptions& options)
-    : weight(at::empty({out_channels, in_channels, kernel, kernel}, options)),
-      bias(at::empty({out_channels}, options)),
-      stride_(stride),
-      padding_(padding) {
-  own("weight", weight);
-  own("bias", bias);
-}
-
-at::Tensor Conv2d::forward(const at::Tensor& x_BCHW) const { return at::conv2d(x_BCHW, weight, bias, stride_, padding_); }
 
 }  // namespace burnish::nn

@@ -1,5 +1,5 @@
 #pragma once
-#include "nn/module.h"
+#include "nn/linear.h"
 
 namespace burnish::nn {
 
@@ -46,18 +46,6 @@ class GroupNorm : public Module {
  private:
   int64_t num_groups_;
   double eps_;
-};
-
-/// 2-D convolution with bias. [B, in, H, W] -> [B, out, H', W'].
-class Conv2d : public Module {
- public:
-  Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel, int64_t stride, int64_t padding, const at::TensorOptions& options);
-  at::Tensor forward(const at::Tensor& x_BCHW) const;
-  at::Tensor weight;  ///< [out, in, k, k]
-  at::Tensor bias;    ///< [out]
-
- private:
-  int64_t stride_, padding_;
 };
 
 }  // namespace burnish::nn

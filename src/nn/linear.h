@@ -6,26 +6,25 @@
 
 namespace burnish::nn {
 
-class Linear;
+class LinearMap;
 
 /// A correction hung on a frozen linear map; implemented by `adapters/`.
-/// `forward` receives the layer and its input x [..., in] and returns the corrected output [..., out]; the layer's own is `base.base(x)`.
+/// `forward` receives the layer and its input x and returns the corrected output; the layer's own is `base.base(x)`.
 class Delta {
  public:
   virtual ~Delta() = default;
-  virtual at::Tensor forward(const Linear& base, const at::Tensor& x) = 0;
+  virtual at::Tensor forward(const LinearMap& base, const at::Tensor& x) = 0;
 };
 
-/// A parameter as a weight source: a view of the tensor it is made of.
+/// A parameter as a weight source: a view of the tensor it is made of, with all dimensions after the first as columns.
 class ParameterSource : public WeightSource {
  public:
   explicit ParameterSource(at::Tensor& weight) : weight_(weight) {}
-  int64_t in_features() const override { return weight_.size(1); }
+  int64_t in_features() const override { return weight_.size(0) > 0 ? weight_.numel() / weight_.size(0) : 0; }
   int64_t out_features() const override { return weight_.size(0); }
   c10::Device device() const override { return weight_.device(); }
   int64_t num_bytes() const override { return static_cast<int64_t>(weight_.nbytes()); }
-  at::Tensor multiply(const at::Tensor& x, const at::Tensor& bias) const override;
-  at::Tensor multiply_transposed(const at::Tensor& dy) const override;
+  at::Tensor multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const override;
   at::Tensor rows(int64_t begin, int64_t end) const override;
   void rewrite(const Rows& new_rows) override;
 
@@ -33,17 +32,19 @@ class ParameterSource : public WeightSource {
   at::Tensor& weight_;
 };
 
-/// y = x Wᵀ + b (+ delta). x: [..., in] -> [..., out]. Every matrix product with a weight goes through here, so a weight's
-/// storage and an adapter are each known in one place only.
-class Linear : public Module {
+/// y = x W + b (+ delta), for a product that is linear in x: a matrix product or a convolution. Everything that multiplies with a trained or
+/// stored weight is one of these, so a weight's storage and an adapter are each known in one place only. W is seen as a matrix
+/// [out_features, in_features]; a row is all that makes one output channel.
+class LinearMap : public Module {
  public:
-  Linear(int64_t in_features, int64_t out_features, const at::TensorOptions& options, bool with_bias = true);
-
   at::Tensor forward(const at::Tensor& x) const { return delta ? delta->forward(*this, x) : base(x); }
-  /// x Wᵀ + b, whatever hangs on the layer.
-  at::Tensor base(const at::Tensor& x) const { return source().multiply(x, bias); }
+  /// x W + b, whatever hangs on the layer.
+  at::Tensor base(const at::Tensor& x) const { return multiply(x, bias); }
+  at::Tensor multiply(const at::Tensor& x, const at::Tensor& offset) const { return source_->multiply(product_, x, offset); }
   int64_t in_features() const { return in_features_; }
   int64_t out_features() const { return out_features_; }
+  int64_t in_channels() const { return in_features_ / product_->columns_per_channel(); }
+  const kernels::ProductPtr& product() const { return product_; }
 
   WeightSource& source() const { return *source_; }
   /// Holds W in `source` from now on; the parameter `weight` is given up.
@@ -51,16 +52,33 @@ class Linear : public Module {
   /// Whether W is a parameter (and not codes).
   bool has_parameter() const { return weight.defined(); }
 
-  at::Tensor weight;  ///< [out, in]; undefined once another source holds W
+  at::Tensor weight;  ///< [out, in], or [out, in, kernel, kernel]; undefined once another source holds W
   at::Tensor bias;    ///< [out], undefined without bias
   std::shared_ptr<Delta> delta;
 
  protected:
+  LinearMap(const std::vector<int64_t>& weight_sizes, const at::TensorOptions& options, bool with_bias, kernels::ProductPtr product);
   int64_t bytes_of_sources() const override { return has_parameter() ? 0 : source_->num_bytes(); }
 
  private:
   int64_t in_features_, out_features_;
+  kernels::ProductPtr product_;
   std::shared_ptr<WeightSource> source_;
+};
+
+/// y = x Wᵀ + b. x: [..., in] -> [..., out].
+class Linear : public LinearMap {
+ public:
+  Linear(int64_t in_features, int64_t out_features, const at::TensorOptions& options, bool with_bias = true)
+      : LinearMap({out_features, in_features}, options, with_bias, kernels::matrix_product()) {}
+};
+
+/// 2-D convolution. [B, in, H, W] -> [B, out, H', W'].
+class Conv2d : public LinearMap {
+ public:
+  Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel, int64_t stride, int64_t padding, const at::TensorOptions& options,
+         bool with_bias = true)
+      : LinearMap({out_channels, in_channels, kernel, kernel}, options, with_bias, kernels::convolution(kernel, stride, padding)) {}
 };
 
 }  // namespace burnish::nn

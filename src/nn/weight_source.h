@@ -1,13 +1,14 @@
 #pragma once
-#include <ATen/core/Tensor.h>
-
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "kernels/product/product.h"
+
 namespace burnish::nn {
 
-/// Where a linear layer's weight W [out, in] lives and how it is multiplied with: a parameter, or codes and scales (`quant/`).
+/// Where the weight W [out, in] of a linear layer or convolution lives and how it is multiplied with: a parameter, or codes and scales
+/// (`quant/`).
 /// Nothing else touches the storage, so an adapter or an optimizer never meets a tensor it cannot add to.
 class WeightSource {
  public:
@@ -17,10 +18,8 @@ class WeightSource {
   virtual c10::Device device() const = 0;
   virtual int64_t num_bytes() const = 0;
 
-  /// x Wᵀ + bias with autograd. x [..., in], bias [out] or undefined -> [..., out] in x's dtype.
-  virtual at::Tensor multiply(const at::Tensor& x, const at::Tensor& bias) const = 0;
-  /// dy W, the input's gradient, without autograd. dy [..., out] -> [..., in] in dy's dtype.
-  virtual at::Tensor multiply_transposed(const at::Tensor& dy) const = 0;
+  /// The layer's product of x with W, plus bias ([out] or undefined), with autograd and in x's dtype.
+  virtual at::Tensor multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const = 0;
   /// Rows begin to end of W in fp32, without autograd.
   virtual at::Tensor rows(int64_t begin, int64_t end) const = 0;
 
@@ -30,17 +29,17 @@ class WeightSource {
   virtual void rewrite(const Rows& new_rows) = 0;
 };
 
-/// Decides how the weight of a linear layer is held while a model is loaded; implemented by `quant/`.
+/// Decides how the weight of a linear layer or convolution is held while a model is loaded; implemented by `quant/`.
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
-  /// A source for the weight `name` [out, in] as it lies in a file, its values times `scale` (undefined for 1; [] or [1], [out, 1]);
+  /// A source for the weight `name` [out, in] or [out, in, kernel, kernel] as it lies in a file, its values times `scale` (undefined for 1; [] or [1], [out, 1]);
   /// null leaves it a parameter. A data Error names a weight whose values cannot be held.
   virtual std::shared_ptr<WeightSource> store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale,
                                               c10::Device device) = 0;
   /// In a few words, what decides the numbers that layers compute with; "" when those are the file's own.
   virtual std::string settings() const = 0;
-  /// Bytes that a weight of this name, shape and dtype in the file will take, or -1 for a parameter.
+  /// Bytes that a weight of this name, shape (as a matrix) and dtype in the file will take, or -1 for a parameter.
   virtual int64_t num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const = 0;
 };
 

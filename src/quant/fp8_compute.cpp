@@ -35,7 +35,17 @@ Fp8ComputeSource::Fp8ComputeSource(QuantizedWeight weight) : QuantizedSource(std
 
 at::Tensor Fp8ComputeSource::row_scales() const { return weight_.scales.expand({weight_.out, 1}); }
 
-at::Tensor Fp8ComputeSource::forward(const at::Tensor& x_NI, const at::Tensor& bias) const {
+at::Tensor Fp8ComputeSource::forward(const kernels::Product&, const at::Tensor& x, const at::Tensor& bias) const {
+  auto sizes = x.sizes().vec();
+  sizes.back() = weight_.out;
+  return multiply_rows(x.flatten(0, -2), bias).view(sizes);
+}
+
+at::Tensor Fp8ComputeSource::input_gradient(const kernels::Product&, const at::Tensor& dy, at::IntArrayRef x_sizes) const {
+  return multiply_transposed(dy.flatten(0, -2)).view(x_sizes);
+}
+
+at::Tensor Fp8ComputeSource::multiply_rows(const at::Tensor& x_NI, const at::Tensor& bias) const {
   auto x = quantize_rows(x_NI);
   auto scales_1O = row_scales().t();
   if (has_fp8_products(device()) && multiple_of_16(weight_)) {
@@ -53,7 +63,7 @@ at::Tensor Fp8ComputeSource::forward(const at::Tensor& x_NI, const at::Tensor& b
   return y;
 }
 
-at::Tensor Fp8ComputeSource::input_gradient(const at::Tensor& dy_NO) const {
+at::Tensor Fp8ComputeSource::multiply_transposed(const at::Tensor& dy_NO) const {
   auto dy = quantize_rows(dy_NO.to(at::kFloat) * row_scales().t());
   if (has_fp8_products(device()) && multiple_of_16(weight_)) {
     auto transposed = weight_.codes.t().contiguous().view(at::kFloat8_e4m3fn);  // [in, out]: the product needs it contiguous along out

@@ -13,15 +13,14 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
   int64_t out_features() const override { return weight_.out; }
   c10::Device device() const override { return weight_.codes.device(); }
   int64_t num_bytes() const override { return weight_.num_bytes(); }
-  at::Tensor multiply(const at::Tensor& x, const at::Tensor& bias) const override;
-  at::Tensor multiply_transposed(const at::Tensor& dy) const override;
+  at::Tensor multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const override;
   at::Tensor rows(int64_t begin, int64_t end) const override { return dequantize_rows(weight_, begin, end, at::kFloat); }
   void rewrite(const Rows& new_rows) override;
   const QuantizedWeight& weight() const { return weight_; }
 
-  /// x Wᵀ + bias and dy W for matrices, without autograd, in the operand's dtype.
-  virtual at::Tensor forward(const at::Tensor& x_NI, const at::Tensor& bias) const;
-  virtual at::Tensor input_gradient(const at::Tensor& dy_NO) const;
+  /// The product with W plus bias, and its input's gradient, without autograd and in the operand's dtype.
+  virtual at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const;
+  virtual at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const;
 
  protected:
   QuantizedWeight weight_;
@@ -33,12 +32,14 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
 /// multiplied in fp32.
 class Fp8ComputeSource : public QuantizedSource {
  public:
-  /// The weight is E4M3 with one scale, a scale a row, or none.
+  /// The weight is E4M3 with one scale, a scale a row, or none, and its layer's product a matrix product.
   explicit Fp8ComputeSource(QuantizedWeight weight);
-  at::Tensor forward(const at::Tensor& x_NI, const at::Tensor& bias) const override;
-  at::Tensor input_gradient(const at::Tensor& dy_NO) const override;
+  at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const override;
+  at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const override;
 
  private:
+  at::Tensor multiply_rows(const at::Tensor& x_NI, const at::Tensor& bias) const;
+  at::Tensor multiply_transposed(const at::Tensor& dy_NO) const;
   at::Tensor row_scales() const;
 };
 

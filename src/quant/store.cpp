@@ -34,11 +34,12 @@ bool Store::stays(const std::string& name) const {
   return std::any_of(high_precision_.begin(), high_precision_.end(), [&](const auto& r) { return std::regex_match(layer, r); });
 }
 
-std::shared_ptr<nn::WeightSource> Store::store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale,
+std::shared_ptr<nn::WeightSource> Store::store(const std::string& name, const at::Tensor& in_file, const at::Tensor& scale,
                                                c10::Device device) {
-  if (stays(name) || (!options_.format && !is_fp8(weight.scalar_type()))) return nullptr;
+  if (stays(name) || (!options_.format && !is_fp8(in_file.scalar_type()))) return nullptr;
+  auto weight = in_file.flatten(1);
   auto stored = is_fp8(weight.scalar_type()) ? from_codes(weight, scale, device, name) : quantize(weight, *options_.format, device, name);
-  if (options_.fp8_compute && can_compute(stored.format)) return std::make_shared<Fp8ComputeSource>(std::move(stored));
+  if (options_.fp8_compute && in_file.dim() == 2 && can_compute(stored.format)) return std::make_shared<Fp8ComputeSource>(std::move(stored));
   return std::make_shared<QuantizedSource>(std::move(stored));
 }
 

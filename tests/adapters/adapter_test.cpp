@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
+#include <set>
+
 #include "adapters/adapter_file.h"
 #include "io/safetensors.h"
 #include "tests/golden.h"
@@ -24,7 +26,22 @@ struct Net : nn::Module {
     visit_parameters([](const std::string&, at::Tensor& p) { p.normal_(); });
   }
   at::Tensor forward(const at::Tensor& x) { return second.forward(first.forward(x)); }
+  static at::Tensor input() { return at::randn({3, 24}); }
   nn::Linear first, second;
+};
+
+/// The same with convolutions.
+struct ConvNet : nn::Module {
+  ConvNet(int64_t in, int64_t out)
+      : first(in, out, 3, 2, 1, at::TensorOptions()), second(out, in, 1, 1, 0, at::TensorOptions(), /*with_bias=*/false) {
+    own("blocks.0.first", first);
+    own("blocks.0.second", second);
+    at::manual_seed(11);
+    visit_parameters([](const std::string&, at::Tensor& p) { p.normal_(); });
+  }
+  at::Tensor forward(const at::Tensor& x) { return second.forward(first.forward(x)); }
+  static at::Tensor input() { return at::randn({2, 24, 6, 5}); }
+  nn::Conv2d first, second;
 };
 
 const AliasesOf kNoAliases = [](const std::string&) { return std::vector<std::string>{}; };
@@ -36,8 +53,8 @@ const LayersOf kOwnNames = [](const std::string& name) -> std::vector<std::strin
   return {};
 };
 
-AdaptedList attach_to(Net& net, const std::string& type, NormAxis axis = NormAxis::output) {
-  return attach(net, {.type = type, .rank = 4, .alpha = 2, .dora_norm = axis, .target_modules = "all-linear"}, kNoAliases, 5);
+AdaptedList attach_to(nn::Module& net, const std::string& type, NormAxis axis = NormAxis::output) {
+  return attach(net, {.type = type, .rank = 4, .alpha = 2, .dora_norm = axis, .target_modules = "first,second"}, kNoAliases, 5);
 }
 
 /// Moves every adapter away from its start, where it changes nothing.
@@ -67,61 +84,80 @@ const std::vector<Style> kStyles{
 
 }  // namespace
 
+struct OneLayer : nn::Module {
+  explicit OneLayer(std::unique_ptr<nn::LinearMap> map) : layer(std::move(map)) { own("layer", *layer); }
+  std::unique_ptr<nn::LinearMap> layer;
+};
+
 class Golden : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Adapters, Golden,
                          testing::Values("peft_lora", "peft_rslora", "peft_dora", "peft_loha", "peft_lokr", "onetrainer_dora_input",
-                                         "onetrainer_dora_output"),
-                         [](const auto& info) { return info.param; });
+                                         "onetrainer_dora_output", "conv.peft_lora", "conv.peft_dora", "conv.peft_loha", "conv.peft_lokr",
+                                         "conv.peft_loha_tucker", "conv.peft_lokr_tucker", "conv.onetrainer_dora_input"),
+                         [](const auto& info) {
+                           auto name = info.param;
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name;
+                         });
 
+/// The parameters of a case as a file, read back and hung on its layer.
 TEST_P(Golden, OutputAndGradientsAgree) {
-  auto source = test::golden("adapters.safetensors");
-  auto fp32 = [&](const std::string& name) { return source.tensor(name).to(at::kFloat); };
-  nn::Linear linear(20, 12, at::TensorOptions());
-  linear.weight = fp32("w");
-  linear.bias = fp32("bias");
-  auto own = source.below(GetParam() + ".");
-  Parameters parameters;
-  Magnitude magnitude;
-  std::string magnitude_name;
-  for (const auto& name : own.below("p.").names()) {
-    auto value = own.tensor("p." + name).to(at::kFloat).requires_grad_(true);
-    if (name == "lora_magnitude_vector" || name == "dora_scale") {
-      magnitude = {value.flatten().detach().requires_grad_(true),
-                   value.dim() == 2 && value.size(0) == 1 ? NormAxis::input : NormAxis::output};
-      magnitude_name = name;
-    } else {
-      parameters.emplace_back(name, value);
-    }
-  }
-  auto kind = GetParam() == "peft_loha" ? Kind::loha : GetParam() == "peft_lokr" ? Kind::lokr : Kind::lora;
-  auto adapter = std::make_shared<Adapter>("layer", make_update(kind, parameters, own.tensor("scale").item<double>()), magnitude);
-  linear.delta = adapter;
-  auto x = fp32("x").requires_grad_(true);
-  auto y = linear.forward(x);
-  torch::autograd::backward({y}, {fp32("dy")});
+  bool convolution = GetParam().starts_with("conv.");
+  auto golden = test::golden("adapters.safetensors");
+  auto of_layer = convolution ? golden.below("conv.") : golden;
+  auto own = golden.below(GetParam() + ".");
+  const auto options = at::TensorOptions();
+  OneLayer net(convolution ? std::unique_ptr<nn::LinearMap>(std::make_unique<nn::Conv2d>(20, 12, 3, 2, 1, options))
+                           : std::make_unique<nn::Linear>(20, 12, options));
+  net.layer->weight.copy_(of_layer.tensor("w"));
+  net.layer->bias.copy_(of_layer.tensor("bias"));
+
+  test::Scratch folder;
+  io::NamedTensors tensors;
+  for (const auto& name : own.below("p.").names()) tensors.emplace_back("layer." + name, own.tensor("p." + name));
+  tensors.emplace_back("layer.alpha", own.tensor("scale") * (GetParam().find("lokr") == std::string::npos ? 3 : 1));  // times its rank
+  io::save_safetensors(folder / "a.safetensors", tensors);
+  auto weights = read_adapter(
+      folder / "a.safetensors", [](const std::string& name) { return std::vector<std::string>{name}; },
+      [](const std::string&) { return int64_t{12}; });
+  auto adapted = attach_weights(net, weights, "a");
+  ASSERT_EQ(adapted.size(), 1u);
+
+  auto x = of_layer.tensor("x").clone().requires_grad_(true);
+  auto y = net.layer->forward(x);
+  torch::autograd::backward({y}, {of_layer.tensor("dy")});
   EXPECT_LE(relative_error(y, own.tensor("y")), 1e-5);
   EXPECT_LE(relative_error(x.grad(), own.tensor("dx")), 1e-5);
-  for (const auto& [name, value] : parameters) EXPECT_LE(relative_error(value.grad(), own.tensor("g." + name)), 1e-5) << name;
-  if (magnitude.m.defined()) {
-    EXPECT_LE(relative_error(magnitude.m.grad(), own.tensor("g." + magnitude_name).flatten()), 1e-5);
+  const std::set<std::string> named = [&] {
+    auto names = own.below("g.").names();
+    return std::set<std::string>(names.begin(), names.end());
+  }();
+  bool folded = GetParam().ends_with("_tucker");  // its parameters are others here
+  for (const auto& [name, value] : adapted[0].adapter->parameters()) {
+    if (folded) continue;
+    auto theirs = name == "lora_magnitude_vector" && !named.contains(name) ? "dora_scale" : name;
+    EXPECT_LE(relative_error(value.grad().flatten(), own.tensor("g." + theirs).flatten()), 1e-5) << name;
   }
 
   // What is merged computes the same without the adapter.
-  linear.delta = nullptr;
-  merge_into(linear, *adapter, 1);
-  EXPECT_LE(relative_error(linear.forward(x), own.tensor("y")), 1e-5);
+  net.layer->delta = nullptr;
+  merge_into(*net.layer, *adapted[0].adapter, 1);
+  EXPECT_LE(relative_error(net.layer->forward(x), own.tensor("y")), 1e-5);
 }
 
 TEST(Attach, ChangesNothingAtTheStart) {
+  auto check = [](auto net, const char* type, NormAxis axis) {
+    auto x = net->input();
+    auto before = net->forward(x);
+    auto adapted = attach_to(*net, type, axis);
+    ASSERT_EQ(adapted.size(), 2u);
+    EXPECT_LE(relative_error(net->forward(x), before), 1e-6) << type;
+    EXPECT_EQ(adapted[0].adapter->is_dora(), std::string(type) == "dora");
+  };
   for (const char* type : {"lora", "dora", "loha", "lokr"}) {
     for (auto axis : {NormAxis::output, NormAxis::input}) {
-      Net net(24, 40);
-      auto x = at::randn({3, 24});
-      auto before = net.forward(x);
-      auto adapted = attach_to(net, type, axis);
-      ASSERT_EQ(adapted.size(), 2u);
-      EXPECT_LE(relative_error(net.forward(x), before), 1e-6) << type;
-      EXPECT_EQ(adapted[0].adapter->is_dora(), std::string(type) == "dora");
+      check(std::make_unique<Net>(24, 40), type, axis);
+      check(std::make_unique<ConvNet>(24, 40), type, axis);
     }
   }
 }
@@ -155,34 +191,41 @@ TEST(Lokr, SplitsSidesAsEvenlyAsItMay) {
   EXPECT_EQ(lokr_split(360, 7), Pair(6, 60));
 }
 
+template <class AnyNet>
+void check_round_trip(const Style& style) {
+  test::Scratch folder;
+  AnyNet trained(24, 40), fresh(24, 40);
+  auto adapted = attach_to(trained, style.type, style.axis);
+  shake(adapted);
+  auto path = folder / "a.safetensors";
+  io::save_safetensors(path, adapter_tensors(adapted, kPrefixes, at::kFloat, parse_layout(style.layout)));
+  EXPECT_TRUE(is_adapter(io::TensorSource::open({path})));
+  auto weights = read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; });
+  auto again = attach_weights(fresh, weights, "a.safetensors");
+  auto x = AnyNet::input();
+  EXPECT_LE(relative_error(fresh.forward(x), trained.forward(x)), 1e-6);
+  for (size_t i = 0; i < 2; ++i) {
+    auto a = adapted[i].adapter->parameters(), b = again[i].adapter->parameters();
+    ASSERT_EQ(a.size(), b.size());
+    for (auto& [name, value] : a) {
+      auto found = std::find_if(b.begin(), b.end(), [&, n = name](auto& p) { return p.first == n; });
+      ASSERT_NE(found, b.end()) << name;
+      EXPECT_TRUE(at::equal(found->second, value)) << name;
+      EXPECT_TRUE(found->second.requires_grad());
+    }
+  }
+  AnyNet merged(24, 40);
+  merge(merged, weights, 1.0, "a.safetensors");
+  EXPECT_EQ(merged.first.delta, nullptr);
+  EXPECT_LE(relative_error(merged.forward(x), trained.forward(x)), 1e-5);
+}
+
 TEST(Files, RoundTripInEveryLayout) {
   for (const auto& style : kStyles) {
     SCOPED_TRACE(std::string(style.type) + " " + style.layout);
-    test::Scratch folder;
-    Net trained(24, 40), fresh(24, 40);
-    auto adapted = attach_to(trained, style.type, style.axis);
-    shake(adapted);
-    auto path = folder / "a.safetensors";
-    io::save_safetensors(path, adapter_tensors(adapted, kPrefixes, at::kFloat, parse_layout(style.layout)));
-    EXPECT_TRUE(is_adapter(io::TensorSource::open({path})));
-    auto weights = read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; });
-    auto again = attach_weights(fresh, weights, "a.safetensors");
-    auto x = at::randn({3, 24});
-    EXPECT_LE(relative_error(fresh.forward(x), trained.forward(x)), 1e-6);
-    for (size_t i = 0; i < 2; ++i) {
-      auto a = adapted[i].adapter->parameters(), b = again[i].adapter->parameters();
-      ASSERT_EQ(a.size(), b.size());
-      for (auto& [name, value] : a) {
-        auto found = std::find_if(b.begin(), b.end(), [&, n = name](auto& p) { return p.first == n; });
-        ASSERT_NE(found, b.end()) << name;
-        EXPECT_TRUE(at::equal(found->second, value)) << name;
-        EXPECT_TRUE(found->second.requires_grad());
-      }
-    }
-    Net merged(24, 40);
-    merge(merged, weights, 1.0, "a.safetensors");
-    EXPECT_EQ(merged.first.delta, nullptr);
-    EXPECT_LE(relative_error(merged.forward(x), trained.forward(x)), 1e-5);
+    check_round_trip<Net>(style);
+    SCOPED_TRACE("convolution");
+    check_round_trip<ConvNet>(style);
   }
 }
 
@@ -200,13 +243,16 @@ TEST(Files, StrengthMovesBetweenBaseAndAdapter) {
   }
 }
 
+std::map<std::string, std::vector<int64_t>> shapes_of(const AdaptedList& adapted, const char* layout) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (auto& [name, t] : adapter_tensors(adapted, kPrefixes, at::kBFloat16, parse_layout(layout))) shapes[name] = t.sizes().vec();
+  return shapes;
+}
+
 TEST(Files, LayoutsHaveTheNamesOtherProgramsRead) {
   auto names = [](const char* type, NormAxis axis, const char* layout) {
     Net net(24, 40);
-    auto adapted = attach_to(net, type, axis);
-    std::map<std::string, std::vector<int64_t>> shapes;
-    for (auto& [name, t] : adapter_tensors(adapted, kPrefixes, at::kBFloat16, parse_layout(layout))) shapes[name] = t.sizes().vec();
-    return shapes;
+    return shapes_of(attach_to(net, type, axis), layout);
   };
   using Shape = std::vector<int64_t>;
   auto dora = names("dora", NormAxis::output, "auto");
@@ -218,6 +264,48 @@ TEST(Files, LayoutsHaveTheNamesOtherProgramsRead) {
   EXPECT_EQ(names("dora", NormAxis::input, "kohya").at("lora_transformer_blocks_0_first.lora_down.weight"), (Shape{4, 24}));
   EXPECT_EQ(names("loha", NormAxis::output, "auto").at("lycoris_blocks_0_first.hada_w1_a"), (Shape{40, 4}));
   EXPECT_EQ(names("lokr", NormAxis::output, "auto").at("lycoris_blocks_0_first.lokr_w1"), (Shape{5, 4}));
+}
+
+TEST(Files, ConvolutionsHaveTheShapesOtherProgramsRead) {
+  auto shapes = [](const char* type, NormAxis axis, const char* layout) {
+    ConvNet net(24, 40);
+    return shapes_of(attach_to(net, type, axis), layout);
+  };
+  using Shape = std::vector<int64_t>;
+  auto peft = shapes("dora", NormAxis::output, "diffusers");
+  EXPECT_EQ(peft.at("transformer.blocks.0.first.lora_A.weight"), (Shape{4, 24, 3, 3}));
+  EXPECT_EQ(peft.at("transformer.blocks.0.first.lora_B.weight"), (Shape{40, 4, 1, 1}));
+  EXPECT_EQ(peft.at("transformer.blocks.0.first.lora_magnitude_vector"), (Shape{1, 40, 1, 1}));
+  EXPECT_EQ(peft.at("transformer.blocks.0.second.lora_A.weight"), (Shape{4, 40, 1, 1}));
+  auto kohya = shapes("dora", NormAxis::output, "kohya");
+  EXPECT_EQ(kohya.at("lora_transformer_blocks_0_first.lora_down.weight"), (Shape{4, 24, 3, 3}));
+  EXPECT_EQ(kohya.at("lora_transformer_blocks_0_first.lora_up.weight"), (Shape{40, 4, 1, 1}));
+  EXPECT_EQ(kohya.at("lora_transformer_blocks_0_first.dora_scale"), (Shape{40, 1, 1, 1}));
+  EXPECT_EQ(shapes("dora", NormAxis::input, "kohya").at("lora_transformer_blocks_0_first.dora_scale"), (Shape{1, 24, 1, 1}));
+  EXPECT_EQ(shapes("loha", NormAxis::output, "auto").at("lycoris_blocks_0_first.hada_w1_b"), (Shape{4, 24 * 9}));
+  auto lokr = shapes("lokr", NormAxis::output, "auto");
+  EXPECT_EQ(lokr.at("lycoris_blocks_0_first.lokr_w1"), (Shape{5, 4}));
+  EXPECT_EQ(lokr.at("lycoris_blocks_0_first.lokr_w2"), (Shape{8, 6, 3, 3}));
+}
+
+TEST(Files, TuckerLoraIsMultipliedOut) {
+  auto down = at::randn({4, 24, 1, 1}), mid = at::randn({4, 4, 3, 3}), up = at::randn({40, 4, 1, 1});
+  test::Scratch folder;
+  const std::string layer = "lora_transformer_blocks_0_first";
+  auto path = folder / "a.safetensors";
+  io::save_safetensors(path, {{layer + ".lora_down.weight", down},
+                              {layer + ".lora_mid.weight", mid},
+                              {layer + ".lora_up.weight", up},
+                              {layer + ".alpha", at::full({}, 2.0f)}});
+  auto weights = read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; });
+  ConvNet plain(24, 40), adapted(24, 40);
+  attach_weights(adapted, weights, "a");
+  auto x = ConvNet::input();
+  auto expected = plain.first.forward(x) + at::conv2d(at::conv2d(at::conv2d(x, down), mid, {}, 2, 1), up) * 0.5;
+  EXPECT_LE(relative_error(adapted.first.forward(x), expected), 1e-5);
+  io::save_safetensors(path, {{layer + ".lora_mid.weight", mid}, {layer + ".lora_up.weight", up}});
+  EXPECT_NE(error_of([&] { read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; }); }).find("lacks its"),
+            std::string::npos);
 }
 
 TEST(Files, AlphaKeepsTheScaleOfRankStabilisedAdapters) {
@@ -258,7 +346,7 @@ TEST(Files, AdaptersOfFusedLayersAreSplit) {
             std::string::npos);
   EXPECT_NE(error_of([&] { split({{"qkv.lora_down.weight", at::randn({2, 6})}}); }).find("lacks its lora_B.weight"), std::string::npos);
   EXPECT_NE(error_of([&] { split({{"qkv.hada_w1_a", at::randn({2, 6})}}); }).find("lacks its"), std::string::npos);
-  EXPECT_NE(error_of([&] { split({{"qkv.lora_mid.weight", at::randn({2, 2, 3, 3})}}); }).find("convolution"), std::string::npos);
+  EXPECT_NE(error_of([&] { split({{"qkv.lora_mid.weight", at::randn({2, 2, 3, 3})}}); }).find("lacks its"), std::string::npos);
 }
 
 TEST(DropoutMask, IsTheSameForTheSameDrawAndOffOutsideTraining) {

@@ -29,7 +29,7 @@ TEST(Module, ParametersCarryDottedPaths) {
 
 TEST(Linear, DeltaDecidesTheOutput) {
   struct Doubler : nn::Delta {
-    at::Tensor forward(const nn::Linear& base, const at::Tensor& x) override { return base.base(x) * 2; }
+    at::Tensor forward(const nn::LinearMap& base, const at::Tensor& x) override { return base.base(x) * 2; }
   };
   nn::Linear linear(3, 4, at::TensorOptions());
   linear.weight.normal_();

@@ -72,14 +72,36 @@ TEST_P(EveryFormat, ProductsAndGradientsAreThoseOfTheUnpackedWeight) {
   for (auto [dtype, limit] : {std::pair{at::kDouble, 1e-12}, {at::kFloat, 1e-5}, {at::kBFloat16, 1e-2}, {at::kHalf, 2e-3}}) {
     auto x = x64.to(dtype, false, /*copy=*/true).requires_grad_(true);
     auto bias = bias64.to(dtype, false, true).requires_grad_(true);
-    auto y = source->multiply(x, bias);
+    auto y = source->multiply(kernels::matrix_product(), x, bias);
     EXPECT_EQ(y.scalar_type(), dtype);
     torch::autograd::backward({y}, {dy64.to(dtype)});
     auto x_seen = x.detach().to(at::kDouble), dy_seen = dy64.to(dtype).to(at::kDouble);
     EXPECT_LE(relative_error(y, at::linear(x_seen, exact, bias.detach().to(at::kDouble))), limit) << dtype;
     EXPECT_LE(relative_error(x.grad(), at::matmul(dy_seen, exact)), limit) << dtype;
     EXPECT_LE(relative_error(bias.grad(), dy_seen.flatten(0, 1).sum(0)), limit) << dtype;
-    EXPECT_LE(relative_error(source->multiply_transposed(dy64.to(dtype)), at::matmul(dy_seen, exact)), limit) << dtype;
+  }
+}
+
+TEST_P(EveryFormat, ConvolutionsAndTheirGradientsAreThoseOfTheUnpackedWeight) {
+  auto w = some_weight(300, 450 * 9);  // two tiles
+  auto source = std::make_shared<QuantizedSource>(quantize(w, parse_format(GetParam()), at::kCPU, "w"));
+  ASSERT_LT(nn::tile_rows(*source), 300);
+  auto exact = all_rows(*source).to(at::kDouble).view({300, 450, 3, 3});
+  auto product = kernels::convolution(3, 2, 1);
+  at::manual_seed(3);
+  auto x64 = at::randn({2, 450, 5, 4}, at::kDouble), bias64 = at::randn({300}, at::kDouble), dy64 = at::randn({2, 300, 3, 2}, at::kDouble);
+  for (auto [dtype, limit] : {std::pair{at::kFloat, 1e-5}, {at::kBFloat16, 1e-2}, {at::kHalf, 2e-3}}) {
+    auto x = x64.to(dtype, false, /*copy=*/true).requires_grad_(true);
+    auto bias = bias64.to(dtype, false, true).requires_grad_(true);
+    auto y = source->multiply(product, x, bias);
+    EXPECT_EQ(y.scalar_type(), dtype);
+    torch::autograd::backward({y}, {dy64.to(dtype)});
+    auto x_seen = x.detach().to(at::kDouble).requires_grad_(true), dy_seen = dy64.to(dtype).to(at::kDouble);
+    auto y_seen = at::conv2d(x_seen, exact, bias.detach().to(at::kDouble), 2, 1);
+    torch::autograd::backward({y_seen}, {dy_seen});
+    EXPECT_LE(relative_error(y, y_seen), limit) << dtype;
+    EXPECT_LE(relative_error(x.grad(), x_seen.grad()), limit) << dtype;
+    EXPECT_LE(relative_error(bias.grad(), dy_seen.sum({0, 2, 3})), limit) << dtype;
   }
 }
 
@@ -187,7 +209,7 @@ TEST(Memory, NoStepHoldsMoreThanOneUnpackedTile) {
     for (auto dtype : {at::kFloat, at::kBFloat16}) {
       auto x = at::randn({4, in}).to(dtype).requires_grad_(true);
       test::Allocations step;
-      auto y = source->multiply(x, {});
+      auto y = source->multiply(kernels::matrix_product(), x, {});
       EXPECT_LE(step.live(), static_cast<int64_t>(y.nbytes()) + 4096) << name << ": autograd keeps an unpacked weight";
       torch::autograd::backward({y}, {at::ones_like(y)});
       EXPECT_LE(step.largest(), 4 * tile) << name << ": more than a tile was unpacked";
@@ -203,7 +225,7 @@ TEST(Fp8Compute, IsTheProductOfQuantizedRows) {
     at::manual_seed(5);
     auto x = (at::randn({6, 1000}) * at::rand({6, 1})).requires_grad_(true);
     auto bias = at::randn({1300}), dy = at::randn({6, 1300});
-    auto y = source->multiply(x, bias);
+    auto y = source->multiply(kernels::matrix_product(), x, bias);
     torch::autograd::backward({y}, {dy});
     auto seen = quantize_rows(x.detach());
     auto expected = at::mm((seen.codes_NI * seen.scales_N1).to(at::kDouble), w.t()) + bias;

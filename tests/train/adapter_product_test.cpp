@@ -20,12 +20,28 @@ struct Mlp : nn::Block {
     own("down", down);
   }
   nn::Tensors body(const nn::Tensors& in) override { return {down.forward(at::tanh(up.forward(in[0])))}; }
+  static at::Tensor input() { return at::randn({2, 9, 64}); }
+  static at::Tensor plain(size_t, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) { return at::linear(x, w, bias); }
   nn::Linear up, down;
 };
 
-/// The weight under an adapter, written out: everything formed as a whole, in fp64.
-at::Tensor whole_weight(const nn::WeightSource& source, const adapters::Adapter& adapter, const std::map<std::string, at::Tensor>& p) {
-  auto w = source.rows(0, source.out_features()).to(at::kDouble);
+struct Convolutions : nn::Block {
+  explicit Convolutions(const at::TensorOptions& options) : up(16, 24, 3, 2, 1, options), down(24, 16, 1, 1, 0, options) {
+    own("up", up);
+    own("down", down);
+  }
+  nn::Tensors body(const nn::Tensors& in) override { return {down.forward(at::tanh(up.forward(in[0])))}; }
+  static at::Tensor input() { return at::randn({2, 16, 7, 6}); }
+  static at::Tensor plain(size_t i, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
+    if (i == 0) return at::conv2d(x, w.view({24, 16, 3, 3}), bias, 2, 1);
+    return at::conv2d(x, w.view({16, 24, 1, 1}), bias);
+  }
+  nn::Conv2d up, down;
+};
+
+/// The weight under an adapter as a matrix, written out: everything formed as a whole, in fp64.
+at::Tensor whole_weight(const nn::LinearMap& layer, const adapters::Adapter& adapter, const std::map<std::string, at::Tensor>& p) {
+  auto w = layer.source().rows(0, layer.out_features()).to(at::kDouble);
   auto factor = [&](const std::string& name) { return p.contains(name) ? p.at(name) : at::mm(p.at(name + "_a"), p.at(name + "_b")); };
   at::Tensor change;
   switch (adapter.update().kind()) {
@@ -35,10 +51,10 @@ at::Tensor whole_weight(const nn::WeightSource& source, const adapters::Adapter&
   }
   auto v = w + change * adapter.update().scale();
   if (!adapter.is_dora()) return v;
-  bool by_row = adapter.magnitude().axis == NormAxis::output;
-  auto norm = v.detach().square().sum(by_row ? 1 : 0).sqrt();
-  auto gain = p.at("lora_magnitude_vector") / norm;
-  return by_row ? v * gain.unsqueeze(1) : v * gain;
+  auto m = p.at("lora_magnitude_vector");
+  if (adapter.magnitude().axis == NormAxis::output) return v * (m / v.detach().square().sum(1).sqrt()).unsqueeze(1);
+  auto kernels_OIK = v.unflatten(1, {layer.in_channels(), -1});
+  return (kernels_OIK * (m / kernels_OIK.detach().square().sum(at::IntArrayRef{0, 2}).sqrt()).unsqueeze(1)).flatten(1);
 }
 
 double norm_error(const at::Tensor& found, const at::Tensor& expected) {
@@ -50,28 +66,12 @@ double limit_of(at::ScalarType dtype, bool fp8_products) {
   return dtype == at::kFloat ? 2e-5 : dtype == at::kHalf ? 4e-3 : 3e-2;
 }
 
-}  // namespace
-
-using Case = std::tuple<std::string, std::string, at::ScalarType, bool>;
-class Product : public testing::TestWithParam<Case> {};
-
-static std::string name_of(const testing::TestParamInfo<Case>& info) {
-  auto [type, storage, dtype, recompute] = info.param;
-  return type + "_" + storage + "_" + c10::toString(dtype) + (recompute ? "_recompute" : "");
-}
-
-INSTANTIATE_TEST_SUITE_P(Adapters, Product,
-                         testing::Combine(testing::Values("lora", "dora", "dora_input", "loha", "lokr"),
-                                          testing::Values("parameter", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8",
-                                                          "nf4", "fp8_compute"),
-                                          testing::Values(at::kFloat, at::kBFloat16, at::kHalf), testing::Bool()),
-                         name_of);
-
-TEST_P(Product, GradientsAreThoseOfPlainFp64) {
-  auto [type, storage, dtype, recompute] = GetParam();
+/// One point of the product: an adapter over a way to hold weights, in a dtype, with or without recompute.
+template <class Block>
+void compare_with_fp64(const std::string& type, const std::string& storage, at::ScalarType dtype, bool recompute) {
   bool fp8_products = storage == "fp8_compute";
   at::manual_seed(7);
-  Mlp block(at::TensorOptions().dtype(dtype));
+  Block block(at::TensorOptions().dtype(dtype));
   block.visit_parameters([](const std::string&, at::Tensor& p) { p.normal_(0, 0.15); });
   if (storage != "parameter") {
     quant::Store store({.format = quant::parse_format(fp8_products ? "fp8" : storage), .high_precision = {}, .fp8_compute = fp8_products});
@@ -82,7 +82,7 @@ TEST_P(Product, GradientsAreThoseOfPlainFp64) {
                                    .rank = 4,
                                    .alpha = 3,
                                    .dora_norm = type == "dora_input" ? NormAxis::input : NormAxis::output,
-                                   .target_modules = "all-linear"};
+                                   .target_modules = "up|down"};
   auto adapted = adapters::attach(
       block, options, [](const std::string&) { return std::vector<std::string>{}; }, 3);
   ASSERT_EQ(adapted.size(), 2u);
@@ -96,15 +96,15 @@ TEST_P(Product, GradientsAreThoseOfPlainFp64) {
     }
   }
   if (recompute) block.runner = memory::recompute();
-  auto x = at::randn({2, 9, 64}).to(dtype).requires_grad_(true);
-  auto dy = at::randn({2, 9, 64}).to(dtype);
-  torch::autograd::backward({block.run({x})[0]}, {dy});
+  auto x = Block::input().to(dtype).requires_grad_(true);
+  auto y = block.run({x})[0];
+  auto dy = at::randn(y.sizes()).to(dtype);
+  torch::autograd::backward({y}, {dy});
 
   auto x64 = x.detach().to(at::kDouble).requires_grad_(true);
   auto layer = [&](size_t i, const at::Tensor& in) {
-    const auto& linear = *adapted[i].linear;
-    return at::linear(in, whole_weight(linear.source(), *adapted[i].adapter, exact.at(adapted[i].path)),
-                      linear.bias.detach().to(at::kDouble));
+    const auto& map = *adapted[i].layer;
+    return Block::plain(i, in, whole_weight(map, *adapted[i].adapter, exact.at(adapted[i].path)), map.bias.detach().to(at::kDouble));
   };
   torch::autograd::backward({layer(1, at::tanh(layer(0, x64)))}, {dy.to(at::kDouble)});
 
@@ -115,6 +115,29 @@ TEST_P(Product, GradientsAreThoseOfPlainFp64) {
       ASSERT_TRUE(p.grad().defined()) << item.path << "." << name;
       EXPECT_EQ(p.scalar_type(), at::kFloat);
       EXPECT_LE(norm_error(p.grad(), exact.at(item.path).at(name).grad()), limit) << item.path << "." << name;
+    }
+  }
+}
+
+}  // namespace
+
+using Case = std::tuple<std::string, std::string>;
+class Product : public testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(Adapters, Product,
+                         testing::Combine(testing::Values("lora", "dora", "dora_input", "loha", "lokr"),
+                                          testing::Values("parameter", "fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8",
+                                                          "nf4", "fp8_compute")),
+                         [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
+
+TEST_P(Product, GradientsAreThoseOfPlainFp64) {
+  auto [type, storage] = GetParam();
+  for (auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (bool recompute : {false, true}) {
+      SCOPED_TRACE(std::string(c10::toString(dtype)) + (recompute ? " recompute" : ""));
+      compare_with_fp64<Mlp>(type, storage, dtype, recompute);
+      SCOPED_TRACE("convolution");
+      compare_with_fp64<Convolutions>(type, storage, dtype, recompute);
     }
   }
 }

@@ -17,9 +17,17 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+/// A vector of C numbers such that it multiplies the dimension `dim`.
+at::Tensor along(const at::Tensor& vector, int64_t dim) {
+  std::vector<int64_t> sizes(static_cast<size_t>(-dim), 1);
+  sizes[0] = vector.size(0);
+  return vector.view(sizes);
+}
+
 /// x · gain (+ offset), computed in gain's dtype and rounded once to x's.
-at::Tensor scaled(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& offset) {
+at::Tensor scaled(const at::Tensor& x, const at::Tensor& gain_C, const at::Tensor& offset_C, int64_t dim) {
   auto y = at::empty_like(x);
+  auto gain = along(gain_C, dim), offset = offset_C.defined() ? along(offset_C, dim) : offset_C;
   if (offset.defined()) {
     at::addcmul_out(y, offset, x, gain);
   } else {
@@ -29,7 +37,8 @@ at::Tensor scaled(const at::Tensor& x, const at::Tensor& gain, const at::Tensor&
 }
 
 /// Sums over all rows of a · b (b undefined: of a) per channel, in fp32 or better, some rows at a time.
-at::Tensor column_sums(const at::Tensor& a, const at::Tensor& b) {
+at::Tensor column_sums(const at::Tensor& a, const at::Tensor& b, int64_t dim) {
+  if (dim != -1) return column_sums(a.movedim(dim, -1), b.defined() ? b.movedim(dim, -1) : b, -1);
   auto a_NC = a.flatten(0, -2), b_NC = b.defined() ? b.flatten(0, -2) : b;
   auto exact = a.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   auto sums = at::zeros({a_NC.size(1)}, a.options().dtype(exact));
@@ -43,9 +52,11 @@ at::Tensor column_sums(const at::Tensor& a, const at::Tensor& b) {
 }
 
 struct ChannelGain : torch::autograd::Function<ChannelGain> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gain, const std::optional<at::Tensor>& fixed) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gain, const std::optional<at::Tensor>& fixed,
+                            int64_t dim) {
     auto fixed_exact = fixed ? fixed->to(gain.scalar_type()) : at::Tensor();
-    auto y = scaled(x, gain, fixed ? fixed_exact * (1 - gain) : at::Tensor());
+    auto y = scaled(x, gain, fixed ? fixed_exact * (1 - gain) : at::Tensor(), dim);
+    ctx->saved_data["dim"] = dim;
     ctx->save_for_backward({y, gain, fixed_exact});
     return y;
   }
@@ -53,39 +64,42 @@ struct ChannelGain : torch::autograd::Function<ChannelGain> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto saved = ctx->get_saved_variables();
     const auto &y = saved[0], &gain = saved[1], &fixed = saved[2];
+    auto dim = ctx->saved_data["dim"].toInt();
     at::Tensor dx, dgain;
-    if (ctx->needs_input_grad(0)) dx = scaled(grads[0], gain, {});
+    if (ctx->needs_input_grad(0)) dx = scaled(grads[0], gain, {}, dim);
     if (ctx->needs_input_grad(1)) {
-      auto sums = column_sums(grads[0], y);
-      if (fixed.defined()) sums = sums - fixed * column_sums(grads[0], {});
+      auto sums = column_sums(grads[0], y, dim);
+      if (fixed.defined()) sums = sums - fixed * column_sums(grads[0], {}, dim);
       // A gain of 0 comes from a weight of zeros alone, which has no direction to learn from.
       dgain = at::where(gain == 0, at::zeros({}, gain.options()), sums / gain).to(gain.scalar_type());
     }
-    return {dx, dgain, at::Tensor()};
+    return {dx, dgain, at::Tensor(), at::Tensor()};
   }
 };
 
 struct InputGain : torch::autograd::Function<InputGain> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gain) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gain, int64_t dim) {
     ctx->save_for_backward({x, gain});
-    return scaled(x, gain, {});
+    ctx->saved_data["dim"] = dim;
+    return scaled(x, gain, {}, dim);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto saved = ctx->get_saved_variables();
+    auto dim = ctx->saved_data["dim"].toInt();
     at::Tensor dx, dgain;
-    if (ctx->needs_input_grad(0)) dx = scaled(grads[0], saved[1], {});
-    if (ctx->needs_input_grad(1)) dgain = column_sums(grads[0], saved[0]).to(saved[1].scalar_type());
-    return {dx, dgain};
+    if (ctx->needs_input_grad(0)) dx = scaled(grads[0], saved[1], {}, dim);
+    if (ctx->needs_input_grad(1)) dgain = column_sums(grads[0], saved[0], dim).to(saved[1].scalar_type());
+    return {dx, dgain, at::Tensor()};
   }
 };
 
 }  // namespace
 
-at::Tensor channel_gain(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& fixed) {
-  return ChannelGain::apply(x, gain, fixed.defined() ? std::optional(fixed) : std::nullopt);
+at::Tensor channel_gain(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& fixed, int64_t dim) {
+  return ChannelGain::apply(x, gain, fixed.defined() ? std::optional(fixed) : std::nullopt, dim);
 }
 
-at::Tensor input_gain(const at::Tensor& x, const at::Tensor& gain) { return InputGain::apply(x, gain); }
+at::Tensor input_gain(const at::Tensor& x, const at::Tensor& gain, int64_t dim) { return InputGain::apply(x, gain, dim); }
 
 }  // namespace burnish::kernels

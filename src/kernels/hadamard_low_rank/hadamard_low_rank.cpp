@@ -23,16 +23,17 @@ void for_each_tile(int64_t out, int64_t in, bool cpu, Fn fn) {
 
 struct AddHadamard : torch::autograd::Function<AddHadamard> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& base, const at::Tensor& x, const at::Tensor& p1,
-                            const at::Tensor& q1, const at::Tensor& p2, const at::Tensor& q2, double scale) {
+                            const at::Tensor& q1, const at::Tensor& p2, const at::Tensor& q2, double scale,
+                            const ProductPtr& product) {
     ctx->save_for_backward({x, p1, q1, p2, q2});
     ctx->saved_data["scale"] = scale;
+    ctx->saved_data["product"] = Product::keep(product);
     auto wide = product_dtype(x);
-    auto x_NI = x.flatten(0, -2).to(wide);
+    auto x_wide = x.to(wide);
     auto y = base.clone();
-    auto y_NO = y.view({-1, y.size(-1)});
     for_each_tile(p1.size(0), q1.size(1), x.is_cpu(), [&](int64_t begin, int64_t count) {
       auto d = at::mm(p1.narrow(0, begin, count), q1).mul_(at::mm(p2.narrow(0, begin, count), q2)).mul_(scale).to(wide);
-      y_NO.narrow(1, begin, count).add_(at::mm(x_NI, d.t()));
+      y.narrow(product->channel_dim(), begin, count).add_(product->forward(x_wide, d));
     });
     return y;
   }
@@ -43,31 +44,31 @@ struct AddHadamard : torch::autograd::Function<AddHadamard> {
     auto scale = ctx->saved_data["scale"].toDouble();
     auto wide = product_dtype(x);
     auto exact = p1.scalar_type();
-    auto x_NI = x.flatten(0, -2).to(wide);
-    auto dy_NO = grads[0].flatten(0, -2).to(wide);
-    auto dx = at::zeros(x_NI.sizes(), x_NI.options().dtype(wide == at::kDouble ? at::kDouble : at::kFloat));
+    auto product = Product::kept(ctx->saved_data["product"]);
+    auto x_wide = x.to(wide), dy_wide = grads[0].to(wide);
+    auto dx = at::zeros(x.sizes(), x.options().dtype(wide == at::kDouble ? at::kDouble : at::kFloat));
     auto dp1 = at::zeros_like(p1), dq1 = at::zeros_like(q1), dp2 = at::zeros_like(p2), dq2 = at::zeros_like(q2);
     for_each_tile(p1.size(0), q1.size(1), x.is_cpu(), [&](int64_t begin, int64_t count) {
       auto rows1 = p1.narrow(0, begin, count), rows2 = p2.narrow(0, begin, count);
       auto d1 = at::mm(rows1, q1), d2 = at::mm(rows2, q2);
-      auto dy = dy_NO.narrow(1, begin, count);
-      dx.add_(at::mm(dy, (d1 * d2 * scale).to(wide)));
-      auto gradient = at::mm(dy.t(), x_NI).to(exact) * scale;
+      auto dy = dy_wide.narrow(product->channel_dim(), begin, count);
+      dx.add_(product->input_gradient(dy, (d1 * d2 * scale).to(wide), x.sizes()));
+      auto gradient = product->weight_gradient(dy, x_wide).to(exact) * scale;
       auto g1 = gradient * d2, g2 = gradient * d1;
       dp1.narrow(0, begin, count).copy_(at::mm(g1, q1.t()));
       dp2.narrow(0, begin, count).copy_(at::mm(g2, q2.t()));
       dq1.addmm_(rows1.t(), g1);
       dq2.addmm_(rows2.t(), g2);
     });
-    return {grads[0], dx.to(x.scalar_type()).view(x.sizes()), dp1, dq1, dp2, dq2, at::Tensor()};
+    return {grads[0], dx.to(x.scalar_type()), dp1, dq1, dp2, dq2, at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
 at::Tensor add_hadamard_low_rank(const at::Tensor& base, const at::Tensor& x, const at::Tensor& p1, const at::Tensor& q1,
-                                 const at::Tensor& p2, const at::Tensor& q2, double scale) {
-  return AddHadamard::apply(base, x, p1, q1, p2, q2, scale);
+                                 const at::Tensor& p2, const at::Tensor& q2, double scale, const ProductPtr& product) {
+  return AddHadamard::apply(base, x, p1, q1, p2, q2, scale, product);
 }
 
 }  // namespace burnish::kernels

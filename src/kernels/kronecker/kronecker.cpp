@@ -11,22 +11,23 @@ namespace burnish::kernels {
 
 namespace {
 
-/// x as [N, M, Q] times W2ᵀ -> [N, M, K].
-at::Tensor times_second(const at::Tensor& x_NMQ, const at::Tensor& w2_KQ) {
-  return at::mm(x_NMQ.flatten(0, 1), w2_KQ.t()).view({x_NMQ.size(0), x_NMQ.size(1), w2_KQ.size(0)});
+/// [N, A·B, ...] as [N·A, B, ...], N being all batch dimensions.
+at::Tensor in_groups(const at::Tensor& x, int64_t num_groups, int64_t channel_dim) {
+  return x.flatten(0, channel_dim - 1).unflatten(1, {num_groups, -1}).flatten(0, 1);
 }
 
-/// [N, A, K] -> [A, N·K].
-at::Tensor by_first_factor(const at::Tensor& x_NAK) { return x_NAK.transpose(0, 1).flatten(1); }
+/// [N·A, ...] as [A, N·...].
+at::Tensor by_group(const at::Tensor& x, int64_t num_groups) { return x.reshape({-1, num_groups, x[0].numel()}).transpose(0, 1).flatten(1); }
 
 struct AddKronecker : torch::autograd::Function<AddKronecker> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& base, const at::Tensor& x, const at::Tensor& w1,
-                            const at::Tensor& w2, double scale) {
+                            const at::Tensor& w2, double scale, const ProductPtr& product) {
     ctx->save_for_backward({x, w1, w2});
     ctx->saved_data["scale"] = scale;
+    ctx->saved_data["product"] = Product::keep(product);
     auto wide = product_dtype(x);
-    auto x_NMQ = x.reshape({-1, w1.size(1), w2.size(1)}).to(wide);
-    auto y_NLK = at::matmul(w1.to(wide) * scale, times_second(x_NMQ, w2.to(wide)));
+    auto t = product->forward(in_groups(x, w1.size(1), product->channel_dim()).to(wide), w2.to(wide));
+    auto y_NLK = at::matmul(w1.to(wide) * scale, t.reshape({-1, w1.size(1), t[0].numel()}));
     return base + y_NLK.to(base.scalar_type()).view(base.sizes());
   }
 
@@ -34,24 +35,31 @@ struct AddKronecker : torch::autograd::Function<AddKronecker> {
     auto saved = ctx->get_saved_variables();
     const auto& x = saved[0];
     auto scale = ctx->saved_data["scale"].toDouble();
+    auto product = Product::kept(ctx->saved_data["product"]);
+    auto dim = product->channel_dim();
     auto wide = product_dtype(x);
     auto w1 = saved[1].to(wide), w2 = saved[2].to(wide);
-    auto x_NMQ = x.reshape({-1, w1.size(1), w2.size(1)}).to(wide);
-    auto dy_NLK = grads[0].reshape({-1, w1.size(0), w2.size(0)}).to(wide) * scale;
-    auto dt_NMK = at::matmul(w1.t(), dy_NLK);
+    auto x_groups = in_groups(x, w1.size(1), dim).to(wide);
+    auto dy = in_groups(grads[0], w1.size(0), dim).to(wide) * scale;
+    auto t_sizes = dy.sizes().vec();
+    t_sizes[0] = x_groups.size(0);
+    auto dt = at::matmul(w1.t(), dy.reshape({-1, w1.size(0), dy[0].numel()})).view(t_sizes);
     at::Tensor dx, dw1, dw2;
-    if (ctx->needs_input_grad(1)) dx = at::mm(dt_NMK.flatten(0, 1), w2).to(x.scalar_type()).view(x.sizes());
-    if (ctx->needs_input_grad(2))
-      dw1 = at::mm(by_first_factor(dy_NLK), by_first_factor(times_second(x_NMQ, w2)).t()).to(saved[1].scalar_type());
-    if (ctx->needs_input_grad(3)) dw2 = at::mm(dt_NMK.flatten(0, 1).t(), x_NMQ.flatten(0, 1)).to(saved[2].scalar_type());
-    return {grads[0], dx, dw1, dw2, at::Tensor()};
+    if (ctx->needs_input_grad(1)) dx = product->input_gradient(dt, w2, x_groups.sizes()).to(x.scalar_type()).view(x.sizes());
+    if (ctx->needs_input_grad(2)) {
+      auto t = product->forward(x_groups, w2);
+      dw1 = at::mm(by_group(dy, w1.size(0)), by_group(t, w1.size(1)).t()).to(saved[1].scalar_type());
+    }
+    if (ctx->needs_input_grad(3)) dw2 = product->weight_gradient(dt, x_groups).to(saved[2].scalar_type());
+    return {grads[0], dx, dw1, dw2, at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
-at::Tensor add_kronecker(const at::Tensor& base, const at::Tensor& x, const at::Tensor& w1, const at::Tensor& w2, double scale) {
-  return AddKronecker::apply(base, x, w1, w2, scale);
+at::Tensor add_kronecker(const at::Tensor& base, const at::Tensor& x, const at::Tensor& w1, const at::Tensor& w2, double scale,
+                         const ProductPtr& product) {
+  return AddKronecker::apply(base, x, w1, w2, scale, product);
 }
 
 }  // namespace burnish::kernels

@@ -1,0 +1,90 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/linear/linear.h"
+#include "kernels/product/product.h"
+
+namespace burnish::kernels {
+
+namespace {
+
+class Convolution : public Product, public std::enable_shared_from_this<Convolution> {
+ public:
+  Convolution(int64_t kernel, int64_t stride, int64_t padding) : kernel_(kernel), stride_(stride), padding_(padding) {}
+  int64_t channel_dim() const override { return -3; }
+  int64_t columns_per_channel() const override { return kernel_ * kernel_; }
+  std::vector<int64_t> weight_sizes(int64_t rows, int64_t columns) const override {
+    return {rows, columns / columns_per_channel(), kernel_, kernel_};
+  }
+  ProductPtr pointwise() const override { return convolution(1, 1, 0); }
+
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& w_OI, const at::Tensor& bias) const override {
+    auto offset = bias.defined() ? std::optional(bias) : std::nullopt;
+    return at::convolution(x, kernels_of(w_OI), offset, {stride_, stride_}, {padding_, padding_}, {1, 1}, false, {0, 0}, 1);
+  }
+  at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& w_OI, at::IntArrayRef x_sizes) const override {
+    return gradients(dy, shape_only(dy, x_sizes), kernels_of(w_OI), {true, false, false}, 0);
+  }
+  at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) const override {
+    auto weight = shape_only(dy, weight_sizes(dy.size(-3), x.size(-3) * columns_per_channel()));
+    return gradients(dy, x, weight, {false, true, false}, 1).flatten(1);
+  }
+  at::Tensor add(const at::Tensor& base, const at::Tensor& x, const at::Tensor& w_OI, double scale) const override {
+    return at::add(base, forward(x, w_OI, {}), scale);
+  }
+  at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const override;
+
+ private:
+  at::Tensor kernels_of(const at::Tensor& w_OI) const { return w_OI.reshape(weight_sizes(w_OI.size(0), w_OI.numel() / w_OI.size(0))); }
+  /// A tensor of this shape that takes no memory, for a backward that reads nothing else of it.
+  static at::Tensor shape_only(const at::Tensor& like, at::IntArrayRef sizes) {
+    return at::empty({1}, like.options().requires_grad(false)).expand(sizes);
+  }
+  at::Tensor gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, std::array<bool, 3> wanted, int which) const {
+    auto all = at::convolution_backward(dy, x, weight, std::nullopt, {stride_, stride_}, {padding_, padding_}, {1, 1}, false, {0, 0}, 1,
+                                        wanted);
+    return which == 0 ? std::get<0>(all) : std::get<1>(all);
+  }
+
+  int64_t kernel_, stride_, padding_;
+};
+
+/// Saves the weight, and x only where the weight trains. 16-bit operands are widened on CPUs without instructions for them.
+struct Convolve : torch::autograd::Function<Convolve> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, const ProductPtr& product) {
+    ctx->save_for_backward({weight.requires_grad() ? x : at::Tensor(), weight});
+    ctx->saved_data["product"] = Product::keep(product);
+    ctx->saved_data["sizes"] = x.sizes().vec();
+    ctx->saved_data["bias"] = bias.has_value();
+    auto wide = product_dtype(x);
+    return product->forward(x.to(wide), weight.to(wide), bias ? bias->to(wide) : at::Tensor()).to(x.scalar_type());
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    auto saved = ctx->get_saved_variables();
+    const auto& weight = saved[1];
+    auto product = Product::kept(ctx->saved_data["product"]);
+    auto wide = product_dtype(grads[0]);
+    auto dy = grads[0].to(wide);
+    at::Tensor dx, dw, db;
+    if (ctx->needs_input_grad(0))
+      dx = product->input_gradient(dy, weight.to(wide), ctx->saved_data["sizes"].toIntVector()).to(grads[0].scalar_type());
+    if (ctx->needs_input_grad(1)) dw = product->weight_gradient(dy, saved[0].to(wide)).view(weight.sizes()).to(weight.scalar_type());
+    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(2)) db = sum_to_channels(dy, -3).to(weight.scalar_type());
+    return {dx, dw, db, at::Tensor()};
+  }
+};
+
+at::Tensor Convolution::multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
+  return Convolve::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, shared_from_this());
+}
+
+}  // namespace
+
+ProductPtr convolution(int64_t kernel, int64_t stride, int64_t padding) { return std::make_shared<Convolution>(kernel, stride, padding); }
+
+}  // namespace burnish::kernels

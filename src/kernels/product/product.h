@@ -1,0 +1,51 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <memory>
+#include <vector>
+
+namespace burnish::kernels {
+
+class Product;
+using ProductPtr = std::shared_ptr<const Product>;
+
+/// How a layer multiplies its input with a weight W that is viewed as a matrix [out, columns]: y = x Wᵀ, or a convolution whose kernels are
+/// the rows of W. Weight sources and adapters are written against this, and so serve linear layers and convolutions alike.
+/// Without autograd, and operands of one dtype, unless said otherwise; rows of W may be any part of a layer's.
+class Product {
+ public:
+  virtual ~Product() = default;
+  /// Where x and y have their channels, counted from the end; everything before it are batch dimensions.
+  virtual int64_t channel_dim() const = 0;
+  /// Columns of W that belong to one channel of x: 1, or the kernel's area.
+  virtual int64_t columns_per_channel() const = 0;
+  /// The shape that rows of W have as a parameter and in files.
+  virtual std::vector<int64_t> weight_sizes(int64_t rows, int64_t columns) const = 0;
+  /// The product with a weight that only mixes channels of y, such as LoRA's B.
+  virtual ProductPtr pointwise() const = 0;
+
+  virtual at::Tensor forward(const at::Tensor& x, const at::Tensor& w_OI, const at::Tensor& bias = {}) const = 0;
+  virtual at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& w_OI, at::IntArrayRef x_sizes) const = 0;
+  /// [channels of dy, columns].
+  virtual at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) const = 0;
+  /// base + scale · forward(x, w).
+  virtual at::Tensor add(const at::Tensor& base, const at::Tensor& x, const at::Tensor& w_OI, double scale) const = 0;
+  /// The product with a parameter (in the shape of weight_sizes) with autograd, in x's dtype. bias [out] or undefined.
+  virtual at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const = 0;
+
+  /// For an autograd function to keep the product.
+  static c10::IValue keep(const ProductPtr& product);
+  static ProductPtr kept(const c10::IValue& value);
+};
+
+/// x [..., in], W [out, in] -> [..., out].
+ProductPtr matrix_product();
+
+/// x [B, in, H, W], weight [out, in, kernel, kernel] -> [B, out, H', W'].
+ProductPtr convolution(int64_t kernel, int64_t stride, int64_t padding);
+
+/// Sums over everything but the channels.
+at::Tensor sum_to_channels(const at::Tensor& x, int64_t channel_dim);
+
+}  // namespace burnish::kernels
