@@ -14,6 +14,8 @@ def arguments():
     p.add_argument("--dtype", choices=["fp32", "bf16"], required=True, help="of every tensor")
     p.add_argument("--targets", default="", help="regular expression for the layers of the LoRA")
     p.add_argument("--rank", type=int, default=16)
+    p.add_argument("--dora", action="store_true", help="peft's use_dora")
+    p.add_argument("--fp8", action="store_true", help="hold linear weights in E4M3 without scales and cast them at each use, as trainers with FP8 models do")
     p.add_argument("--batch_size", type=int, default=1)
     p.add_argument("--image_side", type=int, required=True, help="the picture is this many tokens high and wide")
     p.add_argument("--text_tokens", type=int, required=True)
@@ -41,10 +43,15 @@ def load():
     if args.train == "lora":
         from peft import LoraConfig
         model.requires_grad_(False)
-        model.add_adapter(LoraConfig(r=args.rank, lora_alpha=args.rank, target_modules=args.targets))
+        model.add_adapter(LoraConfig(r=args.rank, lora_alpha=args.rank, target_modules=args.targets, use_dora=args.dora))
         for parameter in model.parameters():  # peft makes its matrices in fp32
             if parameter.requires_grad:
                 parameter.data = parameter.data.to(DTYPE)
+    if args.fp8:
+        for name, module in model.named_modules():
+            if isinstance(module, torch.nn.Linear) and "lora_" not in name and "blocks" in name and ".norm" not in name:
+                module.weight.data = module.weight.data.to(torch.float8_e4m3fn)
+                module.forward = lambda x, m=module: F.linear(x, m.weight.to(x.dtype), m.bias)
     if args.checkpointing:
         model.enable_gradient_checkpointing()
     return model.train()

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/random_key.h"
-#include "optim/stochastic_rounding.h"
+#include "optim/rounding.h"
 
 namespace burnish::optim {
 namespace {
@@ -20,7 +20,7 @@ at::Tensor flat_slice(const at::Tensor& tensor, int64_t begin, int64_t count) { 
 }  // namespace
 
 struct AdamW::Batch {
-  std::vector<at::Tensor> values, gradients, exp_avg, exp_avg_sq, step_counts;
+  std::vector<at::Tensor> values, remainders, gradients, exp_avg, exp_avg_sq, step_counts;
   std::vector<uint64_t> keys;
   int64_t num_elements = 0;
 
@@ -32,6 +32,8 @@ AdamW::AdamW(const OptimizerOptions& options, ParameterList parameters) : Optimi
     const auto fp32 = parameter.value.options().dtype(at::kFloat).requires_grad(false);
     exp_avg_.push_back(at::zeros(parameter.value.sizes(), fp32));
     exp_avg_sq_.push_back(at::zeros(parameter.value.sizes(), fp32));
+    bool with_remainder = options_.rounding == Rounding::remainder && parameter.value.scalar_type() == at::kBFloat16;
+    remainder_.push_back(with_remainder ? at::zeros(parameter.value.sizes(), fp32.dtype(at::kShort)) : at::Tensor());
   }
   num_steps_.assign(parameters_.size(), 0);
 }
@@ -46,6 +48,7 @@ void AdamW::update(Batch& batch, double lr) {
 void AdamW::update_through_copies(Batch& batch, double lr) {
   if (batch.values.empty()) return;
   const std::vector<at::Tensor> rounded = std::move(batch.values);
+  const std::vector<at::Tensor> remainders = std::move(batch.remainders);
   const std::vector<uint64_t> keys = batch.keys;
   std::vector<at::Tensor> exact;
   for (size_t i = 0; i < rounded.size(); ++i) {
@@ -53,11 +56,18 @@ void AdamW::update_through_copies(Batch& batch, double lr) {
     if (batch.gradients[i].scalar_type() == at::kFloat) continue;
     batch.gradients[i] = batch.gradients[i].to(at::kFloat);
   }
-  at::_foreach_copy_(exact, rounded);
+  if (options_.rounding != Rounding::remainder) at::_foreach_copy_(exact, rounded);
+  else
+    for (size_t i = 0; i < rounded.size(); ++i) {
+      if (remainders[i].defined()) join_remainder(rounded[i], remainders[i], exact[i]);
+      else exact[i].copy_(rounded[i]);
+    }
   batch.values = exact;
   update(batch, lr);
   for (size_t i = 0; i < rounded.size(); ++i) {
-    if (options_.stochastic_rounding && rounded[i].scalar_type() == at::kBFloat16) {
+    if (remainders[i].defined()) {
+      split_remainder(exact[i], rounded[i], remainders[i]);
+    } else if (options_.rounding == Rounding::stochastic && rounded[i].scalar_type() == at::kBFloat16) {
       round_stochastically(exact[i], rounded[i], keys[i]);
     } else {
       rounded[i].copy_(exact[i]);
@@ -80,6 +90,7 @@ void AdamW::step(double lr) {
     if (!count.defined()) count = at::full({}, static_cast<double>(num_steps_[i]), exp_avg_[i].options());
     const auto add = [&](Batch& batch, const at::Tensor& part, int64_t begin, uint64_t key) {
       batch.values.push_back(part);
+      batch.remainders.push_back(remainder_[i].defined() ? flat_slice(remainder_[i], begin, part.numel()).view(part.sizes()) : at::Tensor());
       batch.gradients.push_back(flat_slice(gradient, begin, part.numel()).view(part.sizes()));
       batch.exp_avg.push_back(flat_slice(exp_avg_[i], begin, part.numel()).view(part.sizes()));
       batch.exp_avg_sq.push_back(flat_slice(exp_avg_sq_[i], begin, part.numel()).view(part.sizes()));
@@ -113,6 +124,7 @@ StateList AdamW::state() const {
     list.emplace_back(name + ".exp_avg", exp_avg_[i]);
     list.emplace_back(name + ".exp_avg_sq", exp_avg_sq_[i]);
     list.emplace_back(name + ".step", at::full({}, num_steps_[i], at::TensorOptions().dtype(at::kLong)));
+    if (remainder_[i].defined()) list.emplace_back(name + ".remainder", remainder_[i]);
   }
   return list;
 }
@@ -120,7 +132,19 @@ StateList AdamW::state() const {
 void AdamW::load_state(const StateList& saved) {
   const StateList live = state();
   load_into("optimizer state", live, saved);
-  for (size_t i = 0; i < parameters_.size(); ++i) num_steps_[i] = live[3 * i + 2].second.item<int64_t>();
+  size_t place = 0;
+  for (const auto& [name, tensor] : live) {
+    if (name == parameters_[place].name + ".step") num_steps_[place++] = tensor.item<int64_t>();
+    if (place == parameters_.size()) break;
+  }
+}
+
+at::Tensor AdamW::exact_value(size_t place) const {
+  const at::Tensor value = parameters_[place].value.detach();
+  if (!remainder_[place].defined()) return value;
+  const at::Tensor exact = at::empty(value.sizes(), value.options().dtype(at::kFloat));
+  join_remainder(value, remainder_[place], exact);
+  return exact;
 }
 
 }  // namespace burnish::optim

@@ -6,6 +6,7 @@
 #include "optim/gradients.h"
 #include "optim/lr_schedule.h"
 #include "optim/parameter.h"
+#include "optim/rounding.h"
 #include "optim/state.h"
 
 namespace burnish::optim {
@@ -17,8 +18,8 @@ struct OptimizerOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;        ///< decoupled: parameters shrink by lr * weight_decay before the update
-  bool stochastic_rounding = false;  ///< of bf16 parameters; other dtypes round to nearest
-  uint64_t seed = 0;                 ///< of stochastic rounding
+  Rounding rounding = Rounding::nearest;  ///< of bf16 parameters; other dtypes round to nearest
+  uint64_t seed = 0;                      ///< of stochastic rounding
 };
 
 /// Updates a list of parameters from their gradients.
@@ -42,6 +43,9 @@ class Optimizer {
   void zero_grad();
 
   const ParameterList& parameters() const { return parameters_; }
+
+  /// The value of the parameter at this place in the list with all bits that are kept of it: in fp32 where it has a remainder.
+  virtual at::Tensor exact_value(size_t place) const { return parameters_[place].value.detach(); }
 
  protected:
   ParameterList parameters_;

@@ -120,6 +120,8 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("num_epochs", o.num_epochs, "passes over the data when max_steps is 0");
   f("gradient_accumulation_steps", o.gradient_accumulation_steps, "batches per optimizer step");
   f("optimizer", o.optimizer, "adamw");
+  f("trained_weights", o.trained_weights,
+    "how bf16 weights that train take small updates: stochastic, remainder (16 more bits each: exact) or nearest");
   f("weight_decay", o.weight_decay, "decoupled weight decay");
   f("lr_scheduler", o.lr_scheduler, "constant, linear or cosine");
   f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises");
@@ -297,6 +299,9 @@ void check(const TrainOptions& o) {
   check_at_least("noise_offset", o.noise_offset, 0);
   diffusion::check(timestep_options(o));
   optim::check(optim::OptimizerOptions{.name = o.optimizer, .weight_decay = o.weight_decay});
+  optim::parse_rounding(o.trained_weights);
+  if (o.trained_weights == "remainder" && (o.trainable_models.empty() || parse_dtype(o.model.dtype) != c10::kBFloat16))
+    config_error("train", "trained_weights remainder keeps 16 bits beside bf16 weights that train, and this run has none; take it out");
   optim::check(optim::ScheduleOptions{o.lr_scheduler, o.lr_warmup_steps, o.max_steps});
 }
 

@@ -190,7 +190,11 @@ void Run::make_optimizer() {
   int64_t count = 0;
   for (const auto& p : parameters) count += p.value.numel();
   info("{:.2f} million trained parameters", static_cast<double>(count) / 1e6);
-  optimizer_ = optim::make_optimizer({.name = options_.optimizer, .weight_decay = options_.weight_decay}, std::move(parameters));
+  optimizer_ = optim::make_optimizer({.name = options_.optimizer,
+                                       .weight_decay = options_.weight_decay,
+                                       .rounding = optim::parse_rounding(options_.trained_weights),
+                                       .seed = static_cast<uint64_t>(options_.model.seed)},
+                                      std::move(parameters));
   progress_.fingerprint = fingerprint();
   if (options_.resume) {
     progress_ = checkpoint::load_state(state_folder(), *optimizer_, progress_.fingerprint);
@@ -207,6 +211,9 @@ std::string Run::fingerprint() const {
   if (o.caption_dropout > 0) more += fmt::format(", caption_dropout {}", o.caption_dropout);
   if (auto a = augmentation(o); a.num_variants > 1 || a.random_flip || a.random_crop)
     more += fmt::format(", {} variants{}{}", a.num_variants, a.random_crop ? " random_crop" : "", a.random_flip ? " random_flip" : "");
+  if (trained_->has_adapters() && o.lora_alpha > 0) more += fmt::format(", alpha {}", o.lora_alpha);
+  if (trained_->has_adapters() && o.use_rslora) more += ", rank-stabilised";
+  if (!trained_->whole_components().empty() && o.trained_weights != "stochastic") more += ", weights " + o.trained_weights;
   return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
                      o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, samples_.size(), o.model.dtype,
                      o.optimizer, trained_->text(), more);

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""What DoRA costs over LoRA, and FP8 over bf16, in burnish and beside diffusers + peft on this CPU.
+
+A FLUX of random weights (one double and two single blocks, width 1024) on 256 image and 64 text tokens, adapters of rank 16 on attention
+and feed-forward layers, bf16. Every case runs in turn in a process of its own, several times over. The peer's FP8 is the usual one: weights
+cast to E4M3 without scales and cast back at each use; peft's DoRA cannot add to such a weight, and what it says is recorded.
+"""
+import argparse
+import datetime
+import re
+import subprocess
+import sys
+
+import measure
+from flux_folder import LORA_TARGETS, TINY_INPUTS, Transformer, make_model, make_pictures
+
+MODEL = Transformer(1, 2, 8, 128, **TINY_INPUTS)
+IMAGE_SIDE, TEXT_TOKENS, PIXELS, RANK = 16, 64, 128, 16
+DROPPED = 3  # first steps, which warm caches and allocators
+REQUIRED = {"time": 1.15, "memory": 1.05}
+CASES = [f"{who}-{adapter}-{weights}" for who in ("burnish", "peft") for adapter in ("lora", "dora") for weights in ("bf16", "fp8")]
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--cases", default="", help="regular expression; the cases are " + ", ".join(CASES))
+    p.add_argument("--alternations", type=int, default=3, help="runs of each case")
+    p.add_argument("--steps", type=int, default=12, help=f"of each process; the first {DROPPED} are dropped")
+    p.add_argument("--threads", type=int, default=measure.cpu()["cores"])
+    args = p.parse_args()
+    if args.steps <= DROPPED or args.alternations < 1:
+        p.error(f"--steps must be above {DROPPED} and --alternations at least 1")
+    args.chosen = [case for case in CASES if re.search(args.cases, case)]
+    return args
+
+
+def figures(done, seconds):
+    return {"step_ms": [round(1e3 * s, 2) for s in seconds[DROPPED:]], "peak_mib": done.peak_mib, "other_cpu": done.other_cpu}
+
+
+class Bench:
+    def __init__(self, args):
+        self.args = args
+        self.environment = measure.environment(args.threads) | {"OMP_WAIT_POLICY": "passive"}
+        if not measure.has_modules(["torch", "diffusers", "peft"], self.environment):
+            sys.exit("python3 cannot import torch, diffusers and peft: run ./dev bench adapters, which installs them into .deps/golden")
+        self.model = make_model(measure.SCRATCH / "flux-1024", MODEL)
+        self.metadata = make_pictures(measure.SCRATCH / "pictures", 8, PIXELS)
+
+    def peft(self, adapter, weights):
+        out = measure.SCRATCH / "peer.json"
+        options = (["--dora"] if adapter == "dora" else []) + (["--fp8"] if weights == "fp8" else [])
+        command = [sys.executable, measure.ROOT / "benchmarks/peer_flux.py", "--transformer", self.model / "transformer", "--train", "lora",
+                   "--dtype", "bf16", "--targets", LORA_TARGETS, "--rank", RANK, "--image_side", IMAGE_SIDE, "--text_tokens", TEXT_TOKENS,
+                   "--steps", self.args.steps, "--threads", self.args.threads, "--out", out, *options]
+        if (adapter, weights) == ("dora", "fp8"):
+            tried = subprocess.run([str(word) for word in command], env=self.environment, capture_output=True, text=True)
+            if tried.returncode != 0:
+                return {"error": tried.stderr.strip().splitlines()[-1]}
+        done = measure.run(command, measure.SCRATCH / "peer.txt", self.environment)
+        return figures(done, measure.read_lines(out)[0]["step_seconds"])
+
+    def burnish(self, adapter, weights):
+        out = measure.SCRATCH / "run"
+        options = ["--fp8_models", "dit"] if weights == "fp8" else []
+        done = measure.run([measure.burnish(), "train", "--model", self.model, "--dataset_metadata_path", self.metadata, "--height", PIXELS,
+                            "--width", PIXELS, "--max_sequence_length", TEXT_TOKENS, "--dtype", "bf16", "--max_steps", self.args.steps,
+                            "--num_threads", self.args.threads, "--device", "cpu", "--output_path", out, "--lora_type", adapter,
+                            "--lora_rank", RANK, "--lora_target_modules", LORA_TARGETS, *options], measure.SCRATCH / "burnish.txt",
+                           self.environment)
+        return figures(done, [line["step_seconds"] for line in measure.read_lines(out / "log.jsonl")])
+
+    def run(self):
+        """{case: [figures]}; the order turns around with every alternation."""
+        results = {case: [] for case in self.args.chosen}
+        for alternation in range(self.args.alternations):
+            for case in self.args.chosen if alternation % 2 == 0 else reversed(self.args.chosen):
+                who, adapter, weights = case.split("-")
+                got = getattr(self, who)(adapter, weights)
+                results[case].append(got)
+                print(f"{case:<18} " + (got["error"] if "error" in got else f"fastest {min(got['step_ms']):7.1f} ms, median "
+                      f"{measure.median(got['step_ms']):7.1f} ms, peak {got['peak_mib']:6.0f} MiB, others used {got['other_cpu']:.0%} of the CPU"),
+                      flush=True)
+        return results
+
+
+def summary(runs):
+    steps = [s for run in runs for s in run["step_ms"]]
+    return {"fastest": min(steps), "median": measure.median(steps), "memory": measure.median(run["peak_mib"] for run in runs)}
+
+
+def tables(results):
+    done = {case: summary(runs) for case, runs in results.items() if "error" not in runs[0]}
+    rows = []
+    for case, runs in results.items():
+        if case not in done:
+            rows.append([case, f"does not run: {runs[0]['error']}", "", ""])
+            continue
+        s = done[case]
+        rows.append([case, f"{s['fastest']:.1f}", f"{s['median']:.1f}", f"{s['memory']:.0f}"])
+    text = measure.markdown(["case", "fastest step, ms", "median step, ms", "peak MiB"], rows)
+    ratios = []
+    for over, under, limits in (("burnish-dora-bf16", "burnish-lora-bf16", REQUIRED), ("burnish-dora-fp8", "burnish-lora-fp8", REQUIRED),
+                                ("peft-dora-bf16", "peft-lora-bf16", None), ("burnish-lora-fp8", "burnish-lora-bf16", None),
+                                ("peft-lora-fp8", "peft-lora-bf16", None), ("burnish-lora-bf16", "peft-lora-bf16", None),
+                                ("burnish-dora-bf16", "peft-dora-bf16", None), ("burnish-lora-fp8", "peft-lora-fp8", None)):
+        if over not in done or under not in done:
+            continue
+        time, middle, memory = (done[over][k] / done[under][k] for k in ("fastest", "median", "memory"))
+        verdict = "" if limits is None else "meets" if time <= limits["time"] and memory <= limits["memory"] else "MISSES"
+        ratios.append([f"{over} / {under}", f"{time:.3f}", f"{middle:.3f}", f"{memory:.3f}", verdict])
+    return text + "\n" + measure.markdown(["ratio", "of the fastest steps", "of the medians", "of peak memory", f"required: {REQUIRED['time']} and {REQUIRED['memory']}"], ratios)
+
+
+def report(args, results):
+    cpu = measure.cpu()
+    others = max(run["other_cpu"] for runs in results.values() for run in runs if "error" not in run)
+    text = (f"# LoRA and DoRA, bf16 and FP8, beside peft, {datetime.date.today().isoformat()}\n\n"
+            f"{cpu['name']}, {cpu['cores']} cores, {args.threads} threads, {'bf16 instructions: ' + ', '.join(cpu['bf16_instructions']) if cpu['bf16_instructions'] else 'no bf16 instructions'}; "
+            f"burnish {measure.commit()}. FLUX of width {MODEL.width} ({MODEL.num_parameters() / 1e6:.0f} million parameters, 256 + 64 tokens), rank {RANK}; "
+            f"{args.alternations} runs of {args.steps} steps of each case in turn, the first {DROPPED} steps dropped. Other processes used at most "
+            f"{others:.0%} of the CPU; what they take lengthens a step and never shortens it, so the fastest steps are compared.\n\n{tables(results)}\n"
+            f"Reproduce: `./dev bench adapters --alternations {args.alternations} --steps {args.steps} --threads {args.threads}"
+            f"{f' --cases {args.cases!r}' if args.cases else ''}`\n")
+    print("\n" + text)
+    print("recorded in", measure.record("adapters", cpu["name"], text, {"cpu": cpu, "threads": args.threads, "commit": measure.commit(),
+                                                                     "required": REQUIRED, "results": results}))
+
+
+if __name__ == "__main__":
+    chosen = arguments()
+    report(chosen, Bench(chosen).run())
