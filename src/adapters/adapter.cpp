@@ -57,8 +57,7 @@ at::Tensor Adapter::scaled_product(const nn::LinearMap& base, const at::Tensor& 
   auto gain = this->gain(base);
   const auto& product = base.product();
   auto dim = product->channel_dim();
-  if (magnitude_.axis == NormAxis::input)
-    return update_->add_to(base.multiply(kernels::input_gain(x, gain, dim), bias), x, gain, product);
+  if (magnitude_.axis == NormAxis::input) return update_->add_to(base.multiply(kernels::input_gain(x, gain, dim), bias), x, gain, product);
   return kernels::channel_gain(update_->add_to(base.multiply(x, bias), x, {}, product), gain, bias, dim);
 }
 

@@ -19,8 +19,8 @@ struct Magnitude {
   NormAxis axis = NormAxis::output;
 };
 
-/// An update hung on a linear layer or a convolution, with or without a magnitude. With V = W + ΔW and n the norms of V, which carry no gradient (section
-/// 4.3 of the paper):
+/// An update hung on a linear layer or a convolution, with or without a magnitude. With V = W + ΔW and n the norms of V, which carry no
+/// gradient (section 4.3 of the paper):
 ///   no magnitude   y = x Wᵀ + x ΔWᵀ + b
 ///   output axis    y = (x Vᵀ) ∘ (m / n) + b
 ///   input axis     y = (x ∘ (m / n)) Vᵀ + b

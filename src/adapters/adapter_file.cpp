@@ -29,9 +29,8 @@ const std::vector<std::pair<std::string, std::string>>& endings() {
       list.emplace_back(m, kMagnitude);
     list.emplace_back(".dora_scale", kDoraScale);
     list.emplace_back(".alpha", kAlpha);
-    for (const char* part :
-         {"hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b", "lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2", "lokr_w2_a", "lokr_w2_b",
-          "lora_mid.weight", "hada_t1", "hada_t2", "lokr_t2"})
+    for (const char* part : {"hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b", "lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2",
+                             "lokr_w2_a", "lokr_w2_b", "lora_mid.weight", "hada_t1", "hada_t2", "lokr_t2"})
       list.emplace_back(std::string(".") + part, part);
     return list;
   }();

@@ -11,10 +11,10 @@ using LayersOf = std::function<std::vector<std::string>(const std::string& name)
 
 /// Reads LoRA, DoRA, LoHa and LoKr in any of the common layouts: diffusers/peft (`<prefix>path.lora_A.weight`, `.lora_magnitude_vector`),
 /// DiffSynth-Studio (`.lora_A.default.weight`), kohya, OneTrainer and LyCORIS (`lora_unet_path_with_underscores.lora_down.weight`,
-/// `.hada_w1_a`, `.lokr_w1`, `.dora_scale`), with or without `.alpha` (then alpha = rank). Factors of convolutions may have any of their usual shapes,
-/// Tucker form (`.lora_mid.weight`, `.hada_t1`, `.lokr_t2`) included, which is multiplied out. An adapter of a fused layer is split by rows.
-/// `rows_of` gives the output features of one of our layers. The axis of a DoRA magnitude is told by its shape.
-/// A data Error names keys that are no adapter's, that belong to no layer, or that cannot be split.
+/// `.hada_w1_a`, `.lokr_w1`, `.dora_scale`), with or without `.alpha` (then alpha = rank). Factors of convolutions may have any of their
+/// usual shapes, Tucker form (`.lora_mid.weight`, `.hada_t1`, `.lokr_t2`) included, which is multiplied out. An adapter of a fused layer is
+/// split by rows. `rows_of` gives the output features of one of our layers. The axis of a DoRA magnitude is told by its shape. A data Error
+/// names keys that are no adapter's, that belong to no layer, or that cannot be split.
 std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, const LayersOf& layers_of,
                                          const std::function<int64_t(const std::string&)>& rows_of);
 

@@ -138,7 +138,8 @@ AdaptedList attach(nn::Module& root, const AdapterOptions& options, const Aliase
     Fresh fresh{at::make_generator<at::CPUGeneratorImpl>(seed ^ std::hash<std::string>{}(path))};
     auto start = start_of(options, layer->out_features(), layer->in_features(), layer->product()->columns_per_channel(), fresh);
     Magnitude magnitude{{}, options.dora_norm};
-    if (options.type == "dora") magnitude.m = by_channel(squared_norms(layer->source(), options.dora_norm), *layer, options.dora_norm).sqrt_();
+    if (options.type == "dora")
+      magnitude.m = by_channel(squared_norms(layer->source(), options.dora_norm), *layer, options.dora_norm).sqrt_();
     adapted.push_back(hang(path, *layer, kind_of(options.type), start.parameters, start.scale, magnitude, dropout));
   }
   return adapted;

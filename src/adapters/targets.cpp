@@ -77,8 +77,7 @@ NamedLayers match_targets(nn::Module& root, const std::string& targets, const Al
       return inside_blocks(path) && is_linear(layer) && std::min(layer.in_features(), layer.out_features()) >= 512;
     });
   } else if (names.size() == 1) {
-    if (names[0] == "all-linear")
-      return select(layers, [](const std::string&, nn::LinearMap& layer) { return is_linear(layer); });
+    if (names[0] == "all-linear") return select(layers, [](const std::string&, nn::LinearMap& layer) { return is_linear(layer); });
     chosen = by_regex(layers, names[0], aliases);
     if (chosen.empty()) chosen = by_names(layers, names, aliases);
   } else {
@@ -86,10 +85,9 @@ NamedLayers match_targets(nn::Module& root, const std::string& targets, const Al
   }
   if (chosen.empty()) {
     std::vector<std::string> some;
-    for (size_t i = 0; i < layers.size() && some.size() < 4; i += std::max<size_t>(1, layers.size() / 4))
-      some.push_back(layers[i].first);
-    config_error("adapters", "lora_target_modules '{}' matches none of the {} layers; there are for example {}", targets,
-                 layers.size(), join(some));
+    for (size_t i = 0; i < layers.size() && some.size() < 4; i += std::max<size_t>(1, layers.size() / 4)) some.push_back(layers[i].first);
+    config_error("adapters", "lora_target_modules '{}' matches none of the {} layers; there are for example {}", targets, layers.size(),
+                 join(some));
   }
   return chosen;
 }

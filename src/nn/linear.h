@@ -32,8 +32,8 @@ class ParameterSource : public WeightSource {
   at::Tensor& weight_;
 };
 
-/// y = x W + b (+ delta), for a product that is linear in x: a matrix product or a convolution. Everything that multiplies with a trained or
-/// stored weight is one of these, so a weight's storage and an adapter are each known in one place only. W is seen as a matrix
+/// y = x W + b (+ delta), for a product that is linear in x: a matrix product or a convolution. Everything that multiplies with a trained
+/// or stored weight is one of these, so a weight's storage and an adapter are each known in one place only. W is seen as a matrix
 /// [out_features, in_features]; a row is all that makes one output channel.
 class LinearMap : public Module {
  public:

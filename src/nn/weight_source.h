@@ -33,8 +33,8 @@ class WeightSource {
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
-  /// A source for the weight `name` [out, in] or [out, in, kernel, kernel] as it lies in a file, its values times `scale` (undefined for 1; [] or [1], [out, 1]);
-  /// null leaves it a parameter. A data Error names a weight whose values cannot be held.
+  /// A source for the weight `name` [out, in] or [out, in, kernel, kernel] as it lies in a file, its values times `scale` (undefined for 1;
+  /// [] or [1], [out, 1]); null leaves it a parameter. A data Error names a weight whose values cannot be held.
   virtual std::shared_ptr<WeightSource> store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale,
                                               c10::Device device) = 0;
   /// In a few words, what decides the numbers that layers compute with; "" when those are the file's own.

@@ -90,7 +90,8 @@ void AdamW::step(double lr) {
     if (!count.defined()) count = at::full({}, static_cast<double>(num_steps_[i]), exp_avg_[i].options());
     const auto add = [&](Batch& batch, const at::Tensor& part, int64_t begin, uint64_t key) {
       batch.values.push_back(part);
-      batch.remainders.push_back(remainder_[i].defined() ? flat_slice(remainder_[i], begin, part.numel()).view(part.sizes()) : at::Tensor());
+      batch.remainders.push_back(remainder_[i].defined() ? flat_slice(remainder_[i], begin, part.numel()).view(part.sizes())
+                                                         : at::Tensor());
       batch.gradients.push_back(flat_slice(gradient, begin, part.numel()).view(part.sizes()));
       batch.exp_avg.push_back(flat_slice(exp_avg_[i], begin, part.numel()).view(part.sizes()));
       batch.exp_avg_sq.push_back(flat_slice(exp_avg_sq_[i], begin, part.numel()).view(part.sizes()));

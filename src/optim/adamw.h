@@ -28,7 +28,7 @@ class AdamW final : public Optimizer {
   OptimizerOptions options_;
   std::vector<at::Tensor> exp_avg_, exp_avg_sq_;
   std::vector<at::Tensor> remainder_;  ///< undefined for parameters without
-  std::vector<int64_t> num_steps_;  ///< of each parameter, as torch counts them
+  std::vector<int64_t> num_steps_;     ///< of each parameter, as torch counts them
 };
 
 }  // namespace burnish::optim

@@ -17,7 +17,7 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 0.01;        ///< decoupled: parameters shrink by lr * weight_decay before the update
+  double weight_decay = 0.01;             ///< decoupled: parameters shrink by lr * weight_decay before the update
   Rounding rounding = Rounding::nearest;  ///< of bf16 parameters; other dtypes round to nearest
   uint64_t seed = 0;                      ///< of stochastic rounding
 };

@@ -39,7 +39,8 @@ std::shared_ptr<nn::WeightSource> Store::store(const std::string& name, const at
   if (stays(name) || (!options_.format && !is_fp8(in_file.scalar_type()))) return nullptr;
   auto weight = in_file.flatten(1);
   auto stored = is_fp8(weight.scalar_type()) ? from_codes(weight, scale, device, name) : quantize(weight, *options_.format, device, name);
-  if (options_.fp8_compute && in_file.dim() == 2 && can_compute(stored.format)) return std::make_shared<Fp8ComputeSource>(std::move(stored));
+  if (options_.fp8_compute && in_file.dim() == 2 && can_compute(stored.format))
+    return std::make_shared<Fp8ComputeSource>(std::move(stored));
   return std::make_shared<QuantizedSource>(std::move(stored));
 }
 

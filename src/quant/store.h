@@ -13,7 +13,8 @@ struct StoreOptions {
   bool fp8_compute = false;                 ///< products of FP8 by FP8 numbers
 };
 
-/// Stores the weights of a model's linear layers and convolutions as they are read. A weight that the file already has in FP8 is taken as it is.
+/// Stores the weights of a model's linear layers and convolutions as they are read. A weight that the file already has in FP8 is taken as
+/// it is.
 class Store : public nn::WeightStore {
  public:
   /// A config Error for a bad regular expression or a format that fp8_compute cannot multiply.

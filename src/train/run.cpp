@@ -191,10 +191,10 @@ void Run::make_optimizer() {
   for (const auto& p : parameters) count += p.value.numel();
   info("{:.2f} million trained parameters", static_cast<double>(count) / 1e6);
   optimizer_ = optim::make_optimizer({.name = options_.optimizer,
-                                       .weight_decay = options_.weight_decay,
-                                       .rounding = optim::parse_rounding(options_.trained_weights),
-                                       .seed = static_cast<uint64_t>(options_.model.seed)},
-                                      std::move(parameters));
+                                      .weight_decay = options_.weight_decay,
+                                      .rounding = optim::parse_rounding(options_.trained_weights),
+                                      .seed = static_cast<uint64_t>(options_.model.seed)},
+                                     std::move(parameters));
   progress_.fingerprint = fingerprint();
   if (options_.resume) {
     progress_ = checkpoint::load_state(state_folder(), *optimizer_, progress_.fingerprint);

@@ -83,8 +83,8 @@ std::string storage_text(const models::Model& model, const models::Component& co
   for (const auto& entry : split_list(choice.fp8_models)) named = named || names_component(entry, component);
   auto kept = high_precision(model, component.name, choice);
   return fmt::format(
-      " ({} layers, {:.0f} % of it, {}{}; norms, biases, tables and {} layers in {}{})", component.num_stored,
-      100 * component.stored_share, named ? "in " + quant::describe(quant::parse_format(choice.weight_format)) : "in FP8 as in the file",
+      " ({} layers, {:.0f} % of it, {}{}; norms, biases, tables and {} layers in {}{})", component.num_stored, 100 * component.stored_share,
+      named ? "in " + quant::describe(quant::parse_format(choice.weight_format)) : "in FP8 as in the file",
       choice.fp8_compute ? ", multiplied in FP8" : "", component.num_kept, choice.dtype, component.num_kept > 0 ? ": " + join(kept) : "");
 }
 

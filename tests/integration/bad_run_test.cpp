@@ -88,6 +88,7 @@ TEST_F(BadState, OtherSettingsOrADamagedFile) {
   refused_resume("--lora_rank 8", {"other settings", "lora rank 4", "lora rank 8", "same options"});
   refused_resume("--lora_target_modules to_q,to_k", {"other settings", "on 26 layers", "on 6 layers"});
   refused_resume("--seed 7", {"other settings", "seed 0", "seed 7"});
+  refused_resume("--lora_alpha 3", {"other settings", "alpha 3"});
   refused_resume("--trainable_models dit", {"other settings", "full"});
   EXPECT_EQ(read_file(state), before);
   fs::resize_file(state, before.size() / 2);

@@ -82,12 +82,12 @@ TEST_P(Resume, EqualsTheUninterruptedRunBitForBit) {
   expect_same_run(folder / "whole", folder / "parts", "step-7.safetensors");
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, Resume,
-                         testing::Values(ResumeCase{"lora", kLora},
-                                         ResumeCase{"lora_in_batches", kLora + "--batch_size 2 --gradient_accumulation_steps 2 "},
-                                         ResumeCase{"full", kFull},
-                                         ResumeCase{"full_bf16_checkpointed", kFull + "--dtype bf16 --use_gradient_checkpointing "}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Of, Resume,
+    testing::Values(ResumeCase{"lora", kLora}, ResumeCase{"lora_in_batches", kLora + "--batch_size 2 --gradient_accumulation_steps 2 "},
+                    ResumeCase{"full", kFull}, ResumeCase{"full_bf16_checkpointed", kFull + "--dtype bf16 --use_gradient_checkpointing "},
+                    ResumeCase{"full_bf16_remainder", kFull + "--dtype bf16 --trained_weights remainder --save_dtype fp32 "}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(Interrupt, SavesAndGoesOnBitForBit) {
   TempFolder folder;

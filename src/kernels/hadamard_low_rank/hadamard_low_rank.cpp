@@ -23,8 +23,7 @@ void for_each_tile(int64_t out, int64_t in, bool cpu, Fn fn) {
 
 struct AddHadamard : torch::autograd::Function<AddHadamard> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& base, const at::Tensor& x, const at::Tensor& p1,
-                            const at::Tensor& q1, const at::Tensor& p2, const at::Tensor& q2, double scale,
-                            const ProductPtr& product) {
+                            const at::Tensor& q1, const at::Tensor& p2, const at::Tensor& q2, double scale, const ProductPtr& product) {
     ctx->save_for_backward({x, p1, q1, p2, q2});
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["product"] = Product::keep(product);

@@ -17,7 +17,9 @@ at::Tensor in_groups(const at::Tensor& x, int64_t num_groups, int64_t channel_di
 }
 
 /// [N·A, ...] as [A, N·...].
-at::Tensor by_group(const at::Tensor& x, int64_t num_groups) { return x.reshape({-1, num_groups, x[0].numel()}).transpose(0, 1).flatten(1); }
+at::Tensor by_group(const at::Tensor& x, int64_t num_groups) {
+  return x.reshape({-1, num_groups, x[0].numel()}).transpose(0, 1).flatten(1);
+}
 
 struct AddKronecker : torch::autograd::Function<AddKronecker> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& base, const at::Tensor& x, const at::Tensor& w1,

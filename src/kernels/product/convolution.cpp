@@ -44,8 +44,8 @@ class Convolution : public Product, public std::enable_shared_from_this<Convolut
     return at::empty({1}, like.options().requires_grad(false)).expand(sizes);
   }
   at::Tensor gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, std::array<bool, 3> wanted, int which) const {
-    auto all = at::convolution_backward(dy, x, weight, std::nullopt, {stride_, stride_}, {padding_, padding_}, {1, 1}, false, {0, 0}, 1,
-                                        wanted);
+    auto all =
+        at::convolution_backward(dy, x, weight, std::nullopt, {stride_, stride_}, {padding_, padding_}, {1, 1}, false, {0, 0}, 1, wanted);
     return which == 0 ? std::get<0>(all) : std::get<1>(all);
   }
 
