@@ -84,7 +84,7 @@ TEST(AdamW, ResumeEqualsUninterruptedBitForBit) {
   const auto file = golden();
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     OptimizerOptions options;
-    options.stochastic_rounding = true;
+    options.rounding = Rounding::stochastic;
     options.seed = 3;
     const auto whole = make_optimizer(options, start(*file, dtype));
     for (int step = 0; step < 7; ++step) golden_step(*file, *whole, step);
@@ -193,7 +193,7 @@ TEST(Remainder, MakesBf16WeightsAnExactFp32Master) {
     EXPECT_LE((joined - exact.detach()).abs().max().item<double>(), 1e-7);
     EXPECT_LE(((joined - low.detach().to(at::kFloat)).abs() - joined.abs() / 256).max().item<double>(), 0);
   }
-  EXPECT_GT((split->exact_value(0) - start.to(at::kFloat)).abs().min().item<double>(), 0);
+  EXPECT_GT((split->exact_value(0) - start.to(at::kFloat)).abs().mean().item<double>(), 2e-6);
 }
 
 TEST(Remainder, SplitsAndJoinsEveryBit) {

@@ -14,12 +14,12 @@ struct Task {
   at::Tensor start, x, y;
 };
 
-/// A layer [48, 32] that has to move by half of its weights' size, in steps of about 1e-4 of it.
+/// A layer [48, 32] that has to move by a seventh of its weights' size, in steps of about 2e-4 of it.
 Task task() {
   at::manual_seed(5);
   auto start = (at::randn({48, 32}) * 0.1).to(at::kBFloat16).to(at::kFloat);
   auto x = at::randn({64, 32});
-  return {start, x, at::linear(x, start + at::randn({48, 32}) * 0.05)};
+  return {start, x, at::linear(x, start + at::randn({48, 32}) * 0.015)};
 }
 
 /// What is left of the first loss after the run. `after_step` changes the parameter as its storage would.
@@ -31,7 +31,7 @@ double loss_left(at::ScalarType dtype, optim::Rounding rounding, const std::func
   auto optimizer = optim::make_optimizer({.weight_decay = 0, .rounding = rounding}, {{"w", weight}});
   auto loss_of = [&, &x = x, &y = y] { return (at::linear(x, weight.to(at::kFloat)) - y).square().mean(); };
   auto first = loss_of().item<double>();
-  for (int step = 0; step < 3000; ++step) {
+  for (int step = 0; step < 1000; ++step) {
     optimizer->zero_grad();
     torch::autograd::backward({loss_of()}, {});
     optimizer->step(2e-5);
@@ -60,9 +60,9 @@ TEST(TrainedWeights, NearestStallsAndTheRemainderIsFp32) {
   auto figures = std::to_string(exact) + " " + std::to_string(remainder) + " " + std::to_string(stochastic) + " " +
                  std::to_string(nearest) + " " + std::to_string(fp8_nearest);
   RecordProperty("loss_left", figures);
-  EXPECT_LT(exact, 0.05) << figures;
+  EXPECT_LT(exact, 0.3) << figures;
   EXPECT_NEAR(remainder, exact, 0.01) << figures;
-  EXPECT_LT(stochastic, 0.1) << figures;
-  EXPECT_GT(nearest, 0.5) << figures;
+  EXPECT_NEAR(stochastic, exact, 0.05) << figures;
+  EXPECT_GT(nearest, 0.8) << figures;
   EXPECT_GT(fp8_nearest, 0.9) << figures;
 }

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 
+#include "kernels/channel_gain/cpu.h"
+
 namespace burnish::kernels {
 
 namespace {
@@ -26,6 +28,7 @@ at::Tensor along(const at::Tensor& vector, int64_t dim) {
 
 /// x · gain (+ offset), computed in gain's dtype and rounded once to x's.
 at::Tensor scaled(const at::Tensor& x, const at::Tensor& gain_C, const at::Tensor& offset_C, int64_t dim) {
+  if (dim == -1 && channel_gain_fits_cpu(x, gain_C)) return scale_channels_cpu(x, gain_C, offset_C);
   auto y = at::empty_like(x);
   auto gain = along(gain_C, dim), offset = offset_C.defined() ? along(offset_C, dim) : offset_C;
   if (offset.defined()) {
@@ -51,6 +54,13 @@ at::Tensor column_sums(const at::Tensor& a, const at::Tensor& b, int64_t dim) {
   return sums;
 }
 
+/// dy · gain and the sums of dy · y and dy per channel.
+ChannelGradients gradients(const at::Tensor& dy, const at::Tensor& y, const at::Tensor& gain, bool with_sum, int64_t dim) {
+  if (dim == -1 && channel_gain_fits_cpu(dy, gain) && y.is_contiguous() && y.scalar_type() == dy.scalar_type())
+    return channel_gradients_cpu(dy, y, gain);
+  return {scaled(dy, gain, {}, dim), column_sums(dy, y, dim), with_sum ? column_sums(dy, {}, dim) : at::Tensor()};
+}
+
 struct ChannelGain : torch::autograd::Function<ChannelGain> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gain, const std::optional<at::Tensor>& fixed,
                             int64_t dim) {
@@ -65,14 +75,10 @@ struct ChannelGain : torch::autograd::Function<ChannelGain> {
     auto saved = ctx->get_saved_variables();
     const auto &y = saved[0], &gain = saved[1], &fixed = saved[2];
     auto dim = ctx->saved_data["dim"].toInt();
-    at::Tensor dx, dgain;
-    if (ctx->needs_input_grad(0)) dx = scaled(grads[0], gain, {}, dim);
-    if (ctx->needs_input_grad(1)) {
-      auto sums = column_sums(grads[0], y, dim);
-      if (fixed.defined()) sums = sums - fixed * column_sums(grads[0], {}, dim);
-      // A gain of 0 comes from a weight of zeros alone, which has no direction to learn from.
-      dgain = at::where(gain == 0, at::zeros({}, gain.options()), sums / gain).to(gain.scalar_type());
-    }
+    auto [dx, dot, sum] = gradients(grads[0].contiguous(), y, gain, fixed.defined(), dim);
+    if (fixed.defined()) dot = dot - fixed * sum;
+    // A gain of 0 comes from a weight of zeros alone, which has no direction to learn from.
+    auto dgain = at::where(gain == 0, at::zeros({}, gain.options()), dot / gain).to(gain.scalar_type());
     return {dx, dgain, at::Tensor(), at::Tensor()};
   }
 };
@@ -87,9 +93,8 @@ struct InputGain : torch::autograd::Function<InputGain> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto saved = ctx->get_saved_variables();
     auto dim = ctx->saved_data["dim"].toInt();
-    at::Tensor dx, dgain;
-    if (ctx->needs_input_grad(0)) dx = scaled(grads[0], saved[1], {}, dim);
-    if (ctx->needs_input_grad(1)) dgain = column_sums(grads[0], saved[0], dim).to(saved[1].scalar_type());
+    auto [dx, dot, sum] = gradients(grads[0].contiguous(), saved[0], saved[1], false, dim);
+    auto dgain = dot.to(saved[1].scalar_type());
     return {dx, dgain, at::Tensor()};
   }
 };
