@@ -2,9 +2,12 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/isfinite.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/dtype.h"
 #include "base/error.h"
 
 namespace burnish::models {
@@ -70,6 +73,16 @@ std::map<std::string, nn::LinearMap*> maps_of(nn::Module& module) {
   return maps;
 }
 
+/// One sum tells of any NaN or infinity at the speed of memory; a sum that overflows is looked at again.
+void check_finite(const at::Tensor& value, const at::Tensor& in_file, const std::string& name, const std::string& what) {
+  if (std::isfinite(value.sum(at::kFloat).item<float>()) || at::isfinite(value).all().item<bool>()) return;
+  if (at::isfinite(in_file.to(at::kFloat)).all().item<bool>()) {
+    data_error("models", "the weight '{}' of {} holds a value of magnitude {:.4g}, beyond {}; choose --dtype bf16 or fp32", name, what,
+               in_file.to(at::kFloat).abs().max().item<double>(), dtype_name(value.scalar_type()));
+  }
+  data_error("models", "the weight '{}' of {} is not finite, so its file is damaged: get it again", name, what);
+}
+
 }  // namespace
 
 io::TensorSource without_scales(const io::TensorSource& tensors) {
@@ -95,7 +108,8 @@ void load_weights(nn::Module& module, const io::TensorSource& tensors, const io:
           if (auto source = store->store(name, tensor, scale, options.device())) return map->second->set_source(source);
         }
         auto value = scale.defined() ? scaled(tensor, scale) : tensor;
-        *slots.at(name) = value.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
+        auto& slot = *slots.at(name) = value.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
+        check_finite(slot, tensor, name, what);
       },
       what);
 }

@@ -7,7 +7,8 @@ namespace burnish::models {
 /// Fills `module`, which was built on the meta device, with the tensors of a file, one at a time: each is read, converted to `options`
 /// (or handed to `store`, for weights of linear layers and convolutions) and placed before the next is touched. FP8 tensors are multiplied
 /// with their scales, which ComfyUI names `<layer>.scale_weight` or `<layer>.weight_scale`; scales of activations are left out. Missing,
-/// unexpected and misshapen names are one data Error before anything is read (io::load_named).
+/// unexpected and misshapen names are one data Error before anything is read (io::load_named); a weight that is not finite, or not in the
+/// dtype it is to have, is one that names it.
 void load_weights(nn::Module& module, const io::TensorSource& tensors, const io::KeyMap& keys, const at::TensorOptions& options,
                   nn::WeightStore* store, const std::string& what);
 

@@ -157,16 +157,16 @@ TEST_F(DamagedModel, WeightsThatAreNotNumbers) {
   };
   rewrite(transformer(), spoil("transformer_blocks.0.attn.to_q.weight"));
   auto outcome = run_burnish(run(), "BURNISH_LOG=error");
-  expect_one_error(outcome, 3, {"step 1", "'transformer_blocks.0.attn.to_q.weight' is not finite", "get it again", "nothing was saved"});
+  expect_one_error(outcome, 3, {"'transformer_blocks.0.attn.to_q.weight'", "is not finite", "get it again"});
   EXPECT_FALSE(fs::exists(out() / "state") || fs::exists(out() / "step-1.safetensors"));
   auto picture = "sample --model " + quoted(model()) + " " + tokenizers() +
                  "--dtype fp32 --height 48 --width 64 --num_inference_steps 1 --prompt cat --output_path " + quoted(at("pictures"));
-  expect_one_error(run_burnish(picture, "BURNISH_LOG=error"), 3, {"not finite", "--dtype fp32"});
+  expect_one_error(run_burnish(picture, "BURNISH_LOG=error"), 3, {"'transformer_blocks.0.attn.to_q.weight'", "not finite"});
   EXPECT_EQ(files_below(at("pictures")), std::vector<std::string>{});
 
   fs::remove_all(out());
   rewrite(model() / "vae/diffusion_pytorch_model.safetensors", spoil("encoder.conv_in.weight"));
-  refused(3, run(), {"row 0", "the latents that vae gives", "--dtype fp32"});
+  refused(3, run(), {"'encoder.conv_in.weight'", "is not finite"});
 }
 
 TEST_F(BadLora, ForAnotherModel) {
