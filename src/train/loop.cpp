@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.h"
@@ -195,7 +196,10 @@ void Run::log_step(const StepResult& r, double seconds) {
 void Run::save(bool final) {
   auto dtype = parse_dtype(options_.save_dtype.empty() ? options_.model.dtype : options_.save_dtype);
   auto folder = fs::path(options_.output_path);
-  auto files = trained_->files(progress_.step, dtype);
+  std::map<const void*, size_t> places;
+  for (const auto& p : optimizer_->parameters()) places.emplace(p.value.const_data_ptr(), places.size());
+  auto files =
+      trained_->files(progress_.step, dtype, [&](const at::Tensor& p) { return optimizer_->exact_value(places.at(p.const_data_ptr())); });
   bool all_there = std::all_of(files.begin(), files.end(), [&](const auto& file) { return fs::exists(folder / file.name); });
   if (saved_step_ != progress_.step || !all_there) {
     for (auto& file : files) write(folder / file.name, file);

@@ -31,8 +31,8 @@ Names names_of(models::Model& model, const std::string& component, bool is_there
   Names names{component, model.layer_names(component), {}, {}};
   if (!is_there) return names;
   auto skeleton = model.skeleton(component);
-  for (const auto& [path, linear] : adapters::all_linears(*skeleton)) {
-    names.outputs[path] = linear->out_features();
+  for (const auto& [path, layer] : adapters::all_layers(*skeleton)) {
+    names.outputs[path] = layer->out_features();
     names.path_of_underscored[underscored(path)] = path;
     names.path_of_underscored[underscored(names.prefixes.weights + path)] = path;
   }

@@ -126,7 +126,7 @@ class Loader {
       if (it == lora.weights.end()) continue;
       auto& root = model_.module(name);  // a part may hold some of the layers only
       std::set<std::string> paths;
-      for (const auto& [path, linear] : adapters::all_linears(root)) paths.insert(path);
+      for (const auto& [path, layer] : adapters::all_layers(root)) paths.insert(path);
       std::vector<adapters::AdapterWeights> here;
       std::copy_if(it->second.begin(), it->second.end(), std::back_inserter(here), [&](const auto& w) { return paths.contains(w.path); });
       adapters::merge(root, here, lora.strength, lora.file);

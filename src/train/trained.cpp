@@ -246,7 +246,8 @@ Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
   return file;
 }
 
-std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype) const {
+std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype,
+                                          const std::function<at::Tensor(const at::Tensor&)>& exact_value) const {
   std::vector<File> files;
   if (has_adapters()) files.push_back(adapter_file(step, dtype));
   for (const auto& component : whole_components()) {
@@ -256,7 +257,7 @@ std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype) c
     model_.module(component).visit_parameters([&](const std::string& path, at::Tensor& p) {
       bool trained =
           std::any_of(whole_.begin(), whole_.end(), [&](const auto& w) { return w.component == component && lies_below(path, w.path); });
-      if (trained) file.tensors.emplace_back(prefix + path, p.detach().to(dtype));
+      if (trained) file.tensors.emplace_back(prefix + path, exact_value(p).to(dtype));
     });
     files.push_back(std::move(file));
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <set>
 
 #include "adapters/attach.h"
@@ -40,7 +41,8 @@ class Trained {
   };
   /// The files of a step. Adapters of all components share `step-N.safetensors`. A denoiser that trains whole has that name when there are
   /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file.
-  std::vector<File> files(int64_t step, c10::ScalarType dtype) const;
+  /// `exact_value` gives a parameter with all bits that are kept of it.
+  std::vector<File> files(int64_t step, c10::ScalarType dtype, const std::function<at::Tensor(const at::Tensor&)>& exact_value) const;
 
  private:
   struct Whole {
