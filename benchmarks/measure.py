@@ -22,6 +22,7 @@ class Finished:
     seconds: float
     peak_mib: float  # ru_maxrss; true while the process that starts it is itself small
     other_cpu: float  # share of the machine's CPU that other processes used meanwhile
+    cpu_seconds: float = 0  # of the process itself
 
 
 def busy_seconds():
@@ -43,7 +44,7 @@ def run(command, log, environment):
         lines = Path(log).read_text(errors="replace").strip().splitlines() or ["it said nothing"]
         sys.exit(f"{Path(str(command[0])).name} ended with {process.returncode}: {lines[-1]} (all of it: {log})")
     own = usage.ru_utime + usage.ru_stime
-    return Finished(start, seconds, usage.ru_maxrss / 1024, max(0.0, busy - own) / (seconds * os.cpu_count()))
+    return Finished(start, seconds, usage.ru_maxrss / 1024, max(0.0, busy - own) / (seconds * os.cpu_count()), own)
 
 
 def read_lines(path):

@@ -318,7 +318,7 @@ std::string Run::fingerprint() const {
     more += fmt::format(", {} variants{}{}", a.num_variants, a.random_crop ? " random_crop" : "", a.random_flip ? " random_flip" : "");
   if (trained_->has_adapters() && o.lora_alpha > 0) more += fmt::format(", alpha {}", o.lora_alpha);
   if (trained_->has_adapters() && o.use_rslora) more += ", rank-stabilised";
-  if (!o.trainable_models.empty() && o.trained_weights != "stochastic") more += ", weights " + o.trained_weights;
+  if (!trained_->whole_components().empty() && o.trained_weights != "stochastic") more += ", weights " + o.trained_weights;
   return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
                      o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, samples_.size(), o.model.dtype,
                      o.optimizer, trained_->text(), more);
