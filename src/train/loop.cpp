@@ -94,8 +94,7 @@ std::vector<int64_t> Run::latent_shape(const Pick& pick, const Prepared& prepare
 }
 
 /// What is known of a batch before anything runs, on the CPU.
-Ahead::Batch Run::batch_of(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset,
-                           const Draw& draw) const {
+Ahead::Batch Run::batch_of(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset, const Draw& draw) const {
   Ahead::Batch batch;
   std::set<std::string> inputs(visit_->inputs().begin(), visit_->inputs().end());
   if (ahead_) inputs.insert(ahead_->inputs().begin(), ahead_->inputs().end());

@@ -247,7 +247,8 @@ void check_precompute(const TrainOptions& o) {
   check_at_least("memory_budget", o.memory_budget, 0);
   bool has_budget = o.cache_budget > 0 || o.memory_budget > 0;
   if (has_budget && o.task != "sft")
-    config_error("train", "cache_budget and memory_budget choose what a whole run keeps, and task {} is half of one; choose task sft", o.task);
+    config_error("train", "cache_budget and memory_budget choose what a whole run keeps, and task {} is half of one; choose task sft",
+                 o.task);
   if (has_budget && o.precompute == "none") config_error("train", "precompute none keeps nothing; take it or the budget out");
 }
 

@@ -51,14 +51,14 @@ TEST_P(AheadOf, GivesTheSameLossesAndFiles) {
   expect_same_runs(folder / "live", folder / "ahead");
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Trainings, AheadOf,
-    testing::Values(std::pair{"lora", ""}, std::pair{"dora", "--lora_type dora"}, std::pair{"fp8", "--fp8_models dit"},
-                    std::pair{"fp8_everywhere", "--fp8_models dit --high_precision_layers ''"}, std::pair{"bf16", "--dtype bf16"},
-                    std::pair{"checkpointing", "--use_gradient_checkpointing"}, std::pair{"batches", "--batch_size 2"},
-                    std::pair{"accumulation", "--gradient_accumulation_steps 3"}, std::pair{"dropout", "--lora_dropout 0.3"},
-                    std::pair{"no_captions", "--caption_dropout 0.5"}),
-    [](const auto& info) { return std::string(info.param.first); });
+INSTANTIATE_TEST_SUITE_P(Trainings, AheadOf,
+                         testing::Values(std::pair{"lora", ""}, std::pair{"dora", "--lora_type dora"}, std::pair{"fp8", "--fp8_models dit"},
+                                         std::pair{"fp8_everywhere", "--fp8_models dit --high_precision_layers ''"},
+                                         std::pair{"bf16", "--dtype bf16"}, std::pair{"checkpointing", "--use_gradient_checkpointing"},
+                                         std::pair{"batches", "--batch_size 2"},
+                                         std::pair{"accumulation", "--gradient_accumulation_steps 3"},
+                                         std::pair{"dropout", "--lora_dropout 0.3"}, std::pair{"no_captions", "--caption_dropout 0.5"}),
+                         [](const auto& info) { return std::string(info.param.first); });
 
 TEST(Ahead, ResumedRunsComputeWhatIsLeft) {
   TempFolder folder;
