@@ -235,8 +235,8 @@ void Run::compute_ahead() {
   auto weights = static_cast<double>(ahead_->num_weight_bytes());
   auto what = fmt::format("{} of {} visits", join(ahead_->carried()), num_batches * options_.batch_size + num_held_out);
   bool done = ahead_->compute(
-      num_batches + num_held_out,
-      [&](int64_t i) { return planned_batch(i < num_batches ? first + i : num_batches - 1 - i); }, on ? 1e300 : weights);
+      num_batches + num_held_out, [&](int64_t i) { return planned_batch(i < num_batches ? first + i : num_batches - 1 - i); },
+      on ? 1e300 : weights);
   if (!done) {
     info("{} computed at every visit: ahead of training it takes {}, its weights take {}", what, human_bytes(ahead_->num_bytes()),
          human_bytes(weights));

@@ -39,7 +39,8 @@ class Trained {
     io::Metadata metadata;  ///< what a reader of adapters needs
   };
   /// The files of a step. Adapters of all components share `step-N.safetensors`. A denoiser that trains whole has that name when there are
-  /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file. Their values are those that `optimizer` knows exactly.
+  /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file. Their values are those
+  /// that `optimizer` knows exactly.
   std::vector<File> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer) const;
 
  private:
