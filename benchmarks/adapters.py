@@ -3,7 +3,7 @@
 
 A FLUX of random weights (one double and two single blocks, width 1024) on 256 image and 64 text tokens, adapters of rank 16 on attention
 and feed-forward layers, bf16. Every case runs in turn in a process of its own, several times over. The peer's FP8 is the usual one: weights
-cast to E4M3 without scales and cast back at each use; peft's DoRA cannot add to such a weight, and what it says is recorded.
+cast to E4M3 without scales and cast back at each use; where peft's DoRA cannot add to such a weight, what it says is recorded.
 A step's CPU time is the difference between a long and a short process, divided by the steps between them: with one thread a busy machine hardly
 moves it, and the requirement is held against it.
 """
