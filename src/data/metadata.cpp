@@ -74,10 +74,17 @@ std::string_view without_mark(std::string_view text) {
   return text;
 }
 
+constexpr int kMostLevels = 100;
+
 /// `text` as JSON; it starts at `line` of the file.
 nlohmann::json parse_json(std::string_view text, std::string_view file, int64_t line) {
+  // A copy or a hash of a value takes stack for each level, so hostile files are refused here.
+  auto not_too_deep = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth > kMostLevels) data_error("data", "{}: values are nested deeper than {} levels", file, kMostLevels);
+    return true;
+  };
   try {
-    return nlohmann::json::parse(text);
+    return nlohmann::json::parse(text, not_too_deep);
   } catch (const nlohmann::json::parse_error& e) {
     auto before = text.substr(0, e.byte > 0 ? e.byte - 1 : 0);
     data_error("data", "{} line {}: not valid JSON", file, line + std::count(before.begin(), before.end(), '\n'));

@@ -99,10 +99,11 @@ TEST(JsonList, RowsAreObjects) {
   EXPECT_THAT(list_refusal(""), HasSubstr("not valid JSON"));
 }
 
-TEST(JsonList, DeepNestingIsJustAValue) {
-  std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
-  EXPECT_EQ(data::parse_json_list("[{\"prompt\":" + deep + "}]", "m.json").rows.size(), 1u);
-  EXPECT_THAT(list_refusal(std::string(1'000'000, '[')), HasSubstr("not valid JSON"));
+TEST(JsonList, DeepNestingIsRefused) {
+  auto nested = [](size_t levels) { return "[{\"note\":" + std::string(levels, '[') + std::string(levels, ']') + "}]"; };
+  EXPECT_EQ(data::parse_json_list(nested(50), "m.json").rows.size(), 1u);
+  EXPECT_THAT(list_refusal(nested(1'000'000)), HasSubstr("nested deeper than 100 levels"));
+  EXPECT_THAT(list_refusal(std::string(50, '[')), HasSubstr("not valid JSON"));
 }
 
 TEST(LoadMetadata, TheNameTellsTheKind) {
