@@ -283,14 +283,17 @@ io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes
     auto name = item.path;
     if (chosen != Layout::diffusers) std::replace(name.begin(), name.end(), '.', '_');
     name = prefix + name;
+    bool has_alpha = chosen != Layout::diffusers || prefixes.diffusers_alpha;
     for (auto [part, tensor] : update.parameters()) {
-      auto value = in_file_shape(part, tensor.detach(), product).to(dtype);
+      auto value = in_file_shape(part, tensor.detach(), product);
+      if (!has_alpha && part == "lora_B.weight") value = value * update.scale();
+      value = value.to(dtype);
       if (chosen != Layout::diffusers && part == "lora_A.weight") part = "lora_down.weight";
       if (chosen != Layout::diffusers && part == "lora_B.weight") part = "lora_up.weight";
       tensors.emplace_back(name + "." + part, value);
     }
     auto alpha = update.scale() * static_cast<double>(std::max<int64_t>(update.rank(), 1));
-    tensors.emplace_back(name + ".alpha", at::full({}, alpha, at::TensorOptions().dtype(at::kFloat)));
+    if (has_alpha) tensors.emplace_back(name + ".alpha", at::full({}, alpha, at::TensorOptions().dtype(at::kFloat)));
     if (!item.adapter->is_dora()) continue;
     auto m = item.adapter->magnitude().m.detach();
     bool by_output = item.adapter->magnitude().axis == NormAxis::output;

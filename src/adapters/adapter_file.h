@@ -29,10 +29,11 @@ Layout parse_layout(std::string_view name);
 /// What stands before a layer's path in each layout: "transformer.", "lora_transformer_", "lycoris_".
 struct LayerPrefixes {
   std::string diffusers, kohya, lycoris;
+  bool diffusers_alpha = true;  ///< whether diffusers takes `.alpha` beside this model's layers
 };
 
-/// Every layer has `.alpha`, with scale = alpha / rank; 16-bit dtypes keep
-/// magnitudes and alphas in fp32.
+/// Every layer has `.alpha`, with scale = alpha / rank; where diffusers would refuse that, its layout has the scale multiplied into lora_B
+/// instead. 16-bit dtypes keep magnitudes and alphas in fp32.
 io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype,
                                  Layout layout = Layout::automatic);
 

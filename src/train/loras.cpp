@@ -119,7 +119,7 @@ AdaptersByComponent read_lora(models::Model& model, const std::string& file) {
 adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::string& component) {
   auto names = model.layer_names(component);
   auto kohya = names.kohya + underscored(names.weights);
-  return {names.diffusers + names.weights, kohya, component == model.denoiser() ? "lycoris_" : kohya};
+  return {names.diffusers + names.weights, kohya, component == model.denoiser() ? "lycoris_" : kohya, names.diffusers_alpha};
 }
 
 }  // namespace burnish::train

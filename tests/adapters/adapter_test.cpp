@@ -249,6 +249,22 @@ std::map<std::string, std::vector<int64_t>> shapes_of(const AdaptedList& adapted
   return shapes;
 }
 
+TEST(Files, TheScaleLiesInTheFactorsWhereDiffusersTakesNoAlpha) {
+  for (const char* type : {"lora", "dora"}) {
+    Net trained(24, 40), again(24, 40);
+    auto adapted = attach_to(trained, type, NormAxis::output);
+    shake(adapted);
+    test::Scratch folder;
+    auto tensors = adapter_tensors(adapted, {"unet.", "lora_unet_", "lycoris_", /*diffusers_alpha=*/false}, at::kFloat);
+    for (const auto& [name, tensor] : tensors) EXPECT_NE(name.find("lora"), std::string::npos) << name;
+    io::save_safetensors(folder / "a.safetensors", tensors);
+    attach_weights(again, read_adapter(folder / "a.safetensors", kOwnNames, [](const std::string&) { return int64_t{40}; }),
+                   "a.safetensors");
+    auto x = at::randn({3, 24});
+    EXPECT_LE(relative_error(again.forward(x), trained.forward(x)), 1e-6);
+  }
+}
+
 TEST(Files, LayoutsHaveTheNamesOtherProgramsRead) {
   auto names = [](const char* type, NormAxis axis, const char* layout) {
     Net net(24, 40);

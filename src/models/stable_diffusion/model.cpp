@@ -244,10 +244,11 @@ std::vector<std::string> StableDiffusionModel::prompt_values() const {
 }
 
 LayerNames StableDiffusionModel::layer_names(const std::string& component) const {
-  if (component == "unet") return {"", "unet.", "lora_unet_"};
-  if (component == "text_encoder") return {"text_model.", "text_encoder.", is_xl() ? "lora_te1_" : "lora_te_"};
-  if (component == "text_encoder_2") return {"text_model.", "text_encoder_2.", "lora_te2_"};
-  return {"", component + ".", "lora_" + component + "_"};
+  constexpr bool kAlpha = false;  // StableDiffusionXLPipeline.load_lora_weights refuses names without "lora" in them
+  if (component == "unet") return {"", "unet.", "lora_unet_", kAlpha};
+  if (component == "text_encoder") return {"text_model.", "text_encoder.", is_xl() ? "lora_te1_" : "lora_te_", kAlpha};
+  if (component == "text_encoder_2") return {"text_model.", "text_encoder_2.", "lora_te2_", kAlpha};
+  return {"", component + ".", "lora_" + component + "_", kAlpha};
 }
 
 std::string StableDiffusionModel::default_lora_targets(const std::string& component) const {
