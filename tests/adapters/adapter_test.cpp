@@ -255,7 +255,7 @@ TEST(Files, TheScaleLiesInTheFactorsWhereDiffusersTakesNoAlpha) {
     auto adapted = attach_to(trained, type, NormAxis::output);
     shake(adapted);
     test::Scratch folder;
-    auto tensors = adapter_tensors(adapted, {"unet.", "lora_unet_", "lycoris_", /*diffusers_alpha=*/false}, at::kFloat);
+    auto tensors = adapter_tensors(adapted, {"transformer.", "lora_transformer_", "lycoris_", /*diffusers_alpha=*/false}, at::kFloat);
     for (const auto& [name, tensor] : tensors) EXPECT_NE(name.find("lora"), std::string::npos) << name;
     io::save_safetensors(folder / "a.safetensors", tensors);
     attach_weights(again, read_adapter(folder / "a.safetensors", kOwnNames, [](const std::string&) { return int64_t{40}; }),

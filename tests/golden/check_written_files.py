@@ -32,9 +32,9 @@ def train(folder, *options):
 
 
 def draw(model, latents, *options):
-    burnish("sample", *(options if "--model" in options else ()), "--model", model, *MODEL, *(word for prompt in PROMPTS for word in ("--prompt", prompt)), "--height", 48, "--width", 64,
+    burnish("sample", "--model", model, *MODEL, *(word for prompt in PROMPTS for word in ("--prompt", prompt)), "--height", 48, "--width", 64,
             "--num_inference_steps", 4, "--embedded_guidance", 3.5, "--noise", latents.parent / "noise.safetensors", "--save_latents", latents,
-            "--output_path", latents.parent / "pictures", *(() if "--model" in options else options))
+            "--output_path", latents.parent / "pictures", *options)
     return load_file(latents)["latents"]
 
 
@@ -128,7 +128,7 @@ def main():
         shutil.copy(OUT / "model/transformer/diffusion_pytorch_model.safetensors", whole / "transformer/diffusion_pytorch_model.safetensors")
         shutil.copy(encoder, whole / "text_encoder/model.safetensors")
         pipe = pipeline(text_encoder=CLIPTextModel.from_pretrained(whole / "text_encoder"))
-        good &= report("whole text encoder through from_pretrained", draw(OUT / "model", folder / "latents.safetensors", "--model", encoder),
+        good &= report("whole text encoder through from_pretrained", draw(whole, folder / "latents.safetensors"),
                        sampled(pipe, noise, PROMPTS))
 
         for name in ("sdxl_pipeline", "sd15_pipeline"):
