@@ -51,9 +51,9 @@ struct Provenance {
 
 /// How files spell the layers of a component, before our paths in it.
 struct LayerNames {
-  std::string weights;    ///< in the component's own file: "text_model." for CLIP in transformers; "" mostly
-  std::string diffusers;  ///< before that in adapter files of diffusers and peft: "transformer.", "unet.", "text_encoder."
-  std::string kohya;      ///< before that, dots written as underscores, in kohya's adapter files: "lora_unet_", "lora_te1_"
+  std::string weights;          ///< in the component's own file: "text_model." for CLIP in transformers; "" mostly
+  std::string diffusers;        ///< before that in adapter files of diffusers and peft: "transformer.", "unet.", "text_encoder."
+  std::string kohya;            ///< before that, dots written as underscores, in kohya's adapter files: "lora_unet_", "lora_te1_"
   bool diffusers_alpha = true;  ///< whether diffusers' loader of this family takes files with `.alpha` under its own names
 };
 
