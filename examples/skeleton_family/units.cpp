@@ -1,7 +1,5 @@
-#include <ATen/core/Tensor.h>
-
-#include "diffusion/flow_match.h"
 #include "family.h"
+#include "models/shared_units.h"
 
 // What a run puts together. Each unit declares what it reads, writes and runs; the trainer finds out from that what is computed once, what
 // at every visit of a sample, and what has to be kept.
@@ -19,26 +17,17 @@ UnitGroups SkeletonModel::units() {
          s.uses("text_encoder.projector");
          s.write("text_embedding", loaded<TextEncoder>("text_encoder.projector").projector->forward(s.tensor("text_features")));
        }}};
-  groups.encode_image = {{"encode_image", {"image"}, {"latents"}, {"vae"}, [this](Scope& s) {
-                            s.uses("vae");
-                            s.write("latents", loaded<Autoencoder>("vae").encode(s.tensor("image").to(options_.device)));
-                          }}};
-  groups.add_noise = {{"add_noise", {"latents", "noise", "sigma"}, {"noisy", "target"}, {}, [this](Scope& s) {
-                         s.write("noisy", process_.add_noise(s.tensor("latents"), s.tensor("noise"), s.tensor("sigma")));
-                         s.write("target", process_.target(s.tensor("latents"), s.tensor("noise"), s.tensor("sigma")));
-                       }}};
+  groups.encode_image = latent_units("mean", "vae", [this](const at::Tensor& image) {
+    return Moments{loaded<Autoencoder>("vae").encode(image.to(options_.device)), {}};
+  });
+  groups.add_noise = noise_units(process_);
   groups.denoise = {{"denoise", {"noisy", "sigma", "text_embedding"}, {"prediction"}, {"dit"}, [this](Scope& s) {
                        s.uses("dit");
                        s.write("prediction",
                                loaded<Denoiser>("dit").forward(s.tensor("noisy"), s.tensor("sigma"), s.tensor("text_embedding")));
                      }}};
-  groups.loss = {{"loss", {"prediction", "target"}, {"loss"}, {}, [](Scope& s) {
-                    s.write("loss", diffusion::squared_error(s.tensor("prediction"), s.tensor("target")));
-                  }}};
-  groups.decode = {{"decode", {"latents"}, {"image"}, {"vae"}, [this](Scope& s) {
-                      s.uses("vae");
-                      s.write("image", loaded<Autoencoder>("vae").decode(s.tensor("latents")));
-                    }}};
+  groups.loss = loss_units();
+  groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<Autoencoder>("vae").decode(latents); });
   return groups;
 }
 

@@ -3,13 +3,6 @@
 
 namespace burnish::diffusion {
 
-/// (1 - sigma) x₀ + sigma ε (Lipman et al. 2023, arXiv 2210.02747). x₀, ε [B, ...] of one
-/// shape; sigma [B] fp32 or fp64. Computed and returned in fp32.
-at::Tensor add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& sigma_B);
-
-/// The velocity ε - x₀, in fp32.
-at::Tensor velocity(const at::Tensor& x0, const at::Tensor& noise);
-
 /// mean((prediction - target)²) of each sample, in fp32 -> [B]; differentiable in the prediction.
 at::Tensor squared_error(const at::Tensor& prediction, const at::Tensor& target);
 

@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 
 #include "base/error.h"
-#include "diffusion/flow_match.h"
 #include "diffusion/loss_weighting.h"
 
 namespace burnish::diffusion {
@@ -43,10 +42,15 @@ std::string FlowProcess::why_no_time(double time) const { return time >= 0 && ti
 double FlowProcess::loss_weight(const LossOptions& options, double time) const { return diffusion::loss_weight(options.weighting, time); }
 
 at::Tensor FlowProcess::add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& time_B) const {
-  return diffusion::add_noise(x0, noise, time_B);
+  std::vector<int64_t> per_sample(x0.dim(), 1);
+  per_sample[0] = time_B.size(0);
+  auto sigma = time_B.reshape(per_sample).to(x0.device(), at::kFloat);
+  return x0.to(at::kFloat) * (1.0 - sigma) + noise.to(at::kFloat) * sigma;
 }
 
-at::Tensor FlowProcess::target(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor&) const { return velocity(x0, noise); }
+at::Tensor FlowProcess::target(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor&) const {
+  return noise.to(at::kFloat) - x0.to(at::kFloat);
+}
 
 std::unique_ptr<Sampler> FlowProcess::sampler(const SamplerOptions& options) const {
   if (options.name != "default" && options.name != "euler")

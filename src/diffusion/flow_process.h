@@ -4,7 +4,8 @@
 
 namespace burnish::diffusion {
 
-/// Flow matching: time is sigma, the share of noise; the denoiser predicts the velocity noise - x0 (flow_match.h).
+/// Flow matching: time is sigma, the share of noise; a noisy picture is (1 - sigma) x0 + sigma noise, and the denoiser
+/// predicts the velocity noise - x0 (Lipman et al. 2023, arXiv 2210.02747).
 class FlowProcess : public Process {
  public:
   explicit FlowProcess(FlowSamplerConfig config) : config_(std::move(config)) {}

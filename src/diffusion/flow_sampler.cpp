@@ -19,7 +19,8 @@ FlowSamplerConfig flow_sampler_config(const SchedulerValues& values) {
   std::string name = "FlowMatchEulerDiscreteScheduler";
   read_value(values, "_class_name", name);
   if (name != "FlowMatchEulerDiscreteScheduler") {
-    data_error("diffusion", "scheduler_config.json: expected FlowMatchEulerDiscreteScheduler, found {}", name);
+    data_error("diffusion",
+               "scheduler_config.json: expected FlowMatchEulerDiscreteScheduler, found {}; put that scheduler's file in its place", name);
   }
   for (const char* key : {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas", "invert_sigmas", "stochastic_sampling"}) {
     refuse_switch(values, key);

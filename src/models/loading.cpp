@@ -85,6 +85,12 @@ void check_finite(const at::Tensor& value, const at::Tensor& in_file, const std:
 
 }  // namespace
 
+io::Shapes shapes_of(nn::Module& module) {
+  io::Shapes shapes;
+  module.visit_parameters([&](const std::string& name, at::Tensor& p) { shapes[name] = p.sizes().vec(); });
+  return shapes;
+}
+
 io::TensorSource without_scales(const io::TensorSource& tensors) {
   std::vector<std::string> extra;
   for (const auto& name : tensors.names()) {
@@ -96,8 +102,7 @@ io::TensorSource without_scales(const io::TensorSource& tensors) {
 void load_weights(nn::Module& module, const io::TensorSource& tensors, const io::KeyMap& keys, const at::TensorOptions& options,
                   nn::WeightStore* store, const std::string& what) {
   auto slots = module.parameters();
-  io::Shapes wanted;
-  for (auto& [name, slot] : slots) wanted[name] = slot->sizes().vec();
+  auto wanted = shapes_of(module);
   auto maps = maps_of(module);
   auto scales = read_scales(tensors, keys, wanted);
   io::load_named(

@@ -15,6 +15,9 @@ void load_weights(nn::Module& module, const io::TensorSource& tensors, const io:
 /// The tensors that are weights: without scales of FP8 weights and the marks that go with them.
 io::TensorSource without_scales(const io::TensorSource& tensors);
 
+/// The shapes of a module's parameters, by their paths.
+io::Shapes shapes_of(nn::Module& module);
+
 /// What a store will make of a module's weights, from names and shapes alone.
 struct StoragePlan {
   int64_t num_bytes = 0;                 ///< of the whole module

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "diffusion/flow_match.h"
+#include "diffusion/flow_process.h"
 #include "diffusion/flow_sampler.h"
 #include "io/safetensors.h"
 
@@ -70,18 +71,19 @@ TEST(FlowSampler, RefusesSchedulersItDoesNotDo) {
   EXPECT_THROW(sampling_sigmas({}, 0, 256), Error);
 }
 
-TEST(FlowMatch, NoisedTargetAndLoss) {
+TEST(FlowProcess, NoisedTargetAndLoss) {
+  const FlowProcess process({});
   const at::Tensor x0 = normal_noise(1, {2, 3, 4}), eps = normal_noise(2, {2, 3, 4});
   const at::Tensor sigma = at::tensor({0.0, 0.25}, at::kDouble);
-  const at::Tensor x = add_noise(x0, eps, sigma);
+  const at::Tensor x = process.add_noise(x0, eps, sigma);
   EXPECT_TRUE(at::equal(x[0], x0[0]));
   EXPECT_TRUE(at::allclose(x[1], 0.75 * x0[1] + 0.25 * eps[1], 1e-6, 1e-6));
   // Walking back along the target from any sigma ends at the picture.
-  const at::Tensor target = velocity(x0, eps);
+  const at::Tensor target = process.target(x0, eps, sigma);
   EXPECT_TRUE(at::allclose(euler_step(x[1], target[1], 0.25, 0), x0[1], 1e-5, 1e-6));
   const at::Tensor loss = squared_error((target + at::tensor({1.0f, 2.0f}).view({2, 1, 1})).to(at::kFloat), target);
   EXPECT_TRUE(at::allclose(loss, at::tensor({1.0f, 4.0f}), 1e-5, 1e-5));
-  EXPECT_EQ(add_noise(x0.to(at::kBFloat16), eps, sigma).scalar_type(), at::kFloat);
+  EXPECT_EQ(process.add_noise(x0.to(at::kBFloat16), eps, sigma).scalar_type(), at::kFloat);
   EXPECT_EQ(squared_error(target.to(at::kBFloat16), target).scalar_type(), at::kFloat);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "diffusion/flow_process.h"
-#include "models/family.h"
+#include "models/file_model.h"
 #include "models/flux/config.h"
 #include "models/flux/transformer.h"
 #include "models/text/clip.h"
@@ -10,34 +10,19 @@
 
 namespace burnish::models::flux {
 
-/// Where a component's weights come from: the tensors under the family's prefix, and the rules to our names.
-struct Source {
-  const ModelEntry* entry = nullptr;  ///< null when the files hold no such component
-  std::optional<io::TensorSource> tensors;
-  io::KeyMap keys;
-};
-
 /// The four components of FLUX.1 found among a run's files; detection reads tensor names only.
 struct Sources {
   Source dit, text_encoder, text_encoder_2, vae;
 };
 Sources find_sources(const ModelFiles& files);
 
-class FluxModel : public Model {
+class FluxModel : public FileModel {
  public:
   FluxModel(const ModelFiles& files, const ModelOptions& options);
   std::string_view family() const override { return "flux"; }
   std::string variant() const override { return config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell"; }
-  std::vector<Component> components() const override;
   std::vector<std::string> parts(const std::string& component) const override;
-  int64_t num_bytes(const std::string& component) const override { return held(component).num_bytes; }
-  Provenance provenance(const std::string& component) const override;
-  void check(const std::string& component) override;
-  std::unique_ptr<nn::Module> skeleton(const std::string& component) const override;
   std::vector<std::string> high_precision(const std::string& component) const override;
-  void load(const std::string& component) override;
-  void unload(const std::string& component) override;
-  nn::Module& module(const std::string& component) override;
   std::string denoiser() const override { return "dit"; }
   UnitGroups units() override;
   std::vector<int64_t> latent_shape(int64_t height, int64_t width) const override;
@@ -52,36 +37,24 @@ class FluxModel : public Model {
   LayerNames layer_names(const std::string& component) const override;
   std::vector<std::string> target_names(const std::string& component, const std::string& path) const override;
   std::string default_lora_targets(const std::string& component) const override;
-  std::vector<std::string> foreign_layer(const std::string& component, const std::string& name) const override;
 
  private:
+  std::unique_ptr<nn::Module> build(const std::string& component, const at::TensorOptions& options) const override;
+  void initialise(nn::Module& denoiser) const override { static_cast<Transformer&>(denoiser).initialise(options_.seed); }
+  std::string settings(const std::string& component) const override;
+  std::filesystem::path tokenizer_folder(const std::string& component) const override;
+  void load_tokenizer(const std::string& component) override;
   diffusion::FlowSamplerConfig sampler_config() const;
-  Source& source(const std::string& component);
-  bool is_random(const std::string& component) const { return component_of(component) == "dit" && options_.init == "random"; }
-  std::filesystem::path tokenizer_folder(const std::string& component) const;
-  void load_tokenizer(const std::string& component);
-  std::unique_ptr<nn::Module> build(const std::string& component, const at::TensorOptions& options) const;
-  at::TensorOptions options_for(const std::string& component) const;
   void encode_prompt_1(pipeline::Scope& scope);
   void encode_prompt_2(pipeline::Scope& scope);
   void modulate(pipeline::Scope& scope);
   void denoise(pipeline::Scope& scope);
-  Component held(const std::string& component) const;
-  template <class T>
-  T& loaded(const std::string& component) {
-    return static_cast<T&>(module(component));
-  }
 
-  ModelFiles files_;
-  ModelOptions options_;
-  Sources sources_;
   Config config_;
   text::ClipConfig clip_config_;
   text::T5Config t5_config_;
   vae::KlConfig vae_config_;
   std::unique_ptr<diffusion::FlowProcess> process_;
-  std::map<std::string, std::vector<std::string>> foreign_layers_;
-  std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
   std::unique_ptr<tokenizers::Tokenizer> tokenizer_, tokenizer_2_;
 };
 

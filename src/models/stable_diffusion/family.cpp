@@ -12,7 +12,7 @@ namespace {
 Source find(const ModelFiles& files, std::optional<Part> (*part_of)(const io::TensorSource&)) {
   for (const auto& entry : files.entries) {
     if (!entry.tensors) continue;
-    if (auto part = part_of(*entry.tensors)) return {&entry, std::move(part)};
+    if (auto part = part_of(*entry.tensors)) return {&entry, part->tensors, part->keys};
   }
   return {};
 }
@@ -20,7 +20,8 @@ Source find(const ModelFiles& files, std::optional<Part> (*part_of)(const io::Te
 Source find_unet(const ModelFiles& files) {
   if (auto found = find(files, unet_part); found.entry) return found;
   for (const auto& entry : files.entries) {
-    if (!entry.tensors && entry.config.is_object() && entry.config.value("_class_name", "") == "UNet2DConditionModel") return {&entry, {}};
+    if (!entry.tensors && entry.config.is_object() && entry.config.value("_class_name", "") == "UNet2DConditionModel")
+      return {&entry, std::nullopt, {}};
   }
   return {};
 }
@@ -33,9 +34,9 @@ bool recognises(const ModelFiles& files) {
 std::string describe(const ModelEntry& entry) {
   auto sources = find_sources({{entry}, {}});
   std::vector<std::string> parts;
-  if (sources.unet.part) {
-    auto config = detect(entry.config.is_null() ? nullptr : &entry.config, sources.unet.part->shapes());
-    bool ours = sources.unet.part->tensors.contains("down_blocks.0.resnets.0.time_emb_proj.weight");
+  if (sources.unet.tensors) {
+    auto config = detect(entry.config.is_null() ? nullptr : &entry.config, sources.unet.shapes());
+    bool ours = sources.unet.tensors->contains("down_blocks.0.resnets.0.time_emb_proj.weight");
     parts.push_back(fmt::format("{} UNet ({} levels from {} channels, text of width {}, {} names{})",
                                 config.has_added_embedding() ? "SDXL" : "SD 1.5", config.num_levels(), config.block_out_channels.front(),
                                 config.cross_attention_dim, ours ? "diffusers" : "original",

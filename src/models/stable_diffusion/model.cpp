@@ -2,26 +2,13 @@
 
 #include <fmt/core.h>
 
-#include "base/dtype.h"
 #include "base/error.h"
-#include "io/files.h"
 #include "io/json.h"
-#include "models/loading.h"
 #include "models/scheduler_file.h"
 
 namespace burnish::models::stable_diffusion {
 
 namespace {
-
-const std::vector<std::string> kComponents{"unet", "text_encoder", "text_encoder_2", "vae"};
-
-io::Shapes shapes_of(const Source& source) { return source.part ? source.part->shapes() : io::Shapes{}; }
-
-io::Shapes shapes_of(nn::Module& module) {
-  io::Shapes shapes;
-  module.visit_parameters([&](const std::string& name, at::Tensor& p) { shapes[name] = p.sizes().vec(); });
-  return shapes;
-}
 
 /// What a text encoder's config.json would say where there is none: heads of 64 channels, and exact GELU in the second one.
 text::ClipConfig published(const io::Shapes& shapes, bool second) {
@@ -34,26 +21,23 @@ text::ClipConfig published(const io::Shapes& shapes, bool second) {
 
 }  // namespace
 
-StableDiffusionModel::StableDiffusionModel(const ModelFiles& files, const ModelOptions& options)
-    : files_(files), options_(options), sources_(find_sources(files_)) {
-  config_ = sources_.text_encoder_2.entry ? Config{} : sd15();
-  if (const auto* entry = sources_.unet.entry) {
-    config_ = detect(entry->config.is_null() ? nullptr : &entry->config, shapes_of(sources_.unet));
-    if (!sources_.unet.part && options_.init != "random") {
-      data_error("models", "{} holds a config.json and no weights; add the weights, or train from scratch with --init random",
-                 entry->label);
-    }
-  }
-  for (const std::string name : {"text_encoder", "text_encoder_2"}) {
+StableDiffusionModel::StableDiffusionModel(const ModelFiles& files, const ModelOptions& options) : FileModel(files, options) {
+  auto sources = find_sources(files_);
+  config_ = sources.text_encoder_2.entry ? Config{} : sd15();
+  add_component("unet", "UNet", sources.unet);
+  if (const auto* entry = sources.unet.entry) config_ = detect(entry->config.is_null() ? nullptr : &entry->config, sources.unet.shapes());
+  add_component("text_encoder", "CLIP text encoder", sources.text_encoder);
+  if (is_xl()) add_component("text_encoder_2", "second text encoder (OpenCLIP bigG)", sources.text_encoder_2);
+  add_component("vae", "KL autoencoder", sources.vae);
+  for (const auto& name : text_encoders()) {
     const auto& from = source(name);
     bool second = name == "text_encoder_2";
-    if (from.entry) clip_configs_[name] = text::clip_config(from.entry->config, shapes_of(from), published(shapes_of(from), second));
+    if (from.entry) clip_configs_[name] = text::clip_config(from.entry->config, from.shapes(), published(from.shapes(), second));
     foreign_layers_[name] = foreign_text_layers(clip_configs_[name].num_layers, second);
   }
   foreign_layers_["unet"] = foreign_unet_layers(config_);
   vae_config_.latent_channels = config_.out_channels;
-  if (const auto* entry = sources_.vae.entry)
-    vae_config_ = vae::kl_config(entry->config, shapes_of(sources_.vae), is_xl() ? 0.13025 : 0.18215);
+  if (sources.vae.entry) vae_config_ = vae::kl_config(sources.vae.entry->config, sources.vae.shapes(), is_xl() ? 0.13025 : 0.18215);
   check_fit();
   process_ = std::make_unique<diffusion::DiscreteProcess>(schedule());
   zeros_for_no_prompt_ = is_xl();
@@ -61,19 +45,23 @@ StableDiffusionModel::StableDiffusionModel(const ModelFiles& files, const ModelO
     zeros_for_no_prompt_ = io::read_json(*index).value("force_zeros_for_empty_prompt", zeros_for_no_prompt_);
 }
 
+std::vector<std::string> StableDiffusionModel::text_encoders() const {
+  return is_xl() ? std::vector<std::string>{"text_encoder", "text_encoder_2"} : std::vector<std::string>{"text_encoder"};
+}
+
 /// Parts that belong to different models are told apart by their widths.
 void StableDiffusionModel::check_fit() const {
-  if (!sources_.unet.entry) return;
-  if (sources_.vae.entry && vae_config_.latent_channels != config_.in_channels) {
+  if (!source("unet").entry) return;
+  if (source("vae").entry && vae_config_.latent_channels != config_.in_channels) {
     data_error("models", "the UNet takes {} latent channels and the autoencoder makes {}; {}", config_.in_channels,
                vae_config_.latent_channels,
                config_.in_channels > vae_config_.latent_channels ? "inpainting and other UNets with further inputs are not supported"
                                                                  : "they belong to different models");
   }
   int64_t width = 0;
-  for (const std::string name : {"text_encoder", "text_encoder_2"}) {
-    if (!source(name).entry && (name == "text_encoder" || is_xl())) return;
-    if (name == "text_encoder" || is_xl()) width += clip_configs_.at(name).width;
+  for (const auto& name : text_encoders()) {
+    if (!source(name).entry) return;
+    width += clip_configs_.at(name).width;
     if (auto layers = clip_configs_.at(name).num_layers; options_.clip_skip > layers)
       config_error("models", "clip_skip {} goes back beyond the {} layers of {}", options_.clip_skip, layers, name);
   }
@@ -87,9 +75,8 @@ void StableDiffusionModel::check_fit() const {
 diffusion::DiscreteConfig StableDiffusionModel::schedule() const {
   diffusion::DiscreteConfig c;
   if (auto values = read_scheduler(files_)) c = diffusion::discrete_config(*values);
-  auto has = [&](const char* mark) {
-    return sources_.unet.entry && sources_.unet.entry->tensors && sources_.unet.entry->tensors->contains(mark);
-  };
+  const auto* entry = source("unet").entry;
+  auto has = [&](const char* mark) { return entry && entry->tensors && entry->tensors->contains(mark); };
   if (has("v_pred")) c.prediction_type = "v_prediction";
   if (!options_.prediction_type.empty()) c.prediction_type = options_.prediction_type;
   if ((has("ztsnr") || options_.zero_terminal_snr) && !c.zero_terminal_snr) {
@@ -99,42 +86,10 @@ diffusion::DiscreteConfig StableDiffusionModel::schedule() const {
   return c;
 }
 
-const Source& StableDiffusionModel::source(const std::string& component) const {
-  if (component == "unet") return sources_.unet;
-  if (component == "text_encoder") return sources_.text_encoder;
-  if (component == "text_encoder_2") return sources_.text_encoder_2;
-  if (component == "vae") return sources_.vae;
-  throw std::logic_error("no component " + component);
-}
-
-at::TensorOptions StableDiffusionModel::options_for(const std::string& component) const {
-  return at::TensorOptions().dtype(component == "vae" ? at::kFloat : options_.dtype).device(options_.device);
-}
-
 std::unique_ptr<nn::Module> StableDiffusionModel::build(const std::string& component, const at::TensorOptions& options) const {
   if (component == "unet") return std::make_unique<UNet>(config_, options);
   if (component == "vae") return std::make_unique<vae::AutoencoderKL>(vae_config_, options);
   return std::make_unique<text::ClipTextModel>(clip_configs_.at(component), options);
-}
-
-std::unique_ptr<nn::Module> StableDiffusionModel::skeleton(const std::string& component) const {
-  return build(component, options_for(component).device(at::kMeta));
-}
-
-std::vector<Component> StableDiffusionModel::components() const {
-  std::vector<Component> list;
-  for (const auto& name : kComponents) {
-    const auto& from = source(name);
-    if (!from.entry || (name == "text_encoder_2" && !is_xl())) continue;
-    auto on_meta = skeleton(name);
-    list.push_back({name, from.entry->label, on_meta->num_bytes()});
-    if (!store_of(name)) continue;
-    auto plan =
-        plan_storage(*on_meta, from.part ? &from.part->tensors : nullptr, from.part ? from.part->keys : io::KeyMap(), *store_of(name));
-    auto share = static_cast<double>(plan.stored_elements) / static_cast<double>(plan.elements);
-    list.back() = {name, from.entry->label, plan.num_bytes, plan.num_stored, plan.num_kept, share};
-  }
-  return list;
 }
 
 std::vector<std::string> StableDiffusionModel::high_precision(const std::string& component) const {
@@ -143,61 +98,9 @@ std::vector<std::string> StableDiffusionModel::high_precision(const std::string&
   return {"conv_in", "conv_out", "time_embedding\\..*", "add_embedding\\..*", R"(.*\.time_emb_proj)"};
 }
 
-void StableDiffusionModel::check(const std::string& component) {
-  static const std::map<std::string, const char*> kWhat{{"unet", "UNet"},
-                                                        {"text_encoder", "CLIP text encoder"},
-                                                        {"text_encoder_2", "second text encoder (OpenCLIP bigG)"},
-                                                        {"vae", "KL autoencoder"}};
-  const auto& from = source(component);
-  if (!from.entry) {
-    data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", kWhat.at(component),
-               files_.describe());
-  }
-  load_tokenizer(component);
-  if (is_random(component)) return;
-  if (!from.part)
-    data_error("models", "{} holds a config.json and no weights; add the weights of the {}", from.entry->label, kWhat.at(component));
-  io::check_named(without_scales(from.part->tensors), from.part->keys, shapes_of(*skeleton(component)), from.entry->label);
-}
-
-Provenance StableDiffusionModel::provenance(const std::string& component) const {
-  const auto& from = source(component);
-  Provenance made;
-  if (!from.entry) return made;
-  if (from.part) {
-    for (const auto& file : from.part->tensors.files()) made.files.push_back(file->path());
-  }
-  auto dtype = c10::typeMetaToScalarType(options_for(component).dtype());
-  made.settings = fmt::format("config {}, {}", from.entry->config.dump(), dtype_name(dtype));
-  if (const auto* store = store_of(component); store && !store->settings().empty()) made.settings += ", " + store->settings();
-  if (component == "text_encoder" || component == "text_encoder_2") {
-    made.settings += fmt::format(", clip_skip {}, max_token_length {}", options_.clip_skip, options_.max_token_length);
-    for (const auto& file : io::glob(tokenizer_folder(component), "*")) {
-      if (std::filesystem::is_regular_file(file)) made.files.push_back(file);
-    }
-  }
-  return made;
-}
-
-void StableDiffusionModel::load(const std::string& component) {
-  if (loaded_.contains(component)) return;
-  check(component);
-  auto built = skeleton(component);
-  if (is_random(component)) {
-    auto& unet = static_cast<UNet&>(*built);
-    unet.initialise(options_.seed);
-    unet.visit_parameters([&](const std::string&, at::Tensor& p) { p = p.to(options_.device); });
-  } else {
-    const auto& from = source(component);
-    load_weights(*built, from.part->tensors, from.part->keys, options_for(component), store_of(component), from.entry->label);
-  }
-  loaded_[component] = std::move(built);
-}
-
-nn::Module& StableDiffusionModel::module(const std::string& component) {
-  auto it = loaded_.find(component);
-  if (it == loaded_.end()) throw std::logic_error("component " + component + " is not loaded");
-  return *it->second;
+std::string StableDiffusionModel::settings(const std::string& component) const {
+  if (!component.starts_with("text_encoder")) return "";
+  return fmt::format("clip_skip {}, max_token_length {}", options_.clip_skip, options_.max_token_length);
 }
 
 std::vector<nn::Block*> StableDiffusionModel::blocks(const std::string& component) {
@@ -206,6 +109,7 @@ std::vector<nn::Block*> StableDiffusionModel::blocks(const std::string& componen
 
 /// SDXL's two tokenizers have one vocabulary, so either folder does for both; the second one pads with id 0.
 std::filesystem::path StableDiffusionModel::tokenizer_folder(const std::string& component) const {
+  if (!component.starts_with("text_encoder")) return {};
   bool second = component == "text_encoder_2";
   const auto& chosen = second ? options_.tokenizer_2_path : options_.tokenizer_path;
   if (!chosen.empty()) return chosen;
@@ -224,11 +128,8 @@ void StableDiffusionModel::load_tokenizer(const std::string& component) {
 }
 
 std::vector<int64_t> StableDiffusionModel::latent_shape(int64_t height, int64_t width) const {
-  auto division = size_division();
-  if (height < division || width < division || height % division || width % division) {
-    config_error("models", "height and width must be multiples of {} pixels for this model, not {} and {}", division, height, width);
-  }
-  return {vae_config_.latent_channels, height / division, width / division};
+  check_size(height, width);
+  return {vae_config_.latent_channels, height / size_division(), width / size_division()};
 }
 
 std::map<std::string, std::vector<int64_t>> StableDiffusionModel::value_shapes() const {
@@ -254,13 +155,6 @@ LayerNames StableDiffusionModel::layer_names(const std::string& component) const
 std::string StableDiffusionModel::default_lora_targets(const std::string& component) const {
   if (component == "unet") return "to_q,to_k,to_v,to_out.0,ff.net.0.proj,ff.net.2,proj_in,proj_out";
   return component == "vae" ? "all-linear" : "q_proj,k_proj,v_proj,out_proj,fc1,fc2";
-}
-
-std::vector<std::string> StableDiffusionModel::foreign_layer(const std::string& component, const std::string& name) const {
-  auto table = foreign_layers_.find(component);
-  if (table == foreign_layers_.end()) return {};
-  auto it = table->second.find(name);
-  return it == table->second.end() ? std::vector<std::string>{} : it->second;
 }
 
 }  // namespace burnish::models::stable_diffusion

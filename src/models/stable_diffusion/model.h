@@ -1,6 +1,6 @@
 #pragma once
 #include "diffusion/discrete_process.h"
-#include "models/family.h"
+#include "models/file_model.h"
 #include "models/stable_diffusion/keys.h"
 #include "models/stable_diffusion/unet.h"
 #include "models/text/clip.h"
@@ -8,12 +8,6 @@
 #include "tokenizers/tokenizer.h"
 
 namespace burnish::models::stable_diffusion {
-
-/// Where a component's weights come from: its part of the entry's tensors.
-struct Source {
-  const ModelEntry* entry = nullptr;  ///< null when the files hold no such component
-  std::optional<Part> part;           ///< absent for a config.json without weights
-};
 
 /// The components found among a run's files, by tensor names only. SD 1.5 has no second text encoder.
 struct Sources {
@@ -34,19 +28,12 @@ Chunks chunks_of(const tokenizers::Tokenizer& tokenizer, std::string_view text, 
 at::Tensor join_chunks(const at::Tensor& states_NLE);
 
 /// SDXL and SD 1.5: UNet, one or two CLIP text encoders, KL autoencoder.
-class StableDiffusionModel : public Model {
+class StableDiffusionModel : public FileModel {
  public:
   StableDiffusionModel(const ModelFiles& files, const ModelOptions& options);
   std::string_view family() const override { return "stable_diffusion"; }
   std::string variant() const override { return is_xl() ? "SDXL" : "SD 1.5"; }
-  std::vector<Component> components() const override;
-  Provenance provenance(const std::string& component) const override;
-  void check(const std::string& component) override;
-  std::unique_ptr<nn::Module> skeleton(const std::string& component) const override;
   std::vector<std::string> high_precision(const std::string& component) const override;
-  void load(const std::string& component) override;
-  void unload(const std::string& component) override { loaded_.erase(component); }
-  nn::Module& module(const std::string& component) override;
   std::string denoiser() const override { return "unet"; }
   std::vector<nn::Block*> blocks(const std::string& component) override;
   UnitGroups units() override;
@@ -59,39 +46,29 @@ class StableDiffusionModel : public Model {
   bool zeros_for_no_prompt() const override { return zeros_for_no_prompt_; }
   LayerNames layer_names(const std::string& component) const override;
   std::string default_lora_targets(const std::string& component) const override;
-  std::vector<std::string> foreign_layer(const std::string& component, const std::string& name) const override;
 
  private:
   bool is_xl() const { return config_.has_added_embedding(); }
   void check_fit() const;
   diffusion::DiscreteConfig schedule() const;
-  const Source& source(const std::string& component) const;
-  bool is_random(const std::string& component) const { return component == "unet" && options_.init == "random"; }
-  std::filesystem::path tokenizer_folder(const std::string& component) const;
-  void load_tokenizer(const std::string& component);
-  std::unique_ptr<nn::Module> build(const std::string& component, const at::TensorOptions& options) const;
-  at::TensorOptions options_for(const std::string& component) const;
+  std::vector<std::string> text_encoders() const;
+  std::unique_ptr<nn::Module> build(const std::string& component, const at::TensorOptions& options) const override;
+  void initialise(nn::Module& denoiser) const override { static_cast<UNet&>(denoiser).initialise(options_.seed); }
+  std::string settings(const std::string& component) const override;
+  std::filesystem::path tokenizer_folder(const std::string& component) const override;
+  void load_tokenizer(const std::string& component) override;
   text::ClipTextModel::Out encode(const std::string& component, const tokenizers::Tokenizer& tokenizer, const std::string& prompt);
   at::Tensor embedding(const std::string& component, const text::ClipTextModel::Out& out);
   void encode_prompt_1(pipeline::Scope& scope);
   void encode_prompt_2(pipeline::Scope& scope);
   void denoise(pipeline::Scope& scope);
-  template <class T>
-  T& loaded(const std::string& component) {
-    return static_cast<T&>(module(component));
-  }
 
-  ModelFiles files_;
-  ModelOptions options_;
-  Sources sources_;
   Config config_;
   std::map<std::string, text::ClipConfig> clip_configs_;
   vae::KlConfig vae_config_;
   std::unique_ptr<diffusion::DiscreteProcess> process_;
   bool zeros_for_no_prompt_ = false;
   int num_cut_ = 0;  ///< prompts that were longer than max_token_length
-  std::map<std::string, Layers> foreign_layers_;
-  std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
   std::unique_ptr<tokenizers::Tokenizer> tokenizer_, tokenizer_2_;
 };
 

@@ -6,8 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "diffusion/flow_match.h"
-#include "models/latents.h"
+#include "models/shared_units.h"
 #include "models/stable_diffusion/model.h"
 
 namespace burnish::models::stable_diffusion {
@@ -104,23 +103,13 @@ UnitGroups StableDiffusionModel::units() {
                            }}};
     conditions.insert(conditions.end(), {"text_embedding_2", "pooled_embedding", "time_ids"});
   }
-  groups.encode_image = latent_units(options_.latents, "vae", [this](const at::Tensor& image) -> Moments {
-    auto moments = loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device));
-    return {moments.mean_BCHW, moments.logvar_BCHW};
+  groups.encode_image = latent_units(options_.latents, "vae", [this](const at::Tensor& image) {
+    return loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device));
   });
-  groups.add_noise = {{"add_noise", {"latents", "noise", "timestep"}, {"noisy", "target"}, {}, [this](Scope& s) {
-                         s.write("noisy", process_->add_noise(s.tensor("latents"), s.tensor("noise"), s.tensor("timestep")));
-                         s.write("target", process_->target(s.tensor("latents"), s.tensor("noise"), s.tensor("timestep")));
-                       }}};
+  groups.add_noise = noise_units(*process_);
   groups.denoise = {{"denoise", conditions, {"prediction"}, {"unet"}, [this](Scope& s) { denoise(s); }}};
-  groups.loss = {{"loss", {"prediction", "target"}, {"loss"}, {}, [](Scope& s) {
-                    s.write("loss", diffusion::squared_error(s.tensor("prediction"), s.tensor("target")));
-                  }}};
-  groups.decode = {{"decode", {"latents"}, {"image"}, {"vae"}, [this](Scope& s) {
-                      s.uses("vae");
-                      auto& vae = loaded<vae::AutoencoderKL>("vae");
-                      s.write("image", vae.decoder.forward(vae.from_model(s.tensor("latents"))));
-                    }}};
+  groups.loss = loss_units();
+  groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::AutoencoderKL>("vae").decode(latents); });
   return groups;
 }
 

@@ -78,6 +78,8 @@ class AutoencoderKL : public nn::Module {
   /// The moments of `image` after that map.
   Encoder::Moments encode(const at::Tensor& image_B3HW) const;
   at::Tensor from_model(const at::Tensor& latents_BCHW) const;
+  /// The way back: latents as the denoiser sees them -> image [B, 3, H, W].
+  at::Tensor decode(const at::Tensor& latents_BCHW) const { return decoder.forward(from_model(latents_BCHW)); }
 
   Encoder encoder;
   Decoder decoder;

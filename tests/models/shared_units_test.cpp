@@ -1,5 +1,5 @@
 // Latents that are drawn at every visit, beside a draw from the autoencoder's own moments.
-#include "models/latents.h"
+#include "models/shared_units.h"
 
 #include <ATen/ATen.h>
 
@@ -23,10 +23,7 @@ TEST(Latents, ADrawInTheModelsSpaceIsTheDrawMappedThere) {
   auto noise = at::randn_like(file.tensor("out.mean"));
   auto raw = file.tensor("out.mean") + at::exp(0.5 * file.tensor("out.logvar")) * noise;
   auto image = file.tensor("in.image");
-  auto units = latent_units("sample", "vae", [&](const at::Tensor& x) {
-    auto moments = model.encode(x);
-    return Moments{moments.mean_BCHW, moments.logvar_BCHW};
-  });
+  auto units = latent_units("sample", "vae", [&](const at::Tensor& x) { return model.encode(x); });
   pipeline::Values values{{"image", image}, {"latent_noise", noise}};
   pipeline::run(units, values);
   EXPECT_LE(relative_error(std::get<at::Tensor>(values.at("latents")), model.to_model(raw)), 1e-5);

@@ -1,0 +1,29 @@
+#pragma once
+#include <functional>
+#include <string>
+
+#include "diffusion/process.h"
+#include "models/vae/autoencoder_kl.h"
+#include "pipeline/unit.h"
+
+// Units that are the same in every family.
+namespace burnish::models {
+
+/// What an autoencoder makes of a picture, in the space that the denoiser works in: a normal distribution for each number.
+using Moments = vae::Encoder::Moments;
+
+/// The units from `image` to `latents`. `kind` "mean": the latents are the mean, and nothing else is kept.
+/// "sample": `encode_image` writes latents_mean and latents_logvar, and a unit of its own draws from them with the run's latent_noise:
+/// mean + exp(logvar / 2) · latent_noise. `encode` runs the model `vae` on image [B, 3, H, W] in [-1, 1].
+pipeline::Units latent_units(const std::string& kind, const std::string& vae, std::function<Moments(const at::Tensor& image)> encode);
+
+/// latents, noise and the process's time -> noisy, target. `process` must outlive the units.
+pipeline::Units noise_units(const diffusion::Process& process);
+
+/// prediction, target -> loss [B]: the mean squared error of each sample.
+pipeline::Units loss_units();
+
+/// latents -> image. `decode` runs the model `vae` on latents [B, C, h, w] as the denoiser sees them.
+pipeline::Units decode_units(const std::string& vae, std::function<at::Tensor(const at::Tensor& latents)> decode);
+
+}  // namespace burnish::models
