@@ -80,6 +80,11 @@ const TensorInfo& TensorSource::info(const std::string& name) const {
   return at.file->tensors().at(at.name);
 }
 
+void TensorSource::release(const std::string& name) const {
+  const auto& at = place(name);
+  at.file->release(at.name);
+}
+
 at::Tensor TensorSource::tensor(const std::string& name) const {
   const auto& at = place(name);
   return at.file->tensor(at.name);

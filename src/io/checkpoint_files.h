@@ -19,6 +19,8 @@ class TensorSource {
   bool contains(const std::string& name) const { return where_.contains(name); }
   const TensorInfo& info(const std::string& name) const;
   at::Tensor tensor(const std::string& name) const;
+  /// TensorFile::release.
+  void release(const std::string& name) const;
   /// Shapes by name.
   std::map<std::string, std::vector<int64_t>> shapes() const;
   const std::vector<std::shared_ptr<TensorFile>>& files() const { return files_; }

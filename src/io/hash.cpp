@@ -3,12 +3,14 @@
 #include <ATen/Parallel.h>
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
-#include <bit>
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 #include "base/error.h"
@@ -17,75 +19,32 @@ namespace burnish::io {
 
 namespace {
 
-constexpr std::array<uint32_t, 64> kRound{
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be,
-    0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa,
-    0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85,
-    0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3,
-    0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f,
-    0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-
 constexpr uint64_t kBlockBytes = uint64_t{16} << 20;
 
-uint32_t big_endian(const unsigned char* p) { return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | uint32_t{p[3]}; }
-
-template <class T>
-T load(const char* p) {
-  T value;
-  std::memcpy(&value, p, sizeof value);
-  return value;
+/// libcrypto fails here only when memory runs out or when a build of it lacks SHA-256.
+void must(int ok) {
+  if (ok != 1) throw std::runtime_error("libcrypto cannot compute SHA-256");
 }
 
 }  // namespace
 
-Sha256::Sha256() : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}, pending_{} {}
+struct Sha256::Context {
+  EVP_MD_CTX* handle = EVP_MD_CTX_new();
+  ~Context() { EVP_MD_CTX_free(handle); }
+};
 
-void Sha256::block(const unsigned char* bytes) {
-  uint32_t w[64];
-  for (size_t i = 0; i < 16; ++i) w[i] = big_endian(bytes + 4 * i);
-  for (size_t i = 16; i < 64; ++i) {
-    auto s0 = std::rotr(w[i - 15], 7) ^ std::rotr(w[i - 15], 18) ^ (w[i - 15] >> 3);
-    auto s1 = std::rotr(w[i - 2], 17) ^ std::rotr(w[i - 2], 19) ^ (w[i - 2] >> 10);
-    w[i] = w[i - 16] + s0 + w[i - 7] + s1;
-  }
-  auto [a, b, c, d, e, f, g, h] = state_;
-  for (size_t i = 0; i < 64; ++i) {
-    auto t1 = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + ((e & f) ^ (~e & g)) + kRound[i] + w[i];
-    auto t2 = (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
-    h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
-  }
-  uint32_t sums[8] = {a, b, c, d, e, f, g, h};
-  for (size_t i = 0; i < 8; ++i) state_[i] += sums[i];
-}
+Sha256::Sha256() : context_(std::make_unique<Context>()) { must(EVP_DigestInit_ex(context_->handle, EVP_sha256(), nullptr)); }
 
-void Sha256::update(std::string_view bytes) {
-  const auto* p = reinterpret_cast<const unsigned char*>(bytes.data());
-  auto left = bytes.size();
-  num_bytes_ += left;
-  while (left > 0) {
-    if (num_pending_ == 0 && left >= 64) {
-      block(p);
-      p += 64, left -= 64;
-      continue;
-    }
-    auto count = std::min(left, 64 - num_pending_);
-    std::memcpy(pending_.data() + num_pending_, p, count);
-    p += count, left -= count, num_pending_ += count;
-    if (num_pending_ == 64) {
-      block(pending_.data());
-      num_pending_ = 0;
-    }
-  }
-}
+Sha256::~Sha256() = default;
+
+void Sha256::update(std::string_view bytes) { must(EVP_DigestUpdate(context_->handle, bytes.data(), bytes.size())); }
 
 std::string Sha256::hex() {
-  auto num_bits = num_bytes_ * 8;
-  std::string end(1, '\x80');
-  end.resize(1 + (119 - num_pending_) % 64, '\0');
-  for (int shift = 56; shift >= 0; shift -= 8) end.push_back(static_cast<char>(num_bits >> shift));
-  update(end);
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  must(EVP_DigestFinal_ex(context_->handle, digest, &size));
   std::string text;
-  for (auto word : state_) text += fmt::format("{:08x}", word);
+  for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
   return text;
 }
 
@@ -127,31 +86,6 @@ std::string file_hash(const std::filesystem::path& path) {
   return all.hex();
 }
 
-uint64_t xxh64(std::string_view bytes, uint64_t seed) {
-  constexpr uint64_t p1 = 0x9E3779B185EBCA87ull, p2 = 0xC2B2AE3D27D4EB4Full, p3 = 0x165667B19E3779F9ull, p4 = 0x85EBCA77C2B2AE63ull,
-                     p5 = 0x27D4EB2F165667C5ull;
-  auto round = [](uint64_t lane, uint64_t input) { return std::rotl(lane + input * p2, 31) * p1; };
-  const char* at = bytes.data();
-  const char* end = at + bytes.size();
-  uint64_t hash = seed + p5;
-  if (bytes.size() >= 32) {
-    uint64_t lanes[4] = {seed + p1 + p2, seed + p2, seed, seed - p1};
-    for (; end - at >= 32; at += 32) {
-      for (int i = 0; i < 4; ++i) lanes[i] = round(lanes[i], load<uint64_t>(at + 8 * i));
-    }
-    hash = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) + std::rotl(lanes[3], 18);
-    for (auto lane : lanes) hash = (hash ^ round(0, lane)) * p1 + p4;
-  }
-  hash += bytes.size();
-  for (; end - at >= 8; at += 8) hash = std::rotl(hash ^ round(0, load<uint64_t>(at)), 27) * p1 + p4;
-  if (end - at >= 4) {
-    hash = std::rotl(hash ^ load<uint32_t>(at) * p1, 23) * p2 + p3;
-    at += 4;
-  }
-  for (; at < end; ++at) hash = std::rotl(hash ^ static_cast<unsigned char>(*at) * p5, 11) * p1;
-  hash = (hash ^ (hash >> 33)) * p2;
-  hash = (hash ^ (hash >> 29)) * p3;
-  return hash ^ (hash >> 32);
-}
+uint64_t xxh64(std::string_view bytes, uint64_t seed) { return XXH64(bytes.data(), bytes.size(), seed); }
 
 }  // namespace burnish::io

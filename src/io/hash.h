@@ -1,7 +1,7 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -11,16 +11,14 @@ namespace burnish::io {
 class Sha256 {
  public:
   Sha256();
+  ~Sha256();
   void update(std::string_view bytes);
   /// The digest as 64 hexadecimal digits; nothing can be fed afterwards.
   std::string hex();
 
  private:
-  void block(const unsigned char* bytes);
-  std::array<uint32_t, 8> state_;
-  std::array<unsigned char, 64> pending_;
-  size_t num_pending_ = 0;
-  uint64_t num_bytes_ = 0;
+  struct Context;
+  std::unique_ptr<Context> context_;
 };
 
 std::string sha256(std::string_view bytes);

@@ -231,6 +231,7 @@ void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wa
         default: place(name, tensor.reshape(shape));
       }
     }
+    source.release(theirs);
   }
 }
 

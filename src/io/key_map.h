@@ -57,7 +57,8 @@ Shapes shapes_in_our_names(const TensorSource& source, const KeyMap& keys);
 /// Error with the first few of each and their counts.
 void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& what);
 
-/// Hands every tensor of `source` to `place` under our name, one at a time, after check_named.
+/// Hands every tensor of `source` to `place` under our name, one at a time, after check_named. The pages of a tensor are given back once
+/// it is placed, so a file that is read through never lies in memory beside what was made of it.
 void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
                 const std::function<void(const std::string& name, at::Tensor)>& place, const std::string& what);
 
