@@ -15,12 +15,6 @@ namespace {
 
 constexpr double kSmallestNorm = 1e-20;  // of a row of zeros, whose magnitude is 0 too
 
-uint64_t hash_of(const std::string& text) {
-  uint64_t hash = 0;
-  for (char c : text) hash = mix64(hash ^ static_cast<unsigned char>(c));
-  return hash;
-}
-
 }  // namespace
 
 Adapter::Adapter(std::string path, std::shared_ptr<Update> update, Magnitude magnitude, std::shared_ptr<const Dropout> dropout)
@@ -35,7 +29,7 @@ Parameters Adapter::parameters() const {
 at::Tensor Adapter::dropped(const at::Tensor& x) const {
   if (!dropout_ || !dropout_->active || dropout_->probability <= 0) return x;
   auto generator = at::globalContext().defaultGenerator(x.device()).clone();
-  generator.set_current_seed(RandomKey{dropout_->seed, dropout_->draw, hash_of(path_), Purpose::dropout}.value());
+  generator.set_current_seed(RandomKey{dropout_->seed, dropout_->draw, mix64(path_), Purpose::dropout}.value());
   auto mask = at::empty_like(x, x.options().requires_grad(false)).bernoulli_(1 - dropout_->probability, generator);
   return x * mask.mul_(1 / (1 - dropout_->probability));
 }
@@ -58,7 +52,7 @@ at::Tensor Adapter::scaled_product(const nn::LinearMap& base, const at::Tensor& 
   const auto& product = base.product();
   auto dim = product->channel_dim();
   if (magnitude_.axis == NormAxis::input) return update_->add_to(base.multiply(kernels::input_gain(x, gain, dim), bias), x, gain, product);
-  return kernels::channel_gain(update_->add_to(base.multiply(x, bias), x, {}, product), gain, bias, dim);
+  return kernels::channel_gain_(update_->add_to(base.multiply(x, bias), x, {}, product), gain, bias, dim);
 }
 
 at::Tensor Adapter::forward(const nn::LinearMap& base, const at::Tensor& x) {

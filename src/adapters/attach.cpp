@@ -11,6 +11,7 @@
 
 #include "base/choice.h"
 #include "base/error.h"
+#include "base/random_key.h"
 
 namespace burnish::adapters {
 
@@ -83,6 +84,7 @@ Adapted hang(const std::string& path, nn::LinearMap& layer, Kind kind, const Par
   if (magnitude.m.defined()) magnitude.m = trained({{"", magnitude.m}}, device)[0].second;
   auto update = std::shared_ptr<Update>(make_update(kind, trained(parameters, device), scale));
   auto adapter = std::make_shared<Adapter>(path, update, magnitude, dropout);
+  if (adapter->is_dora()) adapter->gain(layer);  // its norms pass through W, which needs memory: now rather than amid a step
   layer.delta = adapter;
   return {path, &layer, adapter};
 }
@@ -135,7 +137,7 @@ AdaptedList attach(nn::Module& root, const AdapterOptions& options, const Aliase
   check(options);
   AdaptedList adapted;
   for (auto& [path, layer] : match_targets(root, options.target_modules, aliases)) {
-    Fresh fresh{at::make_generator<at::CPUGeneratorImpl>(seed ^ std::hash<std::string>{}(path))};
+    Fresh fresh{at::make_generator<at::CPUGeneratorImpl>(seed ^ mix64(path))};
     auto start = start_of(options, layer->out_features(), layer->in_features(), layer->product()->columns_per_channel(), fresh);
     Magnitude magnitude{{}, options.dora_norm};
     if (options.type == "dora")

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+#include <string_view>
 
 namespace burnish {
 
@@ -27,6 +28,13 @@ constexpr uint64_t mix64(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
   return x ^ (x >> 31);
+}
+
+/// A number for a name, the same on every machine: part of the key of what is drawn for a layer.
+constexpr uint64_t mix64(std::string_view name) {
+  uint64_t hash = 0;
+  for (char c : name) hash = mix64(hash ^ static_cast<unsigned char>(c));
+  return hash;
 }
 
 /// The name of a random draw. Equal keys draw equal numbers, whatever was drawn before: a resumed, re-batched or re-sharded run

@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "io/hash.h"
+#include "memory/heap.h"
 
 namespace burnish::train {
 

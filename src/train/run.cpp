@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "memory/heap.h"
 #include "memory/recompute.h"
 #include "train/checks.h"
 #include "train/diffsynth_cache.h"
@@ -286,6 +287,7 @@ void Run::load_models() {
   if (trained_->has_adapters())
     dropout_ = std::make_shared<adapters::Dropout>(adapters::Dropout{.probability = options_.lora_dropout, .seed = seed});
   trained_->start(dropout_);
+  memory::trim_heap();
 }
 
 void Run::make_optimizer() {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/random_key.h"
 #include "base/text.h"
 
 namespace burnish::train {
@@ -188,7 +189,7 @@ void Trained::start(const std::shared_ptr<const adapters::Dropout>& dropout) {
     auto adapter = adapter_options(options_);
     adapter.target_modules = targets(component);
     auto seed = static_cast<uint64_t>(options_.model.seed);
-    if (component != model_.denoiser()) seed ^= std::hash<std::string>{}(component);  // encoders may have layers of equal names
+    if (component != model_.denoiser()) seed ^= mix64(component);  // encoders may have layers of equal names
     it->adapted = adapters::attach(
         root, adapter, [&](const std::string& path) { return model_.target_names(component, path); }, seed, dropout);
   }

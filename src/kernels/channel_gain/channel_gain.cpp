@@ -26,16 +26,20 @@ at::Tensor along(const at::Tensor& vector, int64_t dim) {
   return vector.view(sizes);
 }
 
-/// x · gain (+ offset), computed in gain's dtype and rounded once to x's.
-at::Tensor scaled(const at::Tensor& x, const at::Tensor& gain_C, const at::Tensor& offset_C, int64_t dim) {
-  if (dim == -1 && channel_gain_fits_cpu(x, gain_C)) return scale_channels_cpu(x, gain_C, offset_C);
-  auto y = at::empty_like(x);
+/// y ← x · gain (+ offset), computed in gain's dtype and rounded once to x's. y is as x, or x itself.
+void scale(const at::Tensor& x, const at::Tensor& gain_C, const at::Tensor& offset_C, int64_t dim, at::Tensor& y) {
+  if (dim == -1 && channel_gain_fits_cpu(x, gain_C) && y.is_contiguous()) return scale_channels_cpu(x, gain_C, offset_C, y);
   auto gain = along(gain_C, dim), offset = offset_C.defined() ? along(offset_C, dim) : offset_C;
   if (offset.defined()) {
     at::addcmul_out(y, offset, x, gain);
   } else {
     at::mul_out(y, x, gain);
   }
+}
+
+at::Tensor scaled(const at::Tensor& x, const at::Tensor& gain_C, int64_t dim) {
+  auto y = at::empty_like(x);
+  scale(x, gain_C, {}, dim, y);
   return y;
 }
 
@@ -58,14 +62,15 @@ at::Tensor column_sums(const at::Tensor& a, const at::Tensor& b, int64_t dim) {
 ChannelGradients gradients(const at::Tensor& dy, const at::Tensor& y, const at::Tensor& gain, bool with_sum, int64_t dim) {
   if (dim == -1 && channel_gain_fits_cpu(dy, gain) && y.is_contiguous() && y.scalar_type() == dy.scalar_type())
     return channel_gradients_cpu(dy, y, gain);
-  return {scaled(dy, gain, {}, dim), column_sums(dy, y, dim), with_sum ? column_sums(dy, {}, dim) : at::Tensor()};
+  return {scaled(dy, gain, dim), column_sums(dy, y, dim), with_sum ? column_sums(dy, {}, dim) : at::Tensor()};
 }
 
 struct ChannelGain : torch::autograd::Function<ChannelGain> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gain, const std::optional<at::Tensor>& fixed,
                             int64_t dim) {
     auto fixed_exact = fixed ? fixed->to(gain.scalar_type()) : at::Tensor();
-    auto y = scaled(x, gain, fixed ? fixed_exact * (1 - gain) : at::Tensor(), dim);
+    auto y = x.detach();  // not marked as changed: autograd refuses that for views, as products return them
+    scale(x, gain, fixed ? fixed_exact * (1 - gain) : at::Tensor(), dim, y);
     ctx->saved_data["dim"] = dim;
     ctx->save_for_backward({y, gain, fixed_exact});
     return y;
@@ -87,7 +92,7 @@ struct InputGain : torch::autograd::Function<InputGain> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& gain, int64_t dim) {
     ctx->save_for_backward({x, gain});
     ctx->saved_data["dim"] = dim;
-    return scaled(x, gain, {}, dim);
+    return scaled(x, gain, dim);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -101,7 +106,7 @@ struct InputGain : torch::autograd::Function<InputGain> {
 
 }  // namespace
 
-at::Tensor channel_gain(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& fixed, int64_t dim) {
+at::Tensor channel_gain_(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& fixed, int64_t dim) {
   return ChannelGain::apply(x, gain, fixed.defined() ? std::optional(fixed) : std::nullopt, dim);
 }
 

@@ -28,7 +28,7 @@ BURNISH_SIMD void gradient_row(const float* dy, const float* y, const float* gai
 }
 
 template <class T>
-void scale_rows(const at::Tensor& x, const float* gain, const float* offset, at::Tensor& y) {
+void scale_rows(const at::Tensor& x, const float* gain, const float* offset, const at::Tensor& y) {
   const int64_t n = x.size(-1), rows = x.numel() / n;
   const T* xp = x.const_data_ptr<T>();
   T* yp = y.mutable_data_ptr<T>();
@@ -70,13 +70,11 @@ bool channel_gain_fits_cpu(const at::Tensor& x, const at::Tensor& gain) {
          gain.scalar_type() == at::kFloat && gain.is_contiguous();
 }
 
-at::Tensor scale_channels_cpu(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& offset) {
-  auto y = at::empty_like(x, x.options().requires_grad(false));
+void scale_channels_cpu(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& offset, const at::Tensor& y) {
   auto shift = offset.defined() ? offset.to(at::kFloat).contiguous() : at::zeros({x.size(-1)}, gain.options().requires_grad(false));
   const float *gain_p = gain.const_data_ptr<float>(), *shift_p = shift.const_data_ptr<float>();
   if (x.scalar_type() == at::kFloat) scale_rows<float>(x, gain_p, shift_p, y);
   else scale_rows<c10::BFloat16>(x, gain_p, shift_p, y);
-  return y;
 }
 
 ChannelGradients channel_gradients_cpu(const at::Tensor& dy, const at::Tensor& y, const at::Tensor& gain) {
