@@ -126,7 +126,7 @@ pipeline::Values Run::trajectories(const std::vector<Pick>& picks, const Prepare
     starts.push_back(start_noise(trajectory, latent_shape(pick, prepared), parse_dtype(options_.model.dtype)));
     num_steps.push_back(trajectory.num_steps);
   }
-  return {{"start_noise", at::cat(starts).to(model_options(options_.model).device)}, {"num_inference_steps", at::tensor(num_steps)}};
+  return {{"start_noise", at::cat(starts)}, {"num_inference_steps", at::tensor(num_steps)}};
 }
 
 pipeline::Values Run::visit(Ahead::Batch batch) const {
@@ -225,14 +225,11 @@ double Run::validation_loss() {
   double sum = 0;
   int64_t count = 0;
   for (auto row : validation_data_->rows()) {
-    if (distills(options_)) {
-      auto values = visit(batch_of({row}, *validation_, validation_data_.get(), {}));
-      sum += std::get<at::Tensor>(values.at("loss")).mean().item<double>();
-      ++count;
-      continue;
-    }
-    for (double share : kValidationShares) {
-      auto values = visit(batch_of({row}, *validation_, validation_data_.get(), validation_draw(row, share)));
+    std::vector<Draw> draws;
+    if (distills(options_)) draws.emplace_back();  // the trajectory has its own noise and times
+    else for (double share : kValidationShares) draws.push_back(validation_draw(row, share));
+    for (const auto& draw : draws) {
+      auto values = visit(batch_of({row}, *validation_, validation_data_.get(), draw));
       sum += std::get<at::Tensor>(values.at("loss")).mean().item<double>();
       ++count;
     }
