@@ -227,7 +227,8 @@ double Run::validation_loss() {
   for (auto row : validation_data_->rows()) {
     std::vector<Draw> draws;
     if (distills(options_)) draws.emplace_back();  // the trajectory has its own noise and times
-    else for (double share : kValidationShares) draws.push_back(validation_draw(row, share));
+    else
+      for (double share : kValidationShares) draws.push_back(validation_draw(row, share));
     for (const auto& draw : draws) {
       auto values = visit(batch_of({row}, *validation_, validation_data_.get(), draw));
       sum += std::get<at::Tensor>(values.at("loss")).mean().item<double>();
