@@ -111,6 +111,74 @@ TEST(StableDiffusionTraining, KohyaFilesGoBothWays) {
   }
 }
 
+/// LoRA of the UNet and both text encoders in one file.
+class SdxlEncoderLora : public testing::Test {
+ protected:
+  fs::path trained(const std::string& run, int steps, const std::string& options = "") const {
+    auto out = folder / run;
+    auto outcome = run_burnish("train " + sd_model("sdxl_pipeline") + sd_data("sdxl_pipeline") +
+                               "--lora_rank 4 --lora_alpha 8 --lora_base_model unet,text_encoder,text_encoder_2 --learning_rate 1e-2 "
+                               "--text_encoder_lr 5e-3,text_encoder_2=2e-3 --save_dtype fp32 --max_steps " +
+                               std::to_string(steps) + " --output_path '" + out.string() + "' " + options);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return out / ("step-" + std::to_string(steps) + ".safetensors");
+  }
+  /// The file that reading `lora` and saving it again gives.
+  fs::path saved_again(const fs::path& lora, const std::string& run, const std::string& format) const {
+    return trained(run, 1,
+                   "--learning_rate 1e-30 --text_encoder_lr 1e-30 --weight_decay 0 --lora_format " + format + " --lora_checkpoint '" +
+                       lora.string() + "'");
+  }
+  at::Tensor latents(const std::string& lora) const {
+    auto file = folder / "latents.safetensors";
+    auto outcome = run_burnish("sample " + sd_model("sdxl_pipeline") + "--prompt cat " + sd_size("sdxl_pipeline") +
+                               "--num_inference_steps 3 --save_latents '" + file.string() + "' --output_path '" +
+                               (folder / "pictures").string() + "' " + lora);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return io::SafetensorsFile::open(file)->tensor("latents").clone();
+  }
+  TempFolder folder;
+};
+
+TEST_F(SdxlEncoderLora, AllThreeTrainAndAreInTheFile) {
+  auto file = io::SafetensorsFile::open(trained("run", 3));
+  std::map<std::string, int> layers;
+  for (const auto& [name, info] : file->tensors()) {
+    if (!name.ends_with(".lora_B.weight")) continue;
+    ++layers[name.substr(0, name.find('.'))];
+    // Zero at the start. The UNet reads CLIP's last layer but one, so nothing reaches the last.
+    bool unread = name.starts_with("text_encoder.text_model.encoder.layers.2.");
+    EXPECT_EQ(file->tensor(name).abs().max().item<float>() > 0, !unread) << name;
+  }
+  EXPECT_TRUE(file->tensors().contains("text_encoder.text_model.encoder.layers.0.self_attn.q_proj.lora_A.weight"));
+  EXPECT_TRUE(file->tensors().contains("text_encoder_2.text_model.encoder.layers.0.mlp.fc1.lora_A.weight"));
+  EXPECT_EQ(layers.size(), 3u);
+  for (const char* part : {"unet", "text_encoder", "text_encoder_2"}) EXPECT_GE(layers[part], 12) << part;
+  EXPECT_EQ(layers["text_encoder"] % 6, 0);
+}
+
+TEST_F(SdxlEncoderLora, ResumesBitForBit) {
+  auto whole = trained("whole", 4);
+  trained("parts", 2);
+  EXPECT_EQ(read_file(whole), read_file(trained("parts", 4, "--resume")));
+  EXPECT_EQ(losses(folder / "whole"), losses(folder / "parts"));
+}
+
+TEST_F(SdxlEncoderLora, ReadsBackTheSameInEitherLayout) {
+  auto lora = trained("run", 3);
+  auto kohya = saved_again(lora, "kohya", "kohya");
+  auto names = io::SafetensorsFile::open(kohya);
+  for (const char* layer : {"lora_unet_down_blocks_1_attentions_0_transformer_blocks_0_attn1_to_q",
+                            "lora_te1_text_model_encoder_layers_0_self_attn_q_proj", "lora_te2_text_model_encoder_layers_0_mlp_fc1"})
+    EXPECT_TRUE(names->tensors().contains(std::string(layer) + ".lora_down.weight")) << layer;
+  auto first = io::SafetensorsFile::open(lora), again = io::SafetensorsFile::open(saved_again(kohya, "diffusers", "diffusers"));
+  EXPECT_EQ(again->tensors().size(), first->tensors().size());
+  for (const auto& [name, info] : first->tensors()) EXPECT_LE(relative_error(again->tensor(name), first->tensor(name)), 1e-6) << name;
+  auto drawn = latents("--lora '" + lora.string() + "'");
+  EXPECT_GT(relative_error(drawn, latents("")), 1e-3);
+  EXPECT_LE(relative_error(latents("--lora '" + kohya.string() + "'"), drawn), 1e-5);
+}
+
 TEST(StableDiffusionFiles, InspectSaysWhatTheyAre) {
   auto single = run_burnish("inspect '" + golden_path("sdxl_pipeline/single.safetensors") + "'");
   EXPECT_NE(single.output.find("SDXL UNet (3 levels from 8 channels, text of width 40, original names) + CLIP text encoder + OpenCLIP text "

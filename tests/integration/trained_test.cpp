@@ -3,6 +3,7 @@
 #include "tests/golden.h"
 #include "tests/integration/program.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/stable_diffusion.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -42,7 +43,9 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 }  // namespace
 
 struct TrainedCase {
-  std::string name, options;
+  std::string name, options, pipeline = "";  ///< FLUX's without a name
+  std::string model() const { return pipeline.empty() ? golden_model() : sd_model(pipeline); }
+  std::string data() const { return pipeline.empty() ? golden_data() : sd_data(pipeline); }
 };
 void PrintTo(const TrainedCase& c, std::ostream* out) { *out << c.name; }
 
@@ -50,12 +53,14 @@ class Trained : public testing::TestWithParam<TrainedCase> {};
 
 TEST_P(Trained, SplitStagedAndUnsplitRunsAreEqualBitForBit) {
   TempFolder folder;
-  const auto& options = GetParam().options;
-  expect_ok(train(options, folder / "staged"));
-  expect_ok(train(options + "--precompute none ", folder / "unsplit"));
-  expect_ok(train(options + "--task sft:data_process ", folder / "cache"));
-  expect_ok("train " + golden_model() + kSteps + options + "--task sft:train --dataset_base_path " + quote(folder / "cache") +
-            "--output_path " + quote(folder / "split"));
+  const auto& c = GetParam();
+  auto run = [&](const std::string& data, const std::string& options, const std::string& output) {
+    expect_ok("train " + c.model() + data + kSteps + c.options + options + "--output_path " + quote(folder / output));
+  };
+  run(c.data(), "", "staged");
+  run(c.data(), "--precompute none ", "unsplit");
+  run(c.data(), "--task sft:data_process ", "cache");
+  run("--dataset_base_path " + quote(folder / "cache"), "--task sft:train ", "split");
   ASSERT_EQ(read_log(folder / "staged").size(), 3u);
   EXPECT_EQ(numbers(folder / "staged"), numbers(folder / "unsplit"));
   EXPECT_EQ(numbers(folder / "staged"), numbers(folder / "split"));
@@ -76,6 +81,31 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainedCase{"lora_and_whole_clip", kSmall + "--lora_base_model dit --trainable_models text_encoder "},
                     TrainedCase{"whole_t5_alone", "--trainable_models text_encoder_2 "}),
     [](const auto& info) { return info.param.name; });
+
+const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline";
+
+INSTANTIATE_TEST_SUITE_P(
+    Sdxl, Trained,
+    testing::Values(TrainedCase{"lora", kSmall, kXl}, TrainedCase{"whole_denoiser", "--trainable_models unet ", kXl},
+                    TrainedCase{"clip_lora", kSmall + "--lora_base_model text_encoder ", kXl},
+                    TrainedCase{"open_clip_lora", kSmall + "--lora_base_model text_encoder_2 ", kXl},
+                    TrainedCase{"all_loras", kSmall + "--lora_base_model unet,text_encoder,text_encoder_2 --lora_dropout 0.2 ", kXl},
+                    TrainedCase{"all_doras_with_all_that_is_drawn",
+                                kSmall + "--lora_base_model unet,text_encoder,text_encoder_2 --lora_type dora --noise_offset 0.1 "
+                                         "--caption_dropout 0.4 --latents sample --min_snr_gamma 5 --use_gradient_checkpointing ",
+                                kXl},
+                    TrainedCase{"lora_and_whole_clip", kSmall + "--lora_base_model unet --trainable_models text_encoder ", kXl},
+                    TrainedCase{"whole_clip_alone", "--trainable_models text_encoder ", kXl},
+                    TrainedCase{"whole_open_clip_alone", "--trainable_models text_encoder_2 --max_token_length 150 ", kXl}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Sd15, Trained,
+                         testing::Values(TrainedCase{"lora", kSmall, k15}, TrainedCase{"whole_denoiser", "--trainable_models unet ", k15},
+                                         TrainedCase{"clip_lora", kSmall + "--lora_base_model text_encoder --clip_skip 2 ", k15},
+                                         TrainedCase{"both_loras",
+                                                     kSmall + "--lora_base_model unet,text_encoder --prediction_type v_prediction ", k15},
+                                         TrainedCase{"whole_clip_alone", "--trainable_models text_encoder ", k15}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(TrainedEncoders, ResumeBitForBit) {
   TempFolder folder;
