@@ -4,8 +4,8 @@
 A FLUX of random weights (one double and two single blocks, width 1024) on 256 image and 64 text tokens, adapters of rank 16 on attention
 and feed-forward layers, bf16. Every case runs in turn in a process of its own, several times over. The peer's FP8 is the usual one: weights
 cast to E4M3 without scales and cast back at each use; where peft's DoRA cannot add to such a weight, what it says is recorded.
-A step's CPU time is the difference between a long and a short process, divided by the steps between them: with one thread a busy machine hardly
-moves it, and the requirement is held against it.
+The requirement is held against the fastest steps, which a busy machine moves least, and against the peak resident memory of the process, of
+which the heap's holes are a part; tests/train/adapter_memory_test.cpp counts bytes.
 """
 import argparse
 import datetime
@@ -18,7 +18,7 @@ from flux_folder import LORA_TARGETS, TINY_INPUTS, Transformer, make_model, make
 
 MODEL = Transformer(1, 2, 8, 128, **TINY_INPUTS)
 IMAGE_SIDE, TEXT_TOKENS, PIXELS, RANK = 16, 64, 128, 16
-SHORT = 4  # steps of a short process, and first steps of a long one that are not counted
+WARM_UP = 4  # first steps, which are not counted
 REQUIRED = {"time": 1.15, "memory": 1.05}
 CASES = [f"{who}-{adapter}-{weights}" for who in ("burnish", "peft") for adapter in ("lora", "dora") for weights in ("bf16", "fp8")]
 
@@ -27,19 +27,17 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--cases", default="", help="regular expression; the cases are " + ", ".join(CASES))
     p.add_argument("--alternations", type=int, default=3, help="runs of each case")
-    p.add_argument("--steps", type=int, default=16, help=f"of each long process; a short one has {SHORT}")
+    p.add_argument("--steps", type=int, default=16, help=f"of each run; the first {WARM_UP} are not counted")
     p.add_argument("--threads", type=int, default=1)
     args = p.parse_args()
-    if args.steps <= SHORT or args.alternations < 1:
-        p.error(f"--steps must be above {SHORT} and --alternations at least 1")
+    if args.steps <= WARM_UP or args.alternations < 1:
+        p.error(f"--steps must be above {WARM_UP} and --alternations at least 1")
     args.chosen = [case for case in CASES if re.search(args.cases, case)]
     return args
 
 
-def figures(short, done, seconds):
-    cpu = (done.cpu_seconds - short.cpu_seconds) / (len(seconds) - SHORT)
-    return {"step_ms": [round(1e3 * s, 2) for s in seconds[SHORT:]], "step_cpu_ms": round(1e3 * cpu, 1), "peak_mib": done.peak_mib,
-            "other_cpu": done.other_cpu}
+def figures(done, seconds):
+    return {"step_ms": [round(1e3 * s, 2) for s in seconds[WARM_UP:]], "peak_mib": done.peak_mib, "other_cpu": done.other_cpu}
 
 
 class Bench:
@@ -61,8 +59,8 @@ class Bench:
             tried = subprocess.run([str(word) for word in [*command, 1]], env=self.environment, capture_output=True, text=True)
             if tried.returncode != 0:
                 return {"error": tried.stderr.strip().splitlines()[-1]}
-        short, done = (measure.run([*command, steps], measure.SCRATCH / "peer.txt", self.environment) for steps in (SHORT, self.args.steps))
-        return figures(short, done, measure.read_lines(out)[0]["step_seconds"])
+        done = measure.run([*command, self.args.steps], measure.SCRATCH / "peer.txt", self.environment)
+        return figures(done, measure.read_lines(out)[0]["step_seconds"])
 
     def burnish(self, adapter, weights):
         out = measure.SCRATCH / "run"
@@ -71,8 +69,8 @@ class Bench:
                             "--width", PIXELS, "--max_sequence_length", TEXT_TOKENS, "--dtype", "bf16",
                             "--num_threads", self.args.threads, "--device", "cpu", "--output_path", out, "--lora_type", adapter,
                             "--lora_rank", RANK, "--lora_target_modules", LORA_TARGETS, *options, "--max_steps"]
-        short, done = (measure.run([*command, steps], measure.SCRATCH / "burnish.txt", self.environment) for steps in (SHORT, self.args.steps))
-        return figures(short, done, [line["step_seconds"] for line in measure.read_lines(out / "log.jsonl")])
+        done = measure.run([*command, self.args.steps], measure.SCRATCH / "burnish.txt", self.environment)
+        return figures(done, [line["step_seconds"] for line in measure.read_lines(out / "log.jsonl")])
 
     def run(self):
         """{case: [figures]}; the order turns around with every alternation."""
@@ -82,7 +80,7 @@ class Bench:
                 who, adapter, weights = case.split("-")
                 got = getattr(self, who)(adapter, weights)
                 results[case].append(got)
-                print(f"{case:<18} " + (got["error"] if "error" in got else f"CPU {got['step_cpu_ms']:7.1f} ms a step, fastest {min(got['step_ms']):7.1f} ms, median "
+                print(f"{case:<18} " + (got["error"] if "error" in got else f"fastest step {min(got['step_ms']):7.1f} ms, median "
                       f"{measure.median(got['step_ms']):7.1f} ms, peak {got['peak_mib']:6.0f} MiB, others used {got['other_cpu']:.0%} of the CPU"),
                       flush=True)
         return results
@@ -90,7 +88,7 @@ class Bench:
 
 def summary(runs):
     steps = [s for run in runs for s in run["step_ms"]]
-    return {"cpu": min(run["step_cpu_ms"] for run in runs), "fastest": min(steps), "median": measure.median(steps), "memory": measure.median(run["peak_mib"] for run in runs)}
+    return {"fastest": min(steps), "median": measure.median(steps), "memory": measure.median(run["peak_mib"] for run in runs)}
 
 
 def tables(results):
@@ -98,11 +96,11 @@ def tables(results):
     rows = []
     for case, runs in results.items():
         if case not in done:
-            rows.append([case, f"does not run: {runs[0]['error']}", "", "", ""])
+            rows.append([case, f"does not run: {runs[0]['error']}", "", ""])
             continue
         s = done[case]
-        rows.append([case, f"{s['cpu']:.1f}", f"{s['fastest']:.1f}", f"{s['median']:.1f}", f"{s['memory']:.0f}"])
-    text = measure.markdown(["case", "CPU time of a step, ms", "fastest step, ms", "median step, ms", "peak MiB"], rows)
+        rows.append([case, f"{s['fastest']:.1f}", f"{s['median']:.1f}", f"{s['memory']:.0f}"])
+    text = measure.markdown(["case", "fastest step, ms", "median step, ms", "peak MiB"], rows)
     ratios = []
     for over, under, limits in (("burnish-dora-bf16", "burnish-lora-bf16", REQUIRED), ("burnish-dora-fp8", "burnish-lora-fp8", REQUIRED),
                                 ("peft-dora-bf16", "peft-lora-bf16", None), ("burnish-lora-fp8", "burnish-lora-bf16", None),
@@ -110,10 +108,10 @@ def tables(results):
                                 ("burnish-dora-bf16", "peft-dora-bf16", None), ("burnish-lora-fp8", "peft-lora-fp8", None)):
         if over not in done or under not in done:
             continue
-        time, fastest, memory = (done[over][k] / done[under][k] for k in ("cpu", "fastest", "memory"))
+        time, memory = (done[over][k] / done[under][k] for k in ("fastest", "memory"))
         verdict = "" if limits is None else "meets" if time <= limits["time"] and memory <= limits["memory"] else "MISSES"
-        ratios.append([f"{over} / {under}", f"{time:.3f}", f"{fastest:.3f}", f"{memory:.3f}", verdict])
-    return text + "\n" + measure.markdown(["ratio", "of CPU times", "of the fastest steps", "of peak memory", f"required: {REQUIRED['time']} and {REQUIRED['memory']}"], ratios)
+        ratios.append([f"{over} / {under}", f"{time:.3f}", f"{memory:.3f}", verdict])
+    return text + "\n" + measure.markdown(["ratio", "of the fastest steps", "of peak memory", f"required: {REQUIRED['time']} and {REQUIRED['memory']}"], ratios)
 
 
 def report(args, results):
@@ -122,7 +120,7 @@ def report(args, results):
     text = (f"# LoRA and DoRA, bf16 and FP8, beside peft, {datetime.date.today().isoformat()}\n\n"
             f"{cpu['name']}, {cpu['cores']} cores, {args.threads} threads, {'bf16 instructions: ' + ', '.join(cpu['bf16_instructions']) if cpu['bf16_instructions'] else 'no bf16 instructions'}; "
             f"burnish {measure.commit()}. FLUX of width {MODEL.width} ({MODEL.num_parameters() / 1e6:.0f} million parameters, 256 + 64 tokens), rank {RANK}; "
-            f"{args.alternations} runs of {args.steps} steps of each case in turn, CPU times from the difference to runs of {SHORT} steps. Other processes used at most "
+            f"{args.alternations} runs of {args.steps} steps of each case in turn. Other processes used at most "
             f"{others:.0%} of the machine's CPU.\n\n{tables(results)}\n"
             f"Reproduce: `./dev bench adapters --alternations {args.alternations} --steps {args.steps} --threads {args.threads}"
             f"{f' --cases {args.cases!r}' if args.cases else ''}`\n")

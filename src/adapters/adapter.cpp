@@ -40,7 +40,10 @@ at::Tensor Adapter::gain(const nn::LinearMap& base) {
   if (!norms_.defined() || version != norms_version_) {
     if (!frozen_squared_.defined()) frozen_squared_ = squared_norms(base.source(), magnitude_.axis);
     auto squared = update_->squared_norms(base.source(), frozen_squared_, magnitude_.axis);
-    norms_ = by_channel(squared, base, magnitude_.axis).clamp_min_(kSmallestNorm * kSmallestNorm).sqrt_();
+    auto norms = by_channel(squared, base, magnitude_.axis).clamp_min_(kSmallestNorm * kSmallestNorm).sqrt_();
+    // Into the same memory at every step: a block that outlives the step would keep a hole in the heap beside it.
+    if (norms_.defined()) norms_.copy_(norms);
+    else norms_ = norms;
     norms_version_ = version;
   }
   return magnitude_.m / norms_;
