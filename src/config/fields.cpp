@@ -129,16 +129,27 @@ std::string whole_number(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? "" : fmt::format("'{}' is not a whole number of 64 bits", text);
 }
 
-void add_to_app(CLI::App& app, const Field& field) {
+void add_to_app(CLI::App& app, const Field& field, const Fields& fields) {
+  // CLI11 takes whatever follows an option that needs a value.
+  auto no_option = [&fields](const std::string& text) {
+    if (!text.starts_with("--")) return std::string();
+    auto name = text.substr(2);
+    std::replace(name.begin(), name.end(), '-', '_');
+    auto names = fields.names();
+    bool is_option = std::find(names.begin(), names.end(), name) != names.end();
+    return is_option ? fmt::format("needs a value, and the option {} follows", text) : std::string();
+  };
   std::visit(Overloaded{
                  [&](bool* v) { app.add_flag(spellings(field) + "{true}", *v)->expected(0, 1); },
                  [&](std::vector<std::string>* v) {
-                   app.add_option(spellings(field), *v)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+                   app.add_option(spellings(field), *v)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->check(no_option);
                  },
                  [&](int64_t* v) {
                    app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->check(whole_number);
                  },
-                 [&](auto* v) { app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast); },
+                 [&](auto* v) {
+                   app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->check(no_option);
+                 },
              },
              field.slot);
 }
@@ -211,7 +222,7 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
     bool given = std::any_of(args.begin(), args.end(),
                              [&](const std::string& a) { return a == "--" + field.name || a.starts_with("--" + field.name + "="); });
     if (auto* list = std::get_if<std::vector<std::string>*>(&field.slot); list && given) (*list)->clear();
-    add_to_app(app, field);
+    add_to_app(app, field, fields);
   }
   std::string ignored;
   for (const auto& option : fields.without_effect()) {

@@ -169,7 +169,7 @@ std::string to_text(const SplitPlan& plan) {
   for (size_t i = 0; i < p.values.size(); ++i) {
     if (plan.cheapest.cached[i]) loaded.push_back(p.values[i].name);
   }
-  text += fmt::format("cheapest by measured costs, {:.0f} visits of a sample: cache {}; run at every step besides what must: {}\n",
+  text += fmt::format("cheapest by measured costs (visits of a sample: {:.0f}): cache {}; run at every step besides what must: {}\n",
                       plan.num_visits, loaded.empty() ? "nothing" : join(loaded), rerun.empty() ? "nothing" : join(rerun));
   return text;
 }

@@ -98,6 +98,8 @@ TEST(CommandLine, ValuesOfTheWrongKind) {
   EXPECT_THAT(refusal({"--shuffle=maybe"}), HasSubstr("shuffle"));
   EXPECT_THAT(refusal({"--max_steps"}), HasSubstr("max_steps"));
   EXPECT_THAT(refusal({"--config"}), HasSubstr("--config"));
+  EXPECT_THAT(refusal({"--dtype", "--max-steps", "4"}), HasSubstr("--dtype: needs a value, and the option --max-steps follows"));
+  EXPECT_EQ(parse({"--dtype", "--mine"}).dtype, "--mine") << "no option's name";
 }
 
 TEST(CommandLine, HelpListsEveryOptionWithItsDefault) {
