@@ -139,19 +139,18 @@ void add_to_app(CLI::App& app, const Field& field, const Fields& fields) {
     bool is_option = std::find(names.begin(), names.end(), name) != names.end();
     return is_option ? fmt::format("needs a value, and the option {} follows", text) : std::string();
   };
-  std::visit(Overloaded{
-                 [&](bool* v) { app.add_flag(spellings(field) + "{true}", *v)->expected(0, 1); },
-                 [&](std::vector<std::string>* v) {
-                   app.add_option(spellings(field), *v)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->check(no_option);
-                 },
-                 [&](int64_t* v) {
-                   app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->check(whole_number);
-                 },
-                 [&](auto* v) {
-                   app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->check(no_option);
-                 },
-             },
-             field.slot);
+  std::visit(
+      Overloaded{
+          [&](bool* v) { app.add_flag(spellings(field) + "{true}", *v)->expected(0, 1); },
+          [&](std::vector<std::string>* v) {
+            app.add_option(spellings(field), *v)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->check(no_option);
+          },
+          [&](int64_t* v) {
+            app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->check(whole_number);
+          },
+          [&](auto* v) { app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->check(no_option); },
+      },
+      field.slot);
 }
 
 }  // namespace
