@@ -47,6 +47,10 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+bool lies_below(std::string_view path, std::string_view part) {
+  return part.empty() || (path.starts_with(part) && (path.size() == part.size() || path[part.size()] == '.'));
+}
+
 std::string join(std::span<const std::string> parts, std::string_view separator) {
   std::string out;
   for (const auto& part : parts) {

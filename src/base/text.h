@@ -15,6 +15,9 @@ std::string_view trim(std::string_view text);
 /// Whether the bytes are UTF-8 (no overlong forms, no surrogates).
 bool is_utf8(std::string_view text);
 
+/// Whether a dotted path is `part` or lies below it; everything lies below "".
+bool lies_below(std::string_view path, std::string_view part);
+
 /// "a, b, c".
 std::string join(std::span<const std::string> parts, std::string_view separator = ", ");
 

@@ -25,12 +25,6 @@ int64_t read_count(const io::Metadata& metadata, const char* key, const std::fil
   return value;
 }
 
-optim::StateList parameters(const optim::Optimizer& optimizer) {
-  optim::StateList list;
-  for (const auto& p : optimizer.parameters()) list.emplace_back(p.name, p.value.detach());
-  return list;
-}
-
 optim::StateList below(const io::TensorSource& source, const std::string& prefix) {
   optim::StateList list;
   auto part = source.below(prefix);
@@ -70,7 +64,7 @@ Progress read_progress(const std::filesystem::path& folder, const std::string& f
 
 void save_state(const std::filesystem::path& folder, const optim::Optimizer& optimizer, const Progress& progress) {
   io::NamedTensors tensors;
-  for (const auto& [name, value] : parameters(optimizer)) tensors.emplace_back(kParameter + name, value);
+  for (const auto& [name, value] : optim::values(optimizer.parameters())) tensors.emplace_back(kParameter + name, value);
   for (const auto& [name, value] : optimizer.state()) tensors.emplace_back(kOptimizer + name, value);
   io::Metadata metadata{
       {"step", std::to_string(progress.step)}, {"batch", std::to_string(progress.batch)}, {"fingerprint", progress.fingerprint}};
@@ -86,10 +80,10 @@ Progress load_state(const std::filesystem::path& folder, optim::Optimizer& optim
   auto source = io::TensorSource::open({path});
   auto progress = progress_of(source, path, fingerprint);
   // Both halves are compared before either is changed.
-  optim::check_state("parameters in " + path.string(), parameters(optimizer), below(source, kParameter));
+  optim::check_state("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter));
   optim::check_state("optimizer state in " + path.string(), optimizer.state(), below(source, kOptimizer));
   optimizer.load_state(below(source, kOptimizer));
-  optim::load_into("parameters in " + path.string(), parameters(optimizer), below(source, kParameter));
+  optim::load_into("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter));
   return progress;
 }
 

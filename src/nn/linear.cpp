@@ -38,7 +38,8 @@ void LinearMap::set_source(std::shared_ptr<WeightSource> source) {
   if (source->in_features() != in_features_ || source->out_features() != out_features_)
     throw std::logic_error("a weight source of another shape than its layer");
   source_ = std::move(source);
-  weight = at::Tensor();
+  is_parameter_ = false;
+  weight = source_->gradient_leaf();
 }
 
 }  // namespace burnish::nn

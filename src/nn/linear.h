@@ -47,21 +47,20 @@ class LinearMap : public Module {
   const kernels::ProductPtr& product() const { return product_; }
 
   WeightSource& source() const { return *source_; }
-  /// Holds W in `source` from now on; the parameter `weight` is given up.
+  /// Holds W in `source` from now on. The parameter `weight` is given up for the source's gradient_leaf, which is undefined unless W trains.
   void set_source(std::shared_ptr<WeightSource> source);
-  /// Whether W is a parameter (and not codes).
-  bool has_parameter() const { return weight.defined(); }
 
-  at::Tensor weight;  ///< [out, in], or [out, in, kernel, kernel]; undefined once another source holds W
+  at::Tensor weight;  ///< [out, in], or [out, in, kernel, kernel]; without numbers once another source holds W
   at::Tensor bias;    ///< [out], undefined without bias
   std::shared_ptr<Delta> delta;
 
  protected:
   LinearMap(const std::vector<int64_t>& weight_sizes, const at::TensorOptions& options, bool with_bias, kernels::ProductPtr product);
-  int64_t bytes_of_sources() const override { return has_parameter() ? 0 : source_->num_bytes(); }
+  int64_t bytes_of_sources() const override { return is_parameter_ ? 0 : source_->num_bytes(); }
 
  private:
   int64_t in_features_, out_features_;
+  bool is_parameter_ = true;
   kernels::ProductPtr product_;
   std::shared_ptr<WeightSource> source_;
 };

@@ -28,7 +28,7 @@ std::map<std::string, at::Tensor*> Module::parameters() {
 
 int64_t Module::num_bytes() {
   int64_t bytes = 0;
-  visit_parameters([&](const std::string&, at::Tensor& p) { bytes += static_cast<int64_t>(p.nbytes()); });
+  visit_parameters([&](const std::string&, at::Tensor& p) { bytes += static_cast<int64_t>(p.storage().nbytes()); });
   visit([&](const std::string&, Module& module) { bytes += module.bytes_of_sources(); });
   return bytes;
 }

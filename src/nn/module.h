@@ -21,7 +21,8 @@ class Module {
   /// Depth-first visit of this module and all below it; names are dotted paths, "" for the root.
   void visit(const std::function<void(const std::string& path, Module&)>& fn, const std::string& prefix = {});
 
-  /// Depth-first visit of every parameter in the tree by its dotted path. A weight that is held as codes is no parameter.
+  /// Depth-first visit of every parameter in the tree by its dotted path. Of a weight that is held as codes and
+  /// trains, it is where the gradient arrives; one that does not train is no parameter.
   void visit_parameters(const std::function<void(const std::string& path, at::Tensor&)>& fn);
 
   /// Slots of all parameters by dotted path, in name order.

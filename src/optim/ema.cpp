@@ -6,29 +6,28 @@
 namespace burnish::optim {
 
 Ema::Ema(ParameterList parameters) : parameters_(std::move(parameters)) {
-  for (const NamedParameter& parameter : parameters_) {
-    averages_.push_back(parameter.value.detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true));
-  }
+  complete(parameters_, Rounding::nearest);
+  for (const NamedParameter& parameter : parameters_)
+    averages_.push_back(exact_value(parameter).to(at::kFloat, /*non_blocking=*/false, /*copy=*/true));
 }
 
 void Ema::update(double decay) {
   TORCH_INTERNAL_ASSERT(!swapped_in(), "Ema::update while the averages are swapped in");
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < parameters_.size(); ++i) averages_[i].lerp_(parameters_[i].value.to(at::kFloat), 1.0 - decay);
+  for (size_t i = 0; i < parameters_.size(); ++i) averages_[i].lerp_(exact_value(parameters_[i]).to(at::kFloat), 1.0 - decay);
 }
 
 void Ema::swap_in() {
   TORCH_INTERNAL_ASSERT(!swapped_in(), "Ema::swap_in twice");
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    kept_.push_back(parameters_[i].value.detach().clone());
-    parameters_[i].value.copy_(averages_[i]);
-  }
+  for (const auto& [name, tensor] : values(parameters_)) kept_.push_back(tensor.clone());
+  for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].store->write(0, averages_[i].clone().view({-1}), std::nullopt);
 }
 
 void Ema::swap_out() {
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < kept_.size(); ++i) parameters_[i].value.copy_(kept_[i]);
+  size_t place = 0;
+  for (const auto& [name, tensor] : values(parameters_)) tensor.copy_(kept_.at(place++));
   kept_.clear();
 }
 

@@ -4,7 +4,8 @@
 
 namespace burnish::optim {
 
-/// An exponential moving average of parameters, kept in fp32 on their devices; it starts at their present values.
+/// An exponential moving average of parameters, kept in fp32 on their devices; it starts at their present values. Parameters come with the
+/// stores that their optimizer gave them, or are kept in `value`.
 class Ema {
  public:
   explicit Ema(ParameterList parameters);
@@ -12,7 +13,7 @@ class Ema {
   /// average = decay * average + (1 - decay) * parameter. Not allowed while swapped in.
   void update(double decay);
 
-  /// Puts the averages, rounded to each parameter's dtype, in the parameters' place; their values are kept aside bit for bit.
+  /// Puts the averages, rounded to nearest as each parameter is kept, in the parameters' place; their values are kept aside bit for bit.
   void swap_in();
 
   /// Puts the parameters back.
@@ -29,7 +30,7 @@ class Ema {
  private:
   ParameterList parameters_;
   std::vector<at::Tensor> averages_;
-  std::vector<at::Tensor> kept_;  ///< the parameters' values while the averages are in their place
+  std::vector<at::Tensor> kept_;  ///< the tensors of their stores while the averages are in their place
 };
 
 }  // namespace burnish::optim

@@ -29,6 +29,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, Param
                    c10::toString(parameter.value.scalar_type()));
     }
   }
+  complete(parameters, options.rounding);
   return std::make_unique<AdamW>(options, std::move(parameters));
 }
 

@@ -6,7 +6,6 @@
 #include "optim/gradients.h"
 #include "optim/lr_schedule.h"
 #include "optim/parameter.h"
-#include "optim/rounding.h"
 #include "optim/state.h"
 
 namespace burnish::optim {
@@ -33,7 +32,7 @@ class Optimizer {
   /// One update with the gradients now in `value.grad()`; a parameter without a gradient is left alone, its step count too.
   virtual void step(double lr) = 0;
 
-  /// Everything needed to go on bit for bit, named after the parameters: "<parameter>.exp_avg", "<parameter>.step", ...
+  /// Everything beside the values that is needed to go on bit for bit, named after the parameters: "<parameter>.exp_avg", "<parameter>.step", ...
   virtual StateList state() const = 0;
 
   /// Puts back what state() gave. Throws the data Error of load_into (optim/state.h), and then changes nothing.
@@ -42,10 +41,8 @@ class Optimizer {
   /// Makes every gradient undefined, which frees its memory.
   void zero_grad();
 
+  /// All have their stores.
   const ParameterList& parameters() const { return parameters_; }
-
-  /// The value of the parameter at this place in the list with all bits that are kept of it: in fp32 where it has a remainder.
-  virtual at::Tensor exact_value(size_t place) const { return parameters_[place].value.detach(); }
 
  protected:
   ParameterList parameters_;

@@ -1,18 +1,32 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "optim/value_store.h"
+
 namespace burnish::optim {
 
-/// A trained tensor and its name in saved states; the tensor shares storage with the model's.
+/// A trained tensor and its name in saved states. `value` has its shape and takes its gradient. The numbers are in `value` too, sharing
+/// storage with the model's, unless `store` says otherwise.
 struct NamedParameter {
   std::string name;
   at::Tensor value;
-  double lr_factor = 1;  ///< of the step's learning rate
+  double lr_factor = 1;                          ///< of the step's learning rate
+  std::shared_ptr<ValueStore> store = nullptr;  ///< where the numbers are kept; null: in `value`
 };
 
 using ParameterList = std::vector<NamedParameter>;
+
+/// Gives every parameter without a store one over its `value` (see store_in).
+void complete(ParameterList& parameters, Rounding rounding);
+
+/// All bits that are kept of the value: the tensor itself, or a copy in fp32 where it is not one tensor. After `complete`.
+at::Tensor exact_value(const NamedParameter& parameter);
+
+/// The tensors that make up the values, named after the parameters; what a saved state needs of them. After `complete`.
+StateList values(const ParameterList& parameters);
 
 }  // namespace burnish::optim

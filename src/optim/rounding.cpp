@@ -6,6 +6,7 @@
 #include <ATen/TensorOperators.h>
 
 #include <array>
+#include <bit>
 #include <string>
 
 #include "base/choice.h"
@@ -17,16 +18,47 @@ namespace {
 
 constexpr int64_t kElementsPerTask = 1 << 14;
 
+/// The finalizer of MurmurHash3 of an element's number and the key.
+inline uint32_t random_bits(int64_t element, uint32_t key) {
+  uint32_t x = static_cast<uint32_t>(element) * 0x9E3779B9u + key;
+  x = (x ^ (x >> 16)) * 0x85EBCA6Bu;
+  x = (x ^ (x >> 13)) * 0xC2B2AE35u;
+  return x ^ (x >> 16);
+}
+
+uint32_t short_key(uint64_t key) { return static_cast<uint32_t>(key ^ (key >> 32)); }
+
+/// A clone of the device's own generator, so that no global state moves.
+at::Generator generator_of(const at::Tensor& like, uint64_t key) {
+  at::Generator generator = at::globalContext().defaultGenerator(like.device()).clone();
+  generator.set_current_seed(short_key(key));
+  return generator;
+}
+
 BURNISH_SIMD void round_some(const uint32_t* from, uint16_t* to, uint32_t key, int64_t begin, int64_t end) {
 #pragma omp simd
   for (int64_t i = begin; i < end; ++i) {
-    // The finalizer of MurmurHash3 of the element's number and the key; its upper half is added below the bits that stay.
-    uint32_t x = static_cast<uint32_t>(i) * 0x9E3779B9u + key;
-    x = (x ^ (x >> 16)) * 0x85EBCA6Bu;
-    x = (x ^ (x >> 13)) * 0xC2B2AE35u;
-    uint32_t below = (x ^ (x >> 16)) >> 16;
+    uint32_t below = random_bits(i, key) >> 16;  // added below the bits that stay
     uint32_t bits = from[i], finite = (bits & 0x7F800000u) != 0x7F800000u;
     to[i] = static_cast<uint16_t>((bits + (finite ? below : 0u)) >> 16);
+  }
+}
+
+/// In steps of 2^(e-3), e the exponent and -6 at least: below that E4M3 is evenly spaced. The number of steps is the code's lower bits, and
+/// carries into the exponent as it should.
+BURNISH_SIMD void round_some_to_e4m3(const uint32_t* from, uint8_t* to, uint32_t key, int64_t begin, int64_t end) {
+#pragma omp simd
+  for (int64_t i = begin; i < end; ++i) {
+    uint32_t size_bits = from[i] & 0x7FFFFFFFu;
+    auto size = std::bit_cast<float>(size_bits);
+    int32_t field = static_cast<int32_t>(size_bits >> 23), e = (field > 121 ? field : 121) - 127;
+    float steps = size * std::bit_cast<float>((130 - e) << 23);
+    steps = size_bits <= 0x43E00000u ? steps : 0.0f;  // 448
+    auto whole = static_cast<int32_t>(steps);
+    float random = static_cast<float>(random_bits(i, key) >> 8) * 0x1p-24f;
+    whole += random < steps - static_cast<float>(whole) ? 1 : 0;
+    uint32_t code = size_bits <= 0x43E00000u ? static_cast<uint32_t>(((e + 6) << 3) + whole) : 0x7Fu;
+    to[i] = static_cast<uint8_t>(code | ((from[i] >> 24) & 0x80u));
   }
 }
 
@@ -60,29 +92,40 @@ T* data(const at::Tensor& t) {
 }  // namespace
 
 Rounding parse_rounding(std::string_view name) {
-  static const std::array<std::string, 3> kNames{"nearest", "stochastic", "remainder"};
+  static const std::array<std::string, 4> kNames{"nearest", "stochastic", "remainder", "fp8"};
   for (size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i]) return static_cast<Rounding>(i);
+    if (name == kNames[i]) return name == "fp8" ? Rounding::stochastic : static_cast<Rounding>(i);
   }
   unknown_choice("optim", "trained_weights", name, kNames);
 }
 
 void round_stochastically(at::Tensor& from, const at::Tensor& to, uint64_t key) {
-  const auto short_key = static_cast<uint32_t>(key ^ (key >> 32));
   if (plain({from, to})) {
     at::parallel_for(0, from.numel(), kElementsPerTask, [&](int64_t begin, int64_t end) {
-      round_some(data<const uint32_t>(from), data<uint16_t>(to), short_key, begin, end);
+      round_some(data<const uint32_t>(from), data<uint16_t>(to), short_key(key), begin, end);
     });
     return;
   }
-  // A clone of the device's own generator, so that no global state moves.
-  at::Generator generator = at::globalContext().defaultGenerator(from.device()).clone();
-  generator.set_current_seed(short_key);
-  const at::Tensor below = at::randint(0, 1 << 16, from.sizes(), generator, from.options().dtype(at::kInt));
+  const at::Tensor below = at::randint(0, 1 << 16, from.sizes(), generator_of(from, key), from.options().dtype(at::kInt));
   // bf16 is the upper half of fp32: adding 16 random bits carries into it as often as the lower half is large.
   at::Tensor bits = from.view(at::kInt);
   bits.add_(below).bitwise_and_(static_cast<int64_t>(-65536));
   to.copy_(from);
+}
+
+void round_to_e4m3(const at::Tensor& from, const at::Tensor& codes, uint64_t key) {
+  if (plain({from, codes})) {
+    at::parallel_for(0, from.numel(), kElementsPerTask, [&](int64_t begin, int64_t end) {
+      round_some_to_e4m3(data<const uint32_t>(from), data<uint8_t>(codes), short_key(key), begin, end);
+    });
+    return;
+  }
+  const at::Tensor size = from.abs().contiguous(), fits = size <= 448;
+  const at::Tensor e = size.view(at::kInt).bitwise_right_shift(23).clamp_min_(121).sub_(127);
+  const at::Tensor steps = size * e.neg().add_(130).bitwise_left_shift_(23).view(at::kFloat), whole = steps.floor();
+  const at::Tensor up = at::rand(from.sizes(), generator_of(from, key), from.options()) < steps - whole;
+  const at::Tensor code = e.add(6).mul_(8).add_(at::where(fits, whole, 0).to(at::kInt)).add_(up);
+  codes.copy_(at::where(fits, code, 0x7F).bitwise_or_(from.signbit().to(at::kInt).mul_(0x80)));
 }
 
 void split_remainder(const at::Tensor& exact, const at::Tensor& rounded, const at::Tensor& remainder) {

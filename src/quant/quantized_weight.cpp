@@ -50,13 +50,6 @@ at::Tensor magnitudes(const at::Tensor& tile, Scaling scaling) {
   return at::constant_pad_nd(by_row, {0, 0, 0, missing}).unflatten(0, {-1, kBlock}).amax(1);
 }
 
-void check_finite(const at::Tensor& magnitude, const std::string& name) {
-  auto largest = magnitude.max().item<double>();
-  if (std::isfinite(largest)) return;
-  data_error("quant", "'{}' holds {}; the file is damaged or its model diverged, and such a weight cannot be stored in fewer bits", name,
-             std::isnan(largest) ? "NaN" : "an infinity");
-}
-
 /// The scales of rows begin to end as [n, groups], for kernels::unpack and for dividing.
 at::Tensor scales_of_rows(const QuantizedWeight& w, int64_t begin, int64_t end) {
   switch (w.format.scaling) {
@@ -110,32 +103,41 @@ std::vector<int64_t> scale_shape(Format format, int64_t out, int64_t in) {
 
 }  // namespace
 
+void check_finite(const at::Tensor& values, const std::string& name) {
+  auto largest = values.abs().max().item<double>();
+  if (std::isfinite(largest)) return;
+  data_error("quant", "'{}' holds {}; the file is damaged or its model diverged, and such a weight cannot be stored in fewer bits", name,
+             std::isnan(largest) ? "NaN" : "an infinity");
+}
+
+void for_each_rows(int64_t out, int64_t in, c10::Device device, const std::function<void(int64_t begin, int64_t end)>& fn) {
+  const auto step = rows_per_tile(in, device);
+  for (int64_t begin = 0; begin < out; begin += step) fn(begin, std::min(begin + step, out));
+}
+
 QuantizedWeight quantize(const nn::WeightSource::Rows& rows, int64_t out, int64_t in, Format format, c10::Device device,
                          const std::string& name) {
   at::NoGradGuard no_grad;
   auto bytes = at::TensorOptions().dtype(at::kByte).device(device);
   QuantizedWeight w{format, at::empty({out, format.codes == CodeKind::nf4 ? ceil_div(in, 2) : in}, bytes),
                     at::ones(scale_shape(format, out, in), bytes.dtype(at::kFloat)), out, in};
-  const auto step = rows_per_tile(in, device);
   const auto limit = largest(format.codes);
-  auto tile_at = [&](int64_t begin) { return rows(begin, std::min(begin + step, out)).to(device); };
   bool whole = format.scaling == Scaling::none || format.scaling == Scaling::tensor;
   if (whole) {
     double most = 0;
-    for (int64_t begin = 0; begin < out; begin += step) {
-      auto magnitude = magnitudes(tile_at(begin), format.scaling);
+    for_each_rows(out, in, device, [&](int64_t begin, int64_t end) {
+      auto magnitude = magnitudes(rows(begin, end).to(device), format.scaling);
       check_finite(magnitude, name);
       most = std::max(most, magnitude.item<double>());
-    }
+    });
     if (format.scaling == Scaling::tensor) w.scales.fill_(std::max(most / limit, kSmallestScale));
     if (format.scaling == Scaling::none && most > limit) {
       data_error("quant", "'{}' holds a value of magnitude {:.4g}, beyond the {} of unscaled FP8; choose weight_format fp8", name, most,
                  limit);
     }
   }
-  for (int64_t begin = 0; begin < out; begin += step) {
-    auto tile = tile_at(begin).clone();
-    auto end = begin + tile.size(0);
+  for_each_rows(out, in, device, [&](int64_t begin, int64_t end) {
+    auto tile = rows(begin, end).to(device).clone();
     if (!whole) {
       auto magnitude = magnitudes(tile, format.scaling);
       check_finite(magnitude, name);
@@ -144,7 +146,7 @@ QuantizedWeight quantize(const nn::WeightSource::Rows& rows, int64_t out, int64_
     }
     divide(tile, scales_of_rows(w, begin, end), group_size(format, in));
     w.codes.narrow(0, begin, end - begin).copy_(codes_of(tile, format.codes));
-  }
+  });
   return w;
 }
 
@@ -169,10 +171,8 @@ QuantizedWeight from_codes(const at::Tensor& codes, const at::Tensor& scale, c10
   } else {
     data_error("quant", "'{}' has {} output rows and {} scales; one scale, or one a row, is known", name, out, scale.numel());
   }
-  check_finite(w.scales.abs().amax().reshape({1, 1}), name + "'s scale");
-  const auto step = rows_per_tile(w.in, device);
-  for (int64_t begin = 0; begin < out; begin += step)
-    check_finite(magnitudes(dequantize_rows(w, begin, std::min(begin + step, out), at::kFloat, false), Scaling::tensor), name);
+  check_finite(w.scales, name + "'s scale");
+  for_each_rows(out, w.in, device, [&](int64_t begin, int64_t end) { check_finite(dequantize_rows(w, begin, end, at::kFloat, false), name); });
   return w;
 }
 

@@ -21,21 +21,29 @@ struct Capsule : torch::CustomClassHolder {
 
 struct Multiply : torch::autograd::Function<Multiply> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const std::optional<at::Tensor>& bias,
-                            const Held& source, const kernels::ProductPtr& product) {
+                            const std::optional<at::Tensor>& leaf, const Held& source, const kernels::ProductPtr& product) {
+    bool trains = leaf && leaf->requires_grad();
+    ctx->save_for_backward({trains ? x : at::Tensor()});
     ctx->saved_data["source"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(source));
     ctx->saved_data["product"] = kernels::Product::keep(product);
     ctx->saved_data["shape"] = x.sizes().vec();
     ctx->saved_data["bias"] = bias.has_value();
+    ctx->saved_data["trains"] = trains;
     return source->forward(*product, x, bias.value_or(at::Tensor()));
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
     auto source = c10::static_intrusive_pointer_cast<Capsule>(ctx->saved_data["source"].toCapsule())->source;
     auto product = kernels::Product::kept(ctx->saved_data["product"]);
-    at::Tensor dx, db;
+    at::Tensor dx, db, dw;
     if (ctx->needs_input_grad(0)) dx = source->input_gradient(*product, grads[0], ctx->saved_data["shape"].toIntVector());
     if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(1)) db = kernels::sum_to_channels(grads[0], product->channel_dim());
-    return {dx, db, at::Tensor(), at::Tensor()};
+    if (ctx->saved_data["trains"].toBool()) {
+      auto wide = kernels::product_dtype(grads[0]);
+      auto leaf = source->gradient_leaf();
+      dw = product->weight_gradient(grads[0].to(wide), ctx->get_saved_variables()[0].to(wide)).view(leaf.sizes()).to(leaf.scalar_type());
+    }
+    return {dx, db, dw, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -44,7 +52,11 @@ std::optional<at::Tensor> optional(const at::Tensor& tensor) { return tensor.def
 }  // namespace
 
 at::Tensor QuantizedSource::multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const {
-  return Multiply::apply(x, optional(bias), shared_from_this(), product);
+  return Multiply::apply(x, optional(bias), optional(leaf_), shared_from_this(), product);
+}
+
+void QuantizedSource::train(at::IntArrayRef sizes, c10::ScalarType gradient_dtype) {
+  leaf_ = at::zeros({}, weight_.scales.options().dtype(gradient_dtype)).expand(sizes);
 }
 
 at::Tensor QuantizedSource::forward(const kernels::Product& product, const at::Tensor& x_given, const at::Tensor& bias) const {

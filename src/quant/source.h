@@ -4,8 +4,8 @@
 
 namespace burnish::quant {
 
-/// A frozen weight held as codes. Products unpack one tile of rows at a time, forward and for the input's gradient; autograd keeps this
-/// object and nothing else, so no unpacked copy outlives its tile.
+/// A weight held as codes. Products unpack one tile of rows at a time, forward and for the input's gradient; autograd keeps this
+/// object, and the input where the weight trains, so no unpacked copy outlives its tile.
 class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_this<QuantizedSource> {
  public:
   explicit QuantizedSource(QuantizedWeight weight) : weight_(std::move(weight)) {}
@@ -17,6 +17,9 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
   at::Tensor rows(int64_t begin, int64_t end) const override { return dequantize_rows(weight_, begin, end, at::kFloat); }
   void rewrite(const Rows& new_rows) override;
   const QuantizedWeight& weight() const { return weight_; }
+  at::Tensor gradient_leaf() const override { return leaf_; }
+  /// The weight trains (quant/trained_codes.h): its gradient has this shape and dtype.
+  void train(at::IntArrayRef sizes, c10::ScalarType gradient_dtype);
 
   /// The product with W plus bias, and its input's gradient, without autograd and in the operand's dtype.
   virtual at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const;
@@ -24,6 +27,9 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
 
  protected:
   QuantizedWeight weight_;
+
+ private:
+  at::Tensor leaf_;
 };
 
 /// The same with products of FP8 by FP8 numbers: every row of x is quantized to E4M3 with a scale of its own, codes are multiplied with

@@ -11,6 +11,9 @@ struct StoreOptions {
   std::optional<Format> format;             ///< nothing keeps what the file has: FP8 stays FP8, the rest stays parameters
   std::vector<std::string> high_precision;  ///< regular expressions for whole layer paths whose weights stay parameters
   bool fp8_compute = false;                 ///< products of FP8 by FP8 numbers
+  /// Weights at or below these paths train: they are held as E4M3 codes that an optimizer can write, whatever `format` says.
+  std::vector<std::string> trained = {};
+  c10::ScalarType gradient_dtype = c10::ScalarType::BFloat16;  ///< of those
 };
 
 /// Stores the weights of a model's linear layers and convolutions as they are read. A weight that the file already has in FP8 is taken as
@@ -26,6 +29,7 @@ class Store : public nn::WeightStore {
 
  private:
   bool stays(const std::string& name) const;
+  bool trains(const std::string& name) const;
   StoreOptions options_;
   std::vector<std::regex> high_precision_;
 };

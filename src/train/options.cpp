@@ -132,7 +132,7 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("gradient_accumulation_steps", o.gradient_accumulation_steps, "batches per optimizer step");
   f("optimizer", o.optimizer, "adamw");
   f("trained_weights", o.trained_weights,
-    "how bf16 weights that train take small updates: stochastic, remainder (16 more bits each: exact) or nearest");
+    "how weights that train are kept and rounded: stochastic, remainder (bf16 and 16 more bits: exact), nearest, or fp8 (in codes)");
   f("weight_decay", o.weight_decay, "decoupled weight decay");
   f("lr_scheduler", o.lr_scheduler, "constant, linear or cosine");
   f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises");
@@ -349,6 +349,8 @@ void check(const TrainOptions& o) {
   optim::parse_rounding(o.trained_weights);
   if (o.trained_weights == "remainder" && (o.trainable_models.empty() || parse_dtype(o.model.dtype) != c10::kBFloat16))
     config_error("train", "trained_weights remainder keeps 16 bits beside bf16 weights that train, and this run has none; take it out");
+  if (o.trained_weights == "fp8" && o.trainable_models.empty())
+    config_error("train", "trained_weights fp8 keeps weights that train in FP8, and an adapter's are fp32; take it out, or name trainable_models");
   optim::check(optim::ScheduleOptions{o.lr_scheduler, o.lr_warmup_steps, o.max_steps});
 }
 

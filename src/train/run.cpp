@@ -42,11 +42,12 @@ void Run::open_files() {
   model_options.latents = options_.latents;
   model_ = models::open_model(models::open_model_files(names_of(options_.model)), model_options);
   trained_.emplace(options_, *model_);
-  choose_storage(*model_, options_.model, trained_->whole_components());
+  TrainedStorage trained{trained_->whole_paths(), options_.trained_weights == "fp8"};
+  choose_storage(*model_, options_.model, trained);
   info("{}, {} on {}", model_->variant(), dtype_name(model_options.dtype), model_options.device.str());
   for (const auto& component : model_->components())
     info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
-         storage_text(*model_, component, options_.model));
+         storage_text(*model_, component, options_.model, trained));
   model_->process().check_options(timestep_options(options_), loss_options(options_));
   if (!options_.replay.empty()) replay_.emplace(options_.replay, model_->process());
 }

@@ -314,7 +314,7 @@ void sample(const SampleOptions& o) {
   at::NoGradGuard no_grad;
   auto model = models::open_model(models::open_model_files({o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths}),
                                   model_options(o.model));
-  choose_storage(*model, o.model, {});
+  choose_storage(*model, o.model);
   for (const auto& component : model->components()) {
     if (component.num_stored > 0) info("{}:{}", component.name, storage_text(*model, component, o.model));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "quant/store.h"
@@ -46,7 +47,7 @@ std::vector<std::string> high_precision(const models::Model& model, const std::s
 
 }  // namespace
 
-void choose_storage(models::Model& model, const ModelChoice& choice, const std::set<std::string>& trained) {
+void choose_storage(models::Model& model, const ModelChoice& choice, const TrainedStorage& trained) {
   auto components = model.components();
   auto entries = split_list(choice.fp8_models);
   for (const auto& entry : entries) {
@@ -54,21 +55,24 @@ void choose_storage(models::Model& model, const ModelChoice& choice, const std::
     for (const auto& component : components) {
       if (!names_component(entry, component)) continue;
       found = true;
-      if (!trained.contains(component.name)) continue;
+      if (!trained.paths.contains(component.name)) continue;
       config_error("train",
-                   "fp8_models names {} ({}), whose own weights train; FP8 is too coarse for their updates. Leave it out: bf16 weights are "
-                   "rounded stochastically. Or train an adapter over FP8: name it in lora_base_model instead of trainable_models",
+                   "fp8_models names {} ({}), whose own weights train, and it is for weights that do not; leave it out, or train it in FP8 "
+                   "with --trained_weights fp8, or an adapter over FP8: name it in lora_base_model instead of trainable_models",
                    entry, component.name);
     }
     if (!found)
       config_error("train", "fp8_models names {}, which is no model of this run; there are {}", entry, component_list(components));
   }
   for (const auto& component : components) {
-    if (trained.contains(component.name)) continue;
+    auto paths = trained.paths.find(component.name);
+    if (paths != trained.paths.end() && !trained.in_fp8) continue;
     bool named = std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return names_component(entry, component); });
     quant::StoreOptions options{.format = {}, .high_precision = {}, .fp8_compute = choice.fp8_compute};
     if (named) options.format = quant::parse_format(choice.weight_format);
     options.high_precision = high_precision(model, component.name, choice);
+    if (paths != trained.paths.end()) options.trained = paths->second;
+    options.gradient_dtype = parse_dtype(choice.dtype);
     model.set_store(component.name, std::make_shared<quant::Store>(options));
   }
   if (!choice.fp8_compute) return;
@@ -77,14 +81,17 @@ void choose_storage(models::Model& model, const ModelChoice& choice, const std::
     config_error("train", "fp8_compute multiplies FP8 weights, and no model of this run has any; name one with --fp8_models");
 }
 
-std::string storage_text(const models::Model& model, const models::Component& component, const ModelChoice& choice) {
+std::string storage_text(const models::Model& model, const models::Component& component, const ModelChoice& choice,
+                         const TrainedStorage& trained) {
   if (component.num_stored == 0) return "";
   bool named = false;
   for (const auto& entry : split_list(choice.fp8_models)) named = named || names_component(entry, component);
   auto kept = high_precision(model, component.name, choice);
+  auto how = trained.paths.contains(component.name) ? "trained in FP8 (E4M3) with a scale per output row"
+             : named                                ? "in " + quant::describe(quant::parse_format(choice.weight_format))
+                                                    : "in FP8 as in the file";
   return fmt::format(
-      " ({} layers, {:.0f} % of it, {}{}; norms, biases, tables and {} layers in {}{})", component.num_stored, 100 * component.stored_share,
-      named ? "in " + quant::describe(quant::parse_format(choice.weight_format)) : "in FP8 as in the file",
+      " ({} layers, {:.0f} % of it, {}{}; norms, biases, tables and {} layers in {}{})", component.num_stored, 100 * component.stored_share, how,
       choice.fp8_compute ? ", multiplied in FP8" : "", component.num_kept, choice.dtype, component.num_kept > 0 ? ": " + join(kept) : "");
 }
 

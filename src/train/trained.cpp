@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/random_key.h"
 #include "base/text.h"
+#include "quant/trained_codes.h"
 
 namespace burnish::train {
 
@@ -20,8 +21,6 @@ bool contains(const std::vector<std::string>& list, const std::string& name) {
 std::string type_of(const adapters::Adapter& adapter) {
   return adapter.is_dora() ? "dora" : std::string(adapters::kind_name(adapter.update().kind()));
 }
-
-bool lies_below(const std::string& path, const std::string& part) { return part.empty() || path == part || path.starts_with(part + "."); }
 
 bool is_there(const models::Model& model, const std::string& component) {
   auto list = model.components();
@@ -93,6 +92,12 @@ std::set<std::string> Trained::whole_components() const {
   std::set<std::string> components;
   for (const auto& whole : whole_) components.insert(whole.component);
   return components;
+}
+
+std::map<std::string, std::vector<std::string>> Trained::whole_paths() const {
+  std::map<std::string, std::vector<std::string>> paths;
+  for (const auto& whole : whole_) paths[whole.component].push_back(whole.path);
+  return paths;
 }
 
 std::string Trained::targets(const std::string& component) const {
@@ -225,8 +230,10 @@ optim::ParameterList Trained::parameters() const {
     }
   }
   for (const auto& whole : whole_) {
-    model_.module(whole.component).visit_parameters([&](const std::string& path, at::Tensor& p) {
-      if (lies_below(path, whole.path)) parameters.push_back({whole.component + "." + path, p, lr_factor(whole.component)});
+    auto& root = model_.module(whole.component);
+    auto codes = quant::trained_codes(root);
+    root.visit_parameters([&](const std::string& path, at::Tensor& p) {
+      if (lies_below(path, whole.path)) parameters.push_back({whole.component + "." + path, p, lr_factor(whole.component), codes[path]});
     });
   }
   return parameters;
@@ -258,7 +265,7 @@ std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, c
     auto prefix = model_.layer_names(component).weights;
     model_.module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
       auto it = index.find(component + "." + path);
-      if (it != index.end()) file.tensors.emplace_back(prefix + path, optimizer.exact_value(it->second).to(dtype));
+      if (it != index.end()) file.tensors.emplace_back(prefix + path, optim::exact_value(optimizer.parameters()[it->second]).to(dtype));
     });
     files.push_back(std::move(file));
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <set>
 
 #include "adapters/attach.h"
@@ -19,6 +20,8 @@ class Trained {
 
   /// Components of which weights of their own train.
   std::set<std::string> whole_components() const;
+  /// Their paths in those components, "" for all of one.
+  std::map<std::string, std::vector<std::string>> whole_paths() const;
   bool has_adapters() const { return !adapted_components_.empty(); }
 
   /// Finds the layers that carry adapters; errors of targets and of lora_checkpoint come from here.

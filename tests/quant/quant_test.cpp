@@ -2,9 +2,13 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "base/random_key.h"
 #include "nn/linear.h"
+#include "optim/ema.h"
+#include "optim/optimizer.h"
 #include "quant/source.h"
 #include "quant/store.h"
+#include "quant/trained_codes.h"
 #include "tests/allocations.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
@@ -240,4 +244,161 @@ TEST(Fp8Compute, IsTheProductOfQuantizedRows) {
   EXPECT_NE(
       error_of([] { Store bad({.format = parse_format("nf4"), .high_precision = {}, .fp8_compute = true}); }, Exit::config).find("NF4"),
       std::string::npos);
+}
+
+namespace {
+
+/// A layer whose weight trains as codes, as a model's are when they are loaded.
+struct TrainedLayer {
+  nn::Linear layer;
+  TrainedLayer(const at::Tensor& weight, bool fp8_compute, c10::ScalarType gradients = at::kFloat)
+      : layer(weight.size(1), weight.size(0), at::TensorOptions().device(at::kMeta)) {
+    Store store({.format = {}, .high_precision = {}, .fp8_compute = fp8_compute, .trained = {""}, .gradient_dtype = gradients});
+    layer.set_source(store.store("weight", weight, {}, at::kCPU));
+    layer.weight.set_requires_grad(true);
+    layer.bias = at::randn({weight.size(0)}).set_requires_grad(true);
+  }
+  optim::ParameterList parameters() {
+    auto codes = trained_codes(layer);
+    EXPECT_EQ(codes.size(), 1u);
+    return {{"w", layer.weight, 1, codes.at("weight")}, {"b", layer.bias}};
+  }
+};
+
+at::Tensor exponent_of(const at::Tensor& scales) { return scales.log2(); }
+
+}  // namespace
+
+TEST(TrainedCodes, GradientsAreThoseOfTheUnpackedWeightAndTheLeafTakesNoMemory) {
+  for (auto [out, in] : {std::pair<int64_t, int64_t>{300, 200}, {1300, 1024}}) {
+    auto w = some_weight(out, in);
+    auto x = at::randn({2, 5, in}).set_requires_grad(true), dy = at::randn({2, 5, out});
+    TrainedLayer trained(w, false);
+    auto& layer = trained.layer;
+    EXPECT_EQ(layer.weight.storage().nbytes(), 4u);
+    EXPECT_EQ(layer.source().num_bytes(), out * in + 4 * out);
+    auto plain = all_rows(layer.source()).set_requires_grad(true), bias = layer.bias.detach().clone().set_requires_grad(true);
+    auto x2 = x.detach().clone().set_requires_grad(true);
+    auto y = layer.forward(x), expected = at::linear(x2, plain, bias);
+    EXPECT_LE(relative_error(y.detach(), expected.detach()), 1e-6);
+    torch::autograd::backward({y, y}, {dy, dy});  // gradients add up
+    torch::autograd::backward({expected}, {2 * dy});
+    EXPECT_LE(relative_error(layer.weight.grad(), plain.grad()), 1e-6);
+    EXPECT_LE(relative_error(layer.bias.grad(), bias.grad()), 1e-6);
+    EXPECT_LE(relative_error(x.grad(), x2.grad()), 1e-6);
+  }
+}
+
+TEST(TrainedCodes, ConvolutionsAndFp8ProductsTrainToo) {
+  at::manual_seed(3);
+  auto kernel = at::randn({8, 4, 3, 3});
+  nn::Conv2d conv(4, 8, 3, 1, 1, at::TensorOptions().device(at::kMeta), false);
+  Store store({.format = {}, .high_precision = {}, .fp8_compute = true, .trained = {""}, .gradient_dtype = at::kBFloat16});
+  conv.set_source(store.store("weight", kernel, {}, at::kCPU));
+  conv.weight.set_requires_grad(true);
+  auto x = at::randn({1, 4, 6, 6}), dy = at::randn({1, 8, 6, 6});
+  auto plain = all_rows(conv.source()).view({8, 4, 3, 3}).set_requires_grad(true);
+  torch::autograd::backward({conv.forward(x)}, {dy});
+  torch::autograd::backward({at::conv2d(x, plain, {}, 1, 1)}, {dy});
+  EXPECT_EQ(conv.weight.grad().sizes(), plain.sizes());
+  EXPECT_EQ(conv.weight.grad().scalar_type(), at::kBFloat16);
+  EXPECT_LE(relative_error(conv.weight.grad().to(at::kFloat), plain.grad()), 4e-3);
+
+  TrainedLayer computed(some_weight(64, 48), true);
+  auto input = at::randn({7, 48}), gradient = at::randn({7, 64});
+  torch::autograd::backward({computed.layer.forward(input)}, {gradient});
+  EXPECT_LE(relative_error(computed.layer.weight.grad(), at::mm(gradient.t(), input)), 1e-6);
+}
+
+TEST(TrainedCodes, StartRoundedToNearestUnderPowersOfTwo) {
+  auto w = some_weight(200, 96);
+  w[3].zero_();
+  w[4].fill_(448.0 / 1024);
+  w[5].fill_(448.1 / 1024);
+  auto q = quantize_to_train([&](int64_t begin, int64_t end) { return w.narrow(0, begin, end - begin); }, 200, 96, at::kCPU, "w");
+  auto exponents = exponent_of(q.scales);
+  EXPECT_TRUE(at::equal(exponents, exponents.round()));
+  auto most = w.abs().amax(1, true) / q.scales;
+  EXPECT_LE(most.max().item<double>(), 448);
+  most[3] = 300;
+  EXPECT_GT(most.min().item<double>(), 224);
+  EXPECT_EQ(q.scales[4].item<double>(), 1.0 / 1024);
+  EXPECT_EQ(q.scales[5].item<double>(), 2.0 / 1024);
+  auto back = dequantize_rows(q, 0, 200, at::kFloat);
+  EXPECT_TRUE(at::equal(back, (w / q.scales).to(at::kFloat8_e4m3fn).to(at::kFloat) * q.scales));
+  EXPECT_TRUE((back[3] == 0).all().item<bool>());
+  EXPECT_TRUE(at::equal(back, back.to(at::kBFloat16).to(at::kFloat)));  // a bf16 file loses nothing
+}
+
+TEST(TrainedCodes, WritingIsUnbiasedThroughChangesOfScaleAndKeepsWhatDoesNotChange) {
+  at::manual_seed(9);
+  // Rows that stay within their scale, that outgrow it, that shrink far below it, and a row of zeros that gets its first numbers.
+  auto start = at::randn({4, 64}) * 0.1;
+  start[3].zero_();
+  auto w = quantize_to_train([&](int64_t begin, int64_t end) { return start.narrow(0, begin, end - begin); }, 4, 64, at::kCPU, "w");
+  auto first_codes = w.codes.clone(), first_scales = w.scales.clone();
+  TrainedCodes codes(w);
+  auto held = at::empty({256});
+  codes.read(0, held);
+  auto factors = at::tensor({1.003f, 3.7f, 0.01f, 1.0f}).unsqueeze(1);
+  auto wanted = held.view({4, 64}) * factors;
+  wanted[3] = at::randn({64}) * 1e-5;
+  auto sum = at::zeros({256}, at::kDouble), squares = at::zeros({256}, at::kDouble), drawn = at::empty({256});
+  const int num_draws = 20000;
+  for (int draw = 0; draw < num_draws; ++draw) {
+    w.codes.copy_(first_codes);
+    w.scales.copy_(first_scales);
+    codes.write(0, wanted.clone().view({-1}), mix64(static_cast<uint64_t>(draw)));
+    codes.read(0, drawn);
+    auto error = (drawn - wanted.view({-1})).to(at::kDouble);
+    sum += error;
+    squares += error.square();
+  }
+  auto deviation = (squares / num_draws).sqrt() / std::sqrt(num_draws);
+  EXPECT_LE((sum.abs() / num_draws - 5 * deviation).max().item<double>(), 1e-12);
+  auto change = exponent_of(w.scales) - exponent_of(first_scales);
+  EXPECT_EQ(change[0].item<double>(), 0);
+  EXPECT_GE(change[1].item<double>(), 1);
+  EXPECT_LE(change[2].item<double>(), -5);
+
+  // A value that was not updated is its code again, whatever is drawn.
+  w.codes.copy_(first_codes);
+  w.scales.copy_(first_scales);
+  for (uint64_t key = 0; key < 100; ++key) {
+    codes.read(0, held);
+    codes.write(0, held, key);
+  }
+  EXPECT_TRUE(at::equal(w.codes, first_codes));
+  EXPECT_TRUE(at::equal(w.scales, first_scales));
+}
+
+TEST(TrainedCodes, AveragesAreSwappedInAndOutBitForBit) {
+  TrainedLayer trained(some_weight(40, 32), false);
+  auto optimizer = optim::make_optimizer({.rounding = optim::Rounding::stochastic}, trained.parameters());
+  optim::Ema ema(optimizer->parameters());
+  for (int step = 0; step < 5; ++step) {
+    trained.layer.weight.mutable_grad() = at::randn({40, 32});
+    optimizer->step(1e-2);
+    ema.update(0.9);
+  }
+  auto codes = optim::values(optimizer->parameters())[0].second.clone();
+  auto before = all_rows(trained.layer.source());
+  ema.swap_in();
+  auto average = ema.state()[0].second;
+  EXPECT_FALSE(at::equal(all_rows(trained.layer.source()), before));
+  EXPECT_LE(((all_rows(trained.layer.source()) - average).abs() - average.abs() / 15).max().item<double>(), 1e-4);
+  ema.swap_out();
+  EXPECT_TRUE(at::equal(optim::values(optimizer->parameters())[0].second, codes));
+  EXPECT_TRUE(at::equal(all_rows(trained.layer.source()), before));
+}
+
+TEST(TrainedCodes, AStepHoldsABatchOfWeightsAndNoMore) {
+  const int64_t out = 4096, in = 1024;
+  TrainedLayer trained(some_weight(out, in), false, at::kBFloat16);
+  auto optimizer = optim::make_optimizer({.rounding = optim::Rounding::stochastic}, trained.parameters());
+  trained.layer.weight.mutable_grad() = at::randn({out, in}).to(at::kBFloat16);
+  optimizer->step(1e-3);
+  test::Allocations counter;
+  optimizer->step(1e-3);
+  EXPECT_LE(counter.peak(), out * in);  // a quarter of the weight in fp32
 }

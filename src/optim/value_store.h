@@ -1,0 +1,34 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "optim/rounding.h"
+#include "optim/state.h"
+
+namespace burnish::optim {
+
+/// How the numbers of a trained weight are kept: read as fp32, updated, and written back rounded. Optimizers and averages know weights
+/// through this alone; fp32, bf16, bf16 with a remainder (store_in) and FP8 codes (quant/trained_codes.h) are instances.
+class ValueStore {
+ public:
+  virtual ~ValueStore() = default;
+  /// What is read and written at once begins and ends at multiples of this many elements.
+  virtual int64_t granule() const { return 1; }
+  /// Elements of the flattened value from `begin` on, as many as `exact` [n] (fp32) has, into it.
+  virtual void read(int64_t begin, const at::Tensor& exact) const = 0;
+  /// The other way; `exact` may be overwritten. The key names the draws of stochastic rounding; without one everything is rounded to
+  /// nearest.
+  virtual void write(int64_t begin, at::Tensor exact, std::optional<uint64_t> key) = 0;
+  /// The one tensor that holds all of the value; undefined where it takes several.
+  virtual at::Tensor tensor() const { return {}; }
+  /// All tensors that hold it, sharing storage, by what follows the parameter's name ("", ".remainder", ".codes").
+  virtual StateList state() const = 0;
+};
+
+/// A value in a tensor of fp32, bf16 or fp16. `rounding` is for bf16; everything else is rounded to nearest.
+std::shared_ptr<ValueStore> store_in(const at::Tensor& value, Rounding rounding);
+
+}  // namespace burnish::optim
