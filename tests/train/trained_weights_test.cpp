@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "nn/linear.h"
 #include "optim/optimizer.h"
-#include "quant/quantized_weight.h"
+#include "quant/store.h"
+#include "quant/trained_codes.h"
 #include "tests/golden.h"
 
 using namespace burnish;
@@ -43,6 +45,25 @@ double loss_left(at::ScalarType dtype, optim::Rounding rounding, const std::func
   return loss_of().item<double>() / first;
 }
 
+/// The same for a layer whose weight lives in FP8 codes.
+double loss_left_in_codes(double lr, int num_steps) {
+  auto [start, x, y] = task();
+  nn::Linear layer(32, 48, at::TensorOptions().device(at::kMeta), false);
+  quant::Store store({.format = {}, .high_precision = {}, .trained = {""}, .gradient_dtype = at::kFloat});
+  layer.set_source(store.store("weight", start, {}, at::kCPU));
+  layer.weight.set_requires_grad(true);
+  auto codes = quant::trained_codes(layer).at("weight");
+  auto optimizer = optim::make_optimizer({.weight_decay = 0, .rounding = optim::Rounding::stochastic}, {{"w", layer.weight, 1, codes}});
+  auto loss_of = [&, &x = x, &y = y] { return (layer.forward(x) - y).square().mean(); };
+  auto first = at::mean((at::linear(x, start) - y).square()).item<double>();
+  for (int step = 0; step < num_steps; ++step) {
+    optimizer->zero_grad();
+    torch::autograd::backward({loss_of()}, {});
+    optimizer->step(lr);
+  }
+  return loss_of().item<double>() / first;
+}
+
 }  // namespace
 
 TEST(TrainedWeights, NearestStallsAndTheRemainderIsFp32) {
@@ -57,12 +78,14 @@ TEST(TrainedWeights, NearestStallsAndTheRemainderIsFp32) {
   auto stochastic = loss_left(at::kBFloat16, Rounding::stochastic);
   auto nearest = loss_left(at::kBFloat16, Rounding::nearest);
   auto fp8_nearest = loss_left(at::kFloat, Rounding::nearest, as_fp8);
+  auto fp8_stochastic = loss_left_in_codes(2e-5, 1000);
   auto figures = std::to_string(exact) + " " + std::to_string(remainder) + " " + std::to_string(stochastic) + " " +
-                 std::to_string(nearest) + " " + std::to_string(fp8_nearest);
+                 std::to_string(nearest) + " " + std::to_string(fp8_nearest) + " " + std::to_string(fp8_stochastic);
   RecordProperty("loss_left", figures);
   EXPECT_LT(exact, 0.3) << figures;
   EXPECT_NEAR(remainder, exact, 0.01) << figures;
   EXPECT_NEAR(stochastic, exact, 0.05) << figures;
   EXPECT_GT(nearest, 0.8) << figures;
   EXPECT_GT(fp8_nearest, 0.9) << figures;
+  EXPECT_LT(fp8_stochastic, 0.6) << figures;
 }
