@@ -116,6 +116,7 @@ void FileModel::load(const std::string& component) {
     initialise(*whole);
     auto made = whole->parameters();
     built->visit_parameters([&](const std::string& path, at::Tensor& p) { p = made.at(path)->to(options_.device); });
+    if (auto* store = store_of(component)) store_weights(*built, *store, options_.device);
   } else {
     const auto& from = source(component);
     bool is_part = component != component_of(component);

@@ -119,6 +119,12 @@ void load_weights(nn::Module& module, const io::TensorSource& tensors, const io:
       what);
 }
 
+void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device device) {
+  for (auto& [name, map] : maps_of(module)) {
+    if (auto source = store.store(name, map->weight, {}, device)) map->set_source(source);
+  }
+}
+
 StoragePlan plan_storage(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, const nn::WeightStore& store) {
   std::map<std::string, c10::ScalarType> in_file;
   if (tensors != nullptr) {

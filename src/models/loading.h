@@ -12,6 +12,9 @@ namespace burnish::models {
 void load_weights(nn::Module& module, const io::TensorSource& tensors, const io::KeyMap& keys, const at::TensorOptions& options,
                   nn::WeightStore* store, const std::string& what);
 
+/// Hands the weights of a module that was made without a file to `store`, which leaves some of them parameters.
+void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device device);
+
 /// The tensors that are weights: without scales of FP8 weights and the marks that go with them.
 io::TensorSource without_scales(const io::TensorSource& tensors);
 

@@ -86,7 +86,10 @@ INSTANTIATE_TEST_SUITE_P(
     Of, Resume,
     testing::Values(ResumeCase{"lora", kLora}, ResumeCase{"lora_in_batches", kLora + "--batch_size 2 --gradient_accumulation_steps 2 "},
                     ResumeCase{"full", kFull}, ResumeCase{"full_bf16_checkpointed", kFull + "--dtype bf16 --use_gradient_checkpointing "},
-                    ResumeCase{"full_bf16_remainder", kFull + "--dtype bf16 --trained_weights remainder --save_dtype fp32 "}),
+                    ResumeCase{"full_bf16_remainder", kFull + "--dtype bf16 --trained_weights remainder --save_dtype fp32 "},
+                    ResumeCase{"full_fp8", kFull + "--dtype bf16 --trained_weights fp8 "},
+                    ResumeCase{"full_fp8_clipped_in_batches", kFull + "--trained_weights fp8 --fp8_compute --max_grad_norm 0.5 " +
+                                                                  "--use_gradient_checkpointing --gradient_accumulation_steps 2 "}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Interrupt, SavesAndGoesOnBitForBit) {
