@@ -47,7 +47,8 @@ class LinearMap : public Module {
   const kernels::ProductPtr& product() const { return product_; }
 
   WeightSource& source() const { return *source_; }
-  /// Holds W in `source` from now on. The parameter `weight` is given up for the source's gradient_leaf, which is undefined unless W trains.
+  /// Holds W in `source` from now on. The parameter `weight` is given up for the source's gradient_leaf, which is undefined unless W
+  /// trains.
   void set_source(std::shared_ptr<WeightSource> source);
 
   at::Tensor weight;  ///< [out, in], or [out, in, kernel, kernel]; without numbers once another source holds W

@@ -20,8 +20,8 @@ class WeightSource {
 
   /// The layer's product of x with W, plus bias ([out] or undefined), with autograd and in x's dtype.
   virtual at::Tensor multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const = 0;
-  /// Where the gradient of a W that trains and is not a parameter arrives: a leaf in the shape that W has as a parameter. It takes no memory
-  /// for numbers, and holds none.
+  /// Where the gradient of a W that trains and is not a parameter arrives: a leaf in the shape that W has as a parameter. It takes no
+  /// memory for numbers, and holds none.
   virtual at::Tensor gradient_leaf() const { return {}; }
   /// Rows begin to end of W in fp32, without autograd.
   virtual at::Tensor rows(int64_t begin, int64_t end) const = 0;

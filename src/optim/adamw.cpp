@@ -51,7 +51,8 @@ void AdamW::update_through_copies(Batch& batch, double lr) {
     batch.gradients[i] = batch.gradients[i].to(at::kFloat);
   }
   update(batch, lr);
-  for (size_t i = 0; i < batch.copied.size(); ++i) batch.copied[i].store->write(batch.copied[i].begin, batch.values[i], batch.copied[i].key);
+  for (size_t i = 0; i < batch.copied.size(); ++i)
+    batch.copied[i].store->write(batch.copied[i].begin, batch.values[i], batch.copied[i].key);
   batch = Batch();
 }
 

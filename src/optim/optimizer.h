@@ -32,7 +32,8 @@ class Optimizer {
   /// One update with the gradients now in `value.grad()`; a parameter without a gradient is left alone, its step count too.
   virtual void step(double lr) = 0;
 
-  /// Everything beside the values that is needed to go on bit for bit, named after the parameters: "<parameter>.exp_avg", "<parameter>.step", ...
+  /// Everything beside the values that is needed to go on bit for bit, named after the parameters: "<parameter>.exp_avg",
+  /// "<parameter>.step", ...
   virtual StateList state() const = 0;
 
   /// Puts back what state() gave. Throws the data Error of load_into (optim/state.h), and then changes nothing.

@@ -14,7 +14,7 @@ namespace burnish::optim {
 struct NamedParameter {
   std::string name;
   at::Tensor value;
-  double lr_factor = 1;                          ///< of the step's learning rate
+  double lr_factor = 1;                         ///< of the step's learning rate
   std::shared_ptr<ValueStore> store = nullptr;  ///< where the numbers are kept; null: in `value`
 };
 

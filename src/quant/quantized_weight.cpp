@@ -172,7 +172,8 @@ QuantizedWeight from_codes(const at::Tensor& codes, const at::Tensor& scale, c10
     data_error("quant", "'{}' has {} output rows and {} scales; one scale, or one a row, is known", name, out, scale.numel());
   }
   check_finite(w.scales, name + "'s scale");
-  for_each_rows(out, w.in, device, [&](int64_t begin, int64_t end) { check_finite(dequantize_rows(w, begin, end, at::kFloat, false), name); });
+  for_each_rows(out, w.in, device,
+                [&](int64_t begin, int64_t end) { check_finite(dequantize_rows(w, begin, end, at::kFloat, false), name); });
   return w;
 }
 

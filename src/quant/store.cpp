@@ -25,7 +25,8 @@ QuantizedWeight to_train(const at::Tensor& weight, const at::Tensor& scale, c10:
     return quantize_to_train(rows, out, in, device, name);
   }
   auto codes = from_codes(weight, scale, device, name);
-  return quantize_to_train([&](int64_t begin, int64_t end) { return dequantize_rows(codes, begin, end, at::kFloat); }, out, in, device, name);
+  return quantize_to_train([&](int64_t begin, int64_t end) { return dequantize_rows(codes, begin, end, at::kFloat); }, out, in, device,
+                           name);
 }
 }  // namespace
 
@@ -66,7 +67,8 @@ std::shared_ptr<nn::WeightSource> Store::store(const std::string& name, const at
 }
 
 std::string Store::settings() const {
-  if (!options_.trained.empty()) return "trained in fp8 except " + join(options_.high_precision) + (options_.fp8_compute ? ", fp8_compute" : "");
+  if (!options_.trained.empty())
+    return "trained in fp8 except " + join(options_.high_precision) + (options_.fp8_compute ? ", fp8_compute" : "");
   std::string text = options_.format ? "stored as " + format_name(*options_.format) + " except " + join(options_.high_precision) : "";
   return options_.fp8_compute ? text + ", fp8_compute" : text;
 }

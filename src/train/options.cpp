@@ -350,7 +350,8 @@ void check(const TrainOptions& o) {
   if (o.trained_weights == "remainder" && (o.trainable_models.empty() || parse_dtype(o.model.dtype) != c10::kBFloat16))
     config_error("train", "trained_weights remainder keeps 16 bits beside bf16 weights that train, and this run has none; take it out");
   if (o.trained_weights == "fp8" && o.trainable_models.empty())
-    config_error("train", "trained_weights fp8 keeps weights that train in FP8, and an adapter's are fp32; take it out, or name trainable_models");
+    config_error("train",
+                 "trained_weights fp8 keeps weights that train in FP8, and an adapter's are fp32; take it out, or name trainable_models");
   optim::check(optim::ScheduleOptions{o.lr_scheduler, o.lr_warmup_steps, o.max_steps});
 }
 

@@ -90,9 +90,9 @@ std::string storage_text(const models::Model& model, const models::Component& co
   auto how = trained.paths.contains(component.name) ? "trained in FP8 (E4M3) with a scale per output row"
              : named                                ? "in " + quant::describe(quant::parse_format(choice.weight_format))
                                                     : "in FP8 as in the file";
-  return fmt::format(
-      " ({} layers, {:.0f} % of it, {}{}; norms, biases, tables and {} layers in {}{})", component.num_stored, 100 * component.stored_share, how,
-      choice.fp8_compute ? ", multiplied in FP8" : "", component.num_kept, choice.dtype, component.num_kept > 0 ? ": " + join(kept) : "");
+  return fmt::format(" ({} layers, {:.0f} % of it, {}{}; norms, biases, tables and {} layers in {}{})", component.num_stored,
+                     100 * component.stored_share, how, choice.fp8_compute ? ", multiplied in FP8" : "", component.num_kept, choice.dtype,
+                     component.num_kept > 0 ? ": " + join(kept) : "");
 }
 
 }  // namespace burnish::train

@@ -8,7 +8,7 @@ namespace burnish::train {
 /// The weights that train themselves, and how they are held.
 struct TrainedStorage {
   std::map<std::string, std::vector<std::string>> paths;  ///< in each component, "" for all of it
-  bool in_fp8 = false;                                     ///< as codes that are trained; otherwise as parameters
+  bool in_fp8 = false;                                    ///< as codes that are trained; otherwise as parameters
 };
 
 /// Settles how the linear weights of every component are held: those that `fp8_models` names in weight_format, FP8 files as they are,

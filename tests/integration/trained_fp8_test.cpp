@@ -86,8 +86,8 @@ TEST(TrainedInFp8, SdxlLossFallsAndItsFileIsReadAgain) {
 TEST(TrainedInFp8, ComponentsPartsAndModelsFromScratch) {
   TempFolder folder;
   auto run = [&](const std::string& options, const std::string& name) {
-    auto outcome = run_burnish("train " + golden_model() + golden_data() + kFp8 + options + "--max_steps 3 --output_path " +
-                               quote(folder / name));
+    auto outcome =
+        run_burnish("train " + golden_model() + golden_data() + kFp8 + options + "--max_steps 3 --output_path " + quote(folder / name));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     return outcome.output;
   };
