@@ -73,6 +73,7 @@ const std::string kSmall = "--lora_rank 4 ";
 INSTANTIATE_TEST_SUITE_P(
     Of, Trained,
     testing::Values(TrainedCase{"lora", kSmall}, TrainedCase{"whole_denoiser", "--trainable_models dit "},
+                    TrainedCase{"whole_clip_and_denoiser_in_fp8", "--trainable_models dit,text_encoder --trained_weights fp8 "},
                     TrainedCase{"clip_lora", kSmall + "--lora_base_model text_encoder "},
                     TrainedCase{"both_loras", kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 "},
                     TrainedCase{"all_loras", kSmall + "--lora_base_model dit,text_encoder,text_encoder_2 --use_gradient_checkpointing "},
