@@ -271,6 +271,12 @@ at::Tensor along_weight(const at::Tensor& m, size_t dim, const kernels::Product&
   return m.view(sizes);
 }
 
+/// diffusers hands its text encoders' adapters to transformers, which (5.23) leaves a magnitude without `.weight` unread; peft takes
+/// both spellings, and writes the one without.
+const char* magnitude_name(const LayerPrefixes& prefixes) {
+  return prefixes.diffusers.starts_with("text_encoder") ? ".lora_magnitude_vector.weight" : ".lora_magnitude_vector";
+}
+
 }  // namespace
 
 io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype, Layout layout) {
@@ -299,7 +305,7 @@ io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes
     bool by_output = item.adapter->magnitude().axis == NormAxis::output;
     if (chosen == Layout::diffusers && by_output) {
       // peft has [out] for linear layers and [1, out, 1, 1] for convolutions
-      tensors.emplace_back(name + ".lora_magnitude_vector", product.channel_dim() == -1 ? m : along_weight(m, 1, product));
+      tensors.emplace_back(name + magnitude_name(prefixes), product.channel_dim() == -1 ? m : along_weight(m, 1, product));
     } else {
       tensors.emplace_back(name + ".dora_scale", along_weight(m, by_output ? 0 : 1, product));
     }

@@ -19,7 +19,8 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
                                          const std::function<int64_t(const std::string&)>& rows_of);
 
 /// How adapters are laid out in a file:
-/// diffusers  `<prefix>path.lora_A.weight`, `.lora_magnitude_vector`: diffusers, peft; `.dora_scale` for input-axis DoRA, which peft lacks
+/// diffusers  `<prefix>path.lora_A.weight`, `.lora_magnitude_vector` (with `.weight` in text encoders): diffusers, peft; `.dora_scale` for
+///            input-axis DoRA, which peft lacks
 /// kohya      `<prefix>path_with_underscores.lora_down.weight`, `.dora_scale`: OneTrainer, ComfyUI
 /// lycoris    `<prefix>path_with_underscores.`, else as kohya: LyCORIS, ComfyUI
 /// auto       diffusers for LoRA and DoRA, lycoris for LoHa and LoKr, which diffusers lacks

@@ -265,6 +265,17 @@ TEST(Files, TheScaleLiesInTheFactorsWhereDiffusersTakesNoAlpha) {
   }
 }
 
+TEST(Files, MagnitudesInTextEncodersAreNamedAsTransformersReadsThem) {
+  for (const std::string prefix : {"text_encoder.", "text_encoder_2.text_model.", "unet."}) {
+    Net net(24, 40);
+    auto adapted = attach_to(net, "dora", NormAxis::output);
+    auto tensors = adapter_tensors(adapted, {prefix, "lora_te1_", "lycoris_"}, at::kFloat);
+    auto ending = prefix == "unet." ? ".lora_magnitude_vector" : ".lora_magnitude_vector.weight";
+    auto named = [&](const auto& tensor) { return tensor.first == prefix + "blocks.0.first" + ending; };
+    EXPECT_EQ(std::count_if(tensors.begin(), tensors.end(), named), 1) << prefix;
+  }
+}
+
 TEST(Files, LayoutsHaveTheNamesOtherProgramsRead) {
   auto names = [](const char* type, NormAxis axis, const char* layout) {
     Net net(24, 40);

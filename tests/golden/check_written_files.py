@@ -4,7 +4,7 @@
 Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRAs (of the transformer, and with CLIP) with diffusers'
 load_lora_weights, the whole transformer and the whole CLIP with from_pretrained, and compares the latents that both programs draw from the
 same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
-kohya's names, the whole UNet. Exits 1 when they differ.
+kohya's names, adapters of the UNet with all text encoders, the whole UNet. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
@@ -51,6 +51,10 @@ def report(what, found, expected):
     return error <= 1e-4
 
 
+def adapted(encoder):
+    return sum(".lora_A." in name for name, _ in encoder.named_parameters())
+
+
 def sd_options(model):
     return ["--model", model, "--tokenizer_path", ASSETS / "tokenizer"]
 
@@ -75,17 +79,26 @@ def check_stable_diffusion(name, folder):
         config = dict(pipe.scheduler.config) | {"timestep_spacing": "leading"}
         return stable_diffusion.sampled(pipe, noise, EulerDiscreteScheduler.from_config({k: v for k, v in config.items() if k != "skip_prk_steps"}))
 
-    plain, good = expected(stable_diffusion.open_pipe(name)), True
+    plain_pipe = stable_diffusion.open_pipe(name)
+    plain, good = expected(plain_pipe), True
     over_fp8 = ["--fp8_models", "unet", "--lora_rank", 4]
+    encoders = [part for part in ("text_encoder", "text_encoder_2") if getattr(plain_pipe, part, None) is not None]
+    with_encoders = ["--dtype", "fp32", "--lora_rank", 4, "--lora_alpha", 8, "--lora_base_model", ",".join(["unet", *encoders])]
     for what, options in (("LoRA", ["--dtype", "bf16", "--lora_rank", 4]), ("LoRA in kohya's names", ["--dtype", "bf16", "--lora_rank", 4, "--lora_format", "kohya"]),
                           ("DoRA over FP8 in bf16", ["--dtype", "bf16", "--lora_type", "dora", *over_fp8]),
-                          ("DoRA over FP8 in fp16, checkpointed", ["--dtype", "fp16", "--lora_type", "dora", "--use_gradient_checkpointing", *over_fp8])):
+                          ("DoRA over FP8 in fp16, checkpointed", ["--dtype", "fp16", "--lora_type", "dora", "--use_gradient_checkpointing", *over_fp8]),
+                          ("LoRA with the text encoders", with_encoders), ("LoRA with the text encoders in kohya's names", [*with_encoders, "--lora_format", "kohya"]),
+                          ("DoRA with the text encoders", [*with_encoders, "--lora_type", "dora"])):
         lora = sd_train(name, folder / what.replace(" ", "_").replace("'", ""), *options)
         pipe = stable_diffusion.open_pipe(name)
         pipe.load_lora_weights(str(lora))
         found = expected(pipe)
         good &= report(f"{name}: {what} through load_lora_weights", sd_draw(HERE / name / "model", name, folder, "--lora", lora), found)
         good &= (found - plain).abs().max().item() > 1e-3
+        if options[:len(with_encoders)] == with_encoders:
+            layers = [adapted(getattr(pipe, part)) for part in encoders]
+            print(f"adapters on {layers} layers of {', '.join(encoders)}")
+            good &= all(count == 6 * getattr(pipe, part).config.num_hidden_layers for count, part in zip(layers, encoders))
     whole = folder / "model"
     shutil.copytree(HERE / name / "model", whole)
     shutil.copy(sd_train(name, folder / "full", "--dtype", "fp32", "--trainable_models", "unet"), whole / "unet/diffusion_pytorch_model.safetensors")
@@ -114,14 +127,13 @@ def main():
         pipe = pipeline(transformer=FluxTransformer2DModel.from_pretrained(whole / "transformer"))
         good &= report("whole transformer through from_pretrained", draw(whole, folder / "latents.safetensors"), sampled(pipe, noise, PROMPTS))
 
-        both = train(folder / "both", "--lora_rank", 4, "--lora_base_model", "dit,text_encoder")
-        pipe = pipeline()
-        pipe.load_lora_weights(str(both))
-        adapted = sum(1 for n, _ in pipe.text_encoder.named_parameters() if ".lora_A." in n)
-        print(f"adapters on {adapted} layers of the text encoder")
-        good &= adapted == 12
-        good &= report("LoRA with the text encoder through load_lora_weights", draw(OUT / "model", folder / "latents.safetensors", "--lora", both),
-                       sampled(pipe, noise, PROMPTS))
+        for kind in ("lora", "dora"):
+            both = train(folder / f"both_{kind}", "--lora_rank", 4, "--lora_type", kind, "--lora_base_model", "dit,text_encoder")
+            pipe = pipeline()
+            pipe.load_lora_weights(str(both))
+            good &= adapted(pipe.text_encoder) == 12
+            good &= report(f"{kind} with the text encoder ({adapted(pipe.text_encoder)} layers) through load_lora_weights",
+                           draw(OUT / "model", folder / "latents.safetensors", "--lora", both), sampled(pipe, noise, PROMPTS))
 
         train(folder / "encoder", "--trainable_models", "text_encoder")
         encoder = folder / "encoder/step-2.text_encoder.safetensors"

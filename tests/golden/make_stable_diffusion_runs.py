@@ -37,8 +37,6 @@ def open_pipe(name, dtype=torch.float32):
     kind = StableDiffusionXLPipeline if xl else StableDiffusionPipeline
     pipe = kind.from_pretrained(HERE / name / "model", tokenizer=words, torch_dtype=dtype, **(dict(tokenizer_2=CLIPTokenizer.from_pretrained(TOKENS, pad_token="!")) if xl else dict(safety_checker=None)))
     pipe.set_progress_bar_config(disable=True)
-    if not hasattr(pipe.text_encoder, "text_model"):  # diffusers' clip_skip looks for the final norm there
-        object.__setattr__(pipe.text_encoder, "text_model", pipe.text_encoder)
     return pipe
 
 
@@ -100,7 +98,13 @@ def sampled(pipe, noise, scheduler=None, steps=5, prompts=PROMPTS, **options):
     pipe.scheduler = scheduler or kept
     if "prompt_embeds" not in options:
         options["prompt"] = prompts
+    # diffusers' clip_skip looks for the final norm there; load_lora_weights takes the name for one of the layers' names.
+    aliased = "clip_skip" in options and not hasattr(pipe.text_encoder, "text_model")
+    if aliased:
+        object.__setattr__(pipe.text_encoder, "text_model", pipe.text_encoder)
     out = pipe(latents=noise["noise"].clone(), height=size_of(pipe)[0], width=size_of(pipe)[1], num_inference_steps=steps, output_type="latent", **{"guidance_scale": 1.0} | options).images
+    if aliased:
+        object.__delattr__(pipe.text_encoder, "text_model")
     pipe.scheduler = kept
     return out
 
