@@ -83,8 +83,13 @@ class Model {
   virtual std::string variant() const = 0;  ///< "FLUX.1-dev" and the like, for people and for file metadata
   virtual std::vector<Component> components() const = 0;
   /// What of a component can be loaded apart, by the names that units give it ("dit.modulation" and "dit.body" of "dit"), or the component
-  /// itself when it is always whole. Wherever a component is named below, one of its parts may be.
+  /// itself when it is always whole. Wherever a component is named below, one of its parts may be; several are loaded as what their names
+  /// have in common, up to a dot.
   virtual std::vector<std::string> parts(const std::string& component) const { return {component}; }
+  /// Splits off, as a part of its own, the blocks of the denoiser that run before the first of which a parameter trains, by its path. To be
+  /// called before `parts` and `units`, which speak of the new parts from then on ("dit.first_blocks.body"). The name of what was split off
+  /// ("dit.first_blocks"); "" where the first block trains, or the family cannot do it.
+  virtual std::string split_first_blocks(const std::function<bool(const std::string& path)>& /*trains*/) { return ""; }
   /// Bytes of a component or of a part, as its weights will be held; 0 when the files hold no such component.
   virtual int64_t num_bytes(const std::string& component) const;
 

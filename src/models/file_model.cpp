@@ -128,7 +128,10 @@ void FileModel::load(const std::string& component) {
 
 nn::Module& FileModel::module(const std::string& component) {
   auto it = loaded_.find(component);
-  if (it == loaded_.end()) it = loaded_.find(component_of(component));
+  for (auto name = component; it == loaded_.end() && name.find('.') != name.npos;) {
+    name.resize(name.rfind('.'));
+    it = loaded_.find(name);
+  }
   if (it == loaded_.end() && component == component_of(component))
     it = std::find_if(loaded_.begin(), loaded_.end(), [&](const auto& item) { return component_of(item.first) == component; });
   if (it == loaded_.end()) throw std::logic_error("component " + component + " is not loaded");

@@ -103,7 +103,7 @@ CutPlan evaluate(const CutProblem& problem, const std::vector<bool>& runs) {
   constexpr auto kNever = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < problem.units.size(); ++i) {
     const auto& unit = problem.units[i];
-    if (unit.must_run && !runs[i]) plan.seconds = kNever;
+    if ((unit.must_run && !runs[i]) || (unit.must_not_run && runs[i])) plan.seconds = kNever;
     if (!runs[i]) continue;
     plan.seconds += unit.seconds;
     for (auto value : unit.reads) needed[static_cast<size_t>(value)] = true;
@@ -129,7 +129,7 @@ CutPlan min_cut(const CutProblem& problem, double byte_price, double memory_pric
   std::vector<int64_t> unit_nodes, value_nodes;
   for (const auto& unit : problem.units) {  // cut from the source: the unit runs
     unit_nodes.push_back(network.add_node());
-    network.add_edge(source, unit_nodes.back(), capacity(unit.seconds));
+    network.add_edge(source, unit_nodes.back(), unit.must_not_run ? kInfinite : capacity(unit.seconds));
     if (unit.must_run) network.add_edge(unit_nodes.back(), sink, kInfinite);
   }
   for (const auto& value : problem.values) {  // on the sink's side: some unit that runs reads the value

@@ -14,6 +14,7 @@ struct CutProblem {
     bool must_run = false;       ///< it runs a trained parameter, or makes the loss
     std::vector<int64_t> reads;  ///< indices of values
     std::vector<int64_t> weights;
+    bool must_not_run = false;  ///< what it writes has to be kept
   };
   struct Value {
     std::string name;
@@ -42,7 +43,7 @@ struct CutPlan {
 };
 
 /// The plan that `runs` implies; its seconds are infinite when a value that cannot be cached would be missing, or a unit that must run
-/// does not.
+/// does not, or one that must not run does.
 CutPlan evaluate(const CutProblem& problem, const std::vector<bool>& runs);
 
 /// The cheapest plan, with `byte_price` seconds for each byte a sample in the cache and `memory_price` seconds for each byte of resident

@@ -140,6 +140,61 @@ Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<s
   return result;
 }
 
+namespace {
+
+bool writes_any(const Unit& unit, const std::set<std::string>& names) {
+  return std::any_of(unit.writes.begin(), unit.writes.end(), [&](const auto& name) { return names.contains(name); });
+}
+
+bool named(const Units& units, const std::string& name) {
+  return std::any_of(units.begin(), units.end(), [&](const auto& unit) { return unit.name == name; });
+}
+
+/// Units computed ahead that may run at every visit as well: without models, of values that are not computed ahead, and no value that
+/// they touch is written twice.
+Units cheap_units(const Units& prepare, const Units& live) {
+  std::map<std::string, int> num_writers;
+  std::set<std::string> ahead;
+  for (const auto* units : {&prepare, &live}) {
+    for (const auto& unit : *units) {
+      for (const auto& name : unit.writes) ++num_writers[name];
+      if (units == &prepare) ahead.insert(unit.writes.begin(), unit.writes.end());
+    }
+  }
+  Units cheap;
+  for (const auto& unit : prepare) {
+    bool once = std::all_of(unit.writes.begin(), unit.writes.end(), [&](const auto& name) { return num_writers[name] == 1; });
+    bool given = std::none_of(unit.reads.begin(), unit.reads.end(), [&](const auto& name) { return ahead.contains(name); });
+    if (!unit.models.empty() || !once || !given) continue;
+    cheap.push_back(unit);
+    for (const auto& name : unit.writes) ahead.erase(name);
+  }
+  return cheap;
+}
+
+/// Runs cheap units on both sides instead of keeping what they write.
+Cut with_cheap_units(Cut found, const Units& all) {
+  std::set<std::string> wanted, on_both;
+  for (const auto& unit : found.live) wanted.insert(unit.reads.begin(), unit.reads.end());
+  auto cheap = cheap_units(found.prepare, found.live);
+  for (auto unit = cheap.rbegin(); unit != cheap.rend(); ++unit) {
+    if (!writes_any(*unit, wanted)) continue;
+    on_both.insert(unit->name);
+    wanted.insert(unit->reads.begin(), unit->reads.end());
+  }
+  Cut result{found.prepare, {}, {}};
+  for (const auto& unit : all) {
+    if (on_both.contains(unit.name) || named(found.live, unit.name)) result.live.push_back(unit);
+  }
+  for (const auto& name : found.carried) {
+    auto writes = [&](const Unit& unit) { return on_both.contains(unit.name) && contains(unit.writes, name); };
+    if (std::none_of(result.live.begin(), result.live.end(), writes)) result.carried.push_back(name);
+  }
+  return result;
+}
+
+}  // namespace
+
 Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models, const std::set<std::string>& keep_live) {
   auto stay = keep_live;
   for (;;) {
@@ -153,7 +208,7 @@ Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models, co
       if (frees || is_read) wanted.insert(unit->reads.begin(), unit->reads.end());
       else stay.insert(unit->name);
     }
-    if (stay.size() == before) return result;
+    if (stay.size() == before) return with_cheap_units(result, live);
   }
 }
 
@@ -162,6 +217,14 @@ std::string component_of(const std::string& model) { return model.substr(0, mode
 bool overlap(const std::string& a, const std::string& b) {
   auto below = [](const std::string& part, const std::string& whole) { return part == whole || part.starts_with(whole + "."); };
   return below(a, b) || below(b, a);
+}
+
+std::string common_part(const std::vector<std::string>& models) {
+  auto common = models.at(0);
+  for (const auto& model : models) {
+    while (model != common && !model.starts_with(common + ".")) common.resize(common.rfind('.'));
+  }
+  return common;
 }
 
 std::vector<std::string> components_of(const Units& units) {

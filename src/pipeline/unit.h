@@ -69,7 +69,8 @@ Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<s
 
 /// Cuts live units a second time, now that the draws of every visit are known before the run: `prepare` can be computed for all visits
 /// ahead of training. Of those units only such are taken that run a model which no unit left in `live` runs, and what these read: the
-/// model is then not in memory during training. Empty when nothing can be computed ahead, or nothing is gained by it.
+/// model is then not in memory during training. Units without models of which both sides need a value run on both, when their own inputs
+/// are not computed ahead: they are in `prepare` and in `live`. Empty when nothing can be computed ahead, or nothing is gained by it.
 Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models, const std::set<std::string>& keep_live = {});
 
 /// What a model name points into: "encoder" for "encoder.head".
@@ -77,6 +78,10 @@ std::string component_of(const std::string& model);
 
 /// Whether one of the two names is the other or points below it.
 bool overlap(const std::string& a, const std::string& b);
+
+/// What names of models have in common up to a dot: "dit.last" for "dit.last.body" and "dit.last.head", "dit" for "dit.first" and
+/// "dit.last".
+std::string common_part(const std::vector<std::string>& models);
 
 /// The components that `units` run, in order of first use.
 std::vector<std::string> components_of(const Units& units);

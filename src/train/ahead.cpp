@@ -93,10 +93,19 @@ data::Tensors Ahead::compute(const Batch& batch) const {
   return tensors;
 }
 
+void Ahead::check_interrupt() const {
+  if (!interrupted()) return;
+  section_->flush();
+  throw Error(Exit::interrupted, "train", fmt::format("interrupted while computing {} ahead; nothing was trained yet", join(carried_)));
+}
+
 bool Ahead::compute(int64_t count, const std::function<Batch(int64_t)>& batch, double byte_limit) {
   at::NoGradGuard no_grad;
   std::map<std::string, int64_t> first;  // batch by key
-  for (int64_t i = 0; i < count; ++i) first.emplace(key(batch(i)), i);
+  for (int64_t i = 0; i < count; ++i) {
+    check_interrupt();
+    first.emplace(key(batch(i)), i);
+  }
   std::vector<std::string> keys;
   for (const auto& [key, index] : first) keys.push_back(key);
   section_->verify(keys);
@@ -112,10 +121,7 @@ bool Ahead::compute(int64_t count, const std::function<Batch(int64_t)>& batch, d
   Progress progress(join(carried_), std::ssize(missing));
   bool pays = true;
   for (int64_t done = 0; pays && done < std::ssize(missing); progress.update(++done)) {
-    if (interrupted()) {
-      section_->flush();
-      throw Error(Exit::interrupted, "train", fmt::format("interrupted while computing {} ahead; nothing was trained yet", join(carried_)));
-    }
+    check_interrupt();
     auto given = batch(missing[static_cast<size_t>(done)]);
     auto tensors = compute(given);
     num_bytes_ = std::max(num_bytes_, static_cast<double>(bytes_of(tensors) * std::ssize(first)));

@@ -44,6 +44,7 @@ class Ahead {
  private:
   std::string key(const Batch& batch) const;
   data::Tensors compute(const Batch& batch) const;
+  void check_interrupt() const;
 
   models::Model& model_;
   data::Cache& cache_;

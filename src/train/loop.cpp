@@ -93,11 +93,17 @@ std::vector<int64_t> Run::latent_shape(const Pick& pick, const Prepared& prepare
   return model_->latent_shape(size.height, size.width);
 }
 
-/// What is known of a batch before anything runs, on the CPU.
-Ahead::Batch Run::batch_of(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset, const Draw& draw) const {
-  Ahead::Batch batch;
+/// What a visit takes of a sample's row: for its live units, and to find what was computed ahead.
+std::set<std::string> Run::visit_inputs() const {
   std::set<std::string> inputs(visit_->inputs().begin(), visit_->inputs().end());
   if (ahead_) inputs.insert(ahead_->inputs().begin(), ahead_->inputs().end());
+  return inputs;
+}
+
+/// What is known of a batch before anything runs, on the CPU: the values in the cache, those of `inputs`, and the draws.
+Ahead::Batch Run::batch_of(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset, const Draw& draw,
+                           const std::set<std::string>& inputs) const {
+  Ahead::Batch batch;
   for (const auto& pick : picks) {
     auto& values = batch.samples.emplace_back(prepared.values(pick));
     for (const auto& name : inputs) {
@@ -177,7 +183,7 @@ Run::StepResult Run::accumulate() {
     auto start = std::chrono::steady_clock::now();
     std::vector<Pick> picks;
     auto draw = draw_batch(progress_.batch, picks);
-    auto batch = batch_of(picks, *prepared_, dataset_.get(), draw);
+    auto batch = batch_of(picks, *prepared_, dataset_.get(), draw, visit_inputs());
     prefetch(progress_.batch + 1);
     result.data_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (dropout_) dropout_->draw = static_cast<uint64_t>(progress_.batch);
@@ -230,7 +236,7 @@ double Run::validation_loss() {
     else
       for (double share : kValidationShares) draws.push_back(validation_draw(row, share));
     for (const auto& draw : draws) {
-      auto values = visit(batch_of({row}, *validation_, validation_data_.get(), draw));
+      auto values = visit(batch_of({row}, *validation_, validation_data_.get(), draw, visit_inputs()));
       sum += std::get<at::Tensor>(values.at("loss")).mean().item<double>();
       ++count;
     }

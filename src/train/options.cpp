@@ -99,7 +99,8 @@ void fields(config::Fields& f, TrainOptions& o) {
     "all: what the frozen models make of the data is computed once; none: at every visit, with all models in memory");
   f("precompute_timesteps", o.precompute_timesteps,
     "whether frozen layers that see sample and timestep alone run ahead for all steps and are then not loaded: auto where that takes "
-    "less memory than their weights, on (in cache_path where there is one), or off");
+    "less memory than their weights, on (in cache_path where there is one), or off; blocks: on, and so do the frozen blocks before the "
+    "first that trains");
   f("cache_budget", o.cache_budget, "GiB that all kept results may take; what is least worth it is computed at every visit; 0: no limit");
   f("memory_budget", o.memory_budget, "GiB of weights that may be loaded while training; 0: no limit");
   f("num_processes", o.num_processes, "processes among which making a cache is shared out");
@@ -241,8 +242,16 @@ void check_task(const TrainOptions& o) {
 }
 
 void check_precompute(const TrainOptions& o) {
-  if (o.precompute_timesteps != "auto" && o.precompute_timesteps != "on" && o.precompute_timesteps != "off")
-    config_error("train", "precompute_timesteps '{}' is not known; choose auto, on or off", o.precompute_timesteps);
+  const std::vector<std::string> choices{"auto", "on", "off", "blocks"};
+  if (std::find(choices.begin(), choices.end(), o.precompute_timesteps) == choices.end())
+    config_error("train", "precompute_timesteps '{}' is not known; choose auto, on, off or blocks", o.precompute_timesteps);
+  if (o.precompute_timesteps == "blocks" && o.precompute == "none")
+    config_error("train",
+                 "precompute none computes everything at every visit, and precompute_timesteps blocks ahead; take one of them out");
+  if (o.precompute_timesteps == "blocks" && trains(o) && cache_folder(o).empty())
+    config_error("train",
+                 "precompute_timesteps blocks keeps every token of every visit, which is too much for memory; name a folder with "
+                 "--cache_path");
   check_at_least("cache_budget", o.cache_budget, 0);
   check_at_least("memory_budget", o.memory_budget, 0);
   bool has_budget = o.cache_budget > 0 || o.memory_budget > 0;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "memory/heap.h"
 #include "memory/recompute.h"
+#include "pipeline/labels.h"
 #include "train/checks.h"
 #include "train/diffsynth_cache.h"
 #include "train/distill.h"
@@ -56,23 +57,52 @@ pipeline::Units Run::units() const {
   return distills(options_) ? distill_units(*model_, options_.distill_spacing) : training_units(*model_);
 }
 
+/// Has the model run the blocks before the first trained one as a part of its own, to be computed ahead.
+void Run::split_first_blocks() {
+  if (!trains(options_) || options_.precompute_timesteps != "blocks") return;
+  auto component = model_->denoiser();
+  first_blocks_ = model_->split_first_blocks([&](const std::string& path) { return trained_->trains(component, path); });
+  if (!first_blocks_.empty()) return;
+  config_error(
+      "train",
+      "precompute_timesteps blocks finds no frozen blocks to compute ahead: the first block of {} or what comes before it trains, or "
+      "{} models have none that can be split off; name layers of later blocks in lora_target_modules or trainable_models, or leave "
+      "it at auto",
+      component, model_->family());
+}
+
+/// That what is to be computed ahead in any case can be.
+void Run::check_ahead() const {
+  if (!trains(options_) || !always_ahead()) return;
+  auto found = ahead_cut();
+  if (found.prepare.empty() && first_blocks_.empty()) {
+    config_error("train",
+                 "precompute_timesteps on finds nothing to compute ahead: no frozen layers of this model see sample and timestep alone, or "
+                 "they train as well (lora_target_modules); leave it at auto");
+  }
+  if (first_blocks_.empty()) return;
+  for (const auto& model : pipeline::models_of(found.live)) {
+    if (!pipeline::is_trained(model, {first_blocks_})) continue;
+    config_error("train",
+                 "precompute_timesteps blocks: what the first blocks read is not known before training, because a text encoder or an "
+                 "autoencoder trains or the denoiser reads its own output (direct_distill); leave it at auto");
+  }
+}
+
 void Run::check_model() {
+  trained_->choose_layers();
+  split_first_blocks();
   auto units = this->units();
   auto inputs = kDrawn;
   inputs.insert({"prompt", "image", "size_conditioning"});
   pipeline::check(units, inputs);
-  trained_->choose_layers();
   cut_ = pipeline::cut(units, kDrawn, trained_->models());
   if (options_.precompute == "none") {
     for (const auto& unit : cut_.prepare) keep_live_.insert(unit.name);
     cut_ = pipeline::cut(units, kDrawn, trained_->models(), keep_live_);
   }
   visit_.emplace(cut_, kDrawn, trained_->models());
-  if (trains(options_) && options_.precompute_timesteps == "on" && ahead_cut().prepare.empty()) {
-    config_error("train",
-                 "precompute_timesteps on finds nothing to compute ahead: no frozen layers of this model see sample and timestep alone, or "
-                 "they train as well (lora_target_modules); leave it at auto");
-  }
+  check_ahead();
   if (encodes(options_) || !options_.validation_metadata_path.empty()) {
     for (const auto& component : pipeline::models_of(cut_.prepare)) model_->check(component);
   }
@@ -199,7 +229,12 @@ SplitPlan Run::plan_split() {
   if (options_.cache_budget > 0) budget.cache_bytes = options_.cache_budget * gib / num_samples;
   if (options_.memory_budget > 0) budget.weight_bytes = options_.memory_budget * gib;
   auto visits = static_cast<double>(options_.max_steps * options_.gradient_accumulation_steps * options_.batch_size) / num_samples;
-  return train::plan_split(*model_, units(), trained_->models(), *dataset_, std::max(1.0, visits), budget);
+  using When = AheadRule::When;
+  AheadRule ahead{always_ahead()                            ? When::always
+                  : options_.precompute_timesteps == "auto" ? When::if_smaller
+                                                            : When::never,
+                  visits * num_samples + static_cast<double>(num_held_out_visits()), model_options(options_.model).device};
+  return train::plan_split(*model_, units(), trained_->models(), *dataset_, std::max(1.0, visits), budget, ahead);
 }
 
 /// Under a budget, takes the cheapest cut in place of the one that computes everything fixed once.
@@ -214,6 +249,7 @@ void Run::keep_budget() {
                             human_bytes(plan.cheapest.weight_bytes)));
   }
   keep_live_ = plan.keep_live();
+  computes_ahead_ = plan.computes_ahead;
   cut_ = pipeline::cut(units(), kDrawn, trained_->models(), keep_live_);
   visit_.emplace(cut_, kDrawn, trained_->models());
   std::vector<std::string> live(keep_live_.begin(), keep_live_.end());
@@ -223,22 +259,38 @@ void Run::keep_budget() {
 
 pipeline::Cut Run::ahead_cut() const { return pipeline::cut_ahead(cut_.live, trained_->models(), keep_live_); }
 
+int64_t Run::num_held_out_visits() const {
+  return validation_data_ ? std::ssize(validation_data_->rows()) * std::ssize(kValidationShares) : 0;
+}
+
+/// Bytes that results computed ahead may not reach.
+double Run::ahead_limit() const {
+  auto limit = always_ahead() ? 1e300 : static_cast<double>(ahead_->num_weight_bytes());
+  if (options_.cache_budget <= 0) return limit;
+  auto kept = prepared_->num_bytes() + (validation_ ? validation_->num_bytes() : 0);
+  return std::min(limit, options_.cache_budget * static_cast<double>(int64_t{1} << 30) - static_cast<double>(kept));
+}
+
 void Run::compute_ahead() {
   auto found = ahead_cut();
-  if (options_.precompute_timesteps == "off" || found.prepare.empty()) return;
-  bool on = options_.precompute_timesteps == "on";
-  bool on_disk = on && cache_->on_disk();
+  if (options_.precompute_timesteps == "off" || !computes_ahead_ || found.prepare.empty()) return;
+  bool on_disk = always_ahead() && cache_->on_disk();
   if (!on_disk) ahead_cache_ = std::make_unique<data::Cache>("");
   ahead_.emplace(*model_, cut_, found, kDrawn, on_disk ? *cache_ : *ahead_cache_, model_options(options_.model).device);
 
   auto first = options_.resume ? checkpoint::read_progress(state_folder(), fingerprint()).batch : 0;
   auto num_batches = std::max<int64_t>(0, options_.max_steps * options_.gradient_accumulation_steps - first);
-  auto num_held_out = validation_data_ ? std::ssize(validation_data_->rows()) * std::ssize(kValidationShares) : 0;
+  auto num_held_out = num_held_out_visits();
   auto weights = static_cast<double>(ahead_->num_weight_bytes());
   auto what = fmt::format("{} of {} visits", join(ahead_->carried()), num_batches * options_.batch_size + num_held_out);
   bool done = ahead_->compute(
       num_batches + num_held_out, [&](int64_t i) { return planned_batch(i < num_batches ? first + i : num_batches - 1 - i); },
-      on ? 1e300 : weights);
+      ahead_limit());
+  if (!done && always_ahead()) {
+    throw Error(Exit::no_fit, "train",
+                fmt::format("{} take {}, more than cache_budget leaves; raise it, train fewer steps, or set precompute_timesteps to off",
+                            what, human_bytes(ahead_->num_bytes())));
+  }
   if (!done) {
     info("{} computed at every visit: ahead of training it takes {}, its weights take {}", what, human_bytes(ahead_->num_bytes()),
          human_bytes(weights));
@@ -257,14 +309,16 @@ void Run::compute_ahead() {
 /// A batch of the run by its number; below 0 the visits of held-out samples.
 Ahead::Batch Run::planned_batch(int64_t index) {
   bool with_noise = ahead_->reads("noise");
+  std::set<std::string> inputs(ahead_->inputs().begin(), ahead_->inputs().end());
   if (index >= 0) {
     std::vector<Pick> picks;
     auto draw = draw_batch(index, picks, with_noise);
-    return batch_of(picks, *prepared_, dataset_.get(), draw);
+    return batch_of(picks, *prepared_, dataset_.get(), draw, inputs);
   }
   auto num_shares = std::ssize(kValidationShares);
   auto row = validation_data_->rows()[static_cast<size_t>((-1 - index) / num_shares)];
-  return batch_of({row}, *validation_, validation_data_.get(), validation_draw(row, kValidationShares[(-1 - index) % num_shares]));
+  auto draw = validation_draw(row, kValidationShares[(-1 - index) % num_shares]);
+  return batch_of({row}, *validation_, validation_data_.get(), draw, inputs);
 }
 
 void Run::finish_cache() {
@@ -277,10 +331,10 @@ void Run::load_models() {
   auto live = pipeline::models_of(cut_.live);
   auto runner = options_.use_gradient_checkpointing ? memory::recompute() : nullptr;
   for (const auto& component : pipeline::components_of(cut_.live)) {
-    std::vector<std::string> names;  // of its parts that run; several of them are loaded as the whole
+    std::vector<std::string> names;  // of its parts that run
     std::copy_if(live.begin(), live.end(), std::back_inserter(names),
                  [&](const auto& m) { return pipeline::component_of(m) == component; });
-    model_->load(names.size() == 1 ? names[0] : component);
+    model_->load(pipeline::common_part(names));
     if (!runner) continue;
     for (auto* block : model_->blocks(component)) block->runner = runner;
   }

@@ -46,6 +46,8 @@ class Run {
     int64_t num_samples = 0;
     double data_seconds = 0;  ///< fetching what was prepared and drawing noise
   };
+  void split_first_blocks();
+  void check_ahead() const;
   void open_pictures();
   void open_cache();
   pipeline::Units units() const;
@@ -55,8 +57,13 @@ class Run {
   StepResult accumulate();
   void keep_budget();
   pipeline::Cut ahead_cut() const;
+  bool always_ahead() const { return options_.precompute_timesteps == "on" || options_.precompute_timesteps == "blocks"; }
+  int64_t num_held_out_visits() const;
+  double ahead_limit() const;
   Ahead::Batch planned_batch(int64_t index);
-  Ahead::Batch batch_of(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset, const Draw& draw) const;
+  std::set<std::string> visit_inputs() const;
+  Ahead::Batch batch_of(const std::vector<Pick>& picks, const Prepared& prepared, const data::Dataset* dataset, const Draw& draw,
+                        const std::set<std::string>& inputs) const;
   Draw validation_draw(int64_t row, double share) const;
   StepResult step();
   std::string why_not_finite();
@@ -82,6 +89,8 @@ class Run {
   std::vector<SampleInfo> samples_;
   std::optional<Trained> trained_;
   pipeline::Cut cut_;
+  std::string first_blocks_;         ///< the part of the denoiser that is to be computed ahead; "" for none
+  bool computes_ahead_ = true;       ///< unless a budget leaves no room
   std::set<std::string> keep_live_;  ///< fixed units that run at every visit all the same
   std::optional<pipeline::Visit> visit_;
   std::unique_ptr<Prepared> prepared_, validation_;

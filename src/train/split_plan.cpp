@@ -1,12 +1,15 @@
 #include "train/split_plan.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "base/text.h"
+#include "pipeline/visit.h"
 #include "train/draws.h"
 #include "train/preparation.h"
 
@@ -81,10 +84,73 @@ double load_seconds(const at::Tensor& tensor) {
   return seconds_of([&] { tensor.clone(); });
 }
 
+bool contains(const std::vector<std::string>& list, const std::string& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+bool named(const pipeline::Units& units, const std::string& name) {
+  return std::any_of(units.begin(), units.end(), [&](const auto& unit) { return unit.name == name; });
+}
+
+/// Draws of the shapes that a visit has; what they are does not matter.
+pipeline::Values any_draws(const models::Model& model, const pipeline::Values& sample, const data::Size& size) {
+  auto latents = sample.find("latents") != sample.end() ? sample.find("latents") : sample.find("latents_mean");
+  auto shape =
+      latents == sample.end() ? model.latent_shape(size.height, size.width) : std::get<at::Tensor>(latents->second).sizes().slice(1).vec();
+  shape.insert(shape.begin(), 1);
+  auto noise = at::zeros(shape, at::kFloat);
+  return {
+      {"noise", noise}, {"latent_noise", noise}, {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}};
+}
+
+/// Runs what can be computed ahead on one sample, for the bytes of a visit.
+void measure_ahead(SplitPlan& plan, models::Model& model, const pipeline::Values& sample, const data::Size& size, const AheadRule& rule) {
+  auto models = pipeline::models_of(plan.ahead.prepare), live = pipeline::models_of(plan.ahead.live);
+  for (const auto& name : models) {
+    model.load(name);
+    if (!contains(live, name)) plan.ahead_weight_bytes += static_cast<double>(model.num_bytes(name));
+  }
+  auto values = pipeline::Visit({plan.cut.prepare, plan.ahead.prepare, plan.cut.carried}, kDrawn, {})
+                    .run({pipeline::moved(sample, rule.device)}, pipeline::moved(any_draws(model, sample, size), rule.device));
+  for (const auto& name : plan.ahead.carried) plan.ahead_bytes[name] = bytes_of(values.at(name));
+  for (const auto& name : models) model.unload(name);
+  bool pays = plan.all_ahead_bytes() < plan.ahead_weight_bytes;
+  plan.computes_ahead = rule.when == AheadRule::When::always || pays;
+}
+
+/// The problem once results computed ahead take the place of their units: these need no weights, and all that they read is cached.
+CutProblem with_ahead(CutProblem problem, const SplitPlan& plan) {
+  for (auto& unit : problem.units) {
+    if (!named(plan.ahead.prepare, unit.name)) continue;
+    unit.weights.clear();
+    for (auto read : unit.reads) {
+      auto writer = problem.values[static_cast<size_t>(read)].writer;
+      if (writer < 0) continue;
+      auto& from = problem.units[static_cast<size_t>(writer)];
+      from.must_not_run = named(plan.cut.prepare, from.name);
+    }
+  }
+  return problem;
+}
+
+void solve(SplitPlan& plan, const pipeline::CutBudget& budget, const AheadRule& rule) {
+  auto own = budget;
+  // Of the results computed ahead, what falls to a sample.
+  auto ahead = plan.computes_ahead ? plan.all_ahead_bytes() / std::max(1.0, rule.num_visits / plan.num_visits) : 0;
+  own.cache_bytes = std::max(1.0, budget.cache_bytes - ahead);
+  plan.cheapest = pipeline::min_cut_within(plan.computes_ahead ? with_ahead(plan.problem, plan) : plan.problem, own);
+  plan.cheapest.cache_bytes += ahead;
+  plan.keeps_budget = plan.cheapest.cache_bytes <= budget.cache_bytes && plan.cheapest.weight_bytes <= budget.weight_bytes;
+  if (plan.keeps_budget || !plan.computes_ahead || rule.when == AheadRule::When::always) return;
+  plan.computes_ahead = false;
+  solve(plan, budget, rule);
+}
+
 }  // namespace
 
 SplitPlan plan_split(models::Model& model, const pipeline::Units& units, const std::set<std::string>& trained_models,
-                     const data::Dataset& dataset, double num_visits, const pipeline::CutBudget& budget, int64_t num_samples) {
+                     const data::Dataset& dataset, double num_visits, const pipeline::CutBudget& budget, const AheadRule& rule,
+                     int64_t num_samples) {
   at::NoGradGuard no_grad;
   SplitPlan plan{units, pipeline::label(units, kInputs, trained_models), pipeline::cut(units, kDrawn, trained_models), {}, {}, num_visits};
   Builder builder(plan);
@@ -121,10 +187,18 @@ SplitPlan plan_split(models::Model& model, const pipeline::Units& units, const s
     for (const auto& name : unit.models) model.unload(name);
   }
   for (auto& weights : plan.problem.weights) weights.num_bytes = static_cast<double>(model.num_bytes(weights.name));
-  plan.cheapest = pipeline::min_cut_within(plan.problem, budget);
-  plan.keeps_budget = plan.cheapest.cache_bytes <= budget.cache_bytes && plan.cheapest.weight_bytes <= budget.weight_bytes;
-  for (const auto& unit : pipeline::cut_ahead(plan.cut.live, trained_models).prepare) plan.ahead.insert(unit.name);
+  plan.ahead.live = plan.cut.live;
+  plan.num_ahead_visits = rule.num_visits;
+  if (rule.when != AheadRule::When::never) plan.ahead = pipeline::cut_ahead(plan.cut.live, trained_models);
+  if (!plan.ahead.prepare.empty()) measure_ahead(plan, model, samples.front(), dataset.size(rows.front()), rule);
+  solve(plan, budget, rule);
   return plan;
+}
+
+double SplitPlan::all_ahead_bytes() const {
+  double bytes = 0;
+  for (const auto& [name, a_visit] : ahead_bytes) bytes += a_visit * num_ahead_visits;
+  return bytes;
 }
 
 std::set<std::string> SplitPlan::keep_live() const {
@@ -137,26 +211,42 @@ std::set<std::string> SplitPlan::keep_live() const {
   return names;
 }
 
+/// Whether a unit runs ahead of training and not during it.
+static bool runs_ahead_alone(const SplitPlan& plan, const std::string& unit) {
+  return plan.computes_ahead && named(plan.ahead.prepare, unit) && !named(plan.ahead.live, unit);
+}
+
+static std::string ahead_text(const SplitPlan& plan) {
+  if (plan.ahead_bytes.empty()) return "";
+  std::string text;
+  for (const auto& [name, bytes] : plan.ahead_bytes) text += fmt::format("ahead: {:<17} {:>12} a visit\n", name, human_bytes(bytes));
+  auto all = human_bytes(plan.all_ahead_bytes()), weights = human_bytes(plan.ahead_weight_bytes);
+  if (plan.computes_ahead)
+    return text +
+           fmt::format("ahead: {} of all {:.0f} visits, {} of weights not in memory while training\n", all, plan.num_ahead_visits, weights);
+  return text + fmt::format("not ahead: {} of all {:.0f} visits, {} of weights\n", all, plan.num_ahead_visits, weights);
+}
+
 std::string to_text(const SplitPlan& plan) {
   const auto& p = plan.problem;
   std::string text = fmt::format("{:<22} {:<16} {:>12}  {}\n", "unit", "runs", "ms a sample", "reads -> writes (labels)");
   for (size_t i = 0; i < p.units.size(); ++i) {
     std::vector<std::string> writes;
     for (const auto& name : plan.units[i].writes) writes.push_back(fmt::format("{} ({})", name, plan.labels.at(name).text()));
-    bool prepared = std::any_of(plan.cut.prepare.begin(), plan.cut.prepare.end(), [&](const auto& u) { return u.name == p.units[i].name; });
-    const auto* runs = prepared ? "once" : plan.ahead.contains(p.units[i].name) ? "ahead if it pays" : "every step";
+    bool prepared = named(plan.cut.prepare, p.units[i].name);
+    const auto* runs = prepared ? "once" : runs_ahead_alone(plan, p.units[i].name) ? "ahead" : "every step";
     text += fmt::format("{:<22} {:<16} {:>12}  {} -> {}\n", p.units[i].name, runs,
                         prepared ? fmt::format("{:.2f}", p.units[i].seconds * 1e3) : "", join(plan.units[i].reads), join(writes));
   }
   double bytes = 0, seconds = 0, evicted = 0;
   for (const auto& value : p.values) {
-    if (std::find(plan.cut.carried.begin(), plan.cut.carried.end(), value.name) == plan.cut.carried.end()) continue;
+    if (!contains(plan.cut.carried, value.name)) continue;
     bytes += value.num_bytes;
     text += fmt::format("kept: {:<18} {:>12} a sample\n", value.name, human_bytes(value.num_bytes));
   }
   auto live_models = pipeline::models_of(plan.cut.live);
   for (const auto& weights : p.weights) {
-    if (std::find(live_models.begin(), live_models.end(), weights.name) == live_models.end()) evicted += weights.num_bytes;
+    if (!contains(live_models, weights.name)) evicted += weights.num_bytes;
   }
   for (const auto& unit : plan.cut.prepare) {
     for (const auto& measured : p.units) seconds += measured.name == unit.name ? measured.seconds : 0;
@@ -164,6 +254,7 @@ std::string to_text(const SplitPlan& plan) {
   text +=
       fmt::format("cut: {} a sample in the cache, {:.2f} ms saved at each visit of a sample, {} of weights not in memory while training\n",
                   human_bytes(bytes), seconds * 1e3, human_bytes(evicted));
+  text += ahead_text(plan);
   std::vector<std::string> loaded, rerun;
   for (const auto& name : plan.keep_live()) rerun.push_back(name);
   for (size_t i = 0; i < p.values.size(); ++i) {
@@ -178,16 +269,19 @@ std::string to_dot(const SplitPlan& plan) {
   const auto& p = plan.problem;
   std::string text = "digraph split {\n  rankdir=LR;\n";
   for (size_t i = 0; i < p.values.size(); ++i) {
-    bool carried =
-        p.values[i].writer >= 0 && std::find(plan.cut.carried.begin(), plan.cut.carried.end(), p.values[i].name) != plan.cut.carried.end();
+    bool made = p.values[i].writer >= 0;
+    bool carried = made && contains(plan.cut.carried, p.values[i].name);
+    bool ahead = made && plan.computes_ahead && contains(plan.ahead.carried, p.values[i].name);
     text += fmt::format("  v{} [label=\"{}\\n{}\"{}];\n", i, p.values[i].name, plan.labels.at(p.values[i].name).text(),
-                        carried ? ", style=filled, fillcolor=lightblue" : "");
+                        ahead     ? ", style=filled, fillcolor=palegreen"
+                        : carried ? ", style=filled, fillcolor=lightblue"
+                                  : "");
     if (p.values[i].writer >= 0) text += fmt::format("  u{} -> v{};\n", p.values[i].writer, i);
   }
   for (size_t i = 0; i < p.units.size(); ++i) {
-    bool live = std::any_of(plan.cut.live.begin(), plan.cut.live.end(), [&](const auto& u) { return u.name == p.units[i].name; });
-    text += fmt::format("  u{} [shape=box, label=\"{}\\n{}\"{}];\n", i, p.units[i].name, join(plan.units[i].models),
-                        live ? ", style=bold" : "");
+    const auto& name = p.units[i].name;
+    const auto* style = runs_ahead_alone(plan, name) ? ", style=dashed" : named(plan.cut.live, name) ? ", style=bold" : "";
+    text += fmt::format("  u{} [shape=box, label=\"{}\\n{}\"{}];\n", i, p.units[i].name, join(plan.units[i].models), style);
     for (auto value : p.units[i].reads) text += fmt::format("  v{} -> u{};\n", value, i);
   }
   return text + "}\n";

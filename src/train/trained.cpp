@@ -142,9 +142,17 @@ void Trained::choose_layers() {
   }
 }
 
+bool Trained::trains(const std::string& component, const std::string& path) const {
+  auto layer = path.substr(0, path.rfind('.'));
+  return std::any_of(whole_.begin(), whole_.end(), [&](const auto& w) { return w.component == component && lies_below(path, w.path); }) ||
+         std::any_of(adapted_components_.begin(), adapted_components_.end(),
+                     [&](const auto& a) { return a.component == component && contains(a.paths, layer); });
+}
+
 std::set<std::string> Trained::models() const {
-  std::set<std::string> all;
-  auto add = [&](const std::string& component, const std::function<bool(const std::string&)>& trains) {
+  std::set<std::string> all, components = whole_components();
+  for (const auto& adapters : adapted_components_) components.insert(adapters.component);
+  for (const auto& component : components) {
     auto parts = model_.parts(component);
     for (const auto& part : parts) {
       if (parts.size() == 1 || !is_there(model_, component)) {
@@ -152,15 +160,9 @@ std::set<std::string> Trained::models() const {
         continue;
       }
       auto skeleton = model_.skeleton(part);
-      for (const auto& [path, slot] : skeleton->parameters()) {
-        if (trains(path)) all.insert(part);
-      }
+      auto slots = skeleton->parameters();
+      if (std::any_of(slots.begin(), slots.end(), [&](const auto& slot) { return trains(component, slot.first); })) all.insert(part);
     }
-  };
-  for (const auto& whole : whole_) add(whole.component, [&](const std::string& path) { return lies_below(path, whole.path); });
-  for (const auto& adapters : adapted_components_) {
-    std::set<std::string> layers(adapters.paths.begin(), adapters.paths.end());
-    add(adapters.component, [&](const std::string& path) { return layers.contains(path.substr(0, path.rfind('.'))); });
   }
   return all;
 }

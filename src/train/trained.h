@@ -26,6 +26,8 @@ class Trained {
 
   /// Finds the layers that carry adapters; errors of targets and of lora_checkpoint come from here.
   void choose_layers();
+  /// Whether a parameter of a component trains, or the layer it belongs to carries an adapter; after `choose_layers`.
+  bool trains(const std::string& component, const std::string& path) const;
   /// The trained parts by the names that units give them, for labels; after `choose_layers`.
   std::set<std::string> models() const;
   /// In a few words, for people and for the fingerprint of a saved state.

@@ -34,6 +34,7 @@ CutProblem random_problem(Random& random) {
     }
     bool fixed = !unit.must_run;
     for (auto v : unit.reads) fixed = fixed && p.values[static_cast<size_t>(v)].cacheable;
+    unit.must_not_run = fixed && random.below(8) == 0;
     p.units.push_back(unit);
     for (int64_t i = 0, n = 1 + random.below(2); i < n; ++i)
       p.values.push_back({"v", u, fixed, random.cost(), random.cost() / 8, 1.0 + static_cast<double>(random.below(5))});

@@ -181,6 +181,27 @@ TEST(CutAhead, TakesWhatFreesAModelAndWhatThatReads) {
   EXPECT_THAT(names(cut_ahead(live, {"dit.body"}).prepare), IsEmpty()) << "the model stays in memory for another unit";
 }
 
+TEST(CutAhead, WhatBothSidesNeedAndNoModelMakesRunsOnBoth) {
+  Units live{pass("noise", {"latents", "noise"}, {"noisy", "target"}), pass("start", {"noisy", "text"}, {"hidden"}, {"dit.first"}),
+             pass("shape", {"hidden"}, {"size"}), pass("denoise", {"noisy", "hidden", "size"}, {"out"}, {"dit.last"}),
+             pass("loss", {"out", "target"}, {"loss"})};
+  auto c = cut_ahead(live, {"dit.last"});
+  EXPECT_THAT(names(c.prepare), ElementsAre("noise", "start"));
+  EXPECT_THAT(names(c.live), ElementsAre("noise", "shape", "denoise", "loss"));
+  EXPECT_THAT(c.carried, ElementsAre("hidden"));
+  live[0].models.emplace_back("scaler");
+  c = cut_ahead(live, {"dit.last"});
+  EXPECT_THAT(names(c.live), ElementsAre("shape", "denoise", "loss")) << "its model is not in memory";
+  EXPECT_THAT(c.carried, ElementsAre("hidden", "noisy", "target"));
+}
+
+TEST(Models, HaveAPartInCommon) {
+  EXPECT_EQ(common_part({"dit.last.body"}), "dit.last.body");
+  EXPECT_EQ(common_part({"dit.last.body", "dit.last.modulation"}), "dit.last");
+  EXPECT_EQ(common_part({"dit.last.body", "dit.las"}), "dit");
+  EXPECT_EQ(common_part({"dit", "dit.body"}), "dit");
+}
+
 TEST(CutAhead, AFrozenModelBehindAFrozenModelIsTakenWithItsReader) {
   Units live{pass("first", {"sigma"}, {"a"}, {"one"}), pass("second", {"a"}, {"b"}, {"two"}), pass("denoise", {"b"}, {"out"}, {"dit"})};
   auto c = cut_ahead(live, {"dit"});

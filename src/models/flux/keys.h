@@ -15,6 +15,10 @@ io::KeyMap bfl_keys();
 /// BFL's, kohya's (`lora_unet_…` with underscores), OneTrainer's (`lora_transformer_…`) and DiffSynth-Studio's.
 std::map<std::string, std::vector<std::string>> foreign_layers(const Config& config);
 
+/// How many blocks run before the one that a parameter of ours belongs to, in order of execution: 0 for what comes before all blocks, and
+/// all of them for what comes after.
+int64_t blocks_before(const std::string& path, const Config& config);
+
 /// The names by which LoRA targets know one of our layers: DiffSynth-Studio's and our path. The last layer, our `proj_out`, goes by
 /// DiffSynth-Studio's `final_proj_out` alone, because its path is also the end of the single blocks' `proj_out`.
 std::vector<std::string> target_names(const std::string& path);

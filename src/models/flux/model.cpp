@@ -17,8 +17,9 @@ namespace burnish::models::flux {
 namespace {
 
 const std::string kModulation = "dit.modulation", kBody = "dit.body";
-
-Part part_of(const std::string& name) { return name == kModulation ? Part::modulation : name == kBody ? Part::body : Part::whole; }
+const std::string kFirst = "dit.first_blocks", kLast = "dit.last_blocks";  // each with a modulation and a body
+const std::string kFirstModulation = kFirst + ".modulation", kFirstBody = kFirst + ".body";
+const std::string kLastModulation = kLast + ".modulation", kLastBody = kLast + ".body";
 
 at::Tensor as_ids(const tokenizers::Encoded& encoded) { return at::tensor(encoded.ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0); }
 
@@ -44,7 +45,24 @@ FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : Fil
 }
 
 std::vector<std::string> FluxModel::parts(const std::string& component) const {
-  return component == "dit" ? std::vector{kModulation, kBody} : std::vector{component};
+  if (component != "dit") return {component};
+  if (num_first_ > 0) return {kFirstModulation, kFirstBody, kLastModulation, kLastBody};
+  return {kModulation, kBody};
+}
+
+Part FluxModel::part_of(const std::string& name) const {
+  Part part{.modulation = !name.ends_with(".body"), .body = !name.ends_with(".modulation")};
+  if (name.starts_with(kFirst)) part.end = num_first_;
+  if (name.starts_with(kLast)) part.begin = num_first_;
+  return part;
+}
+
+std::string FluxModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
+  num_first_ = config_.num_double_blocks + config_.num_single_blocks;
+  for (const auto& [path, slot] : skeleton("dit")->parameters()) {
+    if (trains(path)) num_first_ = std::min(num_first_, blocks_before(path, config_));
+  }
+  return num_first_ > 0 ? kFirst : "";
 }
 
 std::unique_ptr<nn::Module> FluxModel::build(const std::string& component, const at::TensorOptions& options) const {
@@ -67,9 +85,12 @@ std::vector<std::string> FluxModel::high_precision(const std::string& component)
 }
 
 std::string FluxModel::settings(const std::string& component) const {
-  if (component == kModulation && config_.guidance_embeds) return fmt::format("embedded_guidance {}", options_.embedded_guidance);
-  if (component == "text_encoder_2") return fmt::format("max_sequence_length {}", options_.max_sequence_length);
-  return "";
+  std::vector<std::string> own;
+  if (component.starts_with(kFirst) || component.starts_with(kLast)) own.push_back(fmt::format("split after {} blocks", num_first_));
+  if ((component == kModulation || component == kFirstModulation) && config_.guidance_embeds)
+    own.push_back(fmt::format("embedded_guidance {}", options_.embedded_guidance));
+  if (component == "text_encoder_2") own.push_back(fmt::format("max_sequence_length {}", options_.max_sequence_length));
+  return join(own);
 }
 
 std::filesystem::path FluxModel::tokenizer_folder(const std::string& component) const {
@@ -135,13 +156,24 @@ void FluxModel::encode_prompt_2(pipeline::Scope& scope) {
   scope.write("text_embedding", t5.forward(as_ids(tokenizer_2_->encode_padded(scope.text("prompt"), length)).to(options_.device)));
 }
 
+Transformer::Conditions FluxModel::conditions(pipeline::Scope& scope) const {
+  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
+  return {.pooled_BE = scope.tensor("pooled_embedding").to(options_.device, options_.dtype),
+          .sigma_B = sigma,
+          .guidance_B = at::full(sigma.sizes(), options_.embedded_guidance, sigma.options())};
+}
+
 void FluxModel::modulate(pipeline::Scope& scope) {
   scope.uses(kModulation);
-  auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  Transformer::Conditions conditions{.pooled_BE = scope.tensor("pooled_embedding").to(options_.device, options_.dtype),
-                                     .sigma_B = sigma,
-                                     .guidance_B = at::full(sigma.sizes(), options_.embedded_guidance, sigma.options())};
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(conditions));
+  scope.write("modulation", loaded<Transformer>(kModulation).modulate(conditions(scope)));
+}
+
+void FluxModel::modulate_first(pipeline::Scope& scope) {
+  scope.uses(kFirstModulation);
+  const auto& transformer = loaded<Transformer>(kFirstModulation);
+  auto conditioning = transformer.condition(conditions(scope));
+  scope.write("conditioning", conditioning);
+  scope.write("first_modulation", transformer.modulate(conditioning));
 }
 
 void FluxModel::denoise(pipeline::Scope& scope) {
@@ -154,6 +186,48 @@ void FluxModel::denoise(pipeline::Scope& scope) {
                          .rows = rows,
                          .columns = columns};
   scope.write("prediction", unpack_latents(loaded<Transformer>(kBody).forward(in), rows, columns));
+}
+
+void FluxModel::run_first_blocks(pipeline::Scope& scope) {
+  scope.uses(kFirstBody);
+  const auto& noisy = scope.tensor("noisy");
+  Transformer::Inputs in{.latents_BIC = pack_latents(noisy).to(options_.dtype),
+                         .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
+                         .modulation_BM = scope.tensor("first_modulation"),
+                         .rows = noisy.size(2) / 2,
+                         .columns = noisy.size(3) / 2};
+  scope.write("hidden_states", loaded<Transformer>(kFirstBody).forward(in));
+}
+
+void FluxModel::finish_blocks(pipeline::Scope& scope) {
+  scope.uses(kLastBody);
+  auto rows = scope.tensor("noisy").size(2) / 2, columns = scope.tensor("noisy").size(3) / 2;
+  Transformer::Inputs in{
+      .hidden_BLD = scope.tensor("hidden_states"), .modulation_BM = scope.tensor("last_modulation"), .rows = rows, .columns = columns};
+  scope.write("prediction", unpack_latents(loaded<Transformer>(kLastBody).forward(in), rows, columns));
+}
+
+pipeline::Units FluxModel::denoise_units() {
+  using pipeline::Scope;
+  if (num_first_ == 0)
+    return {{"modulate", {"sigma", "pooled_embedding"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
+            {"denoise", {"noisy", "text_embedding", "modulation"}, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+  auto modulate_last = [this](Scope& s) {
+    s.uses(kLastModulation);
+    s.write("last_modulation", loaded<Transformer>(kLastModulation).modulate(s.tensor("conditioning")));
+  };
+  return {{"modulate_first",
+           {"sigma", "pooled_embedding"},
+           {"conditioning", "first_modulation"},
+           {kFirstModulation},
+           [this](Scope& s) { modulate_first(s); }},
+          {"modulate_last", {"conditioning"}, {"last_modulation"}, {kLastModulation}, modulate_last},
+          {"run_first_blocks",
+           {"noisy", "text_embedding", "first_modulation"},
+           {"hidden_states"},
+           {kFirstBody},
+           [this](Scope& s) { run_first_blocks(s); }},
+          {"denoise", {"noisy", "hidden_states", "last_modulation"}, {"prediction"}, {kLastBody}, [this](Scope& s) { finish_blocks(s); }}};
 }
 
 std::map<std::string, std::vector<int64_t>> FluxModel::value_shapes() const {
@@ -173,10 +247,7 @@ UnitGroups FluxModel::units() {
     return loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device));
   });
   groups.add_noise = noise_units(*process_);
-  groups.denoise = {
-      {"modulate", {"sigma", "pooled_embedding"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-      {"denoise", {"noisy", "text_embedding", "modulation"}, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }},
-  };
+  groups.denoise = denoise_units();
   groups.loss = loss_units();
   groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::AutoencoderKL>("vae").decode(latents); });
   return groups;

@@ -22,6 +22,7 @@ class FluxModel : public FileModel {
   std::string_view family() const override { return "flux"; }
   std::string variant() const override { return config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell"; }
   std::vector<std::string> parts(const std::string& component) const override;
+  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
   std::vector<std::string> high_precision(const std::string& component) const override;
   std::string denoiser() const override { return "dit"; }
   UnitGroups units() override;
@@ -49,8 +50,15 @@ class FluxModel : public FileModel {
   void encode_prompt_2(pipeline::Scope& scope);
   void modulate(pipeline::Scope& scope);
   void denoise(pipeline::Scope& scope);
+  void modulate_first(pipeline::Scope& scope);
+  void run_first_blocks(pipeline::Scope& scope);
+  void finish_blocks(pipeline::Scope& scope);
+  pipeline::Units denoise_units();
+  Part part_of(const std::string& name) const;
+  Transformer::Conditions conditions(pipeline::Scope& scope) const;
 
   Config config_;
+  int64_t num_first_ = 0;  ///< blocks that were split off
   text::ClipConfig clip_config_;
   text::T5Config t5_config_;
   vae::KlConfig vae_config_;

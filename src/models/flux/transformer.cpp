@@ -9,6 +9,7 @@
 #include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -58,65 +59,83 @@ std::vector<std::unique_ptr<T>> make_blocks(int64_t count, const Config& c, cons
   return blocks;
 }
 
+template <class T, class... Arguments>
+std::unique_ptr<T> make_if(bool wanted, Arguments... arguments) {
+  return wanted ? std::make_unique<T>(arguments...) : nullptr;
+}
+
+int64_t num_blocks(const Config& c) { return c.num_double_blocks + c.num_single_blocks; }
+bool holds_start(const Part& p) { return p.begin == 0; }
+bool holds_end(const Part& p, const Config& c) { return p.end == num_blocks(c); }
+
+/// The double blocks of a part, by their numbers in the model: from first to before second. And its single blocks.
+std::pair<int64_t, int64_t> double_blocks(const Part& p, const Config& c) {
+  return {std::min(p.begin, c.num_double_blocks), std::min(p.end, c.num_double_blocks)};
+}
+std::pair<int64_t, int64_t> single_blocks(const Part& p, const Config& c) {
+  return {std::max(p.begin - c.num_double_blocks, int64_t{0}), std::max(p.end - c.num_double_blocks, int64_t{0})};
+}
+int64_t length(const std::pair<int64_t, int64_t>& range) { return range.second - range.first; }
+
 }  // namespace
 
 struct Transformer::Modulation {
-  Modulation(const Config& c, const at::TensorOptions& o)
-      : timestep_embedder(kTimeChannels, c.width(), o),
-        text_embedder(c.pooled_projection_dim, c.width(), o),
-        guidance_embedder(c.guidance_embeds ? std::make_unique<EmbedMlp>(kTimeChannels, c.width(), o) : nullptr),
-        norm1(make_linears(c.num_double_blocks, c.width(), 6 * c.width(), o)),
-        norm1_context(make_linears(c.num_double_blocks, c.width(), 6 * c.width(), o)),
-        norm(make_linears(c.num_single_blocks, c.width(), 3 * c.width(), o)),
-        norm_out(c.width(), 2 * c.width(), o) {}
+  Modulation(const Config& c, const Part& p, const at::TensorOptions& o)
+      : timestep_embedder(make_if<EmbedMlp>(holds_start(p), kTimeChannels, c.width(), o)),
+        text_embedder(make_if<EmbedMlp>(holds_start(p), c.pooled_projection_dim, c.width(), o)),
+        guidance_embedder(make_if<EmbedMlp>(holds_start(p) && c.guidance_embeds, kTimeChannels, c.width(), o)),
+        norm1(make_linears(length(double_blocks(p, c)), c.width(), 6 * c.width(), o)),
+        norm1_context(make_linears(length(double_blocks(p, c)), c.width(), 6 * c.width(), o)),
+        norm(make_linears(length(single_blocks(p, c)), c.width(), 3 * c.width(), o)),
+        norm_out(make_if<nn::Linear>(holds_end(p, c), c.width(), 2 * c.width(), o)) {}
 
   at::Tensor conditioning(const Conditions& in) const {
     auto dtype = in.pooled_BE.scalar_type();
-    auto cond = timestep_embedder.forward(time_projection(in.sigma_B, dtype));
+    auto cond = timestep_embedder->forward(time_projection(in.sigma_B, dtype));
     if (guidance_embedder) cond = cond + guidance_embedder->forward(time_projection(in.guidance_B, dtype));
-    return cond + text_embedder.forward(in.pooled_BE);
+    return cond + text_embedder->forward(in.pooled_BE);
   }
 
-  EmbedMlp timestep_embedder, text_embedder;
-  std::unique_ptr<EmbedMlp> guidance_embedder;
+  std::unique_ptr<EmbedMlp> timestep_embedder, text_embedder, guidance_embedder;
   Linears norm1, norm1_context, norm;
-  nn::Linear norm_out;
+  std::unique_ptr<nn::Linear> norm_out;
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const at::TensorOptions& o)
-      : x_embedder(c.in_channels, c.width(), o),
-        context_embedder(c.joint_attention_dim, c.width(), o),
-        double_blocks(make_blocks<DoubleBlock>(c.num_double_blocks, c, o)),
-        single_blocks(make_blocks<SingleBlock>(c.num_single_blocks, c, o)),
-        proj_out(c.width(), c.out_channels, o) {}
+  Body(const Config& c, const Part& p, const at::TensorOptions& o)
+      : x_embedder(make_if<nn::Linear>(holds_start(p), c.in_channels, c.width(), o)),
+        context_embedder(make_if<nn::Linear>(holds_start(p), c.joint_attention_dim, c.width(), o)),
+        double_blocks(make_blocks<DoubleBlock>(length(flux::double_blocks(p, c)), c, o)),
+        single_blocks(make_blocks<SingleBlock>(length(flux::single_blocks(p, c)), c, o)),
+        proj_out(make_if<nn::Linear>(holds_end(p, c), c.width(), c.out_channels, o)) {}
 
-  nn::Linear x_embedder, context_embedder;
+  std::unique_ptr<nn::Linear> x_embedder, context_embedder;
   std::vector<std::unique_ptr<DoubleBlock>> double_blocks;
   std::vector<std::unique_ptr<SingleBlock>> single_blocks;
-  nn::Linear proj_out;
+  std::unique_ptr<nn::Linear> proj_out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part)
-    : config_(c),
-      modulation_(part == Part::body ? nullptr : std::make_unique<Modulation>(c, options)),
-      body_(part == Part::modulation ? nullptr : std::make_unique<Body>(c, options)) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c), part_(part) {
+  if (part_.end < 0) part_.end = num_blocks(c);
+  if (part_.modulation) modulation_ = std::make_unique<Modulation>(c, part_, options);
+  if (part_.body) body_ = std::make_unique<Body>(c, part_, options);
   auto own_of = [this](auto& holder, const auto& name, auto member) {
-    if (holder) own(name, std::invoke(member, *holder));
+    if (holder && std::invoke(member, *holder)) own(name, *std::invoke(member, *holder));
   };
   own_of(body_, "x_embedder", &Body::x_embedder);
   own_of(body_, "context_embedder", &Body::context_embedder);
   own_of(modulation_, "time_text_embed.timestep_embedder", &Modulation::timestep_embedder);
   own_of(modulation_, "time_text_embed.text_embedder", &Modulation::text_embedder);
-  if (modulation_ && c.guidance_embeds) own("time_text_embed.guidance_embedder", *modulation_->guidance_embedder);
-  for (size_t i = 0; i < static_cast<size_t>(c.num_double_blocks); ++i) {
-    auto name = "transformer_blocks." + std::to_string(i);
+  own_of(modulation_, "time_text_embed.guidance_embedder", &Modulation::guidance_embedder);
+  auto doubles = double_blocks(part_, c), singles = single_blocks(part_, c);
+  for (size_t i = 0; i < static_cast<size_t>(length(doubles)); ++i) {
+    auto name = "transformer_blocks." + std::to_string(static_cast<size_t>(doubles.first) + i);
     if (modulation_) own(name + ".norm1.linear", *modulation_->norm1[i]);
     if (modulation_) own(name + ".norm1_context.linear", *modulation_->norm1_context[i]);
     if (body_) own(name, *body_->double_blocks[i]);
   }
-  for (size_t i = 0; i < static_cast<size_t>(c.num_single_blocks); ++i) {
-    auto name = "single_transformer_blocks." + std::to_string(i);
+  for (size_t i = 0; i < static_cast<size_t>(length(singles)); ++i) {
+    auto name = "single_transformer_blocks." + std::to_string(static_cast<size_t>(singles.first) + i);
     if (modulation_) own(name + ".norm.linear", *modulation_->norm[i]);
     if (body_) own(name, *body_->single_blocks[i]);
   }
@@ -134,25 +153,27 @@ std::vector<nn::Block*> Transformer::blocks() {
   return all;
 }
 
-at::Tensor Transformer::modulate(const Conditions& in) const {
+at::Tensor Transformer::condition(const Conditions& in) const { return at::silu(modulation_->conditioning(in)); }
+
+at::Tensor Transformer::modulate(const at::Tensor& conditioning_BD) const {
   const auto& m = *modulation_;
-  auto cond = at::silu(m.conditioning(in));
   std::vector<at::Tensor> parts;
   for (size_t i = 0; i < m.norm1.size(); ++i) {
-    parts.push_back(m.norm1[i]->forward(cond));
-    parts.push_back(m.norm1_context[i]->forward(cond));
+    parts.push_back(m.norm1[i]->forward(conditioning_BD));
+    parts.push_back(m.norm1_context[i]->forward(conditioning_BD));
   }
-  for (const auto& linear : m.norm) parts.push_back(linear->forward(cond));
-  parts.push_back(m.norm_out.forward(cond));
+  for (const auto& linear : m.norm) parts.push_back(linear->forward(conditioning_BD));
+  if (m.norm_out) parts.push_back(m.norm_out->forward(conditioning_BD));
   return at::cat(parts, -1);
 }
 
 /// Rotary tables [T + I, P]: text tokens sit at position (0, 0, 0), image token (r, c) at (0, r, c).
-std::pair<at::Tensor, at::Tensor> Transformer::rope(const Inputs& in) const {
-  auto opts = in.latents_BIC.options().dtype(at::kDouble);
-  auto num_text = in.text_BTE.size(1), num_image = in.rows * in.columns;
-  auto row = at::arange(in.rows, opts).unsqueeze(1).expand({in.rows, in.columns}).reshape({-1});
-  auto column = at::arange(in.columns, opts).unsqueeze(0).expand({in.rows, in.columns}).reshape({-1});
+std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, int64_t rows, int64_t columns,
+                                                    const at::TensorOptions& options) const {
+  auto opts = options.dtype(at::kDouble);
+  auto num_image = rows * columns;
+  auto row = at::arange(rows, opts).unsqueeze(1).expand({rows, columns}).reshape({-1});
+  auto column = at::arange(columns, opts).unsqueeze(0).expand({rows, columns}).reshape({-1});
   std::vector<at::Tensor> angles;
   for (size_t axis = 0; axis < config_.axes_dims_rope.size(); ++axis) {
     auto dim = config_.axes_dims_rope[axis];
@@ -170,23 +191,34 @@ at::Tensor Transformer::forward(const Inputs& in) {
   // One split for all blocks: its gradient is put together once.
   std::vector<int64_t> sizes(b.double_blocks.size(), 12 * config_.width());
   sizes.resize(sizes.size() + b.single_blocks.size(), 3 * config_.width());
-  sizes.push_back(2 * config_.width());
+  if (b.proj_out) sizes.push_back(2 * config_.width());
   auto modulation = at::split_with_sizes(in.modulation_BM, sizes, -1);
   auto next = modulation.begin();
 
-  auto image = b.x_embedder.forward(in.latents_BIC);
-  auto text = b.context_embedder.forward(in.text_BTE);
-  auto [cos, sin] = rope(in);
+  auto num_image = in.rows * in.columns;
+  auto num_text = b.x_embedder ? in.text_BTE.size(1) : in.hidden_BLD.size(1) - num_image;
+  at::Tensor image, text, tokens;
+  if (b.x_embedder) {
+    image = b.x_embedder->forward(in.latents_BIC);
+    text = b.context_embedder->forward(in.text_BTE);
+  } else if (b.double_blocks.empty()) {
+    tokens = in.hidden_BLD;
+  } else {
+    text = in.hidden_BLD.narrow(1, 0, num_text).contiguous();
+    image = in.hidden_BLD.narrow(1, num_text, num_image).contiguous();
+  }
+  auto [cos, sin] = rope(num_text, in.rows, in.columns, in.modulation_BM.options());
   for (auto& block : b.double_blocks) {
     auto out = block->run({image, text, *next++, cos, sin});
     image = out[0];
     text = out[1];
   }
-  auto tokens = at::cat({text, image}, 1);
+  if (!tokens.defined()) tokens = at::cat({text, image}, 1);
   for (auto& block : b.single_blocks) tokens = block->run({tokens, *next++, cos, sin})[0];
-  image = tokens.narrow(1, text.size(1), image.size(1));
+  if (!b.proj_out) return tokens;
+  image = tokens.narrow(1, num_text, num_image);
   auto m = next->chunk(2, -1);  // scale, shift
-  return b.proj_out.forward(kernels::modulated_norm(image, m[0], m[1], 1e-6));
+  return b.proj_out->forward(kernels::modulated_norm(image, m[0], m[1], 1e-6));
 }
 
 void Transformer::initialise(uint64_t seed) {

@@ -12,13 +12,18 @@ namespace burnish::models::flux {
 
 /// Which layers a Transformer holds. The modulation (the embedders of timestep, guidance and pooled text, and every linear layer that
 /// makes shifts, scales and gates of them) needs no picture and no tokens, so it can be run, loaded and dropped apart from the body.
-enum class Part { whole, modulation, body };
+/// Either may be of some blocks alone, counted in order of execution, double blocks first: those from `begin` to before `end`. All that
+/// comes before the blocks belongs to those that begin at 0, all that comes after them to those that end with the last.
+struct Part {
+  bool modulation = true, body = true;
+  int64_t begin = 0, end = -1;  ///< -1: to the last block
+};
 
 /// The FLUX.1 transformer: a velocity field over packed latents (Black Forest Labs; parameter names are those of
 /// diffusers' FluxTransformer2DModel). Single-device maths only. Layers are visited in the same order whatever they are part of.
 class Transformer : public nn::Module {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, Part part = Part::whole);
+  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
   ~Transformer() override;
 
   struct Conditions {
@@ -26,21 +31,26 @@ class Transformer : public nn::Module {
     at::Tensor sigma_B;     ///< fp32 in [0, 1]
     at::Tensor guidance_B;  ///< fp32; ignored without guidance embedding
   };
-  /// Every shift, scale and gate [B, M] in the dtype of the pooled embedding: of each double block 6 D for the image and 6 D for the
-  /// text, of each single block 3 D, then scale and shift of the last norm. Needs the modulation.
-  at::Tensor modulate(const Conditions& conditions) const;
+  /// What all modulation is made of [B, D], in the dtype of the pooled embedding. Needs the modulation from the first block on.
+  at::Tensor condition(const Conditions& conditions) const;
+  /// Every shift, scale and gate [B, M] of the blocks that are held: of each double block 6 D for the image and 6 D for the text, of each
+  /// single block 3 D, then scale and shift of the last norm. Needs the modulation.
+  at::Tensor modulate(const at::Tensor& conditioning_BD) const;
+  at::Tensor modulate(const Conditions& conditions) const { return modulate(condition(conditions)); }
 
   struct Inputs {
     at::Tensor latents_BIC;    ///< packed latents
     at::Tensor text_BTE;       ///< T5 embedding
+    at::Tensor hidden_BLD;     ///< in place of both where the blocks begin later: what `forward` of the blocks before them gave
     at::Tensor modulation_BM;  ///< of `modulate`
     int64_t rows = 0;          ///< packed rows; rows · columns = I
     int64_t columns = 0;       ///< packed columns
   };
-  /// Velocity [B, I, out_channels] in the dtype of the weights. Needs the body.
+  /// Velocity [B, I, out_channels] in the dtype of the weights; where later blocks are to follow, the tokens [B, L, D] after the blocks
+  /// that are held, text before image. Needs the body.
   at::Tensor forward(const Inputs& in);
 
-  /// Of the body; none without it.
+  /// Of the body, those that are held; none without it.
   std::vector<nn::Block*> blocks();
   const Config& config() const { return config_; }
 
@@ -51,9 +61,10 @@ class Transformer : public nn::Module {
  private:
   struct Modulation;
   struct Body;
-  std::pair<at::Tensor, at::Tensor> rope(const Inputs& in) const;
+  std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, int64_t rows, int64_t columns, const at::TensorOptions& options) const;
 
   Config config_;
+  Part part_;
   std::unique_ptr<Modulation> modulation_;
   std::unique_ptr<Body> body_;
 };
