@@ -335,6 +335,7 @@ void Run::load_models() {
     std::copy_if(live.begin(), live.end(), std::back_inserter(names),
                  [&](const auto& m) { return pipeline::component_of(m) == component; });
     model_->load(pipeline::common_part(names));
+    info("in memory while training: {}, {}", join(names), human_bytes(static_cast<double>(model_->module(component).num_bytes())));
     if (!runner) continue;
     for (auto* block : model_->blocks(component)) block->runner = runner;
   }

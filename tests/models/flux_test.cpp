@@ -137,6 +137,34 @@ TEST(FluxParts, TogetherAreTheWholeAndGiveTheSameVelocity) {
   EXPECT_TRUE(at::equal(body->forward(inputs), whole.forward()));
 }
 
+TEST(FluxParts, BlocksInTwoPartsGiveTheSameVelocityWhereverTheyAreSplit) {
+  auto whole = load("flux_dev.safetensors");
+  auto config = whole.model->config();
+  auto slots = whole.model->parameters();
+  auto expected = whole.forward();
+  auto num_blocks = config.num_double_blocks + config.num_single_blocks;
+  ASSERT_GE(config.num_double_blocks, 2) << "the two streams are handed over";
+  for (int64_t split = 1; split <= num_blocks; ++split) {
+    auto part = [&](flux::Part which) {
+      auto made = std::make_unique<flux::Transformer>(config, at::TensorOptions().device(at::kMeta), which);
+      for (auto& [path, slot] : made->parameters()) *slot = *slots.at(path);
+      return made;
+    };
+    auto first = part({.end = split}), last = part({.begin = split});
+    EXPECT_EQ(std::ssize(first->blocks()), split);
+    EXPECT_EQ(first->num_bytes() + last->num_bytes(), whole.model->num_bytes());
+    auto conditioning = first->condition(whole.conditions);
+    auto inputs = whole.inputs;
+    inputs.modulation_BM = first->modulate(conditioning);
+    flux::Transformer::Inputs rest;
+    rest.hidden_BLD = first->forward(inputs);
+    rest.modulation_BM = last->modulate(conditioning);
+    rest.rows = inputs.rows;
+    rest.columns = inputs.columns;
+    EXPECT_TRUE(at::equal(last->forward(rest), expected)) << "after " << split;
+  }
+}
+
 TEST(FluxParts, ModulationOfThePublishedModelIsAboutAQuarter) {
   auto bytes = [](flux::Part part) {
     return flux::Transformer(flux::Config{}, at::TensorOptions().device(at::kMeta).dtype(at::kBFloat16), part).num_bytes();

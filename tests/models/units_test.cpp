@@ -18,9 +18,12 @@ struct Tiny {
   const char* family;
   const char* model;
   const char *tokenizer, *tokenizer_2;
+  const char* first_trained = "";  ///< a layer of the denoiser, before which its blocks are split off
 };
 const Tiny kTiny[] = {
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"},
+    {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2", "single_transformer_blocks.1."},
+    {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2", "proj_out."},
     {"stable_diffusion", "tests/golden/sdxl_pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer"},
     {"stable_diffusion", "tests/golden/sd15_pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer"},
 };
@@ -29,7 +32,10 @@ std::unique_ptr<Model> open(const Tiny& tiny) {
   ModelOptions options{.dtype = at::kFloat,
                        .tokenizer_path = (kSource / tiny.tokenizer).string(),
                        .tokenizer_2_path = (kSource / tiny.tokenizer_2).string()};
-  return open_model(open_model_files({{(kSource / tiny.model).string()}, "", ""}), options);
+  auto model = open_model(open_model_files({{(kSource / tiny.model).string()}, "", ""}), options);
+  std::string trained = tiny.first_trained;
+  if (!trained.empty()) EXPECT_NE(model->split_first_blocks([&](const std::string& path) { return path.starts_with(trained); }), "");
+  return model;
 }
 
 }  // namespace
@@ -94,6 +100,24 @@ TEST_P(UnitsOf, PartsMakeTheWhole) {
     EXPECT_EQ(parts, whole) << component.name;
     EXPECT_EQ(bytes, component.num_bytes) << component.name;
   }
+}
+
+TEST(FirstBlocks, AreNotInWhatIsLoadedOfTheLast) {
+  auto model = open({"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"});
+  auto trains = [](const std::string& path) { return path == "single_transformer_blocks.1.attn.to_q.weight"; };
+  EXPECT_EQ(model->split_first_blocks(trains), "dit.first_blocks");
+  auto first = model->num_bytes("dit.first_blocks"), last = model->num_bytes("dit.last_blocks");
+  EXPECT_EQ(first + last, model->num_bytes("dit"));
+  EXPECT_GT(first, 2 * last);
+  model->load(pipeline::common_part({"dit.last_blocks.modulation", "dit.last_blocks.body"}));
+  EXPECT_EQ(model->module("dit").num_bytes(), last);
+  EXPECT_EQ(model->blocks("dit").size(), 1u);
+  for (const auto& [path, slot] : model->module("dit").parameters()) {
+    bool later = path.starts_with("single_transformer_blocks.1.") || path.starts_with("norm_out.") || path.starts_with("proj_out.");
+    EXPECT_TRUE(later) << path;
+  }
+  EXPECT_THROW(model->module("dit.first_blocks.body"), std::logic_error);
+  EXPECT_EQ(model->split_first_blocks([](const std::string& path) { return path.starts_with("x_embedder."); }), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, UnitsOf, testing::ValuesIn(kTiny),

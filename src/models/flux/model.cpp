@@ -202,8 +202,11 @@ void FluxModel::run_first_blocks(pipeline::Scope& scope) {
 void FluxModel::finish_blocks(pipeline::Scope& scope) {
   scope.uses(kLastBody);
   auto rows = scope.tensor("noisy").size(2) / 2, columns = scope.tensor("noisy").size(3) / 2;
-  Transformer::Inputs in{
-      .hidden_BLD = scope.tensor("hidden_states"), .modulation_BM = scope.tensor("last_modulation"), .rows = rows, .columns = columns};
+  Transformer::Inputs in;
+  in.hidden_BLD = scope.tensor("hidden_states");
+  in.modulation_BM = scope.tensor("last_modulation");
+  in.rows = rows;
+  in.columns = columns;
   scope.write("prediction", unpack_latents(loaded<Transformer>(kLastBody).forward(in), rows, columns));
 }
 

@@ -66,14 +66,15 @@ std::unique_ptr<T> make_if(bool wanted, Arguments... arguments) {
 
 int64_t num_blocks(const Config& c) { return c.num_double_blocks + c.num_single_blocks; }
 bool holds_start(const Part& p) { return p.begin == 0; }
-bool holds_end(const Part& p, const Config& c) { return p.end == num_blocks(c); }
+bool holds_end(const Part& p, const Config& c) { return p.end > num_blocks(c); }
 
 /// The double blocks of a part, by their numbers in the model: from first to before second. And its single blocks.
 std::pair<int64_t, int64_t> double_blocks(const Part& p, const Config& c) {
   return {std::min(p.begin, c.num_double_blocks), std::min(p.end, c.num_double_blocks)};
 }
 std::pair<int64_t, int64_t> single_blocks(const Part& p, const Config& c) {
-  return {std::max(p.begin - c.num_double_blocks, int64_t{0}), std::max(p.end - c.num_double_blocks, int64_t{0})};
+  auto number = [&](int64_t block) { return std::clamp(block - c.num_double_blocks, int64_t{0}, c.num_single_blocks); };
+  return {number(p.begin), number(p.end)};
 }
 int64_t length(const std::pair<int64_t, int64_t>& range) { return range.second - range.first; }
 
@@ -116,7 +117,7 @@ struct Transformer::Body {
 };
 
 Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c), part_(part) {
-  if (part_.end < 0) part_.end = num_blocks(c);
+  if (part_.end < 0) part_.end = num_blocks(c) + 1;
   if (part_.modulation) modulation_ = std::make_unique<Modulation>(c, part_, options);
   if (part_.body) body_ = std::make_unique<Body>(c, part_, options);
   auto own_of = [this](auto& holder, const auto& name, auto member) {

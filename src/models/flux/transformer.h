@@ -13,10 +13,10 @@ namespace burnish::models::flux {
 /// Which layers a Transformer holds. The modulation (the embedders of timestep, guidance and pooled text, and every linear layer that
 /// makes shifts, scales and gates of them) needs no picture and no tokens, so it can be run, loaded and dropped apart from the body.
 /// Either may be of some blocks alone, counted in order of execution, double blocks first: those from `begin` to before `end`. All that
-/// comes before the blocks belongs to those that begin at 0, all that comes after them to those that end with the last.
+/// comes before the blocks belongs to those from 0 on. What comes after them counts as one more block.
 struct Part {
   bool modulation = true, body = true;
-  int64_t begin = 0, end = -1;  ///< -1: to the last block
+  int64_t begin = 0, end = -1;  ///< -1: all that follow
 };
 
 /// The FLUX.1 transformer: a velocity field over packed latents (Black Forest Labs; parameter names are those of
@@ -41,10 +41,10 @@ class Transformer : public nn::Module {
   struct Inputs {
     at::Tensor latents_BIC;    ///< packed latents
     at::Tensor text_BTE;       ///< T5 embedding
-    at::Tensor hidden_BLD;     ///< in place of both where the blocks begin later: what `forward` of the blocks before them gave
     at::Tensor modulation_BM;  ///< of `modulate`
     int64_t rows = 0;          ///< packed rows; rows · columns = I
     int64_t columns = 0;       ///< packed columns
+    at::Tensor hidden_BLD{};   ///< in place of latents and text where the blocks begin later: what `forward` of those before them gave
   };
   /// Velocity [B, I, out_channels] in the dtype of the weights; where later blocks are to follow, the tokens [B, L, D] after the blocks
   /// that are held, text before image. Needs the body.
