@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "models/flux/keys.h"
 #include "models/scheduler_file.h"
 #include "models/shared_units.h"
