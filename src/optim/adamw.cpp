@@ -42,6 +42,8 @@ void AdamW::update(Batch& batch, double lr) {
   if (batch.values.empty()) return;
   at::_fused_adamw_(batch.values, batch.gradients, batch.exp_avg, batch.exp_avg_sq, /*max_exp_avg_sqs=*/{}, batch.step_counts, lr,
                     options_.beta1, options_.beta2, options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+  // The fused operator leaves versions as they were; what is derived from parameters (DoRA's norms) goes by them.
+  for (const at::Tensor& value : batch.values) value.unsafeGetTensorImpl()->bump_version();
 }
 
 void AdamW::update_through_copies(Batch& batch, double lr) {

@@ -37,7 +37,7 @@ TEST_P(Fp8Dora, OfSdxlTrainsAndItsFileIsReadAgain) {
                                GetParam() + " --max_steps 1 --lora_checkpoint '" + (folder / "run/step-40.safetensors").string() + "'",
                                folder / "again"));
   ASSERT_EQ(again.exit_code, 0) << again.output;
-  EXPECT_NEAR(before(folder / "again"), after(folder / "run"), 0.01 * after(folder / "run"));
+  EXPECT_NEAR(before(folder / "again"), after(folder / "run"), 1e-6) << "the file holds what was trained";
 }
 
 TEST(Fp8Dora, OfSd15TrainsInFp16) {
