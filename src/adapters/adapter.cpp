@@ -8,6 +8,7 @@
 
 #include "base/random_key.h"
 #include "kernels/channel_gain/channel_gain.h"
+#include "kernels/linear/linear.h"
 
 namespace burnish::adapters {
 
@@ -34,16 +35,20 @@ at::Tensor Adapter::dropped(const at::Tensor& x) const {
   return x * mask.mul_(1 / (1 - dropout_->probability));
 }
 
-at::Tensor Adapter::gain(const nn::LinearMap& base) {
+void Adapter::prepare(const nn::LinearMap& base) {
+  if (!is_dora() || frozen_squared_.defined()) return;
+  frozen_squared_ = squared_norms(base.source(), magnitude_.axis);
+  // In one place for good: a block that a step leaves behind would keep a hole in the heap beside it.
+  norms_ = at::empty_like(by_channel(frozen_squared_, base, magnitude_.axis));
+}
+
+at::Tensor Adapter::gain(const nn::LinearMap& base, c10::ScalarType dtype) {
   uint64_t version = 1;
   for (const auto& [name, parameter] : update_->parameters()) version += static_cast<uint64_t>(parameter._version());
-  if (!norms_.defined() || version != norms_version_) {
-    if (!frozen_squared_.defined()) frozen_squared_ = squared_norms(base.source(), magnitude_.axis);
-    auto squared = update_->squared_norms(base.source(), frozen_squared_, magnitude_.axis);
-    auto norms = by_channel(squared, base, magnitude_.axis).clamp_min_(kSmallestNorm * kSmallestNorm).sqrt_();
-    // Into the same memory at every step: a block that outlives the step would keep a hole in the heap beside it.
-    if (norms_.defined()) norms_.copy_(norms);
-    else norms_ = norms;
+  prepare(base);
+  if (version != norms_version_) {
+    auto squared = update_->squared_norms(base.source(), frozen_squared_, magnitude_.axis, dtype);
+    norms_.copy_(by_channel(squared, base, magnitude_.axis).clamp_min_(kSmallestNorm * kSmallestNorm).sqrt_());
     norms_version_ = version;
   }
   return magnitude_.m / norms_;
@@ -51,7 +56,7 @@ at::Tensor Adapter::gain(const nn::LinearMap& base) {
 
 /// x times V' plus bias, where V' is V with its norms set to m.
 at::Tensor Adapter::scaled_product(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) {
-  auto gain = this->gain(base);
+  auto gain = this->gain(base, x.scalar_type() == at::kBFloat16 ? kernels::product_dtype(x) : at::kFloat);
   const auto& product = base.product();
   auto dim = product->channel_dim();
   if (magnitude_.axis == NormAxis::input) return update_->add_to(base.multiply(kernels::input_gain(x, gain, dim), bias), x, gain, product);
@@ -76,7 +81,7 @@ void merge_into(nn::LinearMap& layer, Adapter& adapter, double strength) {
   bool by_output = adapter.magnitude().axis == NormAxis::output;
   at::Tensor gain;
   if (adapter.is_dora()) {
-    gain = adapter.gain(layer);
+    gain = adapter.gain(layer, at::kFloat);
     gain = by_output ? gain.unsqueeze(1) : gain.repeat_interleave(layer.product()->columns_per_channel());
   }
   source.rewrite([&](int64_t begin, int64_t end) {

@@ -36,8 +36,10 @@ class Adapter : public nn::Delta {
   const Magnitude& magnitude() const { return magnitude_; }
   /// The update's and the magnitude ("lora_magnitude_vector").
   Parameters parameters() const;
-  /// m / n of every output or input channel, with a gradient for m.
-  at::Tensor gain(const nn::LinearMap& base);
+  /// Computes what of n never changes: it passes through W, which takes memory that a step should not need.
+  void prepare(const nn::LinearMap& base);
+  /// m / n of every output or input channel, with a gradient for m. Products with W are in `dtype`, fp32 or what the layer computes in.
+  at::Tensor gain(const nn::LinearMap& base, c10::ScalarType dtype);
 
  private:
   at::Tensor dropped(const at::Tensor& x) const;

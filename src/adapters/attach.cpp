@@ -84,7 +84,7 @@ Adapted hang(const std::string& path, nn::LinearMap& layer, Kind kind, const Par
   if (magnitude.m.defined()) magnitude.m = trained({{"", magnitude.m}}, device)[0].second;
   auto update = std::shared_ptr<Update>(make_update(kind, trained(parameters, device), scale));
   auto adapter = std::make_shared<Adapter>(path, update, magnitude, dropout);
-  if (adapter->is_dora()) adapter->gain(layer);  // its norms pass through W, which needs memory: now rather than amid a step
+  adapter->prepare(layer);
   layer.delta = adapter;
   return {path, &layer, adapter};
 }

@@ -21,19 +21,23 @@ std::string_view kind_name(Kind kind) { return kind == Kind::lora ? "lora" : kin
 
 namespace {
 
-/// Sums of squares over rows or columns of a weight whose rows `rows` gives.
+/// Sums of squares over rows or columns of a weight whose rows `rows` gives, a few of them at a time: large temporaries between the small
+/// tensors that stay would leave the heap full of holes.
 at::Tensor sums_of_squares(const nn::WeightSource& weight, NormAxis axis, const nn::WeightSource::Rows& rows) {
   at::NoGradGuard no_grad;
   auto options = at::TensorOptions().dtype(at::kFloat).device(weight.device());
   auto sums = at::zeros({axis == NormAxis::output ? weight.out_features() : weight.in_features()}, options);
-  nn::for_each_tile(weight, [&](int64_t begin, int64_t end) {
+  const int64_t elements = weight.device().is_cpu() ? int64_t{1} << 16 : int64_t{1} << 25, total = weight.out_features();
+  const auto step = std::max<int64_t>(1, elements / std::max<int64_t>(1, weight.in_features()));
+  for (int64_t begin = 0; begin < total; begin += step) {
+    const auto end = std::min(begin + step, total);
     auto tile = rows(begin, end);
     if (axis == NormAxis::output) {
       sums.narrow(0, begin, end - begin).copy_(tile.square().sum(1));
     } else {
       sums.add_(tile.square().sum(0));
     }
-  });
+  }
   return sums;
 }
 
@@ -64,14 +68,16 @@ class LoraUpdate : public Update {
   }
 
   /// ‖w + s b A‖² = ‖w‖² + 2s b·(A w) + s² b (A Aᵀ) bᵀ for a row; the same with A and Bᵀ exchanged for a column.
-  at::Tensor squared_norms(const nn::WeightSource& base, const at::Tensor& frozen, NormAxis axis) const override {
+  /// Only the middle term passes through W. It is small beside ‖w‖², so rounding it to bf16 moves the norm less than rounding the layer's
+  /// result does.
+  at::Tensor squared_norms(const nn::WeightSource& base, const at::Tensor& frozen, NormAxis axis, c10::ScalarType dtype) const override {
     at::NoGradGuard no_grad;
     auto s = scale();
     if (axis == NormAxis::output) {
-      auto cross = nn::multiply_fp32(base, a_).t();
+      auto cross = nn::multiply_rows(base, a_, dtype).t();
       return frozen + ((cross * (2 * s) + at::mm(b_, at::mm(a_, a_.t())) * (s * s)) * b_).sum(1);
     }
-    auto cross = nn::multiply_transposed_fp32(base, b_.t());
+    auto cross = nn::multiply_rows_transposed(base, b_.t(), dtype);
     return frozen + ((cross * (2 * s) + at::mm(at::mm(b_.t(), b_), a_) * (s * s)) * a_).sum(0);
   }
 
@@ -139,7 +145,7 @@ class LokrUpdate : public Update {
 
 }  // namespace
 
-at::Tensor Update::squared_norms(const nn::WeightSource& base, const at::Tensor&, NormAxis axis) const {
+at::Tensor Update::squared_norms(const nn::WeightSource& base, const at::Tensor&, NormAxis axis, c10::ScalarType) const {
   return sums_of_squares(base, axis, [&](int64_t begin, int64_t end) { return base.rows(begin, end) + rows(begin, end); });
 }
 

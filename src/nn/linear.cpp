@@ -11,8 +11,8 @@ at::Tensor ParameterSource::multiply(const kernels::ProductPtr& product, const a
   return product->multiply(x, weight_, bias);
 }
 
-at::Tensor ParameterSource::rows(int64_t begin, int64_t end) const {
-  return weight_.detach().narrow(0, begin, end - begin).flatten(1).to(at::kFloat);
+at::Tensor ParameterSource::rows_in(c10::ScalarType dtype, int64_t begin, int64_t end) const {
+  return weight_.detach().narrow(0, begin, end - begin).flatten(1).to(dtype);
 }
 
 void ParameterSource::rewrite(const Rows& new_rows) {

@@ -25,7 +25,7 @@ class ParameterSource : public WeightSource {
   c10::Device device() const override { return weight_.device(); }
   int64_t num_bytes() const override { return static_cast<int64_t>(weight_.nbytes()); }
   at::Tensor multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const override;
-  at::Tensor rows(int64_t begin, int64_t end) const override;
+  at::Tensor rows_in(c10::ScalarType dtype, int64_t begin, int64_t end) const override;
   void rewrite(const Rows& new_rows) override;
 
  private:

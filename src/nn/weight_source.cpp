@@ -14,37 +14,26 @@ int64_t tile_rows(const WeightSource& weight) {
   return std::max<int64_t>(1, elements / std::max<int64_t>(1, weight.in_features()) / 128) * 128;
 }
 
-namespace {
-
-void for_each_range(int64_t total, int64_t step, const std::function<void(int64_t, int64_t)>& fn) {
+void for_each_tile(const WeightSource& weight, const std::function<void(int64_t, int64_t)>& fn) {
+  const auto step = tile_rows(weight), total = weight.out_features();
   for (int64_t begin = 0; begin < total; begin += step) fn(begin, std::min(begin + step, total));
 }
 
-/// A product with a few rows is as fast with small tiles, and they leave smaller holes in the heap between what a step keeps.
-void for_each_small_tile(const WeightSource& weight, const std::function<void(int64_t, int64_t)>& fn) {
-  for_each_range(weight.out_features(), std::max<int64_t>(64, tile_rows(weight) / 4), fn);
-}
-
-}  // namespace
-
-void for_each_tile(const WeightSource& weight, const std::function<void(int64_t, int64_t)>& fn) {
-  for_each_range(weight.out_features(), tile_rows(weight), fn);
-}
-
-at::Tensor multiply_fp32(const WeightSource& weight, const at::Tensor& x_NI) {
-  auto x = x_NI.detach().to(at::kFloat);
-  auto y = at::empty({x.size(0), weight.out_features()}, x.options());
-  for_each_small_tile(weight, [&](int64_t begin, int64_t end) {
-    auto part = y.narrow(1, begin, end - begin);
-    part.copy_(at::mm(x, weight.rows(begin, end).t()));
+at::Tensor multiply_rows(const WeightSource& weight, const at::Tensor& x_NI, c10::ScalarType dtype) {
+  auto x = x_NI.detach().to(dtype);
+  auto y = at::empty({x.size(0), weight.out_features()}, x.options().dtype(at::kFloat));
+  for_each_tile(weight, [&](int64_t begin, int64_t end) {
+    y.narrow(1, begin, end - begin).copy_(at::mm(x, weight.rows_in(dtype, begin, end).t()));
   });
   return y;
 }
 
-at::Tensor multiply_transposed_fp32(const WeightSource& weight, const at::Tensor& dy_NO) {
-  auto dy = dy_NO.detach().to(at::kFloat);
-  auto dx = at::zeros({dy.size(0), weight.in_features()}, dy.options());
-  for_each_small_tile(weight, [&](int64_t begin, int64_t end) { dx.addmm_(dy.narrow(1, begin, end - begin), weight.rows(begin, end)); });
+at::Tensor multiply_rows_transposed(const WeightSource& weight, const at::Tensor& dy_NO, c10::ScalarType dtype) {
+  auto dy = dy_NO.detach().to(dtype);
+  auto dx = at::zeros({dy.size(0), weight.in_features()}, dy.options().dtype(at::kFloat));
+  for_each_tile(weight, [&](int64_t begin, int64_t end) {
+    dx.add_(at::mm(dy.narrow(1, begin, end - begin), weight.rows_in(dtype, begin, end)));
+  });
   return dx;
 }
 

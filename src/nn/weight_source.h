@@ -23,8 +23,9 @@ class WeightSource {
   /// Where the gradient of a W that trains and is not a parameter arrives: a leaf in the shape that W has as a parameter. It takes no
   /// memory for numbers, and holds none.
   virtual at::Tensor gradient_leaf() const { return {}; }
-  /// Rows begin to end of W in fp32, without autograd.
-  virtual at::Tensor rows(int64_t begin, int64_t end) const = 0;
+  /// Rows begin to end of W in fp32 or in `dtype`, without autograd.
+  at::Tensor rows(int64_t begin, int64_t end) const { return rows_in(at::kFloat, begin, end); }
+  virtual at::Tensor rows_in(c10::ScalarType dtype, int64_t begin, int64_t end) const = 0;
 
   /// Rows begin to end of a new W, fp32.
   using Rows = std::function<at::Tensor(int64_t begin, int64_t end)>;
@@ -49,9 +50,10 @@ class WeightStore {
 /// Rows that a tile of W has, so that a tile stays near a million elements on a CPU and 32 million elsewhere; a multiple of 128.
 int64_t tile_rows(const WeightSource& weight);
 
-/// x Wᵀ and dy W with fp32 tiles of W whatever it is stored in, without autograd. x [N, in] and dy [N, out] are made fp32.
-at::Tensor multiply_fp32(const WeightSource& weight, const at::Tensor& x_NI);
-at::Tensor multiply_transposed_fp32(const WeightSource& weight, const at::Tensor& dy_NO);
+/// x Wᵀ and dy W of a few rows x [N, in] and dy [N, out], without autograd: tiles of W, and the rows, in `dtype`, whatever W is stored in.
+/// The results are fp32.
+at::Tensor multiply_rows(const WeightSource& weight, const at::Tensor& x_NI, c10::ScalarType dtype);
+at::Tensor multiply_rows_transposed(const WeightSource& weight, const at::Tensor& dy_NO, c10::ScalarType dtype);
 
 /// Calls `fn` with the bounds of every tile of rows.
 void for_each_tile(const WeightSource& weight, const std::function<void(int64_t begin, int64_t end)>& fn);

@@ -14,7 +14,9 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
   c10::Device device() const override { return weight_.codes.device(); }
   int64_t num_bytes() const override { return weight_.num_bytes(); }
   at::Tensor multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const override;
-  at::Tensor rows(int64_t begin, int64_t end) const override { return dequantize_rows(weight_, begin, end, at::kFloat); }
+  at::Tensor rows_in(c10::ScalarType dtype, int64_t begin, int64_t end) const override {
+    return dequantize_rows(weight_, begin, end, dtype);
+  }
   void rewrite(const Rows& new_rows) override;
   const QuantizedWeight& weight() const { return weight_; }
   at::Tensor gradient_leaf() const override { return leaf_; }
