@@ -32,8 +32,8 @@ class Update {
                             const kernels::ProductPtr& product) const = 0;
   /// Rows begin to end of ΔW in fp32, without autograd.
   virtual at::Tensor rows(int64_t begin, int64_t end) const = 0;
-  /// ‖W + ΔW‖² of every row or column, fp32 and without autograd; `frozen` is ‖W‖² of them. Products with W may be in `dtype`. Here by tiles
-  /// of both, in fp32.
+  /// ‖W + ΔW‖² of every row or column, fp32 and without autograd; `frozen` is ‖W‖² of them. Products with W may be in `dtype`. Here by
+  /// tiles of both, in fp32.
   virtual at::Tensor squared_norms(const nn::WeightSource& base, const at::Tensor& frozen, NormAxis axis, c10::ScalarType dtype) const;
   /// Matrices, by their names in files: lora_A.weight and lora_B.weight, hada_w1_a, ..., lokr_w1, ...
   const Parameters& parameters() const { return parameters_; }

@@ -22,18 +22,16 @@ void for_each_tile(const WeightSource& weight, const std::function<void(int64_t,
 at::Tensor multiply_rows(const WeightSource& weight, const at::Tensor& x_NI, c10::ScalarType dtype) {
   auto x = x_NI.detach().to(dtype);
   auto y = at::empty({x.size(0), weight.out_features()}, x.options().dtype(at::kFloat));
-  for_each_tile(weight, [&](int64_t begin, int64_t end) {
-    y.narrow(1, begin, end - begin).copy_(at::mm(x, weight.rows_in(dtype, begin, end).t()));
-  });
+  for_each_tile(
+      weight, [&](int64_t begin, int64_t end) { y.narrow(1, begin, end - begin).copy_(at::mm(x, weight.rows_in(dtype, begin, end).t())); });
   return y;
 }
 
 at::Tensor multiply_rows_transposed(const WeightSource& weight, const at::Tensor& dy_NO, c10::ScalarType dtype) {
   auto dy = dy_NO.detach().to(dtype);
   auto dx = at::zeros({dy.size(0), weight.in_features()}, dy.options().dtype(at::kFloat));
-  for_each_tile(weight, [&](int64_t begin, int64_t end) {
-    dx.add_(at::mm(dy.narrow(1, begin, end - begin), weight.rows_in(dtype, begin, end)));
-  });
+  for_each_tile(weight,
+                [&](int64_t begin, int64_t end) { dx.add_(at::mm(dy.narrow(1, begin, end - begin), weight.rows_in(dtype, begin, end))); });
   return dx;
 }
 
