@@ -13,6 +13,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTokenizer, T5TokenizerFast
 
+import training_loop
+
 HERE = pathlib.Path(__file__).parent
 ASSETS = HERE.parent.parent / "assets/tiny-flux"
 SEED, NUM_STEPS, STEPS = 42, 3, 4
@@ -51,21 +53,17 @@ def main():
         with torch.no_grad():
             for name, p in adapter:
                 p.copy_(lora["transformer." + name.replace(".default", "")])
-        optimizer = torch.optim.AdamW([p for _, p in adapter], lr=1e-3, weight_decay=0.01)
-        losses, norms = [], []
-        for _ in range(STEPS):
+
+        def loss_of(_):
             x = noise
             for i in range(NUM_STEPS):
                 v = model(hidden_states=FluxPipeline._pack_latents(x, b, c, h, w), encoder_hidden_states=text, pooled_projections=pooled, timestep=sigmas[i:i + 1].float(),
                           guidance=torch.ones(1), txt_ids=text_ids, img_ids=ids, return_dict=False)[0]
                 x = x + FluxPipeline._unpack_latents(v, h * 8, w * 8, 8) * float(sigmas[i + 1] - sigmas[i])
-            loss = F.mse_loss(x, latents)
-            loss.backward()
-            losses.append(loss.item())
-            norms.append(torch.stack([p.grad.norm() for _, p in adapter]).norm().item())
-            optimizer.step()
-            optimizer.zero_grad()
-        out |= {f"{kind}.loss": torch.tensor(losses), f"{kind}.grad_norm": torch.tensor(norms), f"{kind}.sigmas": sigmas}
+            return F.mse_loss(x, latents)
+
+        losses, norms, _ = training_loop.train(adapter, STEPS, loss_of)
+        out |= {f"{kind}.loss": losses, f"{kind}.grad_norm": norms, f"{kind}.sigmas": sigmas}
         print(kind, losses, norms, sigmas)
     save_file(out, HERE / "distill.safetensors")
 

@@ -9,27 +9,13 @@ import csv
 import torch
 import torch.nn.functional as F
 from diffusers import FluxPipeline
-from peft import LoraConfig, get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTokenizer, T5TokenizerFast
 
+import training_loop
 from make_pipeline import ASSETS, GUIDANCE, OUT, STEPS, TARGETS, encode, sampled
 
 ENCODERS = {"text_encoder": ["q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"], "text_encoder_2": ["q", "k", "v", "o", "wi_0", "wi_1", "wo"]}
-
-
-def add(model, targets):
-    model.requires_grad_(False)
-    model.add_adapter(LoraConfig(r=4, lora_alpha=2, target_modules=targets, init_lora_weights="gaussian"))
-    with torch.no_grad():
-        for name, p in model.named_parameters():
-            if p.requires_grad:
-                p.copy_(torch.randn_like(p) * (0.1 if "lora_B" in name else 0.3))
-
-
-def keys(component, model):
-    state = {f"{component}.{k}": v.detach().clone().contiguous() for k, v in get_peft_model_state_dict(model).items()}
-    return state | {k.replace(".lora_A.weight", ".alpha"): torch.tensor(2.0) for k in state if ".lora_A." in k}
 
 
 def loss_of(pipe, sample, prompt, noise, sigma):
@@ -54,28 +40,22 @@ def main():
     noise, prompts = load_file(OUT / "expected.safetensors")["noise"], ["red apple", "tree of the north"]
     expected = {}
 
-    add(pipe.transformer, TARGETS)
+    training_loop.add_adapter(pipe.transformer, TARGETS)
     expected["latents.dit"] = sampled(pipe, noise, prompts)
-    add(pipe.text_encoder, ENCODERS["text_encoder"])
+    training_loop.add_adapter(pipe.text_encoder, ENCODERS["text_encoder"])
     expected["latents"] = sampled(pipe, noise, prompts)
-    add(pipe.text_encoder_2, ENCODERS["text_encoder_2"])
+    training_loop.add_adapter(pipe.text_encoder_2, ENCODERS["text_encoder_2"])
     models = {"transformer": pipe.transformer, "text_encoder": pipe.text_encoder, "text_encoder_2": pipe.text_encoder_2}
-    save_file({k: v for name, model in models.items() for k, v in keys(name, model).items()}, OUT / "encoder_lora.safetensors", metadata={"format": "pt"})
+    save_file({k: v for name, model in models.items() for k, v in training_loop.adapter_state(name, model).items()}, OUT / "encoder_lora.safetensors", metadata={"format": "pt"})
 
     parameters = [(f"{name}.{n}", p) for name, model in models.items() for n, p in model.named_parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW([p for _, p in parameters], lr=1e-3, weight_decay=0.01)
-    losses, norms = [], []
-    for step in range(STEPS):
+
+    def loss_of_step(step):
         index = int(replay[f"step.{step}.sample"])
-        loss = loss_of(pipe, samples[index], rows[index][1], replay[f"step.{step}.noise"][None], replay[f"step.{step}.sigma"])
-        loss.backward()
-        losses.append(loss.item())
-        norms.append(torch.stack([p.grad.norm() for _, p in parameters]).norm().item())
-        if step == 0:
-            expected |= {"grad." + n.replace(".default", ""): p.grad.clone() for n, p in parameters}
-        optimizer.step()
-        optimizer.zero_grad()
-    expected |= {"loss": torch.tensor(losses), "grad_norm": torch.tensor(norms)}
+        return loss_of(pipe, samples[index], rows[index][1], replay[f"step.{step}.noise"][None], replay[f"step.{step}.sigma"])
+
+    losses, norms, first = training_loop.train(parameters, STEPS, loss_of_step)
+    expected |= {"grad." + n.replace(".default", ""): grad for n, grad in first.items()} | {"loss": losses, "grad_norm": norms}
     save_file({k: v.contiguous() for k, v in expected.items()}, OUT / "expected_encoder_lora.safetensors")
 
 

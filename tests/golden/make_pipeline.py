@@ -13,11 +13,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel
-from peft import LoraConfig, get_peft_model_state_dict
 from PIL import Image
 from safetensors.torch import save_file
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer, T5Config, T5EncoderModel, T5TokenizerFast
 
+import training_loop
 from make_encoders import randomise
 
 HERE = pathlib.Path(__file__).parent
@@ -78,9 +78,8 @@ def diffsynth_weight(sigma):
 def train(pipe, samples, replay, parameters, weighting=lambda sigma: 1.0):
     """Losses, gradient norms and the first step's gradients of the plain loop every trainer runs."""
     model = pipe.transformer
-    optimizer = torch.optim.AdamW([p for _, p in parameters], lr=1e-3, weight_decay=0.01)
-    losses, norms, first = [], [], None
-    for step in range(STEPS):
+
+    def loss_of(step):
         latents, text, pooled, text_ids = samples[int(replay[f"step.{step}.sample"])]
         noise, sigma = replay[f"step.{step}.noise"][None], replay[f"step.{step}.sigma"]
         noisy = (1 - sigma) * latents + sigma * noise
@@ -88,14 +87,9 @@ def train(pipe, samples, replay, parameters, weighting=lambda sigma: 1.0):
         prediction = model(hidden_states=FluxPipeline._pack_latents(noisy, b, c, h, w), encoder_hidden_states=text, pooled_projections=pooled, timestep=sigma.reshape(1),
                            guidance=torch.tensor([GUIDANCE]), txt_ids=text_ids, img_ids=FluxPipeline._prepare_latent_image_ids(b, h // 2, w // 2, "cpu", torch.float32),
                            return_dict=False)[0]
-        loss = F.mse_loss(prediction, FluxPipeline._pack_latents(noise - latents, b, c, h, w)) * weighting(float(sigma))
-        loss.backward()
-        losses.append(loss.item())
-        norms.append(torch.stack([p.grad.norm() for _, p in parameters]).norm().item())
-        first = first or {n: p.grad.clone() for n, p in parameters}
-        optimizer.step()
-        optimizer.zero_grad()
-    return torch.tensor(losses), torch.tensor(norms), first
+        return F.mse_loss(prediction, FluxPipeline._pack_latents(noise - latents, b, c, h, w)) * weighting(float(sigma))
+
+    return training_loop.train(parameters, STEPS, loss_of)
 
 
 @torch.no_grad()
@@ -136,16 +130,9 @@ def main():
     expected |= {"full.loss": losses, "full.grad_norm": norms} | {f"full.grad.{n}": g for n, g in first.items()}
     pipe.transformer.load_state_dict(original)
 
-    pipe.transformer.requires_grad_(False)
-    pipe.transformer.add_adapter(LoraConfig(r=4, lora_alpha=2, target_modules=TARGETS, init_lora_weights="gaussian"))
-    adapter = [(n, p) for n, p in pipe.transformer.named_parameters() if p.requires_grad]
-    with torch.no_grad():
-        for name, p in adapter:
-            p.copy_(torch.randn_like(p) * (0.1 if "lora_B" in name else 0.3))
+    adapter = training_loop.add_adapter(pipe.transformer, TARGETS)
     start = {n: p.detach().clone() for n, p in adapter}
-    state = get_peft_model_state_dict(pipe.transformer)
-    save_file({f"transformer.{k}": v.contiguous() for k, v in state.items()} | {f"transformer.{k.replace('.lora_A.weight', '.alpha')}": torch.tensor(2.0)
-              for k in state if ".lora_A." in k}, OUT / "lora.safetensors", metadata={"format": "pt"})
+    save_file(training_loop.adapter_state("transformer", pipe.transformer), OUT / "lora.safetensors", metadata={"format": "pt"})
     expected["latents.lora"] = sampled(pipe, noise, prompts)
     pipe.transformer.train()
     for kind, weighting in (("lora", lambda sigma: 1.0), ("lora_diffsynth", diffsynth_weight)):
@@ -154,6 +141,11 @@ def main():
         expected |= {f"{kind}.loss": losses, f"{kind}.grad_norm": norms}
         if kind == "lora":
             expected |= {"lora.grad." + n.replace(".default", ""): g for n, g in first.items()}
+    pipe.transformer.delete_adapters("default")
+    adapter = training_loop.add_adapter(pipe.transformer, TARGETS, use_dora=True)
+    save_file(training_loop.adapter_state("transformer", pipe.transformer), OUT / "dora.safetensors", metadata={"format": "pt"})
+    losses, norms, _ = train(pipe, samples, replay, adapter)
+    expected |= {"dora.loss": losses, "dora.grad_norm": norms}
     save_file({k: v.contiguous() for k, v in expected.items()}, OUT / "expected.safetensors")
     print(expected["full.loss"], expected["lora.loss"], expected["lora_diffsynth.loss"], [expected[k].std() for k in expected if k.startswith("latents")])
 

@@ -18,10 +18,11 @@ from diffusers import (DDIMScheduler, DDPMScheduler, DPMSolverMultistepScheduler
                        StableDiffusionXLPipeline)
 from diffusers.schedulers import scheduling_euler_ancestral_discrete as ancestral
 from diffusers.training_utils import compute_snr
-from peft import LoraConfig, get_peft_model_state_dict
 from PIL import Image
 from safetensors.torch import save_file
 from transformers import CLIPTokenizer
+
+import training_loop
 
 HERE = pathlib.Path(__file__).parent
 TOKENS = HERE.parent.parent / "assets/tiny-flux/tokenizer"
@@ -70,10 +71,9 @@ def encode(pipe):
 
 def train(pipe, samples, replay, parameters, scheduler, gamma=0):
     (height, width) = size_of(pipe)
-    optimizer = torch.optim.AdamW([p for _, p in parameters], lr=1e-3, weight_decay=0.01)
-    losses, norms, first = [], [], None
     v = scheduler.config.prediction_type == "v_prediction"
-    for step in range(STEPS):
+
+    def loss_of(step):
         latents, text, pooled = samples[int(replay[f"step.{step}.sample"])]
         noise, t = replay[f"step.{step}.noise"][None], replay[f"step.{step}.timestep"].reshape(1)
         added = dict(text_embeds=pooled, time_ids=torch.tensor([[48.0, 64, 4, 0, height, width]])) if pooled is not None else None
@@ -82,13 +82,9 @@ def train(pipe, samples, replay, parameters, scheduler, gamma=0):
         if gamma:
             snr = compute_snr(scheduler, t)
             loss = loss * (torch.clamp(snr, max=gamma) / (snr + 1 if v else snr)).item()
-        loss.backward()
-        losses.append(loss.item())
-        norms.append(torch.stack([p.grad.norm() for _, p in parameters]).norm().item())
-        first = first or {n: p.grad.clone() for n, p in parameters}
-        optimizer.step()
-        optimizer.zero_grad()
-    return torch.tensor(losses), torch.tensor(norms), first
+        return loss
+
+    return training_loop.train(parameters, STEPS, loss_of)
 
 
 @torch.no_grad()
@@ -166,22 +162,20 @@ def make(name):
         expected |= {f"{run}.loss": losses, f"{run}.grad_norm": norms}
         pipe.unet.load_state_dict(original)
 
-    pipe.unet.requires_grad_(False)
-    pipe.unet.add_adapter(LoraConfig(r=4, lora_alpha=2, target_modules=TARGETS, init_lora_weights="gaussian"))
-    adapter = [(n, p) for n, p in pipe.unet.named_parameters() if p.requires_grad]
-    with torch.no_grad():
-        for n, p in adapter:
-            p.copy_(torch.randn_like(p) * (0.1 if "lora_B" in n else 0.3))
+    adapter = training_loop.add_adapter(pipe.unet, TARGETS)
     start = {n: p.detach().clone() for n, p in adapter}
-    state = get_peft_model_state_dict(pipe.unet)
-    save_file({f"unet.{k}": t.contiguous() for k, t in state.items()} | {f"unet.{k.replace('.lora_A.weight', '.alpha')}": torch.tensor(2.0) for k in state if ".lora_A." in k},
-              HERE / name / "lora.safetensors", metadata={"format": "pt"})
+    save_file(training_loop.adapter_state("unet", pipe.unet), HERE / name / "lora.safetensors", metadata={"format": "pt"})
     expected["latents.lora"] = sampled(pipe, noise, euler)
     pipe.unet.train()
     for run, scheduler, gamma in (("lora", epsilon, 0), ("lora_v", velocity, 0), ("lora_min_snr", epsilon, 5), ("lora_v_min_snr", velocity, 5)):
         pipe.unet.load_state_dict(start, strict=False)
         losses, norms, first = train(pipe, samples, replay, adapter, scheduler, gamma)
         expected |= {f"{run}.loss": losses, f"{run}.grad_norm": norms}
+    pipe.unet.delete_adapters("default")
+    adapter = training_loop.add_adapter(pipe.unet, TARGETS, use_dora=True)
+    save_file(training_loop.adapter_state("unet", pipe.unet), HERE / name / "dora.safetensors", metadata={"format": "pt"})
+    losses, norms, _ = train(pipe, samples, replay, adapter, epsilon)
+    expected |= {"dora.loss": losses, "dora.grad_norm": norms}
     save_file({k: t.contiguous() for k, t in expected.items()}, HERE / name / "expected.safetensors")
     print(name, {k: round(t.std().item(), 3) for k, t in expected.items() if k.startswith("latents")}, expected["full.loss"], expected["lora.loss"])
 

@@ -42,6 +42,7 @@ void expect_steps(const std::string& name, const std::string& options) {
 }
 
 const std::string kLora = "--lora_checkpoint '" + (kGolden / "lora.safetensors").string() + "' ";
+const std::string kDora = "--lora_checkpoint '" + (kGolden / "dora.safetensors").string() + "' ";
 
 }  // namespace
 
@@ -53,4 +54,6 @@ TEST(SampleParity, WithLora) { expect_latents("latents.lora", "--lora '" + (kGol
 TEST(ReplayParity, Lora) { expect_steps("lora", kLora + "--loss_weighting uniform"); }
 TEST(ReplayParity, LoraCheckpointed) { expect_steps("lora", kLora + "--loss_weighting uniform --use_gradient_checkpointing"); }
 TEST(ReplayParity, LoraWithDiffSynthWeights) { expect_steps("lora_diffsynth", kLora); }
+TEST(ReplayParity, Dora) { expect_steps("dora", kDora + "--loss_weighting uniform"); }
+TEST(ReplayParity, DoraCheckpointed) { expect_steps("dora", kDora + "--loss_weighting uniform --use_gradient_checkpointing"); }
 TEST(ReplayParity, Full) { expect_steps("full", "--trainable_models dit --loss_weighting uniform"); }

@@ -89,9 +89,10 @@ class StableDiffusionSteps : public testing::TestWithParam<Case> {};
 TEST_P(StableDiffusionSteps, AreThoseOfDiffusersAndPeft) {
   const std::string pipeline = GetParam().pipeline, name = GetParam().name;
   TempFolder folder;
-  auto lora =
-      name.starts_with("lora") ? "--lora_checkpoint '" + golden_path(pipeline + "/lora.safetensors") + "' " : "--trainable_models unet ";
-  auto out = run_burnish("train " + sd_model(pipeline) + sd_data(pipeline) + lora + "--max_steps 10 --learning_rate 1e-3 --replay '" +
+  auto adapter = name.substr(0, 4);
+  auto trained = adapter == "full" ? "--trainable_models unet "
+                                   : "--lora_checkpoint '" + golden_path(pipeline + "/" + adapter + ".safetensors") + "' ";
+  auto out = run_burnish("train " + sd_model(pipeline) + sd_data(pipeline) + trained + "--max_steps 10 --learning_rate 1e-3 --replay '" +
                          golden_path(pipeline + "/replay.safetensors") + "' --output_path " + (folder / "run").string() + " " +
                          GetParam().options);
   ASSERT_EQ(out.exit_code, 0) << out.output;
@@ -108,9 +109,10 @@ TEST_P(StableDiffusionSteps, AreThoseOfDiffusersAndPeft) {
 INSTANTIATE_TEST_SUITE_P(
     Cases, StableDiffusionSteps,
     testing::Values(Case{"sdxl_pipeline", "lora", ""}, Case{"sdxl_pipeline", "lora", "--use_gradient_checkpointing"},
+                    Case{"sdxl_pipeline", "dora", ""}, Case{"sdxl_pipeline", "dora", "--use_gradient_checkpointing"},
                     Case{"sdxl_pipeline", "lora_min_snr", "--min_snr_gamma 5"}, Case{"sdxl_pipeline", "lora_v", VELOCITY},
                     Case{"sdxl_pipeline", "lora_v_min_snr", VELOCITY "--min_snr_gamma 5"}, Case{"sdxl_pipeline", "full", ""},
-                    Case{"sdxl_pipeline", "full_v", VELOCITY "--use_gradient_checkpointing"}, Case{"sd15_pipeline", "lora", ""},
+                    Case{"sdxl_pipeline", "full_v", VELOCITY "--use_gradient_checkpointing"}, Case{"sd15_pipeline", "lora", ""}, Case{"sd15_pipeline", "dora", ""},
                     Case{"sd15_pipeline", "lora_v", VELOCITY "--use_gradient_checkpointing"}, Case{"sd15_pipeline", "full", ""},
                     Case{"sd15_pipeline", "full", "--use_gradient_checkpointing"}),
     name_of);

@@ -1,0 +1,38 @@
+"""Adapters of peft with random values, and the plain loop that every trainer runs, for recorded runs."""
+import torch
+from peft import LoraConfig, get_peft_model_state_dict
+
+
+def add_adapter(model, targets, **options):
+    """Freezes the model and hangs random adapters of rank 4 on it; its (name, parameter) that train."""
+    model.requires_grad_(False)
+    model.add_adapter(LoraConfig(r=4, lora_alpha=2, target_modules=targets, init_lora_weights="gaussian", **options))
+    trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    with torch.no_grad():
+        for name, p in trained:
+            if "magnitude" in name:
+                p.mul_(1 + 0.2 * torch.rand_like(p))
+            else:
+                p.copy_(torch.randn_like(p) * (0.1 if "lora_B" in name else 0.3))
+    return trained
+
+
+def adapter_state(component, model):
+    """The adapter as diffusers writes it, with alphas; `component` goes before the keys."""
+    state = {f"{component}.{k}": v.detach().clone().contiguous() for k, v in get_peft_model_state_dict(model).items()}
+    return state | {k.replace(".lora_A.weight", ".alpha"): torch.tensor(2.0) for k in state if ".lora_A." in k}
+
+
+def train(parameters, num_steps, loss_of):
+    """Losses, gradient norms and the first step's gradients of AdamW steps on `loss_of(step)`; parameters are (name, tensor)."""
+    optimizer = torch.optim.AdamW([p for _, p in parameters], lr=1e-3, weight_decay=0.01)
+    losses, norms, first = [], [], None
+    for step in range(num_steps):
+        loss = loss_of(step)
+        loss.backward()
+        losses.append(loss.item())
+        norms.append(torch.stack([p.grad.norm() for _, p in parameters]).norm().item())
+        first = first or {n: p.grad.clone() for n, p in parameters}
+        optimizer.step()
+        optimizer.zero_grad()
+    return torch.tensor(losses), torch.tensor(norms), first
