@@ -51,6 +51,8 @@ bool lies_below(std::string_view path, std::string_view part) {
   return part.empty() || (path.starts_with(part) && (path.size() == part.size() || path[part.size()] == '.'));
 }
 
+bool contains(std::span<const std::string> list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
+
 std::string join(std::span<const std::string> parts, std::string_view separator) {
   std::string out;
   for (const auto& part : parts) {

@@ -18,6 +18,8 @@ bool is_utf8(std::string_view text);
 /// Whether a dotted path is `part` or lies below it; everything lies below "".
 bool lies_below(std::string_view path, std::string_view part);
 
+bool contains(std::span<const std::string> list, std::string_view name);
+
 /// "a, b, c".
 std::string join(std::span<const std::string> parts, std::string_view separator = ", ");
 

@@ -7,13 +7,10 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/text.h"
 #include "pipeline/labels.h"
 
 namespace burnish::pipeline {
-
-static bool contains(const std::vector<std::string>& list, const std::string& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
 
 static bool written_by(const Units& units, const std::string& name) {
   return std::any_of(units.begin(), units.end(), [&](const Unit& unit) { return contains(unit.writes, name); });
@@ -146,10 +143,6 @@ bool writes_any(const Unit& unit, const std::set<std::string>& names) {
   return std::any_of(unit.writes.begin(), unit.writes.end(), [&](const auto& name) { return names.contains(name); });
 }
 
-bool named(const Units& units, const std::string& name) {
-  return std::any_of(units.begin(), units.end(), [&](const auto& unit) { return unit.name == name; });
-}
-
 /// Units computed ahead that may run at every visit as well: without models, of values that are not computed ahead, and no value that
 /// they touch is written twice.
 Units cheap_units(const Units& prepare, const Units& live) {
@@ -184,7 +177,7 @@ Cut with_cheap_units(Cut found, const Units& all) {
   }
   Cut result{found.prepare, {}, {}};
   for (const auto& unit : all) {
-    if (on_both.contains(unit.name) || named(found.live, unit.name)) result.live.push_back(unit);
+    if (on_both.contains(unit.name) || has_unit(found.live, unit.name)) result.live.push_back(unit);
   }
   for (const auto& name : found.carried) {
     auto writes = [&](const Unit& unit) { return on_both.contains(unit.name) && contains(unit.writes, name); };
@@ -217,6 +210,10 @@ std::string component_of(const std::string& model) { return model.substr(0, mode
 bool overlap(const std::string& a, const std::string& b) {
   auto below = [](const std::string& part, const std::string& whole) { return part == whole || part.starts_with(whole + "."); };
   return below(a, b) || below(b, a);
+}
+
+bool has_unit(const Units& units, const std::string& name) {
+  return std::any_of(units.begin(), units.end(), [&](const auto& unit) { return unit.name == name; });
 }
 
 std::string common_part(const std::vector<std::string>& models) {

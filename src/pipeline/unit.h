@@ -73,6 +73,8 @@ Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<s
 /// are not computed ahead: they are in `prepare` and in `live`. Empty when nothing can be computed ahead, or nothing is gained by it.
 Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models, const std::set<std::string>& keep_live = {});
 
+bool has_unit(const Units& units, const std::string& name);
+
 /// What a model name points into: "encoder" for "encoder.head".
 std::string component_of(const std::string& model);
 

@@ -5,13 +5,10 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "pipeline/labels.h"
 
 namespace burnish::pipeline {
-
-static bool contains(const std::vector<std::string>& list, const std::string& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
 
 Visit::Visit(const Cut& cut, const std::set<std::string>& draws, const std::set<std::string>& trained_models) {
   // With nothing trained, what would be prepared is what no draw reaches.

@@ -87,7 +87,7 @@ Draw Run::draw_batch(int64_t index, std::vector<Pick>& picks, bool with_noise) c
 
 /// That of the latents in the cache, or what the picture's size leads to.
 std::vector<int64_t> Run::latent_shape(const Pick& pick, const Prepared& prepared) const {
-  auto shape = prepared.latent_shape(pick);
+  auto shape = latent_shape_of(prepared.values(pick));
   if (!shape.empty()) return shape;
   auto size = prepared.sample(pick.row).size;
   return model_->latent_shape(size.height, size.width);

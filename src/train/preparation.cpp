@@ -22,10 +22,6 @@ namespace {
 /// To be raised when a unit computes something else than it did from the same inputs and weights.
 constexpr int kUnitsVersion = 1;
 
-bool contains(const std::vector<std::string>& list, const std::string& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
-
 nlohmann::json describe(models::Model& model, const pipeline::Unit& unit, const std::vector<std::string>& stored,
                         data::FileHashes& hashes) {
   nlohmann::json models = nlohmann::json::object();

@@ -215,8 +215,7 @@ pipeline::Values Prepared::values(const Pick& pick) const {
   return values;
 }
 
-std::vector<int64_t> Prepared::latent_shape(const Pick& pick) const {
-  auto sample = values(pick);
+std::vector<int64_t> latent_shape_of(const pipeline::Values& sample) {
   auto it = sample.find("latents");
   if (it == sample.end()) it = sample.find("latents_mean");
   if (it == sample.end()) return {};

@@ -29,6 +29,9 @@ struct Share {
   int64_t num_processes = 1, process_index = 0;
 };
 
+/// Channels, rows and columns of the latents among a sample's values; empty when there are none.
+std::vector<int64_t> latent_shape_of(const pipeline::Values& sample);
+
 /// What the frozen models make of each sample, computed once: every model is loaded, run over the samples that need it, and dropped
 /// before the next, so that no two are in memory together. A model whose results are all in the cache is never loaded.
 ///
@@ -55,8 +58,6 @@ class Prepared {
   /// The values of one sample, each with a leading batch dimension of 1. Under the empty caption, those that a caption alone decides are
   /// the empty caption's.
   pipeline::Values values(const Pick& pick) const;
-  /// Channels, rows and columns of a sample's latents; empty when none are carried.
-  std::vector<int64_t> latent_shape(const Pick& pick) const;
   /// A data Error unless the empty caption can take the place of a sample's: unless all that `units` make of a caption and that is carried
   /// depends on the caption alone.
   void check_empty_caption(const pipeline::Units& units) const;

@@ -12,6 +12,7 @@
 #include "pipeline/visit.h"
 #include "train/draws.h"
 #include "train/preparation.h"
+#include "train/prepared.h"
 
 namespace burnish::train {
 
@@ -84,19 +85,10 @@ double load_seconds(const at::Tensor& tensor) {
   return seconds_of([&] { tensor.clone(); });
 }
 
-bool contains(const std::vector<std::string>& list, const std::string& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
-
-bool named(const pipeline::Units& units, const std::string& name) {
-  return std::any_of(units.begin(), units.end(), [&](const auto& unit) { return unit.name == name; });
-}
-
 /// Draws of the shapes that a visit has; what they are does not matter.
 pipeline::Values any_draws(const models::Model& model, const pipeline::Values& sample, const data::Size& size) {
-  auto latents = sample.find("latents") != sample.end() ? sample.find("latents") : sample.find("latents_mean");
-  auto shape =
-      latents == sample.end() ? model.latent_shape(size.height, size.width) : std::get<at::Tensor>(latents->second).sizes().slice(1).vec();
+  auto shape = latent_shape_of(sample);
+  if (shape.empty()) shape = model.latent_shape(size.height, size.width);
   shape.insert(shape.begin(), 1);
   auto noise = at::zeros(shape, at::kFloat);
   return {
@@ -121,13 +113,13 @@ void measure_ahead(SplitPlan& plan, models::Model& model, const pipeline::Values
 /// The problem once results computed ahead take the place of their units: these need no weights, and all that they read is cached.
 CutProblem with_ahead(CutProblem problem, const SplitPlan& plan) {
   for (auto& unit : problem.units) {
-    if (!named(plan.ahead.prepare, unit.name)) continue;
+    if (!has_unit(plan.ahead.prepare, unit.name)) continue;
     unit.weights.clear();
     for (auto read : unit.reads) {
       auto writer = problem.values[static_cast<size_t>(read)].writer;
       if (writer < 0) continue;
       auto& from = problem.units[static_cast<size_t>(writer)];
-      from.must_not_run = named(plan.cut.prepare, from.name);
+      from.must_not_run = has_unit(plan.cut.prepare, from.name);
     }
   }
   return problem;
@@ -213,7 +205,7 @@ std::set<std::string> SplitPlan::keep_live() const {
 
 /// Whether a unit runs ahead of training and not during it.
 static bool runs_ahead_alone(const SplitPlan& plan, const std::string& unit) {
-  return plan.computes_ahead && named(plan.ahead.prepare, unit) && !named(plan.ahead.live, unit);
+  return plan.computes_ahead && has_unit(plan.ahead.prepare, unit) && !has_unit(plan.ahead.live, unit);
 }
 
 static std::string ahead_text(const SplitPlan& plan) {
@@ -233,7 +225,7 @@ std::string to_text(const SplitPlan& plan) {
   for (size_t i = 0; i < p.units.size(); ++i) {
     std::vector<std::string> writes;
     for (const auto& name : plan.units[i].writes) writes.push_back(fmt::format("{} ({})", name, plan.labels.at(name).text()));
-    bool prepared = named(plan.cut.prepare, p.units[i].name);
+    bool prepared = has_unit(plan.cut.prepare, p.units[i].name);
     const auto* runs = prepared ? "once" : runs_ahead_alone(plan, p.units[i].name) ? "ahead" : "every step";
     text += fmt::format("{:<22} {:<16} {:>12}  {} -> {}\n", p.units[i].name, runs,
                         prepared ? fmt::format("{:.2f}", p.units[i].seconds * 1e3) : "", join(plan.units[i].reads), join(writes));
@@ -280,7 +272,7 @@ std::string to_dot(const SplitPlan& plan) {
   }
   for (size_t i = 0; i < p.units.size(); ++i) {
     const auto& name = p.units[i].name;
-    const auto* style = runs_ahead_alone(plan, name) ? ", style=dashed" : named(plan.cut.live, name) ? ", style=bold" : "";
+    const auto* style = runs_ahead_alone(plan, name) ? ", style=dashed" : has_unit(plan.cut.live, name) ? ", style=bold" : "";
     text += fmt::format("  u{} [shape=box, label=\"{}\\n{}\"{}];\n", i, p.units[i].name, join(plan.units[i].models), style);
     for (auto value : p.units[i].reads) text += fmt::format("  v{} -> u{};\n", value, i);
   }

@@ -14,10 +14,6 @@ namespace burnish::train {
 
 namespace {
 
-bool contains(const std::vector<std::string>& list, const std::string& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
-
 std::string type_of(const adapters::Adapter& adapter) {
   return adapter.is_dora() ? "dora" : std::string(adapters::kind_name(adapter.update().kind()));
 }
