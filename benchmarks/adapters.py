@@ -9,7 +9,6 @@ which the heap's holes are a part; tests/train/adapter_memory_test.cpp counts by
 """
 import argparse
 import datetime
-import re
 import subprocess
 import sys
 
@@ -30,10 +29,7 @@ def arguments():
     p.add_argument("--steps", type=int, default=16, help=f"of each run; the first {WARM_UP} are not counted")
     p.add_argument("--threads", type=int, default=1)
     args = p.parse_args()
-    if args.steps <= WARM_UP or args.alternations < 1:
-        p.error(f"--steps must be above {WARM_UP} and --alternations at least 1")
-    args.chosen = [case for case in CASES if re.search(args.cases, case)]
-    return args
+    return measure.with_chosen_cases(p, args, CASES, WARM_UP)
 
 
 def figures(done, seconds):

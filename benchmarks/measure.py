@@ -25,6 +25,16 @@ class Finished:
     cpu_seconds: float = 0  # of the process itself
 
 
+def with_chosen_cases(parser, args, cases, dropped):
+    """The arguments with `chosen`, the cases that the regular expression --cases matches; checked, --steps and --alternations too."""
+    if args.steps <= dropped or args.alternations < 1:
+        parser.error(f"--steps must be above {dropped} and --alternations at least 1")
+    args.chosen = [case for case in cases if re.search(args.cases, case)]
+    if not args.chosen:
+        parser.error(f"--cases '{args.cases}' matches none of {', '.join(cases)}")
+    return args
+
+
 def busy_seconds():
     with open("/proc/stat") as file:
         user, nice, system, _, _, irq, softirq, steal = (int(n) for n in file.readline().split()[1:9])

@@ -3,8 +3,8 @@
 Latents and text embeddings are random and ready, so the peer runs no encoder and writes no file: what is measured is its loop alone.
 """
 import argparse
-import json
-import time
+
+import peer_loop
 
 
 def arguments():
@@ -12,23 +12,14 @@ def arguments():
     p.add_argument("--transformer", required=True, help="folder with config.json and weights")
     p.add_argument("--train", choices=["lora", "full"], required=True)
     p.add_argument("--dtype", choices=["fp32", "bf16"], required=True, help="of every tensor")
-    p.add_argument("--targets", default="", help="regular expression for the layers of the LoRA")
-    p.add_argument("--rank", type=int, default=16)
     p.add_argument("--dora", action="store_true", help="peft's use_dora")
     p.add_argument("--fp8", action="store_true", help="hold linear weights in E4M3 without scales and cast them at each use, as trainers with FP8 models do")
-    p.add_argument("--batch_size", type=int, default=1)
     p.add_argument("--image_side", type=int, required=True, help="the picture is this many tokens high and wide")
-    p.add_argument("--text_tokens", type=int, required=True)
-    p.add_argument("--steps", type=int, required=True)
-    p.add_argument("--device", default="cpu")
-    p.add_argument("--checkpointing", action="store_true")
-    p.add_argument("--threads", type=int, required=True)
-    p.add_argument("--out", required=True)
+    peer_loop.add_options(p)
     return p.parse_args()
 
 
 args = arguments()
-import diffusers  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from diffusers import FluxTransformer2DModel  # noqa: E402
@@ -41,12 +32,8 @@ DTYPE = {"fp32": torch.float32, "bf16": torch.bfloat16}[args.dtype]
 def load():
     model = FluxTransformer2DModel.from_pretrained(args.transformer, torch_dtype=DTYPE).to(args.device)
     if args.train == "lora":
-        from peft import LoraConfig
         model.requires_grad_(False)
-        model.add_adapter(LoraConfig(r=args.rank, lora_alpha=args.rank, target_modules=args.targets, use_dora=args.dora))
-        for parameter in model.parameters():  # peft makes its matrices in fp32
-            if parameter.requires_grad:
-                parameter.data = parameter.data.to(DTYPE)
+        peer_loop.add_adapter(model, args, use_dora=args.dora, dtype=DTYPE)
     if args.fp8:
         for name, module in model.named_modules():
             if isinstance(module, torch.nn.Linear) and "lora_" not in name and "blocks" in name and ".norm" not in name:
@@ -57,8 +44,9 @@ def load():
     return model.train()
 
 
-class Loop:
+class Loop(peer_loop.Loop):
     def __init__(self, model):
+        super().__init__(model)
         self.model, c = model, model.config
         options = {"dtype": DTYPE, "device": args.device}
         batch, side = args.batch_size, args.image_side
@@ -67,8 +55,6 @@ class Loop:
                       "pooled_projections": torch.randn(batch, c.pooled_projection_dim, **options),
                       "txt_ids": torch.zeros(args.text_tokens, 3, device=args.device), "img_ids": self.image_ids(side),
                       "guidance": torch.ones(batch, device=args.device) if c.guidance_embeds else None}
-        self.trained = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(self.trained, lr=1e-4, weight_decay=0.01)
 
     @staticmethod
     def image_ids(side):
@@ -77,28 +63,12 @@ class Loop:
         ids[..., 2] = torch.arange(side, device=args.device)[None, :]
         return ids.reshape(-1, 3)
 
-    def step(self):
+    def loss(self):
         sigma = torch.rand(args.batch_size, device=args.device)
         noise = torch.randn_like(self.latents)
         s = sigma.to(DTYPE)[:, None, None]
         predicted = self.model(hidden_states=(1 - s) * self.latents + s * noise, timestep=sigma, return_dict=False, **self.fixed)[0]
-        loss = F.mse_loss(predicted.float(), (noise - self.latents).float())
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return loss.item()  # waits for a GPU
+        return F.mse_loss(predicted.float(), (noise - self.latents).float())
 
 
-loop = Loop(load())
-seconds, losses, first_step_end = [], [], None
-for _ in range(args.steps):
-    begin = time.perf_counter()
-    losses.append(loop.step())
-    seconds.append(time.perf_counter() - begin)
-    first_step_end = first_step_end or time.time()
-on_cuda = args.device.startswith("cuda")
-with open(args.out, "w") as file:
-    json.dump({"step_seconds": seconds, "losses": losses, "first_step_end": first_step_end,
-               "trained_parameters": sum(p.numel() for p in loop.trained),
-               "peak_device_bytes": torch.cuda.max_memory_allocated() if on_cuda else 0,
-               "versions": {"torch": torch.__version__, "diffusers": diffusers.__version__}}, file)
+Loop(load()).run(args)

@@ -4,8 +4,8 @@ Latents and text embeddings are random and ready, so the peer runs no encoder an
 --dtype fp8 stores the frozen weights in FP8 and casts them at each use (diffusers' layerwise casting), computing in bf16.
 """
 import argparse
-import json
-import time
+
+import peer_loop
 
 
 def arguments():
@@ -13,22 +13,13 @@ def arguments():
     p.add_argument("--unet", required=True, help="folder with config.json and weights")
     p.add_argument("--train", choices=["lora", "dora", "full"], required=True)
     p.add_argument("--dtype", choices=["fp32", "bf16", "fp8"], required=True)
-    p.add_argument("--targets", default="", help="regular expression for the layers of the adapter")
-    p.add_argument("--rank", type=int, default=16)
-    p.add_argument("--batch_size", type=int, default=1)
     p.add_argument("--latent_side", type=int, required=True)
-    p.add_argument("--text_tokens", type=int, required=True)
-    p.add_argument("--steps", type=int, required=True)
-    p.add_argument("--device", default="cpu")
-    p.add_argument("--checkpointing", action="store_true")
     p.add_argument("--compile", action="store_true", help="torch.compile")
-    p.add_argument("--threads", type=int, required=True)
-    p.add_argument("--out", required=True)
+    peer_loop.add_options(p)
     return p.parse_args()
 
 
 args = arguments()
-import diffusers  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from diffusers import UNet2DConditionModel  # noqa: E402
@@ -41,21 +32,18 @@ DTYPE = torch.float32 if args.dtype == "fp32" else torch.bfloat16
 def load():
     model = UNet2DConditionModel.from_pretrained(args.unet, torch_dtype=DTYPE).to(args.device)
     if args.train != "full":
-        from peft import LoraConfig
         model.requires_grad_(False)
         if args.dtype == "fp8":
             model.enable_layerwise_casting(storage_dtype=torch.float8_e4m3fn, compute_dtype=DTYPE)
-        model.add_adapter(LoraConfig(r=args.rank, lora_alpha=args.rank, target_modules=args.targets, use_dora=args.train == "dora"))
-        for parameter in model.parameters():  # peft makes its matrices in fp32
-            if parameter.requires_grad:
-                parameter.data = parameter.data.to(DTYPE)
+        peer_loop.add_adapter(model, args, use_dora=args.train == "dora", dtype=DTYPE)
     if args.checkpointing:
         model.enable_gradient_checkpointing()
     return model.train()
 
 
-class Loop:
+class Loop(peer_loop.Loop):
     def __init__(self, model):
+        super().__init__(model)
         self.model, c = model, model.config
         options, batch = {"dtype": DTYPE, "device": args.device}, args.batch_size
         self.latents = torch.randn(batch, c.in_channels, args.latent_side, args.latent_side, **options)
@@ -66,31 +54,14 @@ class Loop:
                       "time_ids": torch.tensor([[side, side, 0, 0, side, side]] * batch, device=args.device)}
         betas = torch.linspace(0.00085**0.5, 0.012**0.5, 1000, device=args.device) ** 2
         self.kept = torch.cumprod(1 - betas, 0)
-        self.trained = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(self.trained, lr=1e-4, weight_decay=0.01)
         self.forward = torch.compile(model) if args.compile else model
 
-    def step(self):
+    def loss(self):
         timestep = torch.randint(0, 1000, (args.batch_size,), device=args.device)
         noise = torch.randn_like(self.latents)
         a = self.kept[timestep].to(DTYPE)[:, None, None, None]
         predicted = self.forward(a.sqrt() * self.latents + (1 - a).sqrt() * noise, timestep, self.text, added_cond_kwargs=self.added).sample
-        loss = F.mse_loss(predicted.float(), noise.float())
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return loss.item()  # waits for a GPU
+        return F.mse_loss(predicted.float(), noise.float())
 
 
-loop = Loop(load())
-seconds, losses, first_step_end = [], [], None
-for _ in range(args.steps):
-    begin = time.perf_counter()
-    losses.append(loop.step())
-    seconds.append(time.perf_counter() - begin)
-    first_step_end = first_step_end or time.time()
-with open(args.out, "w") as file:
-    json.dump({"step_seconds": seconds, "losses": losses, "first_step_end": first_step_end,
-               "trained_parameters": sum(p.numel() for p in loop.trained),
-               "peak_device_bytes": torch.cuda.max_memory_allocated() if args.device.startswith("cuda") else 0,
-               "versions": {"torch": torch.__version__, "diffusers": diffusers.__version__}}, file)
+Loop(load()).run(args)

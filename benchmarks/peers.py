@@ -8,7 +8,6 @@ burnish, several times over. burnish reads pictures, encodes them, logs and save
 import argparse
 import datetime
 import itertools
-import re
 import sys
 
 import measure
@@ -31,12 +30,7 @@ def arguments():
     if args.quick:
         args.cases = args.cases or "fp32-lora-b1"
     args.alternations, args.steps = args.alternations or (1 if args.quick else 3), args.steps or (10 if args.quick else 20)
-    if args.steps <= DROPPED or args.alternations < 1:
-        p.error(f"--steps must be above {DROPPED} and --alternations at least 1")
-    args.chosen = [case for case in CASES if re.search(args.cases, case)]
-    if not args.chosen:
-        p.error(f"--cases '{args.cases}' matches none of {', '.join(CASES)}")
-    return args
+    return measure.with_chosen_cases(p, args, CASES, DROPPED)
 
 
 def figures(finished, step_seconds, first_step_end, **more):

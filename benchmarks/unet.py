@@ -8,7 +8,6 @@ and one of burnish. burnish reads pictures, encodes them, logs and saves; the pe
 import argparse
 import datetime
 import itertools
-import re
 import sys
 from pathlib import Path
 
@@ -28,12 +27,7 @@ def arguments():
     p.add_argument("--steps", type=int, default=15, help=f"of each process; the first {DROPPED} are dropped")
     p.add_argument("--threads", type=int, default=measure.cpu()["cores"])
     args = p.parse_args()
-    if args.steps <= DROPPED or args.alternations < 1:
-        p.error(f"--steps must be above {DROPPED} and --alternations at least 1")
-    args.chosen = [case for case in CASES if re.search(args.cases, case)]
-    if not args.chosen:
-        p.error(f"--cases '{args.cases}' matches none of {', '.join(CASES)}")
-    return args
+    return measure.with_chosen_cases(p, args, CASES, DROPPED)
 
 
 def figures(finished, step_seconds, trained_millions):

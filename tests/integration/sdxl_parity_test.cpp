@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"sdxl_pipeline", "dora", ""}, Case{"sdxl_pipeline", "dora", "--use_gradient_checkpointing"},
                     Case{"sdxl_pipeline", "lora_min_snr", "--min_snr_gamma 5"}, Case{"sdxl_pipeline", "lora_v", VELOCITY},
                     Case{"sdxl_pipeline", "lora_v_min_snr", VELOCITY "--min_snr_gamma 5"}, Case{"sdxl_pipeline", "full", ""},
-                    Case{"sdxl_pipeline", "full_v", VELOCITY "--use_gradient_checkpointing"}, Case{"sd15_pipeline", "lora", ""}, Case{"sd15_pipeline", "dora", ""},
-                    Case{"sd15_pipeline", "lora_v", VELOCITY "--use_gradient_checkpointing"}, Case{"sd15_pipeline", "full", ""},
-                    Case{"sd15_pipeline", "full", "--use_gradient_checkpointing"}),
+                    Case{"sdxl_pipeline", "full_v", VELOCITY "--use_gradient_checkpointing"}, Case{"sd15_pipeline", "lora", ""},
+                    Case{"sd15_pipeline", "dora", ""}, Case{"sd15_pipeline", "lora_v", VELOCITY "--use_gradient_checkpointing"},
+                    Case{"sd15_pipeline", "full", ""}, Case{"sd15_pipeline", "full", "--use_gradient_checkpointing"}),
     name_of);

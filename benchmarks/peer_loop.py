@@ -1,0 +1,54 @@
+"""What the peers of diffusers and peft share: their options, the adapter, and the training loop with its figures as JSON in --out."""
+import json
+import time
+
+
+def add_options(p):
+    p.add_argument("--targets", default="", help="regular expression for the layers of the adapter")
+    p.add_argument("--rank", type=int, default=16)
+    p.add_argument("--batch_size", type=int, default=1)
+    p.add_argument("--text_tokens", type=int, required=True)
+    p.add_argument("--steps", type=int, required=True)
+    p.add_argument("--device", default="cpu")
+    p.add_argument("--checkpointing", action="store_true")
+    p.add_argument("--threads", type=int, required=True)
+    p.add_argument("--out", required=True)
+
+
+def add_adapter(model, args, use_dora, dtype):
+    from peft import LoraConfig
+    model.add_adapter(LoraConfig(r=args.rank, lora_alpha=args.rank, target_modules=args.targets, use_dora=use_dora))
+    for parameter in model.parameters():  # peft makes its matrices in fp32
+        if parameter.requires_grad:
+            parameter.data = parameter.data.to(dtype)
+
+
+class Loop:
+    """Plain AdamW steps over `loss()`, which a peer gives."""
+
+    def __init__(self, model):
+        import torch
+        self.trained = [p for p in model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(self.trained, lr=1e-4, weight_decay=0.01)
+
+    def step(self):
+        loss = self.loss()
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.item()  # waits for a GPU
+
+    def run(self, args):
+        import diffusers
+        import torch
+        seconds, losses, first_step_end = [], [], None
+        for _ in range(args.steps):
+            begin = time.perf_counter()
+            losses.append(self.step())
+            seconds.append(time.perf_counter() - begin)
+            first_step_end = first_step_end or time.time()
+        with open(args.out, "w") as file:
+            json.dump({"step_seconds": seconds, "losses": losses, "first_step_end": first_step_end,
+                       "trained_parameters": sum(p.numel() for p in self.trained),
+                       "peak_device_bytes": torch.cuda.max_memory_allocated() if args.device.startswith("cuda") else 0,
+                       "versions": {"torch": torch.__version__, "diffusers": diffusers.__version__}}, file)
