@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "memory/heap.h"
 
 namespace burnish::app {
 
@@ -54,6 +55,7 @@ int fail(const char* text, Exit code) {
 
 int run_program(const std::vector<std::string>& arguments) {
   set_up_logging();
+  memory::reuse_freed_memory();
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the size limit is an error of the write, like a full disk
   try {
     run(arguments);

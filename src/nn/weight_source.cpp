@@ -9,14 +9,18 @@
 
 namespace burnish::nn {
 
-int64_t tile_rows(const WeightSource& weight) {
-  const int64_t elements = weight.device().is_cpu() ? int64_t{1} << 20 : int64_t{1} << 25;
-  return std::max<int64_t>(1, elements / std::max<int64_t>(1, weight.in_features()) / 128) * 128;
+int64_t tile_rows(int64_t in_features, c10::Device device) {
+  const int64_t elements = device.is_cpu() ? int64_t{1} << 18 : int64_t{1} << 25;
+  return std::max<int64_t>(1, elements / std::max<int64_t>(1, in_features) / 128) * 128;
+}
+
+void for_each_tile(int64_t out_features, int64_t in_features, c10::Device device, const std::function<void(int64_t, int64_t)>& fn) {
+  const auto step = tile_rows(in_features, device);
+  for (int64_t begin = 0; begin < out_features; begin += step) fn(begin, std::min(begin + step, out_features));
 }
 
 void for_each_tile(const WeightSource& weight, const std::function<void(int64_t, int64_t)>& fn) {
-  const auto step = tile_rows(weight), total = weight.out_features();
-  for (int64_t begin = 0; begin < total; begin += step) fn(begin, std::min(begin + step, total));
+  for_each_tile(weight.out_features(), weight.in_features(), weight.device(), fn);
 }
 
 at::Tensor multiply_rows(const WeightSource& weight, const at::Tensor& x_NI, c10::ScalarType dtype) {

@@ -47,15 +47,18 @@ class WeightStore {
   virtual int64_t num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const = 0;
 };
 
-/// Rows that a tile of W has, so that a tile stays near a million elements on a CPU and 32 million elsewhere; a multiple of 128.
-int64_t tile_rows(const WeightSource& weight);
+/// Rows that a tile of W has, a multiple of 128: a tile is near a quarter of a million elements on a CPU, so that a product finds it in the
+/// cache and no large blocks come and go between a step's tensors, and 32 million elsewhere.
+int64_t tile_rows(int64_t in_features, c10::Device device);
 
 /// x Wᵀ and dy W of a few rows x [N, in] and dy [N, out], without autograd: tiles of W, and the rows, in `dtype`, whatever W is stored in.
 /// The results are fp32.
 at::Tensor multiply_rows(const WeightSource& weight, const at::Tensor& x_NI, c10::ScalarType dtype);
 at::Tensor multiply_rows_transposed(const WeightSource& weight, const at::Tensor& dy_NO, c10::ScalarType dtype);
 
-/// Calls `fn` with the bounds of every tile of rows.
+/// Calls `fn` with the bounds of every tile of rows of a W [out, in].
+void for_each_tile(int64_t out_features, int64_t in_features, c10::Device device,
+                   const std::function<void(int64_t begin, int64_t end)>& fn);
 void for_each_tile(const WeightSource& weight, const std::function<void(int64_t begin, int64_t end)>& fn);
 
 }  // namespace burnish::nn

@@ -25,11 +25,6 @@ constexpr double kSmallestScale = 1e-30;  // of a row of zeros
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-int64_t rows_per_tile(int64_t in, c10::Device device) {
-  const int64_t elements = device.is_cpu() ? int64_t{1} << 20 : int64_t{1} << 25;
-  return std::max<int64_t>(1, elements / std::max<int64_t>(1, in) / kBlock) * kBlock;
-}
-
 at::Tensor padded_columns(const at::Tensor& tile, int64_t multiple) {
   auto missing = ceil_div(tile.size(1), multiple) * multiple - tile.size(1);
   return missing ? at::constant_pad_nd(tile, {0, missing}) : tile;
@@ -110,11 +105,6 @@ void check_finite(const at::Tensor& values, const std::string& name) {
              std::isnan(largest) ? "NaN" : "an infinity");
 }
 
-void for_each_rows(int64_t out, int64_t in, c10::Device device, const std::function<void(int64_t begin, int64_t end)>& fn) {
-  const auto step = rows_per_tile(in, device);
-  for (int64_t begin = 0; begin < out; begin += step) fn(begin, std::min(begin + step, out));
-}
-
 QuantizedWeight quantize(const nn::WeightSource::Rows& rows, int64_t out, int64_t in, Format format, c10::Device device,
                          const std::string& name) {
   at::NoGradGuard no_grad;
@@ -125,7 +115,7 @@ QuantizedWeight quantize(const nn::WeightSource::Rows& rows, int64_t out, int64_
   bool whole = format.scaling == Scaling::none || format.scaling == Scaling::tensor;
   if (whole) {
     double most = 0;
-    for_each_rows(out, in, device, [&](int64_t begin, int64_t end) {
+    nn::for_each_tile(out, in, device, [&](int64_t begin, int64_t end) {
       auto magnitude = magnitudes(rows(begin, end).to(device), format.scaling);
       check_finite(magnitude, name);
       most = std::max(most, magnitude.item<double>());
@@ -136,7 +126,7 @@ QuantizedWeight quantize(const nn::WeightSource::Rows& rows, int64_t out, int64_
                  limit);
     }
   }
-  for_each_rows(out, in, device, [&](int64_t begin, int64_t end) {
+  nn::for_each_tile(out, in, device, [&](int64_t begin, int64_t end) {
     auto tile = rows(begin, end).to(device).clone();
     if (!whole) {
       auto magnitude = magnitudes(tile, format.scaling);
@@ -172,8 +162,8 @@ QuantizedWeight from_codes(const at::Tensor& codes, const at::Tensor& scale, c10
     data_error("quant", "'{}' has {} output rows and {} scales; one scale, or one a row, is known", name, out, scale.numel());
   }
   check_finite(w.scales, name + "'s scale");
-  for_each_rows(out, w.in, device,
-                [&](int64_t begin, int64_t end) { check_finite(dequantize_rows(w, begin, end, at::kFloat, false), name); });
+  nn::for_each_tile(out, w.in, device,
+                    [&](int64_t begin, int64_t end) { check_finite(dequantize_rows(w, begin, end, at::kFloat, false), name); });
   return w;
 }
 

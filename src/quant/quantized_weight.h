@@ -24,9 +24,6 @@ QuantizedWeight quantize(const at::Tensor& weight, Format format, c10::Device de
 /// A data Error that names the weight when it holds NaN or infinity.
 void check_finite(const at::Tensor& values, const std::string& name);
 
-/// Calls `fn` with the bounds of every tile of rows that a weight [out, in] is read in.
-void for_each_rows(int64_t out, int64_t in, c10::Device device, const std::function<void(int64_t begin, int64_t end)>& fn);
-
 /// Takes FP8 codes [out, in] (E4M3 or E5M2) from a file as they are; `scale` is undefined for 1, one number, or [out, 1] numbers.
 /// Codes for NaN or infinity are a data Error that names the weight.
 QuantizedWeight from_codes(const at::Tensor& codes, const at::Tensor& scale, c10::Device device, const std::string& name);

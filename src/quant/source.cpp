@@ -66,7 +66,7 @@ at::Tensor QuantizedSource::forward(const kernels::Product& product, const at::T
     auto offset = bias.defined() ? bias.narrow(0, begin, end - begin).to(wide) : at::Tensor();
     return product.forward(x, dequantize_rows(weight_, begin, end, wide), offset);
   };
-  if (nn::tile_rows(*this) >= weight_.out) return tile(0, weight_.out).to(x_given.scalar_type());
+  if (nn::tile_rows(weight_.in, device()) >= weight_.out) return tile(0, weight_.out).to(x_given.scalar_type());
   at::Tensor y;
   const auto dim = product.channel_dim();
   nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
@@ -83,7 +83,7 @@ at::Tensor QuantizedSource::forward(const kernels::Product& product, const at::T
 
 at::Tensor QuantizedSource::input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const {
   auto wide = kernels::product_dtype(dy);
-  if (nn::tile_rows(*this) >= weight_.out)
+  if (nn::tile_rows(weight_.in, device()) >= weight_.out)
     return product.input_gradient(dy.to(wide), dequantize_rows(weight_, 0, weight_.out, wide), x_sizes).to(dy.scalar_type());
   // Partial sums are added in fp32 or better, so that the result does not depend on how many tiles there are.
   auto exact = wide == at::kDouble ? at::kDouble : at::kFloat;

@@ -53,7 +53,7 @@ QuantizedWeight quantize_to_train(const nn::WeightSource::Rows& rows, int64_t ou
   QuantizedWeight w{{CodeKind::e4m3, Scaling::row}, at::empty({out, in}, bytes), {}, out, in};
   w.scales = at::full({out, 1}, std::exp2(kSmallestExponent), bytes.dtype(at::kFloat));
   TrainedCodes codes(w);
-  for_each_rows(out, in, device, [&](int64_t begin, int64_t end) {
+  nn::for_each_tile(out, in, device, [&](int64_t begin, int64_t end) {
     auto tile = rows(begin, end).to(device).clone();
     check_finite(tile, name);
     codes.write(begin * in, tile.view({-1}), std::nullopt);

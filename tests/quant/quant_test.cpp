@@ -67,9 +67,9 @@ TEST_P(EveryFormat, RowsAreTheSameInAnyTile) {
 }
 
 TEST_P(EveryFormat, ProductsAndGradientsAreThoseOfTheUnpackedWeight) {
-  auto w = some_weight(1300, 1000);  // two tiles
+  auto w = some_weight(1300, 1000);  // several tiles
   auto source = std::make_shared<QuantizedSource>(quantize(w, parse_format(GetParam()), at::kCPU, "w"));
-  ASSERT_LT(nn::tile_rows(*source), 1300);
+  ASSERT_LT(nn::tile_rows(source->in_features(), at::kCPU), 1300);
   auto exact = all_rows(*source).to(at::kDouble);
   at::manual_seed(3);
   auto x64 = at::randn({2, 5, 1000}, at::kDouble), bias64 = at::randn({1300}, at::kDouble), dy64 = at::randn({2, 5, 1300}, at::kDouble);
@@ -89,7 +89,7 @@ TEST_P(EveryFormat, ProductsAndGradientsAreThoseOfTheUnpackedWeight) {
 TEST_P(EveryFormat, ConvolutionsAndTheirGradientsAreThoseOfTheUnpackedWeight) {
   auto w = some_weight(300, 450 * 9);  // two tiles
   auto source = std::make_shared<QuantizedSource>(quantize(w, parse_format(GetParam()), at::kCPU, "w"));
-  ASSERT_LT(nn::tile_rows(*source), 300);
+  ASSERT_LT(nn::tile_rows(source->in_features(), at::kCPU), 300);
   auto exact = all_rows(*source).to(at::kDouble).view({300, 450, 3, 3});
   auto product = kernels::convolution(3, 2, 1);
   at::manual_seed(3);
@@ -199,8 +199,8 @@ TEST(StoredLinear, IsNoParameterAndIsCounted) {
 }
 
 TEST(Memory, NoStepHoldsMoreThanOneUnpackedTile) {
-  // W is 8 M elements; a tile has 1 M, 4 MB in fp32.
-  const int64_t out = 4096, in = 2048, tile = 1 << 20;
+  // W is 8 M elements; a tile has a quarter of a million, 1 MB in fp32.
+  const int64_t out = 4096, in = 2048, tile = 1 << 18;
   auto w = some_weight(out, in).to(at::kBFloat16);
   for (const auto& name : kNames) {
     std::shared_ptr<QuantizedSource> source;
@@ -285,7 +285,7 @@ TEST(TrainedCodes, GradientsAreThoseOfTheUnpackedWeightAndTheLeafTakesNoMemory) 
     torch::autograd::backward({expected}, {2 * dy});
     EXPECT_LE(relative_error(layer.weight.grad(), plain.grad()), 1e-6);
     EXPECT_LE(relative_error(layer.bias.grad(), bias.grad()), 1e-6);
-    EXPECT_LE(relative_error(x.grad(), x2.grad()), 1e-6);
+    EXPECT_LE(relative_error(x.grad(), x2.grad()), 3e-6);  // summed over tiles
   }
 }
 

@@ -7,11 +7,13 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <c10/util/BFloat16.h>
-#include <c10/util/Float8_e4m3fn.h>
-#include <c10/util/Float8_e5m2.h>
 #include <c10/util/Half.h>
 
+#include <algorithm>
 #include <array>
+#include <type_traits>
+
+#include "kernels/cpu_rows.h"
 
 namespace burnish::kernels {
 
@@ -37,37 +39,61 @@ const std::array<float, 16>& nf4_values() {
 
 namespace {
 
-std::array<float, 256> table_of(CodeKind kind) {
-  std::array<float, 256> table{};
-  for (int code = 0; code < 256; ++code) {
-    auto byte = static_cast<uint8_t>(code);
-    switch (kind) {
-      case CodeKind::e4m3: table[byte] = c10::Float8_e4m3fn(byte, c10::Float8_e4m3fn::from_bits()); break;
-      case CodeKind::e5m2: table[byte] = c10::Float8_e5m2(byte, c10::Float8_e5m2::from_bits()); break;
-      case CodeKind::int8: table[byte] = static_cast<float>(static_cast<int8_t>(byte)); break;
-      case CodeKind::nf4: table[byte] = nf4_values()[byte % 16]; break;
-    }
+constexpr int64_t kBuffer = 1024;  // values of a row at a time
+
+/// A number of `mantissa` bits below a sign and an exponent of the given bias, times a scale. Shifting a code to an fp32 number's place
+/// leaves only the exponent to correct; below the smallest exponent the mantissa is a plain integer. Bits are chosen by masks, since
+/// compilers do not vectorise a branch. `nan` is the first magnitude that stands for NaN (or infinity).
+template <int mantissa, int bias, uint32_t nan>
+inline float decoded(uint32_t code, float scale) {
+  const uint32_t magnitude = code & 0x7Fu;
+  const uint32_t normal_bits = (magnitude << (23 - mantissa)) + (static_cast<uint32_t>(127 - bias) << 23);
+  const float small = static_cast<float>(static_cast<int32_t>(magnitude)) * (2.0f / static_cast<float>(1 << (bias + mantissa)));
+  uint32_t small_bits;
+  __builtin_memcpy(&small_bits, &small, sizeof(small_bits));
+  const uint32_t is_small = 0u - static_cast<uint32_t>(magnitude < (1u << mantissa)), is_nan = 0u - static_cast<uint32_t>(magnitude >= nan);
+  const uint32_t bits = (small_bits & is_small) | (normal_bits & ~is_small) | (0x7FC00000u & is_nan) | (code & 0x80u) << 24;
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof(value));
+  return value * scale;
+}
+
+BURNISH_SIMD void e4m3_to_fp32(const uint8_t* codes, float scale, float* out, int64_t n) {
+#pragma omp simd
+  for (int64_t k = 0; k < n; ++k) out[k] = decoded<3, 7, 0x7F>(codes[k], scale);
+}
+
+BURNISH_SIMD void e5m2_to_fp32(const uint8_t* codes, float scale, float* out, int64_t n) {
+#pragma omp simd
+  for (int64_t k = 0; k < n; ++k) out[k] = decoded<2, 15, 0x7C>(codes[k], scale);
+}
+
+BURNISH_SIMD void int8_to_fp32(const uint8_t* codes, float scale, float* out, int64_t n) {
+#pragma omp simd
+  for (int64_t k = 0; k < n; ++k) out[k] = static_cast<float>(static_cast<int8_t>(codes[k])) * scale;
+}
+
+void nf4_to_fp32(const uint8_t* codes, float scale, float* out, int64_t n) {
+  const auto& values = nf4_values();
+  for (int64_t k = 0; k < n; ++k) out[k] = values[k % 2 ? codes[k / 2] & 15 : codes[k / 2] >> 4] * scale;
+}
+
+/// n codes that share a scale; for nf4 the first of them in the high half of a byte.
+void to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64_t n) {
+  switch (kind) {
+    case CodeKind::e4m3: return e4m3_to_fp32(codes, scale, out, n);
+    case CodeKind::e5m2: return e5m2_to_fp32(codes, scale, out, n);
+    case CodeKind::int8: return int8_to_fp32(codes, scale, out, n);
+    case CodeKind::nf4: return nf4_to_fp32(codes, scale, out, n);
   }
-  return table;
 }
 
-const std::array<float, 256>& table(CodeKind kind) {
-  static const std::array<std::array<float, 256>, 4> tables{table_of(CodeKind::e4m3), table_of(CodeKind::e5m2), table_of(CodeKind::int8),
-                                                            table_of(CodeKind::nf4)};
-  return tables[static_cast<size_t>(kind)];
-}
-
-/// One table look-up a value: on one core about as fast as the memory it writes to.
 template <class Out>
-void unpack_row(const uint8_t* codes, bool halves, const float* values, const float* scales, int64_t group, int64_t in, Out* out) {
-  for (int64_t first = 0; first < in; first += group, ++scales) {
-    const float scale = *scales;
-    const int64_t last = std::min(first + group, in);
-    if (!halves) {
-      for (int64_t k = first; k < last; ++k) out[k] = static_cast<Out>(values[codes[k]] * scale);
-    } else {
-      for (int64_t k = first; k < last; ++k) out[k] = static_cast<Out>(values[k % 2 ? codes[k / 2] & 15 : codes[k / 2] >> 4] * scale);
-    }
+void store(const float* values, Out* out, int64_t n) {
+  if constexpr (std::is_same_v<Out, c10::BFloat16>) {
+    store_row(values, out, n);
+  } else {
+    std::copy_n(values, n, out);
   }
 }
 
@@ -76,11 +102,17 @@ void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scale
   const auto* code = codes.const_data_ptr<uint8_t>();
   const auto* scale = scales.const_data_ptr<float>();
   auto* to = out.mutable_data_ptr<Out>();
-  const int64_t bytes = codes.size(1), groups = scales.size(1), in = out.size(1);
-  const auto* values = table(kind).data();
+  const int64_t bytes = codes.size(1), groups = scales.size(1), in = out.size(1), a_byte = kind == CodeKind::nf4 ? 2 : 1;
   at::parallel_for(0, codes.size(0), std::max<int64_t>(1, 32768 / std::max<int64_t>(1, in)), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row)
-      unpack_row(code + row * bytes, kind == CodeKind::nf4, values, scale + row * groups, group, in, to + row * in);
+    std::array<float, kBuffer> buffer;
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t first = 0; first < in;) {
+        const int64_t g = first / group, n = std::min({in, (g + 1) * group, first + kBuffer}) - first;
+        to_fp32(kind, code + row * bytes + first / a_byte, scale[row * groups + g], buffer.data(), n);
+        store(buffer.data(), to + row * in + first, n);
+        first += n;
+      }
+    }
   });
 }
 

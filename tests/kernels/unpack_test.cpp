@@ -1,0 +1,42 @@
+#include "kernels/unpack/unpack.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+using namespace burnish;
+using kernels::CodeKind;
+
+namespace {
+
+/// All 256 codes, eight to a row, and a scale for every four.
+struct Codes {
+  at::Tensor codes = at::arange(256, at::kByte).view({32, 8}), scales = at::rand({32, 2}).add_(1e-3);
+  at::Tensor scales_of_codes() const { return scales.repeat_interleave(4, 1); }
+};
+
+}  // namespace
+
+TEST(Unpack, EveryCodeIsWhatLibtorchTakesItFor) {
+  Codes all;
+  for (auto [kind, dtype] :
+       {std::pair{CodeKind::e4m3, at::kFloat8_e4m3fn}, {CodeKind::e5m2, at::kFloat8_e5m2}, {CodeKind::int8, at::kChar}}) {
+    auto values = all.codes.view(dtype).to(at::kFloat).mul_(all.scales_of_codes());
+    values.masked_fill_(values.isinf(), NAN);  // no weight has either
+    for (auto out : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+      EXPECT_TRUE(at::equal(kernels::unpack(all.codes, kind, all.scales, 4, 8, out).nan_to_num(1e4), values.to(out).nan_to_num(1e4)))
+          << static_cast<int>(kind) << " in " << out;
+  }
+}
+
+TEST(Unpack, Nf4HasTheFirstValueInTheHighHalf) {
+  auto codes = at::tensor({0x0F, 0x7C}, at::kByte).view({1, 2}), scales = at::full({1, 1}, 2.0f);
+  const auto& values = kernels::nf4_values();
+  auto row = kernels::unpack(codes, CodeKind::nf4, scales, 64, 3, at::kFloat);
+  EXPECT_TRUE(at::equal(row, at::tensor({2 * values[0], 2 * values[15], 2 * values[7]}).view({1, 3})));
+}
+
+TEST(Unpack, LongRowsAndOddLengths) {
+  auto codes = at::randint(0, 0x7F, {3, 2501}, at::kByte), scales = at::rand({3, 1});
+  auto expected = codes.view(at::kFloat8_e4m3fn).to(at::kFloat).mul_(scales).to(at::kBFloat16);
+  EXPECT_TRUE(at::equal(kernels::unpack(codes, CodeKind::e4m3, scales, 2501, 2501, at::kBFloat16), expected));
+}
