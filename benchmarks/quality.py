@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Validation loss after the same LoRA run on the demo's base, its frozen weights held in every format, several seeds each.
+"""Validation loss after the same run on the demo's base, its weights held in every way, several seeds each.
 
-A LoRA on every linear layer, so that it hangs on stored weights and on those that stay in bf16; the demo's pictures and settings otherwise.
+`frozen`: a LoRA on every linear layer, so that it hangs on stored weights and on those that stay in bf16. `trained`: the whole denoiser, with
+every --trained_weights, at two learning rates. The demo's pictures and settings otherwise.
 Seeds run in the outer loop, so a table can be made of whole ones. Runs that are there already are kept: a broken one goes on.
 """
 import argparse
@@ -13,20 +14,27 @@ import sys
 
 import measure
 
-FORMATS = {
+STORED = ["--fp8_models", "dit"]
+FROZEN = {
     "bf16": [],
-    "fp8_plain": ["--weight_format", "fp8_plain"],
-    "fp8": ["--weight_format", "fp8"],
-    "fp8_block": ["--weight_format", "fp8_block"],
-    "nf4": ["--weight_format", "nf4"],
-    "fp8, products in FP8": ["--weight_format", "fp8", "--fp8_compute"],
+    "fp8_plain": [*STORED, "--weight_format", "fp8_plain"],
+    "fp8": [*STORED, "--weight_format", "fp8"],
+    "fp8_block": [*STORED, "--weight_format", "fp8_block"],
+    "nf4": [*STORED, "--weight_format", "nf4"],
+    "fp8-compute": [*STORED, "--weight_format", "fp8", "--fp8_compute"],
 }
+TRAINED = {"fp32": ["--dtype", "fp32"]} | {way: ["--trained_weights", way] for way in ("remainder", "stochastic", "fp8", "nearest")}
+LORA = ["--lora_target_modules", "all-linear", "--learning_rate", "1e-3"]
+# what runs, and the options of all its cases; the first is what the others are held against
+RUNS = {"frozen": {"": (LORA, FROZEN)},
+        "trained": {rate: (["--trainable_models", "dit", "--learning_rate", rate], TRAINED) for rate in ("1e-4", "1e-5")}}
 BASE = measure.ROOT / "assets/tiny-flux"
 PICTURES = measure.ROOT / "build/demo/pictures"
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--weights", choices=RUNS, default="frozen", help="which are held in every way: %(choices)s")
     p.add_argument("--steps", type=int, default=120)
     p.add_argument("--seeds", type=int, default=3)
     p.add_argument("--threads", type=int, default=measure.cpu()["cores"])
@@ -43,14 +51,14 @@ def make_pictures():
 
 
 def run(name, options, seed, args):
-    out = measure.SCRATCH / "quality" / f"{name.split(',')[0]}{'-compute' if ',' in name else ''}-{seed}-{args.steps}"
+    out = measure.SCRATCH / "quality" / "-".join([args.weights, *name.split(), str(seed), str(args.steps)])
     result = out / "validation.json"
     if args.again or not result.exists():
-        stored = ["--fp8_models", "dit", "--high_precision_layers", args.high_precision_layers] + options if options else []
+        kept = ["--high_precision_layers", args.high_precision_layers] if "--fp8_models" in options else []
         measure.run([measure.burnish(), "train", "--config", measure.ROOT / "examples/demo/demo.toml", "--model", BASE, "--dtype", "bf16",
                      "--dataset_metadata_path", PICTURES / "lora/metadata.csv", "--validation_metadata_path",
-                     PICTURES / "held_out/metadata.csv", "--lora_target_modules", "all-linear", "--learning_rate", "1e-3", "--max_steps",
-                     args.steps, "--seed", seed, "--num_threads", args.threads, "--output_path", out, *stored],
+                     PICTURES / "held_out/metadata.csv", "--max_steps", args.steps, "--seed", seed, "--num_threads", args.threads,
+                     "--output_path", out, *kept, *options],
                     measure.SCRATCH / "quality.txt", measure.environment(args.threads) | {"OMP_WAIT_POLICY": "passive"})
     got = json.loads(result.read_text())
     print(f"{name:<22} seed {seed}: {got['before']:.4f} -> {got['after']:.4f}", flush=True)
@@ -58,33 +66,40 @@ def run(name, options, seed, args):
 
 
 def table(results):
-    base = [r["after"] for r in results["bf16"]]
+    """Held against the first of the results."""
+    first = next(iter(results))
+    base = [r["after"] for r in results[first]]
     noise = statistics.stdev(base) if len(base) > 1 else float("nan")
     rows = []
     for name, runs in results.items():
         after = [r["after"] for r in runs]
         shift = statistics.mean(after) - statistics.mean(base)
         rows.append([name, f"{statistics.mean(r['before'] for r in runs):.4f}", " ".join(f"{a:.4f}" for a in after),
-                     f"{statistics.mean(after):.4f}", f"{shift:+.4f}", "" if name == "bf16" else "yes" if abs(shift) <= noise else "no"])
-    return noise, measure.markdown(["frozen weights", "before", "after, by seed", "mean", "against bf16", "within seed noise"], rows)
+                     f"{statistics.mean(after):.4f}", f"{shift:+.4f}", "" if name == first else "yes" if abs(shift) <= noise else "no"])
+    return noise, measure.markdown(["weights", "before", "after, by seed", "mean", f"against {first}", "within seed noise"], rows)
 
 
 def report(args, results):
-    noise, rows = table(results)
     cpu = measure.cpu()
-    text = (f"# Validation loss by format of the frozen weights, {datetime.date.today().isoformat()}\n\n"
-            f"{cpu['name']}; burnish {measure.commit()}. assets/tiny-flux, a LoRA of rank 8 on every linear layer, {args.steps} steps of 8 "
-            f"pictures, {args.seeds} seeds. The standard deviation over the seeds of bf16 is {noise:.4f}.\n\n{rows}\n"
-            f"Reproduce: `./dev bench quality --steps {args.steps} --seeds {args.seeds} --threads {args.threads}`\n")
+    what = "a LoRA of rank 8 on every linear layer" if args.weights == "frozen" else "the whole denoiser"
+    text = (f"# Validation loss by how {args.weights} weights are held, {datetime.date.today().isoformat()}\n\n"
+            f"{cpu['name']}; burnish {measure.commit()}. assets/tiny-flux, {what}, {args.steps} steps of 8 pictures, {args.seeds} seeds.\n")
+    for rate, found in results.items():
+        noise, rows = table(found)
+        text += f"\n{f'Learning rate {rate}. ' if rate else ''}The standard deviation over the seeds of {next(iter(found))} is {noise:.4f}.\n\n{rows}"
+    text += f"\nReproduce: `./dev bench quality --weights {args.weights} --steps {args.steps} --seeds {args.seeds} --threads {args.threads}`\n"
     print("\n" + text)
-    print("recorded in", measure.record("quality", cpu["name"], text, {"steps": args.steps, "noise": noise, "results": results}))
+    name = "quality" if args.weights == "frozen" else "quality-trained"
+    print("recorded in", measure.record(name, cpu["name"], text, {"steps": args.steps, "results": results}))
 
 
 if __name__ == "__main__":
     chosen = arguments()
     make_pictures()
-    found = {name: [] for name in FORMATS}
+    runs = RUNS[chosen.weights]
+    found = {rate: {name: [] for name in cases} for rate, (_, cases) in runs.items()}
     for seed in range(chosen.seeds):
-        for name, options in FORMATS.items():
-            found[name].append(run(name, options, seed, chosen))
+        for rate, (common, cases) in runs.items():
+            for name, options in cases.items():
+                found[rate][name].append(run(f"{name} {rate}".strip(), [*common, *options], seed, chosen))
     report(chosen, found)

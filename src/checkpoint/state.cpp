@@ -12,6 +12,7 @@ namespace {
 
 const std::string kParameter = "parameter.";
 const std::string kOptimizer = "optimizer.";
+const std::string kAverage = "average.";
 
 int64_t read_count(const io::Metadata& metadata, const char* key, const std::filesystem::path& path) {
   auto it = metadata.find(key);
@@ -62,10 +63,13 @@ Progress read_progress(const std::filesystem::path& folder, const std::string& f
   return progress_of(io::TensorSource::open({path}), path, fingerprint);
 }
 
-void save_state(const std::filesystem::path& folder, const optim::Optimizer& optimizer, const Progress& progress) {
+void save_state(const std::filesystem::path& folder, const Trainee& trainee, const Progress& progress) {
   io::NamedTensors tensors;
-  for (const auto& [name, value] : optim::values(optimizer.parameters())) tensors.emplace_back(kParameter + name, value);
-  for (const auto& [name, value] : optimizer.state()) tensors.emplace_back(kOptimizer + name, value);
+  for (const auto& [name, value] : optim::values(trainee.optimizer.parameters())) tensors.emplace_back(kParameter + name, value);
+  for (const auto& [name, value] : trainee.optimizer.state()) tensors.emplace_back(kOptimizer + name, value);
+  if (trainee.ema != nullptr) {
+    for (const auto& [name, value] : trainee.ema->state()) tensors.emplace_back(kAverage + name, value);
+  }
   io::Metadata metadata{
       {"step", std::to_string(progress.step)}, {"batch", std::to_string(progress.batch)}, {"fingerprint", progress.fingerprint}};
   if (progress.loss_scale.in_use()) {
@@ -75,13 +79,16 @@ void save_state(const std::filesystem::path& folder, const optim::Optimizer& opt
   io::save_safetensors(folder / "state.safetensors", tensors, metadata);
 }
 
-Progress load_state(const std::filesystem::path& folder, optim::Optimizer& optimizer, const std::string& fingerprint) {
+Progress load_state(const std::filesystem::path& folder, const Trainee& trainee, const std::string& fingerprint) {
+  auto& [optimizer, ema] = trainee;
   auto path = state_in(folder);
   auto source = io::TensorSource::open({path});
   auto progress = progress_of(source, path, fingerprint);
-  // Both halves are compared before either is changed.
+  // All parts are compared before any is changed.
   optim::check_state("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter));
   optim::check_state("optimizer state in " + path.string(), optimizer.state(), below(source, kOptimizer));
+  if (ema != nullptr) optim::check_state("moving averages in " + path.string(), ema->state(), below(source, kAverage));
+  if (ema != nullptr) ema->load_state(below(source, kAverage));
   optimizer.load_state(below(source, kOptimizer));
   optim::load_into("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter));
   return progress;

@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 
+#include "optim/ema.h"
 #include "optim/loss_scale.h"
 #include "optim/optimizer.h"
 
@@ -14,8 +15,14 @@ struct Progress {
   optim::LossScale loss_scale = {};
 };
 
-/// Writes parameters, optimizer state and progress to `folder`/state.safetensors, atomically.
-void save_state(const std::filesystem::path& folder, const optim::Optimizer& optimizer, const Progress& progress);
+/// What a saved state is of; `ema` may be null.
+struct Trainee {
+  optim::Optimizer& optimizer;
+  optim::Ema* ema = nullptr;
+};
+
+/// Writes parameters, optimizer state, moving averages and progress to `folder`/state.safetensors, atomically.
+void save_state(const std::filesystem::path& folder, const Trainee& trainee, const Progress& progress);
 
 /// A data Error when no state is there.
 void check_there(const std::filesystem::path& folder);
@@ -25,6 +32,6 @@ Progress read_progress(const std::filesystem::path& folder, const std::string& f
 
 /// Puts a saved state back. A data Error when there is none, when it is damaged, or when it belongs to a run with other settings or
 /// other parameters; then nothing is changed.
-Progress load_state(const std::filesystem::path& folder, optim::Optimizer& optimizer, const std::string& fingerprint);
+Progress load_state(const std::filesystem::path& folder, const Trainee& trainee, const std::string& fingerprint);
 
 }  // namespace burnish::checkpoint

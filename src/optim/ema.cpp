@@ -3,7 +3,11 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+
 namespace burnish::optim {
+
+double ema_decay(double decay, int64_t step) { return std::min(decay, static_cast<double>(1 + step) / static_cast<double>(10 + step)); }
 
 Ema::Ema(ParameterList parameters) : parameters_(std::move(parameters)) {
   complete(parameters_, Rounding::nearest);

@@ -214,6 +214,7 @@ Run::StepResult Run::step() {
   optimizer_->step(result.learning_rate);
   progress_.loss_scale.succeeded();
   ++progress_.step;
+  if (ema_) ema_->update(optim::ema_decay(options_.ema_decay, progress_.step));
   return result;
 }
 
@@ -228,6 +229,7 @@ Draw Run::validation_draw(int64_t row, double share) const {
 
 double Run::validation_loss() {
   at::NoGradGuard no_grad;
+  optim::Averaged averaged(ema_.get());
   double sum = 0;
   int64_t count = 0;
   for (auto row : validation_data_->rows()) {
@@ -265,11 +267,13 @@ void Run::log_step(const StepResult& r, double seconds) {
 void Run::save(bool final) {
   auto dtype = parse_dtype(options_.save_dtype.empty() ? options_.model.dtype : options_.save_dtype);
   auto folder = fs::path(options_.output_path);
+  std::optional<optim::Averaged> averaged(std::in_place, ema_.get());
   auto files = trained_->files(progress_.step, dtype, *optimizer_);
   bool all_there = std::all_of(files.begin(), files.end(), [&](const auto& file) { return fs::exists(folder / file.name); });
   if (saved_step_ != progress_.step || !all_there) {
     for (auto& file : files) write(folder / file.name, file);
-    checkpoint::save_state(folder / "state", *optimizer_, progress_);
+    averaged.reset();  // the state has both
+    checkpoint::save_state(folder / "state", {*optimizer_, ema_.get()}, progress_);
     saved_step_ = progress_.step;
   }
   if (!final) return;

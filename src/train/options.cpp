@@ -137,6 +137,8 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("weight_decay", o.weight_decay, "decoupled weight decay");
   f("lr_scheduler", o.lr_scheduler, "constant, linear or cosine");
   f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises");
+  f("ema_decay", o.ema_decay,
+    "files and validation take a moving average of what trains, which keeps this share of itself at each step, 0.999 say; 0: none");
   f("max_grad_norm", o.max_grad_norm, "clips the gradient norm; 0 does not");
   f("timestep_sampling", o.timestep_sampling,
     "diffsynth, uniform, sigmoid, shift, flux_shift, logit_normal or mode; default takes the model's own");
@@ -356,6 +358,7 @@ void check(const TrainOptions& o) {
   diffusion::check(timestep_options(o));
   optim::check(optim::OptimizerOptions{.name = o.optimizer, .weight_decay = o.weight_decay});
   optim::parse_rounding(o.trained_weights);
+  if (!(o.ema_decay >= 0 && o.ema_decay < 1)) config_error("train", "ema_decay must lie between 0 (none) and 1, not {}", o.ema_decay);
   if (o.trained_weights == "remainder" && (o.trainable_models.empty() || parse_dtype(o.model.dtype) != c10::kBFloat16))
     config_error("train", "trained_weights remainder keeps 16 bits beside bf16 weights that train, and this run has none; take it out");
   if (o.trained_weights == "fp8" && o.trainable_models.empty())

@@ -56,6 +56,7 @@ struct TrainOptions {
   double weight_decay = 0.01, max_grad_norm = 0;
   std::string trained_weights = "stochastic";
   std::string optimizer = "adamw", lr_scheduler = "constant";
+  double ema_decay = 0;
   int64_t lr_warmup_steps = 0, max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;
   std::string timestep_sampling = "default", loss_weighting = "default";
   double min_snr_gamma = 0, noise_offset = 0;

@@ -356,10 +356,11 @@ void Run::make_optimizer() {
                                       .rounding = optim::parse_rounding(options_.trained_weights),
                                       .seed = static_cast<uint64_t>(options_.model.seed)},
                                      std::move(parameters));
+  if (options_.ema_decay > 0) ema_ = std::make_unique<optim::Ema>(optimizer_->parameters());
   progress_.fingerprint = fingerprint();
   if (parse_dtype(options_.model.dtype) == c10::kHalf) progress_.loss_scale = optim::LossScale::for_fp16();
   if (options_.resume) {
-    progress_ = checkpoint::load_state(state_folder(), *optimizer_, progress_.fingerprint);
+    progress_ = checkpoint::load_state(state_folder(), {*optimizer_, ema_.get()}, progress_.fingerprint);
     saved_step_ = progress_.step;
     info("resumed at step {}", progress_.step);
   }
@@ -377,6 +378,7 @@ std::string Run::fingerprint() const {
   if (trained_->has_adapters() && o.lora_alpha > 0) more += fmt::format(", alpha {}", o.lora_alpha);
   if (trained_->has_adapters() && o.use_rslora) more += ", rank-stabilised";
   if (!trained_->whole_components().empty() && o.trained_weights != "stochastic") more += ", weights " + o.trained_weights;
+  if (o.ema_decay > 0) more += fmt::format(", ema_decay {}", o.ema_decay);
   return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
                      o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, samples_.size(), o.model.dtype,
                      o.optimizer, trained_->text(), more);

@@ -7,6 +7,7 @@
 #include "checkpoint/state.h"
 #include "data/dataset.h"
 #include "models/family.h"
+#include "optim/ema.h"
 #include "optim/optimizer.h"
 #include "pipeline/visit.h"
 #include "train/ahead.h"
@@ -98,6 +99,7 @@ class Run {
   std::optional<Ahead> ahead_;
   std::shared_ptr<adapters::Dropout> dropout_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<optim::Ema> ema_;  ///< none without ema_decay
   optim::ScheduleOptions schedule_;
   checkpoint::Progress progress_;
   int64_t saved_step_ = -1;

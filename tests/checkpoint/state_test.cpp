@@ -50,7 +50,7 @@ void expect_equal(const optim::StateList& found, const optim::StateList& expecte
 /// What load_state says; it must leave everything as it was.
 std::string refusal(const Scratch& scratch, Trained& trained, const std::string& fingerprint = "rank=4") {
   auto before = trained.all();
-  auto text = error_of([&] { checkpoint::load_state(scratch.path(), *trained.optimizer, fingerprint); });
+  auto text = error_of([&] { checkpoint::load_state(scratch.path(), {*trained.optimizer}, fingerprint); });
   expect_equal(trained.all(), before);
   return text;
 }
@@ -61,12 +61,12 @@ TEST(State, GoesOnBitForBit) {
   Scratch scratch;
   Trained first(1);
   first.step(3);
-  checkpoint::save_state(scratch.path(), *first.optimizer, {3, 12, "rank=4"});
+  checkpoint::save_state(scratch.path(), {*first.optimizer}, {3, 12, "rank=4"});
   EXPECT_EQ(scratch.num_files(), 1u);
 
   Trained second(2);
   second.step(1);
-  auto progress = checkpoint::load_state(scratch.path(), *second.optimizer, "rank=4");
+  auto progress = checkpoint::load_state(scratch.path(), {*second.optimizer}, "rank=4");
   EXPECT_EQ(progress.step, 3);
   EXPECT_EQ(progress.batch, 12);
   EXPECT_EQ(progress.fingerprint, "rank=4");
@@ -82,7 +82,7 @@ TEST(State, AnotherRunsStateIsRefused) {
   saved.step(2);
   other.step(1);
   EXPECT_THAT(refusal(scratch, other), HasSubstr("nothing to resume"));
-  checkpoint::save_state(scratch.path(), *saved.optimizer, {2, 2, "rank=8"});
+  checkpoint::save_state(scratch.path(), {*saved.optimizer}, {2, 2, "rank=8"});
   EXPECT_THAT(refusal(scratch, other), AllOf(HasSubstr("state.safetensors"), HasSubstr("saved with [rank=8], this run has [rank=4]")));
 }
 
@@ -90,7 +90,7 @@ TEST(State, OtherParametersAreRefused) {
   Scratch scratch;
   Trained saved(1);
   saved.step(2);
-  checkpoint::save_state(scratch.path(), *saved.optimizer, {2, 2, "rank=4"});
+  checkpoint::save_state(scratch.path(), {*saved.optimizer}, {2, 2, "rank=4"});
   Trained more(2, {"a.weight", "b.bias", "c.weight"}), fewer(2, {"a.weight"});
   EXPECT_THAT(refusal(scratch, more), AllOf(HasSubstr("state.safetensors"), HasSubstr("1 missing (c.weight)")));
   EXPECT_THAT(refusal(scratch, fewer), AllOf(HasSubstr("state.safetensors"), HasSubstr("1 unexpected (b.bias)")));
@@ -104,7 +104,7 @@ TEST(State, CutShortIsNamedAndChangesNothing) {
   Scratch scratch;
   Trained trained(1);
   trained.step(2);
-  checkpoint::save_state(scratch.path(), *trained.optimizer, {2, 2, "rank=4"});
+  checkpoint::save_state(scratch.path(), {*trained.optimizer}, {2, 2, "rank=4"});
   auto whole = test::content(scratch / "state.safetensors");
   trained.step(1);
   for (size_t length = 0; length < whole.size(); length += 97) {
@@ -138,5 +138,31 @@ TEST(State, MissingPiecesChangeNothing) {
   io::save_safetensors(scratch / "state.safetensors", whole, {});
   EXPECT_THAT(refusal(scratch, trained), HasSubstr("is no saved state"));
   io::save_safetensors(scratch / "state.safetensors", whole, metadata);
-  EXPECT_EQ(checkpoint::load_state(scratch.path(), *trained.optimizer, "rank=4").batch, 4);
+  EXPECT_EQ(checkpoint::load_state(scratch.path(), {*trained.optimizer}, "rank=4").batch, 4);
+}
+
+TEST(State, HoldsMovingAverages) {
+  Scratch scratch;
+  Trained first(1);
+  optim::Ema average(first.optimizer->parameters());
+  first.step(2);
+  average.update(0.9);
+  checkpoint::save_state(scratch.path(), {*first.optimizer, &average}, {2, 2, "rank=4"});
+
+  Trained second(2);
+  optim::Ema resumed(second.optimizer->parameters());
+  checkpoint::load_state(scratch.path(), {*second.optimizer, &resumed}, "rank=4");
+  expect_equal(second.all(), first.all());
+  expect_equal(resumed.state(), average.state());
+}
+
+TEST(State, WithoutTheAveragesOfARunChangesNothing) {
+  Scratch scratch;
+  Trained saved(1), trained(2);
+  checkpoint::save_state(scratch.path(), {*saved.optimizer}, {2, 2, "rank=4"});
+  optim::Ema average(trained.optimizer->parameters());
+  auto before = trained.all();
+  auto text = error_of([&] { checkpoint::load_state(scratch.path(), {*trained.optimizer, &average}, "rank=4"); });
+  EXPECT_THAT(text, HasSubstr("moving averages"));
+  expect_equal(trained.all(), before);
 }

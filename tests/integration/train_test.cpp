@@ -87,10 +87,44 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(ResumeCase{"lora", kLora}, ResumeCase{"lora_in_batches", kLora + "--batch_size 2 --gradient_accumulation_steps 2 "},
                     ResumeCase{"full", kFull}, ResumeCase{"full_bf16_checkpointed", kFull + "--dtype bf16 --use_gradient_checkpointing "},
                     ResumeCase{"full_bf16_remainder", kFull + "--dtype bf16 --trained_weights remainder --save_dtype fp32 "},
+                    ResumeCase{"lora_averaged", kLora + "--ema_decay 0.9 "},
+                    ResumeCase{"full_bf16_averaged", kFull + "--dtype bf16 --trained_weights remainder --ema_decay 0.99 "},
                     ResumeCase{"full_fp8", kFull + "--dtype bf16 --trained_weights fp8 "},
                     ResumeCase{"full_fp8_clipped_in_batches", kFull + "--trained_weights fp8 --fp8_compute --max_grad_norm 0.5 " +
                                                                   "--use_gradient_checkpointing --gradient_accumulation_steps 2 "}),
     [](const auto& info) { return info.param.name; });
+
+TEST(MovingAverage, IsThatOfTheWeightsOnTheWayWhichItDoesNotChange) {
+  TempFolder folder;
+  for (const auto& adapter : {kLora, kLora + "--lora_type dora "}) {
+    auto options = kCommon + adapter + "--max_steps 4 --save_steps 1 --dtype fp32 --validation_metadata_path '" +
+                   (kGolden / "pictures/metadata.csv").string() + "' ";
+    expect_ok(options + output_to(folder / "plain"));
+    expect_ok(options + "--ema_decay 0.3 " + output_to(folder / "averaged"));
+    EXPECT_EQ(log_without_times(folder / "plain"), log_without_times(folder / "averaged"));
+
+    auto file = [&](const char* run, int step) {
+      return io::SafetensorsFile::open(folder / run / ("step-" + std::to_string(step) + ".safetensors"));
+    };
+    auto last = file("averaged", 4);
+    int64_t moved = 0;
+    for (const auto& [name, info] : last->tensors()) {
+      // Decays of min(0.3, (1 + step) / (10 + step)); the average starts at what step 1 started from, as if nothing had been trained.
+      auto second = file("averaged", 2)->tensor(name), value = second;
+      for (int step : {3, 4}) value = value * 0.3 + file("plain", step)->tensor(name) * 0.7;
+      EXPECT_LE(relative_error(last->tensor(name), value), 1e-5) << name;
+      auto from_first = file("averaged", 1)->tensor(name) * 0.25 + file("plain", 2)->tensor(name) * 0.75;
+      EXPECT_LE(relative_error(second, from_first), 1e-5) << name;
+      moved += !at::equal(last->tensor(name), file("plain", 4)->tensor(name));
+    }
+    EXPECT_GT(moved, 0);
+    auto loss = [&](const char* run) { return nlohmann::json::parse(read_file(folder / run / "validation.json")); };
+    EXPECT_EQ(loss("plain")["before"], loss("averaged")["before"]);
+    EXPECT_NE(loss("plain")["after"], loss("averaged")["after"]);
+    fs::remove_all(folder / "plain");
+    fs::remove_all(folder / "averaged");
+  }
+}
 
 TEST(Interrupt, SavesAndGoesOnBitForBit) {
   TempFolder folder;
