@@ -8,6 +8,7 @@ burnish, several times over. burnish reads pictures, encodes them, logs and save
 import argparse
 import datetime
 import itertools
+import re
 import sys
 
 import measure

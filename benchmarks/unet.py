@@ -8,6 +8,7 @@ and one of burnish. burnish reads pictures, encodes them, logs and saves; the pe
 import argparse
 import datetime
 import itertools
+import re
 import sys
 from pathlib import Path
 

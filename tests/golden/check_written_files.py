@@ -7,7 +7,6 @@ same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA a
 kohya's names, adapters of the UNet with all text encoders, the whole UNet. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
-import torch
 from diffusers import EulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel, UNet2DConditionModel
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast

@@ -4,7 +4,6 @@ data/<name> are the pictures; "pixels.<name>" is what decoding must give as uint
 "resize.<source>.<height>x<width>" is source "source.<source>" scaled to cover that size with Pillow's bilinear filter (antialiased when
 it shrinks) and cut at the centre, as DiffSynth-Studio prepares pictures.
 """
-import io
 import pathlib
 import struct
 import zlib

@@ -8,7 +8,7 @@ replay.safetensors    step.{i}.noise, step.{i}.sigma, step.{i}.sample of ten ste
 expected.safetensors  {lora,full,lora_diffsynth}.{loss,grad_norm} of ten steps, lora.grad.<name> and full.grad.<name> of the first one,
                       initial noise and the latents after 4 sampling steps: plain, with the LoRA, with true CFG
 """
-import csv, json, pathlib, shutil
+import csv, pathlib, shutil
 import numpy as np
 import torch
 import torch.nn.functional as F
