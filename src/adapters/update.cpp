@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/kron.h>
 #include <ATen/ops/mm.h>
@@ -72,13 +73,12 @@ class LoraUpdate : public Update {
   /// result does.
   at::Tensor squared_norms(const nn::WeightSource& base, const at::Tensor& frozen, NormAxis axis, c10::ScalarType dtype) const override {
     at::NoGradGuard no_grad;
-    auto s = scale();
-    if (axis == NormAxis::output) {
-      auto cross = nn::multiply_rows(base, a_, dtype).t();
-      return frozen + ((cross * (2 * s) + at::mm(b_, at::mm(a_, a_.t())) * (s * s)) * b_).sum(1);
-    }
-    auto cross = nn::multiply_rows_transposed(base, b_.t(), dtype);
-    return frozen + ((cross * (2 * s) + at::mm(at::mm(b_.t(), b_), a_) * (s * s)) * a_).sum(0);
+    bool by_row = axis == NormAxis::output;
+    auto factor = by_row ? b_ : a_.t();  // [out or in, rank]
+    auto other = by_row ? a_.t() : b_;
+    auto cross = by_row ? nn::times_columns(base, other, dtype) : nn::transposed_times_columns(base, other, dtype);
+    auto sums = at::addmm(cross, factor, at::mm(other.t(), other), 2 * scale(), scale() * scale());
+    return sums.mul_(factor).sum(1).add_(frozen);
   }
 
  private:

@@ -23,20 +23,20 @@ void for_each_tile(const WeightSource& weight, const std::function<void(int64_t,
   for_each_tile(weight.out_features(), weight.in_features(), weight.device(), fn);
 }
 
-at::Tensor multiply_rows(const WeightSource& weight, const at::Tensor& x_NI, c10::ScalarType dtype) {
-  auto x = x_NI.detach().to(dtype);
-  auto y = at::empty({x.size(0), weight.out_features()}, x.options().dtype(at::kFloat));
-  for_each_tile(
-      weight, [&](int64_t begin, int64_t end) { y.narrow(1, begin, end - begin).copy_(at::mm(x, weight.rows_in(dtype, begin, end).t())); });
+at::Tensor times_columns(const WeightSource& weight, const at::Tensor& v_IN, c10::ScalarType dtype) {
+  auto v = v_IN.detach().to(dtype);
+  auto y = at::empty({weight.out_features(), v.size(1)}, v.options().dtype(at::kFloat));
+  for_each_tile(weight,
+                [&](int64_t begin, int64_t end) { y.narrow(0, begin, end - begin).copy_(at::mm(weight.rows_in(dtype, begin, end), v)); });
   return y;
 }
 
-at::Tensor multiply_rows_transposed(const WeightSource& weight, const at::Tensor& dy_NO, c10::ScalarType dtype) {
-  auto dy = dy_NO.detach().to(dtype);
-  auto dx = at::zeros({dy.size(0), weight.in_features()}, dy.options().dtype(at::kFloat));
-  for_each_tile(weight,
-                [&](int64_t begin, int64_t end) { dx.add_(at::mm(dy.narrow(1, begin, end - begin), weight.rows_in(dtype, begin, end))); });
-  return dx;
+at::Tensor transposed_times_columns(const WeightSource& weight, const at::Tensor& u_ON, c10::ScalarType dtype) {
+  auto u = u_ON.detach().to(dtype);
+  auto y = at::zeros({weight.in_features(), u.size(1)}, u.options().dtype(at::kFloat));
+  for_each_tile(
+      weight, [&](int64_t begin, int64_t end) { y.add_(at::mm(weight.rows_in(dtype, begin, end).t(), u.narrow(0, begin, end - begin))); });
+  return y;
 }
 
 }  // namespace burnish::nn

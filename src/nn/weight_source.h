@@ -51,10 +51,10 @@ class WeightStore {
 /// cache and no large blocks come and go between a step's tensors, and 32 million elsewhere.
 int64_t tile_rows(int64_t in_features, c10::Device device);
 
-/// x Wᵀ and dy W of a few rows x [N, in] and dy [N, out], without autograd: tiles of W, and the rows, in `dtype`, whatever W is stored in.
-/// The results are fp32.
-at::Tensor multiply_rows(const WeightSource& weight, const at::Tensor& x_NI, c10::ScalarType dtype);
-at::Tensor multiply_rows_transposed(const WeightSource& weight, const at::Tensor& dy_NO, c10::ScalarType dtype);
+/// W v and Wᵀ u of a few columns v [in, N] and u [out, N], without autograd: tiles of W, and the columns, in `dtype`, whatever W is stored
+/// in. The results, [out, N] and [in, N], are fp32.
+at::Tensor times_columns(const WeightSource& weight, const at::Tensor& v_IN, c10::ScalarType dtype);
+at::Tensor transposed_times_columns(const WeightSource& weight, const at::Tensor& u_ON, c10::ScalarType dtype);
 
 /// Calls `fn` with the bounds of every tile of rows of a W [out, in].
 void for_each_tile(int64_t out_features, int64_t in_features, c10::Device device,

@@ -4,7 +4,6 @@
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -83,7 +82,7 @@ struct ChannelGain : torch::autograd::Function<ChannelGain> {
     auto [dx, dot, sum] = gradients(grads[0].contiguous(), y, gain, fixed.defined(), dim);
     if (fixed.defined()) dot = dot - fixed * sum;
     // A gain of 0 comes from a weight of zeros alone, which has no direction to learn from.
-    auto dgain = at::where(gain == 0, at::zeros({}, gain.options()), dot / gain).to(gain.scalar_type());
+    auto dgain = (dot / gain).masked_fill_(gain == 0, 0).to(gain.scalar_type());
     return {dx, dgain, at::Tensor(), at::Tensor()};
   }
 };
