@@ -88,7 +88,7 @@ TEST(FusedOperators, GroupNormSiluOfFarAwayNumbers) {
   auto found = kernels::group_norm_silu(inputs[0], 2, inputs[1], inputs[2], 1e-6);
   auto wide = inputs[0].to(at::kDouble);
   auto expected = at::silu(at::group_norm(wide, 2, inputs[1].to(at::kDouble), inputs[2].to(at::kDouble), 1e-6));
-  EXPECT_LE(relative_error(found, expected), 1e-4);
+  EXPECT_LE(relative_error(found, expected), 2e-4);  // two roundings of 3000 in fp32
 }
 
 TEST(FusedOperators, ModulatedNorm) {
