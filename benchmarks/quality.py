@@ -75,7 +75,7 @@ def table(results):
         after = [r["after"] for r in runs]
         shift = statistics.mean(after) - statistics.mean(base)
         rows.append([name, f"{statistics.mean(r['before'] for r in runs):.4f}", " ".join(f"{a:.4f}" for a in after),
-                     f"{statistics.mean(after):.4f}", f"{shift:+.4f}", "" if name == first else "yes" if abs(shift) <= noise else "no"])
+                     f"{statistics.mean(after):.4f}", f"{shift:+.4f}", "" if name == first or len(base) < 2 else "yes" if abs(shift) <= noise else "no"])
     return noise, measure.markdown(["weights", "before", "after, by seed", "mean", f"against {first}", "within seed noise"], rows)
 
 
