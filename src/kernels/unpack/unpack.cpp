@@ -7,11 +7,9 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
 
 #include <algorithm>
 #include <array>
-#include <type_traits>
 
 #include "kernels/cpu_rows.h"
 
@@ -89,15 +87,6 @@ void to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64
 }
 
 template <class Out>
-void store(const float* values, Out* out, int64_t n) {
-  if constexpr (std::is_same_v<Out, c10::BFloat16>) {
-    store_row(values, out, n);
-  } else {
-    std::copy_n(values, n, out);
-  }
-}
-
-template <class Out>
 void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, at::Tensor& out) {
   const auto* code = codes.const_data_ptr<uint8_t>();
   const auto* scale = scales.const_data_ptr<float>();
@@ -108,8 +97,10 @@ void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scale
     for (int64_t row = begin; row < end; ++row) {
       for (int64_t first = 0; first < in;) {
         const int64_t g = first / group, n = std::min({in, (g + 1) * group, first + kBuffer}) - first;
-        to_fp32(kind, code + row * bytes + first / a_byte, scale[row * groups + g], buffer.data(), n);
-        store(buffer.data(), to + row * in + first, n);
+        auto* place = to + row * in + first;
+        float* values = target(place, buffer.data());
+        to_fp32(kind, code + row * bytes + first / a_byte, scale[row * groups + g], values, n);
+        store_row(values, place, n);
         first += n;
       }
     }
@@ -139,16 +130,12 @@ at::Tensor unpack_anywhere(const at::Tensor& codes, CodeKind kind, const at::Ten
 
 at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype) {
   if (!codes.is_cpu()) return unpack_anywhere(codes, kind, scales, group, in, dtype);
-  auto out = at::empty({codes.size(0), in}, scales.options().dtype(dtype));
+  const bool narrow = dtype == at::kBFloat16;
+  auto out = at::empty({codes.size(0), in}, scales.options().dtype(narrow ? at::kBFloat16 : at::kFloat));
   auto plain_codes = codes.contiguous(), plain_scales = scales.contiguous();
-  switch (dtype) {
-    case at::kFloat: unpack_rows<float>(plain_codes, kind, plain_scales, group, out); break;
-    case at::kDouble: unpack_rows<double>(plain_codes, kind, plain_scales, group, out); break;
-    case at::kBFloat16: unpack_rows<c10::BFloat16>(plain_codes, kind, plain_scales, group, out); break;
-    case at::kHalf: unpack_rows<c10::Half>(plain_codes, kind, plain_scales, group, out); break;
-    default: throw std::logic_error("unpack into a dtype that is not a floating point one");
-  }
-  return out;
+  if (narrow) unpack_rows<c10::BFloat16>(plain_codes, kind, plain_scales, group, out);
+  else unpack_rows<float>(plain_codes, kind, plain_scales, group, out);
+  return out.to(dtype);
 }
 
 }  // namespace burnish::kernels
