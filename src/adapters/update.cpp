@@ -22,23 +22,19 @@ std::string_view kind_name(Kind kind) { return kind == Kind::lora ? "lora" : kin
 
 namespace {
 
-/// Sums of squares over rows or columns of a weight whose rows `rows` gives, a few of them at a time: large temporaries between the small
-/// tensors that stay would leave the heap full of holes.
+/// Sums of squares over rows or columns of a weight whose rows `rows` gives.
 at::Tensor sums_of_squares(const nn::WeightSource& weight, NormAxis axis, const nn::WeightSource::Rows& rows) {
   at::NoGradGuard no_grad;
   auto options = at::TensorOptions().dtype(at::kFloat).device(weight.device());
   auto sums = at::zeros({axis == NormAxis::output ? weight.out_features() : weight.in_features()}, options);
-  const int64_t elements = weight.device().is_cpu() ? int64_t{1} << 16 : int64_t{1} << 25, total = weight.out_features();
-  const auto step = std::max<int64_t>(1, elements / std::max<int64_t>(1, weight.in_features()));
-  for (int64_t begin = 0; begin < total; begin += step) {
-    const auto end = std::min(begin + step, total);
+  nn::for_each_tile(weight, [&](int64_t begin, int64_t end) {
     auto tile = rows(begin, end);
     if (axis == NormAxis::output) {
       sums.narrow(0, begin, end - begin).copy_(tile.square().sum(1));
     } else {
       sums.add_(tile.square().sum(0));
     }
-  }
+  });
   return sums;
 }
 

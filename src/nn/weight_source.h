@@ -47,8 +47,8 @@ class WeightStore {
   virtual int64_t num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const = 0;
 };
 
-/// Rows that a tile of W has, a multiple of 128: a tile is near a quarter of a million elements on a CPU, so that a product finds it in the
-/// cache and no large blocks come and go between a step's tensors, and 32 million elsewhere.
+/// Rows that a tile of W has, a multiple of the 128 that scales of blocks cover: a tile is near a quarter of a million elements on a CPU,
+/// so that a product finds it in the cache and no large blocks come and go between a step's tensors, and 32 million elsewhere.
 int64_t tile_rows(int64_t in_features, c10::Device device);
 
 /// W v and Wᵀ u of a few columns v [in, N] and u [out, N], without autograd: tiles of W, and the columns, in `dtype`, whatever W is stored
