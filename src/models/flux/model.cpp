@@ -177,27 +177,25 @@ void FluxModel::modulate_first(pipeline::Scope& scope) {
   scope.write("first_modulation", transformer.modulate(conditioning));
 }
 
+/// What the blocks from the first on read.
+Transformer::Inputs FluxModel::inputs(pipeline::Scope& scope, const std::string& modulation) const {
+  const auto& noisy = scope.tensor("noisy");
+  return {.latents_BIC = pack_latents(noisy).to(options_.dtype),
+          .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
+          .modulation_BM = scope.tensor(modulation),
+          .rows = noisy.size(2) / 2,
+          .columns = noisy.size(3) / 2};
+}
+
 void FluxModel::denoise(pipeline::Scope& scope) {
   scope.uses(kBody);
-  const auto& noisy = scope.tensor("noisy");
-  auto rows = noisy.size(2) / 2, columns = noisy.size(3) / 2;
-  Transformer::Inputs in{.latents_BIC = pack_latents(noisy).to(options_.dtype),
-                         .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
-                         .modulation_BM = scope.tensor("modulation"),
-                         .rows = rows,
-                         .columns = columns};
-  scope.write("prediction", unpack_latents(loaded<Transformer>(kBody).forward(in), rows, columns));
+  auto in = inputs(scope, "modulation");
+  scope.write("prediction", unpack_latents(loaded<Transformer>(kBody).forward(in), in.rows, in.columns));
 }
 
 void FluxModel::run_first_blocks(pipeline::Scope& scope) {
   scope.uses(kFirstBody);
-  const auto& noisy = scope.tensor("noisy");
-  Transformer::Inputs in{.latents_BIC = pack_latents(noisy).to(options_.dtype),
-                         .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
-                         .modulation_BM = scope.tensor("first_modulation"),
-                         .rows = noisy.size(2) / 2,
-                         .columns = noisy.size(3) / 2};
-  scope.write("hidden_states", loaded<Transformer>(kFirstBody).forward(in));
+  scope.write("hidden_states", loaded<Transformer>(kFirstBody).forward(inputs(scope, "first_modulation")));
 }
 
 void FluxModel::finish_blocks(pipeline::Scope& scope) {

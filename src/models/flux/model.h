@@ -56,6 +56,7 @@ class FluxModel : public FileModel {
   pipeline::Units denoise_units();
   Part part_of(const std::string& name) const;
   Transformer::Conditions conditions(pipeline::Scope& scope) const;
+  Transformer::Inputs inputs(pipeline::Scope& scope, const std::string& modulation) const;
 
   Config config_;
   int64_t num_first_ = 0;  ///< blocks that were split off
