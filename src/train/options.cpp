@@ -234,7 +234,7 @@ void check_task(const TrainOptions& o) {
   const std::vector<std::string> tasks{
       "sft", "sft:data_process", "sft:train", "direct_distill", "direct_distill:data_process", "direct_distill:train"};
   if (o.task == "trajectory_imitation") config_error("train", "task trajectory_imitation is not supported; choose sft or direct_distill");
-  if (std::find(tasks.begin(), tasks.end(), o.task) == tasks.end())
+  if (!contains(tasks, o.task))
     config_error("train", "task '{}' is not known; choose sft or direct_distill, alone or with :data_process or :train", o.task);
   if (o.init != "pretrained" && o.init != "random") config_error("train", "init '{}' is not known; choose pretrained or random", o.init);
   if (o.precompute != "all" && o.precompute != "none")
@@ -245,7 +245,7 @@ void check_task(const TrainOptions& o) {
 
 void check_precompute(const TrainOptions& o) {
   const std::vector<std::string> choices{"auto", "on", "off", "blocks"};
-  if (std::find(choices.begin(), choices.end(), o.precompute_timesteps) == choices.end())
+  if (!contains(choices, o.precompute_timesteps))
     config_error("train", "precompute_timesteps '{}' is not known; choose auto, on, off or blocks", o.precompute_timesteps);
   if (o.precompute_timesteps == "blocks" && o.precompute == "none")
     config_error("train",
@@ -284,7 +284,7 @@ void check_data(const TrainOptions& o) {
 void check_distillation(const TrainOptions& o) {
   for (const auto& name : split_list(o.extra_inputs)) {
     if (!distills(o)) config_error("train", "extra_inputs '{}': task sft reads a picture and a caption, and nothing else", name);
-    if (std::find(kTrajectoryColumns.begin(), kTrajectoryColumns.end(), name) == kTrajectoryColumns.end())
+    if (!contains(kTrajectoryColumns, name))
       config_error("train", "extra_inputs '{}' is not known; direct_distill reads {}", name, join(kTrajectoryColumns));
   }
   if (o.distill_spacing != "default" && o.distill_spacing != "diffsynth")
