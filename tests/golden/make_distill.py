@@ -8,7 +8,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from diffusers import FluxPipeline
-from peft import LoraConfig
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTokenizer, T5TokenizerFast
@@ -43,9 +42,7 @@ def main():
     noise = torch.randn(latents.shape, generator=torch.Generator("cpu").manual_seed(SEED))
     b, c, h, w = latents.shape
     ids = FluxPipeline._prepare_latent_image_ids(b, h // 2, w // 2, "cpu", torch.float32)
-    model.requires_grad_(False)
-    model.add_adapter(LoraConfig(r=4, lora_alpha=2, target_modules=TARGETS))
-    adapter = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    adapter = training_loop.add_adapter(model, TARGETS)
     lora = load_file(HERE / "pipeline/lora.safetensors")
     model.train()
     out = {"noise": noise}

@@ -3,9 +3,9 @@
 
 model/                a diffusers folder (tokenizers: those of assets/tiny-flux)
 pictures/, metadata.csv   training samples
-lora.safetensors      a LoRA as diffusers' save_lora_weights writes it, rank 4, alpha 2
+lora.safetensors, dora.safetensors   adapters as diffusers' save_lora_weights writes them, rank 4, alpha 2
 replay.safetensors    step.{i}.noise, step.{i}.sigma, step.{i}.sample of ten steps
-expected.safetensors  {lora,full,lora_diffsynth}.{loss,grad_norm} of ten steps, lora.grad.<name> and full.grad.<name> of the first one,
+expected.safetensors  {lora,dora,full,lora_diffsynth}.{loss,grad_norm} of ten steps, lora.grad.<name> and full.grad.<name> of the first one,
                       initial noise and the latents after 4 sampling steps: plain, with the LoRA, with true CFG
 """
 import csv, pathlib, shutil

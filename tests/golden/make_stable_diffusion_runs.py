@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What diffusers + peft do with the small pipelines of make_stable_diffusion.py, beside each in sdxl_pipeline/ and sd15_pipeline/:
 
-lora.safetensors      a LoRA as diffusers' save_lora_weights writes it, rank 4, alpha 2
+lora.safetensors, dora.safetensors   adapters as diffusers' save_lora_weights writes them, rank 4, alpha 2
 replay.safetensors    step.{i}.noise, step.{i}.timestep, step.{i}.sample of ten steps
 noise.safetensors     noise and step_noise, with which pictures are drawn
-expected.safetensors  <run>.{loss,grad_norm} of ten steps and <run>.grad.<name> of the first one, for the runs in RUNS;
+expected.safetensors  <run>.{loss,grad_norm} of ten steps of every run (full, lora, dora and their variants);
                       latents.<case> after 5 sampling steps
 
 Pictures are those of pipeline/ (64 by 48): for SDXL cut to 64 by 40, so that the cut is part of what it is told; for SD 1.5 scaled and cut to 192 by 128,

@@ -62,7 +62,9 @@ class Skeleton : public testing::Test {
     return files;
   }
   std::unique_ptr<models::Model> open() const {
-    return models::skeleton::kFamily.open(models::open_model_files({{model().string()}, "", ""}), {.dtype = at::kFloat});
+    models::ModelOptions options;
+    options.dtype = at::kFloat;
+    return models::skeleton::kFamily.open(models::open_model_files({{model().string()}, "", ""}), options);
   }
 
   TempFolder folder;

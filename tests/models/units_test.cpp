@@ -34,7 +34,9 @@ std::unique_ptr<Model> open(const Tiny& tiny) {
                        .tokenizer_2_path = (kSource / tiny.tokenizer_2).string()};
   auto model = open_model(open_model_files({{(kSource / tiny.model).string()}, "", ""}), options);
   std::string trained = tiny.first_trained;
-  if (!trained.empty()) EXPECT_NE(model->split_first_blocks([&](const std::string& path) { return path.starts_with(trained); }), "");
+  if (!trained.empty()) {
+    EXPECT_NE(model->split_first_blocks([&](const std::string& path) { return path.starts_with(trained); }), "");
+  }
   return model;
 }
 
