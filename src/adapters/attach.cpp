@@ -132,11 +132,15 @@ std::pair<int64_t, int64_t> lokr_split(int64_t side, int64_t factor) {
   return {best, side / best};
 }
 
-AdaptedList attach(nn::Module& root, const AdapterOptions& options, const AliasesOf& aliases, uint64_t seed,
+AdaptedList attach(nn::Module& root, const AdapterOptions& options, const std::vector<std::string>& paths, uint64_t seed,
                    const std::shared_ptr<const Dropout>& dropout) {
   check(options);
   AdaptedList adapted;
-  for (auto& [path, layer] : match_targets(root, options.target_modules, aliases)) {
+  auto table = layer_table(root);
+  for (const auto& path : paths) {
+    auto it = table.find(path);
+    if (it == table.end()) throw std::logic_error("no layer '" + path + "' to hang an adapter on");
+    auto* layer = it->second;
     Fresh fresh{at::make_generator<at::CPUGeneratorImpl>(seed ^ mix64(path))};
     auto start = start_of(options, layer->out_features(), layer->in_features(), layer->product()->columns_per_channel(), fresh);
     Magnitude magnitude{{}, options.dora_norm};

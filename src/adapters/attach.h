@@ -12,7 +12,6 @@ struct AdapterOptions {
   double dropout = 0;                     ///< of what the update sees
   NormAxis dora_norm = NormAxis::output;  ///< of dora
   int64_t lokr_factor = -1;               ///< largest side of LoKr's first factor; -1 takes the most even split
-  std::string target_modules;             ///< see match_targets
 };
 /// A config Error for options that make no adapter.
 void check(const AdapterOptions& options);
@@ -26,10 +25,11 @@ struct Adapted {
 };
 using AdaptedList = std::vector<Adapted>;
 
-/// Hangs a fresh adapter on every target; the layer computes what it did before. Random parts come from `seed` and the path: LoRA's A
+/// Hangs a fresh adapter on each layer of `paths`; it computes what it did before. Random parts come from `seed` and the path: LoRA's A
 /// Kaiming-uniform (a = √5) and B zero; LoHa's normal (deviation 1; 0.1 for the first P) and the second P zero; LoKr's W1 and left part of
 /// W2 Kaiming-uniform and the rest zero, as LyCORIS has them. `dropout` is shared by all and may be null.
-AdaptedList attach(nn::Module& root, const AdapterOptions& options, const AliasesOf& aliases, uint64_t seed,
+/// std::logic_error for a path that is no layer of `root`.
+AdaptedList attach(nn::Module& root, const AdapterOptions& options, const std::vector<std::string>& paths, uint64_t seed,
                    const std::shared_ptr<const Dropout>& dropout = nullptr);
 
 /// One adapter read from a file, in our paths.

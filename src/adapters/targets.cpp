@@ -30,10 +30,10 @@ bool inside_blocks(const std::string& path) {
   return false;
 }
 
-NamedLayers select(const NamedLayers& layers, const std::function<bool(const std::string&, nn::LinearMap&)>& wanted) {
-  NamedLayers chosen;
+std::vector<std::string> select(const NamedLayers& layers, const std::function<bool(const std::string&, nn::LinearMap&)>& wanted) {
+  std::vector<std::string> chosen;
   for (const auto& [path, layer] : layers) {
-    if (wanted(path, *layer)) chosen.emplace_back(path, layer);
+    if (wanted(path, *layer)) chosen.push_back(path);
   }
   return chosen;
 }
@@ -45,7 +45,7 @@ std::vector<std::string> names_of(const std::string& path, const AliasesOf& alia
   return names.empty() ? std::vector<std::string>{path} : names;
 }
 
-NamedLayers by_regex(const NamedLayers& layers, const std::string& pattern, const AliasesOf& aliases) {
+std::vector<std::string> by_regex(const NamedLayers& layers, const std::string& pattern, const AliasesOf& aliases) {
   try {
     std::regex regex(pattern);
     return select(layers, [&](const std::string& path, nn::LinearMap&) {
@@ -57,7 +57,7 @@ NamedLayers by_regex(const NamedLayers& layers, const std::string& pattern, cons
   }
 }
 
-NamedLayers by_names(const NamedLayers& layers, const std::vector<std::string>& names, const AliasesOf& aliases) {
+std::vector<std::string> by_names(const NamedLayers& layers, const std::vector<std::string>& names, const AliasesOf& aliases) {
   return select(layers, [&](const std::string& path, nn::LinearMap&) {
     auto known = names_of(path, aliases);
     return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
@@ -68,10 +68,10 @@ NamedLayers by_names(const NamedLayers& layers, const std::vector<std::string>& 
 
 }  // namespace
 
-NamedLayers match_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases) {
+std::vector<std::string> match_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases) {
   auto layers = all_layers(root);
   auto names = split_list(targets);
-  NamedLayers chosen;
+  std::vector<std::string> chosen;
   if (names.empty()) {
     chosen = select(layers, [](const std::string& path, nn::LinearMap& layer) {
       return inside_blocks(path) && is_linear(layer) && std::min(layer.in_features(), layer.out_features()) >= 512;

@@ -22,11 +22,7 @@ void plan(const Arguments& arguments) {
   if (!graph && dot.empty()) config_error("plan", "say what to plan: --graph prints the units and the cut, --dot FILE draws them");
   if (options.task != "sft") config_error("plan", "the plan is that of a whole run; take task out");
   watch_for_interrupt();
-  train::Run run(options);
-  run.open_files();
-  run.check_model();
-  run.open_data();
-  auto made = run.plan_split();
+  auto made = train::plan(options);
   if (graph) fmt::print("{}", train::to_text(made));
   if (!dot.empty()) io::write_text_atomic(dot, train::to_dot(made));
 }

@@ -21,15 +21,6 @@ bool read_options(const char* verb, const char* summary, const Arguments& argume
   return !parsed.help;
 }
 
-void make_cache(const train::TrainOptions& options) {
-  train::Run run(options);
-  run.open_files();
-  run.check_model();
-  run.open_data();
-  run.prepare_data();
-  run.finish_cache();
-}
-
 }  // namespace
 
 void cache(const Arguments& arguments) {
@@ -39,24 +30,15 @@ void cache(const Arguments& arguments) {
   if (options.cache_path.empty()) config_error("cache", "name the folder to make with --cache_path");
   options.task = train::distills(options) ? "direct_distill:data_process" : "sft:data_process";
   watch_for_interrupt();
-  make_cache(options);
+  train::make_cache(options);
 }
 
 void train(const Arguments& arguments) {
   train::TrainOptions options;
   if (!read_options("train", "fine-tune a diffusion model (a LoRA, or all of it)", arguments, options)) return;
   watch_for_interrupt();
-  if (!train::trains(options)) return make_cache(options);
-  train::Run run(options);
-  run.open_files();
-  run.check_model();
-  run.open_data();
-  run.check_run();
-  run.prepare_data();
-  run.compute_ahead();
-  run.load_models();
-  run.make_optimizer();
-  run.train();
+  if (train::trains(options)) train::train(options);
+  else train::make_cache(options);
 }
 
 }  // namespace burnish::app

@@ -19,7 +19,8 @@ enum class Purpose : uint64_t {
   latents = 9,
   augmentation = 10,
   variant = 11,
-  caption = 12
+  caption = 12,
+  validation = 13
 };
 
 /// One mixing round of SplitMix64 (Steele, Lea & Flood 2014).

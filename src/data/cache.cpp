@@ -36,12 +36,6 @@ uint64_t checksum(const std::string& name, const at::Tensor& tensor) {
   return io::xxh64({static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}, seed);
 }
 
-int64_t bytes_of(const Tensors& tensors) {
-  int64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
-  return bytes;
-}
-
 /// Holds a lock file for the time of a few file operations.
 class FolderLock {
  public:
@@ -78,6 +72,12 @@ void remove_left_overs(const fs::path& folder) {
 }
 
 }  // namespace
+
+int64_t num_bytes(const Tensors& tensors) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
+  return bytes;
+}
 
 bool is_cache(const fs::path& folder) { return !folder.empty() && io::is_there(folder / kManifest); }
 
@@ -156,7 +156,7 @@ CacheSection& Cache::section(const std::string& name) {
 int64_t Cache::num_bytes() const {
   int64_t bytes = 0;
   for (const auto& [name, section] : sections_) {
-    for (const auto& [key, entry] : section->entries_) bytes += bytes_of(entry.tensors);
+    for (const auto& [key, entry] : section->entries_) bytes += data::num_bytes(entry.tensors);
   }
   return bytes;
 }
@@ -247,7 +247,7 @@ std::vector<std::string> CacheSection::keys() const {
 void CacheSection::add(const std::string& key, Tensors tensors) {
   if (contains(key)) return;
   for (auto& [name, tensor] : tensors) tensor = tensor.detach().cpu().contiguous();
-  auto bytes = bytes_of(tensors);
+  auto bytes = data::num_bytes(tensors);
   bool repairs = damaged_in_.contains(key);
   if (!folder_.empty() && !repairs && !pending_.empty() &&
       (pending_bytes_ + bytes > Cache::kShardBytes || std::ssize(pending_) >= Cache::kShardEntries))

@@ -18,6 +18,8 @@ class Cache;
 
 /// The tensors of one entry, by name.
 using Tensors = std::map<std::string, at::Tensor>;
+/// Of all of them.
+int64_t num_bytes(const Tensors& tensors);
 
 /// Entries that were made in one way (by one unit with one set of weights). A section is a folder of safetensors shards that are never
 /// changed once written. Which entries go into a shard, and its name, follow from the entries and their order alone, so that a run

@@ -19,15 +19,15 @@ static void shuffle(std::vector<T>& items, CounterRandom& random) {
   for (size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(i)]);
 }
 
-std::vector<Batch> Sampler::make_epoch(int64_t epoch) const {
+std::vector<Visits> Sampler::make_epoch(int64_t epoch) const {
   CounterRandom random(RandomKey{seed_, static_cast<uint64_t>(epoch), 0, Purpose::shuffle}.value());
   std::vector<std::pair<size_t, Visit>> visits;
   for (int64_t occurrence = 0; occurrence < repeat_; ++occurrence) {
     for (size_t i = 0; i < rows_.size(); ++i) visits.push_back({i, {rows_[i], epoch, occurrence}});
   }
   shuffle(visits, random);
-  std::map<Size, Batch> open;
-  std::vector<Batch> batches;
+  std::map<Size, Visits> open;
+  std::vector<Visits> batches;
   for (const auto& [index, visit] : visits) {
     auto& batch = open[sizes_[index]];
     batch.push_back(visit);
@@ -43,7 +43,7 @@ std::vector<Batch> Sampler::make_epoch(int64_t epoch) const {
   return batches;
 }
 
-Batch Sampler::batch(int64_t number) {
+Visits Sampler::batch(int64_t number) {
   auto epoch = number / batches_per_epoch_;
   if (epoch != current_epoch_) {
     current_ = make_epoch(epoch);

@@ -12,7 +12,7 @@ struct Visit {
   int64_t epoch = 0;
   int64_t occurrence = 0;  ///< which repeat of the row within the epoch
 };
-using Batch = std::vector<Visit>;
+using Visits = std::vector<Visit>;
 
 /// Shuffled batches of equally sized rows. The order depends on (seed, epoch) alone, so a run can be taken up at any batch.
 /// Every row occurs `repeat` times an epoch; the last batch of a size may be short.
@@ -22,17 +22,17 @@ class Sampler {
 
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
   /// Batch `number`, counted from 0 over all epochs.
-  Batch batch(int64_t number);
+  Visits batch(int64_t number);
 
  private:
-  std::vector<Batch> make_epoch(int64_t epoch) const;
+  std::vector<Visits> make_epoch(int64_t epoch) const;
   std::vector<int64_t> rows_;
   std::vector<Size> sizes_;
   int64_t batch_size_, repeat_;
   uint64_t seed_;
   int64_t batches_per_epoch_ = 0;
   int64_t current_epoch_ = -1;
-  std::vector<Batch> current_;
+  std::vector<Visits> current_;
 };
 
 }  // namespace burnish::data

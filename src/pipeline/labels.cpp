@@ -25,16 +25,16 @@ bool is_trained(const std::string& model, const std::set<std::string>& trained_m
   return std::any_of(trained_models.begin(), trained_models.end(), [&](const std::string& trained) { return overlap(model, trained); });
 }
 
-std::map<std::string, Labels> label(const Units& units, const std::map<std::string, Labels>& inputs,
-                                    const std::set<std::string>& trained_models) {
-  auto labels = inputs;
+Labelled label(const Units& units, const std::map<std::string, Labels>& inputs, const std::set<std::string>& trained_models) {
+  Labelled found{inputs, {}};
   for (const auto& unit : units) {
     Labels all{.augmentation = unit.draws};
-    for (const auto& name : unit.reads) all |= labels[name];
+    for (const auto& name : unit.reads) all |= found.values[name];
     for (const auto& model : unit.models) all.trained |= is_trained(model, trained_models);
-    for (const auto& name : unit.writes) labels[name] = all;
+    for (const auto& name : unit.writes) found.values[name] = all;
+    found.units[unit.name] = all;
   }
-  return labels;
+  return found;
 }
 
 }  // namespace burnish::pipeline

@@ -16,14 +16,21 @@ struct Labels {
   bool fixed() const { return !augmentation && !timestep && !trained; }
   /// The same whenever the same visit is made: noise and timestep have keys, so that they are known before the run.
   bool planned() const { return !augmentation && !trained; }
+  /// Whether something is drawn for it at each visit.
+  bool drawn() const { return augmentation || timestep; }
   /// "DT", "-" for a constant; theta is written as "θ".
   std::string text() const;
 };
 
-/// The labels of every value after all units ran, bottom-up: a value has the labels of all that its unit reads, and theta when the unit
-/// runs a trained model, and A when it draws random numbers. `inputs` gives those of the values that no unit writes.
-std::map<std::string, Labels> label(const Units& units, const std::map<std::string, Labels>& inputs,
-                                    const std::set<std::string>& trained_models);
+/// What units and their values depend on. A value that is written twice has the labels of its last writer.
+struct Labelled {
+  std::map<std::string, Labels> values;
+  std::map<std::string, Labels> units;  ///< by the unit's name: those of all that it writes
+};
+
+/// The labels of everything after all units ran, bottom-up: a unit has the labels of all that it reads, and theta when it runs a trained
+/// model, and A when it draws random numbers. `inputs` gives those of the values that no unit writes.
+Labelled label(const Units& units, const std::map<std::string, Labels>& inputs, const std::set<std::string>& trained_models);
 
 /// Whether a unit that runs `model` runs a trained parameter, or more generally one of `trained_models`. Names may point below a model:
 /// "encoder.head" is not touched by training "encoder.body", while training or running "encoder" means all of it.

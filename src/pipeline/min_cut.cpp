@@ -97,6 +97,37 @@ double excess(const CutPlan& plan, const CutBudget& budget) {
 
 }  // namespace
 
+CutProblem cut_problem(const Schedule& schedule) {
+  CutProblem problem;
+  std::map<std::string, int64_t> latest;  // value by name
+  auto add_value = [&](const std::string& name, int64_t writer, const Labels& labels) {
+    latest[name] = std::ssize(problem.values);
+    problem.values.push_back({name, writer, labels.fixed(), 0, 0, 0});
+  };
+  auto weights_of = [&](const std::string& model) {
+    auto it = std::find_if(problem.weights.begin(), problem.weights.end(), [&](const auto& w) { return w.name == model; });
+    if (it != problem.weights.end()) return it - problem.weights.begin();
+    problem.weights.push_back({model, 0});
+    return std::ssize(problem.weights) - 1;
+  };
+  std::set<std::string> read;
+  for (const auto& unit : schedule.units) read.insert(unit.reads.begin(), unit.reads.end());
+  for (const auto& [name, labels] : schedule.inputs) {
+    if (read.contains(name)) add_value(name, -1, labels);
+  }
+  for (const auto& unit : schedule.units) {
+    CutProblem::Unit added{unit.name, 0, &unit == &schedule.units.back(), {}, {}};
+    for (const auto& name : unit.reads) added.reads.push_back(latest.at(name));
+    for (const auto& model : unit.models) {
+      added.must_run = added.must_run || is_trained(model, schedule.trained);
+      added.weights.push_back(weights_of(model));
+    }
+    problem.units.push_back(added);
+    for (const auto& name : unit.writes) add_value(name, std::ssize(problem.units) - 1, schedule.labels.units.at(unit.name));
+  }
+  return problem;
+}
+
 CutPlan evaluate(const CutProblem& problem, const std::vector<bool>& runs) {
   CutPlan plan{runs, std::vector<bool>(problem.values.size()), 0, 0, 0};
   std::vector<bool> needed(problem.values.size()), resident(problem.weights.size());

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/schedule.h"
+
 namespace burnish::pipeline {
 
 /// The question of split training with its costs: for every unit, run it at each visit of a sample, or keep what is needed of its
@@ -32,6 +34,10 @@ struct CutProblem {
   std::vector<Value> values;
   std::vector<Weights> weights;
 };
+
+/// The units of a schedule in their order as a problem without costs yet: values that they read from outside come first, then every write of
+/// a value as one of its own. The last unit makes the loss.
+CutProblem cut_problem(const Schedule& schedule);
 
 /// An answer: which units run at every visit, and which values are loaded from the cache for them.
 struct CutPlan {

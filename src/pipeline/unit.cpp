@@ -8,13 +8,8 @@
 #include <stdexcept>
 
 #include "base/text.h"
-#include "pipeline/labels.h"
 
 namespace burnish::pipeline {
-
-static bool written_by(const Units& units, const std::string& name) {
-  return std::any_of(units.begin(), units.end(), [&](const Unit& unit) { return contains(unit.writes, name); });
-}
 
 const Value& Scope::read(const std::string& name) const {
   if (record_) record_->reads.insert(name);
@@ -110,98 +105,6 @@ void check(const Units& units, const std::set<std::string>& inputs) {
       if (!known.contains(name)) throw std::logic_error(fmt::format("unit '{}' reads '{}', which nobody wrote", unit.name, name));
     }
     known.insert(unit.writes.begin(), unit.writes.end());
-  }
-}
-
-Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<std::string>& trained_models,
-        const std::set<std::string>& keep_live) {
-  std::map<std::string, Labels> inputs;
-  for (const auto& name : draws) inputs[name].timestep = true;
-  auto touched = std::set<std::string>();  // names that live units read or write so far
-  Cut result;
-  for (const auto& unit : units) {
-    auto in_touched = [&](const std::string& name) { return touched.contains(name); };
-    inputs = label({unit}, inputs, trained_models);
-    bool live = !std::all_of(unit.writes.begin(), unit.writes.end(), [&](const auto& name) { return inputs.at(name).fixed(); }) ||
-                std::any_of(unit.writes.begin(), unit.writes.end(), in_touched) || keep_live.contains(unit.name);
-    if (live) {
-      for (const auto& name : unit.writes) inputs[name].timestep = true;  // no unit after it can be prepared from what it writes
-      for (const auto& name : unit.reads) {
-        if (!touched.contains(name) && written_by(result.prepare, name) && !contains(result.carried, name)) result.carried.push_back(name);
-      }
-      touched.insert(unit.reads.begin(), unit.reads.end());
-      touched.insert(unit.writes.begin(), unit.writes.end());
-    }
-    (live ? result.live : result.prepare).push_back(unit);
-  }
-  return result;
-}
-
-namespace {
-
-bool writes_any(const Unit& unit, const std::set<std::string>& names) {
-  return std::any_of(unit.writes.begin(), unit.writes.end(), [&](const auto& name) { return names.contains(name); });
-}
-
-/// Units computed ahead that may run at every visit as well: without models, of values that are not computed ahead, and no value that
-/// they touch is written twice.
-Units cheap_units(const Units& prepare, const Units& live) {
-  std::map<std::string, int> num_writers;
-  std::set<std::string> ahead;
-  for (const auto* units : {&prepare, &live}) {
-    for (const auto& unit : *units) {
-      for (const auto& name : unit.writes) ++num_writers[name];
-      if (units == &prepare) ahead.insert(unit.writes.begin(), unit.writes.end());
-    }
-  }
-  Units cheap;
-  for (const auto& unit : prepare) {
-    bool once = std::all_of(unit.writes.begin(), unit.writes.end(), [&](const auto& name) { return num_writers[name] == 1; });
-    bool given = std::none_of(unit.reads.begin(), unit.reads.end(), [&](const auto& name) { return ahead.contains(name); });
-    if (!unit.models.empty() || !once || !given) continue;
-    cheap.push_back(unit);
-    for (const auto& name : unit.writes) ahead.erase(name);
-  }
-  return cheap;
-}
-
-/// Runs cheap units on both sides instead of keeping what they write.
-Cut with_cheap_units(Cut found, const Units& all) {
-  std::set<std::string> wanted, on_both;
-  for (const auto& unit : found.live) wanted.insert(unit.reads.begin(), unit.reads.end());
-  auto cheap = cheap_units(found.prepare, found.live);
-  for (auto unit = cheap.rbegin(); unit != cheap.rend(); ++unit) {
-    if (!writes_any(*unit, wanted)) continue;
-    on_both.insert(unit->name);
-    wanted.insert(unit->reads.begin(), unit->reads.end());
-  }
-  Cut result{found.prepare, {}, {}};
-  for (const auto& unit : all) {
-    if (on_both.contains(unit.name) || has_unit(found.live, unit.name)) result.live.push_back(unit);
-  }
-  for (const auto& name : found.carried) {
-    auto writes = [&](const Unit& unit) { return on_both.contains(unit.name) && contains(unit.writes, name); };
-    if (std::none_of(result.live.begin(), result.live.end(), writes)) result.carried.push_back(name);
-  }
-  return result;
-}
-
-}  // namespace
-
-Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models, const std::set<std::string>& keep_live) {
-  auto stay = keep_live;
-  for (;;) {
-    auto result = cut(live, {}, trained_models, stay);
-    auto live_models = models_of(result.live);
-    std::set<std::string> remaining(live_models.begin(), live_models.end()), wanted;
-    auto before = stay.size();
-    for (auto unit = result.prepare.rbegin(); unit != result.prepare.rend(); ++unit) {
-      bool frees = std::any_of(unit->models.begin(), unit->models.end(), [&](const auto& model) { return !is_trained(model, remaining); });
-      bool is_read = std::any_of(unit->writes.begin(), unit->writes.end(), [&](const auto& name) { return wanted.contains(name); });
-      if (frees || is_read) wanted.insert(unit->reads.begin(), unit->reads.end());
-      else stay.insert(unit->name);
-    }
-    if (stay.size() == before) return with_cheap_units(result, live);
   }
 }
 

@@ -56,23 +56,6 @@ void check(const Units& units, const std::set<std::string>& inputs);
 /// Whoever calls this loads the unit's own models and no others, so that a unit which reaches for one without saying so fails.
 std::vector<std::string> audit(const Unit& unit, const Values& values);
 
-/// Units in their order, cut in two: `prepare` depends on the sample alone and can be computed once per sample; `live` depends on a draw
-/// or on a trained model (pipeline/labels.h). A unit that writes a value anew which an earlier live unit reads or writes is live as
-/// well, so that every unit reads what it would read if all ran in order.
-struct Cut {
-  Units prepare, live;
-  std::vector<std::string> carried;  ///< values that prepare writes and live reads: all that need be kept
-};
-/// `draws` are the values that are drawn at each visit; units named in `keep_live` are live whatever they depend on.
-Cut cut(const Units& units, const std::set<std::string>& draws, const std::set<std::string>& trained_models,
-        const std::set<std::string>& keep_live = {});
-
-/// Cuts live units a second time, now that the draws of every visit are known before the run: `prepare` can be computed for all visits
-/// ahead of training. Of those units only such are taken that run a model which no unit left in `live` runs, and what these read: the
-/// model is then not in memory during training. Units without models of which both sides need a value run on both, when their own inputs
-/// are not computed ahead: they are in `prepare` and in `live`. Empty when nothing can be computed ahead, or nothing is gained by it.
-Cut cut_ahead(const Units& live, const std::set<std::string>& trained_models, const std::set<std::string>& keep_live = {});
-
 bool has_unit(const Units& units, const std::string& name);
 
 /// What a model name points into: "encoder" for "encoder.head".

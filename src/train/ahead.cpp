@@ -7,16 +7,12 @@
 
 #include "base/error.h"
 #include "base/interrupt.h"
-#include "base/progress.h"
 #include "base/text.h"
 #include "io/hash.h"
 
 namespace burnish::train {
 
 namespace {
-
-/// To be raised when a unit computes something else than it did from the same inputs and weights.
-constexpr int kUnitsVersion = 1;
 
 void add_to(io::Sha256& hash, const std::string& name, const pipeline::Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return hash.update(fmt::format("{}\n{}\n{}\n", name, text->size(), *text));
@@ -27,55 +23,16 @@ void add_to(io::Sha256& hash, const std::string& name, const pipeline::Value& va
   hash.update({static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()});
 }
 
-int64_t bytes_of(const data::Tensors& tensors) {
-  int64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
-  return bytes;
+/// Values that the stage is given.
+std::set<std::string> reads_of(const pipeline::Stage& stage) {
+  std::set<std::string> reads(stage.of_sample.begin(), stage.of_sample.end());
+  reads.insert(stage.drawn.begin(), stage.drawn.end());
+  return reads;
 }
 
-}  // namespace
-
-Ahead::Ahead(models::Model& model, const pipeline::Cut& cut, const pipeline::Cut& ahead, const std::set<std::string>& draws,
-             data::Cache& cache, c10::Device device)
-    : model_(model),
-      cache_(cache),
-      visit_({cut.prepare, ahead.prepare, cut.carried}, draws, {}),
-      device_(device),
-      models_(pipeline::models_of(ahead.prepare)),
-      carried_(ahead.carried) {
-  std::set<std::string> written;
-  std::vector<std::string> names;
-  for (const auto& unit : ahead.prepare) {
-    for (const auto& name : unit.reads) {
-      if (!written.contains(name)) reads_.insert(name);
-    }
-    written.insert(unit.writes.begin(), unit.writes.end());
-    names.push_back(unit.name);
-  }
-  auto made_by = nlohmann::json::object();
-  for (const auto& name : models_) {
-    auto made = model.provenance(name);
-    made_by[name] = {{"settings", made.settings}, {"files", nlohmann::json::array()}};
-    if (cache.on_disk()) made_by[name]["files"] = cache.hashes().hash(made.files);
-  }
-  section_ = &cache.section(join(names, "-"), {{"version", kUnitsVersion},
-                                               {"family", model.family()},
-                                               {"reads", reads_},
-                                               {"stored", carried_},
-                                               {"models", made_by},
-                                               {"by", "batch"}});
-  cache.hashes().save();
-}
-
-int64_t Ahead::num_weight_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& name : models_) bytes += model_.num_bytes(name);
-  return bytes;
-}
-
-std::string Ahead::key(const Batch& batch) const {
+std::string key_of(const pipeline::Stage& stage, const Batch& batch) {
   io::Sha256 hash;
-  for (const auto& name : reads_) {
+  for (const auto& name : reads_of(stage)) {
     auto draw = batch.draws.find(name);
     if (draw != batch.draws.end()) add_to(hash, name, draw->second);
     else
@@ -84,61 +41,83 @@ std::string Ahead::key(const Batch& batch) const {
   return hash.hex().substr(0, 32);
 }
 
-data::Tensors Ahead::compute(const Batch& batch) const {
+data::Tensors run(const pipeline::Stage& stage, const Batch& batch, c10::Device device) {
   std::vector<pipeline::Values> samples;
-  for (const auto& sample : batch.samples) samples.push_back(pipeline::moved(sample, device_));
-  auto values = visit_.run(std::move(samples), pipeline::moved(batch.draws, device_));
+  for (const auto& sample : batch.samples) samples.push_back(pipeline::moved(sample, device));
+  auto values = pipeline::run(stage, std::move(samples), pipeline::moved(batch.draws, device));
   data::Tensors tensors;
-  for (const auto& name : carried_) tensors[name] = std::get<at::Tensor>(values.at(name)).cpu();
+  for (const auto& name : stage.kept) tensors[name] = std::get<at::Tensor>(values.at(name)).cpu();
   return tensors;
 }
 
-void Ahead::check_interrupt() const {
-  if (!interrupted()) return;
-  section_->flush();
-  throw Error(Exit::interrupted, "train", fmt::format("interrupted while computing {} ahead; nothing was trained yet", join(carried_)));
+data::CacheSection& open_section(const models::Model& model, const pipeline::Stage& stage, data::Cache& cache) {
+  std::vector<std::string> names;
+  for (const auto& unit : stage.units) names.push_back(unit.name);
+  auto description = made_by(model, pipeline::models_of(stage.units), cache);
+  description["reads"] = reads_of(stage);
+  description["stored"] = stage.kept;
+  description["by"] = "batch";
+  auto& section = cache.section(join(names, "-"), description);
+  cache.hashes().save();
+  return section;
 }
 
-bool Ahead::compute(int64_t count, const std::function<Batch(int64_t)>& batch, double byte_limit) {
+/// What all results take by those that are there, 0 while none is.
+double bytes_there(data::CacheSection& section, const std::map<std::string, BatchId>& first) {
+  for (const auto& [key, id] : first) {
+    if (section.contains(key)) return static_cast<double>(data::num_bytes(section.at(key)) * std::ssize(first));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Ahead compute_ahead(models::Model& model, const pipeline::Schedule& schedule, const Feed& feed, const std::vector<BatchId>& batches,
+                    data::Cache& cache, c10::Device device, double byte_limit) {
   at::NoGradGuard no_grad;
-  std::map<std::string, int64_t> first;  // batch by key
-  for (int64_t i = 0; i < count; ++i) {
-    check_interrupt();
-    first.emplace(key(batch(i)), i);
+  const auto& stage = schedule.ahead;
+  Ahead ahead{.results = {&open_section(model, stage, cache), {}}};
+  auto& [section, keys] = ahead.results;
+  auto stop = [&] {
+    section->flush();
+    throw Error(Exit::interrupted, "train",
+                fmt::format("interrupted while computing {} ahead; nothing was trained yet", join(stage.kept)));
+  };
+  std::map<std::string, BatchId> first;  // batch by key
+  for (const auto& id : batches) {
+    if (interrupted()) stop();
+    first.emplace(keys[id] = key_of(stage, feed.batch(stage, id)), id);
   }
-  std::vector<std::string> keys;
-  for (const auto& [key, index] : first) keys.push_back(key);
-  section_->verify(keys);
-  std::vector<int64_t> missing;
-  for (const auto& [key, index] : first) {
-    if (section_->contains(key)) num_bytes_ = static_cast<double>(bytes_of(section_->at(key)) * std::ssize(first));
-    else missing.push_back(index);
+  std::vector<std::string> all;
+  for (const auto& [key, id] : first) all.push_back(key);
+  section->verify(all);
+  ahead.num_bytes = bytes_there(*section, first);
+  if (ahead.num_bytes >= byte_limit) return ahead;
+  std::vector<BatchId> missing;
+  for (const auto& [key, id] : first) {
+    if (!section->contains(key)) missing.push_back(id);
   }
-  if (num_bytes_ >= byte_limit) return false;
-  if (missing.empty()) return is_complete_ = true;
+  ahead.done = true;
+  if (missing.empty()) return ahead;
   std::sort(missing.begin(), missing.end());
-  for (const auto& name : models_) model_.load(name);
-  Progress progress(join(carried_), std::ssize(missing));
-  bool pays = true;
-  for (int64_t done = 0; pays && done < std::ssize(missing); progress.update(++done)) {
-    check_interrupt();
-    auto given = batch(missing[static_cast<size_t>(done)]);
-    auto tensors = compute(given);
-    num_bytes_ = std::max(num_bytes_, static_cast<double>(bytes_of(tensors) * std::ssize(first)));
-    pays = num_bytes_ < byte_limit;
-    if (pays) section_->add(key(given), std::move(tensors));
-  }
-  section_->flush();
-  for (const auto& name : models_) model_.unload(name);
-  return is_complete_ = pays;
+  Work work{.models = pipeline::models_of(stage.units), .name = join(stage.kept), .num_items = std::ssize(missing), .interrupted = stop};
+  work.run = [&](int64_t i) {
+    const auto& id = missing[static_cast<size_t>(i)];
+    auto tensors = run(stage, feed.batch(stage, id), device);
+    ahead.num_bytes = std::max(ahead.num_bytes, static_cast<double>(data::num_bytes(tensors) * std::ssize(first)));
+    ahead.done = ahead.num_bytes < byte_limit;
+    if (ahead.done) section->add(keys.at(id), std::move(tensors));
+    return ahead.done;
+  };
+  compute(model, work);
+  section->flush();
+  return ahead;
 }
 
-pipeline::Values Ahead::values(const Batch& batch) const {
-  auto at = key(batch);
-  if (!section_->contains(at)) throw std::logic_error("a batch was not among those computed ahead");
-  pipeline::Values values;
-  for (const auto& [name, tensor] : section_->at(at)) values[name] = tensor;
-  return values;
+int64_t ahead_weight_bytes(const models::Model& model, const pipeline::Schedule& schedule) {
+  int64_t bytes = 0;
+  for (const auto& name : pipeline::models_of(schedule.ahead.units)) bytes += model.num_bytes(name);
+  return bytes;
 }
 
 }  // namespace burnish::train

@@ -89,14 +89,15 @@ std::vector<fs::path> diffsynth_files(const fs::path& folder) {
   return files;
 }
 
-std::vector<ImportedSample> import_diffsynth(const fs::path& folder, const std::vector<std::string>& carried,
-                                             const std::map<std::string, std::string>& their_names, data::Cache& cache) {
+Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& carried,
+                        const std::map<std::string, std::string>& their_names, data::Cache& cache) {
   auto files = diffsynth_files(folder);
   if (files.empty()) data_error("train", "{} holds no .pth files of a DiffSynth-Studio cache", folder.string());
   std::map<std::string, data::CacheSection*> sections;
   for (const auto& name : carried)
     sections[name] = &cache.section("imported_" + name, {{"from", "DiffSynth-Studio"}, {"stored", {name}}, {"version", 1}});
-  std::vector<ImportedSample> samples;
+  Listed listed;
+  listed.samples.has_captions = false;
   Progress progress("import", std::ssize(files));
   constexpr int64_t kAtOnce = 16;
   for (int64_t first = 0; first < std::ssize(files); first += kAtOnce) {
@@ -108,20 +109,22 @@ std::vector<ImportedSample> import_diffsynth(const fs::path& folder, const std::
         read_files[static_cast<size_t>(i - first)] = read(files[static_cast<size_t>(i)], carried, their_names);
     });
     for (auto& sample : read_files) {
-      ImportedSample imported{{std::ssize(samples), sample.size}, {}};
+      auto row = std::ssize(listed.samples.list);
+      Places places;
       for (auto& [name, tensor] : sample.values) {
         const auto& key = sample.keys.at(name);
         auto* section = sections.at(name);
         section->verify({key});
         section->add(key, {{name, tensor}});
-        imported.places[name] = {section, key};
+        places[name] = {section, key};
       }
-      samples.push_back(std::move(imported));
+      listed.samples.list.push_back({row, sample.size});
+      listed.kept.by_row[row] = {std::move(places)};
     }
     progress.update(last);
   }
   for (auto& [name, section] : sections) section->flush();
-  return samples;
+  return listed;
 }
 
 }  // namespace burnish::train

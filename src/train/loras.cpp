@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "train/training_units.h"
 
 namespace burnish::train {
 
@@ -52,15 +53,6 @@ std::vector<std::string> paths_in(const models::Model& model, const Names& names
 }
 
 }  // namespace
-
-pipeline::Units training_units(models::Model& model) {
-  auto groups = model.units();
-  pipeline::Units all;
-  for (const auto* group :
-       {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise, &groups.loss})
-    all.insert(all.end(), group->begin(), group->end());
-  return all;
-}
 
 std::vector<std::string> component_names(models::Model& model) {
   auto units = training_units(model);

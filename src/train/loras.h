@@ -6,9 +6,6 @@
 
 namespace burnish::train {
 
-/// The units that a training run puts together, in order.
-pipeline::Units training_units(models::Model& model);
-
 /// Every component of a model's units by name, whether or not its files are there; the denoiser first.
 std::vector<std::string> component_names(models::Model& model);
 

@@ -205,7 +205,7 @@ std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& 
 
 adapters::AdapterOptions adapter_options(const TrainOptions& o) {
   return {o.lora_type,   o.lora_rank,          o.lora_alpha, o.use_rslora, o.lora_dropout, adapters::parse_norm_axis(o.dora_norm),
-          o.lokr_factor, o.lora_target_modules};
+          o.lokr_factor};
 }
 
 void check(const ModelChoice& c) {

@@ -9,6 +9,7 @@
 #include "base/random_key.h"
 #include "base/text.h"
 #include "quant/trained_codes.h"
+#include "train/training_units.h"
 
 namespace burnish::train {
 
@@ -25,19 +26,20 @@ bool is_there(const models::Model& model, const std::string& component) {
 
 }  // namespace
 
-Trained::Trained(const TrainOptions& options, models::Model& model) : options_(options), model_(model) {
+Trained::Trained(const TrainedSettings& settings, models::Model& model) : settings_(settings), model_(&model) {
   names_ = pipeline::components_of(training_units(model));
-  for (const auto& name : split_list(options.trainable_models)) add_whole(name);
-  for (const auto& name : split_list(options.lora_base_model)) add_adapters(resolve(name));
-  bool from_file = !options.lora_checkpoint.empty() && options.lora_base_model.empty();  // then the file decides
+  for (const auto& name : settings.whole) add_whole(name);
+  for (const auto& name : settings.adapted) add_adapters(resolve(name));
+  bool from_file = !settings.lora_checkpoint.empty() && settings.adapted.empty();  // then the file decides
   if (from_file && !whole_.empty())
     config_error("train",
                  "trainable_models and lora_checkpoint are given, and lora_base_model does not say what carries the adapters; name it, or "
                  "give one of them");
   if (whole_.empty() && adapted_components_.empty() && !from_file) add_adapters(model.denoiser());
-  if (options.init == "random" && !whole_components().contains(model.denoiser()))
+  if (settings.from_scratch && !whole_components().contains(model.denoiser()))
     config_error("train", "init random needs trainable_models {}; a LoRA on random weights teaches nothing", model.denoiser());
   check_rates();
+  choose_layers();
 }
 
 /// A component by its name here, or with the "_1" that DiffSynth-Studio gives the first of several.
@@ -72,12 +74,12 @@ void Trained::add_adapters(const std::string& component) {
 }
 
 void Trained::check_rates() const {
-  for (const auto& [name, rate] : component_rates(options_)) {
+  for (const auto& [name, rate] : settings_.component_rates) {
     if (name.empty()) continue;
     auto component = resolve(name);
     bool trains = whole_components().contains(component) || std::any_of(adapted_components_.begin(), adapted_components_.end(),
                                                                         [&](const auto& a) { return a.component == component; });
-    if (!trains && options_.lora_checkpoint.empty())
+    if (!trains && settings_.lora_checkpoint.empty())
       config_error("train",
                    "text_encoder_lr gives a learning rate for {}, which does not train; name it in lora_base_model or trainable_models",
                    name);
@@ -97,44 +99,44 @@ std::map<std::string, std::vector<std::string>> Trained::whole_paths() const {
 }
 
 std::string Trained::targets(const std::string& component) const {
-  return options_.lora_target_modules == "default" ? model_.default_lora_targets(component) : options_.lora_target_modules;
+  return settings_.targets ? *settings_.targets : model_->default_lora_targets(component);
 }
 
 void Trained::read_checkpoint() {
-  auto by_component = read_lora(model_, options_.lora_checkpoint);
+  auto by_component = read_lora(*model_, settings_.lora_checkpoint);
   if (adapted_components_.empty()) {
     for (const auto& [component, weights] : by_component) add_adapters(component);
   }
   for (auto& adapters : adapted_components_) {
     if (!by_component.contains(adapters.component))
       config_error("train", "lora_base_model names {}, and {} holds no adapters of it; take it out, or give another file",
-                   adapters.component, options_.lora_checkpoint);
+                   adapters.component, settings_.lora_checkpoint);
     adapters.weights = std::move(by_component.at(adapters.component));
     by_component.erase(adapters.component);
     for (const auto& w : adapters.weights) adapters.paths.push_back(w.path);
   }
   if (!by_component.empty())
-    config_error("train", "{} holds adapters of {}, which lora_base_model leaves out; name it too", options_.lora_checkpoint,
+    config_error("train", "{} holds adapters of {}, which lora_base_model leaves out; name it too", settings_.lora_checkpoint,
                  by_component.begin()->first);
   rank_ = adapters::rank_of(adapted_components_[0].weights[0]);
 }
 
 void Trained::choose_layers() {
   for (const auto& whole : whole_) {
-    if (whole.path.empty() || !is_there(model_, whole.component)) continue;
-    auto skeleton = model_.skeleton(whole.component);
+    if (whole.path.empty() || !is_there(*model_, whole.component)) continue;
+    auto skeleton = model_->skeleton(whole.component);
     auto slots = skeleton->parameters();
     if (std::none_of(slots.begin(), slots.end(), [&](const auto& slot) { return lies_below(slot.first, whole.path); }))
       config_error("train", "trainable_models names {}, and {} has no such part", whole.name, whole.component);
   }
-  rank_ = options_.lora_rank;
-  if (!options_.lora_checkpoint.empty()) return read_checkpoint();
+  rank_ = settings_.adapter.rank;
+  if (!settings_.lora_checkpoint.empty()) return read_checkpoint();
   for (auto& adapters : adapted_components_) {
     const auto& component = adapters.component;
-    if (!is_there(model_, component)) continue;
-    auto skeleton = model_.skeleton(component);
-    auto names = [&](const std::string& path) { return model_.target_names(component, path); };
-    for (const auto& [path, linear] : adapters::match_targets(*skeleton, targets(component), names)) adapters.paths.push_back(path);
+    if (!is_there(*model_, component)) continue;
+    auto skeleton = model_->skeleton(component);
+    auto names = [&](const std::string& path) { return model_->target_names(component, path); };
+    adapters.paths = adapters::match_targets(*skeleton, targets(component), names);
   }
 }
 
@@ -149,13 +151,13 @@ std::set<std::string> Trained::models() const {
   std::set<std::string> all, components = whole_components();
   for (const auto& adapters : adapted_components_) components.insert(adapters.component);
   for (const auto& component : components) {
-    auto parts = model_.parts(component);
+    auto parts = model_->parts(component);
     for (const auto& part : parts) {
-      if (parts.size() == 1 || !is_there(model_, component)) {
+      if (parts.size() == 1 || !is_there(*model_, component)) {
         all.insert(part);
         continue;
       }
-      auto skeleton = model_.skeleton(part);
+      auto skeleton = model_->skeleton(part);
       auto slots = skeleton->parameters();
       if (std::any_of(slots.begin(), slots.end(), [&](const auto& slot) { return trains(component, slot.first); })) all.insert(part);
     }
@@ -165,10 +167,10 @@ std::set<std::string> Trained::models() const {
 
 std::string Trained::text() const {
   std::vector<std::string> texts;
-  for (const auto& whole : whole_) texts.push_back(whole.name == model_.denoiser() ? "full" : "full " + whole.name);
+  for (const auto& whole : whole_) texts.push_back(whole.name == model_->denoiser() ? "full" : "full " + whole.name);
   for (const auto& a : adapted_components_) {
-    auto where = a.component == model_.denoiser() ? "" : " of " + a.component;
-    texts.push_back(fmt::format("{} rank {} on {} layers{}", options_.lora_type, rank_, a.paths.size(), where));
+    auto where = a.component == model_->denoiser() ? "" : " of " + a.component;
+    texts.push_back(fmt::format("{} rank {} on {} layers{}", settings_.adapter.type, rank_, a.paths.size(), where));
   }
   return join(texts);
 }
@@ -178,23 +180,20 @@ void Trained::start(const std::shared_ptr<const adapters::Dropout>& dropout) {
     bool whole = whole_components().contains(component);
     auto it = std::find_if(adapted_components_.begin(), adapted_components_.end(), [&](const auto& a) { return a.component == component; });
     if (!whole && it == adapted_components_.end()) continue;
-    auto& root = model_.module(component);
+    auto& root = model_->module(component);
     root.visit_parameters([&](const std::string& path, at::Tensor& p) {
       p.set_requires_grad(
           std::any_of(whole_.begin(), whole_.end(), [&](const auto& w) { return w.component == component && lies_below(path, w.path); }));
     });
     if (it == adapted_components_.end()) continue;
     if (!it->weights.empty()) {
-      it->adapted = adapters::attach_weights(root, it->weights, options_.lora_checkpoint, dropout);
+      it->adapted = adapters::attach_weights(root, it->weights, settings_.lora_checkpoint, dropout);
       it->weights.clear();
       continue;
     }
-    auto adapter = adapter_options(options_);
-    adapter.target_modules = targets(component);
-    auto seed = static_cast<uint64_t>(options_.model.seed);
-    if (component != model_.denoiser()) seed ^= mix64(component);  // encoders may have layers of equal names
-    it->adapted = adapters::attach(
-        root, adapter, [&](const std::string& path) { return model_.target_names(component, path); }, seed, dropout);
+    auto seed = settings_.seed;
+    if (component != model_->denoiser()) seed ^= mix64(component);  // encoders may have layers of equal names
+    it->adapted = adapters::attach(root, settings_.adapter, it->paths, seed, dropout);
   }
   note_adapters();
 }
@@ -212,11 +211,11 @@ void Trained::note_adapters() const {
 }
 
 double Trained::lr_factor(const std::string& component) const {
-  double rate = options_.learning_rate;
-  for (const auto& [name, chosen] : component_rates(options_)) {
-    if (name.empty() ? component != model_.denoiser() : resolve(name) == component) rate = chosen;
+  double rate = settings_.learning_rate;
+  for (const auto& [name, chosen] : settings_.component_rates) {
+    if (name.empty() ? component != model_->denoiser() : resolve(name) == component) rate = chosen;
   }
-  return rate / options_.learning_rate;
+  return rate / settings_.learning_rate;
 }
 
 optim::ParameterList Trained::parameters() const {
@@ -228,7 +227,7 @@ optim::ParameterList Trained::parameters() const {
     }
   }
   for (const auto& whole : whole_) {
-    auto& root = model_.module(whole.component);
+    auto& root = model_->module(whole.component);
     auto codes = quant::trained_codes(root);
     root.visit_parameters([&](const std::string& path, at::Tensor& p) {
       if (lies_below(path, whole.path)) parameters.push_back({whole.component + "." + path, p, lr_factor(whole.component), codes[path]});
@@ -240,8 +239,8 @@ optim::ParameterList Trained::parameters() const {
 Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
   File file{fmt::format("step-{}.safetensors", step), {}, {}};
   for (const auto& a : adapted_components_) {
-    auto prefixes = layer_prefixes(model_, a.component);
-    for (auto& tensor : adapters::adapter_tensors(a.adapted, prefixes, dtype, adapters::parse_layout(options_.lora_format)))
+    auto prefixes = layer_prefixes(*model_, a.component);
+    for (auto& tensor : adapters::adapter_tensors(a.adapted, prefixes, dtype, settings_.layout))
       file.tensors.push_back(std::move(tensor));
   }
   const auto& first = *adapted_components_[0].adapted[0].adapter;
@@ -258,10 +257,10 @@ std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, c
   std::vector<File> files;
   if (has_adapters()) files.push_back(adapter_file(step, dtype));
   for (const auto& component : whole_components()) {
-    bool plain_name = component == model_.denoiser() && !has_adapters();
+    bool plain_name = component == model_->denoiser() && !has_adapters();
     File file{fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), {}, {}};
-    auto prefix = model_.layer_names(component).weights;
-    model_.module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
+    auto prefix = model_->layer_names(component).weights;
+    model_->module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
       auto it = index.find(component + "." + path);
       if (it != index.end()) file.tensors.emplace_back(prefix + path, optim::exact_value(optimizer.parameters()[it->second]).to(dtype));
     });

@@ -6,17 +6,18 @@
 #include "io/safetensors.h"
 #include "optim/optimizer.h"
 #include "train/loras.h"
-#include "train/options.h"
+#include "train/settings.h"
 
 namespace burnish::train {
 
 /// What a run trains: components, or parts of them, whole (trainable_models), and adapters on components (lora_base_model or
-/// lora_checkpoint; on the denoiser when nothing is named). Everything is settled by names and file headers; `start` needs weights.
+/// lora_checkpoint; on the denoiser when nothing is named). Everything is settled by names and file headers when it is made, the layers that
+/// carry adapters too; `start` needs weights.
 class Trained {
  public:
-  /// A config Error for names that the training units do not run, for a component that is named in both ways, and for a learning
-  /// rate of something that does not train.
-  Trained(const TrainOptions& options, models::Model& model);
+  /// A config Error for names that the training units do not run, for a component that is named in both ways, for a learning rate of
+  /// something that does not train, and for targets that match no layer. `model` must outlive this.
+  Trained(const TrainedSettings& settings, models::Model& model);
 
   /// Components of which weights of their own train.
   std::set<std::string> whole_components() const;
@@ -24,11 +25,9 @@ class Trained {
   std::map<std::string, std::vector<std::string>> whole_paths() const;
   bool has_adapters() const { return !adapted_components_.empty(); }
 
-  /// Finds the layers that carry adapters; errors of targets and of lora_checkpoint come from here.
-  void choose_layers();
-  /// Whether a parameter of a component trains, or the layer it belongs to carries an adapter; after `choose_layers`.
+  /// Whether a parameter of a component trains, or the layer it belongs to carries an adapter.
   bool trains(const std::string& component, const std::string& path) const;
-  /// The trained parts by the names that units give them, for labels; after `choose_layers`.
+  /// The trained parts by the names that units give them, for labels.
   std::set<std::string> models() const;
   /// In a few words, for people and for the fingerprint of a saved state.
   std::string text() const;
@@ -62,14 +61,15 @@ class Trained {
   void add_whole(const std::string& name);
   void add_adapters(const std::string& component);
   void check_rates() const;
+  void choose_layers();
   void read_checkpoint();
   std::string targets(const std::string& component) const;
   void note_adapters() const;
   double lr_factor(const std::string& component) const;
   File adapter_file(int64_t step, c10::ScalarType dtype) const;
 
-  const TrainOptions& options_;
-  models::Model& model_;
+  TrainedSettings settings_;
+  models::Model* model_;
   std::vector<std::string> names_;  ///< components that training runs
   std::vector<Whole> whole_;
   std::vector<Adapters> adapted_components_;

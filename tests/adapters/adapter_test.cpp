@@ -54,7 +54,7 @@ const LayersOf kOwnNames = [](const std::string& name) -> std::vector<std::strin
 };
 
 AdaptedList attach_to(nn::Module& net, const std::string& type, NormAxis axis = NormAxis::output) {
-  return attach(net, {.type = type, .rank = 4, .alpha = 2, .dora_norm = axis, .target_modules = "first,second"}, kNoAliases, 5);
+  return attach(net, {.type = type, .rank = 4, .alpha = 2, .dora_norm = axis}, match_targets(net, "first,second", kNoAliases), 5);
 }
 
 /// Moves every adapter away from its start, where it changes nothing.
@@ -165,18 +165,18 @@ TEST(Attach, ChangesNothingAtTheStart) {
 TEST(Attach, ScalesWithTheRankOrItsRoot) {
   for (bool stabilised : {false, true}) {
     Net net(24, 40);
-    auto adapted = attach(net, {.rank = 16, .alpha = 8, .use_rslora = stabilised, .target_modules = "all-linear"}, kNoAliases, 0);
+    auto adapted = attach(net, {.rank = 16, .alpha = 8, .use_rslora = stabilised}, match_targets(net, "all-linear", kNoAliases), 0);
     EXPECT_DOUBLE_EQ(adapted[0].adapter->update().scale(), stabilised ? 2.0 : 0.5);
   }
 }
 
 TEST(Attach, RefusesWhatIsNoAdapter) {
   Net net(24, 40);
-  EXPECT_NE(error_of([&] { attach(net, {.type = "dorra", .target_modules = {}}, kNoAliases, 0); }, Exit::config).find("\"dora\""),
+  EXPECT_NE(error_of([&] { attach(net, {.type = "dorra"}, {}, 0); }, Exit::config).find("\"dora\""),
             std::string::npos);
-  EXPECT_NE(error_of([&] { attach(net, {.dropout = 1, .target_modules = {}}, kNoAliases, 0); }, Exit::config).find("lora_dropout"),
+  EXPECT_NE(error_of([&] { attach(net, {.dropout = 1}, {}, 0); }, Exit::config).find("lora_dropout"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { attach(net, {.lokr_factor = 0, .target_modules = {}}, kNoAliases, 0); }, Exit::config).find("lokr_factor"),
+  EXPECT_NE(error_of([&] { attach(net, {.lokr_factor = 0}, {}, 0); }, Exit::config).find("lokr_factor"),
             std::string::npos);
   EXPECT_NE(error_of([] { parse_norm_axis("row"); }, Exit::config).find("output, input"), std::string::npos);
 }
@@ -337,7 +337,7 @@ TEST(Files, TuckerLoraIsMultipliedOut) {
 
 TEST(Files, AlphaKeepsTheScaleOfRankStabilisedAdapters) {
   Net net(24, 40);
-  auto adapted = attach(net, {.rank = 4, .alpha = 2, .use_rslora = true, .target_modules = "all-linear"}, kNoAliases, 0);
+  auto adapted = attach(net, {.rank = 4, .alpha = 2, .use_rslora = true}, match_targets(net, "all-linear", kNoAliases), 0);
   for (auto& [name, value] : adapter_tensors(adapted, {}, at::kFloat)) {
     if (name.ends_with(".alpha")) {
       EXPECT_FLOAT_EQ(value.item<float>(), 4.0f);  // 2 / √4 · 4
@@ -380,8 +380,8 @@ TEST(DropoutMask, IsTheSameForTheSameDrawAndOffOutsideTraining) {
   Net net(64, 64);
   auto dropout = std::make_shared<Dropout>(Dropout{.probability = 0.25, .seed = 3});
   for (const char* type : {"lora", "dora", "lokr"}) {
-    AdapterOptions options{.type = type, .rank = 4, .dropout = 0.25, .target_modules = "all-linear"};
-    auto adapted = attach(net, options, kNoAliases, 0, dropout);
+    AdapterOptions options{.type = type, .rank = 4, .dropout = 0.25};
+    auto adapted = attach(net, options, match_targets(net, "all-linear", kNoAliases), 0, dropout);
     shake(adapted);
     auto x = at::randn({8, 64});
     dropout->active = false;

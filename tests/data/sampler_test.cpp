@@ -8,7 +8,7 @@
 #include "tests/scratch.h"
 
 using namespace burnish;
-using data::Batch;
+using data::Visits;
 using data::Sampler;
 using data::Size;
 using ::testing::HasSubstr;
@@ -26,13 +26,13 @@ Sampler sampler(int64_t batch_size, int64_t repeat, uint64_t seed) {
   return {rows, sizes, batch_size, repeat, seed};
 }
 
-std::vector<Batch> epoch(Sampler& s, int64_t number) {
-  std::vector<Batch> batches;
+std::vector<Visits> epoch(Sampler& s, int64_t number) {
+  std::vector<Visits> batches;
   for (int64_t i = 0; i < s.batches_per_epoch(); ++i) batches.push_back(s.batch(number * s.batches_per_epoch() + i));
   return batches;
 }
 
-std::vector<int64_t> order(const std::vector<Batch>& batches) {
+std::vector<int64_t> order(const std::vector<Visits>& batches) {
   std::vector<int64_t> rows;
   for (const auto& batch : batches) {
     for (const auto& visit : batch) rows.push_back(visit.row);

@@ -81,10 +81,8 @@ void compare_with_fp64(const std::string& type, const std::string& storage, at::
   adapters::AdapterOptions options{.type = type.starts_with("dora") ? "dora" : type,
                                    .rank = 4,
                                    .alpha = 3,
-                                   .dora_norm = type == "dora_input" ? NormAxis::input : NormAxis::output,
-                                   .target_modules = "up|down"};
-  auto adapted = adapters::attach(
-      block, options, [](const std::string&) { return std::vector<std::string>{}; }, 3);
+                                   .dora_norm = type == "dora_input" ? NormAxis::input : NormAxis::output};
+  auto adapted = adapters::attach(block, options, {"up", "down"}, 3);
   ASSERT_EQ(adapted.size(), 2u);
   std::map<std::string, std::map<std::string, at::Tensor>> exact;
   for (const auto& item : adapted) {

@@ -1,8 +1,6 @@
 #pragma once
-#include "data/dataset.h"
-#include "models/family.h"
-#include "pipeline/labels.h"
 #include "pipeline/min_cut.h"
+#include "train/samples.h"
 
 namespace burnish::train {
 
@@ -15,31 +13,27 @@ struct AheadRule {
 
 /// What is known of a run's units before it starts: labels, and what running them on the first samples cost.
 struct SplitPlan {
-  pipeline::Units units;
-  std::map<std::string, pipeline::Labels> labels;  ///< by value
-  pipeline::Cut cut;                               ///< what training does: everything fixed is computed once
+  pipeline::Schedule schedule;                     ///< in which everything fixed is computed once
   pipeline::CutProblem problem;                    ///< units and values in the order of the graph, with measured costs
-  pipeline::CutPlan cheapest;                      ///< the minimum cut within the budget
+  pipeline::CutPlan cheapest = {};                      ///< the minimum cut within the budget
   double num_visits = 1;                           ///< of each sample in the run
   bool keeps_budget = true;                        ///< whether `cheapest` does
-  pipeline::Cut ahead = {};                        ///< of `cut.live`, what can be computed ahead; all live where nothing can or may be
-  bool computes_ahead = false;                     ///< whether that is done
-  double num_ahead_visits = 0;                     ///< for which it would be
+  bool computes_ahead = false;                     ///< whether the schedule's ahead stage pays
+  double num_ahead_visits = 0;                     ///< for which it would run
   std::map<std::string, double> ahead_bytes = {};  ///< a visit, by value
   double ahead_weight_bytes = 0;                   ///< of the models that are then not in memory while training
 
-  /// Units that `cheapest` runs at every visit though they could be computed once.
-  std::set<std::string> keep_live() const;
+  /// The policy of `cheapest`: units that run at every visit though they could be computed once, and whether anything is computed ahead.
+  pipeline::Policy policy() const;
   /// What computing ahead keeps for all visits.
   double all_ahead_bytes() const;
 };
 
-/// Labels the units, and runs those that can be prepared on up to `num_samples` samples, one model in memory at a time, to measure
-/// seconds and bytes. Costs of units that have to run at every step are not measured: they are in every plan. What can be computed ahead is
-/// run once for its bytes. Within the budget, weights that only units computed ahead run do not count, and their results do.
-SplitPlan plan_split(models::Model& model, const pipeline::Units& units, const std::set<std::string>& trained_models,
-                     const data::Dataset& dataset, double num_visits, const pipeline::CutBudget& budget, const AheadRule& rule,
-                     int64_t num_samples = 2);
+/// Runs the units that can run once on up to `num_samples` samples, one model in memory at a time, to measure seconds and bytes. Costs of
+/// units that have to run at every step are not measured: they are in every plan. What can be computed ahead is run once for its bytes.
+/// Within the budget, weights that only units computed ahead run do not count, and their results do.
+SplitPlan plan_split(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, double num_visits,
+                     const pipeline::CutBudget& budget, const AheadRule& rule, int64_t num_samples = 2);
 
 /// The plan as a table for people.
 std::string to_text(const SplitPlan& plan);

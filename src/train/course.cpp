@@ -1,0 +1,84 @@
+#include "train/course.h"
+
+#include "base/log.h"
+#include "train/draws.h"
+
+namespace burnish::train {
+
+namespace {
+
+std::unique_ptr<data::Sampler> make_sampler(const CourseSettings& settings, const Samples& samples) {
+  std::vector<int64_t> rows;
+  std::vector<data::Size> sizes;
+  for (const auto& sample : samples.list) {
+    rows.push_back(sample.row);
+    sizes.push_back(sample.size);
+  }
+  return std::make_unique<data::Sampler>(rows, sizes, settings.batch_size, settings.num_repeats, settings.seed);
+}
+
+/// One of the ways a picture is cut, all equally likely, and perhaps the empty caption, each by a key of its own.
+Pick pick(const data::Visit& visit, int64_t num_variants, const CourseSettings& settings) {
+  CounterRandom variant(key_of(visit, settings.seed, Purpose::variant)), caption(key_of(visit, settings.seed, Purpose::caption));
+  return {visit.row, static_cast<int64_t>(variant.below(static_cast<uint64_t>(num_variants))),
+          caption.uniform() < settings.caption_dropout};
+}
+
+}  // namespace
+
+Course::Course(const CourseSettings& settings, const diffusion::Process& process, const Objective& objective, const Samples& samples,
+               const Samples* held_out)
+    : settings_(settings), objective_(objective), samples_(samples), held_out_(held_out), sampler_(make_sampler(settings, samples)) {
+  if (!settings.replay.empty()) replay_.emplace(settings.replay, process);
+  auto batches = sampler_->batches_per_epoch() * settings.num_epochs;
+  num_steps_ = settings.max_steps > 0 ? settings.max_steps : (batches + settings.batches_per_step - 1) / settings.batches_per_step;
+  info("{} samples, {} batches an epoch, {} steps", samples.list.size(), sampler_->batches_per_epoch(), num_steps_);
+}
+
+int64_t Course::num_held_out() const {
+  return held_out_ == nullptr ? 0 : std::ssize(held_out_->list) * objective_.num_held_out_draws();
+}
+
+void Course::check() const {
+  if (!replay_) return;
+  replay_->check(num_batches(), [&](int64_t row) {
+    for (const auto& sample : samples_.list) {
+      if (sample.row == row) return sample.latent_shape;
+    }
+    return std::vector<int64_t>{};
+  });
+}
+
+int64_t Course::held_out_row(const BatchId& id) const {
+  return held_out_->list.at(static_cast<size_t>(id.number / objective_.num_held_out_draws())).row;
+}
+
+std::vector<Pick> Course::picks(const BatchId& id) const {
+  if (id.held_out) return {{held_out_row(id)}};
+  if (replay_) return {{replay_->row(id.number)}};
+  std::vector<Pick> picks;
+  for (const auto& visit : sampler_->batch(id.number)) picks.push_back(pick(visit, samples_.num_variants, settings_));
+  return picks;
+}
+
+DrawRequest Course::request(const BatchId& id, const std::set<std::string>& names) const {
+  if (id.held_out) return {{}, {&held_out_->at(held_out_row(id))}, names};
+  DrawRequest request{replay_ ? data::Visits{} : sampler_->batch(id.number), {}, names};
+  for (const auto& visit : request.visits) request.samples.push_back(&samples_.at(visit.row));
+  return request;
+}
+
+pipeline::Values Course::draws(const BatchId& id, const std::set<std::string>& names) const {
+  pipeline::Values draws;
+  if (id.held_out) {
+    draws = objective_.held_out_draws(request(id, names), id.number % objective_.num_held_out_draws());
+  } else if (replay_) {
+    draws = replay_->draws(id.number, samples_.at(replay_->row(id.number)).latent_shape, names);
+  } else {
+    draws = objective_.draws(request(id, names));
+  }
+  objective_.complete(draws);
+  return draws;
+}
+
+}  // namespace burnish::train

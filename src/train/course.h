@@ -1,0 +1,51 @@
+#pragma once
+#include <compare>
+
+#include "train/replay.h"
+#include "train/samples.h"
+
+namespace burnish::train {
+
+/// Names a batch of a run: one that is trained, by its place in the run, or one on which held-out samples are judged.
+struct BatchId {
+  bool held_out = false;
+  int64_t number = 0;
+  auto operator<=>(const BatchId&) const = default;
+};
+
+/// Which samples each batch has and what is drawn for it: a pure function of the batch's name, so that a run can be taken up anywhere and
+/// what it will draw is known before it starts.
+class Course {
+ public:
+  /// `held_out` may be null. All that is named here must outlive the course.
+  Course(const CourseSettings& settings, const diffusion::Process& process, const Objective& objective, const Samples& samples,
+         const Samples* held_out);
+
+  int64_t num_steps() const { return num_steps_; }
+  int64_t num_batches() const { return num_steps_ * settings_.batches_per_step; }
+  int64_t batches_per_step() const { return settings_.batches_per_step; }
+  int64_t num_held_out() const;
+  /// How often the samples of all batches are visited.
+  int64_t num_visits() const { return num_batches() * settings_.batch_size; }
+
+  /// A data Error when recorded draws do not fit the samples.
+  void check() const;
+
+  std::vector<Pick> picks(const BatchId& id) const;
+  /// The draws of that name [B, ...] on the CPU, with what the objective adds.
+  pipeline::Values draws(const BatchId& id, const std::set<std::string>& names) const;
+
+ private:
+  DrawRequest request(const BatchId& id, const std::set<std::string>& names) const;
+  int64_t held_out_row(const BatchId& id) const;
+
+  CourseSettings settings_;
+  const Objective& objective_;
+  const Samples& samples_;
+  const Samples* held_out_;
+  std::optional<Replay> replay_;
+  std::unique_ptr<data::Sampler> sampler_;
+  int64_t num_steps_ = 0;
+};
+
+}  // namespace burnish::train

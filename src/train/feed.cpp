@@ -1,0 +1,55 @@
+#include "train/feed.h"
+
+#include <stdexcept>
+
+#include "io/files.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// Of what a stage reads of a sample, what is kept and what is loaded.
+struct Reads {
+  std::vector<std::string> kept;
+  std::vector<const Input*> inputs;
+};
+
+Reads reads_of(const pipeline::Stage& stage) {
+  Reads reads;
+  for (const auto& name : stage.of_sample) {
+    if (const auto* input = find_input(name)) reads.inputs.push_back(input);
+    else reads.kept.push_back(name);
+  }
+  return reads;
+}
+
+}  // namespace
+
+pipeline::Values Feed::of_sample(const pipeline::Stage& stage, const Source& source, const Pick& pick) const {
+  auto reads = reads_of(stage);
+  auto values = source.kept.values(pick, reads.kept);
+  for (const auto* input : reads.inputs) values[input->name] = input->load(source.samples.view(pick));
+  return values;
+}
+
+Batch Feed::batch(const pipeline::Stage& stage, const BatchId& id, const AheadResults* ahead) const {
+  Batch batch;
+  for (const auto& pick : course_.picks(id)) batch.samples.push_back(of_sample(stage, source(id), pick));
+  batch.draws = course_.draws(id, {stage.drawn.begin(), stage.drawn.end()});
+  if (ahead == nullptr) return batch;
+  auto key = ahead->keys.find(id);
+  if (key == ahead->keys.end()) throw std::logic_error("a batch was not among those computed ahead");
+  for (const auto& [name, tensor] : ahead->section->at(key->second)) batch.draws[name] = tensor;
+  return batch;
+}
+
+void Feed::prefetch(const pipeline::Stage& stage, const BatchId& id) const {
+  auto reads = reads_of(stage);
+  for (const auto& pick : course_.picks(id)) {
+    for (const auto& [name, value] : source(id).kept.values(pick, reads.kept)) {
+      if (const auto* tensor = std::get_if<at::Tensor>(&value)) io::prefetch(*tensor);
+    }
+  }
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,77 @@
+#include "train/inputs.h"
+
+#include <ATen/ops/tensor.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "io/hash.h"
+
+namespace burnish::train {
+
+namespace {
+
+const std::string& prompt_of(const View& view) {
+  static const std::string empty;
+  return view.sample == nullptr || view.empty_caption ? empty : view.sample->prompt;
+}
+
+std::string prompt_content(const View& view) { return "text " + io::sha256(prompt_of(view)); }
+
+pipeline::Value load_prompt(const View& view) { return prompt_of(view); }
+
+/// "cut to 512x512 from 3,0 mirrored"
+std::string cut_content(const View& view) {
+  auto row = view.sample->row;
+  auto crop = view.pictures->crop(row, view.variant);
+  auto content = fmt::format("cut to {}x{}", crop.size.height, crop.size.width);
+  if (!view.pictures->is_centre(row, crop)) content += fmt::format(" from {},{}", crop.top, crop.left);
+  if (crop.flip) content += " mirrored";
+  return content;
+}
+
+std::string image_content(const View& view) {
+  return view.sample == nullptr ? "" : fmt::format("picture {} {}", view.picture_hash, cut_content(view));
+}
+
+pipeline::Value load_image(const View& view) { return view.pictures->load(view.sample->row, view.variant).image_3HW.unsqueeze(0); }
+
+std::string size_content(const View& view) {
+  if (view.sample == nullptr) return "";
+  auto original = view.pictures->original_size(view.sample->row);
+  return fmt::format("{}x{} {}", original.height, original.width, cut_content(view));
+}
+
+/// [1, 6], see models::UnitGroups; of a mirrored picture, as its mirror image was cut.
+pipeline::Value load_size(const View& view) {
+  auto original = view.pictures->original_size(view.sample->row);
+  auto crop = view.pictures->crop(view.sample->row, view.variant);
+  auto left = crop.flip ? data::covering_size(original, crop.size).width - crop.left - crop.size.width : crop.left;
+  std::vector<float> numbers;
+  for (auto number : {original.height, original.width, crop.top, left, crop.size.height, crop.size.width})
+    numbers.push_back(static_cast<float>(number));
+  return at::tensor(numbers).unsqueeze(0);
+}
+
+}  // namespace
+
+std::span<const Input> inputs() {
+  static const std::vector<Input> all{{"prompt", true, prompt_content, load_prompt},
+                                      {"image", false, image_content, load_image},
+                                      {"size_conditioning", false, size_content, load_size}};
+  return all;
+}
+
+const Input* find_input(const std::string& name) {
+  auto it = std::ranges::find(inputs(), name, &Input::name);
+  return it == inputs().end() ? nullptr : &*it;
+}
+
+std::map<std::string, pipeline::Labels> input_labels() {
+  std::map<std::string, pipeline::Labels> labels;
+  for (const auto& input : inputs()) labels[input.name].sample = true;
+  for (const auto& name : kDrawn) labels[name].timestep = true;
+  return labels;
+}
+
+}  // namespace burnish::train

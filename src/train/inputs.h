@@ -1,0 +1,57 @@
+#pragma once
+#include <span>
+
+#include "data/dataset.h"
+#include "pipeline/labels.h"
+
+namespace burnish::train {
+
+/// A sample of a training run, as far as the run needs to know it.
+struct SampleInfo {
+  int64_t row = 0;
+  data::Size size;
+  std::string prompt = {};
+  nlohmann::json columns = nlohmann::json::object();  ///< further columns of the metadata, by name
+  std::string file = {};                              ///< the picture it was made from; "" when that is not known
+  std::vector<int64_t> latent_shape = {};             ///< without the batch: [C, h, w]
+};
+
+/// What a visit takes of a sample.
+struct Pick {
+  int64_t row = 0;
+  int64_t variant = 0;         ///< which way of cutting the picture
+  bool empty_caption = false;  ///< the empty caption in place of the sample's
+};
+
+/// A sample in one of its ways, as units are to see it. Without a sample it is the empty caption alone.
+struct View {
+  const SampleInfo* sample = nullptr;
+  const data::Dataset* pictures = nullptr;  ///< null when the sample comes from a cache
+  int64_t variant = 0;
+  bool empty_caption = false;
+  std::string picture_hash = {};  ///< of the picture's file; needed for `Input::content` alone
+};
+
+/// A value that every sample gives to units: what units may read that no unit writes and nobody draws.
+struct Input {
+  std::string name;
+  bool in_list = false;  ///< a cache's list of samples has it too; the others need the picture
+  /// Names the content: what is made of equal contents is computed once. "" when the view has no such value.
+  std::string (*content)(const View&);
+  /// The value, with a leading dimension of 1.
+  pipeline::Value (*load)(const View&);
+};
+
+/// All there are. A family whose units read something new of a sample adds a row here.
+std::span<const Input> inputs();
+/// The input of that name, or null.
+const Input* find_input(const std::string& name);
+
+/// Values that come with a visit: noise and what draws it, the time by the names that processes give it, and where distillation starts and
+/// how far it goes.
+inline const std::set<std::string> kDrawn{"noise", "sigma", "timestep", "latent_noise", "start_noise", "num_inference_steps"};
+
+/// The labels of all that units may read and no unit writes: inputs and draws.
+std::map<std::string, pipeline::Labels> input_labels();
+
+}  // namespace burnish::train

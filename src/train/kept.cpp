@@ -1,0 +1,57 @@
+#include "train/kept.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace burnish::train {
+
+pipeline::Values Kept::values(const Pick& pick, const std::vector<std::string>& names) const {
+  auto row = by_row.find(pick.row);
+  if (row == by_row.end()) data_error("train", "row {} is not among the {} usable samples", pick.row, by_row.size());
+  const auto& own = row->second.at(static_cast<size_t>(pick.variant));
+  pipeline::Values values;
+  for (const auto& name : names) {
+    auto place = own.find(name), empty = empty_caption.find(name);
+    if (pick.empty_caption && empty != empty_caption.end()) place = empty;
+    else if (place == own.end()) throw std::logic_error("nothing was kept of '" + name + "'");
+    values[name] = place->second.section->at(place->second.key).at(name);
+  }
+  return values;
+}
+
+int64_t Kept::num_complete() const {
+  auto is_there = [](const Places& places) {
+    return std::all_of(places.begin(), places.end(), [](const auto& p) { return p.second.section->contains(p.second.key); });
+  };
+  if (!is_there(empty_caption)) return 0;
+  return std::count_if(by_row.begin(), by_row.end(),
+                       [&](const auto& item) { return std::all_of(item.second.begin(), item.second.end(), is_there); });
+}
+
+int64_t Kept::num_bytes() const {
+  std::set<std::pair<data::CacheSection*, std::string>> counted;
+  int64_t bytes = 0;
+  for (const auto& [row, variants] : by_row) {
+    for (const auto& places : variants) {
+      for (const auto& [name, place] : places) {
+        if (!place.section->contains(place.key) || !counted.emplace(place.section, place.key).second) continue;
+        bytes += data::num_bytes(place.section->at(place.key));
+      }
+    }
+  }
+  return bytes;
+}
+
+void check_empty_caption(const Kept& kept, const pipeline::Schedule& schedule) {
+  auto of_caption = pipeline::label(schedule.units, {{"prompt", {.sample = true}}}, {}).values;
+  for (const auto& [name, place] : kept.by_row.begin()->second.front()) {
+    if (of_caption[name].sample && kept.empty_caption.empty())
+      data_error("train", "caption_dropout needs the empty caption, which an imported cache does not hold; set it to 0");
+    if (of_caption[name].sample && !kept.empty_caption.contains(name))
+      data_error("train", "caption_dropout needs the {} of an empty caption, and here it depends on the picture as well; set it to 0",
+                 name);
+  }
+}
+
+}  // namespace burnish::train

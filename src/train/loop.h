@@ -1,0 +1,44 @@
+#pragma once
+#include "train/step.h"
+
+namespace burnish::train {
+
+/// All that there is once training can start.
+struct Training {
+  const Settings& settings;
+  Subject& subject;
+  const Objective& objective;
+  const pipeline::Schedule& schedule;
+  const Course& course;
+  const Feed& feed;
+  const AheadResults* ahead;  ///< null when nothing was computed ahead
+  Trainee& trainee;
+
+  /// A batch of the live stage.
+  Batch batch(const BatchId& id) const { return feed.batch(trainee.live, id, ahead); }
+};
+
+/// What a step came to, in numbers of the host.
+struct StepReport {
+  int64_t step = 0;  ///< counted from 1
+  double loss = 0, grad_norm = 0, learning_rate = 0;
+  int64_t num_samples = 0;
+  double seconds = 0;
+  double data_seconds = 0;  ///< of these, fetching what is kept and drawing noise
+};
+
+/// Something that happens beside the steps of a run: logs, saves, validation, previews. A file each below hooks/.
+class Hook {
+ public:
+  virtual ~Hook() = default;
+  virtual void before() {}                          ///< the first step
+  virtual void stepped(const StepReport& /*r*/) {}  ///< after every step
+  virtual void interrupted() {}                     ///< after the step in which Ctrl-C came; then the run ends
+  virtual void ended() {}                           ///< after the last step
+};
+
+/// Trains to the end, or to Ctrl-C: then an Error with Exit::interrupted is thrown, after the hooks were told. A data Error for a step whose
+/// loss or gradients are not finite. Hooks are called in their order.
+void loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks);
+
+}  // namespace burnish::train

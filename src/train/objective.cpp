@@ -1,0 +1,12 @@
+#include "train/objective.h"
+
+namespace burnish::train {
+
+at::Tensor Objective::reduce(const at::Tensor& loss_B, const pipeline::Values& /*draws*/) const { return loss_B.mean(); }
+
+std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings, models::Model& model) {
+  model.process().check_options(settings.timesteps, settings.loss);
+  return settings.distills ? make_direct_distill(settings, model) : make_sft(settings, model);
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,48 @@
+#pragma once
+#include "data/sampler.h"
+#include "models/family.h"
+#include "train/inputs.h"
+#include "train/settings.h"
+
+namespace burnish::train {
+
+/// A batch of which draws are asked.
+struct DrawRequest {
+  data::Visits visits;
+  std::vector<const SampleInfo*> samples;  ///< of each visit; equal latent shapes
+  std::set<std::string> names;             ///< values that are wanted; others need not be made
+};
+
+/// What a run makes of its samples: the units from a sample to its loss, what is drawn for a visit, and how losses count. One file each, named
+/// in objective.cpp.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  /// Encoders first; the last unit writes loss [B].
+  virtual pipeline::Units units() const = 0;
+  /// Metadata columns that it reads of every sample.
+  virtual std::vector<std::string> columns() const { return {}; }
+  /// A data Error for a sample that it cannot use.
+  virtual void check(const SampleInfo&) const {}
+
+  /// What is drawn for the visits, joined along the first dimension, on the CPU. A function of the visits' keys: resumed and re-batched runs
+  /// draw the same.
+  virtual pipeline::Values draws(const DrawRequest& request) const = 0;
+  /// Held-out samples are judged on this many draws each, the same in every run.
+  virtual int64_t num_held_out_draws() const { return 1; }
+  virtual pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const = 0;
+  /// Adds to draws, wherever they come from, what `reduce` reads.
+  virtual void complete(pipeline::Values& /*draws*/) const {}
+
+  /// The loss of a batch out of its samples' [B], by what `complete` added. Runs on the device, without waiting for it.
+  virtual at::Tensor reduce(const at::Tensor& loss_B, const pipeline::Values& draws) const;
+};
+
+/// A config Error when the options do not fit the model's process. `model` must outlive the objective.
+std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings, models::Model& model);
+
+/// Each objective's maker.
+std::unique_ptr<Objective> make_sft(const ObjectiveSettings& settings, models::Model& model);
+std::unique_ptr<Objective> make_direct_distill(const ObjectiveSettings& settings, models::Model& model);
+
+}  // namespace burnish::train

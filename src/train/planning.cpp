@@ -1,0 +1,53 @@
+#include "train/planning.h"
+
+#include "base/error.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// That what is to be computed ahead in any case can be.
+void check_ahead(const pipeline::Schedule& schedule, const Subject& subject) {
+  if (schedule.ahead.units.empty() && subject.first_blocks.empty()) {
+    config_error("train",
+                 "precompute_timesteps on finds nothing to compute ahead: no frozen layers of this model see sample and timestep alone, or "
+                 "they train as well (lora_target_modules); leave it at auto");
+  }
+  if (subject.first_blocks.empty()) return;
+  for (const auto& model : pipeline::models_of(schedule.live.units)) {
+    if (!pipeline::is_trained(model, {subject.first_blocks})) continue;
+    config_error("train",
+                 "precompute_timesteps blocks: what the first blocks read is not known before training, because a text encoder or an "
+                 "autoencoder trains or the denoiser reads its own output (direct_distill); leave it at auto");
+  }
+}
+
+void check_files(models::Model& model, const pipeline::Units& units) {
+  for (const auto& component : pipeline::models_of(units)) model.check(component);
+}
+
+}  // namespace
+
+pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subject, const Objective& objective) {
+  auto units = objective.units();
+  auto labels = input_labels();
+  std::set<std::string> inputs;
+  for (const auto& [name, of_input] : labels) inputs.insert(name);
+  pipeline::check(units, inputs);
+
+  bool trains = !settings.makes_cache;
+  pipeline::Policy policy{{}, trains && settings.schedule.ahead != AheadChoice::off};
+  if (settings.schedule.everything_live) {
+    for (const auto& unit : units) policy.at_every_visit.insert(unit.name);
+  }
+  auto schedule = pipeline::schedule(units, labels, subject.trained.models(), policy);
+  bool always_ahead = settings.schedule.ahead == AheadChoice::on || settings.schedule.ahead == AheadChoice::with_first_blocks;
+  if (trains && always_ahead) check_ahead(schedule, subject);
+
+  bool has_pictures = settings.data.from_pictures || !settings.data.held_out.metadata_path.empty();
+  if (has_pictures) check_files(*subject, schedule.once.units);
+  if (trains) check_files(*subject, schedule.after_once());
+  return schedule;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,152 @@
+#include "train/sample_list.h"
+
+#include "base/error.h"
+#include "io/files.h"
+#include "io/json.h"
+
+namespace burnish::train {
+
+namespace {
+
+constexpr int kSchema = 1;
+const char* const kList = "samples.json";
+
+using Sections = std::map<std::string, data::CacheSection*>;
+
+Places read_places(const nlohmann::json& json, const Sections& sections) {
+  Places places;
+  for (const auto& [name, section] : sections) {
+    if (json.contains(name)) places[name] = {section, json[name].get<std::string>()};
+  }
+  return places;
+}
+
+Sections read_sections(data::Cache& cache, const nlohmann::json& json, const std::vector<std::string>& kept) {
+  Sections sections;
+  for (const auto& name : kept) {
+    if (!json.at("sections").contains(name))
+      data_error("train", "the cache {} holds no '{}', which this run reads; make it again for this task", cache.folder().string(), name);
+    sections[name] = &cache.section(json["sections"][name].get<std::string>());
+  }
+  return sections;
+}
+
+void read_sample(const nlohmann::json& json, const Sections& sections, Listed& listed) {
+  auto& [samples, kept] = listed;
+  SampleInfo sample{json.at("row").get<int64_t>(), {json.at("height").get<int64_t>(), json.at("width").get<int64_t>()}};
+  sample.prompt = json.value("prompt", "");
+  sample.columns = json.value("inputs", nlohmann::json::object());
+  sample.file = json.value("file", "");
+  samples.has_captions = samples.has_captions && json.contains("prompt");
+  auto& variants = kept.by_row[sample.row] = {read_places(json.at("keys"), sections)};
+  for (const auto& keys : json.value("other_variants", nlohmann::json::array())) variants.push_back(read_places(keys, sections));
+  samples.num_variants = std::ssize(variants);
+  kept.picture_hashes[sample.row] = json.value("file_hash", "");
+  samples.list.push_back(std::move(sample));
+}
+
+/// Compares checksums, and makes sure that nothing is missing.
+void check_listed(const data::Cache& cache, const Listed& listed) {
+  const auto& [samples, kept] = listed;
+  if (samples.list.empty()) data_error("train", "the cache {} lists no samples", cache.folder().string());
+  std::map<data::CacheSection*, std::vector<std::string>> wanted;
+  for (const auto& [row, variants] : kept.by_row) {
+    if (std::ssize(variants) != samples.num_variants)
+      data_error("train", "{} is damaged (row {} has {} variants); make it again with `burnish cache`", (cache.folder() / kList).string(),
+                 row, variants.size());
+    for (const auto& places : variants) {
+      for (const auto& [name, place] : places) wanted[place.section].push_back(place.key);
+    }
+  }
+  for (const auto& [name, place] : kept.empty_caption) wanted[place.section].push_back(place.key);
+  for (auto& [section, keys] : wanted) section->verify(keys);
+  auto missing = std::ssize(samples.list) - kept.num_complete();
+  if (missing > 0) {
+    data_error("train", "{} of the {} samples in the cache {} are missing or damaged; complete it with the command that made it", missing,
+               samples.list.size(), cache.folder().string());
+  }
+}
+
+/// What a caption or picture was changed to after the cache was made is not in it.
+void check_origin(data::Cache& cache, const Listed& listed) {
+  const char* what_to_do = "give the command that made the cache again, which computes what was changed and nothing else";
+  const auto& [samples, kept] = listed;
+  const auto& metadata = samples.metadata_path;
+  if (!metadata.empty() && io::is_there(metadata) && data::metadata_hash(data::load_metadata(metadata)) != samples.metadata_hash)
+    data_error("train", "the metadata {} was changed after the cache {} was made; {}", metadata, cache.folder().string(), what_to_do);
+  std::vector<const SampleInfo*> there;
+  std::vector<std::filesystem::path> files;
+  for (const auto& sample : samples.list) {
+    if (sample.file.empty() || !io::is_there(sample.file)) continue;
+    there.push_back(&sample);
+    files.emplace_back(sample.file);
+  }
+  auto hashes = cache.hashes().hash(files);
+  for (size_t i = 0; i < there.size(); ++i) {
+    if (hashes[i] != kept.picture_hashes.at(there[i]->row))
+      data_error("train", "the picture {} (row {}) was changed after the cache {} was made; {}", there[i]->file, there[i]->row,
+                 cache.folder().string(), what_to_do);
+  }
+}
+
+nlohmann::ordered_json keys_of(const Places& places) {
+  auto json = nlohmann::ordered_json::object();
+  for (const auto& [name, place] : places) json[name] = place.key;
+  return json;
+}
+
+nlohmann::ordered_json entry_of(const SampleInfo& sample, const Kept& kept) {
+  const auto& variants = kept.by_row.at(sample.row);
+  nlohmann::ordered_json json{{"row", sample.row},
+                              {"prompt", sample.prompt},
+                              {"height", sample.size.height},
+                              {"width", sample.size.width},
+                              {"keys", keys_of(variants.front())}};
+  if (!sample.file.empty()) {
+    auto hash = kept.picture_hashes.find(sample.row);
+    json["file"] = sample.file;
+    json["file_hash"] = hash == kept.picture_hashes.end() ? "" : hash->second;
+  }
+  if (!sample.columns.empty()) json["inputs"] = sample.columns;
+  for (size_t i = 1; i < variants.size(); ++i) json["other_variants"].push_back(keys_of(variants[i]));
+  return json;
+}
+
+}  // namespace
+
+Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
+  auto path = cache.folder() / kList;
+  if (!io::is_there(path)) {
+    data_error("train", "{} is not there: the cache holds no list of samples; make it with `burnish cache` or --task sft:data_process",
+               path.string());
+  }
+  Listed listed;
+  try {
+    auto json = io::read_json(path);
+    if (json.at("schema") != kSchema) data_error("train", "{} is of another version; make the cache again", path.string());
+    auto sections = read_sections(cache, json, kept);
+    for (const auto& sample : json.at("samples")) read_sample(sample, sections, listed);
+    listed.kept.empty_caption = read_places(json.at("empty_caption"), sections);
+    listed.samples.metadata_path = json.value("metadata", "");
+    listed.samples.metadata_hash = json.value("metadata_hash", "");
+  } catch (const nlohmann::json::exception& error) {
+    data_error("train", "{} is damaged ({}); make it again with `burnish cache`", path.string(), error.what());
+  }
+  check_listed(cache, listed);
+  check_origin(cache, listed);
+  return listed;
+}
+
+void save_list(data::Cache& cache, const Samples& samples, const Kept& kept) {
+  nlohmann::ordered_json list{{"schema", kSchema}, {"sections", nlohmann::ordered_json::object()}};
+  for (const auto& [name, place] : kept.by_row.begin()->second.front()) list["sections"][name] = place.section->name();
+  if (!samples.metadata_path.empty()) {
+    list["metadata"] = samples.metadata_path;
+    list["metadata_hash"] = samples.metadata_hash;
+  }
+  list["empty_caption"] = keys_of(kept.empty_caption);
+  for (const auto& sample : samples.list) list["samples"].push_back(entry_of(sample, kept));
+  io::write_text_atomic(cache.folder() / kList, list.dump(1) + "\n");
+}
+
+}  // namespace burnish::train

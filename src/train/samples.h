@@ -1,0 +1,39 @@
+#pragma once
+#include "models/family.h"
+#include "train/kept.h"
+#include "train/objective.h"
+
+namespace burnish::train {
+
+/// The samples of a run: pictures behind a metadata file, or the list of a cache that was made before.
+struct Samples {
+  std::vector<SampleInfo> list;             ///< by rising row
+  std::unique_ptr<data::Dataset> pictures;  ///< null when they come from a cache
+  int64_t num_variants = 1;                 ///< ways in which each picture is cut
+  bool has_captions = true;                 ///< false for a cache that was made before captions were listed
+  std::string metadata_path, metadata_hash; ///< what they were read from; "" when that is not known
+
+  /// A data Error for a row that is not among them.
+  const SampleInfo& at(int64_t row) const;
+  /// The sample as units are to see it.
+  View view(const Pick& pick) const { return {&at(pick.row), pictures.get(), pick.variant, pick.empty_caption}; }
+};
+
+/// Samples with what a cache already keeps of them, which is nothing where they are pictures.
+struct Listed {
+  Samples samples;
+  Kept kept;
+};
+
+/// Looks at every picture, or reads a cache's list and compares it with what `schedule` reads; imports another program's cache into ours.
+/// Data Errors for whatever the objective or the model cannot use.
+Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective, const pipeline::Schedule& schedule,
+                    data::Cache& cache);
+
+/// The held-out samples, or nothing when none are asked for.
+std::optional<Samples> open_held_out(const DataSettings& settings, const models::Model& model, const Objective& objective);
+
+/// The cache that results are kept in: in memory, a folder that may be there already, or the one that the samples come from.
+std::unique_ptr<data::Cache> open_cache(const DataSettings& settings);
+
+}  // namespace burnish::train

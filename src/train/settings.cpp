@@ -1,0 +1,126 @@
+#include "train/settings.h"
+
+#include <fmt/core.h>
+
+#include "adapters/adapter_file.h"
+#include "base/dtype.h"
+#include "base/text.h"
+
+namespace burnish::train {
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+AheadChoice ahead_choice(const TrainOptions& o) {
+  if (o.precompute_timesteps == "auto") return AheadChoice::if_smaller;
+  if (o.precompute_timesteps == "on") return AheadChoice::on;
+  return o.precompute_timesteps == "blocks" ? AheadChoice::with_first_blocks : AheadChoice::off;
+}
+
+ModelSettings model_settings(const TrainOptions& o) {
+  ModelSettings s{.names = {o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths},
+                  .options = model_options(o.model),
+                  .storage = o.model,
+                  .trained_in_fp8 = o.trained_weights == "fp8",
+                  .first_blocks_apart = trains(o) && o.precompute_timesteps == "blocks"};
+  s.options.init = o.init;
+  s.options.latents = o.latents;
+  return s;
+}
+
+TrainedSettings trained_settings(const TrainOptions& o) {
+  return {.whole = split_list(o.trainable_models),
+          .adapted = split_list(o.lora_base_model),
+          .lora_checkpoint = o.lora_checkpoint,
+          .targets = o.lora_target_modules == "default" ? std::nullopt : std::optional(o.lora_target_modules),
+          .adapter = adapter_options(o),
+          .layout = adapters::parse_layout(o.lora_format),
+          .from_scratch = o.init == "random",
+          .learning_rate = o.learning_rate,
+          .component_rates = component_rates(o),
+          .seed = static_cast<uint64_t>(o.model.seed)};
+}
+
+data::DatasetOptions dataset_options(const TrainOptions& o, const std::string& metadata_path, const std::string& base_path) {
+  auto base = base_path.empty() ? std::filesystem::path(metadata_path).parent_path().string() : base_path;
+  return {base, metadata_path, o.data_file_keys, {o.height, o.width, o.max_pixels, 1}, o.on_bad_sample == "skip"};
+}
+
+DataSettings data_settings(const TrainOptions& o) {
+  DataSettings s;
+  s.from_pictures = encodes(o);
+  if (s.from_pictures) {
+    s.pictures = dataset_options(o, metadata_path(o), o.dataset_base_path);
+    s.pictures.augmentation = augmentation(o);
+  } else {
+    s.is_import = !o.import_diffsynth.empty();
+    s.list_folder = s.is_import ? o.import_diffsynth : o.dataset_base_path;
+  }
+  if (!o.validation_metadata_path.empty()) s.held_out = dataset_options(o, o.validation_metadata_path, "");
+  s.cache_folder = s.from_pictures || s.is_import ? cache_folder(o) : o.cache_path;
+  s.cache_bytes = o.cache_budget * kGiB;
+  s.weight_bytes = o.memory_budget * kGiB;
+  s.share = {o.num_processes, o.process_index};
+  return s;
+}
+
+ObjectiveSettings objective_settings(const TrainOptions& o) {
+  return {.distills = distills(o),
+          .distill_spacing = o.distill_spacing,
+          .timesteps = timestep_options(o),
+          .loss = loss_options(o),
+          .noise_offset = o.noise_offset,
+          .draws_latents = o.latents == "sample",
+          .dtype = parse_dtype(o.model.dtype),
+          .seed = static_cast<uint64_t>(o.model.seed)};
+}
+
+StepSettings step_settings(const TrainOptions& o) {
+  return {.learning_rate = o.learning_rate,
+          .max_grad_norm = o.max_grad_norm,
+          .ema_decay = o.ema_decay,
+          .schedule = {o.lr_scheduler, o.lr_warmup_steps, o.max_steps},
+          .optimizer = {.name = o.optimizer,
+                        .weight_decay = o.weight_decay,
+                        .rounding = optim::parse_rounding(o.trained_weights),
+                        .seed = static_cast<uint64_t>(o.model.seed)},
+          .recomputes = o.use_gradient_checkpointing,
+          .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf};
+}
+
+}  // namespace
+
+Settings settle(const TrainOptions& o) {
+  check(o);
+  auto seed = static_cast<uint64_t>(o.model.seed);
+  return {.given = o,
+          .makes_cache = !trains(o),
+          .model = model_settings(o),
+          .trained = trained_settings(o),
+          .data = data_settings(o),
+          .objective = objective_settings(o),
+          .schedule = {o.precompute == "none", ahead_choice(o)},
+          .course = {o.batch_size, o.dataset_repeat, o.gradient_accumulation_steps, o.max_steps, o.num_epochs, o.caption_dropout, o.replay,
+                     seed},
+          .step = step_settings(o),
+          .output = {o.output_path, o.save_steps, parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype), o.resume}};
+}
+
+std::string fingerprint(const TrainOptions& o, const std::string& trained, bool has_adapters, bool has_whole, int64_t num_samples) {
+  std::string more;  // options that came later: absent at their defaults, so that older states stay good
+  if (distills(o)) more += ", direct_distill";
+  if (o.latents != "mean") more += ", latents " + o.latents;
+  if (o.caption_dropout > 0) more += fmt::format(", caption_dropout {}", o.caption_dropout);
+  if (auto a = augmentation(o); a.num_variants > 1 || a.random_flip || a.random_crop)
+    more += fmt::format(", {} variants{}{}", a.num_variants, a.random_crop ? " random_crop" : "", a.random_flip ? " random_flip" : "");
+  if (has_adapters && o.lora_alpha > 0) more += fmt::format(", alpha {}", o.lora_alpha);
+  if (has_adapters && o.use_rslora) more += ", rank-stabilised";
+  if (has_whole && o.trained_weights != "stochastic") more += ", weights " + o.trained_weights;
+  if (o.ema_decay > 0) more += fmt::format(", ema_decay {}", o.ema_decay);
+  return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
+                     o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, num_samples, o.model.dtype, o.optimizer,
+                     trained, more);
+}
+
+}  // namespace burnish::train

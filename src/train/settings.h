@@ -1,0 +1,115 @@
+#pragma once
+#include "adapters/adapter_file.h"
+#include "optim/optimizer.h"
+#include "train/options.h"
+
+namespace burnish::train {
+
+// A run as its options mean it. Words of options are compared in settings.cpp and nowhere else; from here on nothing changes them.
+
+/// What part of the work this process does; all processes share one cache.
+struct Share {
+  int64_t num_processes = 1, process_index = 0;
+};
+
+/// When what depends on sample and timestep alone is computed ahead of training.
+enum class AheadChoice { off, if_smaller, on, with_first_blocks };
+
+/// Which files, what precision, where.
+struct ModelSettings {
+  models::ModelNames names;
+  models::ModelOptions options;
+  ModelChoice storage;             ///< fp8_models and what goes with it
+  bool trained_in_fp8 = false;     ///< weights that train whole are kept as FP8 codes
+  bool first_blocks_apart = false; ///< the blocks before the first trained one are a part of their own
+};
+
+/// What trains.
+struct TrainedSettings {
+  std::vector<std::string> whole;    ///< components, or parts of them
+  std::vector<std::string> adapted;  ///< components that carry adapters
+  std::string lora_checkpoint;       ///< "" starts anew
+  std::optional<std::string> targets;  ///< of adapters; none takes the family's own
+  adapters::AdapterOptions adapter;
+  adapters::Layout layout = {};  ///< of adapter files
+  bool from_scratch = false;     ///< the denoiser's weights are drawn
+  double learning_rate = 0;
+  std::vector<std::pair<std::string, double>> component_rates;  ///< see component_rates()
+  uint64_t seed = 0;
+};
+
+/// Where samples come from, and what is kept of them.
+struct DataSettings {
+  bool from_pictures = true;          ///< else from a cache that was made before
+  data::DatasetOptions pictures;      ///< without what model and objective say
+  data::DatasetOptions held_out;      ///< no metadata_path: none
+  std::string list_folder;            ///< of a cache that was made before
+  bool is_import = false;             ///< list_folder is named as another program's cache
+  std::string cache_folder;           ///< "" keeps everything in memory
+  double cache_bytes = 0, weight_bytes = 0;  ///< budgets; 0: none
+  Share share;
+};
+
+/// Which samples each batch has, and what is drawn for it.
+struct CourseSettings {
+  int64_t batch_size = 1, num_repeats = 1, batches_per_step = 1;
+  int64_t max_steps = 0, num_epochs = 1;  ///< max_steps 0 goes by epochs
+  double caption_dropout = 0;
+  std::string replay;  ///< a file with recorded draws, or ""
+  uint64_t seed = 0;
+};
+
+/// What a sample's loss is.
+struct ObjectiveSettings {
+  bool distills = false;
+  std::string distill_spacing;
+  diffusion::TimestepOptions timesteps;
+  diffusion::LossOptions loss;
+  double noise_offset = 0;
+  bool draws_latents = false;  ///< from the autoencoder's distribution, at every visit
+  c10::ScalarType dtype = c10::kBFloat16;  ///< of the model
+  uint64_t seed = 0;
+};
+
+/// What runs once, ahead and at every visit.
+struct ScheduleSettings {
+  bool everything_live = false;
+  AheadChoice ahead = AheadChoice::if_smaller;
+};
+
+/// An optimizer step.
+struct StepSettings {
+  double learning_rate = 0, max_grad_norm = 0, ema_decay = 0;
+  optim::ScheduleOptions schedule;  ///< its max_steps is the course's
+  optim::OptimizerOptions optimizer;
+  bool recomputes = false, scales_loss = false;
+};
+
+struct OutputSettings {
+  std::filesystem::path folder;
+  int64_t save_steps = 0;  ///< 0 saves at the end only
+  c10::ScalarType dtype = c10::kBFloat16;
+  bool resume = false;
+  std::filesystem::path state() const { return folder / "state"; }
+};
+
+struct Settings {
+  TrainOptions given;  ///< as they were written, for config.toml and the fingerprint
+  bool makes_cache = false;  ///< a cache and no training
+  ModelSettings model;
+  TrainedSettings trained;
+  DataSettings data;
+  ObjectiveSettings objective;
+  ScheduleSettings schedule;
+  CourseSettings course;
+  StepSettings step;
+  OutputSettings output;
+};
+
+/// Refuses what contradicts itself (check), and says what the rest means.
+Settings settle(const TrainOptions& options);
+
+/// Options that a saved state is only good for, in words.
+std::string fingerprint(const TrainOptions& options, const std::string& trained, bool has_adapters, bool has_whole, int64_t num_samples);
+
+}  // namespace burnish::train

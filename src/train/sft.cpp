@@ -1,0 +1,88 @@
+// Supervised fine-tuning: the denoiser predicts what was added to the sample's latents, at a time that is drawn.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <array>
+
+#include "diffusion/flow_match.h"
+#include "train/draws.h"
+#include "train/objective.h"
+#include "train/training_units.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// Shares of the way from no noise to noise alone at which held-out samples are judged.
+constexpr std::array kHeldOutShares{0.1, 0.25, 0.4, 0.55, 0.7, 0.85};
+
+const char* const kLossWeight = "loss_weight";
+
+class Sft final : public Objective {
+ public:
+  Sft(const ObjectiveSettings& settings, models::Model& model) : settings_(settings), model_(model) {}
+
+  pipeline::Units units() const override { return training_units(model_); }
+
+  pipeline::Values draws(const DrawRequest& request) const override {
+    const auto& shape = request.samples.at(0)->latent_shape;
+    std::vector<double> time;
+    for (const auto& visit : request.visits) {
+      auto key = key_of(visit, settings_.seed, Purpose::timestep);
+      time.push_back(model_.process().draw_time(settings_.timesteps, key, model_.num_tokens(shape)));
+    }
+    pipeline::Values draws{{time_name(), at::tensor(time, at::TensorOptions().dtype(at::kFloat))}};
+    if (request.names.contains("noise")) draws["noise"] = noise(request.visits, shape);
+    if (request.names.contains("latent_noise"))
+      draws["latent_noise"] = normal_noise(request.visits, shape, settings_.seed, Purpose::latents);
+    return draws;
+  }
+
+  int64_t num_held_out_draws() const override { return std::ssize(kHeldOutShares); }
+
+  pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
+    const auto& sample = *request.samples.at(0);
+    RandomKey key{0, static_cast<uint64_t>(number), static_cast<uint64_t>(sample.row), Purpose::validation};
+    auto noise = diffusion::normal_noise(key.value(), sample.latent_shape).unsqueeze(0);
+    auto time = model_.process().time_at(kHeldOutShares.at(static_cast<size_t>(number)));
+    pipeline::Values draws{{"noise", noise}, {time_name(), at::full({1}, time, at::kFloat)}};
+    if (settings_.draws_latents) draws["latent_noise"] = at::zeros_like(noise);  // the mean
+    return draws;
+  }
+
+  void complete(pipeline::Values& draws) const override {
+    auto time_B = std::get<at::Tensor>(draws.at(time_name()));
+    auto weight_B = time_B.clone();
+    for (int64_t i = 0; i < weight_B.numel(); ++i)
+      weight_B[i] = model_.process().loss_weight(settings_.loss, time_B[i].item<double>());
+    draws[kLossWeight] = weight_B;
+  }
+
+  at::Tensor reduce(const at::Tensor& loss_B, const pipeline::Values& draws) const override {
+    return (loss_B * std::get<at::Tensor>(draws.at(kLossWeight))).mean();
+  }
+
+ private:
+  std::string time_name() const { return model_.process().time_name(); }
+
+  at::Tensor noise(const data::Visits& visits, at::IntArrayRef shape) const {
+    auto noise = normal_noise(visits, shape, settings_.seed, Purpose::noise);
+    if (settings_.noise_offset == 0) return noise;
+    std::vector<int64_t> a_number_a_channel(shape.size(), 1);
+    a_number_a_channel[0] = shape[0];
+    return noise + settings_.noise_offset * normal_noise(visits, a_number_a_channel, settings_.seed, Purpose::noise_offset);
+  }
+
+  ObjectiveSettings settings_;
+  models::Model& model_;
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> make_sft(const ObjectiveSettings& settings, models::Model& model) {
+  return std::make_unique<Sft>(settings, model);
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,81 @@
+#include "train/step.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
+
+namespace burnish::train {
+
+namespace {
+
+/// Lets adapters drop inputs for as long as it lives.
+class DropoutOn {
+ public:
+  explicit DropoutOn(adapters::Dropout* dropout) : dropout_(dropout) {
+    if (dropout_) dropout_->active = true;
+  }
+  ~DropoutOn() {
+    if (dropout_) dropout_->active = false;
+  }
+  DropoutOn(const DropoutOn&) = delete;
+  DropoutOn& operator=(const DropoutOn&) = delete;
+
+ private:
+  adapters::Dropout* dropout_;
+};
+
+Batch moved(Batch batch, c10::Device device) {
+  for (auto& sample : batch.samples) sample = pipeline::moved(std::move(sample), device);
+  batch.draws = pipeline::moved(std::move(batch.draws), device);
+  return batch;
+}
+
+at::Tensor run_live(const Trainee& trainee, Batch& there) {
+  return std::get<at::Tensor>(pipeline::run(trainee.live, std::move(there.samples), there.draws).at("loss"));
+}
+
+/// What is counted of a batch. Its values are gone before backward begins.
+at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch batch) {
+  auto there = moved(std::move(batch), trainee.device);
+  auto loss_B = run_live(trainee, there);
+  return objective.reduce(loss_B, there.draws);
+}
+
+}  // namespace
+
+at::Tensor losses_of(const Trainee& trainee, Batch batch) {
+  auto there = moved(std::move(batch), trainee.device);
+  return run_live(trainee, there);
+}
+
+Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_t num_batches, const std::function<Batch()>& next) {
+  Gradients result;
+  const auto& scale = trainee.progress.loss_scale;
+  trainee.optimizer->zero_grad();
+  DropoutOn dropout(trainee.dropout.get());
+  for (int64_t i = 0; i < num_batches; ++i) {
+    auto batch = next();
+    result.num_samples += std::ssize(batch.samples);
+    if (trainee.dropout) trainee.dropout->draw = static_cast<uint64_t>(trainee.progress.batch + i);
+    auto loss = loss_of(trainee, objective, std::move(batch)) / static_cast<double>(num_batches);
+    torch::autograd::backward({scale.in_use() ? loss * scale.factor : loss}, {});
+    auto exact = loss.detach().to(at::kDouble);
+    result.loss = result.loss.defined() ? result.loss + exact : exact;
+  }
+  if (scale.in_use()) optim::scale_gradients(trainee.optimizer->parameters(), 1 / scale.factor);
+  result.norm = at::tensor(optim::gradient_norm(trainee.optimizer->parameters()), at::TensorOptions().dtype(at::kDouble));
+  return result;
+}
+
+void update(Trainee& trainee, const Gradients& gradients, const StepSettings& settings, double learning_rate, int64_t num_batches) {
+  optim::clip_gradients(trainee.optimizer->parameters(), gradients.norm.item<double>(), settings.max_grad_norm);
+  trainee.optimizer->step(learning_rate);
+  auto& progress = trainee.progress;
+  progress.loss_scale.succeeded();
+  progress.batch += num_batches;
+  ++progress.step;
+  if (trainee.ema) trainee.ema->update(optim::ema_decay(settings.ema_decay, progress.step));
+}
+
+}  // namespace burnish::train

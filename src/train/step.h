@@ -1,0 +1,27 @@
+#pragma once
+#include "train/feed.h"
+#include "train/trainee.h"
+
+namespace burnish::train {
+
+// An optimizer step in two halves. Neither has a file, a clock or a log in it, and neither waits for the device: what comes of them are
+// tensors, so that they run on the meta device as they are. Between the two the caller may look at the norm and drop the gradients.
+
+/// What came of a step's batches, fp64 on the device where it was computed.
+struct Gradients {
+  at::Tensor loss;  ///< the mean over the batches
+  at::Tensor norm;  ///< of all gradients together
+  int64_t num_samples = 0;
+};
+
+/// Runs one batch with what is loaded, and gives the loss of each sample [B], as the last unit has it.
+at::Tensor losses_of(const Trainee& trainee, Batch batch);
+
+/// Leaves in every trained parameter the gradient of the mean loss over `num_batches` batches, which `next` gives one after the other.
+/// Everything else of the trainee stays as it is, so that the same step can be tried again.
+Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_t num_batches, const std::function<Batch()>& next);
+
+/// Clips the gradients, updates parameters and averages with them, and moves the trainee's progress on by `num_batches`.
+void update(Trainee& trainee, const Gradients& gradients, const StepSettings& settings, double learning_rate, int64_t num_batches);
+
+}  // namespace burnish::train

@@ -1,0 +1,45 @@
+#include "train/subject.h"
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "train/storage.h"
+
+namespace burnish::train {
+
+namespace {
+
+void hold_weights(models::Model& model, const ModelSettings& settings, const Trained& trained) {
+  TrainedStorage storage{trained.whole_paths(), settings.trained_in_fp8};
+  choose_storage(model, settings.storage, storage);
+  info("{}, {} on {}", model.variant(), dtype_name(settings.options.dtype), settings.options.device.str());
+  for (const auto& component : model.components())
+    info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
+         storage_text(model, component, settings.storage, storage));
+}
+
+/// Has the model run the blocks before the first trained one as a part of its own.
+std::string split_first_blocks(models::Model& model, const Trained& trained) {
+  auto component = model.denoiser();
+  auto part = model.split_first_blocks([&](const std::string& path) { return trained.trains(component, path); });
+  if (!part.empty()) return part;
+  config_error(
+      "train",
+      "precompute_timesteps blocks finds no frozen blocks to compute ahead: the first block of {} or what comes before it trains, or "
+      "{} models have none that can be split off; name layers of later blocks in lora_target_modules or trainable_models, or leave "
+      "it at auto",
+      component, model.family());
+}
+
+}  // namespace
+
+Subject open_subject(const ModelSettings& settings, const TrainedSettings& trained_settings) {
+  auto model = models::open_model(models::open_model_files(settings.names), settings.options);
+  Trained trained(trained_settings, *model);
+  hold_weights(*model, settings, trained);
+  auto first_blocks = settings.first_blocks_apart ? split_first_blocks(*model, trained) : "";
+  return {std::move(model), std::move(trained), first_blocks};
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,18 @@
+#pragma once
+#include "train/trained.h"
+
+namespace burnish::train {
+
+/// The model whose files are open, and what of it trains. No weight is read yet.
+struct Subject {
+  std::unique_ptr<models::Model> model;
+  Trained trained;
+  std::string first_blocks;  ///< the part of the denoiser before the first trained block, which runs apart; "" where that is not asked for
+
+  models::Model& operator*() const { return *model; }
+};
+
+/// Opens the headers of all model files, finds the layers that train, and settles how weights are held. Says in the log what there is.
+Subject open_subject(const ModelSettings& model, const TrainedSettings& trained);
+
+}  // namespace burnish::train

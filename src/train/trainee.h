@@ -1,0 +1,25 @@
+#pragma once
+#include "checkpoint/state.h"
+#include "optim/ema.h"
+#include "pipeline/schedule.h"
+#include "train/subject.h"
+
+namespace burnish::train {
+
+/// What a training step runs and changes.
+struct Trainee {
+  models::Model& model;  ///< with all loaded that the live stage runs
+  pipeline::Stage live;
+  c10::Device device;
+  std::shared_ptr<adapters::Dropout> dropout = {};  ///< null without adapters
+  std::unique_ptr<optim::Optimizer> optimizer = {};
+  std::unique_ptr<optim::Ema> ema = {};  ///< null where files take the weights themselves
+  checkpoint::Progress progress = {};
+  int64_t saved_step = -1;  ///< of the state on disk; -1 for none
+};
+
+/// Loads the models that run at every visit, hangs adapters, makes the optimizer, and puts a saved state back when the run goes on with one.
+/// `fingerprint`: what such a state must have been made with.
+Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint);
+
+}  // namespace burnish::train
