@@ -5,8 +5,8 @@
 #include "adapters/attach.h"
 #include "io/safetensors.h"
 #include "optim/optimizer.h"
-#include "train/loras.h"
 #include "train/options.h"
+#include "train/training_units.h"
 
 namespace burnish::train {
 
