@@ -16,7 +16,8 @@ inline void save_skeleton(const std::filesystem::path& file) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
   auto take = [&](const std::string& component, nn::Module& module) {
     module.visit_parameters([&](const std::string& path, at::Tensor& p) {
-      tensors.emplace_back(component + "." + path, p.normal_(0, p.dim() > 1 ? 0.3 : 0.1, generator) + (path.ends_with("norm.weight") ? 1 : 0));
+      tensors.emplace_back(component + "." + path,
+                           p.normal_(0, p.dim() > 1 ? 0.3 : 0.1, generator) + (path.ends_with("norm.weight") ? 1 : 0));
     });
   };
   models::skeleton::TextEncoder text(config, {}, true, true);

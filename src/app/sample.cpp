@@ -47,7 +47,8 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
   if (pictures.empty()) config_error("sample", "nothing to draw: give --prompt TEXT or --prompts FILE (one a line)");
   auto other_size = [&](const Picture& p) { return p.height != pictures[0].height || p.width != pictures[0].width; };
   if (!o.save_latents.empty() && std::ranges::any_of(pictures, other_size))
-    config_error("sample", "save_latents keeps latents of one size, and the lines of {} ask for several; take it out, or draw each size by itself",
+    config_error("sample",
+                 "save_latents keeps latents of one size, and the lines of {} ask for several; take it out, or draw each size by itself",
                  o.prompts);
   return drawing::numbered(pictures, o.num_images, o.model.seed);
 }

@@ -13,7 +13,8 @@ void fields(config::Fields& f, SampleOptions& o) {
   train::fields(f, o.model);
   f.group("Picture");
   f("prompt", o.prompt, "what to draw; may be given several times");
-  f("prompts", o.prompts, "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --d 42 --s 20 --l 7.5 --n negative prompt");
+  f("prompts", o.prompts,
+    "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --d 42 --s 20 --l 7.5 --n negative prompt");
   f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1");
   f("lora", o.lora, "LoRA file, or file:strength; may be given several times");
   f("height", o.height, "pixels");
@@ -47,7 +48,8 @@ void check(const SampleOptions& o) {
   if (o.guidance_rescale < 0 || o.guidance_rescale > 1)
     config_error("sample", "guidance_rescale must be from 0 to 1, not {}", o.guidance_rescale);
   for (const auto& text : o.lora) {
-    if (!std::isfinite(loras::parse_lora_file(text).strength)) config_error("sample", "the strength of the LoRA {} must be a finite number", text);
+    if (!std::isfinite(loras::parse_lora_file(text).strength))
+      config_error("sample", "the strength of the LoRA {} must be a finite number", text);
   }
 }
 

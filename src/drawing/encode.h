@@ -19,7 +19,8 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
 pipeline::Values stack_prompts(const models::Model& model, const Encoded& encoded, const std::vector<std::string>& prompts);
 
 /// `positive` with the prompt values of a negative prompt in place of its own.
-pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const std::string& prompt, const pipeline::Values& positive);
+pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const std::string& prompt,
+                             const pipeline::Values& positive);
 
 /// What the model's units make of a picture's size, for a batch of `count`: that of a picture which was not cut. None where the denoiser
 /// reads nothing of it.

@@ -9,7 +9,8 @@ namespace burnish::drawing {
 
 Noise::Noise(const std::vector<Picture>& pictures) : Noise(pictures, {}, {}) {}
 
-Noise::Noise(const std::vector<Picture>& pictures, at::Tensor start, at::Tensor steps) : start_(std::move(start)), steps_(std::move(steps)) {
+Noise::Noise(const std::vector<Picture>& pictures, at::Tensor start, at::Tensor steps)
+    : start_(std::move(start)), steps_(std::move(steps)) {
   for (const auto& picture : pictures) seeds_.push_back(picture.seed.value());
 }
 

@@ -43,7 +43,9 @@ using Seeds = std::vector<int64_t>;
 TEST(PromptFile, IsAPromptALine) {
   EXPECT_EQ(prompts("a cat\n\n  a dog, sleeping \r\n\t\nTür"), (Prompts{"a cat", "a dog, sleeping", "Tür"}));
   EXPECT_EQ(prompts("a cat\n"), Prompts{"a cat"});
-  EXPECT_EQ(prompts("\xEF\xBB\xBF" "a cat\na dog"), (Prompts{"a cat", "a dog"}));
+  EXPECT_EQ(prompts("\xEF\xBB\xBF"
+                    "a cat\na dog"),
+            (Prompts{"a cat", "a dog"}));
   EXPECT_EQ(prompts(""), Prompts{});
   EXPECT_EQ(prompts(" \n\r\n"), Prompts{});
 }
@@ -76,14 +78,16 @@ TEST(PromptFile, FlagsReplaceThemForTheirLine) {
 }
 
 TEST(PromptFile, DashesOfAPromptAreNoFlags) {
-  EXPECT_EQ(prompts("a cat -- asleep\nmid--word\nup --\na --- b\n--2 b"), (Prompts{"a cat -- asleep", "mid--word", "up --", "a --- b", "--2 b"}));
+  EXPECT_EQ(prompts("a cat -- asleep\nmid--word\nup --\na --- b\n--2 b"),
+            (Prompts{"a cat -- asleep", "mid--word", "up --", "a --- b", "--2 b"}));
 }
 
 TEST(PromptFile, ErrorsNameTheLine) {
   auto error = [](std::string_view text) { return error_of([&] { parse(text); }); };
   EXPECT_THAT(error("a\n\nb --ww 3"), HasSubstr("prompts.txt line 3: --ww is not known"));
   for (const char* value : {"", "0", "-8", "8.5", "8px", "99999999999999999999"}) {
-    EXPECT_THAT(error(std::string("a --w ") + value), HasSubstr("line 1: --w must be a whole number of at least 1, not '" + std::string(value) + "'"));
+    EXPECT_THAT(error(std::string("a --w ") + value),
+                HasSubstr("line 1: --w must be a whole number of at least 1, not '" + std::string(value) + "'"));
   }
   EXPECT_THAT(error("a --d -1"), HasSubstr("--d must be a whole number of at least 0"));
   EXPECT_THAT(error("a --l high"), HasSubstr("--l must be a number, not 'high'"));

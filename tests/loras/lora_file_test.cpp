@@ -55,8 +55,8 @@ TEST_F(LoraFiles, OfPeftSayTheComponent) {
 }
 
 TEST_F(LoraFiles, OfKohyaSayItInOneWord) {
-  auto file = write({{"lora_dit_blocks_1_mlp_up", 32, 16}, {"lora_text_encoder_projector_linear", 16, 24}}, ".lora_down.weight",
-                    ".lora_up.weight");
+  auto file =
+      write({{"lora_dit_blocks_1_mlp_up", 32, 16}, {"lora_text_encoder_projector_linear", 16, 24}}, ".lora_down.weight", ".lora_up.weight");
   EXPECT_EQ(read(file), kBoth);
 }
 
