@@ -50,7 +50,8 @@ pipeline::Values conditions_of(models::Model& model, const Encoded& encoded, std
 }  // namespace
 
 void check(const models::Model& model, const std::vector<Picture>& pictures, const DrawOptions& options) {
-  for (const auto& picture : pictures) model.process().sampler(sampler_options(model, picture, options));
+  for (const auto& alike : batches_of(pictures, std::ssize(pictures)))
+    model.process().sampler(sampler_options(model, alike.front(), options));
 }
 
 int64_t num_steps(const std::vector<Picture>& pictures, int64_t batch_size) {
