@@ -144,7 +144,7 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
   });
 }
 
-void sample(const SampleOptions& o) {
+void run(const SampleOptions& o) {
   check(o);
   auto pictures = pictures_of(o);
   train::set_threads(o.model);
@@ -178,7 +178,7 @@ void sample(const Arguments& arguments) {
   auto parsed = config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
   watch_for_interrupt();
-  sample(options);
+  run(options);
 }
 
 }  // namespace burnish::app

@@ -5,6 +5,7 @@
 
 #include "drawing/picture.h"
 #include "loras/loader.h"
+#include "models/family.h"
 
 namespace burnish::drawing {
 

@@ -1,8 +1,8 @@
 #include "drawing/picture.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -52,8 +52,9 @@ class Line {
     } else if (name == "s") {
       picture_.num_inference_steps = whole(name, value, 1);
     } else if (name == "l") {
-      picture_.cfg_scale = number<double>(value);
-      if (!std::isfinite(picture_.cfg_scale)) data_error("drawing", "{}: --l must be a number, not '{}'", where_, value);
+      auto scale = number<double>(value);
+      if (!scale || !std::isfinite(*scale)) data_error("drawing", "{}: --l must be a number, not '{}'", where_, value);
+      picture_.cfg_scale = *scale;
     } else if (name == "n") {
       picture_.negative_prompt = value;
     } else {
@@ -66,18 +67,17 @@ class Line {
 
   int64_t whole(std::string_view name, std::string_view text, int64_t least) const {
     auto value = number<int64_t>(text);
-    if (value < least) data_error("drawing", "{}: --{} must be a whole number of at least {}, not '{}'", where_, name, least, text);
-    return value;
+    if (!value || *value < least)
+      data_error("drawing", "{}: --{} must be a whole number of at least {}, not '{}'", where_, name, least, text);
+    return *value;
   }
 
-  /// The number that the text is, or one that no flag takes.
   template <class T>
-  static T number(std::string_view text) {
+  static std::optional<T> number(std::string_view text) {
     T value{};
     auto end = text.data() + text.size();
     auto result = std::from_chars(text.data(), end, value);
-    if (result.ec == std::errc() && result.ptr == end) return value;
-    return std::numeric_limits<T>::has_quiet_NaN ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::min();
+    return result.ec == std::errc() && result.ptr == end ? std::optional(value) : std::nullopt;
   }
 
   std::string where_;

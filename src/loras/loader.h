@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "loras/lora_file.h"
+#include "pipeline/unit.h"
 
 namespace burnish::loras {
 

@@ -146,6 +146,32 @@ TEST_F(Draws, WithWhatIsHeldAndLeaveItLoaded) {
   EXPECT_GT(test::relative_error(draw(loader, pictures)[0], plain[0]), 1e-3);  // the present weights, not the file's
 }
 
+TEST_F(Draws, LoadTheRestOfADenoiserBesideThePartThatIsHeld) {
+  const std::string tokenizers = std::string(BURNISH_SOURCE_DIR) + "/assets/tiny-flux/tokenizer";
+  models::ModelOptions options;
+  options.dtype = at::kFloat;
+  options.tokenizer_path = tokenizers;
+  options.tokenizer_2_path = tokenizers + "_2";
+  auto pictures = parse("cat\ndog");
+  std::vector<at::Tensor> whole;
+  for (const std::string held : {"", "dit.body", "dit.last_blocks.body"}) {
+    auto split = models::open_model(models::open_model_files({{test::golden_path("pipeline/model")}, "", ""}), options);
+    if (held == "dit.last_blocks.body")
+      split->split_first_blocks([](const std::string& path) { return path.starts_with("single_transformer_blocks."); });
+    std::vector<std::string> names;
+    if (!held.empty()) names.push_back(held);
+    for (const auto& name : names) split->load(name);
+    auto* module = names.empty() ? nullptr : &split->module(held);
+    loras::Loader loader(*split, {}, names);
+    auto found = draw(loader, pictures, 2);
+    if (whole.empty()) whole = found;
+    for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::equal(found[i], whole[i])) << held;
+    if (!module) continue;
+    EXPECT_EQ(&split->module(held), module);
+    EXPECT_EQ(&split->module("dit"), module);  // nothing else of it is loaded any more
+  }
+}
+
 TEST_F(Draws, KeepWhatWasFinishedWhenToldToEnd) {
   auto pictures = parse("cat\ndog\nsun --s 5\nred");
   auto whole = draw(pictures, 2);

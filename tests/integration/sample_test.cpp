@@ -1,4 +1,6 @@
 // The verb sample: prompt files, and what Ctrl-C leaves.
+#include <fmt/core.h>
+
 #include "tests/integration/refused.h"
 
 using namespace burnish;
