@@ -18,8 +18,9 @@ void check(const models::Model& model, const std::vector<Picture>& pictures, con
 int64_t num_steps(const std::vector<Picture>& pictures, int64_t batch_size);
 
 /// Draws the pictures in their order, neighbours of one size, length and guidance in a batch: the latents of each, [1, ...] in fp32. The
-/// denoiser is loaded for it; nothing records gradients. `goes_on` is asked before each step with the number of those done; when it says
-/// no, what comes back are the latents of the batches that were finished.
+/// denoiser is loaded for it, or drawn with as the loader's caller holds it: adapters, averaged weights and dropout are the caller's to
+/// set. Nothing records gradients. `goes_on` is asked before each step with the number of those done; when it says no, what comes back are
+/// the latents of the batches that were finished.
 std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, const std::vector<Picture>& pictures, const Noise& noise,
                              const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on = {});
 
