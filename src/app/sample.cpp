@@ -1,21 +1,184 @@
-#include "train/sample.h"
-
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/isfinite.h>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "app/sample_options.h"
 #include "app/verbs.h"
+#include "base/error.h"
 #include "base/interrupt.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "data/image.h"
+#include "data/resize.h"
+#include "drawing/draw.h"
+#include "io/files.h"
+#include "io/safetensors.h"
+#include "train/checks.h"
+#include "train/storage.h"
 
 namespace burnish::app {
 
+namespace {
+
+using drawing::Picture;
+
+std::vector<Picture> pictures_of(const SampleOptions& o) {
+  Picture defaults{.prompt = "",
+                   .negative_prompt = o.negative_prompt,
+                   .seed = {},
+                   .height = o.height,
+                   .width = o.width,
+                   .num_inference_steps = o.num_inference_steps,
+                   .cfg_scale = o.cfg_scale,
+                   .guidance_rescale = o.guidance_rescale};
+  std::vector<Picture> pictures(o.prompt.size(), defaults);
+  for (size_t i = 0; i < pictures.size(); ++i) pictures[i].prompt = o.prompt[i];
+  if (!o.prompts.empty()) {
+    auto listed = drawing::parse_prompts(io::read_text(o.prompts), o.prompts, defaults);
+    pictures.insert(pictures.end(), listed.begin(), listed.end());
+  }
+  if (pictures.empty()) config_error("sample", "nothing to draw: give --prompt TEXT or --prompts FILE (one a line)");
+  auto other_size = [&](const Picture& p) { return p.height != pictures[0].height || p.width != pictures[0].width; };
+  if (!o.save_latents.empty() && std::ranges::any_of(pictures, other_size))
+    config_error("sample",
+                 "save_latents keeps latents of one size, and the lines of {} ask for several; take it out, or draw each size by itself",
+                 o.prompts);
+  return drawing::numbered(pictures, o.num_images, o.model.seed);
+}
+
+/// The noise of a file, which must fit every picture.
+drawing::Noise read_noise(const std::string& path, const std::vector<Picture>& pictures, const models::Model& model) {
+  auto file = io::SafetensorsFile::open(path);
+  if (file->tensors().empty()) data_error("sample", "the noise file {} holds no tensors", path);
+  auto name = file->tensors().contains("noise")     ? "noise"
+              : file->tensors().contains("latents") ? "latents"
+                                                    : file->tensors().begin()->first;
+  auto start = file->tensor(name).to(at::kFloat);
+  at::Tensor steps;
+  if (file->tensors().contains("step_noise")) steps = file->tensor("step_noise").to(at::kFloat);
+  auto count = std::ssize(pictures);
+  for (const auto& picture : pictures) {
+    auto shape = model.latent_shape(picture.height, picture.width);
+    if (start.dim() == std::ssize(shape)) start = start.unsqueeze(0);
+    auto fits = [&](const at::Tensor& t) {
+      return t.dim() == std::ssize(shape) + 1 && t.size(0) >= count && t.sizes().slice(1) == at::IntArrayRef(shape);
+    };
+    if (!fits(start)) {
+      data_error("sample", "{}: '{}' has the shape {}; {} pictures of this size need [{}, {}]", path, name, start.sizes().vec(), count,
+                 count, fmt::join(shape, ", "));
+    }
+    auto num_steps = picture.num_inference_steps;
+    if (steps.defined() && (steps.dim() != std::ssize(shape) + 2 || steps.size(0) < num_steps || !fits(steps[0]))) {
+      data_error("sample", "{}: 'step_noise' has the shape {}; {} pictures of this size in {} steps need [{}, {}, {}]", path,
+                 steps.sizes().vec(), count, num_steps, num_steps, count, fmt::join(shape, ", "));
+    }
+  }
+  return {pictures, start, steps};
+}
+
+/// Refuses what can be refused before anything is loaded: missing parts, places that cannot be written.
+void check_files(const SampleOptions& o, models::Model& model) {
+  auto groups = model.units();
+  for (const auto* group : {&groups.encode_prompt, &groups.denoise, &groups.decode}) {
+    for (const auto& component : pipeline::models_of(*group)) model.check(component);
+  }
+  train::make_output_folder(o.output_path);
+  if (auto folder = std::filesystem::path(o.save_latents).parent_path(); !folder.empty()) train::make_output_folder(folder);
+}
+
+std::unique_ptr<models::Model> open_model(const SampleOptions& o) {
+  auto model = models::open_model(models::open_model_files({o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths}),
+                                  train::model_options(o.model));
+  train::choose_storage(*model, o.model);
+  for (const auto& component : model->components()) {
+    if (component.num_stored > 0) info("{}:{}", component.name, train::storage_text(*model, component, o.model));
+  }
+  return model;
+}
+
+/// The latents of the pictures; of those that were finished when Ctrl-C came.
+std::vector<at::Tensor> draw(const SampleOptions& o, loras::Loader& loader, const std::vector<Picture>& pictures,
+                             const drawing::Noise& noise, const drawing::DrawOptions& drawing_options) {
+  auto encoded = drawing::encode(loader, pictures, [] { return !interrupted(); });
+  if (!encoded) throw Error(Exit::interrupted, "sample", "interrupted while encoding the prompts; nothing was drawn yet");
+  auto num_steps = drawing::num_steps(pictures, o.batch_size);
+  Progress bar("sample", num_steps);
+  auto latents = drawing::draw(loader, *encoded, pictures, noise, drawing_options, [&](int64_t num_done) {
+    bar.update(num_done);
+    return !interrupted();
+  });
+  if (latents.empty()) throw Error(Exit::interrupted, "sample", "interrupted; no picture was written");
+  if (latents.size() == pictures.size()) bar.update(num_steps);
+  for (const auto& one : latents) {
+    if (at::isfinite(one).all().item<bool>()) continue;
+    data_error("sample",
+               "the latents came out not finite: the weights of the model or of a LoRA are damaged, or too large for {}; try --dtype fp32",
+               o.model.dtype);
+  }
+  return latents;
+}
+
+void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::vector<at::Tensor>& latents,
+                    const std::vector<Picture>& pictures) {
+  Progress bar("decode", std::ssize(latents));
+  drawing::decode(loader, latents, [&](int64_t i, const at::Tensor& image) {
+    const auto& picture = pictures[static_cast<size_t>(i)];
+    std::vector<std::pair<std::string, std::string>> text{{"prompt", picture.prompt},
+                                                          {"negative_prompt", picture.negative_prompt},
+                                                          {"seed", std::to_string(*picture.seed)},
+                                                          {"num_inference_steps", std::to_string(picture.num_inference_steps)},
+                                                          {"sampler", o.sampler},
+                                                          {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
+                                                          {"embedded_guidance", fmt::format("{}", o.model.embedded_guidance)},
+                                                          {"model", join(o.model.model)},
+                                                          {"lora", join(o.lora)}};
+    data::write_png(std::filesystem::path(o.output_path) / fmt::format("{:04}.png", i), data::to_pixels(image.cpu()), text);
+    bar.update(i + 1);
+  });
+}
+
+void run(const SampleOptions& o) {
+  check(o);
+  auto pictures = pictures_of(o);
+  train::set_threads(o.model);
+  at::NoGradGuard no_grad;
+  auto model = open_model(o);
+  auto noise = o.noise.empty() ? drawing::Noise(pictures) : read_noise(o.noise, pictures, *model);
+  drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, o.batch_size, train::model_options(o.model).device};
+  drawing::check(*model, pictures, drawing_options);
+  check_files(o, *model);
+  std::vector<loras::LoraFile> files;
+  for (const auto& text : o.lora) files.push_back(loras::parse_lora_file(text));
+  loras::Loader loader(*model, files);
+
+  auto latents = draw(o, loader, pictures, noise, drawing_options);
+  if (!o.save_latents.empty()) io::save_safetensors(o.save_latents, {{"latents", at::cat(latents, 0)}});
+  write_pictures(o, loader, latents, pictures);
+  if (latents.size() < pictures.size()) {
+    throw Error(Exit::interrupted, "sample",
+                fmt::format("interrupted; {} of {} pictures were written to {}", latents.size(), pictures.size(), o.output_path));
+  }
+  info("{} pictures in {}", pictures.size(), o.output_path);
+}
+
+}  // namespace
+
 void sample(const Arguments& arguments) {
-  train::SampleOptions options;
+  SampleOptions options;
   options.model.embedded_guidance = 3.5;
-  config::Fields fields;
-  train::fields(fields, options);
-  auto parsed = config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, fields);
+  config::Fields listed;
+  fields(listed, options);
+  auto parsed = config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
   watch_for_interrupt();
-  train::sample(options);
+  run(options);
 }
 
 }  // namespace burnish::app

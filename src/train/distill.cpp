@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
 #include <ATen/detail/CUDAHooksInterface.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 
 #include "base/error.h"
 #include "diffusion/flow_match.h"
-#include "diffusion/process.h"
+#include "drawing/walk.h"
 
 namespace burnish::train {
 
@@ -80,39 +79,33 @@ at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shap
 }
 
 pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
-  auto denoise = model.units().denoise;
-  auto time_name = model.process().time_name();
-  pipeline::Unit unit{"distill", {"latents", "start_noise", "num_inference_steps"}, {"loss"}, pipeline::models_of(denoise), {}};
-  std::vector<std::string> own{"noisy", time_name}, passed;
-  for (const auto& step : denoise) {
+  drawing::Denoiser denoiser{model.process(), model.units().denoise};
+  auto models = pipeline::models_of(denoiser.units);
+  pipeline::Unit unit{"distill", {"latents", "start_noise", "num_inference_steps"}, {"loss"}, models, {}};
+  std::vector<std::string> own{"noisy", model.process().time_name()}, passed;
+  for (const auto& step : denoiser.units) {
     for (const auto& name : step.reads) {
       if (std::ranges::find(own, name) == own.end() && std::ranges::find(passed, name) == passed.end()) passed.push_back(name);
     }
     own.insert(own.end(), step.writes.begin(), step.writes.end());
   }
   unit.reads.insert(unit.reads.end(), passed.begin(), passed.end());
-  unit.run = [&model, denoise, time_name, passed, spacing](pipeline::Scope& scope) {
+  unit.run = [&model, denoiser, models, passed, spacing](pipeline::Scope& scope) {
     auto latents = scope.tensor("latents").to(at::kFloat);
     auto num_steps = scope.tensor("num_inference_steps").cpu();
     if (num_steps.min().item<int64_t>() != num_steps.max().item<int64_t>())
       data_error("train", "a batch of direct_distill holds rows of different num_inference_steps; set batch_size to 1");
-    diffusion::SamplerOptions options;
-    options.timestep_spacing = spacing;
-    options.num_steps = num_steps.min().item<int64_t>();
-    options.num_image_tokens = model.num_tokens(latents.sizes().slice(1));
-    auto sampler = model.process().sampler(options);
-    pipeline::Values values;
-    for (const auto& name : passed) values[name] = scope.tensor(name);
-    for (const auto& name : pipeline::models_of(denoise)) scope.uses(name);
-    auto x = sampler->start(scope.tensor("start_noise"));
-    for (int64_t step = 0; step < sampler->num_steps(); ++step) {
-      values["noisy"] = sampler->model_input(x, step);
-      values[time_name] = at::full({x.size(0)}, sampler->time(step), x.options().dtype(at::kFloat).requires_grad(false));
-      pipeline::run(denoise, values);
-      x = sampler->update(x, std::get<at::Tensor>(values.at("prediction")), step, []() -> at::Tensor {
-        config_error("train", "direct_distill needs a sampler that draws no noise on its way; this model's own does");
-      });
-    }
+    drawing::WalkOptions options;
+    options.sampler.timestep_spacing = spacing;
+    options.sampler.num_steps = num_steps.min().item<int64_t>();
+    options.sampler.num_image_tokens = model.num_tokens(latents.sizes().slice(1));
+    options.step_noise = [](int64_t) -> at::Tensor {
+      config_error("train", "direct_distill needs a sampler that draws no noise on its way; this model's own does");
+    };
+    pipeline::Values conditions;
+    for (const auto& name : passed) conditions[name] = scope.tensor(name);
+    for (const auto& name : models) scope.uses(name);
+    auto x = drawing::walk(denoiser, scope.tensor("start_noise"), conditions, options);
     scope.write("loss", diffusion::squared_error(x, latents));
   };
   return unit;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/random_key.h"
 #include "base/text.h"
+#include "loras/lora_file.h"
 #include "quant/trained_codes.h"
 #include "train/training_units.h"
 
@@ -103,7 +104,7 @@ std::string Trained::targets(const std::string& component) const {
 }
 
 void Trained::read_checkpoint() {
-  auto by_component = read_lora(*model_, settings_.lora_checkpoint);
+  auto by_component = loras::read(*model_, settings_.lora_checkpoint);
   if (adapted_components_.empty()) {
     for (const auto& [component, weights] : by_component) add_adapters(component);
   }
@@ -239,7 +240,7 @@ optim::ParameterList Trained::parameters() const {
 Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
   File file{fmt::format("step-{}.safetensors", step), {}, {}};
   for (const auto& a : adapted_components_) {
-    auto prefixes = layer_prefixes(*model_, a.component);
+    auto prefixes = loras::layer_prefixes(*model_, a.component);
     for (auto& tensor : adapters::adapter_tensors(a.adapted, prefixes, dtype, settings_.layout))
       file.tensors.push_back(std::move(tensor));
   }

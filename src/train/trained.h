@@ -5,7 +5,6 @@
 #include "adapters/attach.h"
 #include "io/safetensors.h"
 #include "optim/optimizer.h"
-#include "train/loras.h"
 #include "train/settings.h"
 
 namespace burnish::train {

@@ -1,12 +1,11 @@
 // The family of examples/skeleton_family: every way to train it, and a trainable projector behind a frozen text encoder.
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "family.h"
 #include "pipeline/visit.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
-#include "train/loras.h"
+#include "tests/skeleton_model.h"
+#include "train/training_units.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -24,24 +23,7 @@ void expect_ok(const std::string& arguments) {
 
 class Skeleton : public testing::Test {
  protected:
-  Skeleton() {
-    models::skeleton::Config config;
-    io::NamedTensors tensors;
-    auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
-    auto take = [&](const std::string& component, nn::Module& module) {
-      module.visit_parameters([&](const std::string& path, at::Tensor& p) {
-        tensors.emplace_back(component + "." + path,
-                             p.normal_(0, p.dim() > 1 ? 0.3 : 0.1, generator) + (path.ends_with("norm.weight") ? 1 : 0));
-      });
-    };
-    models::skeleton::TextEncoder text(config, {}, true, true);
-    models::skeleton::Autoencoder vae(config, {});
-    models::skeleton::Denoiser dit(config, {});
-    take("text_encoder", text);
-    take("vae", vae);
-    take("dit", dit);
-    io::save_safetensors(model(), tensors);
-  }
+  Skeleton() { save_skeleton(model()); }
   fs::path model() const { return folder / "model.safetensors"; }
   std::string train(const std::string& options, const std::string& run) const {
     return "train --model " + quote(model()) + "--dtype fp32 --learning_rate 1e-2 --max_steps 4 --batch_size 2 " + options +
@@ -61,11 +43,7 @@ class Skeleton : public testing::Test {
     std::sort(files.begin(), files.end());
     return files;
   }
-  std::unique_ptr<models::Model> open() const {
-    models::ModelOptions options;
-    options.dtype = at::kFloat;
-    return models::skeleton::kFamily.open(models::open_model_files({{model().string()}, "", ""}), options);
-  }
+  std::unique_ptr<models::Model> open() const { return open_skeleton(model()); }
 
   TempFolder folder;
 };

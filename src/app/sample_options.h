@@ -1,11 +1,11 @@
 #pragma once
 #include "train/options.h"
 
-namespace burnish::train {
+namespace burnish::app {
 
 /// Everything `burnish sample` can be told.
 struct SampleOptions {
-  ModelChoice model;
+  train::ModelChoice model;
   std::vector<std::string> prompt;
   std::string prompts, negative_prompt;
   std::vector<std::string> lora;
@@ -19,8 +19,4 @@ void fields(config::Fields& f, SampleOptions& o);
 /// Refuses numbers that make no sense, before any file is opened.
 void check(const SampleOptions& o);
 
-/// Draws pictures: 0000.png, 0001.png, ... in output_path, the settings in each file's metadata. Image i starts from the noise of
-/// seed + i, or from row i of the noise file.
-void sample(const SampleOptions& options);
-
-}  // namespace burnish::train
+}  // namespace burnish::app

@@ -4,18 +4,15 @@
 #include "adapters/adapter_file.h"
 #include "models/family.h"
 
-namespace burnish::train {
-
-/// Every component of a model's units by name, whether or not its files are there; the denoiser first.
-std::vector<std::string> component_names(models::Model& model);
+namespace burnish::loras {
 
 /// The adapters of a file by component, in our paths. A layer's component is told by its prefix (Model::layer_names), by the family's names
 /// of other programs, and is the denoiser otherwise. A data Error when the file adapts a component that is not among the model's files,
 /// or does not fit one.
 using AdaptersByComponent = std::map<std::string, std::vector<adapters::AdapterWeights>>;
-AdaptersByComponent read_lora(models::Model& model, const std::string& file);
+AdaptersByComponent read(models::Model& model, const std::string& file);
 
 /// The names of a component's layers in an adapter file that burnish writes.
 adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::string& component);
 
-}  // namespace burnish::train
+}  // namespace burnish::loras

@@ -1,12 +1,11 @@
-#include "train/loras.h"
+#include "loras/lora_file.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "train/training_units.h"
 
-namespace burnish::train {
+namespace burnish::loras {
 
 namespace {
 
@@ -52,20 +51,22 @@ std::vector<std::string> paths_in(const models::Model& model, const Names& names
   return {};
 }
 
-}  // namespace
-
+/// Every component that the model's units run, whether or not its files are there; the denoiser first.
 std::vector<std::string> component_names(models::Model& model) {
-  auto units = training_units(model);
-  auto decode = model.units().decode;
-  units.insert(units.end(), decode.begin(), decode.end());
+  auto groups = model.units();
   std::vector<std::string> names{model.denoiser()};
-  for (const auto& name : pipeline::components_of(units)) {
-    if (name != model.denoiser()) names.push_back(name);
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise,
+                            &groups.loss, &groups.decode}) {
+    for (const auto& name : pipeline::components_of(*group)) {
+      if (!contains(names, name)) names.push_back(name);
+    }
   }
   return names;
 }
 
-AdaptersByComponent read_lora(models::Model& model, const std::string& file) {
+}  // namespace
+
+AdaptersByComponent read(models::Model& model, const std::string& file) {
   std::vector<Names> all;
   auto there = model.components();
   auto is_there = [&](const auto& name) { return std::any_of(there.begin(), there.end(), [&](const auto& c) { return c.name == name; }); };
@@ -114,4 +115,4 @@ adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::st
   return {names.diffusers + names.weights, kohya, component == model.denoiser() ? "lycoris_" : kohya, names.diffusers_alpha};
 }
 
-}  // namespace burnish::train
+}  // namespace burnish::loras

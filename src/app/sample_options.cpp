@@ -1,0 +1,56 @@
+#include "app/sample_options.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "diffusion/process.h"
+#include "loras/loader.h"
+#include "train/checks.h"
+
+namespace burnish::app {
+
+void fields(config::Fields& f, SampleOptions& o) {
+  train::fields(f, o.model);
+  f.group("Picture");
+  f("prompt", o.prompt, "what to draw; may be given several times");
+  f("prompts", o.prompts,
+    "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --d 42 --s 20 --l 7.5 --n negative prompt");
+  f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1");
+  f("lora", o.lora, "LoRA file, or file:strength; may be given several times");
+  f("height", o.height, "pixels");
+  f("width", o.width, "pixels");
+  f("num_inference_steps", o.num_inference_steps, "steps of the sampler");
+  f("sampler", o.sampler, "euler, or for models with discrete timesteps also euler_a, dpmpp_2m or ddim; default takes the model's own");
+  f("timestep_spacing", o.timestep_spacing, "where discrete steps lie: leading, trailing or linspace; default takes the model's own");
+  f("cfg_scale", o.cfg_scale, "classifier-free guidance; 1 is off");
+  f("guidance_rescale", o.guidance_rescale, "share by which guided predictions are brought back to their deviation without guidance");
+  f("num_images", o.num_images, "pictures of each prompt");
+  f("batch_size", o.batch_size, "pictures computed at once");
+  f.group("Files");
+  f("output_path", o.output_path, "folder for 0000.png, 0001.png, ...");
+  f("noise", o.noise, "safetensors with the initial noise [N, C, h, w] instead of seeds");
+  f("save_latents", o.save_latents, "also write the final latents to this safetensors file");
+}
+
+void check(const SampleOptions& o) {
+  auto copy = o;
+  config::Fields listed;
+  fields(listed, copy);
+  train::check_finite(listed);
+  train::check(o.model);
+  auto positive = [](const char* name, int64_t value) { train::check_at_least(name, static_cast<double>(value), 1); };
+  positive("height", o.height);
+  positive("width", o.width);
+  positive("num_inference_steps", o.num_inference_steps);
+  positive("num_images", o.num_images);
+  positive("batch_size", o.batch_size);
+  diffusion::check({.name = o.sampler, .timestep_spacing = o.timestep_spacing, .num_steps = o.num_inference_steps});
+  if (o.guidance_rescale < 0 || o.guidance_rescale > 1)
+    config_error("sample", "guidance_rescale must be from 0 to 1, not {}", o.guidance_rescale);
+  for (const auto& text : o.lora) {
+    if (!std::isfinite(loras::parse_lora_file(text).strength))
+      config_error("sample", "the strength of the LoRA {} must be a finite number", text);
+  }
+}
+
+}  // namespace burnish::app

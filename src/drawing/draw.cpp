@@ -1,0 +1,103 @@
+#include "drawing/draw.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "drawing/walk.h"
+
+namespace burnish::drawing {
+
+namespace {
+
+/// Whether two pictures can be drawn in one batch.
+bool are_alike(const Picture& a, const Picture& b) {
+  auto what = [](const Picture& p) {
+    return std::tie(p.height, p.width, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt);
+  };
+  return what(a) == what(b);
+}
+
+std::vector<std::span<const Picture>> batches_of(std::span<const Picture> pictures, int64_t batch_size) {
+  std::vector<std::span<const Picture>> batches;
+  while (!pictures.empty()) {
+    size_t size = 1;
+    while (size < pictures.size() && std::cmp_less(size, batch_size) && are_alike(pictures[0], pictures[size])) ++size;
+    batches.push_back(pictures.first(size));
+    pictures = pictures.subspan(size);
+  }
+  return batches;
+}
+
+diffusion::SamplerOptions sampler_options(const models::Model& model, const Picture& picture, const DrawOptions& options) {
+  return {.name = options.sampler,
+          .timestep_spacing = options.timestep_spacing,
+          .num_steps = picture.num_inference_steps,
+          .num_image_tokens = model.num_tokens(model.latent_shape(picture.height, picture.width))};
+}
+
+/// What the denoiser reads of a batch beside noisy and time.
+pipeline::Values conditions_of(models::Model& model, const Encoded& encoded, std::span<const Picture> batch, c10::Device device) {
+  std::vector<std::string> prompts;
+  for (const auto& picture : batch) prompts.push_back(picture.prompt);
+  auto conditions = stack_prompts(model, encoded, prompts);
+  conditions.merge(encode_size(model.units().encode_size, batch.front(), std::ssize(batch), device));
+  return conditions;
+}
+
+}  // namespace
+
+void check(const models::Model& model, const std::vector<Picture>& pictures, const DrawOptions& options) {
+  for (const auto& alike : batches_of(pictures, std::ssize(pictures)))
+    model.process().sampler(sampler_options(model, alike.front(), options));
+}
+
+int64_t num_steps(const std::vector<Picture>& pictures, int64_t batch_size) {
+  int64_t count = 0;
+  for (const auto& batch : batches_of(pictures, batch_size)) count += batch.front().num_inference_steps;
+  return count;
+}
+
+std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, const std::vector<Picture>& pictures, const Noise& noise,
+                             const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on) {
+  at::NoGradGuard no_grad;
+  auto& model = loader.model();
+  Denoiser denoiser{model.process(), model.units().denoise};
+  auto loaded = loader.load(denoiser.units);
+  std::vector<at::Tensor> finished;
+  int64_t num_done = 0;
+  for (auto batch : batches_of(pictures, options.batch_size)) {
+    const auto& picture = batch.front();
+    auto first = std::ssize(finished), size = std::ssize(batch);
+    auto shape = model.latent_shape(picture.height, picture.width);
+    auto conditions = conditions_of(model, encoded, batch, options.device);
+    WalkOptions walking{.sampler = sampler_options(model, picture, options)};
+    if (picture.is_guided()) {
+      auto negative = negative_of(model, encoded, picture.negative_prompt, conditions);
+      walking.guidance = {std::move(negative), picture.cfg_scale, picture.guidance_rescale};
+    }
+    walking.step_noise = [&](int64_t step) { return noise.of_step(step, first, size, shape).to(options.device); };
+    if (goes_on) walking.goes_on = [&](int64_t step) { return goes_on(num_done + step); };
+    auto latents = walk(denoiser, noise.start(first, size, shape).to(options.device), conditions, walking);
+    if (!latents.defined()) break;
+    num_done += picture.num_inference_steps;
+    for (int64_t i = 0; i < size; ++i) finished.push_back(latents.narrow(0, i, 1));
+  }
+  return finished;
+}
+
+void decode(loras::Loader& loader, const std::vector<at::Tensor>& latents,
+            const std::function<void(int64_t index, const at::Tensor& image)>& take) {
+  at::NoGradGuard no_grad;
+  auto units = loader.model().units().decode;
+  auto loaded = loader.load(units);
+  for (int64_t i = 0; i < std::ssize(latents); ++i) {
+    pipeline::Values values{{"latents", latents[static_cast<size_t>(i)]}};
+    pipeline::run(units, values);
+    take(i, std::get<at::Tensor>(values.at("image"))[0]);
+  }
+}
+
+}  // namespace burnish::drawing

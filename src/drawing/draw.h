@@ -1,0 +1,31 @@
+#pragma once
+#include "drawing/encode.h"
+#include "drawing/noise.h"
+
+namespace burnish::drawing {
+
+/// How pictures are drawn, beside what each says of itself.
+struct DrawOptions {
+  std::string sampler = "default", timestep_spacing = "default";  ///< see diffusion::SamplerOptions
+  int64_t batch_size = 1;
+  c10::Device device = c10::Device(c10::DeviceType::CPU);  ///< of the model
+};
+
+/// A config Error for a size that does not divide, or a sampler that does not fit the model; nothing has to be loaded.
+void check(const models::Model& model, const std::vector<Picture>& pictures, const DrawOptions& options);
+
+/// The steps that `draw` takes in all; a batch takes them together.
+int64_t num_steps(const std::vector<Picture>& pictures, int64_t batch_size);
+
+/// Draws the pictures in their order, neighbours of one size, length and guidance in a batch: the latents of each, [1, ...] in fp32. The
+/// denoiser is loaded for it, or drawn with as the loader's caller holds it: adapters, averaged weights and dropout are the caller's to
+/// set. Nothing records gradients. `goes_on` is asked before each step with the number of those done; when it says no, what comes back are
+/// the latents of the batches that were finished.
+std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, const std::vector<Picture>& pictures, const Noise& noise,
+                             const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on = {});
+
+/// Decodes latents one by one and hands each image [3, H, W] in [-1, 1] to `take`, on the model's device.
+void decode(loras::Loader& loader, const std::vector<at::Tensor>& latents,
+            const std::function<void(int64_t index, const at::Tensor& image)>& take);
+
+}  // namespace burnish::drawing

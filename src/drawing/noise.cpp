@@ -1,0 +1,34 @@
+#include "drawing/noise.h"
+
+#include <ATen/ops/stack.h>
+
+#include "base/random_key.h"
+#include "diffusion/flow_match.h"
+
+namespace burnish::drawing {
+
+Noise::Noise(const std::vector<Picture>& pictures) : Noise(pictures, {}, {}) {}
+
+Noise::Noise(const std::vector<Picture>& pictures, at::Tensor start, at::Tensor steps)
+    : start_(std::move(start)), steps_(std::move(steps)) {
+  for (const auto& picture : pictures) seeds_.push_back(picture.seed.value());
+}
+
+at::Tensor Noise::start(int64_t first, int64_t size, at::IntArrayRef shape) const {
+  return start_.defined() ? start_.narrow(0, first, size) : seeded(0, first, size, shape);
+}
+
+at::Tensor Noise::of_step(int64_t step, int64_t first, int64_t size, at::IntArrayRef shape) const {
+  return steps_.defined() ? steps_[step].narrow(0, first, size) : seeded(step + 1, first, size, shape);
+}
+
+at::Tensor Noise::seeded(int64_t draw, int64_t first, int64_t size, at::IntArrayRef shape) const {
+  std::vector<at::Tensor> rows;
+  for (int64_t i = first; i < first + size; ++i) {
+    RandomKey key{static_cast<uint64_t>(seeds_.at(static_cast<size_t>(i))), static_cast<uint64_t>(draw), 0, Purpose::sample};
+    rows.push_back(diffusion::normal_noise(key.value(), shape));
+  }
+  return at::stack(rows);
+}
+
+}  // namespace burnish::drawing

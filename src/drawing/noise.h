@@ -1,0 +1,30 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "drawing/picture.h"
+
+namespace burnish::drawing {
+
+/// Standard normal noise, fp32 on the CPU: what pictures start from, and what ancestral samplers add on their way. It is a picture's own,
+/// whatever it is drawn together with.
+class Noise {
+ public:
+  /// Drawn from the seed of each picture.
+  explicit Noise(const std::vector<Picture>& pictures);
+  /// Recorded: `start` [N, ...] holds a row a picture. `steps` [S, N, ...] is what is added, or undefined and then drawn from the seeds.
+  Noise(const std::vector<Picture>& pictures, at::Tensor start, at::Tensor steps);
+
+  /// What `size` pictures from `first` on start from, [size, ...] for latents of `shape` [...].
+  at::Tensor start(int64_t first, int64_t size, at::IntArrayRef shape) const;
+  /// What is added in a step.
+  at::Tensor of_step(int64_t step, int64_t first, int64_t size, at::IntArrayRef shape) const;
+
+ private:
+  at::Tensor seeded(int64_t draw, int64_t first, int64_t size, at::IntArrayRef shape) const;
+  std::vector<int64_t> seeds_;
+  at::Tensor start_, steps_;
+};
+
+}  // namespace burnish::drawing

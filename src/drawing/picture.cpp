@@ -1,0 +1,116 @@
+#include "drawing/picture.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace burnish::drawing {
+
+namespace {
+
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+/// Where the next flag begins at or behind `from`; the line's end when there is none.
+size_t find_flag(std::string_view line, size_t from) {
+  for (auto at = line.find("--", from); at != line.npos; at = line.find("--", at + 1)) {
+    auto next = at + 2 < line.size() ? line[at + 2] : ' ';
+    bool is_letter = (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
+    if (is_letter && (at == 0 || is_blank(line[at - 1]))) return at;
+  }
+  return line.size();
+}
+
+/// One line of a prompt file; `where` names it in messages.
+class Line {
+ public:
+  Line(std::string_view text, std::string where, const Picture& defaults) : where_(std::move(where)), picture_(defaults) {
+    auto at = find_flag(text, 0);
+    picture_.prompt = trim(text.substr(0, at));
+    while (at < text.size()) {
+      auto next = find_flag(text, at + 2);
+      apply(text.substr(at + 2, next - at - 2));
+      at = next;
+    }
+  }
+  const Picture& picture() const { return picture_; }
+
+ private:
+  /// "w 512".
+  void apply(std::string_view flag) {
+    auto end = flag.find_first_of(" \t");
+    auto name = flag.substr(0, end);
+    auto value = end == flag.npos ? std::string_view() : trim(flag.substr(end));
+    if (name == "w") {
+      picture_.width = whole(name, value, 1);
+    } else if (name == "h") {
+      picture_.height = whole(name, value, 1);
+    } else if (name == "d") {
+      picture_.seed = whole(name, value, 0);
+    } else if (name == "s") {
+      picture_.num_inference_steps = whole(name, value, 1);
+    } else if (name == "l") {
+      auto scale = number<double>(value);
+      if (!scale || !std::isfinite(*scale)) data_error("drawing", "{}: --l must be a number, not '{}'", where_, value);
+      picture_.cfg_scale = *scale;
+    } else if (name == "n") {
+      picture_.negative_prompt = value;
+    } else {
+      data_error("drawing",
+                 "{}: --{} is not known; behind a prompt there may be --w, --h, --d (seed), --s (steps), --l (guidance scale) and --n "
+                 "(negative prompt)",
+                 where_, name);
+    }
+  }
+
+  int64_t whole(std::string_view name, std::string_view text, int64_t least) const {
+    auto value = number<int64_t>(text);
+    if (!value || *value < least)
+      data_error("drawing", "{}: --{} must be a whole number of at least {}, not '{}'", where_, name, least, text);
+    return *value;
+  }
+
+  template <class T>
+  static std::optional<T> number(std::string_view text) {
+    T value{};
+    auto end = text.data() + text.size();
+    auto result = std::from_chars(text.data(), end, value);
+    return result.ec == std::errc() && result.ptr == end ? std::optional(value) : std::nullopt;
+  }
+
+  std::string where_;
+  Picture picture_;
+};
+
+}  // namespace
+
+std::vector<Picture> parse_prompts(std::string_view text, const std::string& origin, const Picture& defaults) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  std::vector<Picture> pictures;
+  for (int64_t number = 1; !text.empty(); ++number) {
+    auto end = std::min(text.find('\n'), text.size());
+    auto line = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty()) continue;
+    auto where = fmt::format("{} line {}", origin, number);
+    if (!is_utf8(line)) data_error("drawing", "{} is not UTF-8; save the file in that encoding", where);
+    pictures.push_back(Line(line, where, defaults).picture());
+  }
+  return pictures;
+}
+
+std::vector<Picture> numbered(const std::vector<Picture>& pictures, int64_t num_copies, int64_t seed) {
+  std::vector<Picture> all;
+  for (const auto& picture : pictures) {
+    for (int64_t copy = 0; copy < num_copies; ++copy) {
+      all.push_back(picture);
+      all.back().seed = picture.seed ? *picture.seed + copy : seed + std::ssize(all) - 1;
+    }
+  }
+  return all;
+}
+
+}  // namespace burnish::drawing

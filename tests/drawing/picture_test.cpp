@@ -1,0 +1,104 @@
+// Prompt files: a prompt a line, with flags behind it.
+#include "drawing/picture.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/scratch.h"
+
+using namespace burnish;
+using drawing::Picture;
+using test::error_of;
+using testing::HasSubstr;
+
+namespace {
+
+const Picture kDefaults{.prompt = "",
+                        .negative_prompt = "blurry",
+                        .seed = {},
+                        .height = 48,
+                        .width = 64,
+                        .num_inference_steps = 8,
+                        .cfg_scale = 2,
+                        .guidance_rescale = 0.5};
+
+std::vector<Picture> parse(std::string_view text) { return drawing::parse_prompts(text, "prompts.txt", kDefaults); }
+
+std::vector<std::string> prompts(std::string_view text) {
+  std::vector<std::string> found;
+  for (const auto& picture : parse(text)) found.push_back(picture.prompt);
+  return found;
+}
+
+std::vector<int64_t> seeds(const std::vector<Picture>& pictures) {
+  std::vector<int64_t> found;
+  for (const auto& picture : pictures) found.push_back(picture.seed.value());
+  return found;
+}
+
+using Prompts = std::vector<std::string>;
+using Seeds = std::vector<int64_t>;
+
+}  // namespace
+
+TEST(PromptFile, IsAPromptALine) {
+  EXPECT_EQ(prompts("a cat\n\n  a dog, sleeping \r\n\t\nTür"), (Prompts{"a cat", "a dog, sleeping", "Tür"}));
+  EXPECT_EQ(prompts("a cat\n"), Prompts{"a cat"});
+  EXPECT_EQ(prompts("\xEF\xBB\xBF"
+                    "a cat\na dog"),
+            (Prompts{"a cat", "a dog"}));
+  EXPECT_EQ(prompts(""), Prompts{});
+  EXPECT_EQ(prompts(" \n\r\n"), Prompts{});
+}
+
+TEST(PromptFile, LinesWithoutFlagsTakeTheDefaults) {
+  auto picture = parse("a cat")[0];
+  EXPECT_EQ(picture.negative_prompt, "blurry");
+  EXPECT_FALSE(picture.seed.has_value());
+  EXPECT_EQ(picture.height, 48);
+  EXPECT_EQ(picture.width, 64);
+  EXPECT_EQ(picture.num_inference_steps, 8);
+  EXPECT_EQ(picture.cfg_scale, 2);
+  EXPECT_EQ(picture.guidance_rescale, 0.5);
+}
+
+TEST(PromptFile, FlagsReplaceThemForTheirLine) {
+  auto pictures = parse("a cat --w 512 --h 256\t--d 42 --s 20 --l 7.5 --n low quality, grey\na dog --n\n--s 3");
+  EXPECT_EQ(pictures[0].prompt, "a cat");
+  EXPECT_EQ(pictures[0].width, 512);
+  EXPECT_EQ(pictures[0].height, 256);
+  EXPECT_EQ(pictures[0].seed, 42);
+  EXPECT_EQ(pictures[0].num_inference_steps, 20);
+  EXPECT_EQ(pictures[0].cfg_scale, 7.5);
+  EXPECT_EQ(pictures[0].negative_prompt, "low quality, grey");
+  EXPECT_EQ(pictures[1].prompt, "a dog");
+  EXPECT_EQ(pictures[1].negative_prompt, "");
+  EXPECT_EQ(pictures[1].width, 64);
+  EXPECT_EQ(pictures[2].prompt, "");
+  EXPECT_EQ(pictures[2].num_inference_steps, 3);
+}
+
+TEST(PromptFile, DashesOfAPromptAreNoFlags) {
+  EXPECT_EQ(prompts("a cat -- asleep\nmid--word\nup --\na --- b\n--2 b"),
+            (Prompts{"a cat -- asleep", "mid--word", "up --", "a --- b", "--2 b"}));
+}
+
+TEST(PromptFile, ErrorsNameTheLine) {
+  auto error = [](std::string_view text) { return error_of([&] { parse(text); }); };
+  EXPECT_THAT(error("a\n\nb --ww 3"), HasSubstr("prompts.txt line 3: --ww is not known"));
+  for (const char* value : {"", "0", "-8", "8.5", "8px", "99999999999999999999"}) {
+    EXPECT_THAT(error(std::string("a --w ") + value),
+                HasSubstr("line 1: --w must be a whole number of at least 1, not '" + std::string(value) + "'"));
+  }
+  EXPECT_THAT(error("a --d -1"), HasSubstr("--d must be a whole number of at least 0"));
+  EXPECT_THAT(error("a --l high"), HasSubstr("--l must be a number, not 'high'"));
+  EXPECT_THAT(error("a --l inf"), HasSubstr("--l must be a number"));
+  EXPECT_THAT(error("a --l"), HasSubstr("--l must be a number, not ''"));
+  EXPECT_THAT(error("a cat\nT\xFCr"), HasSubstr("prompts.txt line 2 is not UTF-8"));
+}
+
+TEST(Numbered, CountsSeedsOverAllPicturesAndOverCopiesOfOneThatHasItsOwn) {
+  EXPECT_EQ(seeds(drawing::numbered(parse("a\nb"), 2, 10)), (Seeds{10, 11, 12, 13}));
+  auto pictures = drawing::numbered(parse("a\nb --d 5\nc"), 2, 0);
+  EXPECT_EQ(seeds(pictures), (Seeds{0, 1, 5, 6, 4, 5}));
+  EXPECT_EQ(pictures[3].prompt, "b");
+}

@@ -1,0 +1,142 @@
+// The walk from noise to latents beside the same steps written out, with a denoiser of one number.
+#include "drawing/walk.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "diffusion/discrete_process.h"
+#include "diffusion/flow_process.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using drawing::Denoiser;
+using drawing::walk;
+using drawing::WalkOptions;
+using testing::ElementsAre;
+
+namespace {
+
+const std::vector<int64_t> kShape{2, 3, 2, 4, 5};  // of a clip, as well as anything else
+
+at::Tensor predicted(const at::Tensor& weight, const at::Tensor& noisy, const at::Tensor& time_B, const at::Tensor& text) {
+  return at::tanh(weight * noisy * (1 + time_B.reshape({-1, 1, 1, 1, 1}) / 1000) + text);
+}
+
+/// weight, noisy, time and text -> prediction.
+pipeline::Units denoise(const std::string& time_name, const at::Tensor& weight) {
+  return {{"denoise", {"noisy", time_name, "text"}, {"prediction"}, {}, [=](pipeline::Scope& s) {
+             s.write("prediction", predicted(weight, s.tensor("noisy"), s.tensor(time_name), s.tensor("text")));
+           }}};
+}
+
+class Walks : public testing::Test {
+ protected:
+  static at::Tensor normal(uint64_t seed) {
+    at::manual_seed(seed);
+    return at::randn(kShape);
+  }
+  at::Tensor weight = at::full({}, 0.7), noise = normal(1), text = normal(2), other_text = normal(3);
+  pipeline::Values conditions{{"text", text}};
+  diffusion::FlowProcess flow{{}};
+  diffusion::DiscreteProcess discrete{{}};
+};
+
+}  // namespace
+
+TEST_F(Walks, EqualTheStepsWrittenOut) {
+  diffusion::SamplerOptions options{.num_steps = 5, .num_image_tokens = 300};
+  for (const diffusion::Process* process : {static_cast<diffusion::Process*>(&flow), static_cast<diffusion::Process*>(&discrete)}) {
+    auto found = walk({*process, denoise(process->time_name(), weight)}, noise, conditions, {.sampler = options});
+    auto sampler = process->sampler(options);
+    auto x = sampler->start(noise);
+    for (int64_t i = 0; i < 5; ++i) {
+      auto prediction = predicted(weight, sampler->model_input(x, i), at::full({2}, sampler->time(i)), text);
+      x = sampler->update(x, prediction, i, nullptr);
+    }
+    EXPECT_TRUE(at::equal(found, x)) << process->time_name();
+    EXPECT_GT(test::relative_error(found, noise), 0.1);
+  }
+}
+
+TEST_F(Walks, AreGuidedAwayFromTheOtherConditions) {
+  diffusion::SamplerOptions options{.num_steps = 3};
+  WalkOptions walking{.sampler = options};
+  walking.guidance = {{{"text", other_text}}, 4, 0.5};
+  auto found = walk({flow, denoise("sigma", weight)}, noise, conditions, walking);
+  auto sampler = flow.sampler(options);
+  auto x = noise;
+  for (int64_t i = 0; i < 3; ++i) {
+    auto time = at::full({2}, sampler->time(i));
+    x = sampler->update(x, diffusion::guide(predicted(weight, x, time, text), predicted(weight, x, time, other_text), 4, 0.5), i, nullptr);
+  }
+  EXPECT_TRUE(at::equal(found, x));
+}
+
+TEST_F(Walks, TakeNoiseOnTheirWayStepByStep) {
+  diffusion::SamplerOptions options{.name = "euler_a", .num_steps = 4};
+  std::vector<int64_t> asked;
+  WalkOptions walking{.sampler = options};
+  walking.step_noise = [&](int64_t step) {
+    asked.push_back(step);
+    return normal(10 + static_cast<uint64_t>(step));
+  };
+  auto found = walk({discrete, denoise("timestep", weight)}, noise, conditions, walking);
+  EXPECT_THAT(asked, ElementsAre(0, 1, 2));  // nothing is added behind the last
+  auto sampler = discrete.sampler(options);
+  auto x = sampler->start(noise);
+  for (int64_t i = 0; i < 4; ++i) {
+    auto prediction = predicted(weight, sampler->model_input(x, i), at::full({2}, sampler->time(i)), text);
+    x = sampler->update(x, prediction, i, [&] { return normal(10 + static_cast<uint64_t>(i)); });
+  }
+  EXPECT_TRUE(at::equal(found, x));
+}
+
+TEST_F(Walks, CarryGradientsThroughAllSteps) {
+  weight.set_requires_grad(true);
+  diffusion::SamplerOptions options{.num_steps = 4};
+  auto gradient = [&](const at::Tensor& latents) {
+    weight.mutable_grad().reset();
+    torch::autograd::backward({latents.square().mean()}, {});
+    return weight.grad().clone();
+  };
+  auto found = gradient(walk({flow, denoise("sigma", weight)}, noise, conditions, {.sampler = options}));
+  auto sampler = flow.sampler(options);
+  auto steps = [&](int64_t first_with_gradient) {
+    auto x = noise;
+    for (int64_t i = 0; i < 4; ++i) {
+      auto w = i < first_with_gradient ? weight.detach() : weight;
+      x = sampler->update(x, predicted(w, x, at::full({2}, sampler->time(i)), text), i, nullptr);
+    }
+    return x;
+  };
+  EXPECT_TRUE(at::equal(found, gradient(steps(0))));
+  EXPECT_GT(test::relative_error(found, gradient(steps(3))), 0.01);  // the last step alone has another
+}
+
+TEST_F(Walks, RecordNothingWhereGradientsAreOff) {
+  weight.set_requires_grad(true);
+  at::NoGradGuard no_grad;
+  EXPECT_FALSE(walk({flow, denoise("sigma", weight)}, noise, conditions, {.sampler = {.num_steps = 2}}).requires_grad());
+}
+
+TEST_F(Walks, EndWhereTheyAreToldTo) {
+  std::vector<int64_t> asked;
+  WalkOptions walking{.sampler = {.num_steps = 5}};
+  walking.goes_on = [&](int64_t step) {
+    asked.push_back(step);
+    return step < 2;
+  };
+  EXPECT_FALSE(walk({flow, denoise("sigma", weight)}, noise, conditions, walking).defined());
+  EXPECT_THAT(asked, ElementsAre(0, 1, 2));
+}
+
+TEST_F(Walks, RefuseASamplerOfAnotherProcess) {
+  auto text = test::error_of(
+      [&] {
+        walk({flow, denoise("sigma", weight)}, noise, conditions, {.sampler = {.name = "ddim"}});
+      },
+      Exit::config);
+  EXPECT_NE(text.find("ddim"), text.npos) << text;
+}

@@ -1,0 +1,62 @@
+// The verb sample: prompt files, and what Ctrl-C leaves.
+#include <fmt/core.h>
+
+#include "tests/integration/refused.h"
+
+using namespace burnish;
+using namespace burnish::test;
+
+namespace {
+
+class SampleVerb : public BadInput {
+ protected:
+  /// What is in `name` after drawing into it: each file's name and bytes.
+  std::string drawn(const std::string& name, const std::string& options) const {
+    auto outcome = run_burnish("sample " + golden_model() + options + " --output_path " + quoted(at(name)));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    std::string all;
+    auto files = files_below(at(name));
+    std::sort(files.begin(), files.end());
+    for (const auto& file : files) all += file + read_file(at(name) / file);
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_F(SampleVerb, FlagsInAPromptFileAreTheOptionsOfTheirLine) {
+  auto file = write("prompts.txt", "\xEF\xBB\xBFtree --w 32 --h 48 --d 9 --s 3 --l 2.5 --n red apple\n\ncat\n");
+  auto of_file = drawn("file", "--prompts " + quoted(file) + " --height 32 --width 32 --num_inference_steps 2 --seed 4 --batch_size 4");
+  auto first =
+      drawn("first", "--prompt tree --width 32 --height 48 --seed 9 --num_inference_steps 3 --cfg_scale 2.5 --negative_prompt 'red apple'");
+  auto second = drawn("second", "--prompt cat --height 32 --width 32 --num_inference_steps 2 --seed 5");
+  ASSERT_EQ(second.substr(0, 8), "0000.png");
+  EXPECT_EQ(of_file, first + "0001.png" + second.substr(8));
+}
+
+TEST_F(SampleVerb, RefusesWhatNoLineCanBe) {
+  auto with = [&](const std::string& text) { return sample("--prompts " + quoted(write("prompts.txt", text))); };
+  refused(3, with("cat\ntree --steps 4"), {"prompts.txt line 2: --steps is not known", "--s (steps)"});
+  refused(3, with("cat --w wide"), {"line 1: --w must be a whole number of at least 1, not 'wide'"});
+  refused(3, with("cat\xFF"), {"line 1 is not UTF-8"});
+  refused(2, with("cat --w 50"), {"multiples of 16", "50"});
+  refused(2, with("cat --w 32") + " --save_latents " + quoted(out() / "latents.safetensors"), {"save_latents keeps latents of one size"});
+}
+
+TEST_F(SampleVerb, CtrlCWritesWhatIsFinished) {
+  // More than can be drawn in time; the longer it is waited, the more is.
+  auto many = "sample " + golden_model() + "--height 16 --width 16 --num_images 20000 --num_inference_steps 200 --prompt cat ";
+  for (int seconds = 2; seconds < 100; seconds *= 2) {
+    auto outcome = run_burnish(many + "--output_path " + quoted(out()) + " --save_latents " + quoted(at("latents.safetensors")),
+                               "BURNISH_LOG=error timeout --foreground --preserve-status -s INT " + std::to_string(seconds));
+    ASSERT_EQ(outcome.exit_code, 130) << outcome.output;
+    auto files = files_below(out());
+    if (files.empty()) continue;
+    EXPECT_EQ(outcome.output, fmt::format("[sample] interrupted; {} of 20000 pictures were written to {}\n", files.size(), out().string()));
+    EXPECT_TRUE(fs::exists(out() / fmt::format("{:04}.png", files.size() - 1)));
+    auto latents = io::SafetensorsFile::open(at("latents.safetensors"))->tensor("latents");
+    EXPECT_EQ(latents.size(0), std::ssize(files));
+    return;
+  }
+  FAIL() << "no picture was drawn";
+}
