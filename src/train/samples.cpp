@@ -47,24 +47,6 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
 
 bool is_foreign(const std::string& folder) { return !data::is_cache(folder) && !diffsynth_files(folder).empty(); }
 
-/// A data Error when values do not have the sizes that the denoiser takes.
-void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected, const std::vector<std::string>& names) {
-  for (const auto& sample : listed.samples.list) {
-    for (const auto& [name, value] : listed.kept.values({sample.row}, names)) {
-      bool is_moment = name == "latents_mean" || name == "latents_logvar";
-      auto shape = expected.find(is_moment ? "latents" : name);
-      if (shape == expected.end()) continue;
-      auto found = std::get<at::Tensor>(value).sizes().vec();
-      auto fits = std::equal(shape->second.begin(), shape->second.end(), found.begin(), found.end(),
-                             [](auto want, auto is) { return want < 0 || want == is; });
-      if (fits) continue;
-      data_error("train",
-                 "the {} of row {} in the cache has the shape {}, and this denoiser takes {} (-1: any size); it was made for another model",
-                 name, sample.row, found, shape->second);
-    }
-  }
-}
-
 /// What later stages read of a sample must be in the cache's list when there are no pictures.
 void check_inputs_in_cache(const Samples& samples, const pipeline::Schedule& schedule, const std::string& folder) {
   for (const auto& name : schedule.sample_inputs()) {
@@ -100,6 +82,23 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
 }
 
 }  // namespace
+
+void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected, const std::vector<std::string>& names) {
+  for (const auto& sample : listed.samples.list) {
+    for (const auto& [name, value] : listed.kept.values({sample.row}, names)) {
+      bool is_moment = name == "latents_mean" || name == "latents_logvar";
+      auto shape = expected.find(is_moment ? "latents" : name);
+      if (shape == expected.end()) continue;
+      auto found = std::get<at::Tensor>(value).sizes().vec();
+      auto fits = std::equal(shape->second.begin(), shape->second.end(), found.begin(), found.end(),
+                             [](auto want, auto is) { return want < 0 || want == is; });
+      if (fits) continue;
+      data_error("train",
+                 "the {} of row {} in the cache has the shape {}, and this denoiser takes {} (-1: any size); it was made for another model",
+                 name, sample.row, found, shape->second);
+    }
+  }
+}
 
 const SampleInfo& Samples::at(int64_t row) const {
   auto it = std::lower_bound(list.begin(), list.end(), row, [](const auto& sample, int64_t r) { return sample.row < r; });

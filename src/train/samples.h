@@ -30,6 +30,9 @@ struct Listed {
 Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective, const pipeline::Schedule& schedule,
                     data::Cache& cache);
 
+/// A data Error when kept values do not have the sizes that the denoiser takes (Model::value_shapes).
+void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected, const std::vector<std::string>& names);
+
 /// The held-out samples, or nothing when none are asked for.
 std::optional<Samples> open_held_out(const DataSettings& settings, const models::Model& model, const Objective& objective);
 

@@ -55,16 +55,16 @@ struct CourseSettings {
   int64_t batch_size = 1, num_repeats = 1, batches_per_step = 1;
   int64_t max_steps = 0, num_epochs = 1;  ///< max_steps 0 goes by epochs
   double caption_dropout = 0;
-  std::string replay;  ///< a file with recorded draws, or ""
+  std::string replay = {};  ///< a file with recorded draws, or ""
   uint64_t seed = 0;
 };
 
 /// What a sample's loss is.
 struct ObjectiveSettings {
   bool distills = false;
-  std::string distill_spacing;
-  diffusion::TimestepOptions timesteps;
-  diffusion::LossOptions loss;
+  std::string distill_spacing = "default";
+  diffusion::TimestepOptions timesteps = {};
+  diffusion::LossOptions loss = {};
   double noise_offset = 0;
   bool draws_latents = false;  ///< from the autoencoder's distribution, at every visit
   c10::ScalarType dtype = c10::kBFloat16;  ///< of the model
@@ -80,8 +80,8 @@ struct ScheduleSettings {
 /// An optimizer step.
 struct StepSettings {
   double learning_rate = 0, max_grad_norm = 0, ema_decay = 0;
-  optim::ScheduleOptions schedule;  ///< its max_steps is the course's
-  optim::OptimizerOptions optimizer;
+  optim::ScheduleOptions schedule = {};  ///< its max_steps is the course's
+  optim::OptimizerOptions optimizer = {};
   bool recomputes = false, scales_loss = false;
 };
 

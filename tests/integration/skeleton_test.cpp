@@ -1,18 +1,17 @@
 // The family of examples/skeleton_family: every way to train it, and a trainable projector behind a frozen text encoder.
 #include <torch/csrc/autograd/autograd.h>
 
-#include "pipeline/visit.h"
+#include "pipeline/schedule.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
 #include "tests/skeleton_model.h"
+#include "train/inputs.h"
 #include "train/training_units.h"
 
 using namespace burnish;
 using namespace burnish::test;
 
 namespace {
-
-const std::set<std::string> kDraws{"noise", "sigma"};
 
 std::string quote(const fs::path& path) { return "'" + path.string() + "' "; }
 
@@ -104,17 +103,17 @@ TEST_F(Skeleton, ProjectorGradientsThroughTheCutAreThoseOfTheWholeProgram) {
   pipeline::Values draws{{"noise", at::empty({1, 4, 4, 6}).normal_(0, 1, generator)}, {"sigma", at::full({1}, 0.4)}};
 
   auto units = train::training_units(*split);
-  auto cut = pipeline::cut(units, kDraws, {kProjector});
-  EXPECT_EQ(pipeline::models_of(cut.live), (std::vector<std::string>{kProjector, "dit"}));
-  for (const auto& name : pipeline::models_of(cut.prepare)) split->load(name);
+  auto cut = pipeline::schedule(units, train::input_labels(), {kProjector}, {{}, false});
+  EXPECT_EQ(pipeline::models_of(cut.live.units), (std::vector<std::string>{kProjector, "dit"}));
+  for (const auto& name : pipeline::models_of(cut.once.units)) split->load(name);
   auto carried = sample;
-  pipeline::run(cut.prepare, carried);
-  for (const auto& name : pipeline::models_of(cut.prepare)) split->unload(name);
+  pipeline::run(cut.once.units, carried);
+  for (const auto& name : pipeline::models_of(cut.once.units)) split->unload(name);
   std::erase_if(carried,
-                [&](const auto& item) { return std::find(cut.carried.begin(), cut.carried.end(), item.first) == cut.carried.end(); });
-  for (const auto& name : pipeline::models_of(cut.live)) split->load(name);
+                [&](const auto& item) { return std::ranges::find(cut.once.kept, item.first) == cut.once.kept.end(); });
+  for (const auto& name : pipeline::models_of(cut.live.units)) split->load(name);
   split->module(kProjector).visit_parameters([](const std::string&, at::Tensor& p) { p.set_requires_grad(true); });
-  auto loss = std::get<at::Tensor>(pipeline::Visit(cut, kDraws, {kProjector}).run({carried}, draws).at("loss"));
+  auto loss = std::get<at::Tensor>(pipeline::run(cut.live, {carried}, draws).at("loss"));
   torch::autograd::backward({loss.sum()}, {});
 
   for (const auto& name : {"text_encoder", "vae", "dit"}) {

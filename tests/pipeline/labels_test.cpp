@@ -1,4 +1,4 @@
-#include "pipeline/labels.h"
+#include "pipeline/schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ TEST(Labels, AreTheUnionOfWhatAValueDependsOn) {
   Units units{unit("encode", {"image"}, {"hidden"}, {"encoder.body"}), unit("project", {"hidden"}, {"tokens"}, {"encoder.head"}),
               unit("cut", {"image", "crop"}, {"cropped"}), unit("add", {"hidden", "noise"}, {"noisy"}),
               unit("fold", {"table"}, {"folded"})};
-  auto labels = label(units, kInputs, {"encoder.head"});
+  auto labels = label(units, kInputs, {"encoder.head"}).values;
   EXPECT_EQ(labels["hidden"].text(), "D");
   EXPECT_EQ(labels["tokens"].text(), "Dθ");
   EXPECT_EQ(labels["cropped"].text(), "DA");
@@ -45,22 +45,22 @@ TEST(Labels, ATrainedPartMakesItsWholeModelTrainedAndNoOtherPart) {
 
 TEST(Labels, AFrozenEncoderAndATrainedHeadOfOneModelAreCutApart) {
   Units units{unit("encode", {"image"}, {"hidden"}, {"encoder.body"}), unit("project", {"hidden"}, {"tokens"}, {"encoder.head"})};
-  auto c = cut(units, {"noise"}, {"encoder.head"});
-  EXPECT_EQ(names(c.prepare), std::vector<std::string>{"encode"});
-  EXPECT_EQ(c.carried, std::vector<std::string>{"hidden"});
+  auto c = schedule(units, kInputs, {"encoder.head"});
+  EXPECT_EQ(names(c.once.units), std::vector<std::string>{"encode"});
+  EXPECT_EQ(c.once.kept, std::vector<std::string>{"hidden"});
 }
 
 TEST(Labels, AUnitThatRewritesAValueStaysBehindThoseThatReadTheOldOne) {
   Units units{unit("encode", {"image"}, {"x"}), unit("use", {"x", "noise"}, {"y"}), unit("rewrite", {"x"}, {"x"}),
               unit("last", {"x", "y"}, {"z"})};
-  auto c = cut(units, {"noise"}, {});
-  EXPECT_EQ(names(c.prepare), std::vector<std::string>{"encode"}) << "the cache holds the value that 'use' reads";
-  EXPECT_EQ(names(c.live), (std::vector<std::string>{"use", "rewrite", "last"}));
-  EXPECT_EQ(c.carried, std::vector<std::string>{"x"});
+  auto c = schedule(units, kInputs, {});
+  EXPECT_EQ(names(c.once.units), std::vector<std::string>{"encode"}) << "the cache holds the value that 'use' reads";
+  EXPECT_EQ(names(c.live.units), (std::vector<std::string>{"use", "rewrite", "last"}));
+  EXPECT_EQ(c.once.kept, std::vector<std::string>{"x"});
 }
 
 TEST(Labels, WhatALiveUnitOverwritesIsNotCarried) {
   Units units{unit("encode", {"image"}, {"x"}), unit("other", {"image"}, {"w"}), unit("replace", {"noise", "w"}, {"x"}),
               unit("last", {"x"}, {"z"})};
-  EXPECT_EQ(cut(units, {"noise"}, {}).carried, std::vector<std::string>{"w"});
+  EXPECT_EQ(schedule(units, kInputs, {}).once.kept, std::vector<std::string>{"w"});
 }

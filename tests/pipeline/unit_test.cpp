@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/labels.h"
+#include "pipeline/schedule.h"
 
 using namespace burnish::pipeline;
 
@@ -19,6 +19,17 @@ Unit pass(std::string name, std::vector<std::string> reads, std::vector<std::str
           }};
 }
 
+/// What `draws` reach is drawn; nothing is computed ahead.
+Schedule cut(const Units& units, const std::set<std::string>& draws, const std::set<std::string>& trained,
+             const std::set<std::string>& at_every_visit = {}, bool ahead = false) {
+  std::map<std::string, Labels> inputs;
+  for (const auto& name : draws) inputs[name].timestep = true;
+  return schedule(units, inputs, trained, {at_every_visit, ahead});
+}
+
+/// The same, with what can be computed ahead.
+Schedule cut_ahead(const Units& units, const std::set<std::string>& trained) { return cut(units, {"noise", "sigma"}, trained, {}, true); }
+
 Units flow() {
   return {pass("encode", {"image"}, {"latents"}, {"vae"}), pass("embed", {"caption"}, {"text"}, {"encoder"}),
           pass("noise", {"latents", "noise"}, {"noisy"}), pass("denoise", {"noisy", "text"}, {"prediction"}, {"dit"})};
@@ -28,15 +39,15 @@ Units flow() {
 
 TEST(Unit, CutKeepsWhatDependsOnTheSampleAlone) {
   auto c = cut(flow(), {"noise"}, {"dit"});
-  ASSERT_EQ(c.prepare.size(), 2u);
-  EXPECT_EQ(c.carried, (std::vector<std::string>{"latents", "text"}));
-  EXPECT_EQ(models_of(c.live), (std::vector<std::string>{"dit"}));
+  ASSERT_EQ(c.once.units.size(), 2u);
+  EXPECT_EQ(c.once.kept, (std::vector<std::string>{"latents", "text"}));
+  EXPECT_EQ(models_of(c.live.units), (std::vector<std::string>{"dit"}));
 }
 
 TEST(Unit, TrainedEncoderIsLive) {
   auto c = cut(flow(), {"noise"}, {"dit", "encoder"});
-  ASSERT_EQ(c.prepare.size(), 1u);
-  EXPECT_EQ(c.prepare[0].name, "encode");
+  ASSERT_EQ(c.once.units.size(), 1u);
+  EXPECT_EQ(c.once.units[0].name, "encode");
 }
 
 TEST(Unit, CheckNamesTheMissingValue) {
@@ -116,16 +127,16 @@ TEST(Audit, RandomNumbersAreDeclared) {
 TEST(Unit, AUnitThatDrawsIsLiveAndNothingBehindItIsComputedAhead) {
   auto units = flow();
   units[0].draws = true;
-  EXPECT_EQ(label(units, {{"image", {.sample = true}}}, {}).at("latents").text(), "DA");
+  EXPECT_EQ(label(units, {{"image", {.sample = true}}}, {}).values.at("latents").text(), "DA");
   auto c = cut(units, {"noise"}, {"dit"});
-  EXPECT_THAT(names(c.prepare), ElementsAre("embed"));
-  EXPECT_THAT(names(cut_ahead(c.live, {"dit"}).prepare), IsEmpty());
+  EXPECT_THAT(names(c.once.units), ElementsAre("embed"));
+  EXPECT_THAT(names(cut_ahead(units, {"dit"}).ahead.units), IsEmpty());
 }
 
 TEST(Unit, UnitsKeptLiveTakeTheirReadersAlong) {
   auto c = cut(flow(), {"noise"}, {"dit"}, {"encode"});
-  EXPECT_THAT(names(c.prepare), ElementsAre("embed"));
-  EXPECT_THAT(c.carried, ElementsAre("text"));
+  EXPECT_THAT(names(c.once.units), ElementsAre("embed"));
+  EXPECT_THAT(c.once.kept, ElementsAre("text"));
 }
 
 TEST(Unit, ARewrittenValueIsReadAsItsAuthorMeant) {
@@ -142,12 +153,12 @@ TEST(Unit, ARewrittenValueIsReadAsItsAuthorMeant) {
   for (const std::set<std::string>& live : {std::set<std::string>{}, {"preview"}, {"encode"}, {"preview", "encode"}}) {
     auto c = cut(units, {}, {}, live);
     Values values{{"image", at::ones({1})}};
-    run(c.prepare, values);
+    run(c.once.units, values);
     Values kept;
-    for (const auto& name : c.carried) kept[name] = values.at(name);
+    for (const auto& name : c.once.kept) kept[name] = values.at(name);
     kept.insert({"image", at::ones({1})});
-    run(c.live, kept);
-    for (const auto& unit : c.live) {
+    run(c.live.units, kept);
+    for (const auto& unit : c.live.units) {
       const auto& name = unit.writes[0];
       if (name == "image") continue;
       EXPECT_TRUE(at::equal(std::get<at::Tensor>(kept.at(name)), std::get<at::Tensor>(whole.at(name)))) << name;
@@ -161,8 +172,8 @@ TEST(Unit, PositiveAndNegativeValuesAreSeparate) {
               pass("denoise", {"noisy", "text"}, {"prediction"}, {"dit"}),
               pass("denoise_negative", {"noisy", "negative_text"}, {"negative_prediction"}, {"dit"})};
   auto c = cut(units, {"noisy"}, {"dit"});
-  EXPECT_THAT(c.carried, ElementsAre("text", "negative_text"));
-  auto labels = label(units, {{"prompt", {.sample = true}}, {"noisy", {.timestep = true}}}, {"dit"});
+  EXPECT_THAT(c.once.kept, ElementsAre("text", "negative_text"));
+  auto labels = label(units, {{"prompt", {.sample = true}}, {"noisy", {.timestep = true}}}, {"dit"}).values;
   EXPECT_EQ(labels.at("text").text(), "D");
   EXPECT_EQ(labels.at("negative_text").text(), "-") << "the same for all samples";
 }
@@ -172,13 +183,13 @@ TEST(CutAhead, TakesWhatFreesAModelAndWhatThatReads) {
              pass("modulate", {"scaled"}, {"modulation"}, {"dit.modulation"}),
              pass("denoise", {"noisy", "modulation"}, {"out"}, {"dit.body"}), pass("loss", {"out"}, {"loss"})};
   auto c = cut_ahead(live, {"dit.body"});
-  EXPECT_THAT(names(c.prepare), ElementsAre("scale", "modulate"));
-  EXPECT_THAT(names(c.live), ElementsAre("noise", "denoise", "loss"));
-  EXPECT_THAT(c.carried, ElementsAre("modulation"));
-  EXPECT_THAT(names(cut_ahead(live, {"dit"}).prepare), IsEmpty()) << "all of the model trains";
-  EXPECT_THAT(names(cut_ahead(live, {"dit.modulation"}).prepare), IsEmpty());
+  EXPECT_THAT(names(c.ahead.units), ElementsAre("scale", "modulate"));
+  EXPECT_THAT(names(c.live.units), ElementsAre("noise", "denoise", "loss"));
+  EXPECT_THAT(c.ahead.kept, ElementsAre("modulation"));
+  EXPECT_THAT(names(cut_ahead(live, {"dit"}).ahead.units), IsEmpty()) << "all of the model trains";
+  EXPECT_THAT(names(cut_ahead(live, {"dit.modulation"}).ahead.units), IsEmpty());
   live[3].models.push_back("dit.modulation");
-  EXPECT_THAT(names(cut_ahead(live, {"dit.body"}).prepare), IsEmpty()) << "the model stays in memory for another unit";
+  EXPECT_THAT(names(cut_ahead(live, {"dit.body"}).ahead.units), IsEmpty()) << "the model stays in memory for another unit";
 }
 
 TEST(CutAhead, WhatBothSidesNeedAndNoModelMakesRunsOnBoth) {
@@ -186,13 +197,13 @@ TEST(CutAhead, WhatBothSidesNeedAndNoModelMakesRunsOnBoth) {
              pass("shape", {"hidden"}, {"size"}), pass("denoise", {"noisy", "hidden", "size"}, {"out"}, {"dit.last"}),
              pass("loss", {"out", "target"}, {"loss"})};
   auto c = cut_ahead(live, {"dit.last"});
-  EXPECT_THAT(names(c.prepare), ElementsAre("noise", "start"));
-  EXPECT_THAT(names(c.live), ElementsAre("noise", "shape", "denoise", "loss"));
-  EXPECT_THAT(c.carried, ElementsAre("hidden"));
+  EXPECT_THAT(names(c.ahead.units), ElementsAre("noise", "start"));
+  EXPECT_THAT(names(c.live.units), ElementsAre("noise", "shape", "denoise", "loss"));
+  EXPECT_THAT(c.ahead.kept, ElementsAre("hidden"));
   live[0].models.emplace_back("scaler");
   c = cut_ahead(live, {"dit.last"});
-  EXPECT_THAT(names(c.live), ElementsAre("shape", "denoise", "loss")) << "its model is not in memory";
-  EXPECT_THAT(c.carried, ElementsAre("hidden", "noisy", "target"));
+  EXPECT_THAT(names(c.live.units), ElementsAre("shape", "denoise", "loss")) << "its model is not in memory";
+  EXPECT_THAT(c.ahead.kept, ElementsAre("hidden", "noisy", "target"));
 }
 
 TEST(Models, HaveAPartInCommon) {
@@ -205,6 +216,6 @@ TEST(Models, HaveAPartInCommon) {
 TEST(CutAhead, AFrozenModelBehindAFrozenModelIsTakenWithItsReader) {
   Units live{pass("first", {"sigma"}, {"a"}, {"one"}), pass("second", {"a"}, {"b"}, {"two"}), pass("denoise", {"b"}, {"out"}, {"dit"})};
   auto c = cut_ahead(live, {"dit"});
-  EXPECT_THAT(names(c.prepare), ElementsAre("first", "second"));
-  EXPECT_THAT(c.carried, ElementsAre("b"));
+  EXPECT_THAT(names(c.ahead.units), ElementsAre("first", "second"));
+  EXPECT_THAT(c.ahead.kept, ElementsAre("b"));
 }

@@ -1,5 +1,5 @@
-// Preparing values stage by stage, with a model whose encoder, frozen or in part trained, stands in front of a head.
-#include "train/prepared.h"
+// Encoding samples unit by unit, with a model whose encoder, frozen or in part trained, stands in front of a head.
+#include "train/encode.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -8,11 +8,12 @@
 #include "data/image.h"
 #include "diffusion/flow_process.h"
 #include "tests/scratch.h"
+#include "train/sample_list.h"
 
 using namespace burnish;
 using test::Scratch;
 using testing::ElementsAre;
-using train::Prepared;
+using train::Kept;
 
 namespace {
 
@@ -75,28 +76,36 @@ class EncoderAndHead : public models::Model {
   int num_loaded = 0, most_loaded = 0;
 };
 
-class PreparedTest : public testing::Test {
+class EncodeTest : public testing::Test {
  protected:
-  PreparedTest() {
+  EncodeTest() {
     for (int i = 0; i < 3; ++i) data::write_png(scratch / (std::to_string(i) + ".png"), at::full({8, 8, 3}, 40 * i + 5, at::kByte));
     metadata = scratch.write("metadata.csv", "image,prompt\n0.png,a\n1.png,bb\n2.png,a\n2.png,ccc\n");
   }
-  data::Dataset dataset() const {
+  /// All rows, each picture in `num_variants` ways of which every other is mirrored.
+  train::Samples samples(int64_t num_variants = 1) const {
     data::DatasetOptions o;
     o.base_path = scratch.path();
     o.metadata_path = metadata.string();
     o.size.division = 4;
-    return data::Dataset(o);
+    if (num_variants > 1) o.augmentation = {.random_flip = true, .num_variants = num_variants};
+    train::Samples samples;
+    samples.pictures = std::make_unique<data::Dataset>(o);
+    for (auto row : samples.pictures->rows())
+      samples.list.push_back({row, samples.pictures->size(row), samples.pictures->prompt(row)});
+    samples.num_variants = num_variants;
+    return samples;
   }
-  data::Dataset variants(int64_t num_variants) const {
-    data::DatasetOptions o;
-    o.base_path = scratch.path();
-    o.metadata_path = metadata.string();
-    o.size.division = 4;
-    o.augmentation = {.random_flip = true, .num_variants = num_variants};
-    return data::Dataset(o);
+  pipeline::Schedule schedule(const std::set<std::string>& trained) { return scheduled(model.all_units(), trained); }
+  static pipeline::Schedule scheduled(const pipeline::Units& units, const std::set<std::string>& trained) {
+    return pipeline::schedule(units, train::input_labels(), trained, {{}, false});
   }
-  pipeline::Cut cut(const std::set<std::string>& trained) { return pipeline::cut(model.all_units(), {"noise"}, trained); }
+  Kept encode(const pipeline::Schedule& schedule, const train::Samples& samples, data::Cache& cache, train::Share share = {}) {
+    return train::encode(model, schedule, samples, cache, share);
+  }
+  static at::Tensor value(const Kept& kept, const train::Pick& pick, const char* name) {
+    return std::get<at::Tensor>(kept.values(pick, {name}).at(name));
+  }
   Scratch scratch;
   std::filesystem::path metadata;
   EncoderAndHead model;
@@ -104,128 +113,129 @@ class PreparedTest : public testing::Test {
 
 }  // namespace
 
-TEST_F(PreparedTest, RunsEachStageOnceForEachDistinctInputWithOneModelLoaded) {
+TEST_F(EncodeTest, RunsEachUnitOnceForEachDistinctInputWithOneModelLoaded) {
   data::Cache cache("");
-  auto c = cut({"dit"});
-  EXPECT_THAT(c.carried, ElementsAre("tokens"));
-  Prepared prepared(model, c, dataset(), cache);
+  auto c = schedule({"dit"});
+  EXPECT_THAT(c.once.kept, ElementsAre("tokens"));
+  auto kept = encode(c, samples(), cache);
   EXPECT_EQ(model.runs["body"], 3) << "three pictures in four rows";
   EXPECT_EQ(model.runs["head"], 4);
   EXPECT_THAT(model.loads, ElementsAre("encoder.body", "encoder.head"));
   EXPECT_EQ(model.most_loaded, 1);
-  auto row3 = std::get<at::Tensor>(prepared.values(3).at("tokens"));
-  auto row2 = std::get<at::Tensor>(prepared.values(2).at("tokens"));
-  EXPECT_TRUE(at::allclose(row3 - row2, at::full({1, 3}, 2.0))) << "the same picture with a caption longer by two";
-  EXPECT_EQ(prepared.values(0).size(), 1u) << "only what a live unit reads";
+  EXPECT_EQ(model.num_loaded, 0);
+  EXPECT_TRUE(at::allclose(value(kept, {3}, "tokens") - value(kept, {2}, "tokens"), at::full({1, 3}, 2.0)))
+      << "the same picture with a caption longer by two";
+  EXPECT_EQ(kept.by_row.at(0).front().size(), 1u) << "only what a later unit reads";
 }
 
-TEST_F(PreparedTest, ComputesWhatPassesBetweenStagesOnlyWhereALaterResultIsMissing) {
+TEST_F(EncodeTest, ComputesWhatPassesBetweenUnitsOnlyWhereALaterResultIsMissing) {
   {
     data::Cache cache(scratch / "cache");
-    Prepared first(model, cut({"dit"}), dataset(), cache);
+    encode(schedule({"dit"}), samples(), cache);
   }
   model.runs.clear();
   model.loads.clear();
   {
     data::Cache cache(scratch / "cache");
-    Prepared again(model, cut({"dit"}), dataset(), cache);
+    encode(schedule({"dit"}), samples(), cache);
     EXPECT_TRUE(model.loads.empty()) << "nothing is loaded when nothing is missing";
   }
   metadata = scratch.write("metadata.csv", "image,prompt\n0.png,a\n1.png,new\n");
   {
     data::Cache cache(scratch / "cache");
-    Prepared changed(model, cut({"dit"}), dataset(), cache);
+    encode(schedule({"dit"}), samples(), cache);
     EXPECT_EQ(model.runs["body"], 1) << "for the new caption of one picture";
     EXPECT_EQ(model.runs["head"], 1);
   }
   model.head_settings = "second";
   data::Cache cache(scratch / "cache");
-  Prepared other_head(model, cut({"dit"}), dataset(), cache);
+  encode(schedule({"dit"}), samples(), cache);
   EXPECT_EQ(model.runs["head"], 3) << "another head: both rows";
 }
 
-TEST_F(PreparedTest, ATrainedHeadBehindAFrozenEncoderGetsTheGradientOfTheUnsplitRun) {
-  auto c = cut({"encoder.head", "dit"});
-  EXPECT_THAT(c.carried, ElementsAre("hidden"));
+TEST_F(EncodeTest, ATrainedHeadBehindAFrozenEncoderGetsTheGradientOfTheUnsplitRun) {
+  auto c = schedule({"encoder.head", "dit"});
+  EXPECT_THAT(c.once.kept, ElementsAre("hidden"));
   data::Cache cache(scratch / "cache");
-  Prepared prepared(model, c, dataset(), cache);
+  auto data = samples();
+  auto kept = encode(c, data, cache);
   EXPECT_EQ(model.runs["head"], 0);
-  auto data = dataset();
   auto noise = at::linspace(-1, 1, 3).unsqueeze(0);
   auto gradient = [&](const pipeline::Units& units, pipeline::Values values) {
     values["noise"] = noise;
-    values["prompt"] = data.prompt(1);
+    values["prompt"] = data.at(1).prompt;
     model.weight = at::arange(1, 4, at::kFloat).set_requires_grad(true);
     pipeline::run(units, values);
     torch::autograd::backward({std::get<at::Tensor>(values.at("loss"))}, {});
     return model.weight.grad().clone();
   };
-  auto split = gradient(c.live, prepared.values(1));
-  auto whole = gradient(model.all_units(), {{"image", data.load(1).image_3HW.unsqueeze(0)}});
+  auto split = gradient(c.live.units, kept.values({1}, {"hidden"}));
+  auto whole = gradient(model.all_units(), {{"image", data.pictures->load(1).image_3HW.unsqueeze(0)}});
   EXPECT_TRUE(at::equal(split, whole));
   EXPECT_GT(whole.abs().sum().item<double>(), 0);
 }
 
-TEST_F(PreparedTest, SharesOfSeveralProcessesMakeTheWhole) {
+TEST_F(EncodeTest, SharesOfSeveralProcessesMakeTheWhole) {
   for (int64_t i = 0; i < 3; ++i) {
     data::Cache cache(scratch / "cache");
-    Prepared part(model, cut({"dit"}), dataset(), cache, {3, i});
+    auto part = encode(schedule({"dit"}), samples(), cache, {3, i});
     EXPECT_EQ(part.num_complete() == 4, i == 2);
   }
   model.runs.clear();
   data::Cache cache(scratch / "cache");
-  Prepared whole(model, cut({"dit"}), dataset(), cache);
+  auto whole = encode(schedule({"dit"}), samples(), cache);
   EXPECT_EQ(model.runs["head"], 0);
   EXPECT_EQ(whole.num_complete(), 4);
 }
 
-TEST_F(PreparedTest, AListFromTheCacheGivesTheSameValuesAndIsRefusedWhenIncomplete) {
-  auto c = cut({"dit"});
+TEST_F(EncodeTest, AListFromTheCacheGivesTheSameValuesAndIsRefusedWhenIncomplete) {
+  auto c = schedule({"dit"});
+  auto data = samples();
   {
     data::Cache cache(scratch / "cache");
-    Prepared(model, c, dataset(), cache).save_list();
+    train::save_list(cache, data, encode(c, data, cache));
   }
   data::Cache cache(scratch / "cache"), memory("");
-  Prepared listed(cache, c.carried), computed(model, c, dataset(), memory);
-  for (const auto& sample : computed.samples())
-    EXPECT_TRUE(at::equal(std::get<at::Tensor>(listed.values(sample.row).at("tokens")),
-                          std::get<at::Tensor>(computed.values(sample.row).at("tokens"))));
-  EXPECT_THAT(test::error_of([&] { Prepared(cache, {"hidden"}); }), testing::HasSubstr("holds no 'hidden'"));
+  auto listed = train::read_list(cache, c.once.kept);
+  auto computed = encode(c, data, memory);
+  EXPECT_EQ(listed.samples.list.size(), 4u);
+  EXPECT_EQ(listed.samples.at(3).prompt, "ccc");
+  for (const auto& sample : data.list)
+    EXPECT_TRUE(at::equal(value(listed.kept, {sample.row}, "tokens"), value(computed, {sample.row}, "tokens")));
+  EXPECT_THAT(test::error_of([&] { train::read_list(cache, {"hidden"}); }), testing::HasSubstr("holds no 'hidden'"));
   for (const auto& item : std::filesystem::recursive_directory_iterator(scratch / "cache")) {
     if (item.path().extension() == ".safetensors") std::filesystem::remove(item.path());
   }
   data::Cache emptied(scratch / "cache");
-  EXPECT_THAT(test::error_of([&] { Prepared(emptied, c.carried); }), testing::HasSubstr("4 of the 4 samples"));
+  EXPECT_THAT(test::error_of([&] { train::read_list(emptied, c.once.kept); }), testing::HasSubstr("4 of the 4 samples"));
 }
 
-TEST_F(PreparedTest, VariantsAreKeptUnderTheirOwnKeysAndListed) {
-  auto c = cut({"encoder.head", "dit"});  // carries what the body makes of the picture
+TEST_F(EncodeTest, VariantsAreKeptUnderTheirOwnKeysAndListed) {
+  auto c = schedule({"encoder.head", "dit"});  // keeps what the body makes of the picture
   for (int i = 0; i < 3; ++i) data::write_png(scratch / (std::to_string(i) + ".png"), at::randint(0, 256, {8, 8, 3}, at::kByte));
   data::Cache memory("");
-  Prepared plain(model, c, dataset(), memory);
+  encode(c, samples(), memory);
   EXPECT_EQ(model.runs["body"], 3);
   model.runs.clear();
-  Prepared both(model, c, variants(2), memory);
+  auto both = encode(c, samples(2), memory);
   EXPECT_EQ(model.runs["body"], 3) << "of each pair, one is the picture as it is";
-  EXPECT_EQ(both.num_variants(), 2);
   model.runs.clear();
-  Prepared four(model, c, variants(4), memory);
+  encode(c, samples(4), memory);
   EXPECT_EQ(model.runs["body"], 0) << "equal cuts share a result";
   {
     data::Cache cache(scratch / "cache");
-    Prepared(model, c, variants(2), cache).save_list();
+    auto data = samples(2);
+    train::save_list(cache, data, encode(c, data, cache));
   }
   data::Cache cache(scratch / "cache");
-  Prepared listed(cache, c.carried);
-  EXPECT_EQ(listed.num_variants(), 2);
+  auto listed = train::read_list(cache, c.once.kept);
+  EXPECT_EQ(listed.samples.num_variants, 2);
   for (int64_t row = 0; row < 4; ++row) {
-    for (int64_t v = 0; v < 2; ++v)
-      EXPECT_TRUE(
-          at::equal(std::get<at::Tensor>(listed.values({row, v}).at("hidden")), std::get<at::Tensor>(both.values({row, v}).at("hidden"))));
+    for (int64_t v = 0; v < 2; ++v) EXPECT_TRUE(at::equal(value(listed.kept, {row, v}, "hidden"), value(both, {row, v}, "hidden")));
   }
 }
 
-TEST_F(PreparedTest, TheEmptyCaptionTakesThePlaceOfOthers) {
+TEST_F(EncodeTest, TheEmptyCaptionTakesThePlaceOfOthers) {
   data::Cache cache("");
   auto units = model.all_units();
   pipeline::Units caption_first{{"caption", {"prompt"}, {"text"}, {}, [](pipeline::Scope& s) {
@@ -233,53 +243,27 @@ TEST_F(PreparedTest, TheEmptyCaptionTakesThePlaceOfOthers) {
                                  }}};
   caption_first.insert(caption_first.end(), units.begin(), units.end());
   caption_first.back().reads.push_back("text");
-  auto c = pipeline::cut(caption_first, {"noise"}, {"dit"});
-  Prepared prepared(model, c, dataset(), cache);
-  auto number = [&](const train::Pick& pick, const char* name) {
-    return std::get<at::Tensor>(prepared.values(pick).at(name)).sum().item<double>();
-  };
+  auto c = scheduled(caption_first, {"dit"});
+  auto kept = encode(c, samples(), cache);
+  auto number = [&](const train::Pick& pick, const char* name) { return value(kept, pick, name).sum().item<double>(); };
   EXPECT_EQ(number({3}, "text"), 6);
   EXPECT_EQ(number({3, 0, true}, "text"), 0);
   EXPECT_EQ(number({3}, "tokens"), number({3, 0, true}, "tokens")) << "what depends on the picture too is the sample's own";
-  EXPECT_THAT(test::error_of([&] { prepared.check_empty_caption(caption_first); }),
-              testing::HasSubstr("needs the tokens of an empty caption"));
-  c.carried = {"text"};
-  Prepared text_only(model, {{caption_first[0]}, {}, {"text"}}, dataset(), cache);
-  text_only.check_empty_caption(caption_first);
-  std::vector<at::Tensor> texts;
-  for (const auto& pick : {train::Pick{3}, train::Pick{3, 0, true}, train::Pick{0}})
-    texts.push_back(std::get<at::Tensor>(text_only.values(pick).at("text")));
-  auto batch = at::cat(texts, 0);
-  EXPECT_TRUE(at::equal(batch, at::tensor({3.0f, 3.0f, 0.0f, 0.0f, 1.0f, 1.0f}).reshape({3, 2})));
+  EXPECT_THAT(test::error_of([&] { check_empty_caption(kept, c); }), testing::HasSubstr("needs the tokens of an empty caption"));
+
+  auto text_only = scheduled({caption_first[0], {"loss", {"text", "noise"}, {"loss"}, {"dit"}, [](pipeline::Scope&) {}}}, {"dit"});
+  check_empty_caption(encode(text_only, samples(), cache), text_only);
 }
 
-TEST_F(PreparedTest, ValuesOfAnotherModelAreRefusedByTheirShape) {
+TEST_F(EncodeTest, ValuesOfAnotherModelAreRefusedByTheirShape) {
   data::Cache cache("");
-  Prepared prepared(model, cut({"dit"}), dataset(), cache);
-  prepared.check_shapes({{"tokens", {-1, 3}}, {"other", {5}}});
+  auto data = samples();
+  auto kept = encode(schedule({"dit"}), data, cache);
+  train::Listed listed{std::move(data), kept};
+  train::check_shapes(listed, {{"tokens", {-1, 3}}, {"other", {5}}}, {"tokens"});
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{-1, 4}, {-1, -1, 3}, {3}})
     EXPECT_THAT(test::error_of([&] {
-                  prepared.check_shapes({{"tokens", shape}});
+                  train::check_shapes(listed, {{"tokens", shape}}, {"tokens"});
                 }),
                 testing::HasSubstr("the tokens of row 0 in the cache"));
-}
-
-TEST(Visits, ChooseVariantAndCaptionByTheirOwnKeys) {
-  int num_empty = 0;
-  std::map<int64_t, int> variants;
-  for (int64_t i = 0; i < 4000; ++i) {
-    data::Visit visit{i % 50, i / 50, 0};
-    auto a = train::pick(visit, 4, 0.1, 7), b = train::pick(visit, 4, 0.9, 7);
-    EXPECT_EQ(a.row, visit.row);
-    EXPECT_EQ(a.variant, b.variant) << "whatever the dropout";
-    EXPECT_TRUE(b.empty_caption || !a.empty_caption);
-    num_empty += a.empty_caption;
-    ++variants[a.variant];
-  }
-  EXPECT_NEAR(num_empty, 400, 80);
-  EXPECT_EQ(variants.size(), 4u);
-  for (const auto& [variant, count] : variants) EXPECT_NEAR(count, 1000, 120) << variant;
-  auto one = train::pick({3, 1, 0}, 1, 0, 7);
-  EXPECT_TRUE(one.variant == 0 && !one.empty_caption);
-  EXPECT_FALSE(at::equal(train::latent_noise({{3, 1, 0}}, {4}, 7), train::latent_noise({{3, 2, 0}}, {4}, 7)));
 }

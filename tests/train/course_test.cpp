@@ -1,0 +1,131 @@
+// Which samples and draws a batch has: a function of its name alone.
+#include "train/course.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "diffusion/flow_process.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using namespace burnish::train;
+
+namespace {
+
+/// Draws the visits' rows, so that a test sees what was asked.
+class Rows final : public Objective {
+ public:
+  pipeline::Units units() const override { return {}; }
+  pipeline::Values draws(const DrawRequest& request) const override {
+    std::vector<int64_t> rows;
+    for (const auto& visit : request.visits) rows.push_back(visit.row);
+    for (size_t i = 0; i < request.samples.size(); ++i) EXPECT_EQ(request.samples[i]->row, rows[i]);
+    return {{"rows", at::tensor(rows)}};
+  }
+  int64_t num_held_out_draws() const override { return 3; }
+  pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
+    return {{"rows", at::tensor({request.samples.at(0)->row, number})}};
+  }
+  void complete(pipeline::Values& draws) const override { draws["completed"] = at::ones({1}); }
+};
+
+const diffusion::FlowProcess kProcess{diffusion::FlowSamplerConfig{}};
+
+Samples ten(int64_t num_variants = 1) {
+  Samples samples;
+  for (int64_t row = 0; row < 10; ++row) samples.list.push_back({.row = 2 * row, .size = {8, 8}, .latent_shape = {4, 2, 2}});
+  samples.num_variants = num_variants;
+  return samples;
+}
+
+std::vector<int64_t> rows_of(const Course& course, const BatchId& id) {
+  auto rows = std::get<at::Tensor>(course.draws(id, {}).at("rows"));
+  return {rows.data_ptr<int64_t>(), rows.data_ptr<int64_t>() + rows.numel()};
+}
+
+}  // namespace
+
+TEST(Course, EveryEpochVisitsEverySampleOnceAndPicksAgreeWithDraws) {
+  Rows objective;
+  auto samples = ten();
+  Course course({.batch_size = 3, .num_epochs = 2, .seed = 7}, kProcess, objective, samples, nullptr);
+  EXPECT_EQ(course.num_steps(), 8);
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    std::multiset<int64_t> seen;
+    for (int64_t i = 4 * epoch; i < 4 * epoch + 4; ++i) {
+      std::vector<int64_t> picked;
+      for (const auto& pick : course.picks({false, i})) picked.push_back(pick.row);
+      EXPECT_EQ(picked, rows_of(course, {false, i}));
+      seen.insert(picked.begin(), picked.end());
+    }
+    EXPECT_EQ(seen, (std::multiset<int64_t>{0, 2, 4, 6, 8, 10, 12, 14, 16, 18}));
+  }
+}
+
+TEST(Course, ABatchIsTheSameWhateverWasAskedBefore) {
+  Rows objective;
+  auto samples = ten();
+  Course forward({.batch_size = 2, .max_steps = 9, .seed = 3}, kProcess, objective, samples, nullptr);
+  Course other({.batch_size = 2, .max_steps = 9, .seed = 3}, kProcess, objective, samples, nullptr);
+  for (int64_t i = 8; i >= 0; --i) EXPECT_EQ(rows_of(forward, {false, 8 - i}), rows_of(other, {false, 8 - i})) << i;
+  EXPECT_EQ(rows_of(forward, {false, 2}), rows_of(other, {false, 2}));
+}
+
+TEST(Course, HeldOutBatchesHaveNamesOfTheirOwn) {
+  Rows objective;
+  auto samples = ten(), held_out = ten();
+  held_out.list.resize(2);
+  Course course({.max_steps = 1}, kProcess, objective, samples, &held_out);
+  EXPECT_EQ(course.num_held_out(), 6);
+  EXPECT_EQ(rows_of(course, {true, 0}), (std::vector<int64_t>{0, 0}));
+  EXPECT_EQ(rows_of(course, {true, 5}), (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(course.picks({true, 4}).at(0).row, 2);
+  EXPECT_TRUE(course.draws({true, 4}, {}).contains("completed"));
+}
+
+TEST(Course, VariantAndCaptionAreChosenByTheirOwnKeys) {
+  Rows objective;
+  auto samples = ten(4);
+  auto course = [&](double dropout) {
+    return std::make_unique<Course>(CourseSettings{.max_steps = 1, .num_epochs = 1, .caption_dropout = dropout, .seed = 7}, kProcess,
+                                    objective, samples, nullptr);
+  };
+  auto some = course(0.1), most = course(0.9);
+  int num_empty = 0;
+  std::map<int64_t, int> variants;
+  for (int64_t i = 0; i < 4000; ++i) {
+    auto a = some->picks({false, i}).at(0), b = most->picks({false, i}).at(0);
+    EXPECT_EQ(a.variant, b.variant) << "whatever the dropout";
+    EXPECT_TRUE(b.empty_caption || !a.empty_caption);
+    num_empty += a.empty_caption;
+    ++variants[a.variant];
+  }
+  EXPECT_NEAR(num_empty, 400, 80);
+  EXPECT_EQ(variants.size(), 4u);
+  for (const auto& [variant, count] : variants) EXPECT_NEAR(count, 1000, 120) << variant;
+}
+
+TEST(Course, RecordedDrawsDecideTheSampleToo) {
+  test::Scratch scratch;
+  io::NamedTensors tensors;
+  for (int64_t i = 0; i < 2; ++i) {
+    auto name = "step." + std::to_string(i) + ".";
+    tensors.emplace_back(name + "noise", at::full({4, 2, 2}, static_cast<double>(i)));
+    tensors.emplace_back(name + "sigma", at::full({1}, 0.25 * static_cast<double>(i + 1)));
+    tensors.emplace_back(name + "sample", at::tensor({4 * (i + 1)}));
+  }
+  io::save_safetensors(scratch / "replay.safetensors", tensors);
+  Rows objective;
+  auto samples = ten();
+  CourseSettings settings{.max_steps = 2, .replay = (scratch / "replay.safetensors").string()};
+  Course course(settings, kProcess, objective, samples, nullptr);
+  course.check();
+  EXPECT_EQ(course.picks({false, 1}).at(0).row, 8);
+  auto draws = course.draws({false, 1}, {"noise"});
+  EXPECT_TRUE(at::equal(std::get<at::Tensor>(draws.at("noise")), at::ones({1, 4, 2, 2})));
+  EXPECT_FLOAT_EQ(std::get<at::Tensor>(draws.at("sigma")).item<float>(), 0.5F);
+  settings.max_steps = 3;
+  EXPECT_THAT(test::error_of([&] { Course(settings, kProcess, objective, samples, nullptr).check(); }), testing::HasSubstr("ends early"));
+  samples.list[4].latent_shape = {4, 2, 4};
+  EXPECT_THAT(test::error_of([&] { course.check(); }), testing::HasSubstr("the latents of row 8"));
+}

@@ -1,0 +1,125 @@
+// One optimizer step on the skeleton family, without files, clocks or a loop around it.
+#include "train/step.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gmock/gmock.h>
+
+#include "tests/scratch.h"
+#include "tests/skeleton_model.h"
+
+using namespace burnish;
+using namespace burnish::train;
+
+namespace {
+
+class StepTest : public testing::Test {
+ protected:
+  StepTest() { test::save_skeleton(scratch / "model.safetensors"); }
+
+  /// A trainee whose denoiser trains whole, or under LoRA.
+  std::unique_ptr<Trainee> open(bool whole, c10::Device device = at::kCPU) {
+    models::ModelOptions options;
+    options.dtype = at::kFloat;
+    options.device = device;
+    model = models::skeleton::kFamily.open(models::open_model_files({{(scratch / "model.safetensors").string()}, "", ""}), options);
+    TrainedSettings trained;
+    trained.learning_rate = 0.1;
+    trained.seed = 5;
+    if (whole) trained.whole = {"dit"};
+    trained.targets = "to_q,to_v";
+    trained.adapter.rank = 2;
+    Trained choice(trained, *model);
+    Subject subject{std::move(model), std::move(choice), ""};
+    subjects.push_back(std::make_unique<Subject>(std::move(subject)));
+    Settings settings;
+    settings.model.options = options;
+    settings.trained = trained;
+    settings.step.optimizer.weight_decay = 0;
+    objective = make_objective({.seed = 5}, *subjects.back()->model);
+    auto schedule = pipeline::schedule(objective->units(), input_labels(), subjects.back()->trained.models(), {{}, false});
+    auto trainee = std::make_unique<Trainee>(load_trainee(*subjects.back(), schedule, settings, "test"));
+    return trainee;
+  }
+
+  Batch batch(int64_t number, int64_t size = 1, c10::Device device = at::kCPU) const {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(number));
+    auto random = [&](std::vector<int64_t> shape) { return at::empty(shape).normal_(0, 1, generator).to(device); };
+    Batch batch;
+    for (int64_t i = 0; i < size; ++i) batch.samples.push_back({{"latents", random({1, 4, 4, 4})}, {"text_embedding", random({1, 6, 16})}});
+    batch.draws = {{"noise", random({size, 4, 4, 4})}, {"sigma", at::full({size}, 0.4).to(device)}};
+    batch.draws["loss_weight"] = at::full({size}, 2.0).to(device);
+    return batch;
+  }
+
+  static std::vector<at::Tensor> values(const Trainee& trainee) {
+    std::vector<at::Tensor> list;
+    for (const auto& p : trainee.optimizer->parameters()) list.push_back(p.value.detach().clone());
+    return list;
+  }
+  static std::vector<at::Tensor> gradients(const Trainee& trainee) {
+    std::vector<at::Tensor> list;
+    for (const auto& p : trainee.optimizer->parameters()) list.push_back(p.value.grad().clone());
+    return list;
+  }
+  static bool equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return at::equal(x, y); });
+  }
+
+  test::Scratch scratch;
+  std::unique_ptr<models::Model> model;
+  std::vector<std::unique_ptr<Subject>> subjects;
+  std::unique_ptr<Objective> objective;
+};
+
+}  // namespace
+
+TEST_F(StepTest, GradientsCanBeTakenAgainUntilTheUpdate) {
+  auto trainee = open(true);
+  auto before = values(*trainee);
+  auto once = compute_gradients(*trainee, *objective, 1, [&] { return batch(1); });
+  auto first = gradients(*trainee);
+  auto again = compute_gradients(*trainee, *objective, 1, [&] { return batch(1); });
+  EXPECT_TRUE(equal(first, gradients(*trainee)));
+  EXPECT_TRUE(at::equal(once.loss, again.loss));
+  EXPECT_EQ(once.loss.scalar_type(), at::kDouble);
+  EXPECT_TRUE(equal(before, values(*trainee)));
+  EXPECT_EQ(trainee->progress.batch, 0);
+  update(*trainee, again, {}, 0.1, 1);
+  EXPECT_FALSE(equal(before, values(*trainee)));
+  EXPECT_EQ(trainee->progress.step, 1);
+  EXPECT_EQ(trainee->progress.batch, 1);
+}
+
+TEST_F(StepTest, BatchesOfAStepAreAveraged) {
+  auto trainee = open(false);
+  auto mean = compute_gradients(*trainee, *objective, 2, [&, i = int64_t{0}]() mutable { return batch(++i); });
+  auto both = gradients(*trainee);
+  auto one = compute_gradients(*trainee, *objective, 1, [&] { return batch(1); });
+  auto first = gradients(*trainee);
+  auto two = compute_gradients(*trainee, *objective, 1, [&] { return batch(2); });
+  auto second = gradients(*trainee);
+  EXPECT_EQ(mean.num_samples, 2);
+  EXPECT_NEAR(mean.loss.item<double>(), (one.loss.item<double>() + two.loss.item<double>()) / 2, 1e-6);
+  for (size_t i = 0; i < both.size(); ++i) EXPECT_TRUE(at::allclose(both[i], (first[i] + second[i]) / 2, 1e-5, 1e-7));
+}
+
+TEST_F(StepTest, TheLossIsReducedByTheObjective) {
+  auto trainee = open(false);
+  auto weighted = compute_gradients(*trainee, *objective, 1, [&] { return batch(1, 3); });
+  at::NoGradGuard no_grad;
+  auto loss_B = losses_of(*trainee, batch(1, 3));
+  EXPECT_EQ(loss_B.sizes(), at::IntArrayRef({3}));
+  EXPECT_NEAR(weighted.loss.item<double>(), 2 * loss_B.mean().item<double>(), 1e-6);
+}
+
+TEST_F(StepTest, ClippingBoundsWhatAnUpdateSees) {
+  auto trainee = open(true);
+  auto result = compute_gradients(*trainee, *objective, 1, [&] { return batch(1); });
+  auto norm = result.norm.item<double>();
+  ASSERT_GT(norm, 0.01);
+  update(*trainee, result, {.max_grad_norm = norm / 10}, 0.0, 1);
+  double sum = 0;
+  for (const auto& g : gradients(*trainee)) sum += g.to(at::kDouble).square().sum().item<double>();
+  EXPECT_NEAR(std::sqrt(sum), norm / 10, 1e-5 * norm);
+}
