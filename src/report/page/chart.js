@@ -1,0 +1,256 @@
+// Line charts in SVG. Charts that share a View show the same steps and the same crosshair.
+
+class View extends EventTarget {
+  smoothing = 0;
+  logScale = false;
+  range = null;  // [first, last] shown; null is all
+  at = null;     // where the crosshair is
+
+  change(values) {
+    Object.assign(this, values);
+    this.dispatchEvent(new Event("change"));
+  }
+}
+
+/** Round numbers that divide [low, high] into about `count` parts. */
+function ticks(low, high, count) {
+  const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
+  const step = power * [1, 2, 5, 10].find(factor => factor * power >= raw * 0.999);
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) found.push(i * step);
+  return found.map(value => Number(value.toPrecision(12)));
+}
+
+function logTicks(low, high) {
+  const decades = Math.log10(high / low), factors = decades > 4 ? [1] : decades > 1.5 ? [1, 3] : [1, 2, 5];
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); ++power) {
+    for (const factor of factors) found.push(Number((factor * 10 ** power).toPrecision(3)));
+  }
+  const inside = found.filter(value => value >= low && value <= high);
+  return inside.length >= 2 ? inside : ticks(low, high, 4).filter(value => value > 0);
+}
+
+/** Exponential moving average that starts at the first value (each weighs 1 - weight, divided by what the weights sum to). */
+function smoothed(values, weight) {
+  let mean = 0, sum = 0;
+  return values.map(value => {
+    mean = weight * mean + (1 - weight) * value;
+    sum = weight * sum + (1 - weight);
+    return mean / sum;
+  });
+}
+
+function quantile(sorted, share) {
+  return sorted[Math.min(sorted.length - 1, Math.max(0, Math.round(share * (sorted.length - 1))))];
+}
+
+/** Index of the x that is nearest; xs rise. */
+function nearest(xs, x) {
+  let low = 0, high = xs.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (xs[middle] < x) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && x - xs[low - 1] < xs[low] - x ? low - 1 : low;
+}
+
+/** A path through the points. Where many share a column of pixels, only the lowest and highest of it are drawn. */
+function path(xs, ys) {
+  let text = "", i = 0;
+  const point = k => { text += `${text ? "L" : "M"}${xs[k].toFixed(1)},${ys[k].toFixed(1)}`; };
+  while (i < xs.length) {
+    const column = Math.floor(xs[i]);
+    let low = i, high = i, end = i;
+    for (; end < xs.length && Math.floor(xs[end]) === column; ++end) {
+      if (ys[end] < ys[low]) low = end;
+      if (ys[end] > ys[high]) high = end;
+    }
+    if (end - i <= 2) for (let k = i; k < end; ++k) point(k);
+    else [low, high].sort((a, b) => a - b).forEach(point);
+    i = end;
+  }
+  return text;
+}
+
+const margin = {left: 56, right: 12, top: 10, bottom: 26};
+
+class Chart {
+  /**
+   * options: title, format (a value as text), height, canLog, smooth (whether the slider smooths it), xFormat, xLabel, points (marks the values).
+   * Series are {label, color, xs, ys}.
+   */
+  constructor(view, options) {
+    this.view = view;
+    this.options = {format: number, xFormat: whole, xLabel: "step", height: 190, smooth: true, ...options};
+    this.series = [];
+    this.value = h("span", {class: "number value"});
+    this.svg = svg("svg", {tabindex: 0, role: "img", height: this.options.height});
+    this.readout = h("div", {class: "readout", hidden: true, role: "status"});
+    this.element = h("figure", {class: "chart"}, h("figcaption", {}, h("span", {}, this.options.title), this.value), this.svg, this.readout);
+    this.listen();
+    new ResizeObserver(() => this.draw()).observe(this.element);
+    view.addEventListener("change", () => this.draw());
+  }
+
+  set(series) {
+    this.series = series.filter(one => one.xs.length > 0);
+    this.element.hidden = this.series.length === 0;
+    this.draw();
+  }
+
+  listen() {
+    let pressed = null;
+    const stepAt = event => this.toX(event.clientX - this.svg.getBoundingClientRect().left);
+    this.svg.addEventListener("pointermove", event => {
+      if (!this.frame) return;
+      this.active = true;
+      this.selection = pressed !== null && Math.abs(event.clientX - pressed.clientX) > 4 ? [stepAt(pressed), stepAt(event)] : null;
+      this.view.change({at: stepAt(event)});
+    });
+    this.svg.addEventListener("pointerleave", () => this.leave());
+    this.svg.addEventListener("blur", () => this.leave());
+    this.svg.addEventListener("pointerdown", event => {
+      pressed = event;
+      this.svg.setPointerCapture(event.pointerId);
+    });
+    this.svg.addEventListener("pointerup", () => {
+      const range = this.selection?.toSorted((a, b) => a - b);
+      pressed = this.selection = null;
+      if (range) this.view.change({range});
+    });
+    this.svg.addEventListener("pointercancel", () => { pressed = this.selection = null; });
+    this.svg.addEventListener("dblclick", () => this.view.change({range: null}));
+    this.svg.addEventListener("keydown", event => this.onKey(event));
+  }
+
+  leave() {
+    this.active = false;
+    this.view.change({at: null});
+  }
+
+  onKey(event) {
+    const xs = this.series[0]?.xs;
+    if (!xs || !this.frame) return;
+    const [low, high] = this.frame.x, stride = event.shiftKey ? Math.ceil(xs.length / 20) : 1;
+    const at = this.view.at ?? high, index = nearest(xs, at);
+    const moves = {ArrowLeft: index - stride, ArrowRight: index + stride, Home: nearest(xs, low), End: nearest(xs, high)};
+    if (event.key in moves) this.view.change({at: xs[Math.max(0, Math.min(xs.length - 1, moves[event.key]))]});
+    else if (event.key === "+" || event.key === "-") this.zoom(at, event.key === "+" ? 0.5 : 2);
+    else if (event.key === "Escape") this.view.change({at: null, range: null});
+    else return;
+    this.active = event.key !== "Escape";
+    this.draw();
+    event.preventDefault();
+  }
+
+  /** Shows `factor` times as much as before, around `at`. */
+  zoom(at, factor) {
+    const all = this.extent(), [low, high] = this.frame.x;
+    const range = [Math.max(all[0], at - (at - low) * factor), Math.min(all[1], at + (high - at) * factor)];
+    this.view.change({range: range[0] <= all[0] && range[1] >= all[1] ? null : range});
+  }
+
+  extent() {
+    const low = Math.min(...this.series.map(one => one.xs[0])), high = Math.max(...this.series.map(one => one.xs.at(-1)));
+    return low < high ? [low, high] : [low - 0.5, high + 0.5];
+  }
+
+  /** The series as drawn: what is in range, raw and smoothed. */
+  visible() {
+    const [low, high] = this.view.range ?? this.extent();
+    const weight = this.options.smooth ? this.view.smoothing : 0;
+    return this.series.map(one => {
+      const line = weight > 0 ? smoothed(one.ys, weight) : one.ys;
+      const from = Math.max(0, nearest(one.xs, low) - 1), to = nearest(one.xs, high) + 2;
+      return {...one, xs: one.xs.slice(from, to), ys: one.ys.slice(from, to), line: line.slice(from, to), smoothing: weight > 0};
+    });
+  }
+
+  /** What the y axis spans: all smoothed values, and the raw ones without the wildest in a hundred. */
+  span(shown, isLog) {
+    const usable = values => isLog ? values.filter(value => value > 0) : values;
+    const raw = usable(shown.flatMap(one => one.ys)).sort((a, b) => a - b), lines = usable(shown.flatMap(one => one.line));
+    if (raw.length === 0) return isLog ? [0.1, 1] : [0, 1];
+    const cut = shown.some(one => one.smoothing) && raw.length > 50 ? 0.01 : 0;
+    const bound = (pick, start) => lines.reduce((a, b) => pick(a, b), start);
+    let low = bound(Math.min, quantile(raw, cut)), high = bound(Math.max, quantile(raw, 1 - cut));
+    if (isLog) return low < high ? [low / 1.1, high * 1.1] : [low / 2, high * 2];
+    if (low >= 0 && low < 0.4 * high) low = 0;
+    if (low === high) [low, high] = low === 0 ? [0, 1] : [low - Math.abs(low) / 2, high + Math.abs(high) / 2];
+    const room = (high - low) * 0.06;
+    return [low === 0 ? 0 : low - room, high + room];
+  }
+
+  draw() {
+    const width = this.element.clientWidth;
+    if (this.element.hidden || this.series.length === 0 || width < 100) return;
+    const {height, canLog, format} = this.options, isLog = Boolean(canLog && this.view.logScale), shown = this.visible();
+    const x = this.view.range ?? this.extent(), y = this.span(shown, isLog), inner = [width - margin.left - margin.right, height - margin.top - margin.bottom];
+    const part = value => isLog ? Math.log(value / y[0]) / Math.log(y[1] / y[0]) : (value - y[0]) / (y[1] - y[0]);
+    this.frame = {x, y, width, inner};
+    this.px = value => margin.left + inner[0] * (value - x[0]) / (x[1] - x[0]);
+    this.py = value => margin.top + inner[1] * (1 - (isLog && value <= 0 ? -1 : part(value)));
+    this.toX = pixel => Math.max(x[0], Math.min(x[1], x[0] + (pixel - margin.left) / inner[0] * (x[1] - x[0])));
+    this.svg.setAttribute("width", width);
+    this.svg.setAttribute("aria-label", `${this.options.title}: ${shown.map(one => `${one.label} ${format(one.line.at(-1))}`).join(", ")}`);
+    this.svg.replaceChildren(...this.axes(isLog), ...this.lines(shown), ...this.crosshair(shown));
+    if (shown.length === 1) this.value.textContent = format(this.view.at === null ? shown[0].line.at(-1) : shown[0].line[nearest(shown[0].xs, this.view.at)]);
+    else this.value.textContent = "";
+  }
+
+  axes(isLog) {
+    const {x, y, width, inner} = this.frame, {format, xFormat, height} = this.options;
+    const rows = (isLog ? logTicks(...y) : ticks(...y, 4)).filter(value => value >= y[0] && value <= y[1]);
+    const columns = ticks(...x, Math.max(2, Math.min(8, inner[0] / 90)));
+    return [
+      ...rows.map(value => svg("line", {class: value === 0 ? "grid zero" : "grid", x1: margin.left, x2: width - margin.right, y1: this.py(value), y2: this.py(value)})),
+      ...rows.map(value => svg("text", {class: "tick", x: margin.left - 10, y: this.py(value) + 4, "text-anchor": "end"}, format(value))),
+      ...columns.map(value => svg("text", {class: "tick", x: Math.min(this.px(value), width - margin.right), y: height - 6,
+        "text-anchor": this.px(value) > width - 40 ? "end" : "middle"}, xFormat(value))),
+    ];
+  }
+
+  lines(shown) {
+    const {inner} = this.frame, id = `clip-${this.id ??= Chart.count = (Chart.count ?? 0) + 1}`, wide = this.options.points || shown.every(one => one.xs.length < 3);
+    const clip = svg("clipPath", {id}, svg("rect", {x: margin.left - 6, y: margin.top - 6, width: inner[0] + 12, height: inner[1] + 12}));
+    const group = svg("g", {"clip-path": `url(#${id})`});
+    const draw = (one, ys, kind) => group.append(svg("path", {class: kind, style: `stroke: ${one.color}`, d: path(one.xs.map(this.px), ys.map(this.py))}));
+    for (const one of shown) if (one.smoothing) draw(one, one.ys, "raw");
+    for (const one of shown) draw(one, one.line, one.dashed ? "line dashed" : "line");
+    if (wide) {
+      for (const one of shown) one.xs.forEach((x, i) => group.append(svg("circle", {r: 3, cx: this.px(x), cy: this.py(one.line[i]), style: `fill: ${one.color}`})));
+    }
+    return [clip, group];
+  }
+
+  crosshair(shown) {
+    const {inner, x} = this.frame, at = this.view.at;
+    this.readout.hidden = !this.active || at === null;
+    if (at === null || at < x[0] || at > x[1]) return [];
+    const found = shown.map(one => ({one, index: nearest(one.xs, at)})).filter(({one, index}) => one.xs[index] >= x[0] && one.xs[index] <= x[1]);
+    if (found.length === 0) return [];
+    const near = found.reduce((a, b) => Math.abs(b.one.xs[b.index] - at) < Math.abs(a.one.xs[a.index] - at) ? b : a), step = near.one.xs[near.index];
+    if (this.active) this.read(step, found);
+    const marks = [svg("line", {class: "cross", x1: this.px(step), x2: this.px(step), y1: margin.top, y2: margin.top + inner[1]})];
+    if (this.selection) {
+      const [from, to] = this.selection.map(this.px).sort((a, b) => a - b);
+      marks.push(svg("rect", {class: "selection", x: from, y: margin.top, width: to - from, height: inner[1]}));
+    }
+    for (const {one, index} of found) marks.push(svg("circle", {class: "dot", r: 4, cx: this.px(one.xs[index]), cy: this.py(one.line[index]), style: `fill: ${one.color}`}));
+    return marks;
+  }
+
+  /** Fills the read-out beside the crosshair. */
+  read(step, found) {
+    const {format, xFormat, xLabel} = this.options;
+    this.readout.replaceChildren(h("div", {class: "readout-head"}, `${xLabel} ${xFormat(step)}`), h("table", {}, ...found.map(({one, index}) => h("tr", {},
+      h("td", {}, h("i", {class: "swatch", style: `background: ${one.color}`}), one.label),
+      h("td", {class: "number"}, format(one.line[index])),
+      one.smoothing ? h("td", {class: "number faint"}, `raw ${format(one.ys[index])}`) : null))));
+    const left = this.px(step), isRight = left > this.frame.width / 2;
+    this.readout.style.left = isRight ? "auto" : `${left + 14}px`;
+    this.readout.style.right = isRight ? `${this.frame.width - left + 14}px` : "auto";
+  }
+}

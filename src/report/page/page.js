@@ -1,0 +1,228 @@
+// The page: takes runs from the data in it, or from the server while a run goes on, and shows them.
+
+const data = JSON.parse($("data").textContent);
+const view = new View();
+const profileView = new View();
+const previews = new Previews();
+const hidden = new Set();  // names of runs whose curves are switched off
+let runs = [];
+let news = Date.now();
+
+const colorOf = index => `var(--series-${index % 6})`;
+
+/** Steps and values of a column, where it has a value. */
+function column(run, name) {
+  const {steps, columns} = run.log, values = columns[name] ?? [], xs = [], ys = [];
+  values.forEach((value, i) => {
+    if (value !== null) {
+      xs.push(steps[i]);
+      ys.push(value);
+    }
+  });
+  return {xs, ys};
+}
+
+const mean = values => values.length === 0 ? null : values.reduce((a, b) => a + b, 0) / values.length;
+const lastShare = (values, share) => values.slice(-Math.max(1, Math.ceil(values.length * share)));
+
+// --- what came -----------------------------------------------------------------------------------------------------------------
+
+function append(log, part) {
+  const before = log.steps.length;
+  const names = new Set([...Object.keys(log.columns), ...Object.keys(part.columns)]);
+  for (const name of names) {
+    const values = log.columns[name] ??= Array(before).fill(null);
+    for (const value of part.columns[name] ?? Array(part.steps.length).fill(null)) values.push(value);
+  }
+  for (const step of part.steps) log.steps.push(step);
+  log.num_skipped += part.num_skipped;
+}
+
+/** Pictures drawn again take the place of those before them. */
+function addPreviews(list, added) {
+  const key = one => `${one.step}/${one.number}`, byKey = new Map([...list, ...added].map(one => [key(one), one]));
+  return [...byKey.values()].sort((a, b) => a.step - b.step || a.number - b.number);
+}
+
+function receive(update) {
+  news = Date.now();
+  if ("name" in update) {
+    runs = [update];
+    view.range = null;
+  } else {
+    append(runs[0].log, update.log);
+    runs[0].previews = addPreviews(runs[0].previews, update.previews);
+  }
+  show();
+}
+
+// --- summary -------------------------------------------------------------------------------------------------------------------
+
+function facts(run) {
+  const loss = column(run, "loss").ys, speeds = column(run, "samples_per_second").ys, seconds = column(run, "step_seconds").ys;
+  const validation = column(run, "validation_loss").ys, device = column(run, "peak_device_memory_bytes").ys, main = column(run, "peak_memory_bytes").ys;
+  const step = run.log.steps.at(-1) ?? 0, total = Number(setting(run, "max_steps") ?? 0), recent = mean(lastShare(seconds, 0.1));
+  const [before, after] = validation.length > 0 ? [validation[0], validation.at(-1)] : [run.validation?.before, run.validation?.after];
+  const left = total > step && recent ? `${duration((total - step) * recent)} to go` : "";
+  return {
+    steps: {label: "Steps", value: whole(step), more: total > 0 ? `of ${whole(total)}` : "", share: total > 0 ? Math.min(1, step / total) : null},
+    time: {label: "Training time", value: seconds.length > 0 ? duration(seconds.reduce((a, b) => a + b, 0)) : "–", more: left},
+    loss: {label: "Loss, last tenth", value: number(mean(lastShare(loss, 0.1))), more: loss.length > 9 ? `first tenth ${number(mean(loss.slice(0, Math.ceil(loss.length / 10))))}` : ""},
+    validation: after === undefined ? null : {label: "Validation loss", value: number(after), more: `first ${number(before)}`},
+    speed: {label: "Speed", value: speeds.length > 0 ? `${number(Number(mean(lastShare(speeds, 0.1)).toPrecision(3)))} samples/s` : "–", more: recent ? `${duration(recent)} a step` : ""},
+    memory: device.length + main.length === 0 ? null :
+      {label: "Peak memory", value: bytes(Math.max(...lastShare(device.length > 0 ? device : main, 0.01))), more: device.length > 0 ? "on the device" : "main memory"},
+  };
+}
+
+function showSummary() {
+  const one = runs.length === 1;
+  $("title").textContent = one ? runs[0].name : `${runs.length} runs`;
+  $("about").textContent = one ? describe(runs[0]) : "";
+  document.title = `${runs.map(run => run.name).join(", ")} · burnish`;
+  if (one) {
+    $("summary").replaceChildren(h("dl", {class: "facts"}, ...Object.values(facts(runs[0])).filter(Boolean).map(fact => h("div", {},
+      h("dt", {}, fact.label), h("dd", {class: "number"}, fact.value), h("dd", {class: "more number"}, fact.more || " "),
+      fact.share === null || fact.share === undefined ? null : h("div", {class: "meter"}, h("i", {style: `width: ${fact.share * 100}%`}))))));
+  } else {
+    const table = runs.map(facts), keys = Object.keys(table[0]).filter(key => table.some(row => row[key]));
+    $("summary").replaceChildren(h("div", {class: "scroll"}, h("table", {class: "compare"},
+      h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "Run"), ...keys.map(key => h("th", {scope: "col", class: "number"}, table.find(row => row[key])[key].label)))),
+      h("tbody", {}, ...runs.map((run, i) => h("tr", {}, h("th", {scope: "row"}, h("i", {class: "swatch", style: `background: ${run.color}`}), run.name, h("div", {class: "explain"}, describe(run))),
+        ...keys.map(key => h("td", {class: "number"}, table[i][key]?.value ?? "–"))))))));
+  }
+  const skipped = runs.reduce((sum, run) => sum + run.log.num_skipped, 0), empty = runs.every(run => run.log.steps.length === 0);
+  $("note").hidden = skipped === 0 && !empty;
+  $("note").textContent = empty ? "No step is logged yet." : `${whole(skipped)} lines of log.jsonl are no records and were left out.`;
+}
+
+// --- curves --------------------------------------------------------------------------------------------------------------------
+
+const shortBytes = value => value === 0 ? "0" : bytes(value);
+const known = [
+  {name: "loss", title: "Loss", canLog: true, height: 320, wide: true},
+  {name: "raw_loss", title: "Loss before weighting", canLog: true},
+  {name: "validation_loss", title: "Validation loss", canLog: true, smooth: false, points: true},
+  {name: "lr", title: "Learning rate", smooth: false},
+  {name: "grad_norm", title: "Gradient norm", canLog: true},
+  {name: "samples_per_second", title: "Samples per second"},
+  {name: "step_seconds", title: "Time of a step", format: duration},
+  {name: "data_seconds", title: "of it, waiting for data", format: duration},
+  {name: "peak_device_memory_bytes", title: "Peak device memory", format: shortBytes, smooth: false},
+  {name: "peak_memory_bytes", title: "Peak main memory", format: shortBytes, smooth: false},
+];
+const charts = new Map();
+const binPattern = /^loss_by_time\/([^/]+)\/(raw|weighted|count)$/;
+
+function chartOf(name, place, chartView, options) {
+  if (!charts.has(name)) {
+    const chart = new Chart(chartView, options);
+    if (options.wide) chart.element.classList.add("wide");
+    charts.set(name, chart);
+    place.append(chart.element);
+  }
+  return charts.get(name);
+}
+
+const shownRuns = () => runs.filter(run => !hidden.has(run.name));
+const seriesOf = name => shownRuns().map(run => ({label: run.name, color: run.color, ...column(run, name)}));
+
+function showCurves() {
+  const names = new Set(runs.flatMap(run => Object.keys(run.log.columns)));
+  $("curves").hidden = runs.every(run => run.log.steps.length === 0);
+  for (const options of known) if (names.has(options.name)) chartOf(options.name, $("charts"), view, options).set(seriesOf(options.name));
+  for (const name of [...names].sort()) {
+    const isOther = name !== "time" && !binPattern.test(name) && !known.some(one => one.name === name);
+    if (isOther) chartOf(name, $("charts"), view, {title: name, canLog: true}).set(seriesOf(name));
+  }
+  for (const [name, chart] of charts) if (!names.has(name) && !name.startsWith("by_time")) chart.set([]);
+  $("legend").replaceChildren(...runs.length < 2 ? [] : runs.map(run => h("button", {type: "button", "aria-pressed": String(!hidden.has(run.name)), onclick: () => {
+    if (!hidden.delete(run.name)) hidden.add(run.name);
+    show();
+  }}, h("i", {class: "swatch", style: `background: ${run.color}`}), run.name)));
+}
+
+// --- by timestep ---------------------------------------------------------------------------------------------------------------
+
+/** Names of the bins of a run in their order, with the middle of each on the scale of time. */
+function binsOf(run) {
+  const names = [...new Set(Object.keys(run.log.columns).map(name => binPattern.exec(name)?.[1]).filter(Boolean))].sort((a, b) => Number(a) - Number(b));
+  return names.map((name, i) => ({name, low: i / names.length, high: (i + 1) / names.length}));
+}
+
+const rampColor = (i, count) => `color-mix(in oklch, var(--ramp-end) ${Math.round(100 * i / Math.max(1, count - 1))}%, var(--ramp-start))`;
+
+/** Mean loss of each bin over a share of the log's rows. */
+function profile(run, bins, from, to) {
+  const xs = [], ys = [], rows = run.log.steps.length;
+  for (const bin of bins) {
+    const values = (run.log.columns[`loss_by_time/${bin.name}/raw`] ?? []).slice(Math.floor(rows * from), Math.ceil(rows * to)).filter(value => value !== null);
+    if (values.length === 0) continue;
+    xs.push((bin.low + bin.high) / 2);
+    ys.push(mean(values));
+  }
+  return {xs, ys};
+}
+
+function showTimesteps() {
+  const first = shownRuns().find(run => binsOf(run).length > 0);
+  $("timesteps").hidden = !first;
+  if (!first) return;
+  const bins = binsOf(first), one = runs.length === 1, share = value => value.toFixed(2);
+  chartOf("by_time", $("timestep-charts"), view, {title: one ? "Loss over steps, by timestep" : `Loss over steps, by timestep, of ${first.name}`, canLog: true, height: 260})
+    .set(bins.map((bin, i) => ({label: `${share(bin.low)} – ${share(bin.high)}`, color: rampColor(i, bins.length), ...column(first, `loss_by_time/${bin.name}/raw`)})));
+  const lines = one ? [{label: "first quarter of the run", color: "var(--muted)", dashed: true, ...profile(first, bins, 0, 0.25)},
+    {label: "last quarter", color: colorOf(0), ...profile(first, bins, 0.75, 1)}] :
+    shownRuns().map(run => ({label: run.name, color: run.color, ...profile(run, binsOf(run), 0.75, 1)}));
+  chartOf("by_time_profile", $("timestep-charts"), profileView,
+    {title: one ? "Loss along time, first and last quarter of the run" : "Loss along time, last quarter of each run", canLog: true, height: 260, smooth: false, points: true, xLabel: "time", xFormat: share}).set(lines);
+}
+
+// --- the page ------------------------------------------------------------------------------------------------------------------
+
+function show() {
+  runs.forEach((run, i) => { run.color = colorOf(i); });
+  showSummary();
+  showCurves();
+  showTimesteps();
+  previews.set(runs);
+  showSettings(runs);
+  showStatus();
+}
+
+function showStatus(connected = true) {
+  if (!data.live) return;
+  const last = runs[0]?.log.columns.time?.at(-1), age = last ? Date.now() / 1000 - last : (Date.now() - news) / 1000;
+  const quiet = age > 60;
+  $("status").className = `status ${connected ? quiet ? "quiet" : "live" : "lost"}`;
+  $("status").textContent = !connected ? "burnish watch has ended" : quiet ? `last step ${duration(age)} ago` : "live";
+}
+
+function listen() {
+  const events = new EventSource("events");
+  let connected = true;
+  events.onmessage = event => { connected = true; receive(JSON.parse(event.data)); };
+  events.onopen = () => { connected = true; showStatus(connected); };
+  events.onerror = () => { connected = false; showStatus(connected); };
+  setInterval(() => showStatus(connected), 1000);
+}
+
+function applyControls() {
+  const weight = Number($("smoothing").value) / 100;
+  $("smoothing-value").textContent = weight.toFixed(2);
+  const logScale = $("log-scale").checked;
+  view.change({smoothing: weight, logScale});
+  profileView.change({logScale});
+}
+
+$("smoothing").addEventListener("input", applyControls);
+$("log-scale").addEventListener("change", applyControls);
+$("settings-filter").addEventListener("input", () => showSettings(runs));
+$("reset-zoom").addEventListener("click", () => view.change({range: null}));
+view.addEventListener("change", () => { $("reset-zoom").hidden = view.range === null; });
+applyControls();
+if (data.live) listen();
+else {
+  runs = data.runs;
+  show();
+}

@@ -1,0 +1,50 @@
+// The settings of one run by group, or those in which several runs differ.
+
+const setting = (run, name) => run.settings.find(one => one.name === name)?.value;
+
+/** Elements of a TOML list of texts, or the text itself. */
+function listOf(value) {
+  if (!value) return [];
+  if (!value.startsWith("[")) return [value];
+  try { return JSON.parse(value).map(String); } catch { return [value]; }
+}
+
+const lastPart = path => path.replace(/\/+$/, "").split(/[/\\]/).pop();
+
+/** "LoRA of rank 16 · FLUX.1-dev · bf16". */
+function describe(run) {
+  const models = listOf(setting(run, "model")).concat(listOf(setting(run, "model_id_with_origin_paths"))).map(lastPart);
+  const whole = setting(run, "trainable_models"), rank = Number(setting(run, "lora_rank") ?? 0), kinds = {lora: "LoRA", dora: "DoRA", loha: "LoHa", lokr: "LoKr"};
+  const kind = setting(run, "lora_type"), on = setting(run, "lora_base_model");
+  const adapter = kind && (!whole || on) ? `${kinds[kind] ?? kind}${rank > 0 ? ` of rank ${rank}` : ""}${on ? ` on ${on}` : ""}` : "";
+  return [models.at(-1), whole ? `trains ${whole}` : "", adapter, setting(run, "dtype"), setting(run, "optimizer")].filter(Boolean).join("  ·  ");
+}
+
+const matches = (one, filter) => `${one.name} ${one.value}`.toLowerCase().includes(filter);
+
+function settingGroups(run, filter) {
+  const groups = new Map();
+  for (const one of run.settings.filter(one => matches(one, filter))) {
+    if (!groups.has(one.group)) groups.set(one.group, []);
+    groups.get(one.group).push(one);
+  }
+  return h("div", {class: "groups"}, ...[...groups].map(([group, list]) => h("div", {class: "group"}, group ? h("h3", {}, group) : null, h("dl", {},
+    ...list.map(one => h("div", {title: one.doc}, h("dt", {}, one.name), h("dd", {class: one.value === "" ? "faint" : ""}, one.value === "" ? "none" : one.value)))))));
+}
+
+function settingDifferences(runs, filter) {
+  const names = [...new Set(runs.flatMap(run => run.settings.map(one => one.name)))];
+  const differing = names.map(name => ({name, value: runs.map(run => setting(run, name) ?? "–")}))
+    .filter(one => new Set(one.value).size > 1 && matches({name: one.name, value: one.value.join(" ")}, filter));
+  if (differing.length === 0) return h("p", {class: "explain"}, filter ? "None of the settings that differ matches." : "All settings are the same.");
+  return h("div", {class: "scroll"}, h("table", {class: "compare"},
+    h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "Setting"), ...runs.map(run => h("th", {scope: "col"}, h("i", {class: "swatch", style: `background: ${run.color}`}), run.name)))),
+    h("tbody", {}, ...differing.map(one => h("tr", {}, h("th", {scope: "row"}, one.name), ...one.value.map(value => h("td", {}, value === "" ? "none" : value)))))));
+}
+
+function showSettings(runs) {
+  const filter = $("settings-filter").value.trim().toLowerCase();
+  $("settings").hidden = runs.every(run => run.settings.length === 0);
+  $("settings-title").textContent = runs.length > 1 ? "Settings that differ" : "Settings";
+  $("settings-list").replaceChildren(runs.length > 1 ? settingDifferences(runs, filter) : runs.length === 1 ? settingGroups(runs[0], filter) : "");
+}
