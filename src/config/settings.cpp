@@ -21,6 +21,7 @@ std::string comment_in(const std::string& line, size_t from) {
 
 std::string text_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return **text;
+  if (const auto* number = node.as_floating_point()) return fmt::format("{}", **number);
   std::ostringstream out;
   out << toml::toml_formatter{node, toml::format_flags::allow_unicode_strings};  // no second way to quote
   return out.str();

@@ -3,19 +3,19 @@ import base64, itertools, json, os, select, shutil, subprocess, tempfile, time
 
 
 class Browser:
-    """One page; what it writes to the console as an error or warning, and what it throws, gathers in `complaints`."""
+    """One page; what it writes to the console as an error or warning, and what it throws, gathers in `complaints`; what it asks for, in `requests`."""
 
     def __init__(self, width=1280, height=900):
         self.folder = tempfile.mkdtemp()
         to_read, self.to_browser = os.pipe()
         self.from_browser, to_write = os.pipe()
         self.process = subprocess.Popen(
-            ["bash", "-c", f'exec chromium "$@" 3<&{to_read} 4>&{to_write}', "chromium", "--headless=new", "--no-sandbox", "--disable-gpu",
+            ["bash", "-c", f'exec chromium "$@" 3<&{to_read} 4>&{to_write}', "chromium", "--headless=new", "--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else []),
              "--hide-scrollbars", "--remote-debugging-pipe", f"--user-data-dir={self.folder}"],
             pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
         os.close(to_write)
-        self.ids, self.buffer, self.complaints, self.session = itertools.count(1), b"", [], None
+        self.ids, self.buffer, self.complaints, self.requests, self.session = itertools.count(1), b"", [], [], None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -63,6 +63,8 @@ class Browser:
             self.complaints.append(details.get("exception", {}).get("description", details["text"]))
         elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
             self.complaints.append(" ".join(str(one.get("value", one.get("description"))) for one in parameters["args"]))
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(parameters["request"]["url"])
         elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
             self.complaints.append(parameters["entry"]["text"])
 

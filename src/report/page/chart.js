@@ -12,8 +12,13 @@ class View extends EventTarget {
   }
 }
 
-/** Round numbers that divide [low, high] into about `count` parts. */
-function ticks(low, high, count) {
+/** Round numbers that divide [low, high] into about `count` parts; `base` is what sizes double to (1024 for bytes). */
+function ticks(low, high, count, base = 10) {
+  const unit = base === 10 ? 1 : base ** Math.max(0, Math.floor(Math.log(high) / Math.log(base)));
+  return roundTicks(low / unit, high / unit, count).map(value => value * unit);
+}
+
+function roundTicks(low, high, count) {
   const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
   const step = power * [1, 2, 5, 10].find(factor => factor * power >= raw * 0.999);
   const found = [];
@@ -78,14 +83,15 @@ const margin = {left: 56, right: 12, top: 10, bottom: 26};
 
 class Chart {
   /**
-   * options: title, format (a value as text), height, canLog, smooth (whether the slider smooths it), xFormat, xLabel, points (marks the values).
-   * Series are {label, color, xs, ys}.
+   * options: title, format (a value as text), height, canLog, smooth (whether the slider smooths it), raw (whether what is smoothed is drawn
+   * too), fromZero, base (of round numbers), xFormat, xLabel, points (marks the values), legend (an element, or true for one of the series).
+   * Series are {label, color, xs, ys, dashed}.
    */
   constructor(view, options) {
     this.view = view;
-    this.options = {format: number, xFormat: whole, xLabel: "step", height: 190, smooth: true, ...options};
+    this.options = {format: number, xFormat: whole, xLabel: "step", height: 190, smooth: true, raw: true, base: 10, ...options};
     this.series = [];
-    this.value = h("span", {class: "number value"});
+    this.value = h("span", {class: "number value"}, this.options.legend instanceof Node ? this.options.legend : "");
     this.svg = svg("svg", {tabindex: 0, role: "img", height: this.options.height});
     this.readout = h("div", {class: "readout", hidden: true, role: "status"});
     this.element = h("figure", {class: "chart"}, h("figcaption", {}, h("span", {}, this.options.title), this.value), this.svg, this.readout);
@@ -97,6 +103,7 @@ class Chart {
   set(series) {
     this.series = series.filter(one => one.xs.length > 0);
     this.element.hidden = this.series.length === 0;
+    if (this.options.legend === true) this.value.replaceChildren(...this.series.map(one => h("span", {class: "key"}, h("i", {class: one.dashed ? "swatch dashed" : "swatch", style: `--color: ${one.color}`}), one.label)));
     this.draw();
   }
 
@@ -171,21 +178,22 @@ class Chart {
   /** What the y axis spans: all smoothed values, and the raw ones without the wildest in a hundred. */
   span(shown, isLog) {
     const usable = values => isLog ? values.filter(value => value > 0) : values;
-    const raw = usable(shown.flatMap(one => one.ys)).sort((a, b) => a - b), lines = usable(shown.flatMap(one => one.line));
+    const raw = usable(shown.flatMap(one => this.options.raw ? one.ys : one.line)).sort((a, b) => a - b), lines = usable(shown.flatMap(one => one.line));
     if (raw.length === 0) return isLog ? [0.1, 1] : [0, 1];
     const cut = shown.some(one => one.smoothing) && raw.length > 50 ? 0.01 : 0;
     const bound = (pick, start) => lines.reduce((a, b) => pick(a, b), start);
     let low = bound(Math.min, quantile(raw, cut)), high = bound(Math.max, quantile(raw, 1 - cut));
     if (isLog) return low < high ? [low / 1.1, high * 1.1] : [low / 2, high * 2];
-    if (low >= 0 && low < 0.4 * high) low = 0;
+    if (low >= 0 && (low < 0.4 * high || this.options.fromZero)) low = 0;
     if (low === high) [low, high] = low === 0 ? [0, 1] : [low - Math.abs(low) / 2, high + Math.abs(high) / 2];
     const room = (high - low) * 0.06;
     return [low === 0 ? 0 : low - room, high + room];
   }
 
   draw() {
-    const width = this.element.clientWidth;
-    if (this.element.hidden || this.series.length === 0 || width < 100) return;
+    if (this.element.hidden || this.series.length === 0) return;
+    const style = getComputedStyle(this.element), width = this.element.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    if (width < 100) return;
     const {height, canLog, format} = this.options, isLog = Boolean(canLog && this.view.logScale), shown = this.visible();
     const x = this.view.range ?? this.extent(), y = this.span(shown, isLog), inner = [width - margin.left - margin.right, height - margin.top - margin.bottom];
     const part = value => isLog ? Math.log(value / y[0]) / Math.log(y[1] / y[0]) : (value - y[0]) / (y[1] - y[0]);
@@ -196,14 +204,15 @@ class Chart {
     this.svg.setAttribute("width", width);
     this.svg.setAttribute("aria-label", `${this.options.title}: ${shown.map(one => `${one.label} ${format(one.line.at(-1))}`).join(", ")}`);
     this.svg.replaceChildren(...this.axes(isLog), ...this.lines(shown), ...this.crosshair(shown));
-    if (shown.length === 1) this.value.textContent = format(this.view.at === null ? shown[0].line.at(-1) : shown[0].line[nearest(shown[0].xs, this.view.at)]);
-    else this.value.textContent = "";
+    if (this.options.legend) return;
+    const one = shown.length === 1 ? shown[0] : null;
+    this.value.textContent = one ? format(this.view.at === null ? one.line.at(-1) : one.line[nearest(one.xs, this.view.at)]) : "";
   }
 
   axes(isLog) {
     const {x, y, width, inner} = this.frame, {format, xFormat, height} = this.options;
-    const rows = (isLog ? logTicks(...y) : ticks(...y, 4)).filter(value => value >= y[0] && value <= y[1]);
-    const columns = ticks(...x, Math.max(2, Math.min(8, inner[0] / 90)));
+    const rows = (isLog ? logTicks(...y) : ticks(...y, 5, this.options.base)).filter(value => value >= y[0] && value <= y[1]);
+    const columns = ticks(...x, Math.max(2, Math.min(8, inner[0] / 75)));
     return [
       ...rows.map(value => svg("line", {class: value === 0 ? "grid zero" : "grid", x1: margin.left, x2: width - margin.right, y1: this.py(value), y2: this.py(value)})),
       ...rows.map(value => svg("text", {class: "tick", x: margin.left - 10, y: this.py(value) + 4, "text-anchor": "end"}, format(value))),
@@ -217,7 +226,7 @@ class Chart {
     const clip = svg("clipPath", {id}, svg("rect", {x: margin.left - 6, y: margin.top - 6, width: inner[0] + 12, height: inner[1] + 12}));
     const group = svg("g", {"clip-path": `url(#${id})`});
     const draw = (one, ys, kind) => group.append(svg("path", {class: kind, style: `stroke: ${one.color}`, d: path(one.xs.map(this.px), ys.map(this.py))}));
-    for (const one of shown) if (one.smoothing) draw(one, one.ys, "raw");
+    for (const one of shown) if (one.smoothing && this.options.raw) draw(one, one.ys, "raw");
     for (const one of shown) draw(one, one.line, one.dashed ? "line dashed" : "line");
     if (wide) {
       for (const one of shown) one.xs.forEach((x, i) => group.append(svg("circle", {r: 3, cx: this.px(x), cy: this.py(one.line[i]), style: `fill: ${one.color}`})));
@@ -246,11 +255,11 @@ class Chart {
   read(step, found) {
     const {format, xFormat, xLabel} = this.options;
     this.readout.replaceChildren(h("div", {class: "readout-head"}, `${xLabel} ${xFormat(step)}`), h("table", {}, ...found.map(({one, index}) => h("tr", {},
-      h("td", {}, h("i", {class: "swatch", style: `background: ${one.color}`}), one.label),
+      h("td", {}, h("i", {class: "swatch", style: `--color: ${one.color}`}), one.label),
       h("td", {class: "number"}, format(one.line[index])),
       one.smoothing ? h("td", {class: "number faint"}, `raw ${format(one.ys[index])}`) : null))));
-    const left = this.px(step), isRight = left > this.frame.width / 2;
+    const left = this.px(step) + parseFloat(getComputedStyle(this.element).paddingLeft), isRight = left > this.element.clientWidth / 2;
     this.readout.style.left = isRight ? "auto" : `${left + 14}px`;
-    this.readout.style.right = isRight ? `${this.frame.width - left + 14}px` : "auto";
+    this.readout.style.right = isRight ? `${this.element.clientWidth - left + 14}px` : "auto";
   }
 }

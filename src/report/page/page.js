@@ -69,7 +69,7 @@ function facts(run) {
     time: {label: "Training time", value: seconds.length > 0 ? duration(seconds.reduce((a, b) => a + b, 0)) : "–", more: left},
     loss: {label: "Loss, last tenth", value: number(mean(lastShare(loss, 0.1))), more: loss.length > 9 ? `first tenth ${number(mean(loss.slice(0, Math.ceil(loss.length / 10))))}` : ""},
     validation: after === undefined ? null : {label: "Validation loss", value: number(after), more: `first ${number(before)}`},
-    speed: {label: "Speed", value: speeds.length > 0 ? `${number(Number(mean(lastShare(speeds, 0.1)).toPrecision(3)))} samples/s` : "–", more: recent ? `${duration(recent)} a step` : ""},
+    speed: {label: "Samples per second", value: number(mean(lastShare(speeds, 0.1)), 3), more: recent ? `${duration(recent)} a step` : ""},
     memory: device.length + main.length === 0 ? null :
       {label: "Peak memory", value: bytes(Math.max(...lastShare(device.length > 0 ? device : main, 0.01))), more: device.length > 0 ? "on the device" : "main memory"},
   };
@@ -88,7 +88,7 @@ function showSummary() {
     const table = runs.map(facts), keys = Object.keys(table[0]).filter(key => table.some(row => row[key]));
     $("summary").replaceChildren(h("div", {class: "scroll"}, h("table", {class: "compare"},
       h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "Run"), ...keys.map(key => h("th", {scope: "col", class: "number"}, table.find(row => row[key])[key].label)))),
-      h("tbody", {}, ...runs.map((run, i) => h("tr", {}, h("th", {scope: "row"}, h("i", {class: "swatch", style: `background: ${run.color}`}), run.name, h("div", {class: "explain"}, describe(run))),
+      h("tbody", {}, ...runs.map((run, i) => h("tr", {}, h("th", {scope: "row"}, h("i", {class: "swatch", style: `--color: ${run.color}`}), run.name, h("div", {class: "explain"}, describe(run))),
         ...keys.map(key => h("td", {class: "number"}, table[i][key]?.value ?? "–"))))))));
   }
   const skipped = runs.reduce((sum, run) => sum + run.log.num_skipped, 0), empty = runs.every(run => run.log.steps.length === 0);
@@ -98,7 +98,6 @@ function showSummary() {
 
 // --- curves --------------------------------------------------------------------------------------------------------------------
 
-const shortBytes = value => value === 0 ? "0" : bytes(value);
 const known = [
   {name: "loss", title: "Loss", canLog: true, height: 320, wide: true},
   {name: "raw_loss", title: "Loss before weighting", canLog: true},
@@ -107,9 +106,9 @@ const known = [
   {name: "grad_norm", title: "Gradient norm", canLog: true},
   {name: "samples_per_second", title: "Samples per second"},
   {name: "step_seconds", title: "Time of a step", format: duration},
-  {name: "data_seconds", title: "of it, waiting for data", format: duration},
-  {name: "peak_device_memory_bytes", title: "Peak device memory", format: shortBytes, smooth: false},
-  {name: "peak_memory_bytes", title: "Peak main memory", format: shortBytes, smooth: false},
+  {name: "data_seconds", title: "Of a step, waiting for data", format: duration},
+  {name: "peak_device_memory_bytes", title: "Peak device memory", format: bytes, base: 1024, fromZero: true, smooth: false},
+  {name: "peak_memory_bytes", title: "Peak main memory", format: bytes, base: 1024, fromZero: true, smooth: false},
 ];
 const charts = new Map();
 const binPattern = /^loss_by_time\/([^/]+)\/(raw|weighted|count)$/;
@@ -139,7 +138,7 @@ function showCurves() {
   $("legend").replaceChildren(...runs.length < 2 ? [] : runs.map(run => h("button", {type: "button", "aria-pressed": String(!hidden.has(run.name)), onclick: () => {
     if (!hidden.delete(run.name)) hidden.add(run.name);
     show();
-  }}, h("i", {class: "swatch", style: `background: ${run.color}`}), run.name)));
+  }}, h("i", {class: "swatch", style: `--color: ${run.color}`}), run.name)));
 }
 
 // --- by timestep ---------------------------------------------------------------------------------------------------------------
@@ -169,13 +168,14 @@ function showTimesteps() {
   $("timesteps").hidden = !first;
   if (!first) return;
   const bins = binsOf(first), one = runs.length === 1, share = value => value.toFixed(2);
-  chartOf("by_time", $("timestep-charts"), view, {title: one ? "Loss over steps, by timestep" : `Loss over steps, by timestep, of ${first.name}`, canLog: true, height: 260})
+  chartOf("by_time", $("timestep-charts"), view, {title: one ? "Loss over steps, by timestep" : `Loss over steps, by timestep, of ${first.name}`, canLog: true, raw: false, height: 260,
+    legend: h("span", {class: "key"}, "0", h("i", {class: "ramp"}), "1")})
     .set(bins.map((bin, i) => ({label: `${share(bin.low)} – ${share(bin.high)}`, color: rampColor(i, bins.length), ...column(first, `loss_by_time/${bin.name}/raw`)})));
-  const lines = one ? [{label: "first quarter of the run", color: "var(--muted)", dashed: true, ...profile(first, bins, 0, 0.25)},
+  const lines = one ? [{label: "first quarter", color: "var(--muted)", dashed: true, ...profile(first, bins, 0, 0.25)},
     {label: "last quarter", color: colorOf(0), ...profile(first, bins, 0.75, 1)}] :
     shownRuns().map(run => ({label: run.name, color: run.color, ...profile(run, binsOf(run), 0.75, 1)}));
   chartOf("by_time_profile", $("timestep-charts"), profileView,
-    {title: one ? "Loss along time, first and last quarter of the run" : "Loss along time, last quarter of each run", canLog: true, height: 260, smooth: false, points: true, xLabel: "time", xFormat: share}).set(lines);
+    {title: one ? "Loss along time" : "Loss along time, last quarter of each run", canLog: true, height: 260, smooth: false, points: true, xLabel: "time", xFormat: share, legend: one}).set(lines);
 }
 
 // --- the page ------------------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class Previews {
       const pictures = this.runs.map(run => {
         const picture = h("img", {alt: "", onload: event => event.target.classList.toggle("pixels", event.target.naturalWidth < 128)});
         return {run, picture, button: h("button", {type: "button", class: "picture", onclick: () => this.open(number)}, picture,
-          this.runs.length > 1 ? h("span", {class: "run-name"}, h("i", {class: "swatch", style: `background: ${run.color}`}), run.name) : null)};
+          this.runs.length > 1 ? h("span", {class: "run-name"}, h("i", {class: "swatch", style: `--color: ${run.color}`}), run.name) : null)};
       });
       const prompt = h("p", {class: "prompt"});
       this.cards.set(number, {pictures, prompt});

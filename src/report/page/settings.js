@@ -9,6 +9,9 @@ function listOf(value) {
   try { return JSON.parse(value).map(String); } catch { return [value]; }
 }
 
+/** A setting as people read it: lists without brackets. */
+const shown = value => listOf(value).join(", ") || "none";
+
 const lastPart = path => path.replace(/\/+$/, "").split(/[/\\]/).pop();
 
 /** "LoRA of rank 16 · FLUX.1-dev · bf16". */
@@ -29,7 +32,7 @@ function settingGroups(run, filter) {
     groups.get(one.group).push(one);
   }
   return h("div", {class: "groups"}, ...[...groups].map(([group, list]) => h("div", {class: "group"}, group ? h("h3", {}, group) : null, h("dl", {},
-    ...list.map(one => h("div", {title: one.doc}, h("dt", {}, one.name), h("dd", {class: one.value === "" ? "faint" : ""}, one.value === "" ? "none" : one.value)))))));
+    ...list.map(one => h("div", {title: one.doc}, h("dt", {}, one.name), h("dd", {class: shown(one.value) === "none" ? "faint" : ""}, shown(one.value))))))));
 }
 
 function settingDifferences(runs, filter) {
@@ -38,8 +41,8 @@ function settingDifferences(runs, filter) {
     .filter(one => new Set(one.value).size > 1 && matches({name: one.name, value: one.value.join(" ")}, filter));
   if (differing.length === 0) return h("p", {class: "explain"}, filter ? "None of the settings that differ matches." : "All settings are the same.");
   return h("div", {class: "scroll"}, h("table", {class: "compare"},
-    h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "Setting"), ...runs.map(run => h("th", {scope: "col"}, h("i", {class: "swatch", style: `background: ${run.color}`}), run.name)))),
-    h("tbody", {}, ...differing.map(one => h("tr", {}, h("th", {scope: "row"}, one.name), ...one.value.map(value => h("td", {}, value === "" ? "none" : value)))))));
+    h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "Setting"), ...runs.map(run => h("th", {scope: "col"}, h("i", {class: "swatch", style: `--color: ${run.color}`}), run.name)))),
+    h("tbody", {}, ...differing.map(one => h("tr", {}, h("th", {scope: "row"}, one.name), ...one.value.map(value => h("td", {}, shown(value))))))));
 }
 
 function showSettings(runs) {

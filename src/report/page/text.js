@@ -16,19 +16,20 @@ function fillElement(element, attributes, children) {
 const h = (name, attributes = {}, ...children) => fillElement(document.createElement(name), attributes, children);
 const svg = (name, attributes = {}, ...children) => fillElement(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
-/** Four significant digits, without a tail of zeros. */
-function number(value) {
+/** A few significant digits, without a tail of zeros. */
+function number(value, digits = 4) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size >= 1e6 || size < 1e-4) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
   if (size >= 1000) return Math.round(value).toLocaleString("en");
-  return String(Number(value.toPrecision(4)));
+  return String(Number(value.toPrecision(digits)));
 }
 
 const whole = value => Math.round(value).toLocaleString("en");
 
 function bytes(value) {
+  if (value === 0) return "0";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
   for (; value >= 1024 && unit + 1 < units.length; ++unit) value /= 1024;
@@ -36,8 +37,9 @@ function bytes(value) {
 }
 
 function duration(seconds) {
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds === 0) return "0";
+  if (seconds < 1) return `${Number((seconds * 1000).toPrecision(seconds < 0.1 ? 2 : 3))} ms`;
+  if (seconds < 10) return `${Number(seconds.toFixed(1))} s`;
   const total = Math.round(seconds), two = value => String(value).padStart(2, "0");
   if (total < 60) return `${total} s`;
   if (total < 3600) return `${Math.floor(total / 60)} min ${two(total % 60)} s`;
