@@ -1,5 +1,6 @@
 #include "config/settings.h"
 
+#include <fmt/core.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -13,9 +14,14 @@ namespace burnish::config {
 
 namespace {
 
-/// What stands behind a '#', from the given column (counted from 0) of a line.
-std::string comment_in(const std::string& line, size_t from) {
-  auto mark = line.find('#', std::min(from, line.size()));
+/// What stands behind a '#', from the given character of a line on.
+std::string comment_in(const std::string& line, size_t character) {
+  size_t at = 0;
+  for (; at < line.size(); ++at) {
+    bool begins = (static_cast<unsigned char>(line[at]) & 0xC0) != 0x80;  // a character of UTF-8
+    if (begins && character-- == 0) break;
+  }
+  auto mark = line.find('#', at);
   return mark == std::string::npos ? "" : std::string(trim(std::string_view(line).substr(mark + 1)));
 }
 

@@ -93,8 +93,7 @@ void EventFile::write(const Record& record) {
   std::string values;
   for (const auto& [name, number] : record.values) {
     if (std::isnan(number)) continue;
-    values += field(summary::kValue,
-                    field(value::kTag, std::string_view(name)) + field(value::kSimpleValue, static_cast<float>(number)));
+    values += field(summary::kValue, field(value::kTag, std::string_view(name)) + field(value::kSimpleValue, static_cast<float>(number)));
   }
   write_event(record.time, record.step, field(event::kSummary, values));
 }

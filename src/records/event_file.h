@@ -13,8 +13,8 @@ namespace burnish::records {
 /// an Event message (tensorflow/core/util/event.proto, framework/summary.proto).
 class EventFile {
  public:
-  /// Makes FOLDER/events.out.tfevents.SECONDS.burnish, under a further number where that is taken. `now` is in seconds since 1970. Events of
-  /// earlier files of the folder that lie after `last_step`, which a resumed run takes again, are declared void: TensorBoard drops them.
+  /// Makes FOLDER/events.out.tfevents.SECONDS.burnish, under a further number where that is taken. `now` is in seconds since 1970. Events
+  /// of earlier files of the folder that lie after `last_step`, which a resumed run takes again, are declared void: TensorBoard drops them.
   EventFile(const std::filesystem::path& folder, int64_t last_step, double now);
 
   /// One event with a number for each value of the record; NaN is left out.

@@ -20,18 +20,23 @@ using nlohmann::json;
 
 namespace {
 
-json settings_of(const fs::path& run) {
-  auto list = json::array();
-  if (!io::is_there(run / "config.toml")) return list;
-  for (const auto& s : config::read_settings(run / "config.toml"))
-    list.push_back({{"group", s.group}, {"name", s.name}, {"value", s.value}, {"doc", s.doc}});
-  return list;
+/// What `read` makes of a file; nothing, with a warning, of one that cannot be read. The rest of the page does not wait for it.
+template <class F>
+json read_or_leave_out(const fs::path& path, F read) {
+  if (!io::is_there(path)) return nullptr;
+  try {
+    return read(path);
+  } catch (const Error& error) {
+    warn("left out: {}", error.what());
+    return nullptr;
+  }
 }
 
-json validation_of(const fs::path& run) {
-  if (!io::is_there(run / "validation.json")) return nullptr;
-  auto found = io::read_json(run / "validation.json");
-  return found.is_object() ? found : json(nullptr);
+json settings_of(const fs::path& path) {
+  auto list = json::array();
+  for (const auto& s : config::read_settings(path))
+    list.push_back({{"group", s.group}, {"name", s.name}, {"value", s.value}, {"doc", s.doc}});
+  return list;
 }
 
 /// Seven digits are what a chart can show; NaN and infinity become null.
@@ -84,12 +89,11 @@ json RunFollower::new_previews() {
     auto time = time_of(path);
     auto [known, is_new] = previews_.try_emplace(preview, time);
     if (!is_new && std::exchange(known->second, time) == time) continue;
-    try {
+    auto described = read_or_leave_out(path, [&](const fs::path&) -> json {
       auto text = data::read_png_text(path);
-      list.push_back({{"step", preview.step}, {"number", preview.number}, {"url", link_(path, preview)}, {"prompt", text["prompt"]}});
-    } catch (const Error& error) {
-      warn("left out: {}", error.what());
-    }
+      return {{"step", preview.step}, {"number", preview.number}, {"url", link_(path, preview)}, {"prompt", text["prompt"]}};
+    });
+    if (!described.is_null()) list.push_back(std::move(described));
   }
   return list;
 }
@@ -103,7 +107,11 @@ json RunFollower::next() {
   }
   if (whole) previews_.clear();
   json update{{"log", table_of(part.log)}, {"previews", new_previews()}};
-  if (whole) update.update({{"name", name_}, {"settings", settings_of(run_)}, {"validation", validation_of(run_)}});
+  if (whole) {
+    update["name"] = name_;
+    update["settings"] = read_or_leave_out(run_ / "config.toml", settings_of);
+    update["validation"] = read_or_leave_out(run_ / "validation.json", io::read_json);
+  }
   bool is_news = whole || !part.log.steps.empty() || part.log.num_skipped > 0 || !update["previews"].empty();
   return is_news ? update : json(nullptr);
 }

@@ -23,10 +23,11 @@ class RunFollower {
   RunFollower(std::filesystem::path run, std::string name, Link link);
 
   /// What came since the last call; null when nothing did. The first time, and whenever the run began anew, all of it:
-  ///   {"name", "settings": [{"group", "name", "value", "doc"}], "validation": {"before", "after"} or null,
+  ///   {"name", "settings": [{"group", "name", "value", "doc"}] or null, "validation": {"before", "after"} or null,
   ///    "log": {"steps": [...], "columns": {name: [number or null, ...]}, "num_skipped"},
   ///    "previews": [{"step", "number", "url", "prompt"}]}
-  /// and otherwise the log's new rows and the pictures that are new or were drawn again, without "name" and "settings".
+  /// and otherwise the log's new rows and the pictures that are new or were drawn again, without the first three.
+  /// Files that cannot be read are left out with a warning.
   nlohmann::json next();
 
  private:

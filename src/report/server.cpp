@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "io/files.h"
 #include "report/page.h"
 #include "report/run_follower.h"
@@ -31,19 +30,9 @@ std::string link(const fs::path& path, const records::Preview& preview) {
   return fmt::format("previews/{}/{}?{}", preview.step, preview.number, fs::last_write_time(path, ignored).time_since_epoch().count());
 }
 
-/// What is new of the run; nothing, with a warning, while its files cannot be read.
-json news_of(RunFollower& run) {
-  try {
-    return run.next();
-  } catch (const Error& error) {
-    warn("{}", error.what());
-    return nullptr;
-  }
-}
-
 /// One open page: writes what is new of the run as events (WHATWG HTML, 9.2) until the browser goes.
 bool send_news(RunFollower& run, httplib::DataSink& sink) {
-  auto news = news_of(run);
+  auto news = run.next();
   if (!news.is_null()) {
     auto text = "data: " + news.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) + "\n\n";
     return sink.write(text.data(), text.size());

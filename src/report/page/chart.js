@@ -84,7 +84,7 @@ const margin = {left: 56, right: 12, top: 10, bottom: 26};
 class Chart {
   /**
    * options: title, format (a value as text), height, canLog, smooth (whether the slider smooths it), raw (whether what is smoothed is drawn
-   * too), fromZero, base (of round numbers), xFormat, xLabel, points (marks the values), legend (an element, or true for one of the series).
+   * too), fromZero, base (of round numbers), extent (of the x axis), xFormat, xLabel, points (marks the values), legend (an element, or true for one of the series).
    * Series are {label, color, xs, ys, dashed}.
    */
   constructor(view, options) {
@@ -160,6 +160,7 @@ class Chart {
   }
 
   extent() {
+    if (this.options.extent) return this.options.extent;
     const low = Math.min(...this.series.map(one => one.xs[0])), high = Math.max(...this.series.map(one => one.xs.at(-1)));
     return low < high ? [low, high] : [low - 0.5, high + 0.5];
   }

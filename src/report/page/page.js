@@ -44,10 +44,13 @@ function addPreviews(list, added) {
   return [...byKey.values()].sort((a, b) => a.step - b.step || a.number - b.number);
 }
 
+/** A run as it came; one without a config.toml has no settings. */
+const taken = run => ({...run, settings: run.settings ?? []});
+
 function receive(update) {
   news = Date.now();
   if ("name" in update) {
-    runs = [update];
+    runs = [taken(update)];
     view.range = null;
   } else {
     append(runs[0].log, update.log);
@@ -175,7 +178,7 @@ function showTimesteps() {
     {label: "last quarter", color: colorOf(0), ...profile(first, bins, 0.75, 1)}] :
     shownRuns().map(run => ({label: run.name, color: run.color, ...profile(run, binsOf(run), 0.75, 1)}));
   chartOf("by_time_profile", $("timestep-charts"), profileView,
-    {title: one ? "Loss along time" : "Loss along time, last quarter of each run", canLog: true, height: 260, smooth: false, points: true, xLabel: "time", xFormat: share, legend: one}).set(lines);
+    {title: one ? "Loss along time" : "Loss along time, last quarter of each run", canLog: true, height: 260, smooth: false, points: true, extent: [0, 1], xLabel: "time", xFormat: share, legend: one}).set(lines);
 }
 
 // --- the page ------------------------------------------------------------------------------------------------------------------
@@ -223,6 +226,6 @@ view.addEventListener("change", () => { $("reset-zoom").hidden = view.range === 
 applyControls();
 if (data.live) listen();
 else {
-  runs = data.runs;
+  runs = data.runs.map(taken);
   show();
 }
