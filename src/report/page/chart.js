@@ -6,9 +6,15 @@ class View extends EventTarget {
   range = null;  // [first, last] shown; null is all
   at = null;     // where the crosshair is
 
+  /** Of all but the crosshair, which is cheaper to move. */
   change(values) {
     Object.assign(this, values);
     this.dispatchEvent(new Event("change"));
+  }
+
+  point(at) {
+    this.at = at;
+    this.dispatchEvent(new Event("point"));
   }
 }
 
@@ -82,9 +88,13 @@ function path(xs, ys) {
 const margin = {left: 56, right: 12, top: 10, bottom: 26};
 
 class Chart {
+  static count = 0;
+  number = Chart.count++;
+
   /**
-   * options: title, format (a value as text), height, canLog, smooth (whether the slider smooths it), raw (whether what is smoothed is drawn
-   * too), fromZero, base (of round numbers), extent (of the x axis), xFormat, xLabel, points (marks the values), legend (an element, or true for one of the series).
+   * options: title, format (a value as text), height, canLog, smooth (whether the slider smooths it), raw (whether what is smoothed is
+   * drawn too), fromZero, base (of round numbers), extent (of the x axis), xFormat, xLabel, points (marks the values), legend (an element,
+   * or true for one of the series).
    * Series are {label, color, xs, ys, dashed}.
    */
   constructor(view, options) {
@@ -94,16 +104,19 @@ class Chart {
     this.value = h("span", {class: "number value"}, this.options.legend instanceof Node ? this.options.legend : "");
     this.svg = svg("svg", {tabindex: 0, role: "img", height: this.options.height});
     this.readout = h("div", {class: "readout", hidden: true, role: "status"});
-    this.element = h("figure", {class: "chart"}, h("figcaption", {}, h("span", {}, this.options.title), this.value), this.svg, this.readout);
+    const caption = h("figcaption", {}, h("span", {}, this.options.title), this.value);
+    this.element = h("figure", {class: "chart"}, caption, this.svg, this.readout);
     this.listen();
     new ResizeObserver(() => this.draw()).observe(this.element);
     view.addEventListener("change", () => this.draw());
+    view.addEventListener("point", () => this.drawCrosshair());
   }
 
   set(series) {
     this.series = series.filter(one => one.xs.length > 0);
     this.element.hidden = this.series.length === 0;
-    if (this.options.legend === true) this.value.replaceChildren(...this.series.map(one => h("span", {class: "key"}, h("i", {class: one.dashed ? "swatch dashed" : "swatch", style: `--color: ${one.color}`}), one.label)));
+    const key = one => h("span", {class: "key"}, swatch(one.color, one.dashed ? "dashed" : ""), one.label);
+    if (this.options.legend === true) this.value.replaceChildren(...this.series.map(key));
     this.draw();
   }
 
@@ -114,7 +127,7 @@ class Chart {
       if (!this.frame) return;
       this.active = true;
       this.selection = pressed !== null && Math.abs(event.clientX - pressed.clientX) > 4 ? [stepAt(pressed), stepAt(event)] : null;
-      this.view.change({at: stepAt(event)});
+      this.view.point(stepAt(event));
     });
     this.svg.addEventListener("pointerleave", () => this.leave());
     this.svg.addEventListener("blur", () => this.leave());
@@ -126,6 +139,7 @@ class Chart {
       const range = this.selection?.toSorted((a, b) => a - b);
       pressed = this.selection = null;
       if (range) this.view.change({range});
+      else this.drawCrosshair();
     });
     this.svg.addEventListener("pointercancel", () => { pressed = this.selection = null; });
     this.svg.addEventListener("dblclick", () => this.view.change({range: null}));
@@ -134,7 +148,7 @@ class Chart {
 
   leave() {
     this.active = false;
-    this.view.change({at: null});
+    this.view.point(null);
   }
 
   onKey(event) {
@@ -143,12 +157,11 @@ class Chart {
     const [low, high] = this.frame.x, stride = event.shiftKey ? Math.ceil(xs.length / 20) : 1;
     const at = this.view.at ?? high, index = nearest(xs, at);
     const moves = {ArrowLeft: index - stride, ArrowRight: index + stride, Home: nearest(xs, low), End: nearest(xs, high)};
-    if (event.key in moves) this.view.change({at: xs[Math.max(0, Math.min(xs.length - 1, moves[event.key]))]});
+    this.active = event.key !== "Escape";
+    if (event.key in moves) this.view.point(xs[Math.max(0, Math.min(xs.length - 1, moves[event.key]))]);
     else if (event.key === "+" || event.key === "-") this.zoom(at, event.key === "+" ? 0.5 : 2);
     else if (event.key === "Escape") this.view.change({at: null, range: null});
     else return;
-    this.active = event.key !== "Escape";
-    this.draw();
     event.preventDefault();
   }
 
@@ -179,7 +192,8 @@ class Chart {
   /** What the y axis spans: all smoothed values, and the raw ones without the wildest in a hundred. */
   span(shown, isLog) {
     const usable = values => isLog ? values.filter(value => value > 0) : values;
-    const raw = usable(shown.flatMap(one => this.options.raw ? one.ys : one.line)).sort((a, b) => a - b), lines = usable(shown.flatMap(one => one.line));
+    const lines = usable(shown.flatMap(one => one.line)), raw = (this.options.raw ? usable(shown.flatMap(one => one.ys)) : [...lines]);
+    raw.sort((a, b) => a - b);
     if (raw.length === 0) return isLog ? [0.1, 1] : [0, 1];
     const cut = shown.some(one => one.smoothing) && raw.length > 50 ? 0.01 : 0;
     const bound = (pick, start) => lines.reduce((a, b) => pick(a, b), start);
@@ -193,10 +207,12 @@ class Chart {
 
   draw() {
     if (this.element.hidden || this.series.length === 0) return;
-    const style = getComputedStyle(this.element), width = this.element.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const style = getComputedStyle(this.element), padding = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight);
+    const width = this.element.clientWidth - padding;
     if (width < 100) return;
-    const {height, canLog, format} = this.options, isLog = Boolean(canLog && this.view.logScale), shown = this.visible();
-    const x = this.view.range ?? this.extent(), y = this.span(shown, isLog), inner = [width - margin.left - margin.right, height - margin.top - margin.bottom];
+    const {height, canLog, format} = this.options, isLog = Boolean(canLog && this.view.logScale), shown = this.shown = this.visible();
+    const x = this.view.range ?? this.extent(), y = this.span(shown, isLog);
+    const inner = [width - margin.left - margin.right, height - margin.top - margin.bottom];
     const part = value => isLog ? Math.log(value / y[0]) / Math.log(y[1] / y[0]) : (value - y[0]) / (y[1] - y[0]);
     this.frame = {x, y, width, inner};
     this.px = value => margin.left + inner[0] * (value - x[0]) / (x[1] - x[0]);
@@ -204,18 +220,27 @@ class Chart {
     this.toX = pixel => Math.max(x[0], Math.min(x[1], x[0] + (pixel - margin.left) / inner[0] * (x[1] - x[0])));
     this.svg.setAttribute("width", width);
     this.svg.setAttribute("aria-label", `${this.options.title}: ${shown.map(one => `${one.label} ${format(one.line.at(-1))}`).join(", ")}`);
-    this.svg.replaceChildren(...this.axes(isLog), ...this.lines(shown), ...this.crosshair(shown));
+    this.cross = svg("g");
+    this.svg.replaceChildren(...this.axes(isLog), ...this.lines(shown), this.cross);
+    this.drawCrosshair();
+  }
+
+  drawCrosshair() {
+    if (!this.frame || this.element.hidden) return;
+    this.cross.replaceChildren(...this.crosshair(this.shown));
     if (this.options.legend) return;
-    const one = shown.length === 1 ? shown[0] : null;
-    this.value.textContent = one ? format(this.view.at === null ? one.line.at(-1) : one.line[nearest(one.xs, this.view.at)]) : "";
+    const one = this.shown.length === 1 ? this.shown[0] : null, index = this.view.at === null ? -1 : nearest(one?.xs ?? [], this.view.at);
+    this.value.textContent = one ? this.options.format(one.line.at(index)) : "";
   }
 
   axes(isLog) {
     const {x, y, width, inner} = this.frame, {format, xFormat, height} = this.options;
     const rows = (isLog ? logTicks(...y) : ticks(...y, 5, this.options.base)).filter(value => value >= y[0] && value <= y[1]);
     const columns = ticks(...x, Math.max(2, Math.min(8, inner[0] / 75)));
+    const rule = value => svg("line", {class: value === 0 ? "grid zero" : "grid", x1: margin.left, x2: width - margin.right,
+      y1: this.py(value), y2: this.py(value)});
     return [
-      ...rows.map(value => svg("line", {class: value === 0 ? "grid zero" : "grid", x1: margin.left, x2: width - margin.right, y1: this.py(value), y2: this.py(value)})),
+      ...rows.map(rule),
       ...rows.map(value => svg("text", {class: "tick", x: margin.left - 10, y: this.py(value) + 4, "text-anchor": "end"}, format(value))),
       ...columns.map(value => svg("text", {class: "tick", x: Math.min(this.px(value), width - margin.right), y: height - 6,
         "text-anchor": this.px(value) > width - 40 ? "end" : "middle"}, xFormat(value))),
@@ -223,42 +248,48 @@ class Chart {
   }
 
   lines(shown) {
-    const {inner} = this.frame, id = `clip-${this.id ??= Chart.count = (Chart.count ?? 0) + 1}`, wide = this.options.points || shown.every(one => one.xs.length < 3);
+    const {inner} = this.frame, id = `clip-${this.number}`;
     const clip = svg("clipPath", {id}, svg("rect", {x: margin.left - 6, y: margin.top - 6, width: inner[0] + 12, height: inner[1] + 12}));
     const group = svg("g", {"clip-path": `url(#${id})`});
-    const draw = (one, ys, kind) => group.append(svg("path", {class: kind, style: `stroke: ${one.color}`, d: path(one.xs.map(this.px), ys.map(this.py))}));
+    const draw = (one, ys, kind) =>
+      group.append(svg("path", {class: kind, style: `stroke: ${one.color}`, d: path(one.xs.map(this.px), ys.map(this.py))}));
     for (const one of shown) if (one.smoothing && this.options.raw) draw(one, one.ys, "raw");
     for (const one of shown) draw(one, one.line, one.dashed ? "line dashed" : "line");
-    if (wide) {
-      for (const one of shown) one.xs.forEach((x, i) => group.append(svg("circle", {r: 3, cx: this.px(x), cy: this.py(one.line[i]), style: `fill: ${one.color}`})));
+    if (this.options.points || shown.every(one => one.xs.length < 3)) {
+      for (const one of shown) group.append(...one.xs.map((_, i) => this.dot(one, i, {r: 3})));
     }
     return [clip, group];
+  }
+
+  dot(one, index, attributes) {
+    return svg("circle", {cx: this.px(one.xs[index]), cy: this.py(one.line[index]), style: `fill: ${one.color}`, ...attributes});
   }
 
   crosshair(shown) {
     const {inner, x} = this.frame, at = this.view.at;
     this.readout.hidden = !this.active || at === null;
     if (at === null || at < x[0] || at > x[1]) return [];
-    const found = shown.map(one => ({one, index: nearest(one.xs, at)})).filter(({one, index}) => one.xs[index] >= x[0] && one.xs[index] <= x[1]);
+    const found = shown.map(one => ({one, index: nearest(one.xs, at)}))
+      .filter(({one, index}) => one.xs[index] >= x[0] && one.xs[index] <= x[1]);
     if (found.length === 0) return [];
-    const near = found.reduce((a, b) => Math.abs(b.one.xs[b.index] - at) < Math.abs(a.one.xs[a.index] - at) ? b : a), step = near.one.xs[near.index];
+    const step = found.map(({one, index}) => one.xs[index]).reduce((a, b) => Math.abs(b - at) < Math.abs(a - at) ? b : a);
     if (this.active) this.read(step, found);
     const marks = [svg("line", {class: "cross", x1: this.px(step), x2: this.px(step), y1: margin.top, y2: margin.top + inner[1]})];
     if (this.selection) {
       const [from, to] = this.selection.map(this.px).sort((a, b) => a - b);
       marks.push(svg("rect", {class: "selection", x: from, y: margin.top, width: to - from, height: inner[1]}));
     }
-    for (const {one, index} of found) marks.push(svg("circle", {class: "dot", r: 4, cx: this.px(one.xs[index]), cy: this.py(one.line[index]), style: `fill: ${one.color}`}));
-    return marks;
+    return [...marks, ...found.map(({one, index}) => this.dot(one, index, {class: "dot", r: 4}))];
   }
 
   /** Fills the read-out beside the crosshair. */
   read(step, found) {
     const {format, xFormat, xLabel} = this.options;
-    this.readout.replaceChildren(h("div", {class: "readout-head"}, `${xLabel} ${xFormat(step)}`), h("table", {}, ...found.map(({one, index}) => h("tr", {},
-      h("td", {}, h("i", {class: "swatch", style: `--color: ${one.color}`}), one.label),
+    const row = ({one, index}) => h("tr", {},
+      h("td", {}, swatch(one.color), one.label),
       h("td", {class: "number"}, format(one.line[index])),
-      one.smoothing ? h("td", {class: "number faint"}, `raw ${format(one.ys[index])}`) : null))));
+      one.smoothing ? h("td", {class: "number faint"}, `raw ${format(one.ys[index])}`) : null);
+    this.readout.replaceChildren(h("div", {class: "readout-head"}, `${xLabel} ${xFormat(step)}`), h("table", {}, ...found.map(row)));
     const left = this.px(step) + parseFloat(getComputedStyle(this.element).paddingLeft), isRight = left > this.element.clientWidth / 2;
     this.readout.style.left = isRight ? "auto" : `${left + 14}px`;
     this.readout.style.right = isRight ? `${this.element.clientWidth - left + 14}px` : "auto";

@@ -56,44 +56,61 @@ function receive(update) {
     append(runs[0].log, update.log);
     runs[0].previews = addPreviews(runs[0].previews, update.previews);
   }
-  show();
+  showSoon();
+}
+
+let due = null, pause = 0;
+
+/** Shows what came; a long run, which takes long to draw, less often, so that the page stays responsive. */
+function showSoon() {
+  due ??= setTimeout(() => {
+    const start = performance.now();
+    due = null;
+    show();
+    pause = 5 * (performance.now() - start);
+  }, pause);
 }
 
 // --- summary -------------------------------------------------------------------------------------------------------------------
 
 function facts(run) {
   const loss = column(run, "loss").ys, speeds = column(run, "samples_per_second").ys, seconds = column(run, "step_seconds").ys;
-  const validation = column(run, "validation_loss").ys, device = column(run, "peak_device_memory_bytes").ys, main = column(run, "peak_memory_bytes").ys;
+  const validation = column(run, "validation_loss").ys, onDevice = column(run, "peak_device_memory_bytes").ys;
+  const peaks = onDevice.length > 0 ? onDevice : column(run, "peak_memory_bytes").ys, tenth = Math.ceil(loss.length / 10);
   const step = run.log.steps.at(-1) ?? 0, total = Number(setting(run, "max_steps") ?? 0), recent = mean(lastShare(seconds, 0.1));
   const [before, after] = validation.length > 0 ? [validation[0], validation.at(-1)] : [run.validation?.before, run.validation?.after];
   const left = total > step && recent ? `${duration((total - step) * recent)} to go` : "";
   return {
-    steps: {label: "Steps", value: whole(step), more: total > 0 ? `of ${whole(total)}` : "", share: total > 0 ? Math.min(1, step / total) : null},
+    steps: {label: "Steps", value: whole(step), more: total > 0 ? `of ${whole(total)}` : "", share: total > 0 ? Math.min(1, step / total) : undefined},
     time: {label: "Training time", value: seconds.length > 0 ? duration(seconds.reduce((a, b) => a + b, 0)) : "–", more: left},
-    loss: {label: "Loss, last tenth", value: number(mean(lastShare(loss, 0.1))), more: loss.length > 9 ? `first tenth ${number(mean(loss.slice(0, Math.ceil(loss.length / 10))))}` : ""},
+    loss: {label: "Loss, last tenth", value: number(mean(lastShare(loss, 0.1))), more: loss.length > 9 ? `first tenth ${number(mean(loss.slice(0, tenth)))}` : ""},
     validation: after === undefined ? null : {label: "Validation loss", value: number(after), more: `first ${number(before)}`},
     speed: {label: "Samples per second", value: number(mean(lastShare(speeds, 0.1)), 3), more: recent ? `${duration(recent)} a step` : ""},
-    memory: device.length + main.length === 0 ? null :
-      {label: "Peak memory", value: bytes(Math.max(...lastShare(device.length > 0 ? device : main, 0.01))), more: device.length > 0 ? "on the device" : "main memory"},
+    memory: peaks.length === 0 ? null :
+      {label: "Peak memory", value: bytes(peaks.reduce((a, b) => Math.max(a, b))), more: onDevice.length > 0 ? "on the device" : "main memory"},
   };
+}
+
+function factList(run) {
+  return h("dl", {class: "facts"}, ...Object.values(facts(run)).filter(Boolean).map(fact => h("div", {},
+    h("dt", {}, fact.label), h("dd", {class: "number"}, fact.value), h("dd", {class: "more number"}, fact.more),
+    fact.share === undefined ? null : h("div", {class: "meter"}, h("i", {style: `width: ${fact.share * 100}%`})))));
+}
+
+function factTable() {
+  const all = runs.map(facts), keys = Object.keys(all[0]).filter(key => all.some(one => one[key]));
+  const heads = keys.map(key => [all.find(one => one[key])[key].label]);
+  const rows = runs.map((run, i) => [[swatch(run.color), run.name, h("div", {class: "explain"}, describe(run))],
+    ...keys.map(key => [all[i][key]?.value ?? "–"])]);
+  return compareTable([["Run"], ...heads], rows, "number");
 }
 
 function showSummary() {
   const one = runs.length === 1;
-  $("title").textContent = one ? runs[0].name : `${runs.length} runs`;
+  $("title").textContent = one ? runs[0].name : runs.length > 1 ? `${runs.length} runs` : "";
   $("about").textContent = one ? describe(runs[0]) : "";
   document.title = `${runs.map(run => run.name).join(", ")} · burnish`;
-  if (one) {
-    $("summary").replaceChildren(h("dl", {class: "facts"}, ...Object.values(facts(runs[0])).filter(Boolean).map(fact => h("div", {},
-      h("dt", {}, fact.label), h("dd", {class: "number"}, fact.value), h("dd", {class: "more number"}, fact.more || " "),
-      fact.share === null || fact.share === undefined ? null : h("div", {class: "meter"}, h("i", {style: `width: ${fact.share * 100}%`}))))));
-  } else {
-    const table = runs.map(facts), keys = Object.keys(table[0]).filter(key => table.some(row => row[key]));
-    $("summary").replaceChildren(h("div", {class: "scroll"}, h("table", {class: "compare"},
-      h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "Run"), ...keys.map(key => h("th", {scope: "col", class: "number"}, table.find(row => row[key])[key].label)))),
-      h("tbody", {}, ...runs.map((run, i) => h("tr", {}, h("th", {scope: "row"}, h("i", {class: "swatch", style: `--color: ${run.color}`}), run.name, h("div", {class: "explain"}, describe(run))),
-        ...keys.map(key => h("td", {class: "number"}, table[i][key]?.value ?? "–"))))))));
-  }
+  $("summary").replaceChildren(one ? factList(runs[0]) : runs.length > 1 ? factTable() : "");
   const skipped = runs.reduce((sum, run) => sum + run.log.num_skipped, 0), empty = runs.every(run => run.log.steps.length === 0);
   $("note").hidden = skipped === 0 && !empty;
   $("note").textContent = empty ? "No step is logged yet." : `${whole(skipped)} lines of log.jsonl are no records and were left out.`;
@@ -138,30 +155,42 @@ function showCurves() {
     if (isOther) chartOf(name, $("charts"), view, {title: name, canLog: true}).set(seriesOf(name));
   }
   for (const [name, chart] of charts) if (!names.has(name) && !name.startsWith("by_time")) chart.set([]);
-  $("legend").replaceChildren(...runs.length < 2 ? [] : runs.map(run => h("button", {type: "button", "aria-pressed": String(!hidden.has(run.name)), onclick: () => {
+  $("legend").replaceChildren(...runs.length > 1 ? runs.map(legendButton) : []);
+}
+
+function legendButton(run) {
+  const toggle = () => {
     if (!hidden.delete(run.name)) hidden.add(run.name);
     show();
-  }}, h("i", {class: "swatch", style: `--color: ${run.color}`}), run.name)));
+  };
+  return h("button", {type: "button", "aria-pressed": String(!hidden.has(run.name)), onclick: toggle}, swatch(run.color), run.name);
 }
 
 // --- by timestep ---------------------------------------------------------------------------------------------------------------
 
 /** Names of the bins of a run in their order, with the middle of each on the scale of time. */
 function binsOf(run) {
-  const names = [...new Set(Object.keys(run.log.columns).map(name => binPattern.exec(name)?.[1]).filter(Boolean))].sort((a, b) => Number(a) - Number(b));
+  const found = Object.keys(run.log.columns).map(name => binPattern.exec(name)?.[1]).filter(Boolean);
+  const names = [...new Set(found)].sort((a, b) => Number(a) - Number(b));
   return names.map((name, i) => ({name, low: i / names.length, high: (i + 1) / names.length}));
 }
 
 const rampColor = (i, count) => `color-mix(in oklch, var(--ramp-end) ${Math.round(100 * i / Math.max(1, count - 1))}%, var(--ramp-start))`;
 
-/** Mean loss of each bin over a share of the log's rows. */
+/** Mean loss of the samples in each bin over a share of the log's rows. */
 function profile(run, bins, from, to) {
-  const xs = [], ys = [], rows = run.log.steps.length;
+  const xs = [], ys = [], rows = run.log.steps.length, {columns} = run.log;
   for (const bin of bins) {
-    const values = (run.log.columns[`loss_by_time/${bin.name}/raw`] ?? []).slice(Math.floor(rows * from), Math.ceil(rows * to)).filter(value => value !== null);
-    if (values.length === 0) continue;
+    const raw = columns[`loss_by_time/${bin.name}/raw`] ?? [], counts = columns[`loss_by_time/${bin.name}/count`] ?? [];
+    let sum = 0, count = 0;
+    for (let i = Math.floor(rows * from); i < Math.ceil(rows * to); ++i) {
+      if (raw[i] === null || raw[i] === undefined) continue;
+      sum += raw[i] * (counts[i] ?? 1);
+      count += counts[i] ?? 1;
+    }
+    if (count === 0) continue;
     xs.push((bin.low + bin.high) / 2);
-    ys.push(mean(values));
+    ys.push(sum / count);
   }
   return {xs, ys};
 }
@@ -170,15 +199,17 @@ function showTimesteps() {
   const first = shownRuns().find(run => binsOf(run).length > 0);
   $("timesteps").hidden = !first;
   if (!first) return;
-  const bins = binsOf(first), one = runs.length === 1, share = value => value.toFixed(2);
-  chartOf("by_time", $("timestep-charts"), view, {title: one ? "Loss over steps, by timestep" : `Loss over steps, by timestep, of ${first.name}`, canLog: true, raw: false, height: 260,
-    legend: h("span", {class: "key"}, "0", h("i", {class: "ramp"}), "1")})
-    .set(bins.map((bin, i) => ({label: `${share(bin.low)} – ${share(bin.high)}`, color: rampColor(i, bins.length), ...column(first, `loss_by_time/${bin.name}/raw`)})));
+  const bins = binsOf(first), one = runs.length === 1, share = value => value.toFixed(2), place = $("timestep-charts");
+  const ramp = h("span", {class: "key"}, "0", h("i", {class: "ramp"}), "1");
+  chartOf("by_time", place, view, {title: "Loss over steps, by timestep", canLog: true, raw: false, height: 260, legend: ramp})
+    .set(bins.map((bin, i) => ({label: `${share(bin.low)} – ${share(bin.high)}`, color: rampColor(i, bins.length),
+      ...column(first, `loss_by_time/${bin.name}/raw`)})));
   const lines = one ? [{label: "first quarter", color: "var(--muted)", dashed: true, ...profile(first, bins, 0, 0.25)},
     {label: "last quarter", color: colorOf(0), ...profile(first, bins, 0.75, 1)}] :
     shownRuns().map(run => ({label: run.name, color: run.color, ...profile(run, binsOf(run), 0.75, 1)}));
-  chartOf("by_time_profile", $("timestep-charts"), profileView,
-    {title: one ? "Loss along time" : "Loss along time, last quarter of each run", canLog: true, height: 260, smooth: false, points: true, extent: [0, 1], xLabel: "time", xFormat: share, legend: one}).set(lines);
+  chartOf("by_time_profile", place, profileView, {title: one ? "Loss along time" : "Loss along time, last quarter of each run", canLog: true,
+    smooth: false, points: true, height: 260, extent: [0, 1], xLabel: "time", xFormat: share, legend: one}).set(lines);
+  $("timesteps-of").textContent = one ? "" : ` They are of ${first.name}.`;
 }
 
 // --- the page ------------------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class Previews {
       const pictures = this.runs.map(run => {
         const picture = h("img", {alt: "", onload: event => event.target.classList.toggle("pixels", event.target.naturalWidth < 128)});
         return {run, picture, button: h("button", {type: "button", class: "picture", onclick: () => this.open(number)}, picture,
-          this.runs.length > 1 ? h("span", {class: "run-name"}, h("i", {class: "swatch", style: `--color: ${run.color}`}), run.name) : null)};
+          this.runs.length > 1 ? h("span", {class: "run-name"}, swatch(run.color), run.name) : null)};
       });
       const prompt = h("p", {class: "prompt"});
       this.cards.set(number, {pictures, prompt});
@@ -86,10 +86,12 @@ class Previews {
   }
 
   fillViewer() {
-    const step = this.steps[this.position], found = this.runs.map(run => ({run, one: this.find(run, this.number, step)})).filter(({one}) => one);
-    const strips = this.runs.map(run => h("div", {class: "strip"}, ...run.previews.filter(one => one.number === this.number).map(one =>
-      h("button", {type: "button", class: "thumb", "aria-current": one.step === step ? "true" : null, title: `step ${one.step}`,
-        onclick: () => this.show(this.steps.indexOf(one.step))}, h("img", {src: one.url, alt: `step ${one.step}`}), h("span", {class: "number"}, whole(one.step))))));
+    const step = this.steps[this.position];
+    const found = this.runs.map(run => ({run, one: this.find(run, this.number, step)})).filter(({one}) => one);
+    const thumb = one => h("button", {type: "button", class: "thumb", "aria-current": one.step === step ? "true" : null,
+      onclick: () => this.show(this.steps.indexOf(one.step))},
+      h("img", {src: one.url, alt: `step ${one.step}`}), h("span", {class: "number"}, whole(one.step)));
+    const strips = this.runs.map(run => h("div", {class: "strip"}, ...run.previews.filter(one => one.number === this.number).map(thumb)));
     this.viewer.replaceChildren(
       h("button", {type: "button", class: "close", "aria-label": "Close", onclick: () => this.viewer.close()}, "×"),
       h("div", {class: "large"}, ...found.map(({run, one}) => h("figure", {}, h("img", {src: one.url, alt: one.prompt}),

@@ -14,13 +14,13 @@ const shown = value => listOf(value).join(", ") || "none";
 
 const lastPart = path => path.replace(/\/+$/, "").split(/[/\\]/).pop();
 
-/** "LoRA of rank 16 · FLUX.1-dev · bf16". */
+/** "FLUX.1-dev · LoRA of rank 16 on dit · bf16 · adamw". */
 function describe(run) {
   const models = listOf(setting(run, "model")).concat(listOf(setting(run, "model_id_with_origin_paths"))).map(lastPart);
-  const whole = setting(run, "trainable_models"), rank = Number(setting(run, "lora_rank") ?? 0), kinds = {lora: "LoRA", dora: "DoRA", loha: "LoHa", lokr: "LoKr"};
-  const kind = setting(run, "lora_type"), on = setting(run, "lora_base_model");
-  const adapter = kind && (!whole || on) ? `${kinds[kind] ?? kind}${rank > 0 ? ` of rank ${rank}` : ""}${on ? ` on ${on}` : ""}` : "";
-  return [models.at(-1), whole ? `trains ${whole}` : "", adapter, setting(run, "dtype"), setting(run, "optimizer")].filter(Boolean).join("  ·  ");
+  const whole = setting(run, "trainable_models"), on = setting(run, "lora_base_model"), kind = setting(run, "lora_type");
+  const name = {lora: "LoRA", dora: "DoRA", loha: "LoHa", lokr: "LoKr"}[kind] ?? kind, rank = Number(setting(run, "lora_rank") ?? 0);
+  const adapter = kind && (!whole || on) ? `${name}${rank > 0 ? ` of rank ${rank}` : ""}${on ? ` on ${on}` : ""}` : "";
+  return [models.at(-1), whole ? `trains ${whole}` : "", adapter, setting(run, "dtype"), setting(run, "optimizer")].filter(Boolean).join(" · ");
 }
 
 const matches = (one, filter) => `${one.name} ${one.value}`.toLowerCase().includes(filter);
@@ -31,8 +31,9 @@ function settingGroups(run, filter) {
     if (!groups.has(one.group)) groups.set(one.group, []);
     groups.get(one.group).push(one);
   }
-  return h("div", {class: "groups"}, ...[...groups].map(([group, list]) => h("div", {class: "group"}, group ? h("h3", {}, group) : null, h("dl", {},
-    ...list.map(one => h("div", {title: one.doc}, h("dt", {}, one.name), h("dd", {class: shown(one.value) === "none" ? "faint" : ""}, shown(one.value))))))));
+  const entry = one => h("div", {title: one.doc}, h("dt", {}, one.name), h("dd", {class: shown(one.value) === "none" ? "faint" : ""}, shown(one.value)));
+  return h("div", {class: "groups"}, ...[...groups].map(([group, list]) =>
+    h("div", {class: "group"}, group ? h("h3", {}, group) : null, h("dl", {}, ...list.map(entry)))));
 }
 
 function settingDifferences(runs, filter) {
@@ -40,9 +41,8 @@ function settingDifferences(runs, filter) {
   const differing = names.map(name => ({name, value: runs.map(run => setting(run, name) ?? "–")}))
     .filter(one => new Set(one.value).size > 1 && matches({name: one.name, value: one.value.join(" ")}, filter));
   if (differing.length === 0) return h("p", {class: "explain"}, filter ? "None of the settings that differ matches." : "All settings are the same.");
-  return h("div", {class: "scroll"}, h("table", {class: "compare"},
-    h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "Setting"), ...runs.map(run => h("th", {scope: "col"}, h("i", {class: "swatch", style: `--color: ${run.color}`}), run.name)))),
-    h("tbody", {}, ...differing.map(one => h("tr", {}, h("th", {scope: "row"}, one.name), ...one.value.map(value => h("td", {}, shown(value))))))));
+  return compareTable([["Setting"], ...runs.map(run => [swatch(run.color), run.name])],
+    differing.map(one => [[one.name], ...one.value.map(value => [shown(value)])]));
 }
 
 function showSettings(runs) {

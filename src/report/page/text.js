@@ -14,7 +14,18 @@ function fillElement(element, attributes, children) {
 
 /** An HTML element; children that are strings become text, never markup. */
 const h = (name, attributes = {}, ...children) => fillElement(document.createElement(name), attributes, children);
-const svg = (name, attributes = {}, ...children) => fillElement(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+const svg = (name, attributes = {}, ...children) =>
+  fillElement(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+
+const swatch = (color, kind = "") => h("i", {class: `swatch ${kind}`, style: `--color: ${color}`});
+
+/** A table of cells, each a list of children; the first of a row heads it. */
+function compareTable(heads, rows, kind = "") {
+  const cell = (name, scope, className) => children => h(name, {scope, class: className}, ...children);
+  return h("div", {class: "scroll"}, h("table", {class: "compare"},
+    h("thead", {}, h("tr", {}, ...heads.map((children, i) => cell("th", "col", i > 0 ? kind : "")(children)))),
+    h("tbody", {}, ...rows.map(([head, ...cells]) => h("tr", {}, cell("th", "row", "")(head), ...cells.map(cell("td", null, kind)))))));
+}
 
 /** A few significant digits, without a tail of zeros. */
 function number(value, digits = 4) {
