@@ -25,7 +25,7 @@ constexpr auto kPause = std::chrono::milliseconds(250);  // between two looks at
 constexpr size_t kNumThreads = 32;                       // each open page keeps one
 
 /// Where the browser gets a picture; it is another URL when the picture was drawn again.
-std::string link(const fs::path& path, const records::Preview& preview) {
+std::string picture_url(const fs::path& path, const records::Preview& preview) {
   std::error_code ignored;
   return fmt::format("previews/{}/{}?{}", preview.step, preview.number, fs::last_write_time(path, ignored).time_since_epoch().count());
 }
@@ -62,7 +62,7 @@ bool is_loopback_host(const std::string& host) {
 
 Server::Server(fs::path run, int64_t port) : run_(std::move(run)), http_(std::make_unique<Http>()) {
   if (port < 0 || port > 65535) config_error("watch", "port must be from 0 to 65535, not {}", port);
-  RunFollower(run_, "", link);  // refuses what is no run
+  RunFollower(run_, "", picture_url);  // refuses what is no run
   auto& server = http_->server;
   // The library would share the port with another program that shares it too.
   server.set_socket_options([](socket_t socket) {
@@ -94,7 +94,7 @@ void Server::add_routes() {
   });
   server.Get("/events", [this](const httplib::Request&, httplib::Response& response) {
     response.set_header("Cache-Control", "no-store");
-    auto follower = std::make_shared<RunFollower>(run_, run_name(run_), link);
+    auto follower = std::make_shared<RunFollower>(run_, run_name(run_), picture_url);
     response.set_chunked_content_provider("text/event-stream",
                                           [follower](size_t, httplib::DataSink& sink) { return send_news(*follower, sink); });
   });

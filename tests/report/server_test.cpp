@@ -89,9 +89,7 @@ TEST_F(ServerTest, OutlivesSettingsThatCannotBeRead) {
   std::vector<json> events;
   listen([&](const json& event) {
     events.push_back(event);
-    if (events.size() == 1) {
-      io::write_text_atomic(run_ / "config.toml", "= not TOML\n");
-    }
+    if (events.size() == 1) io::write_text_atomic(run_ / "config.toml", "= not TOML\n");
     return events.size() < 2;
   });
   ASSERT_EQ(events.size(), 2u);
