@@ -22,9 +22,13 @@ struct Verb {
   const char* summary;
 };
 constexpr Verb kVerbs[] = {
-    {"train", train, "fine-tune a model: a LoRA, or all of it"}, {"plan", plan, "say what a run computes once and what at every step"},
-    {"cache", cache, "encode a run's data once, for many runs"}, {"sample", sample, "draw pictures, with or without LoRAs"},
+    {"train", train, "fine-tune a model: a LoRA, or all of it"},
+    {"plan", plan, "say what a run computes once and what at every step"},
+    {"cache", cache, "encode a run's data once, for many runs"},
+    {"sample", sample, "draw pictures, with or without LoRAs"},
     {"inspect", inspect, "say what a checkpoint or LoRA is"},
+    {"report", report, "write one page about runs: curves, previews, settings"},
+    {"watch", watch, "show a run in the browser while it goes on"},
 };
 
 void print_help() {

@@ -103,6 +103,7 @@ std::string all_spellings(std::vector<std::string> names) {
 }
 
 std::string spellings(const Field& field) {
+  if (field.positional) return field.name;
   std::vector<std::string> names{field.name};
   names.insert(names.end(), field.aliases.begin(), field.aliases.end());
   return all_spellings(std::move(names));
@@ -115,7 +116,8 @@ std::string help_page(const std::string& verb, const std::string& summary, const
     if (field.group != group) page += fmt::format("\n{}\n", group = field.group);
     auto value = value_text(field);
     bool shown = value != "\"\"" && value != "[]" && value != "false";
-    page += fmt::format("  --{:<28} {}{}\n", field.name, field.doc, shown ? fmt::format(" [{}]", value) : "");
+    auto name = field.positional ? field.name + "..." : "--" + field.name;
+    page += fmt::format("  {:<30} {}{}\n", name, field.doc, shown ? fmt::format(" [{}]", value) : "");
   }
   if (!fields.without_effect().empty()) page += fmt::format("\n{}\n", fields.title_no_effect());
   for (const auto& option : fields.without_effect()) page += fmt::format("  --{:<28} {}\n", option.name, option.text);

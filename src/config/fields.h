@@ -13,6 +13,7 @@ struct Field {
   Slot slot;
   std::string doc;
   std::vector<std::string> aliases;
+  bool positional = false;
 };
 
 /// An option of another program, listed so that its commands can be pasted.
@@ -33,6 +34,10 @@ class Fields {
   template <class T>
   void operator()(std::string name, T& value, std::string doc, std::vector<std::string> aliases = {}) {
     (*this)(std::move(name), Field::Slot(&value), std::move(doc), std::move(aliases));
+  }
+  /// A list that is given on the command line without the option's name, before, between or behind the options.
+  void positional(std::string name, std::vector<std::string>& list, std::string doc) {
+    list_.push_back({group_, std::move(name), &list, std::move(doc), {}, true});
   }
   /// An option of another program that means nothing here: it is taken, with its value, and reported in Parsed.
   void no_effect(std::string name, bool takes_value, std::string doc) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/codecs.h"
+#include "io/files.h"
 
 namespace burnish::data {
 
@@ -36,6 +37,26 @@ int orientation_of(png_structp png, png_infop info) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> read_png_text(const std::filesystem::path& path) {
+  auto bytes = io::read_text(path);
+  Source source{bytes};
+  std::map<std::string, std::string> text;
+  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, on_error, [](png_structp, png_const_charp) {});
+  png_infop info = png_create_info_struct(png);
+  if (setjmp(png_jmpbuf(png))) {
+    png_destroy_read_struct(&png, &info, nullptr);
+    data_error("data", "{} cannot be decoded: {}", path.string(), source.message);
+  }
+  png_set_read_fn(png, &source, read_bytes);
+  png_read_info(png, info);
+  png_textp entries = nullptr;
+  int count = 0;
+  png_get_text(png, info, &entries, &count);
+  for (int i = 0; i < count; ++i) text[entries[i].key] = entries[i].text;
+  png_destroy_read_struct(&png, &info, nullptr);
+  return text;
+}
 
 Decoded decode_png(std::string_view bytes, const std::string& file, bool header_only) {
   Source source{bytes};

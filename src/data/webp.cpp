@@ -1,8 +1,10 @@
 #include <ATen/ops/empty.h>
 #include <webp/decode.h>
 #include <webp/demux.h>
+#include <webp/encode.h>
 
 #include <memory>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "data/codecs.h"
@@ -37,6 +39,16 @@ Decoded decode_webp(std::string_view bytes, const std::string& file, bool header
   if (!decoded || !complete) data_error("data", "{} cannot be decoded: its picture data is damaged", file);
   out.pixels_HW3 = over_white(canvas_HW4);
   return out;
+}
+
+std::string encode_webp(const at::Tensor& pixels_HW3, float quality) {
+  auto pixels = pixels_HW3.contiguous();
+  auto height = static_cast<int>(pixels.size(0)), width = static_cast<int>(pixels.size(1));
+  uint8_t* bytes = nullptr;
+  auto size = WebPEncodeRGB(pixels.const_data_ptr<uint8_t>(), width, height, width * 3, quality, &bytes);
+  std::unique_ptr<uint8_t, decltype(&WebPFree)> owner(bytes, WebPFree);
+  if (size == 0) throw std::runtime_error("libwebp cannot encode a picture");
+  return {reinterpret_cast<char*>(bytes), size};
 }
 
 }  // namespace burnish::data

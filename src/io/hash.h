@@ -30,4 +30,7 @@ std::string file_hash(const std::filesystem::path& path);
 /// XXH64 of the xxHash specification: a checksum at memory speed, against damage and not against an adversary.
 uint64_t xxh64(std::string_view bytes, uint64_t seed = 0);
 
+/// CRC-32C (Castagnoli's polynomial, RFC 3720 appendix B.4), which TFRecord files carry.
+uint32_t crc32c(std::string_view bytes);
+
 }  // namespace burnish::io

@@ -178,3 +178,21 @@ TEST(Toml, EveryDoubleReadsBackExactly) {
     EXPECT_THAT(read.model, IsEmpty());
   }
 }
+
+TEST(CommandLine, TakesAPositionalListBetweenOptions) {
+  std::vector<std::string> runs;
+  int64_t port = 0;
+  config::Fields fields;
+  fields.positional("run", runs, "folders");
+  fields("port", port, "a port");
+  config::read_command_line("verb", "summary", {"a", "--port", "7", "b c"}, fields);
+  EXPECT_THAT(runs, ElementsAre("a", "b c"));
+  EXPECT_EQ(port, 7);
+  EXPECT_THAT(error_of(
+                  [&] {
+                    config::read_command_line("verb", "summary", {"a", "--prot", "7"}, fields);
+                  },
+                  Exit::config),
+              HasSubstr("did you mean 'port'?"));
+  EXPECT_THAT(config::read_command_line("verb", "summary", {"--help"}, fields).help_text, HasSubstr("  run..."));
+}

@@ -50,7 +50,8 @@ verb_test() {
   while (($#)); do
     case $1 in
       --asan) preset=asan ;;
-      -*) die "test knows --asan and a regular expression, not '$1'" ;;
+      --browser) verb_test_browser; return ;;
+      -*) die "test knows --asan, --browser and a regular expression, not '$1'" ;;
       *) regex=$1 ;;
     esac
     shift
@@ -61,6 +62,13 @@ verb_test() {
   cmake --build "$folder" -j "$(build_jobs)"
   say "running the tests"
   ctest --preset "$preset" -j "$(nproc)" ${regex:+-R "$regex"}
+}
+
+# The pages of `burnish report` and `burnish watch` in headless Chromium; the screenshots stay in build/pages/ to be looked at.
+verb_test_browser() {
+  need_packages browser
+  verb_build
+  BURNISH=$ROOT/build/burnish python3 tests/browser/check_pages.py build/pages
 }
 
 # Runs each fuzzer for some seconds. New inputs gather in build-fuzz/corpus/; --keep adds those that reach new code to tests/fuzz/corpus/.

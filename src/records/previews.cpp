@@ -1,0 +1,51 @@
+#include "records/previews.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+namespace burnish::records {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::optional<int64_t> number_in(std::string_view text, std::string_view before, std::string_view after) {
+  if (!text.starts_with(before) || !text.ends_with(after) || text.size() < before.size() + after.size()) return std::nullopt;
+  text = text.substr(before.size(), text.size() - before.size() - after.size());
+  int64_t number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  std::error_code failed;
+  for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) paths.push_back(it->path());
+  return paths;
+}
+
+}  // namespace
+
+fs::path preview_path(const fs::path& run, int64_t step, int64_t number) {
+  return run / "samples" / fmt::format("step-{:06}", step) / fmt::format("{:02}.png", number);
+}
+
+std::vector<Preview> find_previews(const fs::path& run) {
+  std::vector<Preview> found;
+  for (const auto& folder : entries(run / "samples")) {
+    auto step = number_in(folder.filename().native(), "step-", "");
+    if (!step) continue;
+    for (const auto& file : entries(folder)) {
+      auto number = number_in(file.filename().native(), "", ".png");
+      if (number && preview_path(run, *step, *number) == file) found.push_back({*step, *number});
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace burnish::records

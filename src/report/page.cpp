@@ -1,0 +1,93 @@
+#include "report/page.h"
+
+#include <fmt/core.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "data/resize.h"
+#include "io/files.h"
+#include "report/assets.h"
+#include "report/run_follower.h"
+
+namespace burnish::report {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+/// JSON that means the same inside a script element: nothing in it can end the element, and bytes that are no UTF-8 are replaced.
+std::string script_json(const json& value) {
+  std::string text;
+  for (char c : value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace)) {
+    if (c == '<') text += "\\u003c";
+    else text += c;
+  }
+  return text;
+}
+
+/// Puts `value` in place of the mark {{name}} at the first place behind `from`; what is put in is not looked at again.
+void fill(std::string& html, size_t& from, const std::string& name, std::string_view value) {
+  auto mark = "{{" + name + "}}";
+  auto at = html.find(mark, from);
+  if (at == std::string::npos) throw std::logic_error("page.html lacks the mark " + mark);
+  html.replace(at, mark.size(), value);
+  from = at + value.size();
+}
+
+std::string base64(std::string_view bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // the function ends what it writes with a zero
+  auto length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), reinterpret_cast<const unsigned char*>(bytes.data()),
+                                static_cast<int>(bytes.size()));
+  text.resize(static_cast<size_t>(length));
+  return text;
+}
+
+/// The picture itself as a URL; one with a larger side than `limit` is scaled down and becomes WebP.
+std::string data_url(const fs::path& path, int64_t limit) {
+  auto size = data::image_size(path);
+  auto longest = std::max(size.height, size.width);
+  if (limit == 0 || longest <= limit) return "data:image/png;base64," + base64(io::read_text(path));
+  data::Size smaller{std::max<int64_t>(1, size.height * limit / longest), std::max<int64_t>(1, size.width * limit / longest)};
+  constexpr float kQuality = 85;
+  return "data:image/webp;base64," + base64(data::encode_webp(data::resize_and_crop(data::decode_image(path), smaller), kQuality));
+}
+
+/// What the page calls the runs: the names of their folders, or their paths where those are alike.
+std::vector<std::string> names_of(const std::vector<std::string>& runs) {
+  std::vector<std::string> names;
+  for (const auto& run : runs) names.push_back(run_name(run));
+  return std::set<std::string>(names.begin(), names.end()).size() == names.size() ? names : runs;
+}
+
+}  // namespace
+
+std::string page(const json& runs, bool live) {
+  std::string html(kHtml);
+  size_t from = 0;
+  fill(html, from, "css", kCss);
+  fill(html, from, "data", script_json({{"live", live}, {"runs", runs}}));
+  fill(html, from, "script", kScript);
+  return html;
+}
+
+fs::path write_report(const ReportOptions& options) {
+  if (options.runs.empty()) config_error("report", "no run given; name its folder, for example: burnish report runs/cat");
+  if (options.picture_size < 0) config_error("report", "picture_size must be at least 0, not {}", options.picture_size);
+  auto names = names_of(options.runs);
+  auto runs = json::array();
+  for (size_t i = 0; i < names.size(); ++i) {
+    auto link = [&](const fs::path& path, const records::Preview&) { return data_url(path, options.picture_size); };
+    runs.push_back(RunFollower(options.runs[i], names[i], link).next());
+  }
+  auto path = options.output.empty() ? fs::path(options.runs[0]) / "report.html" : fs::path(options.output);
+  io::write_text_atomic(path, page(runs, /*live=*/false));
+  return path;
+}
+
+}  // namespace burnish::report

@@ -1,0 +1,22 @@
+#pragma once
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace burnish::report {
+
+/// The page: HTML that asks for nothing from elsewhere. `runs` are values of RunFollower::next; a live page gets them, and what follows
+/// them, from "events".
+std::string page(const nlohmann::json& runs, bool live);
+
+struct ReportOptions {
+  std::vector<std::string> runs;
+  std::string output;          ///< "" is report.html in the first run
+  int64_t picture_size = 512;  ///< larger sides are scaled down; 0 leaves pictures as they are
+};
+
+/// Writes one page about the runs and returns its path. A config Error without a run, a data Error for what is no run.
+std::filesystem::path write_report(const ReportOptions& options);
+
+}  // namespace burnish::report

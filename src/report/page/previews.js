@@ -1,0 +1,111 @@
+// Pictures that a run drew while it trained: a card for each prompt, a slider over the steps.
+
+const noPicture = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/%3E";
+
+class Previews {
+  position = 0;    // in steps
+  steps = [];
+  cards = new Map();  // by number
+
+  constructor() {
+    this.slider = $("preview-step");
+    this.slider.addEventListener("input", () => this.show(Number(this.slider.value)));
+    $("play").addEventListener("click", () => this.play(!this.timer));
+    this.viewer = $("viewer");
+    this.viewer.addEventListener("click", event => { if (event.target === this.viewer) this.viewer.close(); });
+    this.viewer.addEventListener("keydown", event => this.onKey(event));
+  }
+
+  /** Takes the runs as they are now; a slider that is at the end stays at the end. */
+  set(runs) {
+    const followed = this.position >= this.steps.length - 1, step = this.steps[this.position];
+    this.runs = runs.filter(run => run.previews.length > 0);
+    this.steps = [...new Set(this.runs.flatMap(run => run.previews.map(one => one.step)))].sort((a, b) => a - b);
+    $("previews").hidden = this.steps.length === 0;
+    if (this.steps.length === 0) return;
+    this.numbers = [...new Set(this.runs.flatMap(run => run.previews.map(one => one.number)))].sort((a, b) => a - b);
+    this.makeCards();
+    this.slider.max = this.steps.length - 1;
+    this.slider.disabled = $("play").disabled = this.steps.length < 2;
+    this.show(followed ? this.steps.length - 1 : Math.max(0, this.steps.indexOf(step)));
+  }
+
+  makeCards() {
+    const layout = JSON.stringify([this.numbers, this.runs.map(run => run.name)]);
+    if (layout === this.layout) return;
+    this.layout = layout;
+    this.cards.clear();
+    $("pictures").classList.toggle("compared", this.runs.length > 1);
+    $("pictures").replaceChildren(...this.numbers.map(number => {
+      const pictures = this.runs.map(run => {
+        const picture = h("img", {alt: "", onload: event => event.target.classList.toggle("pixels", event.target.naturalWidth < 128)});
+        return {run, picture, button: h("button", {type: "button", class: "picture", onclick: () => this.open(number)}, picture,
+          this.runs.length > 1 ? h("span", {class: "run-name"}, swatch(run.color), run.name) : null)};
+      });
+      const prompt = h("p", {class: "prompt"});
+      this.cards.set(number, {pictures, prompt});
+      return h("div", {class: "card"}, h("div", {class: "row"}, ...pictures.map(({button}) => button)), prompt);
+    }));
+  }
+
+  /** The run's picture at the step, or the last before it. */
+  find(run, number, step) {
+    return run.previews.findLast(one => one.number === number && one.step <= step);
+  }
+
+  show(position) {
+    this.position = position;
+    const step = this.steps[position];
+    this.slider.value = position;
+    this.slider.setAttribute("aria-valuetext", `step ${step}`);
+    $("preview-label").textContent = step === 0 ? "before training" : `step ${whole(step)}`;
+    for (const [number, card] of this.cards) {
+      for (const {run, picture, button} of card.pictures) {
+        const found = this.find(run, number, step), url = found?.url ?? noPicture;
+        if (picture.getAttribute("src") !== url) picture.src = url;
+        picture.alt = found ? `${run.name}, step ${found.step}: ${found.prompt}` : "";
+        button.disabled = !found;
+        if (found) card.prompt.textContent = found.prompt;
+      }
+      card.prompt.title = card.prompt.textContent;
+    }
+    if (this.viewer.open) this.fillViewer();
+  }
+
+  play(on) {
+    clearInterval(this.timer);
+    this.timer = on ? setInterval(() => this.show((this.position + 1) % this.steps.length), 600) : null;
+    $("play").textContent = on ? "Pause" : "Play";
+    $("play").setAttribute("aria-pressed", String(on));
+  }
+
+  open(number) {
+    this.number = number;
+    this.fillViewer();
+    this.viewer.showModal();
+  }
+
+  fillViewer() {
+    const step = this.steps[this.position];
+    const found = this.runs.map(run => ({run, one: this.find(run, this.number, step)})).filter(({one}) => one);
+    const thumb = one => h("button", {type: "button", class: "thumb", "aria-current": one.step === step ? "true" : null,
+      onclick: () => this.show(this.steps.indexOf(one.step))},
+      h("img", {src: one.url, alt: `step ${one.step}`}), h("span", {class: "number"}, whole(one.step)));
+    const strips = this.runs.map(run => h("div", {class: "strip"}, ...run.previews.filter(one => one.number === this.number).map(thumb)));
+    this.viewer.replaceChildren(
+      h("button", {type: "button", class: "close", "aria-label": "Close", onclick: () => this.viewer.close()}, "×"),
+      h("div", {class: "large"}, ...found.map(({run, one}) => h("figure", {}, h("img", {src: one.url, alt: one.prompt}),
+        h("figcaption", {}, this.runs.length > 1 ? `${run.name}, step ${whole(one.step)}` : `step ${whole(one.step)}`)))),
+      h("p", {class: "prompt"}, found[0]?.one.prompt ?? ""), ...strips);
+    this.viewer.querySelector("[aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
+  }
+
+  onKey(event) {
+    const by = {ArrowLeft: -1, ArrowRight: 1}[event.key], along = {ArrowUp: -1, ArrowDown: 1}[event.key];
+    if (by) this.show(Math.max(0, Math.min(this.steps.length - 1, this.position + by)));
+    else if (along) this.number = this.numbers.at((this.numbers.indexOf(this.number) + along) % this.numbers.length);
+    else return;
+    this.fillViewer();
+    event.preventDefault();
+  }
+}

@@ -1,0 +1,115 @@
+#include "report/server.h"
+
+#include <fmt/core.h>
+#include <httplib.h>
+#include <sys/socket.h>
+
+#include <charconv>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/error.h"
+#include "io/files.h"
+#include "report/page.h"
+#include "report/run_follower.h"
+
+namespace burnish::report {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr auto kPause = std::chrono::milliseconds(250);  // between two looks at the run
+constexpr size_t kNumThreads = 32;                       // each open page keeps one
+
+/// Where the browser gets a picture; it is another URL when the picture was drawn again.
+std::string picture_url(const fs::path& path, const records::Preview& preview) {
+  std::error_code ignored;
+  return fmt::format("previews/{}/{}?{}", preview.step, preview.number, fs::last_write_time(path, ignored).time_since_epoch().count());
+}
+
+/// One open page: writes what is new of the run as events (WHATWG HTML, 9.2) until the browser goes.
+bool send_news(RunFollower& run, httplib::DataSink& sink) {
+  auto news = run.next();
+  if (!news.is_null()) {
+    auto text = "data: " + news.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) + "\n\n";
+    return sink.write(text.data(), text.size());
+  }
+  std::this_thread::sleep_for(kPause);
+  return sink.is_writable();
+}
+
+int64_t to_number(const std::string& digits) {
+  int64_t number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return number;
+}
+
+}  // namespace
+
+struct Server::Http {
+  httplib::Server server;
+};
+
+bool is_loopback_host(const std::string& host) {
+  auto colon = host.rfind(':');
+  bool has_port = colon != std::string::npos && host.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  auto name = has_port ? host.substr(0, colon) : host;
+  return name == "127.0.0.1" || name == "localhost" || name == "[::1]";
+}
+
+Server::Server(fs::path run, int64_t port) : run_(std::move(run)), http_(std::make_unique<Http>()) {
+  if (port < 0 || port > 65535) config_error("watch", "port must be from 0 to 65535, not {}", port);
+  RunFollower(run_, "", picture_url);  // refuses what is no run
+  auto& server = http_->server;
+  // The library would share the port with another program that shares it too.
+  server.set_socket_options([](socket_t socket) {
+    int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  server.new_task_queue = [] { return new httplib::ThreadPool(kNumThreads); };
+  server.set_tcp_nodelay(true);
+  if (port == 0) port_ = server.bind_to_any_port("127.0.0.1");
+  else if (server.bind_to_port("127.0.0.1", static_cast<int>(port))) port_ = static_cast<int>(port);
+  if (port_ <= 0) config_error("watch", "port {} of 127.0.0.1 cannot be had, another program may use it; --port 0 takes a free one", port);
+  add_routes();
+}
+
+Server::~Server() = default;
+
+void Server::add_routes() {
+  auto& server = http_->server;
+  server.set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
+    response.set_header("X-Content-Type-Options", "nosniff");
+    response.set_header("Cross-Origin-Resource-Policy", "same-origin");
+    if (is_loopback_host(request.get_header_value("Host"))) return httplib::Server::HandlerResponse::Unhandled;
+    response.status = 403;
+    response.set_content("burnish watch answers to 127.0.0.1 and localhost alone\n", "text/plain");
+    return httplib::Server::HandlerResponse::Handled;
+  });
+  server.Get("/", [](const httplib::Request&, httplib::Response& response) {
+    response.set_content(page(json::array(), /*live=*/true), "text/html; charset=utf-8");
+  });
+  server.Get("/events", [this](const httplib::Request&, httplib::Response& response) {
+    response.set_header("Cache-Control", "no-store");
+    auto follower = std::make_shared<RunFollower>(run_, run_name(run_), picture_url);
+    response.set_chunked_content_provider("text/event-stream",
+                                          [follower](size_t, httplib::DataSink& sink) { return send_news(*follower, sink); });
+  });
+  server.Get(R"(/previews/(\d{1,9})/(\d{1,9}))", [this](const httplib::Request& request, httplib::Response& response) {
+    auto path = records::preview_path(run_, to_number(request.matches[1]), to_number(request.matches[2]));
+    response.status = 404;
+    if (!io::is_there(path)) return;
+    response.status = 200;
+    response.set_header("Cache-Control", "private, max-age=86400");
+    response.set_content(io::read_text(path), "image/png");
+  });
+}
+
+void Server::serve() { http_->server.listen_after_bind(); }
+
+void Server::stop() { http_->server.stop(); }
+
+}  // namespace burnish::report

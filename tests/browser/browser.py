@@ -1,0 +1,112 @@
+"""A headless Chromium that is spoken to over two pipes (Chrome DevTools Protocol), with the standard library alone."""
+import base64, itertools, json, os, select, shutil, subprocess, tempfile, time
+
+
+class Browser:
+    """One page; what it writes to the console as an error or warning, and what it throws, gathers in `complaints`; what it asks for, in `requests`."""
+
+    def __init__(self, width=1280, height=900):
+        self.folder = tempfile.mkdtemp()
+        to_read, self.to_browser = os.pipe()
+        self.from_browser, to_write = os.pipe()
+        self.process = subprocess.Popen(
+            ["bash", "-c", f'exec chromium "$@" 3<&{to_read} 4>&{to_write}', "chromium", "--headless=new", "--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else []),
+             "--hide-scrollbars", "--remote-debugging-pipe", f"--user-data-dir={self.folder}"],
+            pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_read)
+        os.close(to_write)
+        self.ids, self.buffer, self.complaints, self.requests, self.session = itertools.count(1), b"", [], [], None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        self.resize(width, height)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def call(self, method, **parameters):
+        number = next(self.ids)
+        message = {"id": number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.to_browser, json.dumps(message).encode() + b"\0")
+        while True:
+            reply = self.receive(60)
+            if reply.get("id") == number:
+                if "error" in reply:
+                    raise RuntimeError(f"{method}: {reply['error']['message']}")
+                return reply["result"]
+
+    def receive(self, seconds):
+        """The next message; a TimeoutError when none comes in time."""
+        while b"\0" not in self.buffer:
+            if not select.select([self.from_browser], [], [], seconds)[0]:
+                raise TimeoutError("the browser says nothing")
+            piece = os.read(self.from_browser, 1 << 20)
+            if not piece:
+                raise RuntimeError("the browser has ended")
+            self.buffer += piece
+        text, self.buffer = self.buffer.split(b"\0", 1)
+        message = json.loads(text)
+        self.note(message.get("method"), message.get("params", {}))
+        return message
+
+    def note(self, method, parameters):
+        if method == "Runtime.exceptionThrown":
+            details = parameters["exceptionDetails"]
+            self.complaints.append(details.get("exception", {}).get("description", details["text"]))
+        elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
+            self.complaints.append(" ".join(str(one.get("value", one.get("description"))) for one in parameters["args"]))
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(parameters["request"]["url"])
+        elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(parameters["entry"]["text"])
+
+    def open(self, url):
+        self.call("Page.navigate", url=url)
+        self.wait("document.readyState === 'complete'")
+
+    def evaluate(self, expression):
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(f"{expression}: {result['exceptionDetails']}")
+        return result["result"].get("value")
+
+    def wait(self, expression, seconds=20):
+        """Until the expression is true; a TimeoutError otherwise."""
+        end = time.monotonic() + seconds
+        while not self.evaluate(expression):
+            if time.monotonic() > end:
+                raise TimeoutError(f"not true after {seconds} s: {expression}")
+            time.sleep(0.1)
+
+    def resize(self, width, height):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def colors(self, scheme):
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def press(self, key):
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key)
+
+    def move(self, x, y):
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def drag(self, start, end):
+        for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+
+    def screenshot(self, path, whole=True):
+        picture = self.call("Page.captureScreenshot", captureBeyondViewport=whole, **({"clip": self.page()} if whole else {}))
+        path.write_bytes(base64.b64decode(picture["data"]))
+
+    def page(self):
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        return {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""The pages of `burnish report` and `burnish watch` in headless Chromium: `./dev test --browser`.
+
+usage: check_pages.py FOLDER
+
+Makes runs, opens their pages, uses them as people do, and fails when the console has an error, when anything is asked of elsewhere, or when
+a page does not show what the run holds. Screenshots of both color schemes are left in FOLDER, to be looked at.
+"""
+import os, pathlib, random, shutil, signal, subprocess, sys, tempfile, time, unittest
+
+import runs
+from browser import Browser
+
+BURNISH = os.environ.get("BURNISH", "build/burnish")
+SHOTS = pathlib.Path(sys.argv.pop() if len(sys.argv) > 1 else "build/pages")
+TEXT = "document.querySelector('{}').textContent"
+
+
+def report(*arguments):
+    subprocess.run([BURNISH, "report", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+
+
+class Pages(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.browser = self.enterContext(Browser())
+
+    def shoot(self, name, url):
+        for scheme in ("light", "dark"):
+            self.browser.colors(scheme)
+            self.browser.open(url)
+            self.browser.wait("document.querySelectorAll('.chart path').length > 5")
+            self.browser.screenshot(SHOTS / f"{name}-{scheme}.png")
+
+    def text(self, selector):
+        return self.browser.evaluate(TEXT.format(selector))
+
+    def check_quiet(self, *hosts):
+        """Nothing in the console, and nothing asked for but the page, pictures inside it, and what the hosts give."""
+        self.assertEqual(self.browser.complaints, [])
+        elsewhere = [url for url in self.browser.requests if not url.startswith(("data:", "file:", *hosts))]
+        self.assertEqual(elsewhere, [])
+
+    def test_report_of_one_run(self):
+        run = runs.make_run(self.folder / "fox-lora", 640, 800)
+        report(run)
+        self.shoot("report", f"file://{run}/report.html")
+        browser = self.browser
+        self.assertEqual(self.text("h1"), "fox-lora")
+        self.assertIn("LoRA of rank 16 on dit", self.text("#about"))
+        self.assertIn("640of 800", self.text(".facts"))
+        self.assertEqual(browser.evaluate("document.querySelectorAll('#charts .chart').length"), 8)
+        self.assertEqual(browser.evaluate("document.querySelectorAll('#timestep-charts .line').length"), runs.NUM_BINS + 2)
+        # A prompt is text, whatever it holds.
+        self.assertEqual([browser.evaluate(f"document.querySelectorAll('.card .prompt')[{i}].textContent") for i in range(3)], runs.PROMPTS)
+        self.check_quiet()
+
+        # The keyboard reads a chart, zooms and comes back.
+        browser.evaluate("document.querySelector('.chart svg').focus()")
+        browser.press("Home")
+        self.assertIn("step 1", self.text(".readout"))
+        browser.press("ArrowRight")
+        self.assertIn("step 2", self.text(".readout"))
+        browser.press("+")
+        self.assertFalse(browser.evaluate("document.getElementById('reset-zoom').hidden"))
+        browser.press("Escape")
+        self.assertTrue(browser.evaluate("document.getElementById('reset-zoom').hidden"))
+        browser.drag((300, 500), (600, 500))
+        self.assertFalse(browser.evaluate("document.getElementById('reset-zoom').hidden"))
+        browser.evaluate("document.getElementById('reset-zoom').click()")
+
+        browser.evaluate("document.getElementById('log-scale').click()")
+        self.assertNotIn("0", browser.evaluate("[...document.querySelectorAll('.chart.wide .tick')].map(tick => tick.textContent)")[:3])
+        browser.move(500, 400)
+        browser.screenshot(SHOTS / "report-read-out.png", whole=False)
+
+        # The slider goes back to the picture before training; a picture opens large, with all its steps.
+        last = browser.evaluate("document.querySelector('.picture img').src")
+        browser.evaluate("(slider => { slider.value = 0; slider.dispatchEvent(new Event('input')); })(document.getElementById('preview-step'))")
+        self.assertEqual(self.text("#preview-label"), "before training")
+        self.assertNotEqual(browser.evaluate("document.querySelector('.picture img').src"), last)
+        browser.evaluate("document.querySelector('.picture').click()")
+        browser.press("ArrowRight")
+        self.assertEqual(self.text("#preview-label"), "step 100")
+        self.assertEqual(browser.evaluate("document.querySelectorAll('.thumb').length"), 7)
+        browser.screenshot(SHOTS / "report-viewer.png", whole=False)
+
+        browser.resize(420, 900)
+        browser.open(f"file://{run}/report.html")
+        self.assertLessEqual(browser.evaluate("document.documentElement.scrollWidth"), 420)
+        browser.screenshot(SHOTS / "report-narrow.png")
+        self.check_quiet()
+
+    def test_report_of_several_runs(self):
+        made = [runs.make_run(self.folder / f"fox-r{rank}", steps, total, level, rank, rank)
+                for rank, steps, total, level in ((16, 640, 800, 0.3), (32, 500, 500, 0.26), (64, 300, 800, 0.36))]
+        report(*made, "--output", self.folder / "compare.html")
+        self.shoot("compare", f"file://{self.folder}/compare.html")
+        self.assertEqual(self.text("h1"), "3 runs")
+        differing = self.browser.evaluate("[...document.querySelectorAll('#settings-list tbody th')].map(cell => cell.textContent)")
+        self.assertEqual(differing, ["lora_rank", "lora_alpha", "learning_rate", "max_steps", "output_path"])
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.chart.wide .line').length"), 3)
+        self.browser.evaluate("document.querySelector('#legend button').click()")
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.chart.wide .line').length"), 2)
+        self.check_quiet()
+
+    def test_watch(self):
+        run = runs.make_run(self.folder / "fox-lora", 200, 800)
+        server = subprocess.Popen([BURNISH, "watch", run, "--port", "0"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.kill)
+        url = server.stdout.readline().split()[0]
+        browser, rng = self.browser, random.Random(5)
+        browser.open(url)
+        browser.wait(f"{TEXT.format('.facts')}.includes('200of 800')")
+        browser.evaluate("window.stayed = true")
+
+        with open(run / "log.jsonl", "a") as log:
+            for step in range(201, 301):
+                log.write(runs.record(step, 800, rng, 0.3, time.time() - 0.45 * step))
+        browser.wait(f"{TEXT.format('.facts')}.includes('300of 800')", 5)
+        runs.add_previews(run, 300)
+        browser.wait("document.getElementById('preview-label').textContent === 'step 300'", 5)
+        browser.wait("document.querySelector('.picture img').naturalWidth === 64", 5)
+        self.assertEqual(self.text("#status"), "live")
+        for scheme in ("light", "dark"):
+            browser.colors(scheme)
+            browser.screenshot(SHOTS / f"watch-{scheme}.png")
+
+        # A resumed run takes steps again: the page begins anew, in place.
+        lines = (run / "log.jsonl").read_text().splitlines(keepends=True)
+        (run / "log.new").write_text("".join(lines[:250]))
+        (run / "log.new").rename(run / "log.jsonl")
+        browser.wait(f"{TEXT.format('.facts')}.includes('250of 800')", 5)
+        self.assertTrue(browser.evaluate("window.stayed"))
+        self.check_quiet(url)
+
+        server.send_signal(signal.SIGINT)
+        self.assertEqual(server.wait(2), -signal.SIGINT)
+        browser.wait(f"{TEXT.format('#status')} === 'burnish watch has ended'", 10)
+
+
+if __name__ == "__main__":
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    unittest.main()

@@ -1,0 +1,35 @@
+#pragma once
+#include <ATen/ops/full.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "data/image.h"
+#include "records/previews.h"
+
+// A folder that looks like that of a run.
+namespace burnish::test {
+
+inline std::string log_line(int64_t step, double loss) {
+  return nlohmann::json{{"step", step}, {"loss", loss}, {"lr", 1e-4}, {"time", 1e9 + static_cast<double>(step)}}.dump() + "\n";
+}
+
+inline void append(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary | std::ios::app) << text;
+}
+
+inline void draw_preview(const std::filesystem::path& run, int64_t step, const std::string& prompt, int64_t side = 8) {
+  auto gray = at::full({side, side, 3}, static_cast<double>(step % 200), at::TensorOptions().dtype(at::kByte));
+  data::write_png(records::preview_path(run, step, 0), gray, {{"prompt", prompt}});
+}
+
+inline void make_run(const std::filesystem::path& run, int64_t num_steps, int64_t rank = 16) {
+  std::filesystem::create_directories(run);
+  std::ofstream(run / "config.toml") << "# Adapters\nlora_rank = " << rank << "  # rank\n";
+  for (int64_t step = 1; step <= num_steps; ++step) append(run / "log.jsonl", log_line(step, 1.0 / static_cast<double>(step)));
+  draw_preview(run, 0, "</script><script>alert('a fox')</script>");
+}
+
+}  // namespace burnish::test

@@ -1,0 +1,153 @@
+#include "report/page.h"
+
+#include <gmock/gmock.h>
+
+#include "report/run_follower.h"
+#include "tests/report/fake_run.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+namespace {
+
+std::string link(const std::filesystem::path&, const records::Preview& p) { return std::to_string(p.step); }
+
+report::RunFollower follow(const std::filesystem::path& run) { return {run, "cat", link}; }
+
+/// What the page holds as data: what a browser finds in the element.
+json data_in(const std::string& html) {
+  const std::string start = "<script type=\"application/json\" id=\"data\">";
+  auto from = html.find(start) + start.size();
+  return json::parse(html.substr(from, html.find("</script>", from) - from));
+}
+
+size_t count(const std::string& text, const std::string& word) {
+  size_t number = 0;
+  for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++number;
+  return number;
+}
+
+}  // namespace
+
+TEST(RunFollower, TellsAllThenWhatIsNew) {
+  Scratch folder;
+  auto run = folder / "run";
+  make_run(run, 3);
+  auto follower = follow(run);
+  auto all = follower.next();
+  EXPECT_EQ(all["name"], "cat");
+  EXPECT_EQ(all["settings"], json::parse(R"([{"group": "Adapters", "name": "lora_rank", "value": "16", "doc": "rank"}])"));
+  EXPECT_EQ(all["log"]["steps"], json({1, 2, 3}));
+  EXPECT_EQ(all["log"]["columns"]["loss"], json({1.0, 0.5, 0.3333333}));
+  EXPECT_EQ(all["log"]["columns"]["time"][2], 1000000003);
+  EXPECT_EQ(all["previews"],
+            json::parse(R"([{"step": 0, "number": 0, "url": "0", "prompt": "</script><script>alert('a fox')</script>"}])"));
+  EXPECT_TRUE(all["validation"].is_null());
+  EXPECT_TRUE(follower.next().is_null());
+
+  append(run / "log.jsonl", log_line(4, 0.25));
+  draw_preview(run, 4, "a fox");
+  auto news = follower.next();
+  EXPECT_FALSE(news.contains("name"));
+  EXPECT_EQ(news["log"]["steps"], json({4}));
+  EXPECT_EQ(news["previews"], json::parse(R"([{"step": 4, "number": 0, "url": "4", "prompt": "a fox"}])"));
+  EXPECT_TRUE(follower.next().is_null());
+}
+
+TEST(RunFollower, BeginsAnewWhenTheRunDoes) {
+  Scratch folder;
+  auto run = folder / "run";
+  make_run(run, 3);
+  auto follower = follow(run);
+  follower.next();
+  std::ofstream(run / "log.jsonl") << log_line(1, 1);
+  auto all = follower.next();
+  EXPECT_EQ(all["name"], "cat");
+  EXPECT_EQ(all["log"]["steps"], json({1}));
+  EXPECT_EQ(all["previews"].size(), 1u);
+
+  // The same log under other settings: a resumed run that had nothing to cut.
+  std::ofstream(run / "config.toml") << "lora_rank = 32\n";
+  std::filesystem::last_write_time(run / "config.toml", std::filesystem::file_time_type::clock::now() + std::chrono::seconds(2));
+  all = follower.next();
+  EXPECT_EQ(all["settings"][0]["value"], "32");
+  EXPECT_EQ(all["log"]["steps"], json({1}));
+}
+
+TEST(RunFollower, LeavesOutADamagedPictureAndReadsValidation) {
+  Scratch folder;
+  auto run = folder / "run";
+  make_run(run, 1);
+  std::ofstream(records::preview_path(run, 0, 1)) << "no picture";
+  std::ofstream(run / "validation.json") << R"({"before": 0.5, "after": 0.25})";
+  auto all = follow(run).next();
+  EXPECT_EQ(all["previews"].size(), 1u);
+  EXPECT_EQ(all["validation"]["after"], 0.25);
+}
+
+TEST(RunFollower, RefusesWhatIsNoRun) {
+  Scratch folder;
+  EXPECT_THAT(error_of([&] { follow(folder / "nowhere"); }), AllOf(HasSubstr("nowhere is not there"), HasSubstr("--output_path")));
+  EXPECT_THAT(error_of([&] { follow(folder.write("file", "x")); }), HasSubstr("file is no folder"));
+  EXPECT_THAT(error_of([&] { follow(folder.path()); }), HasSubstr("holds no log.jsonl"));
+}
+
+TEST(Page, HoldsHostileTextAsData) {
+  Scratch folder;
+  auto run = folder / "run";
+  make_run(run, 2);
+  append(run / "log.jsonl", "{\"step\": 3, \"</script><b>\": 1, \"\xF0\x9F\xA6\x8A\": 2}\n");
+  auto all = follow(run).next();
+  all["name"] = "<!--<script>\xFF{{script}}";
+  auto html = report::page(json::array({all}), false);
+  // The page's own two script elements, and no more.
+  EXPECT_EQ(count(html, "<script"), 2u);
+  EXPECT_EQ(count(html, "</script"), 2u);
+  EXPECT_EQ(count(html, "<!--"), 0u);
+  auto found = data_in(html);
+  EXPECT_EQ(found["live"], false);
+  EXPECT_EQ(found["runs"][0]["previews"], all["previews"]);
+  EXPECT_EQ(found["runs"][0]["name"], "<!--<script>\xEF\xBF\xBD{{script}}");
+  EXPECT_EQ(found["runs"][0]["log"]["columns"]["</script><b>"], json({nullptr, nullptr, 1.0}));
+}
+
+TEST(Page, AsksForNothingFromElsewhere) {
+  auto html = report::page(json::array(), true);
+  EXPECT_THAT(html, HasSubstr("default-src 'none'"));
+  for (const char* elsewhere : {"https://", "src=\"", "@import", "url(h"}) EXPECT_THAT(html, Not(HasSubstr(elsewhere)));
+}
+
+TEST(Report, IsOneFileWithItsPictures) {
+  Scratch folder;
+  auto run = folder / "cat";
+  make_run(run, 3);
+  draw_preview(run, 100, "large", 96);
+  auto path = report::write_report({.runs = {run.string() + "/"}, .output = "", .picture_size = 48});
+  EXPECT_EQ(path, run / "report.html");
+  auto found = data_in(content(path));
+  EXPECT_EQ(found["runs"][0]["name"], "cat");
+  auto url = found["runs"][0]["previews"][0]["url"].get<std::string>();
+  EXPECT_THAT(url, StartsWith("data:image/png;base64,iVBORw0KGgo"));  // the signature of PNG
+  EXPECT_EQ(url.size() % 4, std::string("data:image/png;base64,").size() % 4);
+  url = found["runs"][0]["previews"][1]["url"];
+  EXPECT_THAT(url, StartsWith("data:image/webp;base64,UklGR"));  // RIFF
+  report::write_report({.runs = {run.string()}, .output = (folder / "as_it_is.html").string(), .picture_size = 0});
+  url = data_in(content(folder / "as_it_is.html"))["runs"][0]["previews"][1]["url"];
+  EXPECT_THAT(url, StartsWith("data:image/png"));
+}
+
+TEST(Report, TellsRunsOfOneNameApart) {
+  Scratch folder;
+  make_run(folder / "a/out", 1);
+  make_run(folder / "b/out", 1, 32);
+  report::write_report({.runs = {(folder / "a/out").string(), (folder / "b/out").string()}, .output = (folder / "r.html").string()});
+  auto found = data_in(content(folder / "r.html"));
+  EXPECT_EQ(found["runs"][0]["name"], (folder / "a/out").string());
+  EXPECT_EQ(found["runs"][1]["settings"][0]["value"], "32");
+}

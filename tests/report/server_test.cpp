@@ -1,0 +1,112 @@
+#include "report/server.h"
+
+#include <gmock/gmock.h>
+#include <httplib.h>
+
+#include <thread>
+
+#include "io/files.h"
+#include "tests/report/fake_run.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+namespace {
+
+/// A server of a fake run, and a client of it.
+class ServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    make_run(run_, 2);
+    server_ = std::make_unique<report::Server>(run_, 0);
+    thread_ = std::thread([this] { server_->serve(); });
+    client_ = std::make_unique<httplib::Client>("127.0.0.1", server_->port());
+    while (!client_->Get("/")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  void TearDown() override {
+    server_->stop();
+    thread_.join();
+  }
+
+  /// Reads events, and does what `on_event` says after each, until it returns false.
+  void listen(const std::function<bool(const json&)>& on_event) {
+    std::string text;
+    client_->Get("/events", [&](const char* bytes, size_t size) {
+      text.append(bytes, size);
+      auto end = text.find("\n\n");
+      if (end == text.npos) return true;
+      EXPECT_EQ(text.substr(0, 6), "data: ");
+      auto event = json::parse(text.substr(6, end - 6));
+      text.erase(0, end + 2);
+      return on_event(event);
+    });
+  }
+
+  Scratch folder_;
+  std::filesystem::path run_ = folder_ / "run";
+  std::unique_ptr<report::Server> server_;
+  std::unique_ptr<httplib::Client> client_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_F(ServerTest, GivesThePageAndPicturesAndNothingElse) {
+  auto page = client_->Get("/");
+  EXPECT_EQ(page->status, 200);
+  EXPECT_EQ(page->get_header_value("Content-Type"), "text/html; charset=utf-8");
+  EXPECT_THAT(page->body, HasSubstr("{\"live\":true,\"runs\":[]}"));
+  auto picture = client_->Get("/previews/0/0?17");
+  EXPECT_EQ(picture->status, 200);
+  EXPECT_EQ(picture->body, content(records::preview_path(run_, 0, 0)));
+  for (const char* path : {"/previews/0/1", "/previews/7/0", "/log.jsonl", "/previews/0/../../../log.jsonl", "/..%2flog.jsonl",
+                           "/previews/-1/0", "/previews/0/00.png", "/previews/99999999999999999999/0"})
+    EXPECT_EQ(client_->Get(path)->status, 404) << path;
+}
+
+TEST_F(ServerTest, SendsWhatIsNew) {
+  std::vector<json> events;
+  listen([&](const json& event) {
+    events.push_back(event);
+    if (events.size() == 1) append(run_ / "log.jsonl", log_line(3, 0.1));
+    if (events.size() == 2) io::write_text_atomic(run_ / "log.jsonl", log_line(1, 1));
+    return events.size() < 3;
+  });
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0]["name"], "run");
+  EXPECT_EQ(events[0]["log"]["steps"], json({1, 2}));
+  EXPECT_THAT(events[0]["previews"][0]["url"].get<std::string>(), ::testing::StartsWith("previews/0/0?"));
+  EXPECT_FALSE(events[1].contains("name"));
+  EXPECT_EQ(events[1]["log"]["steps"], json({3}));
+  EXPECT_EQ(events[2]["name"], "run");
+  EXPECT_EQ(events[2]["log"]["steps"], json({1}));
+}
+
+TEST_F(ServerTest, OutlivesSettingsThatCannotBeRead) {
+  std::vector<json> events;
+  listen([&](const json& event) {
+    events.push_back(event);
+    if (events.size() == 1) io::write_text_atomic(run_ / "config.toml", "= not TOML\n");
+    return events.size() < 2;
+  });
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_TRUE(events[1]["settings"].is_null());
+}
+
+TEST_F(ServerTest, RefusesOtherNamesOfThisMachine) {
+  EXPECT_EQ(client_->Get("/", httplib::Headers{{"Host", "evil.example"}})->status, 403);
+  EXPECT_EQ(client_->Get("/events", httplib::Headers{{"Host", "evil.example:80"}})->status, 403);
+  EXPECT_EQ(client_->Get("/", httplib::Headers{{"Host", "localhost:9000"}})->status, 200) << "through a tunnel";
+  for (const char* host : {"", "127.0.0.1.evil.example", "evil.example:127.0.0.1", "127.0.0.2", "localhost.", "user@localhost", "[::1"})
+    EXPECT_FALSE(report::is_loopback_host(host)) << host;
+  for (const char* host : {"127.0.0.1", "127.0.0.1:7878", "localhost", "[::1]:80", "[::1]"})
+    EXPECT_TRUE(report::is_loopback_host(host)) << host;
+}
+
+TEST_F(ServerTest, SaysWhenThePortIsTaken) {
+  EXPECT_THAT(error_of([&] { report::Server(run_, server_->port()); }, Exit::config), HasSubstr("--port 0 takes a free one"));
+  EXPECT_THAT(error_of([&] { report::Server(run_, 70000); }, Exit::config), HasSubstr("from 0 to 65535"));
+}
