@@ -10,14 +10,14 @@
 
 namespace burnish::models::stable_diffusion {
 
-namespace {
-
-using nlohmann::json;
-
 bool any_below(const Shapes& shapes, const std::string& prefix) {
   auto it = shapes.lower_bound(prefix);
   return it != shapes.end() && it->first.starts_with(prefix);
 }
+
+namespace {
+
+using nlohmann::json;
 
 int64_t count_below(const Shapes& shapes, const std::string& prefix) {
   int64_t count = 0;
@@ -224,8 +224,7 @@ void read_config(Config& c, const json& config, const Shapes& shapes) {
 
 void check(const Config& c) {
   auto channels = c.block_out_channels;
-  if (c.up_depths.size() != num_levels(c))
-    data_error("models", "the UNet has {} levels down and {} up", num_levels(c), c.up_depths.size());
+  if (c.up_depths.size() != num_levels(c)) data_error("models", "the UNet has {} levels down and {} up", num_levels(c), c.up_depths.size());
   for (size_t i = 0; i < num_levels(c); ++i) {
     if (c.down_depths[i].empty() || c.up_depths[num_levels(c) - 1 - i].size() != c.down_depths[i].size() + 1)
       data_error("models", "level {} of the UNet has {} residual blocks down and {} up, which is one more in the UNets known here", i,

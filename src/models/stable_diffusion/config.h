@@ -37,6 +37,8 @@ inline bool has_added_embedding(const Config& c) { return c.pooled_dim > 0; }
 Config sd15();
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
+/// Whether a name starts with the prefix.
+bool any_below(const Shapes& shapes, const std::string& prefix);
 
 /// Reads the numbers from tensor shapes (our names) and, where there is one, from unet/config.json, which wins for what shapes cannot
 /// tell: heads, norm groups, width of a time id. Without it, models with linear projections have heads of 64 channels and others 8 heads,
