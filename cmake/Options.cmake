@@ -2,6 +2,10 @@
 add_library(burnish_options INTERFACE)
 target_include_directories(burnish_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(burnish_options INTERFACE -Wall -Wextra -fopenmp)
+if(BURNISH_UNITY)
+  # Meant for headers: it takes a source file that another includes for one.
+  target_compile_options(burnish_options INTERFACE -Wno-subobject-linkage)
+endif()
 target_link_options(burnish_options INTERFACE -fopenmp)  # for loops that at::parallel_for splits
 # Release keeps -O2: with libtorch's headers -O3 costs a third more build time and buys nothing measurable.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")

@@ -4,7 +4,8 @@
 usage: check_rooms.py [ROOT]      (default: the checkout this file is in)
 
 - A room lists only rooms above it, so the rooms have an order and no cycle; a cycle is named.
-- Every C++ file of src/ lies in a room of the table.
+- Every C++ file of src/ lies in a room of the table, and every room has files.
+- A room lists only rooms that its files include: an arrow that no include uses is a hole in the wall.
 - An include of the project is the full path from src/, in quotes, of a file that exists, in the file's own room or in one
   that its row lists.
 - A family (a folder with family.cpp under src/models/) is named only in its own folder and in src/models/registry.cpp,
@@ -96,6 +97,20 @@ def check_table(name, rows):
     return problems
 
 
+def check_unused(name, rows, used):
+    """`used` holds each room that has files, with the rooms that they include."""
+    problems, above = [], set()
+    for number, room, listed in rows:
+        where = f"{name}:{number}"
+        if room not in used:
+            problems.append(Problem(where, f"room {room} has no files; take its row out"))
+        for other in listed:
+            if other in above and other not in used.get(room, ()):
+                problems.append(Problem(where, f"{room} lists {other}, which none of its files includes; take it out"))
+        above.add(room)
+    return problems
+
+
 def room_of(path, rooms):
     """The innermost room that holds the file (a path from src/), or None."""
     parts = path.split("/")[:-1]
@@ -132,6 +147,12 @@ def names_family(line, family):
 
 def line_of(text, position):
     return text.count("\n", 0, position) + 1
+
+
+def rooms_included(text, files, rooms):
+    """The rooms of the project's headers that a file includes."""
+    quoted = (match.group(1) for match in INCLUDE.finditer(text))
+    return {room_of(target, rooms) for target in quoted if target in files}
 
 
 def check_includes(path, text, allowed, files, families):
@@ -179,14 +200,16 @@ def check(root):
     allowed = {room: set(listed) for _, room, listed in rows}
     paths = sorted(p.relative_to(src).as_posix() for p in src.rglob("*") if p.suffix in SUFFIXES)
     families = sorted(p.parent.name for p in src.glob("models/*/family.cpp"))
+    used = {}
     for path in paths:
         text = (src / path).read_text()
         if room_of(path, allowed) is None:
             problems.append(Problem(f"src/{path}", f"lies in no room of {table.name}"))
         else:
             problems += check_includes(path, text, allowed, set(paths), families)
+            used.setdefault(room_of(path, allowed), set()).update(rooms_included(text, paths, allowed))
         problems += check_names(path, text, families, words)
-    return problems
+    return problems + check_unused(table.name, rows, used)
 
 
 def main(arguments):

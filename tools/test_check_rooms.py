@@ -19,6 +19,7 @@ TREE = {
     "src/models/wan/config.h": "struct WanConfig {};\n",
     "src/models/wan/family.cpp": '#include "models/wan/config.h"\n',
     "src/models/registry.cpp": '#include "models/family.h"\n#include "models/flux/config.h"\nnamespace flux {}\n',
+    "src/train/loop.cpp": '#include "base/error.h"\n#include "io/file.h"\n#include "models/family.h"\n',
     "src/train/step.cpp": '#include "io/file.h"\n#include "models/family.h"\n// The order of FLUX.1\'s own loop.\nint wanted = 1;\n',
 }
 
@@ -44,7 +45,7 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(self.problems({}), [])
 
     def test_upward_include(self):
-        self.assert_one({"src/io/file.h": '\n#include "train/step.h"\n', "src/train/step.h": ""}, "src/io/file.h:2", "io may not include room train")
+        self.assert_one({"src/io/other.h": '\n#include "train/step.h"\n', "src/train/step.h": ""}, "src/io/other.h:2", "io may not include room train")
 
     def test_include_of_a_nested_room_that_is_not_listed(self):
         self.assert_one({"src/train/step.cpp": '#include "models/text/clip.h"\n'}, "src/train/step.cpp:1", "models/text")
@@ -58,13 +59,23 @@ class CheckRooms(unittest.TestCase):
         self.assertTrue(any("cycle: io -> io" in problem for problem in problems), problems)
 
     def test_room_listed_before_its_row(self):
-        self.assert_one({"tools/rooms.txt": "early: base\n" + TABLE}, "rooms.txt:1", "early lists base, which is not above it")
+        changes = {"tools/rooms.txt": "early: base\n" + TABLE, "src/early/a.h": ""}
+        self.assert_one(changes, "rooms.txt:1", "early lists base, which is not above it")
 
     def test_unknown_room_in_the_table(self):
-        self.assert_one({"tools/rooms.txt": TABLE + "app: train helpers\n"}, "rooms.txt:6", "helpers")
+        changes = {"tools/rooms.txt": TABLE + "app: train helpers\n", "src/app/main.cpp": '#include "train/step.h"\n', "src/train/step.h": ""}
+        self.assert_one(changes, "rooms.txt:6", "helpers")
 
     def test_two_rows_of_one_room(self):
         self.assert_one({"tools/rooms.txt": TABLE + "io: base\n"}, "rooms.txt:6", "two rows")
+
+    def test_arrow_that_no_include_uses(self):
+        changes = {"tools/rooms.txt": TABLE.replace("base io models", "base io models/text models")}
+        self.assert_one(changes, "rooms.txt:5", "train lists models/text, which none of its files includes")
+        self.assert_one({"src/io/file.h": "// #include \"base/error.h\"\n"}, "rooms.txt:2", "io lists base")
+
+    def test_room_without_files(self):
+        self.assert_one({"tools/rooms.txt": TABLE + "app:\n"}, "rooms.txt:6", "room app has no files")
 
     def test_line_that_is_no_row(self):
         self.assert_one({"tools/rooms.txt": TABLE + "app train\n"}, "rooms.txt:6", "app train")

@@ -1,7 +1,7 @@
 """Tests of check_style.py."""
 import unittest
 
-from check_style import check_code, function_lengths
+from check_style import check_code, class_sizes, function_lengths
 
 
 def lines(count):
@@ -25,6 +25,50 @@ class FunctionLengths(unittest.TestCase):
 
     def test_constructor_with_initialisers(self):
         self.assertEqual(sum(length for _, length in function_lengths("A::A() : x_(1), y_{2}, z_(3) {\n" + lines(5) + "}\n")[-1:]), 7)
+
+
+class ClassSizes(unittest.TestCase):
+    def sizes(self, text):
+        return [size[1:] for size in class_sizes(text)]
+
+    def members(self, body):
+        """(data members, functions) of a class with this body."""
+        [(_, fields, methods)] = self.sizes("class A final : public B<C, D> {\n" + body + "\n};\n")
+        return fields, methods
+
+    def test_data_members(self):
+        self.assertEqual(self.members("int a, b = 1, c[2];\nstd::map<int, std::string> d, e{{1, \"x, y; }\"}};"), (5, 0))
+        self.assertEqual(self.members("std::function<void(int, int)> f = [](int, int) { g(); };\nint (*p)(int, int);\nbool x = f(1, 2);"), (3, 0))
+        self.assertEqual(self.members("private:\n  [[maybe_unused]] mutable at::Tensor a_;  // int not_me;\n  alignas(64) float b_[4] = {1, 2};"), (2, 0))
+
+    def test_functions(self):
+        self.assertEqual(self.members("A();\nint f() const { if (x) { return y; } return 1; }\nvirtual void g(int a = h(), B b = {}) = 0;"), (0, 3))
+        self.assertEqual(self.members("explicit A(int x) : B{x}, a_(f(1, 2)), b_{g(2)} { h(); }\nvoid next();"), (0, 2))
+        self.assertEqual(self.members("template <class T>\nT f(const T& x);\nbool operator<(const A&) const;\nfriend bool g(A);\nstatic A make();"), (0, 3))
+        self.assertEqual(self.members("std::pair<int, int> f(std::function<int(int)> g) override;\nauto h() -> int { return 1; }"), (0, 2))
+
+    def test_what_does_not_count(self):
+        self.assertEqual(self.members("A(const A&) = delete;\n~A() = default;\nusing T = int;\nenum class E { a, b };\nstruct Forward;"), (0, 0))
+        self.assertEqual(self.members("static constexpr int kA = 1, kB = f(2);\nstatic const int kC = 3;\nstatic_assert(sizeof(int) == 4);"), (0, 0))
+
+    def test_a_class_inside_counts_for_itself(self):
+        self.assertEqual(self.sizes("class A {\n  struct B { int x, y; void f(); };\n  B b;\n  void g();\n};\n"), [("A", 1, 1), ("B", 2, 1)])
+
+    def test_what_is_no_class(self):
+        self.assertEqual(self.sizes("enum class E { a, b };\ntemplate <class T> void f(T t) { g(t); }\nstruct A a = {1};\nstruct B;\n"), [])
+
+    def test_limits(self):
+        fields, methods = "int x{};\n" * 13, "void f();\n" * 26
+        self.assertEqual(check_code("a.cpp", "struct Options {\n" + fields + "};\n", False), [])
+        self.assertEqual(check_code("a.cpp", "class A {\n" + "int x{};\n" * 12 + "void f();\n" * 25 + "};\n", False), [])
+        [found] = check_code("a.cpp", "\nclass A {\n" + fields + "void f();\n};\n", False)
+        self.assertEqual(str(found), "a.cpp:2: A has 13 data members and 1 functions; a class has at most 12 and 25")
+        self.assertIn("26 functions", str(check_code("a.cpp", "class A {\n" + methods + "};\n", False)[0]))
+
+    def test_the_list_of_larger_classes_only_gets_shorter(self):
+        text = "class A {\n" + "void f();\n" * 26 + "};\n"
+        self.assertEqual(check_code("a.cpp", text, False, ["A"]), [])
+        self.assertIn("B is no longer too large", str(check_code("a.cpp", text, False, ["A", "B"])[0]))
 
 
 class CheckCode(unittest.TestCase):

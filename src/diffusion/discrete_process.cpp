@@ -1,11 +1,7 @@
 #include "diffusion/discrete_process.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/cumprod.h>
-#include <ATen/ops/linspace.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
@@ -18,29 +14,38 @@
 namespace burnish::diffusion {
 namespace {
 
-at::Tensor betas(const DiscreteConfig& c) {
-  const auto fp32 = at::TensorOptions().dtype(at::kFloat);
-  if (c.beta_schedule == "linear") return at::linspace(c.beta_start, c.beta_end, c.num_train_timesteps, fp32);
-  if (c.beta_schedule == "scaled_linear")
-    return at::linspace(std::sqrt(c.beta_start), std::sqrt(c.beta_end), c.num_train_timesteps, fp32).square();
-  const auto signal = [](double t) { return std::pow(std::cos((t + 0.008) / 1.008 * std::numbers::pi / 2), 2); };
-  std::vector<double> values;
+std::vector<double> betas(const DiscreteConfig& c) {
   const auto n = static_cast<double>(c.num_train_timesteps);
+  const bool of_root = c.beta_schedule == "scaled_linear";
+  const double first = of_root ? std::sqrt(c.beta_start) : c.beta_start, last = of_root ? std::sqrt(c.beta_end) : c.beta_end;
+  const auto on_line = [&](double t) {
+    const double value = first + (last - first) * t / (n - 1);
+    return of_root ? value * value : value;
+  };
+  const auto signal = [](double t) { return std::pow(std::cos((t + 0.008) / 1.008 * std::numbers::pi / 2), 2); };
+  const auto on_cosine = [&](double t) { return std::min(1 - signal((t + 1) / n) / signal(t / n), 0.999); };
+  std::vector<double> values;
   for (int64_t i = 0; i < c.num_train_timesteps; ++i) {
     const auto t = static_cast<double>(i);
-    values.push_back(std::min(1 - signal((t + 1) / n) / signal(t / n), 0.999));
+    values.push_back(c.beta_schedule == "squaredcos_cap_v2" ? on_cosine(t) : on_line(t));
   }
-  return at::tensor(values, fp32);
+  return values;
 }
 
-/// Betas whose last timestep keeps no signal: √a moved and stretched so that it ends at 0 and begins where it did.
-at::Tensor with_zero_end(const at::Tensor& betas) {
-  auto root = at::cumprod(1.0 - betas, 0).sqrt();
-  const auto first = root[0].clone(), last = root[-1].clone();
-  root = (root - last) * (first / (first - last));
-  auto signal = root.square();
-  auto alphas = at::cat({signal.slice(0, 0, 1), signal.slice(0, 1) / signal.slice(0, 0, -1)});
-  return 1.0 - alphas;
+/// Variances whose last timestep keeps no signal: √a moved and stretched so that it ends at 0 and begins where it did.
+void end_at_zero(std::vector<double>& a) {
+  const double first = std::sqrt(a.front()), last = std::sqrt(a.back());
+  for (double& value : a) {
+    const double root = (std::sqrt(value) - last) * (first / (first - last));
+    value = root * root;
+  }
+}
+
+/// √ of every value, as the fp32 tensor that scales latents.
+at::Tensor roots(const std::vector<double>& values) {
+  std::vector<double> roots;
+  for (const double value : values) roots.push_back(std::sqrt(value));
+  return at::tensor(roots, at::TensorOptions().dtype(at::kFloat));
 }
 
 template <size_t N>
@@ -95,13 +100,18 @@ DiscreteConfig discrete_config(const SchedulerValues& values) {
   return c;
 }
 
-at::Tensor alphas_cumprod(const DiscreteConfig& config) {
-  auto b = betas(config);
-  if (config.zero_terminal_snr) b = with_zero_end(b);
-  return at::cumprod(1.0 - b, 0);
+std::vector<double> alphas_cumprod(const DiscreteConfig& config) {
+  std::vector<double> a;
+  double product = 1;
+  for (const double beta : betas(config)) a.push_back(product *= 1 - beta);
+  if (config.zero_terminal_snr) end_at_zero(a);
+  return a;
 }
 
 DiscreteProcess::DiscreteProcess(const DiscreteConfig& config) : config_(config), alphas_cumprod_(alphas_cumprod(config)) {
+  std::vector<double> noise;
+  for (const double a : alphas_cumprod_) noise.push_back(1 - a);
+  signal_scale_ = roots(alphas_cumprod_), noise_scale_ = roots(noise);
   if (config_.zero_terminal_snr && config_.prediction_type == "epsilon") {
     config_error("diffusion",
                  "zero_terminal_snr needs prediction_type v_prediction: at the last timestep the noise is all there is to see, so epsilon "
@@ -148,7 +158,7 @@ std::string DiscreteProcess::why_no_time(double time) const {
 }
 
 double DiscreteProcess::loss_weight(const LossOptions& options, double time) const {
-  const double a = alphas_cumprod_[static_cast<int64_t>(time)].item<double>();
+  const double a = alphas_cumprod_[static_cast<size_t>(time)];
   const double snr = a / (1 - a);
   const bool v = config_.prediction_type == "v_prediction";
   double weight = 1;
@@ -163,8 +173,9 @@ double DiscreteProcess::loss_weight(const LossOptions& options, double time) con
 std::pair<at::Tensor, at::Tensor> DiscreteProcess::signal_and_noise(const at::Tensor& time_B, const at::Tensor& x) const {
   std::vector<int64_t> per_sample(static_cast<size_t>(x.dim()), 1);
   per_sample[0] = time_B.size(0);
-  auto a = alphas_cumprod_.index_select(0, time_B.to(at::kCPU, at::kLong)).reshape(per_sample);
-  return {a.sqrt().to(x.device()), (1.0 - a).sqrt().to(x.device())};
+  const auto index = time_B.to(x.device(), at::kLong);
+  const auto scale = [&](const at::Tensor& table) { return table.to(x.device()).index_select(0, index).reshape(per_sample); };
+  return {scale(signal_scale_), scale(noise_scale_)};
 }
 
 at::Tensor DiscreteProcess::add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& time_B) const {

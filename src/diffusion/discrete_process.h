@@ -25,8 +25,9 @@ struct DiscreteConfig {
 /// Throws a data Error for a value of another type, an unknown name, or a switch that is on and not supported.
 DiscreteConfig discrete_config(const SchedulerValues& values);
 
-/// alphas_cumprod [num_train_timesteps], fp32 on the CPU: the share of signal variance at every timestep, computed as diffusers does.
-at::Tensor alphas_cumprod(const DiscreteConfig& config);
+/// The share of signal variance at every timestep, what diffusers calls alphas_cumprod. Like all tables of this room it is made in fp64 by
+/// plain loops, so that every processor has the same numbers; diffusers makes it in fp32.
+std::vector<double> alphas_cumprod(const DiscreteConfig& config);
 
 /// Noise added in discrete timesteps: time is the index, larger is noisier. With a = alphas_cumprod[t],
 /// noisy = √a x0 + √(1-a) noise, and the target is the noise, √a noise - √(1-a) x0 (v, Salimans & Ho 2022, arXiv 2202.00512), or x0.
@@ -53,11 +54,13 @@ class DiscreteProcess : public Process {
   /// √a and √(1-a) of every sample, shaped to multiply x.
   std::pair<at::Tensor, at::Tensor> signal_and_noise(const at::Tensor& time_B, const at::Tensor& x) const;
   DiscreteConfig config_;
-  at::Tensor alphas_cumprod_;
+  std::vector<double> alphas_cumprod_;
+  at::Tensor signal_scale_, noise_scale_;  ///< √a and √(1-a) of every timestep, fp32 on the CPU
 };
 
 /// The sampler that `config` and `options` name, over the signal variances of every timestep.
-std::unique_ptr<Sampler> discrete_sampler(const DiscreteConfig& config, const SamplerOptions& options, const at::Tensor& alphas_cumprod);
+std::unique_ptr<Sampler> discrete_sampler(const DiscreteConfig& config, const SamplerOptions& options,
+                                          const std::vector<double>& alphas_cumprod);
 
 /// The timesteps that a sampler visits, noisiest first. Throws a config Error for more steps than there is room for.
 std::vector<double> sampling_timesteps(const DiscreteConfig& config, const std::string& sampler, int64_t num_steps);

@@ -22,9 +22,14 @@ double sigma_at(const std::vector<double>& sigmas, double t) {
   return sigmas[i] + (place - below) * (sigmas[std::min(i + 1, sigmas.size() - 1)] - sigmas[i]);
 }
 
-std::vector<double> to_doubles(const at::Tensor& x) {
-  const auto wide = x.to(at::kDouble).contiguous();
-  return {wide.const_data_ptr<double>(), wide.const_data_ptr<double>() + wide.numel()};
+/// sigma at every timestep. One of noise alone has no finite sigma; diffusers takes the smallest fp16 number for its signal.
+std::vector<double> sigmas_of(const std::vector<double>& alphas_cumprod) {
+  std::vector<double> sigmas;
+  for (const double a : alphas_cumprod) {
+    const double signal = a > 0 ? a : 0x1.0p-24;
+    sigmas.push_back(std::sqrt((1 - signal) / signal));
+  }
+  return sigmas;
 }
 
 at::Tensor fp32(const at::Tensor& x) { return x.to(at::kFloat); }
@@ -186,7 +191,8 @@ std::vector<double> sampling_timesteps(const DiscreteConfig& config, const std::
   return times;
 }
 
-std::unique_ptr<Sampler> discrete_sampler(const DiscreteConfig& given, const SamplerOptions& options, const at::Tensor& alphas_cumprod) {
+std::unique_ptr<Sampler> discrete_sampler(const DiscreteConfig& given, const SamplerOptions& options,
+                                          const std::vector<double>& alphas_cumprod) {
   check(options);
   auto config = given;
   const auto name = options.name == "default" ? config.sampler : options.name;
@@ -194,15 +200,11 @@ std::unique_ptr<Sampler> discrete_sampler(const DiscreteConfig& given, const Sam
     config_error("diffusion", "timestep_spacing diffsynth spaces the steps of models that flow; choose leading, trailing or linspace");
   if (options.timestep_spacing != "default") config.timestep_spacing = options.timestep_spacing;
   auto times = sampling_timesteps(config, name, options.num_steps);
-  if (name == "ddim") return std::make_unique<Ddim>(config, std::move(times), to_doubles(alphas_cumprod));
-  auto a = alphas_cumprod.clone();
-  // A last timestep of noise alone has no finite sigma; diffusers takes the smallest fp16 number for its signal.
-  if (config.zero_terminal_snr) a[-1].fill_(0x1.0p-24);
-  // In fp32 by the same operators as diffusers: where a sigma is in the thousands, its last bit shows in the latents.
-  const auto all = to_doubles(((1.0 - a) / a).pow(0.5));
+  if (name == "ddim") return std::make_unique<Ddim>(config, std::move(times), alphas_cumprod);
+  const auto all = sigmas_of(alphas_cumprod);
   Steps steps{
       .times = times, .sigmas = {}, .prediction_type = config.prediction_type, .starts_at_maximum = config.timestep_spacing != "leading"};
-  for (const double t : times) steps.sigmas.push_back(static_cast<float>(sigma_at(all, t)));
+  for (const double t : times) steps.sigmas.push_back(sigma_at(all, t));
   steps.sigmas.push_back(0);
   if (name == "euler") return std::make_unique<Euler>(std::move(steps));
   if (name == "euler_a") return std::make_unique<EulerAncestral>(std::move(steps));

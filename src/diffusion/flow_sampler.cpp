@@ -1,7 +1,5 @@
 #include "diffusion/flow_sampler.h"
 
-#include <ATen/Functions.h>
-
 #include "base/error.h"
 #include "diffusion/timestep_sampling.h"
 
@@ -66,10 +64,6 @@ std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num
   }
   sigmas.push_back(0.0);
   return sigmas;
-}
-
-at::Tensor euler_step(const at::Tensor& x, const at::Tensor& v, double sigma, double sigma_next) {
-  return at::add(x.to(at::kFloat), v.to(at::kFloat), sigma_next - sigma);
 }
 
 }  // namespace burnish::diffusion

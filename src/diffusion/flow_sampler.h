@@ -1,6 +1,4 @@
 #pragma once
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,8 +29,5 @@ FlowSamplerConfig flow_sampler_config(const SchedulerValues& values);
 /// The timestep of a step is its sigma: models here take sigma in [0, 1], diffusers' `timesteps` are 1000 times that.
 /// num_image_tokens matters to dynamic shifting only. Throws a config Error for num_steps < 1.
 std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num_steps, int64_t num_image_tokens);
-
-/// x + (sigma_next - sigma) v, computed and returned in fp32 whatever the dtypes of x and v.
-at::Tensor euler_step(const at::Tensor& x, const at::Tensor& v, double sigma, double sigma_next);
 
 }  // namespace burnish::diffusion

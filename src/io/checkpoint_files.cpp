@@ -1,6 +1,7 @@
 #include "io/checkpoint_files.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"

@@ -1,5 +1,7 @@
 #include "io/json.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "io/files.h"
 

@@ -1,7 +1,7 @@
 #include "io/pickle.h"
 
+#include <bit>
 #include <charconv>
-#include <cstring>
 #include <map>
 
 #include "base/error.h"
@@ -21,20 +21,13 @@ bool PickleValue::is_made_by(std::string_view global) const {
   return kind == Kind::object && !items.empty() && items[0]->kind == Kind::global && items[0]->text == global;
 }
 
-/// The stack machine of Python's pickle module (its instructions are documented in CPython's Lib/pickletools.py), with names and
-/// argument lists in place of calls.
-class PickleMachine {
+/// The instructions of a pickle and their arguments, in order.
+class PickleReader {
  public:
-  PickleMachine(std::string_view bytes, std::string_view file, const std::function<bool(const std::string&)>& allows)
-      : bytes_(bytes), file_(file), allows_(allows) {}
+  PickleReader(std::string_view bytes, std::string_view file) : bytes_(bytes), file_(file) {}
 
-  Pickle run() {
-    while (!done_) step(take(1)[0]);
-    pickle_.num_bytes_ = at_;
-    return std::move(pickle_);
-  }
-
- private:
+  size_t at() const { return at_; }
+  std::string_view file() const { return file_; }
   [[noreturn]] void damaged(std::string_view what) const {
     data_error("io", "{}: its pickle is damaged ({} at byte {}); write the file anew", file_, what, at_);
   }
@@ -49,6 +42,11 @@ class PickleMachine {
     for (size_t i = num_bytes; i-- > 0;) value = value << 8 | static_cast<unsigned char>(raw[i]);
     return value;
   }
+  double real() {
+    uint64_t big_endian = 0;
+    for (char c : take(8)) big_endian = big_endian << 8 | static_cast<unsigned char>(c);
+    return std::bit_cast<double>(big_endian);
+  }
   std::string_view line() {
     auto end = bytes_.find('\n', at_);
     if (end == bytes_.npos) damaged("a line does not end");
@@ -56,7 +54,60 @@ class PickleMachine {
     at_ = end + 1;
     return text;
   }
+  /// A line that is a number.
+  template <class T>
+  T parsed_line() {
+    return parsed<T>(line());
+  }
+  template <class T>
+  T parsed(std::string_view text) const {
+    T value{};
+    if (!text.empty() && text.back() == 'L') text.remove_suffix(1);
+    auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (result.ec != std::errc() || result.ptr != text.data() + text.size()) damaged("a number cannot be read");
+    return value;
+  }
 
+ private:
+  std::string_view bytes_, file_;
+  size_t at_ = 0;
+};
+
+namespace {
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (char c : text.substr(0, 80)) out += c > 0x20 && c < 0x7f ? c : '?';
+  return out;
+}
+
+/// The bytes that are the code points of a text in UTF-8.
+std::string bytes_of(std::string_view text) {
+  std::string bytes;
+  for (size_t i = 0; i < text.size(); ++i) {
+    auto c = static_cast<unsigned char>(text[i]);
+    if (c >= 0xC0 && i + 1 < text.size()) c = static_cast<unsigned char>((c & 3) << 6 | (static_cast<unsigned char>(text[++i]) & 0x3F));
+    bytes += static_cast<char>(c);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+/// The stack machine of Python's pickle module (its instructions are documented in CPython's Lib/pickletools.py), with names and
+/// argument lists in place of calls.
+class PickleMachine {
+ public:
+  PickleMachine(std::string_view bytes, std::string_view file, const std::function<bool(const std::string&)>& allows)
+      : in_(bytes, file), allows_(allows) {}
+
+  Pickle run() {
+    while (!done_) step(in_.take(1)[0]);
+    pickle_.num_bytes_ = in_.at();
+    return std::move(pickle_);
+  }
+
+ private:
   PickleValue* make(Kind kind) {
     auto& value = pickle_.values_.emplace_back();
     value.kind = kind;
@@ -74,18 +125,18 @@ class PickleMachine {
     push(value);
   }
   PickleValue* pop() {
-    if (stack_.empty()) damaged("nothing is on the stack");
+    if (stack_.empty()) in_.damaged("nothing is on the stack");
     auto* value = stack_.back();
     stack_.pop_back();
     return value;
   }
   PickleValue* pop(Kind kind) {
     auto* value = pop();
-    if (value->kind != kind) damaged("a value of another kind was expected");
+    if (value->kind != kind) in_.damaged("a value of another kind was expected");
     return value;
   }
   PickleValue* top() {
-    if (stack_.empty()) damaged("nothing is on the stack");
+    if (stack_.empty()) in_.damaged("nothing is on the stack");
     return stack_.back();
   }
   std::vector<const PickleValue*> pop_to_mark() {
@@ -95,7 +146,7 @@ class PickleMachine {
     return {items.rbegin(), items.rend()};
   }
   void push_collection(Kind kind, std::vector<const PickleValue*> items) {
-    if (kind == Kind::dict && items.size() % 2 != 0) damaged("a key has no value");
+    if (kind == Kind::dict && items.size() % 2 != 0) in_.damaged("a key has no value");
     auto* value = make(kind);
     value->items = std::move(items);
     push(value);
@@ -108,10 +159,11 @@ class PickleMachine {
   /// Items for the list, set or dict on top of the stack; for an object that is one of them too.
   void extend(const std::vector<const PickleValue*>& items, bool pairs) {
     auto* target = top();
-    if (pairs ? target->kind != Kind::dict && target->kind != Kind::object : target->kind == Kind::dict) damaged("items of another kind");
-    if (pairs && items.size() % 2 != 0) damaged("a key has no value");
+    if (pairs ? target->kind != Kind::dict && target->kind != Kind::object : target->kind == Kind::dict)
+      in_.damaged("items of another kind");
+    if (pairs && items.size() % 2 != 0) in_.damaged("a key has no value");
     if (target->kind == Kind::object) return;  // what an unknown class does with its items is not known
-    if (target->kind != Kind::dict && target->kind != Kind::list && target->kind != Kind::set) damaged("items for what holds none");
+    if (target->kind != Kind::dict && target->kind != Kind::list && target->kind != Kind::set) in_.damaged("items for what holds none");
     target->items.insert(target->items.end(), items.begin(), items.end());
   }
   void push_global(std::string_view module, std::string_view name) {
@@ -120,48 +172,26 @@ class PickleMachine {
       data_error("io",
                  "{} asks for the Python object '{}.{}', which is neither a tensor nor plain data; nothing of it is run, and the file is "
                  "refused: save tensors alone, best as safetensors",
-                 file_, printable(module), printable(name));
+                 in_.file(), printable(module), printable(name));
     }
     push_text(Kind::global, global);
   }
-  static std::string printable(std::string_view text) {
-    std::string out;
-    for (char c : text.substr(0, 80)) out += c > 0x20 && c < 0x7f ? c : '?';
-    return out;
-  }
   /// A call that is not made. An ordered dictionary is a dictionary, and what Python 2 writes for bytes is bytes.
   void push_call(PickleValue* function, const std::vector<const PickleValue*>& arguments) {
-    if (function->kind != Kind::global) damaged("what is called is no function");
+    if (function->kind != Kind::global) in_.damaged("what is called is no function");
     if (function->text == "collections OrderedDict") return push_collection(Kind::dict, {});
-    if (function->text == "_codecs encode" && !arguments.empty() && arguments[0]->kind == Kind::text) return push_bytes(arguments[0]->text);
+    if (function->text == "_codecs encode" && !arguments.empty() && arguments[0]->kind == Kind::text)
+      return push_text(Kind::bytes, bytes_of(arguments[0]->text));
     auto* value = make(Kind::object);
     value->items.push_back(function);
     value->items.insert(value->items.end(), arguments.begin(), arguments.end());
     push(value);
   }
-  /// UTF-8 whose code points are bytes.
-  void push_bytes(const std::string& text) {
-    std::string bytes;
-    for (size_t i = 0; i < text.size(); ++i) {
-      auto c = static_cast<unsigned char>(text[i]);
-      if (c >= 0xC0 && i + 1 < text.size()) c = static_cast<unsigned char>((c & 3) << 6 | (static_cast<unsigned char>(text[++i]) & 0x3F));
-      bytes += static_cast<char>(c);
-    }
-    push_text(Kind::bytes, bytes);
-  }
   void memoize(uint64_t index) { memo_[index] = top(); }
   void push_memo(uint64_t index) {
     auto it = memo_.find(index);
-    if (it == memo_.end()) damaged("it refers to a value that is not there");
+    if (it == memo_.end()) in_.damaged("it refers to a value that is not there");
     push(it->second);
-  }
-  template <class T>
-  T parsed(std::string_view text) {
-    T value{};
-    if (!text.empty() && text.back() == 'L') text.remove_suffix(1);
-    auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (result.ec != std::errc() || result.ptr != text.data() + text.size()) damaged("a number cannot be read");
-    return value;
   }
   /// Two's complement of any length; what does not fit 64 bits is kept as a real number.
   void push_long(std::string_view raw) {
@@ -175,15 +205,10 @@ class PickleMachine {
     for (size_t i = raw.size(); i-- > 0;) value->real = value->real * 256 + static_cast<unsigned char>(raw[i]);
     push(value);
   }
-  void push_real(uint64_t big_endian) {
+  void push_real(double real) {
     auto* value = make(Kind::real);
-    std::memcpy(&value->real, &big_endian, 8);
+    value->real = real;
     push(value);
-  }
-  uint64_t big_endian() {
-    uint64_t value = 0;
-    for (char c : take(8)) value = value << 8 | static_cast<unsigned char>(c);
-    return value;
   }
 
   void step(char opcode);
@@ -192,9 +217,8 @@ class PickleMachine {
   bool step_object(char opcode);
   bool step_stack(char opcode);
 
-  std::string_view bytes_, file_;
+  PickleReader in_;
   const std::function<bool(const std::string&)>& allows_;
-  size_t at_ = 0;
   bool done_ = false;
   std::vector<PickleValue*> stack_;
   std::map<uint64_t, PickleValue*> memo_;
@@ -207,33 +231,28 @@ bool PickleMachine::step_scalar(char opcode) {
     case 0x88: push_integer(1, Kind::boolean); return true;
     case 0x89: push_integer(0, Kind::boolean); return true;
     case 'I': {
-      auto text = line();
+      auto text = in_.line();
       if (text == "00" || text == "01") push_integer(text[1] == '1', Kind::boolean);
-      else push_integer(parsed<int64_t>(text));
+      else push_integer(in_.parsed<int64_t>(text));
       return true;
     }
-    case 'J': push_integer(static_cast<int32_t>(number(4))); return true;
-    case 'K': push_integer(static_cast<int64_t>(number(1))); return true;
-    case 'M': push_integer(static_cast<int64_t>(number(2))); return true;
-    case 'L': push_integer(parsed<int64_t>(line())); return true;
-    case 0x8a: push_long(take(number(1))); return true;
-    case 0x8b: push_long(take(number(4))); return true;
-    case 'F': {
-      auto* value = make(Kind::real);
-      value->real = parsed<double>(line());
-      push(value);
-      return true;
-    }
-    case 'G': push_real(big_endian()); return true;
-    case 'U': push_text(Kind::text, take(number(1))); return true;
-    case 'T': push_text(Kind::text, take(number(4))); return true;
-    case 'X': push_text(Kind::text, take(number(4))); return true;
-    case 'V': push_text(Kind::text, line()); return true;
-    case 0x8c: push_text(Kind::text, take(number(1))); return true;
-    case 0x8d: push_text(Kind::text, take(number(8))); return true;
-    case 'B': push_text(Kind::bytes, take(number(4))); return true;
-    case 'C': push_text(Kind::bytes, take(number(1))); return true;
-    case 0x8e: push_text(Kind::bytes, take(number(8))); return true;
+    case 'J': push_integer(static_cast<int32_t>(in_.number(4))); return true;
+    case 'K': push_integer(static_cast<int64_t>(in_.number(1))); return true;
+    case 'M': push_integer(static_cast<int64_t>(in_.number(2))); return true;
+    case 'L': push_integer(in_.parsed_line<int64_t>()); return true;
+    case 0x8a: push_long(in_.take(in_.number(1))); return true;
+    case 0x8b: push_long(in_.take(in_.number(4))); return true;
+    case 'F': push_real(in_.parsed_line<double>()); return true;
+    case 'G': push_real(in_.real()); return true;
+    case 'U': push_text(Kind::text, in_.take(in_.number(1))); return true;
+    case 'T': push_text(Kind::text, in_.take(in_.number(4))); return true;
+    case 'X': push_text(Kind::text, in_.take(in_.number(4))); return true;
+    case 'V': push_text(Kind::text, in_.line()); return true;
+    case 0x8c: push_text(Kind::text, in_.take(in_.number(1))); return true;
+    case 0x8d: push_text(Kind::text, in_.take(in_.number(8))); return true;
+    case 'B': push_text(Kind::bytes, in_.take(in_.number(4))); return true;
+    case 'C': push_text(Kind::bytes, in_.take(in_.number(1))); return true;
+    case 0x8e: push_text(Kind::bytes, in_.take(in_.number(8))); return true;
     default: return false;
   }
 }
@@ -272,8 +291,8 @@ bool PickleMachine::step_collection(char opcode) {
 bool PickleMachine::step_object(char opcode) {
   switch (static_cast<unsigned char>(opcode)) {
     case 'c': {
-      auto module = line();
-      push_global(module, line());
+      auto module = in_.line();
+      push_global(module, in_.line());
       return true;
     }
     case 0x93: {
@@ -301,7 +320,7 @@ bool PickleMachine::step_object(char opcode) {
     case 'Q':
     case 'P': {
       auto* id = make(Kind::text);
-      if (opcode == 'P') id->text = line();
+      if (opcode == 'P') id->text = in_.line();
       else id = pop();
       push_collection(Kind::persistent, {id});
       return true;
@@ -313,9 +332,9 @@ bool PickleMachine::step_object(char opcode) {
 bool PickleMachine::step_stack(char opcode) {
   switch (static_cast<unsigned char>(opcode)) {
     case 0x80:
-      if (auto protocol = number(1); protocol > 5) damaged(fmt::format("protocol {}", protocol));
+      if (auto protocol = in_.number(1); protocol > 5) in_.damaged(fmt::format("protocol {}", protocol));
       return true;
-    case 0x95: take(8); return true;  // the length of a frame
+    case 0x95: in_.take(8); return true;  // the length of a frame
     case '.':
       pickle_.root_ = pop();
       done_ = true;
@@ -324,12 +343,12 @@ bool PickleMachine::step_stack(char opcode) {
     case '0': pop(); return true;
     case '1': pop_to_mark(); return true;
     case '2': push(top()); return true;
-    case 'g': push_memo(parsed<uint64_t>(line())); return true;
-    case 'h': push_memo(number(1)); return true;
-    case 'j': push_memo(number(4)); return true;
-    case 'p': memoize(parsed<uint64_t>(line())); return true;
-    case 'q': memoize(number(1)); return true;
-    case 'r': memoize(number(4)); return true;
+    case 'g': push_memo(in_.parsed_line<uint64_t>()); return true;
+    case 'h': push_memo(in_.number(1)); return true;
+    case 'j': push_memo(in_.number(4)); return true;
+    case 'p': memoize(in_.parsed_line<uint64_t>()); return true;
+    case 'q': memoize(in_.number(1)); return true;
+    case 'r': memoize(in_.number(4)); return true;
     case 0x94: memoize(memo_.size()); return true;
     default: return false;
   }
@@ -337,7 +356,7 @@ bool PickleMachine::step_stack(char opcode) {
 
 void PickleMachine::step(char opcode) {
   if (step_stack(opcode) || step_scalar(opcode) || step_collection(opcode) || step_object(opcode)) return;
-  damaged(fmt::format("the instruction 0x{:02x} is not known", static_cast<unsigned char>(opcode)));
+  in_.damaged(fmt::format("the instruction 0x{:02x} is not known", static_cast<unsigned char>(opcode)));
 }
 
 Pickle Pickle::parse(std::string_view bytes, std::string_view file, const std::function<bool(const std::string&)>& allows) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <c10/util/BFloat16.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -16,6 +17,15 @@ namespace burnish::kernels {
 
 /// Rows that one task takes; sums over rows are formed task by task, so they do not depend on the number of threads.
 constexpr int64_t kRowsPerTask = 16;
+
+/// Values that are widened, computed and rounded while they are in the first cache.
+constexpr int64_t kChunk = 2048;
+
+/// Calls task(first, count) for chunks of n values, one after the other.
+template <class Task>
+void for_chunks(int64_t n, const Task& task) {
+  for (int64_t first = 0; first < n; first += kChunk) task(first, std::min(kChunk, n - first));
+}
 
 /// The row as fp32: itself, or converted into `buffer` of n values.
 inline const float* as_fp32(const float* row, float* /*buffer*/, int64_t /*n*/) { return row; }

@@ -1,5 +1,7 @@
 #include "models/scheduler_file.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "io/json.h"
 

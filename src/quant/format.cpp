@@ -24,8 +24,6 @@ constexpr std::array kFormats{
     Named{"nf4", {CodeKind::nf4, Scaling::row_block}, "NF4 with a scale per 64 values"},
 };
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 Format parse_format(std::string_view name) {

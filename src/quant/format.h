@@ -7,6 +7,9 @@
 
 namespace burnish::quant {
 
+/// How many b it takes to hold a.
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 using kernels::CodeKind;
 
 /// What one scale covers: nothing is scaled, all of W, one output row, a 128×128 block, or 64 neighbours of a row (NF4).

@@ -23,8 +23,6 @@ namespace {
 constexpr int64_t kBlock = 128;
 constexpr double kSmallestScale = 1e-30;  // of a row of zeros
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 at::Tensor padded_columns(const at::Tensor& tile, int64_t multiple) {
   auto missing = ceil_div(tile.size(1), multiple) * multiple - tile.size(1);
   return missing ? at::constant_pad_nd(tile, {0, missing}) : tile;

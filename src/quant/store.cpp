@@ -1,6 +1,7 @@
 #include "quant/store.h"
 
 #include <algorithm>
+#include <regex>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -34,18 +35,21 @@ Store::Store(const StoreOptions& options) : options_(options) {
   if (options_.fp8_compute && options_.format && !can_compute(*options_.format))
     config_error("quant", "fp8_compute multiplies E4M3 codes with a scale per row or weight, not {}; choose weight_format fp8",
                  describe(*options_.format));
+  std::vector<std::regex> patterns;
   for (const auto& pattern : options_.high_precision) {
     try {
-      high_precision_.emplace_back(pattern);
+      patterns.emplace_back(pattern);
     } catch (const std::regex_error&) {
       config_error("quant", "high_precision_layers: '{}' is not a regular expression", pattern);
     }
   }
+  is_high_precision_ = [patterns](const std::string& layer) {
+    return std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return std::regex_match(layer, pattern); });
+  };
 }
 
 bool Store::stays(const std::string& name) const {
-  const auto layer = name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name;
-  return std::any_of(high_precision_.begin(), high_precision_.end(), [&](const auto& r) { return std::regex_match(layer, r); });
+  return is_high_precision_(name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name);
 }
 
 bool Store::trains(const std::string& name) const {

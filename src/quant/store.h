@@ -1,6 +1,6 @@
 #pragma once
+#include <functional>
 #include <optional>
-#include <regex>
 
 #include "nn/weight_source.h"
 #include "quant/format.h"
@@ -31,7 +31,7 @@ class Store : public nn::WeightStore {
   bool stays(const std::string& name) const;
   bool trains(const std::string& name) const;
   StoreOptions options_;
-  std::vector<std::regex> high_precision_;
+  std::function<bool(const std::string& layer)> is_high_precision_;
 };
 
 }  // namespace burnish::quant

@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "base/error.h"

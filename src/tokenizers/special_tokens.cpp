@@ -1,5 +1,7 @@
 #include "tokenizers/special_tokens.h"
 
+#include <nlohmann/json.hpp>
+
 #include "io/json.h"
 
 namespace burnish::tokenizers {

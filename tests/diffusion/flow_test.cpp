@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "diffusion/flow_match.h"
 #include "diffusion/flow_process.h"
-#include "diffusion/flow_sampler.h"
 #include "io/safetensors.h"
 
 using namespace burnish;
@@ -47,10 +46,10 @@ TEST(FlowSampler, SigmasEqualDiffusers) {
 
 TEST(FlowSampler, EulerStepEqualsDiffusers) {
   const auto file = golden();
-  const auto sigmas = sampling_sigmas(config_of("dynamic"), 4, 1024);
-  const at::Tensor next = euler_step(file->tensor("euler.x"), file->tensor("euler.v"), sigmas[0], sigmas[1]);
+  const auto walk = FlowProcess(config_of("dynamic")).sampler({"euler", "default", 4, 1024});
+  const at::Tensor next = walk->update(file->tensor("euler.x"), file->tensor("euler.v"), 0, nullptr);
   EXPECT_LT((next - file->tensor("euler.next")).abs().max().item<float>(), 1e-6);
-  EXPECT_EQ(euler_step(at::ones({2}, at::kBFloat16), at::ones({2}, at::kBFloat16), 1, 0.999).scalar_type(), at::kFloat);
+  EXPECT_EQ(walk->update(at::ones({2}), at::ones({2}, at::kBFloat16), 0, nullptr).scalar_type(), at::kFloat);
 }
 
 TEST(FlowSampler, RefusesSchedulersItDoesNotDo) {
@@ -80,7 +79,7 @@ TEST(FlowProcess, NoisedTargetAndLoss) {
   EXPECT_TRUE(at::allclose(x[1], 0.75 * x0[1] + 0.25 * eps[1], 1e-6, 1e-6));
   // Walking back along the target from any sigma ends at the picture.
   const at::Tensor target = process.target(x0, eps, sigma);
-  EXPECT_TRUE(at::allclose(euler_step(x[1], target[1], 0.25, 0), x0[1], 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(x[1] - 0.25 * target[1], x0[1], 1e-5, 1e-6));
   const at::Tensor loss = squared_error((target + at::tensor({1.0f, 2.0f}).view({2, 1, 1})).to(at::kFloat), target);
   EXPECT_TRUE(at::allclose(loss, at::tensor({1.0f, 4.0f}), 1e-5, 1e-5));
   EXPECT_EQ(process.add_noise(x0.to(at::kBFloat16), eps, sigma).scalar_type(), at::kFloat);

@@ -11,7 +11,6 @@ namespace burnish::kernels {
 
 namespace {
 
-constexpr int64_t kChunk = 2048;  ///< values that are widened, computed and rounded while they are in the first cache
 constexpr float kRoot2OverPi = 0.7978845608028654f, kCubic = 0.044715f;
 
 /// (1 + tanh u) / 2.
@@ -33,9 +32,9 @@ BURNISH_SIMD void backward_values(const float* x, const float* dy, int64_t n, fl
   }
 }
 
-/// Calls task(first, count) for chunks of n values, in parallel.
+/// for_chunks, in parallel.
 template <class Task>
-void for_chunks(int64_t n, const Task& task) {
+void for_chunks_in_parallel(int64_t n, const Task& task) {
   at::parallel_for(0, (n + kChunk - 1) / kChunk, 4, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) task(c * kChunk, std::min(kChunk, n - c * kChunk));
   });
@@ -45,7 +44,7 @@ template <class T>
 void forward_all(const at::Tensor& x, at::Tensor& y) {
   const T* xp = x.const_data_ptr<T>();
   T* yp = y.mutable_data_ptr<T>();
-  for_chunks(x.numel(), [&](int64_t first, int64_t count) {
+  for_chunks_in_parallel(x.numel(), [&](int64_t first, int64_t count) {
     float buffer[2 * kChunk];
     float* out = target(yp + first, buffer + kChunk);
     forward_values(as_fp32(xp + first, buffer, count), count, out);
@@ -57,7 +56,7 @@ template <class T>
 void backward_all(const at::Tensor& x, const at::Tensor& dy, at::Tensor& dx) {
   const T *xp = x.const_data_ptr<T>(), *dy_p = dy.const_data_ptr<T>();
   T* dx_p = dx.mutable_data_ptr<T>();
-  for_chunks(x.numel(), [&](int64_t first, int64_t count) {
+  for_chunks_in_parallel(x.numel(), [&](int64_t first, int64_t count) {
     float buffer[3 * kChunk];
     float* out = target(dx_p + first, buffer + 2 * kChunk);
     backward_values(as_fp32(xp + first, buffer, count), as_fp32(dy_p + first, buffer + kChunk, count), count, out);

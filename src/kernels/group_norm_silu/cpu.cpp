@@ -14,8 +14,6 @@ namespace burnish::kernels {
 
 namespace {
 
-constexpr int64_t kChunk = 2048;  ///< values that are widened and computed while they are in the first cache
-
 /// Shape of the work: rows are the pixels of one channel of one picture.
 struct Sizes {
   int64_t batch, channels, pixels, num_groups;
@@ -64,12 +62,6 @@ BURNISH_SIMD void combine_values(const float* x, const float* dz, float by_dz, f
                                  float* dx) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) dx[i] = by_dz * dz[i] + by_x * (x[i] - mean) + constant;
-}
-
-/// Calls part(first, count) for chunks of n values.
-template <class Part>
-void for_chunks(int64_t n, const Part& part) {
-  for (int64_t first = 0; first < n; first += kChunk) part(first, std::min(kChunk, n - first));
 }
 
 template <class T>

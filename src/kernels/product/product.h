@@ -1,9 +1,12 @@
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <ATen/core/ivalue.h>
 
 #include <memory>
 #include <vector>
+
+namespace c10 {
+struct IValue;
+}
 
 namespace burnish::kernels {
 

@@ -10,14 +10,14 @@
 
 namespace burnish::models::stable_diffusion {
 
-namespace {
-
-using nlohmann::json;
-
 bool any_below(const Shapes& shapes, const std::string& prefix) {
   auto it = shapes.lower_bound(prefix);
   return it != shapes.end() && it->first.starts_with(prefix);
 }
+
+namespace {
+
+using nlohmann::json;
 
 int64_t count_below(const Shapes& shapes, const std::string& prefix) {
   int64_t count = 0;
@@ -136,8 +136,7 @@ Config::Depths stated_depths(const json& config, const char* types_key, const ch
 }
 
 void read_depths_of_config(Config& c, const json& config, bool from_shapes) {
-  auto num_levels = c.num_levels();
-  auto resnets = per_level(config, "layers_per_block", num_levels, 2);
+  auto resnets = per_level(config, "layers_per_block", num_levels(c), 2);
   auto down = stated_depths(config, "down_block_types", "transformer_layers_per_block", resnets, "DownBlock2D", "CrossAttnDownBlock2D");
   std::vector<int64_t> up_resnets(resnets.rbegin(), resnets.rend());
   for (auto& count : up_resnets) ++count;
@@ -208,7 +207,7 @@ void read_config(Config& c, const json& config, const Shapes& shapes) {
   agree(config, "cross_attention_dim", c.cross_attention_dim, from_shapes);
   if (!from_shapes) c.use_linear_projection = false;  // diffusers' default where config.json has none
   agree(config, "use_linear_projection", c.use_linear_projection, from_shapes);
-  c.num_heads = per_level(config, "attention_head_dim", c.num_levels(), 8);
+  c.num_heads = per_level(config, "attention_head_dim", num_levels(c), 8);
   take(config, "norm_num_groups", c.num_groups);
   take(config, "norm_eps", c.norm_eps);
   take(config, "flip_sin_to_cos", c.flip_sin_to_cos);
@@ -225,12 +224,11 @@ void read_config(Config& c, const json& config, const Shapes& shapes) {
 
 void check(const Config& c) {
   auto channels = c.block_out_channels;
-  if (c.up_depths.size() != c.num_levels())
-    data_error("models", "the UNet has {} levels down and {} up", c.num_levels(), c.up_depths.size());
-  for (size_t i = 0; i < c.num_levels(); ++i) {
-    if (c.down_depths[i].empty() || c.up_depths[c.num_levels() - 1 - i].size() != c.down_depths[i].size() + 1)
+  if (c.up_depths.size() != num_levels(c)) data_error("models", "the UNet has {} levels down and {} up", num_levels(c), c.up_depths.size());
+  for (size_t i = 0; i < num_levels(c); ++i) {
+    if (c.down_depths[i].empty() || c.up_depths[num_levels(c) - 1 - i].size() != c.down_depths[i].size() + 1)
       data_error("models", "level {} of the UNet has {} residual blocks down and {} up, which is one more in the UNets known here", i,
-                 c.down_depths[i].size(), c.up_depths[c.num_levels() - 1 - i].size());
+                 c.down_depths[i].size(), c.up_depths[num_levels(c) - 1 - i].size());
     if (c.num_heads[i] < 1 || channels[i] % c.num_heads[i] != 0)
       data_error("models", "level {} of the UNet has {} channels, which do not divide into {} heads", i, channels[i], c.num_heads[i]);
     if (c.num_groups < 1 || channels[i] % c.num_groups != 0)

@@ -27,17 +27,18 @@ struct Config {
   double norm_eps = 1e-5;
   bool flip_sin_to_cos = true;
   double freq_shift = 0;
-
-  size_t num_levels() const { return block_out_channels.size(); }
-  int64_t time_width() const { return 4 * block_out_channels.front(); }
-  /// Whether a pooled embedding and time ids condition the model (diffusers: addition_embed_type "text_time").
-  bool has_added_embedding() const { return pooled_dim > 0; }
 };
+inline size_t num_levels(const Config& c) { return c.block_out_channels.size(); }
+inline int64_t time_width(const Config& c) { return 4 * c.block_out_channels.front(); }
+/// Whether a pooled embedding and time ids condition the model (diffusers: addition_embed_type "text_time").
+inline bool has_added_embedding(const Config& c) { return c.pooled_dim > 0; }
 
 /// Stable Diffusion 1.5's numbers.
 Config sd15();
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
+/// Whether a name starts with the prefix.
+bool any_below(const Shapes& shapes, const std::string& prefix);
 
 /// Reads the numbers from tensor shapes (our names) and, where there is one, from unet/config.json, which wins for what shapes cannot
 /// tell: heads, norm groups, width of a time id. Without it, models with linear projections have heads of 64 channels and others 8 heads,

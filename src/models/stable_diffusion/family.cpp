@@ -38,7 +38,7 @@ std::string describe(const ModelEntry& entry) {
     auto config = detect(entry.config.is_null() ? nullptr : &entry.config, sources.unet.shapes());
     bool ours = sources.unet.tensors->contains("down_blocks.0.resnets.0.time_emb_proj.weight");
     parts.push_back(fmt::format("{} UNet ({} levels from {} channels, text of width {}, {} names{})",
-                                config.has_added_embedding() ? "SDXL" : "SD 1.5", config.num_levels(), config.block_out_channels.front(),
+                                has_added_embedding(config) ? "SDXL" : "SD 1.5", num_levels(config), config.block_out_channels.front(),
                                 config.cross_attention_dim, ours ? "diffusers" : "original",
                                 entry.tensors->contains("v_pred") ? ", v-prediction" : ""));
   }

@@ -80,11 +80,6 @@ Pairs layer_pairs(const Config& c) {
   return all;
 }
 
-bool any_below(const Shapes& shapes, const std::string& prefix) {
-  auto it = shapes.lower_bound(prefix);
-  return it != shapes.end() && it->first.starts_with(prefix);
-}
-
 int64_t depth_at(const Shapes& shapes, const std::string& step) {
   int64_t depth = 0;
   while (any_below(shapes, step + ".1.transformer_blocks." + std::to_string(depth) + ".")) ++depth;

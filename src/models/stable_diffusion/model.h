@@ -48,7 +48,7 @@ class StableDiffusionModel : public FileModel {
   std::string default_lora_targets(const std::string& component) const override;
 
  private:
-  bool is_xl() const { return config_.has_added_embedding(); }
+  bool is_xl() const { return has_added_embedding(config_); }
   void check_fit() const;
   diffusion::DiscreteConfig schedule() const;
   std::vector<std::string> text_encoders() const;

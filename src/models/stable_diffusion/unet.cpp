@@ -82,17 +82,17 @@ UNet::UNet(const Config& c, const at::TensorOptions& options)
     : config_(c),
       conv_in_(c.in_channels, c.block_out_channels.front(), 3, 1, 1, options),
       conv_out_(c.block_out_channels.front(), c.out_channels, 3, 1, 1, options),
-      time_embedding_(c.block_out_channels.front(), c.time_width(), options),
+      time_embedding_(c.block_out_channels.front(), time_width(c), options),
       middle_(std::make_unique<UNetMiddle>(c, options)),
       conv_norm_out_(c.num_groups, c.block_out_channels.front(), c.norm_eps, options) {
   own("conv_in", conv_in_);
   own("time_embedding", time_embedding_);
-  if (c.has_added_embedding()) {
-    add_embedding_ = std::make_unique<EmbedMlp>(c.pooled_dim + 6 * c.addition_time_embed_dim, c.time_width(), options);
+  if (has_added_embedding(c)) {
+    add_embedding_ = std::make_unique<EmbedMlp>(c.pooled_dim + 6 * c.addition_time_embed_dim, time_width(c), options);
     own("add_embedding", *add_embedding_);
   }
   const auto& channels = c.block_out_channels;
-  auto last = c.num_levels() - 1;
+  auto last = num_levels(c) - 1;
   for (size_t i = 0; i <= last; ++i) {
     auto& level = *down_.emplace_back(std::make_unique<UNetLevel>());
     auto in = channels[i == 0 ? 0 : i - 1];

@@ -18,7 +18,7 @@ ResnetBlock::ResnetBlock(const Config& c, int64_t in, int64_t out, const at::Ten
       norm2_(c.num_groups, out, c.norm_eps, options),
       conv1_(in, out, 3, 1, 1, options),
       conv2_(out, out, 3, 1, 1, options),
-      time_emb_proj_(c.time_width(), out, options) {
+      time_emb_proj_(time_width(c), out, options) {
   own("norm1", norm1_);
   own("conv1", conv1_);
   own("time_emb_proj", time_emb_proj_);
