@@ -195,7 +195,7 @@ Run::StepResult Run::accumulate() {
   }
   if (dropout_) dropout_->active = false;
   if (progress_.loss_scale.in_use()) optim::scale_gradients(optimizer_->parameters(), 1 / progress_.loss_scale.factor);
-  result.grad_norm = optim::gradient_norm(optimizer_->parameters());
+  result.grad_norm = optim::gradient_norm(optimizer_->parameters()).item<double>();
   return result;
 }
 
@@ -209,7 +209,7 @@ Run::StepResult Run::step() {
     data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", progress_.step + 1, result.loss, result.grad_norm,
                why_not_finite(), saved_step_ < 0 ? "nothing was saved yet" : "the last saved state is intact");
   }
-  optim::clip_gradients(optimizer_->parameters(), result.grad_norm, options_.max_grad_norm);
+  optim::clip_gradients(optimizer_->parameters(), at::full({}, result.grad_norm, at::kDouble), options_.max_grad_norm);
   result.learning_rate = options_.learning_rate * optim::lr_factor(schedule_, progress_.step);
   optimizer_->step(result.learning_rate);
   progress_.loss_scale.succeeded();
@@ -229,7 +229,7 @@ Draw Run::validation_draw(int64_t row, double share) const {
 
 double Run::validation_loss() {
   at::NoGradGuard no_grad;
-  optim::Averaged averaged(ema_.get());
+  optim::Averaged averaged(*optimizer_, ema_.get());
   double sum = 0;
   int64_t count = 0;
   for (auto row : validation_data_->rows()) {
@@ -267,7 +267,7 @@ void Run::log_step(const StepResult& r, double seconds) {
 void Run::save(bool final) {
   auto dtype = parse_dtype(options_.save_dtype.empty() ? options_.model.dtype : options_.save_dtype);
   auto folder = fs::path(options_.output_path);
-  std::optional<optim::Averaged> averaged(std::in_place, ema_.get());
+  std::optional<optim::Averaged> averaged(std::in_place, *optimizer_, ema_.get());
   auto files = trained_->files(progress_.step, dtype, *optimizer_);
   bool all_there = std::all_of(files.begin(), files.end(), [&](const auto& file) { return fs::exists(folder / file.name); });
   if (saved_step_ != progress_.step || !all_there) {

@@ -7,7 +7,7 @@
 #include "checkpoint/state.h"
 #include "data/dataset.h"
 #include "models/family.h"
-#include "optim/ema.h"
+#include "optim/averaged.h"
 #include "optim/optimizer.h"
 #include "pipeline/visit.h"
 #include "train/ahead.h"
