@@ -26,8 +26,8 @@ class AdamW final : public UpdateRule {
       if (!count.defined()) count = at::full({}, static_cast<double>(step), batch.values[0].options());
       steps.push_back(count);
     }
-    at::_fused_adamw_(batch.values, batch.gradients, batch.slots[0], batch.slots[1], /*max_exp_avg_sqs=*/{}, steps, batch.lr,
-                      options_.beta1, options_.beta2, batch.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+    at::_fused_adamw_(batch.values, batch.gradients, batch.slot(0), batch.slot(1), /*max_exp_avg_sqs=*/{}, steps, batch.lr, options_.beta1,
+                      options_.beta2, batch.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
   }
 
  private:
@@ -36,6 +36,6 @@ class AdamW final : public UpdateRule {
 
 }  // namespace
 
-std::shared_ptr<UpdateRule> adamw(const AdamWOptions& options) { return std::make_shared<AdamW>(options); }
+RulePtr adamw(const AdamWOptions& options) { return std::make_shared<AdamW>(options); }
 
 }  // namespace burnish::optim

@@ -40,6 +40,12 @@ at::Tensor zeros_for(const NamedParameter& parameter, at::OptionalIntArrayRef sh
   return at::zeros(shape.value_or(parameter.value.sizes()), parameter.value.options().dtype(at::kFloat).requires_grad(false));
 }
 
+std::vector<at::Tensor> Batch::slot(size_t index) const {
+  std::vector<at::Tensor> list;
+  for (const auto& of_stretch : slots) list.push_back(of_stretch.at(index));
+  return list;
+}
+
 /// A batch that is being filled, and where its copies go back to.
 struct Optimizer::Pending {
   struct Copied {
@@ -105,8 +111,8 @@ void Optimizer::add(size_t index, Use use, Batches& batches) {
     if (plain.defined()) batch.values.push_back(flat_slice(plain, begin, count));
     else pending.copied.push_back({parameter.store.get(), begin, keys.next()});
     batch.gradients.push_back(flat_slice(gradient, begin, count));
-    batch.slots.resize(member.slots.size());
-    for (size_t s = 0; s < member.slots.size(); ++s) batch.slots[s].push_back(slot_slice(member.slots[s], begin, count));
+    std::vector<at::Tensor>& slots = batch.slots.emplace_back();
+    for (const Slot& slot : member.slots) slots.push_back(slot_slice(slot, begin, count));
     batch.shapes.push_back(parameter.value.sizes());
     batch.steps.push_back(member.num_steps);
     pending.num_elements += count;

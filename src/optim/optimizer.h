@@ -23,8 +23,6 @@ struct OptimizerOptions {
   std::string args = {};                  ///< comma list of key=value: the numbers of that optimizer (docs/optimizers.md)
 };
 
-using RulePtr = std::shared_ptr<UpdateRule>;
-
 /// Updates a list of parameters from their gradients by update rules.
 ///
 /// Values that are not plain fp32 are read from their stores, updated in fp32, in batches of bounded size, and written back rounded once.
@@ -97,6 +95,13 @@ class Optimizer {
 
 /// Throws a config Error for an unknown name (naming the choices), unknown keys of args or numbers out of range.
 void check(const OptimizerOptions& options);
+
+/// Also checks the schedule, and the two and the rate together: a config Error for a decaying schedule beside schedule-free averages or
+/// Adafactor's relative steps, a warning for a rate far from 1 where the optimizer finds the rate itself.
+void check(const OptimizerOptions& options, const ScheduleOptions& schedule, double learning_rate);
+
+/// Whether the optimizer averages (Optimizer::average), so that a moving average beside it would be one too many.
+bool is_schedule_free(const OptimizerOptions& options);
 
 /// After `check`; also a config Error for parameters that are not floating point.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterList parameters);

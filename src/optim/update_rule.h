@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,15 @@ struct Slot {
 /// list is of one stretch; tensors of values and gradients are flat and fp32.
 struct Batch {
   std::vector<at::Tensor> values, gradients;
-  std::vector<std::vector<at::Tensor>> slots;  ///< [slot][i]: flat, the numbers for that stretch; as they are where Slot::elements is 0
+  std::vector<std::vector<at::Tensor>> slots;  ///< [i][slot]: the numbers for that stretch; flat unless Slot::elements is 0
   std::vector<at::IntArrayRef> shapes;         ///< of the whole parameters
   std::vector<int64_t> steps;                  ///< of the parameters, counted from 1
   double lr = 0;                               ///< the step's rate times the parameters' factor
   double lr_factor = 1;                        ///< that factor
   double weight_decay = 0;
+
+  /// One slot of all stretches.
+  std::vector<at::Tensor> slot(size_t index) const;
 };
 
 /// How parameters follow from their gradients: what is kept for each, and one update. A rule knows nothing of stores, precisions or
@@ -61,6 +65,8 @@ class UpdateRule {
   /// What it keeps for all parameters together, sharing storage.
   virtual StateList state() const { return {}; }
 };
+
+using RulePtr = std::shared_ptr<UpdateRule>;
 
 /// fp32 zeros on the parameter's device; of its shape, when none is given.
 at::Tensor zeros_for(const NamedParameter& parameter, at::OptionalIntArrayRef shape = {});

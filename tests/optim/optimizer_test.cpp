@@ -29,9 +29,9 @@ class Subtract final : public UpdateRule {
     for (size_t i = 0; i < batch.values.size(); ++i) {
       auto* value = batch.values[i].mutable_data_ptr<float>();
       for (int64_t k = 0; k < batch.values[i].numel(); ++k) value[k] -= static_cast<float>(batch.lr) * batch.gradients[i][k].item<float>();
-      batch.slots[0][i].copy_(batch.gradients[i]);
-      batch.slots[1][i].add_(1);
-      batch.slots[2][i].add_(1);
+      batch.slots[i][0].copy_(batch.gradients[i]);
+      batch.slots[i][1].add_(1);
+      batch.slots[i][2].add_(1);
     }
   }
 };

@@ -102,6 +102,40 @@ TEST(LrSchedule, WarmsUpThenFollowsItsCurve) {
   EXPECT_NEAR(lr_factor(schedule("cosine", 4, 24, 0.1), 99), 0.1, 1e-15);
 }
 
+TEST(LrSchedule, FollowsTransformers) {
+  const auto file = io::SafetensorsFile::open(BURNISH_SOURCE_DIR "/tests/golden/optimizers.safetensors");
+  struct Case {
+    const char* golden;
+    ScheduleOptions options;
+  };
+  for (const auto& [name, options] :
+       std::vector<Case>{{"linear", {.name = "linear", .warmup_steps = 6, .max_steps = 30}},
+                         {"cosine", {.name = "cosine", .warmup_steps = 6, .max_steps = 30}},
+                         {"cosine_with_restarts", {.name = "cosine_with_restarts", .warmup_steps = 6, .max_steps = 30, .num_cycles = 3}},
+                         {"polynomial", {.name = "polynomial", .warmup_steps = 6, .max_steps = 30, .min_lr_ratio = 0.1, .power = 2.5}},
+                         {"inverse_sqrt", {.name = "inverse_sqrt", .warmup_steps = 6}},
+                         {"inverse_sqrt_at_once", {.name = "inverse_sqrt"}},
+                         {"warmup_stable_decay",
+                          {.name = "warmup_stable_decay", .warmup_steps = 6, .max_steps = 30, .min_lr_ratio = 0.1, .decay_steps = 8}}}) {
+    check(options);
+    const at::Tensor expected = file->tensor(std::string("schedule.") + name);
+    for (int64_t step = options.warmup_steps; step < 30; ++step)
+      EXPECT_NEAR(lr_factor(options, step), expected[step].item<double>(), 1e-14) << name << " " << step;
+  }
+}
+
+TEST(LrSchedule, RexStableDecayAndNames) {
+  const ScheduleOptions rex{.name = "rex", .warmup_steps = 2, .max_steps = 12, .min_lr_ratio = 0.2};
+  EXPECT_DOUBLE_EQ(lr_factor(rex, 2), 1.0);
+  EXPECT_DOUBLE_EQ(lr_factor(rex, 7), 0.2 + 0.8 * 0.5 / 0.55);
+  EXPECT_DOUBLE_EQ(lr_factor(rex, 12), 0.2);
+  const ScheduleOptions stable{.name = "warmup_stable_decay", .max_steps = 100};  // decays over the last tenth
+  EXPECT_DOUBLE_EQ(lr_factor(stable, 90), 1.0);
+  EXPECT_DOUBLE_EQ(lr_factor(stable, 95), 0.5);
+  EXPECT_DOUBLE_EQ(lr_factor(schedule("constant_with_warmup", 4, 24), 1), 0.5);
+  EXPECT_DOUBLE_EQ(lr_factor(schedule("cosine_with_min_lr", 4, 24, 0.1), 14), 0.55);
+}
+
 TEST(LrSchedule, RefusesWhatMakesNoSense) {
   const auto message = [](const ScheduleOptions& options) -> std::string {
     try {
@@ -117,6 +151,11 @@ TEST(LrSchedule, RefusesWhatMakesNoSense) {
   EXPECT_THAT(message(schedule("linear", -1, 10)), testing::HasSubstr("negative"));
   EXPECT_THAT(message(schedule("linear", 0, 10, 1.5)), testing::HasSubstr("[0, 1]"));
   EXPECT_THAT(message(schedule("constant", 6, 5)), testing::HasSubstr("lr_warmup_steps"));
+  EXPECT_THAT(message(schedule("constant", 0, 10, 0.1)), testing::HasSubstr("lr_scheduler_min_lr_ratio"));
+  EXPECT_THAT(message({.name = "cosine", .num_cycles = 2}), testing::HasSubstr("cosine_with_restarts"));
+  EXPECT_THAT(message({.name = "cosine", .power = 2}), testing::HasSubstr("polynomial"));
+  EXPECT_THAT(message({.name = "warmup_stable_decay", .warmup_steps = 5, .max_steps = 10, .decay_steps = 6}),
+              testing::HasSubstr("lower lr_decay_steps"));
   EXPECT_EQ(message(schedule("constant", 5, 5)), "no error");
   EXPECT_EQ(message(schedule("constant", 5, 0)), "no error");
 }
