@@ -9,21 +9,16 @@ namespace burnish::optim {
 double ema_decay(double decay, int64_t step);
 
 /// An exponential moving average of parameters, kept in fp32 on their devices; it starts at their present values. Parameters come with the
-/// stores that their optimizer gave them, or are kept in `value`.
+/// stores that their optimizer gave them, or are kept in `value`. Averaged (optim/averaged.h) puts it in their place.
 class Ema {
  public:
   explicit Ema(ParameterList parameters);
 
-  /// average = decay * average + (1 - decay) * parameter. Not allowed while swapped in.
+  /// average = decay * average + (1 - decay) * parameter.
   void update(double decay);
 
-  /// Puts the averages, rounded to nearest as each parameter is kept, in the parameters' place; their values are kept aside bit for bit.
-  void swap_in();
-
-  /// Puts the parameters back.
-  void swap_out();
-
-  bool swapped_in() const { return !kept_.empty(); }
+  /// Of the parameter at that place of the list, fp32 of its shape.
+  const at::Tensor& average(size_t index) const { return averages_.at(index); }
 
   /// "<parameter>.ema", sharing storage with the averages.
   StateList state() const;
@@ -34,23 +29,6 @@ class Ema {
  private:
   ParameterList parameters_;
   std::vector<at::Tensor> averages_;
-  std::vector<at::Tensor> kept_;  ///< the tensors of their stores while the averages are in their place
-};
-
-/// Puts the averages in the parameters' place for as long as it lives; does nothing without any.
-class Averaged {
- public:
-  explicit Averaged(Ema* ema) : ema_(ema) {
-    if (ema_ != nullptr) ema_->swap_in();
-  }
-  ~Averaged() {
-    if (ema_ != nullptr) ema_->swap_out();
-  }
-  Averaged(const Averaged&) = delete;
-  Averaged& operator=(const Averaged&) = delete;
-
- private:
-  Ema* ema_;
 };
 
 }  // namespace burnish::optim

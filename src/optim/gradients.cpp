@@ -1,7 +1,12 @@
 #include "optim/gradients.h"
 
-#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/dot.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +36,7 @@ double sum_of_squares(const at::Tensor& gradient) {
 
 }  // namespace
 
-double gradient_norm(const ParameterList& parameters) {
+at::Tensor gradient_norm(const ParameterList& parameters) {
   const at::NoGradGuard no_grad;
   double sum = 0;
   std::vector<at::Tensor> on_device;
@@ -42,9 +47,8 @@ double gradient_norm(const ParameterList& parameters) {
       on_device.push_back(at::linalg_vector_norm(gradient, 2, /*dim=*/{}, /*keepdim=*/false, at::kFloat));
     }
   }
-  // One wait for the device, however many tensors there are.
-  if (!on_device.empty()) sum += at::stack(on_device).to(at::kDouble).square().sum().item<double>();
-  return std::sqrt(sum);
+  if (on_device.empty()) return at::full({}, std::sqrt(sum), at::kDouble);
+  return at::stack(on_device).to(at::kDouble).square().sum().add_(sum).sqrt_();
 }
 
 void scale_gradients(const ParameterList& parameters, double factor) {
@@ -53,10 +57,18 @@ void scale_gradients(const ParameterList& parameters, double factor) {
   if (!gradients.empty()) at::_foreach_mul_(gradients, at::Scalar(factor));
 }
 
-void clip_gradients(const ParameterList& parameters, double norm, double max_norm) {
-  if (!(max_norm > 0) || !std::isfinite(norm)) return;
-  const double factor = max_norm / (norm + 1e-6);
-  if (factor < 1) scale_gradients(parameters, factor);
+void clip_gradients(const ParameterList& parameters, const at::Tensor& norm, double max_norm) {
+  if (!(max_norm > 0)) return;
+  if (norm.is_cpu()) {
+    const auto known = norm.item<double>();
+    const double factor = max_norm / (known + 1e-6);
+    if (std::isfinite(known) && factor < 1) scale_gradients(parameters, factor);
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  const at::Tensor not_finite = (norm - norm).ne(0);
+  const at::Tensor factor = (max_norm / (norm + 1e-6)).clamp_max_(1).masked_fill_(not_finite, 1).to(at::kFloat);
+  for (const at::Tensor& gradient : gradients_of(parameters)) gradient.mul_(factor);
 }
 
 }  // namespace burnish::optim

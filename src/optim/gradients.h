@@ -3,15 +3,16 @@
 
 namespace burnish::optim {
 
-/// The 2-norm over all gradients, in fp32 within a few thousand elements and in fp64 over them; a missing gradient counts as zero.
-/// Not finite when a gradient is not: the caller decides what to do about that.
-double gradient_norm(const ParameterList& parameters);
+/// The 2-norm over all gradients, a 0-dim fp64 tensor on their device (on the CPU when there are none), so that nothing waits for it. In
+/// fp32 within a few thousand elements and in fp64 over them; a missing gradient counts as zero. Not finite when a gradient is not: the
+/// caller decides what to do about that.
+at::Tensor gradient_norm(const ParameterList& parameters);
 
 /// Multiplies every gradient in place.
 void scale_gradients(const ParameterList& parameters, double factor);
 
 /// Scales all gradients by max_norm / (norm + 1e-6) where that is below 1 (torch's clip_grad_norm_), `norm` being gradient_norm's.
 /// max_norm <= 0 never clips, and a norm that is not finite leaves the gradients as they are.
-void clip_gradients(const ParameterList& parameters, double norm, double max_norm);
+void clip_gradients(const ParameterList& parameters, const at::Tensor& norm, double max_norm);
 
 }  // namespace burnish::optim

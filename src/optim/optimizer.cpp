@@ -1,36 +1,225 @@
 #include "optim/optimizer.h"
 
-#include <array>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
-#include "base/choice.h"
-#include "optim/adamw.h"
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "base/random_key.h"
 
 namespace burnish::optim {
+namespace {
+
+/// Elements of a batch of fp32 copies: small enough to stay in a CPU's cache, large enough to fill a GPU.
+int64_t batch_elements(const at::Device& device) { return device.is_cpu() ? int64_t{1} << 18 : int64_t{1} << 24; }
+
+at::Tensor flat_slice(const at::Tensor& tensor, int64_t begin, int64_t count) { return tensor.view({-1}).narrow(0, begin, count); }
+
+/// A slot's numbers for a stretch of its parameter.
+at::Tensor slot_slice(const Slot& slot, int64_t begin, int64_t count) {
+  if (slot.elements == 0) return slot.tensor;
+  return flat_slice(slot.tensor, begin / slot.elements, (count + slot.elements - 1) / slot.elements);
+}
+
+/// The value itself, when a rule can update it in place.
+at::Tensor plain_value(const NamedParameter& parameter, const at::Tensor& gradient) {
+  at::Tensor value = parameter.store->tensor();
+  bool plain = value.defined() && value.scalar_type() == at::kFloat && gradient.scalar_type() == at::kFloat && value.is_contiguous();
+  return plain ? value : at::Tensor();
+}
+
+}  // namespace
+
+at::Tensor zeros_for(const NamedParameter& parameter, at::OptionalIntArrayRef shape) {
+  return at::zeros(shape.value_or(parameter.value.sizes()), parameter.value.options().dtype(at::kFloat).requires_grad(false));
+}
+
+std::vector<at::Tensor> Batch::slot(size_t index) const {
+  std::vector<at::Tensor> list;
+  for (const auto& of_stretch : slots) list.push_back(of_stretch.at(index));
+  return list;
+}
+
+/// A batch that is being filled, and where its copies go back to.
+struct Optimizer::Pending {
+  struct Copied {
+    ValueStore* store;
+    int64_t begin;
+    uint64_t key;
+  };
+  Batch batch;
+  std::vector<Copied> copied;
+  int64_t num_elements = 0;
+};
+
+Optimizer::Optimizer(ParameterList parameters, std::vector<RulePtr> rules, uint64_t seed)
+    : parameters_(std::move(parameters)), seed_(seed) {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    auto found = std::find(rules_.begin(), rules_.end(), rules.at(i));
+    if (found == rules_.end()) found = rules_.insert(found, rules[i]);
+    members_.push_back({static_cast<size_t>(found - rules_.begin()), rules[i]->slots(parameters_[i])});
+  }
+}
+
+void Optimizer::run(const Key& key, Use use, Pending& pending) {
+  if (pending.num_elements == 0) return;
+  Batch& batch = pending.batch;
+  for (const auto& [store, begin, random] : pending.copied) {
+    at::Tensor& gradient = batch.gradients[batch.values.size()];
+    batch.values.push_back(at::empty(gradient.sizes(), gradient.options().dtype(at::kFloat)));
+    store->read(begin, batch.values.back());
+    gradient = gradient.to(at::kFloat);
+  }
+  auto& rule = *rules_[std::get<0>(key)];
+  if (use == Use::look) {
+    rule.look(batch);
+  } else {
+    rule.apply(batch);
+    for (size_t i = 0; i < pending.copied.size(); ++i)
+      pending.copied[i].store->write(pending.copied[i].begin, batch.values[i], pending.copied[i].key);
+  }
+  pending = Pending();
+}
+
+void Optimizer::add(size_t index, Use use, Batches& batches) {
+  const NamedParameter& parameter = parameters_[index];
+  const Member& member = members_[index];
+  const UpdateRule& rule = *rules_[member.rule];
+  const at::Tensor gradient = parameter.value.grad().contiguous();
+  const at::Tensor plain = plain_value(parameter, gradient);
+  const int64_t numel = gradient.numel(), limit = batch_elements(gradient.device());
+  const int64_t granule = std::lcm(plain.defined() ? 1 : parameter.store->granule(), rule.granule(numel));
+  const bool whole = plain.defined() && rule.is_fused();
+  const int64_t part = whole ? numel : std::max<int64_t>(1, limit / granule) * granule;
+  const double weight_decay = parameter.weight_decay.value_or(0);
+  const Key key{member.rule, !plain.defined(), gradient.device().str(), parameter.lr_factor, weight_decay};
+  CounterRandom keys(RandomKey{seed_, static_cast<uint64_t>(member.num_steps), static_cast<uint64_t>(index), Purpose::rounding}.value());
+  for (int64_t begin = 0; begin < numel; begin += part) {
+    const int64_t count = std::min(part, numel - begin);
+    Pending& pending = batches[key];
+    Batch& batch = pending.batch;
+    batch.lr = lr_ * parameter.lr_factor;
+    batch.lr_factor = parameter.lr_factor;
+    batch.weight_decay = weight_decay;
+    if (plain.defined()) batch.values.push_back(flat_slice(plain, begin, count));
+    else pending.copied.push_back({parameter.store.get(), begin, keys.next()});
+    batch.gradients.push_back(flat_slice(gradient, begin, count));
+    std::vector<at::Tensor>& slots = batch.slots.emplace_back();
+    for (const Slot& slot : member.slots) slots.push_back(slot_slice(slot, begin, count));
+    batch.shapes.push_back(parameter.value.sizes());
+    batch.steps.push_back(member.num_steps);
+    pending.num_elements += count;
+    if (pending.num_elements >= limit && !whole) run(key, use, pending);
+  }
+}
+
+void Optimizer::pass(Use use, const std::vector<size_t>& indices) {
+  Batches batches;
+  for (const size_t i : indices) add(i, use, batches);
+  for (auto& [key, pending] : batches) run(key, use, pending);
+}
+
+void Optimizer::update(const std::vector<size_t>& indices) {
+  const at::NoGradGuard no_grad;
+  std::set<size_t> first_look;  // rules
+  for (const size_t i : indices) {
+    ++members_[i].num_steps;
+    members_[i].updated = true;
+    if (rules_[members_[i].rule]->looks_first()) first_look.insert(members_[i].rule);
+  }
+  if (!first_look.empty()) {
+    std::vector<size_t> looked_at;
+    std::copy_if(indices.begin(), indices.end(), std::back_inserter(looked_at),
+                 [&](size_t i) { return first_look.contains(members_[i].rule); });
+    pass(Use::look, looked_at);
+    for (const size_t rule : first_look) rules_[rule]->decide();
+  }
+  pass(Use::apply, indices);
+  for (const size_t i : indices) mark_changed(parameters_[i]);
+}
+
+bool Optimizer::is_due(size_t index) const {
+  const at::Tensor& gradient = parameters_[index].value.grad();
+  return !members_[index].updated && gradient.defined() && gradient.numel() > 0;
+}
+
+void Optimizer::begin(double lr) {
+  const at::NoGradGuard no_grad;
+  lr_ = lr;
+  for (Member& member : members_) member.updated = false;
+  for (const RulePtr& rule : rules_) rule->begin(lr);
+}
+
+void Optimizer::update(size_t index) {
+  if (needs_all_gradients()) throw std::logic_error("an optimizer that needs all gradients was asked to update one parameter");
+  if (is_due(index)) update(std::vector<size_t>{index});
+}
+
+void Optimizer::finish() {
+  std::vector<size_t> due;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (is_due(i)) due.push_back(i);
+  }
+  update(due);
+}
+
+void Optimizer::step(double lr) {
+  begin(lr);
+  finish();
+}
+
+bool Optimizer::needs_all_gradients() const {
+  return std::any_of(rules_.begin(), rules_.end(), [](const RulePtr& rule) { return rule->looks_first(); });
+}
+
+StateList Optimizer::state() const {
+  StateList list;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const std::string& name = parameters_[i].name;
+    for (const Slot& slot : members_[i].slots) list.emplace_back(name + "." + slot.name, slot.tensor);
+    list.emplace_back(name + ".step", at::full({}, members_[i].num_steps, at::TensorOptions().dtype(at::kLong)));
+  }
+  for (const RulePtr& rule : rules_) {
+    for (auto& entry : rule->state()) list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+void Optimizer::load_state(const StateList& saved) {
+  const StateList live = state();
+  load_into("optimizer state", live, saved);
+  size_t place = 0;
+  for (const auto& [name, tensor] : live) {
+    if (place == parameters_.size()) break;
+    if (name == parameters_[place].name + ".step") members_[place++].num_steps = tensor.item<int64_t>();
+  }
+}
+
+at::Tensor Optimizer::average(size_t index) const {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> slots;
+  for (const Slot& slot : members_[index].slots) slots.push_back(slot.elements == 0 ? slot.tensor : slot.tensor.view({-1}));
+  const at::Tensor exact = exact_value(parameters_[index]).detach().to(at::kFloat).contiguous();
+  const at::Tensor average = rules_[members_[index].rule]->average(exact.view({-1}), slots);
+  return average.defined() ? average.view(exact.sizes()) : average;
+}
+
+at::Tensor Optimizer::learned_rate() const {
+  for (const RulePtr& rule : rules_) {
+    if (const at::Tensor rate = rule->learned_rate(); rate.defined()) return rate;
+  }
+  return {};
+}
 
 void Optimizer::zero_grad() {
   for (NamedParameter& parameter : parameters_) parameter.value.mutable_grad() = at::Tensor();
-}
-
-void check(const OptimizerOptions& options) {
-  const std::array<std::string, 1> names = {"adamw"};
-  if (options.name != names[0]) unknown_choice("optim", "optimizer", options.name, names);
-  for (const double beta : {options.beta1, options.beta2}) {
-    if (!(beta >= 0 && beta < 1)) config_error("optim", "betas must be in [0, 1), found {}", beta);
-  }
-  if (!(options.eps >= 0)) config_error("optim", "eps must not be negative, found {}", options.eps);
-  if (!(options.weight_decay >= 0)) config_error("optim", "weight_decay must not be negative, found {}", options.weight_decay);
-}
-
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterList parameters) {
-  check(options);
-  for (const NamedParameter& parameter : parameters) {
-    if (!at::isFloatingType(parameter.value.scalar_type()) || parameter.value.element_size() < 2) {
-      config_error("optim", "expected fp32, bf16 or fp16 parameters, found {} of dtype {}", parameter.name,
-                   c10::toString(parameter.value.scalar_type()));
-    }
-  }
-  complete(parameters, options.rounding);
-  return std::make_unique<AdamW>(options, std::move(parameters));
 }
 
 }  // namespace burnish::optim

@@ -1,43 +1,64 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "optim/gradients.h"
 #include "optim/lr_schedule.h"
 #include "optim/parameter.h"
 #include "optim/state.h"
+#include "optim/update_rule.h"
 
 namespace burnish::optim {
 
-/// An optimizer's name and numbers; the defaults are those of torch.optim.AdamW.
+/// An optimizer's name and numbers.
 struct OptimizerOptions {
   std::string name = "adamw";
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0.01;             ///< decoupled: parameters shrink by lr * weight_decay before the update
+  double weight_decay = 0.01;             ///< decoupled: parameters shrink by lr * weight_decay
   Rounding rounding = Rounding::nearest;  ///< of bf16 parameters; other dtypes round to nearest
   uint64_t seed = 0;                      ///< of stochastic rounding
+  std::string args = {};                  ///< comma list of key=value: the numbers of that optimizer (docs/optimizers.md)
 };
 
-/// Updates a list of parameters from their gradients.
+/// Updates a list of parameters from their gradients by update rules.
+///
+/// Values that are not plain fp32 are read from their stores, updated in fp32, in batches of bounded size, and written back rounded once.
+/// Random draws depend on the seed, the parameter's step and its place in the list alone. What was written is marked as changed
+/// (mark_changed of optim/parameter.h), whatever the rule does.
 class Optimizer {
  public:
-  explicit Optimizer(ParameterList parameters) : parameters_(std::move(parameters)) {}
-  virtual ~Optimizer() = default;
+  /// `rules` has one for each parameter; parameters may share them. All parameters have their stores.
+  Optimizer(ParameterList parameters, std::vector<RulePtr> rules, uint64_t seed);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// One update with the gradients now in `value.grad()`; a parameter without a gradient is left alone, its step count too.
-  virtual void step(double lr) = 0;
+  void step(double lr);
+
+  /// The same in parts, for gradients that are not to be there all at once: `begin`, `update` of single parameters as soon as their
+  /// gradients are there, in any order, and `finish`, which updates the others that have one.
+  void begin(double lr);
+  /// Not when `needs_all_gradients`.
+  void update(size_t index);
+  void finish();
+  /// Whether an update depends on the gradients of all parameters.
+  bool needs_all_gradients() const;
 
   /// Everything beside the values that is needed to go on bit for bit, named after the parameters: "<parameter>.exp_avg",
   /// "<parameter>.step", ...
-  virtual StateList state() const = 0;
+  StateList state() const;
 
   /// Puts back what state() gave. Throws the data Error of load_into (optim/state.h), and then changes nothing.
-  virtual void load_state(const StateList& saved) = 0;
+  void load_state(const StateList& saved);
+
+  /// The value to judge, show and save a parameter by, fp32 of its shape, where its rule averages (UpdateRule::average); otherwise
+  /// undefined.
+  at::Tensor average(size_t index) const;
+  /// What the step's rate is multiplied with by a rule that finds its rate itself; undefined for 1.
+  at::Tensor learned_rate() const;
 
   /// Makes every gradient undefined, which frees its memory.
   void zero_grad();
@@ -45,12 +66,42 @@ class Optimizer {
   /// All have their stores.
   const ParameterList& parameters() const { return parameters_; }
 
- protected:
+ private:
+  struct Member {
+    size_t rule;  ///< in rules_
+    std::vector<Slot> slots;
+    int64_t num_steps = 0;
+    bool updated = false;  ///< in the step under way
+  };
+  struct Pending;
+  /// Rule, whether values are copies, device, rate factor, weight decay.
+  using Key = std::tuple<size_t, bool, std::string, double, double>;
+  using Batches = std::map<Key, Pending>;
+  /// What a pass over the parameters does with each batch.
+  enum class Use { look, apply };
+
+  bool is_due(size_t index) const;
+  void update(const std::vector<size_t>& indices);
+  void add(size_t index, Use use, Batches& batches);
+  void run(const Key& key, Use use, Pending& pending);
+  void pass(Use use, const std::vector<size_t>& indices);
+
   ParameterList parameters_;
+  std::vector<RulePtr> rules_;  ///< each once
+  std::vector<Member> members_;
+  uint64_t seed_;
+  double lr_ = 0;
 };
 
-/// Throws a config Error for an unknown name (naming the choices) or numbers out of range.
+/// Throws a config Error for an unknown name (naming the choices), unknown keys of args or numbers out of range.
 void check(const OptimizerOptions& options);
+
+/// Also checks the schedule, and the two and the rate together: a config Error for a decaying schedule beside schedule-free averages or
+/// Adafactor's relative steps, a warning for a rate far from 1 where the optimizer finds the rate itself.
+void check(const OptimizerOptions& options, const ScheduleOptions& schedule, double learning_rate);
+
+/// Whether the optimizer averages (Optimizer::average), so that a moving average beside it would be one too many.
+bool is_schedule_free(const OptimizerOptions& options);
 
 /// After `check`; also a config Error for parameters that are not floating point.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterList parameters);

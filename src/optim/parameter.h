@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct NamedParameter {
   at::Tensor value;
   double lr_factor = 1;                         ///< of the step's learning rate
   std::shared_ptr<ValueStore> store = nullptr;  ///< where the numbers are kept; null: in `value`
+  std::optional<double> weight_decay = {};      ///< none: the optimizer's
 };
 
 using ParameterList = std::vector<NamedParameter>;
@@ -25,6 +27,10 @@ void complete(ParameterList& parameters, Rounding rounding);
 
 /// All bits that are kept of the value: the tensor itself, or a copy in fp32 where it is not one tensor. After `complete`.
 at::Tensor exact_value(const NamedParameter& parameter);
+
+/// Raises the version of `value`, by which what is derived from a parameter (DoRA's norms) knows that its numbers changed; some operators
+/// write without doing so, and codes are not in `value` at all.
+void mark_changed(const NamedParameter& parameter);
 
 /// The tensors that make up the values, named after the parameters; what a saved state needs of them. After `complete`.
 StateList values(const ParameterList& parameters);

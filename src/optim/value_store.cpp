@@ -68,6 +68,8 @@ at::Tensor exact_value(const NamedParameter& parameter) {
   return exact;
 }
 
+void mark_changed(const NamedParameter& parameter) { parameter.value.unsafeGetTensorImpl()->bump_version(); }
+
 StateList values(const ParameterList& parameters) {
   StateList list;
   for (const auto& parameter : parameters) {

@@ -1,8 +1,6 @@
 #include "train/step.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
 
 namespace burnish::train {
@@ -64,12 +62,12 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
     result.loss = result.loss.defined() ? result.loss + exact : exact;
   }
   if (scale.in_use()) optim::scale_gradients(trainee.optimizer->parameters(), 1 / scale.factor);
-  result.norm = at::tensor(optim::gradient_norm(trainee.optimizer->parameters()), at::TensorOptions().dtype(at::kDouble));
+  result.norm = optim::gradient_norm(trainee.optimizer->parameters());
   return result;
 }
 
 void update(Trainee& trainee, const Gradients& gradients, const StepSettings& settings, double learning_rate, int64_t num_batches) {
-  optim::clip_gradients(trainee.optimizer->parameters(), gradients.norm.item<double>(), settings.max_grad_norm);
+  optim::clip_gradients(trainee.optimizer->parameters(), gradients.norm, settings.max_grad_norm);
   trainee.optimizer->step(learning_rate);
   auto& progress = trainee.progress;
   progress.loss_scale.succeeded();

@@ -1,6 +1,6 @@
 #pragma once
 #include "checkpoint/state.h"
-#include "optim/ema.h"
+#include "optim/averaged.h"
 #include "pipeline/schedule.h"
 #include "train/subject.h"
 

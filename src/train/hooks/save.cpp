@@ -29,7 +29,7 @@ class Save final : public Hook {
   std::vector<std::string> save() {
     auto& trainee = training_.trainee;
     const auto& folder = settings_.folder;
-    std::optional<optim::Averaged> averaged(std::in_place, trainee.ema.get());
+    std::optional<optim::Averaged> averaged(std::in_place, *trainee.optimizer, trainee.ema.get());
     auto files = training_.subject.trained.files(trainee.progress.step, settings_.dtype, *trainee.optimizer);
     bool all_there = std::all_of(files.begin(), files.end(), [&](const auto& file) { return fs::exists(folder / file.name); });
     if (trainee.saved_step != trainee.progress.step || !all_there) {

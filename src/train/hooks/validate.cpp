@@ -27,7 +27,7 @@ class Validate final : public Hook {
   double loss() const {
     at::NoGradGuard no_grad;
     const auto& trainee = training_.trainee;
-    optim::Averaged averaged(trainee.ema.get());
+    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get());
     double sum = 0;
     auto count = training_.course.num_held_out();
     for (int64_t i = 0; i < count; ++i) sum += losses_of(trainee, training_.batch({true, i})).mean().item<double>();

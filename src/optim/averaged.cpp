@@ -1,0 +1,30 @@
+#include "optim/averaged.h"
+
+#include <ATen/core/grad_mode.h>
+
+namespace burnish::optim {
+
+Averaged::Averaged(const Optimizer& optimizer, const Ema* ema) {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < optimizer.parameters().size(); ++i) {
+    const at::Tensor average = ema != nullptr ? ema->average(i) : optimizer.average(i);
+    if (!average.defined()) continue;
+    const NamedParameter& parameter = optimizer.parameters()[i];
+    StateList copies = parameter.store->state();
+    for (auto& [name, tensor] : copies) tensor = tensor.clone();
+    kept_.push_back({&parameter, std::move(copies)});
+    parameter.store->write(0, average.clone().view({-1}), std::nullopt);
+    mark_changed(parameter);
+  }
+}
+
+Averaged::~Averaged() {
+  const at::NoGradGuard no_grad;
+  for (const auto& [parameter, copies] : kept_) {
+    const StateList live = parameter->store->state();
+    for (size_t i = 0; i < live.size(); ++i) live[i].second.copy_(copies[i].second);
+    mark_changed(*parameter);
+  }
+}
+
+}  // namespace burnish::optim

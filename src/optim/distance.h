@@ -1,0 +1,37 @@
+#pragma once
+#include "optim/update_rule.h"
+
+namespace burnish::optim {
+
+// What Prodigy's estimates of a rate have in common (Mishchenko and Defazio 2023, arXiv 2306.06101). Sums are 0-dim fp64 tensors on the
+// parameters' device, so that no step waits for one.
+
+/// Divisors are at least this.
+constexpr double kSmallest = 1e-300;
+
+at::Tensor fp64(double number);
+/// As factor of fp32 tensors.
+at::Tensor fp32(const at::Tensor& number);
+
+/// "p0", where the parameter started, and "s", a weighted sum of its gradients; both of every slice_p-th element.
+std::vector<Slot> distance_slots(const NamedParameter& parameter, int64_t slice_p);
+
+/// How a step adds to the sums.
+struct DistanceWeights {
+  int64_t slice_p;
+  double beta3;
+  at::Tensor weight;    ///< of the step in the numerator, 0-dim
+  at::Tensor s_weight;  ///< of its gradient in s, 0-dim
+};
+
+/// The sums over all parameters in one step.
+struct DistanceSums {
+  at::Tensor numerator = fp64(0);    ///< weight * <gradient, p0 - position>
+  at::Tensor denominator = fp64(0);  ///< the 1-norm of s
+
+  /// Also brings s up to date. Lists as in Batch.
+  void add(const std::vector<at::Tensor>& positions, const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& p0,
+           const std::vector<at::Tensor>& s, const DistanceWeights& weights);
+};
+
+}  // namespace burnish::optim
