@@ -52,7 +52,7 @@ std::vector<std::string> take_row(std::string_view& text) {
 }
 
 /// The columns of the file at `path`, whose rows of later steps are dropped.
-std::vector<std::string> cut(const std::filesystem::path& path, int64_t last_step) {
+std::vector<std::string> cut_table(const std::filesystem::path& path, int64_t last_step) {
   auto text = io::is_there(path) ? io::read_text(path) : "";
   std::string_view rest = text;
   auto columns = take_row(rest);
@@ -75,7 +75,7 @@ std::vector<std::string> cut(const std::filesystem::path& path, int64_t last_ste
 
 }  // namespace
 
-CsvLog::CsvLog(const std::filesystem::path& path, int64_t last_step) : columns_(cut(path, last_step)), file_(path) {}
+CsvLog::CsvLog(const std::filesystem::path& path, int64_t last_step) : columns_(cut_table(path, last_step)), file_(path) {}
 
 void CsvLog::write(const Record& record) {
   std::string text;

@@ -30,7 +30,7 @@ std::set<std::string> reads_of(const pipeline::Stage& stage) {
   return reads;
 }
 
-std::string key_of(const pipeline::Stage& stage, const Batch& batch) {
+std::string content_key(const pipeline::Stage& stage, const Batch& batch) {
   io::Sha256 hash;
   for (const auto& name : reads_of(stage)) {
     auto draw = batch.draws.find(name);
@@ -86,7 +86,7 @@ Ahead compute_ahead(models::Model& model, const pipeline::Schedule& schedule, co
   std::map<std::string, BatchId> first;  // batch by key
   for (const auto& id : batches) {
     if (interrupted()) stop();
-    first.emplace(keys[id] = key_of(stage, feed.batch(stage, id)), id);
+    first.emplace(keys[id] = content_key(stage, feed.batch(stage, id)), id);
   }
   std::vector<std::string> all;
   for (const auto& [key, id] : first) all.push_back(key);
