@@ -189,7 +189,7 @@ void Run::make_sampler() {
   auto batches = sampler_->batches_per_epoch() * options_.num_epochs;
   if (options_.max_steps == 0)
     options_.max_steps = (batches + options_.gradient_accumulation_steps - 1) / options_.gradient_accumulation_steps;
-  schedule_ = {options_.lr_scheduler, options_.lr_warmup_steps, options_.max_steps};
+  schedule_ = schedule_options(options_, options_.max_steps);
   optim::check(schedule_);
   info("{} samples, {} batches an epoch, {} steps", samples_.size(), sampler_->batches_per_epoch(), options_.max_steps);
 }
@@ -351,11 +351,8 @@ void Run::make_optimizer() {
   int64_t count = 0;
   for (const auto& p : parameters) count += p.value.numel();
   info("{:.2f} million trained parameters", static_cast<double>(count) / 1e6);
-  optimizer_ = optim::make_optimizer({.name = options_.optimizer,
-                                      .weight_decay = options_.weight_decay,
-                                      .rounding = optim::parse_rounding(options_.trained_weights),
-                                      .seed = static_cast<uint64_t>(options_.model.seed)},
-                                     std::move(parameters));
+  optim::apply_groups(parameters, group_options(options_), options_.learning_rate);
+  optimizer_ = optim::make_optimizer(optimizer_options(options_), std::move(parameters));
   if (options_.ema_decay > 0) ema_ = std::make_unique<optim::Ema>(optimizer_->parameters());
   progress_.fingerprint = fingerprint();
   if (parse_dtype(options_.model.dtype) == c10::kHalf) progress_.loss_scale = optim::LossScale::for_fp16();
@@ -378,6 +375,7 @@ std::string Run::fingerprint() const {
   if (trained_->has_adapters() && o.lora_alpha > 0) more += fmt::format(", alpha {}", o.lora_alpha);
   if (trained_->has_adapters() && o.use_rslora) more += ", rank-stabilised";
   if (!trained_->whole_components().empty() && o.trained_weights != "stochastic") more += ", weights " + o.trained_weights;
+  if (!o.optimizer_args.empty()) more += ", optimizer_args " + o.optimizer_args;
   if (o.ema_decay > 0) more += fmt::format(", ema_decay {}", o.ema_decay);
   return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
                      o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, samples_.size(), o.model.dtype,
