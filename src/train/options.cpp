@@ -68,6 +68,22 @@ static void diffsynth_options(config::Fields& f) {
   f.refused("num_frames", "videos are not trained");
 }
 
+static void optimizer_fields(config::Fields& f, TrainOptions& o) {
+  f("optimizer", o.optimizer, "adamw, adamw8bit, adafactor, lion, prodigy, prodigy_schedulefree, adamw_schedulefree, came or muon");
+  f("optimizer_args", o.optimizer_args, "comma list of key=value, the optimizer's own numbers: betas=0.9,0.99,eps=1e-8");
+  f("weight_decay", o.weight_decay, "decoupled weight decay");
+  f("lr_scheduler", o.lr_scheduler,
+    "constant, linear, cosine, cosine_with_restarts, polynomial, rex, warmup_stable_decay or inverse_sqrt, each after the warm-up");
+  f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises");
+  f("lr_scheduler_min_lr_ratio", o.lr_scheduler_min_lr_ratio, "share of the learning rate at which the schedule ends");
+  f("lr_scheduler_num_cycles", o.lr_scheduler_num_cycles, "of cosine_with_restarts");
+  f("lr_scheduler_power", o.lr_scheduler_power, "of polynomial");
+  f("lr_decay_steps", o.lr_decay_steps, "of warmup_stable_decay: the last so many steps; 0 takes a tenth of the run");
+  f("lr_groups", o.lr_groups, "comma list of name=rate for components, layers or regular expressions: text_encoder=5e-5,.*to_q.*=2e-4");
+  f("weight_decay_groups", o.weight_decay_groups, "comma list of name=decay in the same way: .*bias=0");
+  f("loraplus_lr_ratio", o.loraplus_lr_ratio, "LoRA+: the learning rate of LoRA's B over that of its A, 16 say; 0 is off");
+}
+
 void fields(config::Fields& f, TrainOptions& o) {
   fields(f, o.model);
   f("init", o.init, "pretrained, or random to train the denoiser from scratch");
@@ -129,21 +145,9 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("max_steps", o.max_steps, "optimizer steps; 0 goes by num_epochs");
   f("num_epochs", o.num_epochs, "passes over the data when max_steps is 0");
   f("gradient_accumulation_steps", o.gradient_accumulation_steps, "batches per optimizer step");
-  f("optimizer", o.optimizer, "adamw, adamw8bit, adafactor, lion, prodigy, prodigy_schedulefree, adamw_schedulefree, came or muon");
-  f("optimizer_args", o.optimizer_args, "comma list of key=value, the optimizer's own numbers: betas=0.9,0.99,eps=1e-8");
+  optimizer_fields(f, o);
   f("trained_weights", o.trained_weights,
     "how weights that train are kept and rounded: stochastic, remainder (bf16 and 16 more bits: exact), nearest, or fp8 (in codes)");
-  f("weight_decay", o.weight_decay, "decoupled weight decay");
-  f("lr_scheduler", o.lr_scheduler,
-    "constant, linear, cosine, cosine_with_restarts, polynomial, rex, warmup_stable_decay or inverse_sqrt, each after the warm-up");
-  f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises");
-  f("lr_scheduler_min_lr_ratio", o.lr_scheduler_min_lr_ratio, "share of the learning rate at which the schedule ends");
-  f("lr_scheduler_num_cycles", o.lr_scheduler_num_cycles, "of cosine_with_restarts");
-  f("lr_scheduler_power", o.lr_scheduler_power, "of polynomial");
-  f("lr_decay_steps", o.lr_decay_steps, "of warmup_stable_decay: the last so many steps; 0 takes a tenth of the run");
-  f("lr_groups", o.lr_groups, "comma list of name=rate for components, layers or regular expressions: text_encoder=5e-5,.*to_q.*=2e-4");
-  f("weight_decay_groups", o.weight_decay_groups, "comma list of name=decay in the same way: .*bias=0");
-  f("loraplus_lr_ratio", o.loraplus_lr_ratio, "LoRA+: the learning rate of LoRA's B over that of its A, 16 say; 0 is off");
   f("ema_decay", o.ema_decay,
     "files and validation take a moving average of what trains, which keeps this share of itself at each step, 0.999 say; 0: none");
   f("max_grad_norm", o.max_grad_norm, "clips the gradient norm; 0 does not");
