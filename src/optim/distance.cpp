@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/zeros_like.h>
 
 namespace burnish::optim {
 namespace {
@@ -12,7 +13,7 @@ at::Tensor every(const at::Tensor& flat, int64_t n) { return flat.slice(0, 0, fl
 
 }  // namespace
 
-at::Tensor fp64(double number) { return at::full({}, number, at::kDouble); }
+at::Tensor fp64(double number, const at::Device& device) { return at::full({}, number, at::TensorOptions(at::kDouble).device(device)); }
 
 at::Tensor fp32(const at::Tensor& number) { return number.to(at::kFloat); }
 
@@ -20,6 +21,11 @@ std::vector<Slot> distance_slots(const NamedParameter& parameter, int64_t slice_
   const at::Tensor start = exact_value(parameter).detach().to(at::kFloat).reshape({-1});
   const at::Tensor p0 = every(start, slice_p).clone();
   return {{"p0", p0, slice_p}, {"s", zeros_for(parameter, p0.sizes()), slice_p}};
+}
+
+void DistanceSums::reset() {
+  numerator = at::zeros_like(numerator);
+  denominator = at::zeros_like(denominator);
 }
 
 void DistanceSums::add(const std::vector<at::Tensor>& positions, const std::vector<at::Tensor>& gradients,

@@ -9,7 +9,7 @@ namespace burnish::optim {
 /// Divisors are at least this.
 constexpr double kSmallest = 1e-300;
 
-at::Tensor fp64(double number);
+at::Tensor fp64(double number, const at::Device& device = at::kCPU);
 /// As factor of fp32 tensors.
 at::Tensor fp32(const at::Tensor& number);
 
@@ -29,6 +29,8 @@ struct DistanceSums {
   at::Tensor numerator = fp64(0);    ///< weight * <gradient, p0 - position>
   at::Tensor denominator = fp64(0);  ///< the 1-norm of s
 
+  /// To zero, where they are.
+  void reset();
   /// Also brings s up to date. Lists as in Batch.
   void add(const std::vector<at::Tensor>& positions, const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& p0,
            const std::vector<at::Tensor>& s, const DistanceWeights& weights);

@@ -4,7 +4,6 @@
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_sqrt.h>
 #include <ATen/ops/_foreach_sub.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 
@@ -42,7 +41,7 @@ class Prodigy final : public UpdateRule {
     const double correction = o.use_bias_correction ? std::sqrt(1 - std::pow(o.beta2, k)) / (1 - std::pow(o.beta1, k)) : 1;
     rate_ = d_ * correction;
     lr_ = lr;
-    sums_ = {};
+    sums_.reset();
   }
 
   void look(const Batch& batch) override {

@@ -4,7 +4,6 @@
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_sqrt.h>
 #include <ATen/ops/_foreach_sub.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 
@@ -49,7 +48,7 @@ class ScheduleFree final : public UpdateRule {
     const double lr_max = lr_max_.clamp_min_(lr).item<double>();
     const double weight = std::pow(k, options_.r) * std::pow(lr_max, options_.weight_lr_power);
     const double sum = weight_sum_.add_(weight).item<double>();
-    c_ = fp64(sum > 0 ? weight / sum : 0);
+    c_ = sum > 0 ? weight / sum : 0;
     bias_correction_ = 1 - std::pow(options_.beta2, k);
   }
 
@@ -64,7 +63,7 @@ class ScheduleFree final : public UpdateRule {
     at::_foreach_add_(size, options_.eps);
     auto updates = at::_foreach_div(batch.gradients, size);
     if (batch.weight_decay != 0) at::_foreach_add_(updates, batch.values, batch.weight_decay);
-    move(batch.values, z, updates, fp64(batch.lr).to(device), c_.to(device), options_.beta1);
+    move(batch.values, z, updates, fp64(batch.lr, device), fp64(c_, device), options_.beta1);
   }
 
   at::Tensor average(const at::Tensor& value, const Tensors& slots) const override { return average_of(value, slots[0], options_.beta1); }
@@ -76,8 +75,7 @@ class ScheduleFree final : public UpdateRule {
  private:
   ScheduleFreeOptions options_;
   at::Tensor num_steps_ = fp64(0), lr_max_ = fp64(-1), weight_sum_ = fp64(0);  ///< on the CPU
-  at::Tensor c_;
-  double bias_correction_ = 1;
+  double c_ = 0, bias_correction_ = 1;
 };
 
 class ScheduleFreeProdigy final : public UpdateRule {
@@ -102,7 +100,7 @@ class ScheduleFreeProdigy final : public UpdateRule {
     numerator_ = numerator_ * beta3_ + counts * numerator;
     const at::Tensor estimate = numerator_ / denominator.clamp_min(kSmallest) * denominator.gt(0).to(at::kDouble);
     d_ = at::maximum(d_, at::minimum(estimate, d_ * std::pow(2, 0.25)) * options_.d_coef);
-    sums_ = {};
+    sums_.reset();
     const at::Tensor weight = (d_ * lr).square_();
     weight_sum_ = weight_sum_ + weight;
     c_ = weight / weight_sum_.clamp_min(kSmallest);

@@ -11,8 +11,6 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "optim/lr_schedule.h"
-#include "optim/optimizer.h"
 #include "quant/store.h"
 #include "train/checks.h"
 #include "train/distill.h"
@@ -66,8 +64,24 @@ static void diffsynth_options(config::Fields& f) {
     f.refused(name, "no LoRA is fused before training; --lora_checkpoint goes on training one");
   for (const char* name : {"template_model_id_or_path", "enable_lora_hot_loading"}) f.refused(name, "no plug-in models are trained");
   f.refused("resume_from_checkpoint", "name a LoRA with --lora_checkpoint and a whole denoiser with --model; --resume goes on with a run");
-  f.refused("customized_optimizer", "take it out for AdamW, the one there is");
+  f.refused("customized_optimizer", "name one of those that --optimizer knows");
   f.refused("num_frames", "videos are not trained");
+}
+
+static void optimizer_fields(config::Fields& f, TrainOptions& o) {
+  f("optimizer", o.optimizer, "adamw, adamw8bit, adafactor, lion, prodigy, prodigy_schedulefree, adamw_schedulefree, came or muon");
+  f("optimizer_args", o.optimizer_args, "comma list of key=value, the optimizer's own numbers: betas=0.9,0.99,eps=1e-8");
+  f("weight_decay", o.weight_decay, "decoupled weight decay");
+  f("lr_scheduler", o.lr_scheduler,
+    "constant, linear, cosine, cosine_with_restarts, polynomial, rex, warmup_stable_decay or inverse_sqrt, each after the warm-up");
+  f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises");
+  f("lr_scheduler_min_lr_ratio", o.lr_scheduler_min_lr_ratio, "share of the learning rate at which the schedule ends");
+  f("lr_scheduler_num_cycles", o.lr_scheduler_num_cycles, "of cosine_with_restarts");
+  f("lr_scheduler_power", o.lr_scheduler_power, "of polynomial");
+  f("lr_decay_steps", o.lr_decay_steps, "of warmup_stable_decay: the last so many steps; 0 takes a tenth of the run");
+  f("lr_groups", o.lr_groups, "comma list of name=rate for components, layers or regular expressions: text_encoder=5e-5,.*to_q.*=2e-4");
+  f("weight_decay_groups", o.weight_decay_groups, "comma list of name=decay in the same way: .*bias=0");
+  f("loraplus_lr_ratio", o.loraplus_lr_ratio, "LoRA+: the learning rate of LoRA's B over that of its A, 16 say; 0 is off");
 }
 
 void fields(config::Fields& f, TrainOptions& o) {
@@ -131,12 +145,9 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("max_steps", o.max_steps, "optimizer steps; 0 goes by num_epochs");
   f("num_epochs", o.num_epochs, "passes over the data when max_steps is 0");
   f("gradient_accumulation_steps", o.gradient_accumulation_steps, "batches per optimizer step");
-  f("optimizer", o.optimizer, "adamw");
+  optimizer_fields(f, o);
   f("trained_weights", o.trained_weights,
     "how weights that train are kept and rounded: stochastic, remainder (bf16 and 16 more bits: exact), nearest, or fp8 (in codes)");
-  f("weight_decay", o.weight_decay, "decoupled weight decay");
-  f("lr_scheduler", o.lr_scheduler, "constant, linear or cosine");
-  f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises");
   f("ema_decay", o.ema_decay,
     "files and validation take a moving average of what trains, which keeps this share of itself at each step, 0.999 say; 0: none");
   f("max_grad_norm", o.max_grad_norm, "clips the gradient norm; 0 does not");
@@ -176,6 +187,17 @@ diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
 }
 
 diffusion::LossOptions loss_options(const TrainOptions& o) { return {o.loss_weighting, o.min_snr_gamma}; }
+
+optim::OptimizerOptions optimizer_options(const TrainOptions& o) {
+  return {o.optimizer, o.weight_decay, optim::parse_rounding(o.trained_weights), static_cast<uint64_t>(o.model.seed), o.optimizer_args};
+}
+
+optim::ScheduleOptions schedule_options(const TrainOptions& o, int64_t max_steps) {
+  return {o.lr_scheduler,       o.lr_warmup_steps, max_steps, o.lr_scheduler_min_lr_ratio, o.lr_scheduler_num_cycles,
+          o.lr_scheduler_power, o.lr_decay_steps};
+}
+
+optim::GroupOptions group_options(const TrainOptions& o) { return {o.lr_groups, o.weight_decay_groups, o.loraplus_lr_ratio}; }
 
 bool encodes(const TrainOptions& o) { return !o.task.ends_with(":train") && o.import_diffsynth.empty(); }
 bool trains(const TrainOptions& o) { return !o.task.ends_with(":data_process"); }
@@ -356,15 +378,17 @@ void check(const TrainOptions& o) {
   diffusion::check(loss_options(o));
   check_at_least("noise_offset", o.noise_offset, 0);
   diffusion::check(timestep_options(o));
-  optim::check(optim::OptimizerOptions{.name = o.optimizer, .weight_decay = o.weight_decay});
-  optim::parse_rounding(o.trained_weights);
+  optim::check(optimizer_options(o), schedule_options(o, o.max_steps), o.learning_rate);
+  optim::check(group_options(o));
   if (!(o.ema_decay >= 0 && o.ema_decay < 1)) config_error("train", "ema_decay must lie between 0 (none) and 1, not {}", o.ema_decay);
+  if (o.ema_decay > 0 && optim::is_schedule_free(optimizer_options(o)))
+    config_error("train", "{} averages what trains already, and ema_decay {} would average it again; take ema_decay out", o.optimizer,
+                 o.ema_decay);
   if (o.trained_weights == "remainder" && (o.trainable_models.empty() || parse_dtype(o.model.dtype) != c10::kBFloat16))
     config_error("train", "trained_weights remainder keeps 16 bits beside bf16 weights that train, and this run has none; take it out");
   if (o.trained_weights == "fp8" && o.trainable_models.empty())
     config_error("train",
                  "trained_weights fp8 keeps weights that train in FP8, and an adapter's are fp32; take it out, or name trainable_models");
-  optim::check(optim::ScheduleOptions{o.lr_scheduler, o.lr_warmup_steps, o.max_steps});
 }
 
 models::ModelOptions model_options(const ModelChoice& c) {

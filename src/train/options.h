@@ -4,6 +4,8 @@
 #include "data/dataset.h"
 #include "diffusion/process.h"
 #include "models/family.h"
+#include "optim/groups.h"
+#include "optim/optimizer.h"
 
 namespace burnish::train {
 
@@ -55,7 +57,11 @@ struct TrainOptions {
   std::string text_encoder_lr;
   double weight_decay = 0.01, max_grad_norm = 0;
   std::string trained_weights = "stochastic";
-  std::string optimizer = "adamw", lr_scheduler = "constant";
+  std::string optimizer = "adamw", optimizer_args, lr_scheduler = "constant";
+  int64_t lr_scheduler_num_cycles = 1, lr_decay_steps = 0;
+  double lr_scheduler_power = 1, lr_scheduler_min_lr_ratio = 0;
+  std::string lr_groups, weight_decay_groups;
+  double loraplus_lr_ratio = 0;
   double ema_decay = 0;
   int64_t lr_warmup_steps = 0, max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;
   std::string timestep_sampling = "default", loss_weighting = "default";
@@ -93,6 +99,10 @@ data::Augmentation augmentation(const TrainOptions& o);
 
 diffusion::TimestepOptions timestep_options(const TrainOptions& o);
 diffusion::LossOptions loss_options(const TrainOptions& o);
+optim::OptimizerOptions optimizer_options(const TrainOptions& o);
+/// Of a run of that many steps; 0 while they are not known.
+optim::ScheduleOptions schedule_options(const TrainOptions& o, int64_t max_steps);
+optim::GroupOptions group_options(const TrainOptions& o);
 adapters::AdapterOptions adapter_options(const TrainOptions& o);
 
 /// The model's own options out of a choice; "auto" becomes cuda where there is one.

@@ -80,11 +80,9 @@ StepSettings step_settings(const TrainOptions& o) {
   return {.learning_rate = o.learning_rate,
           .max_grad_norm = o.max_grad_norm,
           .ema_decay = o.ema_decay,
-          .schedule = {o.lr_scheduler, o.lr_warmup_steps, o.max_steps},
-          .optimizer = {.name = o.optimizer,
-                        .weight_decay = o.weight_decay,
-                        .rounding = optim::parse_rounding(o.trained_weights),
-                        .seed = static_cast<uint64_t>(o.model.seed)},
+          .schedule = schedule_options(o, o.max_steps),
+          .optimizer = optimizer_options(o),
+          .groups = group_options(o),
           .recomputes = o.use_gradient_checkpointing,
           .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf};
 }
@@ -118,6 +116,7 @@ std::string fingerprint(const TrainOptions& o, const std::string& trained, bool 
   if (has_adapters && o.use_rslora) more += ", rank-stabilised";
   if (has_whole && o.trained_weights != "stochastic") more += ", weights " + o.trained_weights;
   if (o.ema_decay > 0) more += fmt::format(", ema_decay {}", o.ema_decay);
+  if (!o.optimizer_args.empty()) more += ", optimizer_args " + o.optimizer_args;
   return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
                      o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, num_samples, o.model.dtype, o.optimizer,
                      trained, more);

@@ -82,6 +82,7 @@ struct StepSettings {
   double learning_rate = 0, max_grad_norm = 0, ema_decay = 0;
   optim::ScheduleOptions schedule = {};  ///< its max_steps is the course's
   optim::OptimizerOptions optimizer = {};
+  optim::GroupOptions groups = {};
   bool recomputes = false, scales_loss = false;
 };
 

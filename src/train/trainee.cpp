@@ -28,11 +28,12 @@ void load_models(models::Model& model, const pipeline::Units& live, const std::s
   }
 }
 
-std::unique_ptr<optim::Optimizer> optimizer_of(const optim::OptimizerOptions& options, optim::ParameterList parameters) {
+std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, optim::ParameterList parameters) {
   int64_t count = 0;
   for (const auto& p : parameters) count += p.value.numel();
   info("{:.2f} million trained parameters", static_cast<double>(count) / 1e6);
-  return optim::make_optimizer(options, std::move(parameters));
+  optim::apply_groups(parameters, settings.groups, settings.learning_rate);
+  return optim::make_optimizer(settings.optimizer, std::move(parameters));
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const
   subject.trained.start(trainee.dropout);
   memory::trim_heap();
 
-  trainee.optimizer = optimizer_of(settings.step.optimizer, subject.trained.parameters());
+  trainee.optimizer = optimizer_of(settings.step, subject.trained.parameters());
   if (settings.step.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());
   trainee.progress.fingerprint = fingerprint;
   if (settings.step.scales_loss) trainee.progress.loss_scale = optim::LossScale::for_fp16();

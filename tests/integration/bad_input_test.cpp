@@ -32,7 +32,11 @@ TEST_F(BadOption, NamesAndNumbersAreRefusedBeforeAnyFileIsOpened) {
     refused(2, nowhere(std::string("--") + name + " inf"), {name, "finite"});
   }
   refused(2, nowhere("--lr_warmup_steps 3"), {"warm-up of 3", "lower lr_warmup_steps"});
-  refused(2, nowhere("--optimizer lion"), {"optimizer", "adamw"});
+  refused(2, nowhere("--optimizer sgd"), {"optimizer", "adamw"});
+  refused(2, nowhere("--optimizer lion --optimizer_args beta=0.9"), {"lion has no 'beta'", "beta1"});
+  refused(2, nowhere("--optimizer adamw_schedulefree --lr_scheduler cosine"), {"adamw_schedulefree", "constant"});
+  refused(2, nowhere("--optimizer adamw_schedulefree --ema_decay 0.9"), {"ema_decay", "take"});
+  refused(2, nowhere("--lr_groups dit"), {"lr_groups", "name=number"});
   refused(2, nowhere("--device tpu"), {"device", "cpu"});
   refused(2, "sample --model /no/such/model --prompt cat --height 0", {"height", "0"});
   refused(2, "sample --model /no/such/model --prompt cat --width -16", {"width", "-16"});

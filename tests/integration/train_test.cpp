@@ -90,6 +90,9 @@ INSTANTIATE_TEST_SUITE_P(
                     ResumeCase{"lora_averaged", kLora + "--ema_decay 0.9 "},
                     ResumeCase{"full_bf16_averaged", kFull + "--dtype bf16 --trained_weights remainder --ema_decay 0.99 "},
                     ResumeCase{"full_fp8", kFull + "--dtype bf16 --trained_weights fp8 "},
+                    ResumeCase{"lora_prodigy", kLora + "--optimizer prodigy --loraplus_lr_ratio 4 "},
+                    ResumeCase{"full_bf16_schedulefree", kFull + "--dtype bf16 --optimizer adamw_schedulefree "},
+                    ResumeCase{"full_fp8_adamw8bit", kFull + "--dtype bf16 --trained_weights fp8 --optimizer adamw8bit "},
                     ResumeCase{"full_fp8_clipped_in_batches", kFull + "--trained_weights fp8 --fp8_compute --max_grad_norm 0.5 " +
                                                                   "--use_gradient_checkpointing --gradient_accumulation_steps 2 "}),
     [](const auto& info) { return info.param.name; });

@@ -4,7 +4,7 @@
 
 #include "base/random_key.h"
 #include "nn/linear.h"
-#include "optim/ema.h"
+#include "optim/averaged.h"
 #include "optim/optimizer.h"
 #include "quant/source.h"
 #include "quant/store.h"
@@ -383,11 +383,11 @@ TEST(TrainedCodes, AveragesAreSwappedInAndOutBitForBit) {
   }
   auto codes = optim::values(optimizer->parameters())[0].second.clone();
   auto before = all_rows(trained.layer.source());
-  ema.swap_in();
+  std::optional<optim::Averaged> averaged(std::in_place, *optimizer, &ema);
   auto average = ema.state()[0].second;
   EXPECT_FALSE(at::equal(all_rows(trained.layer.source()), before));
   EXPECT_LE(((all_rows(trained.layer.source()) - average).abs() - average.abs() / 15).max().item<double>(), 1e-4);
-  ema.swap_out();
+  averaged.reset();
   EXPECT_TRUE(at::equal(optim::values(optimizer->parameters())[0].second, codes));
   EXPECT_TRUE(at::equal(all_rows(trained.layer.source()), before));
 }

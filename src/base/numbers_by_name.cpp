@@ -1,0 +1,69 @@
+#include "base/numbers_by_name.h"
+
+#include <charconv>
+#include <cmath>
+#include <regex>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace burnish {
+namespace {
+
+/// Splits at commas outside brackets, without empty parts.
+std::vector<std::string> split_entries(std::string_view text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (char c : text) {
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if (c == ')' || c == ']' || c == '}') --depth;
+    if (c == ',' && depth <= 0) parts.emplace_back();
+    else parts.back() += c;
+  }
+  std::erase_if(parts, [](const std::string& part) { return trim(part).empty(); });
+  return parts;
+}
+
+}  // namespace
+
+NumbersByName::NumbersByName(const char* room, std::string option, std::string_view text, double least)
+    : room_(room), option_(std::move(option)) {
+  for (const auto& part : split_entries(text)) {
+    auto equals = part.rfind('=');
+    auto name = std::string(trim(std::string_view(part).substr(0, equals)));
+    auto number = equals == part.npos ? std::string() : std::string(trim(std::string_view(part).substr(equals + 1)));
+    Entry entry{name, {}};
+    auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), entry.number);
+    if (name.empty() || number.empty() || error != std::errc() || end != number.data() + number.size() || !std::isfinite(entry.number) ||
+        entry.number < least)
+      config_error(room_, "{} must be a comma list of name=number with numbers of at least {}, found '{}'", option_, least, trim(part));
+    try {
+      entry.fits = [name, pattern = std::regex(name)](const std::string& path) {
+        return lies_below(path, name) || std::regex_match(path, pattern);
+      };
+    } catch (const std::regex_error& error) {
+      config_error(room_, "{}: '{}' is neither a name nor a regular expression ({})", option_, name, error.what());
+    }
+    entries_.push_back(std::move(entry));
+  }
+}
+
+std::optional<double> NumbersByName::find(const std::string& path) {
+  std::optional<double> found;
+  for (auto& entry : entries_) {
+    if (!entry.fits(path)) continue;
+    entry.fitted = true;
+    found = entry.number;
+  }
+  return found;
+}
+
+void NumbersByName::check_all_fitted() const {
+  for (const auto& entry : entries_) {
+    if (!entry.fitted)
+      config_error(room_, "{}: '{}' fits nothing that trains; name a component, a path in it or a regular expression for whole paths",
+                   option_, entry.name);
+  }
+}
+
+}  // namespace burnish

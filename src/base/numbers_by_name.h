@@ -1,0 +1,35 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace burnish {
+
+/// Numbers for parts of something named by dotted paths, as users write them: a comma list of NAME=NUMBER. NAME is a path or the start of
+/// one up to a dot ("text_encoder"), or else a regular expression for a whole path (".*attn.*"); commas within brackets belong to it. Of
+/// several entries that fit the last one counts.
+class NumbersByName {
+ public:
+  /// A config Error of `room` about `option` for what is no such list, a malformed expression, or a number below `least`.
+  NumbersByName(const char* room, std::string option, std::string_view text, double least = 0);
+
+  bool empty() const { return entries_.empty(); }
+  std::optional<double> find(const std::string& path);
+  /// A config Error for an entry that no path asked for so far fitted.
+  void check_all_fitted() const;
+
+ private:
+  struct Entry {
+    std::string name;
+    std::function<bool(const std::string&)> fits;
+    double number = 0;
+    bool fitted = false;
+  };
+  const char* room_;
+  std::string option_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace burnish
