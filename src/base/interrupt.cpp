@@ -20,6 +20,9 @@ void watch_for_interrupt() {
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hang_up {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // under nohup, runs outlive their terminal
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes becomes a write error, which has a message
 }
 

@@ -63,7 +63,7 @@ Progress read_progress(const std::filesystem::path& folder, const std::string& f
   return progress_of(io::TensorSource::open({path}), path, fingerprint);
 }
 
-void save_state(const std::filesystem::path& folder, const Trainee& trainee, const Progress& progress) {
+State state_of(const Trainee& trainee, const Progress& progress) {
   io::NamedTensors tensors;
   for (const auto& [name, value] : optim::values(trainee.optimizer.parameters())) tensors.emplace_back(kParameter + name, value);
   for (const auto& [name, value] : trainee.optimizer.state()) tensors.emplace_back(kOptimizer + name, value);
@@ -76,7 +76,11 @@ void save_state(const std::filesystem::path& folder, const Trainee& trainee, con
     metadata["loss_scale"] = std::to_string(static_cast<int64_t>(progress.loss_scale.factor));
     metadata["loss_scale_steps"] = std::to_string(progress.loss_scale.good_steps);
   }
-  io::save_safetensors(folder / "state.safetensors", tensors, metadata);
+  return {tensors, metadata};
+}
+
+void save_state(const std::filesystem::path& folder, const State& state) {
+  io::save_safetensors(folder / "state.safetensors", state.tensors, state.metadata);
 }
 
 Progress load_state(const std::filesystem::path& folder, const Trainee& trainee, const std::string& fingerprint) {

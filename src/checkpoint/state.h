@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 
+#include "io/safetensors.h"
 #include "optim/ema.h"
 #include "optim/loss_scale.h"
 #include "optim/optimizer.h"
@@ -21,8 +22,15 @@ struct Trainee {
   optim::Ema* ema = nullptr;
 };
 
-/// Writes parameters, optimizer state, moving averages and progress to `folder`/state.safetensors, atomically.
-void save_state(const std::filesystem::path& folder, const Trainee& trainee, const Progress& progress);
+/// A state as it is written: parameters, optimizer state, moving averages and progress. Its tensors are those of the trainee.
+struct State {
+  io::NamedTensors tensors;
+  io::Metadata metadata;
+};
+State state_of(const Trainee& trainee, const Progress& progress);
+
+/// Writes `folder`/state.safetensors, atomically.
+void save_state(const std::filesystem::path& folder, const State& state);
 
 /// A data Error when no state is there.
 void check_there(const std::filesystem::path& folder);

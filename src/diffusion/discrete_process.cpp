@@ -151,6 +151,8 @@ double DiscreteProcess::time_at(double share) const {
   return std::clamp(std::round(share * count), 0.0, count - 1);
 }
 
+double DiscreteProcess::share_of(double time) const { return time / static_cast<double>(config_.num_train_timesteps); }
+
 std::string DiscreteProcess::why_no_time(double time) const {
   const auto last = config_.num_train_timesteps - 1;
   if (time >= 0 && time <= static_cast<double>(last) && time == std::floor(time)) return "";

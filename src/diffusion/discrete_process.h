@@ -40,6 +40,7 @@ class DiscreteProcess : public Process {
   /// uniform (and default) over all timesteps; sigmoid and logit_normal as shares of them. Other modes move sigma and are refused.
   double draw_time(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens) const override;
   double time_at(double share) const override;
+  double share_of(double time) const override;
   std::string why_no_time(double time) const override;
   /// With snr = a / (1-a): debiased is 1/√min(snr, 1000), or 1/(min(snr, 1000) + 1) for v (arXiv 2310.08442, as in sd-scripts); Min-SNR is
   /// min(snr, γ)/snr for epsilon, min(snr, γ)/(snr + 1) for v, min(snr, γ) for sample. Both multiply.

@@ -13,6 +13,7 @@ class FlowProcess : public Process {
   void check_options(const TimestepOptions& timesteps, const LossOptions& loss) const override;
   double draw_time(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens) const override;
   double time_at(double share) const override { return share; }
+  double share_of(double time) const override { return time; }
   std::string why_no_time(double time) const override;
   double loss_weight(const LossOptions& options, double time) const override;
   at::Tensor add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& time_B) const override;

@@ -60,6 +60,8 @@ class Process {
   virtual double draw_time(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens) const = 0;
   /// The time at a share of the way from no noise (0) to noise alone (1).
   virtual double time_at(double share) const = 0;
+  /// The other way: where a time lies between no noise (0) and noise alone (1).
+  virtual double share_of(double time) const = 0;
   /// "" when a sample can be trained at `time`, else what times are, for a message.
   virtual std::string why_no_time(double time) const = 0;
   /// The factor on a sample's loss.

@@ -3,6 +3,7 @@
 #include <ATen/ops/isfinite.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -29,8 +30,30 @@ std::string why_not_finite(const Trainee& trainee) {
   return "try a lower learning_rate, max_grad_norm 1, or fp32";
 }
 
-/// The gradients of the next step, with the host's time for its data in `data_seconds`.
-Gradients next_gradients(const Training& training, double& data_seconds) {
+constexpr size_t kTimeBins = 10;
+
+/// Puts the losses of a step into bins by the times that were drawn for them.
+std::vector<LossBin> by_time(const std::vector<at::Tensor>& losses_B, const std::vector<Objective::Counted>& counted) {
+  if (counted.empty()) return {};
+  std::vector<LossBin> bins(kTimeBins);
+  size_t next = 0;
+  for (const auto& batch : losses_B) {
+    auto loss_B = batch.to(at::kDouble).cpu();
+    for (int64_t i = 0; i < loss_B.numel(); ++i) {
+      const auto& [share, weight] = counted.at(next++);
+      auto& bin = bins[std::min(kTimeBins - 1, static_cast<size_t>(share * kTimeBins))];
+      auto loss = loss_B[i].item<double>();
+      bin.raw += loss;
+      bin.weighted += weight * loss;
+      ++bin.count;
+    }
+  }
+  return bins;
+}
+
+/// The gradients of the next step. Adds the host's time for its data to the report, and says how its samples count.
+Gradients next_gradients(const Training& training, double& data_seconds, std::vector<Objective::Counted>& counted) {
+  counted.clear();
   auto& trainee = training.trainee;
   auto number = trainee.progress.batch;
   auto next = [&] {
@@ -38,6 +61,8 @@ Gradients next_gradients(const Training& training, double& data_seconds) {
     auto batch = training.batch({false, number});
     if (++number < training.course.num_batches()) training.feed.prefetch(trainee.live, {false, number});
     data_seconds += seconds_since(start);
+    auto of_batch = training.objective.counted(batch.draws);
+    counted.insert(counted.end(), of_batch.begin(), of_batch.end());
     return batch;
   };
   return compute_gradients(trainee, training.objective, training.course.batches_per_step(), next);
@@ -49,8 +74,9 @@ StepReport step(const Training& training) {
   auto& trainee = training.trainee;
   StepReport report;
   Gradients gradients;
+  std::vector<Objective::Counted> counted;
   do {
-    gradients = next_gradients(training, report.data_seconds);
+    gradients = next_gradients(training, report.data_seconds, counted);
     report.loss = gradients.loss.item<double>();
     report.grad_norm = gradients.norm.item<double>();
   } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
@@ -64,6 +90,7 @@ StepReport step(const Training& training) {
   schedule.max_steps = training.course.num_steps();
   report.learning_rate = settings.learning_rate * optim::lr_factor(schedule, trainee.progress.step);
   report.num_samples = gradients.num_samples;
+  report.by_time = by_time(gradients.losses_B, counted);
   update(trainee, gradients, settings, report.learning_rate, training.course.batches_per_step());
   report.step = trainee.progress.step;
   report.seconds = seconds_since(start);

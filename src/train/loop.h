@@ -1,4 +1,5 @@
 #pragma once
+#include "train/previews.h"
 #include "train/step.h"
 
 namespace burnish::train {
@@ -12,10 +13,17 @@ struct Training {
   const Course& course;
   const Feed& feed;
   const AheadResults* ahead;  ///< null when nothing was computed ahead
+  const Previews* previews;   ///< null when none are asked for
   Trainee& trainee;
 
   /// A batch of the live stage.
   Batch batch(const BatchId& id) const { return feed.batch(trainee.live, id, ahead); }
+};
+
+/// Losses of samples whose times lie close together.
+struct LossBin {
+  double raw = 0, weighted = 0;  ///< sums
+  int64_t count = 0;
 };
 
 /// What a step came to, in numbers of the host.
@@ -25,6 +33,8 @@ struct StepReport {
   int64_t num_samples = 0;
   double seconds = 0;
   double data_seconds = 0;  ///< of these, fetching what is kept and drawing noise
+  std::vector<LossBin> by_time;           ///< equal parts of the way from no noise to noise alone; none where samples have no time
+  std::optional<double> validation_loss;  ///< where a hook measured it after this step
 };
 
 /// Something that happens beside the steps of a run: logs, saves, validation, previews. A file each below hooks/.
@@ -32,7 +42,7 @@ class Hook {
  public:
   virtual ~Hook() = default;
   virtual void before() {}                          ///< the first step
-  virtual void stepped(const StepReport& /*r*/) {}  ///< after every step
+  virtual void stepped(StepReport& /*r*/) {}  ///< after every step; later hooks see what earlier ones add to the report
   virtual void interrupted() {}                     ///< after the step in which Ctrl-C came; then the run ends
   virtual void ended() {}                           ///< after the last step
 };

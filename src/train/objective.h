@@ -33,6 +33,12 @@ class Objective {
   virtual pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const = 0;
   /// Adds to draws, wherever they come from, what `reduce` reads.
   virtual void complete(pipeline::Values& /*draws*/) const {}
+  /// How each sample of a batch counts, for the log: where its time lies between no noise (0) and noise alone (1), and the factor on its
+  /// loss. None where samples have no time of their own.
+  struct Counted {
+    double share = 0, weight = 1;
+  };
+  virtual std::vector<Counted> counted(const pipeline::Values& /*draws*/) const { return {}; }
 
   /// The loss of a batch out of its samples' [B], by what `complete` added. Runs on the device, without waiting for it.
   virtual at::Tensor reduce(const at::Tensor& loss_B, const pipeline::Values& draws) const;

@@ -52,8 +52,8 @@ static void diffsynth_options(config::Fields& f) {
   f.no_effect("dataset_num_workers", true, "every picture is read once, before training");
   f.no_effect("find_unused_parameters", false, "one process trains");
   f.no_effect("initialize_model_on_cpu", false, "weights are read straight to the device");
-  for (const char* name : {"enable_tensorboard_log", "enable_swanlab_log", "enable_wandb_log", "enable_csv_log"})
-    f.no_effect(name, false, "the log is log.jsonl in the run folder");
+  for (const char* name : {"enable_swanlab_log", "enable_wandb_log"})
+    f.no_effect(name, false, "nothing is sent elsewhere; the log is log.jsonl in the run folder");
   for (const char* name : {"swanlab_project", "wandb_project"}) f.no_effect(name, true, "the same");
 
   f.refused("quant_options", "name the models with --fp8_models and how to store them with --weight_format (nf4, int8, fp8, ...)");
@@ -168,10 +168,22 @@ void fields(config::Fields& f, TrainOptions& o) {
   f.group("Output");
   f("output_path", o.output_path, "run folder");
   f("save_steps", o.save_steps, "also save every N steps; 0 saves at the end only");
+  f("save_epochs", o.save_epochs, "also save every N epochs");
+  f("save_minutes", o.save_minutes, "also save every N minutes");
+  f("keep_last", o.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all");
+  f("keep_best", o.keep_best, "also keep the weights with the lowest validation loss, as best.safetensors (with validation_steps)");
   f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya or lycoris");
   f("save_dtype", o.save_dtype, "fp32 or bf16 of what is saved; empty takes dtype");
   f("resume", o.resume, "go on from the state in output_path");
   f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
+  f("validation_steps", o.validation_steps, "also judge held-out samples every N steps");
+  f("preview_prompts", o.preview_prompts,
+    "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into samples/",
+    {"sample_prompts"});
+  f("preview_steps", o.preview_steps, "also draw them every N steps", {"sample_every_n_steps"});
+  f("preview_num_inference_steps", o.preview_num_inference_steps, "steps of the sampler for pictures whose line does not say");
+  f("enable_tensorboard_log", o.enable_tensorboard_log, "event files for TensorBoard in the run folder's tensorboard/");
+  f("enable_csv_log", o.enable_csv_log, "log.csv beside log.jsonl");
   f("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
   diffsynth_options(f);
 }
@@ -332,6 +344,19 @@ void check_augmentation(const TrainOptions& o) {
                  "random_crop, random_flip and cache_variants belong to the command that makes the cache; sft:train takes its variants");
 }
 
+/// What happens beside steps needs what it is about.
+void check_hooks(const TrainOptions& o) {
+  if (o.validation_steps > 0 && o.validation_metadata_path.empty())
+    config_error("train", "validation_steps judges held-out samples, and there are none; name their metadata in validation_metadata_path");
+  if (o.keep_best && o.validation_steps == 0)
+    config_error("train", "keep_best goes by the loss of held-out samples; set validation_steps, and validation_metadata_path");
+  if (o.preview_steps > 0 && o.preview_prompts.empty())
+    config_error("train", "preview_steps draws pictures, and no prompts are given; name a file with one a line in preview_prompts");
+  if (o.keep_last > 0 && o.save_steps == 0 && o.save_epochs == 0 && o.save_minutes == 0)
+    config_error("train", "keep_last keeps the last of several saves, and this run saves at its end only; set save_steps, save_epochs or "
+                          "save_minutes");
+}
+
 void check_counts(const TrainOptions& o) {
   auto at_least = [](const char* name, int64_t value, int64_t least) {
     check_at_least(name, static_cast<double>(value), static_cast<double>(least));
@@ -345,6 +370,13 @@ void check_counts(const TrainOptions& o) {
   at_least("dataset_repeat", o.dataset_repeat, 1);
   at_least("lora_rank", o.lora_rank, 1);
   at_least("save_steps", o.save_steps, 0);
+  at_least("save_epochs", o.save_epochs, 0);
+  check_at_least("save_minutes", o.save_minutes, 0);
+  at_least("keep_last", o.keep_last, 0);
+  at_least("validation_steps", o.validation_steps, 0);
+  at_least("preview_steps", o.preview_steps, 0);
+  at_least("preview_num_inference_steps", o.preview_num_inference_steps, 1);
+  check_hooks(o);
   if (o.max_steps < 0 || (o.max_steps == 0 && o.num_epochs < 1))
     config_error("train", "nothing to do: give max_steps or num_epochs of at least 1");
 }

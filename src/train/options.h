@@ -71,7 +71,13 @@ struct TrainOptions {
   bool use_gradient_checkpointing = false;
 
   std::string output_path = "./models/train";
-  int64_t save_steps = 0;
+  int64_t save_steps = 0, save_epochs = 0, keep_last = 0;
+  double save_minutes = 0;
+  bool keep_best = false;
+  int64_t validation_steps = 0;
+  std::string preview_prompts;
+  int64_t preview_steps = 0, preview_num_inference_steps = 20;
+  bool enable_tensorboard_log = false, enable_csv_log = false;
   std::string save_dtype;
   bool resume = false;
   std::string replay, validation_metadata_path;

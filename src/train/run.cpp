@@ -174,6 +174,9 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
   return {pipeline::with_policy(schedule, policy), nullptr, std::nullopt};
 }
 
+/// Of pictures that are drawn while training: that of the first sample.
+data::Size preview_size(const Opened& run) { return run.samples().list.front().size; }
+
 }  // namespace
 
 void train(const TrainOptions& options) {
@@ -185,8 +188,16 @@ void train(const TrainOptions& options) {
   Feed feed(course, {run.samples(), encoded.training},
             run.held_out ? std::optional<Source>({*run.held_out, encoded.held_out}) : std::nullopt);
   auto ahead = compute_all_ahead(run, within, course, feed, encoded, start.batch);
+  auto previews = prepare_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);
   auto trainee = load_trainee(run.subject, ahead.schedule, run.settings, fingerprint(run));
-  Training training{run.settings, run.subject, *run.objective, ahead.schedule, course, feed, ahead.results ? &*ahead.results : nullptr,
+  Training training{run.settings,
+                    run.subject,
+                    *run.objective,
+                    ahead.schedule,
+                    course,
+                    feed,
+                    ahead.results ? &*ahead.results : nullptr,
+                    previews ? &*previews : nullptr,
                     trainee};
   loop(training, make_hooks(training));
 }

@@ -87,6 +87,19 @@ StepSettings step_settings(const TrainOptions& o) {
           .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf};
 }
 
+OutputSettings output_settings(const TrainOptions& o) {
+  OutputSettings s{.folder = o.output_path,
+                   .save = {o.save_steps, o.save_epochs, o.save_minutes, o.keep_last, o.keep_best},
+                   .validation_steps = o.validation_steps,
+                   .previews = {o.preview_prompts, o.preview_steps, o.preview_num_inference_steps,
+                                static_cast<uint64_t>(o.model.seed)}};
+  s.tensorboard = o.enable_tensorboard_log;
+  s.csv = o.enable_csv_log;
+  s.dtype = parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype);
+  s.resume = o.resume;
+  return s;
+}
+
 }  // namespace
 
 Settings settle(const TrainOptions& o) {
@@ -102,7 +115,7 @@ Settings settle(const TrainOptions& o) {
           .course = {o.batch_size, o.dataset_repeat, o.gradient_accumulation_steps, o.max_steps, o.num_epochs, o.caption_dropout, o.replay,
                      seed},
           .step = step_settings(o),
-          .output = {o.output_path, o.save_steps, parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype), o.resume}};
+          .output = output_settings(o)};
 }
 
 std::string fingerprint(const TrainOptions& o, const std::string& trained, bool has_adapters, bool has_whole, int64_t num_samples) {

@@ -86,9 +86,27 @@ struct StepSettings {
   bool recomputes = false, scales_loss = false;
 };
 
+/// When a run saves, beside its end; 0 is never.
+struct SaveSettings {
+  int64_t steps = 0, epochs = 0;
+  double minutes = 0;
+  int64_t keep_last = 0;   ///< of the saves by step; 0 keeps all
+  bool keep_best = false;  ///< also the one with the lowest validation loss
+};
+
+struct PreviewSettings {
+  std::string prompts;    ///< a file; "" draws none
+  int64_t every = 0;      ///< steps; 0 draws before the first and after the last only
+  int64_t num_steps = 20; ///< of the sampler, where a prompt does not say
+  uint64_t seed = 0;
+};
+
 struct OutputSettings {
   std::filesystem::path folder;
-  int64_t save_steps = 0;  ///< 0 saves at the end only
+  SaveSettings save;
+  int64_t validation_steps = 0;  ///< 0 judges held-out samples before and after only
+  PreviewSettings previews;
+  bool tensorboard = false, csv = false;
   c10::ScalarType dtype = c10::kBFloat16;
   bool resume = false;
   std::filesystem::path state() const { return folder / "state"; }

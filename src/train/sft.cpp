@@ -60,6 +60,15 @@ class Sft final : public Objective {
     draws[kLossWeight] = weight_B;
   }
 
+  std::vector<Counted> counted(const pipeline::Values& draws) const override {
+    const auto& time_B = std::get<at::Tensor>(draws.at(time_name()));
+    const auto& weight_B = std::get<at::Tensor>(draws.at(kLossWeight));
+    std::vector<Counted> all;
+    for (int64_t i = 0; i < time_B.numel(); ++i)
+      all.push_back({model_.process().share_of(time_B[i].item<double>()), weight_B[i].item<double>()});
+    return all;
+  }
+
   at::Tensor reduce(const at::Tensor& loss_B, const pipeline::Values& draws) const override {
     return (loss_B * std::get<at::Tensor>(draws.at(kLossWeight))).mean();
   }

@@ -3,6 +3,8 @@
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "base/error.h"
+
 namespace burnish::train {
 
 namespace {
@@ -33,10 +35,14 @@ at::Tensor run_live(const Trainee& trainee, Batch& there) {
   return std::get<at::Tensor>(pipeline::run(trainee.live, std::move(there.samples), there.draws).at("loss"));
 }
 
-/// What is counted of a batch. Its values are gone before backward begins.
-at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch batch) {
+/// What is counted of a batch; its samples' losses are added to `losses_B`. Its values are gone before backward begins.
+at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch batch, std::vector<at::Tensor>& losses_B) {
   auto there = moved(std::move(batch), trainee.device);
   auto loss_B = run_live(trainee, there);
+  if (!loss_B.requires_grad())
+    config_error("train", "the loss depends on nothing that trains: no trained layer is run by this model's units; name others in "
+                          "lora_target_modules or trainable_models");
+  losses_B.push_back(loss_B.detach());
   return objective.reduce(loss_B, there.draws);
 }
 
@@ -56,7 +62,7 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
     auto batch = next();
     result.num_samples += std::ssize(batch.samples);
     if (trainee.dropout) trainee.dropout->draw = static_cast<uint64_t>(trainee.progress.batch + i);
-    auto loss = loss_of(trainee, objective, std::move(batch)) / static_cast<double>(num_batches);
+    auto loss = loss_of(trainee, objective, std::move(batch), result.losses_B) / static_cast<double>(num_batches);
     torch::autograd::backward({scale.in_use() ? loss * scale.factor : loss}, {});
     auto exact = loss.detach().to(at::kDouble);
     result.loss = result.loss.defined() ? result.loss + exact : exact;

@@ -11,6 +11,7 @@ namespace burnish::train {
 struct Gradients {
   at::Tensor loss;  ///< the mean over the batches
   at::Tensor norm;  ///< of all gradients together
+  std::vector<at::Tensor> losses_B;  ///< of each batch: those of its samples, not weighted
   int64_t num_samples = 0;
 };
 
@@ -18,7 +19,8 @@ struct Gradients {
 at::Tensor losses_of(const Trainee& trainee, Batch batch);
 
 /// Leaves in every trained parameter the gradient of the mean loss over `num_batches` batches, which `next` gives one after the other.
-/// Everything else of the trainee stays as it is, so that the same step can be tried again.
+/// Everything else of the trainee stays as it is, so that the same step can be tried again. A config Error for a loss that depends on
+/// nothing that trains.
 Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_t num_batches, const std::function<Batch()>& next);
 
 /// Clips the gradients, updates parameters and averages with them, and moves the trainee's progress on by `num_batches`.

@@ -61,7 +61,7 @@ TEST(State, GoesOnBitForBit) {
   Scratch scratch;
   Trained first(1);
   first.step(3);
-  checkpoint::save_state(scratch.path(), {*first.optimizer}, {3, 12, "rank=4"});
+  checkpoint::save_state(scratch.path(), checkpoint::state_of({*first.optimizer}, {3, 12, "rank=4"}));
   EXPECT_EQ(scratch.num_files(), 1u);
 
   Trained second(2);
@@ -82,7 +82,7 @@ TEST(State, AnotherRunsStateIsRefused) {
   saved.step(2);
   other.step(1);
   EXPECT_THAT(refusal(scratch, other), HasSubstr("nothing to resume"));
-  checkpoint::save_state(scratch.path(), {*saved.optimizer}, {2, 2, "rank=8"});
+  checkpoint::save_state(scratch.path(), checkpoint::state_of({*saved.optimizer}, {2, 2, "rank=8"}));
   EXPECT_THAT(refusal(scratch, other), AllOf(HasSubstr("state.safetensors"), HasSubstr("saved with [rank=8], this run has [rank=4]")));
 }
 
@@ -90,7 +90,7 @@ TEST(State, OtherParametersAreRefused) {
   Scratch scratch;
   Trained saved(1);
   saved.step(2);
-  checkpoint::save_state(scratch.path(), {*saved.optimizer}, {2, 2, "rank=4"});
+  checkpoint::save_state(scratch.path(), checkpoint::state_of({*saved.optimizer}, {2, 2, "rank=4"}));
   Trained more(2, {"a.weight", "b.bias", "c.weight"}), fewer(2, {"a.weight"});
   EXPECT_THAT(refusal(scratch, more), AllOf(HasSubstr("state.safetensors"), HasSubstr("1 missing (c.weight)")));
   EXPECT_THAT(refusal(scratch, fewer), AllOf(HasSubstr("state.safetensors"), HasSubstr("1 unexpected (b.bias)")));
@@ -104,7 +104,7 @@ TEST(State, CutShortIsNamedAndChangesNothing) {
   Scratch scratch;
   Trained trained(1);
   trained.step(2);
-  checkpoint::save_state(scratch.path(), {*trained.optimizer}, {2, 2, "rank=4"});
+  checkpoint::save_state(scratch.path(), checkpoint::state_of({*trained.optimizer}, {2, 2, "rank=4"}));
   auto whole = test::content(scratch / "state.safetensors");
   trained.step(1);
   for (size_t length = 0; length < whole.size(); length += 97) {
@@ -147,7 +147,7 @@ TEST(State, HoldsMovingAverages) {
   optim::Ema average(first.optimizer->parameters());
   first.step(2);
   average.update(0.9);
-  checkpoint::save_state(scratch.path(), {*first.optimizer, &average}, {2, 2, "rank=4"});
+  checkpoint::save_state(scratch.path(), checkpoint::state_of({*first.optimizer, &average}, {2, 2, "rank=4"}));
 
   Trained second(2);
   optim::Ema resumed(second.optimizer->parameters());
@@ -159,7 +159,7 @@ TEST(State, HoldsMovingAverages) {
 TEST(State, WithoutTheAveragesOfARunChangesNothing) {
   Scratch scratch;
   Trained saved(1), trained(2);
-  checkpoint::save_state(scratch.path(), {*saved.optimizer}, {2, 2, "rank=4"});
+  checkpoint::save_state(scratch.path(), checkpoint::state_of({*saved.optimizer}, {2, 2, "rank=4"}));
   optim::Ema average(trained.optimizer->parameters());
   auto before = trained.all();
   auto text = error_of([&] { checkpoint::load_state(scratch.path(), {*trained.optimizer, &average}, "rank=4"); });

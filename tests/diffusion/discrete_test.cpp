@@ -176,6 +176,7 @@ TEST(DiscreteDraws, CoverTheBoundariesUniformly) {
   EXPECT_LT(mean, 200);
   EXPECT_EQ(process.time_at(0.25), 250);
   EXPECT_EQ(process.time_at(1), 999);
+  EXPECT_EQ(process.share_of(250), 0.25);
 }
 
 TEST(DiscreteProcess, RefusesWhatMeansNothingHere) {

@@ -12,7 +12,7 @@ class Bar final : public Hook {
   explicit Bar(const Training& training) : training_(training) {}
 
   void before() override { bar_.emplace("train", training_.course.num_steps(), training_.trainee.progress.step); }
-  void stepped(const StepReport& r) override {
+  void stepped(StepReport& r) override {
     bar_->update(r.step, fmt::format("loss {:.4f}  {:.2f} samples/s", r.loss, static_cast<double>(r.num_samples) / r.seconds));
   }
   void ended() override { bar_.reset(); }

@@ -4,7 +4,7 @@ namespace burnish::train {
 
 std::vector<std::unique_ptr<Hook>> make_hooks(const Training& training) {
   std::vector<std::unique_ptr<Hook>> hooks;
-  for (auto* make : {make_log, make_bar, make_save, make_validate}) {
+  for (auto* make : {make_validate, make_log, make_bar, make_gradients, make_preview, make_save}) {
     if (auto hook = make(training)) hooks.push_back(std::move(hook));
   }
   return hooks;

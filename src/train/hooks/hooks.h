@@ -8,13 +8,18 @@ std::vector<std::unique_ptr<Hook>> make_hooks(const Training& training);
 
 // A maker each. Null where the run's settings ask for no such thing.
 
-/// config.toml, which starts the run anew, and log.jsonl with a line a step.
+/// The loss of held-out samples. Stands before those that log it or go by it.
+std::unique_ptr<Hook> make_validate(const Training& training);
+/// config.toml, which starts the run anew, and log.jsonl with a line a step; log.csv and event files for TensorBoard. Stands before what
+/// saves: a state on disk never knows of steps that the log does not.
 std::unique_ptr<Hook> make_log(const Training& training);
 /// The progress bar.
 std::unique_ptr<Hook> make_bar(const Training& training);
+/// Names trained parameters that the first step gave no gradient.
+std::unique_ptr<Hook> make_gradients(const Training& training);
+/// Pictures of the same prompts and noise over time.
+std::unique_ptr<Hook> make_preview(const Training& training);
 /// Weights and state.
 std::unique_ptr<Hook> make_save(const Training& training);
-/// The loss of held-out samples.
-std::unique_ptr<Hook> make_validate(const Training& training);
 
 }  // namespace burnish::train

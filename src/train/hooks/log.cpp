@@ -3,28 +3,17 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "io/files.h"
+#include "records/csv_log.h"
+#include "records/event_file.h"
+#include "records/json_log.h"
 #include "train/hooks/hooks.h"
 
 namespace burnish::train {
 
 namespace {
-
-/// Drops the lines of steps that a resumed run will take again (those after its last save).
-void cut_log(const std::filesystem::path& path, int64_t step) {
-  std::ifstream file(path);
-  std::string kept;
-  for (std::string line; std::getline(file, line);) {
-    auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (entry.is_object() && entry.value("step", int64_t{0}) <= step) kept += line + "\n";
-  }
-  io::write_text_atomic(path, kept);
-}
 
 /// Highest resident memory of this process so far.
 int64_t peak_memory() {
@@ -41,41 +30,61 @@ int64_t peak_device_memory() {
   return allocator->getDeviceStats(0).allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak;
 }
 
+nlohmann::json line_of(const StepReport& r, const Training& training) {
+  nlohmann::json line{{"step", r.step},
+                      {"loss", r.loss},
+                      {"grad_norm", r.grad_norm},
+                      {"lr", r.learning_rate},
+                      {"samples_per_second", static_cast<double>(r.num_samples) / r.seconds},
+                      {"step_seconds", r.seconds},
+                      {"data_seconds", r.data_seconds},
+                      {"time", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
+                      {"peak_memory_bytes", peak_memory()}};
+  if (auto bytes = peak_device_memory(); bytes > 0) line["peak_device_memory_bytes"] = bytes;
+  for (const auto& bin : r.by_time) {
+    auto mean = [&](double sum) { return bin.count > 0 ? nlohmann::json(sum / static_cast<double>(bin.count)) : nlohmann::json(); };
+    line["loss_by_time"].push_back({{"raw", mean(bin.raw)}, {"weighted", mean(bin.weighted)}, {"count", bin.count}});
+  }
+  // A table's columns are those of its first row, so what is not there at every step is null at the others.
+  if (training.settings.output.validation_steps > 0)
+    line["validation_loss"] = r.validation_loss ? nlohmann::json(*r.validation_loss) : nlohmann::json();
+  if (auto rate = training.trainee.optimizer->learned_rate(); rate.defined()) line["learned_rate"] = r.learning_rate * rate.item<double>();
+  return line;
+}
+
 class Log final : public Hook {
  public:
-  explicit Log(const Training& training) : training_(training), path_(training.settings.output.folder / "log.jsonl") {}
+  explicit Log(const Training& training) : training_(training) {}
 
   void before() override {
+    const auto& output = training_.settings.output;
     auto again = training_.settings.given;
     again.max_steps = training_.course.num_steps();
     again.resume = false;  // the file starts the run anew
     config::Fields resolved;
     fields(resolved, again);
-    io::write_text_atomic(training_.settings.output.folder / "config.toml", config::to_toml(resolved));
-    cut_log(path_, training_.settings.output.resume ? training_.trainee.progress.step : 0);
+    io::write_text_atomic(output.folder / "config.toml", config::to_toml(resolved));
+    auto last = output.resume ? training_.trainee.progress.step : 0;
+    lines_.emplace(output.folder / "log.jsonl", last);
+    if (output.csv) table_.emplace(output.folder / "log.csv", last);
+    auto now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    if (output.tensorboard) events_.emplace(output.folder / "tensorboard", last, now);
   }
 
-  void stepped(const StepReport& r) override {
-    nlohmann::json line{{"step", r.step},
-                        {"loss", r.loss},
-                        {"grad_norm", r.grad_norm},
-                        {"lr", r.learning_rate},
-                        {"samples_per_second", static_cast<double>(r.num_samples) / r.seconds},
-                        {"step_seconds", r.seconds},
-                        {"data_seconds", r.data_seconds},
-                        {"time", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
-                        {"peak_memory_bytes", peak_memory()}};
-    if (auto bytes = peak_device_memory(); bytes > 0) line["peak_device_memory_bytes"] = bytes;
-    std::ofstream log(path_, std::ios::app);
-    if (!(log << line.dump() << "\n" << std::flush)) {
-      data_error("train", "cannot write {}: {}; the last saved state is intact, go on with --resume once there is room", path_.string(),
-                 std::strerror(errno));
-    }
+  void stepped(StepReport& r) override {
+    auto line = line_of(r, training_);
+    lines_->write(line);
+    if (!table_ && !events_) return;
+    auto record = *records::to_record(line);
+    if (table_) table_->write(record);
+    if (events_) events_->write(record);
   }
 
  private:
   const Training& training_;
-  std::filesystem::path path_;
+  std::optional<records::JsonLog> lines_;
+  std::optional<records::CsvLog> table_;
+  std::optional<records::EventFile> events_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "io/files.h"
 #include "train/hooks/hooks.h"
 
@@ -10,19 +11,44 @@ namespace burnish::train {
 
 namespace {
 
+/// Held-out losses that have to lie above the lowest one in a row before a run is told.
+constexpr int kRising = 3;
+
 class Validate final : public Hook {
  public:
   explicit Validate(const Training& training) : training_(training) {}
 
-  void before() override { before_ = loss(); }
+  void before() override { before_ = lowest_ = loss(); }
+
+  void stepped(StepReport& r) override {
+    auto every = training_.settings.output.validation_steps;
+    if (every == 0 || r.step % every != 0) return;
+    r.validation_loss = last_ = loss();
+    last_step_ = r.step;
+    note_rise(r);
+  }
+
   void ended() override {
-    double after = loss();
+    double after = last_step_ == training_.trainee.progress.step ? last_ : loss();
     io::write_text_atomic(training_.settings.output.folder / "validation.json",
                           nlohmann::json{{"before", before_}, {"after", after}}.dump(2) + "\n");
     fmt::print("validation loss: before {:.5f}, after {:.5f}\n", before_, after);
   }
 
  private:
+  void note_rise(const StepReport& r) {
+    if (*r.validation_loss <= lowest_) {
+      lowest_ = *r.validation_loss;
+      lowest_step_ = r.step;
+      num_above_ = 0;
+      return;
+    }
+    if (++num_above_ != kRising) return;
+    warn("step {}: the validation loss is {:.5f} and has not fallen below the {:.5f} of step {} in {} looks: more steps may teach the samples by "
+         "heart",
+         r.step, *r.validation_loss, lowest_, lowest_step_, kRising);
+  }
+
   /// The mean over all held-out samples and their draws, not weighted.
   double loss() const {
     at::NoGradGuard no_grad;
@@ -35,7 +61,9 @@ class Validate final : public Hook {
   }
 
   const Training& training_;
-  double before_ = 0;
+  double before_ = 0, lowest_ = 0, last_ = 0;
+  int64_t lowest_step_ = 0, last_step_ = -1;
+  int num_above_ = 0;
 };
 
 }  // namespace

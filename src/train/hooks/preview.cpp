@@ -1,0 +1,55 @@
+#include <fmt/core.h>
+
+#include "data/image.h"
+#include "records/previews.h"
+#include "train/hooks/hooks.h"
+
+namespace burnish::train {
+
+namespace {
+
+class Preview final : public Hook {
+ public:
+  explicit Preview(const Training& training) : training_(training), every_(training.settings.output.previews.every) {}
+
+  void before() override {
+    if (training_.trainee.progress.step == 0) draw();
+  }
+  void stepped(StepReport& r) override {
+    if (every_ > 0 && r.step % every_ == 0) draw();
+  }
+  void ended() override {
+    if (last_ != training_.trainee.progress.step) draw();
+  }
+
+ private:
+  /// With the averaged weights where there are any, as they would be saved.
+  void draw() {
+    const auto& trainee = training_.trainee;
+    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get());
+    last_ = trainee.progress.step;
+    auto held = pipeline::models_of(trainee.live.units);
+    draw_previews(*training_.previews, trainee.model, held, [&](int64_t number, const drawing::Picture& picture, const at::Tensor& image) {
+      auto path = records::preview_path(training_.settings.output.folder, last_, number);
+      std::filesystem::create_directories(path.parent_path());
+      data::write_png(path, data::to_pixels(image),
+                      {{"prompt", picture.prompt},
+                       {"negative_prompt", picture.negative_prompt},
+                       {"seed", std::to_string(picture.seed.value_or(0))},
+                       {"num_inference_steps", std::to_string(picture.num_inference_steps)},
+                       {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
+                       {"step", std::to_string(last_)}});
+    });
+  }
+
+  const Training& training_;
+  int64_t every_ = 0, last_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_preview(const Training& training) {
+  return training.previews != nullptr ? std::make_unique<Preview>(training) : nullptr;
+}
+
+}  // namespace burnish::train
