@@ -25,7 +25,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
   for (auto row : pictures->rows()) {
     auto size = pictures->size(row);
     auto file = std::filesystem::absolute(pictures->file(row)).string();
-    samples.list.push_back({row, size, pictures->prompt(row), pictures->extra(row), file, model.latent_shape(size.height, size.width)});
+    samples.list.push_back({row, size, pictures->prompt(row), pictures->extra(row), file, model.latent_shape({size.height, size.width})});
   }
   samples.num_variants = pictures->num_variants();
   samples.metadata_path = std::filesystem::absolute(pictures->metadata_path()).string();
@@ -36,7 +36,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
 
 Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const Objective& objective) {
   const auto& size = settings.pictures.size;
-  if (size.height > 0) model.latent_shape(size.height, size.width);  // refuses a size that does not divide
+  if (size.height > 0) model.latent_shape({size.height, size.width});  // refuses a size that does not divide
   auto pictures = open_pictures(settings.pictures, model, objective);
   if (const auto& bad = pictures->bad_samples(); !bad.empty()) {
     warn("{} of the samples cannot be used and are left out:", bad.size());
@@ -48,19 +48,20 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
 bool is_foreign(const std::string& folder) { return !data::is_cache(folder) && !diffsynth_files(folder).empty(); }
 
 /// A data Error when values do not have the sizes that the denoiser takes.
-void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected, const std::vector<std::string>& names) {
+void check_shapes(const Listed& listed, const std::map<std::string, models::ValueNames>& expected, const std::vector<std::string>& names) {
   for (const auto& sample : listed.samples.list) {
     for (const auto& [name, value] : listed.kept.values({sample.row}, names)) {
       bool is_moment = name == "latents_mean" || name == "latents_logvar";
-      auto shape = expected.find(is_moment ? "latents" : name);
-      if (shape == expected.end()) continue;
+      auto known = expected.find(is_moment ? "latents" : name);
+      if (known == expected.end() || known->second.shape.empty()) continue;
+      const auto& shape = known->second.shape;
       auto found = std::get<at::Tensor>(value).sizes().vec();
-      auto fits = std::equal(shape->second.begin(), shape->second.end(), found.begin(), found.end(),
+      auto fits = std::equal(shape.begin(), shape.end(), found.begin(), found.end(),
                              [](auto want, auto is) { return want < 0 || want == is; });
       if (fits) continue;
       data_error("train",
                  "the {} of row {} in the cache has the shape {}, and this denoiser takes {} (-1: any size); it was made for another model",
-                 name, sample.row, found, shape->second);
+                 name, sample.row, found, shape);
     }
   }
 }
@@ -81,7 +82,7 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
   auto name = std::find_if(kept.begin(), kept.end(), [](const auto& n) { return n == "latents" || n == "latents_mean"; });
   for (auto& sample : listed.samples.list) {
     if (name == kept.end()) {
-      sample.latent_shape = model.latent_shape(sample.size.height, sample.size.width);
+      sample.latent_shape = model.latent_shape({sample.size.height, sample.size.width});
       continue;
     }
     auto values = listed.kept.values({sample.row}, {*name});
@@ -92,8 +93,8 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
 Listed open_list(const DataSettings& settings, const models::Model& model, const pipeline::Schedule& schedule, data::Cache& cache) {
   const auto& folder = settings.list_folder;
   const auto& kept = schedule.once.kept;
-  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.foreign_values(), cache) : read_list(cache, kept);
-  check_shapes(listed, model.value_shapes(), kept);
+  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.names().values, cache) : read_list(cache, kept);
+  check_shapes(listed, model.names().values, kept);
   check_inputs_in_cache(listed.samples, schedule, folder);
   find_latent_shapes(listed, model, kept);
   return listed;

@@ -47,7 +47,7 @@ class Save final : public Hook {
   void write(const Trained::File& file) const {
     auto path = settings_.folder / file.name;
     io::Metadata metadata{{"format", "pt"},
-                          {"base_model", training_.subject.model->variant()},
+                          {"base_model", training_.subject.model->names().variant},
                           {"step", std::to_string(training_.trainee.progress.step)},
                           {"trainer", "burnish"}};
     metadata.insert(file.metadata.begin(), file.metadata.end());
