@@ -64,13 +64,13 @@ SkeletonModel::SkeletonModel(const ModelFiles& files, const ModelOptions& option
                    .source = find_component(entry, "dit"),
                    .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<Denoiser>(config_, o); }});
   // Two parts: with the projector trained, the body still runs once for each caption.
-  components_.add({.name = "text_encoder",
-                   .what = "text encoder",
-                   .source = find_component(entry, "text_encoder"),
-                   .build = [this](const std::string& part, const at::TensorOptions& o) {
-                     return std::make_unique<TextEncoder>(config_, o, part != kProjector, part != kBody);
-                   },
-                   .parts = {kBody, kProjector}});
+  components_.add(
+      {.name = "text_encoder",
+       .what = "text encoder",
+       .source = find_component(entry, "text_encoder"),
+       .build = [this](const std::string& part,
+                       const at::TensorOptions& o) { return std::make_unique<TextEncoder>(config_, o, part != kProjector, part != kBody); },
+       .parts = {kBody, kProjector}});
   components_.add({.name = "vae",
                    .what = "autoencoder",
                    .source = find_component(entry, "vae"),

@@ -130,15 +130,16 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
   Progress bar("decode", std::ssize(latents));
   drawing::decode(loader, latents, [&](int64_t i, const at::Tensor& image) {
     const auto& picture = pictures[static_cast<size_t>(i)];
-    std::vector<std::pair<std::string, std::string>> text{{"prompt", picture.prompt},
-                                                          {"negative_prompt", picture.negative_prompt},
-                                                          {"seed", std::to_string(*picture.seed)},
-                                                          {"num_inference_steps", std::to_string(picture.num_inference_steps)},
-                                                          {"sampler", o.sampler},
-                                                          {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
-                                                          {"embedded_guidance", fmt::format("{}", std::get<double>(o.model.own.at("embedded_guidance")))},
-                                                          {"model", join(o.model.model)},
-                                                          {"lora", join(o.lora)}};
+    std::vector<std::pair<std::string, std::string>> text{
+        {"prompt", picture.prompt},
+        {"negative_prompt", picture.negative_prompt},
+        {"seed", std::to_string(*picture.seed)},
+        {"num_inference_steps", std::to_string(picture.num_inference_steps)},
+        {"sampler", o.sampler},
+        {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
+        {"embedded_guidance", fmt::format("{}", std::get<double>(o.model.own.at("embedded_guidance")))},
+        {"model", join(o.model.model)},
+        {"lora", join(o.lora)}};
     data::write_png(std::filesystem::path(o.output_path) / fmt::format("{:04}.png", i), data::to_pixels(image.cpu()), text);
     bar.update(i + 1);
   });

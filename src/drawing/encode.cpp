@@ -30,7 +30,8 @@ int64_t batch_size_of(const pipeline::Value& value) {
 
 /// A value of one sample as that of a batch of equal ones, whose tensors are views of it.
 pipeline::Value repeated(const pipeline::Value& value, int64_t count) {
-  if (const auto* lists = std::get_if<pipeline::TensorLists>(&value)) return pipeline::TensorLists(static_cast<size_t>(count), lists->at(0));
+  if (const auto* lists = std::get_if<pipeline::TensorLists>(&value))
+    return pipeline::TensorLists(static_cast<size_t>(count), lists->at(0));
   const auto& tensor = std::get<at::Tensor>(value);
   auto shape = tensor.sizes().vec();
   shape[0] = count;

@@ -26,6 +26,22 @@ const ComponentNames& Names::of(const std::string& component) const {
   return it->second;
 }
 
+std::map<std::string, std::vector<int64_t>> Names::shapes() const {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& [name, value] : values) {
+    if (!value.shape.empty()) shapes[name] = value.shape;
+  }
+  return shapes;
+}
+
+std::map<std::string, std::string> Names::diffsynth_values() const {
+  std::map<std::string, std::string> theirs;
+  for (const auto& [name, value] : values) {
+    if (!value.diffsynth.empty()) theirs[name] = value.diffsynth;
+  }
+  return theirs;
+}
+
 std::vector<std::string> Names::prompt_values() const {
   std::vector<std::string> names;
   for (const auto& [name, value] : values) {

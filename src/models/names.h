@@ -47,9 +47,9 @@ struct ValueNames {
 
 /// Every table of names of a model: plain data that its family fills in when the model is opened.
 struct Names {
-  std::string family;                  ///< the folder's name
-  std::string variant;                 ///< "FLUX.1-dev" and the like, for people and for file metadata
-  std::vector<std::string> denoisers;  ///< the components that predict; of several, the time of a visit chooses
+  std::string family;                                ///< the folder's name
+  std::string variant;                               ///< "FLUX.1-dev" and the like, for people and for file metadata
+  std::vector<std::string> denoisers;                ///< the components that predict; of several, the time of a visit chooses
   std::map<std::string, ComponentNames> components;  ///< of every component that the units may run
   std::map<std::string, ValueNames> values;          ///< of those values of which there is something to say
   bool zeros_for_no_prompt = false;  ///< whether the prompt values of an empty negative prompt are zeros, and not those of the empty text
@@ -59,6 +59,11 @@ struct Names {
   bool is_denoiser(const std::string& component) const;
   /// Of a component or one of its parts; std::logic_error when the family declares no such component.
   const ComponentNames& of(const std::string& component) const;
+
+  // Columns of `values`, without the values of which they say nothing.
+
+  std::map<std::string, std::vector<int64_t>> shapes() const;
+  std::map<std::string, std::string> diffsynth_values() const;
   std::vector<std::string> prompt_values() const;
   std::set<std::string> padded_values() const;
 };

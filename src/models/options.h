@@ -17,8 +17,8 @@ using OptionValues = std::map<std::string, OptionValue>;
 /// An option that some families have and others have not. Every verb that runs a model takes it as a flag.
 struct Option {
   std::string name, help;
-  OptionValue otherwise;   ///< its value when it is not given, and with that its type
-  std::string elsewhere;   ///< what to do instead when a model without this option is given it; "" where such a model leaves it unread
+  OptionValue otherwise;  ///< its value when it is not given, and with that its type
+  std::string elsewhere;  ///< what to do instead when a model without this option is given it; "" where such a model leaves it unread
   /// A sentence about a value that no model can take; "" for the others.
   std::string (*why_wrong)(const std::string& name, const OptionValue& value) = nullptr;
 };

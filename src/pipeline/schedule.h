@@ -32,7 +32,7 @@ struct Schedule {
   std::map<std::string, Labels> inputs;
   std::set<std::string> trained;  ///< models
   Policy policy;
-  std::set<std::string> padded;   ///< values whose length differs between the samples of a batch: see join
+  std::set<std::string> padded;  ///< values whose length differs between the samples of a batch: see join
 
   Labelled labels;
   Stage once;   ///< depends on the sample alone

@@ -12,8 +12,8 @@ namespace burnish::pipeline {
 
 /// For each sample of a batch, tensors of sizes of their own, as many as the sample has: reference pictures.
 using TensorLists = std::vector<std::vector<at::Tensor>>;
-/// What flows between units: a tensor, a text (a caption), or lists of tensors. Of a single sample a tensor has a leading dimension of 1, and
-/// of lists there is one.
+/// What flows between units: a tensor, a text (a caption), or lists of tensors. Of a single sample a tensor has a leading dimension of 1,
+/// and of lists there is one.
 using Value = std::variant<at::Tensor, std::string, TensorLists>;
 using Values = std::map<std::string, Value>;
 
@@ -84,9 +84,9 @@ int64_t num_bytes(const Value& value);
 /// The values with their tensors on `device`.
 Values moved(Values values, c10::Device device);
 
-/// The values of several samples as one of a batch, in their order. Tensors are joined along the first dimension; where `padded`, those that
-/// are shorter in the second dimension are first filled with zeros at its end, so that a value of ones written beside them becomes their
-/// mask. Lists are put in a row. A single value is kept as it is; of several, a text is a std::logic_error that calls it `name`.
+/// The values of several samples as one of a batch, in their order. Tensors are joined along the first dimension; where `padded`, those
+/// that are shorter in the second dimension are first filled with zeros at its end, so that a value of ones written beside them becomes
+/// their mask. Lists are put in a row. A single value is kept as it is; of several, a text is a std::logic_error that calls it `name`.
 Value join(const std::string& name, const std::vector<Value>& of_samples, bool padded = false);
 
 /// The models that `units` run, in order of first use.

@@ -51,17 +51,16 @@ struct Read {
   std::map<std::string, std::string> keys;
 };
 
-Read read(const fs::path& path, const std::vector<std::string>& carried, const std::map<std::string, models::ValueNames>& known) {
+Read read(const fs::path& path, const std::vector<std::string>& carried, const std::map<std::string, std::string>& their_names) {
   auto file = io::PthFile::open(path);
   auto tables = dictionaries(*file);
   Read sample;
   for (const auto& name : carried) {
-    auto found = known.find(name);
-    auto theirs = found == known.end() ? "" : found->second.diffsynth;
-    const auto* value = theirs.empty() ? nullptr : find(tables, theirs);
+    auto theirs = their_names.find(name);
+    const auto* value = theirs == their_names.end() ? nullptr : find(tables, theirs->second);
     if (!value || !io::PthHeader::is_tensor(*value)) {
       data_error("train", "{} holds no {}, which this run reads{}", path.string(),
-                 theirs.empty() ? name : fmt::format("'{}' ({})", theirs, name),
+                 theirs == their_names.end() ? name : fmt::format("'{}' ({})", theirs->second, name),
                  name == "latents_mean" ? ": such a cache holds one latent a picture, so take --latents mean" : "");
     }
     file->verify(*value);
@@ -91,7 +90,7 @@ std::vector<fs::path> diffsynth_files(const fs::path& folder) {
 }
 
 Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& carried,
-                        const std::map<std::string, models::ValueNames>& known, data::Cache& cache) {
+                        const std::map<std::string, std::string>& their_names, data::Cache& cache) {
   auto files = diffsynth_files(folder);
   if (files.empty()) data_error("train", "{} holds no .pth files of a DiffSynth-Studio cache", folder.string());
   std::map<std::string, data::CacheSection*> sections;
@@ -107,7 +106,7 @@ Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& 
     std::vector<Read> read_files(static_cast<size_t>(last - first));
     at::parallel_for(first, last, 1, [&](int64_t from, int64_t to) {
       for (auto i = from; i < to; ++i)
-        read_files[static_cast<size_t>(i - first)] = read(files[static_cast<size_t>(i)], carried, known);
+        read_files[static_cast<size_t>(i - first)] = read(files[static_cast<size_t>(i)], carried, their_names);
     });
     for (auto& sample : read_files) {
       auto row = std::ssize(listed.samples.list);

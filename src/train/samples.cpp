@@ -48,20 +48,19 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
 bool is_foreign(const std::string& folder) { return !data::is_cache(folder) && !diffsynth_files(folder).empty(); }
 
 /// A data Error when values do not have the sizes that the denoiser takes.
-void check_shapes(const Listed& listed, const std::map<std::string, models::ValueNames>& expected, const std::vector<std::string>& names) {
+void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected, const std::vector<std::string>& names) {
   for (const auto& sample : listed.samples.list) {
     for (const auto& [name, value] : listed.kept.values({sample.row}, names)) {
       bool is_moment = name == "latents_mean" || name == "latents_logvar";
-      auto known = expected.find(is_moment ? "latents" : name);
-      if (known == expected.end() || known->second.shape.empty()) continue;
-      const auto& shape = known->second.shape;
+      auto shape = expected.find(is_moment ? "latents" : name);
+      if (shape == expected.end()) continue;
       auto found = std::get<at::Tensor>(value).sizes().vec();
-      auto fits = std::equal(shape.begin(), shape.end(), found.begin(), found.end(),
+      auto fits = std::equal(shape->second.begin(), shape->second.end(), found.begin(), found.end(),
                              [](auto want, auto is) { return want < 0 || want == is; });
       if (fits) continue;
       data_error("train",
                  "the {} of row {} in the cache has the shape {}, and this denoiser takes {} (-1: any size); it was made for another model",
-                 name, sample.row, found, shape);
+                 name, sample.row, found, shape->second);
     }
   }
 }
@@ -93,8 +92,8 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
 Listed open_list(const DataSettings& settings, const models::Model& model, const pipeline::Schedule& schedule, data::Cache& cache) {
   const auto& folder = settings.list_folder;
   const auto& kept = schedule.once.kept;
-  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.names().values, cache) : read_list(cache, kept);
-  check_shapes(listed, model.names().values, kept);
+  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.names().diffsynth_values(), cache) : read_list(cache, kept);
+  check_shapes(listed, model.names().shapes(), kept);
   check_inputs_in_cache(listed.samples, schedule, folder);
   find_latent_shapes(listed, model, kept);
   return listed;

@@ -23,7 +23,8 @@ class LoraTargets : public testing::Test {
 
   std::set<std::string> matched(const std::string& targets) {
     std::set<std::string> paths;
-    for (auto& [path, linear] : adapters::match_targets(*skeleton_, targets, [&](auto& p) { return model_->names().of("dit").target_names(p); })) {
+    for (auto& [path, linear] :
+         adapters::match_targets(*skeleton_, targets, [&](auto& p) { return model_->names().of("dit").target_names(p); })) {
       EXPECT_TRUE(paths.insert(path).second) << path;
     }
     return paths;

@@ -30,7 +30,9 @@ class Encoder : public nn::Module {
 /// Holds every linear weight in a single byte.
 class OneByte : public nn::WeightStore {
  public:
-  std::shared_ptr<nn::WeightSource> store(const std::string&, const at::Tensor&, const at::Tensor&, c10::Device) override { return nullptr; }
+  std::shared_ptr<nn::WeightSource> store(const std::string&, const at::Tensor&, const at::Tensor&, c10::Device) override {
+    return nullptr;
+  }
   int64_t num_bytes(const std::string&, int64_t, int64_t, c10::ScalarType) const override { return 1; }
   std::string settings() const override { return "in a byte"; }
 };
@@ -142,10 +144,13 @@ TEST_F(ComponentsTest, WithoutWeightsThereMustBeSomethingToInitialise) {
   options.init = "random";
   EXPECT_THROW(components.add(recipe("drawn", source)), Error);
   auto drawn = recipe("drawn", source);
-  drawn.initialise = [](nn::Module& whole) { whole.visit_parameters([](const std::string&, at::Tensor& p) { p = at::full(p.sizes(), 2.0); }); };
+  drawn.initialise = [](nn::Module& whole) {
+    whole.visit_parameters([](const std::string&, at::Tensor& p) { p = at::full(p.sizes(), 2.0); });
+  };
   components.add(drawn);
   EXPECT_TRUE(components.can_initialise("drawn"));
   EXPECT_FALSE(components.can_initialise("encoder"));
   components.load("drawn");
-  for (const auto& [path, weight] : components.module("drawn").parameters()) EXPECT_TRUE(at::equal(*weight, at::full(weight->sizes(), 2.0)));
+  for (const auto& [path, weight] : components.module("drawn").parameters())
+    EXPECT_TRUE(at::equal(*weight, at::full(weight->sizes(), 2.0)));
 }

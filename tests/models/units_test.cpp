@@ -96,7 +96,8 @@ TEST_P(UnitsOf, PartsMakeTheWhole) {
           [&](const std::string& path, at::Tensor&) { EXPECT_TRUE(parts.insert(path).second) << path; });
       model->components().load(part);
       EXPECT_EQ(model->components().module(part).num_bytes(), model->components().num_bytes(part)) << part;
-      EXPECT_EQ(&model->components().module(component.name), &model->components().module(part)) << "the component's tree is what is loaded of it";
+      EXPECT_EQ(&model->components().module(component.name), &model->components().module(part))
+          << "the component's tree is what is loaded of it";
       model->components().unload(part);
     }
     EXPECT_EQ(parts, whole) << component.name;

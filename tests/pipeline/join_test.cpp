@@ -30,8 +30,8 @@ TEST(Join, RefusesTextsAndLengthsThatDifferUnsaid) {
 }
 
 TEST(Join, FillsShorterOnesWithZerosSoThatOnesBecomeTheirMask) {
-  std::vector<Value> texts{words(2, 5), words(4, 7), words(1, 9)}, ones{at::ones({1, 2}, at::kBool), at::ones({1, 4}, at::kBool),
-                                                                       at::ones({1, 1}, at::kBool)};
+  std::vector<Value> texts{words(2, 5), words(4, 7), words(1, 9)},
+      ones{at::ones({1, 2}, at::kBool), at::ones({1, 4}, at::kBool), at::ones({1, 1}, at::kBool)};
   auto text_BLE = tensor_of(join("text", texts, true)), mask_BL = tensor_of(join("mask", ones, true));
   EXPECT_EQ(text_BLE.sizes(), at::IntArrayRef({3, 4, 2}));
   EXPECT_EQ(mask_BL.scalar_type(), at::kBool);
@@ -50,7 +50,10 @@ TEST(Join, KeepsTheListOfEachSample) {
 }
 
 TEST(Join, OfAStageFollowsTheSchedulesTable) {
-  Units units{{"encode", {"prompt"}, {"text", "mask"}, {"encoder"},
+  Units units{{"encode",
+               {"prompt"},
+               {"text", "mask"},
+               {"encoder"},
                [](Scope& s) {
                  auto length = static_cast<int64_t>(s.text("prompt").size());
                  s.write("text", words(length, 2));

@@ -108,10 +108,7 @@ extern const Family kFamily{
                  .otherwise = int64_t{0},
                  .elsewhere = "",
                  .why_wrong = why_negative},
-                {.name = "embedded_guidance",
-                 .help = "guidance value given to models that embed it",
-                 .otherwise = 1.0,
-                 .elsewhere = ""}},
+                {.name = "embedded_guidance", .help = "guidance value given to models that embed it", .otherwise = 1.0, .elsewhere = ""}},
 };
 
 }  // namespace burnish::models::flux

@@ -56,11 +56,11 @@ void FluxModel::fill_names() {
   names_.components = {
       {"dit",
        {.layers = {"", "transformer.", "lora_transformer_"},
-        .lora_targets = "a_to_qkv,b_to_qkv,ff_a.0,ff_a.2,ff_b.0,ff_b.2,a_to_out,b_to_out,proj_out,norm.linear,norm1_a.linear,norm1_b.linear,"
-                        "to_qkv_mlp",
-        .high_precision = {"x_embedder", "context_embedder", "time_text_embed\\..*",
-                           R"(transformer_blocks\..*\.norm1(_context)?\.linear)", R"(single_transformer_blocks\..*\.norm\.linear)",
-                           "norm_out\\.linear", "proj_out"},
+        .lora_targets =
+            "a_to_qkv,b_to_qkv,ff_a.0,ff_a.2,ff_b.0,ff_b.2,a_to_out,b_to_out,proj_out,norm.linear,norm1_a.linear,norm1_b.linear,"
+            "to_qkv_mlp",
+        .high_precision = {"x_embedder", "context_embedder", "time_text_embed\\..*", R"(transformer_blocks\..*\.norm1(_context)?\.linear)",
+                           R"(single_transformer_blocks\..*\.norm\.linear)", "norm_out\\.linear", "proj_out"},
         .foreign_layers = foreign_layers(config_),
         .aliases = target_names}},
       {"text_encoder", clip_names("text_encoder", "lora_te1_")},
@@ -110,7 +110,8 @@ std::string FluxModel::split_first_blocks(const std::function<bool(const std::st
     if (trains(path)) num_first_ = std::min(num_first_, blocks_before(path, config_));
   }
   using Parts = std::vector<std::string>;
-  components_.set_parts("dit", num_first_ > 0 ? Parts{kFirstModulation, kFirstBody, kLastModulation, kLastBody} : Parts{kModulation, kBody});
+  components_.set_parts("dit",
+                        num_first_ > 0 ? Parts{kFirstModulation, kFirstBody, kLastModulation, kLastBody} : Parts{kModulation, kBody});
   return num_first_ > 0 ? kFirst : "";
 }
 

@@ -146,10 +146,11 @@ void StableDiffusionModel::add_text_encoder(const std::string& name, const Sourc
     return fmt::format("clip_skip {}, max_token_length {}", options_.get<int64_t>("clip_skip"), options_.get<int64_t>("max_token_length"));
   };
   recipe.tokenizer = {.folder = [this, name] { return tokenizer_of(name); },
-                      .load = [this, second](const std::filesystem::path& folder) {
-                        bool own = folder.filename() == "tokenizer_2" || !options_.tokenizer_2_path.empty();
-                        return tokenizers::load_clip(folder, second && !own ? "!" : "");
-                      }};
+                      .load =
+                          [this, second](const std::filesystem::path& folder) {
+                            bool own = folder.filename() == "tokenizer_2" || !options_.tokenizer_2_path.empty();
+                            return tokenizers::load_clip(folder, second && !own ? "!" : "");
+                          }};
   components_.add(recipe);
 }
 
