@@ -13,7 +13,7 @@
 
 namespace burnish::pipeline {
 
-const Value& Scope::read(const std::string& name) const {
+const Value& Scope::value(const std::string& name) const {
   if (record_) record_->reads.insert(name);
   if (!contains(unit_.reads, name)) throw std::logic_error(fmt::format("unit '{}' reads '{}' without declaring it", unit_.name, name));
   auto it = values_.find(name);
@@ -21,10 +21,10 @@ const Value& Scope::read(const std::string& name) const {
   return it->second;
 }
 
-const at::Tensor& Scope::tensor(const std::string& name) const { return std::get<at::Tensor>(read(name)); }
-const std::string& Scope::text(const std::string& name) const { return std::get<std::string>(read(name)); }
+const at::Tensor& Scope::tensor(const std::string& name) const { return std::get<at::Tensor>(value(name)); }
+const std::string& Scope::text(const std::string& name) const { return std::get<std::string>(value(name)); }
 
-const TensorLists& Scope::lists(const std::string& name) const { return std::get<TensorLists>(read(name)); }
+const TensorLists& Scope::lists(const std::string& name) const { return std::get<TensorLists>(value(name)); }
 
 void Scope::write(const std::string& name, Value value) {
   if (record_) record_->writes.insert(name);

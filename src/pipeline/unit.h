@@ -38,6 +38,8 @@ struct Record {
 class Scope {
  public:
   Scope(const Unit& unit, Values& values, Record* record = nullptr) : unit_(unit), values_(values), record_(record) {}
+  /// A value of whichever kind; then those that are known to be of one.
+  const Value& value(const std::string& name) const;
   const at::Tensor& tensor(const std::string& name) const;
   const std::string& text(const std::string& name) const;
   const TensorLists& lists(const std::string& name) const;
@@ -46,7 +48,6 @@ class Scope {
   void uses(const std::string& model) const;
 
  private:
-  const Value& read(const std::string& name) const;
   const Unit& unit_;
   Values& values_;
   Record* record_;

@@ -160,15 +160,15 @@ TEST_F(Draws, LoadTheRestOfADenoiserBesideThePartThatIsHeld) {
       split->split_first_blocks([](const std::string& path) { return path.starts_with("single_transformer_blocks."); });
     std::vector<std::string> names;
     if (!held.empty()) names.push_back(held);
-    for (const auto& name : names) split->load(name);
-    auto* module = names.empty() ? nullptr : &split->module(held);
+    for (const auto& name : names) split->components().load(name);
+    auto* module = names.empty() ? nullptr : &split->components().module(held);
     loras::Loader loader(*split, {}, names);
     auto found = draw(loader, pictures, 2);
     if (whole.empty()) whole = found;
     for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::equal(found[i], whole[i])) << held;
     if (!module) continue;
-    EXPECT_EQ(&split->module(held), module);
-    EXPECT_EQ(&split->module("dit"), module);  // nothing else of it is loaded any more
+    EXPECT_EQ(&split->components().module(held), module);
+    EXPECT_EQ(&split->components().module("dit"), module);  // nothing else of it is loaded any more
   }
 }
 

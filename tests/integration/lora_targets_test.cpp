@@ -23,10 +23,8 @@ class LoraTargets : public testing::Test {
 
   std::set<std::string> matched(const std::string& targets) {
     std::set<std::string> paths;
-    for (auto& [path, linear] :
-         adapters::match_targets(*skeleton_, targets, [&](auto& p) { return model_->names().of("dit").target_names(p); })) {
-      EXPECT_TRUE(paths.insert(path).second) << path;
-    }
+    auto aliases = [&](const std::string& path) { return model_->names().of("dit").target_names(path); };
+    for (const auto& path : adapters::match_targets(*skeleton_, targets, aliases)) EXPECT_TRUE(paths.insert(path).second) << path;
     return paths;
   }
 
