@@ -44,38 +44,43 @@ Config detect(const io::Shapes& shapes) {
   return c;
 }
 
-SkeletonModel::SkeletonModel(const ModelFiles& files, const ModelOptions& options) : FileModel(files, options) {
+SkeletonModel::SkeletonModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   const auto& entry = *find_entry(files_);
   config_ = detect(entry.tensors->shapes());
-  add_component("dit", "denoiser", find_component(entry, "dit"));
-  add_component("text_encoder", "text encoder", find_component(entry, "text_encoder"));
-  add_component("vae", "autoencoder", find_component(entry, "vae"));
+
+  names_.family = "skeleton_family";
+  names_.variant = "skeleton";
+  names_.denoisers = {"dit"};
+  for (const char* component : {"dit", "text_encoder", "vae"}) {
+    auto& names = names_.components[component] = plain_names(component);
+    names.high_precision = {"patch_in", "time_in", "patch_out", "projector\\..*"};
+  }
+  names_.components["dit"].lora_targets = "to_q,to_k,to_v,to_out,up,down";
+  names_.components["vae"].high_precision = {".*"};
+  names_.values["text_embedding"].of_prompt = true;
+
+  components_.add({.name = "dit",
+                   .what = "denoiser",
+                   .source = find_component(entry, "dit"),
+                   .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<Denoiser>(config_, o); }});
+  // Two parts: with the projector trained, the body still runs once for each caption.
+  components_.add(
+      {.name = "text_encoder",
+       .what = "text encoder",
+       .source = find_component(entry, "text_encoder"),
+       .build = [this](const std::string& part,
+                       const at::TensorOptions& o) { return std::make_unique<TextEncoder>(config_, o, part != kProjector, part != kBody); },
+       .parts = {kBody, kProjector}});
+  components_.add({.name = "vae",
+                   .what = "autoencoder",
+                   .source = find_component(entry, "vae"),
+                   .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<Autoencoder>(config_, o); },
+                   .dtype = at::kFloat});
 }
 
-/// The text encoder is two parts: with the projector trained, the body still runs once for each caption.
-std::vector<std::string> SkeletonModel::parts(const std::string& component) const {
-  if (component == "text_encoder") return {kBody, kProjector};
-  return {component};
-}
-
-std::unique_ptr<nn::Module> SkeletonModel::build(const std::string& component, const at::TensorOptions& options) const {
-  if (component == "dit") return std::make_unique<Denoiser>(config_, options);
-  if (component == "vae") return std::make_unique<Autoencoder>(config_, options);
-  return std::make_unique<TextEncoder>(config_, options, component != kProjector, component != kBody);
-}
-
-std::vector<std::string> SkeletonModel::high_precision(const std::string& component) const {
-  if (component == "vae") return {".*"};
-  return {"patch_in", "time_in", "patch_out", "projector\\..*"};
-}
-
-std::vector<int64_t> SkeletonModel::latent_shape(int64_t height, int64_t width) const {
-  check_size(height, width);
-  return {config_.latent_channels, height / config_.patch, width / config_.patch};
-}
-
-std::string SkeletonModel::default_lora_targets(const std::string& component) const {
-  return component == "dit" ? "to_q,to_k,to_v,to_out,up,down" : "all-linear";
+std::vector<int64_t> SkeletonModel::latent_shape(const Extent& extent) const {
+  check_picture(extent);
+  return {config_.latent_channels, extent.height / config_.patch, extent.width / config_.patch};
 }
 
 const Family kFamily{

@@ -65,7 +65,7 @@ drawing::Noise read_noise(const std::string& path, const std::vector<Picture>& p
   if (file->tensors().contains("step_noise")) steps = file->tensor("step_noise").to(at::kFloat);
   auto count = std::ssize(pictures);
   for (const auto& picture : pictures) {
-    auto shape = model.latent_shape(picture.height, picture.width);
+    auto shape = model.latent_shape({picture.height, picture.width});
     if (start.dim() == std::ssize(shape)) start = start.unsqueeze(0);
     auto fits = [&](const at::Tensor& t) {
       return t.dim() == std::ssize(shape) + 1 && t.size(0) >= count && t.sizes().slice(1) == at::IntArrayRef(shape);
@@ -87,7 +87,7 @@ drawing::Noise read_noise(const std::string& path, const std::vector<Picture>& p
 void check_files(const SampleOptions& o, models::Model& model) {
   auto groups = model.units();
   for (const auto* group : {&groups.encode_prompt, &groups.denoise, &groups.decode}) {
-    for (const auto& component : pipeline::models_of(*group)) model.check(component);
+    for (const auto& component : pipeline::models_of(*group)) model.components().check(component);
   }
   train::make_output_folder(o.output_path);
   if (auto folder = std::filesystem::path(o.save_latents).parent_path(); !folder.empty()) train::make_output_folder(folder);
@@ -97,7 +97,7 @@ std::unique_ptr<models::Model> open_model(const SampleOptions& o) {
   auto model = models::open_model(models::open_model_files({o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths}),
                                   train::model_options(o.model));
   train::choose_storage(*model, o.model);
-  for (const auto& component : model->components()) {
+  for (const auto& component : model->components().list()) {
     if (component.num_stored > 0) info("{}:{}", component.name, train::storage_text(*model, component, o.model));
   }
   return model;
@@ -130,15 +130,16 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
   Progress bar("decode", std::ssize(latents));
   drawing::decode(loader, latents, [&](int64_t i, const at::Tensor& image) {
     const auto& picture = pictures[static_cast<size_t>(i)];
-    std::vector<std::pair<std::string, std::string>> text{{"prompt", picture.prompt},
-                                                          {"negative_prompt", picture.negative_prompt},
-                                                          {"seed", std::to_string(*picture.seed)},
-                                                          {"num_inference_steps", std::to_string(picture.num_inference_steps)},
-                                                          {"sampler", o.sampler},
-                                                          {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
-                                                          {"embedded_guidance", fmt::format("{}", o.model.embedded_guidance)},
-                                                          {"model", join(o.model.model)},
-                                                          {"lora", join(o.lora)}};
+    std::vector<std::pair<std::string, std::string>> text{
+        {"prompt", picture.prompt},
+        {"negative_prompt", picture.negative_prompt},
+        {"seed", std::to_string(*picture.seed)},
+        {"num_inference_steps", std::to_string(picture.num_inference_steps)},
+        {"sampler", o.sampler},
+        {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
+        {"embedded_guidance", fmt::format("{}", std::get<double>(o.model.own.at("embedded_guidance")))},
+        {"model", join(o.model.model)},
+        {"lora", join(o.lora)}};
     data::write_png(std::filesystem::path(o.output_path) / fmt::format("{:04}.png", i), data::to_pixels(image.cpu()), text);
     bar.update(i + 1);
   });
@@ -172,7 +173,7 @@ void run(const SampleOptions& o) {
 
 void sample(const Arguments& arguments) {
   SampleOptions options;
-  options.model.embedded_guidance = 3.5;
+  options.model.own["embedded_guidance"] = 3.5;
   config::Fields listed;
   fields(listed, options);
   auto parsed = config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed);

@@ -1,7 +1,6 @@
 #include "drawing/encode.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -24,6 +23,21 @@ std::vector<std::string> prompts_of(const std::vector<Picture>& pictures) {
   return prompts;
 }
 
+int64_t batch_size_of(const pipeline::Value& value) {
+  const auto* tensor = std::get_if<at::Tensor>(&value);
+  return tensor ? tensor->size(0) : std::ssize(std::get<pipeline::TensorLists>(value));
+}
+
+/// A value of one sample as that of a batch of equal ones, whose tensors are views of it.
+pipeline::Value repeated(const pipeline::Value& value, int64_t count) {
+  if (const auto* lists = std::get_if<pipeline::TensorLists>(&value))
+    return pipeline::TensorLists(static_cast<size_t>(count), lists->at(0));
+  const auto& tensor = std::get<at::Tensor>(value);
+  auto shape = tensor.sizes().vec();
+  shape[0] = count;
+  return tensor.expand(shape);
+}
+
 }  // namespace
 
 std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>& pictures, const std::function<bool()>& goes_on) {
@@ -39,17 +53,18 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
       pipeline::run({unit}, values);
     }
   }
-  auto read = loader.model().prompt_values();
+  auto read = loader.model().names().prompt_values();
   for (auto& [prompt, values] : encoded) std::erase_if(values, [&](const auto& value) { return !contains(read, value.first); });
   return encoded;
 }
 
 pipeline::Values stack_prompts(const models::Model& model, const Encoded& encoded, const std::vector<std::string>& prompts) {
   pipeline::Values values;
-  for (const auto& name : model.prompt_values()) {
-    std::vector<at::Tensor> rows;
-    for (const auto& prompt : prompts) rows.push_back(std::get<at::Tensor>(encoded.at(prompt).at(name)));
-    values[name] = at::cat(rows, 0);
+  auto padded = model.names().padded_values();
+  for (const auto& name : model.names().prompt_values()) {
+    std::vector<pipeline::Value> of_prompts;
+    for (const auto& prompt : prompts) of_prompts.push_back(encoded.at(prompt).at(name));
+    values[name] = pipeline::join(name, of_prompts, padded.contains(name));
   }
   return values;
 }
@@ -57,10 +72,10 @@ pipeline::Values stack_prompts(const models::Model& model, const Encoded& encode
 pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const std::string& prompt,
                              const pipeline::Values& positive) {
   auto values = positive;
-  bool zeros = prompt.empty() && model.zeros_for_no_prompt();
-  for (const auto& name : model.prompt_values()) {
-    const auto& of_positive = std::get<at::Tensor>(positive.at(name));
-    values[name] = zeros ? at::zeros_like(of_positive) : std::get<at::Tensor>(encoded.at(prompt).at(name)).expand_as(of_positive);
+  bool zeros = prompt.empty() && model.names().zeros_for_no_prompt;
+  for (const auto& name : model.names().prompt_values()) {
+    values[name] = zeros ? positive.at(name) : repeated(encoded.at(prompt).at(name), batch_size_of(positive.at(name)));
+    if (zeros) pipeline::change_tensors(values[name], [](const at::Tensor& tensor) { return at::zeros_like(tensor); });
   }
   return values;
 }

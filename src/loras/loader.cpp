@@ -28,7 +28,7 @@ Loader::Loader(models::Model& model, const std::vector<LoraFile>& files, std::ve
 
 Loader::Loaded::~Loaded() {
   for (const auto& name : names_) {
-    loader_.model_.unload(name);
+    loader_.model_.components().unload(name);
     std::erase(loader_.held_, name);
   }
 }
@@ -38,7 +38,7 @@ Loader::Loaded Loader::load(const pipeline::Units& units) {
   auto wanted = pipeline::models_of(units);
   for (const auto& component : pipeline::components_of(units)) {
     for (const auto& name : missing(component, wanted)) {
-      model_.load(name);
+      model_.components().load(name);
       loaded.names_.push_back(name);
       held_.push_back(name);
       merge(name);
@@ -66,7 +66,7 @@ void Loader::merge(const std::string& name) {
   for (const auto& [file, weights] : loras_) {
     auto it = weights.find(pipeline::component_of(name));
     if (it == weights.end()) continue;
-    auto& root = model_.module(name);  // a part may hold some of the layers only
+    auto& root = model_.components().module(name);  // a part may hold some of the layers only
     std::set<std::string> paths;
     for (const auto& [path, layer] : adapters::all_layers(root)) paths.insert(path);
     std::vector<adapters::AdapterWeights> here;

@@ -28,9 +28,9 @@ struct Names {
 };
 
 Names names_of(models::Model& model, const std::string& component, bool is_there) {
-  Names names{component, model.layer_names(component), {}, {}};
+  Names names{component, model.names().of(component).layers, {}, {}};
   if (!is_there) return names;
-  auto skeleton = model.skeleton(component);
+  auto skeleton = model.components().skeleton(component);
   for (const auto& [path, layer] : adapters::all_layers(*skeleton)) {
     names.outputs[path] = layer->out_features();
     names.path_of_underscored[underscored(path)] = path;
@@ -40,7 +40,7 @@ Names names_of(models::Model& model, const std::string& component, bool is_there
 }
 
 std::vector<std::string> paths_in(const models::Model& model, const Names& names, const std::string& name) {
-  if (auto foreign = model.foreign_layer(names.component, name); !foreign.empty()) return foreign;
+  if (auto foreign = model.names().of(names.component).foreign_layer(name); !foreign.empty()) return foreign;
   for (const auto& prefix : {names.prefixes.diffusers, names.component + "."}) {
     if (auto rest = without(name, prefix)) return {without(*rest, names.prefixes.weights).value_or(*rest)};
   }
@@ -51,10 +51,10 @@ std::vector<std::string> paths_in(const models::Model& model, const Names& names
   return {};
 }
 
-/// Every component that the model's units run, whether or not its files are there; the denoiser first.
+/// Every component that the model's units run, whether or not its files are there; denoisers first.
 std::vector<std::string> component_names(models::Model& model) {
   auto groups = model.units();
-  std::vector<std::string> names{model.denoiser()};
+  auto names = model.names().denoisers;
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise,
                             &groups.loss, &groups.decode}) {
     for (const auto& name : pipeline::components_of(*group)) {
@@ -68,9 +68,7 @@ std::vector<std::string> component_names(models::Model& model) {
 
 AdaptersByComponent read(models::Model& model, const std::string& file) {
   std::vector<Names> all;
-  auto there = model.components();
-  auto is_there = [&](const auto& name) { return std::any_of(there.begin(), there.end(), [&](const auto& c) { return c.name == name; }); };
-  for (const auto& component : component_names(model)) all.push_back(names_of(model, component, is_there(component)));
+  for (const auto& component : component_names(model)) all.push_back(names_of(model, component, model.components().has(component)));
   // adapters/ knows layers by one name; ours start with the component here.
   auto layers_of = [&](const std::string& name) {
     std::vector<std::string> found;
@@ -78,7 +76,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file) {
       for (const auto& path : paths_in(model, names, name)) found.push_back(names.component + "." + path);
       if (!found.empty()) return found;
     }
-    if (!name.starts_with("lycoris_")) found.push_back(model.denoiser() + "." + name);
+    if (!name.starts_with("lycoris_")) found.push_back(model.names().denoiser() + "." + name);
     return found;
   };
   auto rows_of = [&](const std::string& layer) {
@@ -89,7 +87,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file) {
   };
   AdaptersByComponent by_component;
   for (auto& weights : adapters::read_adapter(file, layers_of, rows_of)) {
-    auto component = model.denoiser();  // also of a name that nobody knows
+    auto component = model.names().denoiser();  // also of a name that nobody knows
     for (const auto& names : all) {
       auto path = without(weights.path, names.component + ".");
       if (!path) continue;
@@ -100,19 +98,19 @@ AdaptersByComponent read(models::Model& model, const std::string& file) {
     by_component[component].push_back(std::move(weights));
   }
   for (const auto& [component, weights] : by_component) {
-    if (!is_there(component))
+    if (!model.components().has(component))
       data_error("train",
                  "{} adapts the {} (and {} layers of it), which is not among the files of this run; name it with a further --model", file,
                  component, weights.size());
-    adapters::check_fit(*model.skeleton(component), weights, file);
+    adapters::check_fit(*model.components().skeleton(component), weights, file);
   }
   return by_component;
 }
 
 adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::string& component) {
-  auto names = model.layer_names(component);
+  auto names = model.names().of(component).layers;
   auto kohya = names.kohya + underscored(names.weights);
-  return {names.diffusers + names.weights, kohya, component == model.denoiser() ? "lycoris_" : kohya, names.diffusers_alpha};
+  return {names.diffusers + names.weights, kohya, component == model.names().denoiser() ? "lycoris_" : kohya, names.diffusers_alpha};
 }
 
 }  // namespace burnish::loras

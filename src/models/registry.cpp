@@ -19,13 +19,6 @@ static constexpr const Family* kFamilies[] = {
     &stable_diffusion::kFamily,
 };
 
-int64_t Model::num_bytes(const std::string& component) const {
-  for (const auto& known : components()) {
-    if (known.name == component) return known.num_bytes;
-  }
-  return 0;
-}
-
 static std::vector<const Family*>& added() {
   static std::vector<const Family*> families;
   return families;
@@ -39,30 +32,50 @@ std::vector<const Family*> all_families() {
   return families;
 }
 
+std::vector<Option> family_options() {
+  std::vector<Option> all;
+  for (const auto* family : all_families()) {
+    for (const auto& option : family->options) {
+      if (std::ranges::find(all, option.name, &Option::name) == all.end()) all.push_back(option);
+    }
+  }
+  return all;
+}
+
+OptionValues default_options() {
+  OptionValues values;
+  for (const auto& option : family_options()) values[option.name] = option.otherwise;
+  return values;
+}
+
 namespace {
 
-void check_own_options(const Family& family, const ModelOptions& o) {
-  auto refuse = [&](bool given, std::string_view name, const char* instead) {
-    if (given && std::ranges::find(family.own_options, name) == family.own_options.end())
-      config_error("models", "{} is not supported for this model; {}", name, instead);
-  };
-  refuse(!o.prediction_type.empty(), "prediction_type", "what it predicts is fixed: take it out");
-  refuse(o.zero_terminal_snr, "zero_terminal_snr", "its schedule ends in noise alone: take it out");
-  refuse(o.clip_skip != 0, "clip_skip", "take it out");
-  refuse(o.max_token_length != 0, "max_token_length", "give max_sequence_length, or take it out");
-  if (o.dtype == c10::kHalf) refuse(true, "fp16", "choose dtype bf16 or fp32");
+/// Refuses options of other families that were given a value and cannot be left unread.
+void check_options(const Family& family, const ModelOptions& options) {
+  for (const auto& option : family_options()) {
+    auto given = options.own.find(option.name);
+    bool is_given = given != options.own.end() && given->second != option.otherwise;
+    bool has_it = std::ranges::find(family.options, option.name, &Option::name) != family.options.end();
+    if (is_given && !has_it && !option.elsewhere.empty())
+      config_error("models", "{} is not supported for this model; {}", option.name, option.elsewhere);
+  }
+  if (options.dtype == c10::kHalf && !family.takes_fp16)
+    config_error("models", "fp16 is not supported for this model; choose dtype bf16 or fp32");
 }
 
 }  // namespace
 
-std::unique_ptr<Model> open_model(const ModelFiles& files, const ModelOptions& options) {
+std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options) {
   std::vector<std::string> names;
   for (const auto* family : all_families()) {
-    if (family->recognises(files)) {
-      check_own_options(*family, options);
-      return family->open(files, options);
-    }
     names.emplace_back(family->name);
+    if (!family->recognises(files)) continue;
+    check_options(*family, options);
+    for (const auto& option : family->options) options.own.try_emplace(option.name, option.otherwise);
+    auto model = family->open(files, options);
+    if (options.init == "random" && !model->components().can_initialise(model->names().denoiser()))
+      config_error("models", "init random is not supported for this model; choose init pretrained");
+    return model;
   }
   data_error("models", "no denoiser of a known family ({}) in {}", join(names), files.describe());
 }

@@ -1,10 +1,8 @@
 #include "pipeline/schedule.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "base/text.h"
 
@@ -162,8 +160,8 @@ Units Schedule::after_once() const {
 }
 
 Schedule schedule(const Units& units, const std::map<std::string, Labels>& inputs, const std::set<std::string>& trained_models,
-                  const Policy& policy) {
-  Schedule result{units, inputs, trained_models, policy, label(units, inputs, trained_models), {}, {}, {}};
+                  const Policy& policy, const std::set<std::string>& padded) {
+  Schedule result{units, inputs, trained_models, policy, padded, label(units, inputs, trained_models), {}, {}, {}};
   const auto& labels = result.labels.units;
   auto cut = split(units, [&](const Unit& unit) { return labels.at(unit.name).fixed() && !policy.at_every_visit.contains(unit.name); });
   auto ahead = policy.ahead ? split_ahead(cut.late, labels, policy) : Split{{}, cut.late, {}};
@@ -175,26 +173,25 @@ Schedule schedule(const Units& units, const std::map<std::string, Labels>& input
   result.ahead = make_stage(ahead.early, ahead.carried, labels, drawn);
   drawn.insert(ahead.carried.begin(), ahead.carried.end());
   result.live = make_stage(ahead.late, {}, labels, drawn);
+  for (auto* stage : {&result.once, &result.ahead, &result.live}) {
+    for (const auto& name : stage->joined) {
+      if (padded.contains(name)) stage->padded.insert(name);
+    }
+  }
   return result;
 }
 
-Schedule with_policy(const Schedule& other, const Policy& policy) { return schedule(other.units, other.inputs, other.trained, policy); }
+Schedule with_policy(const Schedule& other, const Policy& policy) {
+  return schedule(other.units, other.inputs, other.trained, policy, other.padded);
+}
 
 Values run(const Stage& stage, std::vector<Values> samples, const Values& draws) {
   for (auto& sample : samples) run_units(stage, stage.each, sample);
   auto values = draws;
   for (const auto& name : stage.joined) {
-    if (samples.size() == 1) {
-      values[name] = samples[0].at(name);
-      continue;
-    }
-    std::vector<at::Tensor> rows;
-    for (const auto& sample : samples) {
-      const auto* tensor = std::get_if<at::Tensor>(&sample.at(name));
-      if (tensor == nullptr) throw std::logic_error("a unit that depends on a draw reads the text '" + name + "', which does not batch");
-      rows.push_back(*tensor);
-    }
-    values[name] = at::cat(rows, 0);
+    std::vector<Value> of_samples;
+    for (const auto& sample : samples) of_samples.push_back(sample.at(name));
+    values[name] = join(name, of_samples, stage.padded.contains(name));
   }
   samples.clear();
   run_units(stage, stage.batch, values);

@@ -12,6 +12,7 @@ struct Stage {
   std::vector<std::string> drawn;       ///< values that they read of the visit: its draws, and what an earlier stage made of them
   Units each, batch;                    ///< `units` again: what runs sample by sample, then what runs on the batch
   std::vector<std::string> joined;      ///< values of the samples that `batch` reads
+  std::set<std::string> padded;         ///< of those, the ones whose length differs between samples
   std::set<std::string> with_gradient;  ///< names of units whose results depend on a trained parameter
 };
 
@@ -31,6 +32,7 @@ struct Schedule {
   std::map<std::string, Labels> inputs;
   std::set<std::string> trained;  ///< models
   Policy policy;
+  std::set<std::string> padded;  ///< values whose length differs between the samples of a batch: see join
 
   Labelled labels;
   Stage once;   ///< depends on the sample alone
@@ -46,14 +48,14 @@ struct Schedule {
 /// Units without models whose results both `ahead` and `live` need run in both, where their own inputs are not computed ahead: noise is
 /// added twice rather than kept. `inputs` labels the values that no unit writes.
 Schedule schedule(const Units& units, const std::map<std::string, Labels>& inputs, const std::set<std::string>& trained_models,
-                  const Policy& policy = {});
+                  const Policy& policy = {}, const std::set<std::string>& padded = {});
 
 /// The same units under another policy.
 Schedule with_policy(const Schedule& schedule, const Policy& policy);
 
 /// Runs a stage for a batch of visits. A sample's values are `stage.of_sample`, each with a leading dimension of 1, and the draws are
 /// `stage.drawn`; all are where the models are. Gradients are recorded from the first trained parameter on, where the caller records at
-/// all. std::logic_error when samples have to be joined by a value that is no tensor.
+/// all. Values of several samples are joined as `join` says.
 Values run(const Stage& stage, std::vector<Values> samples, const Values& draws);
 
 }  // namespace burnish::pipeline

@@ -1,7 +1,9 @@
 #include "pipeline/unit.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,7 +13,7 @@
 
 namespace burnish::pipeline {
 
-const Value& Scope::read(const std::string& name) const {
+const Value& Scope::value(const std::string& name) const {
   if (record_) record_->reads.insert(name);
   if (!contains(unit_.reads, name)) throw std::logic_error(fmt::format("unit '{}' reads '{}' without declaring it", unit_.name, name));
   auto it = values_.find(name);
@@ -19,8 +21,10 @@ const Value& Scope::read(const std::string& name) const {
   return it->second;
 }
 
-const at::Tensor& Scope::tensor(const std::string& name) const { return std::get<at::Tensor>(read(name)); }
-const std::string& Scope::text(const std::string& name) const { return std::get<std::string>(read(name)); }
+const at::Tensor& Scope::tensor(const std::string& name) const { return std::get<at::Tensor>(value(name)); }
+const std::string& Scope::text(const std::string& name) const { return std::get<std::string>(value(name)); }
+
+const TensorLists& Scope::lists(const std::string& name) const { return std::get<TensorLists>(value(name)); }
 
 void Scope::write(const std::string& name, Value value) {
   if (record_) record_->writes.insert(name);
@@ -35,20 +39,22 @@ void Scope::uses(const std::string& model) const {
 
 namespace {
 
+bool same(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && at::equal(a, b);
+}
+
 bool equal(const Value& a, const Value& b) {
   if (a.index() != b.index()) return false;
-  const auto* tensor = std::get_if<at::Tensor>(&a);
-  if (!tensor) return std::get<std::string>(a) == std::get<std::string>(b);
-  const auto& other = std::get<at::Tensor>(b);
-  return tensor->scalar_type() == other.scalar_type() && tensor->sizes() == other.sizes() && at::equal(*tensor, other);
+  if (const auto* text = std::get_if<std::string>(&a)) return *text == std::get<std::string>(b);
+  if (const auto* tensor = std::get_if<at::Tensor>(&a)) return same(*tensor, std::get<at::Tensor>(b));
+  return std::ranges::equal(std::get<TensorLists>(a), std::get<TensorLists>(b),
+                            [](const auto& list, const auto& other) { return std::ranges::equal(list, other, same); });
 }
 
 /// The values as a run of its own may have them: no storage is shared.
 Values copy(const Values& values) {
   auto copied = values;
-  for (auto& [name, value] : copied) {
-    if (auto* tensor = std::get_if<at::Tensor>(&value)) value = tensor->detach().clone();
-  }
+  for (auto& [name, value] : copied) change_tensors(value, [](const at::Tensor& tensor) { return tensor.detach().clone(); });
   return copied;
 }
 
@@ -135,11 +141,57 @@ std::vector<std::string> components_of(const Units& units) {
   return components;
 }
 
-Values moved(Values values, c10::Device device) {
-  for (auto& [name, value] : values) {
-    if (auto* tensor = std::get_if<at::Tensor>(&value)) *tensor = tensor->to(device);
+void change_tensors(Value& value, const std::function<at::Tensor(const at::Tensor&)>& change) {
+  if (auto* tensor = std::get_if<at::Tensor>(&value)) *tensor = change(*tensor);
+  if (auto* lists = std::get_if<TensorLists>(&value)) {
+    for (auto& list : *lists) std::ranges::transform(list, list.begin(), change);
   }
+}
+
+int64_t num_bytes(const Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return std::ssize(*text);
+  if (const auto* tensor = std::get_if<at::Tensor>(&value)) return static_cast<int64_t>(tensor->nbytes());
+  int64_t bytes = 0;
+  for (const auto& list : std::get<TensorLists>(value)) {
+    for (const auto& tensor : list) bytes += static_cast<int64_t>(tensor.nbytes());
+  }
+  return bytes;
+}
+
+Values moved(Values values, c10::Device device) {
+  for (auto& [name, value] : values) change_tensors(value, [&](const at::Tensor& tensor) { return tensor.to(device); });
   return values;
+}
+
+namespace {
+
+/// Filled with zeros at the end of the second dimension to the length of the longest.
+std::vector<at::Tensor> of_equal_length(std::vector<at::Tensor> rows) {
+  int64_t longest = 0;
+  for (const auto& row : rows) longest = std::max(longest, row.size(1));
+  for (auto& row : rows) {
+    if (row.size(1) == longest) continue;
+    auto shape = row.sizes().vec();
+    shape[1] = longest - row.size(1);
+    row = at::cat({row, at::zeros(shape, row.options())}, 1);
+  }
+  return rows;
+}
+
+}  // namespace
+
+Value join(const std::string& name, const std::vector<Value>& of_samples, bool padded) {
+  if (of_samples.size() == 1) return of_samples[0];
+  std::vector<at::Tensor> rows;
+  TensorLists lists;
+  for (const auto& value : of_samples) {
+    if (std::holds_alternative<std::string>(value))
+      throw std::logic_error("a unit that depends on a draw reads the text '" + name + "', which does not batch");
+    if (const auto* tensor = std::get_if<at::Tensor>(&value)) rows.push_back(*tensor);
+    else std::ranges::copy(std::get<TensorLists>(value), std::back_inserter(lists));
+  }
+  if (!lists.empty()) return lists;
+  return at::cat(padded ? of_equal_length(std::move(rows)) : rows, 0);
 }
 
 std::vector<std::string> models_of(const Units& units) {

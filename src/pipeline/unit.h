@@ -10,8 +10,11 @@
 
 namespace burnish::pipeline {
 
-/// What flows between units: a tensor, or a text (a caption).
-using Value = std::variant<at::Tensor, std::string>;
+/// For each sample of a batch, tensors of sizes of their own, as many as the sample has: reference pictures.
+using TensorLists = std::vector<std::vector<at::Tensor>>;
+/// What flows between units: a tensor, a text (a caption), or lists of tensors. Of a single sample a tensor has a leading dimension of 1,
+/// and of lists there is one.
+using Value = std::variant<at::Tensor, std::string, TensorLists>;
 using Values = std::map<std::string, Value>;
 
 class Scope;
@@ -35,14 +38,16 @@ struct Record {
 class Scope {
  public:
   Scope(const Unit& unit, Values& values, Record* record = nullptr) : unit_(unit), values_(values), record_(record) {}
+  /// A value of whichever kind; then those that are known to be of one.
+  const Value& value(const std::string& name) const;
   const at::Tensor& tensor(const std::string& name) const;
   const std::string& text(const std::string& name) const;
+  const TensorLists& lists(const std::string& name) const;
   void write(const std::string& name, Value value);
   /// Says that the unit is about to run `model`.
   void uses(const std::string& model) const;
 
  private:
-  const Value& read(const std::string& name) const;
   const Unit& unit_;
   Values& values_;
   Record* record_;
@@ -71,8 +76,19 @@ std::string common_part(const std::vector<std::string>& models);
 /// The components that `units` run, in order of first use.
 std::vector<std::string> components_of(const Units& units);
 
+/// Replaces every tensor of a value, a single one or those of its lists, by what `change` makes of it.
+void change_tensors(Value& value, const std::function<at::Tensor(const at::Tensor&)>& change);
+
+/// Bytes of a value's tensors, or of its text.
+int64_t num_bytes(const Value& value);
+
 /// The values with their tensors on `device`.
 Values moved(Values values, c10::Device device);
+
+/// The values of several samples as one of a batch, in their order. Tensors are joined along the first dimension; where `padded`, those
+/// that are shorter in the second dimension are first filled with zeros at its end, so that a value of ones written beside them becomes
+/// their mask. Lists are put in a row. A single value is kept as it is; of several, a text is a std::logic_error that calls it `name`.
+Value join(const std::string& name, const std::vector<Value>& of_samples, bool padded = false);
 
 /// The models that `units` run, in order of first use.
 std::vector<std::string> models_of(const Units& units);

@@ -16,6 +16,13 @@ namespace {
 
 void add_to(io::Sha256& hash, const std::string& name, const pipeline::Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return hash.update(fmt::format("{}\n{}\n{}\n", name, text->size(), *text));
+  if (const auto* lists = std::get_if<pipeline::TensorLists>(&value)) {
+    for (const auto& list : *lists) {
+      hash.update(fmt::format("{}\n{} tensors\n", name, list.size()));
+      for (const auto& tensor : list) add_to(hash, name, tensor);
+    }
+    return;
+  }
   auto tensor = std::get<at::Tensor>(value).cpu().contiguous();
   std::string shape;
   for (auto size : tensor.sizes()) shape += fmt::format("{},", size);
@@ -116,7 +123,7 @@ Ahead compute_ahead(models::Model& model, const pipeline::Schedule& schedule, co
 
 int64_t ahead_weight_bytes(const models::Model& model, const pipeline::Schedule& schedule) {
   int64_t bytes = 0;
-  for (const auto& name : pipeline::models_of(schedule.ahead.units)) bytes += model.num_bytes(name);
+  for (const auto& name : pipeline::models_of(schedule.ahead.units)) bytes += model.components().num_bytes(name);
   return bytes;
 }
 

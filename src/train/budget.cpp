@@ -23,15 +23,11 @@ double seconds_of(F action) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double bytes_of(const pipeline::Value& value) {
-  const auto* tensor = std::get_if<at::Tensor>(&value);
-  return tensor ? static_cast<double>(tensor->nbytes()) : static_cast<double>(std::get<std::string>(value).size());
-}
+double bytes_of(const pipeline::Value& value) { return static_cast<double>(pipeline::num_bytes(value)); }
 
-/// Seconds to put a cached tensor into memory, by copying it.
-double load_seconds(const pipeline::Value& value) {
-  const auto* tensor = std::get_if<at::Tensor>(&value);
-  return tensor ? seconds_of([&] { tensor->clone(); }) : 0;
+/// Seconds to put cached tensors into memory, by copying them.
+double load_seconds(pipeline::Value value) {
+  return seconds_of([&] { pipeline::change_tensors(value, [](const at::Tensor& tensor) { return tensor.clone(); }); });
 }
 
 /// Draws of the shapes that a visit has; what they are does not matter.
@@ -95,7 +91,7 @@ class Measurement {
     auto live = pipeline::models_of(plan_.schedule.live.units);
     auto models = pipeline::models_of(ahead.units);
     for (const auto& name : models) {
-      if (!contains(live, name)) plan_.ahead_weight_bytes += static_cast<double>(model_.num_bytes(name));
+      if (!contains(live, name)) plan_.ahead_weight_bytes += static_cast<double>(model_.components().num_bytes(name));
     }
     auto work = measurement(models, join(ahead.kept), 1);
     work.run = [&](int64_t) {
@@ -163,7 +159,7 @@ SplitPlan plan_split(models::Model& model, const pipeline::Schedule& schedule, c
   for (size_t i = 0; i < schedule.units.size(); ++i) {
     if (has_unit(schedule.once.units, schedule.units[i].name)) measurement.measure(i);
   }
-  for (auto& weights : plan.problem.weights) weights.num_bytes = static_cast<double>(model.num_bytes(weights.name));
+  for (auto& weights : plan.problem.weights) weights.num_bytes = static_cast<double>(model.components().num_bytes(weights.name));
   if (rule.when != AheadRule::When::never && !schedule.ahead.units.empty()) measurement.measure_ahead(rule);
   solve(plan, budget, rule);
   return plan;

@@ -14,10 +14,10 @@ constexpr int kUnitsVersion = 1;
 
 struct Loaded {
   Loaded(models::Model& m, const std::vector<std::string>& n) : model(m), names(n) {
-    for (const auto& name : names) model.load(name);
+    for (const auto& name : names) model.components().load(name);
   }
   ~Loaded() {
-    for (const auto& name : names) model.unload(name);
+    for (const auto& name : names) model.components().unload(name);
   }
   Loaded(const Loaded&) = delete;
   Loaded& operator=(const Loaded&) = delete;
@@ -41,11 +41,11 @@ void compute(models::Model& model, const Work& work) {
 nlohmann::json made_by(const models::Model& model, const std::vector<std::string>& models, data::Cache& cache) {
   auto by = nlohmann::json::object();
   for (const auto& name : models) {
-    auto made = model.provenance(name);
+    auto made = model.components().provenance(name);
     by[name] = {{"settings", made.settings}, {"files", nlohmann::json::array()}};
     if (cache.on_disk()) by[name]["files"] = cache.hashes().hash(made.files);
   }
-  return {{"version", kUnitsVersion}, {"family", model.family()}, {"models", by}};
+  return {{"version", kUnitsVersion}, {"family", model.names().family}, {"models", by}};
 }
 
 }  // namespace burnish::train

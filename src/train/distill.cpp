@@ -103,7 +103,7 @@ pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
       config_error("train", "direct_distill needs a sampler that draws no noise on its way; this model's own does");
     };
     pipeline::Values conditions;
-    for (const auto& name : passed) conditions[name] = scope.tensor(name);
+    for (const auto& name : passed) conditions[name] = scope.value(name);
     for (const auto& name : models) scope.uses(name);
     auto x = drawing::walk(denoiser, scope.tensor("start_noise"), conditions, options);
     scope.write("loss", diffusion::squared_error(x, latents));

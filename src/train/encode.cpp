@@ -177,9 +177,13 @@ void Encoding::compute_item(size_t index, size_t item) {
   pipeline::run({results.unit}, values);
   data::Tensors stored, passing;
   for (const auto& name : results.unit.writes) {
-    auto value = std::get<at::Tensor>(values.at(name)).cpu();
-    check_finite(results.unit, name, value, item);
-    (contains(results.stored, name) ? stored : passing)[name] = value;
+    auto& value = values.at(name);
+    pipeline::change_tensors(value, [&](const at::Tensor& tensor) {
+      auto there = tensor.cpu();
+      check_finite(results.unit, name, there, item);
+      return there;
+    });
+    put(contains(results.stored, name) ? stored : passing, name, value);
   }
   const auto& key = results.keys[item];
   if (results.section) results.section->add(key, std::move(stored));
@@ -199,7 +203,7 @@ pipeline::Values Encoding::inputs_of(size_t index, size_t item) const {
   for (const auto& name : unit.reads) {
     if (const auto* from = writer(name, index)) {
       const auto& key = from->keys[item];
-      values[name] = contains(from->stored, name) ? from->section->at(key).at(name) : from->passing.at(key).at(name);
+      values[name] = take(contains(from->stored, name) ? from->section->at(key) : from->passing.at(key), name);
     } else {
       values[name] = find_input(name)->load(items_[item]);
     }

@@ -1,5 +1,7 @@
 #include "train/kept.h"
 
+#include <ATen/ops/tensor.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -15,7 +17,7 @@ pipeline::Values Kept::values(const Pick& pick, const std::vector<std::string>& 
     auto place = own.find(name), empty = empty_caption.find(name);
     if (pick.empty_caption && empty != empty_caption.end()) place = empty;
     else if (place == own.end()) throw std::logic_error("nothing was kept of '" + name + "'");
-    values[name] = place->second.section->at(place->second.key).at(name);
+    values[name] = take(place->second.section->at(place->second.key), name);
   }
   return values;
 }
@@ -41,6 +43,25 @@ int64_t Kept::num_bytes() const {
     }
   }
   return bytes;
+}
+
+void put(data::Tensors& entry, const std::string& name, const pipeline::Value& value) {
+  if (std::holds_alternative<std::string>(value)) throw std::logic_error("the text '" + name + "' cannot be kept in a cache");
+  if (const auto* tensor = std::get_if<at::Tensor>(&value)) {
+    entry[name] = *tensor;
+    return;
+  }
+  const auto& list = std::get<pipeline::TensorLists>(value).at(0);
+  entry[name + ".size"] = at::tensor({std::ssize(list)});
+  for (size_t i = 0; i < list.size(); ++i) entry[name + "." + std::to_string(i)] = list[i];
+}
+
+pipeline::Value take(const data::Tensors& entry, const std::string& name) {
+  auto size = entry.find(name + ".size");
+  if (size == entry.end()) return entry.at(name);
+  std::vector<at::Tensor> list;
+  for (int64_t i = 0; i < size->second.item<int64_t>(); ++i) list.push_back(entry.at(name + "." + std::to_string(i)));
+  return pipeline::TensorLists{std::move(list)};
 }
 
 void check_empty_caption(const Kept& kept, const pipeline::Schedule& schedule) {

@@ -30,6 +30,12 @@ struct Kept {
   int64_t num_complete() const;
 };
 
+/// Adds a value to the tensors of a cache entry: a tensor under its name, a sample's list as the number of its tensors under NAME.size and
+/// each under NAME.0, NAME.1 and so on. std::logic_error for a text.
+void put(data::Tensors& entry, const std::string& name, const pipeline::Value& value);
+/// The value of that name in an entry, as `put` left it there.
+pipeline::Value take(const data::Tensors& entry, const std::string& name);
+
 /// A data Error unless the empty caption can take the place of a sample's: unless all that the schedule makes of a caption and keeps depends
 /// on the caption alone.
 void check_empty_caption(const Kept& kept, const pipeline::Schedule& schedule);

@@ -21,7 +21,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 /// What to do about a step that came out not finite.
 std::string why_not_finite(const Trainee& trainee) {
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
-    for (const auto& [name, weight] : trainee.model.module(component).parameters()) {
+    for (const auto& [name, weight] : trainee.model.components().module(component).parameters()) {
       bool changed = weight->requires_grad() && trainee.progress.step > 0;
       if (changed || at::isfinite(*weight).all().item<bool>()) continue;
       return fmt::format("the model's weight '{}' ({}) is not finite, so its file is damaged: get it again", name, component);

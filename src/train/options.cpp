@@ -33,13 +33,8 @@ void fields(config::Fields& f, ModelChoice& o) {
   f("high_precision_layers", o.high_precision_layers,
     "comma list of regular expressions for linear layers that stay in dtype; \"\" for none, or default");
   f("fp8_compute", o.fp8_compute, "multiply FP8 weights with FP8 activations");
-  f("max_sequence_length", o.max_sequence_length, "T5 tokens; 0 takes the tokenizer's limit, 512 at most");
-  f("embedded_guidance", o.embedded_guidance, "guidance value given to models that embed it");
-  f("prediction_type", o.prediction_type,
-    "epsilon or v_prediction, of models with discrete timesteps; empty takes what the model's files say");
-  f("zero_terminal_snr", o.zero_terminal_snr, "the last discrete timestep is noise alone (for v_prediction)");
-  f("clip_skip", o.clip_skip, "CLIP's embedding is the output of this layer, counted from the last, 1; 0 takes the model's own");
-  f("max_token_length", o.max_token_length, "CLIP tokens of a prompt: 75, 150 or 225; 0 takes 75");
+  for (const auto& option : models::family_options())
+    std::visit([&](auto& value) { f(option.name, value, option.help); }, o.own.at(option.name));
   f("seed", o.seed, "names every random draw of the run");
   f("num_threads", o.num_threads, "CPU threads; 0 takes all cores");
 }
@@ -244,11 +239,10 @@ adapters::AdapterOptions adapter_options(const TrainOptions& o) {
 
 void check(const ModelChoice& c) {
   parse_dtype(c.dtype);
-  if (!c.prediction_type.empty() && c.prediction_type != "epsilon" && c.prediction_type != "v_prediction")
-    config_error("train", "prediction_type '{}' is not known; choose epsilon or v_prediction", c.prediction_type);
-  if (c.max_token_length < 0 || c.max_token_length % 75 != 0)
-    config_error("train", "max_token_length must be 75, 150, 225 or another multiple of 75, not {}", c.max_token_length);
-  check_at_least("clip_skip", static_cast<double>(c.clip_skip), 0);
+  for (const auto& option : models::family_options()) {
+    auto wrong = option.why_wrong ? option.why_wrong(option.name, c.own.at(option.name)) : "";
+    if (!wrong.empty()) config_error("train", "{}", wrong);
+  }
   if (c.device != "auto" && c.device != "cpu" && c.device != "cuda")
     config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
   if (c.device == "cuda" && !at::hasCUDA())
@@ -259,7 +253,6 @@ void check(const ModelChoice& c) {
     quant::Store({.format = quant::parse_format(c.weight_format), .high_precision = {}, .fp8_compute = c.fp8_compute});
   check_at_least("seed", static_cast<double>(c.seed), 0);
   check_at_least("num_threads", static_cast<double>(c.num_threads), 0);
-  check_at_least("max_sequence_length", static_cast<double>(c.max_sequence_length), 0);
 }
 
 namespace {
@@ -429,12 +422,7 @@ models::ModelOptions model_options(const ModelChoice& c) {
   options.device = at::hasCUDA() && c.device != "cpu" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
   options.tokenizer_path = c.tokenizer_path;
   options.tokenizer_2_path = c.tokenizer_2_path;
-  options.max_sequence_length = c.max_sequence_length;
-  options.embedded_guidance = c.embedded_guidance;
-  options.prediction_type = c.prediction_type;
-  options.zero_terminal_snr = c.zero_terminal_snr;
-  options.clip_skip = c.clip_skip;
-  options.max_token_length = c.max_token_length;
+  options.own = c.own;
   options.seed = static_cast<uint64_t>(c.seed);
   return options;
 }

@@ -17,11 +17,7 @@ struct ModelChoice {
   std::string dtype = "bf16", device = "auto";
   std::string fp8_models, weight_format = "fp8", high_precision_layers = "default";
   bool fp8_compute = false;
-  int64_t max_sequence_length = 0;
-  double embedded_guidance = 1.0;
-  std::string prediction_type;
-  bool zero_terminal_snr = false;
-  int64_t clip_skip = 0, max_token_length = 0;
+  models::OptionValues own = models::default_options();  ///< of the options that families declare
   int64_t seed = 0;
   int64_t num_threads = 0;
 };

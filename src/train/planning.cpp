@@ -23,7 +23,7 @@ void check_ahead(const pipeline::Schedule& schedule, const Subject& subject) {
 }
 
 void check_files(models::Model& model, const pipeline::Units& units) {
-  for (const auto& component : pipeline::models_of(units)) model.check(component);
+  for (const auto& component : pipeline::models_of(units)) model.components().check(component);
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subjec
   if (settings.schedule.everything_live) {
     for (const auto& unit : units) policy.at_every_visit.insert(unit.name);
   }
-  auto schedule = pipeline::schedule(units, labels, subject.trained.models(), policy);
+  auto schedule = pipeline::schedule(units, labels, subject.trained.models(), policy, subject.model->names().padded_values());
   bool always_ahead = settings.schedule.ahead == AheadChoice::on || settings.schedule.ahead == AheadChoice::with_first_blocks;
   if (trains && always_ahead) check_ahead(schedule, subject);
 

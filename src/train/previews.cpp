@@ -22,7 +22,7 @@ std::optional<Previews> prepare_previews(const PreviewSettings& settings, models
   drawing::check(model, previews.pictures, previews.options);
   auto groups = model.units();
   for (const auto* units : {&groups.encode_prompt, &groups.decode}) {
-    for (const auto& component : pipeline::models_of(*units)) model.check(component);
+    for (const auto& component : pipeline::models_of(*units)) model.components().check(component);
   }
   loras::Loader loader(model);
   auto encoded = drawing::encode(loader, previews.pictures, [] { return !interrupted(); });

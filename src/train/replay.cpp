@@ -41,8 +41,8 @@ int64_t Replay::row(int64_t index) const {
 void Replay::check(int64_t count, const std::function<std::vector<int64_t>(int64_t row)>& latent_shape_of) const {
   for (int64_t i = 0; i < count; ++i) {
     auto found = file_->tensors().at(name_of(i, "noise")).shape;
-    if (found.size() == 4 && found[0] == 1) found.erase(found.begin());
     auto expected = latent_shape_of(row(i));
+    if (found.size() == expected.size() + 1 && found[0] == 1) found.erase(found.begin());
     if (expected.empty()) {
       data_error("train", "replay {}: '{}' is row {}, which is not among the usable samples", file_->path().string(), name_of(i, "sample"),
                  row(i));

@@ -25,7 +25,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
   for (auto row : pictures->rows()) {
     auto size = pictures->size(row);
     auto file = std::filesystem::absolute(pictures->file(row)).string();
-    samples.list.push_back({row, size, pictures->prompt(row), pictures->extra(row), file, model.latent_shape(size.height, size.width)});
+    samples.list.push_back({row, size, pictures->prompt(row), pictures->extra(row), file, model.latent_shape({size.height, size.width})});
   }
   samples.num_variants = pictures->num_variants();
   samples.metadata_path = std::filesystem::absolute(pictures->metadata_path()).string();
@@ -36,7 +36,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
 
 Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const Objective& objective) {
   const auto& size = settings.pictures.size;
-  if (size.height > 0) model.latent_shape(size.height, size.width);  // refuses a size that does not divide
+  if (size.height > 0) model.latent_shape({size.height, size.width});  // refuses a size that does not divide
   auto pictures = open_pictures(settings.pictures, model, objective);
   if (const auto& bad = pictures->bad_samples(); !bad.empty()) {
     warn("{} of the samples cannot be used and are left out:", bad.size());
@@ -63,7 +63,7 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
   auto name = std::find_if(kept.begin(), kept.end(), [](const auto& n) { return n == "latents" || n == "latents_mean"; });
   for (auto& sample : listed.samples.list) {
     if (name == kept.end()) {
-      sample.latent_shape = model.latent_shape(sample.size.height, sample.size.width);
+      sample.latent_shape = model.latent_shape({sample.size.height, sample.size.width});
       continue;
     }
     auto values = listed.kept.values({sample.row}, {*name});
@@ -74,8 +74,8 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
 Listed open_list(const DataSettings& settings, const models::Model& model, const pipeline::Schedule& schedule, data::Cache& cache) {
   const auto& folder = settings.list_folder;
   const auto& kept = schedule.once.kept;
-  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.foreign_values(), cache) : read_list(cache, kept);
-  check_shapes(listed, model.value_shapes(), kept);
+  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.names().diffsynth_values(), cache) : read_list(cache, kept);
+  check_shapes(listed, model.names().shapes(), kept);
   check_inputs_in_cache(listed.samples, schedule, folder);
   find_latent_shapes(listed, model, kept);
   return listed;

@@ -42,13 +42,13 @@ std::string component_list(const std::vector<models::Component>& components) {
 }
 
 std::vector<std::string> high_precision(const models::Model& model, const std::string& component, const ModelChoice& choice) {
-  return choice.high_precision_layers == "default" ? model.high_precision(component) : split_list(choice.high_precision_layers);
+  return choice.high_precision_layers == "default" ? model.names().of(component).high_precision : split_list(choice.high_precision_layers);
 }
 
 }  // namespace
 
 void choose_storage(models::Model& model, const ModelChoice& choice, const TrainedStorage& trained) {
-  auto components = model.components();
+  auto components = model.components().list();
   auto entries = split_list(choice.fp8_models);
   for (const auto& entry : entries) {
     bool found = false;
@@ -73,10 +73,10 @@ void choose_storage(models::Model& model, const ModelChoice& choice, const Train
     options.high_precision = high_precision(model, component.name, choice);
     if (paths != trained.paths.end()) options.trained = paths->second;
     options.gradient_dtype = parse_dtype(choice.dtype);
-    model.set_store(component.name, std::make_shared<quant::Store>(options));
+    model.components().set_store(component.name, std::make_shared<quant::Store>(options));
   }
   if (!choice.fp8_compute) return;
-  auto planned = model.components();
+  auto planned = model.components().list();
   if (std::none_of(planned.begin(), planned.end(), [](const auto& c) { return c.num_stored > 0; }))
     config_error("train", "fp8_compute multiplies FP8 weights, and no model of this run has any; name one with --fp8_models");
 }

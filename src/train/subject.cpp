@@ -13,15 +13,15 @@ namespace {
 void hold_weights(models::Model& model, const ModelSettings& settings, const Trained& trained) {
   TrainedStorage storage{trained.whole_paths(), settings.trained_in_fp8};
   choose_storage(model, settings.storage, storage);
-  info("{}, {} on {}", model.variant(), dtype_name(settings.options.dtype), settings.options.device.str());
-  for (const auto& component : model.components())
+  info("{}, {} on {}", model.names().variant, dtype_name(settings.options.dtype), settings.options.device.str());
+  for (const auto& component : model.components().list())
     info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
          storage_text(model, component, settings.storage, storage));
 }
 
 /// Has the model run the blocks before the first trained one as a part of its own.
 std::string split_first_blocks(models::Model& model, const Trained& trained) {
-  auto component = model.denoiser();
+  auto component = model.names().denoiser();
   auto part = model.split_first_blocks([&](const std::string& path) { return trained.trains(component, path); });
   if (!part.empty()) return part;
   config_error(
@@ -29,7 +29,7 @@ std::string split_first_blocks(models::Model& model, const Trained& trained) {
       "precompute_timesteps blocks finds no frozen blocks to compute ahead: the first block of {} or what comes before it trains, or "
       "{} models have none that can be split off; name layers of later blocks in lora_target_modules or trainable_models, or leave "
       "it at auto",
-      component, model.family());
+      component, model.names().family);
 }
 
 }  // namespace

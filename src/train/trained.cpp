@@ -20,11 +20,6 @@ std::string type_of(const adapters::Adapter& adapter) {
   return adapter.is_dora() ? "dora" : std::string(adapters::kind_name(adapter.update().kind()));
 }
 
-bool is_there(const models::Model& model, const std::string& component) {
-  auto list = model.components();
-  return std::any_of(list.begin(), list.end(), [&](const auto& c) { return c.name == component; });
-}
-
 }  // namespace
 
 Trained::Trained(const TrainedSettings& settings, models::Model& model) : settings_(settings), model_(&model) {
@@ -36,9 +31,9 @@ Trained::Trained(const TrainedSettings& settings, models::Model& model) : settin
     config_error("train",
                  "trainable_models and lora_checkpoint are given, and lora_base_model does not say what carries the adapters; name it, or "
                  "give one of them");
-  if (whole_.empty() && adapted_components_.empty() && !from_file) add_adapters(model.denoiser());
-  if (settings.from_scratch && !whole_components().contains(model.denoiser()))
-    config_error("train", "init random needs trainable_models {}; a LoRA on random weights teaches nothing", model.denoiser());
+  if (whole_.empty() && adapted_components_.empty() && !from_file) add_adapters(model.names().denoiser());
+  if (settings.from_scratch && !whole_components().contains(model.names().denoiser()))
+    config_error("train", "init random needs trainable_models {}; a LoRA on random weights teaches nothing", model.names().denoiser());
   check_rates();
   choose_layers();
 }
@@ -100,7 +95,7 @@ std::map<std::string, std::vector<std::string>> Trained::whole_paths() const {
 }
 
 std::string Trained::targets(const std::string& component) const {
-  return settings_.targets ? *settings_.targets : model_->default_lora_targets(component);
+  return settings_.targets ? *settings_.targets : model_->names().of(component).lora_targets;
 }
 
 void Trained::read_checkpoint() {
@@ -124,8 +119,8 @@ void Trained::read_checkpoint() {
 
 void Trained::choose_layers() {
   for (const auto& whole : whole_) {
-    if (whole.path.empty() || !is_there(*model_, whole.component)) continue;
-    auto skeleton = model_->skeleton(whole.component);
+    if (whole.path.empty() || !model_->components().has(whole.component)) continue;
+    auto skeleton = model_->components().skeleton(whole.component);
     auto slots = skeleton->parameters();
     if (std::none_of(slots.begin(), slots.end(), [&](const auto& slot) { return lies_below(slot.first, whole.path); }))
       config_error("train", "trainable_models names {}, and {} has no such part", whole.name, whole.component);
@@ -134,9 +129,9 @@ void Trained::choose_layers() {
   if (!settings_.lora_checkpoint.empty()) return read_checkpoint();
   for (auto& adapters : adapted_components_) {
     const auto& component = adapters.component;
-    if (!is_there(*model_, component)) continue;
-    auto skeleton = model_->skeleton(component);
-    auto names = [&](const std::string& path) { return model_->target_names(component, path); };
+    if (!model_->components().has(component)) continue;
+    auto skeleton = model_->components().skeleton(component);
+    auto names = [&](const std::string& path) { return model_->names().of(component).target_names(path); };
     adapters.paths = adapters::match_targets(*skeleton, targets(component), names);
   }
 }
@@ -152,13 +147,13 @@ std::set<std::string> Trained::models() const {
   std::set<std::string> all, components = whole_components();
   for (const auto& adapters : adapted_components_) components.insert(adapters.component);
   for (const auto& component : components) {
-    auto parts = model_->parts(component);
+    auto parts = model_->components().parts(component);
     for (const auto& part : parts) {
-      if (parts.size() == 1 || !is_there(*model_, component)) {
+      if (parts.size() == 1 || !model_->components().has(component)) {
         all.insert(part);
         continue;
       }
-      auto skeleton = model_->skeleton(part);
+      auto skeleton = model_->components().skeleton(part);
       auto slots = skeleton->parameters();
       if (std::any_of(slots.begin(), slots.end(), [&](const auto& slot) { return trains(component, slot.first); })) all.insert(part);
     }
@@ -168,9 +163,9 @@ std::set<std::string> Trained::models() const {
 
 std::string Trained::text() const {
   std::vector<std::string> texts;
-  for (const auto& whole : whole_) texts.push_back(whole.name == model_->denoiser() ? "full" : "full " + whole.name);
+  for (const auto& whole : whole_) texts.push_back(whole.name == model_->names().denoiser() ? "full" : "full " + whole.name);
   for (const auto& a : adapted_components_) {
-    auto where = a.component == model_->denoiser() ? "" : " of " + a.component;
+    auto where = a.component == model_->names().denoiser() ? "" : " of " + a.component;
     texts.push_back(fmt::format("{} rank {} on {} layers{}", settings_.adapter.type, rank_, a.paths.size(), where));
   }
   return join(texts);
@@ -181,7 +176,7 @@ void Trained::start(const std::shared_ptr<const adapters::Dropout>& dropout) {
     bool whole = whole_components().contains(component);
     auto it = std::find_if(adapted_components_.begin(), adapted_components_.end(), [&](const auto& a) { return a.component == component; });
     if (!whole && it == adapted_components_.end()) continue;
-    auto& root = model_->module(component);
+    auto& root = model_->components().module(component);
     root.visit_parameters([&](const std::string& path, at::Tensor& p) {
       p.set_requires_grad(
           std::any_of(whole_.begin(), whole_.end(), [&](const auto& w) { return w.component == component && lies_below(path, w.path); }));
@@ -193,7 +188,7 @@ void Trained::start(const std::shared_ptr<const adapters::Dropout>& dropout) {
       continue;
     }
     auto seed = settings_.seed;
-    if (component != model_->denoiser()) seed ^= mix64(component);  // encoders may have layers of equal names
+    if (component != model_->names().denoiser()) seed ^= mix64(component);  // encoders may have layers of equal names
     it->adapted = adapters::attach(root, settings_.adapter, it->paths, seed, dropout);
   }
   note_adapters();
@@ -214,7 +209,7 @@ void Trained::note_adapters() const {
 double Trained::lr_factor(const std::string& component) const {
   double rate = settings_.learning_rate;
   for (const auto& [name, chosen] : settings_.component_rates) {
-    if (name.empty() ? component != model_->denoiser() : resolve(name) == component) rate = chosen;
+    if (name.empty() ? !model_->names().is_denoiser(component) : resolve(name) == component) rate = chosen;
   }
   return rate / settings_.learning_rate;
 }
@@ -228,7 +223,7 @@ optim::ParameterList Trained::parameters() const {
     }
   }
   for (const auto& whole : whole_) {
-    auto& root = model_->module(whole.component);
+    auto& root = model_->components().module(whole.component);
     auto codes = quant::trained_codes(root);
     root.visit_parameters([&](const std::string& path, at::Tensor& p) {
       if (lies_below(path, whole.path)) parameters.push_back({whole.component + "." + path, p, lr_factor(whole.component), codes[path]});
@@ -258,10 +253,10 @@ std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, c
   std::vector<File> files;
   if (has_adapters()) files.push_back(adapter_file(step, dtype));
   for (const auto& component : whole_components()) {
-    bool plain_name = component == model_->denoiser() && !has_adapters();
+    bool plain_name = component == model_->names().denoiser() && !has_adapters();
     File file{fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), {}, {}};
-    auto prefix = model_->layer_names(component).weights;
-    model_->module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
+    auto prefix = model_->names().of(component).layers.weights;
+    model_->components().module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
       auto it = index.find(component + "." + path);
       if (it != index.end()) file.tensors.emplace_back(prefix + path, optim::exact_value(optimizer.parameters()[it->second]).to(dtype));
     });

@@ -15,8 +15,8 @@ namespace {
 void load_component(models::Model& model, const std::string& component, const std::vector<std::string>& run) {
   std::vector<std::string> parts;
   std::copy_if(run.begin(), run.end(), std::back_inserter(parts), [&](const auto& m) { return pipeline::component_of(m) == component; });
-  model.load(pipeline::common_part(parts));
-  info("in memory while training: {}, {}", join(parts), human_bytes(static_cast<double>(model.module(component).num_bytes())));
+  model.components().load(pipeline::common_part(parts));
+  info("in memory while training: {}, {}", join(parts), human_bytes(static_cast<double>(model.components().module(component).num_bytes())));
 }
 
 void load_models(models::Model& model, const pipeline::Units& live, const std::shared_ptr<nn::BlockRunner>& runner) {
@@ -24,7 +24,7 @@ void load_models(models::Model& model, const pipeline::Units& live, const std::s
   for (const auto& component : pipeline::components_of(live)) {
     load_component(model, component, run);
     if (!runner) continue;
-    for (auto* block : model.blocks(component)) block->runner = runner;
+    for (auto* block : model.components().blocks(component)) block->runner = runner;
   }
 }
 

@@ -56,7 +56,7 @@ class Draws : public testing::Test {
   }
   bool is_loaded(const std::string& name) const {
     try {
-      model->module(name);
+      model->components().module(name);
       return true;
     } catch (const std::logic_error&) {
       return false;
@@ -104,7 +104,7 @@ TEST_F(Draws, EqualTheWalkOfEachPicture) {
   drawing::Noise noise(pictures);
   for (int64_t i = 0; i < 3; ++i) {
     const auto& p = pictures[static_cast<size_t>(i)];
-    auto shape = model->latent_shape(p.height, p.width);
+    auto shape = model->latent_shape({p.height, p.width});
     drawing::WalkOptions options{.sampler = {.num_steps = p.num_inference_steps, .num_image_tokens = shape[1] * shape[2]}};
     if (p.is_guided()) options.guidance = {encoded.at("blur"), 3, 0};
     auto expected = drawing::walk({model->process(), units}, noise.start(i, 1, shape), encoded.at(p.prompt), options);
@@ -126,9 +126,9 @@ TEST_F(Draws, InBatchesAreThoseOneByOne) {
 TEST_F(Draws, WithWhatIsHeldAndLeaveItLoaded) {
   auto pictures = parse("cat\ndog");
   auto plain = draw(pictures);
-  model->load("dit");
-  model->load("text_encoder.projector");
-  auto* dit = &model->module("dit");
+  model->components().load("dit");
+  model->components().load("text_encoder.projector");
+  auto* dit = &model->components().module("dit");
   dit->visit_parameters([](const std::string&, at::Tensor& p) { p.set_requires_grad(true); });
   loras::Loader loader(*model, {}, {"dit", "text_encoder.projector"});
   auto staged = draw(loader, pictures);
@@ -136,7 +136,7 @@ TEST_F(Draws, WithWhatIsHeldAndLeaveItLoaded) {
     EXPECT_TRUE(at::equal(staged[i], plain[i])) << i;
     EXPECT_FALSE(staged[i].requires_grad());
   }
-  EXPECT_EQ(&model->module("dit"), dit);
+  EXPECT_EQ(&model->components().module("dit"), dit);
   EXPECT_TRUE(is_loaded("text_encoder.projector"));
   EXPECT_FALSE(is_loaded("text_encoder.body"));
   {
@@ -160,15 +160,15 @@ TEST_F(Draws, LoadTheRestOfADenoiserBesideThePartThatIsHeld) {
       split->split_first_blocks([](const std::string& path) { return path.starts_with("single_transformer_blocks."); });
     std::vector<std::string> names;
     if (!held.empty()) names.push_back(held);
-    for (const auto& name : names) split->load(name);
-    auto* module = names.empty() ? nullptr : &split->module(held);
+    for (const auto& name : names) split->components().load(name);
+    auto* module = names.empty() ? nullptr : &split->components().module(held);
     loras::Loader loader(*split, {}, names);
     auto found = draw(loader, pictures, 2);
     if (whole.empty()) whole = found;
     for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::equal(found[i], whole[i])) << held;
     if (!module) continue;
-    EXPECT_EQ(&split->module(held), module);
-    EXPECT_EQ(&split->module("dit"), module);  // nothing else of it is loaded any more
+    EXPECT_EQ(&split->components().module(held), module);
+    EXPECT_EQ(&split->components().module("dit"), module);  // nothing else of it is loaded any more
   }
 }
 
@@ -199,7 +199,7 @@ TEST_F(Draws, DecodeOneByOne) {
   EXPECT_FALSE(is_loaded("vae"));
   ASSERT_EQ(images.size(), 2u);
   EXPECT_EQ(images[1].sizes(), (std::vector<int64_t>{3, 16, 32}));
-  model->load("vae");
+  model->components().load("vae");
   pipeline::Values values{{"latents", latents[1]}};
   at::NoGradGuard no_grad;
   pipeline::run(model->units().decode, values);

@@ -18,14 +18,13 @@ class LoraTargets : public testing::Test {
     models::ModelOptions options;
     options.init = "random";
     model_ = models::open_model(models::open_model_files({{kAssets.string()}, "", ""}), options);
-    skeleton_ = model_->skeleton("dit");
+    skeleton_ = model_->components().skeleton("dit");
   }
 
   std::set<std::string> matched(const std::string& targets) {
     std::set<std::string> paths;
-    for (auto& [path, linear] : adapters::match_targets(*skeleton_, targets, [&](auto& p) { return model_->target_names("dit", p); })) {
-      EXPECT_TRUE(paths.insert(path).second) << path;
-    }
+    auto aliases = [&](const std::string& path) { return model_->names().of("dit").target_names(path); };
+    for (const auto& path : adapters::match_targets(*skeleton_, targets, aliases)) EXPECT_TRUE(paths.insert(path).second) << path;
     return paths;
   }
 
@@ -36,7 +35,7 @@ class LoraTargets : public testing::Test {
 }  // namespace
 
 TEST_F(LoraTargets, DefaultIsEveryLayerInTheBlocksAndNoOther) {
-  auto paths = matched(model_->default_lora_targets("dit"));
+  auto paths = matched(model_->names().of("dit").lora_targets);
   EXPECT_EQ(paths.size(), 2u * 14 + 4u * 6);
   for (const auto& path : paths) EXPECT_NE(path.find("transformer_blocks."), path.npos) << path;
 }

@@ -205,14 +205,14 @@ TEST(LoraParity, GradientsArePeftsInTheFirstReplayedStep) {
                           {"sigma", replay->tensor("step.0.sigma").reshape({1})}};
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image}) {
     at::NoGradGuard no_grad;
-    for (const auto& name : pipeline::models_of(*group)) model->load(name);
+    for (const auto& name : pipeline::models_of(*group)) model->components().load(name);
     pipeline::run(*group, values);
   }
-  model->load(model->denoiser());
-  auto& root = model->module(model->denoiser());
+  model->components().load(model->names().denoiser());
+  auto& root = model->components().module(model->names().denoiser());
   auto slots = root.parameters();
   auto weights = adapters::read_adapter(
-      kGolden / "lora.safetensors", [&](const std::string& n) { return model->foreign_layer("dit", n); },
+      kGolden / "lora.safetensors", [&](const std::string& n) { return model->names().of("dit").foreign_layer(n); },
       [&](const std::string& path) { return slots.at(path + ".weight")->size(0); });
   auto adapted = adapters::attach_weights(root, weights, "lora.safetensors");
   for (const auto* group : {&groups.add_noise, &groups.denoise, &groups.loss}) pipeline::run(*group, values);

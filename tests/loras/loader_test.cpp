@@ -14,33 +14,22 @@ using testing::IsEmpty;
 
 namespace {
 
-/// The skeleton family, which tells what is loaded and dropped.
-class Watched : public models::skeleton::SkeletonModel {
- public:
-  using SkeletonModel::SkeletonModel;
-  void load(const std::string& name) override {
-    SkeletonModel::load(name);
-    events.push_back("+" + name);
-  }
-  void unload(const std::string& name) override {
-    SkeletonModel::unload(name);
-    events.push_back("-" + name);
-  }
-  std::vector<std::string> events;
-};
-
 class LoaderTest : public testing::Test {
  protected:
   LoaderTest() {
     test::save_skeleton(folder / "model.safetensors");
-    models::ModelOptions options;
-    options.dtype = at::kFloat;
-    model = std::make_unique<Watched>(models::open_model_files({{(folder / "model.safetensors").string()}, "", ""}), options);
+    model = test::open_skeleton(folder / "model.safetensors");
     auto groups = model->units();
     encode = groups.encode_prompt;
     denoise = groups.denoise;
   }
-  at::Tensor weight() const { return *model->module("dit").parameters().at("blocks.0.to_q.weight"); }
+  /// Under which names models are loaded.
+  std::vector<std::string> loaded_models() const {
+    std::vector<std::string> names{"dit", "text_encoder", "text_encoder.body", "text_encoder.projector", "vae"};
+    std::erase_if(names, [&](const auto& name) { return !model->components().is_loaded(name); });
+    return names;
+  }
+  at::Tensor weight() const { return *model->components().module("dit").parameters().at("blocks.0.to_q.weight"); }
   /// A file that adds `update` times the strength to every number of a layer's weight.
   std::string lora(const std::string& layer, double update) const {
     auto file = folder / "lora.safetensors";
@@ -49,7 +38,7 @@ class LoaderTest : public testing::Test {
   }
 
   test::Scratch folder;
-  std::unique_ptr<Watched> model;
+  std::unique_ptr<models::Model> model;
   pipeline::Units encode, denoise;
 };
 
@@ -73,47 +62,46 @@ TEST_F(LoaderTest, LoadsWhatIsWantedOfAComponentInOnePieceAndDropsIt) {
   Loader loader(*model);
   {
     auto loaded = loader.load(encode);
-    EXPECT_THAT(model->events, ElementsAre("+text_encoder"));
+    EXPECT_THAT(loaded_models(), ElementsAre("text_encoder"));
   }
-  EXPECT_THAT(model->events, ElementsAre("+text_encoder", "-text_encoder"));
-  EXPECT_THROW(model->module("text_encoder"), std::logic_error);
+  EXPECT_THAT(loaded_models(), IsEmpty());
+  EXPECT_THROW(model->components().module("text_encoder"), std::logic_error);
 }
 
 TEST_F(LoaderTest, LeavesAloneWhatIsHeld) {
-  model->load("dit");
-  model->load("text_encoder.projector");
-  auto* dit = &model->module("dit");
-  model->events.clear();
+  model->components().load("dit");
+  model->components().load("text_encoder.projector");
+  auto* dit = &model->components().module("dit");
   {
     Loader loader(*model, {}, {"dit", "text_encoder.projector"});
     auto denoiser = loader.load(denoise);
     auto encoder = loader.load(encode);
-    EXPECT_EQ(&model->module("dit"), dit);
-    EXPECT_THAT(model->events, ElementsAre("+text_encoder.body"));  // not the whole, which would hold the projector again
+    EXPECT_EQ(&model->components().module("dit"), dit);
+    // Not the whole encoder, which would hold the projector again.
+    EXPECT_THAT(loaded_models(), ElementsAre("dit", "text_encoder.body", "text_encoder.projector"));
   }
-  EXPECT_THAT(model->events, ElementsAre("+text_encoder.body", "-text_encoder.body"));
-  EXPECT_EQ(&model->module("dit"), dit);
-  EXPECT_NO_THROW(model->module("text_encoder.projector"));
+  EXPECT_THAT(loaded_models(), ElementsAre("dit", "text_encoder.projector"));
+  EXPECT_EQ(&model->components().module("dit"), dit);
+  EXPECT_NO_THROW(model->components().module("text_encoder.projector"));
 }
 
 TEST_F(LoaderTest, APartOfWhatIsHeldIsHeld) {
-  model->load("text_encoder");
-  model->events.clear();
+  model->components().load("text_encoder");
   Loader loader(*model, {}, {"text_encoder"});
   auto loaded = loader.load(encode);
-  EXPECT_THAT(model->events, IsEmpty());
+  EXPECT_THAT(loaded_models(), ElementsAre("text_encoder"));
 }
 
 TEST_F(LoaderTest, WhatIsLoadedTwiceIsDroppedOnce) {
   Loader loader(*model);
   auto outer = loader.load(denoise);
+  auto* dit = &model->components().module("dit");
   { auto inner = loader.load(denoise); }
-  EXPECT_THAT(model->events, ElementsAre("+dit"));
-  EXPECT_NO_THROW(model->module("dit"));
+  EXPECT_EQ(&model->components().module("dit"), dit);
 }
 
 TEST_F(LoaderTest, MergesIntoWhatItLoadsAndNotIntoWhatIsHeld) {
-  model->load("dit");
+  model->components().load("dit");
   auto plain = weight().clone();
   std::vector<loras::LoraFile> files{{lora("dit.blocks.0.to_q", 0.25), 2}};
   {
@@ -121,7 +109,7 @@ TEST_F(LoaderTest, MergesIntoWhatItLoadsAndNotIntoWhatIsHeld) {
     auto loaded = holding.load(denoise);
     EXPECT_TRUE(at::equal(weight(), plain));
   }
-  model->unload("dit");
+  model->components().unload("dit");
   Loader loader(*model, files);
   for (int i = 0; i < 2; ++i) {  // each time from the file's weights
     auto loaded = loader.load(denoise);
@@ -137,7 +125,7 @@ TEST_F(LoaderTest, APartTakesTheLayersThatItHas) {
     Loader loader(*model, files);
     auto body = loader.load({encode[0]});
     auto head = loader.load({encode[1]});
-    return model->module("text_encoder.projector").parameters().at("projector.linear.weight")->clone();
+    return model->components().module("text_encoder.projector").parameters().at("projector.linear.weight")->clone();
   };
   auto plain = projector({});
   EXPECT_LE(test::relative_error(projector({{file.string()}}), plain + 1), 1e-6);

@@ -53,10 +53,10 @@ class UnitsOf : public testing::TestWithParam<Tiny> {};
 TEST_P(UnitsOf, TouchNothingUndeclared) {
   at::NoGradGuard no_grad;
   auto model = open(GetParam());
-  EXPECT_EQ(model->family(), GetParam().family);
+  EXPECT_EQ(model->names().family, GetParam().family);
   auto groups = model->units();
   auto side = 4 * model->size_division();
-  auto shape = model->latent_shape(side, side);
+  auto shape = model->latent_shape({side, side});
   pipeline::Values values{{"prompt", "a red circle"},
                           {"image", at::linspace(-1, 1, 3 * side * side).view({1, 3, side, side})},
                           {"noise", at::linspace(-2, 2, shape[0] * shape[1] * shape[2]).view({1, shape[0], shape[1], shape[2]})},
@@ -65,10 +65,10 @@ TEST_P(UnitsOf, TouchNothingUndeclared) {
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise,
                             &groups.loss, &groups.decode}) {
     for (const auto& unit : *group) {
-      for (const auto& name : unit.models) model->load(name);
+      for (const auto& name : unit.models) model->components().load(name);
       EXPECT_THAT(pipeline::audit(unit, values), testing::IsEmpty());
       pipeline::run({unit}, values);
-      for (const auto& name : unit.models) model->unload(name);
+      for (const auto& name : unit.models) model->components().unload(name);
     }
   }
 }
@@ -78,47 +78,70 @@ TEST_P(UnitsOf, ReachForNoModelThatIsNotLoaded) {
   auto groups = model->units();
   for (const auto* group : {&groups.encode_image, &groups.denoise, &groups.decode}) {
     for (const auto& unit : *group) {
-      for (const auto& name : unit.models) EXPECT_THROW(model->module(name), std::logic_error) << unit.name;
+      for (const auto& name : unit.models) EXPECT_THROW(model->components().module(name), std::logic_error) << unit.name;
     }
   }
 }
 
 TEST_P(UnitsOf, PartsMakeTheWhole) {
   auto model = open(GetParam());
-  for (const auto& component : model->components()) {
+  for (const auto& component : model->components().list()) {
     std::set<std::string> whole, parts;
     int64_t bytes = 0;
-    model->skeleton(component.name)->visit_parameters([&](const std::string& path, at::Tensor&) { whole.insert(path); });
-    for (const auto& part : model->parts(component.name)) {
+    model->components().skeleton(component.name)->visit_parameters([&](const std::string& path, at::Tensor&) { whole.insert(path); });
+    for (const auto& part : model->components().parts(component.name)) {
       EXPECT_EQ(component_of(part), component.name);
-      bytes += model->num_bytes(part);
-      model->skeleton(part)->visit_parameters(
+      bytes += model->components().num_bytes(part);
+      model->components().skeleton(part)->visit_parameters(
           [&](const std::string& path, at::Tensor&) { EXPECT_TRUE(parts.insert(path).second) << path; });
-      model->load(part);
-      EXPECT_EQ(model->module(part).num_bytes(), model->num_bytes(part)) << part;
-      EXPECT_EQ(&model->module(component.name), &model->module(part)) << "the component's tree is what is loaded of it";
-      model->unload(part);
+      model->components().load(part);
+      EXPECT_EQ(model->components().module(part).num_bytes(), model->components().num_bytes(part)) << part;
+      EXPECT_EQ(&model->components().module(component.name), &model->components().module(part))
+          << "the component's tree is what is loaded of it";
+      model->components().unload(part);
     }
     EXPECT_EQ(parts, whole) << component.name;
     EXPECT_EQ(bytes, component.num_bytes) << component.name;
   }
 }
 
+TEST_P(UnitsOf, SpeakOfComponentsAndValuesThatTheTablesName) {
+  auto model = open(GetParam());
+  const auto& names = model->names();
+  auto groups = model->units();
+  std::set<std::string> components, written;
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise,
+                            &groups.loss, &groups.decode}) {
+    for (const auto& component : pipeline::components_of(*group)) components.insert(component);
+    for (const auto& unit : *group) written.insert(unit.writes.begin(), unit.writes.end());
+  }
+  for (const auto& component : components) {
+    EXPECT_FALSE(names.of(component).lora_targets.empty()) << component;
+    EXPECT_FALSE(names.of(component).layers.kohya.empty()) << component;
+  }
+  for (const auto& name : names.denoisers) EXPECT_TRUE(components.contains(name)) << name;
+  for (const auto& [name, value] : names.values) EXPECT_TRUE(written.contains(name)) << name;
+  EXPECT_FALSE(names.prompt_values().empty());
+  EXPECT_TRUE(names.is_denoiser(names.denoiser()));
+  EXPECT_FALSE(names.is_denoiser("text_encoder"));
+  EXPECT_THROW(names.of("nothing"), std::logic_error);
+}
+
 TEST(FirstBlocks, AreNotInWhatIsLoadedOfTheLast) {
   auto model = open({"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"});
   auto trains = [](const std::string& path) { return path == "single_transformer_blocks.1.attn.to_q.weight"; };
   EXPECT_EQ(model->split_first_blocks(trains), "dit.first_blocks");
-  auto first = model->num_bytes("dit.first_blocks"), last = model->num_bytes("dit.last_blocks");
-  EXPECT_EQ(first + last, model->num_bytes("dit"));
+  auto first = model->components().num_bytes("dit.first_blocks"), last = model->components().num_bytes("dit.last_blocks");
+  EXPECT_EQ(first + last, model->components().num_bytes("dit"));
   EXPECT_GT(first, 2 * last);
-  model->load(pipeline::common_part({"dit.last_blocks.modulation", "dit.last_blocks.body"}));
-  EXPECT_EQ(model->module("dit").num_bytes(), last);
-  EXPECT_EQ(model->blocks("dit").size(), 1u);
-  for (const auto& [path, slot] : model->module("dit").parameters()) {
+  model->components().load(pipeline::common_part({"dit.last_blocks.modulation", "dit.last_blocks.body"}));
+  EXPECT_EQ(model->components().module("dit").num_bytes(), last);
+  EXPECT_EQ(model->components().blocks("dit").size(), 1u);
+  for (const auto& [path, slot] : model->components().module("dit").parameters()) {
     bool later = path.starts_with("single_transformer_blocks.1.") || path.starts_with("norm_out.") || path.starts_with("proj_out.");
     EXPECT_TRUE(later) << path;
   }
-  EXPECT_THROW(model->module("dit.first_blocks.body"), std::logic_error);
+  EXPECT_THROW(model->components().module("dit.first_blocks.body"), std::logic_error);
   EXPECT_EQ(model->split_first_blocks([](const std::string& path) { return path.starts_with("x_embedder."); }), "");
 }
 

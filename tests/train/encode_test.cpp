@@ -20,22 +20,15 @@ namespace {
 /// body: image -> hidden; head: hidden, prompt -> tokens; denoiser: tokens, noise -> loss. Counts what runs and what is loaded at once.
 class EncoderAndHead : public models::Model {
  public:
-  std::string_view family() const override { return "test"; }
-  std::string variant() const override { return "test"; }
-  std::vector<models::Component> components() const override { return {}; }
-  models::Provenance provenance(const std::string& component) const override {
-    return {{}, component == "encoder.head" ? head_settings : ""};
+  EncoderAndHead() : Model({}, {.init = "random"}) {
+    names_.denoisers = {"dit"};
+    components_.add({.name = "encoder",
+                     .what = "encoder",
+                     .source = {&entry_, {}, {}},
+                     .build = [this](const std::string& part, const at::TensorOptions&) { return std::make_unique<Counted>(*this, part); },
+                     .initialise = [](nn::Module&) {},
+                     .settings = [this](const std::string& part) { return part == "encoder.head" ? head_settings : ""; }});
   }
-  void check(const std::string&) override {}
-  std::unique_ptr<nn::Module> skeleton(const std::string&) const override { return nullptr; }
-  std::vector<std::string> high_precision(const std::string&) const override { return {}; }
-  void load(const std::string& component) override {
-    loads.push_back(component);
-    most_loaded = std::max(most_loaded, ++num_loaded);
-  }
-  void unload(const std::string&) override { --num_loaded; }
-  nn::Module& module(const std::string& component) override { throw std::logic_error(component); }
-  std::string denoiser() const override { return "dit"; }
   models::UnitGroups units() override {
     models::UnitGroups groups;
     groups.encode_image = {{"body", {"image"}, {"hidden"}, {"encoder.body"}, [this](pipeline::Scope& s) {
@@ -58,22 +51,37 @@ class EncoderAndHead : public models::Model {
     auto groups = units();
     return {groups.encode_image[0], groups.encode_prompt[0], groups.loss[0]};
   }
-  std::vector<int64_t> latent_shape(int64_t, int64_t) const override { return {}; }
+  std::vector<int64_t> latent_shape(const models::Extent&) const override { return {}; }
   int64_t num_tokens(at::IntArrayRef) const override { return 0; }
   int64_t size_division() const override { return 4; }
   const diffusion::Process& process() const override {
     static const diffusion::FlowProcess process{diffusion::FlowSamplerConfig{}};
     return process;
   }
-  std::vector<std::string> prompt_values() const override { return {}; }
-  models::LayerNames layer_names(const std::string&) const override { return {}; }
-  std::string default_lora_targets(const std::string&) const override { return ""; }
 
   at::Tensor weight = at::arange(1, 4, at::kFloat);
   std::string head_settings = "first";
   std::map<std::string, int> runs;
   std::vector<std::string> loads;
   int num_loaded = 0, most_loaded = 0;
+
+ private:
+  /// Tells the model of its parts that are loaded.
+  class Counted : public nn::Module {
+   public:
+    Counted(EncoderAndHead& model, const std::string& part) : model_(model), is_part_(part.find('.') != part.npos) {
+      if (!is_part_) return;  // the whole, which is drawn for the part's sake
+      model_.loads.push_back(part);
+      model_.most_loaded = std::max(model_.most_loaded, ++model_.num_loaded);
+    }
+    ~Counted() override { model_.num_loaded -= is_part_ ? 1 : 0; }
+
+   private:
+    EncoderAndHead& model_;
+    bool is_part_;
+  };
+
+  models::ModelEntry entry_{"test", {}, "", {}, {}};
 };
 
 class EncodeTest : public testing::Test {

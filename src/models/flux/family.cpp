@@ -103,6 +103,12 @@ extern const Family kFamily{
       return std::make_unique<FluxModel>(files, options);
     },
     .describe = describe,
+    .options = {{.name = "max_sequence_length",
+                 .help = "T5 tokens; 0 takes the tokenizer's limit, 512 at most",
+                 .otherwise = int64_t{0},
+                 .elsewhere = "",
+                 .why_wrong = why_negative},
+                {.name = "embedded_guidance", .help = "guidance value given to models that embed it", .otherwise = 1.0, .elsewhere = ""}},
 };
 
 }  // namespace burnish::models::flux

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "models/flux/keys.h"
 #include "models/scheduler_file.h"
+#include "models/shared_components.h"
 #include "models/shared_units.h"
 
 namespace burnish::models::flux {
@@ -26,12 +27,15 @@ at::Tensor as_ids(const tokenizers::Encoded& encoded) { return at::tensor(encode
 
 }  // namespace
 
-FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : FileModel(files, options) {
+FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   auto sources = find_sources(files_);
-  add_component("dit", "transformer", sources.dit);
-  add_component("text_encoder", "CLIP text encoder", sources.text_encoder);
-  add_component("text_encoder_2", "T5 encoder", sources.text_encoder_2);
-  add_component("vae", "KL autoencoder", sources.vae);
+  read_configs(sources);
+  fill_names();
+  add_components(sources);
+  process_ = std::make_unique<diffusion::FlowProcess>(sampler_config());
+}
+
+void FluxModel::read_configs(const Sources& sources) {
   const auto& [dit, clip, t5, vae] = sources;
   if (dit.entry) config_ = detect(dit.entry->config.is_null() ? nullptr : &dit.entry->config, dit.shapes());
   if (clip.entry) clip_config_ = text::clip_config(clip.entry->config, clip.shapes());
@@ -41,14 +45,56 @@ FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : Fil
     data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
                config_.in_channels / 4, vae_config_.latent_channels);
   }
-  foreign_layers_["dit"] = foreign_layers(config_);
-  process_ = std::make_unique<diffusion::FlowProcess>(sampler_config());
 }
 
-std::vector<std::string> FluxModel::parts(const std::string& component) const {
-  if (component != "dit") return {component};
-  if (num_first_ > 0) return {kFirstModulation, kFirstBody, kLastModulation, kLastBody};
-  return {kModulation, kBody};
+// diffusers' and sd-scripts' prefixes (lora_te3_ is what sd-scripts calls T5, OneTrainer's lora_transformer_ stands before diffusers'
+// names).
+void FluxModel::fill_names() {
+  names_.family = "flux";
+  names_.variant = config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell";
+  names_.denoisers = {"dit"};
+  names_.components = {
+      {"dit",
+       {.layers = {"", "transformer.", "lora_transformer_"},
+        .lora_targets =
+            "a_to_qkv,b_to_qkv,ff_a.0,ff_a.2,ff_b.0,ff_b.2,a_to_out,b_to_out,proj_out,norm.linear,norm1_a.linear,norm1_b.linear,"
+            "to_qkv_mlp",
+        .high_precision = {"x_embedder", "context_embedder", "time_text_embed\\..*", R"(transformer_blocks\..*\.norm1(_context)?\.linear)",
+                           R"(single_transformer_blocks\..*\.norm\.linear)", "norm_out\\.linear", "proj_out"},
+        .foreign_layers = foreign_layers(config_),
+        .aliases = target_names}},
+      {"text_encoder", clip_names("text_encoder", "lora_te1_")},
+      {"text_encoder_2", t5_names("text_encoder_2", "lora_te3_")},
+      {"vae", autoencoder_names("vae")},
+  };
+  names_.values = {
+      {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = "input_latents"}},
+      {"text_embedding", {.shape = {-1, -1, config_.joint_attention_dim}, .diffsynth = "prompt_emb", .of_prompt = true}},
+      {"pooled_embedding", {.shape = {-1, config_.pooled_projection_dim}, .diffsynth = "pooled_prompt_emb", .of_prompt = true}},
+  };
+}
+
+void FluxModel::add_components(const Sources& sources) {
+  components_.add({
+      .name = "dit",
+      .what = "transformer",
+      .source = sources.dit,
+      .build = [this](const std::string& part,
+                      const at::TensorOptions& options) { return std::make_unique<Transformer>(config_, options, part_of(part)); },
+      .parts = {kModulation, kBody},
+      .initialise = [this](nn::Module& whole) { static_cast<Transformer&>(whole).initialise(options_.seed); },
+      .settings = [this](const std::string& part) { return denoiser_settings(part); },
+  });
+  auto clip = clip_recipe("text_encoder", "CLIP text encoder", sources.text_encoder, clip_config_);
+  clip.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "CLIP"); },
+                    .load = [](const auto& folder) { return tokenizers::load_clip(folder); }};
+  components_.add(clip);
+  auto t5 = t5_recipe("text_encoder_2", sources.text_encoder_2, t5_config_);
+  t5.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_2_path, "tokenizer_2", "T5"); },
+                  .load = tokenizers::load_t5};
+  t5.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", options_.get<int64_t>("max_sequence_length")); };
+  components_.add(t5);
+  components_.add(autoencoder_recipe("vae", sources.vae, vae_config_));
 }
 
 Part FluxModel::part_of(const std::string& name) const {
@@ -60,58 +106,26 @@ Part FluxModel::part_of(const std::string& name) const {
 
 std::string FluxModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
   num_first_ = config_.num_double_blocks + config_.num_single_blocks;
-  for (const auto& [path, slot] : skeleton("dit")->parameters()) {
+  for (const auto& [path, slot] : components_.skeleton("dit")->parameters()) {
     if (trains(path)) num_first_ = std::min(num_first_, blocks_before(path, config_));
   }
+  using Parts = std::vector<std::string>;
+  components_.set_parts("dit",
+                        num_first_ > 0 ? Parts{kFirstModulation, kFirstBody, kLastModulation, kLastBody} : Parts{kModulation, kBody});
   return num_first_ > 0 ? kFirst : "";
 }
 
-std::unique_ptr<nn::Module> FluxModel::build(const std::string& component, const at::TensorOptions& options) const {
-  if (component_of(component) == "dit") return std::make_unique<Transformer>(config_, options, part_of(component));
-  if (component == "text_encoder") return std::make_unique<text::ClipTextModel>(clip_config_, options);
-  if (component == "text_encoder_2") return std::make_unique<text::T5Encoder>(t5_config_, options);
-  return std::make_unique<vae::AutoencoderKL>(vae_config_, options);
-}
-
-std::vector<std::string> FluxModel::high_precision(const std::string& component) const {
-  if (component == "vae") return {".*"};
-  if (component_of(component) != "dit") return {};  // the encoders' linear layers all lie in their blocks
-  return {"x_embedder",
-          "context_embedder",
-          "time_text_embed\\..*",
-          R"(transformer_blocks\..*\.norm1(_context)?\.linear)",
-          R"(single_transformer_blocks\..*\.norm\.linear)",
-          "norm_out\\.linear",
-          "proj_out"};
-}
-
-std::string FluxModel::settings(const std::string& component) const {
+std::string FluxModel::denoiser_settings(const std::string& part) const {
   std::vector<std::string> own;
-  if (component.starts_with(kFirst) || component.starts_with(kLast)) own.push_back(fmt::format("split after {} blocks", num_first_));
-  if ((component == kModulation || component == kFirstModulation) && config_.guidance_embeds)
-    own.push_back(fmt::format("embedded_guidance {}", options_.embedded_guidance));
-  if (component == "text_encoder_2") own.push_back(fmt::format("max_sequence_length {}", options_.max_sequence_length));
+  if (part.starts_with(kFirst) || part.starts_with(kLast)) own.push_back(fmt::format("split after {} blocks", num_first_));
+  if ((part == kModulation || part == kFirstModulation) && config_.guidance_embeds)
+    own.push_back(fmt::format("embedded_guidance {}", options_.get<double>("embedded_guidance")));
   return join(own);
 }
 
-std::filesystem::path FluxModel::tokenizer_folder(const std::string& component) const {
-  if (!component.starts_with("text_encoder")) return {};
-  bool second = component == "text_encoder_2";
-  const auto& chosen = second ? options_.tokenizer_2_path : options_.tokenizer_path;
-  const auto* usual = second ? "tokenizer_2" : "tokenizer";
-  if (!chosen.empty()) return chosen;
-  if (auto found = files_.in_pipeline(usual)) return *found;
-  data_error("models", "no {} tokenizer beside the model; name its folder with --{}_path", second ? "T5" : "CLIP", usual);
-}
-
-void FluxModel::load_tokenizer(const std::string& component) {
-  if (component == "text_encoder" && !tokenizer_) tokenizer_ = tokenizers::load_clip(tokenizer_folder(component));
-  if (component == "text_encoder_2" && !tokenizer_2_) tokenizer_2_ = tokenizers::load_t5(tokenizer_folder(component));
-}
-
-std::vector<int64_t> FluxModel::latent_shape(int64_t height, int64_t width) const {
-  check_size(height, width);
-  return {vae_config_.latent_channels, height / vae_config_.downsampling(), width / vae_config_.downsampling()};
+std::vector<int64_t> FluxModel::latent_shape(const Extent& extent) const {
+  check_picture(extent);
+  return {vae_config_.latent_channels, extent.height / vae_config_.downsampling(), extent.width / vae_config_.downsampling()};
 }
 
 diffusion::FlowSamplerConfig FluxModel::sampler_config() const {
@@ -122,46 +136,29 @@ diffusion::FlowSamplerConfig FluxModel::sampler_config() const {
   return c;
 }
 
-// diffusers' and sd-scripts' prefixes (lora_te3_ is what sd-scripts calls T5, OneTrainer's lora_transformer_ stands before diffusers'
-// names).
-LayerNames FluxModel::layer_names(const std::string& component) const {
-  if (component == "dit") return {"", "transformer.", "lora_transformer_"};
-  if (component == "text_encoder") return {"text_model.", "text_encoder.", "lora_te1_"};
-  if (component == "text_encoder_2") return {"", "text_encoder_2.", "lora_te3_"};
-  return FileModel::layer_names(component);
-}
-
-std::vector<std::string> FluxModel::target_names(const std::string& component, const std::string& path) const {
-  return component == "dit" ? flux::target_names(path) : std::vector<std::string>{};
-}
-
-std::string FluxModel::default_lora_targets(const std::string& component) const {
-  if (component == "text_encoder") return "q_proj,k_proj,v_proj,out_proj,fc1,fc2";
-  if (component == "text_encoder_2") return "q,k,v,o,wi,wi_0,wi_1,wo";
-  if (component != "dit") return "all-linear";
-  return "a_to_qkv,b_to_qkv,ff_a.0,ff_a.2,ff_b.0,ff_b.2,a_to_out,b_to_out,proj_out,norm.linear,norm1_a.linear,norm1_b.linear,to_qkv_mlp";
-}
-
 void FluxModel::encode_prompt_1(pipeline::Scope& scope) {
   scope.uses("text_encoder");
   auto& clip = loaded<text::ClipTextModel>("text_encoder");
-  auto ids = as_ids(tokenizer_->encode_padded(scope.text("prompt"), std::min<int64_t>(77, clip_config_.max_positions))).to(options_.device);
+  const auto& tokenizer = components_.tokenizer("text_encoder");
+  auto ids = as_ids(tokenizer.encode_padded(scope.text("prompt"), std::min<int64_t>(77, clip_config_.max_positions))).to(options_.device);
   scope.write("pooled_embedding", clip.forward(ids).pooled_BE);
 }
 
 void FluxModel::encode_prompt_2(pipeline::Scope& scope) {
   scope.uses("text_encoder_2");
   auto& t5 = loaded<text::T5Encoder>("text_encoder_2");
-  auto limit = tokenizer_2_->model_max_length() > 0 ? std::min<int64_t>(512, tokenizer_2_->model_max_length()) : 512;
-  auto length = options_.max_sequence_length > 0 ? options_.max_sequence_length : limit;
-  scope.write("text_embedding", t5.forward(as_ids(tokenizer_2_->encode_padded(scope.text("prompt"), length)).to(options_.device)));
+  const auto& tokenizer = components_.tokenizer("text_encoder_2");
+  auto chosen = options_.get<int64_t>("max_sequence_length");
+  auto limit = tokenizer.model_max_length() > 0 ? std::min<int64_t>(512, tokenizer.model_max_length()) : 512;
+  auto length = chosen > 0 ? chosen : limit;
+  scope.write("text_embedding", t5.forward(as_ids(tokenizer.encode_padded(scope.text("prompt"), length)).to(options_.device)));
 }
 
 Transformer::Conditions FluxModel::conditions(pipeline::Scope& scope) const {
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
   return {.pooled_BE = scope.tensor("pooled_embedding").to(options_.device, options_.dtype),
           .sigma_B = sigma,
-          .guidance_B = at::full(sigma.sizes(), options_.embedded_guidance, sigma.options())};
+          .guidance_B = at::full(sigma.sizes(), options_.get<double>("embedded_guidance"), sigma.options())};
 }
 
 void FluxModel::modulate(pipeline::Scope& scope) {
@@ -230,12 +227,6 @@ pipeline::Units FluxModel::denoise_units() {
            {kFirstBody},
            [this](Scope& s) { run_first_blocks(s); }},
           {"denoise", {"noisy", "hidden_states", "last_modulation"}, {"prediction"}, {kLastBody}, [this](Scope& s) { finish_blocks(s); }}};
-}
-
-std::map<std::string, std::vector<int64_t>> FluxModel::value_shapes() const {
-  return {{"latents", {-1, config_.in_channels / 4, -1, -1}},
-          {"text_embedding", {-1, -1, config_.joint_attention_dim}},
-          {"pooled_embedding", {-1, config_.pooled_projection_dim}}};
 }
 
 UnitGroups FluxModel::units() {

@@ -48,6 +48,40 @@ std::string describe(const ModelEntry& entry) {
   return join(parts, " + ");
 }
 
+std::string why_no_prediction(const std::string& name, const OptionValue& value) {
+  const auto& type = std::get<std::string>(value);
+  bool known = type.empty() || type == "epsilon" || type == "v_prediction";
+  return known ? "" : fmt::format("{} '{}' is not known; choose epsilon or v_prediction", name, type);
+}
+
+std::string why_no_token_length(const std::string& name, const OptionValue& value) {
+  auto length = std::get<int64_t>(value);
+  if (length >= 0 && length % 75 == 0) return "";
+  return fmt::format("{} must be 75, 150, 225 or another multiple of 75, not {}", name, length);
+}
+
+std::vector<Option> options() {
+  return {{.name = "prediction_type",
+           .help = "epsilon or v_prediction, of models with discrete timesteps; empty takes what the model's files say",
+           .otherwise = std::string(),
+           .elsewhere = "what it predicts is fixed: take it out",
+           .why_wrong = why_no_prediction},
+          {.name = "zero_terminal_snr",
+           .help = "the last discrete timestep is noise alone (for v_prediction)",
+           .otherwise = false,
+           .elsewhere = "its schedule ends in noise alone: take it out"},
+          {.name = "clip_skip",
+           .help = "CLIP's embedding is the output of this layer, counted from the last, 1; 0 takes the model's own",
+           .otherwise = int64_t{0},
+           .elsewhere = "take it out",
+           .why_wrong = why_negative},
+          {.name = "max_token_length",
+           .help = "CLIP tokens of a prompt: 75, 150 or 225; 0 takes 75",
+           .otherwise = int64_t{0},
+           .elsewhere = "give max_sequence_length, or take it out",
+           .why_wrong = why_no_token_length}};
+}
+
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
@@ -61,7 +95,8 @@ extern const Family kFamily{
       return std::make_unique<StableDiffusionModel>(files, options);
     },
     .describe = describe,
-    .own_options = {"prediction_type", "zero_terminal_snr", "clip_skip", "max_token_length", "fp16"},
+    .options = options(),
+    .takes_fp16 = true,
 };
 
 }  // namespace burnish::models::stable_diffusion

@@ -1,11 +1,10 @@
 #pragma once
 #include "diffusion/discrete_process.h"
-#include "models/file_model.h"
+#include "models/model.h"
 #include "models/stable_diffusion/keys.h"
 #include "models/stable_diffusion/unet.h"
 #include "models/text/clip.h"
 #include "models/vae/autoencoder_kl.h"
-#include "tokenizers/tokenizer.h"
 
 namespace burnish::models::stable_diffusion {
 
@@ -28,36 +27,27 @@ Chunks chunks_of(const tokenizers::Tokenizer& tokenizer, std::string_view text, 
 at::Tensor join_chunks(const at::Tensor& states_NLE);
 
 /// SDXL and SD 1.5: UNet, one or two CLIP text encoders, KL autoencoder.
-class StableDiffusionModel : public FileModel {
+class StableDiffusionModel : public Model {
  public:
   StableDiffusionModel(const ModelFiles& files, const ModelOptions& options);
-  std::string_view family() const override { return "stable_diffusion"; }
-  std::string variant() const override { return is_xl() ? "SDXL" : "SD 1.5"; }
-  std::vector<std::string> high_precision(const std::string& component) const override;
-  std::string denoiser() const override { return "unet"; }
-  std::vector<nn::Block*> blocks(const std::string& component) override;
   UnitGroups units() override;
-  std::vector<int64_t> latent_shape(int64_t height, int64_t width) const override;
+  const diffusion::Process& process() const override { return *process_; }
+  std::vector<int64_t> latent_shape(const Extent& extent) const override;
   int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] * latent_shape[2]; }
   int64_t size_division() const override { return vae_config_.downsampling(); }
-  const diffusion::Process& process() const override { return *process_; }
-  std::map<std::string, std::vector<int64_t>> value_shapes() const override;
-  std::vector<std::string> prompt_values() const override;
-  bool zeros_for_no_prompt() const override { return zeros_for_no_prompt_; }
-  LayerNames layer_names(const std::string& component) const override;
-  std::string default_lora_targets(const std::string& component) const override;
 
  private:
   bool is_xl() const { return has_added_embedding(config_); }
-  void check_fit() const;
-  diffusion::DiscreteConfig schedule() const;
   std::vector<std::string> text_encoders() const;
-  std::unique_ptr<nn::Module> build(const std::string& component, const at::TensorOptions& options) const override;
-  void initialise(nn::Module& denoiser) const override { static_cast<UNet&>(denoiser).initialise(options_.seed); }
-  std::string settings(const std::string& component) const override;
-  std::filesystem::path tokenizer_folder(const std::string& component) const override;
-  void load_tokenizer(const std::string& component) override;
-  text::ClipTextModel::Out encode(const std::string& component, const tokenizers::Tokenizer& tokenizer, const std::string& prompt);
+  void read_configs(const Sources& sources);
+  void check_fit(const Sources& sources) const;
+  diffusion::DiscreteConfig schedule(const Source& unet) const;
+  void fill_names();
+  void fill_values();
+  void add_components(const Sources& sources);
+  void add_text_encoder(const std::string& name, const Source& source);
+  std::filesystem::path tokenizer_of(const std::string& text_encoder) const;
+  text::ClipTextModel::Out encode(const std::string& component, const std::string& prompt);
   at::Tensor embedding(const std::string& component, const text::ClipTextModel::Out& out);
   void encode_prompt_1(pipeline::Scope& scope);
   void encode_prompt_2(pipeline::Scope& scope);
@@ -67,9 +57,7 @@ class StableDiffusionModel : public FileModel {
   std::map<std::string, text::ClipConfig> clip_configs_;
   vae::KlConfig vae_config_;
   std::unique_ptr<diffusion::DiscreteProcess> process_;
-  bool zeros_for_no_prompt_ = false;
   int num_cut_ = 0;  ///< prompts that were longer than max_token_length
-  std::unique_ptr<tokenizers::Tokenizer> tokenizer_, tokenizer_2_;
 };
 
 }  // namespace burnish::models::stable_diffusion

@@ -36,11 +36,10 @@ at::Tensor join_chunks(const at::Tensor& states_NLE) {
   return at::cat({states_NLE[0].slice(0, 0, 1), inner, states_NLE[-1].slice(0, -1)}).unsqueeze(0);
 }
 
-text::ClipTextModel::Out StableDiffusionModel::encode(const std::string& component, const tokenizers::Tokenizer& tokenizer,
-                                                      const std::string& prompt) {
+text::ClipTextModel::Out StableDiffusionModel::encode(const std::string& component, const std::string& prompt) {
   auto length = std::min<int64_t>(77, clip_configs_.at(component).max_positions);
-  auto num_chunks = std::max<int64_t>(1, options_.max_token_length / 75);
-  auto chunks = chunks_of(tokenizer, prompt, num_chunks, length);
+  auto num_chunks = std::max<int64_t>(1, options_.get<int64_t>("max_token_length") / 75);
+  auto chunks = chunks_of(components_.tokenizer(component), prompt, num_chunks, length);
   if (chunks.cut && component == "text_encoder" && ++num_cut_ <= kCutPromptsNamed) {
     warn("the prompt \"{}...\" has more than {} tokens and is cut; --max_token_length {} keeps more", prompt.substr(0, 40),
          num_chunks * (length - 2), 75 * (num_chunks + 1));
@@ -53,7 +52,8 @@ text::ClipTextModel::Out StableDiffusionModel::encode(const std::string& compone
 /// The states that the UNet reads: of the layer that clip_skip counts back to, by default the last but one of SDXL's encoders and the last
 /// of SD 1.5's, which alone passes the final norm.
 at::Tensor StableDiffusionModel::embedding(const std::string& component, const text::ClipTextModel::Out& out) {
-  auto skip = options_.clip_skip > 0 ? options_.clip_skip : is_xl() ? 2 : 1;
+  auto chosen = options_.get<int64_t>("clip_skip");
+  auto skip = chosen > 0 ? chosen : is_xl() ? 2 : 1;
   auto state = out.states_BLE[out.states_BLE.size() - static_cast<size_t>(skip)];
   if (!is_xl()) state = loaded<text::ClipTextModel>(component).normalise(state);
   return join_chunks(state);
@@ -61,12 +61,12 @@ at::Tensor StableDiffusionModel::embedding(const std::string& component, const t
 
 void StableDiffusionModel::encode_prompt_1(pipeline::Scope& scope) {
   scope.uses("text_encoder");
-  scope.write("text_embedding", embedding("text_encoder", encode("text_encoder", *tokenizer_, scope.text("prompt"))));
+  scope.write("text_embedding", embedding("text_encoder", encode("text_encoder", scope.text("prompt"))));
 }
 
 void StableDiffusionModel::encode_prompt_2(pipeline::Scope& scope) {
   scope.uses("text_encoder_2");
-  auto out = encode("text_encoder_2", *tokenizer_2_, scope.text("prompt"));
+  auto out = encode("text_encoder_2", scope.text("prompt"));
   scope.write("text_embedding_2", embedding("text_encoder_2", out));
   scope.write("pooled_embedding", out.projected_BP.slice(0, 0, 1));  // of the first chunk
 }

@@ -154,7 +154,7 @@ class Save final : public Hook {
   /// Weights first, then the state that a run goes on from, then what is kept of older weights.
   void write(const Snapshot& snapshot) const {
     io::Metadata metadata{{"format", "pt"},
-                          {"base_model", training_.subject.model->variant()},
+                          {"base_model", training_.subject.model->names().variant},
                           {"step", std::to_string(snapshot.step)},
                           {"trainer", "burnish"}};
     for (const auto& file : snapshot.files) {

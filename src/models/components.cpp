@@ -1,0 +1,179 @@
+#include "models/components.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "io/files.h"
+#include "models/loading.h"
+
+namespace burnish::models {
+
+namespace {
+
+/// Without the layers that `wanted` has nothing of. Every layer in a file belongs to one part as a whole.
+io::TensorSource only(const io::TensorSource& tensors, const io::KeyMap& keys, const io::Shapes& wanted) {
+  std::vector<std::string> others;
+  for (const auto& name : without_scales(tensors).names()) {
+    if (!wanted.contains(keys.to_ours(name).ours[0])) others.push_back(name.substr(0, name.rfind('.') + 1));
+  }
+  return tensors.without(others);
+}
+
+}  // namespace
+
+void Components::add(Recipe recipe) {
+  if (recipe.source.entry && !recipe.source.tensors && !is_random(recipe)) {
+    data_error("models", "{} holds a config.json and no weights; add the weights, or train from scratch with --init random",
+               recipe.source.entry->label);
+  }
+  recipes_.push_back(std::move(recipe));
+}
+
+void Components::forget_held(const std::string& component) {
+  std::erase_if(held_, [&](const auto& item) { return component_of(item.first) == component; });
+}
+
+void Components::set_parts(const std::string& component, std::vector<std::string> parts) {
+  auto it = std::ranges::find(recipes_, component, &Recipe::name);
+  if (it == recipes_.end()) throw std::logic_error("there is no component " + component);
+  it->parts = std::move(parts);
+  forget_held(component);
+}
+
+void Components::set_store(const std::string& component, std::shared_ptr<nn::WeightStore> store) {
+  stores_[component] = std::move(store);
+  forget_held(component);
+}
+
+const Recipe* Components::find(const std::string& name) const {
+  auto it = std::ranges::find(recipes_, component_of(name), &Recipe::name);
+  return it == recipes_.end() ? nullptr : &*it;
+}
+
+nn::WeightStore* Components::store_of(const std::string& name) const {
+  auto it = stores_.find(component_of(name));
+  return it == stores_.end() ? nullptr : it->second.get();
+}
+
+at::TensorOptions Components::tensor_options(const Recipe& recipe) const {
+  return at::TensorOptions().dtype(recipe.dtype.value_or(options_.dtype)).device(options_.device);
+}
+
+const Source& Components::source(const std::string& name) const {
+  static const Source kNone;
+  const auto* recipe = find(name);
+  return recipe ? recipe->source : kNone;
+}
+
+bool Components::can_initialise(const std::string& name) const {
+  const auto* recipe = find(name);
+  return recipe && recipe->initialise;
+}
+
+std::vector<Component> Components::list() const {
+  std::vector<Component> list;
+  for (const auto& recipe : recipes_) {
+    if (recipe.source.entry) list.push_back(held(recipe.name));
+  }
+  return list;
+}
+
+std::vector<std::string> Components::parts(const std::string& component) const {
+  const auto* recipe = find(component);
+  return recipe && !recipe->parts.empty() ? recipe->parts : std::vector<std::string>{component};
+}
+
+std::unique_ptr<nn::Module> Components::skeleton(const std::string& name) const {
+  const auto* recipe = find(name);
+  if (!recipe) throw std::logic_error("there is no component " + name);
+  return recipe->build(name, tensor_options(*recipe).device(at::kMeta));
+}
+
+/// How a component or a part will be held; without a name when the files hold no such component.
+const Component& Components::held(const std::string& name) const {
+  static const Component kNone;
+  const auto& from = source(name);
+  if (!from.entry) return kNone;
+  if (auto it = held_.find(name); it != held_.end()) return it->second;
+  auto on_meta = skeleton(name);
+  if (!store_of(name)) return held_[name] = {name, from.entry->label, on_meta->num_bytes()};
+  auto plan = plan_storage(*on_meta, from.tensors ? &*from.tensors : nullptr, from.keys, *store_of(name));
+  auto share = static_cast<double>(plan.stored_elements) / static_cast<double>(plan.elements);
+  return held_[name] = {name, from.entry->label, plan.num_bytes, plan.num_stored, plan.num_kept, share};
+}
+
+Provenance Components::provenance(const std::string& name) const {
+  const auto* recipe = find(name);
+  Provenance made;
+  if (!recipe || !recipe->source.entry) return made;
+  const auto& from = recipe->source;
+  if (from.tensors) {
+    for (const auto& file : from.tensors->files()) made.files.push_back(file->path());
+  }
+  auto dtype = c10::typeMetaToScalarType(tensor_options(*recipe).dtype());
+  made.settings = fmt::format("config {}, {}", from.entry->config.dump(), dtype_name(dtype));
+  if (const auto* store = store_of(name); store && !store->settings().empty()) made.settings += ", " + store->settings();
+  if (auto own = recipe->settings ? recipe->settings(name) : ""; !own.empty()) made.settings += ", " + own;
+  if (!recipe->tokenizer) return made;
+  for (const auto& file : io::glob(recipe->tokenizer->folder(), "*")) {
+    if (std::filesystem::is_regular_file(file)) made.files.push_back(file);
+  }
+  return made;
+}
+
+void Components::check(const std::string& name) {
+  const auto* recipe = find(name);
+  if (!recipe || !recipe->source.entry) {
+    data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", recipe ? recipe->what : name,
+               files_.describe());
+  }
+  if (recipe->tokenizer && !tokenizers_.contains(recipe->name))
+    tokenizers_[recipe->name] = recipe->tokenizer->load(recipe->tokenizer->folder());
+  if (is_random(*recipe)) return;
+  const auto& from = recipe->source;
+  io::check_named(without_scales(*from.tensors), from.keys, shapes_of(*skeleton(recipe->name)), from.entry->label);
+}
+
+void Components::load(const std::string& name) {
+  if (is_loaded(name)) return;
+  check(name);
+  const auto& recipe = *find(name);
+  auto built = skeleton(name);
+  if (is_random(recipe)) {
+    // The whole is drawn for a part too, so that a part's numbers do not depend on what is loaded beside it.
+    auto whole = skeleton(recipe.name);
+    recipe.initialise(*whole);
+    auto made = whole->parameters();
+    built->visit_parameters([&](const std::string& path, at::Tensor& p) { p = made.at(path)->to(options_.device); });
+    if (auto* store = store_of(name)) store_weights(*built, *store, options_.device);
+  } else {
+    const auto& from = recipe.source;
+    load_weights(*built, name == recipe.name ? *from.tensors : only(*from.tensors, from.keys, shapes_of(*built)), from.keys,
+                 tensor_options(recipe), store_of(name), from.entry->label);
+  }
+  loaded_[name] = std::move(built);
+}
+
+nn::Module& Components::module(const std::string& name) {
+  auto it = loaded_.find(name);
+  for (auto above = name; it == loaded_.end() && above.find('.') != above.npos;) {
+    above.resize(above.rfind('.'));
+    it = loaded_.find(above);
+  }
+  if (it == loaded_.end() && name == component_of(name))
+    it = std::find_if(loaded_.begin(), loaded_.end(), [&](const auto& item) { return component_of(item.first) == name; });
+  if (it == loaded_.end()) throw std::logic_error("component " + name + " is not loaded");
+  return *it->second;
+}
+
+std::vector<nn::Block*> Components::blocks(const std::string& component) {
+  auto& root = module(component);
+  const auto* recipe = find(component);
+  return recipe->blocks ? recipe->blocks(root) : nn::blocks_below(root);
+}
+
+}  // namespace burnish::models

@@ -1,0 +1,133 @@
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "io/key_map.h"
+#include "models/files.h"
+#include "models/options.h"
+#include "nn/block.h"
+#include "nn/weight_source.h"
+#include "pipeline/unit.h"
+#include "tokenizers/tokenizer.h"
+
+namespace burnish::models {
+
+/// The component that a part belongs to: what stands before the first dot.
+using pipeline::component_of;
+
+/// Where a component's weights come from.
+struct Source {
+  const ModelEntry* entry = nullptr;        ///< null when the files hold no such component
+  std::optional<io::TensorSource> tensors;  ///< below the component's prefix; absent for a config.json without weights
+  io::KeyMap keys;                          ///< from their names to ours
+  /// Under our names; empty without weights.
+  io::Shapes shapes() const { return tensors ? io::shapes_in_our_names(*tensors, keys) : io::Shapes{}; }
+};
+
+/// A text encoder's tokenizer.
+struct TokenizerRecipe {
+  std::function<std::filesystem::path()> folder;  ///< where it lies; a data Error when there is none
+  std::function<std::unique_ptr<tokenizers::Tokenizer>(const std::filesystem::path& folder)> load;
+};
+
+/// How a component is made, as its family says.
+struct Recipe {
+  std::string name;  ///< "dit", "vae", "text_encoder"
+  std::string what;  ///< in messages: "KL autoencoder"
+  Source source = {};
+  /// Its module with unset parameters, or that of one of its parts.
+  std::function<std::unique_ptr<nn::Module>(const std::string& part, const at::TensorOptions& options)> build = {};
+  std::optional<c10::ScalarType> dtype = {};  ///< what it is held in; none takes the run's
+  std::vector<std::string> parts = {};        ///< see Components::parts; none: it is always whole
+  /// Of a denoiser: draws the parameters of the whole, on the CPU, for a run that asks for random weights.
+  std::function<void(nn::Module& whole)> initialise = {};
+  /// What beside files, config.json, dtype and storage decides what the component or a part computes; none: nothing.
+  std::function<std::string(const std::string& part)> settings = {};
+  std::optional<TokenizerRecipe> tokenizer = {};
+  /// Its blocks in order of execution; none: in the order of its tree.
+  std::function<std::vector<nn::Block*>(nn::Module& whole)> blocks = {};
+};
+
+/// A component that the files hold, as it will be held.
+struct Component {
+  std::string name;
+  std::string origin;     ///< the files it comes from, for messages
+  int64_t num_bytes = 0;  ///< of its weights as they will be held
+  /// Linear layers whose weights will be held as codes, and as parameters; of what is held as codes, the share of all numbers.
+  int64_t num_stored = 0, num_kept = 0;
+  double stored_share = 0;
+};
+
+/// Everything beside its inputs that decides what a component computes.
+struct Provenance {
+  std::vector<std::filesystem::path> files;  ///< weights and vocabularies
+  std::string settings;                      ///< config.json, dtype, and options that reach the result
+};
+
+/// The components of a model: which there are, and what of them is loaded. Each is built on the meta device and filled from its source,
+/// whole or in parts, so that a run holds only what its current stage computes with. Wherever a name is asked for, that of a component or
+/// of one of its parts will do; parts of one component are loaded together as what their names have in common, up to a dot.
+class Components {
+ public:
+  /// Both must outlive this, and so must what recipes refer to.
+  Components(const ModelFiles& files, const ModelOptions& options) : files_(files), options_(options) {}
+
+  /// In the order of `list`. A data Error for a config.json without weights, unless the run initialises the component.
+  void add(Recipe recipe);
+  /// Gives a component other parts than it had.
+  void set_parts(const std::string& component, std::vector<std::string> parts);
+  /// How the linear weights of a component are held from its next load on; null: as parameters, FP8 numbers in its file turned into them.
+  void set_store(const std::string& component, std::shared_ptr<nn::WeightStore> store);
+
+  /// Whether the files hold it.
+  bool has(const std::string& name) const { return source(name).entry != nullptr; }
+  /// Whether it is made without weights when the run asks for random ones.
+  bool can_initialise(const std::string& name) const;
+  /// Those that the files hold.
+  std::vector<Component> list() const;
+  /// One without an entry when the files hold no such component.
+  const Source& source(const std::string& name) const;
+  /// What of a component can be loaded apart, by the names that units give it ("dit.modulation" and "dit.body" of "dit"); the component
+  /// itself when it is always whole.
+  std::vector<std::string> parts(const std::string& component) const;
+  /// Bytes of its weights as they will be held; 0 when the files hold no such component.
+  int64_t num_bytes(const std::string& name) const { return held(name).num_bytes; }
+  /// Empty when the files hold no such component.
+  Provenance provenance(const std::string& name) const;
+  /// The parameter tree on the meta device: names and shapes, no weights.
+  std::unique_ptr<nn::Module> skeleton(const std::string& name) const;
+
+  /// Refuses by file headers alone what `load` would refuse: a data Error when the files lack the component, one of its tensors, or its
+  /// tokenizer, which is loaded for that and kept.
+  void check(const std::string& name);
+  /// Streams the weights from their files. Loading what is loaded does nothing.
+  void load(const std::string& name);
+  void unload(const std::string& name) { loaded_.erase(name); }
+  /// Whether it was loaded under this very name.
+  bool is_loaded(const std::string& name) const { return loaded_.contains(name); }
+  /// The loaded parameter tree: of a component, what is loaded of it; of a part, the whole component where that is loaded.
+  /// std::logic_error when it is not loaded.
+  nn::Module& module(const std::string& name);
+  /// The blocks of a loaded component in order of execution.
+  std::vector<nn::Block*> blocks(const std::string& component);
+  /// Of a text encoder that was checked or loaded.
+  const tokenizers::Tokenizer& tokenizer(const std::string& component) const { return *tokenizers_.at(component); }
+
+ private:
+  const Recipe* find(const std::string& name) const;
+  const Component& held(const std::string& name) const;
+  nn::WeightStore* store_of(const std::string& name) const;
+  at::TensorOptions tensor_options(const Recipe& recipe) const;
+  bool is_random(const Recipe& recipe) const { return recipe.initialise && options_.init == "random"; }
+  void forget_held(const std::string& component);
+
+  const ModelFiles& files_;
+  const ModelOptions& options_;
+  std::vector<Recipe> recipes_;
+  std::map<std::string, std::shared_ptr<nn::WeightStore>> stores_;
+  std::map<std::string, std::unique_ptr<tokenizers::Tokenizer>> tokenizers_;
+  std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
+  mutable std::map<std::string, Component> held_;  ///< what was found out of components and parts; building their trees takes time
+};
+
+}  // namespace burnish::models

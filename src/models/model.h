@@ -1,0 +1,77 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "diffusion/process.h"
+#include "models/components.h"
+#include "models/names.h"
+#include "pipeline/unit.h"
+
+namespace burnish::models {
+
+/// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
+/// prompt (text), image [B,3,H,W] in [-1,1], latents, noise and latent_noise [B,C,h,w], of video [B,C,F,h,w], the process's time [B] fp32
+/// by its name (sigma or timestep), noisy, target, prediction, loss [B] (one unweighted loss a sample, fp32), and size_conditioning [B,6]
+/// fp32: height and width of the picture before it was cut, top and left of the cut, height and width of what is trained or drawn.
+struct UnitGroups {
+  pipeline::Units encode_prompt;  ///< prompt (and further inputs) -> what the denoiser reads of it
+  pipeline::Units encode_image;   ///< image (and latent_noise) -> latents: latent_units()
+  pipeline::Units encode_size;    ///< size_conditioning -> what the denoiser reads of it; none where it reads nothing
+  pipeline::Units add_noise;      ///< latents, noise, time -> noisy, target
+  pipeline::Units denoise;        ///< noisy, time, prompt values -> prediction
+  pipeline::Units loss;           ///< prediction, target -> loss
+  pipeline::Units decode;         ///< latents -> image
+};
+
+/// How large what is trained or drawn is, in pixels. A picture is one frame.
+struct Extent {
+  int64_t height = 0, width = 0;
+  int64_t num_frames = 1;
+};
+
+/// A model whose files were opened and whose sizes are known: what it computes, with its components and its tables of names beside that.
+class Model {
+ public:
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const Names& names() const { return names_; }
+  Components& components() { return components_; }
+  const Components& components() const { return components_; }
+
+  virtual UnitGroups units() = 0;
+  /// How latents become noise and the way back.
+  virtual const diffusion::Process& process() const = 0;
+  /// Of latents, without the batch: [C,h,w] in families of pictures, [C,F,h,w] in those of video. A config Error when the size does not
+  /// divide.
+  virtual std::vector<int64_t> latent_shape(const Extent& extent) const = 0;
+  /// Tokens the denoiser sees for latents of this shape.
+  virtual int64_t num_tokens(at::IntArrayRef latent_shape) const = 0;
+  /// Pixels that a side must be a multiple of.
+  virtual int64_t size_division() const = 0;
+  /// Splits off, as a part of its own, the blocks of the denoiser that run before the first of which a parameter trains, by its path. To be
+  /// called before `units`, which run the new parts from then on ("dit.first_blocks.body"). The name of what was split off
+  /// ("dit.first_blocks"); "" where the first block trains, or the family cannot do it.
+  virtual std::string split_first_blocks(const std::function<bool(const std::string& path)>& /*trains*/) { return ""; }
+
+ protected:
+  /// The family fills in names and components.
+  Model(ModelFiles files, ModelOptions options) : files_(std::move(files)), options_(std::move(options)), components_(files_, options_) {}
+
+  /// A config Error unless it is one frame whose sides are multiples of size_division().
+  void check_picture(const Extent& extent) const;
+  template <class T>
+  T& loaded(const std::string& name) {
+    return static_cast<T&>(components_.module(name));
+  }
+
+  const ModelFiles files_;
+  const ModelOptions options_;
+  Names names_;
+  Components components_;
+};
+
+}  // namespace burnish::models

@@ -1,0 +1,61 @@
+#include "models/names.h"
+
+#include <stdexcept>
+
+#include "base/text.h"
+#include "pipeline/unit.h"
+
+namespace burnish::models {
+
+std::vector<std::string> ComponentNames::foreign_layer(const std::string& name) const {
+  auto it = foreign_layers.find(name);
+  return it == foreign_layers.end() ? std::vector<std::string>{} : it->second;
+}
+
+std::vector<std::string> ComponentNames::target_names(const std::string& path) const {
+  return aliases ? aliases(path) : std::vector<std::string>{};
+}
+
+ComponentNames plain_names(const std::string& component) { return {.layers = {"", component + ".", "lora_" + component + "_"}}; }
+
+bool Names::is_denoiser(const std::string& component) const { return contains(denoisers, component); }
+
+const ComponentNames& Names::of(const std::string& component) const {
+  auto it = components.find(pipeline::component_of(component));
+  if (it == components.end()) throw std::logic_error("the family " + family + " has no names for the component " + component);
+  return it->second;
+}
+
+std::map<std::string, std::vector<int64_t>> Names::shapes() const {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& [name, value] : values) {
+    if (!value.shape.empty()) shapes[name] = value.shape;
+  }
+  return shapes;
+}
+
+std::map<std::string, std::string> Names::diffsynth_values() const {
+  std::map<std::string, std::string> theirs;
+  for (const auto& [name, value] : values) {
+    if (!value.diffsynth.empty()) theirs[name] = value.diffsynth;
+  }
+  return theirs;
+}
+
+std::vector<std::string> Names::prompt_values() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values) {
+    if (value.of_prompt) names.push_back(name);
+  }
+  return names;
+}
+
+std::set<std::string> Names::padded_values() const {
+  std::set<std::string> names;
+  for (const auto& [name, value] : values) {
+    if (value.padded) names.insert(name);
+  }
+  return names;
+}
+
+}  // namespace burnish::models

@@ -1,0 +1,71 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace burnish::models {
+
+/// How files spell the layers of a component, before our paths in it.
+struct LayerNames {
+  std::string weights;          ///< in the component's own file: "text_model." for CLIP in transformers; "" mostly
+  std::string diffusers;        ///< before that in adapter files of diffusers and peft: "transformer.", "unet.", "text_encoder."
+  std::string kohya;            ///< before that, dots written as underscores, in kohya's adapter files: "lora_unet_", "lora_te1_"
+  bool diffusers_alpha = true;  ///< whether diffusers' loader of this family takes files with `.alpha` under its own names
+};
+
+/// What the layers of a component are called, and which are meant when the user names none.
+struct ComponentNames {
+  LayerNames layers;
+  /// Adapter targets when the user names none (see adapters::match_targets).
+  std::string lora_targets = "all-linear";
+  /// Regular expressions for the paths of linear layers that stay parameters when a component's weights are stored as codes: those
+  /// that embed, modulate, and come first and last. (Norms, biases and tables are no linear weights and always stay.)
+  std::vector<std::string> high_precision = {};
+  /// Our layers behind a layer name of another program that is not `layers` and our path; a fused layer has several, stacked in this order.
+  std::map<std::string, std::vector<std::string>> foreign_layers = {};
+  /// The names by which adapter targets know a layer (see adapters::AliasesOf); null for its path alone.
+  std::vector<std::string> (*aliases)(const std::string& path) = nullptr;
+
+  /// An entry of `foreign_layers`; none when the name means nothing in this component.
+  std::vector<std::string> foreign_layer(const std::string& name) const;
+  /// What `aliases` says of a path; none without it.
+  std::vector<std::string> target_names(const std::string& path) const;
+};
+
+/// Names of a component whose layers have our paths below its name in every file.
+ComponentNames plain_names(const std::string& component);
+
+/// What others than the units that write and read a value have to know of it.
+struct ValueNames {
+  std::vector<int64_t> shape = {};  ///< sizes that the denoiser takes, -1 where any will do; none: not checked
+  std::string diffsynth = {};       ///< what DiffSynth-Studio calls it in the caches it writes; "" where those have it not
+  bool of_prompt = false;           ///< a negative prompt replaces it under classifier-free guidance
+  bool padded = false;              ///< samples of a batch differ in its length: see pipeline::join
+};
+
+/// Every table of names of a model: plain data that its family fills in when the model is opened.
+struct Names {
+  std::string family;                                ///< the folder's name
+  std::string variant;                               ///< "FLUX.1-dev" and the like, for people and for file metadata
+  std::vector<std::string> denoisers;                ///< the components that predict; of several, the time of a visit chooses
+  std::map<std::string, ComponentNames> components;  ///< of every component that the units may run
+  std::map<std::string, ValueNames> values;          ///< of those values of which there is something to say
+  bool zeros_for_no_prompt = false;  ///< whether the prompt values of an empty negative prompt are zeros, and not those of the empty text
+
+  /// The component that a run trains unless told otherwise.
+  const std::string& denoiser() const { return denoisers.at(0); }
+  bool is_denoiser(const std::string& component) const;
+  /// Of a component or one of its parts; std::logic_error when the family declares no such component.
+  const ComponentNames& of(const std::string& component) const;
+
+  // Columns of `values`, without the values of which they say nothing.
+
+  std::map<std::string, std::vector<int64_t>> shapes() const;
+  std::map<std::string, std::string> diffsynth_values() const;
+  std::vector<std::string> prompt_values() const;
+  std::set<std::string> padded_values() const;
+};
+
+}  // namespace burnish::models

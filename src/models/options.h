@@ -1,0 +1,45 @@
+#pragma once
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+
+namespace burnish::models {
+
+/// The value of an option, of the type that the option has.
+using OptionValue = std::variant<bool, int64_t, double, std::string>;
+/// By the option's name.
+using OptionValues = std::map<std::string, OptionValue>;
+
+/// An option that some families have and others have not. Every verb that runs a model takes it as a flag.
+struct Option {
+  std::string name, help;
+  OptionValue otherwise;  ///< its value when it is not given, and with that its type
+  std::string elsewhere;  ///< what to do instead when a model without this option is given it; "" where such a model leaves it unread
+  /// A sentence about a value that no model can take; "" for the others.
+  std::string (*why_wrong)(const std::string& name, const OptionValue& value) = nullptr;
+};
+
+/// An Option::why_wrong: whole numbers below 0.
+std::string why_negative(const std::string& name, const OptionValue& value);
+
+/// What a run asks of a model beyond its files.
+struct ModelOptions {
+  c10::ScalarType dtype = c10::ScalarType::BFloat16;  ///< of the denoiser and the text encoders; autoencoders stay fp32
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+  std::string tokenizer_path, tokenizer_2_path;  ///< folders; "" takes those beside the model
+  std::string latents = "mean";                  ///< of the autoencoder's distribution, or "sample": drawn at every visit
+  std::string init = "pretrained";               ///< "random" builds the denoiser from its config.json and a seed
+  uint64_t seed = 0;
+  OptionValues own;  ///< of options that the families declare; open_model fills in those of the model's family that are missing
+
+  template <class T>
+  const T& get(const std::string& name) const {
+    return std::get<T>(own.at(name));
+  }
+};
+
+}  // namespace burnish::models

@@ -1,0 +1,52 @@
+#include "models/shared_components.h"
+
+#include "base/error.h"
+
+namespace burnish::models {
+
+namespace {
+
+/// Builds a module of one configuration, which is always whole.
+template <class Module, class Config>
+auto builds(const Config& config) {
+  return [config](const std::string& /*part*/, const at::TensorOptions& options) { return std::make_unique<Module>(config, options); };
+}
+
+}  // namespace
+
+Recipe clip_recipe(const std::string& name, const std::string& what, const Source& source, const text::ClipConfig& config) {
+  return {.name = name, .what = what, .source = source, .build = builds<text::ClipTextModel>(config)};
+}
+
+ComponentNames clip_names(const std::string& name, const std::string& kohya) {
+  return {.layers = {"text_model.", name + ".", kohya}, .lora_targets = "q_proj,k_proj,v_proj,out_proj,fc1,fc2"};
+}
+
+Recipe t5_recipe(const std::string& name, const Source& source, const text::T5Config& config) {
+  return {.name = name, .what = "T5 encoder", .source = source, .build = builds<text::T5Encoder>(config)};
+}
+
+ComponentNames t5_names(const std::string& name, const std::string& kohya) {
+  return {.layers = {"", name + ".", kohya}, .lora_targets = "q,k,v,o,wi,wi_0,wi_1,wo"};
+}
+
+Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config) {
+  return {.name = name, .what = "KL autoencoder", .source = source, .build = builds<vae::AutoencoderKL>(config), .dtype = at::kFloat};
+}
+
+ComponentNames autoencoder_names(const std::string& name) {
+  auto names = plain_names(name);
+  names.high_precision = {".*"};
+  return names;
+}
+
+std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder) {
+  return chosen.empty() ? files.in_pipeline(folder) : chosen;
+}
+
+std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind) {
+  if (auto found = find_tokenizer(files, chosen, folder)) return *found;
+  data_error("models", "no {} tokenizer beside the model; name its folder with --{}_path", kind, folder);
+}
+
+}  // namespace burnish::models

@@ -1,0 +1,29 @@
+#pragma once
+#include "models/components.h"
+#include "models/names.h"
+#include "models/text/clip.h"
+#include "models/text/t5.h"
+#include "models/vae/autoencoder_kl.h"
+
+// Components that are the same in every family: how they are made, and what their layers are called.
+namespace burnish::models {
+
+/// A CLIP text encoder, without its tokenizer.
+Recipe clip_recipe(const std::string& name, const std::string& what, const Source& source, const text::ClipConfig& config);
+/// `kohya`: what stands before its layers in kohya's adapter files, "lora_te1_".
+ComponentNames clip_names(const std::string& name, const std::string& kohya);
+
+/// A T5 encoder, without its tokenizer.
+Recipe t5_recipe(const std::string& name, const Source& source, const text::T5Config& config);
+ComponentNames t5_names(const std::string& name, const std::string& kohya);
+
+/// A KL autoencoder, which computes in fp32 and of which no weight is stored as codes.
+Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config);
+ComponentNames autoencoder_names(const std::string& name);
+
+/// The folder of a tokenizer: the chosen one, or that of this name beside the model; nothing when there is neither.
+std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder);
+/// The same; a data Error that names `kind` and the option when there is neither.
+std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind);
+
+}  // namespace burnish::models

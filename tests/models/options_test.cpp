@@ -1,0 +1,64 @@
+// Options that only some families have: declared by them, refused or left unread elsewhere.
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "models/family.h"
+
+using namespace burnish;
+using namespace burnish::models;
+
+namespace {
+
+const std::filesystem::path kSource = BURNISH_SOURCE_DIR;
+
+std::string refusal(const char* model, const ModelOptions& options) {
+  try {
+    open_model(open_model_files({{(kSource / "tests/golden" / model).string()}, "", ""}), options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+ModelOptions with(const std::string& name, const OptionValue& value) {
+  ModelOptions options;
+  options.own[name] = value;
+  return options;
+}
+
+const Option& option(const std::string& name) {
+  static const auto all = family_options();
+  return *std::ranges::find(all, name, &Option::name);
+}
+
+}  // namespace
+
+TEST(FamilyOptions, AreRefusedWhereTheyMeanNothing) {
+  EXPECT_EQ(refusal("pipeline/model", with("clip_skip", int64_t{2})), "[models] clip_skip is not supported for this model; take it out");
+  EXPECT_EQ(refusal("sd15_pipeline/model", with("clip_skip", int64_t{2})), "");
+  EXPECT_EQ(refusal("pipeline/model", with("clip_skip", int64_t{0})), "") << "its default is as good as not given";
+  EXPECT_EQ(refusal("sd15_pipeline/model", with("embedded_guidance", 3.5)), "") << "and this one is left unread";
+}
+
+TEST(FamilyOptions, OfHalfPrecisionGoByTheFamily) {
+  ModelOptions half{.dtype = c10::kHalf};
+  EXPECT_EQ(refusal("pipeline/model", half), "[models] fp16 is not supported for this model; choose dtype bf16 or fp32");
+  EXPECT_EQ(refusal("sd15_pipeline/model", half), "");
+}
+
+TEST(FamilyOptions, HaveNamesOfTheirOwnAndDefaultsThatAreRight) {
+  auto defaults = default_options();
+  EXPECT_EQ(defaults.size(), family_options().size());
+  for (const auto& each : family_options()) {
+    EXPECT_FALSE(each.help.empty()) << each.name;
+    if (each.why_wrong) EXPECT_EQ(each.why_wrong(each.name, defaults.at(each.name)), "");
+  }
+}
+
+TEST(FamilyOptions, RefuseValuesInASentence) {
+  auto wrong = [](const std::string& name, const OptionValue& value) { return option(name).why_wrong(name, value); };
+  EXPECT_EQ(wrong("clip_skip", int64_t{-1}), "clip_skip must be at least 0, not -1");
+  EXPECT_EQ(wrong("max_sequence_length", int64_t{-3}), "max_sequence_length must be at least 0, not -3");
+  EXPECT_EQ(wrong("prediction_type", std::string("velocity")), "prediction_type 'velocity' is not known; choose epsilon or v_prediction");
+  EXPECT_EQ(wrong("max_token_length", int64_t{77}), "max_token_length must be 75, 150, 225 or another multiple of 75, not 77");
+}
