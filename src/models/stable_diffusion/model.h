@@ -14,6 +14,7 @@ struct Sources {
   Source unet, text_encoder, text_encoder_2, vae;
 };
 Sources find_sources(const ModelFiles& files);
+Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
 /// Token ids of a prompt in chunks of `length` each [chunks, length]: between the start and the end token each holds the next
 /// length - 2 tokens; what is left is padding, and a chunk without text holds an end token. `cut` says that the prompt has more tokens.
@@ -57,7 +58,7 @@ class StableDiffusionModel : public FileModel {
   std::string settings(const std::string& component) const override;
   std::filesystem::path tokenizer_folder(const std::string& component) const override;
   void load_tokenizer(const std::string& component) override;
-  text::ClipTextModel::Out encode(const std::string& component, const tokenizers::Tokenizer& tokenizer, const std::string& prompt);
+  text::ClipTextModel::Out encode(const std::string& component, const std::string& prompt);
   at::Tensor embedding(const std::string& component, const text::ClipTextModel::Out& out);
   void encode_prompt_1(pipeline::Scope& scope);
   void encode_prompt_2(pipeline::Scope& scope);

@@ -36,8 +36,9 @@ at::Tensor join_chunks(const at::Tensor& states_NLE) {
   return at::cat({states_NLE[0].slice(0, 0, 1), inner, states_NLE[-1].slice(0, -1)}).unsqueeze(0);
 }
 
-text::ClipTextModel::Out StableDiffusionModel::encode(const std::string& component, const tokenizers::Tokenizer& tokenizer,
-                                                      const std::string& prompt) {
+text::ClipTextModel::Out StableDiffusionModel::encode(const std::string& component, const std::string& prompt) {
+  auto& clip = loaded<text::ClipTextModel>(component);
+  const auto& tokenizer = component == "text_encoder" ? *tokenizer_ : *tokenizer_2_;  // it comes with its encoder
   auto length = std::min<int64_t>(77, clip_configs_.at(component).max_positions);
   auto num_chunks = std::max<int64_t>(1, options_.max_token_length / 75);
   auto chunks = chunks_of(tokenizer, prompt, num_chunks, length);
@@ -47,7 +48,7 @@ text::ClipTextModel::Out StableDiffusionModel::encode(const std::string& compone
   }
   std::vector<at::Tensor> rows;
   for (const auto& ids : chunks.ids) rows.push_back(at::tensor(ids, at::TensorOptions().dtype(at::kLong)));
-  return loaded<text::ClipTextModel>(component).forward(at::stack(rows).to(options_.device));
+  return clip.forward(at::stack(rows).to(options_.device));
 }
 
 /// The states that the UNet reads: of the layer that clip_skip counts back to, by default the last but one of SDXL's encoders and the last
@@ -61,12 +62,12 @@ at::Tensor StableDiffusionModel::embedding(const std::string& component, const t
 
 void StableDiffusionModel::encode_prompt_1(pipeline::Scope& scope) {
   scope.uses("text_encoder");
-  scope.write("text_embedding", embedding("text_encoder", encode("text_encoder", *tokenizer_, scope.text("prompt"))));
+  scope.write("text_embedding", embedding("text_encoder", encode("text_encoder", scope.text("prompt"))));
 }
 
 void StableDiffusionModel::encode_prompt_2(pipeline::Scope& scope) {
   scope.uses("text_encoder_2");
-  auto out = encode("text_encoder_2", *tokenizer_2_, scope.text("prompt"));
+  auto out = encode("text_encoder_2", scope.text("prompt"));
   scope.write("text_embedding_2", embedding("text_encoder_2", out));
   scope.write("pooled_embedding", out.projected_BP.slice(0, 0, 1));  // of the first chunk
 }
