@@ -19,12 +19,6 @@ MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 100
 MAX_FIELDS = 12
 MAX_METHODS = 25
-# Classes that are larger still. The list only gets shorter: one that is within the limits has to leave it.
-STILL_LARGER = {
-    "src/models/family.h": ["Model"],
-    "src/models/flux/model.h": ["FluxModel"],
-    "src/models/stable_diffusion/model.h": ["StableDiffusionModel"],
-}
 SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
 CODE_FOLDERS = ("src", "tests", "benchmarks", "examples")
 SCRIPT_FOLDERS = ("tools", "tests", "benchmarks", "examples", "recipes")
@@ -137,22 +131,15 @@ def class_sizes(text):
     return [(line_of(text, match.start()), match.group(1), *count_members(body_from(text, match.end()))) for match in CLASS.finditer(text)]
 
 
-def check_classes(where, text, still_larger):
-    problems, larger = [], set()
-    for line, name, fields, methods in class_sizes(text):
-        if methods <= MAX_METHODS and (fields <= MAX_FIELDS or methods == 0):
-            continue
-        larger.add(name)
-        if name not in still_larger:
-            problems.append(Problem(f"{where}:{line}", f"{name} has {fields} data members and {methods} functions; "
-                                                       f"a class has at most {MAX_FIELDS} and {MAX_METHODS}"))
-    for name in sorted(set(still_larger) - larger):
-        problems.append(Problem(where, f"{name} is no longer too large; take it out of STILL_LARGER in check_style.py"))
-    return problems
+def check_classes(where, text):
+    return [Problem(f"{where}:{line}", f"{name} has {fields} data members and {methods} functions; "
+                                       f"a class has at most {MAX_FIELDS} and {MAX_METHODS}")
+            for line, name, fields, methods in class_sizes(text)
+            if methods > MAX_METHODS or (methods > 0 and fields > MAX_FIELDS)]
 
 
-def check_code(where, text, is_header, still_larger=()):
-    problems, num_lines = check_classes(where, text, still_larger), text.count("\n")
+def check_code(where, text, is_header):
+    problems, num_lines = check_classes(where, text), text.count("\n")
     if num_lines > MAX_FILE_LINES:
         problems.append(Problem(where, f"{num_lines} lines; a file has at most {MAX_FILE_LINES}"))
     for line, length in function_lengths(text):
@@ -172,10 +159,7 @@ def check(root):
         for path in sorted(root.glob(f"{folder}/**/*")):
             if path.suffix in (".h", ".cpp", ".cu", ".cuh"):
                 where = path.relative_to(root).as_posix()
-                problems += check_code(where, path.read_text(), path.suffix == ".h", STILL_LARGER.get(where, ()))
-    for where in STILL_LARGER:
-        if not (root / where).exists():
-            problems.append(Problem(where, "is gone; take it out of STILL_LARGER in check_style.py"))
+                problems += check_code(where, path.read_text(), path.suffix == ".h")
     for folder in SCRIPT_FOLDERS:
         for path in sorted(root.glob(f"{folder}/**/*.py")):
             try:

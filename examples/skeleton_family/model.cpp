@@ -22,7 +22,10 @@ MlpBlock::MlpBlock(int64_t width, const at::TensorOptions& options)
 nn::Tensors MlpBlock::body(const nn::Tensors& in) { return {in[0] + down_.forward(at::gelu(up_.forward(norm_.forward(in[0]))))}; }
 
 TextBody::TextBody(const Config& c, const at::TensorOptions& options)
-    : config_(c), bytes_(256, c.encoder_width, options), positions_(c.text_length, c.encoder_width, options), block_(c.encoder_width, options) {
+    : config_(c),
+      bytes_(256, c.encoder_width, options),
+      positions_(c.text_length, c.encoder_width, options),
+      block_(c.encoder_width, options) {
   own("bytes", bytes_);
   own("positions", positions_);
   own("block", block_);
@@ -92,7 +95,10 @@ nn::Tensors DenoiserBlock::body(const nn::Tensors& in) {
 }
 
 Denoiser::Denoiser(const Config& c, const at::TensorOptions& options)
-    : config_(c), patch_in_(c.latent_channels, c.width, options), time_in_(1, c.width, options), patch_out_(c.width, c.latent_channels, options) {
+    : config_(c),
+      patch_in_(c.latent_channels, c.width, options),
+      time_in_(1, c.width, options),
+      patch_out_(c.width, c.latent_channels, options) {
   own("patch_in", patch_in_);
   own("time_in", time_in_);
   for (int64_t i = 0; i < c.num_blocks; ++i) {

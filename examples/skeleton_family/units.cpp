@@ -8,15 +8,19 @@ namespace burnish::models::skeleton {
 UnitGroups SkeletonModel::units() {
   using pipeline::Scope;
   UnitGroups groups;
-  groups.encode_prompt = {
-      {"encode_text", {"prompt"}, {"text_features"}, {"text_encoder.body"}, [this](Scope& s) {
-         s.uses("text_encoder.body");
-         s.write("text_features", loaded<TextEncoder>("text_encoder.body").body->forward(s.text("prompt")));
-       }},
-      {"project_text", {"text_features"}, {"text_embedding"}, {"text_encoder.projector"}, [this](Scope& s) {
-         s.uses("text_encoder.projector");
-         s.write("text_embedding", loaded<TextEncoder>("text_encoder.projector").projector->forward(s.tensor("text_features")));
-       }}};
+  groups.encode_prompt = {{"encode_text",
+                           {"prompt"},
+                           {"text_features"},
+                           {"text_encoder.body"},
+                           [this](Scope& s) {
+                             s.uses("text_encoder.body");
+                             s.write("text_features", loaded<TextEncoder>("text_encoder.body").body->forward(s.text("prompt")));
+                           }},
+                          {"project_text", {"text_features"}, {"text_embedding"}, {"text_encoder.projector"}, [this](Scope& s) {
+                             s.uses("text_encoder.projector");
+                             s.write("text_embedding",
+                                     loaded<TextEncoder>("text_encoder.projector").projector->forward(s.tensor("text_features")));
+                           }}};
   groups.encode_image = latent_units("mean", "vae", [this](const at::Tensor& image) {
     return Moments{loaded<Autoencoder>("vae").encode(image.to(options_.device)), {}};
   });

@@ -9,8 +9,8 @@ namespace burnish::drawing {
 
 /// What is to be drawn, and how.
 struct Picture {
-  std::string prompt, negative_prompt;
-  std::optional<int64_t> seed;  ///< of its noise; none before `numbered`, unless the picture has one of its own
+  std::string prompt = {}, negative_prompt = {};
+  std::optional<int64_t> seed = {};  ///< of its noise; none before `numbered`, unless the picture has one of its own
   int64_t height = 1024, width = 1024, num_inference_steps = 28;
   double cfg_scale = 1, guidance_rescale = 0;
 

@@ -11,25 +11,45 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+/// The identity, which puts the gradient of its result into `caught` and passes none on. A leaf would lay its gradient out like itself, and
+/// a sum over it could then associate differently.
+struct Catch : torch::autograd::Function<Catch> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, at::Tensor* caught) {
+    ctx->saved_data["caught"] = reinterpret_cast<int64_t>(caught);
+    return x.detach();
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    *reinterpret_cast<at::Tensor*>(ctx->saved_data["caught"].toInt()) = grads[0];
+    return {at::Tensor(), at::Tensor()};
+  }
+};
+
+nn::Tensors run_inner(nn::BlockRunner* inner, nn::Block& block, const nn::Tensors& inputs) {
+  return inner ? inner->run(block, inputs) : block.body(inputs);
+}
+
 struct Recompute : torch::autograd::Function<Recompute> {
-  static variable_list forward(AutogradContext* ctx, nn::Block* block, const at::Tensor& /*anchor*/, at::TensorList inputs) {
+  static variable_list forward(AutogradContext* ctx, nn::Block* block, nn::BlockRunner* inner, const at::Tensor& /*anchor*/,
+                               at::TensorList inputs) {
     ctx->saved_data["block"] = reinterpret_cast<int64_t>(block);
+    ctx->saved_data["inner"] = reinterpret_cast<int64_t>(inner);
     ctx->save_for_backward(inputs.vec());
     at::NoGradGuard no_grad;
-    return block->body(inputs.vec());
+    return run_inner(inner, *block, inputs.vec());
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto* block = reinterpret_cast<nn::Block*>(ctx->saved_data["block"].toInt());
-    variable_list inputs;
-    for (size_t i = 0; auto& saved : ctx->get_saved_variables()) {
-      inputs.push_back(saved.detach());
-      inputs.back().set_requires_grad(ctx->needs_input_grad(i++ + 1));  // the anchor comes first
-    }
-    variable_list outputs;
+    auto* inner = reinterpret_cast<nn::BlockRunner*>(ctx->saved_data["inner"].toInt());
+    const auto saved = ctx->get_saved_variables();
+    variable_list inputs, outputs, input_grads(saved.size());
     {
       at::AutoGradMode with_grad(true);
-      outputs = block->body(inputs);
+      for (size_t i = 0; i < saved.size(); ++i) {
+        const bool wanted = ctx->needs_input_grad(i + 1);  // the anchor comes first
+        inputs.push_back(wanted ? Catch::apply(saved[i].detach().requires_grad_(true), &input_grads[i]) : saved[i].detach());
+      }
+      outputs = run_inner(inner, *block, inputs);
     }
     variable_list used, used_grads;
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -38,24 +58,30 @@ struct Recompute : torch::autograd::Function<Recompute> {
       used_grads.push_back(grads[i]);
     }
     if (!used.empty()) torch::autograd::backward(used, used_grads);  // adds to the parameters' gradients directly
-    variable_list result(2);
-    for (auto& input : inputs) result.push_back(input.requires_grad() ? input.grad() : at::Tensor());
+    variable_list result(3);                                         // none for the block, its runner and the anchor
+    result.insert(result.end(), input_grads.begin(), input_grads.end());
     return result;
   }
 };
 
 class RecomputeRunner : public nn::BlockRunner {
  public:
+  explicit RecomputeRunner(std::shared_ptr<nn::BlockRunner> inner) : inner_(std::move(inner)) {}
   nn::Tensors run(nn::Block& block, const nn::Tensors& inputs) override {
-    if (!at::GradMode::is_enabled()) return block.body(inputs);
+    if (!at::GradMode::is_enabled()) return run_inner(inner_.get(), block, inputs);
     // Parameters are not inputs of the function; one tensor that requires grad makes autograd call its backward all the same.
     auto anchor = at::Tensor(inputs[0].new_zeros({})).set_requires_grad(true);
-    return Recompute::apply(&block, anchor, at::TensorList(inputs));  // a plain vector would hide its tensors from autograd
+    return Recompute::apply(&block, inner_.get(), anchor, at::TensorList(inputs));  // a plain vector would hide its tensors from autograd
   }
+
+ private:
+  std::shared_ptr<nn::BlockRunner> inner_;
 };
 
 }  // namespace
 
-std::shared_ptr<nn::BlockRunner> recompute() { return std::make_shared<RecomputeRunner>(); }
+std::shared_ptr<nn::BlockRunner> recompute(std::shared_ptr<nn::BlockRunner> inner) {
+  return std::make_shared<RecomputeRunner>(std::move(inner));
+}
 
 }  // namespace burnish::memory

@@ -5,8 +5,8 @@
 
 namespace burnish::memory {
 
-/// Keeps only a block's inputs in forward and runs the block again in backward (Chen et al. 2016, arXiv 1604.06174).
-/// Gradients are the same as without, bit for bit on the CPU.
-std::shared_ptr<nn::BlockRunner> recompute();
+/// Keeps only a block's inputs in forward and runs the block again in backward (Chen et al. 2016, arXiv 1604.06174), both times by `inner`,
+/// or its body where there is none. Gradients are the same as without, bit for bit on the CPU.
+std::shared_ptr<nn::BlockRunner> recompute(std::shared_ptr<nn::BlockRunner> inner = nullptr);
 
 }  // namespace burnish::memory

@@ -9,7 +9,8 @@ using Tensors = std::vector<at::Tensor>;
 
 class Block;
 
-/// How a block's forward is carried out; implemented by `memory/` (recompute, paging). A runner calls `block.body`.
+/// How a block's forward is carried out; implemented by `memory/` (recompute, paging). A runner calls `block.body`, or another runner that
+/// it was given, in backward too: so they compose.
 class BlockRunner {
  public:
   virtual ~BlockRunner() = default;
@@ -21,7 +22,9 @@ class BlockRunner {
 class Block : public Module {
  public:
   virtual Tensors body(const Tensors& inputs) = 0;
-  Tensors run(const Tensors& inputs) { return runner ? runner->run(*this, inputs) : body(inputs); }
+  /// The body, as the runner carries it out. The gradients of an input that several blocks share are summed block by block, with any runner
+  /// and without one, so that all give the same bits.
+  Tensors run(const Tensors& inputs);
   std::shared_ptr<BlockRunner> runner;
 };
 

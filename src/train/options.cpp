@@ -79,6 +79,29 @@ static void optimizer_fields(config::Fields& f, TrainOptions& o) {
   f("loraplus_lr_ratio", o.loraplus_lr_ratio, "LoRA+: the learning rate of LoRA's B over that of its A, 16 say; 0 is off");
 }
 
+static void output_fields(config::Fields& f, TrainOptions& o) {
+  f.group("Output");
+  f("output_path", o.output_path, "run folder");
+  f("save_steps", o.save_steps, "also save every N steps; 0 saves at the end only");
+  f("save_epochs", o.save_epochs, "also save every N epochs");
+  f("save_minutes", o.save_minutes, "also save every N minutes");
+  f("keep_last", o.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all");
+  f("keep_best", o.keep_best, "also keep the weights with the lowest validation loss, as best.safetensors (with validation_steps)");
+  f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya or lycoris");
+  f("save_dtype", o.save_dtype, "fp32 or bf16 of what is saved; empty takes dtype");
+  f("resume", o.resume, "go on from the state in output_path");
+  f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
+  f("validation_steps", o.validation_steps, "also judge held-out samples every N steps");
+  f("preview_prompts", o.preview_prompts,
+    "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into samples/",
+    {"sample_prompts"});
+  f("preview_steps", o.preview_steps, "also draw them every N steps", {"sample_every_n_steps"});
+  f("preview_num_inference_steps", o.preview_num_inference_steps, "steps of the sampler for pictures whose line does not say");
+  f("enable_tensorboard_log", o.enable_tensorboard_log, "event files for TensorBoard in the run folder's tensorboard/");
+  f("enable_csv_log", o.enable_csv_log, "log.csv beside log.jsonl");
+  f("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
+}
+
 void fields(config::Fields& f, TrainOptions& o) {
   fields(f, o.model);
   f("init", o.init, "pretrained, or random to train the denoiser from scratch");
@@ -160,26 +183,7 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("max_timestep_boundary", o.max_timestep_boundary, "end of the trained share");
   f("use_gradient_checkpointing", o.use_gradient_checkpointing, "recompute blocks in backward to save memory",
     {"use_gradient_checkpointing_offload"});
-  f.group("Output");
-  f("output_path", o.output_path, "run folder");
-  f("save_steps", o.save_steps, "also save every N steps; 0 saves at the end only");
-  f("save_epochs", o.save_epochs, "also save every N epochs");
-  f("save_minutes", o.save_minutes, "also save every N minutes");
-  f("keep_last", o.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all");
-  f("keep_best", o.keep_best, "also keep the weights with the lowest validation loss, as best.safetensors (with validation_steps)");
-  f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya or lycoris");
-  f("save_dtype", o.save_dtype, "fp32 or bf16 of what is saved; empty takes dtype");
-  f("resume", o.resume, "go on from the state in output_path");
-  f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
-  f("validation_steps", o.validation_steps, "also judge held-out samples every N steps");
-  f("preview_prompts", o.preview_prompts,
-    "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into samples/",
-    {"sample_prompts"});
-  f("preview_steps", o.preview_steps, "also draw them every N steps", {"sample_every_n_steps"});
-  f("preview_num_inference_steps", o.preview_num_inference_steps, "steps of the sampler for pictures whose line does not say");
-  f("enable_tensorboard_log", o.enable_tensorboard_log, "event files for TensorBoard in the run folder's tensorboard/");
-  f("enable_csv_log", o.enable_csv_log, "log.csv beside log.jsonl");
-  f("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
+  output_fields(f, o);
   diffsynth_options(f);
 }
 

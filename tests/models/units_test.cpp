@@ -40,6 +40,26 @@ std::unique_ptr<Model> open(const Tiny& tiny) {
   return model;
 }
 
+pipeline::Units units_in_order(Model& model) {
+  auto groups = model.units();
+  pipeline::Units all;
+  for (const auto* group :
+       {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise, &groups.loss, &groups.decode})
+    all.insert(all.end(), group->begin(), group->end());
+  return all;
+}
+
+/// What a sample and a draw give to units.
+pipeline::Values first_values(const Model& model) {
+  auto side = 4 * model.size_division();
+  auto shape = model.latent_shape({side, side});
+  return {{"prompt", "a red circle"},
+          {"image", at::linspace(-1, 1, 3 * side * side).view({1, 3, side, side})},
+          {"noise", at::linspace(-2, 2, shape[0] * shape[1] * shape[2]).view({1, shape[0], shape[1], shape[2]})},
+          {"size_conditioning", at::full({1, 6}, side, at::kFloat)},
+          {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}};
+}
+
 }  // namespace
 
 TEST(Units, EveryFamilyIsAudited) {
@@ -54,32 +74,31 @@ TEST_P(UnitsOf, TouchNothingUndeclared) {
   at::NoGradGuard no_grad;
   auto model = open(GetParam());
   EXPECT_EQ(model->names().family, GetParam().family);
-  auto groups = model->units();
-  auto side = 4 * model->size_division();
-  auto shape = model->latent_shape({side, side});
-  pipeline::Values values{{"prompt", "a red circle"},
-                          {"image", at::linspace(-1, 1, 3 * side * side).view({1, 3, side, side})},
-                          {"noise", at::linspace(-2, 2, shape[0] * shape[1] * shape[2]).view({1, shape[0], shape[1], shape[2]})},
-                          {"size_conditioning", at::full({1, 6}, side, at::kFloat)},
-                          {model->process().time_name(), at::full({1}, model->process().time_at(0.5), at::kFloat)}};
-  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise,
-                            &groups.loss, &groups.decode}) {
-    for (const auto& unit : *group) {
-      for (const auto& name : unit.models) model->components().load(name);
-      EXPECT_THAT(pipeline::audit(unit, values), testing::IsEmpty());
-      pipeline::run({unit}, values);
-      for (const auto& name : unit.models) model->components().unload(name);
-    }
+  auto values = first_values(*model);
+  for (const auto& unit : units_in_order(*model)) {
+    for (const auto& name : unit.models) model->components().load(name);
+    EXPECT_THAT(pipeline::audit(unit, values), testing::IsEmpty());
+    pipeline::run({unit}, values);
+    for (const auto& name : unit.models) model->components().unload(name);
   }
 }
 
 TEST_P(UnitsOf, ReachForNoModelThatIsNotLoaded) {
+  at::NoGradGuard no_grad;
   auto model = open(GetParam());
-  auto groups = model->units();
-  for (const auto* group : {&groups.encode_image, &groups.denoise, &groups.decode}) {
-    for (const auto& unit : *group) {
-      for (const auto& name : unit.models) EXPECT_THROW(model->components().module(name), std::logic_error) << unit.name;
+  auto values = first_values(*model);
+  for (const auto& unit : units_in_order(*model)) {
+    for (const auto& missing : unit.models) {
+      for (const auto& name : unit.models) {
+        if (name != missing) model->components().load(name);
+      }
+      auto untouched = values;
+      EXPECT_THROW(pipeline::run({unit}, untouched), std::logic_error) << unit.name << " without " << missing;
+      for (const auto& name : unit.models) model->components().unload(name);
     }
+    for (const auto& name : unit.models) model->components().load(name);
+    pipeline::run({unit}, values);
+    for (const auto& name : unit.models) model->components().unload(name);
   }
 }
 

@@ -45,13 +45,41 @@ verb_build_micro() {
   cmake --build build -j "$(build_jobs)" --target bench_micro
 }
 
+# The grids of tests/grids.txt as a regular expression of test names, or nothing. With a commit: those that cannot have changed since.
+grids_to_leave_out() {
+  local commit=${1:-} suite rooms paths suites=()
+  while IFS=: read -r suite rooms; do
+    # shellcheck disable=SC2086
+    paths="$(printf 'src/%s ' $rooms) $(grep -lw "$suite" tests/integration/*.cpp)" || die "tests/grids.txt: no file of tests/integration has a suite $suite"
+    ls -d $paths >/dev/null || die "tests/grids.txt: $suite names a room that is not there"
+    # shellcheck disable=SC2086
+    if [[ -z $commit ]] || git diff --quiet "$commit" -- $paths; then suites+=("$suite"); fi
+  done < <(grep '^[A-Z]' tests/grids.txt)
+  ((${#suites[@]} == 0)) || (IFS='|'; echo "/(${suites[*]})[.]")
+}
+
+# Compares numbers once more as a processor with shorter vectors computes them: last bits differ, and bounds have to allow for that.
+run_numeric_tests() {
+  local folder=$1 capability
+  for capability in default avx2; do
+    say "numbers as with ATEN_CPU_CAPABILITY=$capability"
+    printf '%s\n' "integration --gtest_filter=*Parity*:*OfDiffusers*:*PlainTorch*" \
+      adapters diffusion kernels models models_text models_vae nn optim quant train |
+      OMP_WAIT_POLICY=passive ATEN_CPU_CAPABILITY=$capability xargs -P "$(nproc)" -I{} sh -c "$folder/test_{} --gtest_brief=1" ||
+      die "tests fail with ATEN_CPU_CAPABILITY=$capability in the environment"
+  done
+}
+
 verb_test() {
-  local preset=release folder regex=""
+  local preset=release folder regex="" numeric="" all="" since="" left_out=""
   while (($#)); do
     case $1 in
       --asan) preset=asan ;;
       --browser) verb_test_browser; return ;;
-      -*) die "test knows --asan, --browser and a regular expression, not '$1'" ;;
+      --all) all=1 ;;
+      --numeric) numeric=1 ;;
+      --since) since=$(git rev-parse --verify --quiet "${2:-}^{commit}") || die "--since needs a commit, not '${2:-}'"; shift ;;
+      -*) die "test knows --asan, --browser, --all, --numeric, --since COMMIT and a regular expression, not '$1'" ;;
       *) regex=$1 ;;
     esac
     shift
@@ -60,8 +88,10 @@ verb_test() {
   need_build_tools
   configure "$preset" "$folder"
   cmake --build "$folder" -j "$(build_jobs)"
-  say "running the tests"
-  ctest --preset "$preset" -j "$(nproc)" ${regex:+-R "$regex"}
+  if [[ -n $numeric ]]; then run_numeric_tests "$folder"; return; fi
+  if [[ -z $all && -z $regex ]]; then left_out=$(grids_to_leave_out "$since"); fi
+  say "running the tests${left_out:+ but for the grids $left_out}"
+  ctest --preset "$preset" -j "$(nproc)" ${regex:+-R "$regex"} ${left_out:+-E "$left_out"}
 }
 
 # The pages of `burnish report` and `burnish watch` in headless Chromium; the screenshots stay in build/pages/ to be looked at.

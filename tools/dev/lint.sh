@@ -2,8 +2,8 @@
 
 cpp_files() {
   local folder
-  for folder in src tests benchmarks; do
-    [[ ! -d $folder ]] || find "$folder" -name '*.cpp' -o -name '*.h'
+  for folder in src tests benchmarks examples; do
+    find "$folder" -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh'
   done | sort
 }
 

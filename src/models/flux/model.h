@@ -14,6 +14,7 @@ struct Sources {
   Source dit, text_encoder, text_encoder_2, vae;
 };
 Sources find_sources(const ModelFiles& files);
+Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
 class FluxModel : public Model {
  public:

@@ -32,7 +32,8 @@ bool recognises(const ModelFiles& files) {
 }
 
 std::string describe(const ModelEntry& entry) {
-  auto sources = find_sources({{entry}, {}});
+  const ModelFiles one{{entry}, {}};
+  auto sources = find_sources(one);
   std::vector<std::string> parts;
   if (sources.unet.tensors) {
     auto config = detect(entry.config.is_null() ? nullptr : &entry.config, sources.unet.shapes());

@@ -13,6 +13,7 @@ struct Sources {
   Source unet, text_encoder, text_encoder_2, vae;
 };
 Sources find_sources(const ModelFiles& files);
+Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
 /// Token ids of a prompt in chunks of `length` each [chunks, length]: between the start and the end token each holds the next
 /// length - 2 tokens; what is left is padding, and a chunk without text holds an end token. `cut` says that the prompt has more tokens.

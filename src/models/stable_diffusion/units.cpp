@@ -37,6 +37,7 @@ at::Tensor join_chunks(const at::Tensor& states_NLE) {
 }
 
 text::ClipTextModel::Out StableDiffusionModel::encode(const std::string& component, const std::string& prompt) {
+  auto& clip = loaded<text::ClipTextModel>(component);
   auto length = std::min<int64_t>(77, clip_configs_.at(component).max_positions);
   auto num_chunks = std::max<int64_t>(1, options_.get<int64_t>("max_token_length") / 75);
   auto chunks = chunks_of(components_.tokenizer(component), prompt, num_chunks, length);
@@ -46,7 +47,7 @@ text::ClipTextModel::Out StableDiffusionModel::encode(const std::string& compone
   }
   std::vector<at::Tensor> rows;
   for (const auto& ids : chunks.ids) rows.push_back(at::tensor(ids, at::TensorOptions().dtype(at::kLong)));
-  return loaded<text::ClipTextModel>(component).forward(at::stack(rows).to(options_.device));
+  return clip.forward(at::stack(rows).to(options_.device));
 }
 
 /// The states that the UNet reads: of the layer that clip_skip counts back to, by default the last but one of SDXL's encoders and the last
