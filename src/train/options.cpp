@@ -14,6 +14,7 @@
 #include "quant/store.h"
 #include "train/checks.h"
 #include "train/distill.h"
+#include "train/robust_loss.h"
 
 namespace burnish::train {
 
@@ -173,6 +174,10 @@ void fields(config::Fields& f, TrainOptions& o) {
     "diffsynth, uniform, sigmoid, shift, flux_shift, logit_normal or mode; default takes the model's own");
   f("loss_weighting", o.loss_weighting, "diffsynth, uniform, sigma_sqrt, cosmap or debiased; default takes the model's own");
   f("min_snr_gamma", o.min_snr_gamma, "gamma of Min-SNR loss weights, of models with discrete timesteps; 0 is off");
+  f("loss_type", o.loss_type, "l2, huber or smooth_l1: how much large errors count");
+  f("huber_schedule", o.huber_schedule, "how huber's and smooth_l1's threshold goes with time: constant, exponential or snr");
+  f("huber_c", o.huber_c, "their threshold");
+  f("huber_scale", o.huber_scale, "factor on the threshold of the schedules constant and exponential");
   f("noise_offset", o.noise_offset, "adds to the noise a draw of this deviation for each channel");
   f("discrete_flow_shift", o.discrete_flow_shift, "of timestep_sampling shift");
   f("sigmoid_scale", o.sigmoid_scale, "of timestep_sampling sigmoid, shift and flux_shift");
@@ -405,6 +410,9 @@ void check(const TrainOptions& o) {
   if (!o.replay.empty() && o.batch_size != 1) config_error("train", "replay plays one recorded sample a step; set batch_size to 1");
   if (!o.save_dtype.empty()) parse_dtype(o.save_dtype);
   diffusion::check(loss_options(o));
+  parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale);
+  if (distills(o) && o.loss_type != "l2")
+    config_error("train", "direct_distill compares latents by their square; take loss_type {} out", o.loss_type);
   check_at_least("noise_offset", o.noise_offset, 0);
   diffusion::check(timestep_options(o));
   optim::check(optimizer_options(o), schedule_options(o, o.max_steps), o.learning_rate);

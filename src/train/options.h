@@ -62,6 +62,8 @@ struct TrainOptions {
   int64_t lr_warmup_steps = 0, max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;
   std::string timestep_sampling = "default", loss_weighting = "default";
   double min_snr_gamma = 0, noise_offset = 0;
+  std::string loss_type = "l2", huber_schedule = "snr";
+  double huber_c = 0.1, huber_scale = 1;
   double discrete_flow_shift = 3.0, sigmoid_scale = 1.0, logit_mean = 0.0, logit_std = 1.0, mode_scale = 1.29;
   double min_timestep_boundary = 0.0, max_timestep_boundary = 1.0;
   bool use_gradient_checkpointing = false;

@@ -70,6 +70,7 @@ ObjectiveSettings objective_settings(const TrainOptions& o) {
           .distill_spacing = o.distill_spacing,
           .timesteps = timestep_options(o),
           .loss = loss_options(o),
+          .robust = parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale),
           .noise_offset = o.noise_offset,
           .draws_latents = o.latents == "sample",
           .dtype = parse_dtype(o.model.dtype),
@@ -129,6 +130,7 @@ std::string fingerprint(const TrainOptions& o, const std::string& trained, bool 
   if (has_adapters && o.use_rslora) more += ", rank-stabilised";
   if (has_whole && o.trained_weights != "stochastic") more += ", weights " + o.trained_weights;
   if (o.ema_decay > 0) more += fmt::format(", ema_decay {}", o.ema_decay);
+  if (o.loss_type != "l2") more += fmt::format(", {} {} {} {}", o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale);
   if (!o.optimizer_args.empty()) more += ", optimizer_args " + o.optimizer_args;
   return fmt::format("seed {}, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
                      o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, num_samples, o.model.dtype, o.optimizer,

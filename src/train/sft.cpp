@@ -24,7 +24,11 @@ class Sft final : public Objective {
  public:
   Sft(const ObjectiveSettings& settings, models::Model& model) : settings_(settings), model_(model) {}
 
-  pipeline::Units units() const override { return training_units(model_); }
+  pipeline::Units units() const override {
+    auto units = training_units(model_);
+    if (settings_.robust.shape != RobustLoss::Shape::l2) units.back() = robust_loss_unit(settings_.robust, model_.process());
+    return units;
+  }
 
   pipeline::Values draws(const DrawRequest& request) const override {
     const auto& shape = request.samples.at(0)->latent_shape;

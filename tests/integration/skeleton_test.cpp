@@ -105,20 +105,20 @@ TEST_F(Skeleton, ProjectorGradientsThroughTheCutAreThoseOfTheWholeProgram) {
   auto units = train::training_units(*split);
   auto cut = pipeline::schedule(units, train::input_labels(), {kProjector}, {{}, false});
   EXPECT_EQ(pipeline::models_of(cut.live.units), (std::vector<std::string>{kProjector, "dit"}));
-  for (const auto& name : pipeline::models_of(cut.once.units)) split->load(name);
+  for (const auto& name : pipeline::models_of(cut.once.units)) split->components().load(name);
   auto carried = sample;
   pipeline::run(cut.once.units, carried);
-  for (const auto& name : pipeline::models_of(cut.once.units)) split->unload(name);
+  for (const auto& name : pipeline::models_of(cut.once.units)) split->components().unload(name);
   std::erase_if(carried,
                 [&](const auto& item) { return std::ranges::find(cut.once.kept, item.first) == cut.once.kept.end(); });
-  for (const auto& name : pipeline::models_of(cut.live.units)) split->load(name);
-  split->module(kProjector).visit_parameters([](const std::string&, at::Tensor& p) { p.set_requires_grad(true); });
+  for (const auto& name : pipeline::models_of(cut.live.units)) split->components().load(name);
+  split->components().module(kProjector).visit_parameters([](const std::string&, at::Tensor& p) { p.set_requires_grad(true); });
   auto loss = std::get<at::Tensor>(pipeline::run(cut.live, {carried}, draws).at("loss"));
   torch::autograd::backward({loss.sum()}, {});
 
   for (const auto& name : {"text_encoder", "vae", "dit"}) {
-    whole->load(name);  // everything takes gradients here
-    whole->module(name).visit_parameters([](const std::string&, at::Tensor& p) { p.set_requires_grad(true); });
+    whole->components().load(name);  // everything takes gradients here
+    whole->components().module(name).visit_parameters([](const std::string&, at::Tensor& p) { p.set_requires_grad(true); });
   }
   auto values = sample;
   values.insert(draws.begin(), draws.end());
@@ -126,9 +126,9 @@ TEST_F(Skeleton, ProjectorGradientsThroughTheCutAreThoseOfTheWholeProgram) {
   torch::autograd::backward({std::get<at::Tensor>(values.at("loss")).sum()}, {});
 
   EXPECT_TRUE(at::equal(loss, std::get<at::Tensor>(values.at("loss"))));
-  auto expected = whole->module("text_encoder").parameters();
+  auto expected = whole->components().module("text_encoder").parameters();
   int count = 0;
-  for (const auto& [path, slot] : split->module(kProjector).parameters()) {
+  for (const auto& [path, slot] : split->components().module(kProjector).parameters()) {
     ASSERT_TRUE(slot->grad().defined()) << path;
     EXPECT_GT(slot->grad().abs().max().item<double>(), 1e-6) << path;
     EXPECT_TRUE(at::equal(slot->grad(), expected.at(path)->grad())) << path;

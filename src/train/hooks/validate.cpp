@@ -18,7 +18,12 @@ class Validate final : public Hook {
  public:
   explicit Validate(const Training& training) : training_(training) {}
 
-  void before() override { before_ = lowest_ = loss(); }
+  /// Of a run that goes on, what it began with.
+  void before() override {
+    auto at_start = training_.settings.output.resume ? read_before() : std::nullopt;
+    before_ = lowest_ = at_start ? *at_start : loss();
+    write({{"before", before_}});
+  }
 
   void stepped(StepReport& r) override {
     auto every = training_.settings.output.validation_steps;
@@ -30,12 +35,20 @@ class Validate final : public Hook {
 
   void ended() override {
     double after = last_step_ == training_.trainee.progress.step ? last_ : loss();
-    io::write_text_atomic(training_.settings.output.folder / "validation.json",
-                          nlohmann::json{{"before", before_}, {"after", after}}.dump(2) + "\n");
+    write({{"before", before_}, {"after", after}});
     fmt::print("validation loss: before {:.5f}, after {:.5f}\n", before_, after);
   }
 
  private:
+  std::filesystem::path path() const { return training_.settings.output.folder / "validation.json"; }
+  void write(const nlohmann::json& losses) const { io::write_text_atomic(path(), losses.dump(2) + "\n"); }
+  std::optional<double> read_before() const {
+    if (!io::is_there(path())) return std::nullopt;
+    auto losses = nlohmann::json::parse(io::read_text(path()), nullptr, /*allow_exceptions=*/false);
+    if (!losses.is_object() || !losses.contains("before") || !losses["before"].is_number()) return std::nullopt;
+    return losses["before"].get<double>();
+  }
+
   void note_rise(const StepReport& r) {
     if (*r.validation_loss <= lowest_) {
       lowest_ = *r.validation_loss;

@@ -1,0 +1,200 @@
+// What happens beside the steps of a run: previews, validation on the way, logs in other formats, what is kept, and kills at any instant.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <csignal>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "tests/integration/program.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+const std::string kLora = "--learning_rate 1e-3 --lora_rank 2 --lora_target_modules to_q,to_v ";
+
+std::string option(const std::string& name, const fs::path& path) { return "--" + name + " '" + path.string() + "' "; }
+
+std::string held_out() { return option("validation_metadata_path", kGolden / "pictures/metadata.csv"); }
+
+Outcome train(const std::string& options, const fs::path& run) {
+  auto outcome = run_burnish("train " + golden_model() + golden_data() + kLora + options + option("output_path", run));
+  EXPECT_EQ(outcome.exit_code, 0) << options << "\n" << outcome.output;
+  return outcome;
+}
+
+/// All files of a run by their paths in it: bytes, and of the logs what does not depend on the clock.
+std::map<std::string, std::string> contents(const fs::path& run) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(run)) {
+    auto name = fs::relative(entry.path(), run).string();
+    if (!entry.is_regular_file() || name == "log.csv" || name.starts_with("tensorboard")) continue;
+    files[name] = name == "log.jsonl" ? "" : read_file(entry.path());
+  }
+  for (auto& line : read_log(run)) {
+    for (const char* name : {"samples_per_second", "step_seconds", "data_seconds", "time", "peak_memory_bytes"}) line.erase(name);
+    files["log.jsonl"] += line.dump() + "\n";
+  }
+  return files;
+}
+
+std::vector<std::string> names(const std::map<std::string, std::string>& files) {
+  std::vector<std::string> list;
+  for (const auto& [name, bytes] : files) list.push_back(name);
+  return list;
+}
+
+/// The command in a process of its own.
+pid_t start(const std::string& command) {
+  auto child = ::fork();
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), static_cast<char*>(nullptr));
+    ::_exit(127);
+  }
+  return child;
+}
+
+class Hooks : public testing::Test {
+ protected:
+  fs::path prompts() {
+    std::ofstream(folder / "prompts.txt") << "a red circle --s 3\na blue square --w 48 --h 48 --d 7 --s 3\n";
+    return folder / "prompts.txt";
+  }
+  TempFolder folder;
+};
+
+}  // namespace
+
+TEST_F(Hooks, PreviewsChangeNothingOfTheTraining) {
+  train("--max_steps 4 ", folder / "plain");
+  train("--max_steps 4 --preview_steps 2 " + option("preview_prompts", prompts()), folder / "drawn");
+  auto plain = contents(folder / "plain"), drawn = contents(folder / "drawn");
+  EXPECT_EQ(plain.at("log.jsonl"), drawn.at("log.jsonl"));
+  EXPECT_EQ(plain.at("step-4.safetensors"), drawn.at("step-4.safetensors"));
+  for (const char* step : {"000000", "000002", "000004"}) {
+    for (const char* number : {"00", "01"}) EXPECT_TRUE(drawn.contains(std::string("samples/step-") + step + "/" + number + ".png"));
+  }
+  EXPECT_NE(drawn.at("samples/step-000000/00.png"), drawn.at("samples/step-000004/00.png")) << "the LoRA shows";
+}
+
+TEST_F(Hooks, PreviewsAreWhatTheVerbDraws) {
+  train("--max_steps 1 " + option("preview_prompts", prompts()), folder / "run");
+  auto drawn = run_burnish("sample " + golden_model() + "--prompt 'a red circle' --seed 0 --num_inference_steps 3 --height 48 --width 64 " +
+                           "--embedded_guidance 1.0 " + option("lora", folder / "run/step-1.safetensors") + option("output_path", folder / "drawn"));
+  ASSERT_EQ(drawn.exit_code, 0) << drawn.output;
+  auto pixels = [](const fs::path& png) {  // without the text that stands before them
+    auto bytes = read_file(png);
+    return bytes.substr(bytes.find("IDAT"));
+  };
+  EXPECT_EQ(pixels(folder / "run/samples/step-000001/00.png"), pixels(folder / "drawn/0000.png"));
+}
+
+TEST_F(Hooks, OldWeightsGoAndTheBestStay) {
+  train("--max_steps 7 --save_steps 2 --keep_last 2 --validation_steps 3 --keep_best " + held_out(), folder / "run");
+  auto files = contents(folder / "run");
+  EXPECT_THAT(names(files), testing::ElementsAre("best.safetensors", "config.toml", "log.jsonl", "state/state.safetensors",
+                                                 "step-6.safetensors", "step-7.safetensors", "validation.json"));
+  std::map<double, int64_t> by_loss;
+  for (const auto& line : read_log(folder / "run")) {
+    if (line["step"].get<int64_t>() % 3 == 0) by_loss[line["validation_loss"]] = line["step"];
+    else EXPECT_TRUE(line["validation_loss"].is_null());
+  }
+  ASSERT_EQ(by_loss.size(), 2u);
+  EXPECT_THAT(files.at("best.safetensors"), HasSubstr("\"step\":\"" + std::to_string(by_loss.begin()->second) + "\""));
+}
+
+TEST_F(Hooks, EpochsSaveToo) {
+  train("--num_epochs 3 --save_epochs 1 ", folder / "run");
+  for (const char* name : {"step-4.safetensors", "step-8.safetensors", "step-12.safetensors"})
+    EXPECT_TRUE(fs::exists(folder / "run" / name)) << name;
+}
+
+TEST_F(Hooks, TablesAndEventsHaveEveryStep) {
+  train("--max_steps 3 --enable_csv_log --enable_tensorboard_log ", folder / "run");
+  train("--max_steps 5 --enable_csv_log --enable_tensorboard_log --resume ", folder / "run");
+  std::stringstream table(read_file(folder / "run/log.csv"));
+  std::vector<std::string> first_cells;
+  for (std::string line; std::getline(table, line);) first_cells.push_back(line.substr(0, line.find(',')));
+  EXPECT_THAT(first_cells, testing::ElementsAre("step", "1", "2", "3", "4", "5"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "run/tensorboard"), {}), 2) << "one a session";
+}
+
+TEST_F(Hooks, LossesAreLoggedByTime) {
+  train("--max_steps 3 --batch_size 2 --loss_weighting uniform ", folder / "run");
+  for (const auto& line : read_log(folder / "run")) {
+    double sum = 0;
+    int64_t count = 0;
+    ASSERT_EQ(line["loss_by_time"].size(), 10u);
+    for (const auto& bin : line["loss_by_time"]) {
+      auto of_bin = bin["count"].get<int64_t>();
+      count += of_bin;
+      if (of_bin > 0) sum += bin["raw"].get<double>() * static_cast<double>(of_bin);
+    }
+    EXPECT_EQ(count, 2);
+    EXPECT_NEAR(sum / 2, line["loss"].get<double>(), 1e-5);
+  }
+}
+
+TEST_F(Hooks, WhatIsAskedForWithoutItsNeedsIsRefused) {
+  for (const auto& [options, sentence] :
+       {std::pair{"--validation_steps 2 ", "validation_metadata_path"}, {"--keep_best ", "set validation_steps"},
+        {"--preview_steps 2 ", "preview_prompts"}, {"--keep_last 2 ", "save_steps"}}) {
+    auto outcome = run_burnish("train " + golden_model() + golden_data() + options + option("output_path", folder / "run"));
+    EXPECT_EQ(outcome.exit_code, 2) << options;
+    EXPECT_THAT(outcome.output, HasSubstr(sentence));
+  }
+}
+
+TEST_F(Hooks, AClosedTerminalSavesLikeCtrlC) {
+  auto run = folder / "run";
+  auto child = start("'" BURNISH_PROGRAM "' train " + golden_model() + golden_data() + kLora + "--max_steps 100000 " +
+                     option("output_path", run) + ">/dev/null 2>&1");
+  for (int i = 0; i < 600 && !fs::exists(run / "log.jsonl"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  while (read_log(run).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ::kill(child, SIGHUP);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_TRUE(fs::exists(run / "state/state.safetensors"));
+}
+
+/// BURNISH_KILLS in the environment kills more often.
+TEST_F(Hooks, KilledAtAnyInstantARunEndsAsOneThatWasNot) {
+  auto prompt_file = prompts();
+  auto options = golden_model() + golden_data() + kLora + held_out() + option("preview_prompts", prompt_file) +
+                 "--max_steps 12 --batch_size 2 --caption_dropout 0.3 --lora_dropout 0.2 --ema_decay 0.9 --save_steps 1 --keep_last 3 " +
+                 "--validation_steps 4 --keep_best --preview_steps 4 --enable_csv_log --enable_tensorboard_log ";
+  auto command = [&](const fs::path& run) {
+    auto state = fs::exists(run / "state/state.safetensors") ? "--resume " : "";
+    return "train " + options + state + option("output_path", run);
+  };
+  auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(run_burnish(command(folder / "whole")).exit_code, 0);
+  auto whole_ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin).count();
+  auto expected = contents(folder / "whole");
+
+  const char* asked = std::getenv("BURNISH_KILLS");
+  int num_kills = asked ? std::atoi(asked) : 10;
+  std::mt19937 random(11);
+  for (int i = 0; i < num_kills; ++i) {
+    auto run = folder / "killed";
+    if (i % 5 == 0) fs::remove_all(run);
+    auto child = start("'" BURNISH_PROGRAM "' " + command(run) + ">/dev/null 2>&1");
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int64_t>(0, whole_ms)(random)));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    if (i % 5 != 4) continue;
+    auto rest = run_burnish(command(run));
+    ASSERT_EQ(rest.exit_code, 0) << rest.output;
+    auto found = contents(run);
+    for (const auto& [name, bytes] : expected) {
+      if (name == "config.toml") continue;  // names its own folder
+      EXPECT_TRUE(found.contains(name) && found.at(name) == bytes) << name << " after kill " << i;
+    }
+    for (const auto& [name, bytes] : found) EXPECT_TRUE(expected.contains(name) || name.find(".partial") != name.npos) << name;
+  }
+}
