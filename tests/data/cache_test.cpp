@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 
 #include "io/hash.h"
 #include "tests/scratch.h"

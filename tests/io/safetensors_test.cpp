@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "io/files.h"
 #include "io/json.h"

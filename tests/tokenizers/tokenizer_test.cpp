@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "io/json.h"
 #include "io/safetensors.h"

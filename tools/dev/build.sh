@@ -10,13 +10,13 @@ build_jobs() {
   echo $((cores < fits ? cores : fits))
 }
 
-# configure PRESET FOLDER [cmake options]: runs CMake when the folder is new or its options changed; ninja sees to the rest.
+# configure PRESET FOLDER [cmake options]: runs CMake when the folder is new or its options or the presets changed; ninja sees to the rest.
 configure() {
   local preset=$1 folder=$2
   shift 2
   local options=(--preset "$preset" "-DBURNISH_TORCH=$TORCH" "$@")
   if [[ $DEVICE == cuda && $preset != cuda ]]; then options+=(-DBURNISH_CUDA=ON); fi
-  if [[ -f $folder/build.ninja && -f $folder/.dev-options && $(<"$folder/.dev-options") == "${options[*]}" ]]; then return; fi
+  if [[ -f $folder/build.ninja && $folder/.dev-options -nt CMakePresets.json && $(<"$folder/.dev-options") == "${options[*]}" ]]; then return; fi
   cmake "${options[@]}" --log-level=WARNING
   printf '%s\n' "${options[*]}" >"$folder/.dev-options"
 }
