@@ -35,8 +35,8 @@ struct CutProblem {
   std::vector<Weights> weights;
 };
 
-/// The units of a schedule in their order as a problem without costs yet: values that they read from outside come first, then every write of
-/// a value as one of its own. The last unit makes the loss.
+/// The units of a schedule in their order as a problem without costs yet: values that they read from outside come first, then every write
+/// of a value as one of its own. The last unit makes the loss.
 CutProblem cut_problem(const Schedule& schedule);
 
 /// An answer: which units run at every visit, and which values are loaded from the cache for them.

@@ -87,8 +87,7 @@ Ahead compute_ahead(models::Model& model, const pipeline::Schedule& schedule, co
   auto& [section, keys] = ahead.results;
   auto stop = [&] {
     section->flush();
-    throw Error(Exit::interrupted, "train",
-                fmt::format("interrupted while computing {} ahead; nothing was trained yet", join(stage.kept)));
+    throw Error(Exit::interrupted, "train", fmt::format("interrupted while computing {} ahead; nothing was trained yet", join(stage.kept)));
   };
   std::map<std::string, BatchId> first;  // batch by key
   for (const auto& id : batches) {

@@ -11,9 +11,9 @@ struct Ahead {
   AheadResults results;
 };
 
-/// Runs the units of `schedule.ahead` for the batches that are named, before the first step. Noise and timesteps have keys, so all draws are
-/// known beforehand; the models that only these units run are then not in memory during training. Every batch is computed as the training
-/// step would compute it, so that losses are the same bit for bit.
+/// Runs the units of `schedule.ahead` for the batches that are named, before the first step. Noise and timesteps have keys, so all draws
+/// are known beforehand; the models that only these units run are then not in memory during training. Every batch is computed as the
+/// training step would compute it, so that losses are the same bit for bit.
 ///
 /// Results are kept in `cache`, by the SHA-256 of the bytes that the units read. As soon as it is known, after the first result, that all
 /// would take `byte_limit` bytes or more, nothing more is computed. An Error with Exit::interrupted on Ctrl-C.

@@ -11,7 +11,7 @@ struct Work {
   std::vector<std::string> models;  ///< loaded for it, and dropped afterwards
   std::string name;                 ///< of the progress bar
   int64_t num_items = 0;
-  std::function<bool(int64_t)> run = {};  ///< one item; false ends the work
+  std::function<bool(int64_t)> run = {};   ///< one item; false ends the work
   std::function<void()> interrupted = {};  ///< called after Ctrl-C, between two items; throws
 };
 

@@ -35,9 +35,7 @@ Course::Course(const CourseSettings& settings, const diffusion::Process& process
   info("{} samples, {} batches an epoch, {} steps", samples.list.size(), sampler_->batches_per_epoch(), num_steps_);
 }
 
-int64_t Course::num_held_out() const {
-  return held_out_ == nullptr ? 0 : std::ssize(held_out_->list) * objective_.num_held_out_draws();
-}
+int64_t Course::num_held_out() const { return held_out_ == nullptr ? 0 : std::ssize(held_out_->list) * objective_.num_held_out_draws(); }
 
 void Course::check() const {
   if (!replay_) return;

@@ -17,7 +17,7 @@ namespace {
 /// What one unit makes of all items.
 struct Results {
   pipeline::Unit unit;
-  data::CacheSection* section = nullptr;         ///< null when nothing it writes is kept
+  data::CacheSection* section = nullptr;              ///< null when nothing it writes is kept
   std::vector<std::string> stored = {};               ///< what it writes and is kept
   std::vector<std::string> keys = {};                 ///< by item; "" where the unit does not apply (no picture)
   std::set<std::string> demanded = {};                ///< keys whose results a later unit computes with
@@ -25,8 +25,8 @@ struct Results {
   std::map<std::string, data::Tensors> passing = {};  ///< results for later units only, by key
 };
 
-/// Finds the key of every result, and computes those that the cache lacks, unit by unit. Items are the variants of the samples in order, then
-/// the empty caption.
+/// Finds the key of every result, and computes those that the cache lacks, unit by unit. Items are the variants of the samples in order,
+/// then the empty caption.
 class Encoding {
  public:
   Encoding(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Share share);
@@ -128,7 +128,8 @@ void Encoding::plan(size_t index, Share share) {
     bool stored = results.section && results.section->contains(key);
     bool mine = static_cast<int64_t>(position) * share.num_processes / std::ssize(items) == share.process_index;
     bool only_passing = results.stored.size() < results.unit.writes.size() || !stored;
-    if ((results.section && !stored && mine) || (results.demanded.contains(key) && only_passing)) results.to_compute.push_back(items[position]);
+    if ((results.section && !stored && mine) || (results.demanded.contains(key) && only_passing))
+      results.to_compute.push_back(items[position]);
   }
   for (auto item : results.to_compute) {
     for (const auto& name : results.unit.reads) {

@@ -15,14 +15,15 @@ using Places = std::map<std::string, Place>;  ///< by value name
 /// What frozen units made of each sample, once.
 ///
 /// Every result has a key made of the contents it was made from: the caption, the bytes of the picture and how it is cut, the weights,
-/// configuration and precision of the models, and the unit. So a change of any of them leads to other keys, and equal inputs share one entry.
+/// configuration and precision of the models, and the unit. So a change of any of them leads to other keys, and equal inputs share one
+/// entry.
 struct Kept {
   std::map<int64_t, std::vector<Places>> by_row;  ///< of each variant
   Places empty_caption;                           ///< what the empty caption alone decides
   std::map<int64_t, std::string> picture_hashes;  ///< by row, of the files that results were made from
 
-  /// The named values of a sample, each with a leading batch dimension of 1. Under the empty caption, those that a caption alone decides are
-  /// the empty caption's.
+  /// The named values of a sample, each with a leading batch dimension of 1. Under the empty caption, those that a caption alone decides
+  /// are the empty caption's.
   pipeline::Values values(const Pick& pick, const std::vector<std::string>& names) const;
   /// Bytes that all samples have in the cache, counting what several of them share once.
   int64_t num_bytes() const;
@@ -36,8 +37,8 @@ void put(data::Tensors& entry, const std::string& name, const pipeline::Value& v
 /// The value of that name in an entry, as `put` left it there.
 pipeline::Value take(const data::Tensors& entry, const std::string& name);
 
-/// A data Error unless the empty caption can take the place of a sample's: unless all that the schedule makes of a caption and keeps depends
-/// on the caption alone.
+/// A data Error unless the empty caption can take the place of a sample's: unless all that the schedule makes of a caption and keeps
+/// depends on the caption alone.
 void check_empty_caption(const Kept& kept, const pipeline::Schedule& schedule);
 
 }  // namespace burnish::train

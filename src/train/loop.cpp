@@ -107,8 +107,7 @@ void loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& ho
     for (const auto& hook : hooks) hook->stepped(report);
     if (!interrupted()) continue;
     for (const auto& hook : hooks) hook->interrupted();
-    throw Error(Exit::interrupted, "train",
-                fmt::format("interrupted at step {}; everything is saved, go on with --resume", progress.step));
+    throw Error(Exit::interrupted, "train", fmt::format("interrupted at step {}; everything is saved, go on with --resume", progress.step));
   }
   for (const auto& hook : hooks) hook->ended();
 }

@@ -32,7 +32,7 @@ struct StepReport {
   double loss = 0, grad_norm = 0, learning_rate = 0;
   int64_t num_samples = 0;
   double seconds = 0;
-  double data_seconds = 0;  ///< of these, fetching what is kept and drawing noise
+  double data_seconds = 0;                ///< of these, fetching what is kept and drawing noise
   std::vector<LossBin> by_time;           ///< equal parts of the way from no noise to noise alone; none where samples have no time
   std::optional<double> validation_loss;  ///< where a hook measured it after this step
 };
@@ -41,14 +41,14 @@ struct StepReport {
 class Hook {
  public:
   virtual ~Hook() = default;
-  virtual void before() {}                          ///< the first step
+  virtual void before() {}                    ///< the first step
   virtual void stepped(StepReport& /*r*/) {}  ///< after every step; later hooks see what earlier ones add to the report
-  virtual void interrupted() {}                     ///< after the step in which Ctrl-C came; then the run ends
-  virtual void ended() {}                           ///< after the last step
+  virtual void interrupted() {}               ///< after the step in which Ctrl-C came; then the run ends
+  virtual void ended() {}                     ///< after the last step
 };
 
-/// Trains to the end, or to Ctrl-C: then an Error with Exit::interrupted is thrown, after the hooks were told. A data Error for a step whose
-/// loss or gradients are not finite. Hooks are called in their order.
+/// Trains to the end, or to Ctrl-C: then an Error with Exit::interrupted is thrown, after the hooks were told. A data Error for a step
+/// whose loss or gradients are not finite. Hooks are called in their order.
 void loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks);
 
 }  // namespace burnish::train

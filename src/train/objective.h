@@ -13,8 +13,8 @@ struct DrawRequest {
   std::set<std::string> names;             ///< values that are wanted; others need not be made
 };
 
-/// What a run makes of its samples: the units from a sample to its loss, what is drawn for a visit, and how losses count. One file each, named
-/// in objective.cpp.
+/// What a run makes of its samples: the units from a sample to its loss, what is drawn for a visit, and how losses count. One file each,
+/// named in objective.cpp.
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -25,8 +25,8 @@ class Objective {
   /// A data Error for a sample that it cannot use.
   virtual void check(const SampleInfo&) const {}
 
-  /// What is drawn for the visits, joined along the first dimension, on the CPU. A function of the visits' keys: resumed and re-batched runs
-  /// draw the same.
+  /// What is drawn for the visits, joined along the first dimension, on the CPU. A function of the visits' keys: resumed and re-batched
+  /// runs draw the same.
   virtual pipeline::Values draws(const DrawRequest& request) const = 0;
   /// Held-out samples are judged on this many draws each, the same in every run.
   virtual int64_t num_held_out_draws() const { return 1; }

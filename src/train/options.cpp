@@ -94,7 +94,8 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
   f("validation_steps", o.validation_steps, "also judge held-out samples every N steps");
   f("preview_prompts", o.preview_prompts,
-    "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into samples/",
+    "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into "
+    "samples/",
     {"sample_prompts"});
   f("preview_steps", o.preview_steps, "also draw them every N steps", {"sample_every_n_steps"});
   f("preview_num_inference_steps", o.preview_num_inference_steps, "steps of the sampler for pictures whose line does not say");
@@ -242,8 +243,7 @@ std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& 
 }
 
 adapters::AdapterOptions adapter_options(const TrainOptions& o) {
-  return {o.lora_type,   o.lora_rank,          o.lora_alpha, o.use_rslora, o.lora_dropout, adapters::parse_norm_axis(o.dora_norm),
-          o.lokr_factor};
+  return {o.lora_type, o.lora_rank, o.lora_alpha, o.use_rslora, o.lora_dropout, adapters::parse_norm_axis(o.dora_norm), o.lokr_factor};
 }
 
 void check(const ModelChoice& c) {
@@ -355,8 +355,9 @@ void check_hooks(const TrainOptions& o) {
   if (o.preview_steps > 0 && o.preview_prompts.empty())
     config_error("train", "preview_steps draws pictures, and no prompts are given; name a file with one a line in preview_prompts");
   if (o.keep_last > 0 && o.save_steps == 0 && o.save_epochs == 0 && o.save_minutes == 0)
-    config_error("train", "keep_last keeps the last of several saves, and this run saves at its end only; set save_steps, save_epochs or "
-                          "save_minutes");
+    config_error("train",
+                 "keep_last keeps the last of several saves, and this run saves at its end only; set save_steps, save_epochs or "
+                 "save_minutes");
 }
 
 void check_counts(const TrainOptions& o) {

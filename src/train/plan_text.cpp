@@ -28,7 +28,8 @@ std::string to_text(const SplitPlan& plan) {
   std::string text = fmt::format("{:<22} {:<16} {:>12}  {}\n", "unit", "runs", "ms a sample", "reads -> writes (labels)");
   for (size_t i = 0; i < p.units.size(); ++i) {
     std::vector<std::string> writes;
-    for (const auto& name : plan.schedule.units[i].writes) writes.push_back(fmt::format("{} ({})", name, plan.schedule.labels.values.at(name).text()));
+    for (const auto& name : plan.schedule.units[i].writes)
+      writes.push_back(fmt::format("{} ({})", name, plan.schedule.labels.values.at(name).text()));
     bool prepared = has_unit(plan.schedule.once.units, p.units[i].name);
     const auto* runs = prepared ? "once" : runs_ahead_alone(plan, p.units[i].name) ? "ahead" : "every step";
     text += fmt::format("{:<22} {:<16} {:>12}  {} -> {}\n", p.units[i].name, runs,

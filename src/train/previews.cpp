@@ -9,11 +9,14 @@ namespace burnish::train {
 
 namespace {
 
-[[noreturn]] void stop() { throw Error(Exit::interrupted, "train", "interrupted while encoding the preview prompts; nothing was trained yet"); }
+[[noreturn]] void stop() {
+  throw Error(Exit::interrupted, "train", "interrupted while encoding the preview prompts; nothing was trained yet");
+}
 
 }  // namespace
 
-std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const data::Size& size, c10::Device device) {
+std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const data::Size& size,
+                                         c10::Device device) {
   if (settings.prompts.empty()) return std::nullopt;
   drawing::Picture defaults{.height = size.height, .width = size.width, .num_inference_steps = settings.num_steps};
   auto pictures = drawing::parse_prompts(io::read_text(settings.prompts), settings.prompts, defaults);

@@ -15,8 +15,8 @@ struct RobustLoss {
   double c = 0.1, scale = 1;
 };
 
-/// Out of the words of options: l2, huber, smooth_l1; constant, exponential, snr. A config Error for others, or a threshold or scale that is
-/// not above 0.
+/// Out of the words of options: l2, huber, smooth_l1; constant, exponential, snr. A config Error for others, or a threshold or scale that
+/// is not above 0.
 RobustLoss parse_robust_loss(const std::string& shape, const std::string& schedule, double c, double scale);
 
 /// The thresholds [B] at times [B]: with s the share of the way to noise alone and r noise over signal,

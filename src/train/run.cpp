@@ -118,8 +118,8 @@ struct Encoded {
 Encoded encode_all(const Opened& run, const pipeline::Schedule& schedule) {
   const auto& settings = run.settings;
   Encoded encoded;
-  encoded.training = settings.data.from_pictures ? encode(*run.subject, schedule, run.samples(), *run.cache, settings.data.share)
-                                                 : run.listed.kept;
+  encoded.training =
+      settings.data.from_pictures ? encode(*run.subject, schedule, run.samples(), *run.cache, settings.data.share) : run.listed.kept;
   if (settings.course.caption_dropout > 0) check_empty_caption(encoded.training, schedule);
   if (run.held_out) encoded.held_out = encode(*run.subject, schedule, *run.held_out, *run.cache, settings.data.share);
   info("{} samples, {} in {}; computed at every visit: {}", run.samples().list.size(),
@@ -155,8 +155,8 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
 
   auto ahead = compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory,
                              run.settings.model.options.device, ahead_limit(run, schedule, encoded));
-  auto what = fmt::format("{} of {} visits", join(schedule.ahead.kept),
-                          num_training * run.settings.course.batch_size + course.num_held_out());
+  auto what =
+      fmt::format("{} of {} visits", join(schedule.ahead.kept), num_training * run.settings.course.batch_size + course.num_held_out());
   auto weights = human_bytes(static_cast<double>(ahead_weight_bytes(*run.subject, schedule))), bytes = human_bytes(ahead.num_bytes);
   if (ahead.done) {
     info("{} computed ahead: {} in {} instead of {} of weights", what, bytes, on_disk ? run.cache->folder().string() : "memory", weights);

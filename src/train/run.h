@@ -4,9 +4,9 @@
 
 namespace burnish::train {
 
-// A run is a chain of values: settings, subject, objective, schedule, samples, course, kept, trainee. Each is made by one function from those
-// before it; what is not made yet cannot be named, and nothing is made twice. What can be refused is refused before the first weight is
-// read.
+// A run is a chain of values: settings, subject, objective, schedule, samples, course, kept, trainee. Each is made by one function from
+// those before it; what is not made yet cannot be named, and nothing is made twice. What can be refused is refused before the first weight
+// is read.
 
 /// Trains, to the end or to Ctrl-C.
 void train(const TrainOptions& options);

@@ -4,8 +4,8 @@
 namespace burnish::train {
 
 /// Reads `samples.json` of a cache, with which it can be trained from alone: its samples and where the values `kept` of each lie. A data
-/// Error when the cache holds others, is not complete, or is out of date: when the metadata or a picture it was made from is still there and
-/// is another now.
+/// Error when the cache holds others, is not complete, or is out of date: when the metadata or a picture it was made from is still there
+/// and is another now.
 Listed read_list(data::Cache& cache, const std::vector<std::string>& kept);
 
 /// Writes that list into the cache.

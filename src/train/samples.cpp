@@ -83,7 +83,8 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
 
 }  // namespace
 
-void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected, const std::vector<std::string>& names) {
+void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected,
+                  const std::vector<std::string>& names) {
   for (const auto& sample : listed.samples.list) {
     for (const auto& [name, value] : listed.kept.values({sample.row}, names)) {
       bool is_moment = name == "latents_mean" || name == "latents_logvar";
@@ -117,10 +118,10 @@ std::unique_ptr<data::Cache> open_cache(const DataSettings& settings) {
   return std::make_unique<data::Cache>(foreign ? settings.cache_folder : folder);
 }
 
-Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective, const pipeline::Schedule& schedule,
-                    data::Cache& cache) {
-  auto listed = settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}}
-                                       : open_list(settings, model, schedule, cache);
+Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective,
+                    const pipeline::Schedule& schedule, data::Cache& cache) {
+  auto listed =
+      settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}} : open_list(settings, model, schedule, cache);
   for (const auto& sample : listed.samples.list) objective.check(sample);
   return listed;
 }

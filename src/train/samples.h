@@ -7,11 +7,11 @@ namespace burnish::train {
 
 /// The samples of a run: pictures behind a metadata file, or the list of a cache that was made before.
 struct Samples {
-  std::vector<SampleInfo> list;             ///< by rising row
-  std::unique_ptr<data::Dataset> pictures;  ///< null when they come from a cache
-  int64_t num_variants = 1;                 ///< ways in which each picture is cut
-  bool has_captions = true;                 ///< false for a cache that was made before captions were listed
-  std::string metadata_path, metadata_hash; ///< what they were read from; "" when that is not known
+  std::vector<SampleInfo> list;              ///< by rising row
+  std::unique_ptr<data::Dataset> pictures;   ///< null when they come from a cache
+  int64_t num_variants = 1;                  ///< ways in which each picture is cut
+  bool has_captions = true;                  ///< false for a cache that was made before captions were listed
+  std::string metadata_path, metadata_hash;  ///< what they were read from; "" when that is not known
 
   /// A data Error for a row that is not among them.
   const SampleInfo& at(int64_t row) const;
@@ -27,8 +27,8 @@ struct Listed {
 
 /// Looks at every picture, or reads a cache's list and compares it with what `schedule` reads; imports another program's cache into ours.
 /// Data Errors for whatever the objective or the model cannot use.
-Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective, const pipeline::Schedule& schedule,
-                    data::Cache& cache);
+Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective,
+                    const pipeline::Schedule& schedule, data::Cache& cache);
 
 /// A data Error when kept values do not have the sizes that the denoiser takes (Model::value_shapes).
 void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected, const std::vector<std::string>& names);

@@ -20,16 +20,16 @@ enum class AheadChoice { off, if_smaller, on, with_first_blocks };
 struct ModelSettings {
   models::ModelNames names;
   models::ModelOptions options;
-  ModelChoice storage;             ///< fp8_models and what goes with it
-  bool trained_in_fp8 = false;     ///< weights that train whole are kept as FP8 codes
-  bool first_blocks_apart = false; ///< the blocks before the first trained one are a part of their own
+  ModelChoice storage;              ///< fp8_models and what goes with it
+  bool trained_in_fp8 = false;      ///< weights that train whole are kept as FP8 codes
+  bool first_blocks_apart = false;  ///< the blocks before the first trained one are a part of their own
 };
 
 /// What trains.
 struct TrainedSettings {
-  std::vector<std::string> whole;    ///< components, or parts of them
-  std::vector<std::string> adapted;  ///< components that carry adapters
-  std::string lora_checkpoint;       ///< "" starts anew
+  std::vector<std::string> whole;      ///< components, or parts of them
+  std::vector<std::string> adapted;    ///< components that carry adapters
+  std::string lora_checkpoint;         ///< "" starts anew
   std::optional<std::string> targets;  ///< of adapters; none takes the family's own
   adapters::AdapterOptions adapter;
   adapters::Layout layout = {};  ///< of adapter files
@@ -41,12 +41,12 @@ struct TrainedSettings {
 
 /// Where samples come from, and what is kept of them.
 struct DataSettings {
-  bool from_pictures = true;          ///< else from a cache that was made before
-  data::DatasetOptions pictures;      ///< without what model and objective say
-  data::DatasetOptions held_out;      ///< no metadata_path: none
-  std::string list_folder;            ///< of a cache that was made before
-  bool is_import = false;             ///< list_folder is named as another program's cache
-  std::string cache_folder;           ///< "" keeps everything in memory
+  bool from_pictures = true;                 ///< else from a cache that was made before
+  data::DatasetOptions pictures;             ///< without what model and objective say
+  data::DatasetOptions held_out;             ///< no metadata_path: none
+  std::string list_folder;                   ///< of a cache that was made before
+  bool is_import = false;                    ///< list_folder is named as another program's cache
+  std::string cache_folder;                  ///< "" keeps everything in memory
   double cache_bytes = 0, weight_bytes = 0;  ///< budgets; 0: none
   Share share;
 };
@@ -68,7 +68,7 @@ struct ObjectiveSettings {
   diffusion::LossOptions loss = {};
   RobustLoss robust = {};
   double noise_offset = 0;
-  bool draws_latents = false;  ///< from the autoencoder's distribution, at every visit
+  bool draws_latents = false;              ///< from the autoencoder's distribution, at every visit
   c10::ScalarType dtype = c10::kBFloat16;  ///< of the model
   uint64_t seed = 0;
 };
@@ -97,9 +97,9 @@ struct SaveSettings {
 };
 
 struct PreviewSettings {
-  std::string prompts;    ///< a file; "" draws none
-  int64_t every = 0;      ///< steps; 0 draws before the first and after the last only
-  int64_t num_steps = 20; ///< of the sampler, where a prompt does not say
+  std::string prompts;     ///< a file; "" draws none
+  int64_t every = 0;       ///< steps; 0 draws before the first and after the last only
+  int64_t num_steps = 20;  ///< of the sampler, where a prompt does not say
   uint64_t seed = 0;
 };
 
@@ -115,7 +115,7 @@ struct OutputSettings {
 };
 
 struct Settings {
-  TrainOptions given;  ///< as they were written, for config.toml and the fingerprint
+  TrainOptions given;        ///< as they were written, for config.toml and the fingerprint
   bool makes_cache = false;  ///< a cache and no training
   ModelSettings model;
   TrainedSettings trained;

@@ -59,8 +59,7 @@ class Sft final : public Objective {
   void complete(pipeline::Values& draws) const override {
     auto time_B = std::get<at::Tensor>(draws.at(time_name()));
     auto weight_B = time_B.clone();
-    for (int64_t i = 0; i < weight_B.numel(); ++i)
-      weight_B[i] = model_.process().loss_weight(settings_.loss, time_B[i].item<double>());
+    for (int64_t i = 0; i < weight_B.numel(); ++i) weight_B[i] = model_.process().loss_weight(settings_.loss, time_B[i].item<double>());
     draws[kLossWeight] = weight_B;
   }
 

@@ -40,8 +40,9 @@ at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch bat
   auto there = moved(std::move(batch), trainee.device);
   auto loss_B = run_live(trainee, there);
   if (!loss_B.requires_grad())
-    config_error("train", "the loss depends on nothing that trains: no trained layer is run by this model's units; name others in "
-                          "lora_target_modules or trainable_models");
+    config_error("train",
+                 "the loss depends on nothing that trains: no trained layer is run by this model's units; name others in "
+                 "lora_target_modules or trainable_models");
   losses_B.push_back(loss_B.detach());
   return objective.reduce(loss_B, there.draws);
 }

@@ -236,8 +236,7 @@ Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
   File file{fmt::format("step-{}.safetensors", step), {}, {}};
   for (const auto& a : adapted_components_) {
     auto prefixes = loras::layer_prefixes(*model_, a.component);
-    for (auto& tensor : adapters::adapter_tensors(a.adapted, prefixes, dtype, settings_.layout))
-      file.tensors.push_back(std::move(tensor));
+    for (auto& tensor : adapters::adapter_tensors(a.adapted, prefixes, dtype, settings_.layout)) file.tensors.push_back(std::move(tensor));
   }
   const auto& first = *adapted_components_[0].adapted[0].adapter;
   file.metadata["adapter"] = type_of(first);

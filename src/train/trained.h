@@ -10,8 +10,8 @@
 namespace burnish::train {
 
 /// What a run trains: components, or parts of them, whole (trainable_models), and adapters on components (lora_base_model or
-/// lora_checkpoint; on the denoiser when nothing is named). Everything is settled by names and file headers when it is made, the layers that
-/// carry adapters too; `start` needs weights.
+/// lora_checkpoint; on the denoiser when nothing is named). Everything is settled by names and file headers when it is made, the layers
+/// that carry adapters too; `start` needs weights.
 class Trained {
  public:
   /// A config Error for names that the training units do not run, for a component that is named in both ways, for a learning rate of

@@ -18,8 +18,8 @@ struct Trainee {
   int64_t saved_step = -1;  ///< of the state on disk; -1 for none
 };
 
-/// Loads the models that run at every visit, hangs adapters, makes the optimizer, and puts a saved state back when the run goes on with one.
-/// `fingerprint`: what such a state must have been made with.
+/// Loads the models that run at every visit, hangs adapters, makes the optimizer, and puts a saved state back when the run goes on with
+/// one. `fingerprint`: what such a state must have been made with.
 Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint);
 
 }  // namespace burnish::train

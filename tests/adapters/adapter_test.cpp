@@ -172,12 +172,9 @@ TEST(Attach, ScalesWithTheRankOrItsRoot) {
 
 TEST(Attach, RefusesWhatIsNoAdapter) {
   Net net(24, 40);
-  EXPECT_NE(error_of([&] { attach(net, {.type = "dorra"}, {}, 0); }, Exit::config).find("\"dora\""),
-            std::string::npos);
-  EXPECT_NE(error_of([&] { attach(net, {.dropout = 1}, {}, 0); }, Exit::config).find("lora_dropout"),
-            std::string::npos);
-  EXPECT_NE(error_of([&] { attach(net, {.lokr_factor = 0}, {}, 0); }, Exit::config).find("lokr_factor"),
-            std::string::npos);
+  EXPECT_NE(error_of([&] { attach(net, {.type = "dorra"}, {}, 0); }, Exit::config).find("\"dora\""), std::string::npos);
+  EXPECT_NE(error_of([&] { attach(net, {.dropout = 1}, {}, 0); }, Exit::config).find("lora_dropout"), std::string::npos);
+  EXPECT_NE(error_of([&] { attach(net, {.lokr_factor = 0}, {}, 0); }, Exit::config).find("lokr_factor"), std::string::npos);
   EXPECT_NE(error_of([] { parse_norm_axis("row"); }, Exit::config).find("output, input"), std::string::npos);
 }
 

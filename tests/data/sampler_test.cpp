@@ -8,9 +8,9 @@
 #include "tests/scratch.h"
 
 using namespace burnish;
-using data::Visits;
 using data::Sampler;
 using data::Size;
+using data::Visits;
 using ::testing::HasSubstr;
 
 namespace {

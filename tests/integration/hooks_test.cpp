@@ -83,8 +83,9 @@ TEST_F(Hooks, PreviewsChangeNothingOfTheTraining) {
 
 TEST_F(Hooks, PreviewsAreWhatTheVerbDraws) {
   train("--max_steps 1 " + option("preview_prompts", prompts()), folder / "run");
-  auto drawn = run_burnish("sample " + golden_model() + "--prompt 'a red circle' --seed 0 --num_inference_steps 3 --height 48 --width 64 " +
-                           "--embedded_guidance 1.0 " + option("lora", folder / "run/step-1.safetensors") + option("output_path", folder / "drawn"));
+  auto drawn =
+      run_burnish("sample " + golden_model() + "--prompt 'a red circle' --seed 0 --num_inference_steps 3 --height 48 --width 64 " +
+                  "--embedded_guidance 1.0 " + option("lora", folder / "run/step-1.safetensors") + option("output_path", folder / "drawn"));
   ASSERT_EQ(drawn.exit_code, 0) << drawn.output;
   auto pixels = [](const fs::path& png) {  // without the text that stands before them
     auto bytes = read_file(png);
@@ -140,9 +141,10 @@ TEST_F(Hooks, LossesAreLoggedByTime) {
 }
 
 TEST_F(Hooks, WhatIsAskedForWithoutItsNeedsIsRefused) {
-  for (const auto& [options, sentence] :
-       {std::pair{"--validation_steps 2 ", "validation_metadata_path"}, {"--keep_best ", "set validation_steps"},
-        {"--preview_steps 2 ", "preview_prompts"}, {"--keep_last 2 ", "save_steps"}}) {
+  for (const auto& [options, sentence] : {std::pair{"--validation_steps 2 ", "validation_metadata_path"},
+                                          {"--keep_best ", "set validation_steps"},
+                                          {"--preview_steps 2 ", "preview_prompts"},
+                                          {"--keep_last 2 ", "save_steps"}}) {
     auto outcome = run_burnish("train " + golden_model() + golden_data() + options + option("output_path", folder / "run"));
     EXPECT_EQ(outcome.exit_code, 2) << options;
     EXPECT_THAT(outcome.output, HasSubstr(sentence));

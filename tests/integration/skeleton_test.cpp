@@ -109,8 +109,7 @@ TEST_F(Skeleton, ProjectorGradientsThroughTheCutAreThoseOfTheWholeProgram) {
   auto carried = sample;
   pipeline::run(cut.once.units, carried);
   for (const auto& name : pipeline::models_of(cut.once.units)) split->components().unload(name);
-  std::erase_if(carried,
-                [&](const auto& item) { return std::ranges::find(cut.once.kept, item.first) == cut.once.kept.end(); });
+  std::erase_if(carried, [&](const auto& item) { return std::ranges::find(cut.once.kept, item.first) == cut.once.kept.end(); });
   for (const auto& name : pipeline::models_of(cut.live.units)) split->components().load(name);
   split->components().module(kProjector).visit_parameters([](const std::string&, at::Tensor& p) { p.set_requires_grad(true); });
   auto loss = std::get<at::Tensor>(pipeline::run(cut.live, {carried}, draws).at("loss"));

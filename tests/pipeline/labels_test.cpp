@@ -1,6 +1,6 @@
-#include "pipeline/schedule.h"
-
 #include <gtest/gtest.h>
+
+#include "pipeline/schedule.h"
 
 using namespace burnish::pipeline;
 

@@ -99,8 +99,7 @@ class EncodeTest : public testing::Test {
     if (num_variants > 1) o.augmentation = {.random_flip = true, .num_variants = num_variants};
     train::Samples samples;
     samples.pictures = std::make_unique<data::Dataset>(o);
-    for (auto row : samples.pictures->rows())
-      samples.list.push_back({row, samples.pictures->size(row), samples.pictures->prompt(row)});
+    for (auto row : samples.pictures->rows()) samples.list.push_back({row, samples.pictures->size(row), samples.pictures->prompt(row)});
     samples.num_variants = num_variants;
     return samples;
   }

@@ -55,7 +55,7 @@ TEST(RobustLoss, ErrorsAreMeansOverASample) {
 }
 
 TEST(RobustLoss, UnknownWordsAreRefused) {
-  EXPECT_THAT(test::error_of([] { parse_robust_loss("hubert", "snr", 0.1, 1); }), testing::HasSubstr("huber"));
-  EXPECT_THAT(test::error_of([] { parse_robust_loss("huber", "linear", 0.1, 1); }), testing::HasSubstr("exponential"));
-  EXPECT_THAT(test::error_of([] { parse_robust_loss("huber", "snr", 0, 1); }), testing::HasSubstr("above 0"));
+  EXPECT_THAT(test::error_of([] { parse_robust_loss("hubert", "snr", 0.1, 1); }, Exit::config), testing::HasSubstr("huber"));
+  EXPECT_THAT(test::error_of([] { parse_robust_loss("huber", "linear", 0.1, 1); }, Exit::config), testing::HasSubstr("exponential"));
+  EXPECT_THAT(test::error_of([] { parse_robust_loss("huber", "snr", 0, 1); }, Exit::config), testing::HasSubstr("above 0"));
 }

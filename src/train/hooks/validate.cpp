@@ -57,9 +57,11 @@ class Validate final : public Hook {
       return;
     }
     if (++num_above_ != kRising) return;
-    warn("step {}: the validation loss is {:.5f} and has not fallen below the {:.5f} of step {} in {} looks: more steps may teach the samples by "
-         "heart",
-         r.step, *r.validation_loss, lowest_, lowest_step_, kRising);
+    warn(
+        "step {}: the validation loss is {:.5f} and has not fallen below the {:.5f} of step {} in {} looks: more steps may teach the "
+        "samples by "
+        "heart",
+        r.step, *r.validation_loss, lowest_, lowest_step_, kRising);
   }
 
   /// The mean over all held-out samples and their draws, not weighted.
