@@ -8,7 +8,7 @@ namespace {
 
 std::string run(const std::string& pipeline, const std::string& options, const fs::path& out) {
   return "train " + sd_model(pipeline, "fp32") + sd_data(pipeline) +
-         "--fp8_models unet --lora_type dora --lora_rank 4 --max_steps 40 --save_dtype fp32 " +
+         "--fp8_models unet --lora_type dora --lora_rank 4 --max_steps 48 --save_dtype fp32 " +
          "--learning_rate 1e-2 --validation_metadata_path '" + (kGolden / "pictures/metadata.csv").string() + "' --output_path '" +
          out.string() + "' " + options;
 }
@@ -30,11 +30,11 @@ TEST_P(Fp8Dora, OfSdxlTrainsAndItsFileIsReadAgain) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("FP8 (E4M3) with a scale per output row"), std::string::npos) << outcome.output;
   EXPECT_LT(after(folder / "run"), 0.97 * before(folder / "run")) << outcome.output;
-  auto file = io::SafetensorsFile::open(folder / "run/step-40.safetensors");
+  auto file = io::SafetensorsFile::open(folder / "run/step-48.safetensors");
   std::string layer = "unet.down_blocks.1.attentions.0.transformer_blocks.0.attn2.to_k.";
   for (const char* part : {"lora_A.weight", "lora_B.weight"}) EXPECT_TRUE(file->tensors().contains(layer + part)) << part;
   auto again = run_burnish(run("sdxl_pipeline",
-                               GetParam() + " --max_steps 1 --lora_checkpoint '" + (folder / "run/step-40.safetensors").string() + "'",
+                               GetParam() + " --max_steps 1 --lora_checkpoint '" + (folder / "run/step-48.safetensors").string() + "'",
                                folder / "again"));
   ASSERT_EQ(again.exit_code, 0) << again.output;
   EXPECT_NEAR(before(folder / "again"), after(folder / "run"), 1e-6) << "the file holds what was trained";

@@ -51,7 +51,9 @@ TEST(FamilyOptions, HaveNamesOfTheirOwnAndDefaultsThatAreRight) {
   EXPECT_EQ(defaults.size(), family_options().size());
   for (const auto& each : family_options()) {
     EXPECT_FALSE(each.help.empty()) << each.name;
-    if (each.why_wrong) EXPECT_EQ(each.why_wrong(each.name, defaults.at(each.name)), "");
+    if (each.why_wrong) {
+      EXPECT_EQ(each.why_wrong(each.name, defaults.at(each.name)), "");
+    }
   }
 }
 
