@@ -97,8 +97,7 @@ class Save final : public Hook {
   }
   void interrupted() override { ended(); }
   void ended() override {
-    auto names = save(true, false);
-    finish();
+    auto names = save(true, false, /*beside=*/false);
     for (const auto& name : names) info("saved {}", (settings_.folder / name).string());
   }
 
@@ -112,8 +111,8 @@ class Save final : public Hook {
     return epochs(step) > epochs(step - 1);
   }
 
-  /// The names of what is there once it is written.
-  std::vector<std::string> save(bool by_step, bool is_best) {
+  /// The names of what is there once it is written. `beside`: while training goes on, where a copy is small.
+  std::vector<std::string> save(bool by_step, bool is_best, bool beside = true) {
     finish();
     auto snapshot = take(by_step, is_best);
     std::vector<std::string> names;
@@ -121,7 +120,7 @@ class Save final : public Hook {
     bool all_there = std::all_of(names.begin(), names.end(), [&](const auto& name) { return fs::exists(settings_.folder / name); });
     if (training_.trainee.saved_step == snapshot.step && all_there && !is_best) return names;
     if (by_step) last_ = std::chrono::steady_clock::now();
-    if (num_bytes(snapshot) > kBytesBeside) {
+    if (!beside || num_bytes(snapshot) > kBytesBeside) {
       write(snapshot);
       if (by_step) training_.trainee.saved_step = snapshot.step;
       return names;
