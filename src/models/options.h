@@ -31,8 +31,8 @@ struct ModelOptions {
   c10::ScalarType dtype = c10::ScalarType::BFloat16;  ///< of the denoiser and the text encoders; autoencoders stay fp32
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::string tokenizer_path = {}, tokenizer_2_path = {};  ///< folders; "" takes those beside the model
-  std::string latents = "mean";                  ///< of the autoencoder's distribution, or "sample": drawn at every visit
-  std::string init = "pretrained";               ///< "random" builds the denoiser from its config.json and a seed
+  std::string latents = "mean";                            ///< of the autoencoder's distribution, or "sample": drawn at every visit
+  std::string init = "pretrained";                         ///< "random" builds the denoiser from its config.json and a seed
   uint64_t seed = 0;
   OptionValues own = {};  ///< of options that the families declare; open_model fills in those of the model's family that are missing
 
