@@ -41,8 +41,7 @@ pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subjec
     for (const auto& unit : units) policy.at_every_visit.insert(unit.name);
   }
   auto schedule = pipeline::schedule(units, labels, subject.trained.models(), policy, subject.model->names().padded_values());
-  bool always_ahead = settings.schedule.ahead == AheadChoice::on || settings.schedule.ahead == AheadChoice::with_first_blocks;
-  if (trains && always_ahead) check_ahead(schedule, subject);
+  if (trains && settings.schedule.always_ahead()) check_ahead(schedule, subject);
 
   bool has_pictures = settings.data.from_pictures || !settings.data.held_out.metadata_path.empty();
   if (has_pictures) check_files(*subject, schedule.once.units);

@@ -73,10 +73,6 @@ checkpoint::Progress check_start(const Opened& run, const Course& course) {
   return progress;
 }
 
-bool always_ahead(const Settings& settings) {
-  return settings.schedule.ahead == AheadChoice::on || settings.schedule.ahead == AheadChoice::with_first_blocks;
-}
-
 SplitPlan measure(const Opened& run, const Course& course) {
   const auto& data = run.settings.data;
   auto num_samples = static_cast<double>(run.samples().list.size()), visits = static_cast<double>(course.num_visits());
@@ -85,7 +81,7 @@ SplitPlan measure(const Opened& run, const Course& course) {
   if (data.weight_bytes > 0) budget.weight_bytes = data.weight_bytes;
   using When = AheadRule::When;
   auto when = run.settings.schedule.ahead == AheadChoice::if_smaller ? When::if_smaller : When::never;
-  if (always_ahead(run.settings)) when = When::always;
+  if (run.settings.schedule.always_ahead()) when = When::always;
   AheadRule ahead{when, visits + static_cast<double>(course.num_held_out()), run.settings.model.options.device};
   return plan_split(*run.subject, run.schedule, run.samples(), std::max(1.0, visits / num_samples), budget, ahead);
 }
@@ -137,8 +133,8 @@ struct WithAhead {
 
 /// Bytes that results computed ahead may not reach.
 double ahead_limit(const Opened& run, const pipeline::Schedule& schedule, const Encoded& encoded) {
-  auto limit = always_ahead(run.settings) ? std::numeric_limits<double>::infinity()
-                                          : static_cast<double>(ahead_weight_bytes(*run.subject, schedule));
+  auto limit = run.settings.schedule.always_ahead() ? std::numeric_limits<double>::infinity()
+                                                    : static_cast<double>(ahead_weight_bytes(*run.subject, schedule));
   if (run.settings.data.cache_bytes <= 0) return limit;
   return std::min(limit, run.settings.data.cache_bytes - static_cast<double>(encoded.training.num_bytes() + encoded.held_out.num_bytes()));
 }
@@ -146,7 +142,7 @@ double ahead_limit(const Opened& run, const pipeline::Schedule& schedule, const 
 WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedule, const Course& course, const Feed& feed,
                             const Encoded& encoded, int64_t first_batch) {
   if (schedule.ahead.units.empty()) return {schedule, nullptr, std::nullopt};
-  bool on_disk = always_ahead(run.settings) && run.cache->on_disk();
+  bool on_disk = run.settings.schedule.always_ahead() && run.cache->on_disk();
   WithAhead with{schedule, on_disk ? nullptr : std::make_unique<data::Cache>(""), std::nullopt};
   std::vector<BatchId> batches;
   for (auto i = first_batch; i < course.num_batches(); ++i) batches.push_back({false, i});
@@ -163,7 +159,7 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
     with.results = std::move(ahead.results);
     return with;
   }
-  if (always_ahead(run.settings)) {
+  if (run.settings.schedule.always_ahead()) {
     throw Error(Exit::no_fit, "train",
                 fmt::format("{} take {}, more than cache_budget leaves; raise it, train fewer steps, or set precompute_timesteps to off",
                             what, bytes));

@@ -77,6 +77,8 @@ struct ObjectiveSettings {
 struct ScheduleSettings {
   bool everything_live = false;
   AheadChoice ahead = AheadChoice::if_smaller;
+  /// Whether what can be computed ahead is, whatever it takes.
+  bool always_ahead() const { return ahead == AheadChoice::on || ahead == AheadChoice::with_first_blocks; }
 };
 
 /// An optimizer step.
