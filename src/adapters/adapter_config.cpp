@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/pattern.h"
 #include "io/files.h"
 #include "io/json.h"
 
@@ -22,23 +21,6 @@ const nlohmann::json* first_of(const nlohmann::json& json, std::initializer_list
     if (auto it = json.find(name); it != json.end() && !it->is_null()) return &*it;
   }
   return nullptr;
-}
-
-/// An error without the source that stands in brackets before it.
-std::string after_bracket(const std::exception& error) {
-  std::string what = error.what();
-  return what.substr(what.find("] ") + 2);
-}
-
-Pattern end_of_path(const std::string& pattern) { return {"adapters", "rank_pattern", "(.*\\.)?(" + pattern + ")"}; }
-
-/// A pattern matches a whole name or its end after a dot. The first that matches counts; peft and diffusers write them sorted.
-std::optional<double> matched(const std::map<std::string, double>& patterns, const std::string& name) {
-  for (const auto& [pattern, number] : patterns) {
-    if (name == pattern || name.ends_with("." + pattern)) return number;
-    if (end_of_path(pattern).matches(name)) return number;
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -88,15 +70,12 @@ AdapterConfigs::Config AdapterConfigs::parse(const nlohmann::json& json) const {
     config.all.alpha = alpha ? alpha->get<double>() : static_cast<double>(config.all.rank);
     if (const auto* use = first_of(json, {"use_rslora"})) config.all.use_rslora = use->get<bool>();
     if (const auto* use = first_of(json, {"use_dora"})) config.all.use_dora = use->get<bool>();
-    if (const auto* ranks = first_of(json, {"rank_pattern"})) config.ranks = ranks->get<std::map<std::string, double>>();
-    if (const auto* alphas = first_of(json, {"alpha_pattern"})) config.alphas = alphas->get<std::map<std::string, double>>();
-    for (const auto* patterns : {&config.ranks, &config.alphas}) {
-      for (const auto& [pattern, number] : *patterns) end_of_path(pattern);
-    }
+    config.ranks = patterns(json, "rank_pattern");
+    config.alphas = patterns(json, "alpha_pattern");
   } catch (const nlohmann::json::exception& error) {
-    data_error("adapters", "{}: the settings of its LoRA cannot be read: {}", file_, after_bracket(error));
+    data_error("adapters", "{}: the settings of its LoRA cannot be read: {}", file_, without_source(error));
   } catch (const Error& error) {
-    data_error("adapters", "{}: {}", file_, after_bracket(error));
+    data_error("adapters", "{}: {}", file_, without_source(error));
   }
   if (const auto* start = first_of(json, {"init_lora_weights"}); start && start->is_string()) {
     auto word = start->get<std::string>();
@@ -108,6 +87,24 @@ AdapterConfigs::Config AdapterConfigs::parse(const nlohmann::json& json) const {
     }
   }
   return config;
+}
+
+std::vector<AdapterConfigs::PatternNumber> AdapterConfigs::patterns(const nlohmann::json& json, const char* name) {
+  std::vector<PatternNumber> patterns;
+  const auto* found = first_of(json, {name});
+  if (found == nullptr) return patterns;
+  for (const auto& [text, number] : found->get<std::map<std::string, double>>())
+    patterns.push_back({text, Pattern("adapters", name, "(.*\\.)?(" + text + ")"), number});
+  return patterns;
+}
+
+/// The first that matches counts; peft and diffusers write them sorted.
+std::optional<double> AdapterConfigs::matched(const std::vector<PatternNumber>& patterns, const std::string& name) {
+  for (const auto& pattern : patterns) {
+    // The text as it stands matches too: the brackets of a name are no regular expression.
+    if (name == pattern.text || name.ends_with("." + pattern.text) || pattern.end_of_name.matches(name)) return pattern.number;
+  }
+  return std::nullopt;
 }
 
 std::optional<LayerConfig> AdapterConfigs::find(const std::string& layer) const {

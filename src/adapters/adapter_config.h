@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/pattern.h"
+
 namespace burnish::adapters {
 
 /// Where an adapter lies.
@@ -43,11 +45,19 @@ class AdapterConfigs {
   std::optional<LayerConfig> find(const std::string& layer) const;
 
  private:
+  /// What is said of the layers that a pattern fits.
+  struct PatternNumber {
+    std::string text;
+    Pattern end_of_name;  ///< the text as a regular expression for a whole name, or for its end after a dot
+    double number = 0;
+  };
   struct Config {
     LayerConfig all;
-    std::map<std::string, double> ranks, alphas;  ///< by regular expression
+    std::vector<PatternNumber> ranks, alphas;
   };
   Config parse(const nlohmann::json& json) const;
+  static std::vector<PatternNumber> patterns(const nlohmann::json& json, const char* name);
+  static std::optional<double> matched(const std::vector<PatternNumber>& patterns, const std::string& name);
 
   std::string file_;
   std::map<std::string, Config> by_component_;  ///< "" for whatever has no other

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "report/page.h"
-#include "train/objective_options.h"
+#include "train/objective_kind.h"
 #include "train/run.h"
 
 namespace burnish::app {
@@ -44,7 +44,7 @@ void cache(const Arguments& arguments) {
   auto summary = "encode the data of a training run into a cache; takes the options of train";
   if (!read_options("cache", summary, arguments, options)) return;
   if (options.cache_path.empty()) config_error("cache", "name the folder to make with --cache_path");
-  options.task = train::objective_word(options) + ":data_process";
+  options.task = train::objective_of(options).word + ":data_process";
   watch_for_interrupt(kCacheAnswer);
   train::make_cache(options);
 }

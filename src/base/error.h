@@ -17,6 +17,13 @@ inline std::string one_line(std::string text) {
   return text;
 }
 
+/// What an exception says, without the source that stands in brackets before it: "sentence" of "[room] sentence".
+inline std::string without_source(const std::exception& error) {
+  std::string what = error.what();
+  auto end = what.starts_with('[') ? what.find("] ") : std::string::npos;
+  return end == std::string::npos ? what : what.substr(end + 2);
+}
+
 /// A failure that a user can act on: one sentence that says what was expected, what was found, and what to try.
 /// `what()` reads "[room] sentence".
 class Error : public std::runtime_error {

@@ -118,10 +118,9 @@ void Cache::publish(const io::NamedTensors& tensors, const io::Metadata& metadat
   } catch (const Error& error) {
     std::error_code ignored;
     fs::remove(partial, ignored);
-    std::string reason = error.what();
     throw Error(error.code(), "data",
                 fmt::format("the cache cannot grow: {}. All complete shards are kept: make room and give the same command again",
-                            reason.substr(reason.find("] ") + 2)));
+                            without_source(error)));
   }
 }
 

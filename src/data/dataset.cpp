@@ -20,12 +20,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The sentence of an Error, without its room.
-std::string sentence(const Error& error) {
-  std::string text = error.what();
-  return text.substr(text.find("] ") + 2);
-}
-
 std::string read_prompt(const nlohmann::json& row, const std::vector<std::string>& columns) {
   for (const char* key : {"prompt", "caption", "text"}) {
     auto it = row.find(key);
@@ -147,7 +141,7 @@ MetadataOrigin Dataset::read(const std::string& metadata_path, const std::string
     try {
       entries_.back() = read_entry(row, metadata, options_, base_path);
     } catch (const Error& error) {
-      bad_[std::ssize(entries_) - 1] = sentence(error);
+      bad_[std::ssize(entries_) - 1] = without_source(error);
     }
     entries_.back().of_class_set = of_class_set;
   }
@@ -171,7 +165,7 @@ void Dataset::check_pictures() {
           entry.original_size = look_at(entry);
           sizes[i] = target_size(options_.size, entry.original_size, entry.file);
         } catch (const Error& error) {
-          reasons[i] = sentence(error);
+          reasons[i] = without_source(error);
         }
       }
     });

@@ -12,8 +12,7 @@ nlohmann::json read_json(const std::filesystem::path& path) {
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& e) {  // a syntax error, or a number out of range
-    std::string what = e.what();
-    data_error("io", "{} is not valid JSON: {}", path.string(), what.substr(what.find("] ") + 2));
+    data_error("io", "{} is not valid JSON: {}", path.string(), without_source(e));
   }
 }
 

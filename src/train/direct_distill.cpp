@@ -2,6 +2,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 
+#include "base/error.h"
 #include "train/distill.h"
 #include "train/objective.h"
 
@@ -13,7 +14,7 @@ class DirectDistill final : public Objective {
  public:
   DirectDistill(const ObjectiveSettings& settings, models::Model& model) : settings_(settings), model_(model) {}
 
-  pipeline::Units units() const override { return distill_units(model_, settings_.distill_spacing); }
+  pipeline::Units units() const override { return distill_units(model_, settings_.own.distill_spacing); }
   std::vector<std::string> columns() const override { return kTrajectoryColumns; }
   void check(const SampleInfo& sample) const override { trajectory_of(sample.columns, sample.row); }
 
@@ -36,10 +37,24 @@ class DirectDistill final : public Objective {
   models::Model& model_;
 };
 
+void check_distillation(const TrainOptions& o) {
+  if (o.random_crop || o.random_flip)
+    config_error("train", "direct_distill learns the teacher's picture as it is; take random_crop and random_flip out");
+  if (o.latents != "mean") config_error("train", "direct_distill compares with the teacher's picture; set latents to mean");
+  if (!o.replay.empty()) config_error("train", "direct_distill draws nothing that could be replayed; take replay out");
+  if (o.loss_type != "l2") config_error("train", "direct_distill compares latents by their square; take loss_type {} out", o.loss_type);
+}
+
+std::unique_ptr<Objective> make_distillation(const ObjectiveSettings& settings, const Subject& subject) {
+  return std::make_unique<DirectDistill>(settings, *subject);
+}
+
 }  // namespace
 
-std::unique_ptr<Objective> make_direct_distill(const ObjectiveSettings& settings, const Subject& subject) {
-  return std::make_unique<DirectDistill>(settings, *subject);
+const ObjectiveKind& direct_distill() {
+  static const ObjectiveKind kind{
+      .word = "direct_distill", .columns = kTrajectoryColumns, .check = check_distillation, .make = make_distillation};
+  return kind;
 }
 
 }  // namespace burnish::train

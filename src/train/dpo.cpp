@@ -4,6 +4,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_sigmoid.h>
+#include <fmt/core.h>
 
 #include "base/error.h"
 #include "diffusion/flow_match.h"
@@ -32,7 +33,7 @@ pipeline::Units dpo_units(const Subject& subject, double beta) {
 
 class Dpo final : public Objective {
  public:
-  Dpo(ObjectiveSettings settings, const Subject& subject) : units_(dpo_units(subject, settings.beta_dpo)) {
+  Dpo(ObjectiveSettings settings, const Subject& subject) : units_(dpo_units(subject, settings.own.beta_dpo)) {
     settings.loss.weighting = "uniform";
     visits_ = make_sft(settings, subject);
   }
@@ -53,12 +54,28 @@ class Dpo final : public Objective {
   }
   void complete(pipeline::Values& draws) const override { visits_->complete(draws); }
   std::vector<Counted> counted(const pipeline::Values& draws) const override { return visits_->counted(draws); }
-  at::Tensor reduce(const at::Tensor& loss_B, const pipeline::Values& draws) const override { return visits_->reduce(loss_B, draws); }
 
  private:
   pipeline::Units units_;
   std::unique_ptr<Objective> visits_;
 };
+
+void dpo_fields(config::Fields& f, ObjectiveOptions& o) {
+  f("beta_dpo", o.beta_dpo, "of dpo: how closely the model is held to what it was before training");
+}
+
+void check_dpo(const TrainOptions& o) {
+  if (o.objective.beta_dpo <= 0) config_error("train", "beta_dpo must be above 0, not {}", o.objective.beta_dpo);
+  if (o.loss_type != "l2") config_error("train", "dpo compares squared errors; take loss_type {} out", o.loss_type);
+  bool weighs = (o.loss_weighting != "default" && o.loss_weighting != "uniform") || o.min_snr_gamma > 0;
+  if (weighs) config_error("train", "dpo has no loss weights, beta_dpo takes their place; take loss_weighting and min_snr_gamma out");
+}
+
+std::string dpo_fingerprint(const ObjectiveOptions& o) { return fmt::format("{}", o.beta_dpo); }
+
+std::unique_ptr<Objective> make_dpo(const ObjectiveSettings& settings, const Subject& subject) {
+  return std::make_unique<Dpo>(settings, subject);
+}
 
 }  // namespace
 
@@ -74,8 +91,14 @@ pipeline::Unit dpo_unit(double beta) {
   return {"dpo", {kError, kRejected + kError, reference, reference_rejected}, {"loss", "margin", "implicit_accuracy"}, {}, std::move(run)};
 }
 
-std::unique_ptr<Objective> make_dpo(const ObjectiveSettings& settings, const Subject& subject) {
-  return std::make_unique<Dpo>(settings, subject);
+const ObjectiveKind& dpo() {
+  static const ObjectiveKind kind{.word = "dpo",
+                                  .columns = {kRejectedImage},
+                                  .fields = dpo_fields,
+                                  .check = check_dpo,
+                                  .fingerprint = dpo_fingerprint,
+                                  .make = make_dpo};
+  return kind;
 }
 
 }  // namespace burnish::train

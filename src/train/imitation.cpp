@@ -35,9 +35,8 @@ pipeline::Values conditions_of(pipeline::Scope& scope, const std::vector<std::st
 
 }  // namespace
 
-std::vector<double> student_times(const ImitationSettings& settings, const std::string& spacing, const diffusion::Process& process,
-                                  int64_t num_image_tokens) {
-  return times_of(process, sampler_options(spacing, settings.student_steps, num_image_tokens));
+std::vector<double> student_times(const ObjectiveOptions& options, const diffusion::Process& process, int64_t num_image_tokens) {
+  return times_of(process, sampler_options(options.distill_spacing, options.student_num_inference_steps, num_image_tokens));
 }
 
 std::vector<std::vector<double>> walk_through(const std::vector<double>& times, const std::vector<double>& fine) {
@@ -63,18 +62,19 @@ pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings
   pipeline::Unit unit{"walk", names, {"trajectory"}, pipeline::models_of(denoiser.units), {}};
   unit.reads.push_back("trajectory_noise");
   for (const auto& name : negative) unit.reads.push_back(kNegative + name);
-  const auto& how = settings.imitation;
+  const auto& how = settings.own;
   unit.settings = fmt::format("student_num_inference_steps {}, teacher_num_inference_steps {}, teacher_cfg_scale {}, distill_spacing {}",
-                              how.student_steps, how.teacher_steps, how.cfg_scale, settings.distill_spacing);
+                              how.student_num_inference_steps, how.teacher_num_inference_steps, how.teacher_cfg_scale, how.distill_spacing);
   unit.run = [&model, denoiser, settings, names, negative, models = unit.models](pipeline::Scope& scope) {
     // In fp64, so that a velocity is found again exactly between the places that it leads to.
     auto x = scope.tensor("trajectory_noise").to(settings.device, at::kDouble);
     auto num_tokens = model.num_tokens(x.sizes().slice(1));
-    auto times = student_times(settings.imitation, settings.distill_spacing, denoiser.process, num_tokens);
-    auto fine = times_of(denoiser.process, sampler_options(settings.distill_spacing, settings.imitation.teacher_steps, num_tokens));
+    auto times = student_times(settings.own, denoiser.process, num_tokens);
+    auto fine =
+        times_of(denoiser.process, sampler_options(settings.own.distill_spacing, settings.own.teacher_num_inference_steps, num_tokens));
     auto conditions = conditions_of(scope, names, {}, settings.device);
     drawing::WalkOptions options;
-    if (!negative.empty()) options.guidance = {conditions_of(scope, names, negative, settings.device), settings.imitation.cfg_scale};
+    if (!negative.empty()) options.guidance = {conditions_of(scope, names, negative, settings.device), settings.own.teacher_cfg_scale};
     for (const auto& name : models) scope.uses(name);
     std::vector<at::Tensor> velocities;
     for (auto& steps : walk_through(times, fine)) {
@@ -94,7 +94,7 @@ pipeline::Unit place_unit(models::Model& model, const ObjectiveSettings& setting
     const auto& velocity_BS = scope.tensor(trajectory);
     const auto& step_B = scope.tensor("trajectory_step");
     auto x = scope.tensor("trajectory_noise").to(at::kDouble);
-    auto times = student_times(settings.imitation, settings.distill_spacing, model.process(), model.num_tokens(x.sizes().slice(1)));
+    auto times = student_times(settings.own, model.process(), model.num_tokens(x.sizes().slice(1)));
     std::vector<at::Tensor> places;
     for (int64_t k = 0; k < velocity_BS.size(1); ++k) {
       auto i = static_cast<size_t>(k);

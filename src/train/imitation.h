@@ -12,8 +12,7 @@ namespace burnish::train {
 inline const std::string kNegative = "negative_";
 
 /// Where the student's steps begin and the last one ends, in the model's own schedule: num_steps + 1 falling times.
-std::vector<double> student_times(const ImitationSettings& settings, const std::string& spacing, const diffusion::Process& process,
-                                  int64_t num_image_tokens);
+std::vector<double> student_times(const ObjectiveOptions& options, const diffusion::Process& process, int64_t num_image_tokens);
 
 /// A finer walk by way of all `times`: of each of their steps the times of the steps that it is made of, with both ends. The times nearest
 /// to `times` among `fine` make way for them.

@@ -10,11 +10,7 @@ at::Tensor Objective::reduce(const at::Tensor& loss_B, const pipeline::Values& d
 
 std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings, const Subject& subject) {
   subject.model->process().check_options(settings.timesteps, settings.loss);
-  static const std::map<ObjectiveKind, decltype(&make_sft)> kMakers{{ObjectiveKind::sft, make_sft},
-                                                                    {ObjectiveKind::direct_distill, make_direct_distill},
-                                                                    {ObjectiveKind::dpo, make_dpo},
-                                                                    {ObjectiveKind::trajectory_imitation, make_imitation}};
-  return kMakers.at(settings.kind)(settings, subject);
+  return settings.kind->make(settings, subject);
 }
 
 }  // namespace burnish::train

@@ -17,7 +17,7 @@ struct DrawRequest {
 inline const char* const kLossWeight = "loss_weight";
 
 /// What a run makes of its samples: the units from a sample to its loss, what is drawn for a visit, and how losses count. One file each,
-/// named in objective.cpp.
+/// listed in objective_kind.h.
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -55,10 +55,7 @@ class Objective {
 /// A config Error when the options do not fit the model's process. The subject's model must outlive the objective.
 std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings, const Subject& subject);
 
-/// Each objective's maker.
+/// Supervised fine-tuning, of whose draws and weights other objectives make use.
 std::unique_ptr<Objective> make_sft(const ObjectiveSettings& settings, const Subject& subject);
-std::unique_ptr<Objective> make_direct_distill(const ObjectiveSettings& settings, const Subject& subject);
-std::unique_ptr<Objective> make_dpo(const ObjectiveSettings& settings, const Subject& subject);
-std::unique_ptr<Objective> make_imitation(const ObjectiveSettings& settings, const Subject& subject);
 
 }  // namespace burnish::train

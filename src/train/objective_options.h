@@ -1,22 +1,15 @@
 #pragma once
-#include "train/options.h"
+#include <cstdint>
+#include <string>
 
 namespace burnish::train {
 
-/// What the loss of a sample is; a file each.
-enum class ObjectiveKind { sft, direct_distill, dpo, trajectory_imitation };
-
-/// The options that choose an objective and those of single ones.
-void objective_fields(config::Fields& f, TrainOptions& o);
-
-/// What the task names before its stage; a config Error for an unknown word.
-ObjectiveKind objective_of(const TrainOptions& o);
-/// Its word: "sft" of the task sft:train.
-std::string objective_word(const TrainOptions& o);
-/// Whether the task is more than a stage of split training.
-bool is_whole(const TrainOptions& o);
-
-/// Refuses options that mean nothing to the objective, or that contradict it.
-void check_objective(const TrainOptions& o);
+/// The options of single objectives. Each lists and checks its own in its file.
+struct ObjectiveOptions {
+  std::string distill_spacing = "default";
+  double beta_dpo = 5000;
+  int64_t student_num_inference_steps = 8, teacher_num_inference_steps = 50;
+  double teacher_cfg_scale = 2;
+};
 
 }  // namespace burnish::train

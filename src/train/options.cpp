@@ -16,7 +16,7 @@
 #include "loras/merged.h"
 #include "quant/store.h"
 #include "train/checks.h"
-#include "train/objective_options.h"
+#include "train/objective_kind.h"
 #include "train/robust_loss.h"
 
 namespace burnish::train {
@@ -333,14 +333,13 @@ void check_precompute(const TrainOptions& o) {
   bool has_budget = o.cache_budget > 0 || o.memory_budget > 0;
   if (has_budget && !is_whole(o))
     config_error("train", "cache_budget and memory_budget choose what a whole run keeps, and task {} is half of one; choose {}", o.task,
-                 objective_word(o));
+                 objective_of(o).word);
   if (has_budget && o.precompute == "none") config_error("train", "precompute none keeps nothing; take it or the budget out");
 }
 
 void check_data(const TrainOptions& o) {
   if (!o.import_diffsynth.empty()) {
-    if (objective_of(o) != ObjectiveKind::sft)
-      config_error("train", "import_diffsynth brings samples for task sft; make the cache of {} anew", o.task);
+    if (!is_sft(o)) config_error("train", "import_diffsynth brings samples for task sft; make the cache of {} anew", o.task);
     if (!trains(o) && o.cache_path.empty() && o.output_path.empty()) config_error("train", "name the folder to make with --cache_path");
   } else if (o.task.ends_with(":train")) {
     if (o.dataset_base_path.empty()) config_error("train", "{} trains from a cache; name its folder with --dataset_base_path", o.task);
@@ -386,8 +385,8 @@ void check_masks(const TrainOptions& o) {
                  "alpha");
   if (o.masked_loss == "column" && o.mask_column.empty())
     config_error("train", "masked_loss column needs the name of a column; set mask_column, mask say");
-  if (o.masked_loss != "none" && objective_of(o) != ObjectiveKind::sft)
-    config_error("train", "{} compares whole pictures; take masked_loss {} out", objective_word(o), o.masked_loss);
+  if (o.masked_loss != "none" && !is_sft(o))
+    config_error("train", "{} compares whole pictures; take masked_loss {} out", objective_of(o).word, o.masked_loss);
 }
 
 void check_groups(const TrainOptions& o) {
@@ -439,8 +438,6 @@ void check_limits(const TrainOptions& o) {
   check_at_most("lr_warmup_steps", o.lr_warmup_steps, kMostSteps);
   check_at_most("lr_decay_steps", o.lr_decay_steps, kMostSteps);
   check_at_most("preview_num_inference_steps", o.preview_num_inference_steps, kMostSamplerSteps);
-  check_at_most("student_num_inference_steps", o.student_num_inference_steps, kMostSamplerSteps);
-  check_at_most("teacher_num_inference_steps", o.teacher_num_inference_steps, kMostSamplerSteps);
   auto samples_a_step = static_cast<double>(o.gradient_accumulation_steps) * static_cast<double>(o.batch_size);
   if (samples_a_step * static_cast<double>(std::max<int64_t>(o.max_steps, 1)) > static_cast<double>(kMostSamples))
     config_error("train", "{} steps of {} batches of {} are more samples than can be counted; lower max_steps", o.max_steps,

@@ -6,6 +6,7 @@
 #include "models/family.h"
 #include "optim/groups.h"
 #include "optim/optimizer.h"
+#include "train/objective_options.h"
 
 namespace burnish::train {
 
@@ -42,10 +43,8 @@ struct TrainOptions {
   int64_t num_processes = 1, process_index = 0;
 
   std::string task = "sft";
-  std::string extra_inputs, distill_spacing = "default";
-  double beta_dpo = 5000;
-  int64_t student_num_inference_steps = 8, teacher_num_inference_steps = 50;
-  double teacher_cfg_scale = 2;
+  std::string extra_inputs;
+  ObjectiveOptions objective;
   std::string trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
   std::string lora_type = "lora", dora_norm = "output", lora_format = "auto";
   int64_t lora_rank = 32, lokr_factor = -1;

@@ -89,15 +89,13 @@ DataSettings data_settings(const TrainOptions& o) {
 }
 
 ObjectiveSettings objective_settings(const TrainOptions& o) {
-  return {.kind = objective_of(o),
-          .distill_spacing = o.distill_spacing,
+  return {.kind = &objective_of(o),
+          .own = o.objective,
           .timesteps = timestep_options(o),
           .loss = loss_options(o),
           .sample_loss = {parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale),
                           {o.masked_loss != "none", o.unmasked_weight, o.normalize_masked_area_loss}},
           .noise_offset = o.noise_offset,
-          .beta_dpo = o.beta_dpo,
-          .imitation = {o.student_num_inference_steps, o.teacher_num_inference_steps, o.teacher_cfg_scale},
           .draws_latents = o.latents == "sample",
           .dtype = parse_dtype(o.model.dtype),
           .device = model_options(o.model).device,
@@ -184,13 +182,7 @@ static std::string learned_text(TrainOptions options) {
 }
 
 std::string fingerprint(const TrainOptions& o, const std::string& trained, bool has_adapters, bool has_whole, int64_t num_samples) {
-  auto more = learned_text(o);
-  auto kind = objective_of(o);
-  if (kind != ObjectiveKind::sft) more += ", " + objective_word(o);
-  if (kind == ObjectiveKind::dpo) more += fmt::format(" {}", o.beta_dpo);
-  if (kind == ObjectiveKind::trajectory_imitation)
-    more +=
-        fmt::format(" {} {} {} {}", o.student_num_inference_steps, o.teacher_num_inference_steps, o.teacher_cfg_scale, o.distill_spacing);
+  auto more = learned_text(o) + objective_fingerprint(o);
   if (o.latents != "mean") more += ", latents " + o.latents;
   if (o.caption_dropout > 0) more += fmt::format(", caption_dropout {}", o.caption_dropout);
   if (auto a = augmentation(o); a.num_variants > 1 || a.random_flip || a.random_crop)

@@ -2,7 +2,7 @@
 #include "adapters/adapter_file.h"
 #include "loras/merged.h"
 #include "optim/optimizer.h"
-#include "train/objective_options.h"
+#include "train/objective_kind.h"
 #include "train/sample_loss.h"
 
 namespace burnish::train {
@@ -65,22 +65,14 @@ struct CourseSettings {
   double prior_loss_weight = 1;  ///< the factor on losses of the class set
 };
 
-/// A teacher's walk, and the steps of the student that learns from it.
-struct ImitationSettings {
-  int64_t student_steps = 8, teacher_steps = 50;
-  double cfg_scale = 2;  ///< of the teacher; 1 is without guidance
-};
-
 /// What a sample's loss is.
 struct ObjectiveSettings {
-  ObjectiveKind kind = ObjectiveKind::sft;
-  std::string distill_spacing = "default";
+  const ObjectiveKind* kind = &sft();
+  ObjectiveOptions own = {};  ///< of the kind
   diffusion::TimestepOptions timesteps = {};
   diffusion::LossOptions loss = {};
   SampleLoss sample_loss = {};
   double noise_offset = 0;
-  double beta_dpo = 5000;
-  ImitationSettings imitation = {};
   bool draws_latents = false;                              ///< from the autoencoder's distribution, at every visit
   c10::ScalarType dtype = c10::kBFloat16;                  ///< of the model
   c10::Device device = c10::Device(c10::DeviceType::CPU);  ///< likewise

@@ -94,4 +94,9 @@ std::unique_ptr<Objective> make_sft(const ObjectiveSettings& settings, const Sub
   return std::make_unique<Sft>(settings, *subject);
 }
 
+const ObjectiveKind& sft() {
+  static const ObjectiveKind kind{.word = "sft", .make = make_sft};
+  return kind;
+}
+
 }  // namespace burnish::train

@@ -1,10 +1,14 @@
 // Trajectory imitation as an objective: a few-step model learns from samples and still draws in few steps.
 #include <ATen/ops/tensor.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/limits.h"
 #include "base/random_key.h"
 #include "base/text.h"
+#include "train/checks.h"
 #include "train/distill.h"
 #include "train/draws.h"
 #include "train/imitation.h"
@@ -34,7 +38,7 @@ pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject
   auto add = [&](const pipeline::Units& more) { units.insert(units.end(), more.begin(), more.end()); };
   add(groups.encode_size);
   std::set<std::string> negative;
-  if (settings.imitation.cfg_scale != 1) {
+  if (settings.own.teacher_cfg_scale != 1) {
     add(pipeline::twins(groups.encode_prompt, {.prefix = kNegative, .values = {"prompt"}}));
     for (const auto& name : condition_names({subject.model->process(), groups.denoise})) {
       if (std::ranges::any_of(groups.encode_prompt, [&](const auto& unit) { return contains(unit.writes, name); })) negative.insert(name);
@@ -64,12 +68,12 @@ class Imitation final : public Objective {
     std::vector<int64_t> steps;
     for (const auto& visit : request.visits) {
       CounterRandom random(key_of(visit, settings_.seed, Purpose::timestep));
-      steps.push_back(static_cast<int64_t>(random.below(static_cast<uint64_t>(settings_.imitation.student_steps))));
+      steps.push_back(static_cast<int64_t>(random.below(static_cast<uint64_t>(settings_.own.student_num_inference_steps))));
     }
     return draws_of(steps, *request.samples.at(0));
   }
   /// Each of the student's steps.
-  int64_t num_held_out_draws() const override { return settings_.imitation.student_steps; }
+  int64_t num_held_out_draws() const override { return settings_.own.student_num_inference_steps; }
   pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
     return draws_of({number}, *request.samples.at(0));
   }
@@ -77,12 +81,11 @@ class Imitation final : public Objective {
   // Losses count as in supervised fine-tuning at these times, all alike unless weights are asked for.
   void complete(pipeline::Values& draws) const override { weighing_->complete(draws); }
   std::vector<Counted> counted(const pipeline::Values& draws) const override { return weighing_->counted(draws); }
-  at::Tensor reduce(const at::Tensor& loss_B, const pipeline::Values& draws) const override { return weighing_->reduce(loss_B, draws); }
 
  private:
   pipeline::Values draws_of(const std::vector<int64_t>& steps, const SampleInfo& sample) const {
     const auto& process = model_.process();
-    auto times = student_times(settings_.imitation, settings_.distill_spacing, process, model_.num_tokens(sample.latent_shape));
+    auto times = student_times(settings_.own, process, model_.num_tokens(sample.latent_shape));
     std::vector<double> time;
     for (auto step : steps) time.push_back(times.at(static_cast<size_t>(step)));
     return {{"trajectory_step", at::tensor(steps)}, {process.time_name(), at::tensor(time, at::TensorOptions().dtype(at::kFloat))}};
@@ -94,11 +97,48 @@ class Imitation final : public Objective {
   std::unique_ptr<Objective> weighing_;
 };
 
-}  // namespace
+void imitation_fields(config::Fields& f, ObjectiveOptions& o) {
+  f("student_num_inference_steps", o.student_num_inference_steps, "of trajectory_imitation: steps in which the model shall draw");
+  f("teacher_num_inference_steps", o.teacher_num_inference_steps,
+    "of trajectory_imitation: steps in which the model as it was before training walks, once a sample");
+  f("teacher_cfg_scale", o.teacher_cfg_scale, "of trajectory_imitation: the teacher's classifier-free guidance; 1 is without");
+}
+
+void check_imitation(const TrainOptions& o) {
+  const auto& own = o.objective;
+  check_at_most("student_num_inference_steps", own.student_num_inference_steps, kMostSamplerSteps);
+  check_at_most("teacher_num_inference_steps", own.teacher_num_inference_steps, kMostSamplerSteps);
+  if (own.student_num_inference_steps < 1)
+    config_error("train", "student_num_inference_steps must be at least 1, not {}", own.student_num_inference_steps);
+  if (own.teacher_num_inference_steps < own.student_num_inference_steps)
+    config_error("train", "teacher_num_inference_steps {} is less than the student's {}; the teacher takes at least as many",
+                 own.teacher_num_inference_steps, own.student_num_inference_steps);
+  check_at_least("teacher_cfg_scale", own.teacher_cfg_scale, 0);
+  if (o.random_crop || o.random_flip || o.latents != "mean" || o.noise_offset != 0)
+    config_error("train",
+                 "trajectory_imitation starts from noise alone and takes of a picture its size; take random_crop, random_flip, latents and "
+                 "noise_offset out");
+  if (!o.replay.empty()) config_error("train", "trajectory_imitation has noise and times of its own; take replay out");
+}
+
+std::string imitation_fingerprint(const ObjectiveOptions& o) {
+  return fmt::format("{} {} {} {}", o.student_num_inference_steps, o.teacher_num_inference_steps, o.teacher_cfg_scale, o.distill_spacing);
+}
 
 std::unique_ptr<Objective> make_imitation(const ObjectiveSettings& settings, const Subject& subject) {
   subject.model->process().sampler({.times = {1, 0}});  // refuses a model that does not flow
   return std::make_unique<Imitation>(settings, subject);
+}
+
+}  // namespace
+
+const ObjectiveKind& trajectory_imitation() {
+  static const ObjectiveKind kind{.word = "trajectory_imitation",
+                                  .fields = imitation_fields,
+                                  .check = check_imitation,
+                                  .fingerprint = imitation_fingerprint,
+                                  .make = make_imitation};
+  return kind;
 }
 
 }  // namespace burnish::train

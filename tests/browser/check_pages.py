@@ -105,14 +105,19 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('.chart.wide .line').length"), 2)
         self.check_quiet()
 
-    def test_watch(self):
-        run = runs.make_run(self.folder / "fox-lora", 200, 800)
-        server = subprocess.Popen([BURNISH, "watch", run, "--port", "0"], stdout=subprocess.PIPE, text=True)
+    def watch(self, *folders):
+        """The server and its address, open in the browser."""
+        server = subprocess.Popen([BURNISH, "watch", *folders, "--port", "0"], stdout=subprocess.PIPE, text=True)
         self.addCleanup(server.stdout.close)
         self.addCleanup(server.kill)
         url = server.stdout.readline().split()[0]
+        self.browser.open(url)
+        return server, url
+
+    def test_watch(self):
+        run = runs.make_run(self.folder / "fox-lora", 200, 800)
+        server, url = self.watch(run)
         browser, rng = self.browser, random.Random(5)
-        browser.open(url)
         browser.wait(f"{TEXT.format('.facts')}.includes('200of 800')")
         browser.evaluate("window.stayed = true")
 
@@ -143,12 +148,8 @@ class Pages(unittest.TestCase):
     def test_watch_several(self):
         names = ["fox-r16", "fox-r64"]
         folders = [runs.make_run(self.folder / name, 200, 800) for name in names]
-        server = subprocess.Popen([BURNISH, "watch", *folders, "--port", "0"], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(server.stdout.close)
-        self.addCleanup(server.kill)
-        url = server.stdout.readline().split()[0]
+        _, url = self.watch(*folders)
         browser, rng = self.browser, random.Random(5)
-        browser.open(url)
         browser.wait(f"{TEXT.format('h1')} === '2 runs'")
         self.assertEqual([browser.evaluate(f"document.querySelectorAll('#legend button')[{i}].textContent") for i in range(2)], names)
         with open(folders[1] / "log.jsonl", "a") as log:

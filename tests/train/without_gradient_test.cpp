@@ -1,11 +1,12 @@
 // Which trained parameters nobody is surprised to see without a gradient.
+#include "train/without_gradient.h"
+
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
-#include "train/hooks/hooks.h"
 
 using namespace burnish;
 using testing::ElementsAre;

@@ -4,7 +4,7 @@ namespace burnish::train {
 
 std::vector<std::unique_ptr<Hook>> make_hooks(const Training& training) {
   std::vector<std::unique_ptr<Hook>> hooks;
-  for (auto* make : {make_validate, make_log, make_bar, make_gradients, make_preview, make_save}) {
+  for (auto* make : kHookMakers) {
     if (auto hook = make(training)) hooks.push_back(std::move(hook));
   }
   return hooks;

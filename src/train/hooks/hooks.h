@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+
 #include "train/loop.h"
 
 namespace burnish::train {
@@ -6,7 +8,7 @@ namespace burnish::train {
 /// The hooks of a run in the order in which they are called. `training` must outlive them.
 std::vector<std::unique_ptr<Hook>> make_hooks(const Training& training);
 
-// A maker each. Null where the run's settings ask for no such thing.
+// A maker each, in a file of its own. Null where the run's settings ask for no such thing.
 
 /// The loss of held-out samples. Stands before those that log it or go by it.
 std::unique_ptr<Hook> make_validate(const Training& training);
@@ -17,14 +19,12 @@ std::unique_ptr<Hook> make_log(const Training& training);
 std::unique_ptr<Hook> make_bar(const Training& training);
 /// Names trained parameters that the first step gave no gradient.
 std::unique_ptr<Hook> make_gradients(const Training& training);
-/// Names of parameters without a gradient: those of which the family says that they get none, and the others.
-struct Ungraded {
-  std::vector<std::string> expected, unexpected;
-};
-Ungraded without_gradient(const optim::ParameterList& parameters, const models::Names& names);
 /// Pictures of the same prompts and noise over time.
 std::unique_ptr<Hook> make_preview(const Training& training);
 /// Weights and state.
 std::unique_ptr<Hook> make_save(const Training& training);
+
+/// All of them, in their order.
+inline constexpr std::array kHookMakers{make_validate, make_log, make_bar, make_gradients, make_preview, make_save};
 
 }  // namespace burnish::train

@@ -1,0 +1,83 @@
+#include "train/objective_kind.h"
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace burnish::train {
+
+namespace {
+
+std::string word_of(const TrainOptions& o) { return o.task.substr(0, o.task.find(':')); }
+
+std::vector<std::string> all_words() {
+  std::vector<std::string> words;
+  for (auto* kind : kObjectives) words.push_back(kind().word);
+  return words;
+}
+
+/// "of dpo: rejected_image, of ...".
+std::string all_columns() {
+  std::vector<std::string> texts;
+  for (auto* kind : kObjectives) {
+    if (!kind().columns.empty()) texts.push_back(fmt::format("of {}: {}", kind().word, join(kind().columns)));
+  }
+  return join(texts);
+}
+
+void check_extra_inputs(const TrainOptions& o) {
+  const auto& kind = objective_of(o);
+  for (const auto& name : split_list(o.extra_inputs)) {
+    if (kind.columns.empty())
+      config_error("train", "extra_inputs '{}': task {} reads a picture and a caption, and nothing else", name, kind.word);
+    if (!contains(kind.columns, name))
+      config_error("train", "extra_inputs '{}' is not known; {} reads {}", name, kind.word, join(kind.columns));
+  }
+}
+
+}  // namespace
+
+void objective_fields(config::Fields& f, TrainOptions& o) {
+  f("task", o.task,
+    fmt::format("the objective: {}; with :data_process, which makes a cache in output_path, or :train, which trains from the one in "
+                "dataset_base_path",
+                join(all_words())),
+    {"objective"});
+  f("extra_inputs", o.extra_inputs, all_columns() + "; columns that are read anyway");
+  f("distill_spacing", o.objective.distill_spacing,
+    "of direct_distill and trajectory_imitation: steps of the model's own sampler (default), or diffsynth");
+  for (auto* kind : kObjectives) {
+    if (kind().fields != nullptr) kind().fields(f, o.objective);
+  }
+}
+
+const ObjectiveKind& objective_of(const TrainOptions& o) {
+  auto word = word_of(o), stage = o.task.substr(word.size());
+  if (stage.empty() || stage == ":data_process" || stage == ":train") {
+    for (auto* kind : kObjectives) {
+      if (kind().word == word) return kind();
+    }
+  }
+  config_error("train", "task '{}' is not known; choose one of {}, alone or with :data_process or :train", o.task, join(all_words()));
+}
+
+bool is_sft(const TrainOptions& o) { return &objective_of(o) == &sft(); }
+
+bool is_whole(const TrainOptions& o) { return o.task == word_of(o); }
+
+void check_objective(const TrainOptions& o) {
+  check_extra_inputs(o);
+  if (o.objective.distill_spacing != "default" && o.objective.distill_spacing != "diffsynth")
+    config_error("train", "distill_spacing '{}' is not known; choose default or diffsynth", o.objective.distill_spacing);
+  if (const auto& kind = objective_of(o); kind.check != nullptr) kind.check(o);
+}
+
+std::string objective_fingerprint(const TrainOptions& o) {
+  const auto& kind = objective_of(o);
+  if (is_sft(o)) return "";
+  auto own = kind.fingerprint != nullptr ? kind.fingerprint(o.objective) : "";
+  return ", " + kind.word + (own.empty() ? "" : " " + own);
+}
+
+}  // namespace burnish::train

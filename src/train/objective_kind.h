@@ -1,0 +1,49 @@
+#pragma once
+#include <array>
+#include <memory>
+
+#include "train/options.h"
+
+namespace burnish::train {
+
+class Objective;
+struct ObjectiveSettings;
+struct Subject;
+
+/// An objective as options speak of it, defined in the file of the objective.
+struct ObjectiveKind {
+  std::string word;                       ///< what the task names before its stage
+  std::vector<std::string> columns = {};  ///< of the metadata, beside picture and caption
+  /// Lists its own options.
+  void (*fields)(config::Fields&, ObjectiveOptions&) = nullptr;
+  /// Refuses options that mean nothing to it, or that contradict it.
+  void (*check)(const TrainOptions&) = nullptr;
+  /// Its own options that decide what is learned, in words that follow its word.
+  std::string (*fingerprint)(const ObjectiveOptions&) = nullptr;
+  std::unique_ptr<Objective> (*make)(const ObjectiveSettings&, const Subject&);
+};
+
+const ObjectiveKind& sft();
+const ObjectiveKind& direct_distill();
+const ObjectiveKind& dpo();
+const ObjectiveKind& trajectory_imitation();
+
+/// All of them, in the order of --help.
+inline constexpr std::array kObjectives{sft, direct_distill, dpo, trajectory_imitation};
+
+/// The options that choose an objective and those of single ones.
+void objective_fields(config::Fields& f, TrainOptions& o);
+
+/// That which the task names; a config Error for an unknown word.
+const ObjectiveKind& objective_of(const TrainOptions& o);
+bool is_sft(const TrainOptions& o);
+/// Whether the task is more than a stage of split training.
+bool is_whole(const TrainOptions& o);
+
+/// Refuses options that mean nothing to the objective, or that contradict it.
+void check_objective(const TrainOptions& o);
+
+/// What of the objective decides what is learned, as ", words"; "" for plain fine-tuning.
+std::string objective_fingerprint(const TrainOptions& o);
+
+}  // namespace burnish::train
