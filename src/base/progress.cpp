@@ -4,13 +4,32 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "base/log.h"
 #include "base/text.h"
 
 namespace burnish {
 
+namespace {
+
+/// Between two lines where there is no terminal.
+double seconds_between_lines() {
+  const char* text = std::getenv("BURNISH_PROGRESS_SECONDS");
+  auto seconds = text == nullptr ? 30 : std::atof(text);
+  return seconds > 0 ? seconds : 1e9;
+}
+
+}  // namespace
+
 Progress::Progress(std::string what, int64_t total, int64_t done)
-    : what_(std::move(what)), total_(total), first_(done), visible_(isatty(STDERR_FILENO)), start_(Clock::now()), last_(start_) {}
+    : what_(std::move(what)),
+      total_(total),
+      first_(done),
+      on_terminal_(isatty(STDERR_FILENO)),
+      seconds_apart_(on_terminal_ ? 0.2 : seconds_between_lines()),
+      start_(Clock::now()),
+      last_(start_) {}
 
 Progress::~Progress() {
   if (drawn_) fmt::print(stderr, "\n");
@@ -18,18 +37,27 @@ Progress::~Progress() {
 
 double Progress::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
+std::string Progress::left(int64_t done) const {
+  auto rate = seconds() > 0 ? static_cast<double>(done - first_) / seconds() : 0;
+  return rate > 0 ? human_seconds(static_cast<double>(total_ - done) / rate) : "?";
+}
+
 void Progress::update(int64_t done, const std::string& note) {
   auto now = Clock::now();
-  bool due = now - last_ > std::chrono::milliseconds(200) || done == total_;
-  if (!visible_ || !due || (done == total_ && !drawn_ && seconds() < 1)) return;
+  bool due = std::chrono::duration<double>(now - last_).count() > seconds_apart_;
+  if (!on_terminal_) {
+    if (!due || done == total_) return;
+    last_ = now;
+    info("{} {}/{}, {} left{}{}", what_, done, total_, left(done), note.empty() ? "" : "  ", note);
+    return;
+  }
+  if (!(due || done == total_) || (done == total_ && !drawn_ && seconds() < 1)) return;
   last_ = now;
   drawn_ = true;
   constexpr int64_t kWidth = 24;
   auto filled = total_ > 0 ? std::clamp<int64_t>(done * kWidth / total_, 0, kWidth) : 0;
-  auto rate = seconds() > 0 ? static_cast<double>(done - first_) / seconds() : 0;
-  auto left = rate > 0 ? human_seconds(static_cast<double>(total_ - done) / rate) : "?";
   fmt::print(stderr, "\r\033[K{} [{}{}] {}/{} {} left  {}", what_, std::string(static_cast<size_t>(filled), '#'),
-             std::string(static_cast<size_t>(kWidth - filled), '.'), done, total_, left, note);
+             std::string(static_cast<size_t>(kWidth - filled), '.'), done, total_, left(done), note);
 }
 
 }  // namespace burnish

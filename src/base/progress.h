@@ -5,7 +5,8 @@
 
 namespace burnish {
 
-/// A one-line progress bar on stderr; silent when stderr is not a terminal, and for the first moments of what turns out to be quick.
+/// How far a piece of work is, on stderr: a bar on a terminal, silent for the first moments of what turns out to be quick; elsewhere a line
+/// of the log every half a minute, or every BURNISH_PROGRESS_SECONDS (0: never).
 class Progress {
  public:
   Progress(std::string what, int64_t total, int64_t done = 0);
@@ -16,9 +17,12 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
+  std::string left(int64_t done) const;
+
   std::string what_;
   int64_t total_, first_;
-  bool visible_, drawn_ = false;
+  bool on_terminal_, drawn_ = false;
+  double seconds_apart_;
   Clock::time_point start_, last_;
 };
 

@@ -118,7 +118,8 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
 static void output_fields(config::Fields& f, TrainOptions& o) {
   f.group("Output");
   f("output_path", o.output_path, "run folder");
-  f("save_steps", o.save_steps, "also save every N steps; 0 saves at the end only");
+  f("save_steps", o.save_steps,
+    "also save every N steps; -1, where no other save is asked for, ten times in a run, at least 250 steps apart; 0 saves at the end only");
   f("save_epochs", o.save_epochs, "also save every N epochs");
   f("save_minutes", o.save_minutes, "also save every N minutes");
   f("keep_last", o.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all");
@@ -456,7 +457,7 @@ void check_counts(const TrainOptions& o) {
   at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);
   at_least("dataset_repeat", o.dataset_repeat, 1);
   at_least("lora_rank", o.lora_rank, 1);
-  at_least("save_steps", o.save_steps, 0);
+  at_least("save_steps", o.save_steps, -1);
   at_least("save_epochs", o.save_epochs, 0);
   check_at_least("save_minutes", o.save_minutes, 0);
   at_least("keep_last", o.keep_last, 0);

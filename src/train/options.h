@@ -80,7 +80,7 @@ struct TrainOptions {
   bool use_gradient_checkpointing = false;
 
   std::string output_path = "./models/train";
-  int64_t save_steps = 0, save_epochs = 0, keep_last = 0;
+  int64_t save_steps = -1, save_epochs = 0, keep_last = 0;
   double save_minutes = 0;
   bool keep_best = false;
   int64_t validation_steps = 0;

@@ -98,7 +98,8 @@ struct StepSettings {
 
 /// When a run saves, beside its end; 0 is never.
 struct SaveSettings {
-  int64_t steps = 0, epochs = 0;
+  int64_t steps = 0;  ///< -1: ten times in a run, at least 250 steps apart, where nothing else says when
+  int64_t epochs = 0;
   double minutes = 0;
   int64_t keep_last = 0;   ///< of the saves by step; 0 keeps all
   bool keep_best = false;  ///< also the one with the lowest validation loss

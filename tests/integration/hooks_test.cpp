@@ -11,6 +11,7 @@
 
 using namespace burnish;
 using namespace burnish::test;
+using testing::AllOf;
 using testing::HasSubstr;
 
 namespace {
@@ -122,6 +123,26 @@ TEST_F(Hooks, MinutesSaveToo) {
   EXPECT_TRUE(fs::exists(folder / "seldom/step-3.safetensors"));
 }
 
+TEST_F(Hooks, ALongRunSavesAndSpeaksUnasked) {
+  setenv("BURNISH_PROGRESS_SECONDS", "0.01", 1);
+  auto outcome =
+      run_burnish("train " + golden_model() + golden_data() + kLora + "--max_steps 251 " + option("output_path", folder / "run"));
+  unsetenv("BURNISH_PROGRESS_SECONDS");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_TRUE(fs::exists(folder / "run/step-250.safetensors"));
+  EXPECT_TRUE(fs::exists(folder / "run/step-251.safetensors"));
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("/251, "), HasSubstr(", mean of 100 steps ")));
+}
+
+TEST_F(Hooks, OfWholeModelsOneUnaskedSaveStays) {
+  train("--max_steps 501 --trainable_models dit.proj_out ", folder / "run");
+  EXPECT_FALSE(fs::exists(folder / "run/step-250.safetensors"));
+  EXPECT_FALSE(fs::exists(folder / "run/step-500.safetensors"));
+  EXPECT_TRUE(fs::exists(folder / "run/step-501.safetensors"));
+  train("--max_steps 251 --save_steps 0 ", folder / "none");
+  EXPECT_FALSE(fs::exists(folder / "none/step-250.safetensors"));
+}
+
 TEST_F(Hooks, ARisenValidationLossIsNotedOnce) {
   auto whole = [&](const std::string& rate, const std::string& name) {
     auto outcome = run_burnish("train " + golden_model() + golden_data() + held_out() + "--trainable_models dit --max_steps 5 " +
@@ -187,7 +208,7 @@ TEST_F(Hooks, WhatIsAskedForWithoutItsNeedsIsRefused) {
   for (const auto& [options, sentence] : {std::pair{"--validation_steps 2 ", "validation_metadata_path"},
                                           {"--keep_best ", "set validation_steps"},
                                           {"--preview_steps 2 ", "preview_prompts"},
-                                          {"--keep_last 2 ", "save_steps"}}) {
+                                          {"--keep_last 2 --save_steps 0 ", "save_steps"}}) {
     auto outcome = run_burnish("train " + golden_model() + golden_data() + options + option("output_path", folder / "run"));
     EXPECT_EQ(outcome.exit_code, 2) << options;
     EXPECT_THAT(outcome.output, HasSubstr(sentence));

@@ -1,5 +1,8 @@
 #include <fmt/core.h>
 
+#include <deque>
+#include <numeric>
+
 #include "base/progress.h"
 #include "train/hooks/hooks.h"
 
@@ -13,13 +16,20 @@ class Bar final : public Hook {
 
   void before() override { bar_.emplace("train", training_.course.num_steps(), training_.trainee.progress.step); }
   void stepped(StepReport& r) override {
-    bar_->update(r.step, fmt::format("loss {:.4f}  {:.2f} samples/s", r.loss, static_cast<double>(r.num_samples) / r.seconds));
+    // A step's loss says little: it depends more on the time that was drawn than on what was learned.
+    losses_.push_back(r.loss);
+    if (std::ssize(losses_) > kAveraged) losses_.pop_front();
+    auto mean = std::accumulate(losses_.begin(), losses_.end(), 0.0) / static_cast<double>(losses_.size());
+    bar_->update(r.step, fmt::format("loss {:.4f}, mean of {} steps {:.4f}  {:.2f} samples/s", r.loss, losses_.size(), mean,
+                                     static_cast<double>(r.num_samples) / r.seconds));
   }
   void ended() override { bar_.reset(); }
 
  private:
+  static constexpr int64_t kAveraged = 100;
   const Training& training_;
   std::optional<Progress> bar_;
+  std::deque<double> losses_;
 };
 
 }  // namespace

@@ -74,9 +74,22 @@ void keep_last(const fs::path& folder, int64_t count, int64_t step) {
   }
 }
 
+/// What is left open, settled: saves where none are asked for, so that a long run never loses more than a tenth of itself. Of whole models
+/// the last of them stays, since each takes as much as the model.
+SaveSettings settled(SaveSettings save, int64_t num_steps, bool trains_whole) {
+  if (save.steps >= 0) return save;
+  constexpr int64_t kTimes = 10, kLeastApart = 250;
+  save.steps = save.epochs > 0 || save.minutes > 0 ? 0 : std::max(kLeastApart, num_steps / kTimes);
+  if (save.steps > 0 && save.keep_last == 0 && trains_whole) save.keep_last = 1;
+  return save;
+}
+
 class Save final : public Hook {
  public:
-  explicit Save(const Training& training) : training_(training), settings_(training.settings.output) {}
+  explicit Save(const Training& training)
+      : training_(training),
+        settings_(training.settings.output),
+        when_(settled(settings_.save, training.course.num_steps(), !training.subject.trained.whole_components().empty())) {}
   ~Save() override {
     if (writing_.valid()) writing_.wait();
   }
@@ -103,11 +116,12 @@ class Save final : public Hook {
 
  private:
   bool is_due(int64_t step) {
-    const auto& when = settings_.save;
-    if (when.minutes > 0 && std::chrono::steady_clock::now() - last_ > std::chrono::duration<double>(60 * when.minutes)) return true;
-    if (when.steps > 0 && step % when.steps == 0) return true;
-    if (when.epochs == 0) return false;
-    auto epochs = [&](int64_t s) { return s * training_.course.batches_per_step() / (when.epochs * training_.course.batches_per_epoch()); };
+    if (when_.minutes > 0 && std::chrono::steady_clock::now() - last_ > std::chrono::duration<double>(60 * when_.minutes)) return true;
+    if (when_.steps > 0 && step % when_.steps == 0) return true;
+    if (when_.epochs == 0) return false;
+    auto epochs = [&](int64_t s) {
+      return s * training_.course.batches_per_step() / (when_.epochs * training_.course.batches_per_epoch());
+    };
     return epochs(step) > epochs(step - 1);
   }
 
@@ -165,7 +179,7 @@ class Save final : public Hook {
     }
     if (!snapshot.by_step) return;
     checkpoint::save_state(settings_.state(), snapshot.state);
-    if (settings_.save.keep_last > 0) keep_last(settings_.folder, settings_.save.keep_last, snapshot.step);
+    if (when_.keep_last > 0) keep_last(settings_.folder, when_.keep_last, snapshot.step);
   }
 
   /// Waits for what is being written; its error is thrown here.
@@ -177,6 +191,7 @@ class Save final : public Hook {
 
   const Training& training_;
   const OutputSettings& settings_;
+  SaveSettings when_;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   double lowest_ = std::numeric_limits<double>::infinity();
   std::future<void> writing_;
