@@ -4,7 +4,15 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 work=$(mktemp -d)
-trap 'umount "$work/root/opt/site" "$work/root/work" "$work/root/proc" 2>/dev/null || true; rm -rf "$work"' EXIT
+# Nothing is removed below a mount that would not come off: behind it lies what is tried with.
+clean_up() {
+  local place
+  for place in opt/site work proc; do
+    if mountpoint -q "$work/root/$place" && ! umount "$work/root/$place"; then return; fi
+  done
+  rm -rf "$work"
+}
+trap clean_up EXIT
 say() { printf '[packages] %s\n' "$*"; }
 
 mkdir -p "$work/data/pictures"
@@ -42,7 +50,7 @@ sources=$(grep -l bookworm /etc/apt/sources.list /etc/apt/sources.list.d/*.sourc
 mmdebstrap --quiet --variant=apt bookworm "$work/root" $sources 2>"$work/said" || { cat "$work/said" >&2; exit 1; }
 cp dist/burnish_*.deb "$work/root/tmp/"
 mkdir -p "$work/root/opt/site" "$work/root/work"
-mount --bind "$(dirname "$TORCH")" "$work/root/opt/site"
+mount --bind -o ro "$(dirname "$TORCH")" "$work/root/opt/site"
 mount --bind "$work/data" "$work/root/work"
 mount -t proc proc "$work/root/proc"
 cp /etc/resolv.conf "$work/root/etc/"
