@@ -1,0 +1,102 @@
+#include "hub/hub.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+
+namespace burnish::hub {
+
+namespace {
+
+constexpr const char* kKept = "what was fetched is kept, and the same command goes on from there";
+
+std::string header(const Answer& answer, const std::string& name) {
+  auto it = answer.headers.find(name);
+  return it == answer.headers.end() ? "" : it->second;
+}
+
+/// One part of an id, or of a path.
+bool is_plain_name(const std::string& name) {
+  auto fits = [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.'; };
+  return !name.empty() && name.size() <= 96 && name.front() != '.' && name.front() != '-' && std::ranges::all_of(name, fits);
+}
+
+}  // namespace
+
+bool is_model_id(const std::string& text) {
+  auto slash = text.find('/');
+  return slash != text.npos && is_plain_name(text.substr(0, slash)) && is_plain_name(text.substr(slash + 1));
+}
+
+bool is_safe_path(const std::string& path) {
+  for (size_t begin = 0; begin <= path.size();) {
+    auto end = std::min(path.find('/', begin), path.size());
+    auto part = path.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == ".." || part.find('\0') != part.npos) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+std::string url_encoded(const std::string& text, const std::string& kept) {
+  std::string encoded;
+  for (unsigned char c : text) {
+    bool plain =
+        (c < 0x80 && std::isalnum(c)) || c == '-' || c == '.' || c == '_' || c == '~' || kept.find(static_cast<char>(c)) != kept.npos;
+    encoded += plain ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02X}", c);
+  }
+  return encoded;
+}
+
+void check_interrupt() {
+  if (interrupted()) throw Error(Exit::interrupted, "hub", fmt::format("interrupted; {}", kKept));
+}
+
+void Hub::refuse(const Answer& answer, const std::string& id, const std::string& path) const {
+  check_interrupt();
+  auto what = path.empty() ? fmt::format("the model '{}'", id) : fmt::format("'{}' of '{}'", path, id);
+  const auto other = source() == Source::huggingface ? "modelscope" : "huggingface";
+  auto token = has_token() ? fmt::format("the token in {} may not read it, or", token_variable())
+                           : fmt::format("set {} to a token of an account that may read it;", token_variable());
+  if (answer.status == 401) {
+    data_error("hub", "{} does not show {} (401): {} the name is misspelt, for hubs answer alike to names that do not exist", name(), what,
+               token);
+  }
+  if (answer.status == 403) {
+    bool gated = header(answer, "x-error-code") == "GatedRepo";
+    data_error("hub", "{} refuses {} (403): {}open {}/{} in a browser, accept its terms, and set {} to a token of that account", name(),
+               what, gated ? "the model is gated; " : "", endpoint(), id, token_variable());
+  }
+  if (answer.status == 404) {
+    data_error("hub", "{} has no {} (404): check the spelling, or take it from the other hub with DIFFSYNTH_DOWNLOAD_SOURCE={}", name(),
+               path.empty() ? fmt::format("model '{}'", id) : fmt::format("file {}", what), other);
+  }
+  if (answer.status == 429) {
+    data_error("hub", "{} asks for fewer requests (429) before it sends {}: try again in some minutes{}; {}", name(), what,
+               has_token() ? "" : fmt::format(", or with a token in {}", token_variable()), kKept);
+  }
+  if (answer.status >= 500) {
+    data_error("hub", "{} failed to send {} ({}): try again later, or another address in {}; {}", name(), what, answer.status,
+               endpoint_variable(), kKept);
+  }
+  if (answer.status == 0) {
+    data_error("hub", "{} cannot be reached at {} for {} ({}): check the network and https_proxy, or name a mirror in {}; {}", name(),
+               endpoint(), what, answer.problem, endpoint_variable(), kKept);
+  }
+  if (answer.status == 200 || answer.status == 206 || answer.status == 416) {
+    data_error("hub", "{} broke off in the middle of {} ({}): try again, or another address in {}; {}", name(), what, answer.problem,
+               endpoint_variable(), kKept);
+  }
+  data_error("hub", "{} answers {} to the question for {}: check the address in {}", name(), answer.status, what, endpoint_variable());
+}
+
+std::unique_ptr<Hub> make_hub(Source source, const Settings& settings) {
+  return source == Source::huggingface ? make_huggingface(settings) : make_modelscope(settings);
+}
+
+}  // namespace burnish::hub
