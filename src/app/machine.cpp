@@ -1,6 +1,7 @@
 #include "app/machine.h"
 
 #include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -50,9 +51,8 @@ double kibibytes(const std::string& text) { return std::strtod(text.c_str(), nul
 double number_in(const fs::path& path) { return std::strtod(read_text(path).c_str(), nullptr); }
 
 Json describe_torch() {
-  Json torch{{"version", TORCH_VERSION},
-             {"CUDA", at::detail::getCUDAHooks().hasCUDA() ? "built in, and there is a GPU for it" : "none"},
-             {"oneDNN", at::hasMKLDNN()}};
+  Json torch{
+      {"version", TORCH_VERSION}, {"CUDA", at::hasCUDA() ? "built in, and there is a GPU for it" : "none"}, {"oneDNN", at::hasMKLDNN()}};
   return torch;
 }
 
@@ -92,10 +92,27 @@ Json describe_memory() {
   return memory;
 }
 
+/// Free and total bytes of each GPU that libtorch uses; none where the driver does not say.
+std::vector<std::pair<size_t, size_t>> gpu_memory() {
+  std::vector<std::pair<size_t, size_t>> memory;
+  if (!at::hasCUDA()) return memory;
+  try {
+    at::globalContext().lazyInitDevice(at::kCUDA);
+    for (int i = 0; i < at::detail::getCUDAHooks().getNumGPUs(); ++i)
+      memory.push_back(at::accelerator::getMemoryInfo(static_cast<c10::DeviceIndex>(i)));
+  } catch (const c10::Error&) {  // a driver that does not fit, or a GPU that is taken: what else there is to say is still said
+  }
+  return memory;
+}
+
 Json describe_gpus() {
   Json names = Json::array();
   for (const auto& file : io::glob("/proc/driver/nvidia/gpus", "*/information")) names.push_back(field(read_text(file), "Model"));
-  Json gpu{{"NVIDIA", names}, {"usable here", at::detail::getCUDAHooks().hasCUDA() ? at::detail::getCUDAHooks().getNumGPUs() : 0}};
+  Json gpu{{"NVIDIA", names}, {"usable here", at::hasCUDA() ? at::detail::getCUDAHooks().getNumGPUs() : 0}};
+  for (const auto& [free, total] : gpu_memory()) {
+    gpu["free_bytes"].push_back(free);
+    gpu["total_bytes"].push_back(total);
+  }
   auto driver = split_list(read_text("/proc/driver/nvidia/version"), '\n');
   if (!driver.empty()) gpu["driver"] = driver[0];
   return gpu;

@@ -59,40 +59,47 @@ void check_interrupt() {
 
 void Hub::refuse(const Answer& answer, const std::string& id, const std::string& path) const {
   check_interrupt();
-  auto what = path.empty() ? fmt::format("the model '{}'", id) : fmt::format("'{}' of '{}'", path, id);
-  const auto other = source() == Source::huggingface ? "modelscope" : "huggingface";
-  auto token = has_token() ? fmt::format("the token in {} may not read it, or", token_variable())
-                           : fmt::format("set {} to a token of an account that may read it;", token_variable());
-  if (answer.status == 401) {
-    data_error("hub", "{} does not show {} (401): {} the name is misspelt, for hubs answer alike to names that do not exist", name(), what,
-               token);
+  auto model = fmt::format("the model '{}'", id), what = path.empty() ? model : fmt::format("'{}' of '{}'", path, id);
+  auto status = answer.status;
+  if (status == 401) {
+    auto token = has_token() ? fmt::format("the token in {} may not read it", token_variable())
+                             : fmt::format("set {} to a token of an account that may read it", token_variable());
+    data_error("hub", "{} does not show {} (401): {}, or there is none of this name, here or there", name(), what, token);
   }
-  if (answer.status == 403) {
+  if (status == 403) {
     bool gated = header(answer, "x-error-code") == "GatedRepo";
     data_error("hub", "{} refuses {} (403): {}open {}/{} in a browser, accept its terms, and set {} to a token of that account", name(),
                what, gated ? "the model is gated; " : "", endpoint(), id, token_variable());
   }
-  if (answer.status == 404) {
-    data_error("hub", "{} has no {} (404): check the spelling, or take it from the other hub with DIFFSYNTH_DOWNLOAD_SOURCE={}", name(),
-               path.empty() ? fmt::format("model '{}'", id) : fmt::format("file {}", what), other);
+  if (status == 404 && path.empty()) {
+    auto other = source() == Source::huggingface ? "modelscope" : "huggingface";
+    data_error("hub",
+               "there is no model '{}', neither here nor on {} (404): check the spelling of its path or id, or ask the other hub with "
+               "DIFFSYNTH_DOWNLOAD_SOURCE={}",
+               id, name(), other);
   }
-  if (answer.status == 429) {
+  if (status == 404)
+    data_error("hub", "{} has no file {} (404): the model was changed, or its list of files is old; try again", name(), what);
+  if (status == 429) {
     data_error("hub", "{} asks for fewer requests (429) before it sends {}: try again in some minutes{}; {}", name(), what,
                has_token() ? "" : fmt::format(", or with a token in {}", token_variable()), kKept);
   }
-  if (answer.status >= 500) {
-    data_error("hub", "{} failed to send {} ({}): try again later, or another address in {}; {}", name(), what, answer.status,
-               endpoint_variable(), kKept);
+  if (status >= 500) {
+    data_error("hub", "{} failed to send {} ({}): try again later, or another address in {}; {}", name(), what, status, endpoint_variable(),
+               kKept);
   }
-  if (answer.status == 0) {
-    data_error("hub", "{} cannot be reached at {} for {} ({}): check the network and https_proxy, or name a mirror in {}; {}", name(),
-               endpoint(), what, answer.problem, endpoint_variable(), kKept);
+  if (status == 0) {
+    data_error("hub",
+               "{} is not here, and {} cannot be reached at {} ({}): check its path, the network and https_proxy, or name a mirror in "
+               "{}; {}",
+               what, name(), endpoint(), answer.problem, endpoint_variable(), kKept);
   }
-  if (answer.status == 200 || answer.status == 206 || answer.status == 416) {
+  if (status == 200 || status == 206 || status == 416) {
     data_error("hub", "{} broke off in the middle of {} ({}): try again, or another address in {}; {}", name(), what, answer.problem,
                endpoint_variable(), kKept);
   }
-  data_error("hub", "{} answers {} to the question for {}: check the address in {}", name(), answer.status, what, endpoint_variable());
+  data_error("hub", "{} answers {} to the question for {}{}: check the address in {}", name(), status, what,
+             answer.problem.empty() ? "" : fmt::format(" ({})", answer.problem), endpoint_variable());
 }
 
 std::unique_ptr<Hub> make_hub(Source source, const Settings& settings) {

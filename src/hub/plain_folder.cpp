@@ -26,7 +26,11 @@ class PlainFolder : public Store {
     return folder_ / (file.path + (content.empty() ? "" : "." + content) + ".incomplete");
   }
 
-  void place(const RemoteFile& file, PartialFile& partial) override { partial.commit(folder_ / file.path); }
+  void place(const RemoteFile& file, PartialFile& partial) override {
+    partial.commit(folder_ / file.path);
+    std::error_code ignored;
+    for (const auto& old : io::glob(folder_, file.path + ".*.incomplete")) fs::remove(old, ignored);  // of other versions
+  }
 
  private:
   fs::path folder_;

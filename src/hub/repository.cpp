@@ -181,7 +181,9 @@ void Repository::fetch_missing(const std::vector<RemoteFile>& missing) {
        human_bytes(static_cast<double>(num_bytes)), id_, hub_->endpoint(), folder().string());
   check_room(folder(), num_bytes);
   // All begin at once, if empty, so that what is left after an interruption tells that files are missing.
-  for (const auto& file : missing) PartialFile(store_->partial(file));
+  for (const auto& file : missing) {
+    if (auto partial = store_->partial(file); !io::is_there(partial)) PartialFile begun(partial);
+  }
   Fetching(id_, listing_->commit, *hub_, *store_, missing, settings_.timeout).run();
 }
 

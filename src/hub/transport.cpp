@@ -51,7 +51,7 @@ std::string lower(std::string_view text) {
 size_t take_header(const char* bytes, size_t, size_t count, void* pointer) {
   auto& transfer = *static_cast<Transfer*>(pointer);
   std::string_view line(bytes, count);
-  if (line.starts_with("HTTP/")) transfer.answer.headers.clear();  // of the server that sent us on
+  if (line.starts_with("HTTP/")) transfer.answer.headers.clear();  // of a proxy, or of an interim answer
   if (auto colon = line.find(':'); colon != line.npos)
     transfer.answer.headers[lower(line.substr(0, colon))] = std::string(trim(line.substr(colon + 1)));
   return count;
@@ -131,14 +131,11 @@ void set(CURL* curl, CURLoption option, T value) {
   if (curl_easy_setopt(curl, option, value) != CURLE_OK) throw std::runtime_error(fmt::format("libcurl lacks option {}", int{option}));
 }
 
-void set_options(CURL* curl, const Request& request, Transfer& transfer, double stall_seconds) {
-  set(curl, CURLOPT_URL, request.url.c_str());
+void set_options(CURL* curl, const std::string& url, Transfer& transfer, double stall_seconds) {
+  set(curl, CURLOPT_URL, url.c_str());
   set(curl, CURLOPT_USERAGENT, "burnish/0.1.0");
   set(curl, CURLOPT_NOSIGNAL, 1L);
-  set(curl, CURLOPT_FOLLOWLOCATION, 1L);
-  set(curl, CURLOPT_MAXREDIRS, 10L);
   set(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  set(curl, CURLOPT_REDIR_PROTOCOLS_STR, request.url.starts_with("https:") ? "https" : "http,https");
   set(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(std::ceil(stall_seconds)));
   set(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
   set(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(std::ceil(stall_seconds)));
@@ -149,29 +146,58 @@ void set_options(CURL* curl, const Request& request, Transfer& transfer, double 
   set(curl, CURLOPT_NOPROGRESS, 0L);
   set(curl, CURLOPT_XFERINFOFUNCTION, check_stop);
   set(curl, CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
+}
+
+void set_credentials(CURL* curl, const Request& request) {
   if (!request.cookie.empty()) set(curl, CURLOPT_COOKIE, request.cookie.c_str());
   if (request.token.empty()) return;
   set(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
   set(curl, CURLOPT_XOAUTH2_BEARER, request.token.c_str());
 }
 
-/// Makes one request; `headers` go with it to every server on the way.
-void perform(Transfer& transfer, const Request& request, Headers headers, double stall_seconds) {
-  set_up_curl();
+/// Scheme, host and port: "https://host".
+std::string origin(const std::string& url) {
+  auto host = url.find("://");
+  return host == url.npos ? url : lower(url.substr(0, url.find_first_of("/?#", host + 3)));
+}
+
+/// Asks at one address. Where that sends us on, the address to go to; else "".
+std::string perform_once(Transfer& transfer, const std::string& url, const Request& request, curl_slist* headers, double stall_seconds) {
   std::unique_ptr<CURL, CurlDeleter> curl(curl_easy_init());
   if (!curl) throw std::bad_alloc();
   transfer.curl = curl.get();
   char text[CURL_ERROR_SIZE] = "";
-  set_options(curl.get(), request, transfer, stall_seconds);
+  set_options(curl.get(), url, transfer, stall_seconds);
+  if (origin(url) == origin(request.url)) set_credentials(curl.get(), request);
   set(curl.get(), CURLOPT_ERRORBUFFER, text);
-  set(curl.get(), CURLOPT_HTTPHEADER, headers.get());
+  set(curl.get(), CURLOPT_HTTPHEADER, headers);
   auto result = curl_easy_perform(curl.get());
   if (transfer.error) std::rethrow_exception(transfer.error);
   long status = 0;
+  char* next = nullptr;
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  curl_easy_getinfo(curl.get(), CURLINFO_REDIRECT_URL, &next);
   transfer.answer.status = status;
-  if (result == CURLE_OK || !transfer.answer.problem.empty()) return;
-  transfer.answer.problem = text[0] ? text : curl_easy_strerror(result);
+  if (result != CURLE_OK && transfer.answer.problem.empty()) transfer.answer.problem = text[0] ? text : curl_easy_strerror(result);
+  return next && transfer.answer.problem.empty() ? next : "";
+}
+
+/// Makes a request and follows where it is sent. Not left to curl, which takes a cookie along to another port of a host.
+void perform(Transfer& transfer, const Request& request, const Headers& headers, double stall_seconds) {
+  constexpr int kMostRedirects = 10;
+  set_up_curl();
+  auto url = request.url;
+  for (int i = 0; i <= kMostRedirects; ++i) {
+    transfer.answer = {};
+    auto next = perform_once(transfer, url, request, headers.get(), stall_seconds);
+    if (next.empty()) return;
+    if (url.starts_with("https:") && !next.starts_with("https:")) {
+      transfer.answer.problem = "it sends us on to an address without TLS, " + origin(next);
+      return;
+    }
+    url = next;
+  }
+  transfer.answer.problem = fmt::format("it sends us on more than {} times", kMostRedirects);
 }
 
 /// An entity tag that stands for the bytes, so that a rest can be asked for only if they are the same (RFC 9110, section 13.1.5).
@@ -238,7 +264,7 @@ Answer Transport::download(const Request& request, PartialFile& file, int64_t si
       add(headers, fmt::format("Range: bytes={}-", file.size()));
       if (!tag.empty()) add(headers, "If-Range: " + tag);
     }
-    perform(transfer, request, std::move(headers), patience_.stall_seconds);
+    perform(transfer, request, headers, patience_.stall_seconds);
     auto& answer = transfer.answer;
     bool came = answer.status == 200 || answer.status == 206;
     bool whole = came && (size >= 0 ? file.size() == size : answer.problem.empty());

@@ -16,7 +16,7 @@ requests = []
 def entry(path):
     content = FILES[path]
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-    lfs = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)} if path.endswith(".safetensors") else None
+    lfs = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130} if path.endswith(".safetensors") else None
     return blob, lfs
 
 
@@ -37,7 +37,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
         resolve = f"/author/model/resolve/{COMMIT}/"
         if path.startswith("/api/models/author/model/tree/"):
             files = [{"type": "file", "path": name, "size": len(FILES[name]), "oid": entry(name)[0],
-                      **({"lfs": {"oid": entry(name)[1]["sha256"], "size": len(FILES[name]), "pointerSize": 130}} if entry(name)[1] else {})}
+                      **({"lfs": {"oid": entry(name)[1]["sha256"], **entry(name)[1]}} if entry(name)[1] else {})}
                      for name in FILES]
             return self.answer(json.dumps(files).encode(), {"Content-Type": "application/json"})
         if path in ("/api/models/author/model", "/api/models/author/model/revision/main"):

@@ -104,15 +104,27 @@ TEST_F(HubProgram, GoesOnAfterAFailureAndSaysSo) {
   EXPECT_TRUE(went_on);
 }
 
+TEST_F(HubProgram, AnInterruptionKeepsWhatCame) {
+  hub_.instead = [](const std::string& request) {
+    return request.find("/transformer/diffusion") == request.npos ? "" : http(503, "", "Retry-After: 60\r\n");
+  };
+  auto outcome = run_burnish("train --model author/model " + data("run"), environment("timeout --preserve-status -s INT 4"));
+  EXPECT_EQ(outcome.exit_code, 130);
+  EXPECT_THAT(outcome.output, HasSubstr("[hub] interrupted; what was fetched is kept"));
+  EXPECT_TRUE(fs::exists(snapshot() / "vae/diffusion_pytorch_model.safetensors"));
+}
+
 TEST_F(HubProgram, RefusalsAreOneSentence) {
   auto refused = [&](const std::string& model, const std::string& more, const std::vector<std::string>& words, int exit_code = 3) {
     expect_one_error(run_burnish("train " + model + " " + data("run"), environment(more + " BURNISH_LOG=error")), exit_code, words);
   };
-  refused("--model author/nosuch", "", {"has no model 'author/nosuch'", "DIFFSYNTH_DOWNLOAD_SOURCE=modelscope"});
+  refused("--model author/nosuch", "",
+          {"no model 'author/nosuch', neither here nor on Hugging Face (404)", "DIFFSYNTH_DOWNLOAD_SOURCE=modelscope"});
   refused("--model author/model", "HF_HUB_OFFLINE=1", {"'author/model' is not whole", "HF_HUB_OFFLINE keeps burnish from asking"});
   refused("--model author/model", "DIFFSYNTH_SKIP_DOWNLOAD=maybe", {"DIFFSYNTH_SKIP_DOWNLOAD must be true or false, not 'maybe'"}, 2);
   refused("--model author/model", "DIFFSYNTH_DOWNLOAD_SOURCE=github", {"must be modelscope or huggingface"}, 2);
-  refused("--model_id_with_origin_paths author/model:nosuch*.safetensors", "", {"no file of the model matches", "and"});
+  refused("--model_id_with_origin_paths author/model:nosuch*.safetensors", "",
+          {"no file of the model matches", "vae/diffusion_pytorch_model"});
   refused("--model_id_with_origin_paths author/model:vae/*.safetensors", "DIFFSYNTH_SKIP_DOWNLOAD=true", {"nothing matches", "unset"});
   hub_.instead = [](const std::string&) { return http(401, ""); };
   refused("--model author/model", "", {"does not show the model 'author/model' (401)", "set HF_TOKEN"});
