@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -165,10 +166,12 @@ Json advice(const Json& report) {
     add("there is an NVIDIA GPU and this build does not use it: build with ./dev build --cuda, and see that the driver fits");
   const auto& sets = report.at("processor").at("instruction sets");
   if (std::ranges::count(sets, "avx2") == 0) add("the processor has no AVX2: runs on it will be slow");
+  std::set<double> said;  // places on one file system have the same room
   for (const auto& [name, place] : report.at("files").items()) {
     auto folder = place.at("folder").get<std::string>(), type = place.at("file system").get<std::string>();
     if (!place.at("can be written").get<bool>()) add(fmt::format("{} cannot be written ({})", folder, name));
-    if (place.contains("free_bytes") && place.at("free_bytes").get<double>() < 10 * kGiB)
+    auto free = place.value("free_bytes", 100 * kGiB);
+    if (free < 10 * kGiB && said.insert(free).second)
       add(fmt::format("{} has less than 10 GiB left ({}); published models take 7 to 35 GiB", folder, name));
     if (type.starts_with("nfs") || type == "cifs" || type == "9p" || type == "fuse.sshfs")
       add(fmt::format("{} lies on a network ({}, {}): weights are read from it at its speed", folder, name, type));

@@ -43,6 +43,13 @@ bool is_safe_path(const std::string& path) {
   return true;
 }
 
+std::string hexadecimal(std::string text, size_t num_digits) {
+  bool is_one = text.size() == num_digits && std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c); });
+  if (!is_one) return "";
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 std::string url_encoded(const std::string& text, const std::string& kept) {
   std::string encoded;
   for (unsigned char c : text) {

@@ -58,6 +58,9 @@ bool is_model_id(const std::string& text);
 /// Whether a path that a hub lists stays below the model's folder.
 bool is_safe_path(const std::string& path);
 
+/// The digits in lower case; "" unless the text is that many hexadecimal digits. Hashes and commits become names of files.
+std::string hexadecimal(std::string text, size_t num_digits);
+
 /// For use in an address: all but letters, digits, "-._~" and `kept` as %XX.
 std::string url_encoded(const std::string& text, const std::string& kept = "");
 

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -21,10 +19,6 @@ int64_t size_at(const json& object, const char* key) {
   return it != object.end() && it->is_number_unsigned() ? it->get<int64_t>() : -1;
 }
 
-bool is_hexadecimal(const std::string& text, size_t size) {
-  return text.size() == size && std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c); });
-}
-
 /// Addresses and fields as in huggingface_hub's hf_api.py (model_info) and file_download.py (hf_hub_url).
 class HuggingFace : public Hub {
  public:
@@ -42,17 +36,14 @@ class HuggingFace : public Hub {
     auto answer = transport.get({endpoint_ + "/api/models/" + id + "/revision/main?blobs=true", token_});
     if (!answer.is_good()) refuse(answer, id, "");
     auto model = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
-    Listing listing{text_at(model, "sha"), {}};
-    if (!is_hexadecimal(listing.commit, 40) || !model["siblings"].is_array()) {
+    Listing listing{hexadecimal(text_at(model, "sha"), 40), {}};
+    if (listing.commit.empty() || !model["siblings"].is_array()) {
       data_error("hub", "{} does not answer as Hugging Face does to the question for '{}'; check the address in HF_ENDPOINT", endpoint_,
                  id);
     }
     for (const auto& file : model["siblings"]) {
-      RemoteFile remote{text_at(file, "rfilename"), size_at(file, "size"), "", text_at(file, "blobId")};
-      auto lfs = file.find("lfs");
-      if (lfs != file.end()) remote.sha256 = text_at(*lfs, "sha256");
-      if (!remote.sha256.empty() && !is_hexadecimal(remote.sha256, 64)) remote.sha256.clear();
-      if (!is_hexadecimal(remote.git_hash, 40)) remote.git_hash.clear();
+      RemoteFile remote{text_at(file, "rfilename"), size_at(file, "size"), "", hexadecimal(text_at(file, "blobId"), 40)};
+      if (auto lfs = file.find("lfs"); lfs != file.end()) remote.sha256 = hexadecimal(text_at(*lfs, "sha256"), 64);
       if (is_safe_path(remote.path)) listing.files.push_back(std::move(remote));
     }
     return listing;

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -38,9 +36,7 @@ json to_json(const RemoteFile& file) {
 class HuggingFaceCache : public Store {
  public:
   HuggingFaceCache(fs::path folder, std::string revision) : folder_(std::move(folder)), revision_(std::move(revision)) {
-    commit_ = std::string(trim(read_if_there(folder_ / "refs" / revision_)));
-    bool is_commit = !commit_.empty() && std::ranges::all_of(commit_, [](unsigned char c) { return std::isxdigit(c); });
-    if (!is_commit) commit_.clear();
+    commit_ = hexadecimal(std::string(trim(read_if_there(folder_ / "refs" / revision_))), 40);
   }
 
   fs::path folder() const override { return commit_.empty() ? fs::path() : folder_ / "snapshots" / commit_; }
@@ -51,9 +47,10 @@ class HuggingFaceCache : public Store {
       return std::nullopt;
     Listing listing{commit_, {}};
     for (const auto& [path, entry] : tree["files"].items()) {
-      auto sha256 = entry.value("lfs_sha256", json()), size = entry.value("size", json()), blob = entry.value("blob_id", json());
-      if (!is_safe_path(path) || !size.is_number() || !blob.is_string()) return std::nullopt;
-      listing.files.push_back({path, size.get<int64_t>(), sha256.is_string() ? sha256.get<std::string>() : "", blob.get<std::string>()});
+      if (!entry.is_object()) return std::nullopt;
+      auto sha256 = entry.value("lfs_sha256", json("")), size = entry.value("size", json()), blob = entry.value("blob_id", json());
+      if (!is_safe_path(path) || !size.is_number() || !blob.is_string() || !sha256.is_string()) return std::nullopt;
+      listing.files.push_back({path, size.get<int64_t>(), hexadecimal(sha256, 64), hexadecimal(blob, 40)});
     }
     return listing;
   }
@@ -93,7 +90,7 @@ class HuggingFaceCache : public Store {
     std::error_code failed;
     fs::create_directories(path.parent_path(), failed);
     fs::remove(path, failed);
-    fs::create_symlink(fs::relative(folder_ / "blobs", path.parent_path()) / blob_name(file), path, failed);
+    fs::create_symlink(blob(file).lexically_relative(path.parent_path()), path, failed);
     if (failed) fs::rename(blob(file), path, failed);  // a file system without links
     if (failed) data_error("hub", "cannot write {}: {}; name another folder in HF_HUB_CACHE", path.string(), failed.message());
   }

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -37,9 +35,8 @@ class ModelScope : public Hub {
         continue;
       RemoteFile remote{file["Path"].get<std::string>()};
       if (auto size = file.find("Size"); size != file.end() && size->is_number_unsigned()) remote.size = size->get<int64_t>();
-      if (auto hash = file.find("Sha256"); hash != file.end() && hash->is_string()) remote.sha256 = hash->get<std::string>();
-      bool is_hash = remote.sha256.size() == 64 && std::ranges::all_of(remote.sha256, [](unsigned char c) { return std::isxdigit(c); });
-      if (!is_hash) remote.sha256.clear();
+      if (auto hash = file.find("Sha256"); hash != file.end() && hash->is_string())
+        remote.sha256 = hexadecimal(hash->get<std::string>(), 64);
       if (is_safe_path(remote.path)) listing.files.push_back(std::move(remote));
     }
     return listing;

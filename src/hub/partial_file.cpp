@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/log.h"
 #include "base/text.h"
 
 namespace burnish::hub {
@@ -24,7 +25,8 @@ namespace fs = std::filesystem;
 PartialFile::PartialFile(fs::path path) : path_(std::move(path)) {
   std::error_code ignored;
   fs::create_directories(path_.parent_path(), ignored);
-  while (!open_locked()) {
+  for (bool said = false; !open_locked(); said = true) {
+    if (!said) info("waiting for another process that fetches {}", path_.string());
     if (interrupted()) throw Error(Exit::interrupted, "hub", "interrupted while another process fetches " + path_.string());
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }

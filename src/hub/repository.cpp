@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <chrono>
 #include <exception>
 #include <mutex>
@@ -93,13 +92,8 @@ class Fetching {
   }
 
   static bool is_right(const RemoteFile& file, PartialFile& partial) {
-    if (!file.sha256.empty()) return partial.sha256() == lower(file.sha256);
-    return file.git_hash.empty() || io::git_blob_hash(partial.path()) == lower(file.git_hash);
-  }
-
-  static std::string lower(std::string text) {
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return text;
+    if (!file.sha256.empty()) return partial.sha256() == file.sha256;
+    return file.git_hash.empty() || io::git_blob_hash(partial.path()) == file.git_hash;
   }
 
   const std::string &id_, &commit_;
