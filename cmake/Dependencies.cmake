@@ -44,6 +44,7 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl)
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
 
 # The wheel carries headers of another fmt release than the one installed; a folder of our own, searched first,
@@ -64,6 +65,7 @@ set(BURNISH_LINK_data JPEG::JPEG PNG::PNG PkgConfig::webp nlohmann_json::nlohman
 set(BURNISH_LINK_tokenizers PkgConfig::sentencepiece PkgConfig::utf8proc nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_records nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_report nlohmann_json::nlohmann_json PkgConfig::httplib OpenSSL::Crypto)
+set(BURNISH_LINK_hub nlohmann_json::nlohmann_json PkgConfig::curl)
 set(BURNISH_LINK_models nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_train nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_app CLI11::CLI11 nlohmann_json::nlohmann_json)

@@ -64,7 +64,7 @@ void inspect(const Arguments& arguments) {
     return fmt::print("burnish inspect FILE_OR_FOLDER...: says what a checkpoint or LoRA is\n");
   for (const auto& path : arguments) {
     if (path.starts_with("--")) config_error("inspect", "option '{}' is not known; inspect takes files and folders", path);
-    auto files = models::open_model_files({{path}, "", ""});
+    auto files = models::open_model_files({{path}, "", "", models::HubUse::nothing});
     for (const auto& entry : files.entries) print_entry(entry);
   }
 }

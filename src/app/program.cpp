@@ -31,6 +31,7 @@ constexpr Verb kVerbs[] = {
     {"inspect", inspect, "say what a checkpoint or LoRA is"},
     {"report", report, "write one page about runs: curves, previews, settings"},
     {"watch", watch, "show a run in the browser while it goes on"},
+    {"doctor", doctor, "say what this machine has and what a run would use"},
 };
 
 void print_help() {

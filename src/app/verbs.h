@@ -14,5 +14,6 @@ void sample(const Arguments& arguments);
 void inspect(const Arguments& arguments);
 void report(const Arguments& arguments);
 void watch(const Arguments& arguments);
+void doctor(const Arguments& arguments);
 
 }  // namespace burnish::app

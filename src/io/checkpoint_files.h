@@ -5,6 +5,13 @@
 
 namespace burnish::io {
 
+/// Of the names of the files in a component folder, those that hold its weights: what TensorSource::open_folder opens. An index of shards
+/// ("….safetensors.index.json") stands for all that shards_of_index lists. None when no file does.
+std::vector<std::string> weight_files(const std::vector<std::string>& names, const std::vector<std::string>& stems);
+
+/// The names of the files that an index lists, sorted; a data Error when it is none.
+std::vector<std::string> shards_of_index(const std::filesystem::path& index);
+
 /// Several files of tensors (safetensors, or torch.save's) seen as one table of names. Copies share the open files.
 class TensorSource {
  public:

@@ -23,10 +23,12 @@ namespace burnish::train {
 
 void fields(config::Fields& f, ModelChoice& o) {
   f.group("Model");
-  f("model", o.model, "diffusers folder, component folder or single .safetensors file; may be given several times");
+  f("model", o.model,
+    "diffusers folder, component folder, single .safetensors file, or a model's id on a hub (author/model), which is fetched; may be given "
+    "several times");
   f("model_paths", o.model_paths, "JSON list of files, or of lists of shards");
   f("model_id_with_origin_paths", o.model_id_with_origin_paths,
-    "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models)");
+    "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models); what is not there is fetched");
   f("tokenizer_path", o.tokenizer_path, "CLIP tokenizer folder, when it is not beside the model", {"tokenizer_1_path"});
   f("tokenizer_2_path", o.tokenizer_2_path, "T5 tokenizer folder, when it is not beside the model");
   f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in");

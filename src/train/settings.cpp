@@ -22,7 +22,8 @@ AheadChoice ahead_choice(const TrainOptions& o) {
 }
 
 ModelSettings model_settings(const TrainOptions& o) {
-  ModelSettings s{.names = {o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths},
+  ModelSettings s{.names = {o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths,
+                            trains(o) ? models::HubUse::all : models::HubUse::without_denoiser},
                   .options = model_options(o.model),
                   .storage = o.model,
                   .trained_in_fp8 = o.trained_weights == "fp8",
