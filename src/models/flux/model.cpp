@@ -63,6 +63,8 @@ void FluxModel::fill_names() {
                            R"(single_transformer_blocks\..*\.norm\.linear)", "norm_out\\.linear", "proj_out"},
         .foreign_layers = foreign_layers(config_),
         .swapped_halves = swapped_layers(),
+        .kohya_layers = kohya_layers(config_),
+        .diffsynth_layers = diffsynth_layers(config_),
         .aliases = target_names}},
       {"text_encoder", clip_names("text_encoder", "lora_te1_", {"lora_te_", "text_encoders.clip_l.transformer."})},
       {"text_encoder_2", t5_names("text_encoder_2", "lora_te3_", {"lora_te2_", "text_encoders.t5xxl.transformer."})},
