@@ -247,6 +247,7 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
   auto source = io::TensorSource::open({place.tensors});
   AdapterConfigs configs(place, source.metadata());
   std::vector<AdapterWeights> weights;
+  std::map<std::string, std::string> names;  // by layer
   for (const auto& [name, parts] : read_parts(source, file)) {
     AdapterWeights entry;
     entry.kind = kind_of(parts, file, name);
@@ -257,6 +258,10 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
     }
     auto [layers, swapped_halves] = layers_of(without_prefix(name));
     if (layers.empty()) layers = {name};
+    for (const auto& layer : layers) {
+      if (auto [it, is_new] = names.emplace(layer, name); !is_new)
+        data_error("adapters", "{} has two adapters of '{}', called '{}' and '{}'; take one out", file, layer, it->second, name);
+    }
     if (layers.size() == 1) {
       entry.path = layers[0];
       if (swapped_halves) swap_halves(entry, file);

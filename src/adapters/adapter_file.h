@@ -21,7 +21,7 @@ using LayersOf = std::function<Behind(const std::string& name)>;
 /// settings beside the tensors (AdapterConfigs), and is 1 where nothing is said. Factors of convolutions may have any of their
 /// usual shapes, Tucker form (`.lora_mid.weight`, `.hada_t1`, `.lokr_t2`) included, which is multiplied out. An adapter of a fused layer is
 /// one for each of our layers behind it, which share its tensors (see Update). `rows_of` gives the output features of one of our layers. The axis of a DoRA magnitude is told by its shape. A data Error
-/// names keys that are no adapter's, or that belong to no layer. Deltas of weights and biases that are all zero, and
+/// names keys that are no adapter's, or that belong to no layer, and a layer that stands there under two names. Deltas of weights and biases that are all zero, and
 /// embeddings of words (`bundle_emb.`), are skipped with a line.
 std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, const LayersOf& layers_of,
                                          const std::function<int64_t(const std::string&)>& rows_of);

@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
+#include <utility>
 
 #include "base/choice.h"
 #include "base/error.h"
@@ -268,15 +270,34 @@ AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& 
   return hang(weights, layer_table(root), dropout);
 }
 
-void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all) {
+std::vector<AdapterWeights> sharing_norms(const AdapterWeights& entry, const std::vector<AdapterWeights>& all) {
+  std::vector<AdapterWeights> others;
+  if (!entry.magnitude.m.defined() || entry.magnitude.axis != NormAxis::input || entry.fused_rows.count == 0) return others;
+  for (const auto& other : all) {
+    if (other.path != entry.path && other.magnitude.m.is_same(entry.magnitude.m)) others.push_back(other);
+  }
+  return others;
+}
+
+void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all,
+           const std::function<at::Tensor(const std::string&)>& weight_of) {
   std::vector<Strong> adapters;
-  for (auto [weights, strength] : all) {
-    if (weights.magnitude.m.defined() && weights.magnitude.strength == DoraStrength::update) {
-      weights.scale *= strength;
-      strength = 1;
-    }
+  std::deque<nn::LinearMap> others;  // stay where they are
+  for (auto [weights, strength, sharing] : all) {
+    double factor = 1;
+    if (weights.magnitude.m.defined() && weights.magnitude.strength == DoraStrength::update) std::swap(factor, strength);
+    weights.scale *= factor;
     Trained trained;
-    adapters.push_back({adapter_of(weights, layer, nullptr, trained), strength});
+    auto adapter = adapter_of(weights, layer, nullptr, trained);
+    adapters.push_back({adapter, strength});
+    if (sharing.empty()) continue;
+    std::vector<Norms::Part> parts{{&layer, adapter->shared_update()}};
+    for (auto& other : sharing) {
+      other.scale *= factor;
+      parts.push_back({&others.emplace_back(weight_of(other.path), layer.product()),
+                       adapter_of(other, others.back(), nullptr, trained)->shared_update()});
+    }
+    adapter->share_norms(std::make_shared<Norms>(parts, NormAxis::input));
   }
   merge_into(layer, adapters);
 }

@@ -57,13 +57,19 @@ void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, con
 AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name,
                            const std::shared_ptr<const Dropout>& dropout = nullptr);
 
+/// The other parts of a fused layer whose magnitude over inputs an entry shares; none where it has no such magnitude.
+std::vector<AdapterWeights> sharing_norms(const AdapterWeights& entry, const std::vector<AdapterWeights>& all);
+
 struct WeightsAtStrength {
   AdapterWeights weights;
   double strength = 1;
+  std::vector<AdapterWeights> sharing_norms = {};
 };
 
-/// Fuses adapters that fit into a layer, in this order (merge_into).
-void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all);
+/// Fuses adapters that fit into a layer, in this order (merge_into). `weight_of` gives the fp32 weight of another layer, of those that share
+/// norms with one of them.
+void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all,
+           const std::function<at::Tensor(const std::string& path)>& weight_of = nullptr);
 
 /// The two factors of a side under LoKr, the smaller first: the most even split whose smaller part is at most `factor` (-1: no limit).
 std::pair<int64_t, int64_t> lokr_split(int64_t side, int64_t factor);

@@ -53,7 +53,8 @@ std::unique_ptr<Objective> make_distillation(const ObjectiveSettings& settings, 
 
 const ObjectiveKind& direct_distill() {
   static const ObjectiveKind kind{
-      .word = "direct_distill", .columns = kTrajectoryColumns, .check = check_distillation, .make = make_distillation};
+      .word = "direct_distill", .columns = kTrajectoryColumns, .imports_diffsynth = true, .check = check_distillation,
+      .make = make_distillation};
   return kind;
 }
 

@@ -1,28 +1,34 @@
 #!/usr/bin/env python3
-"""DiffSynth-Studio's LoRA on fused layers, trained by its own code on the transformer and the samples of make_pipeline.py, in fused/:
+"""What DiffSynth-Studio's own code makes of the pipeline and pictures of make_pipeline.py, in diffsynth/:
 
-start.safetensors     its file of the adapter before the first step: rank 4 on TARGETS, all numbers drawn
+start.safetensors     its file of a LoRA before the first step: rank 4 on TARGETS, fused layers among them, all numbers drawn
 trained.safetensors   its file after eight steps
 replay.safetensors    step.{i}.noise, step.{i}.sigma, step.{i}.sample of these
 kohya.safetensors     trained.safetensors under kohya's names, by its --align_to_opensource_format
-expected.safetensors  loss of the steps
+distill/0/{0,1}.pth   the cache of `--task direct_distill:data_process` for two pictures
+expected.safetensors  loss of the eight steps; distill.loss of four from start.safetensors and that cache
 
-Its transformer has the width of FLUX.1 written into it, so a smaller one is put together here from its blocks. Needs diffsynth (./dev bench split).
+Its transformer has the width of FLUX.1 written into it, so a smaller one is put together here from its blocks; its encoders stand for the
+small ones of the pipeline.
 """
+import argparse
 import json
 import shutil
 
 import torch
-from diffsynth.diffusion import DiffusionTrainingModule, FlowMatchSFTLoss
+from accelerate import Accelerator
+from diffsynth.diffusion import DiffusionTrainingModule, DirectDistillLoss, FlowMatchSFTLoss
+from diffsynth.diffusion.runner import launch_data_process_task
 from diffsynth.models import flux_dit
 from diffsynth.pipelines.flux_image import FluxImagePipeline
 from diffsynth.utils.lora.flux import FluxLoRAConverter
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import make_pipeline
 from make_wild import open_pipe
 
-OUT = make_pipeline.OUT.parent / "fused"
+OUT = make_pipeline.OUT.parent / "diffsynth"
 STEPS, RANK = 8, 4
 TARGETS = "a_to_qkv,b_to_qkv,to_qkv_mlp,a_to_out,proj_out,norm1_a.linear"
 # Its layers, and diffusers' that are stacked in them.
@@ -70,18 +76,73 @@ def small_dit():
     return dit
 
 
+class Clip(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids):
+        out = self.model(ids[:, :self.model.config.max_position_embeddings])
+        return out.pooler_output, out.last_hidden_state
+
+
+class T5(Clip):
+    def forward(self, ids):
+        return self.model(ids).last_hidden_state
+
+
+class Encoder(Clip):
+    def forward(self, image, **_):
+        return (self.model.encode(image).latent_dist.mode() - self.model.config.shift_factor) * self.model.config.scaling_factor
+
+
 class Module(DiffusionTrainingModule):
     """What its examples/flux/model_training/train.py puts together."""
 
-    def __init__(self):
+    def __init__(self, task):
         super().__init__()
-        self.pipe = FluxImagePipeline(device="cpu", torch_dtype=torch.float32)
+        self.pipe, self.task = FluxImagePipeline(device="cpu", torch_dtype=torch.float32), task
         self.pipe.dit = small_dit()
-        self.switch_pipe_to_training_mode(self.pipe, None, "dit", TARGETS, RANK, task="sft")
+        if task.endswith(":data_process"):
+            theirs = open_pipe()
+            self.pipe.text_encoder_1, self.pipe.text_encoder_2, self.pipe.vae_encoder = Clip(theirs.text_encoder), T5(theirs.text_encoder_2), Encoder(theirs.vae)
+            self.pipe.tokenizer_1, self.pipe.tokenizer_2 = theirs.tokenizer, theirs.tokenizer_2
+        self.pipe = self.split_pipeline_units(task, self.pipe, None, "dit")
+        self.switch_pipe_to_training_mode(self.pipe, None, "dit", TARGETS, RANK, task=task)
 
     def exported(self):
         state = self.export_trainable_state_dict(self.state_dict(), remove_prefix="pipe.dit.")
         return {name: value.detach().clone().contiguous() for name, value in state.items()}
+
+    def forward(self, data, inputs=None):
+        if inputs is None:
+            shared = {"input_image": data["image"], "height": data["image"].height, "width": data["image"].width, "cfg_scale": 1, "embedded_guidance": make_pipeline.GUIDANCE,
+                      "t5_sequence_length": self.pipe.tokenizer_2.model_max_length, "tiled": False, "rand_device": "cpu", "use_gradient_checkpointing": False,
+                      "use_gradient_checkpointing_offload": False}
+            inputs = self.parse_extra_inputs(data, ["seed", "rand_device", "num_inference_steps", "cfg_scale"], shared), {"prompt": data["prompt"]}, {"negative_prompt": ""}
+        inputs = self.transfer_data_to_device(inputs, self.pipe.device, self.pipe.torch_dtype)
+        for unit in self.pipe.units:
+            inputs = self.pipe.unit_runner(unit, self.pipe, *inputs)
+        return inputs if self.task.endswith(":data_process") else DirectDistillLoss(self.pipe, **inputs[0], **inputs[1])
+
+
+def distill():
+    """The cache, and losses of training from it."""
+    data = [{"image": Image.open(make_pipeline.OUT / f"pictures/{i}.png").convert("RGB"), "prompt": prompt, "seed": seed, "rand_device": "cpu", "num_inference_steps": steps, "cfg_scale": 1}
+            for i, prompt, seed, steps in ((1, "tree", 42, 3), (0, "red apple", 7, 2))]
+    options = argparse.Namespace(dataset_num_workers=0, enable_model_cpu_offload=False, enable_optimizer_cpu_offload=False, cpu_offload_split_threshold=None)
+    launch_data_process_task(Accelerator(cpu=True), data, Module("direct_distill:data_process"), argparse.Namespace(output_path=OUT / "distill"), args=options)
+    module = Module("direct_distill:train")
+    module.load_state_dict({f"pipe.dit.{name}": value for name, value in load_file(OUT / "start.safetensors").items()}, strict=False)
+    optimizer = torch.optim.AdamW([p for p in module.parameters() if p.requires_grad], lr=1e-3, weight_decay=0.01)
+    losses = []
+    for _ in range(4):
+        loss = module({}, inputs=torch.load(OUT / "distill/0/0.pth", weights_only=False))
+        loss.backward()
+        losses.append(loss.item())
+        optimizer.step()
+        optimizer.zero_grad()
+    return torch.tensor(losses)
 
 
 def main():
@@ -89,7 +150,7 @@ def main():
     OUT.mkdir()
     samples = make_pipeline.encode(open_pipe(), [(f"{i}.png", prompt) for i, prompt in enumerate(["red apple", "a cat face, smiling", "tree", "red apple"])])
     torch.manual_seed(11)
-    module = Module()
+    module = Module("sft:train")
     trained = [p for p in module.parameters() if p.requires_grad]
     with torch.no_grad():
         for name, p in module.named_parameters():
@@ -113,10 +174,10 @@ def main():
     save_file(module.exported(), OUT / "trained.safetensors", metadata={"format": "pt"})
     save_file(replay, OUT / "replay.safetensors")
     save_file(FluxLoRAConverter.align_to_opensource_format(module.exported()), OUT / "kohya.safetensors", metadata={"format": "pt"})
-    save_file({"loss": torch.tensor(losses)}, OUT / "expected.safetensors")
-    for file in OUT.iterdir():
+    save_file({"loss": torch.tensor(losses), "distill.loss": distill()}, OUT / "expected.safetensors")
+    for file in OUT.rglob("*.*"):
         file.chmod(0o644)
-    print(losses, sum(p.numel() for p in trained))
+    print(load_file(OUT / "expected.safetensors"), sum(p.numel() for p in trained))
 
 
 if __name__ == "__main__":
