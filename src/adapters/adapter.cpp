@@ -62,9 +62,8 @@ const at::Tensor& Norms::get(c10::ScalarType dtype) {
   for (const auto& [name, parameter] : parts_[0].update->parameters()) version += static_cast<uint64_t>(parameter._version());
   prepare();
   if (version != version_) {
-    auto squared = by_channel([&](size_t i) {
-      return parts_[i].update->squared_norms(parts_[i].layer->source(), frozen_squared_[i], axis_, dtype);
-    });
+    auto squared =
+        by_channel([&](size_t i) { return parts_[i].update->squared_norms(parts_[i].layer->source(), frozen_squared_[i], axis_, dtype); });
     norms_.copy_(squared.clamp_min_(kSmallestNorm * kSmallestNorm).sqrt_());
     version_ = version;
   }

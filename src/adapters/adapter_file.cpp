@@ -153,7 +153,8 @@ Magnitude magnitude_of(const Parts& parts, const std::string& file, const std::s
   return {m.flatten(), by_input ? NormAxis::input : NormAxis::output, strength};
 }
 
-/// Exchanges the halves of ΔW's rows.
+}  // namespace
+
 void swap_halves(AdapterWeights& w, const std::string& file) {
   auto swap = [&](at::Tensor& t) {
     if (t.size(0) % 2)
@@ -167,6 +168,8 @@ void swap_halves(AdapterWeights& w, const std::string& file) {
   }
   if (w.magnitude.m.defined() && w.magnitude.axis == NormAxis::output) swap(w.magnitude.m);
 }
+
+namespace {
 
 bool is_core(const std::string& part) { return part == "lora_mid.weight" || part.ends_with("_t1") || part.ends_with("_t2"); }
 
@@ -301,8 +304,7 @@ Layout settled(Layout layout, const std::vector<AdaptedList>& all) {
   if (layout == Layout::diffsynth && (!is_lora || by_input || by_output))
     config_error("adapters", "--lora_format diffsynth is for LoRA: DiffSynth-Studio reads no other kind; take another format, or auto");
   if (by_input && (layout == Layout::diffusers || layout == Layout::lycoris))
-    config_error("adapters",
-                 "--lora_format {} with --dora_norm input: {}; take onetrainer or kohya, or --dora_norm output",
+    config_error("adapters", "--lora_format {} with --dora_norm input: {}; take onetrainer or kohya, or --dora_norm output",
                  layout == Layout::diffusers ? "diffusers" : "lycoris",
                  layout == Layout::diffusers ? "diffusers and peft would leave out its magnitudes" : "LyCORIS refuses such files");
   if (layout != Layout::automatic) return layout;

@@ -20,9 +20,10 @@ using LayersOf = std::function<Behind(const std::string& name)>;
 /// `.hada_w1_a`, `.lokr_w1`, `.dora_scale`). `path` is a file or a folder (find_adapter). The scale is told by `.alpha`, else by the
 /// settings beside the tensors (AdapterConfigs), and is 1 where nothing is said. Factors of convolutions may have any of their
 /// usual shapes, Tucker form (`.lora_mid.weight`, `.hada_t1`, `.lokr_t2`) included, which is multiplied out. An adapter of a fused layer is
-/// one for each of our layers behind it, which share its tensors (see Update). `rows_of` gives the output features of one of our layers. The axis of a DoRA magnitude is told by its shape. A data Error
-/// names keys that are no adapter's, or that belong to no layer, and a layer that stands there under two names. Deltas of weights and biases that are all zero, and
-/// embeddings of words (`bundle_emb.`), are skipped with a line.
+/// one for each of our layers behind it, which share its tensors (see Update). `rows_of` gives the output features of one of our layers.
+/// The axis of a DoRA magnitude is told by its shape. A data Error names keys that are no adapter's, or that belong to no layer, and a
+/// layer that stands there under two names. Deltas of weights and biases that are all zero, and embeddings of words (`bundle_emb.`), are
+/// skipped with a line.
 std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, const LayersOf& layers_of,
                                          const std::function<int64_t(const std::string&)>& rows_of);
 
@@ -50,7 +51,7 @@ struct LayerPrefixes {
   bool diffusers_alpha = true;  ///< whether diffusers takes `.alpha` beside this model's layers
   /// Whole names, where a program has layers other than ours.
   ForeignLayers kohya_layers = {}, diffsynth_layers = {};
-  std::set<std::string> swapped_halves = {};                   ///< those of them whose rows stand the second half first
+  std::set<std::string> swapped_halves = {};                     ///< those of them whose rows stand the second half first
   std::function<int64_t(const std::string& path)> rows_of = {};  ///< output features of one of our layers; for those two
 };
 
@@ -58,6 +59,9 @@ struct LayerPrefixes {
 /// of LoRA instead. 16-bit dtypes keep magnitudes and alphas in fp32.
 io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype,
                                  Layout layout = Layout::automatic);
+
+/// Exchanges the halves of ΔW's rows; a data Error about `file` where those of the factors have none.
+void swap_halves(AdapterWeights& weights, const std::string& file);
 
 /// Whether an adapter changes nothing: one of its factors is zero, and it has no magnitude.
 bool is_zero(const AdapterWeights& weights);

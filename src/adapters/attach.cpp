@@ -214,8 +214,8 @@ std::vector<AdapterWeights> fresh_weights(const AdapterOptions& options, const s
   int64_t row = 0;
   for (const auto& path : paths) {
     auto count = table.at(path)->out_features();
-    weights.push_back({path, kind_of(options.type), start.parameters, start.scale, magnitude,
-                       paths.size() > 1 ? RowRange{row, count} : RowRange{}});
+    weights.push_back(
+        {path, kind_of(options.type), start.parameters, start.scale, magnitude, paths.size() > 1 ? RowRange{row, count} : RowRange{}});
     row += count;
   }
   return weights;

@@ -66,8 +66,8 @@ struct WeightsAtStrength {
   std::vector<AdapterWeights> sharing_norms = {};
 };
 
-/// Fuses adapters that fit into a layer, in this order (merge_into). `weight_of` gives the fp32 weight of another layer, of those that share
-/// norms with one of them.
+/// Fuses adapters that fit into a layer, in this order (merge_into). `weight_of` gives the fp32 weight of another layer, of those that
+/// share norms with one of them.
 void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all,
            const std::function<at::Tensor(const std::string& path)>& weight_of = nullptr);
 

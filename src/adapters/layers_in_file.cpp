@@ -38,12 +38,15 @@ AdapterWeights cut(AdapterWeights w) {
     if (name == "lokr_w2" || name == "lokr_w2_a") stride = value.size(0);
   }
   if (rows.begin % stride != 0 || rows.count % stride != 0)
-    config_error("adapters", "the LoKr of '{}' is that of a fused layer and cannot be cut to its {} rows; --lora_format kohya keeps it whole",
-                 w.path, rows.count);
+    config_error("adapters",
+                 "the LoKr of '{}' is that of a fused layer and cannot be cut to its {} rows; --lora_format kohya keeps it whole", w.path,
+                 rows.count);
   if (w.magnitude.m.defined() && w.magnitude.axis == NormAxis::input)
-    config_error("adapters", "the DoRA of '{}' is over a fused layer's inputs, which cannot be cut; --lora_format kohya keeps it whole", w.path);
+    config_error("adapters", "the DoRA of '{}' is over a fused layer's inputs, which cannot be cut; --lora_format kohya keeps it whole",
+                 w.path);
   for (auto& [name, value] : w.parameters) {
-    if (has_rows_of_update(name) || name == "lokr_w1" || name == "lokr_w1_a") value = value.narrow(0, rows.begin / stride, rows.count / stride);
+    if (has_rows_of_update(name) || name == "lokr_w1" || name == "lokr_w1_a")
+      value = value.narrow(0, rows.begin / stride, rows.count / stride);
   }
   if (w.magnitude.m.defined()) w.magnitude.m = w.magnitude.m.narrow(0, rows.begin, rows.count);
   return w;
@@ -80,10 +83,11 @@ AdapterWeights stack(const std::vector<Part>& parts, const std::string& name) {
   whole.path = name;
   bool is_dora = whole.magnitude.m.defined(), by_input = is_dora && whole.magnitude.axis == NormAxis::input;
   if (whole.kind == Kind::lokr || by_input || (is_dora && all.size() < parts.size()))
-    config_error("adapters",
-                 "kohya's '{}' is a fused layer, and the {} of '{}' cannot be stacked with that of its other parts; name the fused layer in "
-                 "--lora_target_modules, or give another --lora_format",
-                 name, is_dora ? "DoRA" : "LoKr", all[0].second.path);
+    config_error(
+        "adapters",
+        "kohya's '{}' is a fused layer, and the {} of '{}' cannot be stacked with that of its other parts; name the fused layer in "
+        "--lora_target_modules, or give another --lora_format",
+        name, is_dora ? "DoRA" : "LoKr", all[0].second.path);
   bool one_scale = std::all_of(all.begin(), all.end(), [&](const auto& part) { return part.second.scale == whole.scale; });
   for (size_t p = 0; p < whole.parameters.size(); ++p) {
     std::vector<at::Tensor> values;
@@ -110,16 +114,6 @@ AdapterWeights stack(const std::vector<Part>& parts, const std::string& name) {
   return whole;
 }
 
-/// The two halves of ΔW's rows exchanged.
-AdapterWeights swapped(AdapterWeights w) {
-  auto swap = [](at::Tensor& t) { t = t.roll(t.size(0) / 2, 0); };
-  for (auto& [name, value] : w.parameters) {
-    if (has_rows_of_update(name) || name == "lokr_w1" || name == "lokr_w1_a") swap(value);
-  }
-  if (w.magnitude.m.defined() && w.magnitude.axis == NormAxis::output) swap(w.magnitude.m);
-  return w;
-}
-
 /// Under the names of a program whose layers are not ours.
 AdaptedList in_foreign_layers(const AdaptedList& adapted, const LayerPrefixes& names, const ForeignLayers& layers) {
   std::map<std::string, const Adapted*> by_path;
@@ -131,7 +125,8 @@ AdaptedList in_foreign_layers(const AdaptedList& adapted, const LayerPrefixes& n
   AdaptedList written;
   std::set<std::string> done;
   for (const auto& item : adapted) {
-    if (!name_of.contains(item.path)) config_error("adapters", "this --lora_format has no name for the layer '{}'; take another", item.path);
+    if (!name_of.contains(item.path))
+      config_error("adapters", "this --lora_format has no name for the layer '{}'; take another", item.path);
     const auto& name = name_of.at(item.path);
     if (!done.insert(name).second) continue;
     std::vector<Part> parts;
@@ -141,7 +136,8 @@ AdaptedList in_foreign_layers(const AdaptedList& adapted, const LayerPrefixes& n
     else if (!share_one(parts)) whole = stack(parts, name);
     else (whole = weights_of(item)).fused_rows = {};
     whole.path = name;
-    written.push_back(as_item(names.swapped_halves.contains(name) ? swapped(whole) : whole, item.layer));
+    if (names.swapped_halves.contains(name)) swap_halves(whole, name);
+    written.push_back(as_item(whole, item.layer));
   }
   return written;
 }

@@ -153,8 +153,13 @@ adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::st
   const auto& names = known.layers;
   auto kohya = names.kohya + underscored(names.weights);
   auto lycoris = component == model.names().denoiser() ? "lycoris_" : kohya;
-  adapters::LayerPrefixes prefixes{names.diffusers + names.weights, kohya, lycoris, names.diffusers_alpha,
-                                   known.kohya_layers, known.diffsynth_layers, known.swapped_halves};
+  adapters::LayerPrefixes prefixes{names.diffusers + names.weights,
+                                   kohya,
+                                   lycoris,
+                                   names.diffusers_alpha,
+                                   known.kohya_layers,
+                                   known.diffsynth_layers,
+                                   known.swapped_halves};
   if (known.kohya_layers.empty() && known.diffsynth_layers.empty()) return prefixes;
   std::map<std::string, int64_t> rows;
   auto skeleton = model.components().skeleton(component);

@@ -11,7 +11,6 @@ std::vector<std::filesystem::path> diffsynth_files(const std::filesystem::path& 
 /// files hold them. Files are read as data, nothing of them is run. A data Error when a
 /// file is damaged or holds no such value.
 Listed import_diffsynth(const std::filesystem::path& folder, const std::vector<std::string>& carried,
-                        const std::map<std::string, std::string>& their_names, const std::vector<std::string>& columns,
-                        data::Cache& cache);
+                        const std::map<std::string, std::string>& their_names, const std::vector<std::string>& columns, data::Cache& cache);
 
 }  // namespace burnish::train

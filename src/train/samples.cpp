@@ -164,8 +164,8 @@ std::unique_ptr<data::Cache> open_cache(const DataSettings& settings) {
 
 Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective,
                     const pipeline::Schedule& schedule, data::Cache& cache) {
-  auto listed =
-      settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}} : open_list(settings, model, objective, schedule, cache);
+  auto listed = settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}}
+                                       : open_list(settings, model, objective, schedule, cache);
   for (const auto& sample : listed.samples.list) objective.check(sample);
   return listed;
 }

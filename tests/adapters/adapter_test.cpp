@@ -78,10 +78,10 @@ struct Style {
   const char* layout;
 };
 const std::vector<Style> kStyles{
-    {"lora", NormAxis::output, "auto"},   {"lora", NormAxis::output, "kohya"},    {"lora", NormAxis::output, "lycoris"},
-    {"dora", NormAxis::output, "auto"},   {"dora", NormAxis::output, "kohya"},    {"dora", NormAxis::input, "auto"},
+    {"lora", NormAxis::output, "auto"}, {"lora", NormAxis::output, "kohya"},    {"lora", NormAxis::output, "lycoris"},
+    {"dora", NormAxis::output, "auto"}, {"dora", NormAxis::output, "kohya"},    {"dora", NormAxis::input, "auto"},
     {"dora", NormAxis::input, "kohya"}, {"loha", NormAxis::output, "auto"},     {"loha", NormAxis::output, "kohya"},
-    {"lokr", NormAxis::output, "auto"},   {"lokr", NormAxis::output, "diffusers"}};
+    {"lokr", NormAxis::output, "auto"}, {"lokr", NormAxis::output, "diffusers"}};
 
 }  // namespace
 
@@ -368,8 +368,9 @@ struct Fused : nn::Module {
   at::Tensor forward(const at::Tensor& x) { return at::cat({a.forward(x), b.forward(x)}, -1); }
   at::Tensor weight() { return at::cat({a.weight, b.weight}); }
 };
-const LayerPrefixes kFusedNames{"transformer.", "lora_transformer_", "lycoris_", true, {{"qkv", {"a", "b"}}}, {{"x.qkv", {"a", "b"}}}, {},
-                                [](const std::string& path) { return int64_t{path == "a" ? 8 : 4}; }};
+const LayerPrefixes kFusedNames{
+    "transformer.",        "lora_transformer_",     "lycoris_", true,
+    {{"qkv", {"a", "b"}}}, {{"x.qkv", {"a", "b"}}}, {},         [](const std::string& path) { return int64_t{path == "a" ? 8 : 4}; }};
 
 std::vector<AdapterWeights> read_fused(const io::NamedTensors& tensors) {
   test::Scratch folder;
@@ -496,7 +497,8 @@ TEST(FusedLayers, AdaptersOfTheirPartsAreStacked) {
   }
   Fused net;
   auto lokr = attach(net, {.type = "lokr", .rank = 2}, {"a", "b"}, 3);
-  EXPECT_NE(error_of([&] { adapter_tensors(lokr, kFusedNames, at::kFloat, Layout::kohya); }, Exit::config).find("cannot be stacked"), std::string::npos);
+  EXPECT_NE(error_of([&] { adapter_tensors(lokr, kFusedNames, at::kFloat, Layout::kohya); }, Exit::config).find("cannot be stacked"),
+            std::string::npos);
 }
 
 TEST(FusedLayers, NewAdaptersStartAsThatOfTheFusedLayer) {

@@ -261,7 +261,8 @@ TEST(AdapterNames, OfOneLayerTwiceAreRefused) {
     return error_of([&] { loras::read(*flux(), folder / "lora.safetensors"); });
   };
   const std::string ours = "transformer.transformer_blocks.0.attn.to_k", kohya = "lora_unet_double_blocks_0_img_attn_qkv";
-  for (const auto& [first, second] : {std::pair(ours, kohya), std::pair(ours, std::string("lora_transformer_transformer_blocks_0_attn_to_k"))}) {
+  for (const auto& [first, second] :
+       {std::pair(ours, kohya), std::pair(ours, std::string("lora_transformer_transformer_blocks_0_attn_to_k"))}) {
     auto text = read(first, second);
     EXPECT_THAT(text, HasSubstr("two adapters"));
     EXPECT_THAT(text, HasSubstr(first));

@@ -1,4 +1,5 @@
-// Adapters of layers that other programs have fused, beside DiffSynth-Studio (tests/golden/make_diffsynth.py) and LyCORIS (make_lycoris.py).
+// Adapters of layers that other programs have fused, beside DiffSynth-Studio (tests/golden/make_diffsynth.py) and LyCORIS
+// (make_lycoris.py).
 #include <gmock/gmock.h>
 
 #include "adapters/adapter_file.h"
@@ -83,8 +84,8 @@ TEST(FusedTargets, AreReadUnderKohyasNamesAndResumed) {
 
 TEST(FusedTargets, HaveTheParametersOfDiffSynthStudio) {
   TempFolder folder;
-  auto train = "train " + golden_model() + golden_data() + "--max_steps 2 --learning_rate 1e-3 --lora_rank 4 --lora_target_modules " + kTargets +
-               " " + option("output_path", folder / "run") + "--overwrite ";
+  auto train = "train " + golden_model() + golden_data() + "--max_steps 2 --learning_rate 1e-3 --lora_rank 4 --lora_target_modules " +
+               kTargets + " " + option("output_path", folder / "run") + "--overwrite ";
   auto shapes = [](const fs::path& file) {
     std::map<std::string, std::vector<int64_t>> shapes;
     for (const auto& [name, value] : tensors_of(file)) shapes[name] = value.sizes().vec();
@@ -106,8 +107,8 @@ TEST(FusedTargets, HaveTheParametersOfDiffSynthStudio) {
 TEST(FusedTargets, ContradictionsAreRefused) {
   TempFolder folder;
   auto refused = [&](const std::string& options) {
-    auto out = run_burnish("train " + golden_model() + golden_data() + "--max_steps 1 --lora_rank 4 " + option("output_path", folder / "run") +
-                           "--overwrite " + options);
+    auto out = run_burnish("train " + golden_model() + golden_data() + "--max_steps 1 --lora_rank 4 " +
+                           option("output_path", folder / "run") + "--overwrite " + options);
     EXPECT_EQ(out.exit_code, 2) << out.output;
     return out.output;
   };
@@ -160,7 +161,8 @@ TEST_P(LycorisFused, IsMergedAsLycorisDoes) {
 TEST_P(LycorisFused, TrainsAndIsWrittenBack) {
   TempFolder folder;
   auto file = kLycoris / (GetParam() + ".safetensors");
-  run("train " + golden_model() + golden_data() + "--max_steps 1 --learning_rate 0 --save_dtype fp32 --lora_format kohya --use_gradient_checkpointing " +
+  run("train " + golden_model() + golden_data() +
+      "--max_steps 1 --learning_rate 0 --save_dtype fp32 --lora_format kohya --use_gradient_checkpointing " +
       option("lora_checkpoint", file) + option("output_path", folder / "run"));
   auto found = tensors_of(folder / "run/step-1.safetensors");
   for (const auto& [name, value] : tensors_of(file)) {
@@ -180,13 +182,15 @@ TEST(DiffSynthCache, OfDirectDistillationTrainsAsThere) {
   auto cache = folder / "theirs";  // the first sample alone
   fs::create_directories(cache / "0");
   fs::copy_file(kDiffSynth / "distill/0/0.pth", cache / "0/0.pth");
-  auto train = "train " + denoiser + "--max_steps 4 --learning_rate 1e-3 --distill_spacing diffsynth " + option("lora_checkpoint", kDiffSynth / "start.safetensors");
+  auto train = "train " + denoiser + "--max_steps 4 --learning_rate 1e-3 --distill_spacing diffsynth " +
+               option("lora_checkpoint", kDiffSynth / "start.safetensors");
   run(train + "--task direct_distill:train " + option("dataset_base_path", cache) + option("output_path", folder / "direct"));
   expect_losses(folder / "direct", "distill.loss");
   run("cache --task direct_distill:data_process " + denoiser + option("import_diffsynth", cache) + option("cache_path", folder / "cache"));
   run(train + "--task direct_distill:train " + option("dataset_base_path", folder / "cache") + option("output_path", folder / "imported"));
   expect_losses(folder / "imported", "distill.loss");
-  auto both = run(train + "--task direct_distill " + option("import_diffsynth", kDiffSynth / "distill") + option("output_path", folder / "both"));
+  auto both =
+      run(train + "--task direct_distill " + option("import_diffsynth", kDiffSynth / "distill") + option("output_path", folder / "both"));
   EXPECT_EQ(read_log(folder / "both").size(), 4u);
   auto refused = run_burnish(train + "--task direct_distill:train " +
                              option("dataset_base_path", fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/0") +
