@@ -1,5 +1,7 @@
 #pragma once
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "adapters/attach.h"
