@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -212,27 +213,48 @@ void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& w
   complaints.raise(what);
 }
 
+namespace {
+
+/// Hands what is ours in a tensor of the file to `place`.
+void place_parts(const at::Tensor& tensor, const KeyMap::Match& match, const Shapes& wanted,
+                 const std::function<void(const std::string&, at::Tensor)>& place) {
+  int64_t row = 0;
+  for (const auto& name : match.ours) {
+    const auto& shape = wanted.at(name);
+    switch (match.op) {
+      case KeyRule::Op::stack_rows:
+        place(name, tensor.narrow(0, row, shape[0]));
+        row += shape[0];
+        break;
+      case KeyRule::Op::swap_halves: place(name, swap_halves(tensor)); break;
+      case KeyRule::Op::transpose: place(name, tensor.t().contiguous()); break;
+      default: place(name, tensor.reshape(shape));
+    }
+  }
+}
+
+}  // namespace
+
 void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
                 const std::function<void(const std::string&, at::Tensor)>& place, const std::string& what) {
   check_named(source, keys, wanted, what);
   for (const auto& theirs : source.names()) {
-    auto match = keys.to_ours(theirs);
-    auto tensor = source.tensor(theirs);
-    int64_t row = 0;
-    for (const auto& name : match.ours) {
-      const auto& shape = wanted.at(name);
-      switch (match.op) {
-        case KeyRule::Op::stack_rows:
-          place(name, tensor.narrow(0, row, shape[0]));
-          row += shape[0];
-          break;
-        case KeyRule::Op::swap_halves: place(name, swap_halves(tensor)); break;
-        case KeyRule::Op::transpose: place(name, tensor.t().contiguous()); break;
-        default: place(name, tensor.reshape(shape));
-      }
-    }
+    place_parts(source.tensor(theirs), keys.to_ours(theirs), wanted, place);
     source.release(theirs);
   }
+}
+
+at::Tensor load_one(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& name) {
+  at::Tensor found;
+  for (const auto& theirs : source.names()) {
+    auto match = keys.to_ours(theirs);
+    if (std::find(match.ours.begin(), match.ours.end(), name) == match.ours.end()) continue;
+    place_parts(source.tensor(theirs), match, wanted, [&](const std::string& part, at::Tensor tensor) {
+      if (part == name) found = std::move(tensor);
+    });
+  }
+  if (!found.defined()) throw std::logic_error("no file holds the tensor " + name);
+  return found;
 }
 
 }  // namespace burnish::io

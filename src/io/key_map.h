@@ -62,4 +62,7 @@ void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& w
 void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
                 const std::function<void(const std::string& name, at::Tensor)>& place, const std::string& what);
 
+/// One of the tensors that load_named would place; std::logic_error for another.
+at::Tensor load_one(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& name);
+
 }  // namespace burnish::io

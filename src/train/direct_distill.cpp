@@ -52,8 +52,11 @@ std::unique_ptr<Objective> make_distillation(const ObjectiveSettings& settings, 
 }  // namespace
 
 const ObjectiveKind& direct_distill() {
-  static const ObjectiveKind kind{
-      .word = "direct_distill", .columns = kTrajectoryColumns, .check = check_distillation, .make = make_distillation};
+  static const ObjectiveKind kind{.word = "direct_distill",
+                                  .columns = kTrajectoryColumns,
+                                  .imports_diffsynth = true,
+                                  .check = check_distillation,
+                                  .make = make_distillation};
   return kind;
 }
 

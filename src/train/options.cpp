@@ -49,7 +49,7 @@ void fields(config::Fields& f, ModelChoice& o) {
 static void diffsynth_options(config::Fields& f) {
   f.title_no_effect("Accepted for DiffSynth-Studio commands, no effect here");
   f.no_effect("remove_prefix_in_ckpt", true, "files always have the names that diffusers reads");
-  f.no_effect("align_to_opensource_format", false, "the same");
+  f.no_effect("align_to_opensource_format", false, "--lora_format kohya writes those names");
   f.no_effect("dataset_num_workers", true, "every picture is read once, before training");
   f.no_effect("find_unused_parameters", false, "one process trains");
   f.no_effect("initialize_model_on_cpu", false, "weights are read straight to the device");
@@ -126,7 +126,7 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("save_minutes", o.save_minutes, "also save every N minutes");
   f("keep_last", o.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all");
   f("keep_best", o.keep_best, "also keep the weights with the lowest validation loss, as best.safetensors (with validation_steps)");
-  f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya or lycoris");
+  f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya, lycoris, onetrainer or diffsynth");
   f("save_dtype", o.save_dtype, "fp32 or bf16 of what is saved; empty takes dtype");
   f("resume", o.resume, "go on from the state in output_path");
   f("overwrite", o.overwrite, "start anew in an output_path that holds a run, whose log and state are replaced");
@@ -342,7 +342,8 @@ void check_precompute(const TrainOptions& o) {
 
 void check_data(const TrainOptions& o) {
   if (!o.import_diffsynth.empty()) {
-    if (!is_sft(o)) config_error("train", "import_diffsynth brings samples for task sft; make the cache of {} anew", o.task);
+    if (!objective_of(o).imports_diffsynth)
+      config_error("train", "import_diffsynth brings samples for the tasks sft and direct_distill; make the cache of {} anew", o.task);
     if (!trains(o) && o.cache_path.empty() && o.output_path.empty()) config_error("train", "name the folder to make with --cache_path");
   } else if (o.task.ends_with(":train")) {
     if (o.dataset_base_path.empty()) config_error("train", "{} trains from a cache; name its folder with --dataset_base_path", o.task);

@@ -111,10 +111,12 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
   }
 }
 
-Listed open_list(const DataSettings& settings, const models::Model& model, const pipeline::Schedule& schedule, data::Cache& cache) {
+Listed open_list(const DataSettings& settings, const models::Model& model, const Objective& objective, const pipeline::Schedule& schedule,
+                 data::Cache& cache) {
   const auto& folder = settings.list_folder;
   const auto& kept = schedule.once.kept;
-  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.names().diffsynth_values(), cache) : read_list(cache, kept);
+  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.names().diffsynth_values(), objective.columns(), cache)
+                                   : read_list(cache, kept);
   check_same_presets(listed, model, cache);
   check_shapes(listed, model.names().shapes(), kept);
   check_settings(listed, schedule, folder);
@@ -162,8 +164,8 @@ std::unique_ptr<data::Cache> open_cache(const DataSettings& settings) {
 
 Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective,
                     const pipeline::Schedule& schedule, data::Cache& cache) {
-  auto listed =
-      settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}} : open_list(settings, model, schedule, cache);
+  auto listed = settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}}
+                                       : open_list(settings, model, objective, schedule, cache);
   for (const auto& sample : listed.samples.list) objective.check(sample);
   return listed;
 }

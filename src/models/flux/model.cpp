@@ -57,12 +57,14 @@ void FluxModel::fill_names() {
       {"dit",
        {.layers = {"", "transformer.", "lora_transformer_"},
         .lora_targets =
-            "a_to_qkv,b_to_qkv,ff_a.0,ff_a.2,ff_b.0,ff_b.2,a_to_out,b_to_out,proj_out,norm.linear,norm1_a.linear,norm1_b.linear,"
-            "to_qkv_mlp",
+            "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,ff.net.0.proj,ff.net.2,ff_context.net.0.proj,"
+            "ff_context.net.2,proj_mlp,proj_out,norm.linear,norm1.linear,norm1_context.linear",
         .high_precision = {"x_embedder", "context_embedder", "time_text_embed\\..*", R"(transformer_blocks\..*\.norm1(_context)?\.linear)",
                            R"(single_transformer_blocks\..*\.norm\.linear)", "norm_out\\.linear", "proj_out"},
         .foreign_layers = foreign_layers(config_),
         .swapped_halves = swapped_layers(),
+        .kohya_layers = kohya_layers(config_),
+        .diffsynth_layers = diffsynth_layers(config_),
         .aliases = target_names}},
       {"text_encoder", clip_names("text_encoder", "lora_te1_", {"lora_te_", "text_encoders.clip_l.transformer."})},
       {"text_encoder_2", t5_names("text_encoder_2", "lora_te3_", {"lora_te2_", "text_encoders.t5xxl.transformer."})},
