@@ -59,6 +59,7 @@ TensorSource TensorSource::open_folder(const fs::path& folder, const std::vector
   if (auto files = glob(folder, "*.safetensors"); !files.empty()) return open(files);
   for (const auto& stem : stems) {
     if (auto file = folder / (stem + ".bin"); is_there(file)) return open({file});
+    if (auto index = folder / (stem + ".bin.index.json"); is_there(index)) return open_index(index);
   }
   if (auto files = glob(folder, "*.bin"); !files.empty()) return open(files);
   data_error("io", "folder {} holds no safetensors files", folder.string());

@@ -44,7 +44,11 @@ bool has_weights(const fs::path& folder) {
   return false;
 }
 
-const std::vector<std::string> kWeightStems{"diffusion_pytorch_model", "model"};
+/// Names of weights in diffusers and transformers; other files may lie beside them (openvino_model.bin).
+const std::vector<std::string> kWeightStems{"diffusion_pytorch_model", "model", "pytorch_model"};
+
+/// Parts of a pipeline that nothing here runs, so a folder without them is as good.
+const std::vector<std::string> kNotRun{"safety_checker", "feature_extractor", "image_encoder"};
 
 ModelEntry entry_of_component(const std::string& label, const fs::path& folder, const std::string& component) {
   ModelEntry entry{label, folder, component, config_beside(folder), std::nullopt};
@@ -59,7 +63,8 @@ void add_pipeline_folder(ModelFiles& files, const fs::path& folder) {
     if (component.starts_with("_") || !kind.is_array() || kind.empty() || kind[0].is_null()) continue;
     auto part = folder / component;
     if (!io::is_folder(part)) {
-      if (component.starts_with("tokenizer")) continue;  // may be given apart; missed when it is asked for
+      // Tokenizers may be given apart, and are missed when they are asked for.
+      if (component.starts_with("tokenizer") || contains(kNotRun, component)) continue;
       data_error("models", "{} lists the component '{}', but the folder {} is not there", (folder / "model_index.json").string(), component,
                  part.string());
     }
