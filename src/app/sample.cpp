@@ -180,8 +180,7 @@ void sample(const Arguments& arguments) {
   fields(listed, options);
   auto parsed = config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
-  watch_for_interrupt(
-      "interrupted: drawing ends after this step, and pictures that are finished are written; a second Ctrl-C ends it at once");
+  watch_for_interrupt("interrupted: drawing ends after this step, and pictures that are finished are written");
   run(options);
 }
 

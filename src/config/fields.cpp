@@ -172,8 +172,9 @@ std::vector<std::string> read_toml(const std::string& path, const Fields& fields
   std::vector<std::string> without_effect;
   toml::table table;
   std::error_code failed;
-  if (!std::filesystem::exists(path, failed) || std::filesystem::is_directory(path, failed))
-    config_error("config", "cannot read {}: no such file", path);
+  if (!std::filesystem::exists(path, failed))
+    config_error("config", "--config cannot read {}: {}", path, failed ? failed.message() : "no such file");
+  if (!std::filesystem::is_regular_file(path, failed)) config_error("config", "--config cannot read {}: it is not a regular file", path);
   try {
     table = toml::parse_file(path);
   } catch (const toml::parse_error& e) {
@@ -243,6 +244,10 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
   }
   for (const auto& option : fields.without_effect()) {
     if (app.count("--" + option.name) > 0) parsed.without_effect.push_back(option.name);
+  }
+  for (const auto& field : fields.list()) {
+    const auto* option = app.get_option_no_throw("--" + field.name);  // none for what is given without a name
+    if (option != nullptr && option->count() > 0) parsed.given.push_back(field.name);
   }
   auto extras = app.remaining();
   if (!extras.empty()) {

@@ -76,6 +76,7 @@ struct Parsed {
   bool help = false;
   std::string help_text;
   std::vector<std::string> without_effect;  ///< options given that mean nothing here
+  std::vector<std::string> given;           ///< names of those on the command line; what a TOML file has is not among them
 };
 
 /// Reads `args` (without program and verb) into the fields: first the TOML file named by --config, then the options, which win.

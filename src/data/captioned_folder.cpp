@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "io/files.h"
 
@@ -35,6 +37,9 @@ std::vector<fs::path> pictures_below(const fs::path& folder) {
   return pictures;
 }
 
+/// Fewer need no word: nobody means a year by them.
+constexpr int kRepeatsToSay = 100;
+
 /// The 10 of `10_cat`, or 1.
 int repeats_of(const fs::path& folder) {
   auto name = folder.filename().string();
@@ -60,6 +65,7 @@ Metadata load_captioned_folder(const fs::path& folder) {
   }
   Metadata m{.rows = {}, .columns = {"image", "prompt"}};
   std::vector<std::string> without_caption;
+  std::set<fs::path> said;
   for (const auto& picture : pictures) {
     auto caption_file = fs::path(picture).replace_extension(".txt");
     if (!io::is_there(caption_file)) {
@@ -71,6 +77,9 @@ Metadata load_captioned_folder(const fs::path& folder) {
     if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
     nlohmann::json row{{"image", picture.string()}, {"prompt", std::string(trim(text))}};
     auto repeats = picture.parent_path() == root ? 1 : repeats_of(picture.parent_path());
+    if (repeats >= kRepeatsToSay && said.insert(picture.parent_path()).second)
+      warn("the name of the folder {} asks for {} visits an epoch of each of its pictures; rename it if that is no count",
+           picture.parent_path().string(), repeats);
     m.rows.insert(m.rows.end(), static_cast<size_t>(repeats), row);
   }
   if (!without_caption.empty()) {

@@ -1,10 +1,11 @@
 #include "data/dataset.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/core.h>
 
 #include <charconv>
 #include <cmath>
+#include <mutex>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -89,17 +90,26 @@ Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, c
   return entry;
 }
 
-/// The size of a row's picture, after a look at all its pictures.
-Size look_at(const Dataset::Entry& entry) {
-  auto pixels_HW3 = decode_image(entry.file);
-  Size picture{pixels_HW3.size(0), pixels_HW3.size(1)};
-  for (const auto& [column, file] : entry.further) {
-    auto further_HW3 = decode_image(file);
-    if (further_HW3.size(0) != picture.height || further_HW3.size(1) != picture.width)
-      data_error("data", "the {} {} is {} by {} pixels and the picture {} {} by {}; they are cut alike, so scale it to the picture's size",
-                 column, file, further_HW3.size(1), further_HW3.size(0), entry.file, picture.width, picture.height);
-  }
-  return picture;
+void check_same_size(const Dataset::Entry& entry, const std::string& column, const Size& size) {
+  const auto& picture = entry.original_size;
+  if (size == picture) return;
+  data_error("data", "the {} {} is {} by {} pixels and the picture {} {} by {}; they are cut alike, so scale it to the picture's size",
+             column, entry.further.at(column), size.width, size.height, entry.file, picture.width, picture.height);
+}
+
+fs::path checks_path(const DatasetOptions& options) {
+  if (options.checks_folder.empty()) return {};
+  auto metadata = fs::absolute(options.metadata_path).lexically_normal().string();
+  return fs::path(options.checks_folder) / fmt::format("checked-pictures-{:016x}.json", io::xxh64(metadata));
+}
+
+std::string text_of(const Size& size) { return fmt::format("{} {}", size.height, size.width); }
+
+/// What text_of wrote, or no size.
+Size size_of(const std::string& text) {
+  Size size;
+  std::istringstream(text) >> size.height >> size.width;
+  return size;
 }
 
 }  // namespace
@@ -111,7 +121,7 @@ std::string metadata_hash(const Metadata& metadata) {
   return hash.hex();
 }
 
-Dataset::Dataset(const DatasetOptions& options) : options_(options) {
+Dataset::Dataset(const DatasetOptions& options) : options_(options), checks_(checks_path(options)) {
   check_rule(options.size);
   if (const auto& column = options_.mask.column; !column.empty() && !contains(options_.further_pictures, column))
     options_.further_pictures.push_back(column);
@@ -148,37 +158,58 @@ MetadataOrigin Dataset::read(const std::string& metadata_path, const std::string
   return {metadata_path, data::metadata_hash(metadata)};
 }
 
-void Dataset::check_pictures() {
-  auto num_rows = std::ssize(entries_);
-  std::vector<Size> sizes(entries_.size());
-  std::vector<std::string> reasons(entries_.size());
-  Progress progress("check pictures", num_rows);
-  constexpr int64_t kAtOnce = 64;
-  for (int64_t first = 0; first < num_rows; first += kAtOnce) {
+/// Every file once, however many rows name it.
+std::map<std::string, Dataset::Looked> Dataset::look_at_files() {
+  std::map<std::string, Looked> looked;
+  for (const auto& entry : entries_) {
+    if (!entry.file.empty()) looked[entry.file];
+    for (const auto& [column, file] : entry.further) looked[file];
+  }
+  Progress progress("check pictures", std::ssize(looked));
+  constexpr size_t kAtOnce = 64;
+  std::mutex mutex;
+  std::vector<fs::path> files;
+  for (auto it = looked.begin(); it != looked.end();) {
     if (interrupted()) throw Error(Exit::interrupted, "data", "interrupted while checking the pictures; nothing was trained yet");
-    auto last = std::min(first + kAtOnce, num_rows);
-    at::parallel_for(first, last, 1, [&](int64_t from, int64_t to) {
-      for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
-        if (entries_[i].file.empty()) continue;
-        try {
-          auto& entry = entries_[i];
-          entry.original_size = look_at(entry);
-          sizes[i] = target_size(options_.size, entry.original_size, entry.file);
-        } catch (const Error& error) {
-          reasons[i] = without_source(error);
-        }
+    for (files.clear(); it != looked.end() && files.size() < kAtOnce; ++it) files.emplace_back(it->first);
+    auto notes = checks_.get(files, [&](const fs::path& file) -> std::string {
+      try {
+        auto pixels_HW3 = decode_image(file);
+        return text_of({pixels_HW3.size(0), pixels_HW3.size(1)});
+      } catch (const Error& error) {
+        std::lock_guard lock(mutex);
+        looked.at(file.string()).reason = without_source(error);
+        return "";
       }
     });
-    progress.update(last);
+    for (size_t i = 0; i < files.size(); ++i) {
+      auto& found = looked.at(files[i].string());
+      found.size = size_of(notes[i]);
+      if (found.reason.empty() && (found.size.height < 1 || found.size.width < 1))
+        found.reason = fmt::format("what is remembered of {} is damaged; remove {}", files[i].string(), checks_path(options_).string());
+    }
+    progress.update(std::distance(looked.begin(), it));
   }
-  for (int64_t row = 0; row < num_rows; ++row) {
-    auto i = static_cast<size_t>(row);
+  return looked;
+}
+
+void Dataset::check_pictures() {
+  const auto looked = look_at_files();
+  auto whole = [&](const std::string& file) {
+    const auto& found = looked.at(file);
+    if (!found.reason.empty()) throw Error(Exit::data, "data", found.reason);
+    return found.size;
+  };
+  for (int64_t row = 0; row < std::ssize(entries_); ++row) {
     if (bad_.contains(row)) continue;
-    if (!reasons[i].empty()) {
-      bad_[row] = reasons[i];
-    } else {
+    auto& entry = entries_[static_cast<size_t>(row)];
+    try {
+      entry.original_size = whole(entry.file);
+      for (const auto& [column, file] : entry.further) check_same_size(entry, column, whole(file));
+      sizes_[row] = target_size(options_.size, entry.original_size, entry.file);
       rows_.push_back(row);
-      sizes_[row] = sizes[i];
+    } catch (const Error& error) {
+      bad_[row] = without_source(error);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "data/file_notes.h"
 #include "data/metadata.h"
 #include "data/resize.h"
 
@@ -35,6 +36,8 @@ struct DatasetOptions {
   MaskSource mask = {};  ///< its column is one of further pictures
   /// A class set: further samples, whose rows are counted on behind those of the metadata. "" for none.
   std::string class_base_path = {}, class_metadata_path = {};
+  /// Where it is remembered which pictures were decoded, so that unchanged ones are not decoded again to check them; "" remembers nothing.
+  std::string checks_folder = {};
 };
 
 /// Where rows come from: the file or folder, and what names its content.
@@ -54,7 +57,8 @@ struct Sample {
 std::string metadata_hash(const Metadata& metadata);
 
 /// Pictures and captions behind a metadata file. Opening it checks every row: that its files are there, that the whole pictures can be
-/// decoded, that the row's is large enough and further ones have its size; so a damaged file is known before a model is loaded.
+/// decoded (each file once, or never where that is remembered), that the row's is large enough and further ones have its size; so a damaged
+/// file is known before a model is loaded.
 class Dataset {
  public:
   struct Entry {
@@ -103,16 +107,26 @@ class Dataset {
   /// Empty without a class set.
   const MetadataOrigin& class_metadata() const { return class_metadata_; }
 
+  /// Remembers in checks_folder which pictures could be decoded; made, with its folders, where it is not there.
+  void save_checks() { checks_.save(); }
+
   /// What is wrong with each bad row, by row number.
   const std::map<int64_t, std::string>& bad_samples() const { return bad_; }
 
  private:
+  /// A file's size in pixels, or why it cannot be decoded.
+  struct Looked {
+    Size size;
+    std::string reason;
+  };
   MetadataOrigin read(const std::string& metadata_path, const std::string& base_path, bool of_class_set);
   void check_pictures();
+  std::map<std::string, Looked> look_at_files();
   void check_usable(int64_t row) const;
   at::Tensor cut(int64_t row, int64_t variant, const std::string& file, const at::Tensor& pixels_HWC) const;
 
   DatasetOptions options_;
+  FileNotes checks_;
   MetadataOrigin metadata_, class_metadata_;
   int64_t num_own_ = 0;         ///< rows that are not of the class set
   std::vector<Entry> entries_;  ///< by row

@@ -73,7 +73,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 
 /// What is wrong with a set of keys, collected before it is said.
 struct Complaints {
-  std::vector<std::string> missing, unexpected, misshapen, repeated;
+  std::vector<std::string> missing, unexpected, misshapen, repeated, not_floating;
 
   static std::string list(const char* kind, const std::vector<std::string>& names) {
     if (names.empty()) return "";
@@ -82,8 +82,8 @@ struct Complaints {
   }
 
   void raise(const std::string& what) const {
-    auto text =
-        list("missing", missing) + list("unexpected", unexpected) + list("of another shape", misshapen) + list("given twice", repeated);
+    auto text = list("missing", missing) + list("unexpected", unexpected) + list("of another shape", misshapen) +
+                list("given twice", repeated) + list("of whole numbers", not_floating);
     if (!text.empty()) data_error("io", "{}: tensors do not fit the model: {}it is another model or a damaged file", what, text);
   }
 };
@@ -203,6 +203,7 @@ void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& w
       complaints.misshapen.push_back(fmt::format("{} {} for {}", theirs, shape_text(shape), shape_text(wanted.at(match.ours[0]))));
     }
     if (!known) continue;
+    if (!c10::isFloatingType(source.info(theirs).dtype)) complaints.not_floating.push_back(theirs);
     for (const auto& name : match.ours) {
       if (!found.insert(name).second) complaints.repeated.push_back(fmt::format("{} for {}", theirs, name));
     }

@@ -147,14 +147,23 @@ Provenance Components::provenance(const std::string& name) const {
   return made;
 }
 
+/// A tokenizer of more tokens would name rows that the encoder's table has not.
+static std::unique_ptr<tokenizers::Tokenizer> load_tokenizer(const Recipe& recipe) {
+  auto folder = recipe.tokenizer->folder();
+  auto tokenizer = recipe.tokenizer->load(folder);
+  if (tokenizer->num_ids() > recipe.tokenizer->vocab_size)
+    data_error("models", "the tokenizer in {} has {} tokens and the {} knows {}; they belong to different models", folder.string(),
+               tokenizer->num_ids(), recipe.what, recipe.tokenizer->vocab_size);
+  return tokenizer;
+}
+
 void Components::check(const std::string& name) {
   const auto* recipe = find(name);
   if (!recipe || !recipe->source.entry) {
     data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", recipe ? recipe->what : name,
                files_.describe());
   }
-  if (recipe->tokenizer && !tokenizers_.contains(recipe->name))
-    tokenizers_[recipe->name] = recipe->tokenizer->load(recipe->tokenizer->folder());
+  if (recipe->tokenizer && !tokenizers_.contains(recipe->name)) tokenizers_[recipe->name] = load_tokenizer(*recipe);
   if (is_random(*recipe, options_)) return;
   const auto& from = recipe->source;
   io::check_named(without_scales(*from.tensors), from.keys, shapes_of(*skeleton(recipe->name)), from.entry->label);

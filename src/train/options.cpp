@@ -127,7 +127,7 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("keep_last", o.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all");
   f("keep_best", o.keep_best, "also keep the weights with the lowest validation loss, as best.safetensors (with validation_steps)");
   f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya, lycoris, onetrainer or diffsynth");
-  f("save_dtype", o.save_dtype, "fp32 or bf16 of what is saved; empty takes dtype");
+  f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype");
   f("resume", o.resume, "go on from the state in output_path");
   f("overwrite", o.overwrite, "start anew in an output_path that holds a run, whose log and state are replaced");
   f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");

@@ -26,6 +26,7 @@ void fields(config::Fields& f, ModelChoice& o);
 
 /// Everything `burnish train` can be told. Names are DiffSynth-Studio's where it has the option.
 struct TrainOptions {
+  std::vector<std::string> given;  ///< names of options on the command line; a run's config.toml holds all, whether they were meant or not
   ModelChoice model;
   std::string init = "pretrained";
 

@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "io/hash.h"
+#include "models/shared_units.h"
 #include "train/ahead.h"
 #include "train/encode.h"
 #include "train/hooks/hooks.h"
@@ -54,9 +56,19 @@ Course make_course(const Opened& run) {
   return course;
 }
 
-/// Names the samples: their pictures' names and sizes, and their captions.
-std::string hash_of(const Samples& samples) {
+/// Names the samples: their pictures' names, sizes and contents, and their captions. A cache's list names no contents: its pictures are not
+/// read again.
+std::string hash_of(const Opened& run) {
+  const auto& samples = run.samples();
   io::Sha256 hash;
+  if (run.settings.data.from_pictures) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& sample : samples.list) {
+      files.emplace_back(sample.file);
+      for (const auto& [column, file] : sample.further_files) files.emplace_back(file);
+    }
+    for (const auto& content : run.cache->hashes().hash(files)) hash.update(content);
+  }
   for (const auto& sample : samples.list) {
     auto name = std::filesystem::path(sample.file).filename().string();
     hash.update(fmt::format("{} {} {} {}x{} {}\n{}\n", sample.row, name.size(), name, sample.size.height, sample.size.width,
@@ -81,7 +93,7 @@ std::string fingerprint(const Opened& run) {
   const auto& trained = run.subject.trained;
   auto text = fingerprint(run.settings.given, trained.text(), trained.has_adapters(), !trained.whole_components().empty(),
                           std::ssize(run.samples().list));
-  text += fmt::format(", sample list {}, weights {}", hash_of(run.samples()), hash_of_weights(run));
+  text += fmt::format(", sample list {}, weights {}", hash_of(run), hash_of_weights(run));
   for (const auto& [component, names] : run.subject.model->names().components) {
     auto merge = run.subject.model->components().holding(component).merge;
     if (!merge) continue;
@@ -142,8 +154,23 @@ struct Encoded {
   Kept training, held_out;
 };
 
+/// Pictures that were looked at are not looked at again when the run goes on or its cache is taken once more.
+void save_checks(const Opened& run) {
+  if (run.samples().pictures) run.samples().pictures->save_checks();
+  if (run.held_out && run.held_out->pictures) run.held_out->pictures->save_checks();
+}
+
+void say_cut_captions(const Opened& run, const pipeline::Schedule& schedule) {
+  auto units = schedule.after_once();
+  if (run.settings.data.from_pictures) units.insert(units.end(), schedule.once.units.begin(), schedule.once.units.end());
+  std::set<std::string> captions;
+  for (const auto& sample : run.samples().list) captions.insert(sample.prompt);
+  models::warn_of_cut_texts(run.subject.model->components(), units, {captions.begin(), captions.end()}, "captions");
+}
+
 Encoded encode_all(const Opened& run, const pipeline::Schedule& schedule) {
   const auto& settings = run.settings;
+  say_cut_captions(run, schedule);
   Encoded encoded;
   encoded.training =
       settings.data.from_pictures ? encode(*run.subject, schedule, run.samples(), *run.cache, settings.data.share) : run.listed.kept;
@@ -231,6 +258,7 @@ void train(const TrainOptions& options) {
   auto course = make_course(run);
   auto start = check_start(run, course);
   auto claim = claim_run_folder(run.settings.output);
+  save_checks(run);
   auto within = within_budget(run, course);
   auto encoded = encode_all(run, within);
   Feed feed(course, {run.samples(), encoded.training},
@@ -252,6 +280,7 @@ void train(const TrainOptions& options) {
 
 void make_cache(const TrainOptions& options) {
   auto run = open(options);
+  save_checks(run);
   auto encoded = encode_all(run, run.schedule);
   save_list(*run.cache, run.samples(), encoded.training);
   fmt::print("{}: {} of {} samples, {}\n", run.cache->folder().string(), encoded.training.num_complete(), run.samples().list.size(),

@@ -42,6 +42,7 @@ TrainedSettings trained_settings(const TrainOptions& o) {
           .lora_checkpoint = o.lora_checkpoint,
           .targets = o.lora_target_modules == "default" ? std::nullopt : std::optional(o.lora_target_modules),
           .adapter = adapter_options(o),
+          .given = o.given,
           .rank_groups = o.lora_rank_groups,
           .alpha_groups = o.lora_alpha_groups,
           .layout = adapters::parse_layout(o.lora_format),
@@ -69,7 +70,7 @@ data::DatasetOptions dataset_options(const TrainOptions& o, const std::string& m
   return options;
 }
 
-DataSettings data_settings(const TrainOptions& o) {
+DataSettings data_settings(const TrainOptions& o, const std::filesystem::path& state_folder) {
   DataSettings s;
   s.from_pictures = encodes(o);
   if (s.from_pictures) {
@@ -83,6 +84,8 @@ DataSettings data_settings(const TrainOptions& o) {
   }
   if (!o.validation_metadata_path.empty()) s.held_out = dataset_options(o, o.validation_metadata_path, "");
   s.cache_folder = s.from_pictures || s.is_import ? cache_folder(o) : o.cache_path;
+  s.pictures.checks_folder = s.cache_folder.empty() ? state_folder.string() : s.cache_folder;
+  s.held_out.checks_folder = s.pictures.checks_folder;
   s.cache_bytes = o.cache_budget * kGiB;
   s.weight_bytes = o.memory_budget * kGiB;
   s.share = {o.num_processes, o.process_index};
@@ -137,7 +140,7 @@ Settings settle(const TrainOptions& o) {
           .makes_cache = !trains(o),
           .model = model_settings(o),
           .trained = trained_settings(o),
-          .data = data_settings(o),
+          .data = data_settings(o, output_settings(o).state()),
           .objective = objective_settings(o),
           .schedule = {o.precompute == "none", ahead_choice(o)},
           .course = {o.batch_size, o.dataset_repeat, o.gradient_accumulation_steps, o.max_steps, o.num_epochs, o.caption_dropout, o.replay,

@@ -35,6 +35,7 @@ struct TrainedSettings {
   std::string lora_checkpoint;         ///< "" starts anew
   std::optional<std::string> targets;  ///< of adapters; none takes the family's own
   adapters::AdapterOptions adapter;
+  std::vector<std::string> given = {};              ///< options that were asked for in so many words, so also where they say their default
   std::string rank_groups = {}, alpha_groups = {};  ///< of layers that differ from it; lists as in base/numbers_by_name.h
   adapters::Layout layout = {};                     ///< of adapter files
   bool from_scratch = false;                        ///< the denoiser's weights are drawn

@@ -116,7 +116,11 @@ void Trained::read_checkpoint() {
   auto asked = settings_.adapter;
   // The header says the alpha also where a format has the scale multiplied into the weights.
   auto metadata = io::TensorSource::open({adapters::find_adapter(settings_.lora_checkpoint).tensors}).metadata();
-  if (metadata["alpha"] == fmt::format("{}", asked.alpha)) asked.alpha = 0;
+  auto given = settings_.given;
+  if (metadata["alpha"] == fmt::format("{}", asked.alpha)) {
+    asked.alpha = 0;
+    std::erase(given, "lora_alpha");
+  }
   for (auto& adapters : adapted_components_) {
     if (!by_component.contains(adapters.component))
       config_error("train", "lora_base_model names {}, and {} holds no adapters of it; take it out, or give another file",
@@ -124,7 +128,7 @@ void Trained::read_checkpoint() {
     adapters.weights = std::move(by_component.at(adapters.component));
     by_component.erase(adapters.component);
     for (const auto& w : adapters.weights) adapters.paths.push_back(w.path);
-    check_agreement(asked, adapters.weights, settings_.lora_checkpoint);
+    check_agreement(asked, given, adapters.weights, settings_.lora_checkpoint);
     if (settings_.targets) check_same_layers(targeted(adapters.component), adapters.paths, adapters.component, settings_.lora_checkpoint);
   }
   if (!by_component.empty())

@@ -75,6 +75,30 @@ TEST_F(Pictures, SkippingNamesAndCountsTheBadOnes) {
   EXPECT_THAT(error_of([&] { dataset.load(99); }), HasSubstr("no such row"));
 }
 
+TEST_F(Pictures, WhatWasDecodedOnceIsRemembered) {
+  auto o = options("m.csv", "image,prompt\n" + test::golden_path("data/rgb.png") + ",a\nrgb.jpg,b\n");
+  o.checks_folder = scratch / "checks";
+  Dataset first(o);
+  EXPECT_FALSE(std::filesystem::exists(o.checks_folder)) << "nothing is written before the run says so";
+  first.save_checks();
+  auto file = std::filesystem::directory_iterator(o.checks_folder)->path();
+  auto notes = nlohmann::json::parse(test::content(file));
+  ASSERT_EQ(notes.size(), 1u) << "a file of this moment may change once more";
+  EXPECT_THAT(notes.begin().key(), HasSubstr("rgb.png|"));
+  notes.begin().value() = "40 30";
+  std::ofstream(file) << notes;
+  Dataset second(o);
+  EXPECT_EQ(second.original_size(0), (data::Size{40, 30})) << "it was decoded again";
+  EXPECT_EQ(second.original_size(1), first.original_size(1));
+  for (const char* damaged : {"", "{", "[]", "{\"a\": 5}"}) {
+    std::ofstream(file) << damaged;
+    EXPECT_EQ(Dataset(o).original_size(0), first.original_size(0));
+  }
+  notes.begin().value() = "0 30";
+  std::ofstream(file) << notes;
+  EXPECT_THAT(error_of([&] { Dataset{o}; }), AllOf(HasSubstr("is remembered"), HasSubstr("remove")));
+}
+
 TEST_F(Pictures, CaptionsStayWithTheirPictures) {
   // A row without a caption must not shift those behind it.
   Dataset dataset(options("m.jsonl", R"({"image":"rgb.png"}

@@ -128,6 +128,21 @@ TEST_F(DamagedModel, Truncated) {
   refused(3, run(), {"too short for a safetensors file"});
 }
 
+TEST_F(DamagedModel, ATokenizerOfMoreWordsThanTheEncoderKnows) {
+  auto vocabularies = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/tokenizers";
+  refused(3, run("--tokenizer_path " + quoted(vocabularies / "clip")),
+          {"has 49408 tokens and the CLIP text encoder knows", "different models"});
+  refused(3, run("--tokenizer_2_path " + quoted(vocabularies / "t5")), {"has 32000 tokens and the T5 encoder knows", "different models"});
+}
+
+TEST_F(DamagedModel, WithoutPartsThatNothingRuns) {
+  auto index = nlohmann::json::parse(read_file(model() / "model_index.json"));
+  for (const char* name : {"safety_checker", "feature_extractor", "image_encoder"}) index[name] = {"transformers", "Nobody"};
+  write("model/model_index.json", index.dump());
+  auto outcome = run_burnish(run("--max_steps 1"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
 TEST_F(DamagedModel, AShardIsMissing) {
   fs::rename(transformer(), model() / "transformer/diffusion_pytorch_model-00001-of-00002.safetensors");
   write("model/transformer/diffusion_pytorch_model.safetensors.index.json",

@@ -1,4 +1,5 @@
 // Runs of the program: resuming, interruption, saving, and the gradients of a LoRA beside peft's.
+#include <gmock/gmock.h>
 #include <signal.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <unistd.h>
@@ -66,6 +67,25 @@ int interrupt_after(const std::string& arguments, const fs::path& run, size_t li
 }
 
 }  // namespace
+
+TEST(Train, CaptionsThatAreCutAreCounted) {
+  TempFolder folder;
+  std::string words, picture = (kGolden / "pictures/0.png").string();
+  for (int i = 0; i < 200; ++i) words += " cat";
+  std::ofstream(folder / "data.csv") << "image,prompt\n" << picture << ",a dog\n" << picture << "," << words << "\n";
+  auto run = [&](const std::string& name, const std::string& more) {
+    auto outcome = run_burnish("train " + golden_model() + "--dataset_metadata_path '" + (folder / "data.csv").string() +
+                               "' --height 48 --width 64 --lora_rank 2 --max_steps 1 " + output_to(folder / name) + more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return outcome.output;
+  };
+  using testing::HasSubstr, testing::AllOf, testing::Not;
+  EXPECT_THAT(
+      run("short", " --max_sequence_length 32"),
+      AllOf(HasSubstr("1 of 2 captions have more than the 24 tokens that text_encoder reads, and are cut; the longest has 202\n"),
+            HasSubstr("32 tokens that text_encoder_2 reads, and are cut; the longest has 201 (--max_sequence_length reads more)\n")));
+  EXPECT_THAT(run("long", " --max_sequence_length 256"), Not(HasSubstr("that text_encoder_2 reads")));
+}
 
 struct ResumeCase {
   std::string name, options;

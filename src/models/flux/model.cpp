@@ -91,11 +91,17 @@ void FluxModel::add_components(const Sources& sources) {
   });
   auto clip = clip_recipe("text_encoder", "CLIP text encoder", sources.text_encoder, clip_config_);
   clip.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "CLIP"); },
-                    .load = [](const auto& folder) { return tokenizers::load_clip(folder); }};
+                    .load = [](const auto& folder) { return tokenizers::load_clip(folder); },
+                    .limit = [this](const auto&) { return clip_length(); },
+                    .option = nullptr,
+                    .vocab_size = clip_config_.vocab_size};
   components_.add(clip);
   auto t5 = t5_recipe("text_encoder_2", sources.text_encoder_2, t5_config_);
   t5.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_2_path, "tokenizer_2", "T5"); },
-                  .load = tokenizers::load_t5};
+                  .load = tokenizers::load_t5,
+                  .limit = [this](const auto& tokenizer) { return t5_length(tokenizer); },
+                  .option = "max_sequence_length",
+                  .vocab_size = t5_config_.vocab_size};
   t5.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", options_.get<int64_t>("max_sequence_length")); };
   components_.add(t5);
   components_.add(autoencoder_recipe("vae", sources.vae, vae_config_));
@@ -144,18 +150,22 @@ void FluxModel::encode_prompt_1(pipeline::Scope& scope) {
   scope.uses("text_encoder");
   auto& clip = loaded<text::ClipTextModel>("text_encoder");
   const auto& tokenizer = components_.tokenizer("text_encoder");
-  auto ids = as_ids(tokenizer.encode_padded(scope.text("prompt"), std::min<int64_t>(77, clip_config_.max_positions))).to(options_.device);
+  auto ids = as_ids(tokenizer.encode_padded(scope.text("prompt"), clip_length())).to(options_.device);
   scope.write("pooled_embedding", clip.forward(ids).pooled_BE);
+}
+
+int64_t FluxModel::t5_length(const tokenizers::Tokenizer& tokenizer) const {
+  auto limit = tokenizer.model_max_length() > 0 ? std::min<int64_t>(512, tokenizer.model_max_length()) : 512;
+  auto chosen = options_.get<int64_t>("max_sequence_length");
+  return chosen > 0 ? chosen : limit;
 }
 
 void FluxModel::encode_prompt_2(pipeline::Scope& scope) {
   scope.uses("text_encoder_2");
   auto& t5 = loaded<text::T5Encoder>("text_encoder_2");
   const auto& tokenizer = components_.tokenizer("text_encoder_2");
-  auto chosen = options_.get<int64_t>("max_sequence_length");
-  auto limit = tokenizer.model_max_length() > 0 ? std::min<int64_t>(512, tokenizer.model_max_length()) : 512;
-  auto length = chosen > 0 ? chosen : limit;
-  scope.write("text_embedding", t5.forward(as_ids(tokenizer.encode_padded(scope.text("prompt"), length)).to(options_.device)));
+  auto ids = as_ids(tokenizer.encode_padded(scope.text("prompt"), t5_length(tokenizer))).to(options_.device);
+  scope.write("text_embedding", t5.forward(ids));
 }
 
 Transformer::Conditions FluxModel::conditions(pipeline::Scope& scope, double guidance) const {
