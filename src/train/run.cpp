@@ -10,6 +10,7 @@
 #include "io/hash.h"
 #include "train/ahead.h"
 #include "train/encode.h"
+#include "train/hints.h"
 #include "train/hooks/hooks.h"
 #include "train/planning.h"
 #include "train/run_folder.h"
@@ -227,6 +228,7 @@ data::Size preview_size(const Opened& run) { return run.samples().list.front().s
 
 void train(const TrainOptions& options) {
   check_nothing_lost(settle(options).output);  // before pictures are read
+  if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
   auto run = open(options);
   auto course = make_course(run);
   auto start = check_start(run, course);
