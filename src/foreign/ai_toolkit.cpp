@@ -217,11 +217,11 @@ void loss_rows(Table& table) {
   table << same("train.noise_offset", "noise_offset") << same("train.reg_weight", "prior_loss_weight");
   table << rewritten("train.prompt_dropout_prob", "caption_dropout",
                      [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(value) : left_out(""); });
-  auto share = [](const Value& value, const Settings&) { return carried(std::clamp(1 - number_of(value).value_or(0) / 1000, 0.0, 1.0)); };
+  auto share = [](const Value& value, const Settings&) { return carried(rest_of(number_of(value).value_or(0) / 1000)); };
   table << rewritten("train.min_denoising_steps", "max_timestep_boundary", share);
   table << rewritten("train.max_denoising_steps", "min_timestep_boundary", [](const Value& value, const Settings&) {
     auto last = number_of(value).value_or(999);
-    return last >= 999 ? left_out("") : carried(1 - last / 1000);
+    return last >= 999 ? left_out("") : carried(rest_of(last / 1000));
   });
   table << rewritten("train.loss_type", "", [](const Value& value, const Settings&) {
     return left_out(text_of(value) == "mse" ? "" : "losses here are l2, huber and smooth_l1 (loss_type)");

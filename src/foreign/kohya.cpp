@@ -279,7 +279,7 @@ void loss_rows(Table& table) {
     table << same(name, name);
   auto share = [](const Value& value, const Settings&) {
     auto number = number_of(value);
-    return number ? carried(1 - *number / 1000) : left_out("is no number");
+    return number ? carried(rest_of(*number / 1000)) : left_out("is no number");
   };
   table << rewritten("min_timestep", "max_timestep_boundary", share) << rewritten("max_timestep", "min_timestep_boundary", share);
   table << rewritten("model_prediction_type", "", [](const Value& value, const Settings&) {

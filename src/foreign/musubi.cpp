@@ -101,7 +101,7 @@ Table table() {
   table << rewritten(
       "discrete_flow_shift", "discrete_flow_shift", [](const Value& value, const Settings&) { return carried(value); }, 1.0);
   for (const char* name : {"sigmoid_scale", "logit_mean", "logit_std", "mode_scale"}) table << same(name, name);
-  auto share = [](const Value& value, const Settings&) { return carried(1 - number_of(value).value_or(0) / 1000); };
+  auto share = [](const Value& value, const Settings&) { return carried(rest_of(number_of(value).value_or(0) / 1000)); };
   table << rewritten("min_timestep", "max_timestep_boundary", share) << rewritten("max_timestep", "min_timestep_boundary", share);
   table << rewritten("fp8_base", "fp8_models", [](const Value& value, const Settings& all) {
     return asks_for_something(value) ? carried("dit", all.on("fp8_scaled") ? "" : "weights get a scale for each row here") : left_out("");

@@ -311,7 +311,7 @@ void loss_rows(Table& table) {
     return left_out(!asks_for_something(value) || is(all, "LOGIT_NORMAL") ? ""
                                                                           : "only timestep_sampling flux_shift follows a picture's size");
   });
-  auto share = [](const Value& value, const Settings&) { return carried(1 - number_of(value).value_or(0)); };
+  auto share = [](const Value& value, const Settings&) { return carried(rest_of(number_of(value).value_or(0))); };
   table << rewritten("min_noising_strength", "max_timestep_boundary", share);
   table << rewritten("max_noising_strength", "min_timestep_boundary", share);
   table << words("loss_weight_fn", "loss_weighting",

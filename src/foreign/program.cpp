@@ -26,6 +26,8 @@ Value named_arguments(const Value& list) {
   return object;
 }
 
+double rest_of(double share) { return std::round((1 - share) * 1e9) / 1e9; }
+
 std::vector<int64_t> sides_of(const Value& resolution) {
   std::vector<int64_t> sides;
   auto list = resolution;

@@ -47,6 +47,9 @@ Value first_of(const std::vector<std::pair<std::string, Value>>& datasets, Arran
 /// "a=1" entries of an argument list as an object.
 Value named_arguments(const Value& list);
 
+/// 1 - share, without the last digits that a difference of fractions leaves.
+double rest_of(double share);
+
 /// A list of whole numbers, or a text like "1024,768", as numbers; one number stands for both sides.
 std::vector<int64_t> sides_of(const Value& resolution);
 

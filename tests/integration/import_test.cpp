@@ -90,7 +90,7 @@ TEST_F(ImportVerb, KohyasConfigFileWithAlgorithmAndTextEncoder) {
   for (const char* line :
        {"lora_type = \"dora\"", "lora_format = \"lycoris\"", "learning_rate = 0.0002  # unet_lr",
         "text_encoder_lr = \"text_encoder=1e-05\"", "lora_base_model = \"unet,text_encoder\"",
-        "optimizer_args = \"betas=0.9,0.99,d_coef=2\"", "weight_decay = 0.0", "lr_warmup_steps = 20", "min_timestep_boundary = 0.09999",
+        "optimizer_args = \"betas=0.9,0.99,d_coef=2\"", "weight_decay = 0.0", "lr_warmup_steps = 20", "min_timestep_boundary = 0.1",
         "max_timestep_boundary = 0.8", "max_steps = 200", "#   network_args.conv_dim = 4: name the layers"})
     EXPECT_THAT(toml(), HasSubstr(line));
 }
