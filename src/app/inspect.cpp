@@ -67,7 +67,7 @@ void inspect(const Arguments& arguments) {
   fields.positional("path", paths, "checkpoints, LoRAs, or folders of them");
   auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is", arguments, fields);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
-  if (paths.empty()) config_error("inspect", "no file given; for example: burnish inspect models/FLUX.1-dev");
+  if (paths.empty()) config_error("inspect", "no file given; for example: burnish inspect lora.safetensors");
   for (const auto& path : paths) {
     auto files = models::open_model_files({{path}, "", ""});
     for (const auto& entry : files.entries) print_entry(entry);

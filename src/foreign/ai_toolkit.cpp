@@ -33,11 +33,17 @@ std::string trained_parts(const Settings& all) {
   return join(parts, ",");
 }
 
-Outcome precision(const Value& value, const Settings&) {
+std::string bits(const Value& value) {
   auto word = lower(text_of(value));
-  if (word == "bf16" || word == "bfloat16") return carried("bf16");
-  if (word == "fp16" || word == "float16") return carried("fp16");
-  return word == "fp32" || word == "float32" || word == "float" ? carried("fp32") : left_out("a dtype is bf16, fp16 or fp32");
+  if (word == "bf16" || word == "bfloat16") return "bf16";
+  if (word == "fp16" || word == "float16") return "fp16";
+  return word == "fp32" || word == "float32" || word == "float" ? "fp32" : "";
+}
+
+Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(value), flows(all)); }
+
+Outcome precision(const Value& value, const Settings&) {
+  return bits(value).empty() ? left_out("a dtype is bf16, fp16 or fp32") : carried(bits(value));
 }
 
 Outcome quantized(const Value& value, const Settings& all) {
@@ -96,8 +102,8 @@ Arranged arrange(Value tree, const Open&) {
 
 void model_rows(Table& table) {
   table << same("model.vae_path", "model") << same("model.unet_path", "model") << same("model.name_or_path", "model");
-  table << rewritten("train.dtype", "dtype", precision, "fp32") << rewritten("model.quantize", "fp8_models", quantized);
-  table << needless({"model.qtype", "model.qtype_te"});
+  table << rewritten("train.dtype", "dtype", dtype, "fp32") << rewritten("model.quantize", "fp8_models", quantized);
+  table << looked_at({"model.qtype", "model.qtype_te"});
   table << no_place({"model.quantize_te"}, "text encoders run once and are dropped before training");
   table << rewritten("model.is_v_pred", "prediction_type", [](const Value& value, const Settings&) {
     return asks_for_something(value) ? carried("v_prediction") : left_out("");
@@ -195,7 +201,7 @@ void train_rows(Table& table) {
     }
     return entries.empty() || optimizer_of(all).empty() ? left_out("") : carried(join(entries, ","));
   });
-  table << needless({"train.optimizer_params.*"});
+  table << looked_at({"train.optimizer_params.*"});
   table << words("train.lr_scheduler", "lr_scheduler",
                  {{"constant", "constant"}, {"constant_with_warmup", "constant"}, {"linear", "linear"}, {"cosine", "cosine"}},
                  "no such schedule");

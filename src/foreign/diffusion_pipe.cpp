@@ -36,6 +36,8 @@ std::string bits(const std::string& text) {
   return word == "bfloat16" ? "bf16" : word == "float16" ? "fp16" : word == "float32" ? "fp32" : "";
 }
 
+Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(text_of(value)), !has_unet(all)); }
+
 Outcome precision(const Value& value, const Settings&) {
   auto word = bits(text_of(value));
   return word.empty() ? left_out("a dtype is bf16, fp16 or fp32") : carried(word);
@@ -97,7 +99,7 @@ Arranged arrange(Value tree, const Open& open) {
 
 void model_rows(Table& table) {
   for (const char* name : {"model.transformer_path", "model.checkpoint_path", "model.diffusers_path"}) table << same(name, "model");
-  table << rewritten("model.dtype", "dtype", precision) << rewritten("model.transformer_dtype", "fp8_models", fp8_denoiser);
+  table << rewritten("model.dtype", "dtype", dtype) << rewritten("model.transformer_dtype", "fp8_models", fp8_denoiser);
   table << rewritten("model.timestep_sample_method", "timestep_sampling", sampling, "logit_normal");
   table << same("model.shift", "discrete_flow_shift") << same("model.sigmoid_scale", "sigmoid_scale");
   table << same("model.min_t", "min_t") << same("model.max_t", "max_t") << same("model.min_snr_gamma", "min_snr_gamma");
@@ -115,7 +117,7 @@ void model_rows(Table& table) {
   table << rewritten("model.text_encoder_2_lr", "text_encoder_lr", [](const Value& value, const Settings& all) {
     return all.has("model.text_encoder_1_lr") ? left_out("") : carried("text_encoder_2=" + text_of(value));
   });
-  table << needless({"model.flux_shift"});
+  table << looked_at({"model.flux_shift"});
   table << no_place({"model.*"}, "no option of the models here");
 }
 
@@ -162,7 +164,7 @@ void optimizer_rows(Table& table) {
     }
     return entries.empty() || optimizer_of(all).empty() ? left_out("") : carried(join(entries, ","));
   });
-  table << needless({"optimizer.betas", "optimizer.eps", "optimizer.d_coef", "optimizer.d0"});
+  table << looked_at({"optimizer.betas", "optimizer.eps", "optimizer.d_coef", "optimizer.d0"});
   table << no_place({"optimizer.*"}, "no number of the optimizers here");
 }
 
@@ -182,13 +184,14 @@ void data_rows(Table& table) {
   };
   table << rewritten("dataset.resolutions", "width", largest(0)) << rewritten("dataset.resolutions", "height", largest(1));
   table << rewritten("dataset.resolutions", "max_pixels", largest(2));
-  table << needless({"dataset.enable_ar_bucket"});
+  table << looked_at({"dataset.enable_ar_bucket"});
   table << no_place({"dataset.mask_path"}, "name the masks in a column of a metadata file (masked_loss column)");
   table << no_place({"dataset.caption_prefix", "dataset.cache_shuffle_num", "dataset.shuffle_tags"},
                     "captions are taken as they are written");
   table << needless({"dataset.min_ar", "dataset.max_ar", "dataset.num_ar_buckets", "dataset.frame_buckets",
                      "dataset.cache_shuffle_delimiter", "dataset.skip_empty_caption"});
-  table << no_place({"dataset.*", "dataset"}, "each picture keeps its shape below max_pixels, or all have one size");
+  table << no_place({"dataset"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
+  table << no_place({"dataset.*"}, "each picture keeps its shape below max_pixels, or all have one size");
 }
 
 void run_rows(Table& table) {

@@ -193,8 +193,8 @@ void network_rows(Table& table) {
   table << same("network_args.loraplus_lr_ratio", "loraplus_lr_ratio");
   table << no_place({"network_args.loraplus_unet_lr_ratio", "network_args.loraplus_text_encoder_lr_ratio"},
                     "there is one ratio, loraplus_lr_ratio");
-  table << needless({"network_args.algo", "network_args.dora_wd", "network_args.train_t5xxl", "network_args.split_qkv",
-                     "network_train_text_encoder_only", "network_args.wd_on_output", "dim_from_weights"});
+  table << looked_at({"network_args.algo", "network_args.dora_wd", "network_args.train_t5xxl", "network_args.split_qkv",
+                      "network_train_text_encoder_only", "network_args.wd_on_output", "dim_from_weights"});
   table << no_place({"network_args.conv_dim", "network_args.conv_alpha", "network_args.preset"},
                     "name the layers, convolutions among them, in lora_target_modules, and their ranks in lora_rank_groups");
   table << no_place({"network_args.network_reg_dims", "network_args.network_reg_alphas", "network_args.network_reg_lrs"},
@@ -211,7 +211,7 @@ void network_rows(Table& table) {
     }
     return carried(list);
   });
-  table << needless({"base_weights_multiplier"});
+  table << looked_at({"base_weights_multiplier"});
   auto first_rate = [](const Value& value, const Settings& all) {
     bool two = all.has("text_encoder_lr2") || all.has("learning_rate_te2");
     if (!encoders_train(all)) return left_out("the text encoders do not train");
@@ -229,7 +229,7 @@ void data_rows(Table& table) {
   table << same("train_batch_size", "batch_size") << same("batch_size", "batch_size");
   table << same("num_repeats", "dataset_repeat") << same("dataset_repeats", "dataset_repeat");
   table << size_rows("resolution", [](const Settings& all) { return !all.on("enable_bucket"); });
-  table << needless({"enable_bucket"});
+  table << looked_at({"enable_bucket"});
   table << no_place({"bucket_no_upscale"}, "pictures are never scaled up where each keeps its shape");
   table << no_place({"min_bucket_reso", "max_bucket_reso", "bucket_reso_steps", "skip_image_resolution", "resize_interpolation"},
                     "each picture keeps its shape below max_pixels");
@@ -245,14 +245,15 @@ void data_rows(Table& table) {
                     "captions are taken as they are written");
   table << no_place({"class_tokens"}, "every picture has a caption file; an empty one is an empty caption");
   table << no_place({"color_aug", "face_crop_aug_range"}, "pictures are cropped and mirrored, not changed otherwise");
-  table << no_place({"metadata_file", "in_json", "dataset_config", "dataset_class"},
+  table << no_place({"dataset_config"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
+  table << no_place({"metadata_file", "in_json", "dataset_class"},
                     "name the folder of pictures, or a metadata file with the columns image and prompt, in dataset_metadata_path");
   table << no_place({"conditioning_data_dir"}, "name the masks in a column of a metadata file (masked_loss column)");
   table << rewritten("masked_loss", "masked_loss", [](const Value& value, const Settings& all) {
     if (!asks_for_something(value)) return left_out("");
     return all.on("alpha_mask") ? carried("alpha") : carried("column", "masks are named in the column `mask` of a metadata file");
   });
-  table << needless({"alpha_mask", "is_reg", "debug_dataset"});
+  table << looked_at({"alpha_mask", "is_reg", "debug_dataset"});
 }
 
 void loss_rows(Table& table) {
@@ -273,7 +274,7 @@ void loss_rows(Table& table) {
         return carried(scheme == "sigma_sqrt" || scheme == "cosmap" ? Value(scheme) : Value("uniform"));
       },
       "none");
-  table << needless({"debiased_estimation_loss"});
+  table << looked_at({"debiased_estimation_loss"});
   for (const char* name : {"discrete_flow_shift", "sigmoid_scale", "logit_mean", "logit_std", "mode_scale", "min_snr_gamma", "noise_offset",
                            "loss_type", "huber_schedule", "huber_c", "huber_scale"})
     table << same(name, name);
@@ -337,7 +338,7 @@ Table table() {
   model_rows(table);
   network_rows(table);
   data_rows(table);
-  table << kohya_training().rows;
+  table << kohya_training(flows).rows;
   loss_rows(table);
   run_rows(table);
   return table;

@@ -72,10 +72,10 @@ void optimizer_rows(Table& table) {
         return carried(name, paged ? "states are not paged" : given == "lion8bit" ? "states are not held in 8 bits" : "");
       },
       "AdamW");
-  table << needless({"use_8bit_adam", "use_lion_optimizer"});
+  table << looked_at({"use_8bit_adam", "use_lion_optimizer"});
   table << weight_decay_row("optimizer_args.weight_decay", optimizer_of);
   table << rewritten("optimizer_type", "optimizer_args", optimizer_arguments, "AdamW");
-  table << rewritten("optimizer_args.*", "", [](const Value&, const Settings&) { return left_out(""); });
+  table << looked_at({"optimizer_args.*"});
   table << words("lr_scheduler", "lr_scheduler",
                  {{"constant", "constant"},
                   {"constant_with_warmup", "constant"},
@@ -138,7 +138,7 @@ void saving_rows(Table& table) {
 }  // namespace
 }  // namespace of_kohya_training
 
-Table kohya_training() {
+Table kohya_training(bool (*flows)(const Settings&)) {
   using namespace of_kohya_training;
   Table table;
   table << rewritten(
@@ -157,7 +157,13 @@ Table kohya_training() {
   table << same("gradient_checkpointing", "use_gradient_checkpointing");
   table << rewritten(
       "max_grad_norm", "max_grad_norm", [](const Value& value, const Settings&) { return carried(value); }, 1.0);
-  table << words("mixed_precision", "dtype", {{"no", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}}, "a dtype is fp32, bf16 or fp16", "no");
+  table << rewritten(
+      "mixed_precision", "dtype",
+      [flows](const Value& value, const Settings& all) {
+        auto word = lower(text_of(value));
+        return dtype_of_run(word == "no" ? "fp32" : word == "fp16" || word == "bf16" ? word : "", flows(all));
+      },
+      "no");
   optimizer_rows(table);
   saving_rows(table);
   table << no_place({"launch.num_processes", "launch.multi_gpu", "launch.num_machines", "deepspeed", "zero_stage", "fsdp"},

@@ -51,7 +51,7 @@ Arranged arrange(Value tree, const Open& open) {
 void data_rows(Table& table) {
   table << same("image_directory", "dataset_metadata_path") << same("batch_size", "batch_size") << same("num_repeats", "dataset_repeat");
   table << size_rows("resolution", [](const Settings& all) { return !all.on("enable_bucket"); });
-  table << needless({"enable_bucket", "cache_directory"});
+  table << looked_at({"enable_bucket"}) << needless({"cache_directory"});
   table << no_place({"bucket_no_upscale"}, "pictures are never scaled up where each keeps its shape");
   table << rewritten("caption_extension", "", [](const Value& value, const Settings&) {
     return left_out(text_of(value) == ".txt" ? "" : "captions are in .txt files; rename them, or write a metadata file");
@@ -89,7 +89,7 @@ Table table() {
     table << same(name, "model");
   network_rows(table);
   data_rows(table);
-  table << kohya_training().rows;
+  table << kohya_training([](const Settings&) { return true; }).rows;
   table << same("timestep_sampling", "timestep_sampling");
   table << rewritten(
       "weighting_scheme", "loss_weighting",

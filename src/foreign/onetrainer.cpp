@@ -65,6 +65,8 @@ Outcome precision(const Value& value, const Settings&) {
   return word.empty() ? left_out("a dtype is bf16, fp16 or fp32") : carried(word);
 }
 
+Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(value), !has_unet(all)); }
+
 /// Our format for weights stored in few bits, "" for those that are not.
 std::string format_of(const std::string& dtype) {
   if (dtype == "FLOAT_8") return "fp8_tensor";
@@ -109,7 +111,8 @@ Outcome layers(const Value& value, const Settings& all) {
   if (!is_lora(all) || from_file(all)) return left_out("");
   auto filter = text_of(value);
   if (filter.empty())
-    return all.text("layer_filter_preset", "full") == "full" ? carried("all-linear", "convolutions carry no adapter") : left_out("");
+    return all.text("layer_filter_preset", "full") == "full" ? carried("all-linear", has_unet(all) ? "convolutions carry no adapter" : "")
+                                                             : left_out("");
   if (all.on("layer_filter_regex"))
     return filter.find(',') == filter.npos ? carried(".*(" + filter + ").*") : left_out("write one expression in lora_target_modules");
   std::vector<std::string> parts;
@@ -193,7 +196,7 @@ void model_rows(Table& table) {
     table << rewritten(name, "model",
                        [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(value) : left_out(""); });
   }
-  table << same("base_model_name", "model") << rewritten("train_dtype", "dtype", precision, "FLOAT_16");
+  table << same("base_model_name", "model") << rewritten("train_dtype", "dtype", dtype, "FLOAT_16");
   for (const char* name : {"unet.weight_dtype", "transformer.weight_dtype"}) {
     auto of_this = [part = std::string(name).substr(0, std::string(name).find('.'))](auto convert) {
       return [part, convert](const Value& value, const Settings& all) { return part == part_of(all) ? convert(value, all) : left_out(""); };
@@ -320,7 +323,7 @@ void loss_rows(Table& table) {
   table << rewritten("loss_weight_fn", "min_snr_gamma", [](const Value& value, const Settings& all) {
     return text_of(value) == "MIN_SNR_GAMMA" ? carried(all.number("loss_weight_strength").value_or(5)) : left_out("");
   });
-  table << needless({"loss_weight_strength", "vb_loss_strength", "huber_delta"});
+  table << looked_at({"loss_weight_strength", "vb_loss_strength", "huber_delta", "training_method", "model_type"});
   table << rewritten("mse_strength", "", [](const Value& value, const Settings&) {
     return left_out(number_of(value) == 1.0 ? "" : "the loss is the mean square, or loss_type huber or smooth_l1");
   });

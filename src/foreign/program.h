@@ -38,8 +38,11 @@ Program accelerate();
 /// All of them, in the order in which they are asked.
 std::vector<Program> programs();
 
-/// The options that sd-scripts and what grew from it share: training, optimizer, schedule, saving. `denoiser` names what trains.
-Table kohya_training();
+/// The options that sd-scripts and what grew from it share: training, optimizer, schedule, saving. `flows` says of which kind the model is.
+Table kohya_training(bool (*flows)(const Settings&));
+
+/// fp32, bf16 or fp16 as a run's dtype; models that flow are not held in fp16.
+Outcome dtype_of_run(const std::string& bits, bool flows);
 
 /// Keeps the first of several datasets, for a run has one; the others are not carried.
 Value first_of(const std::vector<std::pair<std::string, Value>>& datasets, Arranged& arranged);

@@ -58,7 +58,7 @@ struct Put {
 std::string shown(const std::string& name, const Value& value) {
   auto text = text_of(value);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return name + " = " + text;
+  return text.empty() ? name : name + " = " + text;
 }
 
 const config::Field& field_named(const std::string& name, const config::Fields& fields) {
@@ -123,6 +123,8 @@ std::vector<Row> no_place(std::vector<std::string> theirs, const std::string& wh
   }
   return rows;
 }
+
+std::vector<Row> looked_at(std::vector<std::string> theirs) { return no_place(std::move(theirs), ""); }
 
 std::vector<Row> needless(std::vector<std::string> theirs) {
   std::vector<Row> rows;

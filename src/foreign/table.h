@@ -36,6 +36,8 @@ Row words(std::string theirs, std::string ours, std::map<std::string, std::strin
           Value absent = nullptr);
 /// Rows that carry nothing: told with the reason when they ask for something.
 std::vector<Row> no_place(std::vector<std::string> theirs, const std::string& why);
+/// Rows of names that other rows look at: not told.
+std::vector<Row> looked_at(std::vector<std::string> theirs);
 /// Rows of names that are settled here without being asked, or are no business of training: told by name alone.
 std::vector<Row> needless(std::vector<std::string> theirs);
 

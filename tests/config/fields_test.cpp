@@ -213,8 +213,9 @@ TEST(Paths, InATomlFileBeginInItsFolder) {
     f.path("whole", whole, "");
     return f;
   };
-  auto file = scratch.write("run.toml", "output = \"runs/../cat\"\nloras = [\"a:0.5\", \"/b\"]\nmodel = \"models/here:dit\"\n"
-                                        "id = \"org/model\"\nnone = \"\"\nwhole = \"/x\"\n");
+  auto file = scratch.write("run.toml",
+                            "output = \"runs/../cat\"\nloras = [\"a:0.5\", \"/b\"]\nmodel = \"models/here:dit\"\n"
+                            "id = \"org/model\"\nnone = \"\"\nwhole = \"/x\"\n");
   config::read_toml(file.string(), fields());
   EXPECT_EQ(output, scratch / "cat");
   EXPECT_THAT(loras, ElementsAre((scratch / "a:0.5").string(), "/b"));

@@ -1,8 +1,9 @@
 // Hints about learning rates, and drawing from a run folder.
+#include "train/hints.h"
+
 #include <gmock/gmock.h>
 
 #include "tests/integration/refused.h"
-#include "train/hints.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -53,7 +54,8 @@ TEST_F(RunFolder, IsAllThatSampleNeeds) {
   EXPECT_NE(of_run, drawn("of_first", "--run " + quoted(out()) + " --lora " + quoted(out() / "step-1.safetensors")));
   EXPECT_NE(of_run, drawn("wide", "--run " + quoted(out()) + " --width 48"));
   fs::copy_file(out() / "step-1.safetensors", out() / "best.safetensors");
-  EXPECT_EQ(drawn("of_best", "--run " + quoted(out())), drawn("of_first_too", "--run " + quoted(out()) + " --lora " + quoted(out() / "step-1.safetensors")));
+  EXPECT_EQ(drawn("of_best", "--run " + quoted(out())),
+            drawn("of_first_too", "--run " + quoted(out()) + " --lora " + quoted(out() / "step-1.safetensors")));
 }
 
 TEST_F(RunFolder, OfAWholeModelIsDrawnWithItsWeights) {
