@@ -78,7 +78,7 @@ Outcome text_encoder_rate(const Value& value, const Settings& all) {
 Outcome second_rate(const Value& value, const Settings& all) {
   auto first = all.text("text_encoder_lr1", all.text("learning_rate_te1"));
   if (!encoders_train(all)) return left_out("the text encoders do not train");
-  return carried("text_encoder=" + first + ",text_encoder_2=" + text_of(value));
+  return carried((first.empty() ? "" : "text_encoder=" + first + ",") + "text_encoder_2=" + text_of(value));
 }
 
 bool is_dataset_file(const Value& tree) { return tree.contains("datasets"); }
