@@ -128,6 +128,16 @@ std::string help_page(const std::string& verb, const std::string& summary, const
   return page + "\nEvery option is a TOML key of the same name; --config FILE reads them, and options given here win.\n";
 }
 
+/// A text in a cell of a table.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '|' || c == '<' || c == '*') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
 /// What is wrong with a whole number; CLI11 alone would cut a too large one.
 std::string whole_number(const std::string& text) {
   int64_t value = 0;
@@ -161,6 +171,24 @@ void add_to_app(CLI::App& app, const Field& field, const Fields& fields) {
 
 }  // namespace
 
+std::string to_markdown(const std::string& verb, const std::string& summary, const Fields& fields) {
+  auto page = fmt::format("## burnish {}\n\n{}\n", verb, cell(summary));
+  const std::string* group = nullptr;
+  for (const auto& field : fields.list()) {
+    if (group == nullptr || field.group != *group)
+      page += fmt::format("\n### {}\n\n| option | not given | meaning |\n|---|---|---|\n", field.group);
+    group = &field.group;
+    auto name = field.positional ? field.name + "..." : "--" + field.name;
+    for (const auto& alias : field.aliases) name += ", --" + alias;
+    page += fmt::format("| `{}` | `{}` | {} |\n", name, value_text(field), cell(field.doc));
+  }
+  if (!fields.without_effect().empty()) page += fmt::format("\n### {}\n\n| option | why |\n|---|---|\n", fields.title_no_effect());
+  for (const auto& option : fields.without_effect()) page += fmt::format("| `--{}` | {} |\n", option.name, cell(option.text));
+  if (!fields.refused().empty()) page += "\n### Refused\n\n| option | what to do |\n|---|---|\n";
+  for (const auto& option : fields.refused()) page += fmt::format("| `--{}` | {} |\n", option.name, cell(option.text));
+  return page;
+}
+
 std::vector<std::string> Fields::names() const {
   std::vector<std::string> names;
   for (const auto& field : list_) names.push_back(field.name);
@@ -168,18 +196,23 @@ std::vector<std::string> Fields::names() const {
   return names;
 }
 
-std::vector<std::string> read_toml(const std::string& path, const Fields& fields) {
-  std::vector<std::string> without_effect;
-  toml::table table;
+namespace {
+
+toml::table parse_toml(const std::string& path) {
   std::error_code failed;
   if (!std::filesystem::exists(path, failed))
     config_error("config", "--config cannot read {}: {}", path, failed ? failed.message() : "no such file");
   if (!std::filesystem::is_regular_file(path, failed)) config_error("config", "--config cannot read {}: it is not a regular file", path);
   try {
-    table = toml::parse_file(path);
+    return toml::parse_file(path);
   } catch (const toml::parse_error& e) {
     config_error("config", "{} line {}: {}", path, e.source().begin.line, std::string(e.description()));
   }
+}
+
+/// Reads the keys of a table of the file `path`, in whose folder file names begin, and returns those without effect.
+std::vector<std::string> read_table(const toml::table& table, const std::string& path, const Fields& fields) {
+  std::vector<std::string> without_effect;
   for (const auto& [key, node] : table) {
     std::string name(key.str());
     std::replace(name.begin(), name.end(), '-', '_');
@@ -192,8 +225,43 @@ std::vector<std::string> read_toml(const std::string& path, const Fields& fields
     });
     if (field == fields.list().end()) unknown(path + ": the key", name, fields);
     assign(*field, node);
+    relocate(*field, std::filesystem::path(path).parent_path());
   }
   return without_effect;
+}
+
+}  // namespace
+
+std::string seen_from(const std::string& name, const std::filesystem::path& folder) {
+  bool stays = name.empty() || folder.empty() || std::filesystem::path(name).is_absolute();
+  return stays ? name : (folder / name).lexically_normal().string();
+}
+
+std::string seen_from_if_there(const std::string& name, const std::filesystem::path& folder) {
+  auto found = seen_from(name, folder);
+  std::error_code failed;
+  auto colon = found.rfind(':');
+  bool is_there =
+      std::filesystem::exists(found, failed) || (colon != found.npos && std::filesystem::exists(found.substr(0, colon), failed));
+  return is_there ? found : name;
+}
+
+void relocate(const Field& field, const std::filesystem::path& folder) {
+  if (!field.relocate) return;
+  if (auto* text = std::get_if<std::string*>(&field.slot)) **text = field.relocate(**text, folder);
+  if (auto* list = std::get_if<std::vector<std::string>*>(&field.slot)) {
+    for (auto& text : **list) text = field.relocate(text, folder);
+  }
+}
+
+std::vector<std::string> read_toml(const std::string& path, const Fields& fields) { return read_table(parse_toml(path), path, fields); }
+
+std::vector<std::string> read_toml_text(const std::string& text, const Fields& fields) {
+  try {
+    return read_table(toml::parse(text), "", fields);
+  } catch (const toml::parse_error& e) {
+    config_error("config", "line {}: {}", e.source().begin.line, std::string(e.description()));
+  }
 }
 
 std::string to_toml(const Fields& fields) {
@@ -214,7 +282,8 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
     if (args[i].starts_with("--config=")) config_path = args[i].substr(9);
   }
   if (parsed.help) {
-    parsed.help_text = help_page(verb, summary, fields);
+    bool markdown = std::find(args.begin(), args.end(), "--markdown") != args.end();
+    parsed.help_text = markdown ? to_markdown(verb, summary, fields) : help_page(verb, summary, fields);
     return parsed;
   }
   if (!config_path.empty()) parsed.without_effect = read_toml(config_path, fields);

@@ -40,7 +40,8 @@ std::string find_file(const std::string& given, const std::string& base_path) {
 }
 
 std::string read_file(const nlohmann::json& row, const std::string& data_file_keys) {
-  for (const auto& key : split_list(data_file_keys)) {
+  // file_name is what datasets of the Hugging Face hub call it.
+  for (const auto& key : split_list(data_file_keys + ",file_name")) {
     auto it = row.find(key);
     if (it == row.end()) continue;
     if (!it->is_string() || trim(it->get<std::string>()).empty()) data_error("data", "the column '{}' names no file", key);

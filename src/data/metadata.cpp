@@ -168,7 +168,16 @@ Metadata parse_json_lines(std::string_view text, std::string_view file) {
   return m;
 }
 
-Metadata load_metadata(const std::filesystem::path& path) {
+std::filesystem::path metadata_in(const std::filesystem::path& path) {
+  if (!io::is_folder(path)) return path;
+  for (const char* name : {"metadata.csv", "metadata.jsonl", "metadata.json"}) {
+    if (io::is_there(path / name)) return path / name;
+  }
+  return path;
+}
+
+Metadata load_metadata(const std::filesystem::path& given) {
+  auto path = metadata_in(given);
   if (io::is_folder(path)) return load_captioned_folder(path);
   auto text = io::read_text(path);
   auto kind = path.extension().string();

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
 
 #include "adapters/adapter_file.h"
 #include "base/dtype.h"
@@ -21,20 +24,41 @@
 
 namespace burnish::train {
 
+/// A config::Relocate of fp8_models: of its entries those that name files.
+static std::string models_seen_from(const std::string& text, const std::filesystem::path& folder) {
+  auto entries = split_list(text);
+  for (auto& entry : entries) entry = config::seen_from_if_there(entry, folder);
+  return join(entries, ",");
+}
+
+/// A config::Relocate of model_paths; what is no JSON is left for the error that says so.
+static std::string model_paths_seen_from(const std::string& text, const std::filesystem::path& folder) {
+  std::function<void(nlohmann::json&)> relocate = [&](nlohmann::json& value) {
+    if (value.is_string()) value = config::seen_from(value.get<std::string>(), folder);
+    else if (value.is_array()) std::for_each(value.begin(), value.end(), relocate);
+  };
+  auto paths = nlohmann::json::parse(text, nullptr, false);
+  if (paths.is_discarded()) return text;
+  relocate(paths);
+  return paths.dump();
+}
+
 void fields(config::Fields& f, ModelChoice& o) {
   f.group("Model");
-  f("model", o.model,
-    "diffusers folder, component folder, single .safetensors file, or a model's id on a hub (author/model), which is fetched; may be given "
-    "several times");
-  f("model_paths", o.model_paths, "JSON list of files, or of lists of shards");
+  f.path("model", o.model,
+         "diffusers folder, component folder, single .safetensors file, or a model's id on a hub (author/model), which is fetched; may be "
+         "given several times",
+         {}, config::seen_from_if_there);
+  f.path("model_paths", o.model_paths, "JSON list of files, or of lists of shards", {}, model_paths_seen_from);
   f("model_id_with_origin_paths", o.model_id_with_origin_paths,
     "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models); what is not there is fetched");
-  f("tokenizer_path", o.tokenizer_path, "CLIP tokenizer folder, when it is not beside the model", {"tokenizer_1_path"});
-  f("tokenizer_2_path", o.tokenizer_2_path, "T5 tokenizer folder, when it is not beside the model");
+  f.path("tokenizer_path", o.tokenizer_path, "CLIP tokenizer folder, when it is not beside the model", {"tokenizer_1_path"});
+  f.path("tokenizer_2_path", o.tokenizer_2_path, "T5 tokenizer folder, when it is not beside the model");
   f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in");
   f("device", o.device, "auto, cpu or cuda");
-  f("fp8_models", o.fp8_models,
-    "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format");
+  f.path("fp8_models", o.fp8_models,
+         "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format", {},
+         models_seen_from);
   f("weight_format", o.weight_format, "fp8, fp8_tensor, fp8_block, fp8_plain, fp8_e5m2, int8 or nf4");
   f("high_precision_layers", o.high_precision_layers,
     "comma list of regular expressions for linear layers that stay in dtype; \"\" for none, or default");
@@ -53,6 +77,7 @@ static void diffsynth_options(config::Fields& f) {
   f.no_effect("dataset_num_workers", true, "every picture is read once, before training");
   f.no_effect("find_unused_parameters", false, "one process trains");
   f.no_effect("initialize_model_on_cpu", false, "weights are read straight to the device");
+  f.no_effect("enable_npu_patch", false, "the device is chosen with --device");
   for (const char* name : {"enable_swanlab_log", "enable_wandb_log"})
     f.no_effect(name, false, "nothing is sent elsewhere; the log is log.jsonl in the run folder");
   for (const char* name : {"swanlab_project", "wandb_project"}) f.no_effect(name, true, "the same");
@@ -119,7 +144,7 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
 
 static void output_fields(config::Fields& f, TrainOptions& o) {
   f.group("Output");
-  f("output_path", o.output_path, "run folder");
+  f.path("output_path", o.output_path, "run folder");
   f("save_steps", o.save_steps,
     "also save every N steps; -1, where no other save is asked for, ten times in a run, at least 250 steps apart; 0 saves at the end only");
   f("save_epochs", o.save_epochs, "also save every N epochs");
@@ -130,33 +155,34 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype");
   f("resume", o.resume, "go on from the state in output_path");
   f("overwrite", o.overwrite, "start anew in an output_path that holds a run, whose log and state are replaced");
-  f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
+  f.path("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
   f("validation_steps", o.validation_steps, "also judge held-out samples every N steps");
-  f("preview_prompts", o.preview_prompts,
-    "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into "
-    "samples/",
-    {"sample_prompts"});
+  f.path("preview_prompts", o.preview_prompts,
+         "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into "
+         "samples/",
+         {"sample_prompts"});
   f("preview_steps", o.preview_steps, "also draw them every N steps", {"sample_every_n_steps"});
   f("preview_with_presets", o.preview_with_presets, "draw them with the LoRAs of preset_lora_path, which are there only while training");
   f("preview_num_inference_steps", o.preview_num_inference_steps, "steps of the sampler for pictures whose line does not say");
   f("write_report", o.write_report, "write report.html into the run folder at the end, as `burnish report` does");
   f("enable_tensorboard_log", o.enable_tensorboard_log, "event files for TensorBoard in the run folder's tensorboard/");
   f("enable_csv_log", o.enable_csv_log, "log.csv beside log.jsonl");
-  f("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
+  f.path("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
 }
 
 void fields(config::Fields& f, TrainOptions& o) {
   fields(f, o.model);
   f("init", o.init, "pretrained, or random to train the denoiser from scratch");
   f.group("Data");
-  f("dataset_base_path", o.dataset_base_path,
-    "folder that file names in the metadata start from; alone, a folder of pictures with .txt captions");
-  f("dataset_metadata_path", o.dataset_metadata_path,
-    ".csv, .json or .jsonl with columns image and prompt, or a folder of pictures with .txt captions");
-  f("class_metadata_path", o.class_metadata_path,
-    "prior preservation: metadata, or a folder of pictures with .txt captions, of a class set; its samples are mixed in, as many visits an "
-    "epoch as the others have");
-  f("class_base_path", o.class_base_path, "folder that file names in class_metadata_path start from; empty takes its own");
+  f.path("dataset_base_path", o.dataset_base_path,
+         "folder that file names in the metadata start from; alone, a folder of pictures with .txt captions");
+  f.path("dataset_metadata_path", o.dataset_metadata_path,
+         ".csv, .json or .jsonl with columns image and prompt, or a folder that holds one as metadata.csv, or pictures with .txt captions");
+  f.path("class_metadata_path", o.class_metadata_path,
+         "prior preservation: metadata, or a folder of pictures with .txt captions, of a class set; its samples are mixed in, as many "
+         "visits an "
+         "epoch as the others have");
+  f.path("class_base_path", o.class_base_path, "folder that file names in class_metadata_path start from; empty takes its own");
   f("data_file_keys", o.data_file_keys, "columns that hold files");
   f("height", o.height, "fixed height; with width, else each picture keeps its shape");
   f("width", o.width, "fixed width");
@@ -170,10 +196,11 @@ void fields(config::Fields& f, TrainOptions& o) {
     "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 4 with random_crop, 2 with random_flip");
   f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"});
   f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit");
-  f("cache_path", o.cache_path,
-    "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory");
-  f("import_diffsynth", o.import_diffsynth,
-    "folder of .pth files that DiffSynth-Studio's data_process wrote, taken in place of pictures; with cache_path they become a cache");
+  f.path("cache_path", o.cache_path,
+         "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory");
+  f.path(
+      "import_diffsynth", o.import_diffsynth,
+      "folder of .pth files that DiffSynth-Studio's data_process wrote, taken in place of pictures; with cache_path they become a cache");
   f("precompute", o.precompute,
     "all: what the frozen models make of the data is computed once; none: at every visit, with all models in memory");
   f("precompute_timesteps", o.precompute_timesteps,
@@ -201,12 +228,13 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("lora_dropout", o.lora_dropout, "share of the inputs that an adapter does not see in a step");
   f("dora_norm", o.dora_norm, "output: a magnitude per output, as peft and diffusers have it; input: per input, as OneTrainer");
   f("lokr_factor", o.lokr_factor, "largest side of LoKr's first factor; -1 takes the most even split");
-  f("lora_checkpoint", o.lora_checkpoint,
-    "LoRA file to start from; it decides type, targets, rank and alpha, and options that contradict it are refused");
-  f("preset_lora_path", o.preset_lora_path,
-    "LoRA file, or file:strength, that is part of the frozen weights while training and of no file that is written; may be given several "
-    "times",
-    {"base_weights"});
+  f.path("lora_checkpoint", o.lora_checkpoint,
+         "LoRA file to start from; it decides type, targets, rank and alpha, and options that contradict it are refused");
+  f.path(
+      "preset_lora_path", o.preset_lora_path,
+      "LoRA file, or file:strength, that is part of the frozen weights while training and of no file that is written; may be given several "
+      "times",
+      {"base_weights"});
   f("preset_lora_model", o.preset_lora_model, "comma list of components that they are merged into; empty takes all that they adapt");
   f.group("Training");
   f("learning_rate", o.learning_rate, "peak learning rate");

@@ -12,6 +12,7 @@
 #include "models/shared_units.h"
 #include "train/ahead.h"
 #include "train/encode.h"
+#include "train/hints.h"
 #include "train/hooks/hooks.h"
 #include "train/planning.h"
 #include "train/run_folder.h"
@@ -254,6 +255,7 @@ data::Size preview_size(const Opened& run) { return run.samples().list.front().s
 
 void train(const TrainOptions& options) {
   check_nothing_lost(settle(options).output);  // before pictures are read
+  if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
   auto run = open(options);
   auto course = make_course(run);
   auto start = check_start(run, course);

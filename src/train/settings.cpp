@@ -60,7 +60,7 @@ data::MaskSource mask_source(const TrainOptions& o) {
 
 /// Where file names in a metadata file start from.
 std::string base_of(const std::string& metadata_path, const std::string& base_path) {
-  return base_path.empty() ? std::filesystem::path(metadata_path).parent_path().string() : base_path;
+  return base_path.empty() ? data::metadata_in(metadata_path).parent_path().string() : base_path;
 }
 
 data::DatasetOptions dataset_options(const TrainOptions& o, const std::string& metadata_path, const std::string& base_path) {

@@ -196,3 +196,50 @@ TEST(CommandLine, TakesAPositionalListBetweenOptions) {
               HasSubstr("did you mean 'port'?"));
   EXPECT_THAT(config::read_command_line("verb", "summary", {"--help"}, fields).help_text, HasSubstr("  run..."));
 }
+
+TEST(Paths, InATomlFileBeginInItsFolder) {
+  Scratch scratch;
+  std::filesystem::create_directory(scratch / "models");
+  scratch.write("models/here", "");
+  std::string output, model, id, none, whole;
+  std::vector<std::string> loras;
+  auto fields = [&] {
+    config::Fields f;
+    f.path("output", output, "");
+    f.path("loras", loras, "");
+    f.path("model", model, "", {}, config::seen_from_if_there);
+    f.path("id", id, "", {}, config::seen_from_if_there);
+    f.path("none", none, "");
+    f.path("whole", whole, "");
+    return f;
+  };
+  auto file = scratch.write("run.toml",
+                            "output = \"runs/../cat\"\nloras = [\"a:0.5\", \"/b\"]\nmodel = \"models/here:dit\"\n"
+                            "id = \"org/model\"\nnone = \"\"\nwhole = \"/x\"\n");
+  config::read_toml(file.string(), fields());
+  EXPECT_EQ(output, scratch / "cat");
+  EXPECT_THAT(loras, ElementsAre((scratch / "a:0.5").string(), "/b"));
+  EXPECT_EQ(model, (scratch / "models/here:dit").string());
+  EXPECT_EQ(id, "org/model");
+  EXPECT_EQ(none, "");
+  EXPECT_EQ(whole, "/x");
+  // On the command line they begin where the program runs.
+  config::read_command_line("train", "trains", {"--config", file.string(), "--output", "here"}, fields());
+  EXPECT_EQ(output, "here");
+}
+
+TEST(Markdown, ATableAGroup) {
+  Options o;
+  config::Fields f = fields_of(o);
+  f.title_no_effect("No effect");
+  f.no_effect("workers", true, "none are needed");
+  f.refused("quant", "say a|b");
+  auto parsed = config::read_command_line("train", "trains", {"--help", "--markdown"}, f);
+  EXPECT_EQ(parsed.help_text,
+            "## burnish train\n\ntrains\n\n### Model\n\n| option | not given | meaning |\n|---|---|---|\n"
+            "| `--model, --model_paths` | `[\"default\"]` | a folder or a file; repeatable |\n| `--dtype` | `\"bf16\"` | fp32 or bf16 |\n"
+            "\n### Training\n\n| option | not given | meaning |\n|---|---|---|\n| `--max_steps, --num_steps` | `100` | steps to do |\n"
+            "| `--learning_rate` | `0.0001` | of the optimizer |\n| `--shuffle` | `false` | in another order each epoch |\n"
+            "\n### No effect\n\n| option | why |\n|---|---|\n| `--workers` | none are needed |\n"
+            "\n### Refused\n\n| option | what to do |\n|---|---|\n| `--quant` | say a\\|b |\n");
+}
