@@ -77,6 +77,7 @@ std::vector<std::string> weight_files(const std::vector<std::string>& names, con
   if (auto files = ending(".safetensors"); !files.empty()) return files;
   for (const auto& stem : stems) {
     if (auto file = stem + ".bin"; is_here(file)) return {file};
+    if (auto index = stem + ".bin.index.json"; is_here(index)) return {index};
   }
   return ending(".bin");
 }

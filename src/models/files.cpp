@@ -11,7 +11,7 @@ namespace burnish::models {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kWeightStems{"diffusion_pytorch_model", "model"};
+const std::vector<std::string> kWeightStems{"diffusion_pytorch_model", "model", "pytorch_model"};
 
 bool is_unused_component(const std::string& name) {
   return name == "safety_checker" || name == "feature_extractor" || name == "image_encoder";
