@@ -135,6 +135,7 @@ void set_options(CURL* curl, const std::string& url, Transfer& transfer, double 
   set(curl, CURLOPT_URL, url.c_str());
   set(curl, CURLOPT_USERAGENT, "burnish/0.1.0");
   set(curl, CURLOPT_NOSIGNAL, 1L);
+  set(curl, CURLOPT_BUFFERSIZE, 512L << 10);
   set(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   set(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(std::ceil(stall_seconds)));
   set(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);

@@ -6,7 +6,7 @@
 namespace burnish::io {
 
 /// Of the names of the files in a component folder, those that hold its weights: what TensorSource::open_folder opens. An index of shards
-/// ("….safetensors.index.json") stands for all that shards_of_index lists. None when no file does.
+/// ("….index.json") stands for all that shards_of_index lists. None when no file does.
 std::vector<std::string> weight_files(const std::vector<std::string>& names, const std::vector<std::string>& stems);
 
 /// The names of the files that an index lists, sorted; a data Error when it is none.

@@ -56,7 +56,8 @@ ModelEntry entry_of_component(const std::string& label, const fs::path& folder, 
   return entry;
 }
 
-void add_pipeline_folder(ModelFiles& files, const fs::path& folder, HubUse use) {
+/// `name` is how the user named it.
+void add_pipeline_folder(ModelFiles& files, const fs::path& folder, const fs::path& name, HubUse use) {
   files.pipeline_folders.push_back(folder);
   auto index = io::read_json(folder / "model_index.json");
   for (const auto& [component, kind] : index.items()) {
@@ -69,7 +70,7 @@ void add_pipeline_folder(ModelFiles& files, const fs::path& folder, HubUse use) 
       data_error("models", "{} lists the component '{}', but the folder {} is not there", (folder / "model_index.json").string(), component,
                  part.string());
     }
-    if (io::is_there(part / "config.json")) files.entries.push_back(entry_of_component(part.string(), part, component));
+    if (io::is_there(part / "config.json")) files.entries.push_back(entry_of_component((name / component).string(), part, component));
   }
 }
 
@@ -83,7 +84,7 @@ void add_path(ModelFiles& files, const std::string& name, HubUse use) {
   if (!io::is_folder(path)) {
     files.entries.push_back(entry_of_files(name, {path}));
   } else if (io::is_there(path / "model_index.json")) {
-    add_pipeline_folder(files, path, use);
+    add_pipeline_folder(files, path, name, use);
   } else if (io::is_there(path / "config.json") || has_weights(path)) {
     files.entries.push_back(entry_of_component(name, path, ""));
   } else {

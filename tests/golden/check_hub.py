@@ -100,5 +100,5 @@ if __name__ == "__main__":
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     os.environ["HF_ENDPOINT"] = f"http://127.0.0.1:{server.server_port}"
-    os.environ["HF_HUB_DISABLE_XET"] = "1"
+    os.environ["HF_HUB_DISABLE_XET"] = os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     sys.exit(0 if main() else 1)

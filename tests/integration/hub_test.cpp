@@ -47,6 +47,13 @@ TEST_F(HubProgram, TrainsAModelByItsIdAndAsksOnce) {
   auto before = hub_.requests().size();
   outcome = run_burnish("train --model author/model " + data("second"), environment());
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  for (const char* models : {"author/model:transformer,author/model:text_encoder_2", "author/model"})
+    EXPECT_EQ(run_burnish("train --model author/model --overwrite --fp8_models " + std::string(models) + " " + data("fp8"), environment())
+                  .exit_code,
+              0)
+        << models;
+  outcome = run_burnish("inspect author/model", environment());
+  EXPECT_THAT(outcome.output, HasSubstr("author/model/transformer\n  FLUX.1"));
   EXPECT_EQ(hub_.requests().size(), before);
   EXPECT_EQ(read_log(folder_ / "first").at(0)["loss"], read_log(folder_ / "second").at(0)["loss"]);
 }

@@ -117,3 +117,16 @@ TEST(TensorSource, BelowAndWithoutPrefixes) {
   EXPECT_THAT(source.without({"vae."}).names(), ElementsAre("dit.x"));
   EXPECT_THAT(error_of([&] { vae.tensor("z"); }), AllOf(HasSubstr("no tensor 'z'"), HasSubstr("a.safetensors")));
 }
+
+TEST(WeightFiles, TheFirstLayoutThatIsThere) {
+  const std::vector<std::string> stems{"model", "pytorch_model"};
+  auto of = [&](const std::vector<std::string>& names) { return io::weight_files(names, stems); };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(of({"model.bin", "model.fp16.safetensors", "model.safetensors", "other.safetensors"}), Names{"model.safetensors"});
+  EXPECT_EQ(of({"model-00001-of-00002.safetensors", "model.safetensors.index.json"}), Names{"model.safetensors.index.json"});
+  EXPECT_EQ(of({"model.safetensors.index.fp16.json", "pytorch_model.bin"}), Names{"model.safetensors.index.fp16.json"});
+  EXPECT_EQ(of({"b.safetensors", "a.safetensors", "pytorch_model.bin"}), (Names{"a.safetensors", "b.safetensors"}));
+  EXPECT_EQ(of({"openvino_model.bin", "pytorch_model.bin"}), Names{"pytorch_model.bin"});
+  EXPECT_EQ(of({"pytorch_model-00001-of-00002.bin", "pytorch_model.bin.index.json"}), Names{"pytorch_model.bin.index.json"});
+  EXPECT_EQ(of({"config.json"}), Names{});
+}
