@@ -92,6 +92,11 @@ void AtomicFile::write(const void* bytes, size_t count) {
   }
 }
 
+void AtomicFile::write_at(uint64_t offset, const void* bytes, size_t count) {
+  if (lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET) < 0) fail("write");
+  write(bytes, count);
+}
+
 void AtomicFile::commit() {
   if (fsync(descriptor_) != 0) fail("write");
   auto descriptor = descriptor_;
@@ -136,6 +141,16 @@ void remove_partial_files(const fs::path& folder) {
       if (!is_locked(left)) fs::remove(left, ignored);
     }
   }
+}
+
+void check_space(const fs::path& path, uint64_t num_bytes) {
+  auto place = fs::absolute(path);
+  std::error_code error;
+  while (!fs::exists(place, error) && place.has_relative_path()) place = place.parent_path();
+  auto space = fs::space(place, error);
+  if (!error && space.available < num_bytes)
+    data_error("io", "{} will take {}, and there are {} free; make room, or write it elsewhere", path.string(),
+               human_bytes(static_cast<double>(num_bytes)), human_bytes(static_cast<double>(space.available)));
 }
 
 std::vector<fs::path> glob(const fs::path& base, const std::string& pattern) {

@@ -44,6 +44,8 @@ class AtomicFile {
 
   /// Appends bytes; a data Error (disk full and the like) says how much was asked for.
   void write(const void* bytes, size_t count);
+  /// Writes bytes at a place of the file, which may lie beyond its end.
+  void write_at(uint64_t offset, const void* bytes, size_t count);
   void commit();
 
  private:
@@ -77,6 +79,9 @@ void remove_partial_files(const std::filesystem::path& folder);
 
 /// Whether a process holds the file `path` with flock.
 bool is_locked(const std::filesystem::path& path);
+
+/// A data Error when the file system that `path` is to lie in has fewer free bytes than `num_bytes`.
+void check_space(const std::filesystem::path& path, uint64_t num_bytes);
 
 /// Files below `base` that match a shell pattern (`*`, `?`, `[...]`; `*` does not cross folders), sorted.
 std::vector<std::filesystem::path> glob(const std::filesystem::path& base, const std::string& pattern);

@@ -134,19 +134,46 @@ io::KeyMap bfl_keys() {
   return io::KeyMap(rules);
 }
 
-std::map<std::string, std::vector<std::string>> foreign_layers(const Config& config) {
-  std::vector<Layer> layers = kBflOuter;
+namespace {
+
+std::vector<Layer> bfl_layers(const Config& config) {
+  auto layers = kBflOuter;
   add_blocks(layers, kBflDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
   add_blocks(layers, kBflSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
-  auto bfl_count = layers.size();
+  return layers;
+}
+
+std::vector<Layer> diffsynth_layers(const Config& config) {
+  auto layers = kDiffSynthOuter;
   add_blocks(layers, kDiffSynthDouble, "blocks.", "transformer_blocks.", config.num_double_blocks);
   add_blocks(layers, kDiffSynthSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
-  layers.insert(layers.end(), kDiffSynthOuter.begin(), kDiffSynthOuter.end());
+  return layers;
+}
+
+}  // namespace
+
+std::map<std::string, LayerTable> written_layers(const Config& config) {
+  std::map<std::string, LayerTable> written;
+  auto bfl = bfl_layers(config), diffsynth = diffsynth_layers(config);
+  bfl.push_back({kSwapped[0], {"norm_out.linear"}});
+  diffsynth.push_back({kSwapped[2], {"norm_out.linear"}});
+  for (const auto& [theirs, ours] : bfl) {
+    written["comfyui"]["diffusion_model." + theirs] = ours;
+    written["kohya"]["lora_unet_" + underscored(theirs)] = ours;
+  }
+  for (const auto& [theirs, ours] : diffsynth) written["diffsynth"][theirs] = ours;
+  return written;
+}
+
+LayerTable foreign_layers(const Config& config) {
+  auto layers = bfl_layers(config), diffsynth = diffsynth_layers(config);
+  auto bfl_count = layers.size();
+  layers.insert(layers.end(), diffsynth.begin(), diffsynth.end());
   add_blocks(layers, kXlabsDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
   add_blocks(layers, kXlabsSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
   for (const char* name : kSwapped) layers.push_back({name, {"norm_out.linear"}});
 
-  std::map<std::string, std::vector<std::string>> table;
+  LayerTable table;
   for (size_t i = 0; i < layers.size(); ++i) {
     table[layers[i].theirs] = layers[i].ours;
     if (i < bfl_count) table["lora_unet_" + underscored(layers[i].theirs)] = layers[i].ours;
