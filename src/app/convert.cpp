@@ -10,7 +10,7 @@ namespace {
 
 void fields(config::Fields& f, convert::Options& o) {
   f.group("Files");
-  f.positional("path", o.paths, "a LoRA, or a model's files or folder; last the file or folder to write");
+  f.positional("path", o.paths, "a LoRA, or a model's files or folder; last what is written: a model is one file where its name ends in .safetensors, else a diffusers folder");
   f("dtype", o.dtype, "of the numbers written: fp32, bf16, fp16, or keep");
   f("overwrite", o.overwrite, "replace what is there");
   f.group("LoRA");
@@ -23,7 +23,6 @@ void fields(config::Fields& f, convert::Options& o) {
   f.group("Model");
   f("lora", o.lora, "LoRA to merge into the model, or file:strength; may be given several times");
   f("base", o.base, "the model that this one was trained from: what is written is the LoRA between them");
-  f("model_format", o.model_format, "diffusers (a folder), single (a file), or keep");
   f("weight_format", o.weight_format, "of linear weights: fp8_tensor, fp8, fp8_plain or fp8_e5m2, none for numbers, or keep");
   f("config_from", o.config_from, "diffusers folder whose configs, tokenizers and scheduler go into the folder that is written");
 }

@@ -60,8 +60,7 @@ std::string convert(const Options& o) {
   const Options plain;
   bool from_lora = is_lora(o.paths[0]), to_lora = from_lora || !o.base.empty();
   if (to_lora) {
-    refuse("a LoRA is written", {{"model_format", o.model_format != plain.model_format},
-                                 {"weight_format", o.weight_format != plain.weight_format},
+    refuse("a LoRA is written", {{"weight_format", o.weight_format != plain.weight_format},
                                  {"config_from", !o.config_from.empty()},
                                  {"lora", !o.lora.empty()}});
     if (from_lora) refuse("a LoRA is read", {{"base", !o.base.empty()}, {"a second input", o.paths.size() > 2}});

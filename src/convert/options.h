@@ -17,7 +17,7 @@ struct Options {
   // models
   std::vector<std::string> lora;  ///< merged: "file" or "file:strength"
   std::vector<std::string> base;  ///< what the model was trained from, which makes the output the adapter between them
-  std::string model_format = "keep", weight_format = "keep", config_from;
+  std::string weight_format = "keep", config_from;
 
   std::string dtype = "keep";
   bool overwrite = false;

@@ -7,11 +7,11 @@
 
 namespace burnish::convert {
 
-bool Stored::is_fp8() const { return values.scalar_type() == at::kFloat8_e4m3fn || values.scalar_type() == at::kFloat8_e5m2; }
+bool is_fp8(c10::ScalarType dtype) { return dtype == at::kFloat8_e4m3fn || dtype == at::kFloat8_e5m2; }
 
 at::Tensor Stored::numbers() const {
   if (scale.defined()) return models::scaled(values, scale);
-  return is_fp8() ? values.to(at::kFloat) : values;
+  return is_fp8(values.scalar_type()) ? values.to(at::kFloat) : values;
 }
 
 ComponentWeights::ComponentWeights(const models::Model& model, const std::string& component)
@@ -51,10 +51,14 @@ Stored ComponentWeights::stored(const std::string& name) const {
   }
   if (place.op == Op::transpose) values = values.t();
   if (place.op == Op::reshape) values = values.reshape(shape);
-  auto scale = scales_.find(name);
-  Stored stored{values, {}};
-  if (stored.is_fp8() && scale != scales_.end()) stored.scale = scale->second;
-  return stored;
+  return {values, scale(name)};
+}
+
+c10::ScalarType ComponentWeights::dtype(const std::string& name) const { return tensors_->info(places_.at(name).theirs).dtype; }
+
+at::Tensor ComponentWeights::scale(const std::string& name) const {
+  auto it = scales_.find(name);
+  return it != scales_.end() && is_fp8(dtype(name)) ? it->second : at::Tensor();
 }
 
 at::Tensor ComponentWeights::matrix(const std::string& path) const {

@@ -4,11 +4,12 @@
 
 namespace burnish::convert {
 
+bool is_fp8(c10::ScalarType dtype);
+
 /// A tensor as it lies in a file: numbers, or FP8 codes and their scale.
 struct Stored {
   at::Tensor values;
   at::Tensor scale;  ///< undefined unless `values` are scaled codes: one number, or [rows, 1]
-  bool is_fp8() const;
   /// What it stands for, in fp32 where it was codes with a scale.
   at::Tensor numbers() const;
 };
@@ -23,6 +24,9 @@ class ComponentWeights {
   /// The linear layer or convolution at a path, on the meta device; null for whatever else.
   const nn::LinearMap* layer(const std::string& path) const;
   Stored stored(const std::string& name) const;
+  /// What `stored` will give, from the file's header and its scales alone.
+  c10::ScalarType dtype(const std::string& name) const;
+  at::Tensor scale(const std::string& name) const;
   at::Tensor parameter(const std::string& name) const { return stored(name).numbers(); }
   /// A layer's weight [out, in] in fp32.
   at::Tensor matrix(const std::string& path) const;

@@ -111,6 +111,32 @@ void AtomicFile::commit() {
   }
 }
 
+AtomicFolder::AtomicFolder(fs::path path) : path_(std::move(path)) {
+  while (!path_.has_filename() && path_.has_relative_path()) path_ = path_.parent_path();  // "folder/"
+  temporary_ = path_;
+  temporary_ += fmt::format(".partial-{}", getpid());
+  std::error_code error;
+  fs::create_directories(temporary_, error);
+  if (error) data_error("io", "cannot create the folder {}: {}", path_.string(), error.message());
+}
+
+AtomicFolder::~AtomicFolder() {
+  std::error_code ignored;
+  if (!committed_) fs::remove_all(temporary_, ignored);
+}
+
+void AtomicFolder::commit() {
+  std::error_code error;
+  auto before = path_;
+  before += fmt::format(".replaced-{}", getpid());
+  bool replaces = fs::exists(path_, error);
+  if (replaces) fs::rename(path_, before, error);
+  if (!error) fs::rename(temporary_, path_, error);
+  if (error) data_error("io", "cannot bring {} into its place: {}", path_.string(), error.message());
+  committed_ = true;
+  if (replaces) fs::remove_all(before, error);
+}
+
 void write_text_atomic(const fs::path& path, std::string_view text) {
   AtomicFile file(path);
   file.write(text.data(), text.size());

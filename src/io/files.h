@@ -55,6 +55,25 @@ class AtomicFile {
   size_t written_ = 0;
 };
 
+/// A folder that appears under its name only when it is complete: filled beside the target, then renamed. Destroying it without `commit`
+/// removes what was written.
+class AtomicFolder {
+ public:
+  explicit AtomicFolder(std::filesystem::path path);
+  ~AtomicFolder();
+  AtomicFolder(const AtomicFolder&) = delete;
+  AtomicFolder& operator=(const AtomicFolder&) = delete;
+
+  /// Where its files are written until then.
+  const std::filesystem::path& place() const { return temporary_; }
+  /// What stood there before, file or folder, is removed after.
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+  bool committed_ = false;
+};
+
 /// `text` as the whole content of `path`, atomically.
 void write_text_atomic(const std::filesystem::path& path, std::string_view text);
 

@@ -99,7 +99,9 @@ std::unique_ptr<Model> open_published_model(std::string_view name) {
   for (const auto* family : all_families()) {
     for (const auto& published : family->published) {
       if (plain_word(published.name) != plain_word(name)) continue;
-      ModelEntry entry{.label = std::string(published.name), .config = nlohmann::json::parse(published.config)};
+      ModelEntry entry;
+      entry.label = published.name;
+      entry.config = nlohmann::json::parse(published.config);
       ModelOptions options;
       options.init = "random";  // of no consequence: nothing is loaded
       return open_model({{entry}, {}}, options);
