@@ -10,7 +10,7 @@ struct LoraReport {
   std::string path;
   int64_t num_layers = 0, num_changed = 0;  ///< changed: baked, or of another rank
   double median_error = 0, largest_error = 0;  ///< relative Frobenius norm of the changed layers
-  std::string worst_layer;
+  std::string worst_layer = {};
 };
 
 /// Whether the path holds an adapter.

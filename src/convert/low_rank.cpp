@@ -32,7 +32,7 @@ struct Svd {
   at::Tensor u, s, vt;
 };
 
-Svd svd(const at::Tensor& matrix) {
+Svd decomposed(const at::Tensor& matrix) {
   auto [u, s, vt] = at::linalg_svd(matrix, /*full_matrices=*/false);
   return {u, s, vt};
 }
@@ -45,7 +45,7 @@ Svd sketched_svd(const at::Tensor& delta_OI, int64_t columns, const std::string&
   auto generator = at::detail::createCPUGenerator(RandomKey{mix64(name), 0, 0, Purpose::init}.value());
   auto q = basis(at::mm(delta_OI, at::empty({delta_OI.size(1), columns}, delta_OI.options()).normal_(0, 1, generator)));
   for (int pass = 0; pass < kNumPasses; ++pass) q = basis(at::mm(delta_OI, basis(at::mm(delta_OI.t(), q))));
-  auto inner = svd(at::mm(q.t(), delta_OI));
+  auto inner = decomposed(at::mm(q.t(), delta_OI));
   return {at::mm(q, inner.u), inner.s, inner.vt};
 }
 
@@ -79,7 +79,7 @@ LowRank factor(const at::Tensor& delta_OI, const RankRule& rule, const std::stri
     return found;
   };
   for (auto rank = rule.rank > 0 ? rule.rank : kFirstRank;; rank *= 2) {
-    if (smaller <= kSmall || 4 * (rank + kOversampling) > smaller) return finish(svd(delta_OI));
+    if (smaller <= kSmall || 4 * (rank + kOversampling) > smaller) return finish(decomposed(delta_OI));
     auto parts = sketched_svd(delta_OI, rank + kOversampling, name);
     parts = {parts.u.narrow(1, 0, rank), parts.s.narrow(0, 0, rank), parts.vt.narrow(0, 0, rank)};
     if (rule.rank > 0 || squared_norm(parts.s) >= rule.energy * total) return finish(parts);
@@ -90,7 +90,7 @@ LowRank factor_product(const at::Tensor& b_OR, const at::Tensor& a_RI, const Ran
   // B A = Qb (Rb Raᵀ) Qaᵀ, and what stands between the Q has the same singular values.
   auto [q_b, r_b] = at::linalg_qr(b_OR.to(at::kDouble));
   auto [q_a, r_a] = at::linalg_qr(a_RI.to(at::kDouble).t());
-  auto inner = svd(at::mm(r_b, r_a.t()));
+  auto inner = decomposed(at::mm(r_b, r_a.t()));
   auto total = squared_norm(inner.s);
   auto rank = num_kept(inner.s, rule, total);
   auto found = factors({at::mm(q_b, inner.u), inner.s, at::mm(inner.vt, q_a.t())}, rank);

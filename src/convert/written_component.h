@@ -7,8 +7,8 @@ namespace burnish::convert {
 
 /// What becomes of a model's numbers.
 struct NumberFormat {
-  std::optional<c10::ScalarType> dtype;      ///< nothing keeps each tensor's own
-  bool keeps_codes = true;                   ///< whether FP8 weights stay FP8
+  std::optional<c10::ScalarType> dtype = {};  ///< nothing keeps each tensor's own
+  bool keeps_codes = true;                    ///< whether FP8 weights stay FP8
   std::optional<quant::Format> weights = {};  ///< of linear weights that are not FP8 yet: FP8 with one scale, a scale a row, or none
 };
 
