@@ -1,8 +1,11 @@
+#include "convert/convert.h"
+
 #include <fmt/core.h>
 
 #include "app/verbs.h"
+#include "base/text.h"
 #include "config/fields.h"
-#include "convert/convert.h"
+#include "models/family.h"
 
 namespace burnish::app {
 
@@ -10,12 +13,15 @@ namespace {
 
 void fields(config::Fields& f, convert::Options& o) {
   f.group("Files");
-  f.positional("path", o.paths, "a LoRA, or a model's files or folder; last what is written: a model is one file where its name ends in .safetensors, else a diffusers folder");
+  f.positional("path", o.paths,
+               "a LoRA, or a model's files or folder; last what is written: a model is one file where its name ends in .safetensors, else "
+               "a diffusers folder");
   f("dtype", o.dtype, "of the numbers written: fp32, bf16, fp16, or keep");
   f("overwrite", o.overwrite, "replace what is there");
   f.group("LoRA");
   f("lora_format", o.lora_format, "diffusers, peft, kohya, onetrainer, lycoris, comfyui or diffsynth");
-  f("model", o.model, "what the LoRA is for: FLUX.1, SDXL or SD 1.5, or the model's files; without it the names in the LoRA tell");
+  f("model", o.model,
+    fmt::format("what the LoRA is for: {}, or the model's files; without it the names in the LoRA tell", join(models::published_models())));
   f("lora_base_model", o.lora_base_model, "of these components alone, with commas between");
   f("lora_type", o.lora_type, "lora makes a LoRA of DoRA, LoHa and LoKr; keep leaves them");
   f("lora_rank", o.lora_rank, "largest rank that is written; 0: no limit");
@@ -33,7 +39,8 @@ void convert(const Arguments& arguments) {
   convert::Options options;
   config::Fields listed;
   fields(listed, options);
-  auto parsed = config::read_command_line("convert", "bring LoRAs and models into other formats; merge, extract, change ranks", arguments, listed);
+  auto parsed =
+      config::read_command_line("convert", "bring LoRAs and models into other formats; merge, extract, change ranks", arguments, listed);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
   fmt::print("{}\n", convert::convert(options));
 }

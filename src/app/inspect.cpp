@@ -66,7 +66,8 @@ void inspect(const Arguments& arguments) {
   int64_t first = 10;
   config::Fields fields;
   fields.positional("path", paths, "files or folders; two are compared as well");
-  fields("model", model, "what two LoRAs are for whose names differ: FLUX.1, SDXL or SD 1.5, or the model's files");
+  fields("model", model,
+         fmt::format("what two LoRAs are for whose names differ: {}, or the model's files", join(models::published_models())));
   fields("first", first, "differences of each kind that are shown");
   auto shown = arguments.empty() ? Arguments{"--help"} : arguments;
   auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is, and what two differ in", shown, fields);

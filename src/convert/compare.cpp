@@ -116,7 +116,8 @@ Comparison compare_files(const std::string& path_a, const std::string& path_b) {
       found.other_shapes.push_back(fmt::format("{}: {} | {}", name, shape_text(info_a.shape), shape_text(info_b.shape)));
       continue;
     }
-    if (info_a.dtype != info_b.dtype) found.other_dtypes.push_back(fmt::format("{}: {} | {}", name, dtype_name(info_a.dtype), dtype_name(info_b.dtype)));
+    if (info_a.dtype != info_b.dtype)
+      found.other_dtypes.push_back(fmt::format("{}: {} | {}", name, dtype_name(info_a.dtype), dtype_name(info_b.dtype)));
     compare_tensors(in_a.source->tensor(in_a.name), in_b.source->tensor(in_b.name), name, found);
     in_a.source->release(in_a.name);
     in_b.source->release(in_b.name);
@@ -166,7 +167,8 @@ void compare_products(const std::string& name, const adapters::AdapterWeights& a
   constexpr int64_t kRows = 256;
   auto sides = sides_of(a);
   if (sides != sides_of(b)) {
-    to.other_shapes.push_back(fmt::format("{}: [{}, {}] | [{}, {}]", name, sides.first, sides.second, sides_of(b).first, sides_of(b).second));
+    to.other_shapes.push_back(
+        fmt::format("{}: [{}, {}] | [{}, {}]", name, sides.first, sides.second, sides_of(b).first, sides_of(b).second));
     return;
   }
   auto update_a = exact_update(a), update_b = exact_update(b);
@@ -209,17 +211,20 @@ std::string listed(const std::string& title, const std::vector<std::string>& lin
 }  // namespace
 
 bool Comparison::equal() const {
-  return only_in_a.empty() && only_in_b.empty() && other_shapes.empty() && other_dtypes.empty() && other_metadata.empty() && differences.empty();
+  return only_in_a.empty() && only_in_b.empty() && other_shapes.empty() && other_dtypes.empty() && other_metadata.empty() &&
+         differences.empty();
 }
 
 Comparison compare(const std::string& a, const std::string& b, const std::vector<std::string>& model) {
   auto found = is_lora(a) && is_lora(b) ? compare_adapters(a, b, model) : compare_files(a, b);
-  std::sort(found.differences.begin(), found.differences.end(), [](const auto& x, const auto& y) { return std::pair(-x.relative, x.name) < std::pair(-y.relative, y.name); });
+  std::sort(found.differences.begin(), found.differences.end(),
+            [](const auto& x, const auto& y) { return std::pair(-x.relative, x.name) < std::pair(-y.relative, y.name); });
   return found;
 }
 
 std::string text_of(const Comparison& c, const std::string& a, const std::string& b, int64_t num_shown) {
-  auto text = fmt::format("{}: {} equal, {} not\n", c.by_product ? "layers by what is added to them" : "tensors", c.num_equal, c.differences.size());
+  auto text = fmt::format("{}: {} equal, {} not\n", c.by_product ? "layers by what is added to them" : "tensors", c.num_equal,
+                          c.differences.size());
   text += listed("only in " + a, c.only_in_a, num_shown) + listed("only in " + b, c.only_in_b, num_shown);
   text += listed("of other shapes", c.other_shapes, num_shown) + listed("of other dtypes", c.other_dtypes, num_shown);
   std::vector<std::string> lines;

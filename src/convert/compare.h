@@ -17,8 +17,8 @@ struct Comparison {
   bool by_product = false;  ///< adapters: compared by what they add to each layer
   std::vector<std::string> only_in_a = {}, only_in_b = {};
   std::vector<std::string> other_shapes = {}, other_dtypes = {}, other_metadata = {};  ///< in words, with both values
-  std::vector<Difference> differences = {};                                  ///< those that are not equal, the relatively largest first
-  int64_t num_equal = 0;                                                ///< tensors or layers
+  std::vector<Difference> differences = {};  ///< those that are not equal, the relatively largest first
+  int64_t num_equal = 0;                     ///< tensors or layers
   bool equal() const;
 };
 

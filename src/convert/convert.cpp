@@ -34,7 +34,8 @@ void check_paths(const Options& o) {
   if (!o.overwrite && io::is_there(out)) config_error("convert", "{} is there already; name another, or add --overwrite", out.string());
   std::error_code ignored;
   for (size_t i = 0; i + 1 < o.paths.size(); ++i) {
-    if (fs::equivalent(o.paths[i], out, ignored)) config_error("convert", "{} is read and written; name another file to write", out.string());
+    if (fs::equivalent(o.paths[i], out, ignored))
+      config_error("convert", "{} is read and written; name another file to write", out.string());
   }
 }
 
@@ -60,9 +61,8 @@ std::string convert(const Options& o) {
   const Options plain;
   bool from_lora = is_lora(o.paths[0]), to_lora = from_lora || !o.base.empty();
   if (to_lora) {
-    refuse("a LoRA is written", {{"weight_format", o.weight_format != plain.weight_format},
-                                 {"config_from", !o.config_from.empty()},
-                                 {"lora", !o.lora.empty()}});
+    refuse("a LoRA is written",
+           {{"weight_format", o.weight_format != plain.weight_format}, {"config_from", !o.config_from.empty()}, {"lora", !o.lora.empty()}});
     if (from_lora) refuse("a LoRA is read", {{"base", !o.base.empty()}, {"a second input", o.paths.size() > 2}});
     else refuse("a LoRA is extracted", {{"model", !o.model.empty()}, {"lora_type", o.lora_type != plain.lora_type}});
     if (!from_lora && o.lora_rank == 0 && o.lora_energy == 0)

@@ -24,7 +24,7 @@ namespace {
 using adapters::AdapterWeights;
 using loras::AdaptersByComponent;
 
-std::optional<c10::ScalarType> dtype_of(const Options& o) {
+std::optional<c10::ScalarType> chosen_dtype(const Options& o) {
   return o.dtype == "keep" ? std::nullopt : std::optional(parse_dtype(o.dtype));
 }
 
@@ -64,12 +64,12 @@ class Reshaping {
     bool is_lora = w.kind == adapters::Kind::lora && !w.magnitude.m.defined();
     auto name = component + "." + w.path;
     if (!is_lora && !bakes_) {
-      if (has_rule())
-        config_error("convert", "'{}' is no plain LoRA, whose rank alone can be changed; add --lora_type lora", name);
+      if (has_rule()) config_error("convert", "'{}' is no plain LoRA, whose rank alone can be changed; add --lora_type lora", name);
       return w;
     }
     if (adapters::is_zero(w)) return w;
-    if (!is_lora && !has_rule()) config_error("convert", "say how large the LoRA may become: --lora_rank, or --lora_energy with the share to keep");
+    if (!is_lora && !has_rule())
+      config_error("convert", "say how large the LoRA may become: --lora_rank, or --lora_energy with the share to keep");
     if (!is_lora) {
       auto delta = delta_of(component, w);
       if (!delta.any().item<bool>()) return w;
@@ -100,7 +100,8 @@ class Reshaping {
       return update->rows(0, layer.out_features());
     }
     if (!model_.components().source(component).tensors)
-      config_error("convert", "'{}.{}' is a DoRA, and what it adds depends on the weight; name the model's files with --model", component, w.path);
+      config_error("convert", "'{}.{}' is a DoRA, and what it adds depends on the weight; name the model's files with --model", component,
+                   w.path);
     auto& weights = layers_of(component);
     auto before = weights.matrix(w.path);
     nn::LinearMap after(before.clone().view(weights.layer(w.path)->weight.sizes()), weights.layer(w.path)->product());
@@ -142,7 +143,7 @@ void write_lora(const Options& o, const models::Model& model, const AdaptersByCo
   io::NamedTensors tensors;
   std::string config;
   for (const auto& [component, weights] : all) {
-    auto spelled = spell(weights, model, component, format, dtype_of(o));
+    auto spelled = spell(weights, model, component, format, chosen_dtype(o));
     tensors.insert(tensors.end(), spelled.tensors.begin(), spelled.tensors.end());
     config = spelled.peft_config;
   }
@@ -190,7 +191,8 @@ std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vect
     }
   }
   if (fitting.size() != 1) {
-    data_error("convert", "the names and shapes in {} do not tell which model it is for ({}); give --model with one of {}, or with the model's files",
+    data_error("convert",
+               "the names and shapes in {} do not tell which model it is for ({}); give --model with one of {}, or with the model's files",
                lora, fitting.empty() ? "none of the published ones known here has such layers" : join(fitting) + " have such layers",
                join(models::published_models()));
   }
@@ -218,11 +220,13 @@ LoraReport convert_lora(const Options& o) {
 LoraReport extract_lora(const Options& o) {
   models::ModelOptions model_options;
   model_options.own = models::default_options();
-  auto open = [&](const std::vector<std::string>& names) { return models::open_model(models::open_model_files({names, "", ""}), model_options); };
+  auto open = [&](const std::vector<std::string>& names) {
+    return models::open_model(models::open_model_files({names, "", ""}), model_options);
+  };
   auto tuned = open({o.paths.begin(), o.paths.end() - 1}), base = open(o.base);
   if (tuned->names().variant != base->names().variant)
-    data_error("convert", "{} is {} and {} is {}; a LoRA is the difference between two states of one model", o.paths[0], tuned->names().variant,
-               o.base[0], base->names().variant);
+    data_error("convert", "{} is {} and {} is {}; a LoRA is the difference between two states of one model", o.paths[0],
+               tuned->names().variant, o.base[0], base->names().variant);
   AdaptersByComponent all;
   Errors errors;
   int64_t num_others = 0;
@@ -230,7 +234,8 @@ LoraReport extract_lora(const Options& o) {
     bool is_wanted = o.lora_base_model.empty() || contains(split_list(o.lora_base_model), part.name);
     if (!base->components().has(part.name) || !is_wanted) continue;
     ComponentWeights after(*tuned, part.name), before(*base, part.name);
-    if (after.shapes() != before.shapes()) data_error("convert", "the {} of {} and of {} have other layers or sizes", part.name, o.paths[0], o.base[0]);
+    if (after.shapes() != before.shapes())
+      data_error("convert", "the {} of {} and of {} have other layers or sizes", part.name, o.paths[0], o.base[0]);
     for (const auto& [name, shape] : after.shapes()) {
       auto path = name.ends_with(".weight") ? name.substr(0, name.size() - 7) : "";
       if (!after.layer(path)) {

@@ -51,8 +51,10 @@ std::string prefix_of(const models::Model& model, const std::string& component, 
       break;
     case LoraFormat::diffsynth: break;
   }
-  config_error("convert", "the format {} has no names for the layers of the {}; choose another --lora_format, or leave them out with --lora_base_model",
-               name_of(format), component);
+  config_error(
+      "convert",
+      "the format {} has no names for the layers of the {}; choose another --lora_format, or leave them out with --lora_base_model",
+      name_of(format), component);
 }
 
 bool has_flat_names(LoraFormat format) {
@@ -236,10 +238,13 @@ io::NamedTensors layer_tensors(AdapterWeights w, const Spelling& spelling, nn::L
 void swap_rows(AdapterWeights& w) {
   for (auto& [name, tensor] : w.parameters) {
     if (!is_row_factor(name)) continue;
-    if (tensor.size(0) % 2) config_error("convert", "the rows of '{}' stand in another order in this format, and its LoKr cannot be cut there; {}", w.path, kBakeHint);
+    if (tensor.size(0) % 2)
+      config_error("convert", "the rows of '{}' stand in another order in this format, and its LoKr cannot be cut there; {}", w.path,
+                   kBakeHint);
     tensor = tensor.roll(tensor.size(0) / 2, 0);
   }
-  if (w.magnitude.m.defined() && w.magnitude.axis == adapters::NormAxis::output) w.magnitude.m = w.magnitude.m.roll(w.magnitude.m.size(0) / 2, 0);
+  if (w.magnitude.m.defined() && w.magnitude.axis == adapters::NormAxis::output)
+    w.magnitude.m = w.magnitude.m.roll(w.magnitude.m.size(0) / 2, 0);
 }
 
 /// Rank and alpha of layers, of which peft keeps the most common apart.

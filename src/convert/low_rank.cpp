@@ -18,7 +18,7 @@ namespace burnish::convert {
 
 namespace {
 
-constexpr int64_t kSmall = 256;      // sides up to which a whole SVD costs nothing
+constexpr int64_t kSmall = 256;        // sides up to which a whole SVD costs nothing
 constexpr int64_t kOversampling = 16;  // columns of the sketch beyond the rank
 constexpr int kNumPasses = 4;
 constexpr int64_t kFirstRank = 16;
@@ -49,8 +49,8 @@ Svd sketched_svd(const at::Tensor& delta_OI, int64_t columns, const std::string&
   return {at::mm(q, inner.u), inner.s, inner.vt};
 }
 
-/// How many of the singular values the rule keeps; all of them when they do not hold the energy asked for. `total` is the sum of the squares
-/// of all, of which these may be the largest only.
+/// How many of the singular values the rule keeps; all of them when they do not hold the energy asked for. `total` is the sum of the
+/// squares of all, of which these may be the largest only.
 int64_t num_kept(const at::Tensor& s, const RankRule& rule, double total) {
   auto count = s.size(0);
   if (rule.energy > 0) {

@@ -1,9 +1,12 @@
 #include "convert/model.h"
 
+#include <ATen/ops/zeros.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "base/choice.h"
 #include "base/dtype.h"
@@ -25,7 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kInterruptAnswer = "interrupted: what was written is removed after this tensor; Ctrl-C again ends the program at once";
+constexpr const char* kInterruptAnswer =
+    "interrupted: what was written is removed after this tensor; Ctrl-C again ends the program at once";
 
 NumberFormat number_format(const Options& o) {
   static const std::vector<std::string> kFormats{"keep", "none", "fp8_tensor", "fp8", "fp8_plain", "fp8_e5m2"};
@@ -106,7 +110,7 @@ std::map<std::string, io::TensorSource> unread_tensors(const models::ModelFiles&
   std::map<std::string, io::TensorSource> unread;
   for (const auto& entry : files.entries) {
     if (!entry.tensors || entry.tensors->files().size() > 1) continue;
-    for (const auto& theirs : entry.tensors->names()) {
+    for (const auto& theirs : models::without_scales(*entry.tensors).names()) {
       if (!read.contains(place(*entry.tensors, theirs))) unread.emplace(theirs, *entry.tensors);
     }
   }
@@ -133,6 +137,10 @@ std::string write_single(const Options& o, const models::ModelFiles& files, cons
     if (!left_out.empty()) warn("{} tensors that are no part of the model are left out ({} first)", left_out.size(), left_out[0]);
     file.metadata = files.entries[0].tensors->metadata();
   }
+  for (const auto& mark : model.names().marks) {
+    bool is_there = std::any_of(file.others.begin(), file.others.end(), [&](const auto& item) { return item.first == mark; });
+    if (!is_there) file.others.emplace_back(mark, at::zeros({1}));
+  }
   std::vector<WrittenFile> all;
   all.push_back(std::move(file));
   write_all(all, o.paths.back());
@@ -158,11 +166,15 @@ nlohmann::json config_of(const models::Model& model, const std::string& componen
   if (!from.empty() && io::is_there(beside)) return io::read_json(beside);
   const auto& config = model.components().source(component).entry->config;
   if (config.is_object()) return config;
-  config_error("convert", "a diffusers folder needs the config.json of its {}, and the files have none; name a folder of this kind of model with --config_from",
-               folder_of(model, component));
+  config_error(
+      "convert",
+      "a diffusers folder needs the config.json of its {}, and the files have none; name a folder of this kind of model with --config_from",
+      folder_of(model, component));
 }
 
-bool is_weight_file(const fs::path& path) { return io::is_tensor_file(path) || path.filename().string().find(".index.") != std::string::npos; }
+bool is_weight_file(const fs::path& path) {
+  return io::is_tensor_file(path) || path.filename().string().find(".index.") != std::string::npos;
+}
 
 /// Whatever a pipeline's folder holds beside the weights of the components that are written.
 void copy_rest(const fs::path& from, const fs::path& to, const std::set<std::string>& written) {
@@ -185,8 +197,8 @@ std::vector<std::string> missing_parts(const fs::path& folder, const std::set<st
   auto index = io::read_json(folder / "model_index.json");
   for (const auto& [part, kind] : index.items()) {
     bool is_listed = !part.starts_with("_") && kind.is_array() && !kind.empty() && kind[0].is_string();
-    if (is_listed && !written.contains(part) && io::is_there(folder / part / "config.json") && io::glob(folder / part, "*.safetensors").empty() &&
-        io::glob(folder / part, "*.bin").empty())
+    if (is_listed && !written.contains(part) && io::is_there(folder / part / "config.json") &&
+        io::glob(folder / part, "*.safetensors").empty() && io::glob(folder / part, "*.bin").empty())
       missing.push_back(part);
   }
   return missing;
@@ -238,7 +250,8 @@ std::string convert_model(const Options& o) {
   for (const auto& text : o.lora) lora_files.push_back(loras::parse_lora_file(text));
   loras::merge(*model, lora_files);
   bool single = fs::path(o.paths.back()).extension() == ".safetensors";
-  if (single && !o.config_from.empty()) config_error("convert", "--config_from is for folders, and {} is one file; take it out", o.paths.back());
+  if (single && !o.config_from.empty())
+    config_error("convert", "--config_from is for folders, and {} is one file; take it out", o.paths.back());
   auto what = single ? write_single(o, files, *model, format) : write_folder(o, files, *model, format);
   return fmt::format("{}: {} {}", o.paths.back(), model->names().variant, what);
 }

@@ -12,7 +12,6 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "base/pattern.h"
 #include "quant/quantized_weight.h"
 
 namespace burnish::convert {
@@ -31,8 +30,6 @@ std::string scale_name(const std::string& weight) { return path_of(weight) + kSc
 /// FP8 tensors as bytes, which libtorch can join and transpose.
 at::Tensor as_bytes(const at::Tensor& t) { return is_fp8(t.scalar_type()) ? t.view(at::kByte) : t; }
 
-c10::ScalarType dtype_of(quant::CodeKind codes) { return codes == quant::CodeKind::e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn; }
-
 }  // namespace
 
 WrittenComponent::WrittenComponent(const models::Model& model, const std::string& component, const models::FileNames& names,
@@ -44,46 +41,63 @@ WrittenComponent::WrittenComponent(const models::Model& model, const std::string
       format_(format) {
   std::vector<std::string> ours;
   for (const auto& [name, shape] : weights_.shapes()) ours.push_back(name);
-  for (const auto& rule : names.keys.to_file(ours)) items_.push_back(item_of(rule, model.names().of(component).high_precision));
+  for (const auto& pattern : model.names().of(component).high_precision) high_precision_.emplace_back("convert", "high_precision", pattern);
+  for (const auto& rule : names.keys.to_file(ours)) items_.push_back(item_of(rule));
 }
 
-bool WrittenComponent::touched(const std::string& name) const { return merge_ && weights_.layer(path_of(name)) && merge_->touches(path_of(name)); }
+bool WrittenComponent::touched(const std::string& name) const {
+  return merge_ && weights_.layer(path_of(name)) && merge_->touches(path_of(name));
+}
 
-WrittenComponent::Item WrittenComponent::item_of(const io::KeyRule& rule, const std::vector<std::string>& high_precision) const {
-  Item item{.rule = rule, .shape = {}, .dtype = at::kFloat, .quantized = {}};
-  std::vector<at::Tensor> on_meta;
-  bool all_codes = true, some_codes = false, any_touched = false, linear = true;
-  std::optional<c10::ScalarType> stored;
+/// What the tensors behind one of the file's have in common.
+struct WrittenComponent::Parts {
+  std::optional<c10::ScalarType> codes;    ///< the FP8 dtype that all have
+  std::optional<c10::ScalarType> numbers;  ///< the dtype that holds all as numbers
+  bool touched = false, linear = true;     ///< one is merged into; all are weights that may be stored as codes
+};
+
+WrittenComponent::Parts WrittenComponent::parts_of(const io::KeyRule& rule) const {
+  Parts parts;
+  parts.codes = weights_.dtype(rule.ours[0]);
   for (const auto& name : rule.ours) {
     auto dtype = weights_.dtype(name);
-    all_codes = all_codes && is_fp8(dtype) && (!stored || *stored == dtype);
-    some_codes = some_codes || is_fp8(dtype);
-    any_touched = any_touched || touched(name);
-    auto as_number = is_fp8(dtype) ? at::kBFloat16 : dtype;
-    stored = all_codes ? dtype : stored && !is_fp8(*stored) ? c10::promoteTypes(*stored, as_number) : as_number;
-    on_meta.push_back(at::empty(weights_.shapes().at(name), at::TensorOptions().device(at::kMeta)));
-    bool is_weight = weights_.layer(path_of(name)) && weights_.shapes().at(name).size() == 2;
-    auto stays = [&](const auto& pattern) { return Pattern("convert", "high_precision", pattern).matches(path_of(name)); };
-    linear = linear && is_weight && std::none_of(high_precision.begin(), high_precision.end(), stays);
+    if (!is_fp8(dtype) || dtype != parts.codes) parts.codes = std::nullopt;
+    auto number = is_fp8(dtype) ? at::kBFloat16 : dtype;
+    parts.numbers = parts.numbers ? c10::promoteTypes(*parts.numbers, number) : number;
+    parts.touched = parts.touched || touched(name);
+    auto path = path_of(name);
+    bool stays = std::any_of(high_precision_.begin(), high_precision_.end(), [&](const auto& pattern) { return pattern.matches(path); });
+    parts.linear = parts.linear && !stays && weights_.layer(path) && weights_.shapes().at(name).size() == 2;
   }
+  return parts;
+}
+
+WrittenComponent::Item WrittenComponent::item_of(const io::KeyRule& rule) const {
+  Item item{.rule = rule, .shape = {}, .dtype = at::kFloat, .quantized = {}};
+  std::vector<at::Tensor> on_meta;
+  for (const auto& name : rule.ours) on_meta.push_back(at::empty(weights_.shapes().at(name), at::TensorOptions().device(at::kMeta)));
   item.shape = io::tensor_in_file(rule, on_meta).sizes().vec();
-  bool codes_stay = all_codes && format_.keeps_codes && !format_.weights;
-  if (codes_stay && !any_touched) {
-    item.kept = true;
-    item.dtype = *stored;
+  auto parts = parts_of(rule);
+  bool can_have_scale = rule.theirs.ends_with(".weight");  // scales are called after that
+  if (parts.codes && !parts.touched && format_.keeps_codes && !format_.weights) {
     auto scale = kept_scale(rule);
-    item.has_scale = scale.defined();
-    if (item.has_scale) item.scale_shape = scale.sizes().vec();
-  } else if (codes_stay || (format_.weights && linear)) {
-    auto codes = all_codes && *stored == at::kFloat8_e5m2 ? quant::CodeKind::e5m2 : quant::CodeKind::e4m3;
-    item.quantized = codes_stay ? quant::Format{codes, quant::Scaling::row} : *format_.weights;
-    item.dtype = dtype_of(item.quantized->codes);
-    item.has_scale = item.quantized->scaling != quant::Scaling::none;
-    if (item.quantized->scaling == quant::Scaling::row) item.scale_shape = {item.shape[0], 1};
-  } else {
-    auto number = some_codes && is_fp8(*stored) ? at::kBFloat16 : *stored;
-    item.dtype = c10::isFloatingType(number) ? format_.dtype.value_or(number) : number;
+    if (can_have_scale || !scale.defined()) {
+      item.kept = true;
+      item.dtype = *parts.codes;
+      if (scale.defined()) item.scale_shape = scale.sizes().vec();
+      return item;
+    }
   }
+  if (can_have_scale && parts.linear && format_.weights) item.quantized = format_.weights;
+  else if (can_have_scale && parts.codes && format_.keeps_codes)
+    item.quantized = {*parts.codes == at::kFloat8_e5m2 ? quant::CodeKind::e5m2 : quant::CodeKind::e4m3, quant::Scaling::row};
+  if (!item.quantized) {
+    item.dtype = c10::isFloatingType(*parts.numbers) ? format_.dtype.value_or(*parts.numbers) : *parts.numbers;
+    return item;
+  }
+  item.dtype = item.quantized->codes == quant::CodeKind::e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
+  if (item.quantized->scaling == quant::Scaling::tensor) item.scale_shape.emplace();
+  if (item.quantized->scaling == quant::Scaling::row) item.scale_shape = {item.shape[0], 1};
   return item;
 }
 
@@ -92,8 +106,8 @@ std::vector<io::TensorSpec> WrittenComponent::specs() const {
   bool any_scale = false;
   for (const auto& item : items_) {
     specs.push_back({prefix_ + item.rule.theirs, item.dtype, item.shape});
-    if (item.has_scale) specs.push_back({prefix_ + scale_name(item.rule.theirs), at::kFloat, item.scale_shape});
-    any_scale = any_scale || item.has_scale;
+    if (item.scale_shape) specs.push_back({prefix_ + scale_name(item.rule.theirs), at::kFloat, *item.scale_shape});
+    any_scale = any_scale || item.scale_shape.has_value();
   }
   if (any_scale) specs.push_back({prefix_ + kMark, at::kFloat8_e4m3fn, {2}});
   return specs;
@@ -105,9 +119,10 @@ at::Tensor WrittenComponent::merged(const std::string& path) const {
   nn::LinearMap alone(weights_.matrix(path).clone().view(layer.weight.sizes()), layer.product());
   merge_->apply(path, alone);
   if (!at::isfinite(alone.weight).all().item<bool>())
-    data_error("convert",
-               "the weight of '{}' of the {} is not finite with LoRAs merged into it ({}): one of the files is damaged, or a strength too large",
-               path, what_, merge_->settings());
+    data_error(
+        "convert",
+        "the weight of '{}' of the {} is not finite with LoRAs merged into it ({}): one of the files is damaged, or a strength too large",
+        path, what_, merge_->settings());
   return alone.weight;
 }
 
@@ -128,30 +143,33 @@ at::Tensor WrittenComponent::kept_scale(const io::KeyRule& rule) const {
     by_row = by_row || scale.numel() > 1 || scale.item<float>() != scales[0].item<float>();
   }
   if (!by_row) return scales[0];
-  if (rule.op == Op::transpose) data_error("convert", "'{}' has a scale for each row, and its rows are columns in this file; write it with --weight_format none", rule.theirs);
+  if (rule.op == Op::transpose)
+    data_error("convert", "'{}' has a scale for each row, and its rows are columns in this file; write it with --weight_format none",
+               rule.theirs);
   for (size_t i = 0; i < scales.size(); ++i) scales[i] = scales[i].reshape({-1, 1}).expand({weights_.shapes().at(rule.ours[i])[0], 1});
   return io::tensor_in_file(rule, scales).contiguous();
 }
 
 void WrittenComponent::make_codes(const Item& item, const std::function<void(const std::string&, const at::Tensor&)>& write) const {
   std::vector<at::Tensor> parts;
-  for (const auto& name : item.rule.ours) parts.push_back(item.kept ? as_bytes(weights_.stored(name).values) : numbers(name).to(at::kFloat));
+  for (const auto& name : item.rule.ours)
+    parts.push_back(item.kept ? as_bytes(weights_.stored(name).values) : numbers(name).to(at::kFloat));
   auto whole = io::tensor_in_file(item.rule, parts).contiguous();
   auto name = prefix_ + item.rule.theirs, scale = prefix_ + scale_name(item.rule.theirs);
   if (item.kept) {
     write(name, whole.view(item.dtype));
-    if (item.has_scale) write(scale, kept_scale(item.rule));
+    if (item.scale_shape) write(scale, kept_scale(item.rule));
     return;
   }
   auto weight = quant::quantize(whole.flatten(1), *item.quantized, at::kCPU, name);
   write(name, weight.codes.view(item.dtype).view(item.shape));
-  if (item.has_scale) write(scale, weight.scales.reshape(item.scale_shape));
+  if (item.scale_shape) write(scale, weight.scales.reshape(*item.scale_shape));
 }
 
 void WrittenComponent::make(const std::function<void(const std::string&, const at::Tensor&)>& write) const {
   bool any_scale = false;
   for (const auto& item : items_) {
-    any_scale = any_scale || item.has_scale;
+    any_scale = any_scale || item.scale_shape.has_value();
     if (item.kept || item.quantized) {
       make_codes(item, write);
     } else {

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/pattern.h"
 #include "convert/weights.h"
 #include "io/safetensors.h"
 #include "quant/format.h"
@@ -30,12 +31,13 @@ class WrittenComponent {
     io::KeyRule rule;
     std::vector<int64_t> shape;
     c10::ScalarType dtype;
-    std::optional<quant::Format> quantized;  ///< anew
-    bool kept = false;                       ///< codes as they are
-    std::vector<int64_t> scale_shape = {};
-    bool has_scale = false;
+    std::optional<quant::Format> quantized;                ///< anew
+    bool kept = false;                                     ///< codes as they are
+    std::optional<std::vector<int64_t>> scale_shape = {};  ///< of codes that have one
   };
-  Item item_of(const io::KeyRule& rule, const std::vector<std::string>& high_precision) const;
+  struct Parts;
+  Parts parts_of(const io::KeyRule& rule) const;
+  Item item_of(const io::KeyRule& rule) const;
   at::Tensor numbers(const std::string& name) const;
   at::Tensor merged(const std::string& path) const;
   at::Tensor kept_scale(const io::KeyRule& rule) const;
@@ -46,6 +48,7 @@ class WrittenComponent {
   std::shared_ptr<const models::Merge> merge_;
   std::string prefix_, what_;
   NumberFormat format_;
+  std::vector<Pattern> high_precision_;
   std::vector<Item> items_;
 };
 

@@ -20,7 +20,7 @@ struct Family {
   std::string (*describe)(const ModelEntry&);
   std::vector<Option> options = {};  ///< that it has beside those of every model
   std::vector<Published> published = {};
-  bool takes_fp16 = false;           ///< whether its numbers stay within fp16
+  bool takes_fp16 = false;  ///< whether its numbers stay within fp16
 };
 
 /// The families of this program, those that were added first.

@@ -113,10 +113,7 @@ namespace {
 class Placing {
  public:
   Placing(nn::Module& module, const io::Shapes& wanted, const Reading& reading)
-      : reading_(reading),
-        slots_(module.parameters()),
-        maps_(maps_of(module)),
-        scales_(scales_of(reading.tensors, reading.keys, wanted)) {}
+      : reading_(reading), slots_(module.parameters()), maps_(maps_of(module)), scales_(scales_of(reading.tensors, reading.keys, wanted)) {}
 
   void place(const std::string& name, const at::Tensor& in_file) const {
     auto value = in_file;

@@ -22,8 +22,8 @@ inline std::unique_ptr<models::Model> open_model(const std::string& path) {
   return models::open_model(models::open_model_files({{path}, "", ""}), options);
 }
 
-/// Adapters of a kind with drawn numbers and alpha 3 on every `step`-th layer of every component but the autoencoder, in diffusers' paths as
-/// OneTrainer writes them: one name a layer, and alpha beside it.
+/// Adapters of a kind with drawn numbers and alpha 3 on every `step`-th layer of every component but the autoencoder, in diffusers' paths
+/// as OneTrainer writes them: one name a layer, and alpha beside it.
 inline void write_adapters(const std::string& path, const std::string& pipeline, adapters::AdapterOptions options, size_t step = 1) {
   auto model = open_model(model_path(pipeline));
   auto generator = at::make_generator<at::CPUGeneratorImpl>(7);

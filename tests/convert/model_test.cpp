@@ -1,8 +1,11 @@
 // Models between diffusers folders, single files and FP8, and with LoRAs merged into them.
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "convert/compare.h"
+#include "io/json.h"
 #include "loras/merged.h"
 #include "models/loading.h"
 #include "tests/allocations.h"
@@ -84,6 +87,21 @@ TEST(SingleFile, OfAWholeCheckpointKeepsItsOtherTensors) {
   expect_same_tensors(open_file(again), open_file(single_file("sdxl_pipeline")));
 }
 
+TEST(SingleFile, MarksWhatItPredicts) {
+  TempFolder folder;
+  auto model = folder / "model";
+  fs::copy(model_path("sdxl_pipeline"), model, fs::copy_options::recursive);
+  auto path = model / "scheduler/scheduler_config.json";
+  auto scheduler = io::read_json(path);
+  scheduler["prediction_type"] = "v_prediction";
+  fs::remove(path);  // the copy of a file that may not be written
+  std::ofstream(path) << scheduler;
+  convert_to({}, {model.string(), at_path(folder, "v.safetensors")});
+  EXPECT_TRUE(open_file(at_path(folder, "v.safetensors")).contains("v_pred"));
+  convert_to({}, {model_path("sdxl_pipeline"), at_path(folder, "epsilon.safetensors")});
+  EXPECT_FALSE(open_file(at_path(folder, "epsilon.safetensors")).contains("v_pred"));
+}
+
 TEST(SingleFile, OfOnePartHasNoPrefix) {
   TempFolder folder;
   auto alone = at_path(folder, "flux.safetensors"), back = at_path(folder, "back");
@@ -107,7 +125,8 @@ TEST(Fp8, CodesAndScalesComeBack) {
       convert_to({.config_from = model_path(pipeline)}, {single, split});
       convert_to({}, {split, back});
       expect_same_tensors(open_file(back), open_file(single));
-      auto expected = parameters(*open_model(model_path(pipeline))), found = parameters(*open_model(single)), again = parameters(*open_model(split));
+      auto expected = parameters(*open_model(model_path(pipeline))), found = parameters(*open_model(single)),
+           again = parameters(*open_model(split));
       double largest = 0;
       for (const auto& [name, value] : expected) {
         EXPECT_TRUE(at::equal(found.at(name), again.at(name))) << name;
@@ -195,7 +214,14 @@ TEST(Compare, TellsWhatDiffers) {
   auto a = at_path(folder, "a.safetensors"), b = at_path(folder, "b.safetensors");
   auto ones = at::ones({2, 2});
   io::save_safetensors(a, {{"same", ones}, {"moved", ones}, {"cast", ones}, {"shape", ones}, {"gone", ones}, {"nan", ones}}, {{"k", "1"}});
-  io::save_safetensors(b, {{"same", ones}, {"moved", ones * 1.5}, {"cast", ones.to(at::kHalf)}, {"shape", at::ones({4})}, {"new", ones}, {"nan", ones * std::nan("")}}, {{"k", "2"}});
+  io::save_safetensors(b,
+                       {{"same", ones},
+                        {"moved", ones * 1.5},
+                        {"cast", ones.to(at::kHalf)},
+                        {"shape", at::ones({4})},
+                        {"new", ones},
+                        {"nan", ones * std::nan("")}},
+                       {{"k", "2"}});
   auto found = convert::compare(a, b, {});
   EXPECT_EQ(found.only_in_a, std::vector<std::string>{"gone"});
   EXPECT_EQ(found.only_in_b, std::vector<std::string>{"new"});

@@ -17,8 +17,9 @@ Outcome convert(const std::string& arguments) {
 }
 
 at::Tensor latents(const std::string& model, const TempFolder& folder, const std::string& more = "") {
-  auto outcome = run_burnish("sample " + model + more + " --dtype fp32 --height 48 --width 64 --num_inference_steps 2 --prompt cat --save_latents " +
-                             quoted(folder / "latents.safetensors") + " --output_path " + quoted(folder / "pictures"));
+  auto outcome =
+      run_burnish("sample " + model + more + " --dtype fp32 --height 48 --width 64 --num_inference_steps 2 --prompt cat --save_latents " +
+                  quoted(folder / "latents.safetensors") + " --output_path " + quoted(folder / "pictures"));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   return io::SafetensorsFile::open(folder / "latents.safetensors")->tensor("latents").clone();
 }
@@ -72,5 +73,6 @@ TEST_F(BadConversion, IsRefusedInASentence) {
   refused(2, "convert " + kModel + to + ".safetensors --config_from " + kModel, {"--config_from is for folders"});
   refused(3, "convert " + kLora + to, {"do not tell which model it is for", "FLUX.1, SDXL, SD 1.5"});
   refused(3, "convert " + kLora + to + " --model sdxl", {"is a LoRA for another model"});
-  refused(3, "convert " + kModel + " " + kModel + "-out.safetensors --base '" + golden_path("sdxl_pipeline/model") + "' --lora_rank 2", {"is the difference between two states of one model"});
+  refused(3, "convert " + kModel + " " + kModel + "-out.safetensors --base '" + golden_path("sdxl_pipeline/model") + "' --lora_rank 2",
+          {"is the difference between two states of one model"});
 }

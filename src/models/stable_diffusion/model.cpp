@@ -45,7 +45,10 @@ StableDiffusionModel::StableDiffusionModel(const ModelFiles& files, const ModelO
   fill_names();
   add_components(sources);
   check_fit(sources);
-  process_ = std::make_unique<diffusion::DiscreteProcess>(schedule(sources.unet));
+  auto discrete = schedule(sources.unet);
+  if (discrete.prediction_type == "v_prediction") names_.marks.emplace_back("v_pred");
+  if (discrete.zero_terminal_snr) names_.marks.emplace_back("ztsnr");
+  process_ = std::make_unique<diffusion::DiscreteProcess>(discrete);
 }
 
 void StableDiffusionModel::read_configs(const Sources& sources) {
@@ -118,8 +121,11 @@ void StableDiffusionModel::fill_names() {
   };
   for (const auto& name : text_encoders()) {
     bool second = name == "text_encoder_2";
-    auto& names = names_.components[name] = clip_names(name, second ? "lora_te2_" : is_xl() ? "lora_te1_" : "lora_te_",
-                                                      second ? "text_encoders.clip_g.transformer." : "text_encoders.clip_l.transformer.");
+    auto& names = names_.components[name] = clip_names(name,
+                                                       second    ? "lora_te2_"
+                                                       : is_xl() ? "lora_te1_"
+                                                                 : "lora_te_",
+                                                       second ? "text_encoders.clip_g.transformer." : "text_encoders.clip_l.transformer.");
     if (second) names.single_file = {"conditioner.embedders.1.model.", text::open_clip_keys()};
     else names.single_file.prefix = is_xl() ? "conditioner.embedders.0.transformer." : "cond_stage_model.transformer.";
     names.high_precision = {"text_projection"};
