@@ -19,7 +19,11 @@ inline std::unique_ptr<models::Model> open_model(const std::string& path) {
   models::ModelOptions options;
   options.dtype = at::kFloat;
   options.own = models::default_options();
-  return models::open_model(models::open_model_files({{path}, "", ""}), options);
+  options.tokenizer_path = std::string(BURNISH_SOURCE_DIR) + "/assets/tiny-flux/tokenizer";
+  auto files = models::open_model_files({{path}, "", ""});
+  bool is_flux = !fs::exists(fs::path(path) / "unet");  // whose second encoder has another tokenizer
+  if (is_flux) options.tokenizer_2_path = std::string(BURNISH_SOURCE_DIR) + "/assets/tiny-flux/tokenizer_2";
+  return models::open_model(files, options);
 }
 
 /// Adapters of a kind with drawn numbers and alpha 3 on every `step`-th layer of every component but the autoencoder, in diffusers' paths

@@ -84,7 +84,8 @@ TEST(LoraNames, WithoutAlphaTheScaleLiesInTheFactor) {
     if (format == "diffsynth") options.lora_base_model = "dit";
     convert_to(options, {start, there});
     for (const auto& name : open_file(there).names()) EXPECT_THAT(name, HasSubstr("lora_"));
-    if (format == "diffusers") EXPECT_LE(largest_difference(start, there, model_path(pipeline)), 1e-6);  // scale 1.5 in fp32
+    if (format != "diffusers") continue;
+    EXPECT_LE(largest_difference(start, there, model_path(pipeline)), 1e-6);  // scale 1.5 in fp32
   }
 }
 
@@ -107,7 +108,9 @@ TEST(LoraNames, TheFamilyIsToldFromNamesAndShapes) {
   auto file = at_path(folder, "lora.safetensors");
   write_one(file, "lora_unet_double_blocks_0_img_attn_qkv", 3072, 9216);
   EXPECT_EQ(convert::model_of(file, {})->names().family, "flux");
-  write_one(file, "lora_unet_input_blocks_4_1_transformer_blocks_0_attn1_to_q", 640, 640);
+  write_one(file, "lora_unet_input_blocks_4_1_transformer_blocks_0_attn1_to_q", 640, 640);  // both UNets have it
+  expect_refused([&] { convert::model_of(file, {}); }, "SDXL, SD 1.5 have such layers");
+  write_one(file, "lora_unet_input_blocks_4_1_transformer_blocks_1_attn1_to_q", 640, 640);
   EXPECT_EQ(convert::model_of(file, {})->names().variant, "SDXL");
   write_one(file, "lora_unet_down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q", 320, 320);
   EXPECT_EQ(convert::model_of(file, {})->names().variant, "SD 1.5");
@@ -157,7 +160,7 @@ TEST(LowRank, IsTheBestApproximation) {
   for (int64_t rank : {8, 24, 120}) {  // two sketches and a whole SVD
     auto found = convert::factor(delta.to(at::kFloat), {.rank = rank}, "layer");
     EXPECT_EQ(found.a_RI.size(0), rank);
-    EXPECT_NEAR(found.error, error_of(rank), 0.01 * error_of(rank)) << rank;
+    EXPECT_NEAR(found.error, error_of(rank), 0.01 * error_of(rank) + 1e-6) << rank;
     EXPECT_NEAR((delta - found.b_OR.to(at::kDouble).mm(found.a_RI.to(at::kDouble))).norm().item<double>() / delta.norm().item<double>(),
                 found.error, 1e-5);
   }
@@ -184,7 +187,8 @@ TEST(LoraRank, BecomesSmallerByTheErrorThatIsSaid) {
   EXPECT_GT(report.largest_error, 1e-3);
   EXPECT_LE(report.median_error, report.largest_error);
   for (const auto& name : open_file(there).names()) {
-    if (name.ends_with("lora_down.weight")) EXPECT_EQ(open_file(there).info(name).shape[0], 2) << name;
+    if (!name.ends_with("lora_down.weight")) continue;
+    EXPECT_EQ(open_file(there).info(name).shape[0], 2) << name;
   }
 }
 

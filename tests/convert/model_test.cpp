@@ -31,7 +31,10 @@ std::vector<std::string> parts_of(const std::string& pipeline) {
 }
 
 io::TensorSource part_of(const std::string& folder, const std::string& part) {
-  return io::TensorSource::open_folder(folder + "/" + part, {"diffusion_pytorch_model", "model"});
+  // transformers' newer releases write its encoders without the prefix that older ones need.
+  const std::string prefix = "text_model.";
+  auto all = io::TensorSource::open_folder(folder + "/" + part, {"diffusion_pytorch_model", "model"});
+  return all.renamed([&](const std::string& name) { return name.starts_with(prefix) ? name.substr(prefix.size()) : name; });
 }
 
 /// Parameters of all components in fp32.
@@ -72,7 +75,7 @@ TEST(SingleFile, IsWhatTheAuthorsNamesSayAndComesBack) {
       SCOPED_TRACE(part);
       auto expected = part_of(model_path(pipeline), part), found = part_of(back, part);
       for (const auto& name : expected.names()) {
-        if (!name.ends_with("position_ids")) EXPECT_TRUE(found.contains(name)) << name;
+        EXPECT_TRUE(found.contains(name) || name.ends_with("position_ids")) << name;
       }
       for (const auto& name : found.names()) EXPECT_TRUE(at::equal(found.tensor(name), expected.tensor(name))) << name;
     }

@@ -52,5 +52,5 @@ TEST(Files, SpaceIsLookedForBeforeItIsTaken) {
   test::Scratch scratch;
   io::check_space(scratch / "folder/that/is/not/there/yet", 1);
   EXPECT_THAT(error_of([&] { io::check_space(scratch / "large", uint64_t{1} << 62); }),
-              HasSubstr("large will take 4294967296.00 GiB, and there are"));
+              HasSubstr("large will take 4194304.00 TiB, and there are"));
 }
