@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/fields.h"
+#include "convert/compare.h"
 #include "models/family.h"
 
 namespace burnish::app {
@@ -61,17 +62,25 @@ void print_entry(const models::ModelEntry& entry) {
 }  // namespace
 
 void inspect(const Arguments& arguments) {
-  std::vector<std::string> paths;
+  std::vector<std::string> paths, model;
+  int64_t first = 10;
   config::Fields fields;
   fields.group("Files");
-  fields.positional("path", paths, "checkpoints, LoRAs, or folders of them");
-  auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is", arguments, fields);
+  fields.positional("path", paths, "files or folders; two are compared as well");
+  fields("model", model,
+         fmt::format("what two LoRAs are for whose names differ: {}, or the model's files", join(models::published_models())));
+  fields("first", first, "differences of each kind that are shown");
+  auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is, and what two differ in", arguments, fields);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
   if (paths.empty()) config_error("inspect", "no file given; for example: burnish inspect lora.safetensors");
   for (const auto& path : paths) {
     auto files = models::open_model_files({{path}, "", "", models::HubUse::nothing});
     for (const auto& entry : files.entries) print_entry(entry);
   }
+  if (paths.size() != 2) return;
+  auto comparison = convert::compare(paths[0], paths[1], model);
+  fmt::print("{}", convert::text_of(comparison, paths[0], paths[1], first));
+  if (!comparison.equal()) data_error("inspect", "{} and {} differ", paths[0], paths[1]);
 }
 
 }  // namespace burnish::app

@@ -28,6 +28,7 @@ constexpr Verb kVerbs[] = {
     {"plan", plan, "say what a run computes once and what at every step"},
     {"cache", cache, "encode a run's data once, for many runs"},
     {"sample", sample, "draw pictures, with or without LoRAs"},
+    {"convert", convert, "bring LoRAs and models into other formats; merge, extract, change ranks"},
     {"inspect", inspect, "say what a checkpoint or LoRA is"},
     {"import", import_settings, "turn settings of other programs into those of a training run"},
     {"report", report, "write one page about runs: curves, previews, settings"},

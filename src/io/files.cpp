@@ -110,6 +110,11 @@ void AtomicFile::write(const void* bytes, size_t count) {
   }
 }
 
+void AtomicFile::write_at(uint64_t offset, const void* bytes, size_t count) {
+  if (lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET) < 0) fail("write");
+  write(bytes, count);
+}
+
 void AtomicFile::commit() {
   if (fsync(descriptor_) != 0) fail("write");
   auto descriptor = descriptor_;
@@ -122,6 +127,32 @@ void AtomicFile::commit() {
     errno = error;
     fail("write");
   }
+}
+
+AtomicFolder::AtomicFolder(fs::path path) : path_(std::move(path)) {
+  while (!path_.has_filename() && path_.has_relative_path()) path_ = path_.parent_path();  // "folder/"
+  temporary_ = path_;
+  temporary_ += fmt::format(".partial-{}", getpid());
+  std::error_code error;
+  fs::create_directories(temporary_, error);
+  if (error) data_error("io", "cannot create the folder {}: {}", path_.string(), error.message());
+}
+
+AtomicFolder::~AtomicFolder() {
+  std::error_code ignored;
+  if (!committed_) fs::remove_all(temporary_, ignored);
+}
+
+void AtomicFolder::commit() {
+  std::error_code error;
+  auto before = path_;
+  before += fmt::format(".replaced-{}", getpid());
+  bool replaces = fs::exists(path_, error);
+  if (replaces) fs::rename(path_, before, error);
+  if (!error) fs::rename(temporary_, path_, error);
+  if (error) data_error("io", "cannot bring {} into its place: {}", path_.string(), error.message());
+  committed_ = true;
+  if (replaces) fs::remove_all(before, error);
 }
 
 void write_text_atomic(const fs::path& path, std::string_view text) {
@@ -154,6 +185,16 @@ void remove_partial_files(const fs::path& folder) {
       if (!is_locked(left)) fs::remove(left, ignored);
     }
   }
+}
+
+void check_space(const fs::path& path, uint64_t num_bytes) {
+  auto place = fs::absolute(path);
+  std::error_code error;
+  while (!fs::exists(place, error) && place.has_relative_path()) place = place.parent_path();
+  auto space = fs::space(place, error);
+  if (!error && space.available < num_bytes)
+    data_error("io", "{} will take {}, and there are {} free; make room, or write it elsewhere", path.string(),
+               human_bytes(static_cast<double>(num_bytes)), human_bytes(static_cast<double>(space.available)));
 }
 
 std::vector<fs::path> glob(const fs::path& base, const std::string& pattern) {

@@ -44,6 +44,8 @@ class AtomicFile {
 
   /// Appends bytes; a data Error (disk full and the like) says how much was asked for.
   void write(const void* bytes, size_t count);
+  /// Writes bytes at a place of the file, which may lie beyond its end.
+  void write_at(uint64_t offset, const void* bytes, size_t count);
   void commit();
 
  private:
@@ -51,6 +53,25 @@ class AtomicFile {
   std::filesystem::path path_, temporary_;
   int descriptor_ = -1;
   size_t written_ = 0;
+};
+
+/// A folder that appears under its name only when it is complete: filled beside the target, then renamed. Destroying it without `commit`
+/// removes what was written.
+class AtomicFolder {
+ public:
+  explicit AtomicFolder(std::filesystem::path path);
+  ~AtomicFolder();
+  AtomicFolder(const AtomicFolder&) = delete;
+  AtomicFolder& operator=(const AtomicFolder&) = delete;
+
+  /// Where its files are written until then.
+  const std::filesystem::path& place() const { return temporary_; }
+  /// What stood there before, file or folder, is removed after.
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+  bool committed_ = false;
 };
 
 /// `text` as the whole content of `path`, atomically.
@@ -77,6 +98,9 @@ void remove_partial_files(const std::filesystem::path& folder);
 
 /// Whether a process holds the file `path` with flock.
 bool is_locked(const std::filesystem::path& path);
+
+/// A data Error when the file system that `path` is to lie in has fewer free bytes than `num_bytes`.
+void check_space(const std::filesystem::path& path, uint64_t num_bytes);
 
 /// Files below `base` that match a shell pattern (`*`, `?`, `[...]`; `*` does not cross folders), sorted.
 std::vector<std::filesystem::path> glob(const std::filesystem::path& base, const std::string& pattern);

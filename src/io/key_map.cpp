@@ -134,37 +134,51 @@ KeyMap::Match KeyMap::to_ours(const std::string& theirs) const {
   return {{theirs}, KeyRule::Op::copy};
 }
 
-NamedTensors KeyMap::to_file(const NamedTensors& ours) const {
-  std::map<std::string, at::Tensor> table(ours.begin(), ours.end());
+std::vector<KeyRule> KeyMap::to_file(const std::vector<std::string>& ours) const {
+  const std::set<std::string> table(ours.begin(), ours.end());
   std::set<std::string> done;
-  NamedTensors out;
-  for (const auto& [name, tensor] : ours) {
-    if (done.contains(name)) continue;
-    bool known = false;
+  auto rule_for = [&](const std::string& name) -> KeyRule {
     for (const auto& rule : rules_) {
       std::optional<Parts> values;
       for (const auto& pattern : rule.ours) {
         if ((values = wildcards(pattern, name))) break;
       }
       if (!values) continue;
-      std::vector<at::Tensor> parts;
-      for (const auto& pattern : rule.ours) {
-        auto it = table.find(fill(pattern, *values));
-        if (it == table.end()) break;
-        parts.push_back(it->second);
-      }
-      if (parts.size() != rule.ours.size()) continue;
-      for (const auto& pattern : rule.ours) done.insert(fill(pattern, *values));
-      auto value = parts.size() > 1                                       ? at::cat(parts, 0)
-                   : rule.op == KeyRule::Op::swap_halves                  ? swap_halves(tensor)
-                   : rule.op == KeyRule::Op::transpose                    ? tensor.t().contiguous()
-                   : rule.op == KeyRule::Op::reshape && tensor.dim() == 2 ? tensor.unsqueeze(-1).unsqueeze(-1)
-                                                                          : tensor;
-      out.emplace_back(fill(rule.theirs, *values), value);
-      known = true;
-      break;
+      KeyRule found{fill(rule.theirs, *values), {}, rule.op};
+      for (const auto& pattern : rule.ours) found.ours.push_back(fill(pattern, *values));
+      if (std::all_of(found.ours.begin(), found.ours.end(), [&](const auto& part) { return table.contains(part); })) return found;
     }
-    if (!known) out.emplace_back(name, tensor);
+    return {name, {name}};
+  };
+  std::vector<KeyRule> file;
+  for (const auto& name : ours) {
+    if (done.contains(name)) continue;
+    file.push_back(rule_for(name));
+    done.insert(file.back().ours.begin(), file.back().ours.end());
+  }
+  return file;
+}
+
+at::Tensor tensor_in_file(const KeyRule& rule, const std::vector<at::Tensor>& ours) {
+  if (ours.size() > 1) return at::cat(ours, 0);
+  const auto& tensor = ours.at(0);
+  switch (rule.op) {
+    case KeyRule::Op::swap_halves: return swap_halves(tensor);
+    case KeyRule::Op::transpose: return tensor.t().contiguous();
+    case KeyRule::Op::reshape: return tensor.dim() == 2 ? tensor.unsqueeze(-1).unsqueeze(-1) : tensor;
+    default: return tensor;
+  }
+}
+
+NamedTensors KeyMap::to_file(const NamedTensors& ours) const {
+  std::map<std::string, at::Tensor> table(ours.begin(), ours.end());
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : ours) names.push_back(name);
+  NamedTensors out;
+  for (const auto& rule : to_file(names)) {
+    std::vector<at::Tensor> parts;
+    for (const auto& name : rule.ours) parts.push_back(table.at(name));
+    out.emplace_back(rule.theirs, tensor_in_file(rule, parts));
   }
   return out;
 }

@@ -38,6 +38,8 @@ class KeyMap {
   /// What a name in the file stands for.
   Match to_ours(const std::string& theirs) const;
 
+  /// The rules, without wildcards, that make a file of our tensors of these names, each of which is in one of them.
+  std::vector<KeyRule> to_file(const std::vector<std::string>& ours) const;
   /// Our tensors under the file's names, for writing; the way back of loading.
   NamedTensors to_file(const NamedTensors& ours) const;
 
@@ -46,6 +48,9 @@ class KeyMap {
   std::map<std::string, size_t> plain_;  ///< rules without `{}` by their name in the file
   std::vector<size_t> patterns_;         ///< the others
 };
+
+/// The file's tensor by a rule, made of ours in its order.
+at::Tensor tensor_in_file(const KeyRule& rule, const std::vector<at::Tensor>& ours);
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 

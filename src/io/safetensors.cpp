@@ -10,9 +10,9 @@
 #include <cstring>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/error.h"
-#include "io/files.h"
 
 namespace burnish::io {
 
@@ -80,39 +80,65 @@ void prefetch(const at::Tensor& tensor) {
   ::madvise(reinterpret_cast<void*>(first), begin + tensor.nbytes() - first, MADV_WILLNEED);  // advice: whether it is taken is no matter
 }
 
-void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {
+uint64_t TensorSpec::num_bytes() const {
+  uint64_t count = c10::elementSize(dtype);
+  for (auto side : shape) count *= static_cast<uint64_t>(side);
+  return count;
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorSpec>& specs, const Metadata& metadata)
+    : file_(path) {
   // Widest elements first, then by name, as the reference writer does: every tensor stays aligned.
-  std::vector<const NamedTensors::value_type*> order;
-  for (const auto& item : tensors) order.push_back(&item);
+  std::vector<const TensorSpec*> order;
+  for (const auto& spec : specs) order.push_back(&spec);
   std::sort(order.begin(), order.end(), [](auto* a, auto* b) {
-    auto wide = [](auto* x) { return -static_cast<int64_t>(x->second.element_size()); };
-    return std::pair(wide(a), a->first) < std::pair(wide(b), b->first);
+    auto wide = [](auto* x) { return -static_cast<int64_t>(c10::elementSize(x->dtype)); };
+    return std::pair(wide(a), a->name) < std::pair(wide(b), b->name);
   });
 
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t at_byte = 0;
-  for (const auto* item : order) {
-    if (header.contains(item->first)) data_error("io", "cannot save {}: two tensors are named '{}'", path.string(), item->first);
-    auto bytes = static_cast<uint64_t>(item->second.numel()) * item->second.element_size();
-    header[item->first] = {{"dtype", safetensors_dtype(item->second.scalar_type())},
-                           {"shape", item->second.sizes().vec()},
-                           {"data_offsets", {at_byte, at_byte + bytes}}};
-    at_byte += bytes;
+  for (const auto* spec : order) {
+    if (!places_.emplace(spec->name, Place{*spec, at_byte}).second)
+      data_error("io", "cannot save {}: two tensors are named '{}'", path.string(), spec->name);
+    auto end = at_byte + spec->num_bytes();
+    header[spec->name] = {{"dtype", safetensors_dtype(spec->dtype)}, {"shape", spec->shape}, {"data_offsets", {at_byte, end}}};
+    at_byte = end;
   }
   // Text that is not UTF-8 (a path in the metadata, say) must not cost the weights: its bad bytes are replaced.
   auto text = header.empty() ? std::string("{}") : header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t length = text.size();
+  for (auto& [name, place] : places_) place.begin += 8 + length;
+  file_.write(&length, 8);
+  file_.write(text.data(), text.size());
+}
 
-  AtomicFile file(path);
-  file.write(&length, 8);
-  file.write(text.data(), text.size());
-  for (const auto* item : order) {
-    auto plain = item->second.detach().cpu().contiguous();
-    file.write(plain.const_data_ptr(), static_cast<size_t>(plain.numel()) * plain.element_size());
+void SafetensorsWriter::write(const std::string& name, const at::Tensor& tensor) {
+  auto it = places_.find(name);
+  if (it == places_.end() || it->second.written) throw std::logic_error("the tensor " + name + " is written twice, or was not announced");
+  auto& place = it->second;
+  if (tensor.scalar_type() != place.spec.dtype || tensor.sizes() != at::IntArrayRef(place.spec.shape))
+    throw std::logic_error("the tensor " + name + " is not what was announced");
+  auto plain = tensor.detach().cpu().contiguous();
+  file_.write_at(place.begin, plain.const_data_ptr(), plain.nbytes());
+  place.written = true;
+}
+
+void SafetensorsWriter::commit() {
+  for (const auto& [name, place] : places_) {
+    if (!place.written) throw std::logic_error("the tensor " + name + " was announced and not written");
   }
-  file.commit();
+  file_.commit();
+}
+
+void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {
+  std::vector<TensorSpec> specs;
+  for (const auto& [name, tensor] : tensors) specs.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
+  SafetensorsWriter writer(path, specs, metadata);
+  for (const auto& [name, tensor] : tensors) writer.write(name, tensor);
+  writer.commit();
 }
 
 }  // namespace burnish::io

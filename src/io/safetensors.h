@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/files.h"
 #include "io/safetensors_header.h"
 #include "io/tensor_file.h"
 
@@ -41,6 +42,35 @@ class SafetensorsFile : public TensorFile, public std::enable_shared_from_this<S
 /// Asks the system to read the bytes of a mapped tensor from disk by the time they are needed, without waiting. A tensor on the CPU that
 /// is not mapped stays as it is.
 void prefetch(const at::Tensor& tensor);
+
+/// What a safetensors file is to hold under a name.
+struct TensorSpec {
+  std::string name;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  std::vector<int64_t> shape = {};
+  uint64_t num_bytes() const;
+};
+
+/// A safetensors file that is written tensor by tensor, in any order, so that no more than one of them has to be in memory. It appears
+/// under its name when it is complete (AtomicFile).
+class SafetensorsWriter {
+ public:
+  /// A data Error for a name that is given twice.
+  SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorSpec>& specs, const Metadata& metadata = {});
+  /// The tensor may lie on any device and need not be contiguous. std::logic_error when it is not what its spec says.
+  void write(const std::string& name, const at::Tensor& tensor);
+  /// std::logic_error unless every tensor was written.
+  void commit();
+
+ private:
+  struct Place {
+    TensorSpec spec;
+    uint64_t begin = 0;  ///< in the file
+    bool written = false;
+  };
+  std::map<std::string, Place> places_;
+  AtomicFile file_;
+};
 
 /// Writes tensors one at a time, atomically: on any failure (a full disk, say) the file that stood there before is unchanged.
 /// Tensors may lie on any device and need not be contiguous.

@@ -48,7 +48,7 @@ adapters::Behind behind(const models::Model& model, const Names& names, const st
   };
   if (auto found = foreign(name); !found.layers.empty()) return found;
   auto prefixes = names.prefixes.others;
-  prefixes.insert(prefixes.begin(), {names.prefixes.diffusers, names.component + ".", names.prefixes.kohya});
+  prefixes.insert(prefixes.begin(), {names.prefixes.diffusers, names.component + ".", names.prefixes.kohya, names.prefixes.comfyui});
   for (const auto& prefix : prefixes) {
     auto rest = without(name, prefix);
     if (!rest) continue;
@@ -99,9 +99,10 @@ bool is_left_out(const models::Model& model, const std::vector<Names>& all, cons
 
 }  // namespace
 
-AdaptersByComponent read(models::Model& model, const std::string& file, bool may_lack_components) {
+AdaptersByComponent read(models::Model& model, const std::string& file, Absent absent) {
+  auto is_known = [&](const std::string& component) { return absent == Absent::as_published || model.components().has(component); };
   std::vector<Names> all;
-  for (const auto& component : component_names(model)) all.push_back(names_of(model, component, model.components().has(component)));
+  for (const auto& component : component_names(model)) all.push_back(names_of(model, component, is_known(component)));
   // adapters/ knows layers by one name; ours start with the component here.
   auto layers_of = [&](const std::string& name) {
     for (const auto& names : all) {
@@ -138,8 +139,8 @@ AdaptersByComponent read(models::Model& model, const std::string& file, bool may
     data_error("train", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this one has or runs no such layers", file,
                skipped.at(0), skipped.size() - 1);
   for (const auto& [component, weights] : by_component) {
-    if (!model.components().has(component) && may_lack_components) continue;
-    if (!model.components().has(component))
+    if (!is_known(component) && absent == Absent::unchecked) continue;
+    if (!is_known(component))
       data_error("train",
                  "{} adapts the {} (and {} layers of it), which is not among the files of this run; name it with a further --model", file,
                  component, weights.size());
@@ -153,14 +154,18 @@ adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::st
   const auto& names = known.layers;
   auto kohya = names.kohya + underscored(names.weights);
   auto lycoris = component == model.names().denoiser() ? "lycoris_" : kohya;
+  auto written_in = [&](const char* format) {
+    auto it = known.written.find(format);
+    return it == known.written.end() ? models::LayerTable() : it->second;
+  };
   adapters::LayerPrefixes prefixes{names.diffusers + names.weights,
                                    kohya,
                                    lycoris,
                                    names.diffusers_alpha,
-                                   known.kohya_layers,
-                                   known.diffsynth_layers,
+                                   written_in("kohya"),
+                                   written_in("diffsynth"),
                                    known.swapped_halves};
-  if (known.kohya_layers.empty() && known.diffsynth_layers.empty()) return prefixes;
+  if (prefixes.kohya_layers.empty() && prefixes.diffsynth_layers.empty()) return prefixes;
   std::map<std::string, int64_t> rows;
   auto skeleton = model.components().skeleton(component);
   for (const auto& [path, layer] : adapters::all_layers(*skeleton)) rows[path] = layer->out_features();

@@ -8,10 +8,15 @@ namespace burnish::loras {
 
 /// The adapters of a file by component, in our paths. A layer's component is told by its prefix (models::LayerNames), by the family's names
 /// of other programs, and is the denoiser otherwise. A data Error when the file does not fit a component, or adapts one that is not among
-/// the model's files, unless it may: then its layers are those that the file names. What a file says of layers that the model never runs,
+/// the model's files, unless `absent` says otherwise. What a file says of layers that the model never runs,
 /// or of layers that it lacks and that would stay as they are, is skipped with a line.
+enum class Absent {
+  refused,
+  unchecked,     ///< its layers are those that the file names
+  as_published,  ///< it has the layers of the published model
+};
 using AdaptersByComponent = std::map<std::string, std::vector<adapters::AdapterWeights>>;
-AdaptersByComponent read(models::Model& model, const std::string& file, bool may_lack_components = false);
+AdaptersByComponent read(models::Model& model, const std::string& file, Absent absent = Absent::refused);
 
 /// The names of a component's layers in an adapter file that burnish writes.
 adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::string& component);

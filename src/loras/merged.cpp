@@ -63,7 +63,7 @@ LoraFile parse_lora_file(const std::string& text) {
 void merge(models::Model& model, const std::vector<LoraFile>& files, const MergeOptions& options) {
   Merges merges;
   for (const auto& file : files) {
-    for (const auto& [component, weights] : read(model, file.path, options.may_lack_components)) {
+    for (const auto& [component, weights] : read(model, file.path, options.may_lack_components ? Absent::unchecked : Absent::refused)) {
       if (!options.components.empty() && !contains(options.components, component)) continue;
       auto& merged = merges[component];
       if (!merged) merged = std::make_shared<MergedAdapters>();

@@ -5,6 +5,12 @@
 
 namespace burnish::models {
 
+/// A model that is known without its files.
+struct Published {
+  std::string_view name;    ///< "SDXL"
+  std::string_view config;  ///< config.json of its denoiser
+};
+
 /// Everything the rest of the program may know about a model family.
 struct Family {
   std::string_view name;  ///< folder name
@@ -13,7 +19,8 @@ struct Family {
   /// What a single weight set is, in a few words ("FLUX.1-dev transformer, BFL names"), or "".
   std::string (*describe)(const ModelEntry&);
   std::vector<Option> options = {};  ///< that it has beside those of every model
-  bool takes_fp16 = false;           ///< whether its numbers stay within fp16
+  std::vector<Published> published = {};
+  bool takes_fp16 = false;  ///< whether its numbers stay within fp16
 };
 
 /// The families of this program, those that were added first.
@@ -27,6 +34,10 @@ std::vector<Option> family_options();
 OptionValues default_options();
 /// Of those that have another where pictures are drawn to be looked at, that one.
 OptionValues drawing_options();
+
+/// The names of the published models, and one of them without files: names and sizes alone. Case does not count; null for another name.
+std::vector<std::string> published_models();
+std::unique_ptr<Model> open_published_model(std::string_view name);
 
 /// Opens the model behind `files` with the family that recognises it; a data Error lists the families when none does. A config Error for
 /// an option that the family does not have.

@@ -33,39 +33,6 @@ bool is_mark(const std::string& name) {
          std::any_of(std::begin(kMarkEndings), std::end(kMarkEndings), [&](std::string_view e) { return name.ends_with(e); });
 }
 
-/// Scales by our weight names. A scale per row follows its rows through stacking and swapping.
-std::map<std::string, at::Tensor> read_scales(const io::TensorSource& tensors, const io::KeyMap& keys, const io::Shapes& wanted) {
-  std::map<std::string, at::Tensor> scales;
-  for (const auto& name : tensors.names()) {
-    auto layer = layer_of_scale(name);
-    if (layer.empty()) continue;
-    auto scale = tensors.tensor(name).to(at::kFloat);
-    if (scale.dim() == 1 && scale.numel() > 1) scale = scale.unsqueeze(1);
-    auto match = keys.to_ours(layer + ".weight");
-    int64_t row = 0;
-    for (const auto& ours : match.ours) {
-      auto it = wanted.find(ours);
-      if (it == wanted.end()) continue;
-      auto rows = it->second[0];
-      bool by_row = scale.numel() > 1;
-      if (by_row && row + rows > scale.size(0))
-        data_error("models", "'{}' has {} scales for the {} rows of '{}'", name, scale.size(0), row + rows, layer + ".weight");
-      auto part = by_row ? scale.narrow(0, row, rows) : scale;
-      if (by_row && match.op == io::KeyRule::Op::swap_halves)
-        part = at::cat({part.narrow(0, rows / 2, rows / 2), part.narrow(0, 0, rows / 2)});
-      scales[ours] = part;
-      row += rows;
-    }
-  }
-  return scales;
-}
-
-/// FP8 numbers times their scale, or their rows' scales.
-at::Tensor scaled(const at::Tensor& codes, const at::Tensor& scale) {
-  auto by_row = scale.numel() > 1 ? scale.reshape({-1, 1}) : scale.reshape({});
-  return (codes.to(at::kFloat).flatten(codes.dim() > 1 ? 1 : 0) * by_row).view(codes.sizes());
-}
-
 std::map<std::string, nn::LinearMap*> maps_of(nn::Module& module) {
   std::map<std::string, nn::LinearMap*> maps;
   module.visit([&](const std::string& path, nn::Module& child) {
@@ -94,6 +61,38 @@ void check_finite(const at::Tensor& value, const at::Tensor& in_file, const std:
 
 }  // namespace
 
+// A scale per row follows its rows through stacking and swapping.
+std::map<std::string, at::Tensor> scales_of(const io::TensorSource& tensors, const io::KeyMap& keys, const io::Shapes& wanted) {
+  std::map<std::string, at::Tensor> scales;
+  for (const auto& name : tensors.names()) {
+    auto layer = layer_of_scale(name);
+    if (layer.empty()) continue;
+    auto scale = tensors.tensor(name).to(at::kFloat);
+    if (scale.dim() == 1 && scale.numel() > 1) scale = scale.unsqueeze(1);
+    auto match = keys.to_ours(layer + ".weight");
+    int64_t row = 0;
+    for (const auto& ours : match.ours) {
+      auto it = wanted.find(ours);
+      if (it == wanted.end()) continue;
+      auto rows = it->second[0];
+      bool by_row = scale.numel() > 1;
+      if (by_row && row + rows > scale.size(0))
+        data_error("models", "'{}' has {} scales for the {} rows of '{}'", name, scale.size(0), row + rows, layer + ".weight");
+      auto part = by_row ? scale.narrow(0, row, rows) : scale;
+      if (by_row && match.op == io::KeyRule::Op::swap_halves)
+        part = at::cat({part.narrow(0, rows / 2, rows / 2), part.narrow(0, 0, rows / 2)});
+      scales[ours] = part;
+      row += rows;
+    }
+  }
+  return scales;
+}
+
+at::Tensor scaled(const at::Tensor& codes, const at::Tensor& scale) {
+  auto by_row = scale.numel() > 1 ? scale.reshape({-1, 1}) : scale.reshape({});
+  return (codes.to(at::kFloat).flatten(codes.dim() > 1 ? 1 : 0) * by_row).view(codes.sizes());
+}
+
 io::Shapes shapes_of(nn::Module& module) {
   io::Shapes shapes;
   module.visit_parameters([&](const std::string& name, at::Tensor& p) { shapes[name] = p.sizes().vec(); });
@@ -118,7 +117,7 @@ class Placing {
         wanted_(wanted),
         slots_(module.parameters()),
         maps_(maps_of(module)),
-        scales_(read_scales(reading.tensors, reading.keys, wanted)) {}
+        scales_(scales_of(reading.tensors, reading.keys, wanted)) {}
 
   void place(const std::string& name, const at::Tensor& in_file) const {
     auto value = in_file;

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <set>
 
 #include "io/key_map.h"
@@ -43,6 +44,12 @@ void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std
 
 /// Hands the weights of a module that was made without a file to `store`, which leaves some of them parameters.
 void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device device);
+
+/// The scales of FP8 weights by our weight names: one number, or [rows, 1].
+std::map<std::string, at::Tensor> scales_of(const io::TensorSource& tensors, const io::KeyMap& keys, const io::Shapes& wanted);
+
+/// FP8 numbers times their scale, in fp32.
+at::Tensor scaled(const at::Tensor& codes, const at::Tensor& scale);
 
 /// The tensors that are weights: without scales of FP8 weights and the marks that go with them.
 io::TensorSource without_scales(const io::TensorSource& tensors);

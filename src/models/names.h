@@ -5,7 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "io/key_map.h"
+
 namespace burnish::models {
+
+/// Layer names of another program, each with our layers behind it; a fused layer has several, stacked in this order.
+using LayerTable = std::map<std::string, std::vector<std::string>>;
+
+/// What a file calls the tensors of a component.
+struct FileNames {
+  std::string prefix;
+  io::KeyMap keys;
+};
 
 /// How files spell the layers of a component, before our paths in it.
 struct LayerNames {
@@ -15,6 +26,7 @@ struct LayerNames {
   std::vector<std::string> others =
       {};                       ///< before our path, in adapter files of further programs; those with "_" at the end before underscores
   bool diffusers_alpha = true;  ///< whether diffusers' loader of this family takes files with `.alpha` under its own names
+  std::string comfyui = {};     ///< before `weights` and our path in ComfyUI's adapter files; "" where a table says its names, or none
 };
 
 /// What the layers of a component are called, and which are meant when the user names none.
@@ -29,11 +41,14 @@ struct ComponentNames {
   /// whose states are read.
   std::vector<std::string> without_gradient = {};
   /// Our layers behind a layer name of another program that is not `layers` and our path; a fused layer has several, stacked in this order.
-  std::map<std::string, std::vector<std::string>> foreign_layers = {};
+  LayerTable foreign_layers = {};
   /// Those of `foreign_layers` whose rows stand the second half first.
   std::set<std::string> swapped_halves = {};
-  /// The layers of kohya's and of DiffSynth-Studio's adapter files by their whole names there, in the same way; none where theirs are ours.
-  std::map<std::string, std::vector<std::string>> kohya_layers = {}, diffsynth_layers = {};
+  /// Names of `foreign_layers` with every layer of ours behind one of them, by the adapter format that is written in them: "kohya",
+  /// "comfyui", "diffsynth". A format without a table is written in our paths behind `layers`.
+  std::map<std::string, LayerTable> written = {};
+  /// The component's tensors in its folder of a diffusers pipeline, and in a single file that holds the whole model.
+  FileNames folder_file = {}, single_file = {};
   /// Layers, by our paths, that other programs' files may adapt, and that this model does not run.
   std::set<std::string> not_run = {};
   /// The names by which adapter targets know a layer (see adapters::AliasesOf); null for its path alone.
@@ -63,6 +78,7 @@ struct Names {
   std::vector<std::string> denoisers;                ///< the components that predict; of several, the time of a visit chooses
   std::map<std::string, ComponentNames> components;  ///< of every component that the units may run
   std::map<std::string, ValueNames> values;          ///< of those values of which there is something to say
+  std::vector<std::string> marks;                    ///< names of tensors by which single files say how the model predicts
   bool zeros_for_no_prompt = false;  ///< whether the prompt values of an empty negative prompt are zeros, and not those of the empty text
 
   /// The component that a run trains unless told otherwise.

@@ -1,5 +1,6 @@
 // The one file to touch when adding a family: one declaration, one entry.
 #include <algorithm>
+#include <cctype>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -72,6 +73,42 @@ void check_options(const Family& family, const ModelOptions& options) {
 }
 
 }  // namespace
+
+namespace {
+
+/// Letters in lower case and digits alone: "SD 1.5" and "sd1.5" are the same name.
+std::string plain_word(std::string_view name) {
+  std::string plain;
+  for (unsigned char c : name) {
+    if (std::isalnum(c)) plain += static_cast<char>(std::tolower(c));
+  }
+  return plain;
+}
+
+}  // namespace
+
+std::vector<std::string> published_models() {
+  std::vector<std::string> names;
+  for (const auto* family : all_families()) {
+    for (const auto& published : family->published) names.emplace_back(published.name);
+  }
+  return names;
+}
+
+std::unique_ptr<Model> open_published_model(std::string_view name) {
+  for (const auto* family : all_families()) {
+    for (const auto& published : family->published) {
+      if (plain_word(published.name) != plain_word(name)) continue;
+      ModelEntry entry;
+      entry.label = published.name;
+      entry.config = nlohmann::json::parse(published.config);
+      ModelOptions options;
+      options.init = "random";  // of no consequence: nothing is loaded
+      return open_model({{entry}, {}}, options);
+    }
+  }
+  return nullptr;
+}
 
 std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options) {
   std::vector<std::string> names;

@@ -18,24 +18,33 @@ Recipe clip_recipe(const std::string& name, const std::string& what, const Sourc
   return {.name = name, .what = what, .source = source, .build = builds<text::ClipTextModel>(config)};
 }
 
-ComponentNames clip_names(const std::string& name, const std::string& kohya, const std::vector<std::string>& others) {
-  return {.layers = {"text_model.", name + ".", kohya, others}, .lora_targets = "q_proj,k_proj,v_proj,out_proj,fc1,fc2"};
+ComponentNames clip_names(const std::string& name, const std::string& kohya, const std::string& comfyui,
+                          const std::vector<std::string>& others) {
+  return {.layers = {.weights = "text_model.", .diffusers = name + ".", .kohya = kohya, .others = others, .comfyui = comfyui},
+          .lora_targets = "q_proj,k_proj,v_proj,out_proj,fc1,fc2",
+          .folder_file = {"", text::transformers_clip_keys()},
+          .single_file = {comfyui, text::transformers_clip_keys()}};
 }
 
 Recipe t5_recipe(const std::string& name, const Source& source, const text::T5Config& config) {
   return {.name = name, .what = "T5 encoder", .source = source, .build = builds<text::T5Encoder>(config)};
 }
 
-ComponentNames t5_names(const std::string& name, const std::string& kohya, const std::vector<std::string>& others) {
-  return {.layers = {"", name + ".", kohya, others}, .lora_targets = "q,k,v,o,wi,wi_0,wi_1,wo"};
+ComponentNames t5_names(const std::string& name, const std::string& kohya, const std::string& comfyui,
+                        const std::vector<std::string>& others) {
+  return {.layers = {.weights = "", .diffusers = name + ".", .kohya = kohya, .others = others, .comfyui = comfyui},
+          .lora_targets = "q,k,v,o,wi,wi_0,wi_1,wo",
+          .single_file = {comfyui, {}}};
 }
 
 Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config) {
   return {.name = name, .what = "KL autoencoder", .source = source, .build = builds<vae::AutoencoderKL>(config), .dtype = at::kFloat};
 }
 
-ComponentNames autoencoder_names(const std::string& name) {
+ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& config, const std::string& single_prefix) {
   auto names = plain_names(name);
+  names.folder_file = {"", vae::diffusers_kl_keys()};
+  names.single_file = {single_prefix, vae::original_kl_keys(config.block_out_channels.size())};
   names.high_precision = {".*"};
   names.without_gradient = {"decoder", "post_quant_conv"};
   return names;

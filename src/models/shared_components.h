@@ -10,16 +10,20 @@ namespace burnish::models {
 
 /// A CLIP text encoder, without its tokenizer.
 Recipe clip_recipe(const std::string& name, const std::string& what, const Source& source, const text::ClipConfig& config);
-/// `kohya`: what stands before its layers in kohya's adapter files, "lora_te1_"; `others`: LayerNames::others.
-ComponentNames clip_names(const std::string& name, const std::string& kohya, const std::vector<std::string>& others = {});
+/// `kohya`: what stands before its layers in kohya's adapter files, "lora_te1_"; `comfyui`: in ComfyUI's, and before its tensors in single
+/// files; `others`: LayerNames::others.
+ComponentNames clip_names(const std::string& name, const std::string& kohya, const std::string& comfyui,
+                          const std::vector<std::string>& others = {});
 
 /// A T5 encoder, without its tokenizer.
 Recipe t5_recipe(const std::string& name, const Source& source, const text::T5Config& config);
-ComponentNames t5_names(const std::string& name, const std::string& kohya, const std::vector<std::string>& others = {});
+ComponentNames t5_names(const std::string& name, const std::string& kohya, const std::string& comfyui,
+                        const std::vector<std::string>& others = {});
 
 /// A KL autoencoder, which computes in fp32 and of which no weight is stored as codes.
 Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config);
-ComponentNames autoencoder_names(const std::string& name);
+/// `single_prefix`: what stands before its tensors in single files.
+ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& config, const std::string& single_prefix);
 
 /// The folder of a tokenizer: the chosen one, or that of this name beside the model; nothing when there is neither.
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder);

@@ -40,3 +40,28 @@ TEST(Files, OnlyRegularFilesAreRead) {
   EXPECT_TRUE(io::is_folder(scratch.path()));
   EXPECT_EQ(io::read_text(scratch.write("text", std::string(200000, 'x'))), std::string(200000, 'x'));
 }
+
+TEST(Files, AFolderAppearsWhenItIsComplete) {
+  test::Scratch scratch;
+  auto path = scratch / "out";
+  {
+    io::AtomicFolder folder(path);
+    io::write_text_atomic(folder.place() / "text", "lost");
+    EXPECT_FALSE(io::is_there(path));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+  for (const char* text : {"first", "second"}) {
+    io::AtomicFolder folder(path);
+    io::write_text_atomic(folder.place() / "text", text);
+    folder.commit();
+    EXPECT_EQ(io::read_text(std::filesystem::path(path) / "text"), text);
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()), {}), 1);
+}
+
+TEST(Files, SpaceIsLookedForBeforeItIsTaken) {
+  test::Scratch scratch;
+  io::check_space(scratch / "folder/that/is/not/there/yet", 1);
+  EXPECT_THAT(error_of([&] { io::check_space(scratch / "large", uint64_t{1} << 62); }),
+              HasSubstr("large will take 4194304.00 TiB, and there are"));
+}

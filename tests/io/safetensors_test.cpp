@@ -246,3 +246,26 @@ TEST(Json, NamesFileAndPlace) {
   EXPECT_THAT(refused(""), HasSubstr("c.json is not valid JSON"));
   EXPECT_THAT(refused("{\"a\": \"\xff\"}"), HasSubstr("c.json is not valid JSON"));
 }
+
+TEST(SafetensorsWriter, TakesTensorsOneByOneInAnyOrder) {
+  Scratch scratch;
+  auto path = scratch / "a.safetensors";
+  const std::vector<io::TensorSpec> specs{{"bytes", at::kByte, {3}}, {"numbers", at::kFloat, {2, 2}}, {"one", at::kBFloat16, {}}};
+  {
+    io::SafetensorsWriter writer(path, specs, {{"key", "value"}});
+    writer.write("one", at::full({}, 1.5).to(at::kBFloat16));
+    writer.write("numbers", at::arange(4, at::kFloat).view({2, 2}).t());
+    EXPECT_THROW(writer.write("numbers", at::ones({2, 2})), std::logic_error);
+    EXPECT_THROW(writer.write("bytes", at::ones({3})), std::logic_error);
+    EXPECT_THROW(writer.commit(), std::logic_error);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    writer.write("bytes", at::ones({3}, at::kByte));
+    writer.commit();
+  }
+  auto file = io::SafetensorsFile::open(path);
+  EXPECT_EQ(file->metadata().at("key"), "value");
+  EXPECT_TRUE(at::equal(file->tensor("numbers"), at::arange(4, at::kFloat).view({2, 2}).t()));
+  EXPECT_TRUE(at::equal(file->tensor("bytes"), at::ones({3}, at::kByte)));
+  EXPECT_EQ(file->tensor("one").item<float>(), 1.5);
+  EXPECT_THAT(error_of([&] { io::SafetensorsWriter(path, {{"a"}, {"a"}}); }), HasSubstr("two tensors are named 'a'"));
+}

@@ -114,6 +114,7 @@ extern const Family kFamily{
                  .otherwise = 1.0,
                  .elsewhere = "",
                  .when_drawing = 3.5}},
+    .published = {{"FLUX.1", R"({"_class_name": "FluxTransformer2DModel"})"}},
 };
 
 }  // namespace burnish::models::flux

@@ -78,6 +78,7 @@ const std::vector<Layer> kXlabsSingle{
     {"processor.proj_lora", {"proj_out"}},
 };
 /// Our norm_out.linear, whose rows others have in the other order.
+const char* const kSwappedBfl = "final_layer.adaLN_modulation.1";
 const char* const kSwappedKohya = "lora_unet_final_layer_adaLN_modulation_1";
 const char* const kSwappedDiffSynth = "final_norm_out.linear";
 const std::vector<Layer> kDiffSynthOuter{
@@ -119,6 +120,13 @@ std::vector<Layer> bfl_layers(const Config& config) {
   return layers;
 }
 
+std::vector<Layer> diffsynth_layers(const Config& config) {
+  std::vector<Layer> layers = kDiffSynthOuter;
+  add_blocks(layers, kDiffSynthDouble, "blocks.", "transformer_blocks.", config.num_double_blocks);
+  add_blocks(layers, kDiffSynthSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+  return layers;
+}
+
 }  // namespace
 
 io::KeyMap bfl_keys() {
@@ -142,29 +150,28 @@ io::KeyMap bfl_keys() {
   return io::KeyMap(rules);
 }
 
-std::map<std::string, std::vector<std::string>> kohya_layers(const Config& config) {
-  std::map<std::string, std::vector<std::string>> table{{kSwappedKohya, {"norm_out.linear"}}};
-  for (const auto& layer : bfl_layers(config)) table["lora_unet_" + underscored(layer.theirs)] = layer.ours;
-  return table;
+std::map<std::string, LayerTable> written_layers(const Config& config) {
+  std::map<std::string, LayerTable> written;
+  for (const auto& [theirs, ours] : bfl_layers(config)) {
+    written["comfyui"]["diffusion_model." + theirs] = ours;
+    written["kohya"]["lora_unet_" + underscored(theirs)] = ours;
+  }
+  for (const auto& [theirs, ours] : diffsynth_layers(config)) written["diffsynth"][theirs] = ours;
+  written["comfyui"][std::string("diffusion_model.") + kSwappedBfl] = {"norm_out.linear"};
+  written["kohya"][kSwappedKohya] = {"norm_out.linear"};
+  written["diffsynth"][kSwappedDiffSynth] = {"norm_out.linear"};
+  return written;
 }
 
-std::map<std::string, std::vector<std::string>> diffsynth_layers(const Config& config) {
-  std::vector<Layer> layers = kDiffSynthOuter;
-  add_blocks(layers, kDiffSynthDouble, "blocks.", "transformer_blocks.", config.num_double_blocks);
-  add_blocks(layers, kDiffSynthSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
-  std::map<std::string, std::vector<std::string>> table{{kSwappedDiffSynth, {"norm_out.linear"}}};
-  for (const auto& layer : layers) table[layer.theirs] = layer.ours;
-  return table;
-}
-
-std::map<std::string, std::vector<std::string>> foreign_layers(const Config& config) {
+LayerTable foreign_layers(const Config& config) {
   auto layers = bfl_layers(config);
+  LayerTable table;
+  for (const auto& layer : layers) table["lora_unet_" + underscored(layer.theirs)] = layer.ours;
+  for (auto& layer : diffsynth_layers(config)) layers.push_back(std::move(layer));
   add_blocks(layers, kXlabsDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
   add_blocks(layers, kXlabsSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
   for (const auto& name : swapped_layers()) layers.push_back({name, {"norm_out.linear"}});
 
-  auto table = kohya_layers(config);
-  for (const auto& [name, ours] : diffsynth_layers(config)) layers.push_back({name, ours});
   for (const auto& layer : layers) {
     table[layer.theirs] = layer.ours;
     for (const auto& ours : layer.ours) {
@@ -175,7 +182,7 @@ std::map<std::string, std::vector<std::string>> foreign_layers(const Config& con
   return table;
 }
 
-std::set<std::string> swapped_layers() { return {"final_layer.adaLN_modulation.1", kSwappedKohya, kSwappedDiffSynth}; }
+std::set<std::string> swapped_layers() { return {kSwappedBfl, kSwappedKohya, kSwappedDiffSynth}; }
 
 std::vector<std::string> target_names(const std::string& path) {
   std::vector<std::string> names;

@@ -6,6 +6,7 @@
 
 #include "io/key_map.h"
 #include "models/flux/config.h"
+#include "models/names.h"
 
 namespace burnish::models::flux {
 
@@ -15,12 +16,11 @@ io::KeyMap bfl_keys();
 /// Every layer name that other programs use, to our layers (fused layers to several, stacked in this order):
 /// BFL's, kohya's (`lora_unet_…` with underscores), OneTrainer's (`lora_transformer_…`), XLabs' (`….processor.qkv_lora1`) and
 /// DiffSynth-Studio's.
-std::map<std::string, std::vector<std::string>> foreign_layers(const Config& config);
+LayerTable foreign_layers(const Config& config);
 
-/// The layers of sd-scripts' adapter files, by their names there (networks/lora_flux.py).
-std::map<std::string, std::vector<std::string>> kohya_layers(const Config& config);
-/// Those of DiffSynth-Studio's (models/flux_dit.py).
-std::map<std::string, std::vector<std::string>> diffsynth_layers(const Config& config);
+/// Those of them that adapter files are written in (models::ComponentNames::written): ComfyUI's, sd-scripts' (networks/lora_flux.py) and
+/// DiffSynth-Studio's (models/flux_dit.py).
+std::map<std::string, LayerTable> written_layers(const Config& config);
 
 /// Those of them whose rows are shift and scale, where ours are scale and shift.
 std::set<std::string> swapped_layers();

@@ -63,12 +63,12 @@ void FluxModel::fill_names() {
                            R"(single_transformer_blocks\..*\.norm\.linear)", "norm_out\\.linear", "proj_out"},
         .foreign_layers = foreign_layers(config_),
         .swapped_halves = swapped_layers(),
-        .kohya_layers = kohya_layers(config_),
-        .diffsynth_layers = diffsynth_layers(config_),
+        .written = written_layers(config_),
+        .single_file = {"model.diffusion_model.", bfl_keys()},
         .aliases = target_names}},
-      {"text_encoder", clip_names("text_encoder", "lora_te1_", {"lora_te_", "text_encoders.clip_l.transformer."})},
-      {"text_encoder_2", t5_names("text_encoder_2", "lora_te3_", {"lora_te2_", "text_encoders.t5xxl.transformer."})},
-      {"vae", autoencoder_names("vae")},
+      {"text_encoder", clip_names("text_encoder", "lora_te1_", "text_encoders.clip_l.transformer.", {"lora_te_"})},
+      {"text_encoder_2", t5_names("text_encoder_2", "lora_te3_", "text_encoders.t5xxl.transformer.", {"lora_te2_"})},
+      {"vae", autoencoder_names("vae", vae_config_, "vae.")},
   };
   names_.components.at("text_encoder").not_run = {"text_projection"};
   names_.values = {

@@ -97,6 +97,16 @@ extern const Family kFamily{
     },
     .describe = describe,
     .options = options(),
+    .published = {{"SDXL", R"({
+        "_class_name": "UNet2DConditionModel", "block_out_channels": [320, 640, 1280], "transformer_layers_per_block": [1, 2, 10],
+        "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
+        "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"], "attention_head_dim": [5, 10, 20],
+        "cross_attention_dim": 2048, "use_linear_projection": true, "addition_embed_type": "text_time", "addition_time_embed_dim": 256,
+        "projection_class_embeddings_input_dim": 2816})"},
+                  {"SD 1.5", R"({
+        "_class_name": "UNet2DConditionModel", "block_out_channels": [320, 640, 1280, 1280], "cross_attention_dim": 768,
+        "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"],
+        "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"], "attention_head_dim": 8})"}},
     .takes_fp16 = true,
 };
 

@@ -215,6 +215,15 @@ Layers foreign_unet_layers(const Config& config) {
   return table;
 }
 
+std::map<std::string, Layers> written_unet_layers(const Config& config) {
+  std::map<std::string, Layers> written;
+  for (const auto& [theirs, ours] : layer_pairs(config)) {
+    written["comfyui"]["diffusion_model." + theirs] = {ours};
+    if (has_added_embedding(config)) written["kohya"]["lora_unet_" + underscored(theirs)] = {ours};
+  }
+  return written;
+}
+
 Layers foreign_text_layers(int64_t num_layers, bool second) {
   static const std::vector<std::string> kLayers{"self_attn.q_proj",   "self_attn.k_proj", "self_attn.v_proj",
                                                 "self_attn.out_proj", "mlp.fc1",          "mlp.fc2"};

@@ -38,6 +38,9 @@ using Layers = std::map<std::string, std::vector<std::string>>;
 /// in latent diffusion's names, SD 1.5 in diffusers'; OneTrainer), and as `….processor.to_q_lora` (diffusers before it had peft).
 Layers foreign_unet_layers(const Config& config);
 
+/// Those of them that adapter files are written in (models::ComponentNames::written): ComfyUI's, and of SDXL kohya's.
+std::map<std::string, Layers> written_unet_layers(const Config& config);
+
 /// Of a text encoder with this many layers: kohya's and OneTrainer's `lora_te1_text_model_…`, diffusers' `text_encoder.text_model.…`,
 /// ComfyUI's `text_encoders.clip_l.transformer.…`; `second` for `lora_te2_`, `text_encoder_2.` and `clip_g`. The first also goes by
 /// `lora_te_`, as with SD 1.5.

@@ -21,6 +21,18 @@ text::ClipConfig published(const io::Shapes& shapes, bool second) {
   return c;
 }
 
+/// The second text encoder of the published models.
+text::ClipConfig open_clip_big_g() {
+  text::ClipConfig c;
+  c.width = 1280;
+  c.hidden = 5120;
+  c.num_layers = 32;
+  c.num_heads = 20;
+  c.quick_gelu = false;
+  c.projection_dim = 1280;
+  return c;
+}
+
 const Source& source_of(const Sources& sources, const std::string& text_encoder) {
   return text_encoder == "text_encoder_2" ? sources.text_encoder_2 : sources.text_encoder;
 }
@@ -33,7 +45,10 @@ StableDiffusionModel::StableDiffusionModel(const ModelFiles& files, const ModelO
   fill_names();
   add_components(sources);
   check_fit(sources);
-  process_ = std::make_unique<diffusion::DiscreteProcess>(schedule(sources.unet));
+  auto discrete = schedule(sources.unet);
+  if (discrete.prediction_type == "v_prediction") names_.marks.emplace_back("v_pred");
+  if (discrete.zero_terminal_snr) names_.marks.emplace_back("ztsnr");
+  process_ = std::make_unique<diffusion::DiscreteProcess>(discrete);
 }
 
 void StableDiffusionModel::read_configs(const Sources& sources) {
@@ -42,6 +57,7 @@ void StableDiffusionModel::read_configs(const Sources& sources) {
   for (const auto& name : text_encoders()) {
     auto& config = clip_configs_[name];
     const auto& from = source_of(sources, name);
+    if (!from.entry && name == "text_encoder_2") config = open_clip_big_g();
     if (from.entry) config = text::clip_config(from.entry->config, from.shapes(), published(from.shapes(), name == "text_encoder_2"));
   }
   vae_config_.latent_channels = config_.out_channels;
@@ -98,12 +114,20 @@ void StableDiffusionModel::fill_names() {
        {.layers = {"", "unet.", "lora_unet_"},
         .lora_targets = "to_q,to_k,to_v,to_out.0,ff.net.0.proj,ff.net.2,proj_in,proj_out",
         .high_precision = {"conv_in", "conv_out", "time_embedding\\..*", "add_embedding\\..*", R"(.*\.time_emb_proj)"},
-        .foreign_layers = foreign_unet_layers(config_)}},
-      {"vae", autoencoder_names("vae")},
+        .foreign_layers = foreign_unet_layers(config_),
+        .written = written_unet_layers(config_),
+        .single_file = {"model.diffusion_model.", ldm_keys(config_)}}},
+      {"vae", autoencoder_names("vae", vae_config_, "first_stage_model.")},
   };
   for (const auto& name : text_encoders()) {
     bool second = name == "text_encoder_2";
-    auto& names = names_.components[name] = clip_names(name, second ? "lora_te2_" : is_xl() ? "lora_te1_" : "lora_te_");
+    auto& names = names_.components[name] = clip_names(name,
+                                                       second    ? "lora_te2_"
+                                                       : is_xl() ? "lora_te1_"
+                                                                 : "lora_te_",
+                                                       second ? "text_encoders.clip_g.transformer." : "text_encoders.clip_l.transformer.");
+    if (second) names.single_file = {"conditioner.embedders.1.model.", text::open_clip_keys()};
+    else names.single_file.prefix = is_xl() ? "conditioner.embedders.0.transformer." : "cond_stage_model.transformer.";
     names.high_precision = {"text_projection"};
     auto num_layers = clip_configs_.at(name).num_layers;
     names.foreign_layers = foreign_text_layers(num_layers, second);

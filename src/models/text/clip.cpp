@@ -87,9 +87,10 @@ io::TensorSource clip_tensors(const io::TensorSource& source, Projection project
 
 bool has_open_clip_names(const io::TensorSource& source) { return source.contains("transformer.resblocks.0.attn.in_proj_weight"); }
 
+namespace {
+
 // Facts: mlfoundations' open_clip/transformer.py.
-io::KeyMap clip_keys(const io::TensorSource& source) {
-  if (!has_open_clip_names(source)) return {};
+std::vector<io::KeyRule> open_clip_rules() {
   using Op = io::KeyRule::Op;
   const std::string theirs = "transformer.resblocks.{}.", ours = "encoder.layers.{}.";
   std::vector<io::KeyRule> rules{
@@ -108,8 +109,22 @@ io::KeyMap clip_keys(const io::TensorSource& source) {
     rules.push_back({theirs + "mlp.c_proj." + part, {ours + "mlp.fc2." + part}});
     rules.push_back({"ln_final." + part, {"final_layer_norm." + part}});
   }
+  return rules;
+}
+
+}  // namespace
+
+io::KeyMap open_clip_keys() { return io::KeyMap(open_clip_rules()); }
+
+io::KeyMap transformers_clip_keys() {
+  std::vector<io::KeyRule> rules;
+  for (const auto& rule : open_clip_rules()) {
+    for (const auto& ours : rule.ours) rules.push_back({ours.starts_with("text_projection") ? ours : "text_model." + ours, {ours}});
+  }
   return io::KeyMap(rules);
 }
+
+io::KeyMap clip_keys(const io::TensorSource& source) { return has_open_clip_names(source) ? open_clip_keys() : io::KeyMap(); }
 
 ClipTextModel::ClipTextModel(const ClipConfig& c, const at::TensorOptions& options)
     : config_(c),

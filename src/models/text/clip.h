@@ -34,6 +34,12 @@ io::TensorSource clip_tensors(const io::TensorSource& source, Projection project
 /// Whether `source` names its tensors as OpenCLIP does (`transformer.resblocks.…`, query, key and value in one matrix).
 bool has_open_clip_names(const io::TensorSource& source);
 
+/// Rules between OpenCLIP's names and ours.
+io::KeyMap open_clip_keys();
+
+/// Rules between transformers' names (CLIPTextModel, CLIPTextModelWithProjection) and ours.
+io::KeyMap transformers_clip_keys();
+
 /// Rules between the names of `source` (OpenCLIP's or transformers') and ours.
 io::KeyMap clip_keys(const io::TensorSource& source);
 

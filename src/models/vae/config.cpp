@@ -53,7 +53,7 @@ static size_t count_original_levels(const io::TensorSource& source) {
 }
 
 // Facts: black-forest-labs' flux/modules/autoencoder.py and diffusers' convert_ldm_vae_checkpoint.
-static io::KeyMap original_keys(size_t num_levels) {
+io::KeyMap original_kl_keys(size_t num_levels) {
   using Op = io::KeyRule::Op;
   std::vector<io::KeyRule> rules;
   auto add = [&](const std::string& theirs, const std::string& ours, Op op = Op::copy) {
@@ -91,8 +91,10 @@ static io::KeyMap original_keys(size_t num_levels) {
   return io::KeyMap(rules);
 }
 
+io::KeyMap diffusers_kl_keys() { return kl_keys({}); }
+
 io::KeyMap kl_keys(const io::TensorSource& source) {
-  if (has_original_names(source)) return original_keys(count_original_levels(source));
+  if (has_original_names(source)) return original_kl_keys(count_original_levels(source));
   std::vector<io::KeyRule> rules;
   for (const char* part : {".weight", ".bias"}) {
     rules.push_back({std::string("quant_conv") + part, {std::string("encoder.quant_conv") + part}});

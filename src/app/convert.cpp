@@ -1,0 +1,48 @@
+#include "convert/convert.h"
+
+#include <fmt/core.h>
+
+#include "app/verbs.h"
+#include "base/text.h"
+#include "config/fields.h"
+#include "models/family.h"
+
+namespace burnish::app {
+
+namespace {
+
+void fields(config::Fields& f, convert::Options& o) {
+  f.group("Files");
+  f.positional("path", o.paths,
+               "a LoRA, or a model's files or folder; last what is written: a model is one file where its name ends in .safetensors, else "
+               "a diffusers folder");
+  f("dtype", o.dtype, "of the numbers written: fp32, bf16, fp16, or keep");
+  f("overwrite", o.overwrite, "replace what is there");
+  f.group("LoRA");
+  f("lora_format", o.lora_format, "diffusers, peft, kohya, onetrainer, lycoris, comfyui or diffsynth");
+  f("model", o.model,
+    fmt::format("what the LoRA is for: {}, or the model's files; without it the names in the LoRA tell", join(models::published_models())));
+  f("lora_base_model", o.lora_base_model, "of these components alone, with commas between");
+  f("lora_type", o.lora_type, "lora makes a LoRA of DoRA, LoHa and LoKr; keep leaves them");
+  f("lora_rank", o.lora_rank, "largest rank that is written; 0: no limit");
+  f("lora_energy", o.lora_energy, "share of each layer's squared norm to keep, from 0 to 1; 0: all that the rank holds");
+  f.group("Model");
+  f("lora", o.lora, "LoRA to merge into the model, or file:strength; may be given several times");
+  f("base", o.base, "the model that this one was trained from: what is written is the LoRA between them");
+  f("weight_format", o.weight_format, "of linear weights: fp8_tensor, fp8, fp8_plain or fp8_e5m2, none for numbers, or keep");
+  f("config_from", o.config_from, "diffusers folder whose configs, tokenizers and scheduler go into the folder that is written");
+}
+
+}  // namespace
+
+void convert(const Arguments& arguments) {
+  convert::Options options;
+  config::Fields listed;
+  fields(listed, options);
+  auto parsed =
+      config::read_command_line("convert", "bring LoRAs and models into other formats; merge, extract, change ranks", arguments, listed);
+  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  fmt::print("{}\n", convert::convert(options));
+}
+
+}  // namespace burnish::app

@@ -1,0 +1,81 @@
+#include "convert/convert.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/choice.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "convert/lora.h"
+#include "convert/lora_format.h"
+#include "convert/model.h"
+#include "io/files.h"
+
+namespace burnish::convert {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_numbers(const Options& o) {
+  if (o.lora_rank < 0) config_error("convert", "lora_rank must be at least 0, not {}", o.lora_rank);
+  if (!(o.lora_energy >= 0 && o.lora_energy <= 1)) config_error("convert", "lora_energy must be from 0 to 1, not {}", o.lora_energy);
+  parse_lora_format(o.lora_format);
+  static const std::vector<std::string> kTypes{"keep", "lora"};
+  if (!contains(kTypes, o.lora_type)) unknown_choice("convert", "lora_type", o.lora_type, kTypes);
+  if (o.dtype != "keep") parse_dtype(o.dtype);
+}
+
+void check_paths(const Options& o) {
+  if (o.paths.size() < 2) config_error("convert", "name what is read and what is written: burnish convert INPUT OUTPUT");
+  const fs::path out = o.paths.back();
+  if (!o.overwrite && io::is_there(out)) config_error("convert", "{} is there already; name another, or add --overwrite", out.string());
+  std::error_code ignored;
+  for (size_t i = 0; i + 1 < o.paths.size(); ++i) {
+    if (fs::equivalent(o.paths[i], out, ignored))
+      config_error("convert", "{} is read and written; name another file to write", out.string());
+  }
+}
+
+/// Options that were given and say nothing about what is done.
+void refuse(const std::string& what, std::initializer_list<std::pair<const char*, bool>> given) {
+  for (const auto& [name, is_given] : given) {
+    if (is_given) config_error("convert", "--{} has no meaning where {}; take it out", name, what);
+  }
+}
+
+std::string text_of(const LoraReport& report) {
+  auto text = fmt::format("{}: {} layers", report.path, report.num_layers);
+  if (report.num_changed == 0) return text;
+  return text + fmt::format("; {} by SVD, relative error {:.3g} (median) to {:.3g} ({})", report.num_changed, report.median_error,
+                            report.largest_error, report.worst_layer);
+}
+
+}  // namespace
+
+std::string convert(const Options& o) {
+  check_numbers(o);
+  check_paths(o);
+  const Options plain;
+  bool from_lora = is_lora(o.paths[0]), to_lora = from_lora || !o.base.empty();
+  if (to_lora) {
+    refuse("a LoRA is written",
+           {{"weight_format", o.weight_format != plain.weight_format}, {"config_from", !o.config_from.empty()}, {"lora", !o.lora.empty()}});
+    if (from_lora) refuse("a LoRA is read", {{"base", !o.base.empty()}, {"a second input", o.paths.size() > 2}});
+    else refuse("a LoRA is extracted", {{"model", !o.model.empty()}, {"lora_type", o.lora_type != plain.lora_type}});
+    if (!from_lora && o.lora_rank == 0 && o.lora_energy == 0)
+      config_error("convert", "say how large the LoRA may become: --lora_rank, or --lora_energy with the share to keep");
+    return text_of(from_lora ? convert_lora(o) : extract_lora(o));
+  }
+  refuse("a model is written", {{"lora_format", o.lora_format != plain.lora_format},
+                                {"lora_rank", o.lora_rank != 0},
+                                {"lora_energy", o.lora_energy != 0},
+                                {"lora_type", o.lora_type != plain.lora_type},
+                                {"lora_base_model", !o.lora_base_model.empty()},
+                                {"model", !o.model.empty()}});
+  return convert_model(o);
+}
+
+}  // namespace burnish::convert

@@ -1,0 +1,30 @@
+#pragma once
+#include "convert/low_rank.h"
+#include "convert/options.h"
+#include "loras/lora_file.h"
+
+namespace burnish::convert {
+
+/// What was written, and how far it is from what was read.
+struct LoraReport {
+  std::string path;
+  int64_t num_layers = 0, num_changed = 0;     ///< changed: baked, or of another rank
+  double median_error = 0, largest_error = 0;  ///< relative Frobenius norm of the changed layers
+  std::string worst_layer = {};
+};
+
+/// Whether the path holds an adapter.
+bool is_lora(const std::string& path);
+
+/// Reads the adapter options.paths[0] and writes it as options say. What model it is for is told from its names and shapes where that is
+/// one of the published ones; a data Error otherwise, and for another model than options.model.
+LoraReport convert_lora(const Options& options);
+
+/// Writes, as the adapter options.paths.back(), the difference between the models options.paths[0...] and options.base, layer by layer, by
+/// its SVD. What differs beside the weights of linear layers and convolutions is counted in a line.
+LoraReport extract_lora(const Options& options);
+
+/// The model that an adapter file fits: `names` is empty, or the name of a published model, or files.
+std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vector<std::string>& names);
+
+}  // namespace burnish::convert

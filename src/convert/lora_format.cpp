@@ -1,0 +1,364 @@
+#include "convert/lora_format.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/block_diag.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/choice.h"
+#include "base/error.h"
+
+namespace burnish::convert {
+
+namespace {
+
+using adapters::AdapterWeights;
+using adapters::Kind;
+
+const std::vector<std::string> kFormatNames{"diffusers", "peft", "kohya", "onetrainer", "lycoris", "comfyui", "diffsynth"};
+constexpr const char* kBakeHint = "--lora_type lora with --lora_rank or --lora_energy makes it a LoRA";
+
+const std::string& name_of(LoraFormat format) { return kFormatNames.at(static_cast<size_t>(format)); }
+
+std::string underscored(std::string name) {
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
+
+/// A layer of the file and ours behind it.
+struct Spelling {
+  std::string name;
+  std::vector<std::string> layers;
+  bool swapped_halves = false;
+};
+
+/// What stands before our path where the format has no table of names.
+std::string prefix_of(const models::Model& model, const std::string& component, LoraFormat format) {
+  const auto& layers = model.names().of(component).layers;
+  switch (format) {
+    case LoraFormat::diffusers: return layers.diffusers + layers.weights;
+    case LoraFormat::peft: return "base_model.model." + layers.weights;
+    case LoraFormat::kohya:
+    case LoraFormat::onetrainer: return layers.kohya + layers.weights;
+    case LoraFormat::lycoris: return loras::layer_prefixes(model, component).lycoris;
+    case LoraFormat::comfyui:
+      if (!layers.comfyui.empty()) return layers.comfyui + layers.weights;
+      break;
+    case LoraFormat::diffsynth: break;
+  }
+  config_error(
+      "convert",
+      "the format {} has no names for the layers of the {}; choose another --lora_format, or leave them out with --lora_base_model",
+      name_of(format), component);
+}
+
+bool has_flat_names(LoraFormat format) {
+  return format == LoraFormat::kohya || format == LoraFormat::onetrainer || format == LoraFormat::lycoris;
+}
+
+std::vector<Spelling> spellings(const models::Model& model, const std::string& component, LoraFormat format,
+                                const std::map<std::string, const AdapterWeights*>& by_path) {
+  const auto& names = model.names().of(component);
+  std::vector<Spelling> all;
+  auto table = names.written.find(name_of(format));
+  if (table == names.written.end()) {
+    auto prefix = prefix_of(model, component, format);
+    for (const auto& [path, weights] : by_path)
+      all.push_back({has_flat_names(format) ? underscored(prefix + path) : prefix + path, {path}});
+    return all;
+  }
+  std::set<std::string> named;
+  const std::string comfyui = "diffusion_model.";
+  for (const auto& [theirs, ours] : table->second) {
+    if (std::none_of(ours.begin(), ours.end(), [&](const auto& path) { return by_path.contains(path); })) continue;
+    auto known = theirs.starts_with(comfyui) ? theirs.substr(comfyui.size()) : theirs;
+    all.push_back({theirs, ours, names.swapped_halves.contains(known)});
+    named.insert(ours.begin(), ours.end());
+  }
+  for (const auto& [path, weights] : by_path) {
+    if (!named.contains(path)) config_error("convert", "the format {} has no name for the layer '{}'", name_of(format), path);
+  }
+  return all;
+}
+
+/// Whether a factor has a row for each row of the weight (LoKr: for each block of rows), and stays so when rows are cut.
+bool is_row_factor(const std::string& part) {
+  return part == "lora_B.weight" || part == "hada_w1_a" || part == "hada_w2_a" || part == "lokr_w1" || part == "lokr_w1_a";
+}
+
+const at::Tensor& part_of(const AdapterWeights& w, const std::string& part) {
+  return std::find_if(w.parameters.begin(), w.parameters.end(), [&](const auto& p) { return p.first == part; })->second;
+}
+
+bool same_other_factors(const AdapterWeights& a, const AdapterWeights& b) {
+  return std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && (is_row_factor(x.first) || at::equal(x.second, y.second));
+  });
+}
+
+/// The factor that takes up the difference between the parts' scales.
+bool carries_scale(const std::string& part) {
+  return part == "lora_B.weight" || part == "hada_w1_a" || part == "lokr_w1" || part == "lokr_w1_a";
+}
+
+class Fusing {
+ public:
+  Fusing(const Spelling& spelling, LoraFormat format) : spelling_(spelling), format_(format) {}
+
+  /// `parts` in the order of the fused layer, null where one has no adapter; `rows` of each.
+  AdapterWeights fuse(const std::vector<const AdapterWeights*>& parts, const std::vector<int64_t>& rows) const {
+    const AdapterWeights& first = **std::find_if(parts.begin(), parts.end(), [](const auto* p) { return p != nullptr; });
+    bool shared = true;
+    for (const auto* part : parts) {
+      if (part && part->kind != first.kind) refuse("adapters of several kinds");
+      shared = shared && (!part || same_other_factors(*part, first));
+    }
+    if (first.kind == Kind::lokr && (!shared || std::find(parts.begin(), parts.end(), nullptr) != parts.end()))
+      refuse("LoKr factors of their own");
+    auto whole = first;
+    whole.path = spelling_.name;
+    for (auto& [name, tensor] : whole.parameters) {
+      if (is_row_factor(name)) tensor = rows_of(parts, rows, name, shared, first.scale);
+      else if (!shared) tensor = columns_of(parts, name);
+    }
+    if (is_any_dora(parts)) whole.magnitude.m = magnitudes_of(parts);
+    return whole;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    config_error("convert", "the format {} has '{}' as one layer, whose parts have {} here; {}", name_of(format_), spelling_.name, what,
+                 kBakeHint);
+  }
+
+  static bool is_any_dora(const std::vector<const AdapterWeights*>& parts) {
+    return std::any_of(parts.begin(), parts.end(), [](const auto* p) { return p && p->magnitude.m.defined(); });
+  }
+
+  at::Tensor magnitudes_of(const std::vector<const AdapterWeights*>& parts) const {
+    std::vector<at::Tensor> all;
+    for (const auto* part : parts) {
+      if (!part || !part->magnitude.m.defined()) refuse("a DoRA magnitude in some and none in others");
+      if (part->magnitude.axis == adapters::NormAxis::input) refuse("DoRA magnitudes over their inputs");
+      all.push_back(part->magnitude.m);
+    }
+    return at::cat(all);
+  }
+
+  static at::Tensor rows_of(const std::vector<const AdapterWeights*>& parts, const std::vector<int64_t>& rows, const std::string& name,
+                            bool shared, double scale) {
+    std::vector<at::Tensor> blocks;
+    at::Tensor some;
+    for (const auto* part : parts) {
+      if (part && !some.defined()) some = part_of(*part, name);
+    }
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (!parts[i]) {
+        blocks.push_back(at::zeros({rows[i], shared ? some.size(1) : 0}, some.options()));
+        continue;
+      }
+      auto block = part_of(*parts[i], name);
+      blocks.push_back(carries_scale(name) && parts[i]->scale != scale ? block * (parts[i]->scale / scale) : block);
+    }
+    return shared ? at::cat(blocks) : at::block_diag(blocks);
+  }
+
+  static at::Tensor columns_of(const std::vector<const AdapterWeights*>& parts, const std::string& name) {
+    std::vector<at::Tensor> all;
+    for (const auto* part : parts) {
+      if (part) all.push_back(part_of(*part, name));
+    }
+    return at::cat(all);
+  }
+
+  const Spelling& spelling_;
+  LoraFormat format_;
+};
+
+/// A config Error for what readers of the format do not know.
+void check_kind(const AdapterWeights& w, LoraFormat format) {
+  bool lora_alone = format == LoraFormat::diffusers || format == LoraFormat::peft || format == LoraFormat::diffsynth;
+  if (!lora_alone) return;
+  std::string what;
+  if (w.kind != Kind::lora) what = w.kind == Kind::loha ? "LoHa" : "LoKr";
+  else if (w.magnitude.m.defined() && format == LoraFormat::diffsynth) what = "DoRA";
+  else if (w.magnitude.m.defined() && w.magnitude.axis == adapters::NormAxis::input) what = "DoRA over inputs";
+  if (!what.empty())
+    config_error("convert", "'{}' is {}, which readers of the format {} do not take; {}", w.path, what, name_of(format), kBakeHint);
+}
+
+bool is_power_of_two(double value) {
+  int exponent = 0;
+  return value > 0 && std::frexp(value, &exponent) == 0.5;
+}
+
+/// The dtype that holds all factors as they are.
+c10::ScalarType common_dtype(const AdapterWeights& w) {
+  auto dtype = w.parameters.at(0).second.scalar_type();
+  for (const auto& [name, tensor] : w.parameters) dtype = c10::promoteTypes(dtype, tensor.scalar_type());
+  return dtype;
+}
+
+void replace_ending(std::string& name, const std::string& ending, const std::string& by) {
+  if (name.ends_with(ending)) name.replace(name.size() - ending.size(), ending.size(), by);
+}
+
+/// The tensors of one layer of the file. `layer` has the product of one of our layers behind it.
+io::NamedTensors layer_tensors(AdapterWeights w, const Spelling& spelling, nn::LinearMap& layer, const models::LayerNames& layers,
+                               LoraFormat format, std::optional<c10::ScalarType> dtype) {
+  using adapters::Layout;
+  bool as_peft = format == LoraFormat::diffusers || format == LoraFormat::peft;
+  bool takes_alpha = format == LoraFormat::diffusers ? layers.diffusers_alpha : format != LoraFormat::diffsynth;
+  auto stored = dtype.value_or(common_dtype(w));
+  if (!dtype && !takes_alpha && !is_power_of_two(w.scale)) stored = c10::promoteTypes(stored, at::kFloat);
+  for (auto& [name, tensor] : w.parameters) tensor = tensor.to(stored).contiguous();
+  if (w.magnitude.m.defined()) w.magnitude.m = w.magnitude.m.to(at::kFloat);
+  auto update = std::shared_ptr<adapters::Update>(adapters::make_update(w.kind, w.parameters, w.scale));
+  auto adapter = std::make_shared<adapters::Adapter>(w.path, update, w.magnitude);
+  bool plain = as_peft || format == LoraFormat::diffsynth;
+  // The layer's whole name stands in the prefix, since paths are written in ways of their own.
+  adapters::LayerPrefixes prefixes{spelling.name, spelling.name, spelling.name, takes_alpha};
+  auto tensors = adapters::adapter_tensors({{"", &layer, adapter}}, prefixes, stored, plain ? Layout::diffusers : Layout::kohya);
+  for (auto& [name, tensor] : tensors) {
+    if (format == LoraFormat::comfyui) {
+      replace_ending(name, ".lora_down.weight", ".lora_A.weight");
+      replace_ending(name, ".lora_up.weight", ".lora_B.weight");
+    } else if (format == LoraFormat::diffsynth) {
+      replace_ending(name, ".weight", ".default.weight");
+    }
+  }
+  return tensors;
+}
+
+void swap_rows(AdapterWeights& w) {
+  for (auto& [name, tensor] : w.parameters) {
+    if (!is_row_factor(name)) continue;
+    if (tensor.size(0) % 2)
+      config_error("convert", "the rows of '{}' stand in another order in this format, and its LoKr cannot be cut there; {}", w.path,
+                   kBakeHint);
+    tensor = tensor.roll(tensor.size(0) / 2, 0);
+  }
+  if (w.magnitude.m.defined() && w.magnitude.axis == adapters::NormAxis::output)
+    w.magnitude.m = w.magnitude.m.roll(w.magnitude.m.size(0) / 2, 0);
+}
+
+/// Rank and alpha of layers, of which peft keeps the most common apart.
+struct PeftNumbers {
+  std::map<std::string, double> of_layer;
+  double most_common() const {
+    std::map<double, int64_t> counts;
+    for (const auto& [path, number] : of_layer) ++counts[number];
+    return std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+  }
+  nlohmann::json pattern(bool whole) const {
+    auto json = nlohmann::json::object();
+    for (const auto& [path, number] : of_layer) {
+      if (number == most_common()) continue;
+      if (whole) json[path] = static_cast<int64_t>(number);
+      else json[path] = number;
+    }
+    return json;
+  }
+};
+
+std::string peft_config(const std::vector<AdapterWeights>& weights, const std::string& prefix) {
+  PeftNumbers ranks, alphas;
+  bool use_dora = false;
+  auto targets = nlohmann::json::array();
+  for (const auto& w : weights) {
+    auto rank = static_cast<double>(adapters::rank_of(w));
+    auto path = prefix + w.path;
+    ranks.of_layer[path] = rank;
+    alphas.of_layer[path] = static_cast<double>(static_cast<float>(w.scale * rank));
+    use_dora = use_dora || w.magnitude.m.defined();
+    targets.push_back(path);
+  }
+  nlohmann::ordered_json json{{"peft_type", "LORA"},
+                              {"task_type", nullptr},
+                              {"base_model_name_or_path", nullptr},
+                              {"r", static_cast<int64_t>(ranks.most_common())},
+                              {"lora_alpha", alphas.most_common()},
+                              {"rank_pattern", ranks.pattern(true)},
+                              {"alpha_pattern", alphas.pattern(false)},
+                              {"target_modules", targets},
+                              {"use_dora", use_dora},
+                              {"use_rslora", false},
+                              {"lora_dropout", 0.0},
+                              {"bias", "none"},
+                              {"fan_in_fan_out", false},
+                              {"init_lora_weights", true},
+                              {"inference_mode", true}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace
+
+LoraFormat parse_lora_format(std::string_view name) {
+  for (size_t i = 0; i < kFormatNames.size(); ++i) {
+    if (name == kFormatNames[i]) return static_cast<LoraFormat>(i);
+  }
+  unknown_choice("convert", "lora_format", name, kFormatNames);
+}
+
+Spelled spell(const std::vector<AdapterWeights>& weights, const models::Model& model, const std::string& component, LoraFormat format,
+              std::optional<c10::ScalarType> dtype) {
+  auto skeleton = model.components().skeleton(component);
+  const auto& names = model.names().of(component);
+  auto list = adapters::all_layers(*skeleton);
+  std::map<std::string, nn::LinearMap*> layers(list.begin(), list.end());
+  std::map<std::string, const AdapterWeights*> by_path;
+  for (const auto& w : weights) {
+    check_kind(w, format);
+    by_path[w.path] = &w;
+  }
+  Spelled file;
+  for (const auto& spelling : spellings(model, component, format, by_path)) {
+    std::vector<const AdapterWeights*> parts;
+    std::vector<int64_t> rows;
+    for (const auto& path : spelling.layers) {
+      auto it = by_path.find(path);
+      parts.push_back(it == by_path.end() ? nullptr : it->second);
+      rows.push_back(layers.at(path)->out_features());
+    }
+    auto whole = parts.size() == 1 ? *parts[0] : Fusing(spelling, format).fuse(parts, rows);
+    if (spelling.swapped_halves) swap_rows(whole);
+    auto tensors = layer_tensors(whole, spelling, *layers.at(spelling.layers[0]), names.layers, format, dtype);
+    for (auto& [name, tensor] : tensors) {
+      if (format != LoraFormat::peft || !name.ends_with(".alpha")) file.tensors.emplace_back(name, tensor);
+    }
+  }
+  if (format == LoraFormat::peft) file.peft_config = peft_config(weights, names.layers.weights);
+  return file;
+}
+
+void split_blocks(std::vector<AdapterWeights>& weights) {
+  std::map<const void*, std::vector<AdapterWeights*>> fused;  // parts of one layer share their lora_A
+  for (auto& w : weights) {
+    if (w.kind == Kind::lora) fused[part_of(w, "lora_A.weight").const_data_ptr()].push_back(&w);
+  }
+  std::set<std::string> empty;
+  for (auto& [shared, parts] : fused) {
+    if (parts.size() < 2) continue;
+    std::vector<at::Tensor> used;
+    auto count = at::zeros({part_of(*parts[0], "lora_A.weight").size(0)}, at::kLong);
+    for (const auto* w : parts) {
+      used.push_back(part_of(*w, "lora_B.weight").ne(0).any(0));
+      count += used.back();
+    }
+    if (count.max().item<int64_t>() != 1) continue;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      auto ranks = used[i].nonzero().flatten();
+      if (ranks.numel() == 0 && !parts[i]->magnitude.m.defined()) empty.insert(parts[i]->path);
+      if (ranks.numel() == 0) continue;
+      for (auto& [name, tensor] : parts[i]->parameters) tensor = tensor.index_select(name == "lora_A.weight" ? 0 : 1, ranks);
+    }
+  }
+  std::erase_if(weights, [&](const auto& w) { return empty.contains(w.path); });
+}
+
+}  // namespace burnish::convert

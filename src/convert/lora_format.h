@@ -1,0 +1,37 @@
+#pragma once
+#include <optional>
+#include <string_view>
+
+#include "loras/lora_file.h"
+
+namespace burnish::convert {
+
+/// How the names in an adapter file are spelled:
+/// diffusers   `transformer.<path>.lora_A.weight`: diffusers, burnish
+/// peft        a folder with `base_model.model.<path>.lora_A.weight` and adapter_config.json: peft
+/// kohya       `lora_unet_<path>.lora_down.weight` in the original names of the model: sd-scripts, ComfyUI, diffusers
+/// onetrainer  the same in diffusers' names, for FLUX.1 behind `lora_transformer_`
+/// lycoris     `lycoris_<path>.…`: LyCORIS, ComfyUI
+/// comfyui     `diffusion_model.<original path>.lora_A.weight`
+/// diffsynth   `<path>.lora_A.default.weight` in the names of DiffSynth-Studio
+enum class LoraFormat { diffusers, peft, kohya, onetrainer, lycoris, comfyui, diffsynth };
+LoraFormat parse_lora_format(std::string_view name);
+
+/// The adapters of one component in the names of a file.
+struct Spelled {
+  io::NamedTensors tensors = {};
+  std::string peft_config = {};  ///< of LoraFormat::peft: adapter_config.json
+};
+
+/// Factors are those that were read, bit for bit, and so is alpha. Layers that the format has in one are fused: their row factors stand in
+/// blocks beside each other, or above each other where the parts share everything else, as those of a fused layer that was split do. Where
+/// the readers of a format know no alpha, the scale is multiplied into lora_B, and a factor of 16 bits becomes fp32 unless the scale is a
+/// power of two. Without `dtype` tensors have the dtype that they were read in. A config Error for what the readers of the format
+/// cannot hold.
+Spelled spell(const std::vector<adapters::AdapterWeights>& weights, const models::Model& model, const std::string& component,
+              LoraFormat format, std::optional<c10::ScalarType> dtype);
+
+/// Takes the blocks apart that `spell` made of layers that have no common factors; other adapters stay as they are.
+void split_blocks(std::vector<adapters::AdapterWeights>& weights);
+
+}  // namespace burnish::convert

@@ -1,0 +1,26 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace burnish::convert {
+
+/// Everything `burnish convert` can be told.
+struct Options {
+  std::vector<std::string> paths = {};  ///< what is read, and last what is written
+  // adapters
+  std::string lora_format = "diffusers", lora_type = "keep";
+  int64_t lora_rank = 0;
+  double lora_energy = 0;
+  std::string lora_base_model = {};
+  std::vector<std::string> model = {};  ///< the model that an adapter belongs to: the name of a published one, or its files
+  // models
+  std::vector<std::string> lora = {};  ///< merged: "file" or "file:strength"
+  std::vector<std::string> base = {};  ///< what the model was trained from, which makes the output the adapter between them
+  std::string weight_format = "keep", config_from = {};
+
+  std::string dtype = "keep";
+  bool overwrite = false;
+};
+
+}  // namespace burnish::convert

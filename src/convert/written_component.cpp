@@ -1,0 +1,185 @@
+#include "convert/written_component.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "quant/quantized_weight.h"
+
+namespace burnish::convert {
+
+namespace {
+
+using Op = io::KeyRule::Op;
+
+constexpr const char* kScaleEnding = ".scale_weight";
+constexpr const char* kMark = "scaled_fp8";  // tells ComfyUI that weights have scales; two numbers: not to be multiplied as codes
+
+std::string path_of(const std::string& name) { return name.ends_with(".weight") ? name.substr(0, name.size() - 7) : ""; }
+
+std::string scale_name(const std::string& weight) { return path_of(weight) + kScaleEnding; }
+
+/// FP8 tensors as bytes, which libtorch can join and transpose.
+at::Tensor as_bytes(const at::Tensor& t) { return is_fp8(t.scalar_type()) ? t.view(at::kByte) : t; }
+
+}  // namespace
+
+WrittenComponent::WrittenComponent(const models::Model& model, const std::string& component, const models::FileNames& names,
+                                   const NumberFormat& format)
+    : weights_(model, component),
+      merge_(model.components().holding(component).merge),
+      prefix_(names.prefix),
+      what_(component),
+      format_(format) {
+  std::vector<std::string> ours;
+  for (const auto& [name, shape] : weights_.shapes()) ours.push_back(name);
+  for (const auto& pattern : model.names().of(component).high_precision) high_precision_.emplace_back("convert", "high_precision", pattern);
+  for (const auto& rule : names.keys.to_file(ours)) items_.push_back(item_of(rule));
+}
+
+bool WrittenComponent::touched(const std::string& name) const {
+  return merge_ && weights_.layer(path_of(name)) && merge_->touches(path_of(name));
+}
+
+/// What the tensors behind one of the file's have in common.
+struct WrittenComponent::Parts {
+  std::optional<c10::ScalarType> codes;    ///< the FP8 dtype that all have
+  std::optional<c10::ScalarType> numbers;  ///< the dtype that holds all as numbers
+  bool touched = false, linear = true;     ///< one is merged into; all are weights that may be stored as codes
+};
+
+WrittenComponent::Parts WrittenComponent::parts_of(const io::KeyRule& rule) const {
+  Parts parts;
+  parts.codes = weights_.dtype(rule.ours[0]);
+  for (const auto& name : rule.ours) {
+    auto dtype = weights_.dtype(name);
+    if (!is_fp8(dtype) || dtype != parts.codes) parts.codes = std::nullopt;
+    auto number = is_fp8(dtype) ? at::kBFloat16 : dtype;
+    parts.numbers = parts.numbers ? c10::promoteTypes(*parts.numbers, number) : number;
+    parts.touched = parts.touched || touched(name);
+    auto path = path_of(name);
+    bool stays = std::any_of(high_precision_.begin(), high_precision_.end(), [&](const auto& pattern) { return pattern.matches(path); });
+    parts.linear = parts.linear && !stays && weights_.layer(path) && weights_.shapes().at(name).size() == 2;
+  }
+  return parts;
+}
+
+WrittenComponent::Item WrittenComponent::item_of(const io::KeyRule& rule) const {
+  Item item{.rule = rule, .shape = {}, .dtype = at::kFloat, .quantized = {}};
+  std::vector<at::Tensor> on_meta;
+  for (const auto& name : rule.ours) on_meta.push_back(at::empty(weights_.shapes().at(name), at::TensorOptions().device(at::kMeta)));
+  item.shape = io::tensor_in_file(rule, on_meta).sizes().vec();
+  auto parts = parts_of(rule);
+  bool can_have_scale = rule.theirs.ends_with(".weight");  // scales are called after that
+  if (parts.codes && !parts.touched && format_.keeps_codes && !format_.weights) {
+    auto scale = kept_scale(rule);
+    if (can_have_scale || !scale.defined()) {
+      item.kept = true;
+      item.dtype = *parts.codes;
+      if (scale.defined()) item.scale_shape = scale.sizes().vec();
+      return item;
+    }
+  }
+  if (can_have_scale && parts.linear && format_.weights) item.quantized = format_.weights;
+  else if (can_have_scale && parts.codes && format_.keeps_codes)
+    item.quantized = {*parts.codes == at::kFloat8_e5m2 ? quant::CodeKind::e5m2 : quant::CodeKind::e4m3, quant::Scaling::row};
+  if (!item.quantized) {
+    item.dtype = c10::isFloatingType(*parts.numbers) ? format_.dtype.value_or(*parts.numbers) : *parts.numbers;
+    return item;
+  }
+  item.dtype = item.quantized->codes == quant::CodeKind::e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
+  if (item.quantized->scaling == quant::Scaling::tensor) item.scale_shape.emplace();
+  if (item.quantized->scaling == quant::Scaling::row) item.scale_shape = {item.shape[0], 1};
+  return item;
+}
+
+std::vector<io::TensorSpec> WrittenComponent::specs() const {
+  std::vector<io::TensorSpec> specs;
+  bool any_scale = false;
+  for (const auto& item : items_) {
+    specs.push_back({prefix_ + item.rule.theirs, item.dtype, item.shape});
+    if (item.scale_shape) specs.push_back({prefix_ + scale_name(item.rule.theirs), at::kFloat, *item.scale_shape});
+    any_scale = any_scale || item.scale_shape.has_value();
+  }
+  if (any_scale) specs.push_back({prefix_ + kMark, at::kFloat8_e4m3fn, {2}});
+  return specs;
+}
+
+at::Tensor WrittenComponent::merged(const std::string& path) const {
+  at::NoGradGuard no_grad;
+  const auto& layer = *weights_.layer(path);
+  nn::LinearMap alone(weights_.matrix(path).clone().view(layer.weight.sizes()), layer.product());
+  merge_->apply(path, alone);
+  if (!at::isfinite(alone.weight).all().item<bool>())
+    data_error(
+        "convert",
+        "the weight of '{}' of the {} is not finite with LoRAs merged into it ({}): one of the files is damaged, or a strength too large",
+        path, what_, merge_->settings());
+  return alone.weight;
+}
+
+at::Tensor WrittenComponent::numbers(const std::string& name) const {
+  return touched(name) ? merged(path_of(name)) : weights_.parameter(name);
+}
+
+at::Tensor WrittenComponent::kept_scale(const io::KeyRule& rule) const {
+  std::vector<at::Tensor> scales;
+  bool any = false, by_row = false;
+  for (const auto& name : rule.ours) {
+    scales.push_back(weights_.scale(name));
+    any = any || scales.back().defined();
+  }
+  if (!any) return {};
+  for (auto& scale : scales) {
+    if (!scale.defined()) scale = at::ones({}, at::kFloat);
+    by_row = by_row || scale.numel() > 1 || scale.item<float>() != scales[0].item<float>();
+  }
+  if (!by_row) return scales[0];
+  if (rule.op == Op::transpose)
+    data_error("convert", "'{}' has a scale for each row, and its rows are columns in this file; write it with --weight_format none",
+               rule.theirs);
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = scales[i].reshape({-1, 1}).expand({weights_.shapes().at(rule.ours[i])[0], 1});
+  return io::tensor_in_file(rule, scales).contiguous();
+}
+
+void WrittenComponent::make_codes(const Item& item, const std::function<void(const std::string&, const at::Tensor&)>& write) const {
+  std::vector<at::Tensor> parts;
+  for (const auto& name : item.rule.ours)
+    parts.push_back(item.kept ? as_bytes(weights_.stored(name).values) : numbers(name).to(at::kFloat));
+  auto whole = io::tensor_in_file(item.rule, parts).contiguous();
+  auto name = prefix_ + item.rule.theirs, scale = prefix_ + scale_name(item.rule.theirs);
+  if (item.kept) {
+    write(name, whole.view(item.dtype));
+    if (item.scale_shape) write(scale, kept_scale(item.rule));
+    return;
+  }
+  auto weight = quant::quantize(whole.flatten(1), *item.quantized, at::kCPU, name);
+  write(name, weight.codes.view(item.dtype).view(item.shape));
+  if (item.scale_shape) write(scale, weight.scales.reshape(*item.scale_shape));
+}
+
+void WrittenComponent::make(const std::function<void(const std::string&, const at::Tensor&)>& write) const {
+  bool any_scale = false;
+  for (const auto& item : items_) {
+    any_scale = any_scale || item.scale_shape.has_value();
+    if (item.kept || item.quantized) {
+      make_codes(item, write);
+    } else {
+      std::vector<at::Tensor> parts;
+      for (const auto& name : item.rule.ours) parts.push_back(numbers(name).to(item.dtype));
+      write(prefix_ + item.rule.theirs, io::tensor_in_file(item.rule, parts));
+    }
+    for (const auto& name : item.rule.ours) weights_.release(name);
+  }
+  if (any_scale) write(prefix_ + kMark, at::zeros({2}, at::kByte).view(at::kFloat8_e4m3fn));
+}
+
+}  // namespace burnish::convert

@@ -1,0 +1,249 @@
+// Adapter files from one naming to another, to other ranks, and out of the difference between two models.
+#include "convert/lora.h"
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "convert/compare.h"
+#include "convert/low_rank.h"
+#include "loras/merged.h"
+#include "tests/convert/convert_files.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+using testing::Property;
+using testing::Throws;
+
+namespace {
+
+std::string at_path(const TempFolder& folder, const std::string& name) { return (folder / name).string(); }
+
+/// What adapters add to layers, at most: of layers that both files have.
+double largest_difference(const std::string& a, const std::string& b, const std::string& model) {
+  auto found = convert::compare(a, b, {model});
+  EXPECT_THAT(found.only_in_a, testing::IsEmpty());
+  EXPECT_THAT(found.only_in_b, testing::IsEmpty());
+  EXPECT_GT(found.num_equal + std::ssize(found.differences), 0);
+  return found.differences.empty() ? 0 : found.differences[0].relative;
+}
+
+template <class Fn>
+void expect_refused(Fn&& fn, const std::string& words) {
+  EXPECT_THAT(fn, Throws<Error>(Property(&Error::what, HasSubstr(words))));
+}
+
+/// A LoRA of rank 1 on a layer of these sides under a name.
+void write_one(const std::string& path, const std::string& layer, int64_t in, int64_t out) {
+  io::save_safetensors(path, {{layer + ".lora_down.weight", at::ones({1, in})}, {layer + ".lora_up.weight", at::ones({out, 1})}});
+}
+
+}  // namespace
+
+TEST(LoraNames, EveryNamingGivesTheSameFileBack) {
+  for (const auto& pipeline : kPipelines) {
+    TempFolder folder;
+    auto start = at_path(folder, "start.safetensors");
+    write_adapters(start, pipeline, {.type = "lora", .rank = 2});
+    for (const std::string format : {"kohya", "lycoris", "comfyui", "diffusers"}) {
+      if (format == "diffusers" && pipeline != "pipeline") continue;  // has no alpha there
+      SCOPED_TRACE(pipeline + " " + format);
+      auto there = at_path(folder, format + ".safetensors"), back = at_path(folder, format + "-back.safetensors");
+      convert_to({.lora_format = format, .model = {model_path(pipeline)}}, {start, there});
+      convert_to({.lora_format = "onetrainer", .model = {model_path(pipeline)}}, {there, back});
+      expect_same_tensors(open_file(back), open_file(start));
+      bool same_names = format == "kohya" && pipeline == "sd15_pipeline";
+      EXPECT_EQ(open_file(there).names() == open_file(start).names(), same_names);
+    }
+  }
+}
+
+TEST(LoraNames, FusedLayersShareWhatTheirPartsShare) {
+  TempFolder folder;
+  auto start = at_path(folder, "start.safetensors"), split = at_path(folder, "split.safetensors"),
+       back = at_path(folder, "back.safetensors");
+  auto model = open_model(model_path("pipeline"));
+  auto skeleton = model->components().skeleton("dit");
+  auto width = skeleton->parameters().at("transformer_blocks.0.attn.to_q.weight")->size(0);
+  auto up = at::arange(3 * width * 2, at::kFloat).view({3 * width, 2}).to(at::kHalf), down = at::ones({2, width}, at::kHalf);
+  const std::string name = "lora_unet_double_blocks_0_img_attn_qkv";
+  io::save_safetensors(start, {{name + ".lora_down.weight", down}, {name + ".lora_up.weight", up}, {name + ".alpha", at::full({}, 0.7F)}});
+  convert_to({.lora_format = "diffusers", .model = {model_path("pipeline")}}, {start, split});
+  EXPECT_EQ(open_file(split).names().size(), 9u);
+  convert_to({.lora_format = "kohya", .model = {model_path("pipeline")}}, {split, back});
+  expect_same_tensors(open_file(back), open_file(start));
+}
+
+TEST(LoraNames, WithoutAlphaTheScaleLiesInTheFactor) {
+  TempFolder folder;
+  for (const auto& [pipeline, format] : {std::pair<std::string, std::string>("sdxl_pipeline", "diffusers"), {"pipeline", "diffsynth"}}) {
+    SCOPED_TRACE(format);
+    auto start = at_path(folder, pipeline + ".safetensors"), there = at_path(folder, pipeline + "-there.safetensors");
+    write_adapters(start, pipeline, {.type = "lora", .rank = 2});
+    convert::Options options{.lora_format = format, .model = {model_path(pipeline)}};
+    if (format == "diffsynth") options.lora_base_model = "dit";
+    convert_to(options, {start, there});
+    for (const auto& name : open_file(there).names()) EXPECT_THAT(name, HasSubstr("lora_"));
+    if (format != "diffusers") continue;
+    EXPECT_LE(largest_difference(start, there, model_path(pipeline)), 1e-6);  // scale 1.5 in fp32
+  }
+}
+
+TEST(LoraNames, PeftsFolder) {
+  TempFolder folder;
+  auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "peft"), back = at_path(folder, "back.safetensors");
+  write_adapters(start, "pipeline", {.type = "lora", .rank = 2});
+  convert::Options options{.lora_format = "peft", .model = {model_path("pipeline")}};
+  expect_refused([&] { convert_to(options, {start, there}); }, "one component");
+  options.lora_base_model = "dit";
+  convert_to(options, {start, there});
+  for (const auto& name : open_file(there + "/adapter_model.safetensors").names()) EXPECT_THAT(name, testing::Not(HasSubstr("alpha")));
+  convert_to({.lora_format = "onetrainer", .model = {model_path("pipeline")}}, {there, back});
+  expect_same_tensors(open_file(back),
+                      open_file(start).below("").renamed([](const std::string& n) { return n.starts_with("lora_te") ? "" : n; }));
+}
+
+TEST(LoraNames, TheFamilyIsToldFromNamesAndShapes) {
+  TempFolder folder;
+  auto file = at_path(folder, "lora.safetensors");
+  write_one(file, "lora_unet_double_blocks_0_img_attn_qkv", 3072, 9216);
+  EXPECT_EQ(convert::model_of(file, {})->names().family, "flux");
+  write_one(file, "lora_unet_input_blocks_4_1_transformer_blocks_0_attn1_to_q", 640, 640);  // both UNets have it
+  expect_refused([&] { convert::model_of(file, {}); }, "SDXL, SD 1.5 have such layers");
+  write_one(file, "lora_unet_input_blocks_4_1_transformer_blocks_1_attn1_to_q", 640, 640);
+  EXPECT_EQ(convert::model_of(file, {})->names().variant, "SDXL");
+  write_one(file, "lora_unet_down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q", 320, 320);
+  EXPECT_EQ(convert::model_of(file, {})->names().variant, "SD 1.5");
+  write_one(file, "lora_te2_text_model_encoder_layers_31_mlp_fc1", 1280, 5120);
+  EXPECT_EQ(convert::model_of(file, {})->names().variant, "SDXL");
+  write_one(file, "lora_te_text_model_encoder_layers_0_mlp_fc1", 768, 3072);
+  expect_refused([&] { convert::model_of(file, {}); }, "FLUX.1, SDXL, SD 1.5 have such layers");
+  EXPECT_EQ(convert::model_of(file, {"sd1.5"})->names().variant, "SD 1.5");
+  write_one(file, "blocks.0.nothing", 10, 10);
+  expect_refused([&] { convert::model_of(file, {}); }, "none of the published ones");
+}
+
+TEST(LoraNames, WhatReadersDoNotTakeIsRefused) {
+  TempFolder folder;
+  auto refused = [&](const adapters::AdapterOptions& adapter, const std::string& format, const std::string& words) {
+    SCOPED_TRACE(adapter.type + " " + format);
+    auto start = at_path(folder, "start.safetensors");
+    write_adapters(start, "pipeline", adapter);
+    convert::Options options{.lora_format = format, .lora_base_model = "dit", .model = {model_path("pipeline")}};
+    expect_refused([&] { convert_to(options, {start, at_path(folder, "out.safetensors")}); }, words);
+    EXPECT_FALSE(fs::exists(folder / "out.safetensors"));
+  };
+  refused({.type = "loha", .rank = 2}, "diffusers", "is LoHa, which readers of the format diffusers do not take");
+  refused({.type = "lokr", .rank = 2}, "kohya", "LoKr factors of their own");
+  refused({.type = "dora", .rank = 2, .dora_norm = adapters::NormAxis::input}, "diffusers", "is DoRA over inputs");
+  refused({.type = "dora", .rank = 2, .dora_norm = adapters::NormAxis::input}, "comfyui", "DoRA magnitudes over their inputs");
+  refused({.type = "dora", .rank = 2}, "diffsynth", "is DoRA");
+}
+
+TEST(LoraNames, OtherKindsAreFusedExactly) {
+  TempFolder folder;
+  for (const std::string type : {"loha", "dora"}) {
+    SCOPED_TRACE(type);
+    auto start = at_path(folder, type + ".safetensors"), there = at_path(folder, type + "-there.safetensors");
+    write_adapters(start, "pipeline", {.type = type, .rank = 2});
+    convert_to({.lora_format = "kohya", .model = {model_path("pipeline")}}, {start, there});
+    EXPECT_LE(largest_difference(start, there, model_path("pipeline")), 1e-12);
+  }
+}
+
+TEST(LowRank, IsTheBestApproximation) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
+  auto spectrum = at::pow(0.9, at::arange(300, at::kDouble));
+  auto orthogonal = [&](int64_t rows) { return std::get<0>(at::linalg_qr(at::empty({rows, 300}, at::kDouble).normal_(0, 1, generator))); };
+  auto delta = (orthogonal(500) * spectrum).mm(orthogonal(400).t());
+  auto error_of = [&](int64_t rank) { return (spectrum.narrow(0, rank, 300 - rank).norm() / spectrum.norm()).item<double>(); };
+  for (int64_t rank : {8, 24, 120}) {  // two sketches and a whole SVD
+    auto found = convert::factor(delta.to(at::kFloat), {.rank = rank}, "layer");
+    EXPECT_EQ(found.a_RI.size(0), rank);
+    EXPECT_NEAR(found.error, error_of(rank), 0.01 * error_of(rank) + 1e-6) << rank;
+    EXPECT_NEAR((delta - found.b_OR.to(at::kDouble).mm(found.a_RI.to(at::kDouble))).norm().item<double>() / delta.norm().item<double>(),
+                found.error, 1e-5);
+  }
+  auto by_energy = convert::factor(delta.to(at::kFloat), {.energy = 0.99}, "layer");
+  auto rank = by_energy.a_RI.size(0);
+  EXPECT_LE(error_of(rank), 0.1);
+  EXPECT_GT(error_of(rank - 1), 0.1);
+  auto b = orthogonal(500).narrow(1, 0, 12) * spectrum.narrow(0, 0, 12), a = orthogonal(400).t().narrow(0, 0, 12);
+  auto smaller = convert::factor_product(b, a, {.rank = 5});
+  auto expected = (spectrum.narrow(0, 5, 7).norm() / spectrum.narrow(0, 0, 12).norm()).item<double>();
+  EXPECT_NEAR(smaller.error, expected, 1e-10);
+  EXPECT_NEAR((b.mm(a) - smaller.b_OR.mm(smaller.a_RI)).norm().item<double>() / b.mm(a).norm().item<double>(), expected, 1e-10);
+}
+
+TEST(LoraRank, BecomesSmallerByTheErrorThatIsSaid) {
+  TempFolder folder;
+  auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "there.safetensors");
+  write_adapters(start, "sdxl_pipeline", {.type = "lora", .rank = 4});
+  convert::Options options{.lora_format = "onetrainer", .lora_rank = 2, .model = {model_path("sdxl_pipeline")}};
+  options.paths = {start, there};
+  auto report = convert::convert_lora(options);
+  EXPECT_EQ(report.num_changed, report.num_layers);
+  EXPECT_NEAR(largest_difference(start, there, model_path("sdxl_pipeline")), report.largest_error, 1e-5);
+  EXPECT_GT(report.largest_error, 1e-3);
+  EXPECT_LE(report.median_error, report.largest_error);
+  for (const auto& name : open_file(there).names()) {
+    if (!name.ends_with("lora_down.weight")) continue;
+    EXPECT_EQ(open_file(there).info(name).shape[0], 2) << name;
+  }
+}
+
+TEST(LoraType, OtherKindsBecomeLoras) {
+  TempFolder folder;
+  for (const auto& [type, axis] : {std::pair<std::string, adapters::NormAxis>("dora", adapters::NormAxis::output),
+                                   {"dora", adapters::NormAxis::input},
+                                   {"lokr", {}},
+                                   {"loha", {}}}) {
+    SCOPED_TRACE(type);
+    auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "there.safetensors");
+    write_adapters(start, "sdxl_pipeline", {.type = type, .rank = 2, .dora_norm = axis}, 5);
+    convert::Options options{.lora_format = "kohya", .lora_type = "lora", .model = {model_path("sdxl_pipeline")}, .overwrite = true};
+    expect_refused([&] { convert_to(options, {start, there}); }, "say how large the LoRA may become");
+    options.lora_energy = 1;
+    convert_to(options, {start, there});
+    // Merged, both give the same weights.
+    auto with_original = open_model(model_path("sdxl_pipeline")), with_lora = open_model(model_path("sdxl_pipeline"));
+    loras::merge(*with_original, {{start, 1}});
+    loras::merge(*with_lora, {{there, 1}});
+    for (auto* model : {with_original.get(), with_lora.get()}) model->components().load("unet");
+    auto expected = with_original->components().module("unet").parameters(), found = with_lora->components().module("unet").parameters();
+    for (const auto& [name, value] : expected) EXPECT_LE(relative_error(*found.at(name), *value), 1e-5) << name;
+  }
+}
+
+TEST(LoraType, DoraNeedsTheModelsWeights) {
+  TempFolder folder;
+  auto file = at_path(folder, "dora.safetensors");
+  const std::string layer = "lora_unet_down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q";
+  io::save_safetensors(file, {{layer + ".lora_down.weight", at::ones({1, 320})},
+                              {layer + ".lora_up.weight", at::ones({320, 1})},
+                              {layer + ".dora_scale", at::ones({320, 1})}});
+  expect_refused(
+      [&] {
+        convert_to({.lora_type = "lora", .lora_rank = 4}, {file, at_path(folder, "out.safetensors")});
+      },
+      "name the model's files with --model");
+}
+
+TEST(Extract, FindsWhatWasMerged) {
+  TempFolder folder;
+  for (const auto& pipeline : kPipelines) {
+    SCOPED_TRACE(pipeline);
+    auto lora = at_path(folder, pipeline + ".safetensors"), merged = at_path(folder, pipeline),
+         found = at_path(folder, pipeline + "-found.safetensors");
+    write_adapters(lora, pipeline, {.type = "lora", .rank = 2}, 3);
+    convert_to({.lora = {lora}}, {model_path(pipeline), merged});
+    auto said = convert_to({.lora_format = "onetrainer", .lora_rank = 2, .base = {model_path(pipeline)}}, {merged, found});
+    EXPECT_THAT(said, HasSubstr("by SVD"));
+    EXPECT_LE(largest_difference(lora, found, model_path(pipeline)), 1e-3);  // weights are fp32 sums, ten to a hundred times larger
+    expect_refused(
+        [&] {
+          convert_to({.lora_rank = 2, .base = {model_path(pipeline)}}, {model_path(pipeline), at_path(folder, "none.safetensors")});
+        },
+        "equal");
+  }
+}

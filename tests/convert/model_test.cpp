@@ -1,0 +1,243 @@
+// Models between diffusers folders, single files and FP8, and with LoRAs merged into them.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "convert/compare.h"
+#include "io/json.h"
+#include "loras/merged.h"
+#include "models/loading.h"
+#include "tests/allocations.h"
+#include "tests/convert/convert_files.h"
+#include "tests/single_file.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+using testing::Property;
+using testing::Throws;
+
+namespace {
+
+std::string at_path(const TempFolder& folder, const std::string& name) { return (folder / name).string(); }
+
+std::vector<std::string> parts_of(const std::string& pipeline) {
+  std::vector<std::string> parts;
+  for (const auto& entry : fs::directory_iterator(model_path(pipeline))) {
+    if (fs::exists(entry.path() / "config.json")) parts.push_back(entry.path().filename().string());
+  }
+  return parts;
+}
+
+io::TensorSource part_of(const std::string& folder, const std::string& part) {
+  // transformers' newer releases write its encoders without the prefix that older ones need.
+  const std::string prefix = "text_model.";
+  auto all = io::TensorSource::open_folder(folder + "/" + part, {"diffusion_pytorch_model", "model"});
+  return all.renamed([&](const std::string& name) { return name.starts_with(prefix) ? name.substr(prefix.size()) : name; });
+}
+
+/// Parameters of all components in fp32.
+std::map<std::string, at::Tensor> parameters(models::Model& model) {
+  std::map<std::string, at::Tensor> all;
+  for (const auto& part : model.components().list()) {
+    // Without the tokenizer, which Components::check wants and these folders lack.
+    auto skeleton = model.components().skeleton(part.name);
+    const auto& source = model.components().source(part.name);
+    models::load_weights(*skeleton, {.tensors = *source.tensors,
+                                     .keys = source.keys,
+                                     .what = part.name,
+                                     .options = at::TensorOptions().dtype(at::kFloat),
+                                     .merge = model.components().holding(part.name).merge.get()});
+    for (auto& [name, value] : skeleton->parameters()) all[part.name + "." + name] = *value;
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST(SingleFile, IsWhatTheAuthorsNamesSayAndComesBack) {
+  for (const auto& pipeline : kPipelines) {
+    SCOPED_TRACE(pipeline);
+    TempFolder folder;
+    auto single = at_path(folder, "single.safetensors"), back = at_path(folder, "back");
+    convert_to({}, {model_path(pipeline), single});
+    if (pipeline != "pipeline") {
+      auto found = open_file(single), expected = open_file(single_file(pipeline));
+      for (const auto& name : found.names()) {
+        ASSERT_TRUE(expected.contains(name)) << name;
+        EXPECT_TRUE(at::equal(found.tensor(name), expected.tensor(name))) << name;
+      }
+      EXPECT_GE(found.names().size() + 10, expected.names().size());  // which has counters and a projection that nobody reads
+    }
+    convert_to({.config_from = model_path(pipeline)}, {single, back});
+    for (const auto& part : parts_of(pipeline)) {
+      SCOPED_TRACE(part);
+      auto expected = part_of(model_path(pipeline), part), found = part_of(back, part);
+      for (const auto& name : expected.names()) {
+        EXPECT_TRUE(found.contains(name) || name.ends_with("position_ids")) << name;
+      }
+      for (const auto& name : found.names()) EXPECT_TRUE(at::equal(found.tensor(name), expected.tensor(name))) << name;
+    }
+    EXPECT_TRUE(fs::exists(fs::path(back) / "scheduler/scheduler_config.json"));
+  }
+}
+
+TEST(SingleFile, OfAWholeCheckpointKeepsItsOtherTensors) {
+  TempFolder folder;
+  auto again = at_path(folder, "again.safetensors");
+  convert_to({}, {single_file("sdxl_pipeline"), again});
+  expect_same_tensors(open_file(again), open_file(single_file("sdxl_pipeline")));
+}
+
+TEST(SingleFile, MarksWhatItPredicts) {
+  TempFolder folder;
+  auto model = folder / "model";
+  fs::copy(model_path("sdxl_pipeline"), model, fs::copy_options::recursive);
+  auto path = model / "scheduler/scheduler_config.json";
+  auto scheduler = io::read_json(path);
+  scheduler["prediction_type"] = "v_prediction";
+  fs::remove(path);  // the copy of a file that may not be written
+  std::ofstream(path) << scheduler;
+  convert_to({}, {model.string(), at_path(folder, "v.safetensors")});
+  EXPECT_TRUE(open_file(at_path(folder, "v.safetensors")).contains("v_pred"));
+  convert_to({}, {model_path("sdxl_pipeline"), at_path(folder, "epsilon.safetensors")});
+  EXPECT_FALSE(open_file(at_path(folder, "epsilon.safetensors")).contains("v_pred"));
+}
+
+TEST(SingleFile, OfOnePartHasNoPrefix) {
+  TempFolder folder;
+  auto alone = at_path(folder, "flux.safetensors"), back = at_path(folder, "back");
+  auto transformer = model_path("pipeline") + "/transformer";
+  convert_to({}, {transformer, alone});
+  EXPECT_TRUE(open_file(alone).contains("double_blocks.0.img_attn.qkv.weight"));
+  convert_to({.config_from = model_path("pipeline")}, {alone, back});
+  expect_same_tensors(part_of(back, "transformer"), part_of(model_path("pipeline"), "transformer"));
+  expect_same_tensors(part_of(back, "vae"), part_of(model_path("pipeline"), "vae"));  // of --config_from
+  EXPECT_THAT([&] { convert_to({}, {alone, at_path(folder, "no")}); }, Throws<Error>(Property(&Error::what, HasSubstr("--config_from"))));
+  EXPECT_FALSE(fs::exists(folder / "no"));
+}
+
+TEST(Fp8, CodesAndScalesComeBack) {
+  for (const auto& pipeline : kPipelines) {
+    for (const std::string format : {"fp8_tensor", "fp8", "fp8_plain", "fp8_e5m2"}) {
+      SCOPED_TRACE(pipeline + " " + format);
+      TempFolder folder;
+      auto single = at_path(folder, "single.safetensors"), split = at_path(folder, "split"), back = at_path(folder, "back.safetensors");
+      convert_to({.weight_format = format}, {model_path(pipeline), single});
+      convert_to({.config_from = model_path(pipeline)}, {single, split});
+      convert_to({}, {split, back});
+      expect_same_tensors(open_file(back), open_file(single));
+      auto expected = parameters(*open_model(model_path(pipeline))), found = parameters(*open_model(single)),
+           again = parameters(*open_model(split));
+      double largest = 0;
+      for (const auto& [name, value] : expected) {
+        EXPECT_TRUE(at::equal(found.at(name), again.at(name))) << name;
+        auto error = relative_error(found.at(name), value);
+        EXPECT_LE(error, format == "fp8_e5m2" ? 0.13 : 0.07) << name;
+        largest = std::max(largest, error);
+      }
+      EXPECT_GT(largest, 0.01);
+      // Numbers again, which are those of the codes.
+      auto numbers = at_path(folder, "numbers.safetensors");
+      convert_to({.weight_format = "none", .dtype = "fp32"}, {single, numbers});
+      auto plain = parameters(*open_model(numbers));
+      for (const auto& [name, value] : found) EXPECT_TRUE(at::equal(plain.at(name), value)) << name;
+      for (const auto& name : open_file(numbers).names()) EXPECT_EQ(open_file(numbers).info(name).dtype, at::kFloat) << name;
+    }
+  }
+}
+
+TEST(Merge, GivesTheWeightsThatDrawingWouldHave) {
+  for (const auto& pipeline : kPipelines) {
+    SCOPED_TRACE(pipeline);
+    TempFolder folder;
+    auto one = at_path(folder, "one.safetensors"), two = at_path(folder, "two.safetensors");
+    write_adapters(one, pipeline, {.type = "lora", .rank = 2}, 2);
+    write_adapters(two, pipeline, {.type = "dora", .rank = 2}, 3);
+    auto model = open_model(model_path(pipeline));
+    loras::merge(*model, {{one, 0.7}, {two, 0.4}});
+    auto expected = parameters(*model), before = parameters(*open_model(model_path(pipeline)));
+    for (const std::string out : {"out", "out.safetensors"}) {
+      convert_to({.lora = {one + ":0.7", two + ":0.4"}}, {model_path(pipeline), at_path(folder, out)});
+      auto found = parameters(*open_model(at_path(folder, out)));
+      int64_t changed = 0;
+      for (const auto& [name, value] : expected) {
+        EXPECT_TRUE(at::equal(found.at(name), value)) << name;
+        changed += !at::equal(before.at(name), value);
+      }
+      EXPECT_GT(changed, 10);
+    }
+  }
+}
+
+TEST(Merge, IntoFp8StaysFp8) {
+  TempFolder folder;
+  auto lora = at_path(folder, "lora.safetensors"), base = at_path(folder, "base.safetensors"), out = at_path(folder, "out.safetensors");
+  write_adapters(lora, "pipeline", {.type = "lora", .rank = 2}, 2);
+  convert_to({.weight_format = "fp8_tensor"}, {model_path("pipeline"), base});
+  convert_to({.lora = {lora}}, {base, out});
+  auto model = open_model(base);
+  loras::merge(*model, {{lora, 1}});
+  auto expected = parameters(*model), found = parameters(*open_model(out));
+  for (const auto& [name, value] : expected) EXPECT_LE(relative_error(found.at(name), value), 0.04) << name;
+  for (const auto& name : open_file(base).names()) EXPECT_EQ(open_file(out).info(name).dtype, open_file(base).info(name).dtype) << name;
+}
+
+TEST(Merge, HoldsATensorAtATime) {
+  TempFolder folder;
+  auto lora = at_path(folder, "lora.safetensors");
+  write_adapters(lora, "sdxl_pipeline", {.type = "lora", .rank = 2});
+  auto bytes = part_of(model_path("sdxl_pipeline"), "unet").num_bytes();
+  Allocations allocations;
+  auto before = allocations.live();
+  convert_to({.lora = {lora}}, {model_path("sdxl_pipeline"), at_path(folder, "out.safetensors")});
+  EXPECT_LT(allocations.peak() - before, bytes);
+}
+
+TEST(Output, IsWholeOrNotThere) {
+  TempFolder folder;
+  auto out = at_path(folder, "out");
+  fs::create_directories(folder / "out");
+  auto refused = [&](convert::Options options, const std::string& words) {
+    EXPECT_THAT([&] { convert_to(options, {model_path("pipeline"), out}); }, Throws<Error>(Property(&Error::what, HasSubstr(words))));
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()), 1);
+  };
+  refused({}, "is there already");
+  refused({.lora_rank = 4, .overwrite = true}, "--lora_rank has no meaning where a model is written");
+  refused({.weight_format = "nf4", .overwrite = true}, "weight_format must be one of");
+  refused({.config_from = at_path(folder, "nothing"), .overwrite = true}, "is no diffusers folder");
+  refused({.lora = {model_path("pipeline") + "/nothing.safetensors"}, .overwrite = true}, "nothing.safetensors");
+  convert_to({.overwrite = true}, {model_path("pipeline"), out});
+  EXPECT_TRUE(fs::exists(fs::path(out) / "model_index.json"));
+}
+
+TEST(Compare, TellsWhatDiffers) {
+  TempFolder folder;
+  auto a = at_path(folder, "a.safetensors"), b = at_path(folder, "b.safetensors");
+  auto ones = at::ones({2, 2});
+  io::save_safetensors(a, {{"same", ones}, {"moved", ones}, {"cast", ones}, {"shape", ones}, {"gone", ones}, {"nan", ones}}, {{"k", "1"}});
+  io::save_safetensors(b,
+                       {{"same", ones},
+                        {"moved", ones * 1.5},
+                        {"cast", ones.to(at::kHalf)},
+                        {"shape", at::ones({4})},
+                        {"new", ones},
+                        {"nan", ones * std::nan("")}},
+                       {{"k", "2"}});
+  auto found = convert::compare(a, b, {});
+  EXPECT_EQ(found.only_in_a, std::vector<std::string>{"gone"});
+  EXPECT_EQ(found.only_in_b, std::vector<std::string>{"new"});
+  EXPECT_EQ(found.other_shapes.size(), 1u);
+  EXPECT_EQ(found.other_dtypes.size(), 1u);
+  EXPECT_EQ(found.other_metadata, std::vector<std::string>{"k: 1 | 2"});
+  EXPECT_EQ(found.num_equal, 2);
+  ASSERT_EQ(found.differences.size(), 2u);
+  EXPECT_EQ(found.differences[0].name, "nan");
+  EXPECT_EQ(found.differences[1].name, "moved");
+  EXPECT_DOUBLE_EQ(found.differences[1].relative, 0.5);
+  EXPECT_DOUBLE_EQ(found.differences[1].largest, 0.5);
+  EXPECT_FALSE(found.equal());
+  EXPECT_TRUE(convert::compare(a, a, {}).equal());
+  EXPECT_THAT(convert::text_of(found, "a", "b", 1), HasSubstr("  ...\n"));
+}

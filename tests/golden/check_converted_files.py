@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""What `burnish convert` writes, read by the programs it is for: part of `./dev golden check`.
+
+The LoRA of pipeline/ in the formats diffusers, kohya and peft, read by diffusers and peft; the pipelines of make_stable_diffusion.py as single
+files through from_single_file; all pipelines from single files back in folders through from_pretrained. Latents from the same noise are compared
+with those of the files before. Exits 1 when they differ. (diffusers' converter of FLUX' single files and of kohya's single blocks has the sizes of
+the published model written into it, so for FLUX these are read back by burnish alone.)
+"""
+import os, pathlib, subprocess, sys, tempfile
+from diffusers import FluxTransformer2DModel, StableDiffusionPipeline, StableDiffusionXLPipeline
+from peft import PeftModel
+from safetensors.torch import load_file, save_file
+
+import make_stable_diffusion_runs as stable_diffusion
+from check_written_files import PROMPTS, pipeline, report
+from make_pipeline import OUT, sampled
+
+HERE = pathlib.Path(__file__).parent
+BURNISH = os.environ.get("BURNISH", "build/burnish")
+
+
+def convert(*arguments):
+    subprocess.run([BURNISH, "convert", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+
+
+def check_loras(folder):
+    noise = load_file(OUT / "expected.safetensors")["noise"]
+    names = [n for n in load_file(OUT / "lora.safetensors") if "single_transformer_blocks" not in n]
+    lora = folder / "lora.safetensors"
+    save_file({n: t for n, t in load_file(OUT / "lora.safetensors").items() if n in names}, lora)
+    plain = sampled(pipeline(), noise, PROMPTS)
+
+    def drawn(path):
+        pipe = pipeline()
+        pipe.load_lora_weights(str(path))
+        return sampled(pipe, noise, PROMPTS)
+
+    expected, good = drawn(lora), True
+    good &= (expected - plain).abs().max().item() > 1e-3
+    for name in ("kohya", "diffusers"):
+        path = folder / f"{name}.safetensors"
+        convert(lora, path, "--lora_format", name, "--model", OUT / "model")
+        good &= report(f"LoRA in the format {name} through load_lora_weights", drawn(path), expected)
+    convert(lora, folder / "peft", "--lora_format", "peft", "--lora_base_model", "dit", "--model", OUT / "model")
+    pipe = pipeline()
+    pipe.transformer = PeftModel.from_pretrained(pipe.transformer, folder / "peft")
+    return good & report("LoRA in the format peft through PeftModel.from_pretrained", sampled(pipe, noise, PROMPTS), expected)
+
+
+def check_flux(folder):
+    noise = load_file(OUT / "expected.safetensors")["noise"]
+    convert(OUT / "model", folder / "flux.safetensors")
+    convert(folder / "flux.safetensors", folder / "flux", "--config_from", OUT / "model")
+    pipe = pipeline(transformer=FluxTransformer2DModel.from_pretrained(folder / "flux/transformer"))
+    return report("FLUX from a folder to a file to a folder", sampled(pipe, noise, PROMPTS), sampled(pipeline(), noise, PROMPTS))
+
+
+def check_stable_diffusion(name, folder):
+    noise = load_file(HERE / name / "noise.safetensors")
+    model, single, back = HERE / name / "model", folder / f"{name}.safetensors", folder / name
+    convert(model, single)
+    convert(single, back, "--config_from", model)
+    kept = stable_diffusion.open_pipe(name)
+    expected = stable_diffusion.sampled(kept, noise)
+    kind = StableDiffusionXLPipeline if name == "sdxl_pipeline" else StableDiffusionPipeline
+    parts = dict(tokenizer=kept.tokenizer, scheduler=kept.scheduler)
+    if name == "sdxl_pipeline":
+        parts["tokenizer_2"] = kept.tokenizer_2
+    else:
+        parts["safety_checker"] = None
+    pipe = kind.from_single_file(str(single), config=str(model), local_files_only=True, **parts)
+    pipe.set_progress_bar_config(disable=True)
+    good = report(f"{name} as a single file through from_single_file", stable_diffusion.sampled(pipe, noise), expected)
+    pipe = kind.from_pretrained(back, **parts)
+    pipe.set_progress_bar_config(disable=True)
+    return good & report(f"{name} from a single file in a folder through from_pretrained", stable_diffusion.sampled(pipe, noise), expected)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        results = [check_loras(folder), check_flux(folder), *(check_stable_diffusion(p, folder) for p in ("sdxl_pipeline", "sd15_pipeline"))]
+    sys.exit(0 if all(results) else 1)

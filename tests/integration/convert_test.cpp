@@ -1,0 +1,78 @@
+// `burnish convert` and `burnish inspect` with two files, as a user runs them.
+#include <gmock/gmock.h>
+
+#include "tests/integration/refused.h"
+#include "tests/integration/stable_diffusion.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+Outcome convert(const std::string& arguments) {
+  auto outcome = run_burnish("convert " + arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
+  return outcome;
+}
+
+at::Tensor latents(const std::string& model, const TempFolder& folder, const std::string& more = "") {
+  auto outcome =
+      run_burnish("sample " + model + more + " --dtype fp32 --height 48 --width 64 --num_inference_steps 2 --prompt cat --save_latents " +
+                  quoted(folder / "latents.safetensors") + " --output_path " + quoted(folder / "pictures"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  return io::SafetensorsFile::open(folder / "latents.safetensors")->tensor("latents").clone();
+}
+
+const std::string kLora = "'" + (kGolden / "lora.safetensors").string() + "'";
+const std::string kModel = "'" + (kGolden / "model").string() + "'";
+const std::string kTokenizers =
+    " --tokenizer_path '" + (kAssets / "tokenizer").string() + "' --tokenizer_2_path '" + (kAssets / "tokenizer_2").string() + "'";
+
+}  // namespace
+
+TEST(Convert, WhatIsWrittenDrawsTheSamePictures) {
+  TempFolder folder;
+  auto expected = latents("--model " + kModel + kTokenizers, folder);
+  auto single = quoted(folder / "single.safetensors"), back = quoted(folder / "back");
+  EXPECT_THAT(convert(kModel + " " + single).output, HasSubstr("single.safetensors: FLUX.1"));
+  convert(single + " " + back + " --config_from " + kModel);
+  EXPECT_TRUE(at::equal(latents("--model " + back + kTokenizers, folder), expected));
+  // The single file has no configs: sizes that shapes do not tell are those of the published models.
+  auto adapted = latents("--model " + kModel + kTokenizers, folder, " --lora " + kLora);
+  auto kohya = quoted(folder / "kohya.safetensors"), merged = quoted(folder / "merged");
+  convert(kLora + " " + kohya + " --lora_format kohya --model " + kModel);
+  EXPECT_LE((latents("--model " + kModel + kTokenizers, folder, " --lora " + kohya) - adapted).abs().max().item<double>(), 1e-4);
+  convert(kModel + " " + merged + " --lora " + kohya);
+  EXPECT_LE((latents("--model " + merged + kTokenizers, folder) - adapted).abs().max().item<double>(), 1e-4);
+  EXPECT_GT((adapted - expected).abs().max().item<double>(), 1e-2);
+}
+
+TEST(Convert, ComparesTwoFiles) {
+  TempFolder folder;
+  auto kohya = quoted(folder / "kohya.safetensors"), half = quoted(folder / "half.safetensors");
+  convert(kLora + " " + kohya + " --lora_format kohya --model " + kModel);
+  convert(kohya + " " + half + " --lora_format kohya --dtype fp16 --model " + kModel);
+  auto equal = run_burnish("inspect " + kohya + " " + kohya);
+  EXPECT_EQ(equal.exit_code, 0) << equal.output;
+  auto differ = run_burnish("inspect " + kohya + " " + half + " --first 2");
+  EXPECT_EQ(differ.exit_code, 3) << differ.output;
+  for (const char* words : {"layers by what is added to them: 0 equal", "relative", "  ...\n", "[inspect] ", " differ\n"})
+    EXPECT_THAT(differ.output, HasSubstr(words));
+}
+
+using BadConversion = BadInput;
+
+TEST_F(BadConversion, IsRefusedInASentence) {
+  auto to = " " + quoted(out());
+  refused(2, "convert " + kLora, {"name what is read and what is written"});
+  refused(2, "convert " + kLora + " " + kModel, {"is there already", "--overwrite"});
+  refused(2, "convert " + kLora + to + " --lora_format koya", {"did you mean \"kohya\"?"});
+  refused(2, "convert " + kLora + to + " --lora_energy 2", {"lora_energy must be from 0 to 1"});
+  refused(2, "convert " + kLora + to + " --weight_format fp8", {"--weight_format has no meaning where a LoRA is written"});
+  refused(2, "convert " + kModel + to + ".safetensors --config_from " + kModel, {"--config_from is for folders"});
+  refused(3, "convert " + kLora + to, {"do not tell which model it is for", "FLUX.1, SDXL, SD 1.5"});
+  refused(3, "convert " + kLora + to + " --model sdxl", {"is a LoRA for another model"});
+  refused(3, "convert " + kModel + " " + kModel + "-out.safetensors --base '" + golden_path("sdxl_pipeline/model") + "' --lora_rank 2",
+          {"is the difference between two states of one model"});
+}
