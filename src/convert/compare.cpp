@@ -10,6 +10,7 @@
 
 #include "adapters/adapter_config.h"
 #include "base/dtype.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "convert/lora.h"
 #include "models/files.h"
@@ -184,12 +185,21 @@ void compare_products(const std::string& name, const adapters::AdapterWeights& a
   else if (m_a.defined()) compare_tensors(m_a, m_b, name + " (DoRA magnitude)", to);
 }
 
-Comparison compare_adapters(const std::string& path_a, const std::string& path_b, const std::vector<std::string>& model) {
+/// By the names in the files where those are the same, or no model can be told that both are for; else by the model's layers.
+std::pair<Adapters, Adapters> both_adapters(const std::string& path_a, const std::string& path_b, const std::vector<std::string>& model) {
   auto a = in_own_names(path_a), b = in_own_names(path_b);
-  if (std::none_of(a.begin(), a.end(), [&](const auto& item) { return b.contains(item.first); })) {
-    a = in_our_names(path_a, model);
-    b = in_our_names(path_b, model);
+  auto in_b = [&](const auto& item) { return b.contains(item.first); };
+  if (a.size() == b.size() && std::all_of(a.begin(), a.end(), in_b)) return {a, b};
+  try {
+    return {in_our_names(path_a, model), in_our_names(path_b, model)};
+  } catch (const Error&) {
+    if (!model.empty() || std::none_of(a.begin(), a.end(), in_b)) throw;
   }
+  return {a, b};
+}
+
+Comparison compare_adapters(const std::string& path_a, const std::string& path_b, const std::vector<std::string>& model) {
+  auto [a, b] = both_adapters(path_a, path_b, model);
   Comparison found{.by_product = true};
   compare_names(a, b, found);
   for (const auto& [name, w] : a) {

@@ -23,7 +23,7 @@ struct Comparison {
 };
 
 /// Two files or folders, tensor by tensor in fp64. Two adapters are compared by their products, layer by layer: by the names in their files
-/// where they share some, else by the layers of the model that both are for (model_of).
+/// where those are the same, else by the layers of the model that both are for (model_of).
 Comparison compare(const std::string& a, const std::string& b, const std::vector<std::string>& model);
 
 /// For people: the first `num_shown` of every kind.

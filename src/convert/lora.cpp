@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/text.h"
 #include "convert/lora_format.h"
 #include "convert/weights.h"
@@ -236,7 +237,10 @@ LoraReport extract_lora(const Options& o) {
     ComponentWeights after(*tuned, part.name), before(*base, part.name);
     if (after.shapes() != before.shapes())
       data_error("convert", "the {} of {} and of {} have other layers or sizes", part.name, o.paths[0], o.base[0]);
+    Progress bar(part.name, std::ssize(after.shapes()));
+    int64_t done = 0;
     for (const auto& [name, shape] : after.shapes()) {
+      bar.update(++done);
       auto path = name.ends_with(".weight") ? name.substr(0, name.size() - 7) : "";
       if (!after.layer(path)) {
         num_others += !after.parameter(name).to(at::kFloat).equal(before.parameter(name).to(at::kFloat));

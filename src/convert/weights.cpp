@@ -62,7 +62,7 @@ at::Tensor ComponentWeights::scale(const std::string& name) const {
 }
 
 at::Tensor ComponentWeights::matrix(const std::string& path) const {
-  return parameter(path + ".weight").to(at::kFloat).flatten(1).contiguous();
+  return parameter(path + ".weight").to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).flatten(1).contiguous();
 }
 
 void ComponentWeights::release(const std::string& name) const {

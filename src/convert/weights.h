@@ -28,7 +28,7 @@ class ComponentWeights {
   c10::ScalarType dtype(const std::string& name) const;
   at::Tensor scale(const std::string& name) const;
   at::Tensor parameter(const std::string& name) const { return stored(name).numbers(); }
-  /// A layer's weight [out, in] in fp32.
+  /// A layer's weight [out, in] in fp32, in memory of its own.
   at::Tensor matrix(const std::string& path) const;
   /// Lets go of the memory that reading a tensor filled.
   void release(const std::string& name) const;

@@ -116,7 +116,7 @@ std::vector<io::TensorSpec> WrittenComponent::specs() const {
 at::Tensor WrittenComponent::merged(const std::string& path) const {
   at::NoGradGuard no_grad;
   const auto& layer = *weights_.layer(path);
-  nn::LinearMap alone(weights_.matrix(path).clone().view(layer.weight.sizes()), layer.product());
+  nn::LinearMap alone(weights_.matrix(path).view(layer.weight.sizes()), layer.product());
   merge_->apply(path, alone);
   if (!at::isfinite(alone.weight).all().item<bool>())
     data_error(

@@ -13,7 +13,10 @@ namespace burnish::test {
 
 inline const std::vector<std::string> kPipelines{"pipeline", "sdxl_pipeline", "sd15_pipeline"};
 
-inline std::string model_path(const std::string& pipeline) { return golden_path(pipeline + "/model"); }
+/// Of one of these, or of "tiny-flux" in assets/.
+inline std::string model_path(const std::string& pipeline) {
+  return pipeline == "tiny-flux" ? std::string(BURNISH_SOURCE_DIR) + "/assets/tiny-flux" : golden_path(pipeline + "/model");
+}
 
 inline std::unique_ptr<models::Model> open_model(const std::string& path) {
   models::ModelOptions options;

@@ -159,7 +159,7 @@ TEST(Merge, GivesTheWeightsThatDrawingWouldHave) {
     loras::merge(*model, {{one, 0.7}, {two, 0.4}});
     auto expected = parameters(*model), before = parameters(*open_model(model_path(pipeline)));
     for (const std::string out : {"out", "out.safetensors"}) {
-      convert_to({.lora = {one + ":0.7", two + ":0.4"}}, {model_path(pipeline), at_path(folder, out)});
+      convert_to({.lora = {one + ":0.7", two + ":0.4"}, .dtype = "fp32"}, {model_path(pipeline), at_path(folder, out)});
       auto found = parameters(*open_model(at_path(folder, out)));
       int64_t changed = 0;
       for (const auto& [name, value] : expected) {
@@ -187,12 +187,12 @@ TEST(Merge, IntoFp8StaysFp8) {
 TEST(Merge, HoldsATensorAtATime) {
   TempFolder folder;
   auto lora = at_path(folder, "lora.safetensors");
-  write_adapters(lora, "sdxl_pipeline", {.type = "lora", .rank = 2});
-  auto bytes = part_of(model_path("sdxl_pipeline"), "unet").num_bytes();
+  write_adapters(lora, "tiny-flux", {.type = "lora", .rank = 2});
+  auto bytes = part_of(model_path("tiny-flux"), "transformer").num_bytes();
   Allocations allocations;
   auto before = allocations.live();
-  convert_to({.lora = {lora}}, {model_path("sdxl_pipeline"), at_path(folder, "out.safetensors")});
-  EXPECT_LT(allocations.peak() - before, bytes);
+  convert_to({.lora = {lora}}, {model_path("tiny-flux"), at_path(folder, "out.safetensors")});
+  EXPECT_LT(allocations.peak() - before, bytes / 2);
 }
 
 TEST(Output, IsWholeOrNotThere) {
