@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -13,8 +14,19 @@ namespace burnish::adapters {
 
 namespace {
 
-/// Factors whose rows are those of ΔW.
-bool has_rows_of_update(std::string_view name) { return name == "lora_B.weight" || name == "hada_w1_a" || name == "hada_w2_a"; }
+/// Factors with a row for each of ΔW's rows; under LoKr for as many as its other factor has.
+bool has_rows_of_update(std::string_view name) {
+  return name == "lora_B.weight" || name == "hada_w1_a" || name == "hada_w2_a" || name == "lokr_w1" || name == "lokr_w1_a";
+}
+
+/// Rows of ΔW behind a row of those factors.
+int64_t rows_of_row(const AdapterWeights& w) {
+  int64_t rows = 1;
+  for (const auto& [name, value] : w.parameters) {
+    if (name == "lokr_w2" || name == "lokr_w2_a") rows = value.size(0);
+  }
+  return rows;
+}
 
 AdapterWeights weights_of(const Adapted& item) {
   const auto& update = item.adapter->update();
@@ -29,96 +41,102 @@ Adapted as_item(const AdapterWeights& w, nn::LinearMap* layer) {
   return {w.path, layer, std::make_shared<Adapter>(w.path, update, w.magnitude)};
 }
 
-/// An adapter of its rows alone.
-AdapterWeights cut(AdapterWeights w) {
-  auto rows = std::exchange(w.fused_rows, {});
-  if (rows.count == 0) return w;
-  int64_t stride = 1;  // rows of ΔW behind a row of the factor that is cut
-  for (const auto& [name, value] : w.parameters) {
-    if (name == "lokr_w2" || name == "lokr_w2_a") stride = value.size(0);
-  }
-  if (rows.begin % stride != 0 || rows.count % stride != 0)
-    config_error("adapters",
-                 "the LoKr of '{}' is that of a fused layer and cannot be cut to its {} rows; --lora_format kohya keeps it whole", w.path,
-                 rows.count);
-  if (w.magnitude.m.defined() && w.magnitude.axis == NormAxis::input)
-    config_error("adapters", "the DoRA of '{}' is over a fused layer's inputs, which cannot be cut; --lora_format kohya keeps it whole",
-                 w.path);
-  for (auto& [name, value] : w.parameters) {
-    if (has_rows_of_update(name) || name == "lokr_w1" || name == "lokr_w1_a")
-      value = value.narrow(0, rows.begin / stride, rows.count / stride);
-  }
-  if (w.magnitude.m.defined()) w.magnitude.m = w.magnitude.m.narrow(0, rows.begin, rows.count);
-  return w;
-}
-
-/// A layer of a fused one, and its adapter if it has one.
-struct Part {
-  int64_t rows;
-  const Adapted* item = nullptr;
-};
-
 /// Whether the parts have one adapter, and in this order.
 bool share_one(const std::vector<Part>& parts) {
   int64_t row = 0;
   for (const auto& part : parts) {
-    if (!part.item) return false;
-    const auto& update = part.item->adapter->update();
-    if (update.fused_rows().count != part.rows || update.fused_rows().begin != row) return false;
-    if (!update.parameters()[0].second.is_same(parts[0].item->adapter->update().parameters()[0].second)) return false;
+    if (!part.weights || part.weights->fused_rows.count != part.rows || part.weights->fused_rows.begin != row) return false;
+    auto first = [](const Part& p) { return p.weights->parameters[0].second.const_data_ptr(); };
+    if (first(part) != first(parts[0])) return false;
     row += part.rows;
   }
   return true;
 }
 
-/// One adapter that does what those of the parts do: their factors on the left stand along a diagonal, those on the right below each other.
-AdapterWeights stack(const std::vector<Part>& parts, const std::string& name) {
-  std::vector<std::pair<int64_t, AdapterWeights>> all;  // by their first row
+/// Whether two adapters differ in the factors that have ΔW's rows alone.
+bool share_others(const AdapterWeights& a, const AdapterWeights& b) {
+  return std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), [](const auto& x, const auto& y) {
+    if (x.first != y.first || has_rows_of_update(x.first)) return x.first == y.first;
+    return x.second.scalar_type() == y.second.scalar_type() && at::equal(x.second, y.second);
+  });
+}
+
+/// An adapter of some rows of a fused layer.
+struct Rows {
+  int64_t begin;
+  AdapterWeights weights;
+};
+
+/// What keeps adapters of parts from being stacked; empty when nothing does.
+std::string obstacle(const std::vector<Rows>& all, bool is_whole, bool shared) {
+  auto any = [&](auto&& has) { return std::any_of(all.begin(), all.end(), [&](const auto& part) { return has(part.weights); }); };
+  auto is_dora = [](const AdapterWeights& w) { return w.magnitude.m.defined(); };
+  auto kind = all[0].weights.kind;
+  if (any([&](const auto& w) { return w.kind != kind; })) return "adapters of several kinds";
+  if (any([&](const auto& w) { return is_dora(w) && w.magnitude.axis == NormAxis::input; })) return "DoRA magnitudes over their inputs";
+  if (any(is_dora) && (!is_whole || any([&](const auto& w) { return !is_dora(w); }))) return "a DoRA magnitude in some and none in others";
+  return kind == Kind::lokr && !(is_whole && shared) ? "LoKr factors of their own" : "";
+}
+
+/// The factors of this name, each in its rows; beside each other unless they share their columns.
+at::Tensor stacked_rows(const std::vector<Rows>& all, size_t factor, int64_t num_rows, bool shared, bool with_scale) {
+  std::vector<at::Tensor> values;
+  int64_t num_columns = 0, column = 0;
+  auto dtype = all[0].weights.parameters[factor].second.scalar_type();
+  for (const auto& part : all) {
+    auto value = part.weights.parameters[factor].second;
+    if (with_scale) value = value.to(c10::promoteTypes(value.scalar_type(), at::kFloat)) * part.weights.scale;
+    dtype = c10::promoteTypes(dtype, value.scalar_type());
+    num_columns = shared ? value.size(1) : num_columns + value.size(1);
+    values.push_back(value);
+  }
+  auto stride = rows_of_row(all[0].weights);
+  auto stacked = at::zeros({num_rows / stride, num_columns}, values[0].options().dtype(dtype));
+  for (size_t i = 0; i < all.size(); ++i) {
+    stacked.narrow(0, all[i].begin / stride, values[i].size(0)).narrow(1, column, values[i].size(1)).copy_(values[i]);
+    if (!shared) column += values[i].size(1);
+  }
+  return stacked;
+}
+
+/// One adapter that does what those of the parts do: where they differ in ΔW's rows alone, these stand below each other; else their factors
+/// on the left stand along a diagonal, and those on the right below each other.
+AdapterWeights stack(const std::vector<Part>& parts, const std::string& name, const std::string& otherwise) {
+  std::vector<Rows> all;
   int64_t num_rows = 0;
   for (const auto& part : parts) {
-    if (part.item) all.emplace_back(num_rows, cut(weights_of(*part.item)));
+    if (part.weights) all.push_back({num_rows, cut(*part.weights)});
     num_rows += part.rows;
   }
-  auto whole = all[0].second;
-  whole.path = name;
-  bool is_dora = whole.magnitude.m.defined(), by_input = is_dora && whole.magnitude.axis == NormAxis::input;
-  if (whole.kind == Kind::lokr || by_input || (is_dora && all.size() < parts.size()))
-    config_error(
-        "adapters",
-        "kohya's '{}' is a fused layer, and the {} of '{}' cannot be stacked with that of its other parts; name the fused layer in "
-        "--lora_target_modules, or give another --lora_format",
-        name, is_dora ? "DoRA" : "LoKr", all[0].second.path);
-  bool one_scale = std::all_of(all.begin(), all.end(), [&](const auto& part) { return part.second.scale == whole.scale; });
+  auto whole = all[0].weights;
+  auto every = [&](auto&& holds) { return std::all_of(all.begin(), all.end(), [&](const auto& part) { return holds(part.weights); }); };
+  bool shared = every([&](const auto& w) { return share_others(w, whole); });
+  if (auto what = obstacle(all, all.size() == parts.size(), shared); !what.empty())
+    config_error("adapters", "the format has '{}' as one layer, and what its parts have, {}, cannot be stacked; {}", name, what, otherwise);
+  bool one_scale = every([&](const auto& w) { return w.scale == whole.scale; });
   for (size_t p = 0; p < whole.parameters.size(); ++p) {
-    std::vector<at::Tensor> values;
-    for (const auto& [row, w] : all) values.push_back(w.parameters[p].second);
-    auto& [part_name, stacked] = whole.parameters[p];
-    if (!has_rows_of_update(part_name)) {
-      stacked = at::cat(values);
-      continue;
-    }
-    int64_t num_columns = 0, column = 0;
-    for (const auto& value : values) num_columns += value.size(1);
-    stacked = at::zeros({num_rows, num_columns}, values[0].options());
-    for (size_t i = 0; i < all.size(); ++i) {
-      auto scale = one_scale || p > 1 ? 1.0 : all[i].second.scale;
-      stacked.narrow(0, all[i].first, values[i].size(0)).narrow(1, column, values[i].size(1)).copy_(values[i] * scale);
-      column += values[i].size(1);
+    auto& [part_name, value] = whole.parameters[p];
+    if (has_rows_of_update(part_name)) {
+      value = stacked_rows(all, p, num_rows, shared, !one_scale && part_name != "hada_w2_a");
+    } else if (!shared) {
+      std::vector<at::Tensor> values;
+      for (const auto& part : all) values.push_back(part.weights.parameters[p].second);
+      value = at::cat(values);
     }
   }
   if (!one_scale) whole.scale = 1;
-  if (!is_dora) return whole;
+  if (!whole.magnitude.m.defined()) return whole;
   std::vector<at::Tensor> magnitudes;
-  for (const auto& [row, w] : all) magnitudes.push_back(w.magnitude.m);
+  for (const auto& part : all) magnitudes.push_back(part.weights.magnitude.m);
   whole.magnitude.m = at::cat(magnitudes);
   return whole;
 }
 
 /// Under the names of a program whose layers are not ours.
 AdaptedList in_foreign_layers(const AdaptedList& adapted, const LayerPrefixes& names, const ForeignLayers& layers) {
-  std::map<std::string, const Adapted*> by_path;
+  std::map<std::string, AdapterWeights> by_path;
   std::map<std::string, std::string> name_of;
-  for (const auto& item : adapted) by_path[item.path] = &item;
+  for (const auto& item : adapted) by_path[item.path] = weights_of(item);
   for (const auto& [name, ours] : layers) {
     for (const auto& path : ours) name_of[path] = name;
   }
@@ -130,19 +148,43 @@ AdaptedList in_foreign_layers(const AdaptedList& adapted, const LayerPrefixes& n
     const auto& name = name_of.at(item.path);
     if (!done.insert(name).second) continue;
     std::vector<Part> parts;
-    for (const auto& path : layers.at(name)) parts.push_back({names.rows_of(path), by_path.contains(path) ? by_path.at(path) : nullptr});
-    AdapterWeights whole;
-    if (parts.size() == 1) whole = cut(weights_of(item));
-    else if (!share_one(parts)) whole = stack(parts, name);
-    else (whole = weights_of(item)).fused_rows = {};
-    whole.path = name;
-    if (names.swapped_halves.contains(name)) swap_halves(whole, name);
+    for (const auto& path : layers.at(name)) parts.push_back({names.rows_of(path), by_path.contains(path) ? &by_path.at(path) : nullptr});
+    auto whole = in_layer(name, parts, names.swapped_halves.contains(name),
+                          "name the fused layer in --lora_target_modules, or give another --lora_format");
     written.push_back(as_item(whole, item.layer));
   }
   return written;
 }
 
 }  // namespace
+
+AdapterWeights cut(AdapterWeights w) {
+  auto rows = std::exchange(w.fused_rows, {});
+  if (rows.count == 0) return w;
+  auto stride = rows_of_row(w);
+  if (rows.begin % stride != 0 || rows.count % stride != 0)
+    config_error("adapters",
+                 "the LoKr of '{}' is that of a fused layer and cannot be cut to its {} rows; --lora_format kohya keeps it whole", w.path,
+                 rows.count);
+  if (w.magnitude.m.defined() && w.magnitude.axis == NormAxis::input)
+    config_error("adapters", "the DoRA of '{}' is over a fused layer's inputs, which cannot be cut; --lora_format kohya keeps it whole",
+                 w.path);
+  for (auto& [name, value] : w.parameters) {
+    if (has_rows_of_update(name)) value = value.narrow(0, rows.begin / stride, rows.count / stride);
+  }
+  if (w.magnitude.m.defined()) w.magnitude.m = w.magnitude.m.narrow(0, rows.begin, rows.count);
+  return w;
+}
+
+AdapterWeights in_layer(const std::string& name, const std::vector<Part>& parts, bool swapped_halves, const std::string& otherwise) {
+  AdapterWeights whole;
+  if (parts.size() == 1) whole = cut(*parts[0].weights);
+  else if (share_one(parts)) (whole = *parts[0].weights).fused_rows = {};
+  else whole = stack(parts, name, otherwise);
+  whole.path = name;
+  if (swapped_halves) swap_halves(whole, name);
+  return whole;
+}
 
 bool any_fused(const AdaptedList& adapted) {
   return std::any_of(adapted.begin(), adapted.end(), [](const auto& item) { return item.adapter->update().fused_rows().count > 0; });

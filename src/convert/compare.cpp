@@ -148,7 +148,7 @@ Adapters in_our_names(const std::string& path, const std::vector<std::string>& m
 std::unique_ptr<adapters::Update> exact_update(const adapters::AdapterWeights& w) {
   auto parameters = w.parameters;
   for (auto& [name, tensor] : parameters) tensor = tensor.to(at::kDouble);
-  return adapters::make_update(w.kind, parameters, w.scale);
+  return adapters::make_update(w.kind, parameters, w.scale, w.fused_rows);
 }
 
 /// Rows and columns of what an adapter adds; rows of LoKr are those of both factors.
@@ -161,7 +161,14 @@ std::pair<int64_t, int64_t> sides_of(const adapters::AdapterWeights& w) {
     if (!is_down) rows *= tensor.size(0);
     if (!is_up) columns *= tensor.size(1);
   }
-  return {rows, columns};
+  return {w.fused_rows.count > 0 ? w.fused_rows.count : rows, columns};
+}
+
+/// Of the adapter's own rows.
+at::Tensor own_magnitude(const adapters::AdapterWeights& w) {
+  const auto& m = w.magnitude.m;
+  bool is_cut = m.defined() && w.magnitude.axis == adapters::NormAxis::output && w.fused_rows.count > 0;
+  return is_cut ? m.narrow(0, w.fused_rows.begin, w.fused_rows.count) : m;
 }
 
 void compare_products(const std::string& name, const adapters::AdapterWeights& a, const adapters::AdapterWeights& b, Comparison& to) {
@@ -179,7 +186,7 @@ void compare_products(const std::string& name, const adapters::AdapterWeights& a
     distance.add(update_a->rows(begin, end), update_b->rows(begin, end));
   }
   distance.report(name, to);
-  const auto &m_a = a.magnitude.m, &m_b = b.magnitude.m;
+  auto m_a = own_magnitude(a), m_b = own_magnitude(b);
   if (m_a.defined() != m_b.defined() || (m_a.defined() && m_a.numel() != m_b.numel()))
     to.other_shapes.push_back(fmt::format("{}: {} | {}", name, m_a.defined() ? "DoRA" : "no DoRA", m_b.defined() ? "DoRA" : "no DoRA"));
   else if (m_a.defined()) compare_tensors(m_a, m_b, name + " (DoRA magnitude)", to);

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "adapters/adapter_config.h"
+#include "adapters/layers_in_file.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -60,43 +61,50 @@ class Reshaping {
     bakes_ = options.lora_type == "lora";
   }
 
-  /// The adapter to write; what is lost goes into `errors`.
-  AdapterWeights apply(const std::string& component, const AdapterWeights& w, Errors& errors) {
+  /// The adapters to write; what is lost goes into `errors`.
+  std::vector<AdapterWeights> apply(const std::string& component, const std::vector<AdapterWeights>& all, Errors& errors) {
+    std::vector<AdapterWeights> reshaped;
+    for (const auto& w : all) reshaped.push_back(reshape(component, w, all, errors));
+    return reshaped;
+  }
+
+ private:
+  AdapterWeights reshape(const std::string& component, const AdapterWeights& w, const std::vector<AdapterWeights>& all, Errors& errors) {
     bool is_lora = w.kind == adapters::Kind::lora && !w.magnitude.m.defined();
     auto name = component + "." + w.path;
     if (!is_lora && !bakes_) {
       if (has_rule()) config_error("convert", "'{}' is no plain LoRA, whose rank alone can be changed; add --lora_type lora", name);
       return w;
     }
-    if (adapters::is_zero(w)) return w;
+    auto own = is_lora ? adapters::cut(w) : w;
+    if (adapters::is_zero(own)) return w;
     if (!is_lora && !has_rule())
       config_error("convert", "say how large the LoRA may become: --lora_rank, or --lora_energy with the share to keep");
     if (!is_lora) {
-      auto delta = delta_of(component, w);
+      auto delta = delta_of(component, w, all);
       if (!delta.any().item<bool>()) return w;
       auto factors = factor(delta, rule_, name);
       errors.add(name, factors.error);
       return lora_of(w.path, factors);
     }
     if (!has_rule()) return w;
-    const auto& a = w.parameters[0].first == "lora_A.weight" ? w.parameters[0].second : w.parameters[1].second;
-    const auto& b = w.parameters[0].first == "lora_A.weight" ? w.parameters[1].second : w.parameters[0].second;
+    auto a = own.parameters[0].second, b = own.parameters[1].second;
+    if (own.parameters[0].first == "lora_B.weight") std::swap(a, b);
     auto factors = factor_product(b.to(at::kDouble) * w.scale, a, rule_);
     if (factors.a_RI.size(0) >= a.size(0)) return w;
     errors.add(name, factors.error);
     return lora_of(w.path, factors);
   }
 
- private:
   bool has_rule() const { return rule_.rank > 0 || rule_.energy > 0; }
 
   /// What the adapter adds to its weight, as a matrix. Only DoRA depends on the weight.
-  at::Tensor delta_of(const std::string& component, const AdapterWeights& w) {
+  at::Tensor delta_of(const std::string& component, const AdapterWeights& w, const std::vector<AdapterWeights>& all) {
     at::NoGradGuard no_grad;
     if (!w.magnitude.m.defined()) {
       auto parameters = w.parameters;
       for (auto& [name, tensor] : parameters) tensor = tensor.to(at::kFloat).contiguous();
-      auto update = adapters::make_update(w.kind, parameters, w.scale);
+      auto update = adapters::make_update(w.kind, parameters, w.scale, w.fused_rows);
       const auto& layer = *layers_of(component).layer(w.path);
       return update->rows(0, layer.out_features());
     }
@@ -106,7 +114,7 @@ class Reshaping {
     auto& weights = layers_of(component);
     auto before = weights.matrix(w.path);
     nn::LinearMap after(before.clone().view(weights.layer(w.path)->weight.sizes()), weights.layer(w.path)->product());
-    adapters::merge(after, {{w, 1.0}});
+    adapters::merge(after, {{w, 1.0, adapters::sharing_norms(w, all)}}, [&](const std::string& path) { return weights.matrix(path); });
     return after.weight.flatten(1) - before;
   }
 
@@ -210,7 +218,7 @@ LoraReport convert_lora(const Options& o) {
   Errors errors;
   for (auto& [component, weights] : all) {
     split_blocks(weights);
-    for (auto& w : weights) w = reshaping.apply(component, w, errors);
+    weights = reshaping.apply(component, weights, errors);
   }
   LoraReport report{.path = o.paths.back(), .num_layers = num_layers(all)};
   errors.report(report);

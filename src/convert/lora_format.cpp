@@ -1,15 +1,13 @@
 #include "convert/lora_format.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/block_diag.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "adapters/layers_in_file.h"
 #include "base/choice.h"
 #include "base/error.h"
 
@@ -86,99 +84,9 @@ std::vector<Spelling> spellings(const models::Model& model, const std::string& c
   return all;
 }
 
-/// Whether a factor has a row for each row of the weight (LoKr: for each block of rows), and stays so when rows are cut.
-bool is_row_factor(const std::string& part) {
-  return part == "lora_B.weight" || part == "hada_w1_a" || part == "hada_w2_a" || part == "lokr_w1" || part == "lokr_w1_a";
-}
-
 const at::Tensor& part_of(const AdapterWeights& w, const std::string& part) {
   return std::find_if(w.parameters.begin(), w.parameters.end(), [&](const auto& p) { return p.first == part; })->second;
 }
-
-bool same_other_factors(const AdapterWeights& a, const AdapterWeights& b) {
-  return std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), [](const auto& x, const auto& y) {
-    return x.first == y.first && (is_row_factor(x.first) || at::equal(x.second, y.second));
-  });
-}
-
-/// The factor that takes up the difference between the parts' scales.
-bool carries_scale(const std::string& part) {
-  return part == "lora_B.weight" || part == "hada_w1_a" || part == "lokr_w1" || part == "lokr_w1_a";
-}
-
-class Fusing {
- public:
-  Fusing(const Spelling& spelling, LoraFormat format) : spelling_(spelling), format_(format) {}
-
-  /// `parts` in the order of the fused layer, null where one has no adapter; `rows` of each.
-  AdapterWeights fuse(const std::vector<const AdapterWeights*>& parts, const std::vector<int64_t>& rows) const {
-    const AdapterWeights& first = **std::find_if(parts.begin(), parts.end(), [](const auto* p) { return p != nullptr; });
-    bool shared = true;
-    for (const auto* part : parts) {
-      if (part && part->kind != first.kind) refuse("adapters of several kinds");
-      shared = shared && (!part || same_other_factors(*part, first));
-    }
-    if (first.kind == Kind::lokr && (!shared || std::find(parts.begin(), parts.end(), nullptr) != parts.end()))
-      refuse("LoKr factors of their own");
-    auto whole = first;
-    whole.path = spelling_.name;
-    for (auto& [name, tensor] : whole.parameters) {
-      if (is_row_factor(name)) tensor = rows_of(parts, rows, name, shared, first.scale);
-      else if (!shared) tensor = columns_of(parts, name);
-    }
-    if (is_any_dora(parts)) whole.magnitude.m = magnitudes_of(parts);
-    return whole;
-  }
-
- private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    config_error("convert", "the format {} has '{}' as one layer, whose parts have {} here; {}", name_of(format_), spelling_.name, what,
-                 kBakeHint);
-  }
-
-  static bool is_any_dora(const std::vector<const AdapterWeights*>& parts) {
-    return std::any_of(parts.begin(), parts.end(), [](const auto* p) { return p && p->magnitude.m.defined(); });
-  }
-
-  at::Tensor magnitudes_of(const std::vector<const AdapterWeights*>& parts) const {
-    std::vector<at::Tensor> all;
-    for (const auto* part : parts) {
-      if (!part || !part->magnitude.m.defined()) refuse("a DoRA magnitude in some and none in others");
-      if (part->magnitude.axis == adapters::NormAxis::input) refuse("DoRA magnitudes over their inputs");
-      all.push_back(part->magnitude.m);
-    }
-    return at::cat(all);
-  }
-
-  static at::Tensor rows_of(const std::vector<const AdapterWeights*>& parts, const std::vector<int64_t>& rows, const std::string& name,
-                            bool shared, double scale) {
-    std::vector<at::Tensor> blocks;
-    at::Tensor some;
-    for (const auto* part : parts) {
-      if (part && !some.defined()) some = part_of(*part, name);
-    }
-    for (size_t i = 0; i < parts.size(); ++i) {
-      if (!parts[i]) {
-        blocks.push_back(at::zeros({rows[i], shared ? some.size(1) : 0}, some.options()));
-        continue;
-      }
-      auto block = part_of(*parts[i], name);
-      blocks.push_back(carries_scale(name) && parts[i]->scale != scale ? block * (parts[i]->scale / scale) : block);
-    }
-    return shared ? at::cat(blocks) : at::block_diag(blocks);
-  }
-
-  static at::Tensor columns_of(const std::vector<const AdapterWeights*>& parts, const std::string& name) {
-    std::vector<at::Tensor> all;
-    for (const auto* part : parts) {
-      if (part) all.push_back(part_of(*part, name));
-    }
-    return at::cat(all);
-  }
-
-  const Spelling& spelling_;
-  LoraFormat format_;
-};
 
 /// A config Error for what readers of the format do not know.
 void check_kind(const AdapterWeights& w, LoraFormat format) {
@@ -233,18 +141,6 @@ io::NamedTensors layer_tensors(AdapterWeights w, const Spelling& spelling, nn::L
     }
   }
   return tensors;
-}
-
-void swap_rows(AdapterWeights& w) {
-  for (auto& [name, tensor] : w.parameters) {
-    if (!is_row_factor(name)) continue;
-    if (tensor.size(0) % 2)
-      config_error("convert", "the rows of '{}' stand in another order in this format, and its LoKr cannot be cut there; {}", w.path,
-                   kBakeHint);
-    tensor = tensor.roll(tensor.size(0) / 2, 0);
-  }
-  if (w.magnitude.m.defined() && w.magnitude.axis == adapters::NormAxis::output)
-    w.magnitude.m = w.magnitude.m.roll(w.magnitude.m.size(0) / 2, 0);
 }
 
 /// Rank and alpha of layers, of which peft keeps the most common apart.
@@ -318,15 +214,12 @@ Spelled spell(const std::vector<AdapterWeights>& weights, const models::Model& m
   }
   Spelled file;
   for (const auto& spelling : spellings(model, component, format, by_path)) {
-    std::vector<const AdapterWeights*> parts;
-    std::vector<int64_t> rows;
+    std::vector<adapters::Part> parts;
     for (const auto& path : spelling.layers) {
       auto it = by_path.find(path);
-      parts.push_back(it == by_path.end() ? nullptr : it->second);
-      rows.push_back(layers.at(path)->out_features());
+      parts.push_back({layers.at(path)->out_features(), it == by_path.end() ? nullptr : it->second});
     }
-    auto whole = parts.size() == 1 ? *parts[0] : Fusing(spelling, format).fuse(parts, rows);
-    if (spelling.swapped_halves) swap_rows(whole);
+    auto whole = adapters::in_layer(spelling.name, parts, spelling.swapped_halves, kBakeHint);
     auto tensors = layer_tensors(whole, spelling, *layers.at(spelling.layers[0]), names.layers, format, dtype);
     for (auto& [name, tensor] : tensors) {
       if (format != LoraFormat::peft || !name.ends_with(".alpha")) file.tensors.emplace_back(name, tensor);
@@ -339,21 +232,25 @@ Spelled spell(const std::vector<AdapterWeights>& weights, const models::Model& m
 void split_blocks(std::vector<AdapterWeights>& weights) {
   std::map<const void*, std::vector<AdapterWeights*>> fused;  // parts of one layer share their lora_A
   for (auto& w : weights) {
-    if (w.kind == Kind::lora) fused[part_of(w, "lora_A.weight").const_data_ptr()].push_back(&w);
+    bool by_input = w.magnitude.m.defined() && w.magnitude.axis == adapters::NormAxis::input;
+    if (w.kind == Kind::lora && w.fused_rows.count > 0 && !by_input)
+      fused[part_of(w, "lora_A.weight").const_data_ptr()].push_back(&w);
   }
   std::set<std::string> empty;
   for (auto& [shared, parts] : fused) {
-    if (parts.size() < 2) continue;
+    std::vector<AdapterWeights> own;
     std::vector<at::Tensor> used;
     auto count = at::zeros({part_of(*parts[0], "lora_A.weight").size(0)}, at::kLong);
     for (const auto* w : parts) {
-      used.push_back(part_of(*w, "lora_B.weight").ne(0).any(0));
+      own.push_back(adapters::cut(*w));
+      used.push_back(part_of(own.back(), "lora_B.weight").ne(0).any(0));
       count += used.back();
     }
     if (count.max().item<int64_t>() != 1) continue;
     for (size_t i = 0; i < parts.size(); ++i) {
+      *parts[i] = own[i];
       auto ranks = used[i].nonzero().flatten();
-      if (ranks.numel() == 0 && !parts[i]->magnitude.m.defined()) empty.insert(parts[i]->path);
+      if (ranks.numel() == 0 && !own[i].magnitude.m.defined()) empty.insert(own[i].path);
       if (ranks.numel() == 0) continue;
       for (auto& [name, tensor] : parts[i]->parameters) tensor = tensor.index_select(name == "lora_A.weight" ? 0 : 1, ranks);
     }

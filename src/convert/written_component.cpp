@@ -117,7 +117,7 @@ at::Tensor WrittenComponent::merged(const std::string& path) const {
   at::NoGradGuard no_grad;
   const auto& layer = *weights_.layer(path);
   nn::LinearMap alone(weights_.matrix(path).view(layer.weight.sizes()), layer.product());
-  merge_->apply(path, alone);
+  merge_->apply(path, alone, [&](const std::string& other) { return weights_.matrix(other); });
   if (!at::isfinite(alone.weight).all().item<bool>())
     data_error(
         "convert",

@@ -74,6 +74,43 @@ TEST(LoraNames, FusedLayersShareWhatTheirPartsShare) {
   expect_same_tensors(open_file(back), open_file(start));
 }
 
+TEST(LoraNames, AnAdapterOfAFusedLayerStaysWhole) {
+  TempFolder folder;
+  auto model = open_model(model_path("pipeline"));
+  auto width = model->components().skeleton("dit")->parameters().at("transformer_blocks.0.attn.to_q.weight")->size(0);
+  const std::string kohya = "lora_unet_double_blocks_0_img_attn_qkv", comfyui = "diffusion_model.double_blocks.0.img_attn.qkv";
+  const auto factor = [](int64_t rows, int64_t columns) { return at::arange(rows * columns, at::kFloat).view({rows, columns}) / 7; };
+  const io::NamedTensors dora{{".lora_down.weight", factor(2, width)},
+                              {".lora_up.weight", factor(3 * width, 2)},
+                              {".alpha", at::full({}, 3.F)},
+                              {".dora_scale", at::ones({1, width})}};
+  // Its blocks lie across the layers.
+  const io::NamedTensors lokr{{".lokr_w1", factor(2, 2)}, {".lokr_w2", factor(3 * width / 2, width / 2)}, {".alpha", at::full({}, 1.F)}};
+  for (const auto& tensors : {dora, lokr}) {
+    SCOPED_TRACE(tensors[0].first);
+    auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "there.safetensors"),
+         back = at_path(folder, "back.safetensors"), lycoris = at_path(folder, "lycoris.safetensors");
+    io::NamedTensors named;
+    for (const auto& [ending, tensor] : tensors) named.emplace_back(kohya + ending, tensor);
+    io::save_safetensors(start, named);
+    convert_to({.lora_format = "comfyui", .model = {model_path("pipeline")}, .overwrite = true}, {start, there});
+    EXPECT_TRUE(open_file(there).contains(comfyui + ".alpha"));
+    convert_to({.lora_format = "kohya", .model = {model_path("pipeline")}, .overwrite = true}, {there, back});
+    expect_same_tensors(open_file(back), open_file(start));
+    expect_refused([&] { convert_to({.lora_format = "lycoris", .model = {model_path("pipeline")}}, {start, lycoris}); }, "cannot be cut");
+    // As LoRAs of their own its parts do what they did.
+    auto lora = at_path(folder, "lora.safetensors");
+    convert_to({.lora_format = "kohya", .lora_type = "lora", .lora_rank = 4096, .model = {model_path("pipeline")}, .overwrite = true},
+               {start, lora});
+    auto with_original = open_model(model_path("pipeline")), with_lora = open_model(model_path("pipeline"));
+    loras::merge(*with_original, {{start, 1}});
+    loras::merge(*with_lora, {{lora, 1}});
+    for (auto* adapted : {with_original.get(), with_lora.get()}) adapted->components().load("dit");
+    auto expected = with_original->components().module("dit").parameters(), found = with_lora->components().module("dit").parameters();
+    for (const auto& [name, value] : expected) EXPECT_LE(relative_error(*found.at(name), *value), 1e-5) << name;
+  }
+}
+
 TEST(LoraNames, WithoutAlphaTheScaleLiesInTheFactor) {
   TempFolder folder;
   for (const auto& [pipeline, format] : {std::pair<std::string, std::string>("sdxl_pipeline", "diffusers"), {"pipeline", "diffsynth"}}) {
