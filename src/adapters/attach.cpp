@@ -52,7 +52,7 @@ struct Start {
 
 /// For a layer with `out` rows and `in` columns, of which `area` belong to an input channel.
 Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, Fresh fresh) {
-  switch (kind_of(o.type)) {
+  switch (kind_of_type(o.type)) {
     case Kind::lora: return {{{"lora_A.weight", fresh.kaiming(o.rank, in)}, {"lora_B.weight", fresh.zeros(out, o.rank)}}, scale_of(o)};
     case Kind::loha:
       return {{{"hada_w1_a", fresh.normal(out, o.rank, 0.1)},
@@ -162,7 +162,7 @@ at::Tensor norms_of_stacked(const std::vector<std::string>& paths, const LayerTa
 
 }  // namespace
 
-Kind kind_of(const std::string& type) { return type == "loha" ? Kind::loha : type == "lokr" ? Kind::lokr : Kind::lora; }
+Kind kind_of_type(const std::string& type) { return type == "loha" ? Kind::loha : type == "lokr" ? Kind::lokr : Kind::lora; }
 
 void check(const AdapterOptions& o) {
   if (std::find(kTypes.begin(), kTypes.end(), o.type) == kTypes.end()) unknown_choice("adapters", "lora_type", o.type, kTypes);
@@ -215,7 +215,7 @@ std::vector<AdapterWeights> fresh_weights(const AdapterOptions& options, const s
   for (const auto& path : paths) {
     auto count = table.at(path)->out_features();
     weights.push_back(
-        {path, kind_of(options.type), start.parameters, start.scale, magnitude, paths.size() > 1 ? RowRange{row, count} : RowRange{}});
+        {path, kind_of_type(options.type), start.parameters, start.scale, magnitude, paths.size() > 1 ? RowRange{row, count} : RowRange{}});
     row += count;
   }
   return weights;
