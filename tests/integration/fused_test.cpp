@@ -189,8 +189,7 @@ TEST(DiffSynthCache, OfDirectDistillationTrainsAsThere) {
   run("cache --task direct_distill:data_process " + denoiser + option("import_diffsynth", cache) + option("cache_path", folder / "cache"));
   run(train + "--task direct_distill:train " + option("dataset_base_path", folder / "cache") + option("output_path", folder / "imported"));
   expect_losses(folder / "imported", "distill.loss");
-  auto both =
-      run(train + "--task direct_distill " + option("import_diffsynth", kDiffSynth / "distill") + option("output_path", folder / "both"));
+  run(train + "--task direct_distill " + option("import_diffsynth", kDiffSynth / "distill") + option("output_path", folder / "both"));
   EXPECT_EQ(read_log(folder / "both").size(), 4u);
   auto refused = run_burnish(train + "--task direct_distill:train " +
                              option("dataset_base_path", fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/0") +
