@@ -54,6 +54,10 @@ void print_markdown() {
 }
 
 void run(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 2 && arguments[0] == "--help" && arguments[1] == "--names") {
+    for (const auto& verb : kVerbs) fmt::print("{}\t{}\n", verb.name, verb.summary);
+    return;
+  }
   if (arguments.size() == 2 && arguments[0] == "help" && arguments[1] == "--markdown") return print_markdown();
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return print_help();
   if (arguments[0] == "--version") return fmt::print("burnish 0.1.0\n");

@@ -189,6 +189,19 @@ std::string to_markdown(const std::string& verb, const std::string& summary, con
   return page;
 }
 
+namespace {
+
+/// A line an option, for completion in shells: its name, a tab, and what it is.
+std::string to_names(const Fields& fields) {
+  std::string lines;
+  for (const auto& field : fields.list()) {
+    if (!field.positional) lines += fmt::format("--{}\t{}\n", field.name, field.doc);
+  }
+  return lines;
+}
+
+}  // namespace
+
 std::vector<std::string> Fields::names() const {
   std::vector<std::string> names;
   for (const auto& field : list_) names.push_back(field.name);
@@ -282,8 +295,10 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
     if (args[i].starts_with("--config=")) config_path = args[i].substr(9);
   }
   if (parsed.help) {
-    bool markdown = std::find(args.begin(), args.end(), "--markdown") != args.end();
-    parsed.help_text = markdown ? to_markdown(verb, summary, fields) : help_page(verb, summary, fields);
+    auto beside = [&](const char* style) { return std::find(args.begin(), args.end(), style) != args.end(); };
+    parsed.help_text = beside("--markdown") ? to_markdown(verb, summary, fields)
+                       : beside("--names")  ? to_names(fields)
+                                            : help_page(verb, summary, fields);
     return parsed;
   }
   if (!config_path.empty()) parsed.without_effect = read_toml(config_path, fields);

