@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,6 +15,7 @@ struct Field {
   std::string doc;
   std::vector<std::string> aliases;
   bool positional = false;
+  bool takes_numbers = false;  ///< of a list: see Fields::numbers
 };
 
 /// An option of another program, listed so that its commands can be pasted.
@@ -38,6 +40,10 @@ class Fields {
   /// A list that is given on the command line without the option's name, before, between or behind the options.
   void positional(std::string name, std::vector<std::string>& list, std::string doc) {
     list_.push_back({group_, std::move(name), &list, std::move(doc), {}, true});
+  }
+  /// A list of which TOML may write whole numbers: each, or each list of them, is an item as it stands on the command line: 768,512.
+  void numbers(std::string name, std::vector<std::string>& list, std::string doc) {
+    list_.push_back({group_, std::move(name), &list, std::move(doc), {}, false, true});
   }
   /// An option of another program that means nothing here: it is taken, with its value, and reported in Parsed.
   void no_effect(std::string name, bool takes_value, std::string doc) {
@@ -64,6 +70,11 @@ class Fields {
 /// Reads a TOML file into the fields and returns the names of keys without effect. An unknown key or a value of another kind is a config
 /// Error with the nearest name.
 std::vector<std::string> read_toml(const std::string& path, const Fields& fields);
+
+/// Reads a TOML file of things in two levels whose keys are handed down: [general], then [[`list`]], then [[`list`.`items`]]. For each
+/// item, and each entry of the list that has no items, `begin` gives the fields of a new thing, into which the keys of [general], of the
+/// entry and of the item are read, in this order. Errors are those of read_toml.
+void read_toml_items(const std::string& path, const std::string& list, const std::string& items, const std::function<Fields()>& begin);
 
 /// The value of one as TOML writes it.
 std::string value_text(const Field& field);

@@ -168,8 +168,8 @@ Metadata parse_json_lines(std::string_view text, std::string_view file) {
   return m;
 }
 
-Metadata load_metadata(const std::filesystem::path& path) {
-  if (io::is_folder(path)) return load_captioned_folder(path);
+Metadata load_metadata(const std::filesystem::path& path, const CaptionFiles& captions) {
+  if (io::is_folder(path)) return load_captioned_folder(path, captions);
   auto text = io::read_text(path);
   auto kind = path.extension().string();
   if (kind == ".csv") return parse_csv(text, path.string());
