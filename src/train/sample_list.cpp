@@ -129,7 +129,7 @@ void check_origin(data::Cache& cache, const Listed& listed) {
   const char* what_to_do = "give the command that made the cache again, which computes what was changed and nothing else";
   const auto& [samples, kept] = listed;
   for (const auto& [path, hash, captions] : samples.origins) {
-    if (io::is_there(path) && data::metadata_hash(data::load_metadata(path, captions)) != hash)
+    if (!path.empty() && io::is_there(path) && data::metadata_hash(data::load_metadata(path, captions)) != hash)
       data_error("train", "the metadata {} was changed after the cache {} was made; {}", path, cache.folder().string(), what_to_do);
   }
   std::vector<int64_t> rows;
@@ -197,6 +197,7 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
     if (json.at("schema") != kSchema) data_error("train", "{} is of another version; make the cache again", path.string());
     auto sections = read_sections(cache, json, kept);
     listed.samples.sets.clear();
+    listed.samples.origins.clear();
     for (const auto& set : json.at("datasets")) read_set(set, listed.samples);
     for (const auto& sample : json.at("samples")) read_sample(sample, sections, listed);
     listed.kept.empty_caption = read_places(json.at("empty_caption"), sections);

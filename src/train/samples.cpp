@@ -40,6 +40,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
   }
   samples.num_variants = pictures->num_variants();
   samples.sets.clear();
+  samples.origins.clear();
   for (const auto& subset : pictures->subsets()) samples.sets.push_back(subset.visits);
   for (const auto& origin : pictures->origins()) samples.origins.push_back(absolute(origin));
   samples.pictures = std::move(pictures);

@@ -7,12 +7,12 @@ namespace burnish::train {
 
 /// The samples of a run: pictures behind a metadata file, or the list of a cache that was made before.
 struct Samples {
-  std::vector<SampleInfo> list;               ///< by rising row
-  std::unique_ptr<data::Dataset> pictures;    ///< null when they come from a cache
-  std::vector<data::VisitRule> sets{{}};      ///< the datasets that they are of
-  int64_t num_variants = 1;                   ///< ways in which each picture is cut
-  bool has_captions = true;                   ///< false for a cache that was made before captions were listed
-  std::vector<data::MetadataOrigin> origins;  ///< what they were read from; none when that is not known
+  std::vector<SampleInfo> list;                   ///< by rising row
+  std::unique_ptr<data::Dataset> pictures;        ///< null when they come from a cache
+  std::vector<data::VisitRule> sets{{}};          ///< the datasets that they are of
+  int64_t num_variants = 1;                       ///< ways in which each picture is cut
+  bool has_captions = true;                       ///< false for a cache that was made before captions were listed
+  std::vector<data::MetadataOrigin> origins{{}};  ///< what each of them was read from; without a path when that is not known
 
   /// A data Error for a row that is not among them.
   const SampleInfo& at(int64_t row) const;

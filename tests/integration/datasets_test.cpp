@@ -91,8 +91,8 @@ TEST_F(Datasets, RunsAreTheSameSplitAheadLiveAndResumed) {
 
 TEST_F(Datasets, CaptionsThatChangeByVisitAreNotCached) {
   auto folder = option("dataset_base_path", at("first")) + "--height 48 --width 64 ";
-  auto fixed = ok("plan " + golden_model() + folder + "--max_steps 6 ");
-  auto varied = ok("plan " + golden_model() + folder + "--max_steps 6 --shuffle_caption ");
+  auto fixed = ok("plan --graph " + golden_model() + folder + "--max_steps 6 ");
+  auto varied = ok("plan --graph " + golden_model() + folder + "--max_steps 6 --shuffle_caption ");
   auto stage_of = [](const std::string& plan) {
     std::istringstream lines(plan);
     for (std::string line; std::getline(lines, line);) {
