@@ -122,8 +122,8 @@ TEST_F(Datasets, BucketsAreTheSizesOfTheCache) {
     ok("train --task sft:data_process " + golden_model() + option("dataset_base_path", at("first")) + options +
        option("output_path", at("cache")));
     std::set<std::pair<int64_t, int64_t>> sizes;
-    for (const auto& sample : nlohmann::json::parse(read_file(at("cache/samples.json")))["samples"])
-      sizes.emplace(sample["width"], sample["height"]);
+    const auto list = nlohmann::json::parse(read_file(at("cache/samples.json")));
+    for (const auto& sample : list["samples"]) sizes.emplace(sample["width"], sample["height"]);
     return sizes;
   };
   using Sizes = std::set<std::pair<int64_t, int64_t>>;

@@ -134,7 +134,7 @@ TEST(Schedule, ATextThatIsDrawnForAVisitIsEncodedAheadSampleBySample) {
   EXPECT_THAT(s.ahead.kept, ElementsAre("text"));
   EXPECT_THAT(s.live.drawn, ElementsAre("noise", "text"));
   auto ahead = run(s.ahead, {sample("a", 1), sample("bbb", 2)}, {});
-  EXPECT_TRUE(at::equal(std::get<at::Tensor>(ahead.at("text")), at::tensor({{1.0f, 1.0f}, {3.0f, 3.0f}})));
+  EXPECT_TRUE(at::equal(std::get<at::Tensor>(ahead.at("text")), at::tensor({1.0f, 1.0f, 3.0f, 3.0f}).view({2, 2})));
   EXPECT_EQ(program.runs["body"], 2);
 
   auto live = schedule(program.units(), inputs, {"dit"}, {{}, false}).live;
