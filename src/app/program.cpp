@@ -27,6 +27,7 @@ constexpr Verb kVerbs[] = {
     {"train", train, "fine-tune a model: a LoRA, or all of it"},
     {"plan", plan, "say what a run computes once and what at every step"},
     {"cache", cache, "encode a run's data once, for many runs"},
+    {"data", data, "look at a dataset before training: sizes, captions, duplicates"},
     {"sample", sample, "draw pictures, with or without LoRAs"},
     {"inspect", inspect, "say what a checkpoint or LoRA is"},
     {"import", import_settings, "turn settings of other programs into those of a training run"},
