@@ -27,6 +27,7 @@ constexpr Verb kVerbs[] = {
     {"train", train, "fine-tune a model: a LoRA, or all of it"},
     {"plan", plan, "say what a run computes once and what at every step"},
     {"cache", cache, "encode a run's data once, for many runs"},
+    {"data", data, "look at a dataset before training: sizes, captions, duplicates"},
     {"sample", sample, "draw pictures, with or without LoRAs"},
     {"convert", convert, "bring LoRAs and models into other formats; merge, extract, change ranks"},
     {"inspect", inspect, "say what a checkpoint or LoRA is"},

@@ -12,6 +12,7 @@ void plan(const Arguments& arguments);
 void cache(const Arguments& arguments);
 void sample(const Arguments& arguments);
 void convert(const Arguments& arguments);
+void data(const Arguments& arguments);
 void inspect(const Arguments& arguments);
 void import_settings(const Arguments& arguments);
 void report(const Arguments& arguments);

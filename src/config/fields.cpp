@@ -42,6 +42,18 @@ T toml_value(const toml::node& node, const std::string& name, const char* kind) 
   config_error("config", "the value of '{}' must be {}", name, kind);
 }
 
+bool is_whole_numbers(const toml::node& node) {
+  const auto* array = node.as_array();
+  return node.is_integer() || (array != nullptr && !array->empty() && array->is_homogeneous<int64_t>());
+}
+
+std::string numbers_text(const toml::node& node) {
+  std::vector<std::string> numbers;
+  if (node.is_integer()) return std::to_string(node.value<int64_t>().value());
+  for (const auto& item : *node.as_array()) numbers.push_back(std::to_string(item.value<int64_t>().value()));
+  return join(numbers, ",");
+}
+
 void assign(const Field& field, const toml::node& node) {
   std::visit(Overloaded{
                  [&](std::string* v) { *v = toml_value<std::string>(node, field.name, "a text"); },
@@ -50,8 +62,14 @@ void assign(const Field& field, const toml::node& node) {
                  [&](bool* v) { *v = toml_value<bool>(node, field.name, "true or false"); },
                  [&](std::vector<std::string>* v) {
                    v->clear();
-                   if (auto* array = node.as_array()) {
-                     for (const auto& item : *array) v->push_back(toml_value<std::string>(item, field.name, "a list of texts"));
+                   const auto* array = node.as_array();
+                   if (field.takes_numbers && is_whole_numbers(node)) {
+                     v->push_back(numbers_text(node));
+                   } else if (array != nullptr) {
+                     for (const auto& item : *array)
+                       v->push_back(field.takes_numbers && is_whole_numbers(item)
+                                        ? numbers_text(item)
+                                        : toml_value<std::string>(item, field.name, "a list of texts"));
                    } else {
                      v->push_back(toml_value<std::string>(node, field.name, "a text or a list of texts"));
                    }
@@ -214,8 +232,8 @@ namespace {
 toml::table parse_toml(const std::string& path) {
   std::error_code failed;
   if (!std::filesystem::exists(path, failed))
-    config_error("config", "--config cannot read {}: {}", path, failed ? failed.message() : "no such file");
-  if (!std::filesystem::is_regular_file(path, failed)) config_error("config", "--config cannot read {}: it is not a regular file", path);
+    config_error("config", "cannot read {}: {}", path, failed ? failed.message() : "no such file");
+  if (!std::filesystem::is_regular_file(path, failed)) config_error("config", "cannot read {}: it is not a regular file", path);
   try {
     return toml::parse_file(path);
   } catch (const toml::parse_error& e) {
@@ -223,11 +241,13 @@ toml::table parse_toml(const std::string& path) {
   }
 }
 
-/// Reads the keys of a table of the file `path`, in whose folder file names begin, and returns those without effect.
-std::vector<std::string> read_table(const toml::table& table, const std::string& path, const Fields& fields) {
+/// Reads the keys of a table of the file `path`, in whose folder file names begin, but for `other`, and returns those without effect.
+std::vector<std::string> read_table(const toml::table& table, const std::string& path, const Fields& fields,
+                                    const std::string& other = "") {
   std::vector<std::string> without_effect;
   for (const auto& [key, node] : table) {
     std::string name(key.str());
+    if (name == other) continue;
     std::replace(name.begin(), name.end(), '-', '_');
     if (find(fields.without_effect(), name)) {
       without_effect.push_back(name);
@@ -241,6 +261,20 @@ std::vector<std::string> read_table(const toml::table& table, const std::string&
     relocate(*field, std::filesystem::path(path).parent_path());
   }
   return without_effect;
+}
+
+/// The tables of [[name]], none where it is not there.
+std::vector<const toml::table*> tables_in(const toml::table& table, const std::string& name, const std::string& path) {
+  std::vector<const toml::table*> tables;
+  const auto* node = table.get(name);
+  if (node == nullptr) return tables;
+  const auto* array = node->as_array();
+  for (size_t i = 0; array != nullptr && i < array->size(); ++i) {
+    if (const auto* item = array->get(i)->as_table()) tables.push_back(item);
+  }
+  if (array == nullptr || tables.size() != array->size())
+    config_error("config", "{}: '{}' must be a list of tables, written [[{}]]", path, name, name);
+  return tables;
 }
 
 }  // namespace
@@ -274,6 +308,27 @@ std::vector<std::string> read_toml_text(const std::string& text, const Fields& f
     return read_table(toml::parse(text), "", fields);
   } catch (const toml::parse_error& e) {
     config_error("config", "line {}: {}", e.source().begin.line, std::string(e.description()));
+  }
+}
+
+void read_toml_items(const std::string& path, const std::string& list, const std::string& items, const std::function<Fields()>& begin) {
+  const auto file = parse_toml(path);
+  const toml::table nothing;
+  const auto* general = file["general"].as_table();
+  for (const auto& [key, node] : file) {
+    if (key.str() != "general" && key.str() != list)
+      config_error("config", "{}: '{}' stands outside of [general] and [[{}]]; put it into one of them", path, std::string(key.str()),
+                   list);
+  }
+  for (const auto* entry : tables_in(file, list, path)) {
+    auto below = tables_in(*entry, items, path);
+    if (below.empty()) below.push_back(&nothing);
+    for (const auto* item : below) {
+      auto fields = begin();
+      read_table(general != nullptr ? *general : nothing, path, fields);
+      read_table(*entry, path, fields, items);
+      read_table(*item, path, fields);
+    }
   }
 }
 

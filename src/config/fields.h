@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,6 +25,7 @@ struct Field {
   std::string doc;
   std::vector<std::string> aliases;
   bool positional = false;
+  bool takes_numbers = false;   ///< of a list: see Fields::numbers
   Relocate relocate = nullptr;  ///< of options that name files
 };
 
@@ -56,6 +58,10 @@ class Fields {
   void positional(std::string name, std::vector<std::string>& list, std::string doc) {
     list_.push_back({group_, std::move(name), &list, std::move(doc), {}, true});
   }
+  /// A list of which TOML may write whole numbers: each, or each list of them, is an item as it stands on the command line: 768,512.
+  void numbers(std::string name, std::vector<std::string>& list, std::string doc) {
+    list_.push_back({group_, std::move(name), &list, std::move(doc), {}, false, true});
+  }
   /// An option of another program that means nothing here: it is taken, with its value, and reported in Parsed.
   void no_effect(std::string name, bool takes_value, std::string doc) {
     no_effect_.push_back({std::move(name), takes_value, std::move(doc)});
@@ -87,6 +93,11 @@ std::vector<std::string> read_toml_text(const std::string& text, const Fields& f
 /// The field's file names as seen from the current folder when they are written from `folder`; nothing for a field that names no files.
 void relocate(const Field& field, const std::filesystem::path& folder);
 
+/// Reads a TOML file of things in two levels whose keys are handed down: [general], then [[`list`]], then [[`list`.`items`]]. For each
+/// item, and each entry of the list that has no items, `begin` gives the fields of a new thing, into which the keys of [general], of the
+/// entry and of the item are read, in this order. Errors are those of read_toml.
+void read_toml_items(const std::string& path, const std::string& list, const std::string& items, const std::function<Fields()>& begin);
+
 /// The value of one as TOML writes it.
 std::string value_text(const Field& field);
 
@@ -105,7 +116,8 @@ struct Parsed {
 };
 
 /// Reads `args` (without program and verb) into the fields: first the TOML file named by --config, then the options, which win. The help
-/// of --help is Markdown beside --markdown, and a line an option beside --names: its name, a tab, and its doc. An unknown option or a malformed value is a config Error.
+/// of --help is Markdown beside --markdown, and a line an option beside --names: its name, a tab, and its doc. An unknown option or a
+/// malformed value is a config Error.
 Parsed read_command_line(const std::string& verb, const std::string& summary, const std::vector<std::string>& args, const Fields& fields);
 
 }  // namespace burnish::config

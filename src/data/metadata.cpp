@@ -176,9 +176,9 @@ std::filesystem::path metadata_in(const std::filesystem::path& path) {
   return path;
 }
 
-Metadata load_metadata(const std::filesystem::path& given) {
+Metadata load_metadata(const std::filesystem::path& given, const CaptionFiles& captions) {
   auto path = metadata_in(given);
-  if (io::is_folder(path)) return load_captioned_folder(path);
+  if (io::is_folder(path)) return load_captioned_folder(path, captions);
   auto text = io::read_text(path);
   auto kind = path.extension().string();
   if (kind == ".csv") return parse_csv(text, path.string());

@@ -184,17 +184,14 @@ void fields(config::Fields& f, TrainOptions& o) {
          "epoch as the others have");
   f.path("class_base_path", o.class_base_path, "folder that file names in class_metadata_path start from; empty takes its own");
   f("data_file_keys", o.data_file_keys, "columns that hold files");
-  f("height", o.height, "fixed height; with width, else each picture keeps its shape");
-  f("width", o.width, "fixed width");
-  f("max_pixels", o.max_pixels, "area above which a picture is scaled down");
+  f.path("dataset_config", o.dataset_config,
+         "TOML file of several datasets, each with its own sizes, repeats, captions and weight (docs/data.md)");
+  fields(f, o.dataset);
   f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch");
   f("batch_size", o.batch_size, "samples of equal size in a batch");
   f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read");
-  f("random_crop", o.random_crop, "cut pictures anywhere, not at the centre");
-  f("random_flip", o.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"});
   f("cache_variants", o.cache_variants,
     "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 4 with random_crop, 2 with random_flip");
-  f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"});
   f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit");
   f.path("cache_path", o.cache_path,
          "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory");
@@ -256,9 +253,22 @@ void fields(config::Fields& f, TrainOptions& o) {
   diffsynth_options(f);
 }
 
-data::Augmentation augmentation(const TrainOptions& o) {
-  auto variants = o.cache_variants > 0 ? o.cache_variants : o.random_crop ? 4 : o.random_flip ? 2 : 1;
-  return {o.random_crop, o.random_flip, variants};
+std::vector<DatasetChoice> datasets_of(const TrainOptions& o) {
+  if (!o.dataset_config.empty()) return read_dataset_config(o.dataset_config, o.dataset);
+  std::vector<DatasetChoice> all{o.dataset};
+  all[0].metadata_path = metadata_path(o);
+  all[0].base_path = o.dataset_base_path;
+  if (o.class_metadata_path.empty()) return all;
+  all.push_back(o.dataset);
+  all[1].metadata_path = o.class_metadata_path;
+  all[1].base_path = o.class_base_path;
+  all[1].is_reg = true;
+  return all;
+}
+
+bool augments(const TrainOptions& o) {
+  if (!encodes(o)) return augments(o.dataset);
+  return std::ranges::any_of(datasets_of(o), [](const auto& dataset) { return augments(dataset); });
 }
 
 diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
@@ -378,9 +388,14 @@ void check_data(const TrainOptions& o) {
     if (!o.dataset_metadata_path.empty())
       config_error("train", "{} takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path",
                    o.task);
+  } else if (!o.dataset_config.empty()) {
+    if (!(metadata_path(o) + o.class_metadata_path).empty())
+      config_error("train", "dataset_config names all data; put the other dataset into it, or take dataset_config out");
   } else if (metadata_path(o).empty()) {
     config_error("train", "no data given; name a metadata file, or a folder of pictures with .txt captions, with --dataset_metadata_path");
   }
+  if (!encodes(o) && !o.dataset_config.empty())
+    config_error("train", "dataset_config belongs to the command that makes the cache; {} takes the datasets from there", o.task);
   if (!encodes(o) && !o.class_metadata_path.empty())
     config_error("train", "class_metadata_path belongs to the command that makes the cache; {} takes the class set from there", o.task);
   if (o.class_metadata_path.empty() && !o.class_base_path.empty())
@@ -394,16 +409,21 @@ void check_data(const TrainOptions& o) {
 
 void check_augmentation(const TrainOptions& o) {
   if (o.latents != "mean" && o.latents != "sample") config_error("train", "latents '{}' is not known; choose mean or sample", o.latents);
-  if (!(o.caption_dropout >= 0 && o.caption_dropout <= 1))
-    config_error("train", "caption_dropout must lie between 0 and 1, not {}", o.caption_dropout);
+  check(o.dataset);
   check_at_least("cache_variants", static_cast<double>(o.cache_variants), 0);
-  bool varies = o.random_crop || o.random_flip;
+  bool varies = augments(o);
   if (o.cache_variants > 1 && !varies)
     config_error("train", "cache_variants {} without random_crop or random_flip would be equal pictures; add one of them",
                  o.cache_variants);
   if (!encodes(o) && (varies || o.cache_variants > 0))
     config_error("train",
                  "random_crop, random_flip and cache_variants belong to the command that makes the cache; sft:train takes its variants");
+  if (!encodes(o) && (o.dataset.shuffle_caption || o.dataset.enable_wildcard || o.dataset.caption_tag_dropout_rate > 0))
+    config_error(
+        "train",
+        "shuffle_caption, enable_wildcard and caption_tag_dropout_rate belong to the command that makes the cache, which lists them "
+        "for {}",
+        o.task);
 }
 
 void check_masks(const TrainOptions& o) {
@@ -460,9 +480,6 @@ void check_hooks(const TrainOptions& o) {
 
 /// What can be counted, and is no slip of the finger.
 void check_limits(const TrainOptions& o) {
-  check_at_most("height", o.height, kMostPixelsASide);
-  check_at_most("width", o.width, kMostPixelsASide);
-  check_at_most("max_pixels", o.max_pixels, kMostPixelsASide * kMostPixelsASide);
   check_at_most("lora_rank", o.lora_rank, kMostRank);
   check_at_most("max_steps", o.max_steps, kMostSteps);
   check_at_most("num_epochs", o.num_epochs, kMostEpochs);
@@ -480,10 +497,6 @@ void check_counts(const TrainOptions& o) {
   auto at_least = [](const char* name, int64_t value, int64_t least) {
     check_at_least(name, static_cast<double>(value), static_cast<double>(least));
   };
-  at_least("height", o.height, 0);
-  at_least("width", o.width, 0);
-  if ((o.height > 0) != (o.width > 0)) config_error("train", "give both height and width, or neither");
-  at_least("max_pixels", o.max_pixels, 1);
   at_least("batch_size", o.batch_size, 1);
   at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);
   at_least("dataset_repeat", o.dataset_repeat, 1);

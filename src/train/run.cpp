@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <limits>
 #include <set>
 
@@ -57,11 +58,22 @@ Course make_course(const Opened& run) {
   return course;
 }
 
-/// Names the samples: their pictures' names, sizes and contents, and their captions. A cache's list names no contents: its pictures are not
-/// read again.
+/// How the samples of a dataset are visited, in words.
+std::string text_of(const data::VisitRule& rule) {
+  const auto& c = rule.captions;
+  return fmt::format("{} {} {} {} {} {} {}\n{}\n{}\n{}\n", rule.num_repeats, rule.of_class_set, c.dropout, c.wildcards, c.shuffle,
+                     c.tag_dropout, c.keep_tokens, c.keep_separator, c.separator, c.secondary_separator);
+}
+
+/// Names the samples: their pictures' names, sizes and contents, their captions, and how they are visited and varied. A cache's list names
+/// no contents: its pictures are not read again.
 std::string hash_of(const Opened& run) {
   const auto& samples = run.samples();
   io::Sha256 hash;
+  for (const auto& set : samples.sets) hash.update(text_of(set));
+  hash.update(fmt::format("{} variants\n", samples.num_variants));
+  for (const auto& subset : samples.pictures ? samples.pictures->subsets() : std::vector<data::Subset>())
+    hash.update(fmt::format("{} {}\n", subset.augmentation.random_crop, subset.augmentation.random_flip));
   if (run.settings.data.from_pictures) {
     std::vector<std::filesystem::path> files;
     for (const auto& sample : samples.list) {
@@ -74,6 +86,8 @@ std::string hash_of(const Opened& run) {
     auto name = std::filesystem::path(sample.file).filename().string();
     hash.update(fmt::format("{} {} {} {}x{} {}\n{}\n", sample.row, name.size(), name, sample.size.height, sample.size.width,
                             sample.prompt.size(), sample.prompt));
+    hash.update(fmt::format("{} {}\n", sample.set, sample.loss_weight));
+    for (const auto& caption : sample.captions) hash.update(fmt::format("{} {} {}\n", caption.weight, caption.text.size(), caption.text));
   }
   return hash.hex().substr(0, 8);
 }
@@ -175,7 +189,8 @@ Encoded encode_all(const Opened& run, const pipeline::Schedule& schedule) {
   Encoded encoded;
   encoded.training =
       settings.data.from_pictures ? encode(*run.subject, schedule, run.samples(), *run.cache, settings.data.share) : run.listed.kept;
-  if (settings.course.caption_dropout > 0) check_empty_caption(encoded.training, schedule);
+  bool drops = std::ranges::any_of(run.samples().sets, [](const auto& set) { return set.captions.dropout > 0; });
+  if (drops) check_empty_caption(encoded.training, schedule);
   if (run.held_out) encoded.held_out = encode(*run.subject, schedule, *run.held_out, *run.cache, settings.data.share);
   info("{} samples, {} in {}; computed at every visit: {}", run.samples().list.size(),
        human_bytes(static_cast<double>(encoded.training.num_bytes())), run.cache->on_disk() ? run.cache->folder().string() : "memory",

@@ -16,7 +16,7 @@ namespace burnish::train {
 namespace {
 
 std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const Objective& objective) {
-  options.size.division = model.size_division();
+  for (auto& subset : options.subsets) subset.size.division = model.size_division();
   options.extra_columns = objective.columns();
   for (const auto& column : objective.pictures()) options.further_pictures.push_back(column);
   return std::make_unique<data::Dataset>(options);
@@ -35,12 +35,14 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
     auto file = std::filesystem::absolute(entry.file).string();
     std::map<std::string, std::string> further;
     for (const auto& [column, path] : entry.further) further[column] = std::filesystem::absolute(path).string();
-    samples.list.push_back({row, size, entry.prompt, entry.extra, file, further, model.latent_shape({size.height, size.width}),
-                            entry.loss_weight, entry.of_class_set});
+    samples.list.push_back({row, size, entry.prompt, entry.captions, entry.extra, file, further,
+                            model.latent_shape({size.height, size.width}), entry.loss_weight, entry.subset});
   }
   samples.num_variants = pictures->num_variants();
-  samples.metadata = absolute(pictures->metadata());
-  samples.class_metadata = absolute(pictures->class_metadata());
+  samples.sets.clear();
+  samples.origins.clear();
+  for (const auto& subset : pictures->subsets()) samples.sets.push_back(subset.visits);
+  for (const auto& origin : pictures->origins()) samples.origins.push_back(absolute(origin));
   samples.pictures = std::move(pictures);
   return samples;
 }
@@ -52,12 +54,13 @@ void check_any_mask(const data::Dataset& pictures) {
   bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.further_files(row).contains(mask.column); });
   if (!any)
     data_error("train", "{}: no row names a mask in the column '{}'; name the column with --mask_column, or take masked_loss out",
-               pictures.metadata().path, mask.column);
+               pictures.origins().front().path, mask.column);
 }
 
 Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const Objective& objective) {
-  const auto& size = settings.pictures.size;
-  if (size.height > 0) model.latent_shape({size.height, size.width});  // refuses a size that does not divide
+  for (const auto& subset : settings.pictures.subsets) {
+    if (subset.size.height > 0) model.latent_shape({subset.size.height, subset.size.width});  // refuses a size that does not divide
+  }
   auto pictures = open_pictures(settings.pictures, model, objective);
   if (const auto& bad = pictures->bad_samples(); !bad.empty()) {
     warn("{} of the samples cannot be used and are left out:", bad.size());
@@ -117,6 +120,9 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
   const auto& kept = schedule.once.kept;
   auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.names().diffsynth_values(), objective.columns(), cache)
                                    : read_list(cache, kept);
+  for (auto& set : listed.samples.sets) {
+    if (settings.caption_dropout > 0) set.captions.dropout = settings.caption_dropout;
+  }
   check_same_presets(listed, model, cache);
   check_shapes(listed, model.names().shapes(), kept);
   check_settings(listed, schedule, folder);
@@ -162,6 +168,11 @@ std::unique_ptr<data::Cache> open_cache(const DataSettings& settings) {
   return std::make_unique<data::Cache>(foreign ? settings.cache_folder : folder);
 }
 
+bool captions_vary(const DataSettings& settings) {
+  if (!settings.from_pictures) return !is_foreign(settings.list_folder) && listed_captions_vary(settings.list_folder);
+  return std::ranges::any_of(settings.pictures.subsets, [](const auto& subset) { return subset.visits.captions.varies(); });
+}
+
 Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective,
                     const pipeline::Schedule& schedule, data::Cache& cache) {
   auto listed = settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}}
@@ -171,7 +182,7 @@ Listed open_samples(const DataSettings& settings, const models::Model& model, co
 }
 
 std::optional<Samples> open_held_out(const DataSettings& settings, const models::Model& model, const Objective& objective) {
-  if (settings.held_out.metadata_path.empty()) return std::nullopt;
+  if (settings.held_out.subsets.empty()) return std::nullopt;
   auto samples = samples_of(open_pictures(settings.held_out, model, objective), model);
   for (const auto& sample : samples.list) objective.check(sample);
   return samples;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <memory>
 
 #include "tests/scratch.h"
 
@@ -22,11 +23,12 @@ struct Options {
   int64_t max_steps = 100;
   double learning_rate = 1e-4;
   bool shuffle = false;
-  std::vector<std::string> model = {"default"};
+  std::vector<std::string> model = {"default"}, size = {};
 };
 
 config::Fields fields_of(Options& o) {
   config::Fields f;
+  f.numbers("size", o.size, "in pixels");
   f.group("Model");
   f("model", o.model, "a folder or a file; repeatable", {"model_paths"});
   f("dtype", o.dtype, "fp32 or bf16");
@@ -242,4 +244,46 @@ TEST(Markdown, ATableAGroup) {
             "| `--learning_rate` | `0.0001` | of the optimizer |\n| `--shuffle` | `false` | in another order each epoch |\n"
             "\n### No effect\n\n| option | why |\n|---|---|\n| `--workers` | none are needed |\n"
             "\n### Refused\n\n| option | what to do |\n|---|---|\n| `--quant` | say a\\|b |\n");
+}
+
+TEST(Toml, KeysAreHandedDownToItems) {
+  Scratch scratch;
+  auto path = scratch.write("d.toml", R"(
+[general]
+max_steps = 1
+dtype = "fp32"
+[[sets]]
+max_steps = 2
+[[sets.parts]]
+size = 512
+[[sets.parts]]
+max_steps = 3
+size = [768, 512]
+[[sets]]
+size = ["a", [1, 2]]
+)");
+  std::vector<std::unique_ptr<Options>> read;
+  config::read_toml_items(path, "sets", "parts", [&] { return fields_of(*read.emplace_back(std::make_unique<Options>())); });
+  ASSERT_EQ(read.size(), 3u);
+  EXPECT_EQ(read[0]->max_steps, 2);
+  EXPECT_EQ(read[1]->max_steps, 3);
+  EXPECT_EQ(read[2]->max_steps, 1);
+  for (const auto& one : read) EXPECT_EQ(one->dtype, "fp32");
+  EXPECT_THAT(read[0]->size, ElementsAre("512"));
+  EXPECT_THAT(read[1]->size, ElementsAre("768,512")) << "as on a command line";
+  EXPECT_THAT(read[2]->size, ElementsAre("a", "1,2"));
+}
+
+TEST(Toml, ItemsThatAreNoTablesAreRefused) {
+  Scratch scratch;
+  auto refusal = [&](const std::string& text) {
+    Options o;
+    auto path = scratch.write("d.toml", text);
+    return error_of([&] { config::read_toml_items(path, "sets", "parts", [&] { return fields_of(o); }); }, Exit::config);
+  };
+  EXPECT_THAT(refusal("max_steps = 3\n"), HasSubstr("'max_steps' stands outside of [general] and [[sets]]"));
+  EXPECT_THAT(refusal("sets = [1]\n"), HasSubstr("'sets' must be a list of tables, written [[sets]]"));
+  EXPECT_THAT(refusal("[[sets]]\nparts = 'x'\n"), HasSubstr("'parts' must be a list of tables"));
+  EXPECT_THAT(refusal("[[sets]]\nmax_stps = 3\n"), HasSubstr("did you mean 'max_steps'?"));
+  EXPECT_THAT(refusal("[[sets]]\nmodel = [1.5]\n"), HasSubstr("the value of 'model' must be a list of texts"));
 }

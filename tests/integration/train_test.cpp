@@ -216,9 +216,9 @@ TEST(LoraParity, GradientsArePeftsInTheFirstReplayedStep) {
       {.dtype = at::kFloat, .tokenizer_path = (kAssets / "tokenizer").string(), .tokenizer_2_path = (kAssets / "tokenizer_2").string()});
   auto groups = model->units();
   auto replay = io::SafetensorsFile::open(kGolden / "replay.safetensors");
-  data::Dataset dataset({.base_path = (kGolden / "pictures").string(),
-                         .metadata_path = (kGolden / "pictures/metadata.csv").string(),
-                         .size = {48, 64, 1 << 20, model->size_division()}});
+  data::Dataset dataset({.subsets = {{.base_path = (kGolden / "pictures").string(),
+                                      .metadata_path = (kGolden / "pictures/metadata.csv").string(),
+                                      .size = {48, 64, 1 << 20, model->size_division()}}}});
   auto sample = dataset.load(replay->tensor("step.0.sample").item<int64_t>());
   pipeline::Values values{{"prompt", sample.prompt},
                           {"image", sample.image_3HW.unsqueeze(0)},
