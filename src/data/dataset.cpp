@@ -137,8 +137,8 @@ fs::path checks_path(const DatasetOptions& options) {
   if (options.checks_folder.empty()) return {};
   std::set<std::string> metadata;
   for (const auto& subset : options.subsets) metadata.insert(fs::absolute(subset.metadata_path).lexically_normal().string());
-  return fs::path(options.checks_folder) /
-         fmt::format("checked-pictures-{:016x}.json", io::xxh64(join({metadata.begin(), metadata.end()}, "\n")));
+  auto name = io::xxh64(join(std::vector<std::string>(metadata.begin(), metadata.end()), "\n"));
+  return fs::path(options.checks_folder) / fmt::format("checked-pictures-{:016x}.json", name);
 }
 
 std::string text_of(const Size& size) { return fmt::format("{} {}", size.height, size.width); }

@@ -64,6 +64,15 @@ TEST_F(RunFolder, OfAWholeModelIsDrawnWithItsWeights) {
   EXPECT_EQ(drawn("of_run", "--run " + quoted(out())), drawn("of_files", files + golden_model() + "--height 48 --width 64"));
 }
 
+TEST_F(RunFolder, PicturesAreAsLargeAsThoseOfTheFirstDataset) {
+  auto config = write("data.toml", "[[datasets]]\nimage_dir = '" + (kGolden / "pictures").string() + "'\nresolution = [64, 48]\n");
+  auto outcome =
+      run_burnish(train_with(golden_model() + "--dataset_config " + quoted(config), "--max_steps 1 --output_path " + quoted(at("a"))));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(drawn("of_run", "--run " + quoted(at("a"))),
+            drawn("of_file", golden_model() + "--height 48 --width 64 --lora " + quoted(at("a/step-1.safetensors"))));
+}
+
 TEST_F(RunFolder, WithoutARunIsRefused) {
   refused(3, "sample --prompt cat --run " + quoted(at("nowhere")), {"is no folder of a training run"});
   write("empty/config.toml", "max_steps = 1\n");
