@@ -211,7 +211,7 @@ TEST_F(Pictures, FurtherPicturesAndMasksAreCutAsTheRowsPicture) {
   }
   EXPECT_FALSE(by_column.load_mask(1).defined()) << "an empty cell names none";
   EXPECT_TRUE((by_alpha.load_mask(1) == 255).all().item<bool>());
-  EXPECT_EQ(by_column.further_files(0).at("mask"), (scratch / "mask.png").string());
+  EXPECT_EQ(by_column.entry(0).further.at("mask"), (scratch / "mask.png").string());
   EXPECT_THAT(error_of([&] { by_column.load_further(1, "rejected"); }), HasSubstr("row 1 names no picture in the column 'rejected'"));
 }
 
