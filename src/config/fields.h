@@ -105,7 +105,8 @@ struct Parsed {
 };
 
 /// Reads `args` (without program and verb) into the fields: first the TOML file named by --config, then the options, which win. The help
-/// of --help is Markdown beside --markdown, and a line an option beside --names: its name, a tab, and its doc. An unknown option or a malformed value is a config Error.
+/// of --help is Markdown beside --markdown, and a line an option beside --names: its name, a tab, and its doc. An unknown option or a
+/// malformed value is a config Error.
 Parsed read_command_line(const std::string& verb, const std::string& summary, const std::vector<std::string>& args, const Fields& fields);
 
 }  // namespace burnish::config
