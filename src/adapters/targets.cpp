@@ -105,9 +105,9 @@ std::vector<std::string> fused_targets(nn::Module& root, const std::string& targ
   auto names = split_list(targets);
   if (names.empty() || names == std::vector<std::string>{kAllLinear}) return {};
   auto layers = all_layers(root);
-  std::map<std::string, std::vector<std::string>> layers_by_name;
+  std::map<std::string, std::set<std::string>> layers_by_name;  // one of a layer's names may be its path
   for (const auto& [path, layer] : layers) {
-    for (const auto& name : names_of(path, aliases)) layers_by_name[name].push_back(path);
+    for (const auto& name : names_of(path, aliases)) layers_by_name[name].insert(path);
   }
   auto matches = matching(layers, names, aliases);
   auto has_own_match = [&](const std::string& path) {

@@ -76,13 +76,13 @@ void data(const Arguments& arguments) {
   config::Fields f;
   f.group("Data");
   f.positional("data", o.data, "folders of pictures with captions, or metadata files");
-  f("dataset_config", o.dataset_config, "TOML file of several datasets, in their place");
+  f.path("dataset_config", o.dataset_config, "TOML file of several datasets, in their place");
   f("data_file_keys", o.data_file_keys, "columns that hold files");
   train::fields(f, o.dataset);
   f("division", o.division, "sides are multiples of this, as the model takes them: 16 or 8, say");
   f("batch_size", o.batch_size, "samples of equal size in a batch");
   f.group("Contact sheet");
-  f("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");
+  f.path("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");
   f("num_pictures", o.num_pictures, "of each size on it, at most");
   auto parsed = config::read_command_line("data", "look at a dataset before training", arguments, f);
   if (parsed.help) return fmt::print("{}", parsed.help_text);

@@ -174,7 +174,7 @@ void Dataset::check_enough_good() const {
   const auto& [row, reason] = *bad_.begin();
   if (!options_.skip_bad_samples) {
     data_error("data", "{}: {} of {} samples cannot be used; the first is {}: {} (--on_bad_sample skip leaves them out)",
-               subset_of(row).metadata_path, bad_.size(), entries_.size(), name_of(row), reason);
+               options_.subsets[entry(row).subset].metadata_path, bad_.size(), entries_.size(), name_of(row), reason);
   }
   for (size_t i = 0; i < options_.subsets.size(); ++i) {
     auto first = first_rows_[i], end = i + 1 < first_rows_.size() ? first_rows_[i + 1] : std::ssize(entries_);
@@ -275,7 +275,7 @@ void Dataset::check_pictures() {
 }
 
 Crop Dataset::crop(int64_t row, int64_t variant) const {
-  const auto& how = subset_of(row).augmentation;
+  const auto& how = options_.subsets[entry(row).subset].augmentation;
   auto picture = original_size(row), size = sizes_.at(row);
   auto crop = centre_crop(picture, size);
   auto name = entry(row).name;
@@ -315,16 +315,16 @@ Sample Dataset::load(int64_t row, int64_t variant) const {
 
 at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t variant) const {
   check_usable(row);
-  auto file = further_files(row).find(column);
-  if (file == further_files(row).end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
+  auto file = entry(row).further.find(column);
+  if (file == entry(row).further.end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
   return to_model_range(cut(row, variant, file->second, decode_image(file->second)));
 }
 
 at::Tensor Dataset::load_mask(int64_t row, int64_t variant) const {
   check_usable(row);
   if (options_.mask.from == MaskSource::From::alpha) return cut(row, variant, file(row), decode_alpha(file(row)));
-  auto mask = further_files(row).find(options_.mask.column);
-  if (options_.mask.from == MaskSource::From::nothing || mask == further_files(row).end()) return {};
+  auto mask = entry(row).further.find(options_.mask.column);
+  if (options_.mask.from == MaskSource::From::nothing || mask == entry(row).further.end()) return {};
   return cut(row, variant, mask->second, decode_gray(mask->second));
 }
 

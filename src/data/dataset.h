@@ -114,8 +114,6 @@ class Dataset {
   const std::string& prompt(int64_t row) const { return entry(row).prompt; }
   /// Path of the picture.
   const std::string& file(int64_t row) const { return entry(row).file; }
-  /// Paths of the row's further pictures, by column; those that it has.
-  const std::map<std::string, std::string>& further_files(int64_t row) const { return entry(row).further; }
   /// All that is known of a row.
   const Entry& entry(int64_t row) const { return entries_.at(static_cast<size_t>(row)); }
   /// A row as a message names it: "row 3", "row 3 of the class set" or "row 3 of FOLDER", counted from its subset's first.
@@ -138,7 +136,6 @@ class Dataset {
     std::string reason;
   };
   void read(size_t subset);
-  const Subset& subset_of(int64_t row) const { return options_.subsets[entry(row).subset]; }
   void check_enough_good() const;
   void check_pictures();
   std::map<std::string, Looked> look_at_files();

@@ -149,13 +149,12 @@ void data_rows(Table& table) {
     return asks_for_something(value) ? carried(true, "half of the visits are mirrored; an epoch is no longer for it") : left_out("");
   });
   table << same("dataset.random_crop", "random_crop");
-  auto extension = [](const Value& value, const Settings&) {
-    auto ending = text_of(value);
-    return left_out(ending == "txt" || ending == ".txt" ? "" : "captions are in .txt files; rename them, or write a metadata file");
-  };
-  table << rewritten("dataset.caption_ext", "", extension);
-  table << no_place({"dataset.shuffle_tokens", "dataset.token_dropout_rate", "dataset.keep_tokens", "dataset.trigger_word", "trigger_word",
-                     "dataset.default_caption", "dataset.random_triggers"},
+  table << caption_ending_row("dataset.caption_ext");
+  table << same("dataset.shuffle_tokens", "shuffle_caption") << same("dataset.token_dropout_rate", "caption_tag_dropout_rate");
+  table << rewritten("dataset.keep_tokens", "keep_tokens", [](const Value& value, const Settings&) {
+    return carried(value, asks_for_something(value) ? "they keep their places too" : "");
+  });
+  table << no_place({"dataset.trigger_word", "trigger_word", "dataset.default_caption", "dataset.random_triggers"},
                     "captions are taken as they are written");
   table << no_place({"dataset.mask_path", "dataset.alpha_mask"}, "name the masks in a column of a metadata file (masked_loss column)");
   table << no_place({"dataset.control_path", "dataset.inpaint_path", "dataset.num_frames"}, "a sample is a picture and a caption");

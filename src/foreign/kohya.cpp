@@ -228,22 +228,27 @@ void data_rows(Table& table) {
   table << same("reg_data_dir", "class_metadata_path") << same("prior_loss_weight", "prior_loss_weight");
   table << same("train_batch_size", "batch_size") << same("batch_size", "batch_size");
   table << same("num_repeats", "dataset_repeat") << same("dataset_repeats", "dataset_repeat");
-  table << size_rows("resolution", [](const Settings& all) { return !all.on("enable_bucket"); });
-  table << looked_at({"enable_bucket"});
-  table << no_place({"bucket_no_upscale"}, "pictures are never scaled up where each keeps its shape");
-  table << no_place({"min_bucket_reso", "max_bucket_reso", "bucket_reso_steps", "skip_image_resolution", "resize_interpolation"},
-                    "each picture keeps its shape below max_pixels");
+  table << rewritten("resolution", "resolution", [](const Value& value, const Settings&) {
+    auto sides = sides_of(value);
+    if (sides.empty()) return left_out("is no side, nor width and height");
+    return carried(std::to_string(sides[0]) + "," + std::to_string(sides[1]));
+  });
+  table << same("enable_bucket", "enable_bucket");
+  table << rewritten(
+      "bucket_no_upscale", "bucket_no_upscale",
+      [](const Value& value, const Settings& all) { return all.on("enable_bucket") ? carried(value) : left_out(""); }, false);
+  for (const char* name : {"min_bucket_reso", "max_bucket_reso", "bucket_reso_steps"}) table << same(name, name);
+  table << no_place({"skip_image_resolution"}, "take small pictures out of the folder");
+  table << no_place({"resize_interpolation"}, "all pictures are scaled in one way");
   table << same("caption_dropout_rate", "caption_dropout") << same("flip_aug", "random_flip") << same("random_crop", "random_crop");
-  auto extension = [](const Value& value, const Settings&) {
-    auto ending = text_of(value);
-    return left_out(ending == ".txt" || ending == "txt" ? "" : "captions are in .txt files; rename them, or write a metadata file");
-  };
-  for (const char* name : {"caption_extension", "caption_extention"}) table << rewritten(name, "", extension);
-  table << no_place({"shuffle_caption", "keep_tokens", "keep_tokens_separator", "caption_separator", "secondary_separator",
-                     "caption_tag_dropout_rate", "caption_dropout_every_n_epochs", "enable_wildcard", "caption_prefix", "caption_suffix",
-                     "token_warmup_min", "token_warmup_step", "weighted_captions"},
-                    "captions are taken as they are written");
-  table << no_place({"class_tokens"}, "every picture has a caption file; an empty one is an empty caption");
+  table << caption_ending_row("caption_extension") << caption_ending_row("caption_extention");
+  for (const char* name : {"shuffle_caption", "keep_tokens", "keep_tokens_separator", "caption_separator", "secondary_separator",
+                           "caption_tag_dropout_rate", "enable_wildcard", "caption_prefix", "caption_suffix"})
+    table << same(name, name);
+  table << no_place({"caption_dropout_every_n_epochs"}, "give a share of visits in caption_dropout");
+  table << no_place({"token_warmup_min", "token_warmup_step"}, "leave tags out with caption_tag_dropout_rate");
+  table << no_place({"weighted_captions"}, "captions are taken as they are written");
+  table << no_place({"class_tokens"}, "a dataset in a dataset_config may have it; else every picture has a caption file");
   table << no_place({"color_aug", "face_crop_aug_range"}, "pictures are cropped and mirrored, not changed otherwise");
   table << no_place({"dataset_config"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
   table << no_place({"metadata_file", "in_json", "dataset_class"},

@@ -53,9 +53,7 @@ void data_rows(Table& table) {
   table << size_rows("resolution", [](const Settings& all) { return !all.on("enable_bucket"); });
   table << looked_at({"enable_bucket"}) << needless({"cache_directory"});
   table << no_place({"bucket_no_upscale"}, "pictures are never scaled up where each keeps its shape");
-  table << rewritten("caption_extension", "", [](const Value& value, const Settings&) {
-    return left_out(text_of(value) == ".txt" ? "" : "captions are in .txt files; rename them, or write a metadata file");
-  });
+  table << caption_ending_row("caption_extension");
   table << no_place({"image_jsonl_file"}, "its columns are called otherwise; write a metadata file with the columns image and prompt");
   table << no_place({"video_directory", "video_jsonl_file", "target_frames", "frame_extraction", "frame_stride", "frame_sample",
                      "max_frames", "source_fps"},

@@ -10,8 +10,7 @@ std::vector<Program> programs() { return {diffusion_pipe(), ai_toolkit(), onetra
 
 Value first_of(const std::vector<std::pair<std::string, Value>>& datasets, Arranged& arranged) {
   for (size_t i = 1; i < datasets.size(); ++i)
-    arranged.not_carried.push_back(datasets[i].first +
-                                   ": a run has one dataset, and the first is taken; list all pictures in a metadata file");
+    arranged.not_carried.push_back(datasets[i].first + ": the first dataset is taken; put the others into a dataset_config");
   return datasets.empty() ? Value::object() : datasets[0].second;
 }
 
@@ -57,6 +56,13 @@ std::vector<Row> size_rows(const std::string& theirs, std::function<bool(const S
   using Sides = const std::vector<int64_t>&;
   return {row("width", [](Sides sides) { return sides[0]; }), row("height", [](Sides sides) { return sides[1]; }),
           row("max_pixels", [](Sides sides) { return sides[0] * sides[1]; })};
+}
+
+Row caption_ending_row(const std::string& theirs) {
+  return rewritten(theirs, "caption_extension", [](const Value& value, const Settings&) {
+    auto ending = text_of(value);
+    return carried(ending.starts_with(".") ? ending : "." + ending);
+  });
 }
 
 Row weight_decay_row(const std::string& theirs, std::function<std::string(const Settings&)> optimizer) {

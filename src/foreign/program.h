@@ -44,7 +44,7 @@ Table kohya_training(bool (*flows)(const Settings&));
 /// fp32, bf16 or fp16 as a run's dtype; models that flow are not held in fp16.
 Outcome dtype_of_run(const std::string& bits, bool flows);
 
-/// Keeps the first of several datasets, for a run has one; the others are not carried.
+/// Keeps the first of several datasets; the others are not carried.
 Value first_of(const std::vector<std::pair<std::string, Value>>& datasets, Arranged& arranged);
 
 /// "a=1" entries of an argument list as an object.
@@ -58,6 +58,9 @@ std::vector<int64_t> sides_of(const Value& resolution);
 
 /// Rows that turn an area or a size of pictures into max_pixels, or height and width where `fixed` says so.
 std::vector<Row> size_rows(const std::string& theirs, std::function<bool(const Settings&)> fixed);
+
+/// The ending of caption files, whose point may be left out.
+Row caption_ending_row(const std::string& theirs);
 
 /// Rows of an optimizer's weight decay: the given, or what the program's optimizer takes, which is often 0.
 Row weight_decay_row(const std::string& theirs, std::function<std::string(const Settings&)> optimizer);

@@ -169,8 +169,10 @@ struct Encoded {
   Kept training, held_out;
 };
 
-/// Pictures that were looked at are not looked at again when the run goes on or its cache is taken once more.
+/// Pictures that were looked at are not looked at again when the run goes on or its cache is taken once more. Without either there is
+/// nothing to remember them in, and a run that comes to nothing leaves nothing.
 void save_checks(const Opened& run) {
+  if (!std::filesystem::is_directory(run.settings.data.pictures.checks_folder)) return;
   if (run.samples().pictures) run.samples().pictures->save_checks();
   if (run.held_out && run.held_out->pictures) run.held_out->pictures->save_checks();
 }
@@ -278,6 +280,7 @@ void train(const TrainOptions& options) {
   save_checks(run);
   auto within = within_budget(run, course);
   auto encoded = encode_all(run, within);
+  save_checks(run);
   Feed feed(course, {run.samples(), encoded.training},
             run.held_out ? std::optional<Source>({*run.held_out, encoded.held_out}) : std::nullopt);
   auto ahead = compute_all_ahead(run, within, course, feed, encoded, start.batch);
@@ -292,13 +295,20 @@ void train(const TrainOptions& options) {
                     ahead.results ? &*ahead.results : nullptr,
                     previews ? &*previews : nullptr,
                     trainee};
-  loop(training, make_hooks(training));
+  try {
+    loop(training, make_hooks(training));
+  } catch (const Error&) {  // Ctrl-C
+    save_checks(run);
+    throw;
+  }
+  save_checks(run);
 }
 
 void make_cache(const TrainOptions& options) {
   auto run = open(options);
   save_checks(run);
   auto encoded = encode_all(run, run.schedule);
+  save_checks(run);
   save_list(*run.cache, run.samples(), encoded.training);
   fmt::print("{}: {} of {} samples, {}\n", run.cache->folder().string(), encoded.training.num_complete(), run.samples().list.size(),
              human_bytes(static_cast<double>(encoded.training.num_bytes())));

@@ -51,7 +51,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
 void check_any_mask(const data::Dataset& pictures) {
   const auto& mask = pictures.mask();
   if (mask.from != data::MaskSource::From::column) return;
-  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.further_files(row).contains(mask.column); });
+  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.entry(row).further.contains(mask.column); });
   if (!any)
     data_error("train", "{}: no row names a mask in the column '{}'; name the column with --mask_column, or take masked_loss out",
                pictures.origins().front().path, mask.column);

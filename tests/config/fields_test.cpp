@@ -28,7 +28,6 @@ struct Options {
 
 config::Fields fields_of(Options& o) {
   config::Fields f;
-  f.numbers("size", o.size, "in pixels");
   f.group("Model");
   f("model", o.model, "a folder or a file; repeatable", {"model_paths"});
   f("dtype", o.dtype, "fp32 or bf16");
@@ -36,6 +35,7 @@ config::Fields fields_of(Options& o) {
   f("max_steps", o.max_steps, "steps to do", {"num_steps"});
   f("learning_rate", o.learning_rate, "of the optimizer");
   f("shuffle", o.shuffle, "in another order each epoch");
+  f.numbers("size", o.size, "in pixels");
   return f;
 }
 
@@ -242,6 +242,7 @@ TEST(Markdown, ATableAGroup) {
             "| `--model, --model_paths` | `[\"default\"]` | a folder or a file; repeatable |\n| `--dtype` | `\"bf16\"` | fp32 or bf16 |\n"
             "\n### Training\n\n| option | not given | meaning |\n|---|---|---|\n| `--max_steps, --num_steps` | `100` | steps to do |\n"
             "| `--learning_rate` | `0.0001` | of the optimizer |\n| `--shuffle` | `false` | in another order each epoch |\n"
+            "| `--size` | `[]` | in pixels |\n"
             "\n### No effect\n\n| option | why |\n|---|---|\n| `--workers` | none are needed |\n"
             "\n### Refused\n\n| option | what to do |\n|---|---|\n| `--quant` | say a\\|b |\n");
 }

@@ -97,6 +97,22 @@ TEST_F(Pictures, WhatWasDecodedOnceIsRemembered) {
   EXPECT_THAT(error_of([&] { Dataset{o}; }), AllOf(HasSubstr("is remembered"), HasSubstr("remove")));
 }
 
+TEST_F(Pictures, WhatIsRememberedIsOfAllSubsets) {
+  auto png = test::golden_path("data/rgb.png"), jpg = test::golden_path("data/rgb.jpg");
+  auto o = options("m.csv", "image,prompt\n" + png + ",a\n");
+  o.subsets.push_back({scratch.path(), scratch.write("n.csv", "image,prompt\n" + png + ",a\n" + jpg + ",b\n"), {16, 32}});
+  o.checks_folder = scratch / "checks";
+  Dataset first(o);
+  first.save_checks();
+  std::filesystem::directory_iterator files(o.checks_folder);
+  EXPECT_EQ(nlohmann::json::parse(test::content(files->path())).size(), 2u);
+  EXPECT_EQ(++files, std::filesystem::directory_iterator());
+  Dataset second(o);
+  EXPECT_EQ(second.size(0), first.size(0));
+  EXPECT_EQ(second.size(1), (data::Size{16, 32})) << "sizes are the subset's, and are not remembered";
+  EXPECT_EQ(second.original_size(2), first.original_size(2));
+}
+
 TEST_F(Pictures, CaptionsStayWithTheirPictures) {
   // A row without a caption must not shift those behind it.
   Dataset dataset(options("m.jsonl", R"({"image":"rgb.png"}
@@ -195,7 +211,7 @@ TEST_F(Pictures, FurtherPicturesAndMasksAreCutAsTheRowsPicture) {
   }
   EXPECT_FALSE(by_column.load_mask(1).defined()) << "an empty cell names none";
   EXPECT_TRUE((by_alpha.load_mask(1) == 255).all().item<bool>());
-  EXPECT_EQ(by_column.further_files(0).at("mask"), (scratch / "mask.png").string());
+  EXPECT_EQ(by_column.entry(0).further.at("mask"), (scratch / "mask.png").string());
   EXPECT_THAT(error_of([&] { by_column.load_further(1, "rejected"); }), HasSubstr("row 1 names no picture in the column 'rejected'"));
 }
 

@@ -2,7 +2,7 @@
 """LyCORIS' files for FLUX.1 in Black Forest Labs' layers, on the transformer of make_pipeline.py, in lycoris/:
 
 <case>.safetensors    LyCORIS' adapter of the fused layers: LoKr by its factor, LoHa, DoRA over outputs and inputs
-expected.safetensors  <case>/<layer of diffusers>: the last six rows of its weight after LyCORIS merged it
+expected.safetensors  <case>/<layer of diffusers>: the last six rows of its weight as LyCORIS computes with it
 """
 import shutil
 
@@ -60,12 +60,13 @@ def main():
                     p.copy_(torch.randn_like(p) * 0.2)
         state = {name: value.detach().clone().contiguous() for name, value in network.state_dict().items()}
         save_file(state, OUT / f"{case}.safetensors", metadata={"format": "pt"})
-        network.merge_to(1.0)
         for name, parts in LAYERS.items():
-            row, weight = 0, root.get_submodule(name).weight.detach()
+            layer = root.get_submodule(name)
+            with torch.no_grad():  # merge_to has the scale of LoHa and LoKr in twice; what is trained is what forward computes
+                row, weight = 0, (layer(torch.eye(layer.in_features)) - layer(torch.zeros(1, layer.in_features))).T
             for part in parts:
                 rows = weight.shape[0] // len(parts) if "linear1" not in name else (32 if "attn" in part else 128)
-                expected[f"{case}/{part}"] = weight[row:row + rows][-6:].clone()
+                expected[f"{case}/{part}"] = weight[row:row + rows][-6:].contiguous()
                 row += rows
             assert row == weight.shape[0]
     save_file(expected, OUT / "expected.safetensors")

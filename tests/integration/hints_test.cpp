@@ -28,7 +28,7 @@ TEST(Hints, RatesFarFromWhatIsUsual) {
 
 namespace {
 
-class RunFolder : public BadInput {
+class DrawnRun : public BadInput {
  protected:
   void trained(const std::string& more) const {
     auto outcome = run_burnish(train(more));
@@ -46,7 +46,7 @@ class RunFolder : public BadInput {
 
 }  // namespace
 
-TEST_F(RunFolder, IsAllThatSampleNeeds) {
+TEST_F(DrawnRun, IsAllThatSampleNeeds) {
   trained("--learning_rate 0.01 --save_steps 1");
   EXPECT_THAT(output_, HasSubstr("high for an adapter"));
   auto of_run = drawn("of_run", "--run " + quoted(out()));
@@ -58,20 +58,29 @@ TEST_F(RunFolder, IsAllThatSampleNeeds) {
             drawn("of_first_too", "--run " + quoted(out()) + " --lora " + quoted(out() / "step-1.safetensors")));
 }
 
-TEST_F(RunFolder, OfAWholeModelIsDrawnWithItsWeights) {
+TEST_F(DrawnRun, OfAWholeModelIsDrawnWithItsWeights) {
   trained("--trainable_models dit,text_encoder --learning_rate 0.01");
   auto files = "--model " + quoted(out() / "step-2.safetensors") + " --model " + quoted(out() / "step-2.text_encoder.safetensors") + " ";
   EXPECT_EQ(drawn("of_run", "--run " + quoted(out())), drawn("of_files", files + golden_model() + "--height 48 --width 64"));
 }
 
-TEST_F(RunFolder, WithoutARunIsRefused) {
+TEST_F(DrawnRun, PicturesAreAsLargeAsThoseOfTheFirstDataset) {
+  auto config = write("data.toml", "[[datasets]]\nimage_dir = '" + (kGolden / "pictures").string() + "'\nresolution = [64, 48]\n");
+  auto outcome =
+      run_burnish(train_with(golden_model() + "--dataset_config " + quoted(config), "--max_steps 1 --output_path " + quoted(at("a"))));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(drawn("of_run", "--run " + quoted(at("a"))),
+            drawn("of_file", golden_model() + "--height 48 --width 64 --lora " + quoted(at("a/step-1.safetensors"))));
+}
+
+TEST_F(DrawnRun, WithoutARunIsRefused) {
   refused(3, "sample --prompt cat --run " + quoted(at("nowhere")), {"is no folder of a training run"});
   write("empty/config.toml", "max_steps = 1\n");
   refused(3, "sample --prompt cat --run " + quoted(at("empty")), {"holds no weights that a run saved"});
 }
 
 /// What stands in a config file begins where the file is; what a run writes down is found from anywhere.
-TEST_F(RunFolder, FileNamesInAConfigFileBeginInItsFolder) {
+TEST_F(DrawnRun, FileNamesInAConfigFileBeginInItsFolder) {
   fs::create_directories(at("place"));
   fs::copy(kGolden / "pictures", at("place/pictures"), fs::copy_options::recursive);
   write("place/run.toml", "dataset_metadata_path = \"pictures\"\noutput_path = \"runs/cat\"\nheight = 48\nwidth = 64\nlora_rank = 4\n");
@@ -87,7 +96,7 @@ TEST_F(RunFolder, FileNamesInAConfigFileBeginInItsFolder) {
 }
 
 /// As datasets of the Hugging Face hub are: a metadata.csv among the pictures, which names them in file_name.
-TEST_F(RunFolder, MetadataIsFoundInsideTheFolder) {
+TEST_F(DrawnRun, MetadataIsFoundInsideTheFolder) {
   fs::copy(kGolden / "pictures", at("pictures"), fs::copy_options::recursive);
   auto text = read_file(kGolden / "pictures/metadata.csv");
   write("pictures/metadata.csv", "file_name,text" + text.substr(text.find('\n')));
