@@ -289,24 +289,34 @@ Layout parse_layout(std::string_view name) {
   unknown_choice("adapters", "lora_format", name, kNames);
 }
 
+void check_readers(Layout layout, Kind kind, bool is_dora, NormAxis axis) {
+  if (layout == Layout::diffsynth && (kind != Kind::lora || is_dora))
+    config_error("adapters", "--lora_format diffsynth is for LoRA: DiffSynth-Studio reads no other kind; take another format, or auto");
+  if (!is_dora || axis == NormAxis::output) return;
+  if (layout == Layout::diffusers)
+    config_error("adapters",
+                 "--lora_format diffusers cannot be had with --dora_norm input: diffusers and peft would leave out its magnitudes; take "
+                 "onetrainer or kohya, or --dora_norm output");
+  if (layout == Layout::lycoris)
+    config_error("adapters",
+                 "--lora_format lycoris cannot be had with --dora_norm input: LyCORIS refuses such files; take onetrainer or kohya, or "
+                 "--dora_norm output");
+}
+
 Layout settled(Layout layout, const std::vector<AdaptedList>& all) {
   bool is_fused = false, by_input = false, by_output = false, is_lora = true;
   for (const auto& adapted : all) {
     is_fused |= any_fused(adapted);
     for (const auto& item : adapted) {
-      is_lora &= item.adapter->update().kind() == Kind::lora;
-      if (!item.adapter->is_dora()) continue;
-      bool input = item.adapter->magnitude().axis == NormAxis::input;
-      by_input |= input;
-      by_output |= !input;
+      auto kind = item.adapter->update().kind();
+      bool is_dora = item.adapter->is_dora();
+      auto axis = item.adapter->magnitude().axis;
+      check_readers(layout, kind, is_dora, axis);
+      is_lora &= kind == Kind::lora;
+      by_input |= is_dora && axis == NormAxis::input;
+      by_output |= is_dora && axis == NormAxis::output;
     }
   }
-  if (layout == Layout::diffsynth && (!is_lora || by_input || by_output))
-    config_error("adapters", "--lora_format diffsynth is for LoRA: DiffSynth-Studio reads no other kind; take another format, or auto");
-  if (by_input && (layout == Layout::diffusers || layout == Layout::lycoris))
-    config_error("adapters", "--lora_format {} with --dora_norm input: {}; take onetrainer or kohya, or --dora_norm output",
-                 layout == Layout::diffusers ? "diffusers" : "lycoris",
-                 layout == Layout::diffusers ? "diffusers and peft would leave out its magnitudes" : "LyCORIS refuses such files");
   if (layout != Layout::automatic) return layout;
   if (is_fused && !by_output) return Layout::kohya;
   if (by_input) return Layout::onetrainer;

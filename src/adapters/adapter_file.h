@@ -39,9 +39,12 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
 enum class Layout { automatic, diffusers, kohya, lycoris, onetrainer, diffsynth };
 Layout parse_layout(std::string_view name);
 
+/// A config Error for a layout whose readers do not know adapters of this kind; `axis` is that of a DoRA.
+void check_readers(Layout layout, Kind kind, bool is_dora, NormAxis axis);
+
 /// The layout of a file with these adapters: the one that is asked for, and for `automatic` kohya where layers share an adapter and no
 /// DoRA over outputs, which diffusers reads under its own names alone; onetrainer for DoRA over inputs; lycoris for LoHa and LoKr, which
-/// diffusers lacks; diffusers otherwise. A config Error for DoRA over inputs in a layout whose readers do not know it.
+/// diffusers lacks; diffusers otherwise. The config Error of check_readers.
 Layout settled(Layout layout, const std::vector<AdaptedList>& all);
 
 /// Our layers behind a layer of another program, by its name there; fused layers have several, stacked in this order.

@@ -25,8 +25,6 @@ namespace {
 const std::vector<std::string> kTypes{"lora", "dora", "loha", "lokr"};
 const auto kFp32 = at::TensorOptions().dtype(at::kFloat);
 
-Kind kind_of(const std::string& type) { return type == "loha" ? Kind::loha : type == "lokr" ? Kind::lokr : Kind::lora; }
-
 double alpha_of(const AdapterOptions& o) { return o.alpha > 0 ? o.alpha : static_cast<double>(o.rank); }
 
 double scale_of(const AdapterOptions& o) {
@@ -54,7 +52,7 @@ struct Start {
 
 /// For a layer with `out` rows and `in` columns, of which `area` belong to an input channel.
 Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, Fresh fresh) {
-  switch (kind_of(o.type)) {
+  switch (kind_of_type(o.type)) {
     case Kind::lora: return {{{"lora_A.weight", fresh.kaiming(o.rank, in)}, {"lora_B.weight", fresh.zeros(out, o.rank)}}, scale_of(o)};
     case Kind::loha:
       return {{{"hada_w1_a", fresh.normal(out, o.rank, 0.1)},
@@ -77,7 +75,7 @@ Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, F
 }
 
 /// Parameters made of an adapter's tensors; of a tensor that several entries share one.
-class Trained {
+class SharedParameters {
  public:
   Parameters of(const Parameters& parameters, c10::Device device) {
     Parameters own;
@@ -95,7 +93,7 @@ class Trained {
 };
 
 std::shared_ptr<Adapter> adapter_of(const AdapterWeights& w, const nn::LinearMap& layer, const std::shared_ptr<const Dropout>& dropout,
-                                    Trained& trained) {
+                                    SharedParameters& trained) {
   auto device = layer.source().device();
   auto magnitude = w.magnitude;
   if (magnitude.m.defined()) magnitude.m = trained.of(magnitude.m, device);
@@ -123,7 +121,7 @@ void share_norms(const AdaptedList& adapted) {
 using LayerTable = std::map<std::string, nn::LinearMap*>;
 
 AdaptedList hang(const std::vector<AdapterWeights>& weights, const LayerTable& table, const std::shared_ptr<const Dropout>& dropout) {
-  Trained trained;
+  SharedParameters trained;
   AdaptedList adapted;
   for (const auto& w : weights) adapted.push_back({w.path, table.at(w.path), adapter_of(w, *table.at(w.path), dropout, trained)});
   share_norms(adapted);
@@ -163,6 +161,8 @@ at::Tensor norms_of_stacked(const std::vector<std::string>& paths, const LayerTa
 }
 
 }  // namespace
+
+Kind kind_of_type(const std::string& type) { return type == "loha" ? Kind::loha : type == "lokr" ? Kind::lokr : Kind::lora; }
 
 void check(const AdapterOptions& o) {
   if (std::find(kTypes.begin(), kTypes.end(), o.type) == kTypes.end()) unknown_choice("adapters", "lora_type", o.type, kTypes);
@@ -215,7 +215,7 @@ std::vector<AdapterWeights> fresh_weights(const AdapterOptions& options, const s
   for (const auto& path : paths) {
     auto count = table.at(path)->out_features();
     weights.push_back(
-        {path, kind_of(options.type), start.parameters, start.scale, magnitude, paths.size() > 1 ? RowRange{row, count} : RowRange{}});
+        {path, kind_of_type(options.type), start.parameters, start.scale, magnitude, paths.size() > 1 ? RowRange{row, count} : RowRange{}});
     row += count;
   }
   return weights;
@@ -287,7 +287,7 @@ void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all,
     double factor = 1;
     if (weights.magnitude.m.defined() && weights.magnitude.strength == DoraStrength::update) std::swap(factor, strength);
     weights.scale *= factor;
-    Trained trained;
+    SharedParameters trained;
     auto adapter = adapter_of(weights, layer, nullptr, trained);
     adapters.push_back({adapter, strength});
     if (sharing.empty()) continue;

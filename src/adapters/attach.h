@@ -15,6 +15,8 @@ struct AdapterOptions {
 };
 /// A config Error for options that make no adapter.
 void check(const AdapterOptions& options);
+/// Of AdapterOptions::type.
+Kind kind_of_type(const std::string& type);
 NormAxis parse_norm_axis(std::string_view name);
 
 /// A layer that carries an adapter, by its path below the model.

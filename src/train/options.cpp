@@ -523,7 +523,8 @@ void check(const TrainOptions& o) {
   check_groups(o);
   check_presets(o);
   adapters::check(adapter_options(o));
-  adapters::parse_layout(o.lora_format);
+  adapters::check_readers(adapters::parse_layout(o.lora_format), adapters::kind_of_type(o.lora_type), o.lora_type == "dora",
+                          adapters::parse_norm_axis(o.dora_norm));
   check_at_least("max_grad_norm", o.max_grad_norm, 0);
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
   component_rates(o);

@@ -87,9 +87,9 @@ TEST(FusedTargets, HaveTheParametersOfDiffSynthStudio) {
   auto train = "train " + golden_model() + golden_data() + "--max_steps 2 --learning_rate 1e-3 --lora_rank 4 --lora_target_modules " +
                kTargets + " " + option("output_path", folder / "run") + "--overwrite ";
   auto shapes = [](const fs::path& file) {
-    std::map<std::string, std::vector<int64_t>> shapes;
-    for (const auto& [name, value] : tensors_of(file)) shapes[name] = value.sizes().vec();
-    return shapes;
+    std::map<std::string, std::vector<int64_t>> by_name;
+    for (const auto& [name, value] : tensors_of(file)) by_name[name] = value.sizes().vec();
+    return by_name;
   };
   for (const char* more : {"", "--fp8_models dit ", "--optimizer adafactor ", "--optimizer muon ", "--optimizer adamw8bit "}) {
     run(train + "--lora_format diffsynth " + more);
@@ -189,8 +189,7 @@ TEST(DiffSynthCache, OfDirectDistillationTrainsAsThere) {
   run("cache --task direct_distill:data_process " + denoiser + option("import_diffsynth", cache) + option("cache_path", folder / "cache"));
   run(train + "--task direct_distill:train " + option("dataset_base_path", folder / "cache") + option("output_path", folder / "imported"));
   expect_losses(folder / "imported", "distill.loss");
-  auto both =
-      run(train + "--task direct_distill " + option("import_diffsynth", kDiffSynth / "distill") + option("output_path", folder / "both"));
+  run(train + "--task direct_distill " + option("import_diffsynth", kDiffSynth / "distill") + option("output_path", folder / "both"));
   EXPECT_EQ(read_log(folder / "both").size(), 4u);
   auto refused = run_burnish(train + "--task direct_distill:train " +
                              option("dataset_base_path", fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/0") +

@@ -29,7 +29,8 @@ class LoraTargets : public testing::Test {
   }
 
   std::vector<std::string> fused(const std::string& targets) {
-    return adapters::fused_targets(*skeleton_, targets, [&](const std::string& path) { return model_->names().of("dit").target_names(path); });
+    return adapters::fused_targets(*skeleton_, targets,
+                                   [&](const std::string& path) { return model_->names().of("dit").target_names(path); });
   }
 
   std::unique_ptr<models::Model> model_;

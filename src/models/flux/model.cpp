@@ -56,9 +56,8 @@ void FluxModel::fill_names() {
   names_.components = {
       {"dit",
        {.layers = {"", "transformer.", "lora_transformer_"},
-        .lora_targets =
-            "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,ff.net.0.proj,ff.net.2,ff_context.net.0.proj,"
-            "ff_context.net.2,proj_mlp,proj_out,norm.linear,norm1.linear,norm1_context.linear",
+        .lora_targets = "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,ff.net.0.proj,ff.net.2,ff_context.net.0.proj,"
+                        "ff_context.net.2,proj_mlp,proj_out,norm.linear,norm1.linear,norm1_context.linear",
         .high_precision = {"x_embedder", "context_embedder", "time_text_embed\\..*", R"(transformer_blocks\..*\.norm1(_context)?\.linear)",
                            R"(single_transformer_blocks\..*\.norm\.linear)", "norm_out\\.linear", "proj_out"},
         .foreign_layers = foreign_layers(config_),
