@@ -20,17 +20,20 @@ using LayersOf = std::function<Behind(const std::string& name)>;
 /// settings beside the tensors (AdapterConfigs), and is 1 where nothing is said. Factors of convolutions may have any of their
 /// usual shapes, Tucker form (`.lora_mid.weight`, `.hada_t1`, `.lokr_t2`) included, which is multiplied out. An adapter of a fused layer is
 /// split by rows. `rows_of` gives the output features of one of our layers. The axis of a DoRA magnitude is told by its shape. A data Error
-/// names keys that are no adapter's, that belong to no layer, or that cannot be split. Deltas of weights and biases that are all zero, and
+/// names keys that are no adapter's, that belong to no layer, or that cannot be split. Deltas of biases and norms that are all zero, and
 /// embeddings of words (`bundle_emb.`), are skipped with a line.
+/// The other kinds of LyCORIS and peft are read too (read_kind), and what changes biases and norms (`.diff_b`, `.b_norm`, `.lora_B.bias`,
+/// `.w_norm`), each as an entry of its own. `columns_of` gives the input features of one of our layers.
 std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, const LayersOf& layers_of,
-                                         const std::function<int64_t(const std::string&)>& rows_of);
+                                         const std::function<int64_t(const std::string&)>& rows_of,
+                                         const std::function<int64_t(const std::string&)>& columns_of);
 
 /// How adapters are laid out in a file:
 /// diffusers  `<prefix>path.lora_A.weight`, `.lora_magnitude_vector` (with `.weight` in text encoders): diffusers, peft; `.dora_scale` for
 ///            input-axis DoRA, which peft lacks
 /// kohya      `<prefix>path_with_underscores.lora_down.weight`, `.dora_scale`: OneTrainer, ComfyUI
 /// lycoris    `<prefix>path_with_underscores.`, else as kohya: LyCORIS, ComfyUI
-/// auto       diffusers for LoRA and DoRA, lycoris for LoHa and LoKr, which diffusers lacks
+/// auto       diffusers for LoRA and DoRA, lycoris for the other kinds, which diffusers lacks
 enum class Layout { automatic, diffusers, kohya, lycoris };
 Layout parse_layout(std::string_view name);
 
@@ -48,7 +51,8 @@ io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes
 /// Whether an adapter changes nothing: one of its factors is zero, and it has no magnitude.
 bool is_zero(const AdapterWeights& weights);
 
-/// Whether a file looks like an adapter, by its keys.
-bool is_adapter(const io::TensorSource& source);
+/// What a file holds, by its keys and shapes: how many layers it has of each kind ("lora of rank 4", "full", "bias"). Empty for a file that
+/// is no adapter.
+std::map<std::string, int64_t> kinds_in(const io::TensorSource& source);
 
 }  // namespace burnish::adapters

@@ -17,10 +17,15 @@ namespace burnish::adapters {
 
 namespace {
 
-const std::vector<std::string> kTypes{"lora", "dora", "loha", "lokr"};
+const std::vector<std::string> kTypes{"lora", "dora", "loha", "lokr", "oft", "full"};
 const auto kFp32 = at::TensorOptions().dtype(at::kFloat);
 
-Kind kind_of(const std::string& type) { return type == "loha" ? Kind::loha : type == "lokr" ? Kind::lokr : Kind::lora; }
+Kind kind_of(const std::string& type) {
+  for (auto kind : {Kind::loha, Kind::lokr, Kind::oft, Kind::full}) {
+    if (kind_name(kind) == type) return kind;
+  }
+  return Kind::lora;
+}
 
 double alpha_of(const AdapterOptions& o) { return o.alpha > 0 ? o.alpha : static_cast<double>(o.rank); }
 
@@ -57,7 +62,9 @@ Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, F
                {"hada_w2_a", fresh.zeros(out, o.rank)},
                {"hada_w2_b", fresh.normal(o.rank, in, 1)}},
               scale_of(o)};
-    case Kind::lokr: break;
+    case Kind::full: return {{{"diff", fresh.zeros(out, in)}}, 1.0};
+    case Kind::oft: return {{{"oft_blocks", fresh.zeros(out, lokr_split(out, o.rank).first)}}, 1.0};
+    default: break;
   }
   auto [out_1, out_2] = lokr_split(out, o.lokr_factor);
   auto [in_1, in_2] = lokr_split(in / area, o.lokr_factor);
@@ -83,6 +90,7 @@ std::shared_ptr<Adapter> adapter_of(const AdapterWeights& w, const nn::LinearMap
   auto magnitude = w.magnitude;
   if (magnitude.m.defined()) magnitude.m = trained({{"", magnitude.m}}, device)[0].second;
   auto update = std::shared_ptr<Update>(make_update(w.kind, trained(w.parameters, device), w.scale));
+  if (!update) throw std::logic_error("an adapter that cannot be trained");
   return std::make_shared<Adapter>(w.path, update, magnitude, dropout);
 }
 
@@ -93,17 +101,10 @@ Adapted hang(const AdapterWeights& weights, nn::LinearMap& layer, const std::sha
   return {weights.path, &layer, adapter};
 }
 
-/// Shape [out, in] of what an entry changes.
-std::pair<int64_t, int64_t> shape_of(const AdapterWeights& w) {
-  std::map<std::string, at::Tensor> p(w.parameters.begin(), w.parameters.end());
-  switch (w.kind) {
-    case Kind::lora: return {p.at("lora_B.weight").size(0), p.at("lora_A.weight").size(1)};
-    case Kind::loha: return {p.at("hada_w1_a").size(0), p.at("hada_w1_b").size(1)};
-    case Kind::lokr: break;
-  }
-  auto rows = [&](const std::string& f) { return p.contains(f) ? p.at(f).size(0) : p.at(f + "_a").size(0); };
-  auto columns = [&](const std::string& f) { return p.contains(f) ? p.at(f).size(1) : p.at(f + "_b").size(1); };
-  return {rows("lokr_w1") * rows("lokr_w2"), columns("lokr_w1") * columns("lokr_w2")};
+std::shared_ptr<const Change> change_of(const AdapterWeights& w, c10::Device device) {
+  Parameters parameters;
+  for (const auto& [name, value] : w.parameters) parameters.emplace_back(name, value.to(kFp32.device(device)));
+  return make_change(w.kind, std::move(parameters), w.scale);
 }
 
 std::map<std::string, nn::LinearMap*> layer_table(nn::Module& root) {
@@ -158,37 +159,80 @@ AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vec
     Magnitude magnitude{{}, options.dora_norm};
     if (options.type == "dora")
       magnitude.m = by_channel(squared_norms(layer->source(), options.dora_norm), *layer, options.dora_norm).sqrt_();
-    adapted.push_back(hang({path, kind_of(options.type), start.parameters, start.scale, magnitude}, *layer, dropout));
+    adapted.push_back(hang(
+        {.path = path, .kind = kind_of(options.type), .parameters = start.parameters, .scale = start.scale, .magnitude = magnitude}, *layer,
+        dropout));
   }
   return adapted;
 }
 
-int64_t rank_of(const AdapterWeights& weights) { return make_update(weights.kind, weights.parameters, weights.scale)->rank(); }
+int64_t rank_of(const AdapterWeights& weights) { return make_change(weights.kind, weights.parameters, weights.scale)->rank(); }
+
+namespace {
+
+[[noreturn]] void of_another_model(const std::string& file_name, const AdapterWeights& w, size_t num_more) {
+  data_error("adapters", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this model has no such layer", file_name, w.path,
+             num_more);
+}
+
+void check_layer(const nn::LinearMap& layer, const AdapterWeights& w, const std::string& file_name) {
+  auto sides = make_change(w.kind, w.parameters, w.scale)->sides();
+  auto differ = [](int64_t wanted, int64_t there) { return wanted >= 0 && wanted != there; };
+  if (differ(sides.out, layer.out_features()) || differ(sides.in, layer.in_features()) || differ(sides.in_channels, layer.in_channels())) {
+    auto text = [](int64_t side) { return side < 0 ? std::string("any number of") : std::to_string(side); };
+    data_error("adapters", "{} is a LoRA for another model: '{}' maps {} to {} features there, {} to {} here", file_name, w.path,
+               text(sides.in_channels >= 0 && sides.in < 0 ? sides.in_channels : sides.in), text(sides.out), layer.in_features(),
+               layer.out_features());
+  }
+  auto magnitudes = w.magnitude.axis == NormAxis::output ? layer.out_features() : layer.in_channels();
+  if (w.magnitude.m.defined() && w.magnitude.m.numel() != magnitudes)
+    data_error("adapters", "{}: the DoRA magnitude of '{}' has {} numbers instead of {}", file_name, w.path, w.magnitude.m.numel(),
+               magnitudes);
+}
+
+/// A bias or the weight of a norm.
+void check_vector(const at::Tensor& vector, const AdapterWeights& w, const std::string& file_name) {
+  auto sides = make_change(w.kind, w.parameters, w.scale)->sides();
+  if (vector.dim() != 1 || sides.out != vector.numel() || (sides.in >= 0 && sides.in != 1)) {
+    data_error("adapters", "{} is a LoRA for another model: the {} of '{}' has {} numbers there, {} here", file_name, w.target, w.path,
+               sides.out, vector.numel());
+  }
+}
+
+}  // namespace
 
 void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name) {
-  auto table = layer_table(root);
+  auto layers = layer_table(root);
+  auto parameters = root.parameters();
   for (const auto& w : weights) {
-    auto it = table.find(w.path);
-    if (it == table.end()) {
-      data_error("adapters", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this model has no such layer", file_name,
-                 w.path, weights.size() - 1);
+    auto layer = layers.find(w.path);
+    if (layer != layers.end() && w.target == "weight") {
+      check_layer(*layer->second, w, file_name);
+      continue;
     }
-    auto [out, in] = shape_of(w);
-    auto& layer = *it->second;
-    if (in != layer.in_features() || out != layer.out_features()) {
-      data_error("adapters", "{} is a LoRA for another model: '{}' maps {} to {} features there, {} to {} here", file_name, w.path, in, out,
-                 layer.in_features(), layer.out_features());
-    }
-    auto magnitudes = w.magnitude.axis == NormAxis::output ? out : layer.in_channels();
-    if (w.magnitude.m.defined() && w.magnitude.m.numel() != magnitudes)
-      data_error("adapters", "{}: the DoRA magnitude of '{}' has {} numbers instead of {}", file_name, w.path, w.magnitude.m.numel(),
-                 magnitudes);
+    auto found = parameters.find(w.path + "." + w.target);
+    if (found == parameters.end() && layer != layers.end())
+      data_error("adapters", "{} changes the bias of '{}', and that layer has none here", file_name, w.path);
+    if (found == parameters.end()) of_another_model(file_name, w, weights.size() - 1);
+    check_vector(*found->second, w, file_name);
+  }
+}
+
+void check_trainable(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name) {
+  auto layers = layer_table(root);
+  for (const auto& w : weights) {
+    bool is_weight = layers.contains(w.path) && w.target == "weight";
+    if (is_weight && make_update(w.kind, w.parameters, w.scale)) continue;
+    auto what = is_weight ? std::string(kind_name(w.kind)) : w.target == "bias" ? "a change of its bias" : "a change of a norm";
+    data_error("adapters", "{} cannot be trained further: for '{}' it has {}, which can only be merged (preset_lora_path)", file_name, w.path,
+               what);
   }
 }
 
 AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name,
                            const std::shared_ptr<const Dropout>& dropout) {
   check_fit(root, weights, file_name);
+  check_trainable(root, weights, file_name);
   auto table = layer_table(root);
   AdaptedList adapted;
   for (const auto& w : weights) adapted.push_back(hang(w, *table.at(w.path), dropout));
@@ -196,15 +240,18 @@ AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& 
 }
 
 void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all) {
-  std::vector<Strong> adapters;
+  std::vector<Strong> changes;
   for (auto [weights, strength] : all) {
-    if (weights.magnitude.m.defined() && weights.magnitude.strength == DoraStrength::update) {
-      weights.scale *= strength;
-      strength = 1;
+    bool is_dora = weights.magnitude.m.defined();
+    if (is_dora && weights.magnitude.strength != DoraStrength::update) {
+      changes.emplace_back(adapter_of(weights, layer, nullptr), strength);
+      continue;
     }
-    adapters.push_back({adapter_of(weights, layer, nullptr), strength});
+    weights.scale *= strength;
+    if (is_dora) changes.emplace_back(adapter_of(weights, layer, nullptr));
+    else changes.emplace_back(change_of(weights, layer.source().device()));
   }
-  merge_into(layer, adapters);
+  merge_into(layer, changes);
 }
 
 }  // namespace burnish::adapters

@@ -123,6 +123,7 @@ void Trained::read_checkpoint() {
                    adapters.component, settings_.lora_checkpoint);
     adapters.weights = std::move(by_component.at(adapters.component));
     by_component.erase(adapters.component);
+    adapters::check_trainable(*model_->components().skeleton(adapters.component), adapters.weights, settings_.lora_checkpoint);
     for (const auto& w : adapters.weights) adapters.paths.push_back(w.path);
     check_agreement(asked, adapters.weights, settings_.lora_checkpoint);
     if (settings_.targets) check_same_layers(targeted(adapters.component), adapters.paths, adapters.component, settings_.lora_checkpoint);

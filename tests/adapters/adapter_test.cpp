@@ -54,6 +54,12 @@ const LayersOf kOwnNames = [](const std::string& name) -> Behind {
   return {};
 };
 
+/// A file of Net's layers.
+std::vector<AdapterWeights> read_own(const std::filesystem::path& path) {
+  return read_adapter(
+      path, kOwnNames, [](const std::string&) { return int64_t{40}; }, [](const std::string&) { return int64_t{24}; });
+}
+
 AdaptedList attach_to(nn::Module& net, const std::string& type, NormAxis axis = NormAxis::output) {
   return attach(net, {.type = type, .rank = 4, .alpha = 2, .dora_norm = axis}, match_targets(net, "first,second", kNoAliases), 5);
 }
@@ -81,7 +87,8 @@ const std::vector<Style> kStyles{
     {"lora", NormAxis::output, "auto"},   {"lora", NormAxis::output, "kohya"},    {"lora", NormAxis::output, "lycoris"},
     {"dora", NormAxis::output, "auto"},   {"dora", NormAxis::output, "kohya"},    {"dora", NormAxis::input, "auto"},
     {"dora", NormAxis::input, "lycoris"}, {"loha", NormAxis::output, "auto"},     {"loha", NormAxis::output, "kohya"},
-    {"lokr", NormAxis::output, "auto"},   {"lokr", NormAxis::output, "diffusers"}};
+    {"lokr", NormAxis::output, "auto"},   {"lokr", NormAxis::output, "diffusers"}, {"full", NormAxis::output, "auto"},
+    {"oft", NormAxis::output, "auto"},    {"oft", NormAxis::output, "diffusers"}};
 
 }  // namespace
 
@@ -119,7 +126,8 @@ TEST_P(Golden, OutputAndGradientsAgree) {
   tensors.emplace_back("layer.alpha", own.tensor("scale") * (GetParam().find("lokr") == std::string::npos ? 3 : 1));  // times its rank
   io::save_safetensors(folder / "a.safetensors", tensors);
   auto weights = read_adapter(
-      folder / "a.safetensors", [](const std::string& name) { return Behind{{name}}; }, [](const std::string&) { return int64_t{12}; });
+      folder / "a.safetensors", [](const std::string& name) { return Behind{{name}}; }, [](const std::string&) { return int64_t{12}; },
+      [](const std::string&) { return int64_t{20}; });
   auto adapted = attach_weights(net, weights, "a");
   ASSERT_EQ(adapted.size(), 1u);
 
@@ -204,8 +212,8 @@ void check_round_trip(const Style& style) {
   shake(adapted);
   auto path = folder / "a.safetensors";
   io::save_safetensors(path, adapter_tensors(adapted, kPrefixes, at::kFloat, parse_layout(style.layout)));
-  EXPECT_TRUE(is_adapter(io::TensorSource::open({path})));
-  auto weights = read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; });
+  EXPECT_FALSE(kinds_in(io::TensorSource::open({path})).empty());
+  auto weights = read_own(path);
   auto again = attach_weights(fresh, weights, "a.safetensors");
   auto x = AnyNet::input();
   EXPECT_LE(relative_error(fresh.forward(x), trained.forward(x)), 1e-6);
@@ -241,7 +249,7 @@ TEST(Files, StrengthMovesBetweenBaseAndAdapter) {
     shake(adapted);
     test::Scratch folder;
     io::save_safetensors(folder / "a.safetensors", adapter_tensors(adapted, kPrefixes, at::kFloat, Layout::kohya));
-    auto weights = read_adapter(folder / "a.safetensors", kOwnNames, [](const std::string&) { return int64_t{40}; });
+    auto weights = read_own(folder / "a.safetensors");
     merge_all(half, weights, 0.5);
     merge_into(trained.first, {{adapted[0].adapter}});
     EXPECT_LE(relative_error(half.first.weight, (trained.first.weight + plain.first.weight) / 2), 1e-5);
@@ -263,7 +271,7 @@ TEST(Files, TheScaleLiesInTheFactorsWhereDiffusersTakesNoAlpha) {
     auto tensors = adapter_tensors(adapted, {"transformer.", "lora_transformer_", "lycoris_", /*diffusers_alpha=*/false}, at::kFloat);
     for (const auto& [name, tensor] : tensors) EXPECT_NE(name.find("lora"), std::string::npos) << name;
     io::save_safetensors(folder / "a.safetensors", tensors);
-    attach_weights(again, read_adapter(folder / "a.safetensors", kOwnNames, [](const std::string&) { return int64_t{40}; }),
+    attach_weights(again, read_own(folder / "a.safetensors"),
                    "a.safetensors");
     auto x = at::randn({3, 24});
     EXPECT_LE(relative_error(again.forward(x), trained.forward(x)), 1e-6);
@@ -329,14 +337,14 @@ TEST(Files, TuckerLoraIsMultipliedOut) {
                               {layer + ".lora_mid.weight", mid},
                               {layer + ".lora_up.weight", up},
                               {layer + ".alpha", at::full({}, 2.0f)}});
-  auto weights = read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; });
+  auto weights = read_own(path);
   ConvNet plain(24, 40), adapted(24, 40);
   attach_weights(adapted, weights, "a");
   auto x = ConvNet::input();
   auto expected = plain.first.forward(x) + at::conv2d(at::conv2d(at::conv2d(x, down), mid, {}, 2, 1), up) * 0.5;
   EXPECT_LE(relative_error(adapted.first.forward(x), expected), 1e-5);
   io::save_safetensors(path, {{layer + ".lora_mid.weight", mid}, {layer + ".lora_up.weight", up}});
-  EXPECT_NE(error_of([&] { read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; }); }).find("lacks its"),
+  EXPECT_NE(error_of([&] { read_own(path); }).find("lacks its"),
             std::string::npos);
 }
 
@@ -356,7 +364,7 @@ TEST(Files, AdaptersOfFusedLayersAreSplit) {
   test::Scratch folder;
   auto split = [&](const io::NamedTensors& tensors) {
     io::save_safetensors(folder / "f.safetensors", tensors);
-    return read_adapter(folder / "f.safetensors", layers, rows);
+    return read_adapter(folder / "f.safetensors", layers, rows, [](const std::string&) { return int64_t{24}; });
   };
   auto up = at::randn({12, 2}), m = at::rand({12, 1});
   auto dora = split({{"qkv.lora_down.weight", at::randn({2, 6})}, {"qkv.lora_up.weight", up}, {"qkv.dora_scale", m}});
