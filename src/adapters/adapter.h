@@ -69,7 +69,8 @@ class Adapter : public nn::Delta {
 /// Squared norms of W's rows or columns as those of its channels.
 at::Tensor by_channel(const at::Tensor& squared_norms, const nn::LinearMap& layer, NormAxis axis);
 
-/// A change at a strength. Only DoRA whose DoraStrength is not `update` has one other than 1: elsewhere it is a factor of the change's scale.
+/// A change at a strength. Only DoRA whose DoraStrength is not `update` has one other than 1: elsewhere it is a factor of the change's
+/// scale.
 struct Strong {
   Strong(const std::shared_ptr<Adapter>& adapter, double strength = 1);
   explicit Strong(std::shared_ptr<const Change> what) : change(std::move(what)) {}
@@ -78,9 +79,9 @@ struct Strong {
   std::shared_ptr<Adapter> dora = nullptr;  ///< that has the magnitude; null without one
 };
 
-/// Brings changes into a weight, which is a parameter, one after the other: in place, and by tiles but for those that need all of W. Each knows the weight as it was before all
-/// of them; norms are its norms. What a change makes of it is added, but for DoraStrength::update, which as in peft brings all that was
-/// merged before to its lengths too. So the order counts with these alone.
+/// Brings changes into a weight, which is a parameter, one after the other: in place, and by tiles but for those that need all of W. Each
+/// knows the weight as it was before all of them; norms are its norms. What a change makes of it is added, but for DoraStrength::update,
+/// which as in peft brings all that was merged before to its lengths too. So the order counts with these alone.
 void merge_into(nn::LinearMap& layer, const std::vector<Strong>& adapters);
 
 }  // namespace burnish::adapters

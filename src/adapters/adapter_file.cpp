@@ -162,9 +162,8 @@ Magnitude magnitude_of(const Parts& parts, const std::string& file, const std::s
 
 /// Whether a change mixes rows of W, or needs them all.
 bool turns_rows(const AdapterWeights& w) {
-  return w.kind == Kind::tlora || std::any_of(w.parameters.begin(), w.parameters.end(), [](const auto& p) {
-           return p.first == "row_rotation" || p.first == "oft_blocks";
-         });
+  return w.kind == Kind::tlora || std::any_of(w.parameters.begin(), w.parameters.end(),
+                                              [](const auto& p) { return p.first == "row_rotation" || p.first == "oft_blocks"; });
 }
 
 /// Exchanges the halves of ΔW's rows.
@@ -435,7 +434,8 @@ io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes
     }
     // OFT's alpha is the limit of its blocks, of which it has none; a full delta has none either way.
     auto alpha = update.kind() == Kind::oft ? 0 : update.scale() * static_cast<double>(std::max<int64_t>(update.rank(), 1));
-    if (has_alpha && update.kind() != Kind::full) tensors.emplace_back(name + ".alpha", at::full({}, alpha, at::TensorOptions().dtype(at::kFloat)));
+    if (has_alpha && update.kind() != Kind::full)
+      tensors.emplace_back(name + ".alpha", at::full({}, alpha, at::TensorOptions().dtype(at::kFloat)));
     if (!item.adapter->is_dora()) continue;
     auto m = item.adapter->magnitude().m.detach();
     bool by_output = item.adapter->magnitude().axis == NormAxis::output;

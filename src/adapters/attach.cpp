@@ -159,9 +159,9 @@ AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vec
     Magnitude magnitude{{}, options.dora_norm};
     if (options.type == "dora")
       magnitude.m = by_channel(squared_norms(layer->source(), options.dora_norm), *layer, options.dora_norm).sqrt_();
-    adapted.push_back(hang(
-        {.path = path, .kind = kind_of(options.type), .parameters = start.parameters, .scale = start.scale, .magnitude = magnitude}, *layer,
-        dropout));
+    adapted.push_back(
+        hang({.path = path, .kind = kind_of(options.type), .parameters = start.parameters, .scale = start.scale, .magnitude = magnitude},
+             *layer, dropout));
   }
   return adapted;
 }
@@ -171,8 +171,8 @@ int64_t rank_of(const AdapterWeights& weights) { return make_change(weights.kind
 namespace {
 
 [[noreturn]] void of_another_model(const std::string& file_name, const AdapterWeights& w, size_t num_more) {
-  data_error("adapters", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this model has no such layer", file_name, w.path,
-             num_more);
+  data_error("adapters", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this model has no such layer", file_name,
+             w.path, num_more);
 }
 
 void check_layer(const nn::LinearMap& layer, const AdapterWeights& w, const std::string& file_name) {
@@ -224,8 +224,8 @@ void check_trainable(nn::Module& root, const std::vector<AdapterWeights>& weight
     bool is_weight = layers.contains(w.path) && w.target == "weight";
     if (is_weight && make_update(w.kind, w.parameters, w.scale)) continue;
     auto what = is_weight ? std::string(kind_name(w.kind)) : w.target == "bias" ? "a change of its bias" : "a change of a norm";
-    data_error("adapters", "{} cannot be trained further: for '{}' it has {}, which can only be merged (preset_lora_path)", file_name, w.path,
-               what);
+    data_error("adapters", "{} cannot be trained further: for '{}' it has {}, which can only be merged (preset_lora_path)", file_name,
+               w.path, what);
   }
 }
 

@@ -27,9 +27,9 @@ using AdaptedList = std::vector<Adapted>;
 
 /// Hangs a fresh adapter on each layer of `paths`; it computes what it did before. Random parts come from `seed` and the path: LoRA's A
 /// Kaiming-uniform (a = √5) and B zero; LoHa's normal (deviation 1; 0.1 for the first P) and the second P zero; LoKr's W1 and left part of
-/// W2 Kaiming-uniform and the rest zero, as LyCORIS has them; OFT and full deltas zero. OFT's blocks have the side LyCORIS gives them: `rank`, or
-/// the largest below it that divides the output. `dropout` is shared by all and may be null.
-/// std::logic_error for a path that is no layer of `root`.
+/// W2 Kaiming-uniform and the rest zero, as LyCORIS has them; OFT and full deltas zero. OFT's blocks have the side LyCORIS gives them:
+/// `rank`, or the largest below it that divides the output. `dropout` is shared by all and may be null. std::logic_error for a path that is
+/// no layer of `root`.
 AdaptedList attach(nn::Module& root, const AdapterOptions& options, const std::vector<std::string>& paths, uint64_t seed,
                    const std::shared_ptr<const Dropout>& dropout = nullptr);
 /// The same with options of each layer.

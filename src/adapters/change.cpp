@@ -116,9 +116,7 @@ class Glora : public Change {
   Glora(Parameters parameters, double scale) : Change(scale) { parameters_ = std::move(parameters); }
   Kind kind() const override { return Kind::glora; }
   int64_t rank() const override { return parameter("a2.weight").size(0); }
-  Sides sides() const override {
-    return {parameter("b1.weight").size(0), parameter("b2.weight").size(1), parameter("a1.weight").size(0)};
-  }
+  Sides sides() const override { return {parameter("b1.weight").size(0), parameter("b2.weight").size(1), parameter("a1.weight").size(0)}; }
   bool needs_weight() const override { return true; }
 
   at::Tensor rows(const nn::WeightSource& weight, int64_t begin, int64_t end) const override {

@@ -34,7 +34,8 @@ class Change {
   virtual bool needs_weight() const { return false; }
   /// Rows begin to end of ΔW in fp32, without autograd.
   virtual at::Tensor rows(const nn::WeightSource& weight, int64_t begin, int64_t end) const = 0;
-  /// How strong it is, a strength at which it is merged included: the factor of an additive ΔW, and how far a rotation goes from the identity.
+  /// How strong it is, a strength at which it is merged included: the factor of an additive ΔW, and how far a rotation goes from the
+  /// identity.
   double scale() const { return scale_; }
   const Parameters& parameters() const { return parameters_; }
 

@@ -30,8 +30,8 @@ constexpr Mark kMarks[] = {{"lora_A.weight", Kind::lora}, {"hada_w1_a", Kind::lo
                            {"oft_R", Kind::oft},          {"boft_R", Kind::boft},     {"ia3_l", Kind::ia3},
                            {"on_input", Kind::ia3},       {"a1.weight", Kind::glora}, {"lambda_layer", Kind::tlora}};
 
-const std::set<std::string> kOwnShapes{"diff",  "diff_b",     "lora_bias", "oft_blocks",   "rescale",       "oft_R",        "boft_R", "boft_s",
-                                       "ia3_l", "ia3_weight", "on_input",  "lambda_layer", "vera_lambda_b", "vera_lambda_d"};
+const std::set<std::string> kOwnShapes{"diff",   "diff_b", "lora_bias",  "oft_blocks", "rescale",      "oft_R",         "boft_R",
+                                       "boft_s", "ia3_l",  "ia3_weight", "on_input",   "lambda_layer", "vera_lambda_b", "vera_lambda_d"};
 
 const at::Tensor& need(const Parts& parts, const char* name, const PartsOf& of) {
   auto it = parts.find(name);
@@ -83,7 +83,8 @@ at::Tensor peft_butterfly_order(int64_t n, int64_t b, int64_t stage) {
   return at::arange(n, at::kLong).view({-1, int64_t{1} << stage, 2, b / 2}).transpose(1, 2).flatten().argsort();
 }
 
-void add_orders(Parameters& parameters, const at::Tensor& blocks, at::Tensor (*order)(int64_t n, int64_t b, int64_t stage), const PartsOf& of) {
+void add_orders(Parameters& parameters, const at::Tensor& blocks, at::Tensor (*order)(int64_t n, int64_t b, int64_t stage),
+                const PartsOf& of) {
   auto b = blocks.size(2), n = blocks.size(1) * b;
   if (b % 2 || n % (b << (blocks.size(0) - 1))) refuse_shape("oft_blocks", blocks, of);
   std::vector<at::Tensor> orders;
@@ -179,7 +180,8 @@ AdapterWeights read_factors(Kind kind, std::initializer_list<const char*> names,
   for (const char* name : names) parameters.emplace_back(name, need(parts, name, of));
   auto rank = need(parts, rows_are_rank, of).size(0);
   for (const auto& [name, value] : parameters) {
-    if (value.dim() != 2 || std::find(value.sizes().begin(), value.sizes().end(), rank) == value.sizes().end()) refuse_shape(name.c_str(), value, of);
+    if (value.dim() != 2 || std::find(value.sizes().begin(), value.sizes().end(), rank) == value.sizes().end())
+      refuse_shape(name.c_str(), value, of);
   }
   return entry_of(kind, parameters, parts.contains("alpha") ? alpha_of(parts) / static_cast<double>(rank) : 1);
 }
@@ -224,7 +226,8 @@ std::vector<AdapterWeights> take_bias_changes(Parts& parts, double lora_scale) {
 void fold_vera(Parts& parts, const at::Tensor& shared_a, const at::Tensor& shared_b, const PartsOf& of) {
   auto d = need(parts, "vera_lambda_d", of).flatten(), b = need(parts, "vera_lambda_b", of).flatten();
   if (!shared_a.defined() || !shared_b.defined())
-    data_error("adapters", "{}: this VeRA was saved without the matrices that its layers share; save it with peft's save_projection", of.file);
+    data_error("adapters", "{}: this VeRA was saved without the matrices that its layers share; save it with peft's save_projection",
+               of.file);
   if (shared_a.size(0) != d.size(0) || shared_a.size(1) < of.in || shared_b.size(0) < b.size(0) || shared_b.size(1) != d.size(0))
     data_error("adapters", "{}: the matrices that all layers share do not fit '{}'", of.file, of.layer);
   parts["lora_A.weight"] = (exact(shared_a.narrow(1, 0, of.in)) * d.unsqueeze(1)).to(at::kFloat);

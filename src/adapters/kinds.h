@@ -12,11 +12,11 @@ using Parts = std::map<std::string, at::Tensor>;
 
 /// What reading a layer's parts needs to know beside them.
 struct PartsOf {
-  std::string layer;      ///< its name in the file
-  std::string file;       ///< in messages
-  int64_t out = 0;        ///< features of our layer, or layers stacked; 0 where it is not known
+  std::string layer;  ///< its name in the file
+  std::string file;   ///< in messages
+  int64_t out = 0;    ///< features of our layer, or layers stacked; 0 where it is not known
   int64_t in = 0;
-  OftConfig oft = {};     ///< as peft's settings say
+  OftConfig oft = {};  ///< as peft's settings say
 };
 
 /// Whether parts have the shapes that they are read in, not those of matrices or kernels of convolutions.

@@ -38,10 +38,9 @@ class AddedUpdate : public Update {
 /// LoHa: scale · (P1 Q1) ∘ (P2 Q2) (Hyeon-Woo et al. 2021, arXiv 2108.06098).
 /// LoKr: scale · W1 ⊗ W2, each whole or as a product of two (Yeh et al. 2023, arXiv 2309.14859).
 /// Full: scale · diff [out, in].
-/// OFT: W' = Rᵀ W with orthogonal blocks R = (I + Q)(I - Q)⁻¹, Q = B - Bᵀ, from oft_blocks [out, b], the blocks B one below the other (Qiu et
-/// al. 2023, arXiv 2306.07280, as LyCORIS has it). The layer's output is turned and not its weight: y + y (R - I).
-/// `parameters` bear the names of files; a set that makes no such update is a std::logic_error. Null for kinds, or forms of them, that
-/// cannot be trained.
+/// OFT: W' = Rᵀ W with orthogonal blocks R = (I + Q)(I - Q)⁻¹, Q = B - Bᵀ, from oft_blocks [out, b], the blocks B one below the other (Qiu
+/// et al. 2023, arXiv 2306.07280, as LyCORIS has it). The layer's output is turned and not its weight: y + y (R - I). `parameters` bear the
+/// names of files; a set that makes no such update is a std::logic_error. Null for kinds, or forms of them, that cannot be trained.
 std::unique_ptr<Update> make_update(Kind kind, Parameters parameters, double scale);
 
 /// ‖W‖² of every row or column in fp32, by tiles.

@@ -97,9 +97,9 @@ std::vector<std::string> component_names(models::Model& model) {
 
 /// Whether a change is of a bias that its layer lacks, and a factor of it.
 bool is_of_no_bias(const std::vector<Names>& all, const std::string& component, const adapters::AdapterWeights& weights) {
-  return weights.target == "bias" && weights.kind == adapters::Kind::ia3 &&
-         std::any_of(all.begin(), all.end(), [&](const auto& names) {
-           return names.component == component && names.outputs.contains(weights.path) && !names.parameters.contains(weights.path + ".bias");
+  return weights.target == "bias" && weights.kind == adapters::Kind::ia3 && std::any_of(all.begin(), all.end(), [&](const auto& names) {
+           return names.component == component && names.outputs.contains(weights.path) &&
+                  !names.parameters.contains(weights.path + ".bias");
          });
 }
 

@@ -84,9 +84,9 @@ struct Style {
   const char* layout;
 };
 const std::vector<Style> kStyles{
-    {"lora", NormAxis::output, "auto"},   {"lora", NormAxis::output, "kohya"},    {"lora", NormAxis::output, "lycoris"},
-    {"dora", NormAxis::output, "auto"},   {"dora", NormAxis::output, "kohya"},    {"dora", NormAxis::input, "auto"},
-    {"dora", NormAxis::input, "lycoris"}, {"loha", NormAxis::output, "auto"},     {"loha", NormAxis::output, "kohya"},
+    {"lora", NormAxis::output, "auto"},   {"lora", NormAxis::output, "kohya"},     {"lora", NormAxis::output, "lycoris"},
+    {"dora", NormAxis::output, "auto"},   {"dora", NormAxis::output, "kohya"},     {"dora", NormAxis::input, "auto"},
+    {"dora", NormAxis::input, "lycoris"}, {"loha", NormAxis::output, "auto"},      {"loha", NormAxis::output, "kohya"},
     {"lokr", NormAxis::output, "auto"},   {"lokr", NormAxis::output, "diffusers"}, {"full", NormAxis::output, "auto"},
     {"oft", NormAxis::output, "auto"},    {"oft", NormAxis::output, "diffusers"}};
 
@@ -101,7 +101,8 @@ class Golden : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Adapters, Golden,
                          testing::Values("peft_lora", "peft_rslora", "peft_dora", "peft_loha", "peft_lokr", "onetrainer_dora_input",
                                          "onetrainer_dora_output", "conv.peft_lora", "conv.peft_dora", "conv.peft_loha", "conv.peft_lokr",
-                                         "conv.peft_loha_tucker", "conv.peft_lokr_tucker", "conv.onetrainer_dora_input"),
+                                         "conv.peft_loha_tucker", "conv.peft_lokr_tucker", "conv.onetrainer_dora_input", "lycoris_oft",
+                                         "lycoris_full", "conv.lycoris_oft", "conv.lycoris_full"),
                          [](const auto& info) {
                            auto name = info.param;
                            std::replace(name.begin(), name.end(), '.', '_');
@@ -271,8 +272,7 @@ TEST(Files, TheScaleLiesInTheFactorsWhereDiffusersTakesNoAlpha) {
     auto tensors = adapter_tensors(adapted, {"transformer.", "lora_transformer_", "lycoris_", /*diffusers_alpha=*/false}, at::kFloat);
     for (const auto& [name, tensor] : tensors) EXPECT_NE(name.find("lora"), std::string::npos) << name;
     io::save_safetensors(folder / "a.safetensors", tensors);
-    attach_weights(again, read_own(folder / "a.safetensors"),
-                   "a.safetensors");
+    attach_weights(again, read_own(folder / "a.safetensors"), "a.safetensors");
     auto x = at::randn({3, 24});
     EXPECT_LE(relative_error(again.forward(x), trained.forward(x)), 1e-6);
   }
@@ -344,8 +344,7 @@ TEST(Files, TuckerLoraIsMultipliedOut) {
   auto expected = plain.first.forward(x) + at::conv2d(at::conv2d(at::conv2d(x, down), mid, {}, 2, 1), up) * 0.5;
   EXPECT_LE(relative_error(adapted.first.forward(x), expected), 1e-5);
   io::save_safetensors(path, {{layer + ".lora_mid.weight", mid}, {layer + ".lora_up.weight", up}});
-  EXPECT_NE(error_of([&] { read_own(path); }).find("lacks its"),
-            std::string::npos);
+  EXPECT_NE(error_of([&] { read_own(path); }).find("lacks its"), std::string::npos);
 }
 
 TEST(Files, AlphaKeepsTheScaleOfRankStabilisedAdapters) {

@@ -7,14 +7,12 @@ lycoris_<kind>.safetensors  LycorisNetwork.save_weights over SDXL's UNet: a line
 peft_<kind>/                PeftModel.save_pretrained over the FLUX transformer
 kohya_oft.safetensors       the layout of sd-scripts' networks/oft.py, which is in no package; its weight is computed here
 expected.safetensors        <case>/<parameter>: at most six rows of the weights and biases that the layers have then; <case>-0.6 at that strength
-
-Needs lycoris-lora and einops beside the packages of requirements-golden.txt.
 """
 import json
 import shutil
 import torch
 from diffusers import FluxTransformer2DModel, UNet2DConditionModel
-from lycoris.wrapper import LycorisNetwork, network_module_dict
+from lycoris.wrapper import LycorisNetwork, create_lycoris_from_weights  # noqa: F401
 from peft import BOFTConfig, IA3Config, LoraConfig, OFTConfig, PeftModel, VeraConfig, get_peft_model
 from safetensors.torch import save_file
 
@@ -23,7 +21,19 @@ from make_pipeline import OUT
 KINDS = OUT.parent / "wild" / "kinds"
 LINEAR, CONV = "down_blocks.1.attentions.0.transformer_blocks.0.attn1.to_q", "down_blocks.0.resnets.0.conv1"
 NORMS = ["down_blocks.1.attentions.0.transformer_blocks.0.norm1", "down_blocks.0.resnets.0.norm1"]
-NO_DIGITS = ("alpha", "on_input")
+BOTH = [LINEAR, CONV]
+LYCORIS = {"full": ("full", BOTH, {}), "norm": ("lora", NORMS, {"train_norm": True}), "ia3": ("ia3", BOTH, {}),
+           "ia3_input": ("ia3", BOTH, {"train_on_input": True}), "oft": ("diag-oft", BOTH, {}),
+           "oft_limited": ("diag-oft", [LINEAR], {"constraint": 0.01, "rescaled": True}), "boft": ("boft", BOTH, {"rescaled": True}),
+           "glora": ("glora", BOTH, {}), "tlora": ("tlora", [LINEAR], {}), "dylora": ("dylora", BOTH, {"block_size": 2})}
+TARGETS = {"target_modules": ["transformer_blocks.0.attn.to_q", "transformer_blocks.0.ff.net.2"]}
+PEFT = {"lora_bias": lambda: LoraConfig(r=2, lora_alpha=3, lora_bias=True, **TARGETS),
+        "ia3": lambda: IA3Config(feedforward_modules=["ff.net.2"], **TARGETS),
+        "oft": lambda: OFTConfig(r=0, oft_block_size=8, **TARGETS),
+        "oft_exact": lambda: OFTConfig(r=0, oft_block_size=8, use_cayley_neumann=False, block_share=True, **TARGETS),
+        "coft": lambda: OFTConfig(r=0, oft_block_size=8, coft=True, eps=0.05, **TARGETS),
+        "boft": lambda: BOFTConfig(boft_block_size=8, **TARGETS),
+        "vera": lambda: VeraConfig(r=3, save_projection=True, **TARGETS)}
 
 
 def unet():
@@ -38,39 +48,48 @@ def rows(tensor):
     return tensor.detach().float()[:6].clone().contiguous()
 
 
-def lycoris(case, algo, names, strengths=(1, 0.6), block_metadata=None, **options):
-    model = unet()
-    network_module_dict  # names the kinds that LyCORIS has
+def lycoris_network(model, file, algo, names, **options):
+    """A network of LyCORIS on these layers of the model, all of whose numbers are drawn, and written to the file."""
     LycorisNetwork.apply_preset({"target_module": [], "target_name": names, "enable_conv": True})
     network = LycorisNetwork(model, lora_dim=4, conv_lora_dim=4, alpha=3, conv_alpha=3, network_module=algo, **options)
-    assert len(network.loras) == len(names), case
+    assert len(network.loras) == len(names), algo
     network.apply_to()
     with torch.no_grad():
-        for name, p in network.named_parameters():
+        for p in network.parameters():
             p.add_(torch.randn_like(p) * (0.05 if algo in ("full", "tlora") else 0.2))
     metadata = {"ss_network_module": "lycoris.kohya", "ss_network_args": json.dumps({"algo": algo, "block_size": "2"})} if algo == "dylora" else {}
-    network.save_weights(KINDS / f"{case}.safetensors", None, metadata)
+    network.save_weights(file, None, metadata)
+    return network
+
+
+def lycoris(case, algo, names, strengths=(1, 0.6), **options):
+    network = lycoris_network(unet(), KINDS / f"{case}.safetensors", algo, names, **options)
     expected = {}
     for strength in strengths:
-        for lora, name in zip(network.loras, sorted(names, key=[l.lora_name for l in network.loras].index) if False else
-                              [next(n for n in names if lora.lora_name == "lycoris_" + n.replace(".", "_")) for lora in network.loras]):
-            extra = {"rank": 2} if algo == "dylora" else {}
-            weight, bias = lora.get_merged_weight(strength, **extra)
+        for lora in network.loras:
+            name = next(n for n in names if lora.lora_name == "lycoris_" + n.replace(".", "_"))
+            weight, bias = lora.get_merged_weight(strength, **({"rank": 2} if algo == "dylora" else {}))
             for part, value in (("weight", weight), ("bias", bias)):
                 if value is not None:
                     expected[f"{case}{'' if strength == 1 else '-' + str(strength)}/{name}.{part}"] = rows(value)
     return expected
 
 
+def peft_model(model, folder, config):
+    """The model under an adapter of peft, all of whose numbers are drawn, and which is written to the folder."""
+    model = get_peft_model(model, config)
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.requires_grad:
+                p.add_(torch.randn_like(p) * (0.02 if getattr(config, "coft", False) else 0.1))
+    model.save_pretrained(folder)
+    (folder / "README.md").unlink()
+    return model
+
+
 def peft(case, config, layers):
     torch.manual_seed(len(case))
-    model = get_peft_model(transformer(), config)
-    with torch.no_grad():
-        for name, p in model.named_parameters():
-            if p.requires_grad:
-                p.add_(torch.randn_like(p) * (0.02 if case == "peft_coft" else 0.1))
-    model.save_pretrained(KINDS / case)
-    (KINDS / case / "README.md").unlink()
+    peft_model(transformer(), KINDS / case, config)
     merged = PeftModel.from_pretrained(transformer(), KINDS / case).merge_and_unload()
     expected = {}
     for layer in layers:
@@ -96,21 +115,11 @@ def main():
     shutil.rmtree(KINDS, ignore_errors=True)
     KINDS.mkdir(parents=True)
     torch.manual_seed(7)
-    both = [LINEAR, CONV]
-    expected = lycoris("lycoris_full", "full", both) | lycoris("lycoris_norm", "lora", NORMS, train_norm=True)
-    expected |= lycoris("lycoris_ia3", "ia3", both) | lycoris("lycoris_ia3_input", "ia3", both, train_on_input=True)
-    expected |= lycoris("lycoris_oft", "diag-oft", both) | lycoris("lycoris_oft_limited", "diag-oft", [LINEAR], constraint=0.01, rescaled=True)
-    expected |= lycoris("lycoris_boft", "boft", both, rescaled=True) | lycoris("lycoris_glora", "glora", both)
-    expected |= lycoris("lycoris_tlora", "tlora", [LINEAR]) | lycoris("lycoris_dylora", "dylora", both, block_size=2)
-    q, out = "transformer_blocks.0.attn.to_q", "transformer_blocks.0.ff.net.2"
-    targets = dict(target_modules=["transformer_blocks.0.attn.to_q", "transformer_blocks.0.ff.net.2"])
-    expected |= peft("peft_lora_bias", LoraConfig(r=2, lora_alpha=3, lora_bias=True, **targets), [q, out])
-    expected |= peft("peft_ia3", IA3Config(**targets, feedforward_modules=["ff.net.2"]), [q, out])
-    expected |= peft("peft_oft", OFTConfig(oft_block_size=8, r=0, **targets), [q, out])
-    expected |= peft("peft_oft_exact", OFTConfig(oft_block_size=8, r=0, use_cayley_neumann=False, block_share=True, **targets), [q, out])
-    expected |= peft("peft_coft", OFTConfig(oft_block_size=8, r=0, coft=True, eps=0.05, **targets), [q, out])
-    expected |= peft("peft_boft", BOFTConfig(boft_block_size=8, **targets), [q, out])
-    expected |= peft("peft_vera", VeraConfig(r=3, save_projection=True, **targets), [q, out])
+    expected = {}
+    for case, (algo, names, options) in LYCORIS.items():
+        expected |= lycoris(f"lycoris_{case}", algo, names, **options)
+    for case, config in PEFT.items():
+        expected |= peft(f"peft_{case}", config(), TARGETS["target_modules"])
     expected |= kohya_oft()
     save_file(expected, KINDS / "expected.safetensors")
     for file in KINDS.rglob("*.safetensors"):
