@@ -117,6 +117,10 @@ std::map<std::string, nn::LinearMap*> layer_table(nn::Module& root) {
 void check(const AdapterOptions& o) {
   if (std::find(kTypes.begin(), kTypes.end(), o.type) == kTypes.end()) unknown_choice("adapters", "lora_type", o.type, kTypes);
   if (o.rank < 1) config_error("adapters", "lora_rank must be at least 1, not {}", o.rank);
+  bool has_scale = o.type != "oft" && o.type != "full";
+  if (!has_scale && (o.alpha > 0 || o.use_rslora))
+    config_error("adapters", "{} means nothing to lora_type {}, which has no scale; take it out", o.alpha > 0 ? "lora_alpha" : "use_rslora",
+                 o.type);
   if (o.dropout < 0 || o.dropout >= 1) config_error("adapters", "lora_dropout must be at least 0 and below 1, not {}", o.dropout);
   if (o.lokr_factor < 1 && o.lokr_factor != -1) config_error("adapters", "lokr_factor must be at least 1, or -1, not {}", o.lokr_factor);
 }

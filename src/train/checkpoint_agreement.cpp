@@ -31,7 +31,8 @@ void check_agreement(const adapters::AdapterOptions& o, const std::vector<adapte
     if (o.type != defaults.type && o.type != type_of(w)) contradicts("lora_type " + o.type, w.path, type_of(w), file);
     if (o.dora_norm != defaults.dora_norm && w.magnitude.m.defined() && w.magnitude.axis != o.dora_norm)
       contradicts("dora_norm input", w.path, "output", file);
-    if (rank == 0) continue;  // LoKr of whole factors has neither rank nor alpha
+    // LoKr of whole factors and full deltas have neither rank nor alpha; OFT's blocks have the side that fits a layer, and no alpha.
+    if (rank == 0 || w.kind == adapters::Kind::oft) continue;
     if (o.rank != defaults.rank && o.rank != rank) contradicts(fmt::format("lora_rank {}", o.rank), w.path, std::to_string(rank), file);
     auto divisor = o.use_rslora ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank);
     auto alpha = w.scale * divisor, asked = o.alpha > 0 ? o.alpha : static_cast<double>(rank);

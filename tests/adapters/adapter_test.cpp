@@ -61,7 +61,9 @@ std::vector<AdapterWeights> read_own(const std::filesystem::path& path) {
 }
 
 AdaptedList attach_to(nn::Module& net, const std::string& type, NormAxis axis = NormAxis::output) {
-  return attach(net, {.type = type, .rank = 4, .alpha = 2, .dora_norm = axis}, match_targets(net, "first,second", kNoAliases), 5);
+  bool has_scale = type != "oft" && type != "full";
+  return attach(net, {.type = type, .rank = 4, .alpha = has_scale ? 2.0 : 0, .dora_norm = axis},
+                match_targets(net, "first,second", kNoAliases), 5);
 }
 
 /// Moves every adapter away from its start, where it changes nothing.
@@ -183,6 +185,8 @@ TEST(Attach, RefusesWhatIsNoAdapter) {
   Net net(24, 40);
   EXPECT_NE(error_of([&] { attach(net, {.type = "dorra"}, {}, 0); }, Exit::config).find("\"dora\""), std::string::npos);
   EXPECT_NE(error_of([&] { attach(net, {.dropout = 1}, {}, 0); }, Exit::config).find("lora_dropout"), std::string::npos);
+  EXPECT_NE(error_of([&] { attach(net, {.type = "oft", .alpha = 4}, {}, 0); }, Exit::config).find("lora_alpha means nothing"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { attach(net, {.lokr_factor = 0}, {}, 0); }, Exit::config).find("lokr_factor"), std::string::npos);
   EXPECT_NE(error_of([] { parse_norm_axis("row"); }, Exit::config).find("output, input"), std::string::npos);
 }

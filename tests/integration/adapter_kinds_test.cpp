@@ -1,5 +1,7 @@
 // Adapters that are no LoRA: what LyCORIS, peft and sd-scripts make of their own files (tests/golden/make_kinds.py), and training of the
 // kinds that train.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -11,6 +13,7 @@
 #include "models/family.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
+#include "tests/scratch.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -106,6 +109,26 @@ INSTANTIATE_TEST_SUITE_P(Of, AdapterKind,
                                          "kohya_oft", "peft_lora_bias", "peft_ia3", "peft_oft", "peft_oft_exact", "peft_coft", "peft_boft",
                                          "peft_vera"),
                          [](const auto& info) { return std::string(info.param); });
+
+TEST(AdapterKinds, OfNormsAndBiasesHaveTheNamesOfComfyUI) {
+  const std::string norm = "double_blocks.0.img_attn.norm.query_norm", layer = "double_blocks.0.img_attn.qkv";
+  auto model = open(/*is_flux=*/true);
+  auto width = model->components().skeleton("dit")->parameters().at("transformer_blocks.0.attn.norm_q.weight")->size(0);
+  TempFolder folder;
+  for (const std::string end : {"", ".scale"}) {
+    io::save_safetensors(folder / "a.safetensors", {{"diffusion_model." + norm + end + ".diff", at::ones({width})},
+                                                    {"diffusion_model." + layer + ".diff_b", at::arange(96, at::kFloat) + 1}});
+    auto found = loras::read(*model, folder / "a.safetensors").at("dit");
+    ASSERT_EQ(found.size(), 4u);
+    for (const auto& w : found) {
+      bool is_bias = w.target == "bias";
+      EXPECT_EQ(w.path == "transformer_blocks.0.attn.norm_q", !is_bias) << w.path;
+      if (w.path.ends_with("to_k")) EXPECT_EQ(w.parameters[0].second[0].item<float>(), 33);
+    }
+  }
+  io::save_safetensors(folder / "a.safetensors", {{"diffusion_model." + norm + ".diff", at::ones({width + 1})}});
+  EXPECT_THAT(error_of([&] { loras::read(*model, folder / "a.safetensors"); }), HasSubstr("numbers there"));
+}
 
 TEST(AdapterKinds, AreSaidByInspect) {
   for (const auto& [kind, text] : {std::pair{"lycoris_full", "bias delta on 1 layers, full on 2 layers"},
