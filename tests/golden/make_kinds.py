@@ -28,7 +28,7 @@ LYCORIS = {"full": ("full", BOTH, {}), "norm": ("lora", NORMS, {"train_norm": Tr
            "glora": ("glora", BOTH, {}), "tlora": ("tlora", [LINEAR], {}), "dylora": ("dylora", BOTH, {"block_size": 2})}
 TARGETS = {"target_modules": ["transformer_blocks.0.attn.to_q", "transformer_blocks.0.ff.net.2"]}
 PEFT = {"lora_bias": lambda: LoraConfig(r=2, lora_alpha=3, lora_bias=True, **TARGETS),
-        "ia3": lambda: IA3Config(feedforward_modules=["ff.net.2"], **TARGETS),
+        "ia3": lambda: IA3Config(feedforward_modules=["transformer_blocks.0.ff.net.2"], **TARGETS),
         "oft": lambda: OFTConfig(r=0, oft_block_size=8, **TARGETS),
         "oft_exact": lambda: OFTConfig(r=0, oft_block_size=8, use_cayley_neumann=False, block_share=True, **TARGETS),
         "coft": lambda: OFTConfig(r=0, oft_block_size=8, coft=True, eps=0.05, **TARGETS),
