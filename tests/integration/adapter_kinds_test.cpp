@@ -132,7 +132,7 @@ TEST(AdapterKinds, OfNormsAndBiasesHaveTheNamesOfComfyUI) {
 
 TEST(AdapterKinds, AreSaidByInspect) {
   for (const auto& [kind, text] : {std::pair{"lycoris_full", "bias delta on 1 layers, full on 2 layers"},
-                                   {"lycoris_norm", "norm delta on 2 layers"},
+                                   {"lycoris_norm", "bias delta on 2 layers, norm delta on 2 layers"},
                                    {"lycoris_ia3", "ia3 on 2 layers"},
                                    {"lycoris_oft", "oft on 2 layers"},
                                    {"lycoris_boft", "boft on 2 layers"},
