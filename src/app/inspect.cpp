@@ -18,7 +18,7 @@ namespace {
 
 void print_adapter(const std::map<std::string, int64_t>& kinds) {
   std::vector<std::string> texts;
-  for (const auto& [kind, count] : kinds) texts.push_back(fmt::format("{} on {} layers", kind, count));
+  for (const auto& [kind, count] : kinds) texts.push_back(fmt::format("{} on {} layer{}", kind, count, count == 1 ? "" : "s"));
   fmt::print("  adapter: {}\n", join(texts));
 }
 

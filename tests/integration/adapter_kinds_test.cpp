@@ -71,7 +71,9 @@ TEST_P(AdapterKind, IsMergedAsItsOwnProgramDoes) {
     auto plain = open(is_flux);
     plain->components().load(component);
     auto without = plain->components().module(component).parameters();
-    for (const auto& name : expected.names()) EXPECT_FALSE(at::equal(*parameters.at(name), *without.at(name))) << name;
+    for (const auto& name : expected.names()) {
+      if (name.ends_with(".weight")) EXPECT_FALSE(at::equal(*parameters.at(name), *without.at(name))) << name;
+    }
     loras::without_merged(*model, [&] {
       auto now = model->components().module(component).parameters();
       for (const auto& name : expected.names()) EXPECT_TRUE(at::equal(*now.at(name), *without.at(name))) << name;
@@ -86,13 +88,15 @@ TEST_P(AdapterKind, IsAFrozenBaseToTrainOnAndToDrawWith) {
   auto run = [&](const std::string& name, const std::string& options) {
     auto outcome = run_burnish("train " + golden_model() + golden_data() + "--lora_rank 2 --lora_target_modules to_q,to_v --max_steps 2 " +
                                options + option("output_path", folder / name));
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return losses(folder / name);
   };
-  run("with", option("preset_lora_path", file_of(kind)));
-  run("with_fp8", option("preset_lora_path", file_of(kind)) + "--fp8_models dit ");
-  run("plain", "");
-  EXPECT_NE(losses(folder / "with"), losses(folder / "plain"));
-  EXPECT_NEAR(losses(folder / "with")[0], losses(folder / "with_fp8")[0], 0.05 * losses(folder / "with")[0]);
+  auto with = run("with", option("preset_lora_path", file_of(kind)));
+  auto with_fp8 = run("with_fp8", option("preset_lora_path", file_of(kind)) + "--fp8_models dit ");
+  ASSERT_EQ(with.size(), 2u);
+  ASSERT_EQ(with_fp8.size(), 2u);
+  EXPECT_NE(with, run("plain", ""));
+  EXPECT_NEAR(with[0], with_fp8[0], 0.05 * with[0]);
   auto drawn = [&](const std::string& name, const std::string& options) {
     auto outcome =
         run_burnish("sample " + golden_model() + "--prompt 'a red circle' --seed 5 --num_inference_steps 2 --height 48 --width 64 " +
@@ -131,14 +135,14 @@ TEST(AdapterKinds, OfNormsAndBiasesHaveTheNamesOfComfyUI) {
 }
 
 TEST(AdapterKinds, AreSaidByInspect) {
-  for (const auto& [kind, text] : {std::pair{"lycoris_full", "bias delta on 1 layers, full on 2 layers"},
+  for (const auto& [kind, text] : {std::pair{"lycoris_full", "bias delta on 1 layer, full on 2 layers"},
                                    {"lycoris_norm", "bias delta on 2 layers, norm delta on 2 layers"},
                                    {"lycoris_ia3", "ia3 on 2 layers"},
                                    {"lycoris_oft", "oft on 2 layers"},
                                    {"lycoris_boft", "boft on 2 layers"},
                                    {"lycoris_glora", "glora of rank 4 on 2 layers"},
-                                   {"lycoris_tlora", "tlora of rank 4 on 1 layers"},
-                                   {"kohya_oft", "oft on 1 layers"},
+                                   {"lycoris_tlora", "tlora of rank 4 on 1 layer"},
+                                   {"kohya_oft", "oft on 1 layer"},
                                    {"peft_lora_bias/adapter_model", "bias delta on 2 layers, lora of rank 2 on 2 layers"},
                                    {"peft_ia3/adapter_model", "ia3 on 2 layers"},
                                    {"peft_vera/adapter_model", "vera of rank 3 on 2 layers"},
@@ -152,7 +156,7 @@ TEST(AdapterKinds, AreSaidByInspect) {
 TEST(AdapterKinds, ThatCannotTrainAreRefusedBeforeLoading) {
   TempFolder folder;
   for (const auto& [kind, text] :
-       {std::pair{"peft_ia3", "it has ia3"}, {"peft_lora_bias", "a change of its bias"}, {"peft_oft", "it has oft"}}) {
+       {std::pair{"peft_boft", "it has boft"}, {"peft_lora_bias", "a change of its bias"}, {"peft_oft", "it has oft"}}) {
     auto outcome = run_burnish("train " + golden_model() + golden_data() + "--max_steps 1 " + option("lora_checkpoint", file_of(kind)) +
                                option("output_path", folder / kind));
     EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
