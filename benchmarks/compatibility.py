@@ -3,7 +3,8 @@
 
 read     the other program puts an adapter of random numbers on a model and writes it; both draw with the file
 written  burnish trains two steps and writes the file; both draw with it
-Errors are ‖difference‖ / ‖the other program's latents‖. FLUX.1 and SDXL in miniature, fp32, the same noise. A dash: not
+changes  how far the adapter of `read` moves the other program's latents
+All are ‖difference‖ / ‖the other program's latents‖. FLUX.1 and SDXL in miniature, fp32, the same noise. A dash: not
 written by burnish for that program.
 """
 import pathlib
@@ -11,6 +12,7 @@ import re
 import sys
 import tempfile
 import torch
+from diffusers.training_utils import _collate_lora_metadata as collate
 from peft import LoHaConfig, LoKrConfig, LoraConfig, get_peft_model_state_dict
 from safetensors.torch import load_file
 
@@ -32,34 +34,49 @@ del LYCORIS["dylora"]  # it draws its rank anew at each call
 
 
 def error(found, expected):
-    return f"{((found - expected).norm() / expected.norm()).item():.0e}"
+    return f"{((found - expected).norm() / expected.norm()).item():.1e}"
 
 
-def flux_error(pipe, file, folder):
-    return error(flux.draw(OUT / "model", folder / "latents.safetensors", "--lora", file), sampled(pipe, FLUX_NOISE, flux.PROMPTS))
+def flux_latents(pipe):
+    return sampled(pipe, FLUX_NOISE, flux.PROMPTS)
 
 
-def sdxl_error(pipe, file, folder):
+def sdxl_latents(pipe):
     scheduler = flux.EulerDiscreteScheduler.from_config(dict(pipe.scheduler.config) | {"timestep_spacing": "leading"})
+    return stable_diffusion.sampled(pipe, SDXL_NOISE, scheduler)
+
+
+def flux_errors(pipe, file, folder):
+    """Of burnish with the file, and of the other program without it."""
+    expected = flux_latents(pipe)
+    found = flux.draw(OUT / "model", folder / "latents.safetensors", "--lora", file)
+    return error(found, expected), error(flux_latents(flux.pipeline()), expected)
+
+
+def sdxl_errors(pipe, file, folder):
+    expected = sdxl_latents(pipe)
     found = flux.sd_draw(kinds.OUT.parent / NAME / "model", NAME, folder, "--lora", file)
-    return error(found, stable_diffusion.sampled(pipe, SDXL_NOISE, scheduler))
+    return error(found, expected), error(sdxl_latents(stable_diffusion.open_pipe(NAME)), expected)
 
 
 def read_peft(kind, folder):
     pipe = flux.pipeline()
     kinds.peft_model(pipe.transformer.requires_grad_(False), folder / kind, PEFT[kind]())
-    return flux_error(pipe, folder / kind, folder)
+    return flux_errors(pipe, folder / kind, folder)
 
 
 def read_diffusers(kind, folder):
     pipe = flux.pipeline()
-    pipe.transformer.add_adapter(PEFT[kind]())
+    config = PEFT[kind]()
+    pipe.transformer.add_adapter(config)
+    config.base_model_name_or_path = None
     with torch.no_grad():
         for name, p in pipe.transformer.named_parameters():
             if "lora_" in name:
                 p.add_(torch.randn_like(p) * 0.1)
-    flux.FluxPipeline.save_lora_weights(folder, weight_name=f"{kind}.safetensors", transformer_lora_layers=get_peft_model_state_dict(pipe.transformer))
-    return flux_error(pipe, folder / f"{kind}.safetensors", folder)
+    flux.FluxPipeline.save_lora_weights(folder, weight_name=f"{kind}.safetensors", transformer_lora_layers=get_peft_model_state_dict(pipe.transformer),
+                                        **collate({"transformer": pipe.transformer}))
+    return flux_errors(pipe, folder / f"{kind}.safetensors", folder)
 
 
 def read_lycoris(kind, folder):
@@ -67,14 +84,14 @@ def read_lycoris(kind, folder):
     pipe = stable_diffusion.open_pipe(NAME)
     network = kinds.lycoris_network(pipe.unet.requires_grad_(False), folder / f"{kind}.safetensors", algo, names, **options)
     network.eval()
-    return sdxl_error(pipe, folder / f"{kind}.safetensors", folder)
+    return sdxl_errors(pipe, folder / f"{kind}.safetensors", folder)
 
 
 def written_diffusers(kind, folder):
     file = flux.train(folder / f"written_{kind}", "--lora_type", kind, "--lora_rank", 4, "--lora_alpha", 8)
     pipe = flux.pipeline()
     pipe.load_lora_weights(str(file))
-    return flux_error(pipe, file, folder)
+    return flux_errors(pipe, file, folder)
 
 
 def written_lycoris(kind, folder):
@@ -84,7 +101,7 @@ def written_lycoris(kind, folder):
     network, _ = kinds.create_lycoris_from_weights(1.0, str(file), pipe.unet.requires_grad_(False))
     network.apply_to()
     network.eval()
-    return sdxl_error(pipe, file, folder)
+    return sdxl_errors(pipe, file, folder)
 
 
 def rows(folder):
@@ -93,11 +110,12 @@ def rows(folder):
         for kind in names:
             writer, kinds_written = written.get(program, (None, ()))
             torch.manual_seed(3)
-            yield program, kind, reader(kind, folder), writer(kind, folder) if kind in kinds_written else "–"
+            found, change = reader(kind, folder)
+            yield program, kind, change, found, writer(kind, folder)[0] if kind in kinds_written else "–"
 
 
 def main():
-    lines = ["| program | kind | read | written |", "|---|---|---|---|"]
+    lines = ["| program | kind | changes | read | written |", "|---|---|---|---|---|"]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         flux.save_file({"noise": FLUX_NOISE}, folder / "noise.safetensors")
