@@ -249,11 +249,11 @@ struct FileParts {
 
 /// In the shape that it is read in. A data Error for a shape that no adapter has.
 at::Tensor shaped(const at::Tensor& tensor, const std::string& part, const std::string& name, const std::string& file) {
-  if (has_own_shape(part)) return tensor;
-  if (part == kAlpha) {
+  if (part == kAlpha || part == "on_input") {
     if (tensor.numel() != 1) data_error("adapters", "{}: '{}' must be one number", file, name);
     return tensor;
   }
+  if (has_own_shape(part)) return tensor;
   if (part == kMagnitude || part == kDoraScale) {
     if (tensor.dim() == 0) data_error("adapters", "{}: '{}' must be a vector", file, name);
     return tensor;

@@ -86,7 +86,8 @@ at::Tensor peft_butterfly_order(int64_t n, int64_t b, int64_t stage) {
 void add_orders(Parameters& parameters, const at::Tensor& blocks, at::Tensor (*order)(int64_t n, int64_t b, int64_t stage),
                 const PartsOf& of) {
   auto b = blocks.size(2), n = blocks.size(1) * b;
-  if (b % 2 || n % (b << (blocks.size(0) - 1))) refuse_shape("oft_blocks", blocks, of);
+  constexpr int64_t kMostStages = 32;
+  if (b % 2 || blocks.size(0) > kMostStages || n % (b << (blocks.size(0) - 1))) refuse_shape("oft_blocks", blocks, of);
   std::vector<at::Tensor> orders;
   for (int64_t stage = 0; stage < blocks.size(0); ++stage) orders.push_back(order(n, b, stage));
   parameters.emplace_back("order", at::stack(orders));
@@ -109,7 +110,10 @@ AdapterWeights read_oft_blocks(const Parts& parts, const PartsOf& of) {
   // LyCORIS' OFT multiplies rows with Rᵀ, its BOFT with R.
   Parameters parameters{{"row_rotation", is_boft ? cayley(q) : cayley(q).transpose(2, 3)}};
   if (is_boft) add_orders(parameters, stages, butterfly_order, of);
-  if (parts.contains("rescale")) parameters.emplace_back("rescale", parts.at("rescale").flatten());
+  if (auto rescale = parts.find("rescale"); rescale != parts.end()) {
+    if (rescale->second.numel() != out) refuse_shape("rescale", rescale->second, of);
+    parameters.emplace_back("rescale", rescale->second.flatten());
+  }
   return entry_of(is_boft ? Kind::boft : Kind::oft, parameters);
 }
 
@@ -173,17 +177,36 @@ AdapterWeights read_ia3(const Parts& parts, const PartsOf& of) {
   return entry_of(Kind::ia3, {{on_input ? "column_gain" : "row_gain", column(need(parts, "ia3_weight", of))}});
 }
 
+/// A matrix, and which of its dimensions is the rank.
+struct Factor {
+  const char* name;
+  int64_t rank_dim;
+};
+
 /// Kinds whose parts are kept as they are, with scale alpha / rank.
-AdapterWeights read_factors(Kind kind, std::initializer_list<const char*> names, const char* rows_are_rank, const Parts& parts,
-                            const PartsOf& of) {
+AdapterWeights read_factors(Kind kind, std::initializer_list<Factor> factors, const Parts& parts, const PartsOf& of) {
   Parameters parameters;
-  for (const char* name : names) parameters.emplace_back(name, need(parts, name, of));
-  auto rank = need(parts, rows_are_rank, of).size(0);
-  for (const auto& [name, value] : parameters) {
-    if (value.dim() != 2 || std::find(value.sizes().begin(), value.sizes().end(), rank) == value.sizes().end())
-      refuse_shape(name.c_str(), value, of);
+  int64_t rank = -1;
+  for (const auto& [name, rank_dim] : factors) {
+    const auto& value = need(parts, name, of);
+    if (value.dim() != 2 || (rank >= 0 && value.size(rank_dim) != rank)) refuse_shape(name, value, of);
+    rank = value.size(rank_dim);
+    parameters.emplace_back(name, value);
   }
+  if (rank == 0) refuse_shape(parameters[0].first.c_str(), parameters[0].second, of);
   return entry_of(kind, parameters, parts.contains("alpha") ? alpha_of(parts) / static_cast<double>(rank) : 1);
+}
+
+AdapterWeights read_glora(const Parts& parts, const PartsOf& of) {
+  auto entry = read_factors(Kind::glora, {{"a1.weight", 1}, {"a2.weight", 0}, {"b1.weight", 1}, {"b2.weight", 0}}, parts, of);
+  if (parts.at("a1.weight").size(0) != parts.at("a2.weight").size(1)) refuse_shape("a2.weight", parts.at("a2.weight"), of);
+  return entry;
+}
+
+AdapterWeights read_tlora(const Parts& parts, const PartsOf& of) {
+  auto entry = read_factors(Kind::tlora, {{"p_layer.weight", 1}, {"q_layer.weight", 0}, {"lambda_layer", 1}}, parts, of);
+  if (parts.at("lambda_layer").size(0) != 1) refuse_shape("lambda_layer", parts.at("lambda_layer"), of);
+  return entry;
 }
 
 }  // namespace
@@ -204,10 +227,8 @@ std::optional<AdapterWeights> read_kind(const Parts& parts, const PartsOf& of) {
   if (parts.contains("oft_R")) return read_oft_r(parts, of);
   if (parts.contains("boft_R")) return read_boft_r(parts, of);
   if (parts.contains("ia3_l") || parts.contains("on_input")) return read_ia3(parts, of);
-  if (parts.contains("a1.weight"))
-    return read_factors(Kind::glora, {"a1.weight", "a2.weight", "b1.weight", "b2.weight"}, "a2.weight", parts, of);
-  if (parts.contains("lambda_layer"))
-    return read_factors(Kind::tlora, {"p_layer.weight", "q_layer.weight", "lambda_layer"}, "q_layer.weight", parts, of);
+  if (parts.contains("a1.weight")) return read_glora(parts, of);
+  if (parts.contains("lambda_layer")) return read_tlora(parts, of);
   return std::nullopt;
 }
 
@@ -228,7 +249,8 @@ void fold_vera(Parts& parts, const at::Tensor& shared_a, const at::Tensor& share
   if (!shared_a.defined() || !shared_b.defined())
     data_error("adapters", "{}: this VeRA was saved without the matrices that its layers share; save it with peft's save_projection",
                of.file);
-  if (shared_a.size(0) != d.size(0) || shared_a.size(1) < of.in || shared_b.size(0) < b.size(0) || shared_b.size(1) != d.size(0))
+  if (shared_a.dim() != 2 || shared_b.dim() != 2 || shared_a.size(0) != d.size(0) || shared_a.size(1) < of.in ||
+      shared_b.size(0) < b.size(0) || shared_b.size(1) != d.size(0))
     data_error("adapters", "{}: the matrices that all layers share do not fit '{}'", of.file, of.layer);
   parts["lora_A.weight"] = (exact(shared_a.narrow(1, 0, of.in)) * d.unsqueeze(1)).to(at::kFloat);
   parts["lora_B.weight"] = (exact(shared_b.narrow(0, 0, b.size(0))) * b.unsqueeze(1)).to(at::kFloat);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "adapters/adapter_file.h"
+#include "base/error.h"
 #include "io/safetensors.h"
 #include "loras/lora_file.h"
 #include "loras/merged.h"
@@ -151,6 +152,45 @@ TEST(AdapterKinds, AreSaidByInspect) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr(std::string("adapter: ") + text)) << kind;
   }
+}
+
+/// Each tensor of each file in turn left out, flattened, cut short or made a single number: read, or refused in a sentence.
+TEST(AdapterKinds, ThatAreDamagedAreRefusedInASentence) {
+  TempFolder folder;
+  int64_t num_refused = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(kKinds)) {
+    if (entry.path().extension() != ".safetensors" || entry.path().stem() == "expected") continue;
+    auto source = io::TensorSource::open({entry.path()});
+    auto model = open(entry.path().string().find("peft") != std::string::npos);
+    for (const auto& damaged : source.names()) {
+      for (const std::string how : {"left out", "flat", "short", "one"}) {
+        io::NamedTensors tensors;
+        for (const auto& name : source.names()) {
+          auto value = source.tensor(name);
+          if (name == damaged && how == "left out") continue;
+          if (name == damaged && how == "flat") value = value.flatten();
+          if (name == damaged && how == "short" && value.dim() > 0) value = value.narrow(0, 0, value.size(0) - 1).contiguous();
+          if (name == damaged && how == "one") value = value.flatten().narrow(0, 0, 1).view({});
+          tensors.emplace_back(name, value);
+        }
+        if (tensors.empty()) continue;
+        io::save_safetensors(folder / "a.safetensors", tensors);
+        try {
+          loras::merge(*model, {{folder / "a.safetensors"}});
+          for (const char* component : {"dit", "unet"}) {
+            if (!model->components().has(component)) continue;
+            model->components().load(component);
+            model->components().unload(component);
+          }
+        } catch (const Error&) {
+          ++num_refused;
+        } catch (const std::exception& error) {
+          ADD_FAILURE() << entry.path() << " " << damaged << " " << how << ": " << error.what();
+        }
+      }
+    }
+  }
+  EXPECT_GT(num_refused, 100);
 }
 
 TEST(AdapterKinds, ThatCannotTrainAreRefusedBeforeLoading) {
