@@ -230,7 +230,9 @@ std::string Trained::text() const {
   for (const auto& whole : whole_) texts.push_back(whole.name == model_->names().denoiser() ? "full" : "full " + whole.name);
   for (const auto& a : adapted_components_) {
     auto where = a.component == model_->names().denoiser() ? "" : " of " + a.component;
-    texts.push_back(fmt::format("{} rank {} on {} layers{}", settings_.adapter.type, ranks(a), a.paths.size(), where));
+    bool has_rank = settings_.adapter.type != "full";
+    texts.push_back(
+        fmt::format("{} on {} layers{}", has_rank ? settings_.adapter.type + " rank " + ranks(a) : "full deltas", a.paths.size(), where));
   }
   return join(texts);
 }
