@@ -170,7 +170,7 @@ TEST(AdapterKinds, ThatAreDamagedAreRefusedInASentence) {
           if (name == damaged && how == "left out") continue;
           if (name == damaged && how == "flat") value = value.flatten();
           if (name == damaged && how == "short" && value.dim() > 0) value = value.narrow(0, 0, value.size(0) - 1).contiguous();
-          if (name == damaged && how == "one") value = value.flatten().narrow(0, 0, 1).view({});
+          if (name == damaged && how == "one") value = value.flatten().narrow(0, 0, 1).squeeze();
           tensors.emplace_back(name, value);
         }
         if (tensors.empty()) continue;
