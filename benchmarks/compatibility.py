@@ -13,6 +13,7 @@ import sys
 import tempfile
 import torch
 from diffusers.training_utils import _collate_lora_metadata as collate
+from lycoris.wrapper import create_lycoris_from_weights
 from peft import LoHaConfig, LoKrConfig, LoraConfig, get_peft_model_state_dict
 from safetensors.torch import load_file
 
@@ -98,7 +99,7 @@ def written_lycoris(kind, folder):
     file = flux.sd_train(NAME, folder / f"written_{kind}", "--lora_type", kind, "--lora_rank", 4, "--lora_format", "lycoris", "--dtype", "fp32",
                          "--lora_target_modules", "to_q,conv1")
     pipe = stable_diffusion.open_pipe(NAME)
-    network, _ = kinds.create_lycoris_from_weights(1.0, str(file), pipe.unet.requires_grad_(False))
+    network, _ = create_lycoris_from_weights(1.0, str(file), pipe.unet.requires_grad_(False))
     network.apply_to()
     network.eval()
     return sdxl_errors(pipe, file, folder)

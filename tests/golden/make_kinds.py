@@ -12,7 +12,7 @@ import json
 import shutil
 import torch
 from diffusers import FluxTransformer2DModel, UNet2DConditionModel
-from lycoris.wrapper import LycorisNetwork, create_lycoris_from_weights  # noqa: F401
+from lycoris.wrapper import LycorisNetwork
 import peft.tuners.boft.layer as peft_boft
 from peft import BOFTConfig, IA3Config, LoraConfig, OFTConfig, PeftModel, VeraConfig, get_peft_model
 from safetensors.torch import save_file
