@@ -13,7 +13,6 @@ import shutil
 import torch
 from diffusers import FluxTransformer2DModel, UNet2DConditionModel
 from lycoris.wrapper import LycorisNetwork
-import peft.tuners.boft.layer as peft_boft
 from peft import BOFTConfig, IA3Config, LoraConfig, OFTConfig, PeftModel, VeraConfig, get_peft_model
 from safetensors.torch import save_file
 
@@ -34,13 +33,7 @@ PEFT = {"lora_bias": lambda: LoraConfig(r=2, lora_alpha=3, lora_bias=True, **TAR
         "oft_exact": lambda: OFTConfig(r=0, oft_block_size=8, use_cayley_neumann=False, block_share=True, **TARGETS),
         "coft": lambda: OFTConfig(r=0, oft_block_size=8, coft=True, eps=0.05, **TARGETS),
         "boft": lambda: BOFTConfig(boft_block_size=8, **TARGETS),
-        "boft_stages": lambda: BOFTConfig(boft_block_size=4, boft_n_butterfly_factor=2, **TARGETS),
         "vera": lambda: VeraConfig(r=3, save_projection=True, **TARGETS)}
-
-
-# peft has several stages on CUDA alone, whose extension computes this.
-peft_boft.get_fbd_cuda = lambda: True
-peft_boft.FastBlockDiag.apply = lambda blocks: torch.stack([torch.block_diag(*stage) for stage in blocks])
 
 
 def unet():

@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Of, AdapterKind,
                          testing::Values("lycoris_full", "lycoris_norm", "lycoris_ia3", "lycoris_ia3_input", "lycoris_oft",
                                          "lycoris_oft_limited", "lycoris_boft", "lycoris_glora", "lycoris_tlora", "lycoris_dylora",
                                          "kohya_oft", "peft_lora_bias", "peft_ia3", "peft_oft", "peft_oft_exact", "peft_coft", "peft_boft",
-                                         "peft_boft_stages", "peft_vera"),
+                                         "peft_vera"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(AdapterKinds, OfNormsAndBiasesHaveTheNamesOfComfyUI) {
