@@ -13,12 +13,13 @@ namespace burnish::adapters {
 
 namespace {
 
-/// Factors whose rows are those of ΔW.
-bool has_rows_of_update(std::string_view name) { return name == "lora_B.weight" || name == "hada_w1_a" || name == "hada_w2_a"; }
-
 AdapterWeights weights_of(const Adapted& item) {
   const auto& update = item.adapter->update();
-  AdapterWeights w{item.path, update.kind(), {}, update.scale(), item.adapter->magnitude(), update.fused_rows()};
+  AdapterWeights w{.path = item.path,
+                   .kind = update.kind(),
+                   .scale = update.scale(),
+                   .magnitude = item.adapter->magnitude(),
+                   .fused_rows = update.fused_rows()};
   for (const auto& [name, value] : update.parameters()) w.parameters.emplace_back(name, value.detach());
   if (w.magnitude.m.defined()) w.magnitude.m = w.magnitude.m.detach();
   return w;
@@ -45,7 +46,7 @@ AdapterWeights cut(AdapterWeights w) {
     config_error("adapters", "the DoRA of '{}' is over a fused layer's inputs, which cannot be cut; --lora_format kohya keeps it whole",
                  w.path);
   for (auto& [name, value] : w.parameters) {
-    if (has_rows_of_update(name) || name == "lokr_w1" || name == "lokr_w1_a")
+    if (has_rows_of_change(name) || name == "lokr_w1" || name == "lokr_w1_a")
       value = value.narrow(0, rows.begin / stride, rows.count / stride);
   }
   if (w.magnitude.m.defined()) w.magnitude.m = w.magnitude.m.narrow(0, rows.begin, rows.count);
@@ -71,9 +72,26 @@ bool share_one(const std::vector<Part>& parts) {
   return true;
 }
 
-/// One adapter that does what those of the parts do: their factors on the left stand along a diagonal, those on the right below each other.
+/// Adapters of parts of a fused layer, by their first row in it.
+using Stacked = std::vector<std::pair<int64_t, AdapterWeights>>;
+
+/// Whether one adapter of `num_rows` rows can do what those of the parts do.
+bool can_stack(const Stacked& all, size_t num_parts, int64_t num_rows) {
+  const auto& first = all[0].second;
+  bool is_dora = first.magnitude.m.defined();
+  if (first.kind == Kind::lokr) return false;
+  if (is_dora && (first.magnitude.axis == NormAxis::input || all.size() < num_parts)) return false;
+  if (first.kind != Kind::oft) return true;
+  auto b = rank_of(first);  // blocks of one side, one below the other
+  return num_rows % b == 0 && std::all_of(all.begin(), all.end(), [&](const auto& part) {
+           return rank_of(part.second) == b && part.first % b == 0;
+         });
+}
+
+/// One adapter that does what those of the parts do: their factors on the left stand along a diagonal, those on the right below each other,
+/// and so do full deltas and OFT's blocks.
 AdapterWeights stack(const std::vector<Part>& parts, const std::string& name) {
-  std::vector<std::pair<int64_t, AdapterWeights>> all;  // by their first row
+  Stacked all;
   int64_t num_rows = 0;
   for (const auto& part : parts) {
     if (part.item) all.emplace_back(num_rows, cut(weights_of(*part.item)));
@@ -81,29 +99,29 @@ AdapterWeights stack(const std::vector<Part>& parts, const std::string& name) {
   }
   auto whole = all[0].second;
   whole.path = name;
-  bool is_dora = whole.magnitude.m.defined(), by_input = is_dora && whole.magnitude.axis == NormAxis::input;
-  if (whole.kind == Kind::lokr || by_input || (is_dora && all.size() < parts.size()))
+  bool is_dora = whole.magnitude.m.defined(), has_factors = whole.kind != Kind::full && whole.kind != Kind::oft;
+  if (!can_stack(all, parts.size(), num_rows))
     config_error(
         "adapters",
         "kohya's '{}' is a fused layer, and the {} of '{}' cannot be stacked with that of its other parts; name the fused layer in "
         "--lora_target_modules, or give another --lora_format",
-        name, is_dora ? "DoRA" : "LoKr", all[0].second.path);
+        name, is_dora ? "dora" : kind_name(whole.kind), all[0].second.path);
   bool one_scale = std::all_of(all.begin(), all.end(), [&](const auto& part) { return part.second.scale == whole.scale; });
   for (size_t p = 0; p < whole.parameters.size(); ++p) {
     std::vector<at::Tensor> values;
     for (const auto& [row, w] : all) values.push_back(w.parameters[p].second);
     auto& [part_name, stacked] = whole.parameters[p];
-    if (!has_rows_of_update(part_name)) {
+    if (!has_rows_of_change(part_name)) {
       stacked = at::cat(values);
       continue;
     }
     int64_t num_columns = 0, column = 0;
-    for (const auto& value : values) num_columns += value.size(1);
+    for (const auto& value : values) num_columns = has_factors ? num_columns + value.size(1) : value.size(1);
     stacked = at::zeros({num_rows, num_columns}, values[0].options());
     for (size_t i = 0; i < all.size(); ++i) {
       auto scale = one_scale || p > 1 ? 1.0 : all[i].second.scale;
       stacked.narrow(0, all[i].first, values[i].size(0)).narrow(1, column, values[i].size(1)).copy_(values[i] * scale);
-      column += values[i].size(1);
+      if (has_factors) column += values[i].size(1);
     }
   }
   if (!one_scale) whole.scale = 1;
