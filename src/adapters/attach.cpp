@@ -222,10 +222,11 @@ std::vector<AdapterWeights> fresh_weights(const AdapterOptions& options, const s
   for (const auto& path : paths) {
     auto count = table.at(path)->out_features();
     if (!change->splits_at(row))
-      config_error("adapters",
-                   "the blocks of {} outputs that lora_type {} has here reach over the border of '{}', which is a part of a fused layer; give "
-                   "a lora_rank that divides its {} outputs, or name the single layers in lora_target_modules",
-                   change->rank(), options.type, path, count);
+      config_error(
+          "adapters",
+          "the blocks of {} outputs that lora_type {} has here reach over the border of '{}', which is a part of a fused layer; give "
+          "a lora_rank that divides its {} outputs, or name the single layers in lora_target_modules",
+          change->rank(), options.type, path, count);
     weights.push_back({.path = path,
                        .kind = kind,
                        .parameters = start.parameters,

@@ -83,9 +83,8 @@ bool can_stack(const Stacked& all, size_t num_parts, int64_t num_rows) {
   if (is_dora && (first.magnitude.axis == NormAxis::input || all.size() < num_parts)) return false;
   if (first.kind != Kind::oft) return true;
   auto b = rank_of(first);  // blocks of one side, one below the other
-  return num_rows % b == 0 && std::all_of(all.begin(), all.end(), [&](const auto& part) {
-           return rank_of(part.second) == b && part.first % b == 0;
-         });
+  return num_rows % b == 0 &&
+         std::all_of(all.begin(), all.end(), [&](const auto& part) { return rank_of(part.second) == b && part.first % b == 0; });
 }
 
 /// One adapter that does what those of the parts do: their factors on the left stand along a diagonal, those on the right below each other,

@@ -13,8 +13,8 @@ class Merge {
   virtual ~Merge() = default;
   /// Whether the parameter of this name ("blocks.0.to_q.weight") changes.
   virtual bool touches(const std::string& name) const = 0;
-  /// Changes it; the layer holds it as an fp32 parameter. Biases and weights of norms are matrices [n, 1]. `parameter_of` gives what another
-  /// one is before, in the same way.
+  /// Changes it; the layer holds it as an fp32 parameter. Biases and weights of norms are matrices [n, 1]. `parameter_of` gives what
+  /// another one is before, in the same way.
   using ParameterOf = std::function<at::Tensor(const std::string& name)>;
   virtual void apply(const std::string& name, nn::LinearMap& layer, const ParameterOf& parameter_of) const = 0;
   /// The files that decide what changes, and in a few words the rest of it.

@@ -547,7 +547,12 @@ TEST(FusedLayers, NewAdaptersStartAsThatOfTheFusedLayer) {
   }
   Fused net;  // blocks of three rows, and parts of eight and four
   auto wide = [](const std::string&) { return AdapterOptions{.type = "oft", .rank = 3}; };
-  EXPECT_NE(error_of([&] { attach(net, wide, {"a", "b"}, 3, nullptr, {{"a", "b"}}); }, Exit::config).find("reach over the border of 'b'"),
+  EXPECT_NE(error_of(
+                [&] {
+                  attach(net, wide, {"a", "b"}, 3, nullptr, {{"a", "b"}});
+                },
+                Exit::config)
+                .find("reach over the border of 'b'"),
             std::string::npos);
 }
 
@@ -614,7 +619,10 @@ TEST(Files, ChangesOfRowsInAnotherOrderAreOnesOfTheirHalves) {
   auto read = [&](const io::NamedTensors& tensors, bool swapped) {
     io::save_safetensors(folder / "f.safetensors", tensors);
     return read_adapter(
-        folder / "f.safetensors", [&](const std::string& name) { return Behind{{name}, swapped}; },
+        folder / "f.safetensors",
+        [&](const std::string& name) {
+          return Behind{{name}, swapped};
+        },
         [](const std::string&) { return int64_t{12}; }, kFusedColumns)[0];
   };
   for (const auto& tensors : files) {

@@ -117,7 +117,8 @@ TEST(FusedTargets, HaveTheParametersOfDiffSynthStudio) {
 TEST(FusedTargets, ContradictionsAreRefused) {
   TempFolder folder;
   auto refused = [&](const std::string& options) {
-    auto out = run_burnish("train " + golden_model() + golden_data() + "--max_steps 1 " + (options.find("lora_rank ") == std::string::npos ? "--lora_rank 4 " : "") +
+    auto out = run_burnish("train " + golden_model() + golden_data() + "--max_steps 1 " +
+                           (options.find("lora_rank ") == std::string::npos ? "--lora_rank 4 " : "") +
                            option("output_path", folder / "run") + "--overwrite " + options);
     EXPECT_EQ(out.exit_code, 2) << out.output;
     return out.output;
