@@ -6,6 +6,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
+#include <stdexcept>
+
 #include "adapters/off.h"
 #include "base/random_key.h"
 #include "kernels/channel_gain/channel_gain.h"
@@ -20,7 +22,10 @@ constexpr double kSmallestNorm = 1e-20;  // of a row of zeros, whose magnitude i
 }  // namespace
 
 Adapter::Adapter(std::string path, std::shared_ptr<Update> update, Magnitude magnitude, std::shared_ptr<const Dropout> dropout)
-    : path_(std::move(path)), update_(std::move(update)), magnitude_(std::move(magnitude)), dropout_(std::move(dropout)) {}
+    : path_(std::move(path)), update_(std::move(update)), magnitude_(std::move(magnitude)), dropout_(std::move(dropout)) {
+  if (is_dora()) added_ = std::dynamic_pointer_cast<const AddedUpdate>(update_);
+  if (is_dora() && added_ == nullptr) throw std::logic_error("a magnitude over a change that is not added");
+}
 
 Parameters Adapter::parameters() const {
   auto all = update_->parameters();
@@ -71,7 +76,7 @@ const at::Tensor& Norms::get(c10::ScalarType dtype) {
 }
 
 Norms& Adapter::norms(const nn::LinearMap& base) {
-  if (!norms_) norms_ = std::make_shared<Norms>(std::vector<Norms::Part>{{&base, update_}}, magnitude_.axis);
+  if (!norms_) norms_ = std::make_shared<Norms>(std::vector<Norms::Part>{{&base, added_}}, magnitude_.axis);
   return *norms_;
 }
 
@@ -94,14 +99,14 @@ at::Tensor Adapter::scaled_product(const nn::LinearMap& base, const at::Tensor& 
   auto gain = this->gain(base, x.scalar_type() == at::kBFloat16 ? kernels::product_dtype(x) : at::kFloat);
   const auto& product = base.product();
   auto dim = product->channel_dim();
-  if (magnitude_.axis == NormAxis::input) return update_->add_to(base.multiply(kernels::input_gain(x, gain, dim), bias), x, gain, product);
-  return kernels::channel_gain_(update_->add_to(base.multiply(x, bias), x, {}, product), gain, bias, dim);
+  if (magnitude_.axis == NormAxis::input) return added_->add_to(base.multiply(kernels::input_gain(x, gain, dim), bias), x, gain, product);
+  return kernels::channel_gain_(added_->add_to(base.multiply(x, bias), x, {}, product), gain, bias, dim);
 }
 
 at::Tensor Adapter::forward(const nn::LinearMap& base, const at::Tensor& x) {
   if (Off::is_active()) return base.base(x);
   auto seen = dropped(x);
-  if (!is_dora()) return update_->add_to(base.base(x), seen, {}, base.product());
+  if (!is_dora()) return update_->forward(base, x, seen);
   if (seen.is_same(x)) return scaled_product(base, x, base.bias);
   return base.base(x) + (scaled_product(base, seen, {}) - base.multiply(seen, {}));
 }
@@ -113,18 +118,17 @@ at::Tensor by_channel(const at::Tensor& squared_norms, const nn::LinearMap& laye
 
 namespace {
 
-/// m / n as a factor of W's rows or columns; undefined without a magnitude.
+/// m / n as a factor of W's rows or columns.
 at::Tensor gain_of_weight(const nn::LinearMap& layer, Adapter& adapter) {
-  if (!adapter.is_dora()) return {};
   auto gain = adapter.gain(layer, at::kFloat);
   bool by_output = adapter.magnitude().axis == NormAxis::output;
   return by_output ? gain.unsqueeze(1) : gain.repeat_interleave(layer.product()->columns_per_channel()).unsqueeze(0);
 }
 
-/// Rows `merged` with an adapter brought in; `plain` are those rows before any, `update` is ΔW and `gain` m / n of them.
-at::Tensor with_adapter(const at::Tensor& merged, const at::Tensor& plain, const at::Tensor& update, const at::Tensor& gain,
-                        DoraStrength rule, double strength) {
-  if (!gain.defined()) return merged.add(update, strength);
+/// Rows `merged` with a change brought in; `plain` are those rows before any, `update` is ΔW and `gain` m / n of them.
+at::Tensor with_change(const at::Tensor& merged, const at::Tensor& plain, const at::Tensor& update, const at::Tensor& gain,
+                       DoraStrength rule, double strength) {
+  if (!gain.defined()) return merged + update;
   switch (rule) {
     case DoraStrength::update: return (merged + update).mul_(gain);
     case DoraStrength::lengths: return merged + ((plain + update).mul_((gain - 1).mul_(strength).add_(1)) - plain);
@@ -135,21 +139,28 @@ at::Tensor with_adapter(const at::Tensor& merged, const at::Tensor& plain, const
 
 }  // namespace
 
-void merge_into(nn::LinearMap& layer, const std::vector<Strong>& adapters) {
+Strong::Strong(const std::shared_ptr<Adapter>& adapter, double strength)
+    : change(adapter->shared_update()), strength(strength), dora(adapter->is_dora() ? adapter : nullptr) {
+  if (dora ? dora->magnitude().strength == DoraStrength::update && strength != 1 : strength != 1)
+    throw std::logic_error("a strength that belongs into the scale of the change");
+}
+
+void merge_into(nn::LinearMap& layer, const std::vector<Strong>& changes) {
   at::NoGradGuard no_grad;
   auto& source = layer.source();
-  std::vector<at::Tensor> gains;
-  for (const auto& [adapter, strength] : adapters) {
-    if (adapter->is_dora() && adapter->magnitude().strength == DoraStrength::update && strength != 1)
-      throw std::logic_error("a strength that norms are to be taken with belongs into the update's scale");
-    gains.push_back(gain_of_weight(layer, *adapter));
+  std::vector<at::Tensor> gains, wholes;
+  for (const auto& strong : changes) {
+    gains.push_back(strong.dora ? gain_of_weight(layer, *strong.dora) : at::Tensor());
+    wholes.push_back(strong.change->needs_weight() ? strong.change->rows(source, 0, source.out_features()) : at::Tensor());
   }
   nn::for_each_tile(source, [&](int64_t begin, int64_t end) {
     auto plain = source.rows(begin, end), merged = plain;
-    for (size_t i = 0; i < adapters.size(); ++i) {
-      const auto& [adapter, strength] = adapters[i];
+    for (size_t i = 0; i < changes.size(); ++i) {
+      const auto& strong = changes[i];
       auto gain = gains[i].defined() && gains[i].size(0) > 1 ? gains[i].narrow(0, begin, end - begin) : gains[i];
-      merged = with_adapter(merged, plain, adapter->update().rows(begin, end), gain, adapter->magnitude().strength, strength);
+      auto delta = wholes[i].defined() ? wholes[i].narrow(0, begin, end - begin) : strong.change->rows(source, begin, end);
+      auto rule = strong.dora ? strong.dora->magnitude().strength : DoraStrength::update;
+      merged = with_change(merged, plain, delta, gain, rule, strong.strength);
     }
     layer.weight.narrow(0, begin, end - begin).flatten(1).copy_(merged);
   });

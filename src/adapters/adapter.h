@@ -35,7 +35,7 @@ class Norms {
  public:
   struct Part {
     const nn::LinearMap* layer;
-    std::shared_ptr<const Update> update;
+    std::shared_ptr<const AddedUpdate> update;
   };
   Norms(std::vector<Part> parts, NormAxis axis) : parts_(std::move(parts)), axis_(axis) {}
 
@@ -70,6 +70,8 @@ class Adapter : public nn::Delta {
   const std::string& path() const { return path_; }
   const Update& update() const { return *update_; }
   const std::shared_ptr<Update>& shared_update() const { return update_; }
+  /// The same under a magnitude; null without one.
+  const std::shared_ptr<const AddedUpdate>& added_update() const { return added_; }
   bool is_dora() const { return magnitude_.m.defined(); }
   const Magnitude& magnitude() const { return magnitude_; }
   /// The update's and the magnitude ("lora_magnitude_vector").
@@ -89,6 +91,7 @@ class Adapter : public nn::Delta {
 
   std::string path_;
   std::shared_ptr<Update> update_;
+  std::shared_ptr<const AddedUpdate> added_ = nullptr;  ///< the update, under a magnitude
   Magnitude magnitude_;
   std::shared_ptr<const Dropout> dropout_;
   std::shared_ptr<Norms> norms_;
@@ -97,15 +100,19 @@ class Adapter : public nn::Delta {
 /// Squared norms of W's rows or columns as those of its channels.
 at::Tensor by_channel(const at::Tensor& squared_norms, const nn::LinearMap& layer, NormAxis axis);
 
-/// An adapter at a strength, which is 1 under DoraStrength::update: there it is a factor of the update's scale.
+/// A change at a strength. Only DoRA whose DoraStrength is not `update` has one other than 1: elsewhere it is a factor of the change's
+/// scale.
 struct Strong {
-  std::shared_ptr<Adapter> adapter;
+  Strong(const std::shared_ptr<Adapter>& adapter, double strength = 1);
+  explicit Strong(std::shared_ptr<const Change> what) : change(std::move(what)) {}
+  std::shared_ptr<const Change> change;
   double strength = 1;
+  std::shared_ptr<Adapter> dora = nullptr;  ///< that has the magnitude; null without one
 };
 
-/// Brings adapters into a weight, which is a parameter, one after the other: by tiles, in place. Each knows the weight as it was before all
-/// of them; norms are its norms. What an adapter makes of it is added, but for DoraStrength::update, which as in peft brings all that was
-/// merged before to its lengths too. So the order counts with these alone.
+/// Brings changes into a weight, which is a parameter, one after the other: in place, and by tiles but for those that need all of W. Each
+/// knows the weight as it was before all of them; norms are its norms. What a change makes of it is added, but for DoraStrength::update,
+/// which as in peft brings all that was merged before to its lengths too. So the order counts with these alone.
 void merge_into(nn::LinearMap& layer, const std::vector<Strong>& adapters);
 
 }  // namespace burnish::adapters

@@ -50,6 +50,7 @@ AdapterConfigs::AdapterConfigs(const AdapterPlace& place, const std::map<std::st
     by_component_[""] = parse(io::read_json(place.config));
     return;
   }
+  read_network_args(metadata);
   auto it = metadata.find(kMetadataName);
   if (it == metadata.end()) return;
   auto all = nlohmann::json::parse(it->second, nullptr, /*allow_exceptions=*/false);
@@ -70,6 +71,9 @@ AdapterConfigs::Config AdapterConfigs::parse(const nlohmann::json& json) const {
     config.all.alpha = alpha ? alpha->get<double>() : static_cast<double>(config.all.rank);
     if (const auto* use = first_of(json, {"use_rslora"})) config.all.use_rslora = use->get<bool>();
     if (const auto* use = first_of(json, {"use_dora"})) config.all.use_dora = use->get<bool>();
+    if (const auto* terms = first_of(json, {"num_cayley_neumann_terms"})) config.oft.num_terms = terms->get<int64_t>();
+    if (const auto* use = first_of(json, {"use_cayley_neumann"}); use && !use->get<bool>()) config.oft.num_terms.reset();
+    if (const auto* use = first_of(json, {"coft"}); use && use->get<bool>()) config.oft.eps = json.value("eps", 6e-5);
     config.ranks = patterns(json, "rank_pattern");
     config.alphas = patterns(json, "alpha_pattern");
   } catch (const nlohmann::json::exception& error) {
@@ -107,17 +111,42 @@ std::optional<double> AdapterConfigs::matched(const std::vector<PatternNumber>& 
   return std::nullopt;
 }
 
-std::optional<LayerConfig> AdapterConfigs::find(const std::string& layer) const {
+std::pair<const AdapterConfigs::Config*, std::string> AdapterConfigs::of(const std::string& layer) const {
   auto dot = layer.find('.');
   auto it = dot == layer.npos ? by_component_.end() : by_component_.find(layer.substr(0, dot));
   auto path = it == by_component_.end() ? layer : layer.substr(dot + 1);
   if (it == by_component_.end()) it = by_component_.find("");
-  if (it == by_component_.end() || it->second.all.rank < 1) return std::nullopt;
   if (path.starts_with(kPeftPrefix)) path = path.substr(kPeftPrefix.size());
-  auto found = it->second.all;
-  if (auto rank = matched(it->second.ranks, path)) found.rank = static_cast<int64_t>(*rank);
-  if (auto alpha = matched(it->second.alphas, path)) found.alpha = *alpha;
+  return {it == by_component_.end() ? nullptr : &it->second, path};
+}
+
+std::optional<LayerConfig> AdapterConfigs::find(const std::string& layer) const {
+  auto [config, path] = of(layer);
+  if (config == nullptr || config->all.rank < 1) return std::nullopt;
+  auto found = config->all;
+  if (auto rank = matched(config->ranks, path)) found.rank = static_cast<int64_t>(*rank);
+  if (auto alpha = matched(config->alphas, path)) found.alpha = *alpha;
   return found;
+}
+
+OftConfig AdapterConfigs::oft(const std::string& layer) const {
+  auto [config, path] = of(layer);
+  return config == nullptr ? OftConfig() : config->oft;
+}
+
+/// sd-scripts writes the arguments of a network as JSON, with all values as texts.
+void AdapterConfigs::read_network_args(const std::map<std::string, std::string>& metadata) {
+  auto module = metadata.find("ss_network_module"), args = metadata.find("ss_network_args");
+  if (module == metadata.end() || args == metadata.end() || !module->second.starts_with("lycoris")) return;
+  auto json = nlohmann::json::parse(args->second, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("algo", nlohmann::json()) != "dylora") return;
+  auto block = json.value("block_size", nlohmann::json("4"));
+  try {
+    dylora_block_ = block.is_number() ? block.get<int64_t>() : std::stoll(block.get<std::string>());
+  } catch (const std::exception&) {
+    dylora_block_ = 0;
+  }
+  if (*dylora_block_ < 1) data_error("adapters", "{}: block_size in its ss_network_args must be a whole number above 0", file_);
 }
 
 }  // namespace burnish::adapters

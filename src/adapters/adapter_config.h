@@ -32,6 +32,12 @@ struct LayerConfig {
   double scale() const;
 };
 
+/// How peft turns the numbers of an OFT into a rotation.
+struct OftConfig {
+  std::optional<int64_t> num_terms = 5;  ///< of the series that approximates it; none: exactly
+  std::optional<double> eps = {};        ///< largest ‖Q‖ of a block times √blocks; none: no limit
+};
+
 /// The settings of peft's adapters that are kept beside their tensors, in `adapter_config.json` or, below the name of each component
 /// ("transformer.lora_alpha"), in the `lora_adapter_metadata` of a file's header, where diffusers has them
 /// (diffusers/loaders/lora_base.py; peft/utils/other.py for how patterns match).
@@ -43,6 +49,11 @@ class AdapterConfigs {
 
   /// Of a layer by its name in the file; nothing where none of the settings is about it.
   std::optional<LayerConfig> find(const std::string& layer) const;
+  /// Of the same; peft's defaults where nothing is said.
+  OftConfig oft(const std::string& layer) const;
+  /// Ranks in a block of LyCORIS' DyLoRA, whose scale is alpha over the number of blocks; nothing for files that are none. They look like
+  /// LoRA but for what sd-scripts writes in the header.
+  std::optional<int64_t> dylora_block() const { return dylora_block_; }
 
  private:
   /// What is said of the layers that a pattern fits.
@@ -53,13 +64,19 @@ class AdapterConfigs {
   };
   struct Config {
     LayerConfig all;
+    OftConfig oft;
     std::vector<PatternNumber> ranks, alphas;
   };
   Config parse(const nlohmann::json& json) const;
   static std::vector<PatternNumber> patterns(const nlohmann::json& json, const char* name);
   static std::optional<double> matched(const std::vector<PatternNumber>& patterns, const std::string& name);
 
+  /// The settings that a layer belongs to, and its name without the component's; null without any.
+  std::pair<const Config*, std::string> of(const std::string& layer) const;
+  void read_network_args(const std::map<std::string, std::string>& metadata);
+
   std::string file_;
+  std::optional<int64_t> dylora_block_;
   std::map<std::string, Config> by_component_;  ///< "" for whatever has no other
 };
 

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "adapters/adapter_config.h"
+#include "adapters/kinds.h"
 #include "adapters/layers_in_file.h"
 #include "base/choice.h"
 #include "base/error.h"
@@ -48,6 +50,15 @@ const std::vector<Ending>& endings() {
     for (const char* part : {"hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b", "lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2",
                              "lokr_w2_a", "lokr_w2_b", "lora_mid.weight", "hada_t1", "hada_t2", "lokr_t2"})
       list.push_back({std::string(".") + part, part});
+    for (const char* end : {".lora_B.bias", ".lora_B.default.bias", ".lora_up.bias"}) list.push_back({end, "lora_bias"});
+    for (const char* end : {".oft_R", ".boft_R", ".boft_s", ".ia3_l", ".vera_lambda_b", ".vera_lambda_d"}) {
+      for (const char* adapter : {"", ".weight", ".default", ".default.weight"}) list.push_back({std::string(end) + adapter, end + 1});
+    }
+    for (const char* part : {"diff", "diff_b", "oft_blocks", "rescale", "on_input", "a1.weight", "a2.weight", "b1.weight", "b2.weight",
+                             "p_layer.weight", "q_layer.weight", "lambda_layer"})
+      list.push_back({std::string(".") + part, part});
+    list.push_back({".w_norm", "diff"});
+    list.push_back({".b_norm", "diff_b"});
     return list;
   }();
   return all;
@@ -57,31 +68,27 @@ struct Key {
   std::string layer, part;
 };
 
-std::optional<Key> split_key(const std::string& key) {
+std::optional<Key> split_key(const io::TensorSource& source, const std::string& key) {
   for (const auto& ending : endings()) {
     if (key.ends_with(ending.text)) return Key{key.substr(0, key.size() - ending.text.size() + ending.num_of_name), ending.part};
   }
-  return std::nullopt;
-}
-
-bool ends_with_any(const std::string& name, std::initializer_list<const char*> endings) {
-  return std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return name.ends_with(ending); });
-}
-
-/// Deltas beside an adapter's that change nothing.
-bool is_zero_delta(const io::TensorSource& source, const std::string& name) {
-  return ends_with_any(name, {".diff", ".diff_b", ".lora_B.bias", ".lora_up.bias"}) && !source.tensor(name).any().item<bool>();
+  // LyCORIS calls the factors of IA³ as a layer calls its weight.
+  const std::string weight = ".weight";
+  if (!key.ends_with(weight)) return std::nullopt;
+  auto layer = key.substr(0, key.size() - weight.size());
+  return source.contains(layer + ".on_input") ? std::optional(Key{layer, "ia3_weight"}) : std::nullopt;
 }
 
 std::string without_prefix(const std::string& name) {
   for (const char* prefix : {"base_model.model.", "transformer.", "model.diffusion_model.", "diffusion_model.", "pipe.dit.", "dit."}) {
     if (name.starts_with(prefix)) return name.substr(std::string_view(prefix).size());
   }
-  const std::string twice = "lora_unet__";  // some programs put the separator behind the prefix too
-  return name.starts_with(twice) ? "lora_unet_" + name.substr(twice.size()) : name;
+  // Some programs put the separator behind the prefix too; sd-scripts' OFT has a prefix of its own.
+  for (const char* prefix : {"lora_unet__", "oft_unet_"}) {
+    if (name.starts_with(prefix)) return "lora_unet_" + name.substr(std::string_view(prefix).size());
+  }
+  return name;
 }
-
-using Parts = std::map<std::string, at::Tensor>;
 
 void require(const Parts& parts, std::initializer_list<const char*> names, const std::string& file, const std::string& layer) {
   for (const char* name : names) {
@@ -124,8 +131,9 @@ Kind kind_of(const Parts& parts, const std::string& file, const std::string& lay
 }
 
 /// alpha / rank, by the layer's own alpha or else by the settings beside the tensors; 1 where nothing is said. LoKr with two whole factors
-/// has no rank and ignores its own alpha, as LyCORIS does.
-double scale_of(const Parts& parts, Kind kind, const std::optional<LayerConfig>& said, const std::string& file, const std::string& layer) {
+/// has no rank and ignores its own alpha, as LyCORIS does. DyLoRA counts blocks of ranks.
+double scale_of(const Parts& parts, Kind kind, const AdapterConfigs& configs, const std::string& file, const std::string& layer) {
+  auto said = configs.find(layer);
   int64_t rank = 0;
   for (const char* name : {"lora_A.weight", "hada_w1_b", "lokr_w1_b", "lokr_w2_b"}) {
     if (parts.contains(name)) rank = parts.at(name).size(0);
@@ -137,7 +145,7 @@ double scale_of(const Parts& parts, Kind kind, const std::optional<LayerConfig>&
   auto alpha = parts.find(kAlpha);
   if (alpha == parts.end()) return said ? said->scale() : 1;
   if (rank == 0 || (kind == Kind::lokr && parts.contains("lokr_w1") && parts.contains("lokr_w2"))) return 1;
-  return alpha->second.to(at::kDouble).item<double>() / static_cast<double>(rank);
+  return alpha->second.to(at::kDouble).item<double>() / static_cast<double>(rank) * static_cast<double>(configs.dylora_block().value_or(1));
 }
 
 Magnitude magnitude_of(const Parts& parts, const std::string& file, const std::string& layer) {
@@ -156,17 +164,19 @@ Magnitude magnitude_of(const Parts& parts, const std::string& file, const std::s
 }  // namespace
 
 void swap_halves(AdapterWeights& w, const std::string& file) {
-  auto swap = [&](at::Tensor& t) {
-    if (t.size(0) % 2)
+  auto swap = [&](at::Tensor& t, int64_t dim) {
+    if (t.size(dim) % 2)
       data_error("adapters", "{}: the adapter of '{}' cannot be cut in halves, which stand in another order here", file, w.path);
-    t = t.roll(t.size(0) / 2, 0);
+    t = t.roll(t.size(dim) / 2, dim);
   };
+  auto change = make_change(w.kind, w.parameters, w.scale);
+  if (!change->splits_at(change->sides().out / 2))
+    data_error("adapters", "{}: the {} of '{}' turns outputs that stand in another order here", file, kind_name(w.kind), w.path);
   for (auto& [name, tensor] : w.parameters) {
-    for (const char* of_rows : {"lora_B.weight", "hada_w1_a", "hada_w2_a", "lokr_w1", "lokr_w1_a"}) {
-      if (name == of_rows) swap(tensor);
-    }
+    if (has_rows_of_change(name) || name == "lokr_w1" || name == "lokr_w1_a") swap(tensor, 0);
+    if (name == "row_rotation") swap(tensor, 1);
   }
-  if (w.magnitude.m.defined() && w.magnitude.axis == NormAxis::output) swap(w.magnitude.m);
+  if (w.magnitude.m.defined() && w.magnitude.axis == NormAxis::output) swap(w.magnitude.m, 0);
 }
 
 namespace {
@@ -198,83 +208,155 @@ void fold_cores(Parts& parts, const std::string& file, const std::string& layer)
   }
 }
 
-std::map<std::string, Parts> read_parts(const io::TensorSource& source, const std::string& file) {
+/// What a file says of its layers, and what it has for all of them together.
+struct FileParts {
   std::map<std::string, Parts> by_layer;
+  at::Tensor vera_a, vera_b;
+};
+
+/// In the shape that it is read in. A data Error for a shape that no adapter has.
+at::Tensor shaped(const at::Tensor& tensor, const std::string& part, const std::string& name, const std::string& file) {
+  if (part == kAlpha || part == "on_input") {
+    if (tensor.numel() != 1) data_error("adapters", "{}: '{}' must be one number", file, name);
+    return tensor;
+  }
+  if (has_own_shape(part)) return tensor;
+  if (part == kMagnitude || part == kDoraScale) {
+    if (tensor.dim() == 0) data_error("adapters", "{}: '{}' must be a vector", file, name);
+    return tensor;
+  }
+  if (tensor.dim() != 4 && (tensor.dim() != 2 || is_core(part)))
+    data_error("adapters", "{}: '{}' must be a matrix, or the kernels of a convolution", file, name);
+  return is_core(part) ? tensor : tensor.flatten(1);
+}
+
+FileParts read_parts(const io::TensorSource& source, const std::string& file) {
+  FileParts parts;
   int64_t num_zeros = 0, num_embeddings = 0;
   for (const auto& name : source.names()) {
-    auto key = split_key(name);
-    if (!key) {
-      bool is_embedding = name.starts_with("bundle_emb."), is_zero = !is_embedding && is_zero_delta(source, name);
-      num_embeddings += is_embedding;
-      num_zeros += is_zero;
-      if (is_embedding || is_zero) continue;
-      data_error("adapters", "{}: '{}' is not a key of a LoRA; is this a whole model?", file, name);
+    if (name.starts_with("bundle_emb.")) {
+      ++num_embeddings;
+      continue;
     }
     auto tensor = source.tensor(name);
-    if (key->part == kAlpha) {
-      if (tensor.numel() != 1) data_error("adapters", "{}: '{}' must be one number", file, name);
-    } else if (key->part == kMagnitude || key->part == kDoraScale) {
-      if (tensor.dim() == 0) data_error("adapters", "{}: '{}' must be a vector", file, name);
-    } else {
-      if (tensor.dim() != 4 && (tensor.dim() != 2 || is_core(key->part)))
-        data_error("adapters", "{}: '{}' must be a matrix, or the kernels of a convolution", file, name);
-      if (!is_core(key->part)) tensor = tensor.flatten(1);
+    if (name.ends_with("vera_A") || name.ends_with("vera_B")) {
+      (name.ends_with("A") ? parts.vera_a : parts.vera_b) = tensor;
+      continue;
     }
-    by_layer[key->layer][key->part] = tensor;
+    auto key = split_key(source, name);
+    if (!key) data_error("adapters", "{}: '{}' is not a key of a LoRA; is this a whole model?", file, name);
+    bool is_delta = key->part == "diff_b" || key->part == "lora_bias" || (key->part == "diff" && tensor.dim() < 2);
+    if (is_delta && !tensor.any().item<bool>()) ++num_zeros;
+    else parts.by_layer[key->layer][key->part] = shaped(tensor, key->part, name, file);
   }
-  for (auto& [layer, parts] : by_layer) fold_cores(parts, file, layer);
+  for (auto& [layer, of_layer] : parts.by_layer) fold_cores(of_layer, file, layer);
   if (num_zeros > 0) info("{}: {} deltas that are zero are skipped", file, num_zeros);
   if (num_embeddings > 0) warn("{}: {} embeddings of words are skipped; prompts are read without them", file, num_embeddings);
-  return by_layer;
+  return parts;
+}
+
+/// A data Error where the rows of one of our layers cannot be told from those of the fused layer that the file has.
+void check_own_rows(const AdapterWeights& w, const std::string& file) {
+  auto change = make_change(w.kind, w.parameters, w.scale);
+  if (!change->splits_at(w.fused_rows.begin) || !change->splits_at(w.fused_rows.begin + w.fused_rows.count))
+    data_error("adapters", "{}: the {} of '{}' is one for the parts of a fused layer together, and cannot be split into them", file,
+               kind_name(w.kind), w.path);
+}
+
+/// The changes that the parts of one layer make.
+std::vector<AdapterWeights> entries_of(Parts parts, const PartsOf& of, const FileParts& all, const AdapterConfigs& configs) {
+  if (parts.contains("vera_lambda_b")) fold_vera(parts, all.vera_a, all.vera_b, of);
+  bool has_lora = parts.contains("lora_A.weight");
+  auto entries = take_bias_changes(parts, has_lora ? scale_of(parts, Kind::lora, configs, of.file, of.layer) : 1);
+  auto magnitude = magnitude_of(parts, of.file, of.layer);
+  if (auto other = read_kind(parts, of)) {
+    if (magnitude.m.defined())
+      data_error("adapters", "{}: '{}' is {} with a DoRA magnitude, which no program makes", of.file, of.layer, kind_name(other->kind));
+    entries.push_back(std::move(*other));
+    return entries;
+  }
+  bool has_nothing_else = std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.first == kAlpha; });
+  if (has_nothing_else && !entries.empty()) return entries;
+  AdapterWeights entry;
+  entry.kind = kind_of(parts, of.file, of.layer);
+  entry.scale = scale_of(parts, entry.kind, configs, of.file, of.layer);
+  entry.magnitude = magnitude;
+  for (const auto& [part, tensor] : parts) {
+    if (part != kAlpha && part != kMagnitude && part != kDoraScale) entry.parameters.emplace_back(part, tensor);
+  }
+  entries.push_back(std::move(entry));
+  return entries;
 }
 
 }  // namespace
 
 bool is_zero(const AdapterWeights& w) {
-  return !w.magnitude.m.defined() &&
+  // Of these kinds a parameter that is zero leaves nothing of the change.
+  static const std::set<Kind> kProducts{Kind::lora, Kind::loha, Kind::lokr, Kind::full, Kind::ia3};
+  return kProducts.contains(w.kind) && !w.magnitude.m.defined() &&
          std::any_of(w.parameters.begin(), w.parameters.end(), [](const auto& p) { return !p.second.any().template item<bool>(); });
 }
 
-bool is_adapter(const io::TensorSource& source) {
+std::map<std::string, int64_t> kinds_in(const io::TensorSource& source) {
+  std::map<std::string, std::map<std::string, std::string>> by_layer;  // the name of each part
   for (const auto& name : source.names()) {
-    auto key = split_key(name);
-    if (key && (key->part == "lora_B.weight" || key->part == "hada_w1_a" || key->part.starts_with("lokr_w1"))) return true;
+    if (auto key = split_key(source, name)) by_layer[key->layer][key->part] = name;
   }
-  return false;
+  std::map<std::string, int64_t> kinds;
+  for (const auto& [layer, names] : by_layer) {
+    std::vector<std::string> parts;
+    for (const auto& [part, name] : names) parts.push_back(part);
+    if (names.contains("diff_b") || names.contains("lora_bias")) ++kinds["bias delta"];
+    auto kind = kind_of_parts(parts);
+    if (!kind) continue;
+    auto shape_of = [&](const char* part) { return source.info(names.at(part)).shape; };
+    auto text = std::string(kind_name(*kind));
+    if (names.contains("vera_lambda_b")) text = "vera";
+    if (*kind == Kind::oft && names.contains("oft_blocks") && shape_of("oft_blocks").size() == 4) text = "boft";
+    if (*kind == Kind::full && shape_of("diff").size() < 2) text = "norm delta";
+    if (names.contains(kMagnitude) || names.contains(kDoraScale)) text = text == "lora" ? "dora" : text + " with a dora magnitude";
+    for (const char* part : {"lora_A.weight", "hada_w1_b", "lokr_w1_b", "lokr_w2_b", "a2.weight", "q_layer.weight", "vera_lambda_d"}) {
+      if (!names.contains(part) || shape_of(part).empty()) continue;
+      text += " of rank " + std::to_string(shape_of(part)[0]);
+      break;
+    }
+    ++kinds[text];
+  }
+  return kinds;
 }
 
 std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, const LayersOf& layers_of,
-                                         const std::function<int64_t(const std::string&)>& rows_of) {
+                                         const std::function<int64_t(const std::string&)>& rows_of,
+                                         const std::function<int64_t(const std::string&)>& columns_of) {
   auto place = find_adapter(path);
   auto file = place.tensors.string();
   auto source = io::TensorSource::open({place.tensors});
   AdapterConfigs configs(place, source.metadata());
   std::vector<AdapterWeights> weights;
   std::map<std::string, std::string> names;  // by layer
-  for (const auto& [name, parts] : read_parts(source, file)) {
-    AdapterWeights entry;
-    entry.kind = kind_of(parts, file, name);
-    entry.scale = scale_of(parts, entry.kind, configs.find(name), file, name);
-    entry.magnitude = magnitude_of(parts, file, name);
-    for (const auto& [part, tensor] : parts) {
-      if (part != kAlpha && part != kMagnitude && part != kDoraScale) entry.parameters.emplace_back(part, tensor);
-    }
+  auto all = read_parts(source, file);
+  for (const auto& [name, parts] : all.by_layer) {
     auto [layers, swapped_halves] = layers_of(without_prefix(name));
     if (layers.empty()) layers = {name};
+    PartsOf of{name, file, 0, columns_of(layers[0]), configs.oft(name)};
     for (const auto& layer : layers) {
+      of.out += rows_of(layer);
       if (auto [it, is_new] = names.emplace(layer, name); !is_new)
         data_error("adapters", "{} has two adapters of '{}', called '{}' and '{}'; take one out", file, layer, it->second, name);
     }
-    if (layers.size() == 1) {
+    for (auto& entry : entries_of(parts, of, all, configs)) {
       entry.path = layers[0];
       if (swapped_halves) swap_halves(entry, file);
-      weights.push_back(entry);
-      continue;
-    }
-    for (const auto& layer : layers) {
-      entry.path = layer;
-      entry.fused_rows = {entry.fused_rows.begin + entry.fused_rows.count, rows_of(layer)};
-      weights.push_back(entry);
+      if (layers.size() == 1) {
+        weights.push_back(entry);
+        continue;
+      }
+      for (const auto& layer : layers) {
+        entry.path = layer;
+        entry.fused_rows = {entry.fused_rows.begin + entry.fused_rows.count, rows_of(layer)};
+        check_own_rows(entry, file);
+        weights.push_back(entry);
+      }
     }
   }
   if (weights.empty()) data_error("adapters", "{} holds no LoRA", file);
@@ -328,7 +410,8 @@ namespace {
 /// A parameter in the shape that other programs give it: kernels of a convolution have four dimensions, factors of LoHa and of a split LoKr
 /// two.
 at::Tensor in_file_shape(const std::string& part, const at::Tensor& p, const kernels::Product& product) {
-  if (part == "lora_A.weight" || part == "lokr_w2") return p.view(product.weight_sizes(p.size(0), p.size(1)));
+  if (part == "oft_blocks") return p.unflatten(0, {-1, p.size(1)});
+  if (part == "lora_A.weight" || part == "lokr_w2" || part == "diff") return p.view(product.weight_sizes(p.size(0), p.size(1)));
   if (part == "lora_B.weight") return p.view(product.pointwise()->weight_sizes(p.size(0), p.size(1)));
   return p;
 }
@@ -366,8 +449,10 @@ io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes
       if (chosen != Layout::diffusers && part == "lora_B.weight") part = is_diffsynth ? "lora_B.default.weight" : "lora_up.weight";
       tensors.emplace_back(name + "." + part, value);
     }
-    auto alpha = update.scale() * static_cast<double>(std::max<int64_t>(update.rank(), 1));
-    if (has_alpha) tensors.emplace_back(name + ".alpha", at::full({}, alpha, at::TensorOptions().dtype(at::kFloat)));
+    // OFT's alpha is the limit of its blocks, of which it has none; a full delta has none either way.
+    auto alpha = update.kind() == Kind::oft ? 0 : update.scale() * static_cast<double>(std::max<int64_t>(update.rank(), 1));
+    if (has_alpha && update.kind() != Kind::full)
+      tensors.emplace_back(name + ".alpha", at::full({}, alpha, at::TensorOptions().dtype(at::kFloat)));
     if (!item.adapter->is_dora()) continue;
     auto m = item.adapter->magnitude().m.detach();
     bool by_output = item.adapter->magnitude().axis == NormAxis::output;

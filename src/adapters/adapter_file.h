@@ -22,12 +22,15 @@ using LayersOf = std::function<Behind(const std::string& name)>;
 /// `.hada_w1_a`, `.lokr_w1`, `.dora_scale`). `path` is a file or a folder (find_adapter). The scale is told by `.alpha`, else by the
 /// settings beside the tensors (AdapterConfigs), and is 1 where nothing is said. Factors of convolutions may have any of their
 /// usual shapes, Tucker form (`.lora_mid.weight`, `.hada_t1`, `.lokr_t2`) included, which is multiplied out. An adapter of a fused layer is
-/// one for each of our layers behind it, which share its tensors (see Update). `rows_of` gives the output features of one of our layers.
-/// The axis of a DoRA magnitude is told by its shape. A data Error names keys that are no adapter's, or that belong to no layer, and a
-/// layer that stands there under two names. Deltas of weights and biases that are all zero, and embeddings of words (`bundle_emb.`), are
-/// skipped with a line.
+/// one for each of our layers behind it, which share its tensors (see Change). `rows_of` and `columns_of` give the output and input
+/// features of one of our layers. The axis of a DoRA magnitude is told by its shape. A data Error names keys that are no adapter's, or that
+/// belong to no layer, a layer that stands there under two names, and what turns rows of several of our layers together. Deltas of biases
+/// and norms that are all zero, and embeddings of words (`bundle_emb.`), are skipped with a line. The other kinds of LyCORIS and peft are
+/// read too (read_kind), and what changes biases and norms (`.diff_b`, `.b_norm`, `.lora_B.bias`,
+/// `.w_norm`), each as an entry of its own.
 std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, const LayersOf& layers_of,
-                                         const std::function<int64_t(const std::string&)>& rows_of);
+                                         const std::function<int64_t(const std::string&)>& rows_of,
+                                         const std::function<int64_t(const std::string&)>& columns_of);
 
 /// How adapters are laid out in a file:
 /// diffusers   `<prefix>path.lora_A.weight`, `.lora_magnitude_vector` (with `.weight` in text encoders): diffusers, peft, ComfyUI
@@ -43,7 +46,7 @@ Layout parse_layout(std::string_view name);
 void check_readers(Layout layout, Kind kind, bool is_dora, NormAxis axis);
 
 /// The layout of a file with these adapters: the one that is asked for, and for `automatic` kohya where layers share an adapter and no
-/// DoRA over outputs, which diffusers reads under its own names alone; onetrainer for DoRA over inputs; lycoris for LoHa and LoKr, which
+/// DoRA over outputs, which diffusers reads under its own names alone; onetrainer for DoRA over inputs; lycoris for the other kinds, which
 /// diffusers lacks; diffusers otherwise. The config Error of check_readers.
 Layout settled(Layout layout, const std::vector<AdaptedList>& all);
 
@@ -71,7 +74,8 @@ void swap_halves(AdapterWeights& weights, const std::string& file);
 /// Whether an adapter changes nothing: one of its factors is zero, and it has no magnitude.
 bool is_zero(const AdapterWeights& weights);
 
-/// Whether a file looks like an adapter, by its keys.
-bool is_adapter(const io::TensorSource& source);
+/// What a file holds, by its keys and shapes: how many layers it has of each kind ("lora of rank 4", "full", "bias"). Empty for a file that
+/// is no adapter.
+std::map<std::string, int64_t> kinds_in(const io::TensorSource& source);
 
 }  // namespace burnish::adapters

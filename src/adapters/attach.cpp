@@ -22,7 +22,7 @@ namespace burnish::adapters {
 
 namespace {
 
-const std::vector<std::string> kTypes{"lora", "dora", "loha", "lokr"};
+const std::vector<std::string> kTypes{"lora", "dora", "loha", "lokr", "oft", "full"};
 const auto kFp32 = at::TensorOptions().dtype(at::kFloat);
 
 double alpha_of(const AdapterOptions& o) { return o.alpha > 0 ? o.alpha : static_cast<double>(o.rank); }
@@ -60,7 +60,9 @@ Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, F
                {"hada_w2_a", fresh.zeros(out, o.rank)},
                {"hada_w2_b", fresh.normal(o.rank, in, 1)}},
               scale_of(o)};
-    case Kind::lokr: break;
+    case Kind::full: return {{{"diff", fresh.zeros(out, in)}}, 1.0};
+    case Kind::oft: return {{{"oft_blocks", fresh.zeros(out, lokr_split(out, o.rank).first)}}, 1.0};
+    default: break;
   }
   auto [out_1, out_2] = lokr_split(out, o.lokr_factor);
   auto [in_1, in_2] = lokr_split(in / area, o.lokr_factor);
@@ -98,6 +100,7 @@ std::shared_ptr<Adapter> adapter_of(const AdapterWeights& w, const nn::LinearMap
   auto magnitude = w.magnitude;
   if (magnitude.m.defined()) magnitude.m = trained.of(magnitude.m, device);
   auto update = std::shared_ptr<Update>(make_update(w.kind, trained.of(w.parameters, device), w.scale, w.fused_rows));
+  if (!update) throw std::logic_error("an adapter that cannot be trained");
   return std::make_shared<Adapter>(w.path, update, magnitude, dropout);
 }
 
@@ -109,7 +112,7 @@ void share_norms(const AdaptedList& adapted) {
   };
   for (const auto& item : adapted) {
     const auto& a = *item.adapter;
-    if (is_shared(a)) parts[a.magnitude().m.unsafeGetTensorImpl()].push_back({item.layer, a.shared_update()});
+    if (is_shared(a)) parts[a.magnitude().m.unsafeGetTensorImpl()].push_back({item.layer, a.added_update()});
   }
   std::map<const c10::TensorImpl*, std::shared_ptr<Norms>> norms;
   for (const auto& [m, of_m] : parts) norms[m] = std::make_shared<Norms>(of_m, NormAxis::input);
@@ -132,17 +135,10 @@ AdaptedList hang(const std::vector<AdapterWeights>& weights, const LayerTable& t
   return adapted;
 }
 
-/// Shape [out, in] of what an entry changes.
-std::pair<int64_t, int64_t> shape_of(const AdapterWeights& w) {
-  std::map<std::string, at::Tensor> p(w.parameters.begin(), w.parameters.end());
-  switch (w.kind) {
-    case Kind::lora: return {p.at("lora_B.weight").size(0), p.at("lora_A.weight").size(1)};
-    case Kind::loha: return {p.at("hada_w1_a").size(0), p.at("hada_w1_b").size(1)};
-    case Kind::lokr: break;
-  }
-  auto rows = [&](const std::string& f) { return p.contains(f) ? p.at(f).size(0) : p.at(f + "_a").size(0); };
-  auto columns = [&](const std::string& f) { return p.contains(f) ? p.at(f).size(1) : p.at(f + "_b").size(1); };
-  return {rows("lokr_w1") * rows("lokr_w2"), columns("lokr_w1") * columns("lokr_w2")};
+std::shared_ptr<const Change> change_of(const AdapterWeights& w, c10::Device device) {
+  Parameters parameters;
+  for (const auto& [name, value] : w.parameters) parameters.emplace_back(name, value.to(kFp32.device(device)));
+  return make_change(w.kind, std::move(parameters), w.scale, w.fused_rows);
 }
 
 LayerTable layer_table(nn::Module& root) {
@@ -162,11 +158,20 @@ at::Tensor norms_of_stacked(const std::vector<std::string>& paths, const LayerTa
 
 }  // namespace
 
-Kind kind_of_type(const std::string& type) { return type == "loha" ? Kind::loha : type == "lokr" ? Kind::lokr : Kind::lora; }
+Kind kind_of_type(const std::string& type) {
+  for (auto kind : {Kind::loha, Kind::lokr, Kind::oft, Kind::full}) {
+    if (kind_name(kind) == type) return kind;
+  }
+  return Kind::lora;
+}
 
 void check(const AdapterOptions& o) {
   if (std::find(kTypes.begin(), kTypes.end(), o.type) == kTypes.end()) unknown_choice("adapters", "lora_type", o.type, kTypes);
   if (o.rank < 1) config_error("adapters", "lora_rank must be at least 1, not {}", o.rank);
+  bool has_scale = o.type != "oft" && o.type != "full";
+  if (!has_scale && (o.alpha > 0 || o.use_rslora))
+    config_error("adapters", "{} means nothing to lora_type {}, which has no scale; take it out", o.alpha > 0 ? "lora_alpha" : "use_rslora",
+                 o.type);
   if (o.dropout < 0 || o.dropout >= 1) config_error("adapters", "lora_dropout must be at least 0 and below 1, not {}", o.dropout);
   if (o.lokr_factor < 1 && o.lokr_factor != -1) config_error("adapters", "lokr_factor must be at least 1, or -1, not {}", o.lokr_factor);
 }
@@ -210,12 +215,24 @@ std::vector<AdapterWeights> fresh_weights(const AdapterOptions& options, const s
   auto start = start_of(options, rows, first.in_features(), first.product()->columns_per_channel(), fresh);
   Magnitude magnitude{{}, options.dora_norm};
   if (options.type == "dora") magnitude.m = norms_of_stacked(paths, table, options.dora_norm);
+  auto kind = kind_of_type(options.type);
+  auto change = make_change(kind, start.parameters, start.scale);
   std::vector<AdapterWeights> weights;
   int64_t row = 0;
   for (const auto& path : paths) {
     auto count = table.at(path)->out_features();
-    weights.push_back(
-        {path, kind_of_type(options.type), start.parameters, start.scale, magnitude, paths.size() > 1 ? RowRange{row, count} : RowRange{}});
+    if (!change->splits_at(row))
+      config_error(
+          "adapters",
+          "the blocks of {} outputs that lora_type {} has here reach over the border of '{}', which is a part of a fused layer; give "
+          "a lora_rank that divides its {} outputs, or name the single layers in lora_target_modules",
+          change->rank(), options.type, path, count);
+    weights.push_back({.path = path,
+                       .kind = kind,
+                       .parameters = start.parameters,
+                       .scale = start.scale,
+                       .magnitude = magnitude,
+                       .fused_rows = paths.size() > 1 ? RowRange{row, count} : RowRange{}});
     row += count;
   }
   return weights;
@@ -240,33 +257,79 @@ AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vec
   return adapted;
 }
 
-int64_t rank_of(const AdapterWeights& weights) { return make_update(weights.kind, weights.parameters, weights.scale)->rank(); }
+int64_t rank_of(const AdapterWeights& weights) { return make_change(weights.kind, weights.parameters, weights.scale)->rank(); }
+
+namespace {
+
+[[noreturn]] void of_another_model(const std::string& file_name, const AdapterWeights& w, size_t num_more) {
+  data_error("adapters", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this model has no such layer", file_name,
+             w.path, num_more);
+}
+
+/// Which weights an entry fits: by its own rows where its parameters are those of a fused layer.
+Sides own_sides(const AdapterWeights& w, Sides sides) {
+  if (w.fused_rows.count > 0 && sides.out >= 0) sides.out = std::clamp(sides.out - w.fused_rows.begin, int64_t{0}, w.fused_rows.count);
+  return sides;
+}
+
+void check_layer(const nn::LinearMap& layer, const AdapterWeights& w, const std::string& file_name) {
+  auto all_sides = make_change(w.kind, w.parameters, w.scale)->sides(), sides = own_sides(w, all_sides);
+  auto differ = [](int64_t wanted, int64_t there) { return wanted >= 0 && wanted != there; };
+  if (differ(sides.out, layer.out_features()) || differ(sides.in, layer.in_features()) || differ(sides.in_channels, layer.in_channels())) {
+    auto text = [](int64_t side) { return side < 0 ? std::string("any number of") : std::to_string(side); };
+    data_error("adapters", "{} is a LoRA for another model: '{}' maps {} to {} features there, {} to {} here", file_name, w.path,
+               text(sides.in_channels >= 0 && sides.in < 0 ? sides.in_channels : sides.in), text(sides.out), layer.in_features(),
+               layer.out_features());
+  }
+  auto magnitudes = w.magnitude.axis == NormAxis::output ? all_sides.out : layer.in_channels();
+  if (w.magnitude.m.defined() && w.magnitude.m.numel() != magnitudes)
+    data_error("adapters", "{}: the DoRA magnitude of '{}' has {} numbers instead of {}", file_name, w.path, w.magnitude.m.numel(),
+               magnitudes);
+}
+
+/// A bias or the weight of a norm.
+void check_vector(const at::Tensor& vector, const AdapterWeights& w, const std::string& file_name) {
+  auto sides = own_sides(w, make_change(w.kind, w.parameters, w.scale)->sides());
+  if (vector.dim() != 1 || sides.out != vector.numel() || (sides.in >= 0 && sides.in != 1)) {
+    data_error("adapters", "{} is a LoRA for another model: the {} of '{}' has {} numbers there, {} here", file_name, w.target, w.path,
+               sides.out, vector.numel());
+  }
+}
+
+}  // namespace
 
 void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name) {
-  auto table = layer_table(root);
+  auto layers = layer_table(root);
+  auto parameters = root.parameters();
   for (const auto& w : weights) {
-    auto it = table.find(w.path);
-    if (it == table.end()) {
-      data_error("adapters", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this model has no such layer", file_name,
-                 w.path, weights.size() - 1);
+    auto layer = layers.find(w.path);
+    if (layer != layers.end() && w.target == "weight") {
+      check_layer(*layer->second, w, file_name);
+      continue;
     }
-    auto [all_out, in] = shape_of(w);
-    auto out = w.fused_rows.count > 0 ? std::min(w.fused_rows.count, all_out - w.fused_rows.begin) : all_out;
-    auto& layer = *it->second;
-    if (in != layer.in_features() || out != layer.out_features()) {
-      data_error("adapters", "{} is a LoRA for another model: '{}' maps {} to {} features there, {} to {} here", file_name, w.path, in, out,
-                 layer.in_features(), layer.out_features());
-    }
-    auto magnitudes = w.magnitude.axis == NormAxis::output ? all_out : layer.in_channels();
-    if (w.magnitude.m.defined() && w.magnitude.m.numel() != magnitudes)
-      data_error("adapters", "{}: the DoRA magnitude of '{}' has {} numbers instead of {}", file_name, w.path, w.magnitude.m.numel(),
-                 magnitudes);
+    auto found = parameters.find(w.path + "." + w.target);
+    if (found == parameters.end() && layer != layers.end())
+      data_error("adapters", "{} changes the bias of '{}', and that layer has none here", file_name, w.path);
+    if (found == parameters.end()) of_another_model(file_name, w, weights.size() - 1);
+    check_vector(*found->second, w, file_name);
+  }
+}
+
+void check_trainable(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name) {
+  auto layers = layer_table(root);
+  for (const auto& w : weights) {
+    bool is_weight = layers.contains(w.path) && w.target == "weight";
+    if (is_weight && make_update(w.kind, w.parameters, w.scale)) continue;
+    auto what = is_weight ? std::string(kind_name(w.kind)) : w.target == "bias" ? "a change of its bias" : "a change of a norm";
+    data_error("adapters", "{} cannot be trained further: for '{}' it has {}, which can only be merged (preset_lora_path)", file_name,
+               w.path, what);
   }
 }
 
 AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name,
                            const std::shared_ptr<const Dropout>& dropout) {
   check_fit(root, weights, file_name);
+  check_trainable(root, weights, file_name);
   return hang(weights, layer_table(root), dropout);
 }
 
@@ -281,25 +344,30 @@ std::vector<AdapterWeights> sharing_norms(const AdapterWeights& entry, const std
 
 void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all,
            const std::function<at::Tensor(const std::string&)>& weight_of) {
-  std::vector<Strong> adapters;
+  std::vector<Strong> changes;
   std::deque<nn::LinearMap> others;  // stay where they are
   for (auto [weights, strength, sharing] : all) {
-    double factor = 1;
-    if (weights.magnitude.m.defined() && weights.magnitude.strength == DoraStrength::update) std::swap(factor, strength);
+    bool is_dora = weights.magnitude.m.defined();
+    double factor = 1;  // of the scale; strength is what else there is
+    if (!is_dora || weights.magnitude.strength == DoraStrength::update) std::swap(factor, strength);
     weights.scale *= factor;
+    if (!is_dora) {
+      changes.emplace_back(change_of(weights, layer.source().device()));
+      continue;
+    }
     SharedParameters trained;
     auto adapter = adapter_of(weights, layer, nullptr, trained);
-    adapters.push_back({adapter, strength});
+    changes.emplace_back(adapter, strength);
     if (sharing.empty()) continue;
-    std::vector<Norms::Part> parts{{&layer, adapter->shared_update()}};
+    std::vector<Norms::Part> parts{{&layer, adapter->added_update()}};
     for (auto& other : sharing) {
       other.scale *= factor;
       parts.push_back({&others.emplace_back(weight_of(other.path), layer.product()),
-                       adapter_of(other, others.back(), nullptr, trained)->shared_update()});
+                       adapter_of(other, others.back(), nullptr, trained)->added_update()});
     }
     adapter->share_norms(std::make_shared<Norms>(parts, NormAxis::input));
   }
-  merge_into(layer, adapters);
+  merge_into(layer, changes);
 }
 
 }  // namespace burnish::adapters

@@ -5,7 +5,7 @@
 namespace burnish::adapters {
 
 struct AdapterOptions {
-  std::string type = "lora";  ///< lora, dora, loha, lokr
+  std::string type = "lora";  ///< lora, dora, loha, lokr, oft, full
   int64_t rank = 32;
   double alpha = 0;                       ///< 0 means rank
   bool use_rslora = false;                ///< scale alpha / √rank (Kalajdzievski 2023, arXiv 2312.03732) instead of alpha / rank
@@ -29,8 +29,9 @@ using AdaptedList = std::vector<Adapted>;
 
 /// Hangs a fresh adapter on each layer of `paths`; it computes what it did before. Random parts come from `seed` and the path: LoRA's A
 /// Kaiming-uniform (a = √5) and B zero; LoHa's normal (deviation 1; 0.1 for the first P) and the second P zero; LoKr's W1 and left part of
-/// W2 Kaiming-uniform and the rest zero, as LyCORIS has them. `dropout` is shared by all and may be null.
-/// std::logic_error for a path that is no layer of `root`.
+/// W2 Kaiming-uniform and the rest zero, as LyCORIS has them; OFT and full deltas zero. OFT's blocks have the side LyCORIS gives them:
+/// `rank`, or the largest below it that divides the output. `dropout` is shared by all and may be null. std::logic_error for a path that is
+/// no layer of `root`.
 AdaptedList attach(nn::Module& root, const AdapterOptions& options, const std::vector<std::string>& paths, uint64_t seed,
                    const std::shared_ptr<const Dropout>& dropout = nullptr);
 /// The same with options of each layer.
@@ -40,11 +41,12 @@ using OptionsOf = std::function<AdapterOptions(const std::string& path)>;
 AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vector<std::string>& paths, uint64_t seed,
                    const std::shared_ptr<const Dropout>& dropout = nullptr, const std::vector<std::vector<std::string>>& fused = {});
 
-/// One adapter read from a file, in our paths.
+/// One change read from a file, in our paths: of the weight or the bias of a layer or norm.
 struct AdapterWeights {
   std::string path;
+  std::string target = "weight";  ///< or "bias"
   Kind kind = Kind::lora;
-  Parameters parameters;  ///< by the names of Update::parameters
+  Parameters parameters;  ///< as make_change has them
   double scale = 1;
   Magnitude magnitude;  ///< undefined m unless DoRA
   RowRange fused_rows = {};
@@ -52,10 +54,13 @@ struct AdapterWeights {
 
 int64_t rank_of(const AdapterWeights& weights);
 
-/// Every entry must fit a layer of `root` (its shapes suffice): otherwise a data Error names the first that does not.
+/// Every entry must fit a parameter of `root` (its shapes suffice): otherwise a data Error names the first that does not.
 void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name);
 
-/// Hangs the adapters of a file, after check_fit. Tensors that entries share become one parameter.
+/// A data Error for what can be merged into a model like `root` and not trained: some kinds, changes of biases and of norms.
+void check_trainable(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name);
+
+/// Hangs the adapters of a file, after check_fit and check_trainable. Tensors that entries share become one parameter.
 AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name,
                            const std::shared_ptr<const Dropout>& dropout = nullptr);
 
@@ -68,7 +73,7 @@ struct WeightsAtStrength {
   std::vector<AdapterWeights> sharing_norms = {};
 };
 
-/// Fuses adapters that fit into a layer, in this order (merge_into). `weight_of` gives the fp32 weight of another layer, of those that
+/// Brings changes that fit into a weight, in this order (merge_into). `weight_of` gives the fp32 weight of another layer, of those that
 /// share norms with one of them.
 void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all,
            const std::function<at::Tensor(const std::string& path)>& weight_of = nullptr);

@@ -14,10 +14,8 @@ namespace burnish::adapters {
 
 namespace {
 
-/// Factors with a row for each of ΔW's rows; under LoKr for as many as its other factor has.
-bool has_rows_of_update(std::string_view name) {
-  return name == "lora_B.weight" || name == "hada_w1_a" || name == "hada_w2_a" || name == "lokr_w1" || name == "lokr_w1_a";
-}
+/// Parameters with a row for each of ΔW's rows; under LoKr for as many as its other factor has.
+bool has_rows(std::string_view name) { return has_rows_of_change(name) || name == "lokr_w1" || name == "lokr_w1_a"; }
 
 /// Rows of ΔW behind a row of those factors.
 int64_t rows_of_row(const AdapterWeights& w) {
@@ -30,7 +28,11 @@ int64_t rows_of_row(const AdapterWeights& w) {
 
 AdapterWeights weights_of(const Adapted& item) {
   const auto& update = item.adapter->update();
-  AdapterWeights w{item.path, update.kind(), {}, update.scale(), item.adapter->magnitude(), update.fused_rows()};
+  AdapterWeights w{.path = item.path,
+                   .kind = update.kind(),
+                   .scale = update.scale(),
+                   .magnitude = item.adapter->magnitude(),
+                   .fused_rows = update.fused_rows()};
   for (const auto& [name, value] : update.parameters()) w.parameters.emplace_back(name, value.detach());
   if (w.magnitude.m.defined()) w.magnitude.m = w.magnitude.m.detach();
   return w;
@@ -56,7 +58,7 @@ bool share_one(const std::vector<Part>& parts) {
 /// Whether two adapters differ in the factors that have ΔW's rows alone.
 bool share_others(const AdapterWeights& a, const AdapterWeights& b) {
   return std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), [](const auto& x, const auto& y) {
-    if (x.first != y.first || has_rows_of_update(x.first)) return x.first == y.first;
+    if (x.first != y.first || has_rows(x.first)) return x.first == y.first;
     return x.second.scalar_type() == y.second.scalar_type() && at::equal(x.second, y.second);
   });
 }
@@ -68,14 +70,20 @@ struct Rows {
 };
 
 /// What keeps adapters of parts from being stacked; empty when nothing does.
-std::string obstacle(const std::vector<Rows>& all, bool is_whole, bool shared) {
+std::string obstacle(const std::vector<Rows>& all, int64_t num_rows, bool is_whole, bool shared) {
   auto any = [&](auto&& has) { return std::any_of(all.begin(), all.end(), [&](const auto& part) { return has(part.weights); }); };
   auto is_dora = [](const AdapterWeights& w) { return w.magnitude.m.defined(); };
   auto kind = all[0].weights.kind;
   if (any([&](const auto& w) { return w.kind != kind; })) return "adapters of several kinds";
   if (any([&](const auto& w) { return is_dora(w) && w.magnitude.axis == NormAxis::input; })) return "DoRA magnitudes over their inputs";
   if (any(is_dora) && (!is_whole || any([&](const auto& w) { return !is_dora(w); }))) return "a DoRA magnitude in some and none in others";
-  return kind == Kind::lokr && !(is_whole && shared) ? "LoKr factors of their own" : "";
+  if (kind == Kind::lokr && !(is_whole && shared)) return "LoKr factors of their own";
+  if (kind != Kind::oft) return "";
+  auto side = rank_of(all[0].weights);  // of the blocks, which stand one below the other
+  auto scale = all[0].weights.scale;
+  bool fits = num_rows % side == 0 && std::all_of(all.begin(), all.end(), [&](const auto& part) { return part.begin % side == 0; });
+  return fits && !any([&](const auto& w) { return rank_of(w) != side || w.scale != scale; }) ? ""
+                                                                                             : "rotations of other blocks or strengths";
 }
 
 /// The factors of this name, each in its rows; beside each other unless they share their columns.
@@ -111,12 +119,12 @@ AdapterWeights stack(const std::vector<Part>& parts, const std::string& name, co
   auto whole = all[0].weights;
   auto every = [&](auto&& holds) { return std::all_of(all.begin(), all.end(), [&](const auto& part) { return holds(part.weights); }); };
   bool shared = every([&](const auto& w) { return share_others(w, whole); });
-  if (auto what = obstacle(all, all.size() == parts.size(), shared); !what.empty())
+  if (auto what = obstacle(all, num_rows, all.size() == parts.size(), shared); !what.empty())
     config_error("adapters", "the format has '{}' as one layer, and what its parts have, {}, cannot be stacked; {}", name, what, otherwise);
   bool one_scale = every([&](const auto& w) { return w.scale == whole.scale; });
   for (size_t p = 0; p < whole.parameters.size(); ++p) {
     auto& [part_name, value] = whole.parameters[p];
-    if (has_rows_of_update(part_name)) {
+    if (has_rows(part_name)) {
       value = stacked_rows(all, p, num_rows, shared, !one_scale && part_name != "hada_w2_a");
     } else if (!shared) {
       std::vector<at::Tensor> values;
@@ -170,7 +178,7 @@ AdapterWeights cut(AdapterWeights w) {
     config_error("adapters", "the DoRA of '{}' is over a fused layer's inputs, which cannot be cut; --lora_format kohya keeps it whole",
                  w.path);
   for (auto& [name, value] : w.parameters) {
-    if (has_rows_of_update(name)) value = value.narrow(0, rows.begin / stride, rows.count / stride);
+    if (has_rows(name)) value = value.narrow(0, rows.begin / stride, rows.count / stride);
   }
   if (w.magnitude.m.defined()) w.magnitude.m = w.magnitude.m.narrow(0, rows.begin, rows.count);
   return w;

@@ -3,8 +3,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/eye.h>
 #include <ATen/ops/kron.h>
+#include <ATen/ops/linalg_solve.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
@@ -14,11 +17,10 @@
 #include "kernels/channel_gain/channel_gain.h"
 #include "kernels/hadamard_low_rank/hadamard_low_rank.h"
 #include "kernels/kronecker/kronecker.h"
+#include "kernels/linear/linear.h"
 #include "kernels/low_rank/low_rank.h"
 
 namespace burnish::adapters {
-
-std::string_view kind_name(Kind kind) { return kind == Kind::lora ? "lora" : kind == Kind::loha ? "loha" : "lokr"; }
 
 namespace {
 
@@ -42,15 +44,16 @@ at::Tensor with_gain(const at::Tensor& x, const at::Tensor& gain, const kernels:
   return gain.defined() ? kernels::input_gain(x, gain, product.channel_dim()) : x;
 }
 
-class LoraUpdate : public Update {
+class LoraUpdate : public AddedUpdate {
  public:
-  LoraUpdate(Parameters parameters, double scale, RowRange fused_rows) : Update(scale, fused_rows) {
+  LoraUpdate(Parameters parameters, double scale, RowRange fused_rows) : AddedUpdate(scale, fused_rows) {
     parameters_ = std::move(parameters);
     a_ = parameter("lora_A.weight");
     b_ = parameter("lora_B.weight");
   }
   Kind kind() const override { return Kind::lora; }
   int64_t rank() const override { return a_.size(0); }
+  Sides sides() const override { return {b_.size(0), a_.size(1)}; }
 
   at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
                     const kernels::ProductPtr& product) const override {
@@ -59,7 +62,7 @@ class LoraUpdate : public Update {
     return kernels::add_low_rank(base_out, x, a, own_rows(b_), scale(), product);
   }
 
-  at::Tensor rows(int64_t begin, int64_t end) const override {
+  at::Tensor rows(const nn::WeightSource&, int64_t begin, int64_t end) const override {
     at::NoGradGuard no_grad;
     return at::mm(own_rows(b_).narrow(0, begin, end - begin), a_).mul_(scale());
   }
@@ -82,9 +85,9 @@ class LoraUpdate : public Update {
   at::Tensor a_, b_;
 };
 
-class LohaUpdate : public Update {
+class LohaUpdate : public AddedUpdate {
  public:
-  LohaUpdate(Parameters parameters, double scale, RowRange fused_rows) : Update(scale, fused_rows) {
+  LohaUpdate(Parameters parameters, double scale, RowRange fused_rows) : AddedUpdate(scale, fused_rows) {
     parameters_ = std::move(parameters);
     p1_ = parameter("hada_w1_a");
     q1_ = parameter("hada_w1_b");
@@ -93,13 +96,14 @@ class LohaUpdate : public Update {
   }
   Kind kind() const override { return Kind::loha; }
   int64_t rank() const override { return q1_.size(0); }
+  Sides sides() const override { return {p1_.size(0), q1_.size(1)}; }
 
   at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
                     const kernels::ProductPtr& product) const override {
     return kernels::add_hadamard_low_rank(base_out, with_gain(x, gain, *product), own_rows(p1_), q1_, own_rows(p2_), q2_, scale(), product);
   }
 
-  at::Tensor rows(int64_t begin, int64_t end) const override {
+  at::Tensor rows(const nn::WeightSource&, int64_t begin, int64_t end) const override {
     at::NoGradGuard no_grad;
     auto count = end - begin;
     auto p1 = own_rows(p1_).narrow(0, begin, count), p2 = own_rows(p2_).narrow(0, begin, count);
@@ -110,9 +114,9 @@ class LohaUpdate : public Update {
   at::Tensor p1_, q1_, p2_, q2_;
 };
 
-class LokrUpdate : public Update {
+class LokrUpdate : public AddedUpdate {
  public:
-  LokrUpdate(Parameters parameters, double scale, RowRange fused_rows) : Update(scale, fused_rows) {
+  LokrUpdate(Parameters parameters, double scale, RowRange fused_rows) : AddedUpdate(scale, fused_rows) {
     parameters_ = std::move(parameters);
     for (const char* factor : {"lokr_w1", "lokr_w2"}) {
       if (!has(factor)) rank_ = parameter(std::string(factor) + "_b").size(0);
@@ -120,6 +124,10 @@ class LokrUpdate : public Update {
   }
   Kind kind() const override { return Kind::lokr; }
   int64_t rank() const override { return rank_; }
+  Sides sides() const override {
+    auto end = [&](const std::string& name, const char* part, int64_t dim) { return parameter(has(name) ? name : name + part).size(dim); };
+    return {end("lokr_w1", "_a", 0) * end("lokr_w2", "_a", 0), end("lokr_w1", "_b", 1) * end("lokr_w2", "_b", 1)};
+  }
 
   at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
                     const kernels::ProductPtr& product) const override {
@@ -136,7 +144,7 @@ class LokrUpdate : public Update {
     return base_out + all.narrow(dim, begin - first * w2.size(0), count);
   }
 
-  at::Tensor rows(int64_t begin, int64_t end) const override {
+  at::Tensor rows(const nn::WeightSource&, int64_t begin, int64_t end) const override {
     at::NoGradGuard no_grad;
     begin += fused_rows().begin;
     end += fused_rows().begin;
@@ -158,34 +166,104 @@ class LokrUpdate : public Update {
   int64_t rank_ = 0;
 };
 
+class FullUpdate : public AddedUpdate {
+ public:
+  FullUpdate(Parameters parameters, double scale, RowRange fused_rows) : AddedUpdate(scale, fused_rows) {
+    parameters_ = std::move(parameters);
+    diff_ = parameter("diff");
+  }
+  Kind kind() const override { return Kind::full; }
+  Sides sides() const override { return {diff_.size(0), diff_.size(1)}; }
+
+  at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
+                    const kernels::ProductPtr& product) const override {
+    auto diff = own_rows(diff_);
+    if (scale() != 1) diff = diff * scale();
+    auto kernels = diff.to(x.scalar_type()).view(product->weight_sizes(diff.size(0), diff.size(1)));
+    return base_out + product->multiply(with_gain(x, gain, *product), kernels, {});
+  }
+
+  at::Tensor rows(const nn::WeightSource&, int64_t begin, int64_t end) const override {
+    return own_rows(diff_.detach()).narrow(0, begin, end - begin) * scale();
+  }
+
+ private:
+  at::Tensor diff_;
+};
+
+class OftUpdate : public Update {
+ public:
+  OftUpdate(Parameters parameters, double scale, RowRange fused_rows) : Update(scale, fused_rows) {
+    parameters_ = std::move(parameters);
+    blocks_ = parameter("oft_blocks");
+  }
+  Kind kind() const override { return Kind::oft; }
+  int64_t rank() const override { return blocks_.size(1); }
+  Sides sides() const override { return {blocks_.size(0), -1}; }
+  bool needs_weight() const override { return true; }
+  bool splits_at(int64_t row) const override { return row % rank() == 0; }
+
+  at::Tensor forward(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& seen) const override {
+    auto out = base.multiply(x, {});
+    auto turned = out + turn(seen.is_same(x) ? out : base.multiply(seen, {}), base.product()->channel_dim());
+    return base.bias.defined() ? turned + along_channels(base.bias, base.product()->channel_dim()) : turned;
+  }
+
+  at::Tensor rows(const nn::WeightSource& weight, int64_t begin, int64_t end) const override {
+    at::NoGradGuard no_grad;
+    auto b = rank(), first = begin / b, last = (end + b - 1) / b;
+    auto w_KBI = weight.rows(first * b, last * b).unflatten(0, {-1, b});
+    auto turned = at::bmm(excess().narrow(0, first, last - first).transpose(1, 2), w_KBI).flatten(0, 1);
+    return turned.narrow(0, begin - first * b, end - begin);
+  }
+
+ private:
+  /// scale (R - I) of every block, [blocks, b, b]. R - I = (I - Q)⁻¹ 2 Q, which keeps its digits where R is near I.
+  at::Tensor excess() const {
+    auto blocks = own_rows(blocks_).unflatten(0, {-1, rank()});
+    auto q = blocks - blocks.transpose(1, 2);
+    return at::linalg_solve(at::eye(rank(), q.options()) - q, q * (2 * scale()));
+  }
+
+  /// y (R - I), with the channels of y in dimension `dim`.
+  at::Tensor turn(const at::Tensor& y, int64_t dim) const {
+    auto last = dim == -1 ? y : y.movedim(dim, -1);
+    auto dtype = kernels::product_dtype(y);
+    auto y_KNB = last.flatten(0, -2).unflatten(1, {-1, rank()}).transpose(0, 1).to(dtype);
+    auto turned = at::bmm(y_KNB, excess().to(dtype)).transpose(0, 1).flatten(1).view(last.sizes()).to(y.scalar_type());
+    return dim == -1 ? turned : turned.movedim(-1, dim);
+  }
+
+  static at::Tensor along_channels(const at::Tensor& bias, int64_t dim) {
+    std::vector<int64_t> sizes(static_cast<size_t>(-dim), 1);
+    sizes[0] = bias.size(0);
+    return bias.view(sizes);
+  }
+
+  at::Tensor blocks_;
+};
+
 }  // namespace
 
-at::Tensor Update::squared_norms(const nn::WeightSource& base, const at::Tensor&, NormAxis axis, c10::ScalarType) const {
-  return sums_of_squares(base, axis, [&](int64_t begin, int64_t end) { return base.rows(begin, end) + rows(begin, end); });
+at::Tensor AddedUpdate::forward(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& seen) const {
+  return add_to(base.base(x), seen, {}, base.product());
 }
 
-bool Update::has(std::string_view name) const {
-  return std::any_of(parameters_.begin(), parameters_.end(), [&](const auto& p) { return p.first == name; });
-}
-
-at::Tensor Update::own_rows(const at::Tensor& factor) const {
-  return fused_rows_.count > 0 ? factor.narrow(0, fused_rows_.begin, fused_rows_.count) : factor;
-}
-
-const at::Tensor& Update::parameter(std::string_view name) const {
-  for (const auto& [known, tensor] : parameters_) {
-    if (known == name) return tensor;
-  }
-  throw std::logic_error("an update without its " + std::string(name));
+at::Tensor AddedUpdate::squared_norms(const nn::WeightSource& base, const at::Tensor&, NormAxis axis, c10::ScalarType) const {
+  return sums_of_squares(base, axis, [&](int64_t begin, int64_t end) { return base.rows(begin, end) + rows(base, begin, end); });
 }
 
 std::unique_ptr<Update> make_update(Kind kind, Parameters parameters, double scale, RowRange fused_rows) {
   switch (kind) {
     case Kind::lora: return std::make_unique<LoraUpdate>(std::move(parameters), scale, fused_rows);
     case Kind::loha: return std::make_unique<LohaUpdate>(std::move(parameters), scale, fused_rows);
-    case Kind::lokr: break;
+    case Kind::lokr: return std::make_unique<LokrUpdate>(std::move(parameters), scale, fused_rows);
+    case Kind::full: return std::make_unique<FullUpdate>(std::move(parameters), scale, fused_rows);
+    case Kind::oft:
+      if (parameters.size() != 1 || parameters[0].first != "oft_blocks") return nullptr;
+      return std::make_unique<OftUpdate>(std::move(parameters), scale, fused_rows);
+    default: return nullptr;
   }
-  return std::make_unique<LokrUpdate>(std::move(parameters), scale, fused_rows);
 }
 
 at::Tensor squared_norms(const nn::WeightSource& weight, NormAxis axis) {

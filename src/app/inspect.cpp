@@ -18,16 +18,10 @@ namespace burnish::app {
 
 namespace {
 
-void print_lora(const io::TensorSource& source) {
-  std::map<int64_t, int64_t> ranks;
-  for (const auto& name : source.names()) {
-    if (name.find("lora_A") != name.npos || name.find("lora_down") != name.npos || name.find("lora.down") != name.npos ||
-        name.find("hada_w1_b") != name.npos || name.find("lokr_w2_b") != name.npos)
-      ++ranks[source.info(name).shape.at(0)];
-  }
+void print_adapter(const std::map<std::string, int64_t>& kinds) {
   std::vector<std::string> texts;
-  for (const auto& [rank, count] : ranks) texts.push_back(fmt::format("rank {} on {} layers", rank, count));
-  fmt::print("  LoRA: {}\n", join(texts));
+  for (const auto& [kind, count] : kinds) texts.push_back(fmt::format("{} on {} layer{}", kind, count, count == 1 ? "" : "s"));
+  fmt::print("  adapter: {}\n", join(texts));
 }
 
 void print_entry(const models::ModelEntry& entry) {
@@ -39,7 +33,7 @@ void print_entry(const models::ModelEntry& entry) {
     // Families share parts; the one whose denoiser is in the file says what it is.
     if (kind.empty() || family->recognises({{entry}, {}})) kind = family->describe(entry);
   }
-  if (adapters::is_adapter(source)) print_lora(source);
+  if (auto kinds = adapters::kinds_in(source); !kinds.empty()) print_adapter(kinds);
   else fmt::print("  {}\n", kind.empty() ? "no model known here" : kind);
 
   int64_t parameters = 0;

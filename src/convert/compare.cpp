@@ -91,7 +91,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + join(sides) + "]";
 }
 
-/// Tensors by tensors, in pieces that are small in fp64.
+/// In pieces that are small in fp64.
 void compare_tensors(const at::Tensor& a, const at::Tensor& b, const std::string& name, Comparison& to) {
   constexpr int64_t kPiece = 1 << 22;
   auto flat_a = a.flatten(), flat_b = b.flatten();
@@ -130,38 +130,35 @@ Comparison compare_files(const std::string& path_a, const std::string& path_b) {
 
 using Adapters = std::map<std::string, adapters::AdapterWeights>;
 
+/// A layer may have a change of its weight and one of its bias.
+std::string name_of(const adapters::AdapterWeights& w) { return w.target == "weight" ? w.path : w.path + "." + w.target; }
+
 Adapters in_own_names(const std::string& path) {
   Adapters all;
   auto own = [](const std::string& name) { return adapters::Behind{{name}}; };
-  for (auto& w : adapters::read_adapter(path, own, [](const std::string&) { return int64_t{0}; })) all[w.path] = w;
+  auto unknown = [](const std::string&) { return int64_t{0}; };
+  for (auto& w : adapters::read_adapter(path, own, unknown, unknown)) all[name_of(w)] = w;
   return all;
 }
 
 Adapters in_our_names(const std::string& path, const std::vector<std::string>& model) {
   Adapters all;
   for (auto& [component, weights] : loras::read(*model_of(path, model), path, loras::Absent::as_published)) {
-    for (auto& w : weights) all[component + "." + w.path] = w;
+    for (auto& w : weights) all[component + "." + name_of(w)] = w;
   }
   return all;
 }
 
-std::unique_ptr<adapters::Update> exact_update(const adapters::AdapterWeights& w) {
+std::unique_ptr<adapters::Change> exact_change(const adapters::AdapterWeights& w) {
   auto parameters = w.parameters;
   for (auto& [name, tensor] : parameters) tensor = tensor.to(at::kDouble);
-  return adapters::make_update(w.kind, parameters, w.scale, w.fused_rows);
+  return adapters::make_change(w.kind, parameters, w.scale, w.fused_rows);
 }
 
-/// Rows and columns of what an adapter adds; rows of LoKr are those of both factors.
-std::pair<int64_t, int64_t> sides_of(const adapters::AdapterWeights& w) {
-  int64_t rows = 1, columns = 1;
-  for (const auto& [name, tensor] : w.parameters) {
-    bool second_of_loha = name == "hada_w2_a" || name == "hada_w2_b";
-    if (second_of_loha) continue;
-    bool is_down = name.ends_with("_b") || name == "lora_A.weight", is_up = name.ends_with("_a") || name == "lora_B.weight";
-    if (!is_down) rows *= tensor.size(0);
-    if (!is_up) columns *= tensor.size(1);
-  }
-  return {w.fused_rows.count > 0 ? w.fused_rows.count : rows, columns};
+/// Rows and columns of what a change adds; -1 where any will do.
+std::pair<int64_t, int64_t> sides_of(const adapters::AdapterWeights& w, const adapters::Change& change) {
+  auto sides = change.sides();
+  return {w.fused_rows.count > 0 ? w.fused_rows.count : sides.out, sides.in >= 0 ? sides.in : sides.in_channels};
 }
 
 /// Of the adapter's own rows.
@@ -171,19 +168,33 @@ at::Tensor own_magnitude(const adapters::AdapterWeights& w) {
   return is_cut ? m.narrow(0, w.fused_rows.begin, w.fused_rows.count) : m;
 }
 
+/// Changes that depend on the weight, which is not there: by their parameters.
+void compare_parameters(const std::string& name, const adapters::AdapterWeights& a, const adapters::AdapterWeights& b, Comparison& to) {
+  auto text = [](const adapters::AdapterWeights& w) {
+    std::string shapes;
+    for (const auto& [part, tensor] : w.parameters) shapes += " " + part + shape_text(tensor.sizes().vec());
+    return fmt::format("{} at {}{}", adapters::kind_name(w.kind), w.scale, shapes);
+  };
+  if (text(a) != text(b)) return to.other_shapes.push_back(fmt::format("{}: {} | {}", name, text(a), text(b)));
+  for (size_t i = 0; i < a.parameters.size(); ++i)
+    compare_tensors(a.parameters[i].second, b.parameters[i].second, name + "." + a.parameters[i].first, to);
+}
+
 void compare_products(const std::string& name, const adapters::AdapterWeights& a, const adapters::AdapterWeights& b, Comparison& to) {
   constexpr int64_t kRows = 256;
-  auto sides = sides_of(a);
-  if (sides != sides_of(b)) {
-    to.other_shapes.push_back(
-        fmt::format("{}: [{}, {}] | [{}, {}]", name, sides.first, sides.second, sides_of(b).first, sides_of(b).second));
+  auto change_a = exact_change(a), change_b = exact_change(b);
+  if (change_a->needs_weight() || change_b->needs_weight()) return compare_parameters(name, a, b, to);
+  auto sides = sides_of(a, *change_a), sides_b = sides_of(b, *change_b);
+  if (sides != sides_b) {
+    to.other_shapes.push_back(fmt::format("{}: [{}, {}] | [{}, {}]", name, sides.first, sides.second, sides_b.first, sides_b.second));
     return;
   }
-  auto update_a = exact_update(a), update_b = exact_update(b);
+  at::Tensor none;
+  nn::ParameterSource no_weight(none);  // which these changes do not look at
   Distance distance;
   for (int64_t begin = 0; begin < sides.first; begin += kRows) {
     auto end = std::min(begin + kRows, sides.first);
-    distance.add(update_a->rows(begin, end), update_b->rows(begin, end));
+    distance.add(change_a->rows(no_weight, begin, end), change_b->rows(no_weight, begin, end));
   }
   distance.report(name, to);
   auto m_a = own_magnitude(a), m_b = own_magnitude(b);

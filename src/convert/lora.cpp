@@ -98,19 +98,17 @@ class Reshaping {
 
   bool has_rule() const { return rule_.rank > 0 || rule_.energy > 0; }
 
-  /// What the adapter adds to its weight, as a matrix. Only DoRA depends on the weight.
+  /// What the adapter adds to its weight, as a matrix.
   at::Tensor delta_of(const std::string& component, const AdapterWeights& w, const std::vector<AdapterWeights>& all) {
     at::NoGradGuard no_grad;
-    if (!w.magnitude.m.defined()) {
-      auto parameters = w.parameters;
-      for (auto& [name, tensor] : parameters) tensor = tensor.to(at::kFloat).contiguous();
-      auto update = adapters::make_update(w.kind, parameters, w.scale, w.fused_rows);
-      const auto& layer = *layers_of(component).layer(w.path);
-      return update->rows(0, layer.out_features());
-    }
+    auto parameters = w.parameters;
+    for (auto& [name, tensor] : parameters) tensor = tensor.to(at::kFloat).contiguous();
+    auto change = adapters::make_change(w.kind, parameters, w.scale, w.fused_rows);
+    const auto& layer = *layers_of(component).layer(w.path);
+    if (!w.magnitude.m.defined() && !change->needs_weight()) return change->rows(layer.source(), 0, layer.out_features());
     if (!model_.components().source(component).tensors)
-      config_error("convert", "'{}.{}' is a DoRA, and what it adds depends on the weight; name the model's files with --model", component,
-                   w.path);
+      config_error("convert", "what the {} of '{}.{}' adds depends on the weight; name the model's files with --model",
+                   w.magnitude.m.defined() ? "DoRA" : adapters::kind_name(w.kind), component, w.path);
     auto& weights = layers_of(component);
     auto before = weights.matrix(w.path);
     nn::LinearMap after(before.clone().view(weights.layer(w.path)->weight.sizes()), weights.layer(w.path)->product());
@@ -164,6 +162,17 @@ void write_lora(const Options& o, const models::Model& model, const AdaptersByCo
   io::write_text_atomic(out / "adapter_config.json", config);
 }
 
+/// Takes out what no file that is written here holds.
+void drop_vectors(AdaptersByComponent& all, const models::Model& model) {
+  size_t num_dropped = 0;
+  for (auto& [component, weights] : all) {
+    ComponentWeights layers(model, component);
+    num_dropped += std::erase_if(weights, [&](const auto& w) { return w.target != "weight" || !layers.layer(w.path); });
+  }
+  if (num_dropped > 0)
+    warn("{} changes of biases and norms are left out, which a LoRA does not hold; burnish convert --model merges them", num_dropped);
+}
+
 int64_t num_layers(const AdaptersByComponent& all) {
   int64_t count = 0;
   for (const auto& [component, weights] : all) count += std::ssize(weights);
@@ -179,7 +188,7 @@ bool is_lora(const std::string& path) {
       !io::is_there(fs::path(path) / "pytorch_lora_weights.safetensors"))
     return false;
   if (!is_folder && !io::is_tensor_file(path)) return false;
-  return adapters::is_adapter(io::TensorSource::open({adapters::find_adapter(path).tensors}));
+  return !adapters::kinds_in(io::TensorSource::open({adapters::find_adapter(path).tensors})).empty();
 }
 
 std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vector<std::string>& names) {
@@ -214,6 +223,7 @@ LoraReport convert_lora(const Options& o) {
   auto model = model_of(file, o.model);
   auto all = loras::read(*model, file, loras::Absent::as_published);
   choose_components(all, o.lora_base_model, file);
+  drop_vectors(all, *model);
   Reshaping reshaping(o, *model);
   Errors errors;
   for (auto& [component, weights] : all) {

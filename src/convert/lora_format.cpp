@@ -88,16 +88,18 @@ const at::Tensor& part_of(const AdapterWeights& w, const std::string& part) {
   return std::find_if(w.parameters.begin(), w.parameters.end(), [&](const auto& p) { return p.first == part; })->second;
 }
 
-/// A config Error for what readers of the format do not know.
+/// A config Error for what readers of the format do not know, and for what is read here and never written.
 void check_kind(const AdapterWeights& w, LoraFormat format) {
+  auto refuse = [&](const std::string& what) {
+    config_error("convert", "'{}' is {}, which readers of the format {} do not take; {}", w.path, what, name_of(format), kBakeHint);
+  };
+  if (!adapters::make_update(w.kind, w.parameters, w.scale))
+    config_error("convert", "'{}' is {}, which is read here and never written; {}", w.path, adapters::kind_name(w.kind), kBakeHint);
   bool lora_alone = format == LoraFormat::diffusers || format == LoraFormat::peft || format == LoraFormat::diffsynth;
   if (!lora_alone) return;
-  std::string what;
-  if (w.kind != Kind::lora) what = w.kind == Kind::loha ? "LoHa" : "LoKr";
-  else if (w.magnitude.m.defined() && format == LoraFormat::diffsynth) what = "DoRA";
-  else if (w.magnitude.m.defined() && w.magnitude.axis == adapters::NormAxis::input) what = "DoRA over inputs";
-  if (!what.empty())
-    config_error("convert", "'{}' is {}, which readers of the format {} do not take; {}", w.path, what, name_of(format), kBakeHint);
+  if (w.kind != Kind::lora) refuse(std::string(adapters::kind_name(w.kind)));
+  if (w.magnitude.m.defined() && format == LoraFormat::diffsynth) refuse("DoRA");
+  if (w.magnitude.m.defined() && w.magnitude.axis == adapters::NormAxis::input) refuse("DoRA over inputs");
 }
 
 bool is_power_of_two(double value) {
@@ -233,8 +235,7 @@ void split_blocks(std::vector<AdapterWeights>& weights) {
   std::map<const void*, std::vector<AdapterWeights*>> fused;  // parts of one layer share their lora_A
   for (auto& w : weights) {
     bool by_input = w.magnitude.m.defined() && w.magnitude.axis == adapters::NormAxis::input;
-    if (w.kind == Kind::lora && w.fused_rows.count > 0 && !by_input)
-      fused[part_of(w, "lora_A.weight").const_data_ptr()].push_back(&w);
+    if (w.kind == Kind::lora && w.fused_rows.count > 0 && !by_input) fused[part_of(w, "lora_A.weight").const_data_ptr()].push_back(&w);
   }
   std::set<std::string> empty;
   for (auto& [shared, parts] : fused) {

@@ -45,9 +45,7 @@ WrittenComponent::WrittenComponent(const models::Model& model, const std::string
   for (const auto& rule : names.keys.to_file(ours)) items_.push_back(item_of(rule));
 }
 
-bool WrittenComponent::touched(const std::string& name) const {
-  return merge_ && weights_.layer(path_of(name)) && merge_->touches(path_of(name));
-}
+bool WrittenComponent::touched(const std::string& name) const { return merge_ && merge_->touches(name); }
 
 /// What the tensors behind one of the file's have in common.
 struct WrittenComponent::Parts {
@@ -113,22 +111,25 @@ std::vector<io::TensorSpec> WrittenComponent::specs() const {
   return specs;
 }
 
-at::Tensor WrittenComponent::merged(const std::string& path) const {
+at::Tensor WrittenComponent::merged(const std::string& name) const {
   at::NoGradGuard no_grad;
-  const auto& layer = *weights_.layer(path);
-  nn::LinearMap alone(weights_.matrix(path).view(layer.weight.sizes()), layer.product());
-  merge_->apply(path, alone, [&](const std::string& other) { return weights_.matrix(other); });
+  const auto* layer = weights_.layer(path_of(name));
+  auto sizes = weights_.shapes().at(name);
+  // As Merge has them: a bias or the weight of a norm is a matrix of one column.
+  auto before = [&](const std::string& of) {
+    auto parameter = weights_.parameter(of).to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+    return parameter.dim() == 1 ? parameter.unsqueeze(1) : parameter;
+  };
+  nn::LinearMap alone(before(name), layer ? layer->product() : kernels::matrix_product());
+  merge_->apply(name, alone, [&](const std::string& other) { return before(other).flatten(1); });
   if (!at::isfinite(alone.weight).all().item<bool>())
-    data_error(
-        "convert",
-        "the weight of '{}' of the {} is not finite with LoRAs merged into it ({}): one of the files is damaged, or a strength too large",
-        path, what_, merge_->settings());
-  return alone.weight;
+    data_error("convert",
+               "'{}' of the {} is not finite with LoRAs merged into it ({}): one of the files is damaged, or a strength too large", name,
+               what_, merge_->settings());
+  return alone.weight.view(sizes);
 }
 
-at::Tensor WrittenComponent::numbers(const std::string& name) const {
-  return touched(name) ? merged(path_of(name)) : weights_.parameter(name);
-}
+at::Tensor WrittenComponent::numbers(const std::string& name) const { return touched(name) ? merged(name) : weights_.parameter(name); }
 
 at::Tensor WrittenComponent::kept_scale(const io::KeyRule& rule) const {
   std::vector<at::Tensor> scales;

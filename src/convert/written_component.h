@@ -39,7 +39,7 @@ class WrittenComponent {
   Parts parts_of(const io::KeyRule& rule) const;
   Item item_of(const io::KeyRule& rule) const;
   at::Tensor numbers(const std::string& name) const;
-  at::Tensor merged(const std::string& path) const;
+  at::Tensor merged(const std::string& name) const;
   at::Tensor kept_scale(const io::KeyRule& rule) const;
   void make_codes(const Item& item, const std::function<void(const std::string&, const at::Tensor&)>& write) const;
   bool touched(const std::string& name) const;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "models/loading.h"
 
 namespace burnish::loras {
 
@@ -24,16 +25,22 @@ std::optional<std::string> without(const std::string& name, const std::string& p
 struct Names {
   std::string component;
   models::LayerNames prefixes;
-  std::map<std::string, int64_t> outputs;                  ///< by path
+  io::Shapes parameters;                                   ///< of every parameter by its name
+  std::map<std::string, int64_t> outputs, inputs;          ///< by the path of a layer or norm
   std::map<std::string, std::string> path_of_underscored;  ///< "layers_0_q" and, with the file's prefix, "text_model_layers_0_q"
 };
 
 Names names_of(models::Model& model, const std::string& component, bool is_there) {
-  Names names{component, model.names().of(component).layers, {}, {}};
+  Names names{component, model.names().of(component).layers, {}, {}, {}, {}};
   if (!is_there) return names;
   auto skeleton = model.components().skeleton(component);
-  for (const auto& [path, layer] : adapters::all_layers(*skeleton)) {
-    names.outputs[path] = layer->out_features();
+  names.parameters = models::shapes_of(*skeleton);
+  for (const auto& [parameter, sizes] : names.parameters) {
+    if (!parameter.ends_with(".weight")) continue;
+    auto path = parameter.substr(0, parameter.rfind('.'));
+    names.outputs[path] = sizes[0];
+    names.inputs[path] = 1;
+    for (size_t i = 1; i < sizes.size(); ++i) names.inputs[path] *= sizes[i];
     names.path_of_underscored[underscored(path)] = path;
     names.path_of_underscored[underscored(names.prefixes.weights + path)] = path;
   }
@@ -88,6 +95,14 @@ std::vector<std::string> component_names(models::Model& model) {
   return names;
 }
 
+/// Whether a change is of a bias that its layer lacks, and a factor of it.
+bool is_of_no_bias(const std::vector<Names>& all, const std::string& component, const adapters::AdapterWeights& weights) {
+  return weights.target == "bias" && weights.kind == adapters::Kind::ia3 && std::any_of(all.begin(), all.end(), [&](const auto& names) {
+           return names.component == component && names.outputs.contains(weights.path) &&
+                  !names.parameters.contains(weights.path + ".bias");
+         });
+}
+
 /// Whether an adapter is of no account: its layer is never run, or is not there and would be left as it is.
 bool is_left_out(const models::Model& model, const std::vector<Names>& all, const std::string& component,
                  const adapters::AdapterWeights& weights) {
@@ -114,15 +129,17 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
     auto component = component_with(model, all, path);
     return adapters::Behind{{component + "." + path}};
   };
-  auto rows_of = [&](const std::string& layer) {
+  auto side_of = [&](const std::string& layer, std::map<std::string, int64_t> Names::*sides) {
     for (const auto& names : all) {
-      if (auto path = without(layer, names.component + "."); path && names.outputs.contains(*path)) return names.outputs.at(*path);
+      if (auto path = without(layer, names.component + "."); path && (names.*sides).contains(*path)) return (names.*sides).at(*path);
     }
     return int64_t{0};
   };
+  auto rows_of = [&](const std::string& layer) { return side_of(layer, &Names::outputs); };
+  auto columns_of = [&](const std::string& layer) { return side_of(layer, &Names::inputs); };
   AdaptersByComponent by_component;
   std::vector<std::string> skipped;
-  for (auto& weights : adapters::read_adapter(file, layers_of, rows_of)) {
+  for (auto& weights : adapters::read_adapter(file, layers_of, rows_of, columns_of)) {
     auto component = model.names().denoiser();  // also of a name that nobody knows
     for (const auto& names : all) {
       auto path = without(weights.path, names.component + ".");
@@ -131,6 +148,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
       weights.path = *path;
       break;
     }
+    if (is_of_no_bias(all, component, weights)) continue;
     if (is_left_out(model, all, component, weights)) skipped.push_back(component + "." + weights.path);
     else by_component[component].push_back(std::move(weights));
   }

@@ -20,12 +20,12 @@ class MergedAdapters final : public models::Merge {
   void add(const LoraFile& file, const std::vector<adapters::AdapterWeights>& weights) {
     for (const auto& part : adapters::find_adapter(file.path).files()) files_.push_back(part);
     settings_ += fmt::format("{}at {}", settings_.empty() ? "" : ", ", file.strength);
-    for (const auto& w : weights) by_layer_[w.path].push_back({w, file.strength, adapters::sharing_norms(w, weights)});
+    for (const auto& w : weights) by_parameter_[w.path + "." + w.target].push_back({w, file.strength, adapters::sharing_norms(w, weights)});
   }
 
-  bool touches(const std::string& path) const override { return by_layer_.contains(path); }
-  void apply(const std::string& path, nn::LinearMap& layer, const WeightOf& weight_of) const override {
-    adapters::merge(layer, by_layer_.at(path), weight_of);
+  bool touches(const std::string& name) const override { return by_parameter_.contains(name); }
+  void apply(const std::string& name, nn::LinearMap& layer, const ParameterOf& parameter_of) const override {
+    adapters::merge(layer, by_parameter_.at(name), [&](const std::string& path) { return parameter_of(path + ".weight"); });
   }
   std::vector<std::filesystem::path> files() const override { return files_; }
   std::string settings() const override { return settings_; }
@@ -33,7 +33,7 @@ class MergedAdapters final : public models::Merge {
  private:
   std::vector<std::filesystem::path> files_;
   std::string settings_;
-  std::map<std::string, std::vector<adapters::WeightsAtStrength>> by_layer_;  ///< in the order of the files
+  std::map<std::string, std::vector<adapters::WeightsAtStrength>> by_parameter_;  ///< in the order of the files
 };
 
 using Merges = std::map<std::string, std::shared_ptr<MergedAdapters>>;

@@ -61,15 +61,22 @@ void Components::set_merge(const std::string& component, std::shared_ptr<const M
   auto before = std::exchange(holdings_[component].merge, merge);
   for (const auto& [name, module] : loaded_) {
     if (component_of(name) != component) continue;
-    std::set<std::string> layers;
+    std::set<std::string> names;
+    auto changes = [&](const std::string& parameter) {
+      return (before && before->touches(parameter)) || (merge && merge->touches(parameter));
+    };
     module->visit([&](const std::string& path, nn::Module& child) {
+      auto weight = path.empty() ? "weight" : path + ".weight";
       const auto* layer = dynamic_cast<nn::LinearMap*>(&child);
       bool trains = layer && layer->weight.defined() && layer->weight.requires_grad();
-      if (layer && !trains && ((before && before->touches(path)) || (merge && merge->touches(path)))) layers.insert(path);
+      if (layer && !trains && changes(weight)) names.insert(weight);
     });
-    if (layers.empty()) continue;
+    module->visit_parameters([&](const std::string& parameter, at::Tensor& p) {
+      if (!p.requires_grad() && changes(parameter)) names.insert(parameter);
+    });
+    if (names.empty()) continue;
     auto built = skeleton(name);
-    reload_weights(*module, *built, layers, reading(name, *built));
+    reload_weights(*module, *built, names, reading(name, *built));
   }
 }
 

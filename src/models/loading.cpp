@@ -123,9 +123,8 @@ class Placing {
     auto value = in_file;
     auto scale = scale_of(name, in_file);
     auto map = maps_.find(name);
-    if (map != maps_.end() && reading_.merge && reading_.merge->touches(layer_of(name))) {
-      value = merged(layer_of(name), *map->second, value, std::exchange(scale, {}));
-    }
+    if (reading_.merge && reading_.merge->touches(name))
+      value = merged(name, map == maps_.end() ? kernels::matrix_product() : map->second->product(), value, std::exchange(scale, {}));
     if (reading_.store && map != maps_.end()) {
       auto source = reading_.store->store(name, value, scale, reading_.options.device(), in_file.scalar_type());
       if (source) return map->second->set_source(source);
@@ -135,34 +134,31 @@ class Placing {
     check_finite(slot, value, name, reading_.what);
   }
 
-  static std::string layer_of(const std::string& weight) { return weight == "weight" ? "" : weight.substr(0, weight.rfind('.')); }
-
  private:
   at::Tensor scale_of(const std::string& name, const at::Tensor& in_file) const {
     return is_fp8(in_file.scalar_type()) && scales_.contains(name) ? scales_.at(name) : at::Tensor();
   }
 
-  /// In fp32, where it is computed with.
+  /// As a matrix or kernels in fp32, which is what it is computed with.
   at::Tensor exact(const at::Tensor& in_file, const at::Tensor& scale) const {
-    return (scale.defined() ? scaled(in_file, scale) : in_file).to(reading_.options.dtype(at::kFloat), false, /*copy=*/true).contiguous();
+    auto value = (scale.defined() ? scaled(in_file, scale) : in_file).to(reading_.options.dtype(at::kFloat), false, /*copy=*/true);
+    return value.dim() == 1 ? value.unsqueeze(1) : value.contiguous();
   }
 
-  /// What the layer's weight becomes.
-  at::Tensor merged(const std::string& path, const nn::LinearMap& layer, const at::Tensor& in_file, const at::Tensor& scale) const {
-    nn::LinearMap alone(exact(in_file, scale), layer.product());
-    if (!is_finite(alone.weight)) refuse_damaged(path + ".weight", reading_.what);
-    reading_.merge->apply(path, alone, [&](const std::string& other) {
-      auto weight = io::load_one(without_scales(reading_.tensors), reading_.keys, wanted_, other + ".weight");
-      return exact(weight, scale_of(other + ".weight", weight));
+  /// What a parameter becomes.
+  at::Tensor merged(const std::string& name, const kernels::ProductPtr& product, const at::Tensor& in_file, const at::Tensor& scale) const {
+    nn::LinearMap alone(exact(in_file, scale), product);
+    if (!is_finite(alone.weight)) refuse_damaged(name, reading_.what);
+    reading_.merge->apply(name, alone, [&](const std::string& other) {
+      auto parameter = io::load_one(without_scales(reading_.tensors), reading_.keys, wanted_, other);
+      return exact(parameter, scale_of(other, parameter));
     });
     if (!is_finite(alone.weight)) {
-      data_error(
-          "models",
-          "the weight of '{}' of {} is not finite with LoRAs merged into it ({}): one of their files is damaged, or its strength too "
-          "large",
-          path, reading_.what, reading_.merge->settings());
+      data_error("models",
+                 "'{}' of {} is not finite with LoRAs merged into it ({}): one of their files is damaged, or its strength too large", name,
+                 reading_.what, reading_.merge->settings());
     }
-    return alone.weight;
+    return alone.weight.view(in_file.sizes());
   }
 
   const Reading& reading_;
@@ -182,17 +178,17 @@ void load_weights(nn::Module& module, const Reading& reading) {
       [&](const std::string& name, const at::Tensor& tensor) { placing.place(name, tensor); }, reading.what);
 }
 
-void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std::string>& layers, const Reading& reading) {
+void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std::string>& names, const Reading& reading) {
   auto wanted = shapes_of(skeleton);
   auto maps = maps_of(module);
   Placing placing(module, wanted, reading);
   io::load_named(
       without_scales(reading.tensors), reading.keys, wanted,
       [&](const std::string& name, const at::Tensor& tensor) {
-        auto map = maps.find(name);
-        if (map == maps.end() || !layers.contains(Placing::layer_of(name))) return;
+        if (!names.contains(name)) return;
         placing.place(name, tensor);
-        if (const auto& delta = map->second->delta) delta->weight_changed(*map->second);
+        auto map = maps.find(name);
+        if (map != maps.end() && map->second->delta) map->second->delta->weight_changed(*map->second);
       },
       reading.what);
 }

@@ -8,15 +8,16 @@
 
 namespace burnish::models {
 
-/// What is merged into the weights of a component's linear layers and convolutions while they are read; implemented by `loras/`.
+/// What is merged into a component's parameters while they are read; implemented by `loras/`.
 class Merge {
  public:
   virtual ~Merge() = default;
-  /// Whether the weight of the layer at this path changes.
-  virtual bool touches(const std::string& path) const = 0;
-  /// Changes it; the layer holds it as an fp32 parameter. `weight_of` gives the weight that another layer has before, in the same way.
-  using WeightOf = std::function<at::Tensor(const std::string& path)>;
-  virtual void apply(const std::string& path, nn::LinearMap& layer, const WeightOf& weight_of) const = 0;
+  /// Whether the parameter of this name ("blocks.0.to_q.weight") changes.
+  virtual bool touches(const std::string& name) const = 0;
+  /// Changes it; the layer holds it as an fp32 parameter. Biases and weights of norms are matrices [n, 1]. `parameter_of` gives what
+  /// another one is before, in the same way.
+  using ParameterOf = std::function<at::Tensor(const std::string& name)>;
+  virtual void apply(const std::string& name, nn::LinearMap& layer, const ParameterOf& parameter_of) const = 0;
   /// The files that decide what changes, and in a few words the rest of it.
   virtual std::vector<std::filesystem::path> files() const = 0;
   virtual std::string settings() const = 0;
@@ -29,7 +30,7 @@ struct Reading {
   std::string what;                  ///< in messages
   at::TensorOptions options;         ///< of parameters
   nn::WeightStore* store = nullptr;  ///< takes weights of linear layers and convolutions; null: they are parameters
-  const Merge* merge = nullptr;      ///< changes those before they are rounded to what they are held in; null: nothing does
+  const Merge* merge = nullptr;      ///< changes parameters before they are rounded to what they are held in; null: nothing does
 };
 
 /// Fills `module`, which was built on the meta device, with the tensors of a file, one at a time: each is read, changed, converted or
@@ -38,9 +39,8 @@ struct Reading {
 /// anything is read (io::load_named); a weight that is not finite, or not in the dtype it is to have, is one that names it.
 void load_weights(nn::Module& module, const Reading& reading);
 
-/// Reads the weights of some of the layers anew, by their paths; `skeleton` is what was filled first, on the meta device. Their deltas are
-/// told.
-void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std::string>& layers, const Reading& reading);
+/// Reads some of the parameters anew, by their names; `skeleton` is what was filled first, on the meta device. Deltas on them are told.
+void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std::string>& names, const Reading& reading);
 
 /// Hands the weights of a module that was made without a file to `store`, which leaves some of them parameters.
 void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device device);

@@ -35,7 +35,8 @@ void check_agreement(const adapters::AdapterOptions& o, const std::vector<std::s
       bool by_input = o.dora_norm == adapters::NormAxis::input;
       contradicts(by_input ? "dora_norm input" : "dora_norm output", w.path, by_input ? "output" : "input", file);
     }
-    if (rank == 0) continue;  // LoKr of whole factors has neither rank nor alpha
+    // LoKr of whole factors and full deltas have neither rank nor alpha; OFT's blocks have the side that fits a layer, and no alpha.
+    if (rank == 0 || w.kind == adapters::Kind::oft) continue;
     if (asks("lora_rank", o.rank != defaults.rank) && o.rank != rank)
       contradicts(fmt::format("lora_rank {}", o.rank), w.path, std::to_string(rank), file);
     auto divisor = o.use_rslora ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank);

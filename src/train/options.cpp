@@ -215,7 +215,7 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("lora_base_model", o.lora_base_model,
     "comma list of components that carry adapters; empty takes the denoiser, or those in lora_checkpoint");
   f("lora_target_modules", o.lora_target_modules, "layer names, one regular expression, \"\" for every large layer, or default");
-  f("lora_type", o.lora_type, "lora, dora, loha or lokr");
+  f("lora_type", o.lora_type, "lora, dora, loha, lokr, oft or full");
   f("lora_rank", o.lora_rank, "rank");
   f("lora_alpha", o.lora_alpha, "scale is alpha / rank; 0 takes the rank");
   f("lora_rank_groups", o.lora_rank_groups,

@@ -127,6 +127,7 @@ void Trained::read_checkpoint() {
                    adapters.component, settings_.lora_checkpoint);
     adapters.weights = std::move(by_component.at(adapters.component));
     by_component.erase(adapters.component);
+    adapters::check_trainable(*model_->components().skeleton(adapters.component), adapters.weights, settings_.lora_checkpoint);
     for (const auto& w : adapters.weights) adapters.paths.push_back(w.path);
     check_agreement(asked, given, adapters.weights, settings_.lora_checkpoint);
     if (settings_.targets) check_same_layers(targeted(adapters.component), adapters.paths, adapters.component, settings_.lora_checkpoint);
@@ -257,7 +258,9 @@ std::string Trained::text() const {
   for (const auto& whole : whole_) texts.push_back(whole.name == model_->names().denoiser() ? "full" : "full " + whole.name);
   for (const auto& a : adapted_components_) {
     auto where = a.component == model_->names().denoiser() ? "" : " of " + a.component;
-    texts.push_back(fmt::format("{} rank {} on {} layers{}", settings_.adapter.type, ranks(a), a.paths.size(), where));
+    bool has_rank = settings_.adapter.type != "full";
+    texts.push_back(
+        fmt::format("{} on {} layers{}", has_rank ? settings_.adapter.type + " rank " + ranks(a) : "full deltas", a.paths.size(), where));
   }
   return join(texts);
 }

@@ -54,8 +54,16 @@ const LayersOf kOwnNames = [](const std::string& name) -> Behind {
   return {};
 };
 
+/// A file of Net's layers.
+std::vector<AdapterWeights> read_own(const std::filesystem::path& path) {
+  return read_adapter(
+      path, kOwnNames, [](const std::string&) { return int64_t{40}; }, [](const std::string&) { return int64_t{24}; });
+}
+
 AdaptedList attach_to(nn::Module& net, const std::string& type, NormAxis axis = NormAxis::output) {
-  return attach(net, {.type = type, .rank = 4, .alpha = 2, .dora_norm = axis}, match_targets(net, "first,second", kNoAliases), 5);
+  bool has_scale = type != "oft" && type != "full";
+  return attach(net, {.type = type, .rank = 4, .alpha = has_scale ? 2.0 : 0, .dora_norm = axis},
+                match_targets(net, "first,second", kNoAliases), 5);
 }
 
 /// Moves every adapter away from its start, where it changes nothing.
@@ -78,10 +86,11 @@ struct Style {
   const char* layout;
 };
 const std::vector<Style> kStyles{
-    {"lora", NormAxis::output, "auto"}, {"lora", NormAxis::output, "kohya"},    {"lora", NormAxis::output, "lycoris"},
-    {"dora", NormAxis::output, "auto"}, {"dora", NormAxis::output, "kohya"},    {"dora", NormAxis::input, "auto"},
-    {"dora", NormAxis::input, "kohya"}, {"loha", NormAxis::output, "auto"},     {"loha", NormAxis::output, "kohya"},
-    {"lokr", NormAxis::output, "auto"}, {"lokr", NormAxis::output, "diffusers"}};
+    {"lora", NormAxis::output, "auto"}, {"lora", NormAxis::output, "kohya"},     {"lora", NormAxis::output, "lycoris"},
+    {"dora", NormAxis::output, "auto"}, {"dora", NormAxis::output, "kohya"},     {"dora", NormAxis::input, "auto"},
+    {"dora", NormAxis::input, "kohya"}, {"loha", NormAxis::output, "auto"},      {"loha", NormAxis::output, "kohya"},
+    {"lokr", NormAxis::output, "auto"}, {"lokr", NormAxis::output, "diffusers"}, {"full", NormAxis::output, "auto"},
+    {"oft", NormAxis::output, "auto"},  {"oft", NormAxis::output, "diffusers"}};
 
 }  // namespace
 
@@ -94,7 +103,8 @@ class Golden : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Adapters, Golden,
                          testing::Values("peft_lora", "peft_rslora", "peft_dora", "peft_loha", "peft_lokr", "onetrainer_dora_input",
                                          "onetrainer_dora_output", "conv.peft_lora", "conv.peft_dora", "conv.peft_loha", "conv.peft_lokr",
-                                         "conv.peft_loha_tucker", "conv.peft_lokr_tucker", "conv.onetrainer_dora_input"),
+                                         "conv.peft_loha_tucker", "conv.peft_lokr_tucker", "conv.onetrainer_dora_input", "lycoris_oft",
+                                         "lycoris_full", "conv.lycoris_oft", "conv.lycoris_full"),
                          [](const auto& info) {
                            auto name = info.param;
                            std::replace(name.begin(), name.end(), '.', '_');
@@ -119,7 +129,8 @@ TEST_P(Golden, OutputAndGradientsAgree) {
   tensors.emplace_back("layer.alpha", own.tensor("scale") * (GetParam().find("lokr") == std::string::npos ? 3 : 1));  // times its rank
   io::save_safetensors(folder / "a.safetensors", tensors);
   auto weights = read_adapter(
-      folder / "a.safetensors", [](const std::string& name) { return Behind{{name}}; }, [](const std::string&) { return int64_t{12}; });
+      folder / "a.safetensors", [](const std::string& name) { return Behind{{name}}; }, [](const std::string&) { return int64_t{12}; },
+      [](const std::string&) { return int64_t{20}; });
   auto adapted = attach_weights(net, weights, "a");
   ASSERT_EQ(adapted.size(), 1u);
 
@@ -174,6 +185,8 @@ TEST(Attach, RefusesWhatIsNoAdapter) {
   Net net(24, 40);
   EXPECT_NE(error_of([&] { attach(net, {.type = "dorra"}, {}, 0); }, Exit::config).find("\"dora\""), std::string::npos);
   EXPECT_NE(error_of([&] { attach(net, {.dropout = 1}, {}, 0); }, Exit::config).find("lora_dropout"), std::string::npos);
+  EXPECT_NE(error_of([&] { attach(net, {.type = "oft", .alpha = 4}, {}, 0); }, Exit::config).find("lora_alpha means nothing"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { attach(net, {.lokr_factor = 0}, {}, 0); }, Exit::config).find("lokr_factor"), std::string::npos);
   EXPECT_NE(error_of([] { parse_norm_axis("row"); }, Exit::config).find("output, input"), std::string::npos);
 }
@@ -204,8 +217,8 @@ void check_round_trip(const Style& style) {
   shake(adapted);
   auto path = folder / "a.safetensors";
   io::save_safetensors(path, adapter_tensors(adapted, kPrefixes, at::kFloat, parse_layout(style.layout)));
-  EXPECT_TRUE(is_adapter(io::TensorSource::open({path})));
-  auto weights = read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; });
+  EXPECT_FALSE(kinds_in(io::TensorSource::open({path})).empty());
+  auto weights = read_own(path);
   auto again = attach_weights(fresh, weights, "a.safetensors");
   auto x = AnyNet::input();
   EXPECT_LE(relative_error(fresh.forward(x), trained.forward(x)), 1e-6);
@@ -241,7 +254,7 @@ TEST(Files, StrengthMovesBetweenBaseAndAdapter) {
     shake(adapted);
     test::Scratch folder;
     io::save_safetensors(folder / "a.safetensors", adapter_tensors(adapted, kPrefixes, at::kFloat, Layout::kohya));
-    auto weights = read_adapter(folder / "a.safetensors", kOwnNames, [](const std::string&) { return int64_t{40}; });
+    auto weights = read_own(folder / "a.safetensors");
     merge_all(half, weights, 0.5);
     merge_into(trained.first, {{adapted[0].adapter}});
     EXPECT_LE(relative_error(half.first.weight, (trained.first.weight + plain.first.weight) / 2), 1e-5);
@@ -263,8 +276,7 @@ TEST(Files, TheScaleLiesInTheFactorsWhereDiffusersTakesNoAlpha) {
     auto tensors = adapter_tensors(adapted, {"transformer.", "lora_transformer_", "lycoris_", /*diffusers_alpha=*/false}, at::kFloat);
     for (const auto& [name, tensor] : tensors) EXPECT_NE(name.find("lora"), std::string::npos) << name;
     io::save_safetensors(folder / "a.safetensors", tensors);
-    attach_weights(again, read_adapter(folder / "a.safetensors", kOwnNames, [](const std::string&) { return int64_t{40}; }),
-                   "a.safetensors");
+    attach_weights(again, read_own(folder / "a.safetensors"), "a.safetensors");
     auto x = at::randn({3, 24});
     EXPECT_LE(relative_error(again.forward(x), trained.forward(x)), 1e-6);
   }
@@ -331,15 +343,14 @@ TEST(Files, TuckerLoraIsMultipliedOut) {
                               {layer + ".lora_mid.weight", mid},
                               {layer + ".lora_up.weight", up},
                               {layer + ".alpha", at::full({}, 2.0f)}});
-  auto weights = read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; });
+  auto weights = read_own(path);
   ConvNet plain(24, 40), adapted(24, 40);
   attach_weights(adapted, weights, "a");
   auto x = ConvNet::input();
   auto expected = plain.first.forward(x) + at::conv2d(at::conv2d(at::conv2d(x, down), mid, {}, 2, 1), up) * 0.5;
   EXPECT_LE(relative_error(adapted.first.forward(x), expected), 1e-5);
   io::save_safetensors(path, {{layer + ".lora_mid.weight", mid}, {layer + ".lora_up.weight", up}});
-  EXPECT_NE(error_of([&] { read_adapter(path, kOwnNames, [](const std::string&) { return int64_t{40}; }); }).find("lacks its"),
-            std::string::npos);
+  EXPECT_NE(error_of([&] { read_own(path); }).find("lacks its"), std::string::npos);
 }
 
 TEST(Files, AlphaKeepsTheScaleOfRankStabilisedAdapters) {
@@ -372,11 +383,19 @@ const LayerPrefixes kFusedNames{
     "transformer.",        "lora_transformer_",     "lycoris_", true,
     {{"qkv", {"a", "b"}}}, {{"x.qkv", {"a", "b"}}}, {},         [](const std::string& path) { return int64_t{path == "a" ? 8 : 4}; }};
 
+int64_t kFusedColumns(const std::string&) { return 6; }
+
 std::vector<AdapterWeights> read_fused(const io::NamedTensors& tensors) {
   test::Scratch folder;
   io::save_safetensors(folder / "f.safetensors", tensors);
   auto layers = [](const std::string& name) { return name.ends_with("qkv") ? Behind{{"a", "b"}} : Behind{{name}}; };
-  return read_adapter(folder / "f.safetensors", layers, kFusedNames.rows_of);
+  return read_adapter(folder / "f.safetensors", layers, kFusedNames.rows_of, kFusedColumns);
+}
+
+/// Blocks of rows of w turned by (I + Q)(I - Q)⁻¹, Q = B - Bᵀ, transposed.
+at::Tensor turned(const at::Tensor& w, const at::Tensor& blocks) {
+  auto q = blocks - blocks.transpose(1, 2), one = at::eye(blocks.size(1));
+  return at::bmm(at::bmm(one + q, at::inverse(one - q)).transpose(1, 2), w.view({blocks.size(0), blocks.size(1), -1})).flatten(0, 1);
 }
 
 /// What a file of the fused layer says, and that layer's weight under it.
@@ -398,6 +417,12 @@ std::vector<std::pair<io::NamedTensors, std::function<at::Tensor(const at::Tenso
   for (int64_t rows : {1, 2, 3, 4, 6, 12}) {  // of W1; its groups end within a layer's rows or with them
     auto w1 = at::randn({rows, 2}), w2 = at::randn({12 / rows, 3});
     files.push_back({{{"qkv.lokr_w1", w1}, {"qkv.lokr_w2", w2}}, [=](const at::Tensor& w) { return w + at::kron(w1, w2); }});
+  }
+  auto diff = at::randn({12, 6});
+  files.push_back({{{"qkv.diff", diff}}, [=](const at::Tensor& w) { return w + diff; }});
+  for (int64_t side : {1, 2, 4}) {
+    auto blocks = at::randn({12 / side, side, side});
+    files.push_back({{{"qkv.oft_blocks", blocks}}, [=](const at::Tensor& w) { return turned(w, blocks); }});
   }
   return files;
 }
@@ -431,7 +456,7 @@ TEST(FusedLayers, ShareOneParameterAndItsGradient) {
       EXPECT_EQ(a[i].second.numel(), tensors[i].second.numel());
     }
     if (tensors.back().first.ends_with("dora_scale")) continue;  // its norms carry no gradient
-    at::Tensor value = a[0].second, leaf = tensors[0].second.clone();
+    at::Tensor value = a[0].second, leaf = tensors[0].second.clone().view_as(value);
     (net.forward(x) * dy).sum().backward();
     // The same by a difference in the direction of the gradient.
     auto g = value.grad().clone();
@@ -476,19 +501,22 @@ TEST(FusedLayers, AreCutWhereALayoutHasOurLayers) {
     test::Scratch folder;
     io::save_safetensors(folder / "f.safetensors", write());
     auto layers = [](const std::string& name) { return Behind{{name.substr(name.size() - 1)}}; };
-    attach_weights(again, read_adapter(folder / "f.safetensors", layers, kFusedNames.rows_of), "f");
+    attach_weights(again, read_adapter(folder / "f.safetensors", layers, kFusedNames.rows_of, kFusedColumns), "f");
     EXPECT_LE(relative_error(again.forward(x), net.forward(x)), 1e-6);
   }
 }
 
 TEST(FusedLayers, AdaptersOfTheirPartsAreStacked) {
   auto x = at::randn({5, 6});
-  for (const char* type : {"lora", "dora", "loha"}) {
+  for (const char* type : {"lora", "dora", "loha", "full", "oft"}) {
+    bool has_scale = std::set<std::string>{"lora", "dora", "loha"}.contains(type);
     for (bool both : {true, false}) {
       if (!both && std::string(type) == "dora") continue;
       SCOPED_TRACE(type);
       Fused net, again;
-      auto options_of = [&](const std::string& path) { return AdapterOptions{.type = type, .rank = 2, .alpha = path == "a" ? 4.0 : 3.0}; };
+      auto options_of = [&](const std::string& path) {
+        return AdapterOptions{.type = type, .rank = 2, .alpha = !has_scale ? 0 : path == "a" ? 4.0 : 3.0};
+      };
       auto adapted = attach(net, options_of, both ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"b"}, 3);
       shake(adapted);
       attach_weights(again, read_fused(adapter_tensors(adapted, kFusedNames, at::kFloat, Layout::kohya)), "f");
@@ -499,11 +527,15 @@ TEST(FusedLayers, AdaptersOfTheirPartsAreStacked) {
   auto lokr = attach(net, {.type = "lokr", .rank = 2}, {"a", "b"}, 3);
   EXPECT_NE(error_of([&] { adapter_tensors(lokr, kFusedNames, at::kFloat, Layout::kohya); }, Exit::config).find("cannot be stacked"),
             std::string::npos);
+  auto sides = [](const std::string& path) { return AdapterOptions{.type = "oft", .rank = path == "a" ? 2 : 1}; };
+  auto oft = attach(net, sides, {"a", "b"}, 3);
+  EXPECT_NE(error_of([&] { adapter_tensors(oft, kFusedNames, at::kFloat, Layout::kohya); }, Exit::config).find("cannot be stacked"),
+            std::string::npos);
 }
 
 TEST(FusedLayers, NewAdaptersStartAsThatOfTheFusedLayer) {
   auto x = at::randn({5, 6});
-  for (const char* type : {"lora", "dora", "loha", "lokr"}) {
+  for (const char* type : {"lora", "dora", "loha", "lokr", "full", "oft"}) {
     for (auto axis : {NormAxis::output, NormAxis::input}) {
       Fused net, plain;
       auto options_of = [&](const std::string&) { return AdapterOptions{.type = type, .rank = 2, .dora_norm = axis}; };
@@ -513,6 +545,97 @@ TEST(FusedLayers, NewAdaptersStartAsThatOfTheFusedLayer) {
       EXPECT_LE(relative_error(net.forward(x), plain.forward(x)), 1e-6) << type;
     }
   }
+  Fused net;  // blocks of three rows, and parts of eight and four
+  auto wide = [](const std::string&) { return AdapterOptions{.type = "oft", .rank = 3}; };
+  EXPECT_NE(error_of(
+                [&] {
+                  attach(net, wide, {"a", "b"}, 3, nullptr, {{"a", "b"}});
+                },
+                Exit::config)
+                .find("reach over the border of 'b'"),
+            std::string::npos);
+}
+
+TEST(FusedLayers, ChangesThatAreOnlyMergedTakeTheirRows) {
+  at::manual_seed(6);
+  auto g = at::randn({12}), rescale = at::rand({12, 1}) + 0.5, blocks = at::randn({6, 2, 2});
+  auto a1 = at::randn({6, 2}), a2 = at::randn({2, 6}), b1 = at::randn({12, 2}), b2 = at::randn({2, 6}), diff_b = at::randn({12});
+  auto above = at::randn({3, 1}) * 0.1;
+  const std::vector<std::pair<io::NamedTensors, std::function<at::Tensor(const at::Tensor& w)>>> files{
+      {{{"qkv.weight", g}, {"qkv.on_input", at::zeros({1})}}, [=](const at::Tensor& w) { return w * (1 + g).unsqueeze(1); }},
+      {{{"qkv.oft_blocks", blocks}, {"qkv.rescale", rescale}}, [=](const at::Tensor& w) { return turned(w, blocks) * rescale; }},
+      {{{"qkv.a1.weight", a1}, {"qkv.a2.weight", a2}, {"qkv.b1.weight", b1}, {"qkv.b2.weight", b2}},
+       [=](const at::Tensor& w) { return w + at::mm(at::mm(w, a1), a2) + at::mm(b1, b2); }}};
+  for (const auto& [tensors, expected] : files) {
+    SCOPED_TRACE(tensors[0].first);
+    Fused plain, merged;
+    auto weights = read_fused(tensors);
+    ASSERT_EQ(weights.size(), 2u);
+    check_fit(merged, weights, "f");
+    for (const auto& w : weights) merge(w.path == "a" ? merged.a : merged.b, {{w, 1}});
+    EXPECT_LE(relative_error(merged.weight(), expected(plain.weight())), 1e-5);
+  }
+  // What turns the inputs does so for each part.
+  Fused plain, merged;
+  for (const auto& w : read_fused({{"qkv.oft_R", above}})) merge(w.path == "a" ? merged.a : merged.b, {{w, 1}});
+  nn::Linear whole(6, 12, {});
+  at::NoGradGuard no_grad;
+  whole.weight.copy_(plain.weight());
+  auto alone = read_fused({{"qkv.oft_R", above}})[0];
+  alone.fused_rows = {};
+  merge(whole, {{alone, 1}});
+  EXPECT_LE(relative_error(merged.weight(), whole.weight), 1e-6);
+  EXPECT_FALSE(at::equal(merged.weight(), plain.weight()));
+  // A change of biases is one of a matrix of one column.
+  Fused biased;
+  for (const auto& w : read_fused({{"qkv.diff_b", diff_b}})) {
+    EXPECT_EQ(w.target, "bias");
+    auto& bias = (w.path == "a" ? biased.a : biased.b).bias;
+    nn::LinearMap column(bias.detach().clone().unsqueeze(1), kernels::matrix_product());
+    merge(column, {{w, 1}});
+    bias.copy_(column.weight.squeeze(1));
+  }
+  EXPECT_LE(relative_error(at::cat({biased.a.bias, biased.b.bias}), at::cat({plain.a.bias, plain.b.bias}) + diff_b), 1e-6);
+}
+
+TEST(FusedLayers, WhatTurnsTheirRowsTogetherIsRefused) {
+  auto refused = [](const io::NamedTensors& tensors) {
+    EXPECT_NE(error_of([&] { read_fused(tensors); }).find("parts of a fused layer together"), std::string::npos) << tensors[0].first;
+  };
+  refused({{"qkv.oft_blocks", at::randn({4, 3, 3})}});
+  refused({{"qkv.oft_blocks", at::randn({4, 3, 3})}, {"qkv.rescale", at::rand({12, 1})}});
+  refused({{"qkv.oft_blocks", at::randn({2, 6, 2, 2})}});
+  refused({{"qkv.p_layer.weight", at::randn({12, 2})}, {"qkv.q_layer.weight", at::randn({2, 6})}, {"qkv.lambda_layer", at::randn({1, 2})}});
+}
+
+TEST(Files, ChangesOfRowsInAnotherOrderAreOnesOfTheirHalves) {
+  at::manual_seed(7);
+  auto blocks = at::randn({6, 2, 2});
+  auto files = std::vector<io::NamedTensors>{{{"x.oft_blocks", blocks}},
+                                             {{"x.oft_blocks", blocks}, {"x.rescale", at::rand({12, 1}) + 0.5}},
+                                             {{"x.diff", at::randn({12, 6})}},
+                                             {{"x.weight", at::randn({12})}, {"x.on_input", at::zeros({1})}}};
+  test::Scratch folder;
+  auto read = [&](const io::NamedTensors& tensors, bool swapped) {
+    io::save_safetensors(folder / "f.safetensors", tensors);
+    return read_adapter(
+        folder / "f.safetensors",
+        [&](const std::string& name) {
+          return Behind{{name}, swapped};
+        },
+        [](const std::string&) { return int64_t{12}; }, kFusedColumns)[0];
+  };
+  for (const auto& tensors : files) {
+    SCOPED_TRACE(tensors.back().first);
+    nn::Linear ours(6, 12, {}), theirs(6, 12, {});
+    at::NoGradGuard no_grad;
+    ours.weight.normal_();
+    theirs.weight.copy_(ours.weight.roll(6, 0));
+    merge(ours, {{read(tensors, true), 1}});
+    merge(theirs, {{read(tensors, false), 1}});
+    EXPECT_LE(relative_error(ours.weight, theirs.weight.roll(6, 0)), 1e-6);
+  }
+  EXPECT_NE(error_of([&] { read({{"x.oft_blocks", at::randn({3, 4, 4})}}, true); }).find("in another order"), std::string::npos);
 }
 
 TEST(FusedLayers, BrokenFilesAreRefused) {

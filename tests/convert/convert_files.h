@@ -50,7 +50,8 @@ inline void write_adapters(const std::string& path, const std::string& pipeline,
     for (const auto& item : adapted) {
       for (auto& [name, value] : item.adapter->parameters()) value.add_(at::empty_like(value).normal_(0, 0.1, generator).abs_());
     }
-    for (auto& t : adapters::adapter_tensors(adapted, loras::layer_prefixes(*model, component), at::kBFloat16, adapters::Layout::onetrainer))
+    for (auto& t :
+         adapters::adapter_tensors(adapted, loras::layer_prefixes(*model, component), at::kBFloat16, adapters::Layout::onetrainer))
       tensors.push_back(t);
   }
   io::save_safetensors(path, tensors);

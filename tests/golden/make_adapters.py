@@ -6,12 +6,15 @@ w, bias, x, dy                 the layer, its input and the gradient of its outp
 <case>.p.<name>, <case>.g.<name>   parameters by the names of adapter files, and their gradients
 <case>.scale                   alpha / rank as the adapter uses it
 conv.w, ..., conv.<case>.y, ...    the same for a 3x3 convolution with stride 2 and padding 1
-Cases: peft_lora, peft_rslora, peft_dora, peft_loha, peft_lokr (peft); onetrainer_dora_{input,output} (its formula, written out: the whole
+Cases: peft_lora, peft_rslora, peft_dora, peft_loha, peft_lokr (peft); lycoris_oft, lycoris_full (LyCORIS, in fp32, which its OFT inverts
+in); onetrainer_dora_{input,output} (its formula, written out: the whole
 weight, norms with its eps, detached).
 """
 import pathlib
 
 import torch
+from lycoris.modules.diag_oft import DiagOFTModule
+from lycoris.modules.full import FullModule
 from peft import LoHaConfig, LoKrConfig, LoraConfig, get_peft_model
 from safetensors.torch import save_file
 
@@ -87,11 +90,33 @@ def make(prefix, draw, w, x, dy):
     return out
 
 
+def make_lycoris(prefix, out):
+    """The cases of LyCORIS on the layer that `out` has."""
+    g = torch.Generator().manual_seed(1)
+    w, bias, x, dy = (out[prefix + name].float() for name in ("w", "bias", "x", "dy"))
+    cases = {}
+    for case, kind, part in (("lycoris_oft", DiagOFTModule, "oft_blocks"), ("lycoris_full", FullModule, "diff")):
+        layer = Net(w, bias).layer.float().requires_grad_(False)
+        module = kind("layer", layer, 1.0, lora_dim=3)
+        module.apply_to()
+        p = module.oft_blocks if part == "oft_blocks" else module.weight
+        with torch.no_grad():
+            p.add_(0.3 * torch.randn(p.shape, generator=g))
+        x_in = x.clone().requires_grad_()
+        y = module(x_in)
+        y.backward(dy)
+        name = prefix + case
+        cases |= {f"{name}.y": y.detach(), f"{name}.dx": x_in.grad, f"{name}.scale": torch.zeros(1), f"{name}.g.{part}": p.grad,
+                  f"{name}.p.{part}": p.detach().clone() if part == "oft_blocks" else p.detach() - w}
+    return cases
+
+
 def main():
     g = torch.Generator().manual_seed(0)
     draw = lambda *shape: torch.randn(*shape, generator=g, dtype=torch.float64)
     out = make("", draw, draw(OUT, IN), draw(2, 5, IN), draw(2, 5, OUT))
     out |= make("conv.", draw, draw(OUT, IN, 3, 3), draw(2, IN, 6, 5), draw(2, OUT, 3, 3))
+    out |= make_lycoris("", out) | make_lycoris("conv.", out)
     save_file({k: v.float().contiguous() for k, v in out.items()}, pathlib.Path(__file__).with_name("adapters.safetensors"))
 
 

@@ -60,6 +60,16 @@ void expect_losses(const fs::path& folder, const std::string& name) {
   }
 }
 
+/// Latents that a LoRA file draws.
+at::Tensor draw(const TempFolder& folder, const fs::path& lora) {
+  auto noise = io::SafetensorsFile::open(kGolden / "expected.safetensors")->tensor("noise");
+  io::save_safetensors(folder / "noise.safetensors", {{"noise", noise}});
+  run("sample " + golden_model() + "--prompt 'red apple' --prompt tree --height 48 --width 64 --num_inference_steps 4 " +
+      option("noise", folder / "noise.safetensors") + option("save_latents", folder / "latents.safetensors") +
+      option("output_path", folder / "out") + option("lora", lora));
+  return tensors_of(folder / "latents.safetensors").at("latents");
+}
+
 }  // namespace
 
 TEST(FusedTargets, TrainAsInDiffSynthStudio) {
@@ -107,7 +117,8 @@ TEST(FusedTargets, HaveTheParametersOfDiffSynthStudio) {
 TEST(FusedTargets, ContradictionsAreRefused) {
   TempFolder folder;
   auto refused = [&](const std::string& options) {
-    auto out = run_burnish("train " + golden_model() + golden_data() + "--max_steps 1 --lora_rank 4 " +
+    auto out = run_burnish("train " + golden_model() + golden_data() + "--max_steps 1 " +
+                           (options.find("lora_rank ") == std::string::npos ? "--lora_rank 4 " : "") +
                            option("output_path", folder / "run") + "--overwrite " + options);
     EXPECT_EQ(out.exit_code, 2) << out.output;
     return out.output;
@@ -116,6 +127,8 @@ TEST(FusedTargets, ContradictionsAreRefused) {
   EXPECT_THAT(refused("--lora_target_modules a_to_qkv,b_to_qkv --lora_type dora --dora_norm input --lora_format onetrainer"),
               HasSubstr("cannot be cut"));
   EXPECT_THAT(refused("--lora_target_modules to_q,to_k --lora_type lokr --lora_format kohya"), HasSubstr("cannot be stacked"));
+  EXPECT_THAT(refused("--lora_target_modules a_to_qkv,b_to_qkv --lora_type oft --lora_rank 3"), HasSubstr("a part of a fused layer"));
+  EXPECT_THAT(refused("--lora_type full --lora_format diffsynth"), HasSubstr("DiffSynth-Studio reads no other kind"));
   EXPECT_THAT(refused("--lora_type dora --dora_norm input --lora_format diffusers"), HasSubstr("leave out its magnitudes"));
   EXPECT_THAT(refused("--lora_type dora --dora_norm input --lora_format lycoris"), HasSubstr("LyCORIS refuses"));
   EXPECT_THAT(refused("--lora_type dora --lora_format diffsynth"), HasSubstr("DiffSynth-Studio reads no other kind"));
@@ -123,18 +136,32 @@ TEST(FusedTargets, ContradictionsAreRefused) {
 
 TEST(FusedTargets, EveryFormatDrawsTheSame) {
   TempFolder folder;
-  auto noise = io::SafetensorsFile::open(kGolden / "expected.safetensors")->tensor("noise");
-  io::save_safetensors(folder / "noise.safetensors", {{"noise", noise}});
-  auto draw = [&](const fs::path& lora) {
-    run("sample " + golden_model() + "--prompt 'red apple' --prompt tree --height 48 --width 64 --num_inference_steps 4 " +
-        option("noise", folder / "noise.safetensors") + option("save_latents", folder / "latents.safetensors") +
-        option("output_path", folder / "out") + option("lora", lora));
-    return tensors_of(folder / "latents.safetensors").at("latents");
-  };
-  auto expected = draw(kDiffSynth / "trained.safetensors");
+  auto expected = draw(folder, kDiffSynth / "trained.safetensors");
   for (const char* format : {"diffusers", "kohya", "lycoris", "onetrainer", "diffsynth"}) {
     replay(folder / format, option("lora_checkpoint", kDiffSynth / "start.safetensors") + "--lora_format " + format);
-    EXPECT_LE(relative_error(draw(folder / format / "step-8.safetensors"), expected), 1e-5) << format;
+    EXPECT_LE(relative_error(draw(folder, folder / format / "step-8.safetensors"), expected), 1e-5) << format;
+  }
+}
+
+TEST(FusedTargets, OftAndFullDeltasTrainAsOneAndDrawTheSameInEveryFormat) {
+  TempFolder folder;
+  auto train = "train " + golden_model() + golden_data() + "--max_steps 2 --save_dtype fp32 ";
+  for (const std::string type : {"oft", "full"}) {
+    auto fresh = train + "--learning_rate 1e-2 --lora_rank 4 --lora_target_modules " + kTargets + " --lora_type " + type + " ";
+    run(fresh + option("output_path", folder / type));
+    auto file = folder / type / "step-2.safetensors";
+    auto part = "lora_unet_single_blocks_0_linear1." + std::string(type == "oft" ? "oft_blocks" : "diff");
+    EXPECT_TRUE(tensors_of(file).at(part).any().item<bool>());
+    auto expected = draw(folder, file);
+    for (const std::string format : {"kohya", "onetrainer", "lycoris"}) {
+      auto own = folder / (type + format);
+      run(fresh + "--lora_format " + format + " " + option("output_path", own));
+      EXPECT_LE(relative_error(draw(folder, own / "step-2.safetensors"), expected), 1e-5) << type << format;
+      // What a format has apart trains on apart, and is stacked again.
+      run(train + "--learning_rate 1e-30 --lora_format kohya " + option("lora_checkpoint", own / "step-2.safetensors") +
+          option("output_path", folder / "on") + "--overwrite");
+      expect_equal_files(folder / "on/step-2.safetensors", file);
+    }
   }
 }
 

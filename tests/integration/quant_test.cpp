@@ -41,7 +41,9 @@ class OverFp8 : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Adapters, OverFp8,
                          testing::Values("--lora_type dora --dtype bf16", "--lora_type dora --dtype bf16 --use_gradient_checkpointing",
                                          "--lora_type dora --dora_norm input --use_gradient_checkpointing", "--lora_type loha",
-                                         "--lora_type lokr --fp8_compute", "--weight_format nf4 --lora_dropout 0.1"));
+                                         "--lora_type lokr --fp8_compute", "--weight_format nf4 --lora_dropout 0.1",
+                                         "--lora_type oft --lora_dropout 0.1 --dtype bf16", "--lora_type oft --use_gradient_checkpointing",
+                                         "--lora_type full --use_gradient_checkpointing"));
 
 TEST_P(OverFp8, LossFallsAndTheFileIsReadAgain) {
   TempFolder folder;

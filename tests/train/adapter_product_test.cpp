@@ -48,6 +48,7 @@ at::Tensor whole_weight(const nn::LinearMap& layer, const adapters::Adapter& ada
     case adapters::Kind::lora: change = at::mm(p.at("lora_B.weight"), p.at("lora_A.weight")); break;
     case adapters::Kind::loha: change = factor("hada_w1") * factor("hada_w2"); break;
     case adapters::Kind::lokr: change = at::kron(factor("lokr_w1"), factor("lokr_w2")); break;
+    default: throw std::logic_error("no kind of this test");
   }
   auto v = w + change * adapter.update().scale();
   if (!adapter.is_dora()) return v;

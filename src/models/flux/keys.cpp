@@ -108,6 +108,21 @@ void add_blocks(std::vector<Layer>& all, const std::vector<Layer>& layers, const
   }
 }
 
+/// The norms of every block by the names of their weights without what stands behind the last dot, and with it, as ComfyUI has them.
+void add_norms(std::vector<Layer>& all, const Config& config) {
+  for (const auto& norm : kBflNorms) {
+    auto number = norm.theirs.find("{}"), ours = norm.ours[0].find("{}");
+    auto count = norm.theirs.starts_with("double") ? config.num_double_blocks : config.num_single_blocks;
+    for (int64_t i = 0; i < count; ++i) {
+      auto theirs = std::string(norm.theirs).replace(number, 2, std::to_string(i));
+      auto path = std::string(norm.ours[0]).replace(ours, 2, std::to_string(i));
+      path.resize(path.rfind('.'));
+      all.push_back({theirs, {path}});
+      all.push_back({theirs.substr(0, theirs.rfind('.')), {path}});
+    }
+  }
+}
+
 std::string underscored(std::string name) {
   std::replace(name.begin(), name.end(), '.', '_');
   return name;
@@ -171,6 +186,7 @@ LayerTable foreign_layers(const Config& config) {
   add_blocks(layers, kXlabsDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
   add_blocks(layers, kXlabsSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
   for (const auto& name : swapped_layers()) layers.push_back({name, {"norm_out.linear"}});
+  add_norms(layers, config);
 
   for (const auto& layer : layers) {
     table[layer.theirs] = layer.ours;
