@@ -145,7 +145,8 @@ void write_lora(const Options& o, const models::Model& model, const AdaptersByCo
   if (format == LoraFormat::peft && all.size() > 1)
     config_error("convert", "a folder of peft holds the adapters of one component, and these are of {}; choose one with --lora_base_model",
                  all.size());
-  metadata.erase("lora_adapter_metadata");  // its numbers stand in the tensors, or in peft's own file
+  // Their numbers stand in the tensors, or in peft's own file; DyLoRA's block would count twice.
+  for (const char* key : {"lora_adapter_metadata", "ss_network_args"}) metadata.erase(key);
   metadata["format"] = "pt";
   io::NamedTensors tensors;
   std::string config;
@@ -162,21 +163,26 @@ void write_lora(const Options& o, const models::Model& model, const AdaptersByCo
   io::write_text_atomic(out / "adapter_config.json", config);
 }
 
+int64_t num_layers(const AdaptersByComponent& all) {
+  int64_t count = 0;
+  for (const auto& [component, weights] : all) count += std::ssize(weights);
+  return count;
+}
+
 /// Takes out what no file that is written here holds.
-void drop_vectors(AdaptersByComponent& all, const models::Model& model) {
+void drop_vectors(AdaptersByComponent& all, const models::Model& model, const std::string& file) {
   size_t num_dropped = 0;
   for (auto& [component, weights] : all) {
     ComponentWeights layers(model, component);
     num_dropped += std::erase_if(weights, [&](const auto& w) { return w.target != "weight" || !layers.layer(w.path); });
   }
+  if (num_layers(all) == 0)
+    data_error("convert",
+               "{} changes norms and biases alone, which a LoRA does not hold; merge it into the model: burnish convert --lora {}", file,
+               file);
   if (num_dropped > 0)
-    warn("{} changes of biases and norms are left out, which a LoRA does not hold; burnish convert --model merges them", num_dropped);
-}
-
-int64_t num_layers(const AdaptersByComponent& all) {
-  int64_t count = 0;
-  for (const auto& [component, weights] : all) count += std::ssize(weights);
-  return count;
+    warn("{} changes of biases and norms are left out, which a LoRA does not hold; merged into a model they stay (burnish convert --lora)",
+         num_dropped);
 }
 
 }  // namespace
@@ -223,7 +229,7 @@ LoraReport convert_lora(const Options& o) {
   auto model = model_of(file, o.model);
   auto all = loras::read(*model, file, loras::Absent::as_published);
   choose_components(all, o.lora_base_model, file);
-  drop_vectors(all, *model);
+  drop_vectors(all, *model, file);
   Reshaping reshaping(o, *model);
   Errors errors;
   for (auto& [component, weights] : all) {

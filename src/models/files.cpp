@@ -63,7 +63,7 @@ void add_pipeline_folder(ModelFiles& files, const fs::path& folder, const fs::pa
   for (const auto& [component, kind] : index.items()) {
     if (component.starts_with("_") || !kind.is_array() || kind.empty() || kind[0].is_null()) continue;
     auto part = folder / component;
-    if (use == HubUse::without_denoiser && is_denoiser_folder(component) && !(io::is_folder(part) && has_weights(part))) continue;
+    if (leaves_out(use, component) && !(io::is_folder(part) && has_weights(part))) continue;
     if (!io::is_folder(part)) {
       if (component.starts_with("tokenizer") || is_unused_component(component))
         continue;  // may be given apart; missed when it is asked for

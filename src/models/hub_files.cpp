@@ -47,11 +47,11 @@ Paths small_files(const Paths& paths, const std::string& folder) {
 
 /// The components that a model_index.json lists and a run may open.
 Paths components_of(const nlohmann::json& index, HubUse use) {
-  bool leaves_out = use == HubUse::without_denoiser && index.contains("text_encoder_2");
+  bool is_told = use != HubUse::without_denoiser || index.contains("text_encoder_2");
   Paths components;
   for (const auto& [name, kind] : index.items()) {
     bool is_component = !name.starts_with("_") && kind.is_array() && !kind.empty() && !kind[0].is_null();
-    if (is_component && !is_unused_component(name) && !(leaves_out && is_denoiser_folder(name))) components.push_back(name);
+    if (is_component && !is_unused_component(name) && !(is_told && leaves_out(use, name))) components.push_back(name);
   }
   return components;
 }
@@ -191,7 +191,11 @@ void fetch_matches(hub::Repository& repository, const std::string& pattern) {
 
 }  // namespace
 
-bool is_denoiser_folder(const std::string& component) { return component.starts_with("transformer") || component.starts_with("unet"); }
+bool leaves_out(HubUse use, const std::string& component) {
+  bool is_denoiser = component.starts_with("transformer") || component.starts_with("unet");
+  bool is_small = component.starts_with("tokenizer") || component.starts_with("scheduler");
+  return (use == HubUse::without_denoiser && is_denoiser) || (use == HubUse::denoiser_alone && !is_denoiser && !is_small);
+}
 
 bool is_hub_model(const std::string& name) { return !io::is_there(name) && hub::is_model_id(name) && !io::is_tensor_file(name); }
 

@@ -9,6 +9,7 @@ namespace burnish::models {
 enum class HubUse {
   all,               ///< what a run opens
   without_denoiser,  ///< what a run opens that only encodes: the denoiser stays on the hub where text encoders tell the family
+  denoiser_alone,    ///< what a run opens that finds everything else in a cache
   nothing,
 };
 
@@ -19,8 +20,8 @@ bool is_hub_model(const std::string& name);
 /// hub refuses it, or may not be asked.
 std::filesystem::path hub_folder(const std::string& id, HubUse use);
 
-/// Whether a component of a model_index.json is what `without_denoiser` leaves out.
-bool is_denoiser_folder(const std::string& component);
+/// Whether a component of a model_index.json is left out. Tokenizers and schedulers are small, and never are.
+bool leaves_out(HubUse use, const std::string& component);
 
 /// The folder below DIFFSYNTH_MODEL_BASE_PATH with the files of a model.
 std::filesystem::path model_base_folder(const std::string& id);

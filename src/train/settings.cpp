@@ -21,9 +21,17 @@ AheadChoice ahead_choice(const TrainOptions& o) {
   return o.precompute_timesteps == "blocks" ? AheadChoice::with_first_blocks : AheadChoice::off;
 }
 
+/// What of the model the run opens.
+models::HubUse hub_use(const TrainOptions& o) {
+  if (!trains(o)) return models::HubUse::without_denoiser;
+  auto trained = o.trainable_models + "," + o.lora_base_model;
+  bool trains_encoder = trained.find("text_encoder") != trained.npos;
+  bool encodes_some = encodes(o) || trains_encoder || !o.preview_prompts.empty() || !o.validation_metadata_path.empty();
+  return encodes_some ? models::HubUse::all : models::HubUse::denoiser_alone;
+}
+
 ModelSettings model_settings(const TrainOptions& o) {
-  ModelSettings s{.names = {o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths,
-                            trains(o) ? models::HubUse::all : models::HubUse::without_denoiser},
+  ModelSettings s{.names = {o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths, hub_use(o)},
                   .options = model_options(o.model),
                   .storage = o.model,
                   .trained_in_fp8 = o.trained_weights == "fp8",

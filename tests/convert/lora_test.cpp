@@ -170,11 +170,17 @@ TEST(LoraNames, WhatReadersDoNotTakeIsRefused) {
     expect_refused([&] { convert_to(options, {start, at_path(folder, "out.safetensors")}); }, words);
     EXPECT_FALSE(fs::exists(folder / "out.safetensors"));
   };
-  refused({.type = "loha", .rank = 2}, "diffusers", "is LoHa, which readers of the format diffusers do not take");
+  refused({.type = "loha", .rank = 2}, "diffusers", "is loha, which readers of the format diffusers do not take");
   refused({.type = "lokr", .rank = 2}, "kohya", "LoKr factors of their own");
   refused({.type = "dora", .rank = 2, .dora_norm = adapters::NormAxis::input}, "diffusers", "is DoRA over inputs");
   refused({.type = "dora", .rank = 2, .dora_norm = adapters::NormAxis::input}, "comfyui", "DoRA magnitudes over their inputs");
   refused({.type = "dora", .rank = 2}, "diffsynth", "is DoRA");
+  expect_refused(
+      [&] {
+        convert_to({.lora_format = "lycoris", .model = {model_path("sdxl_pipeline")}},
+                   {golden_path("wild/kinds/lycoris_glora.safetensors"), at_path(folder, "out.safetensors")});
+      },
+      "is glora, which is read here and never written");
 }
 
 TEST(LoraNames, OtherKindsAreFusedExactly) {
@@ -229,27 +235,51 @@ TEST(LoraRank, BecomesSmallerByTheErrorThatIsSaid) {
   }
 }
 
+/// Whether both files make the same weights of SDXL's UNet.
+void expect_same_merged(const std::string& a, const std::string& b) {
+  std::vector<std::unique_ptr<models::Model>> all;
+  for (const auto& file : {a, b}) {
+    auto& model = all.emplace_back(open_model(model_path("sdxl_pipeline")));
+    loras::merge(*model, {{file, 1}});
+    model->components().load("unet");
+  }
+  auto expected = all[0]->components().module("unet").parameters(), found = all[1]->components().module("unet").parameters();
+  for (const auto& [name, value] : expected) EXPECT_LE(relative_error(*found.at(name), *value), 1e-5) << name;
+}
+
 TEST(LoraType, OtherKindsBecomeLoras) {
   TempFolder folder;
+  auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "there.safetensors");
+  convert::Options options{.lora_format = "kohya", .lora_type = "lora", .model = {model_path("sdxl_pipeline")}, .overwrite = true};
   for (const auto& [type, axis] : {std::pair<std::string, adapters::NormAxis>("dora", adapters::NormAxis::output),
                                    {"dora", adapters::NormAxis::input},
                                    {"lokr", {}},
                                    {"loha", {}}}) {
     SCOPED_TRACE(type);
-    auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "there.safetensors");
     write_adapters(start, "sdxl_pipeline", {.type = type, .rank = 2, .dora_norm = axis}, 5);
-    convert::Options options{.lora_format = "kohya", .lora_type = "lora", .model = {model_path("sdxl_pipeline")}, .overwrite = true};
+    options.lora_rank = 0;
     expect_refused([&] { convert_to(options, {start, there}); }, "say how large the LoRA may become");
     options.lora_rank = 4096;  // all there is
     convert_to(options, {start, there});
-    // Merged, both give the same weights.
-    auto with_original = open_model(model_path("sdxl_pipeline")), with_lora = open_model(model_path("sdxl_pipeline"));
-    loras::merge(*with_original, {{start, 1}});
-    loras::merge(*with_lora, {{there, 1}});
-    for (auto* model : {with_original.get(), with_lora.get()}) model->components().load("unet");
-    auto expected = with_original->components().module("unet").parameters(), found = with_lora->components().module("unet").parameters();
-    for (const auto& [name, value] : expected) EXPECT_LE(relative_error(*found.at(name), *value), 1e-5) << name;
+    expect_same_merged(start, there);
   }
+  for (const std::string kind : {"full", "ia3", "ia3_input", "oft", "oft_limited", "boft", "glora", "tlora", "dylora"}) {
+    SCOPED_TRACE(kind);
+    auto file = golden_path("wild/kinds/lycoris_" + kind + ".safetensors");
+    convert_to(options, {file, there});
+    for (const auto& name : open_file(there).names()) EXPECT_THAT(name, testing::ContainsRegex("lora_down|lora_up|alpha"));
+    if (kind != "full") expect_same_merged(file, there);  // which has a bias too
+  }
+}
+
+TEST(LoraType, ChangesOfNormsAreNoLora) {
+  TempFolder folder;
+  expect_refused(
+      [&] {
+        convert_to({.model = {model_path("sdxl_pipeline")}},
+                   {golden_path("wild/kinds/lycoris_norm.safetensors"), at_path(folder, "out.safetensors")});
+      },
+      "changes norms and biases alone");
 }
 
 TEST(LoraType, DoraNeedsTheModelsWeights) {

@@ -171,6 +171,26 @@ TEST(Merge, GivesTheWeightsThatDrawingWouldHave) {
   }
 }
 
+TEST(Merge, ChangesNormsAndBiases) {
+  TempFolder folder;
+  auto out = at_path(folder, "out.safetensors");
+  for (const std::string kind : {"norm", "full", "ia3"}) {
+    SCOPED_TRACE(kind);
+    auto lora = golden_path("wild/kinds/lycoris_" + kind + ".safetensors");
+    auto model = open_model(model_path("sdxl_pipeline"));
+    auto before = parameters(*model);
+    loras::merge(*model, {{lora, 0.5}});
+    convert_to({.lora = {lora + ":0.5"}, .dtype = "fp32", .overwrite = true}, {model_path("sdxl_pipeline"), out});
+    auto expected = parameters(*model), found = parameters(*open_model(out));
+    int64_t changed = 0;
+    for (const auto& [name, value] : expected) {
+      EXPECT_TRUE(at::equal(found.at(name), value)) << name;
+      changed += value.dim() == 1 && !at::equal(before.at(name), value);
+    }
+    EXPECT_EQ(changed > 0, kind != "ia3");
+  }
+}
+
 TEST(Merge, IntoFp8StaysFp8) {
   TempFolder folder;
   auto lora = at_path(folder, "lora.safetensors"), base = at_path(folder, "base.safetensors"), out = at_path(folder, "out.safetensors");
@@ -240,4 +260,22 @@ TEST(Compare, TellsWhatDiffers) {
   EXPECT_FALSE(found.equal());
   EXPECT_TRUE(convert::compare(a, a, {}).equal());
   EXPECT_THAT(convert::text_of(found, "a", "b", 1), HasSubstr("  ...\n"));
+}
+
+TEST(Compare, ChangesThatDependOnTheWeightByTheirParameters) {
+  auto file = [](const std::string& kind) { return golden_path("wild/kinds/lycoris_" + kind + ".safetensors"); };
+  for (const std::string kind : {"ia3", "oft", "boft", "glora", "tlora", "norm", "full"})
+    EXPECT_TRUE(convert::compare(file(kind), file(kind), {}).equal()) << kind;
+  TempFolder folder;
+  auto other = at_path(folder, "other.safetensors");
+  auto source = open_file(file("boft"));
+  io::NamedTensors tensors;
+  for (const auto& name : source.names()) {
+    bool is_scale = name.ends_with("rescale");
+    tensors.emplace_back(name, is_scale ? source.tensor(name) * 1.5 : source.tensor(name));
+  }
+  io::save_safetensors(other, tensors, source.metadata());
+  auto found = convert::compare(file("boft"), other, {});
+  ASSERT_EQ(found.differences.size(), 2u);
+  EXPECT_NEAR(found.differences[0].relative, 0.5, 1e-6);
 }

@@ -69,6 +69,20 @@ TEST_F(HubProgram, ACacheOfEncodingsLeavesTheDenoiserOnTheHub) {
   EXPECT_TRUE(fs::exists(snapshot() / "transformer/diffusion_pytorch_model.safetensors"));
 }
 
+TEST_F(HubProgram, ARunOverACacheLeavesTheEncodersOnTheHub) {
+  auto cache = quoted(folder_ / "cache");
+  auto model = "--model author/model --dtype fp32 --num_threads 1 ";
+  auto outcome = run_burnish("train --task sft:data_process " + (model + golden_data()) + "--output_path " + cache, environment());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  fs::remove_all(folder_ / "hf");
+  auto train =
+      std::string("train --task sft:train ") + model + "--dataset_base_path " + cache + " --lora_rank 2 --max_steps 1 --output_path ";
+  outcome = run_burnish(train + quoted(folder_ / "run"), environment());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_TRUE(fs::exists(snapshot() / "transformer/diffusion_pytorch_model.safetensors"));
+  for (const char* part : {"text_encoder", "text_encoder_2", "vae"}) EXPECT_FALSE(fs::exists(snapshot() / part)) << part;
+}
+
 TEST_F(HubProgram, DiffSynthStudiosOptionFetchesIntoTheModelBase) {
   auto outcome = run_burnish("train " + four_parts_ + data("run"), environment());
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;

@@ -101,11 +101,14 @@ TEST(StableDiffusionTraining, FromACacheIsTheSameRun) {
 
 TEST(StableDiffusionTraining, KohyaFilesGoBothWays) {
   TempFolder folder;
-  for (const std::string pipeline : {"sdxl_pipeline", "sd15_pipeline"}) {
+  // sd-scripts has the layers of SDXL by their original names, and those of SD 1.5 by diffusers'.
+  const std::pair<std::string, std::string> kCases[] = {{"sdxl_pipeline", "input_blocks_4_1"},
+                                                        {"sd15_pipeline", "down_blocks_1_attentions_0"}};
+  for (const auto& [pipeline, block] : kCases) {
     auto out = folder / pipeline / "run";
     ASSERT_EQ(run_burnish(train(pipeline, out, "--lora_format kohya --save_dtype fp32")).exit_code, 0);
     auto file = io::SafetensorsFile::open(out / "step-3.safetensors");
-    EXPECT_TRUE(file->tensors().contains("lora_unet_down_blocks_1_attentions_0_transformer_blocks_0_attn1_to_q.lora_down.weight"));
+    EXPECT_TRUE(file->tensors().contains("lora_unet_" + block + "_transformer_blocks_0_attn1_to_q.lora_down.weight"));
     auto again =
         run_burnish(train(pipeline, folder / pipeline / "again", "--lora_checkpoint '" + (out / "step-3.safetensors").string() + "'"));
     EXPECT_EQ(again.exit_code, 0) << again.output;
@@ -169,7 +172,7 @@ TEST_F(SdxlEncoderLora, ReadsBackTheSameInEitherLayout) {
   auto lora = trained("run", 3);
   auto kohya = saved_again(lora, "kohya", "kohya");
   auto names = io::SafetensorsFile::open(kohya);
-  for (const char* layer : {"lora_unet_down_blocks_1_attentions_0_transformer_blocks_0_attn1_to_q",
+  for (const char* layer : {"lora_unet_input_blocks_4_1_transformer_blocks_0_attn1_to_q",
                             "lora_te1_text_model_encoder_layers_0_self_attn_q_proj", "lora_te2_text_model_encoder_layers_0_mlp_fc1"})
     EXPECT_TRUE(names->tensors().contains(std::string(layer) + ".lora_down.weight")) << layer;
   auto first = io::SafetensorsFile::open(lora), again = io::SafetensorsFile::open(saved_again(kohya, "diffusers", "diffusers"));
