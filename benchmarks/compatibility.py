@@ -5,8 +5,10 @@ read     the other program puts an adapter of random numbers on a model and writ
 written  burnish trains two steps and writes the file; both draw with it
 changes  how far the adapter of `read` moves the other program's latents
 All are ‖difference‖ / ‖the other program's latents‖. FLUX.1 and SDXL in miniature, fp32, the same noise. A dash: not
-written by burnish for that program.
+written by burnish for that program, or by it at all. Of DiffSynth-Studio, whose transformer of that size does not draw,
+weights after merging are compared; models are read as diffusers saved them and written by `burnish convert`.
 """
+import json
 import pathlib
 import re
 import sys
@@ -14,12 +16,15 @@ import tempfile
 import torch
 from diffusers.training_utils import _collate_lora_metadata as collate
 from lycoris.wrapper import create_lycoris_from_weights
+from diffsynth.utils.lora.flux import FluxLoRALoader
 from peft import LoHaConfig, LoKrConfig, LoraConfig, get_peft_model_state_dict
 from safetensors.torch import load_file
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/golden"))
+import check_converted_files as converted  # noqa: E402
 import check_written_files as flux  # noqa: E402
+import make_diffsynth as diffsynth  # noqa: E402
 import make_kinds as kinds  # noqa: E402
 import make_stable_diffusion_runs as stable_diffusion  # noqa: E402
 from make_pipeline import OUT, sampled  # noqa: E402
@@ -42,9 +47,9 @@ def flux_latents(pipe):
     return sampled(pipe, FLUX_NOISE, flux.PROMPTS)
 
 
-def sdxl_latents(pipe):
-    scheduler = flux.EulerDiscreteScheduler.from_config(dict(pipe.scheduler.config) | {"timestep_spacing": "leading"})
-    return stable_diffusion.sampled(pipe, SDXL_NOISE, scheduler)
+def latents(pipe, noise=SDXL_NOISE):
+    config = {k: v for k, v in dict(pipe.scheduler.config).items() if k != "skip_prk_steps"} | {"timestep_spacing": "leading"}
+    return stable_diffusion.sampled(pipe, noise, flux.EulerDiscreteScheduler.from_config(config))
 
 
 def flux_errors(pipe, file, folder):
@@ -55,9 +60,9 @@ def flux_errors(pipe, file, folder):
 
 
 def sdxl_errors(pipe, file, folder):
-    expected = sdxl_latents(pipe)
+    expected = latents(pipe)
     found = flux.sd_draw(kinds.OUT.parent / NAME / "model", NAME, folder, "--lora", file)
-    return error(found, expected), error(sdxl_latents(stable_diffusion.open_pipe(NAME)), expected)
+    return error(found, expected), error(latents(stable_diffusion.open_pipe(NAME)), expected)
 
 
 def read_peft(kind, folder):
@@ -105,6 +110,42 @@ def written_lycoris(kind, folder):
     return sdxl_errors(pipe, file, folder)
 
 
+def merged_by_diffsynth(file):
+    """The weights of its transformer with the file merged into them, or without."""
+    dit = diffsynth.small_dit()
+    if file:
+        loader = FluxLoRALoader()
+        loader.fuse_lora_to_base_model(dit, loader.convert_state_dict(load_file(file)))
+    return torch.cat([weight.flatten() for _, weight in sorted(dit.state_dict().items())])
+
+
+def merged_here(file, folder):
+    converted.convert(OUT / "model", folder / "merged", "--lora", file, "--dtype", "fp32", "--overwrite")
+    config = json.loads((OUT / "model/transformer/config.json").read_text())
+    state = diffsynth.weights(config, folder / "merged/transformer/diffusion_pytorch_model.safetensors")
+    return torch.cat([weight.flatten() for _, weight in sorted(state.items())])
+
+
+def diffsynth_row(kind, file, lora_format, folder):
+    read, base = merged_by_diffsynth(file), merged_by_diffsynth(None)
+    written = flux.train(folder / f"written_{lora_format}", "--lora_rank", 4, "--lora_format", lora_format)
+    return ("DiffSynth-Studio", kind, error(base, read), error(merged_here(file, folder), read),
+            error(merged_here(written, folder), merged_by_diffsynth(written)))
+
+
+def model_rows(folder):
+    expected = flux_latents(flux.pipeline())
+    converted.convert(OUT / "model", folder / "flux.safetensors")
+    converted.convert(folder / "flux.safetensors", folder / "flux", "--config_from", OUT / "model")
+    pipe = flux.pipeline(transformer=converted.FluxTransformer2DModel.from_pretrained(folder / "flux/transformer"))
+    yield ("diffusers", "FLUX.1, folder", "–", error(flux.draw(OUT / "model", folder / "latents.safetensors"), expected), error(flux_latents(pipe), expected))
+    for name, title in (("sdxl_pipeline", "SDXL"), ("sd15_pipeline", "SD 1.5")):
+        noise = load_file(kinds.OUT.parent / name / "noise.safetensors")
+        kept, from_file, from_folder = (latents(pipe, noise) for pipe in converted.pipelines(name, folder))
+        yield "diffusers", f"{title}, folder", "–", error(flux.sd_draw(kinds.OUT.parent / name / "model", name, folder), kept), error(from_folder, kept)
+        yield "diffusers", f"{title}, single file", "–", error(flux.sd_draw(folder / f"{name}.safetensors", name, folder), kept), error(from_file, kept)
+
+
 def rows(folder):
     written = {"diffusers": (written_diffusers, ("lora", "dora")), "LyCORIS": (written_lycoris, ("lora", "dora", "loha", "lokr", "oft", "full"))}
     for program, reader, names in (("diffusers", read_diffusers, ("lora", "dora")), ("peft", read_peft, PEFT), ("LyCORIS", read_lycoris, LYCORIS)):
@@ -113,6 +154,9 @@ def rows(folder):
             torch.manual_seed(3)
             found, change = reader(kind, folder)
             yield program, kind, change, found, writer(kind, folder)[0] if kind in kinds_written else "–"
+    for kind, file, lora_format in (("lora, its names", "trained", "diffsynth"), ("lora, kohya's names", "kohya", "kohya")):
+        yield diffsynth_row(kind, diffsynth.OUT / f"{file}.safetensors", lora_format, folder)
+    yield from model_rows(folder)
 
 
 def main():

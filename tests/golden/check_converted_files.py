@@ -56,25 +56,30 @@ def check_flux(folder):
     return report("FLUX from a folder to a file to a folder", sampled(pipe, noise, PROMPTS), sampled(pipeline(), noise, PROMPTS))
 
 
-def check_stable_diffusion(name, folder):
-    noise = load_file(HERE / name / "noise.safetensors")
+def pipelines(name, folder):
+    """diffusers' of the model as it was, from a single file, and from the folder that becomes of this."""
     model, single, back = HERE / name / "model", folder / f"{name}.safetensors", folder / name
     convert(model, single)
     convert(single, back, "--config_from", model)
     kept = stable_diffusion.open_pipe(name)
-    expected = stable_diffusion.sampled(kept, noise)
     kind = StableDiffusionXLPipeline if name == "sdxl_pipeline" else StableDiffusionPipeline
     parts = dict(tokenizer=kept.tokenizer, scheduler=kept.scheduler)
     if name == "sdxl_pipeline":
         parts["tokenizer_2"] = kept.tokenizer_2
     else:
         parts["safety_checker"] = None
-    pipe = kind.from_single_file(str(single), config=str(model), local_files_only=True, torch_dtype=torch.float32, **parts)
-    pipe.set_progress_bar_config(disable=True)
-    good = report(f"{name} as a single file through from_single_file", stable_diffusion.sampled(pipe, noise), expected)
-    pipe = kind.from_pretrained(back, torch_dtype=torch.float32, **parts)
-    pipe.set_progress_bar_config(disable=True)
-    return good & report(f"{name} from a single file in a folder through from_pretrained", stable_diffusion.sampled(pipe, noise), expected)
+    from_file = kind.from_single_file(str(single), config=str(model), local_files_only=True, torch_dtype=torch.float32, **parts)
+    from_folder = kind.from_pretrained(back, torch_dtype=torch.float32, **parts)
+    for pipe in (from_file, from_folder):
+        pipe.set_progress_bar_config(disable=True)
+    return kept, from_file, from_folder
+
+
+def check_stable_diffusion(name, folder):
+    noise = load_file(HERE / name / "noise.safetensors")
+    expected, from_file, from_folder = (stable_diffusion.sampled(pipe, noise) for pipe in pipelines(name, folder))
+    good = report(f"{name} as a single file through from_single_file", from_file, expected)
+    return good & report(f"{name} from a single file in a folder through from_pretrained", from_folder, expected)
 
 
 if __name__ == "__main__":

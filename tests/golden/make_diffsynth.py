@@ -45,8 +45,11 @@ OUTER = {"x_embedder": "x_embedder", "context_embedder": "context_embedder", "fi
          "guidance_embedder.timestep_embedder.2": "time_text_embed.guidance_embedder.linear_2"}
 
 
-def weights(config):
-    theirs = load_file(make_pipeline.OUT / "model/transformer/diffusion_pytorch_model.safetensors")
+TRANSFORMER = make_pipeline.OUT / "model/transformer/diffusion_pytorch_model.safetensors"
+
+
+def weights(config, file=TRANSFORMER):
+    theirs = load_file(file)
     layers = {name: [layer] for name, layer in OUTER.items()}
     for i in range(config["num_layers"]):
         layers |= {f"blocks.{i}.{name}": [f"transformer_blocks.{i}.{layer}" for layer in parts] for name, parts in BLOCK.items()}
