@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/tensordot.h>
 
 #include <algorithm>
@@ -230,6 +231,11 @@ at::Tensor shaped(const at::Tensor& tensor, const std::string& part, const std::
   return is_core(part) ? tensor : tensor.flatten(1);
 }
 
+/// Of FP8 too, which few operators take.
+bool is_finite(const at::Tensor& tensor) {
+  return !tensor.is_floating_point() || at::isfinite(tensor.element_size() == 1 ? tensor.to(at::kFloat) : tensor).all().item<bool>();
+}
+
 FileParts read_parts(const io::TensorSource& source, const std::string& file) {
   FileParts parts;
   int64_t num_zeros = 0, num_embeddings = 0;
@@ -239,6 +245,8 @@ FileParts read_parts(const io::TensorSource& source, const std::string& file) {
       continue;
     }
     auto tensor = source.tensor(name);
+    if (!is_finite(tensor))
+      data_error("adapters", "{}: '{}' holds values that are not finite, so the file is damaged: get or make it again", file, name);
     if (name.ends_with("vera_A") || name.ends_with("vera_B")) {
       (name.ends_with("A") ? parts.vera_a : parts.vera_b) = tensor;
       continue;

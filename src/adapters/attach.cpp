@@ -76,6 +76,12 @@ Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, F
   return {parameters, scale_of(o)};
 }
 
+/// Where an adapter of the layer lies. What hangs on a layer without weights is only looked at.
+c10::Device device_of(const nn::LinearMap& layer) {
+  auto device = layer.source().device();
+  return device.is_meta() ? c10::Device(c10::kCPU) : device;
+}
+
 /// Parameters made of an adapter's tensors; of a tensor that several entries share one.
 class SharedParameters {
  public:
@@ -96,7 +102,7 @@ class SharedParameters {
 
 std::shared_ptr<Adapter> adapter_of(const AdapterWeights& w, const nn::LinearMap& layer, const std::shared_ptr<const Dropout>& dropout,
                                     SharedParameters& trained) {
-  auto device = layer.source().device();
+  auto device = device_of(layer);
   auto magnitude = w.magnitude;
   if (magnitude.m.defined()) magnitude.m = trained.of(magnitude.m, device);
   auto update = std::shared_ptr<Update>(make_update(w.kind, trained.of(w.parameters, device), w.scale, w.fused_rows));
@@ -181,6 +187,17 @@ NormAxis parse_norm_axis(std::string_view name) {
   if (name == "output") return NormAxis::output;
   if (name == "input") return NormAxis::input;
   unknown_choice("adapters", "dora_norm", name, kAxes);
+}
+
+std::vector<std::string> parameter_names(const AdapterOptions& options) {
+  auto small = options;
+  small.rank = 1;
+  std::vector<std::string> names;
+  auto start = start_of(small, 64, 64, 1, {at::detail::createCPUGenerator(0)});
+  for (const auto& [name, value] : start.parameters) names.push_back(name);
+  if (options.type == "lokr") names.emplace_back("lokr_w2");  // of layers whose second factor is whole
+  if (options.type == "dora") names.emplace_back("lora_magnitude_vector");
+  return names;
 }
 
 std::pair<int64_t, int64_t> lokr_split(int64_t side, int64_t factor) {

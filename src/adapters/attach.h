@@ -18,6 +18,8 @@ void check(const AdapterOptions& options);
 /// Of AdapterOptions::type.
 Kind kind_of_type(const std::string& type);
 NormAxis parse_norm_axis(std::string_view name);
+/// What the parameters of such an adapter are called below its layer; LoKr's also where a layer's size leaves some of them out.
+std::vector<std::string> parameter_names(const AdapterOptions& options);
 
 /// A layer that carries an adapter, by its path below the model.
 struct Adapted {
@@ -30,8 +32,8 @@ using AdaptedList = std::vector<Adapted>;
 /// Hangs a fresh adapter on each layer of `paths`; it computes what it did before. Random parts come from `seed` and the path: LoRA's A
 /// Kaiming-uniform (a = √5) and B zero; LoHa's normal (deviation 1; 0.1 for the first P) and the second P zero; LoKr's W1 and left part of
 /// W2 Kaiming-uniform and the rest zero, as LyCORIS has them; OFT and full deltas zero. OFT's blocks have the side LyCORIS gives them:
-/// `rank`, or the largest below it that divides the output. `dropout` is shared by all and may be null. std::logic_error for a path that is
-/// no layer of `root`.
+/// `rank`, or the largest below it that divides the output. `dropout` is shared by all and may be null. Adapters of layers on the meta
+/// device lie on the CPU. std::logic_error for a path that is no layer of `root`.
 AdaptedList attach(nn::Module& root, const AdapterOptions& options, const std::vector<std::string>& paths, uint64_t seed,
                    const std::shared_ptr<const Dropout>& dropout = nullptr);
 /// The same with options of each layer.

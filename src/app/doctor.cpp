@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "app/machine.h"
 #include "app/verbs.h"
@@ -30,9 +31,11 @@ Json describe(const hub::Settings& settings) {
           {"seconds without a byte", settings.timeout}};
 }
 
-Json describe_places(const hub::Settings& settings) {
+Json describe_places(const std::optional<hub::Settings>& known) {
   Json places;
   places["this folder"] = describe_place(".");
+  if (!known) return places;
+  const auto& settings = *known;
   places["models of DiffSynth-Studio's options"] = describe_place(settings.model_base);
   places["cache of Hugging Face"] = describe_place(settings.huggingface_cache);
   places["cache of ModelScope"] = describe_place(settings.modelscope_cache);
@@ -65,11 +68,18 @@ void doctor(const Arguments& arguments) {
   fields("json", json, "print JSON, with numbers in bytes");
   auto parsed = config::read_command_line("doctor", "say what this machine has and what a run would use of it", arguments, fields);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
-  auto settings = hub::settings_from_environment();
+  std::optional<hub::Settings> settings;
+  std::string wrong;
+  try {
+    settings = hub::settings_from_environment();
+  } catch (const Error& error) {
+    wrong = without_source(error);
+  }
   Json report = describe_machine();
   report["files"] = describe_places(settings);
-  report["hub"] = describe(settings);
+  if (settings) report["hub"] = describe(*settings);
   report["advice"] = advice(report);
+  if (!settings) report["advice"].push_back(wrong + "; until then every run that names a model on a hub ends with this sentence");
   if (json) return fmt::print("{}\n", report.dump(2));
   for (const auto& [name, value] : report.items()) {
     if (name != "advice") print(name, value, 0);

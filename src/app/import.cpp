@@ -2,12 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
+
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "io/files.h"
-#include "train/options.h"
+#include "train/idle_options.h"
 
 namespace burnish::app {
 
@@ -18,6 +20,17 @@ void say(const foreign::Import& imported) {
   for (const auto& line : imported.different) warn("different here: {}", line);
   std::vector<std::string> names(imported.needless.begin(), imported.needless.end());
   if (!names.empty()) info("nothing to set here: {}", join(names));
+}
+
+/// Takes out what would decide nothing in the run, and which a run would therefore refuse.
+void drop_idle(train::TrainOptions& options, foreign::Import& imported) {
+  for (const auto& [option, belongs_to] : train::idle_options(options)) {
+    train::reset(options, option);
+    for (const auto& name : imported.origins[option]) {
+      if (!name.ends_with("(its default)")) imported.not_carried.push_back(fmt::format("{}: {} belongs to {}", name, option, belongs_to));
+    }
+    imported.origins.erase(option);
+  }
 }
 
 /// Reads the text as `burnish train` does, and says what a run would refuse.
@@ -38,19 +51,28 @@ void check(const std::string& toml) {
 void import_settings(const Arguments& arguments) {
   std::vector<std::string> files;
   std::string from, output;
+  bool overwrite = false;
   config::Fields fields;
   fields.group("Settings");
   fields.positional("settings", files, "settings of another program: TOML, YAML, JSON, or a command line in a script");
   fields("from", from, join(foreign::program_words(), ", ") + "; empty tells it by the names in the file");
   fields("output", output, "TOML file to write, for `burnish train --config`; without it the text is printed");
+  fields("overwrite", overwrite, "replace the output where it is there");
   auto parsed = config::read_command_line("import", "settings of other programs as those of a training run", arguments, fields);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
   if (files.size() != 1) config_error("import", "expected one settings file, found {}; for example: burnish import run.toml", files.size());
+
+  if (!output.empty() && !overwrite && io::is_there(output))
+    config_error("import", "{} is there already; name another, or add --overwrite", output);
+  std::error_code failed;
+  if (std::filesystem::equivalent(files[0], output, failed))
+    config_error("import", "{} is read and written; name another --output", output);
 
   train::TrainOptions options;
   config::Fields trained;
   train::fields(trained, options);
   auto [program, imported] = foreign::import_settings(files[0], from, trained);
+  drop_idle(options, imported);
   auto toml = foreign::to_toml(trained, imported, fmt::format("{} of {}", files[0], program));
   say(imported);
   check(toml);

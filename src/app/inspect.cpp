@@ -4,14 +4,18 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "adapters/adapter_file.h"
 #include "app/verbs.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "checkpoint/state.h"
 #include "config/fields.h"
 #include "convert/compare.h"
+#include "io/files.h"
 #include "models/family.h"
 
 namespace burnish::app {
@@ -28,6 +32,8 @@ void print_entry(const models::ModelEntry& entry) {
   fmt::print("{}\n", entry.label);
   if (!entry.tensors) return fmt::print("  config.json without weights\n");
   const auto& source = *entry.tensors;
+  if (auto step = checkpoint::step_of_state(source))
+    return fmt::print("  state of a burnish run at step {}, to go on with by --resume\n", *step);
   std::string kind;
   for (const auto* family : models::all_families()) {
     // Families share parts; the one whose denoiser is in the file says what it is.
@@ -53,6 +59,18 @@ void print_entry(const models::ModelEntry& entry) {
     fmt::print("  {}: {}\n", key, value.size() > 200 ? value.substr(0, 200) + "..." : value);
 }
 
+/// The files of a folder that holds no model, a run's say, each of which is something by itself; else the path.
+std::vector<std::string> files_in(const std::string& path) {
+  auto is_model = [&](const char* mark) { return io::is_there(std::filesystem::path(path) / mark); };
+  if (!io::is_folder(path) || is_model("model_index.json") || is_model("config.json") || is_model("adapter_config.json")) return {path};
+  std::vector<std::string> names, files;
+  std::error_code unreadable;
+  for (const auto& entry : std::filesystem::directory_iterator(path, unreadable)) names.push_back(entry.path().filename().string());
+  for (const auto& name : io::weight_files(names, models::kWeightStems)) files.push_back((std::filesystem::path(path) / name).string());
+  bool are_shards = !files.empty() && (files[0].ends_with(".json") || files[0].find("-of-0") != std::string::npos);
+  return files.empty() || are_shards ? std::vector{path} : files;
+}
+
 }  // namespace
 
 void inspect(const Arguments& arguments) {
@@ -67,10 +85,19 @@ void inspect(const Arguments& arguments) {
   auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is, and what two differ in", arguments, fields);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
   if (paths.empty()) config_error("inspect", "no file given; for example: burnish inspect lora.safetensors");
+  std::optional<Error> failed;  // the first, once all others are shown
   for (const auto& path : paths) {
-    auto files = models::open_model_files({{path}, "", "", models::HubUse::nothing});
-    for (const auto& entry : files.entries) print_entry(entry);
+    for (const auto& name : files_in(path)) {
+      try {
+        auto files = models::open_model_files({{name}, "", "", models::HubUse::nothing});
+        for (const auto& entry : files.entries) print_entry(entry);
+      } catch (const Error& error) {
+        if (failed) warn("{}", without_source(*failed));
+        failed = error;
+      }
+    }
   }
+  if (failed) throw Error(*failed);
   if (paths.size() != 2) return;
   auto comparison = convert::compare(paths[0], paths[1], model);
   fmt::print("{}", convert::text_of(comparison, paths[0], paths[1], first));

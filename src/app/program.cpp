@@ -3,7 +3,10 @@
 #include <c10/util/Exception.h>
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -60,6 +63,7 @@ void run(const std::vector<std::string>& arguments) {
     return;
   }
   if (arguments.size() == 2 && arguments[0] == "help" && arguments[1] == "--markdown") return print_markdown();
+  if (arguments.size() == 2 && arguments[0] == "help") return run({arguments[1], "--help"});
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return print_help();
   if (arguments[0] == "--version") return fmt::print("burnish 0.1.0\n");
   std::vector<std::string> names;
@@ -85,6 +89,11 @@ int fail(const char* text, Exit code) {
   return static_cast<int>(code);
 }
 
+/// What was printed is lost when it cannot be written, and a script must learn of it.
+void flush_output() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) data_error("app", "the output cannot be written: {}", std::strerror(errno));
+}
+
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments) {
@@ -93,6 +102,7 @@ int run_program(const std::vector<std::string>& arguments) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the size limit is an error of the write, like a full disk
   try {
     run(arguments);
+    flush_output();
     return static_cast<int>(Exit::done);
   } catch (const Error& error) {
     return fail(error.what(), error.code());
@@ -104,6 +114,8 @@ int run_program(const std::vector<std::string>& arguments) {
     if (is_out_of_memory(error)) return fail(kNoMemory, Exit::no_fit);
     return fail(fmt::format("[app] internal error, please report it: {}", error.what()).c_str(), Exit::internal);
   } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0)
+      return fail(fmt::format("[app] the output cannot be written: {}", error.code().message()).c_str(), Exit::data);
     if (error.code() == std::errc::resource_unavailable_try_again)
       return fail("[app] no further thread can be started: memory or the number of processes is limited (ulimit -v, ulimit -u)",
                   Exit::no_fit);

@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 #include "app/sample_options.h"
 #include "app/verbs.h"
+#include "base/count.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
@@ -19,6 +21,7 @@
 #include "data/resize.h"
 #include "drawing/draw.h"
 #include "io/files.h"
+#include "io/output_file.h"
 #include "io/safetensors.h"
 #include "loras/merged.h"
 #include "train/checks.h"
@@ -46,6 +49,10 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
     pictures.insert(pictures.end(), listed.begin(), listed.end());
   }
   if (pictures.empty()) config_error("sample", "nothing to draw: give --prompt TEXT or --prompts FILE (one a line)");
+  bool is_guided = std::ranges::any_of(pictures, [](const Picture& p) { return p.cfg_scale != 1; });
+  if (!is_guided && (!o.negative_prompt.empty() || o.guidance_rescale > 0))
+    config_error("sample", "{} has no effect without guidance; set cfg_scale above 1, or take it out",
+                 o.negative_prompt.empty() ? "guidance_rescale" : "negative_prompt");
   auto other_size = [&](const Picture& p) { return p.height != pictures[0].height || p.width != pictures[0].width; };
   if (!o.save_latents.empty() && std::ranges::any_of(pictures, other_size))
     config_error("sample",
@@ -84,6 +91,12 @@ drawing::Noise read_noise(const std::string& path, const std::vector<Picture>& p
   return {pictures, start, steps};
 }
 
+/// Whether a file is one that save_latents wrote.
+bool is_latents(const std::filesystem::path& path) {
+  auto file = io::SafetensorsFile::open(path);
+  return file->tensors().size() == 1 && file->tensors().contains("latents");
+}
+
 /// Refuses what can be refused before anything is loaded: missing parts, places that cannot be written.
 void check_files(const SampleOptions& o, models::Model& model) {
   auto groups = model.units();
@@ -91,7 +104,9 @@ void check_files(const SampleOptions& o, models::Model& model) {
     for (const auto& component : pipeline::models_of(*group)) model.components().check(component);
   }
   train::make_output_folder(o.output_path);
+  if (o.save_latents.empty()) return;
   if (auto folder = std::filesystem::path(o.save_latents).parent_path(); !folder.empty()) train::make_output_folder(folder);
+  io::check_output("sample", o.save_latents, ".safetensors", is_latents);
 }
 
 std::unique_ptr<models::Model> open_model(const SampleOptions& o) {
@@ -162,13 +177,19 @@ void run(const SampleOptions& o) {
   loras::Loader loader(*model);
 
   auto latents = draw(o, loader, pictures, noise, drawing_options);
-  if (!o.save_latents.empty()) io::save_safetensors(o.save_latents, {{"latents", at::cat(latents, 0)}});
   write_pictures(o, loader, latents, pictures);
+  if (!o.save_latents.empty()) io::save_safetensors(o.save_latents, {{"latents", at::cat(latents, 0)}});
   if (latents.size() < pictures.size()) {
     throw Error(Exit::interrupted, "sample",
                 fmt::format("interrupted; {} of {} pictures were written to {}", latents.size(), pictures.size(), o.output_path));
   }
-  info("{} pictures in {}", pictures.size(), o.output_path);
+  info("{} in {}", count_of(std::ssize(pictures), "picture"), o.output_path);
+}
+
+/// What it has in common with training speaks of training.
+void run_as_sample(const SampleOptions& o) try { run(o); } catch (const Error& error) {
+  if (!std::string_view(error.what()).starts_with("[train] ")) throw;
+  throw Error(error.code(), "sample", without_source(error));
 }
 
 }  // namespace
@@ -191,7 +212,7 @@ void sample(const Arguments& arguments) {
     read();  // what is given wins
   }
   watch_for_interrupt("interrupted: drawing ends after this step, and pictures that are finished are written");
-  run(options);
+  run_as_sample(options);
 }
 
 }  // namespace burnish::app

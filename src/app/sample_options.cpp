@@ -19,8 +19,8 @@ void fields(config::Fields& f, SampleOptions& o) {
          "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --d 42 --s 20 --l 7.5 --n negative prompt");
   f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1");
   f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times");
-  f("height", o.height, "pixels");
-  f("width", o.width, "pixels");
+  f("height", o.height, "height of the pictures in pixels");
+  f("width", o.width, "width of the pictures in pixels");
   f("num_inference_steps", o.num_inference_steps, "steps of the sampler");
   f("sampler", o.sampler, "euler, or for models with discrete timesteps also euler_a, dpmpp_2m or ddim; default takes the model's own");
   f("timestep_spacing", o.timestep_spacing, "where discrete steps lie: leading, trailing or linspace; default takes the model's own");

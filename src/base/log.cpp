@@ -2,13 +2,21 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 
+#include <cstdlib>
+#include <string_view>
+
 namespace burnish {
 
 void set_up_logging() {
   auto logger = spdlog::stderr_color_mt("burnish");
   logger->set_pattern("%v");
   spdlog::set_default_logger(logger);
-  if (const char* level = std::getenv("BURNISH_LOG")) spdlog::set_level(spdlog::level::from_str(level));
+  const char* word = std::getenv("BURNISH_LOG");
+  if (word == nullptr || *word == 0) return;
+  auto level = spdlog::level::from_str(word);  // "off" for words it does not know
+  if (level == spdlog::level::off && std::string_view(word) != "off")
+    return warn("BURNISH_LOG must be trace, debug, info, warning, error, critical or off, not '{}'; it is left at info", word);
+  spdlog::set_level(level);
 }
 
 }  // namespace burnish

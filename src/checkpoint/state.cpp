@@ -1,8 +1,11 @@
 #include "checkpoint/state.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "io/checkpoint_files.h"
 #include "io/files.h"
 
@@ -27,6 +30,26 @@ int64_t read_count(const io::Metadata& metadata, const char* key, const std::fil
   return value;
 }
 
+/// What two fingerprints, each a list of settings with commas between, say otherwise.
+std::string difference(const std::string& saved, const std::string& here) {
+  auto items_of = [](std::string_view text) {
+    std::vector<std::string> items;
+    for (size_t end = 0; end != text.npos; text.remove_prefix(end == text.npos ? 0 : end + 2))
+      items.emplace_back(text.substr(0, end = text.find(", ")));
+    return items;
+  };
+  auto of_saved = items_of(saved), of_here = items_of(here);
+  auto only = [](const std::vector<std::string>& list, const std::vector<std::string>& other) {
+    std::vector<std::string> items;
+    std::ranges::copy_if(list, std::back_inserter(items), [&](const auto& item) { return !contains(other, item); });
+    return items;
+  };
+  auto there = only(of_saved, of_here), here_alone = only(of_here, of_saved);
+  if (there.empty()) return fmt::format("this run has {}, which the saved one had not", join(here_alone));
+  if (here_alone.empty()) return fmt::format("it was saved with {}, which this run has not", join(there));
+  return fmt::format("it was saved with {}, and this run has {}", join(there), join(here_alone));
+}
+
 optim::StateList below(const io::TensorSource& source, const std::string& prefix) {
   optim::StateList list;
   auto part = source.below(prefix);
@@ -41,9 +64,8 @@ Progress progress_of(const io::TensorSource& source, const std::filesystem::path
     progress.loss_scale = {static_cast<double>(read_count(metadata, "loss_scale", path)), read_count(metadata, "loss_scale_steps", path)};
   }
   if (metadata["fingerprint"] != fingerprint) {
-    data_error("checkpoint",
-               "{} belongs to a run with other settings: it was saved with [{}], this run has [{}]; resume with the same options",
-               path.string(), metadata["fingerprint"], fingerprint);
+    data_error("checkpoint", "{} belongs to a run with other settings: {}; resume with the same options", path.string(),
+               difference(metadata["fingerprint"], fingerprint));
   }
   return progress;
 }
@@ -57,12 +79,13 @@ std::filesystem::path state_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-bool is_there(const std::filesystem::path& folder) { return io::is_there(folder / kFile); }
-
-void remove_state(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  std::filesystem::remove(folder / kFile, ignored);
+std::optional<int64_t> step_of_state(const io::TensorSource& file) {
+  const auto& metadata = file.metadata();
+  if (!metadata.contains("fingerprint") || !metadata.contains("batch")) return std::nullopt;
+  return read_count(metadata, "step", file.files().front()->path());
 }
+
+bool is_there(const std::filesystem::path& folder) { return io::is_there(folder / kFile); }
 
 void check_there(const std::filesystem::path& folder) { state_in(folder); }
 

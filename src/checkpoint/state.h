@@ -1,7 +1,8 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 
-#include "io/safetensors.h"
+#include "io/checkpoint_files.h"
 #include "optim/ema.h"
 #include "optim/loss_scale.h"
 #include "optim/optimizer.h"
@@ -32,10 +33,11 @@ State state_of(const Trainee& trainee, const Progress& progress);
 /// Writes `folder`/state.safetensors, atomically.
 void save_state(const std::filesystem::path& folder, const State& state);
 
+/// The step at which a file's state was saved; nothing for a file that is no state.
+std::optional<int64_t> step_of_state(const io::TensorSource& file);
+
 /// Whether a state is there.
 bool is_there(const std::filesystem::path& folder);
-/// Removes it, where there is one.
-void remove_state(const std::filesystem::path& folder);
 
 /// A data Error when no state is there.
 void check_there(const std::filesystem::path& folder);

@@ -6,7 +6,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -34,12 +36,35 @@ const ForeignOption* find(const std::vector<ForeignOption>& options, const std::
                near.empty() ? "; --help lists the options" : fmt::format("; did you mean '{}'?", near));
 }
 
+/// A key of a TOML file as it is written there, for messages.
+struct Key {
+  std::string file;  ///< "" of a text
+  std::string name;
+
+  std::string at(const toml::node& node) const {
+    auto line = fmt::format("line {}: '{}'", node.source().begin.line, name);
+    return file.empty() ? line : file + " " + line;
+  }
+};
+
+/// A value as TOML writes it, or how it begins.
+std::string shown(const toml::node& node) {
+  std::ostringstream text;
+  text << toml::toml_formatter(node);
+  constexpr size_t kLongest = 60;
+  auto whole = one_line(text.str());
+  if (whole.size() <= kLongest) return whole;
+  auto end = kLongest;
+  while ((static_cast<unsigned char>(whole[end]) & 0xC0) == 0x80) --end;  // no half of a character
+  return whole.substr(0, end) + "...";
+}
+
 /// The node as T, of which it must be already: no number becomes a truth value, no fraction a whole number.
 template <class T>
-T toml_value(const toml::node& node, const std::string& name, const char* kind) {
+T toml_value(const toml::node& node, const Key& key, const char* kind) {
   if (auto value = node.value_exact<T>()) return *value;
   if (auto whole = node.value_exact<int64_t>(); whole && std::is_same_v<T, double>) return node.value<T>().value();
-  config_error("config", "the value of '{}' must be {}", name, kind);
+  config_error("config", "{} must be {}, not {}", key.at(node), kind, shown(node));
 }
 
 bool is_whole_numbers(const toml::node& node) {
@@ -54,12 +79,12 @@ std::string numbers_text(const toml::node& node) {
   return join(numbers, ",");
 }
 
-void assign(const Field& field, const toml::node& node) {
+void assign(const Field& field, const toml::node& node, const Key& key) {
   std::visit(Overloaded{
-                 [&](std::string* v) { *v = toml_value<std::string>(node, field.name, "a text"); },
-                 [&](int64_t* v) { *v = toml_value<int64_t>(node, field.name, "a whole number"); },
-                 [&](double* v) { *v = toml_value<double>(node, field.name, "a number"); },
-                 [&](bool* v) { *v = toml_value<bool>(node, field.name, "true or false"); },
+                 [&](std::string* v) { *v = toml_value<std::string>(node, key, "a text"); },
+                 [&](int64_t* v) { *v = toml_value<int64_t>(node, key, "a whole number"); },
+                 [&](double* v) { *v = toml_value<double>(node, key, "a number"); },
+                 [&](bool* v) { *v = toml_value<bool>(node, key, "true or false"); },
                  [&](std::vector<std::string>* v) {
                    v->clear();
                    const auto* array = node.as_array();
@@ -67,11 +92,10 @@ void assign(const Field& field, const toml::node& node) {
                      v->push_back(numbers_text(node));
                    } else if (array != nullptr) {
                      for (const auto& item : *array)
-                       v->push_back(field.takes_numbers && is_whole_numbers(item)
-                                        ? numbers_text(item)
-                                        : toml_value<std::string>(item, field.name, "a list of texts"));
+                       v->push_back(field.takes_numbers && is_whole_numbers(item) ? numbers_text(item)
+                                                                                  : toml_value<std::string>(item, key, "a list of texts"));
                    } else {
-                     v->push_back(toml_value<std::string>(node, field.name, "a text or a list of texts"));
+                     v->push_back(toml_value<std::string>(node, key, "a text or a list of texts"));
                    }
                  },
              },
@@ -131,6 +155,14 @@ std::string spellings(const Field& field) {
   return all_spellings(std::move(names));
 }
 
+/// "--preview_steps, --sample_every_n_steps": the name and its aliases.
+std::string all_names(const Field& field) {
+  if (field.positional) return field.name + "...";
+  auto names = "--" + field.name;
+  for (const auto& alias : field.aliases) names += ", --" + alias;
+  return names;
+}
+
 std::string help_page(const std::string& verb, const std::string& summary, const Fields& fields) {
   auto page = fmt::format("burnish {}: {}\n", verb, summary);
   std::string group;
@@ -138,8 +170,7 @@ std::string help_page(const std::string& verb, const std::string& summary, const
     if (field.group != group) page += fmt::format("\n{}\n", group = field.group);
     auto value = value_text(field);
     bool shown = value != "\"\"" && value != "[]" && value != "false";
-    auto name = field.positional ? field.name + "..." : "--" + field.name;
-    page += fmt::format("  {:<30} {}{}\n", name, field.doc, shown ? fmt::format(" [{}]", value) : "");
+    page += fmt::format("  {:<30} {}{}\n", all_names(field), field.doc, shown ? fmt::format(" [{}]", value) : "");
   }
   if (!fields.without_effect().empty()) page += fmt::format("\n{}\n", fields.title_no_effect());
   for (const auto& option : fields.without_effect()) page += fmt::format("  --{:<28} {}\n", option.name, option.text);
@@ -156,35 +187,60 @@ std::string cell(const std::string& text) {
   return out;
 }
 
-/// What is wrong with a whole number; CLI11 alone would cut a too large one.
-std::string whole_number(const std::string& text) {
+bool is_whole_number(const std::string& text) {
   int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? "" : fmt::format("'{}' is not a whole number of 64 bits", text);
+  return error == std::errc() && end == text.data() + text.size();
 }
 
+bool is_number(const std::string& text) {
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == 0;
+}
+
+bool is_truth_value(const std::string& text) {
+  try {
+    CLI::detail::to_flag_value(text);
+    return true;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+/// Lists a field for CLI11. Values are judged here, for it would cut numbers that are too large, take whatever follows an option that needs
+/// a value, and say what is wrong in words of its own.
 void add_to_app(CLI::App& app, const Field& field, const Fields& fields) {
-  // CLI11 takes whatever follows an option that needs a value.
-  auto no_option = [&fields](const std::string& text) {
-    if (!text.starts_with("--")) return std::string();
-    auto name = text.substr(2);
-    std::replace(name.begin(), name.end(), '-', '_');
-    auto names = fields.names();
-    bool is_option = std::find(names.begin(), names.end(), name) != names.end();
-    return is_option ? fmt::format("needs a value, and the option {} follows", text) : std::string();
+  auto must_be = [&field](bool (*is_kind)(const std::string&), const char* kind) {
+    return [&field, is_kind, kind](const std::string& text) {
+      if (!is_kind(text)) config_error("config", "{} must be {}, not '{}'", field.name, kind, text);
+      return std::string();
+    };
   };
-  std::visit(
-      Overloaded{
-          [&](bool* v) { app.add_flag(spellings(field) + "{true}", *v)->expected(0, 1); },
-          [&](std::vector<std::string>* v) {
-            app.add_option(spellings(field), *v)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->check(no_option);
-          },
-          [&](int64_t* v) {
-            app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->check(whole_number);
-          },
-          [&](auto* v) { app.add_option(spellings(field), *v)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->check(no_option); },
-      },
-      field.slot);
+  auto text = [&field, &fields](const std::string& value) {
+    if (!field.positional && !is_utf8(value))
+      config_error("config", "the value of {} is not UTF-8, in which it will be written; give it in that encoding", field.name);
+    if (!value.starts_with("--")) return std::string();
+    auto name = value.substr(2);
+    std::replace(name.begin(), name.end(), '-', '_');
+    if (contains(fields.names(), name)) config_error("config", "--{} needs a value, and the option {} follows", field.name, value);
+    return std::string();
+  };
+  auto last = CLI::MultiOptionPolicy::TakeLast;
+  auto names = spellings(field);
+  std::visit(Overloaded{
+                 [&](bool* v) { app.add_flag(names + "{true}", *v)->expected(0, 1)->check(must_be(is_truth_value, "true or false")); },
+                 [&](std::vector<std::string>* v) {
+                   auto* option = app.add_option(names, *v)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->check(text);
+                   option->allow_extra_args(field.positional);  // of others each value has the option's name before it
+                 },
+                 [&](int64_t* v) {
+                   app.add_option(names, *v)->multi_option_policy(last)->check(must_be(is_whole_number, "a whole number of 64 bits"));
+                 },
+                 [&](double* v) { app.add_option(names, *v)->multi_option_policy(last)->check(must_be(is_number, "a number")); },
+                 [&](std::string* v) { app.add_option(names, *v)->multi_option_policy(last)->check(text); },
+             },
+             field.slot);
 }
 
 }  // namespace
@@ -193,12 +249,12 @@ std::string to_markdown(const std::string& verb, const std::string& summary, con
   auto page = fmt::format("## burnish {}\n\n{}\n", verb, cell(summary));
   const std::string* group = nullptr;
   for (const auto& field : fields.list()) {
-    if (group == nullptr || field.group != *group)
-      page += fmt::format("\n### {}\n\n| option | not given | meaning |\n|---|---|---|\n", field.group);
+    if (group == nullptr || field.group != *group) {
+      if (!field.group.empty()) page += fmt::format("\n### {}\n", field.group);
+      page += "\n| option | not given | meaning |\n|---|---|---|\n";
+    }
     group = &field.group;
-    auto name = field.positional ? field.name + "..." : "--" + field.name;
-    for (const auto& alias : field.aliases) name += ", --" + alias;
-    page += fmt::format("| `{}` | `{}` | {} |\n", name, value_text(field), cell(field.doc));
+    page += fmt::format("| `{}` | `{}` | {} |\n", all_names(field), value_text(field), cell(field.doc));
   }
   if (!fields.without_effect().empty()) page += fmt::format("\n### {}\n\n| option | why |\n|---|---|\n", fields.title_no_effect());
   for (const auto& option : fields.without_effect()) page += fmt::format("| `--{}` | {} |\n", option.name, cell(option.text));
@@ -231,13 +287,12 @@ namespace {
 
 toml::table parse_toml(const std::string& path) {
   std::error_code failed;
-  if (!std::filesystem::exists(path, failed))
-    config_error("config", "cannot read {}: {}", path, failed ? failed.message() : "no such file");
-  if (!std::filesystem::is_regular_file(path, failed)) config_error("config", "cannot read {}: it is not a regular file", path);
+  if (!std::filesystem::exists(path, failed)) data_error("config", "cannot read {}: {}", path, failed ? failed.message() : "no such file");
+  if (!std::filesystem::is_regular_file(path, failed)) data_error("config", "cannot read {}: it is not a regular file", path);
   try {
     return toml::parse_file(path);
   } catch (const toml::parse_error& e) {
-    config_error("config", "{} line {}: {}", path, e.source().begin.line, std::string(e.description()));
+    data_error("config", "{} line {}: {}", path, e.source().begin.line, std::string(e.description()));
   }
 }
 
@@ -256,8 +311,8 @@ std::vector<std::string> read_table(const toml::table& table, const std::string&
     auto field = std::find_if(fields.list().begin(), fields.list().end(), [&](const Field& f) {
       return f.name == name || std::find(f.aliases.begin(), f.aliases.end(), name) != f.aliases.end();
     });
-    if (field == fields.list().end()) unknown(path + ": the key", name, fields);
-    assign(*field, node);
+    if (field == fields.list().end()) unknown(fmt::format("{} line {}: the key", path, key.source().begin.line), name, fields);
+    assign(*field, node, {path, std::string(key.str())});
     relocate(*field, std::filesystem::path(path).parent_path());
   }
   return without_effect;
@@ -307,7 +362,7 @@ std::vector<std::string> read_toml_text(const std::string& text, const Fields& f
   try {
     return read_table(toml::parse(text), "", fields);
   } catch (const toml::parse_error& e) {
-    config_error("config", "line {}: {}", e.source().begin.line, std::string(e.description()));
+    data_error("config", "line {}: {}", e.source().begin.line, std::string(e.description()));
   }
 }
 
@@ -378,6 +433,9 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
   try {
     std::vector<std::string> reversed(args.rbegin(), args.rend());
     app.parse(reversed);
+  } catch (const CLI::ArgumentMismatch& e) {
+    std::string what = e.what();  // begins with the option and a colon
+    config_error("config", "{} needs a value (--help lists the options)", what.substr(0, what.find(':')));
   } catch (const CLI::ParseError& e) {
     config_error("config", "{} (--help lists the options)", e.what());
   }
@@ -390,6 +448,10 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
   }
   auto extras = app.remaining();
   if (!extras.empty()) {
+    if (!extras[0].starts_with('-'))
+      config_error("config",
+                   "'{}' belongs to no option; put quotes around a text of several words, and name an option again for each value",
+                   extras[0]);
     auto name = extras[0].substr(std::min(extras[0].find_first_not_of('-'), extras[0].size()));
     std::replace(name.begin(), name.end(), '-', '_');
     unknown("option", name.substr(0, name.find('=')), fields);

@@ -84,8 +84,8 @@ class Fields {
   std::string title_no_effect_;
 };
 
-/// Reads a TOML file into the fields and returns the names of keys without effect. File names in it begin in its folder. An unknown key or
-/// a value of another kind is a config Error with the nearest name.
+/// Reads a TOML file into the fields and returns the names of keys without effect. File names in it begin in its folder. A file that cannot
+/// be read or is no TOML is a data Error; an unknown key (with the nearest name) or a value of another kind is a config Error.
 std::vector<std::string> read_toml(const std::string& path, const Fields& fields);
 /// The same of a text, in which file names stay as they are.
 std::vector<std::string> read_toml_text(const std::string& text, const Fields& fields);
@@ -116,8 +116,8 @@ struct Parsed {
 };
 
 /// Reads `args` (without program and verb) into the fields: first the TOML file named by --config, then the options, which win. The help
-/// of --help is Markdown beside --markdown, and a line an option beside --names: its name, a tab, and its doc. An unknown option or a
-/// malformed value is a config Error.
+/// of --help is Markdown beside --markdown, and a line an option beside --names: its name, a tab, and its doc. An unknown option, a
+/// malformed value, a text that is not UTF-8 (config.toml could not hold it), or a word that belongs to no option is a config Error.
 Parsed read_command_line(const std::string& verb, const std::string& summary, const std::vector<std::string>& args, const Fields& fields);
 
 }  // namespace burnish::config

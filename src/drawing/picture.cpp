@@ -98,7 +98,7 @@ std::vector<Picture> parse_prompts(std::string_view text, const std::string& ori
     auto end = std::min(text.find('\n'), text.size());
     auto line = trim(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.empty()) continue;
+    if (line.empty() || line.starts_with('#')) continue;
     auto where = fmt::format("{} line {}", origin, number);
     if (!is_utf8(line)) data_error("drawing", "{} is not UTF-8; save the file in that encoding", where);
     pictures.push_back(Line(line, where, defaults).picture());

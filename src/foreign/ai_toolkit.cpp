@@ -63,15 +63,29 @@ Outcome sampling(const Value& value, const Settings& all) {
   return left_out("no such way to draw timesteps");
 }
 
-/// A picture keeps its shape below the largest of the areas.
-Outcome largest_area(const Value& value, const Settings&) {
-  int64_t most = 0;
+/// Sides of squares: a picture keeps its shape below the area of each.
+std::vector<int64_t> sides(const Value& value) {
+  std::vector<int64_t> all;
   for (const auto& item : value.is_array() ? value : Value::array({value})) {
-    if (auto number = number_of(item)) most = std::max(most, std::lround(*number * *number));
+    auto number = number_of(item).value_or(0);
+    if (number < 1 || number > 1e6) return {};
+    all.push_back(std::lround(number));
   }
-  if (most <= 0) return left_out("is no size");
-  return carried(most, value.is_array() && value.size() > 1 ? "a run has one size, and the largest is taken" : "");
+  return all;
 }
+
+bool has_several_sizes(const Settings& all) {
+  const auto* resolution = all.find("dataset.resolution");
+  return resolution != nullptr && sides(*resolution).size() > 1;
+}
+
+Outcome area(const Value& value, const Settings& all) {
+  auto list = sides(value);
+  if (list.empty()) return left_out("is no size");
+  return has_several_sizes(all) ? left_out("") : carried(list[0] * list[0]);
+}
+
+Outcome if_several_sizes(const Value& value, const Settings& all) { return has_several_sizes(all) ? carried(value) : left_out(""); }
 
 bool recognises(const Value& tree) {
   if (!tree.is_object() || !tree.contains("config") || !tree["config"].is_object()) return false;
@@ -143,7 +157,17 @@ void network_rows(Table& table) {
 void data_rows(Table& table) {
   table << same("dataset.folder_path", "dataset_metadata_path") << same("dataset.dataset_path", "dataset_metadata_path");
   table << same("class_set", "class_metadata_path") << same("dataset.num_repeats", "dataset_repeat");
-  table << rewritten("dataset.resolution", "max_pixels", largest_area, 512);
+  table << rewritten("dataset.resolution", "max_pixels", area, 512) << rewritten("dataset.resolution", "resolution", if_several_sizes);
+  auto buckets = [](const Value&, const Settings& all) { return if_several_sizes(true, all); };
+  table << rewritten("dataset.resolution", "enable_bucket", buckets)
+        << rewritten("dataset.resolution", "min_bucket_reso",
+                     [](const Value& value, const Settings& all) {
+                       return has_several_sizes(all) ? carried(std::ranges::min(sides(value)) / 2) : left_out("");
+                     })
+        << rewritten("dataset.resolution", "max_bucket_reso", [](const Value& value, const Settings& all) {
+             return has_several_sizes(all) ? carried(std::ranges::max(sides(value)) * 2) : left_out("");
+           });
+  table << rewritten("dataset.bucket_tolerance", "bucket_reso_steps", if_several_sizes);
   table << same("dataset.caption_dropout_rate", "caption_dropout");
   table << rewritten("dataset.flip_x", "random_flip", [](const Value& value, const Settings&) {
     return asks_for_something(value) ? carried(true, "half of the visits are mirrored; an epoch is no longer for it") : left_out("");
@@ -154,12 +178,17 @@ void data_rows(Table& table) {
   table << rewritten("dataset.keep_tokens", "keep_tokens", [](const Value& value, const Settings&) {
     return carried(value, asks_for_something(value) ? "they keep their places too" : "");
   });
-  table << no_place({"dataset.trigger_word", "trigger_word", "dataset.default_caption", "dataset.random_triggers"},
-                    "captions are taken as they are written");
+  for (const char* name : {"dataset.trigger_word", "trigger_word"}) {
+    table << rewritten(name, "caption_prefix", [](const Value& value, const Settings&) {
+      return asks_for_something(value) ? carried(value, "stands before every caption; [trigger] in one is not replaced") : left_out("");
+    });
+  }
+  table << no_place({"dataset.default_caption"}, "name it in class_tokens of a dataset in a dataset_config");
+  table << no_place({"dataset.random_triggers"}, "enable_wildcard draws one of {a|b|c} at each visit");
   table << no_place({"dataset.mask_path", "dataset.alpha_mask"}, "name the masks in a column of a metadata file (masked_loss column)");
   table << no_place({"dataset.control_path", "dataset.inpaint_path", "dataset.num_frames"}, "a sample is a picture and a caption");
-  table << needless({"dataset.cache_latents_to_disk", "dataset.cache_latents", "dataset.buckets", "dataset.bucket_tolerance",
-                     "dataset.is_reg", "dataset.type", "dataset.network_weight"});
+  table << needless({"dataset.cache_latents_to_disk", "dataset.cache_latents", "dataset.buckets", "dataset.is_reg", "dataset.type",
+                     "dataset.network_weight"});
   table << no_place({"dataset.*"}, "no option of the data here");
 }
 
@@ -258,9 +287,41 @@ void run_rows(Table& table) {
                         ? ""
                         : "a run of another kind; this is imported as plain training");
   });
-  table << needless({"save.*", "sample.*", "logging.*", "device", "performance_log_every", "sqlite_db_path", "train.skip_first_sample",
-                     "train.force_first_sample", "train.disable_sampling", "train.train_text_encoder", "train.unload_text_encoder",
-                     "train.cache_text_embeddings", "train.xformers", "train.sdp", "train.attention_backend"});
+  table << rewritten("sample.sample_every", "", [](const Value& value, const Settings&) {
+    return left_out("say preview_steps " + text_of(value) + " with preview_prompts");
+  });
+  table << rewritten("sample.sample_steps", "", [](const Value& value, const Settings&) {
+    return left_out("say preview_num_inference_steps " + text_of(value) + " with preview_prompts");
+  });
+  table << same("training_seed", "seed");
+  table << rewritten("sample.seed", "seed", [](const Value& value, const Settings& all) {
+    return all.has("training_seed") ? left_out("") : carried(value, "previews and training draw by one seed");
+  });
+  table << needless({"save.hf_repo_id",
+                     "save.hf_private",
+                     "sample.sampler",
+                     "sample.width",
+                     "sample.height",
+                     "sample.neg",
+                     "sample.walk_seed",
+                     "sample.guidance_scale",
+                     "sample.num_frames",
+                     "sample.fps",
+                     "sample.ext",
+                     "sample.format",
+                     "logging.*",
+                     "device",
+                     "performance_log_every",
+                     "sqlite_db_path",
+                     "train.skip_first_sample",
+                     "train.force_first_sample",
+                     "train.disable_sampling",
+                     "train.train_text_encoder",
+                     "train.unload_text_encoder",
+                     "train.cache_text_embeddings",
+                     "train.xformers",
+                     "train.sdp",
+                     "train.attention_backend"});
   table << no_place({"train.*", "slider.*", "adapter.*", "embedding.*"}, "no option of training here");
 }
 

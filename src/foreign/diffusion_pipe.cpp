@@ -170,28 +170,32 @@ void optimizer_rows(Table& table) {
 
 void data_rows(Table& table) {
   table << same("dataset.path", "dataset_metadata_path") << same("dataset.num_repeats", "dataset_repeat");
-  auto largest = [](auto side) {
-    return [side](const Value& value, const Settings& all) {
-      std::vector<int64_t> best;
-      for (const auto& item : value.is_array() ? value : Value::array({value})) {
-        if (auto sides = sides_of(item); !sides.empty() && (best.empty() || sides[0] * sides[1] > best[0] * best[1])) best = sides;
-      }
-      bool is_area = side == 2, shapes = all.on("dataset.enable_ar_bucket");
-      if (best.empty() || is_area != shapes) return left_out("");
-      auto note = value.is_array() && value.size() > 1 ? "a run has one size, and the largest is taken" : "";
-      return carried(is_area ? best[0] * best[1] : best[static_cast<size_t>(side)], note);
-    };
+  table << rewritten("dataset.resolutions", "resolution", [](const Value& value, const Settings&) {
+    auto sizes = Value::array();
+    for (const auto& item : value.is_array() ? value : Value::array({value})) {
+      auto sides = sides_of(item);
+      if (sides.empty()) return left_out("is no list of sizes");
+      sizes.push_back(std::to_string(sides[0]) + "," + std::to_string(sides[1]));
+    }
+    return carried(sizes);
+  });
+  auto if_on = [](Value ours, std::string note = "") {
+    return [ours, note](const Value& value, const Settings&) { return asks_for_something(value) ? carried(ours, note) : left_out(""); };
   };
-  table << rewritten("dataset.resolutions", "width", largest(0)) << rewritten("dataset.resolutions", "height", largest(1));
-  table << rewritten("dataset.resolutions", "max_pixels", largest(2));
-  table << looked_at({"dataset.enable_ar_bucket"});
+  table << rewritten("dataset.enable_ar_bucket", "enable_bucket", if_on(true, "the shapes are OneTrainer's, from 1:4 to 4:1"))
+        << rewritten("dataset.enable_ar_bucket", "bucket_rule", if_on("onetrainer"))
+        << rewritten("dataset.enable_ar_bucket", "bucket_no_upscale", if_on(false));
+  table << same("dataset.caption_prefix", "caption_prefix");
+  table << rewritten("dataset.shuffle_tags", "shuffle_caption", if_on(true))
+        << rewritten("dataset.cache_shuffle_num", "shuffle_caption", if_on(true, "in another order at each visit, not in one of so many"));
+  table << rewritten("dataset.cache_shuffle_delimiter", "caption_separator", [](const Value& value, const Settings& all) {
+    auto delimiter = std::string(trim(text_of(value)));
+    return all.on("dataset.cache_shuffle_num") && !delimiter.empty() ? carried(delimiter) : left_out("");
+  });
   table << no_place({"dataset.mask_path"}, "name the masks in a column of a metadata file (masked_loss column)");
-  table << no_place({"dataset.caption_prefix", "dataset.cache_shuffle_num", "dataset.shuffle_tags"},
-                    "captions are taken as they are written");
-  table << needless({"dataset.min_ar", "dataset.max_ar", "dataset.num_ar_buckets", "dataset.frame_buckets",
-                     "dataset.cache_shuffle_delimiter", "dataset.skip_empty_caption"});
+  table << needless({"dataset.min_ar", "dataset.max_ar", "dataset.num_ar_buckets", "dataset.frame_buckets", "dataset.skip_empty_caption"});
   table << no_place({"dataset"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
-  table << no_place({"dataset.*"}, "each picture keeps its shape below max_pixels, or all have one size");
+  table << no_place({"dataset.*"}, "no option of the data here");
 }
 
 void run_rows(Table& table) {

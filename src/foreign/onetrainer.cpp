@@ -130,19 +130,28 @@ Outcome warmup(const Value& value, const Settings&) {
   return carried(std::round(number));
 }
 
-Outcome resolution(const Value& value, const Settings&) {
-  auto text = text_of(value);
-  std::replace(text.begin(), text.end(), 'x', ',');
-  auto parts = split_list(text);
-  bool several = text_of(value).find(',') != std::string::npos;
-  int64_t most = 0;
-  for (const auto& part : parts) {
-    auto side = number_of(Value(part)).value_or(0);
-    most = std::max(most, std::lround(side * side));
-  }
-  if (!several && parts.size() == 2) most = std::lround(number_of(Value(parts[0])).value_or(0) * number_of(Value(parts[1])).value_or(0));
-  if (most <= 0) return left_out("is no size");
-  return carried(most, several ? "a run has one size, and the largest is taken" : "");
+/// Sides of squares, one of which a picture takes at a visit: "512,768"; or one exact size: "768x512".
+std::vector<std::string> resolutions(const Settings& all) {
+  auto parts = split_list(all.text("resolution", "512"));
+  for (auto& part : parts) std::replace(part.begin(), part.end(), 'x', ',');
+  return parts;
+}
+
+Outcome resolution(const Value&, const Settings& all) {
+  auto parts = resolutions(all);
+  bool are_sizes = !parts.empty() && std::all_of(parts.begin(), parts.end(), [](const auto& part) { return !sides_of(part).empty(); });
+  return are_sizes ? carried(parts) : left_out("is no size");
+}
+
+bool buckets(const Settings& all) {
+  auto parts = resolutions(all);
+  bool is_exact = parts.size() == 1 && parts[0].find(',') != std::string::npos;
+  return !is_exact && (!all.has("aspect_ratio_bucketing") || all.on("aspect_ratio_bucketing"));
+}
+
+bool shuffles(const Settings& all) { return all.on("concept.text.enable_tag_shuffling"); }
+bool drops_tags(const Settings& all) {
+  return all.on("concept.text.tag_dropout_enable") && all.text("concept.text.tag_dropout_mode", "FULL") == "RANDOM";
 }
 
 Outcome sampling(const Value& value, const Settings& all) {
@@ -271,11 +280,23 @@ void data_rows(Table& table) {
   table << same("concept.image.enable_random_flip", "random_flip");
   table << rewritten("concept.image.enable_crop_jitter", "", [](const Value&, const Settings&) { return left_out(""); });
   table << rewritten("concept.loss_weight", "", [](const Value& value, const Settings&) {
-    return left_out(number_of(value) == 1.0 ? "" : "weights of samples stand in the column loss_weight of a metadata file");
+    return left_out(number_of(value) == 1.0 ? "" : "give the dataset its loss_weight in a dataset_config");
   });
-  table << no_place({"concept.text.enable_tag_shuffling", "concept.text.tag_dropout_enable", "concept.text.caps_randomize_enable"},
-                    "captions are taken as they are written");
-  table << no_place({"concept.image.enable_resolution_override"}, "pictures have one size a run");
+  auto if_tags_change = [](const Value& value, const Settings& all) {
+    return shuffles(all) || drops_tags(all) ? carried(value) : left_out("");
+  };
+  table << rewritten("concept.text.enable_tag_shuffling", "shuffle_caption",
+                     [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(true) : left_out(""); });
+  table << rewritten("concept.text.tag_delimiter", "caption_separator", if_tags_change)
+        << rewritten("concept.text.keep_tags_count", "keep_tokens", if_tags_change);
+  table << rewritten("concept.text.tag_dropout_enable", "caption_tag_dropout_rate", [](const Value& value, const Settings& all) {
+    if (!asks_for_something(value)) return left_out("");
+    return drops_tags(all) ? carried(all.number("concept.text.tag_dropout_probability").value_or(0))
+                           : left_out("tags are left out one by one, as by the mode RANDOM (caption_tag_dropout_rate)");
+  });
+  table << looked_at({"concept.text.tag_dropout_mode", "concept.text.tag_dropout_probability"});
+  table << no_place({"concept.text.caps_randomize_enable"}, "letters stay as they are written");
+  table << no_place({"concept.image.enable_resolution_override"}, "give the dataset its own resolution in a dataset_config");
   table << no_place(
       {"concept.image.enable_fixed_flip", "concept.image.enable_random_rotate", "concept.image.enable_fixed_rotate",
        "concept.image.enable_random_brightness", "concept.image.enable_fixed_brightness", "concept.image.enable_random_contrast",
@@ -283,13 +304,20 @@ void data_rows(Table& table) {
        "concept.image.enable_random_hue", "concept.image.enable_fixed_hue", "concept.image.enable_random_circular_mask_shrink",
        "concept.image.enable_random_mask_rotate_crop"},
       "pictures are cropped and mirrored, not changed otherwise");
-  table << needless({"concept.*"});
+  table << needless({"concept.name", "concept.seed", "concept.enabled", "concept.type", "concept.include_subdirectories",
+                     "concept.image_variations", "concept.text_variations", "concept.concept_stats.*", "concept.balancing_strategy",
+                     "concept.image.*", "concept.text.*"});
   table << no_place({"concept_file_name"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
-  table << rewritten("resolution", "max_pixels", resolution, "512");
+  table << rewritten("resolution", "resolution", resolution, "512");
+  table << rewritten("resolution", "multi_resolution",
+                     [](const Value&, const Settings& all) { return resolutions(all).size() > 1 ? carried("one") : left_out(""); });
   table << no_place({"frames"}, "");
-  table << rewritten("aspect_ratio_bucketing", "", [](const Value& value, const Settings&) {
-    return left_out(asks_for_something(value) ? "" : "each picture keeps its shape; give height and width for one size");
-  });
+  auto if_buckets = [](Value ours) {
+    return [ours](const Value&, const Settings& all) { return buckets(all) ? carried(ours) : left_out(""); };
+  };
+  table << rewritten("aspect_ratio_bucketing", "enable_bucket", if_buckets(true), true)
+        << rewritten("aspect_ratio_bucketing", "bucket_rule", if_buckets("onetrainer"), true)
+        << rewritten("aspect_ratio_bucketing", "bucket_no_upscale", if_buckets(false), true);
 }
 
 void loss_rows(Table& table) {
@@ -452,8 +480,65 @@ void run_rows(Table& table) {
   });
   table << no_place({"continue_last_backup"}, "backups of other programs are not read; --resume goes on with a run of burnish");
   table << no_place({"cloud.enabled"}, "runs are started where they train");
-  // Parts that models here do not have, and what is no business of training.
-  table << needless({"*"});
+  table << rewritten("sample_after", "", [](const Value& value, const Settings& all) {
+    auto unit = all.text("sample_after_unit", "MINUTE");
+    return left_out(unit == "STEP" ? "say preview_steps " + text_of(value) + " with preview_prompts" : "");
+  });
+  table << same("seed", "seed");
+  // Parts that models here do not have.
+  for (const std::string part : {"prior", "decoder", "decoder_text_encoder", "decoder_vqgan", "effnet_encoder", "text_encoder_3",
+                                 "text_encoder_4", "unet", "transformer", "text_encoder", "text_encoder_2", "vae", "embedding"})
+    table << needless({part + ".*"});
+  // What is settled here, or is no business of training.
+  table << needless({"__version",
+                     "workspace_dir",
+                     "cache_dir",
+                     "debug_mode",
+                     "debug_dir",
+                     "secrets.*",
+                     "cloud.*",
+                     "quantization.*",
+                     "optimizer_defaults.*",
+                     "tensorboard_expose",
+                     "tensorboard_always_on",
+                     "tensorboard_port",
+                     "validate_after",
+                     "validate_after_unit",
+                     "include_train_config",
+                     "dataloader_threads",
+                     "train_device",
+                     "temp_device",
+                     "enable_async_offloading",
+                     "enable_autocast_cache",
+                     "fallback_train_dtype",
+                     "weight_dtype",
+                     "svd_dtype",
+                     "svd_rank",
+                     "latent_caching",
+                     "clear_cache_before_training",
+                     "compile",
+                     "attention_mechanism",
+                     "device_indexes",
+                     "gradient_reduce_precision",
+                     "fused_gradient_reduce",
+                     "async_gradient_reduce",
+                     "async_gradient_reduce_buffer",
+                     "sample_after_unit",
+                     "sample_skip_first",
+                     "sample_image_format",
+                     "sample_video_format",
+                     "sample_audio_format",
+                     "samples_to_tensorboard",
+                     "non_ema_sampling",
+                     "backup_after",
+                     "backup_after_unit",
+                     "rolling_backup",
+                     "rolling_backup_count",
+                     "backup_before_save",
+                     "save_every_unit",
+                     "save_skip_first",
+                     "save_filename_prefix"});
+  table << no_place({"*"}, "not known here");
 }
 
 Table table() {

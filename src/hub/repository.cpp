@@ -139,8 +139,11 @@ std::vector<std::string> Repository::paths_here() const {
 const Listing& Repository::listing() {
   if (listing_) return *listing_;
   if (!settings_.offline.empty()) {
-    data_error("hub", "'{}' is not whole on this machine ({}), and {} keeps burnish from asking {}: unset it, or put the model there", id_,
-               folder().empty() ? settings_.huggingface_cache.string() : folder().string(), settings_.offline, hub_->name());
+    data_error(
+        "hub",
+        "'{}' is not whole on this machine ({}), nor is it a path that exists here, and {} keeps burnish from asking {}: correct the "
+        "path, unset the variable, or put the model there",
+        id_, folder().empty() ? settings_.huggingface_cache.string() : folder().string(), settings_.offline, hub_->name());
   }
   auto listing = hub_->list(Transport({.stall_seconds = settings_.timeout}, interrupted), id_);
   store_->keep(listing);

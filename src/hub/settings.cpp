@@ -39,7 +39,12 @@ fs::path expand(const std::string& path) {
   return path;
 }
 
-std::string endpoint(std::string text) {
+/// The address in a variable, with https where it does not say how.
+std::string endpoint(std::initializer_list<const char*> names, const std::string& otherwise) {
+  auto text = variable(names, otherwise);
+  auto scheme = text.substr(0, text.find("://"));
+  if (scheme != text && scheme != "http" && scheme != "https")
+    config_error("hub", "{} must be an address of http or https, not '{}'", *names.begin(), text);
   if (!text.starts_with("http://") && !text.starts_with("https://")) text = "https://" + text;
   while (text.ends_with('/')) text.pop_back();
   return text;
@@ -89,10 +94,10 @@ Settings settings_from_environment() {
   auto caches = expand(variable({"XDG_CACHE_HOME"}, "~/.cache"));
   auto home = expand(variable({"HF_HOME"}, (caches / "huggingface").string()));
   s.huggingface_cache = expand(variable({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}, (home / "hub").string()));
-  s.huggingface_endpoint = endpoint(variable({"HF_ENDPOINT"}, "https://huggingface.co"));
+  s.huggingface_endpoint = endpoint({"HF_ENDPOINT"}, "https://huggingface.co");
   s.huggingface_token = variable({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"});
   if (s.huggingface_token.empty()) s.huggingface_token = token_of_file(expand(variable({"HF_TOKEN_PATH"}, (home / "token").string())));
-  s.modelscope_endpoint = endpoint(variable({"MODELSCOPE_ENDPOINT", "MODELSCOPE_DOMAIN"}, "https://www.modelscope.cn"));
+  s.modelscope_endpoint = endpoint({"MODELSCOPE_ENDPOINT", "MODELSCOPE_DOMAIN"}, "https://www.modelscope.cn");
   s.modelscope_token = variable({"MODELSCOPE_API_TOKEN"});
   s.modelscope_cache = expand(variable({"MODELSCOPE_CACHE"}, "~/.cache/modelscope"));
   return s;

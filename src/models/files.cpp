@@ -70,7 +70,8 @@ void add_pipeline_folder(ModelFiles& files, const fs::path& folder, const fs::pa
       data_error("models", "{} lists the component '{}', but the folder {} is not there", (folder / "model_index.json").string(), component,
                  part.string());
     }
-    if (io::is_there(part / "config.json")) files.entries.push_back(entry_of_component((name / component).string(), part, component));
+    if (io::is_there(part / "config.json") || has_weights(part))
+      files.entries.push_back(entry_of_component((name / component).string(), part, component));
   }
 }
 

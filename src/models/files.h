@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "io/checkpoint_files.h"
 #include "models/hub_files.h"
 
@@ -43,6 +44,16 @@ struct ModelNames {
   std::string model_id_with_origin_paths;  ///< --model_id_with_origin_paths: comma list of model_id:glob
   HubUse hub = HubUse::all;
 };
+
+/// What `read` gives; a data Error of it begins with where the values that it reads are.
+template <class Read>
+auto naming(const std::string& place, Read&& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw Error(error.code(), "models", place + ": " + without_source(error));
+  }
+}
 
 /// The stems of weight files in component folders, those that are looked for first.
 extern const std::vector<std::string> kWeightStems;

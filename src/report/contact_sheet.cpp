@@ -6,8 +6,10 @@
 
 #include "data/resize.h"
 #include "io/files.h"
+#include "io/output_file.h"
 #include "report/assets.h"
 #include "report/data_url.h"
+#include "report/page.h"
 
 namespace burnish::report {
 
@@ -54,8 +56,9 @@ std::string figure(const data::Dataset& dataset, int64_t row) {
 
 void write_contact_sheet(const std::filesystem::path& path, const data::Dataset& dataset, const data::Survey& survey,
                          int64_t num_pictures) {
+  io::check_output("data", path, ".html", is_page);
   auto html = fmt::format(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{} "
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"generator\" content=\"burnish\"><title>{} "
       "pictures</title>\n<style>{}{}</style></head>\n<body><main>\n"
       "<h1>{} pictures in {} sizes</h1>\n",
       survey.num_files, kCss, kSheetCss, survey.num_files, survey.buckets.size());

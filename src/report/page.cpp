@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "data/resize.h"
 #include "io/files.h"
+#include "io/output_file.h"
 #include "report/assets.h"
 #include "report/data_url.h"
 #include "report/run_follower.h"
@@ -60,16 +61,21 @@ std::string page(const json& runs, bool live) {
   return html;
 }
 
+bool is_page(const fs::path& path) {
+  return io::read_text(path).substr(0, 1000).find("<meta name=\"generator\" content=\"burnish\">") != std::string::npos;
+}
+
 fs::path write_report(const ReportOptions& options) {
   if (options.runs.empty()) config_error("report", "no run given; name its folder, for example: burnish report runs/cat");
   if (options.picture_size < 0) config_error("report", "picture_size must be at least 0, not {}", options.picture_size);
+  auto path = options.output.empty() ? fs::path(options.runs[0]) / "report.html" : fs::path(options.output);
+  if (!options.output.empty()) io::check_output("report", path, ".html", is_page);
   auto names = run_names(options.runs);
   auto runs = json::array();
   for (size_t i = 0; i < names.size(); ++i) {
-    auto link = [&](const fs::path& path, const records::Preview&) { return url_of(path, options.picture_size); };
+    auto link = [&](const fs::path& picture, const records::Preview&) { return url_of(picture, options.picture_size); };
     runs.push_back(RunFollower(options.runs[i], names[i], link).next());
   }
-  auto path = options.output.empty() ? fs::path(options.runs[0]) / "report.html" : fs::path(options.output);
   io::write_text_atomic(path, page(runs, /*live=*/false));
   return path;
 }

@@ -107,7 +107,7 @@ void fields(config::Fields& f, DatasetChoice& o) {
   f("keep_tokens", o.keep_tokens, "tags at the start of a caption that are neither shuffled nor left out");
   f("keep_tokens_separator", o.keep_tokens_separator,
     "what stands before it in a caption is neither shuffled nor left out, and what stands behind a second one; ||| say");
-  f("caption_separator", o.caption_separator, "between tags");
+  f("caption_separator", o.caption_separator, "what stands between the tags of a caption");
   f("secondary_separator", o.secondary_separator, "tags joined by it are shuffled and left out as one; caption_separator takes its place");
 }
 

@@ -19,6 +19,7 @@
 #include "loras/merged.h"
 #include "quant/store.h"
 #include "train/checks.h"
+#include "train/idle_options.h"
 #include "train/objective_kind.h"
 #include "train/robust_loss.h"
 
@@ -101,11 +102,12 @@ static void optimizer_fields(config::Fields& f, TrainOptions& o) {
     "constant, linear, cosine, cosine_with_restarts, polynomial, rex, warmup_stable_decay or inverse_sqrt, each after the warm-up");
   f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises");
   f("lr_scheduler_min_lr_ratio", o.lr_scheduler_min_lr_ratio, "share of the learning rate at which the schedule ends");
-  f("lr_scheduler_num_cycles", o.lr_scheduler_num_cycles, "of cosine_with_restarts");
-  f("lr_scheduler_power", o.lr_scheduler_power, "of polynomial");
-  f("lr_decay_steps", o.lr_decay_steps, "of warmup_stable_decay: the last so many steps; 0 takes a tenth of the run");
+  f("lr_scheduler_num_cycles", o.lr_scheduler_num_cycles, "cycles of lr_scheduler cosine_with_restarts");
+  f("lr_scheduler_power", o.lr_scheduler_power, "exponent of lr_scheduler polynomial");
+  f("lr_decay_steps", o.lr_decay_steps,
+    "the last so many steps of lr_scheduler warmup_stable_decay, in which the rate falls; 0 takes a tenth of the run");
   f("lr_groups", o.lr_groups, "comma list of name=rate for components, layers or regular expressions: text_encoder=5e-5,.*to_q.*=2e-4");
-  f("weight_decay_groups", o.weight_decay_groups, "comma list of name=decay in the same way: .*bias=0");
+  f("weight_decay_groups", o.weight_decay_groups, "comma list of name=decay for components, layers or regular expressions: .*bias=0");
   f("loraplus_lr_ratio", o.loraplus_lr_ratio, "LoRA+: the learning rate of LoRA's B over that of its A, 16 say; 0 is off");
 }
 
@@ -117,8 +119,8 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
   f("min_snr_gamma", o.min_snr_gamma, "gamma of Min-SNR loss weights, of models with discrete timesteps; 0 is off");
   f("loss_type", o.loss_type, "l2, huber or smooth_l1: how much large errors count");
   f("huber_schedule", o.huber_schedule, "how huber's and smooth_l1's threshold goes with time: constant, exponential or snr");
-  f("huber_c", o.huber_c, "their threshold");
-  f("huber_scale", o.huber_scale, "factor on the threshold of the schedules constant and exponential");
+  f("huber_c", o.huber_c, "the threshold of huber and smooth_l1, above which errors count less than by their square");
+  f("huber_scale", o.huber_scale, "factor on that threshold under huber_schedule constant and exponential");
   f("prior_loss_weight", o.prior_loss_weight, "factor on the losses of the class set");
   f("masked_loss", o.masked_loss,
     "where a sample's loss counts: column, as far as the gray picture in mask_column is white; alpha, as far as the picture is opaque; "
@@ -129,17 +131,18 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
     "of masked_loss: a sample's loss is the mean over what counts of it, not over all of it");
   f("noise_offset", o.noise_offset, "adds to the noise a draw of this deviation for each channel");
   f("discrete_flow_shift", o.discrete_flow_shift,
-    "of timestep_sampling shift, sigma, logit_normal, mode, heavy_tail, cos_map, inverted_parabola, logistic and beta");
-  f("sigmoid_scale", o.sigmoid_scale, "of timestep_sampling sigmoid, shift, flux_shift, qwen_shift and krea2_shift");
-  f("logit_mean", o.logit_mean, "of timestep_sampling logit_normal and logsnr");
-  f("logit_std", o.logit_std, "of timestep_sampling logit_normal and logsnr");
-  f("mode_scale", o.mode_scale, "of timestep_sampling mode and heavy_tail");
-  f("noising_weight", o.noising_weight, "of timestep_sampling inverted_parabola and logistic; a of beta");
-  f("noising_bias", o.noising_bias, "of timestep_sampling inverted_parabola and logistic; b of beta");
+    "shift towards noise of timestep_sampling shift, sigma, logit_normal, mode, heavy_tail, cos_map, inverted_parabola, logistic and beta");
+  f("sigmoid_scale", o.sigmoid_scale,
+    "deviation before the sigmoid of timestep_sampling sigmoid, shift, flux_shift, qwen_shift and krea2_shift");
+  f("logit_mean", o.logit_mean, "mean of timestep_sampling logit_normal and logsnr");
+  f("logit_std", o.logit_std, "deviation of timestep_sampling logit_normal and logsnr");
+  f("mode_scale", o.mode_scale, "strength of timestep_sampling mode and heavy_tail");
+  f("noising_weight", o.noising_weight, "steepness of timestep_sampling inverted_parabola and logistic; a of beta");
+  f("noising_bias", o.noising_bias, "place of timestep_sampling inverted_parabola and logistic, from their middle; b of beta");
   f("min_t", o.min_t, "sigma is drawn from the part of its distribution above this");
-  f("max_t", o.max_t, "and below this");
+  f("max_t", o.max_t, "sigma is drawn from the part of its distribution below this");
   f("min_timestep_boundary", o.min_timestep_boundary, "start of the trained share of the schedule, from pure noise");
-  f("max_timestep_boundary", o.max_timestep_boundary, "end of the trained share");
+  f("max_timestep_boundary", o.max_timestep_boundary, "end of the trained share of the schedule, 1 for a picture without noise");
 }
 
 static void output_fields(config::Fields& f, TrainOptions& o) {
@@ -161,9 +164,10 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
          "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into "
          "samples/",
          {"sample_prompts"});
-  f("preview_steps", o.preview_steps, "also draw them every N steps", {"sample_every_n_steps"});
-  f("preview_with_presets", o.preview_with_presets, "draw them with the LoRAs of preset_lora_path, which are there only while training");
-  f("preview_num_inference_steps", o.preview_num_inference_steps, "steps of the sampler for pictures whose line does not say");
+  f("preview_steps", o.preview_steps, "also draw the previews every N steps", {"sample_every_n_steps"});
+  f("preview_with_presets", o.preview_with_presets,
+    "draw previews with the LoRAs of preset_lora_path, which are there only while training");
+  f("preview_num_inference_steps", o.preview_num_inference_steps, "steps of the sampler for previews whose line does not say");
   f("write_report", o.write_report, "write report.html into the run folder at the end, as `burnish report` does");
   f("enable_tensorboard_log", o.enable_tensorboard_log, "event files for TensorBoard in the run folder's tensorboard/");
   f("enable_csv_log", o.enable_csv_log, "log.csv beside log.jsonl");
@@ -207,7 +211,7 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("cache_budget", o.cache_budget, "GiB that all kept results may take; what is least worth it is computed at every visit; 0: no limit");
   f("memory_budget", o.memory_budget, "GiB of weights that may be loaded while training; 0: no limit");
   f("num_processes", o.num_processes, "processes among which making a cache is shared out");
-  f("process_index", o.process_index, "which of them this one is, from 0");
+  f("process_index", o.process_index, "which of num_processes this one is, from 0");
   f.group("What is trained");
   objective_fields(f, o);
   f("trainable_models", o.trainable_models,
@@ -216,11 +220,11 @@ void fields(config::Fields& f, TrainOptions& o) {
     "comma list of components that carry adapters; empty takes the denoiser, or those in lora_checkpoint");
   f("lora_target_modules", o.lora_target_modules, "layer names, one regular expression, \"\" for every large layer, or default");
   f("lora_type", o.lora_type, "lora, dora, loha, lokr, oft or full");
-  f("lora_rank", o.lora_rank, "rank");
+  f("lora_rank", o.lora_rank, "rank of the adapters");
   f("lora_alpha", o.lora_alpha, "scale is alpha / rank; 0 takes the rank");
   f("lora_rank_groups", o.lora_rank_groups,
     "comma list of name=rank for components, layers or regular expressions: text_encoder=4,.*to_q=64");
-  f("lora_alpha_groups", o.lora_alpha_groups, "comma list of name=alpha in the same way");
+  f("lora_alpha_groups", o.lora_alpha_groups, "comma list of name=alpha for components, layers or regular expressions");
   f("use_rslora", o.use_rslora, "scale is alpha / root of rank");
   f("lora_dropout", o.lora_dropout, "share of the inputs that an adapter does not see in a step");
   f("dora_norm", o.dora_norm, "output: a magnitude per output, as peft and diffusers have it; input: per input, as OneTrainer");
@@ -232,7 +236,8 @@ void fields(config::Fields& f, TrainOptions& o) {
       "LoRA file, or file:strength, that is part of the frozen weights while training and of no file that is written; may be given several "
       "times",
       {"base_weights"});
-  f("preset_lora_model", o.preset_lora_model, "comma list of components that they are merged into; empty takes all that they adapt");
+  f("preset_lora_model", o.preset_lora_model,
+    "comma list of components that preset LoRAs are merged into; empty takes all that they adapt");
   f.group("Training");
   f("learning_rate", o.learning_rate, "peak learning rate");
   f("text_encoder_lr", o.text_encoder_lr,
@@ -560,6 +565,8 @@ void check(const TrainOptions& o) {
   if (o.trained_weights == "fp8" && o.trainable_models.empty())
     config_error("train",
                  "trained_weights fp8 keeps weights that train in FP8, and an adapter's are fp32; take it out, or name trainable_models");
+  for (const auto& [option, belongs_to] : idle_options(o))
+    config_error("train", "{} has no effect here: it belongs to {}; take it out", option, belongs_to);
 }
 
 models::ModelOptions model_options(const ModelChoice& c) {

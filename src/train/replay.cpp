@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "base/count.h"
 #include "base/error.h"
 
 namespace burnish::train {
@@ -19,8 +20,8 @@ Replay::Replay(const std::string& path, const diffusion::Process& process) : pro
 std::string Replay::name_of(int64_t index, const char* what) const {
   auto name = fmt::format("step.{}.{}", index + first_, what);
   if (!file_->tensors().contains(name)) {
-    data_error("train", "the replay file {} ends early: it holds no '{}'; ask for at most {} steps with --max_steps, or record more",
-               file_->path().string(), name, index);
+    data_error("train", "the replay file {} ends early: it holds no '{}'; ask for at most {} with --max_steps, or record more",
+               file_->path().string(), name, count_of(index, "step"));
   }
   return name;
 }

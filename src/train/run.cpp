@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "base/count.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -40,6 +41,7 @@ Opened open(const TrainOptions& options) {
   auto settings = settle(options);
   set_threads(options.model);
   auto subject = open_subject(settings.model, settings.trained);
+  subject.trained.check_groups(settings.step.groups, settings.step.learning_rate);
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);
   if (settings.output.resume && !settings.makes_cache) checkpoint::check_there(settings.output.state());
@@ -108,7 +110,7 @@ std::string fingerprint(const Opened& run) {
   const auto& trained = run.subject.trained;
   auto text = fingerprint(run.settings.given, trained.text(), trained.has_adapters(), !trained.whole_components().empty(),
                           std::ssize(run.samples().list));
-  text += fmt::format(", sample list {}, weights {}", hash_of(run), hash_of_weights(run));
+  text += fmt::format(", pictures with captions and sizes {}, weights of the model {}", hash_of(run), hash_of_weights(run));
   for (const auto& [component, names] : run.subject.model->names().components) {
     auto merge = run.subject.model->components().holding(component).merge;
     if (!merge) continue;
@@ -194,7 +196,7 @@ Encoded encode_all(const Opened& run, const pipeline::Schedule& schedule) {
   bool drops = std::ranges::any_of(run.samples().sets, [](const auto& set) { return set.captions.dropout > 0; });
   if (drops) check_empty_caption(encoded.training, schedule);
   if (run.held_out) encoded.held_out = encode(*run.subject, schedule, *run.held_out, *run.cache, settings.data.share);
-  info("{} samples, {} in {}; computed at every visit: {}", run.samples().list.size(),
+  info("{}, {} in {}; computed at every visit: {}", count_of(std::ssize(run.samples().list), "sample"),
        human_bytes(static_cast<double>(encoded.training.num_bytes())), run.cache->on_disk() ? run.cache->folder().string() : "memory",
        join(pipeline::models_of(schedule.after_once())));
   return encoded;
@@ -271,7 +273,9 @@ data::Size preview_size(const Opened& run) { return run.samples().list.front().s
 }  // namespace
 
 void train(const TrainOptions& options) {
-  check_nothing_lost(settle(options).output);  // before pictures are read
+  auto settings = settle(options);
+  check_nothing_lost(settings.output);  // before pictures are read
+  check_previews_apart(settings);
   if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
   auto run = open(options);
   auto course = make_course(run);
@@ -310,8 +314,8 @@ void make_cache(const TrainOptions& options) {
   auto encoded = encode_all(run, run.schedule);
   save_checks(run);
   save_list(*run.cache, run.samples(), encoded.training);
-  fmt::print("{}: {} of {} samples, {}\n", run.cache->folder().string(), encoded.training.num_complete(), run.samples().list.size(),
-             human_bytes(static_cast<double>(encoded.training.num_bytes())));
+  fmt::print("{}: {} of {}, {}\n", run.cache->folder().string(), encoded.training.num_complete(),
+             count_of(std::ssize(run.samples().list), "sample"), human_bytes(static_cast<double>(encoded.training.num_bytes())));
 }
 
 SplitPlan plan(const TrainOptions& options) {

@@ -154,6 +154,7 @@ void Trained::choose_layers() {
   if (settings_.targets) check_all_targets_matched();
   choose_ranks();
   choose_fused();
+  check_layout();
 }
 
 /// A name that is misspelled must not look like layers that train.
@@ -215,6 +216,44 @@ void Trained::choose_fused() {
       }
     }
   }
+}
+
+/// Lays out adapters of rank 1 on layers without weights: what cannot be written is said before anything is computed. Ranks that a layout
+/// cannot hold side by side are said when the adapters themselves are there (start).
+void Trained::check_layout() const {
+  if (settings_.layout == adapters::Layout::automatic || settings_.adapter.type == "full") return;
+  for (const auto& a : adapted_components_) {
+    if (!model_->components().has(a.component)) continue;
+    auto skeleton = model_->components().skeleton(a.component);
+    auto small = settings_.adapter;
+    small.rank = 1;
+    if (small.type == "dora") small.type = "lora";  // a magnitude needs the weight
+    auto adapted = adapters::attach(
+        *skeleton, [&](const std::string&) { return small; }, a.paths, 0, nullptr, a.fused);
+    adapters::adapter_tensors(adapted, loras::layer_prefixes(*model_, a.component), at::kFloat, settings_.layout);
+  }
+}
+
+void Trained::check_groups(const optim::GroupOptions& groups, double learning_rate) const {
+  optim::ParameterList named;  // by name alone
+  for (const auto& a : adapted_components_) {
+    if (!model_->components().has(a.component)) return;
+    for (const auto& w : a.weights) {
+      for (const auto& [name, value] : w.parameters) named.push_back({a.component + "." + w.path + "." + name, {}});
+      if (w.magnitude.m.defined()) named.push_back({a.component + "." + w.path + ".lora_magnitude_vector", {}});
+    }
+    for (const auto& [path, options] : a.options) {
+      for (const auto& name : adapters::parameter_names(options)) named.push_back({a.component + "." + path + "." + name, {}});
+    }
+  }
+  for (const auto& whole : whole_) {
+    if (!model_->components().has(whole.component)) return;
+    auto skeleton = model_->components().skeleton(whole.component);
+    for (const auto& [path, slot] : skeleton->parameters()) {
+      if (lies_below(path, whole.path)) named.push_back({whole.component + "." + path, {}});
+    }
+  }
+  optim::apply_groups(named, groups, learning_rate);
 }
 
 /// The ranks that a component's adapters have, in the order of their layers.

@@ -15,7 +15,8 @@ namespace burnish::train {
 class Trained {
  public:
   /// A config Error for names that the training units do not run, for a component that is named in both ways, for a learning rate of
-  /// something that does not train, and for targets that match no layer. `model` must outlive this.
+  /// something that does not train, for targets that match no layer, and for layers that the layout of adapter files cannot hold. `model`
+  /// must outlive this.
   Trained(const TrainedSettings& settings, models::Model& model);
 
   /// Components of which weights of their own train.
@@ -23,6 +24,9 @@ class Trained {
   /// Their paths in those components, "" for all of one.
   std::map<std::string, std::vector<std::string>> whole_paths() const;
   bool has_adapters() const { return !adapted_components_.empty(); }
+
+  /// Refuses groups that fit nothing that trains, as optim::apply_groups does with its parameters. Says nothing while files are missing.
+  void check_groups(const optim::GroupOptions& groups, double learning_rate) const;
 
   /// Whether a parameter of a component trains, or the layer it belongs to carries an adapter.
   bool trains(const std::string& component, const std::string& path) const;
@@ -65,6 +69,7 @@ class Trained {
   void check_all_targets_matched() const;
   void choose_ranks();
   void choose_fused();
+  void check_layout() const;
   void read_checkpoint();
   std::string ranks(const Adapters& adapters) const;
   std::string targets(const std::string& component) const;

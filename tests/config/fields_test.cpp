@@ -49,9 +49,9 @@ std::string refusal(const std::vector<std::string>& args) {
   return error_of([&] { parse(args); }, Exit::config);
 }
 
-std::string toml_refusal(const std::string& text) {
+std::string toml_refusal(const std::string& text, Exit code = Exit::config) {
   Scratch scratch;
-  return refusal({"--config", scratch.write("run.toml", text).string()});
+  return error_of([&] { parse({"--config", scratch.write("run.toml", text).string()}); }, code);
 }
 
 }  // namespace
@@ -88,20 +88,38 @@ TEST(CommandLine, UnknownOptionsNameTheNearest) {
   EXPECT_THAT(refusal({"--max_step", "7"}), AllOf(HasSubstr("'max_step' is not known"), HasSubstr("did you mean 'max_steps'?")));
   EXPECT_THAT(refusal({"--learning-rat=7"}), HasSubstr("did you mean 'learning_rate'?"));
   EXPECT_THAT(refusal({"--zzz"}), AllOf(HasSubstr("'zzz' is not known"), HasSubstr("--help"), Not(HasSubstr("did you mean"))));
-  EXPECT_THAT(refusal({"stray"}), HasSubstr("'stray' is not known"));
+  EXPECT_THAT(refusal({"stray"}), HasSubstr("'stray' belongs to no option"));
   EXPECT_THAT(refusal({"--dtype", "fp32", "--", "--max_steps"}), HasSubstr("is not known"));
 }
 
 TEST(CommandLine, ValuesOfTheWrongKind) {
-  EXPECT_THAT(refusal({"--max_steps", "many"}), HasSubstr("max_steps"));
+  EXPECT_THAT(refusal({"--max_steps", "many"}), HasSubstr("] max_steps must be a whole number of 64 bits, not 'many'"));
   EXPECT_THAT(refusal({"--max_steps", "2.5"}), HasSubstr("max_steps"));
   EXPECT_THAT(refusal({"--max_steps", "99999999999999999999"}), HasSubstr("max_steps"));
-  EXPECT_THAT(refusal({"--learning_rate", "fast"}), HasSubstr("learning_rate"));
-  EXPECT_THAT(refusal({"--shuffle=maybe"}), HasSubstr("shuffle"));
-  EXPECT_THAT(refusal({"--max_steps"}), HasSubstr("max_steps"));
-  EXPECT_THAT(refusal({"--config"}), HasSubstr("--config"));
-  EXPECT_THAT(refusal({"--dtype", "--max-steps", "4"}), HasSubstr("--dtype: needs a value, and the option --max-steps follows"));
+  EXPECT_THAT(refusal({"--learning_rate", "fast"}), HasSubstr("] learning_rate must be a number, not 'fast'"));
+  EXPECT_THAT(refusal({"--learning_rate", ""}), HasSubstr("learning_rate must be a number, not ''"));
+  EXPECT_THAT(refusal({"--shuffle=maybe"}), HasSubstr("] shuffle must be true or false, not 'maybe'"));
+  EXPECT_THAT(refusal({"--max_steps"}), HasSubstr("] --max_steps needs a value"));
+  EXPECT_THAT(refusal({"--config"}), HasSubstr("] --config needs a value"));
+  EXPECT_THAT(refusal({"--dtype", "--max-steps", "4"}), HasSubstr("--dtype needs a value, and the option --max-steps follows"));
   EXPECT_EQ(parse({"--dtype", "--mine"}).dtype, "--mine") << "no option's name";
+}
+
+TEST(CommandLine, AListTakesOneValueAfterEachName) {
+  EXPECT_THAT(parse({"--model", "a", "--model", "b"}).model, ElementsAre("a", "b"));
+  EXPECT_THAT(refusal({"--model", "a", "cat"}), AllOf(HasSubstr("'cat' belongs to no option"), HasSubstr("quotes")));
+  EXPECT_THAT(refusal({"--size", "32", "64"}), HasSubstr("'64' belongs to no option"));
+}
+
+TEST(CommandLine, TextsThatAreNotUtf8AreRefused) {
+  EXPECT_THAT(refusal({"--dtype", "caf\xe9"}), HasSubstr("the value of dtype is not UTF-8"));
+  EXPECT_THAT(refusal({"--model", "caf\xc3\xa9", "--model=caf\xe9"}), HasSubstr("the value of model is not UTF-8"));
+}
+
+TEST(CommandLine, HelpNamesAliases) {
+  Options o;
+  auto parsed = config::read_command_line("train", "trains", {"--help"}, fields_of(o));
+  EXPECT_THAT(parsed.help_text, HasSubstr("  --max_steps, --num_steps "));
 }
 
 TEST(CommandLine, HelpListsEveryOptionWithItsDefault) {
@@ -136,7 +154,7 @@ TEST(Toml, AListOnTheCommandLineReplacesTheFiles) {
 }
 
 TEST(Toml, ValuesOfTheWrongKind) {
-  EXPECT_THAT(toml_refusal("max_steps = \"7\""), HasSubstr("'max_steps' must be a whole number"));
+  EXPECT_THAT(toml_refusal("dtype = 'fp32'\nmax-steps = \"7\""), HasSubstr("run.toml line 2: 'max-steps' must be a whole number, not '7'"));
   EXPECT_THAT(toml_refusal("max_steps = 2.5"), HasSubstr("must be a whole number"));
   EXPECT_THAT(toml_refusal("max_steps = true"), HasSubstr("must be a whole number"));
   EXPECT_THAT(toml_refusal("max_steps = [1]"), HasSubstr("must be a whole number"));
@@ -149,10 +167,10 @@ TEST(Toml, ValuesOfTheWrongKind) {
 
 TEST(Toml, UnknownKeysAndSyntax) {
   EXPECT_THAT(toml_refusal("max_step = 7"), AllOf(HasSubstr("run.toml"), HasSubstr("'max_step' is not known; did you mean 'max_steps'?")));
-  EXPECT_THAT(toml_refusal("max_steps = 7\ndtype = \n"), AllOf(HasSubstr("run.toml line 2")));
-  EXPECT_THAT(toml_refusal("max_steps = 7\nmax_steps = 8\n"), HasSubstr("run.toml line 2"));
-  EXPECT_THAT(refusal({"--config", "/nowhere/run.toml"}), HasSubstr("cannot read /nowhere/run.toml"));
-  EXPECT_THAT(refusal({"--config", "/tmp"}), HasSubstr("cannot read /tmp"));
+  EXPECT_THAT(toml_refusal("max_steps = 7\ndtype = \n", Exit::data), AllOf(HasSubstr("run.toml line 2")));
+  EXPECT_THAT(toml_refusal("max_steps = 7\nmax_steps = 8\n", Exit::data), HasSubstr("run.toml line 2"));
+  EXPECT_THAT(error_of([] { parse({"--config", "/nowhere/run.toml"}); }, Exit::data), HasSubstr("cannot read /nowhere/run.toml"));
+  EXPECT_THAT(error_of([] { parse({"--config", "/tmp"}); }, Exit::data), HasSubstr("cannot read /tmp"));
 }
 
 TEST(Toml, WhatIsWrittenReadsBack) {
@@ -247,6 +265,14 @@ TEST(Markdown, ATableAGroup) {
             "\n### Refused\n\n| option | what to do |\n|---|---|\n| `--quant` | say a\\|b |\n");
 }
 
+TEST(Markdown, NoTitleWithoutAGroup) {
+  bool json = false;
+  config::Fields f;
+  f("json", json, "prints JSON");
+  EXPECT_EQ(config::read_command_line("doctor", "looks", {"--help", "--markdown"}, f).help_text,
+            "## burnish doctor\n\nlooks\n\n| option | not given | meaning |\n|---|---|---|\n| `--json` | `false` | prints JSON |\n");
+}
+
 TEST(Toml, KeysAreHandedDownToItems) {
   Scratch scratch;
   auto path = scratch.write("d.toml", R"(
@@ -286,5 +312,5 @@ TEST(Toml, ItemsThatAreNoTablesAreRefused) {
   EXPECT_THAT(refusal("sets = [1]\n"), HasSubstr("'sets' must be a list of tables, written [[sets]]"));
   EXPECT_THAT(refusal("[[sets]]\nparts = 'x'\n"), HasSubstr("'parts' must be a list of tables"));
   EXPECT_THAT(refusal("[[sets]]\nmax_stps = 3\n"), HasSubstr("did you mean 'max_steps'?"));
-  EXPECT_THAT(refusal("[[sets]]\nmodel = [1.5]\n"), HasSubstr("the value of 'model' must be a list of texts"));
+  EXPECT_THAT(refusal("[[sets]]\nmodel = [1.5]\n"), HasSubstr("line 2: 'model' must be a list of texts, not 1.5"));
 }

@@ -48,6 +48,7 @@ TEST(PromptFile, IsAPromptALine) {
             (Prompts{"a cat", "a dog"}));
   EXPECT_EQ(prompts(""), Prompts{});
   EXPECT_EQ(prompts(" \n\r\n"), Prompts{});
+  EXPECT_EQ(prompts("# cats\n a cat #1\n  #a dog --w 3\n"), Prompts{"a cat #1"}) << "lines that begin with # are notes, as in sd-scripts";
 }
 
 TEST(PromptFile, LinesWithoutFlagsTakeTheDefaults) {

@@ -60,5 +60,9 @@ TEST(HubSettings, WhatNobodyKnowsIsRefused) {
   EXPECT_THROW(settings_under({{"DIFFSYNTH_SKIP_DOWNLOAD", "maybe"}}), Error);
   for (const char* seconds : {"0", "soon", "nan", "1e9"})
     EXPECT_THROW(settings_under({{"HF_HUB_DOWNLOAD_TIMEOUT", seconds}}), Error) << seconds;
+  for (const char* variable : {"HF_ENDPOINT", "MODELSCOPE_ENDPOINT"}) {
+    EXPECT_THROW(settings_under({{variable, "ftp://mirror"}}), Error) << variable;
+    settings_under({{variable, "mirror/hub"}});
+  }
   settings_under({});
 }

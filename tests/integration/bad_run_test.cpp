@@ -38,7 +38,7 @@ TEST_F(BadReplay, RefusedBeforeAnythingIsEncoded) {
     io::save_safetensors(file, tensors);
     return train("--max_steps " + std::to_string(steps) + " --replay " + quoted(file));
   };
-  refused(3, with({}), {"ends early", "'step.1.noise'", "at most 1 steps", "--max_steps"});
+  refused(3, with({}), {"ends early", "'step.1.noise'", "at most 1 step with", "--max_steps"});
   refused(3, with(record(1), 3), {"ends early", "'step.2.noise'"});
   refused(3, with({record(1)[0]}), {"ends early", "'step.1.sample'"});
   refused(3, with(record(1, {16, 8, 6})), {"'step.1.noise'", "[16, 8, 6]", "[16, 6, 8]"});
@@ -95,8 +95,8 @@ TEST_F(BadState, OtherSettingsOrADamagedFile) {
   };
   refused_resume("--lora_rank 8", {"other settings", "lora rank 4", "lora rank 8", "same options"});
   refused_resume("--lora_target_modules to_q,to_k", {"other settings", "on 26 layers", "on 6 layers"});
-  refused_resume("--seed 7", {"other settings", "seed 0", "seed 7"});
-  refused_resume("--lora_alpha 3", {"other settings", "alpha 3"});
+  refused_resume("--seed 7", {"other settings: it was saved with seed 0, and this run has seed 7; resume"});
+  refused_resume("--lora_alpha 3", {"other settings: this run has alpha 3, which the saved one had not"});
   refused_resume("--trainable_models dit", {"other settings", "full"});
   refused_resume("--timestep_sampling sigmoid --sigmoid_scale 2", {"other settings", "sigmoid_scale 2.0", "timestep_sampling \"sigmoid\""});
   refused_resume("--loss_weighting uniform", {"other settings", "loss_weighting \"uniform\""});
@@ -130,6 +130,49 @@ TEST_F(RunFolder, AForgottenResumeReplacesNothing) {
   EXPECT_EQ(read_log(out()).size(), 4u);
 }
 
+TEST_F(RunFolder, OverwrittenByARunThatComesToNothingCanStillBeResumed) {
+  ASSERT_EQ(run_burnish(train("")).exit_code, 0);
+  auto config = read_file(out() / "config.toml");
+  io::save_safetensors(at("lora.safetensors"), {{"transformer.transformer_blocks.0.attn.to_q.lora_A.weight", at::full({2, 64}, NAN)},
+                                                {"transformer.transformer_blocks.0.attn.to_q.lora_B.weight", at::zeros({64, 2})}});
+  for (const auto& more : {"--lr_groups nope=1", "--lora_rank 32 --lora_checkpoint '" + at("lora.safetensors").string() + "'",
+                           std::string("--learning_rate 1e30")}) {
+    SCOPED_TRACE(more);
+    EXPECT_NE(run_burnish(train("--overwrite " + more)).exit_code, 0);
+    auto again = run_burnish(train("--resume --max_steps 3"), "cp -r " + quoted(out()) + " " + quoted(at("copy")) + "; ");
+    EXPECT_EQ(again.exit_code, 0) << again.output;
+    fs::remove_all(out());
+    fs::rename(at("copy"), out());
+  }
+}
+
+TEST_F(RunFolder, KeepsItsSettingsWhenNothingIsLeftToTrain) {
+  ASSERT_EQ(run_burnish(train("--max_steps 3")).exit_code, 0);
+  auto config = read_file(out() / "config.toml");
+  auto again = run_burnish(train("--resume --max_steps 2"));
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_NE(again.output.find("nothing left to train"), std::string::npos) << again.output;
+  EXPECT_EQ(read_file(out() / "config.toml"), config);
+}
+
+TEST_F(RunFolder, DoesNotLieAmongThePicturesWhenPreviewsAreDrawn) {
+  fs::copy(kGolden / "pictures/0.png", (fs::create_directories(at("ds")), at("ds/0.png")));
+  write("ds/0.txt", "a cat");
+  auto prompts = " --preview_prompts " + quoted(write("prompts.txt", "a cat\n"));
+  auto train = [&](const fs::path& to) {
+    return "train " + golden_model() + "--height 32 --width 32 --lora_rank 2 --max_steps 1 --dataset_base_path " + quoted(at("ds")) +
+           " --output_path " + quoted(to);
+  };
+  for (const auto& to : {at("ds"), at("ds/run"), at("x/../ds/run/2")}) {
+    SCOPED_TRACE(to);
+    expect_one_error(run_burnish(train(to) + prompts, "BURNISH_LOG=error"), 2, {"output_path", "lies in", "previews"});
+  }
+  EXPECT_EQ(files_below(at("ds")), (std::vector<std::string>{"0.png", "0.txt"}));
+  auto beside = run_burnish(train(at("ds-run")) + prompts);
+  EXPECT_EQ(beside.exit_code, 0) << beside.output;
+  EXPECT_NE(beside.output.find("1 sample, "), std::string::npos) << beside.output;
+}
+
 TEST_F(RunFolder, WhatAKilledRunLeftIsRemovedAndWhatIsBeingWrittenIsNot) {
   auto left = write("out/step-9.safetensors.partial-123", "half"), in_state = write("out/state/state.safetensors.partial-123", "half");
   io::AtomicFile being_written(out() / "notes.txt");
@@ -156,19 +199,19 @@ TEST_F(BadState, OtherPicturesOrAnotherModel) {
   auto changed = metadata;
   changed.replace(changed.find("red apple"), 3, "big");
   write("pictures/metadata.csv", changed);
-  expect_one_error(resume(), 3, {"other settings", "sample list"});
+  expect_one_error(resume(), 3, {"other settings", "it was saved with pictures with captions and sizes "});
   write("pictures/metadata.csv", metadata);
 
   auto picture = read_file(pictures / "0.png");
   data::write_png(pictures / "0.png", data::decode_image(pictures / "0.png").flip({0}));
-  expect_one_error(resume(), 3, {"other settings", "sample list"});
+  expect_one_error(resume(), 3, {"other settings", "pictures with captions and sizes"});
   write("pictures/0.png", picture);
 
   auto weights = model / "transformer/diffusion_pytorch_model.safetensors";
   auto bytes = read_file(weights);
   bytes[bytes.size() / 2] ^= 1;
   std::ofstream(weights, std::ios::binary) << bytes;
-  expect_one_error(resume(), 3, {"other settings", "weights"});
+  expect_one_error(resume(), 3, {"other settings", "weights of the model"});
 }
 
 /// Under limits from too little to enough, a run ends in a sentence and exit code 4, or well.
@@ -177,7 +220,7 @@ TEST_F(Memory, RunsOutInASentence) {
   for (int megabytes = 500; megabytes <= 1500 && num_done == 0; megabytes += 50) {
     SCOPED_TRACE(megabytes);
     auto limit = "ulimit -v " + std::to_string(megabytes * 1024) + "; OMP_NUM_THREADS=1 BURNISH_LOG=error";
-    auto outcome = run_burnish(train("--height 512 --width 512 --max_pixels 262144 --num_threads 1"), limit);
+    auto outcome = run_burnish(train("--height 512 --width 512 --num_threads 1"), limit);
     if (outcome.exit_code == 127) continue;  // the loader found no room for the program itself
     if (outcome.exit_code == 0) ++num_done;
     else if (++num_refused > 0) expect_one_error(outcome, 4, {"out of memory"});

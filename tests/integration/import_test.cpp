@@ -95,7 +95,7 @@ TEST_F(ImportVerb, KohyasConfigFileWithAlgorithmAndTextEncoder) {
         "optimizer_args = \"betas=0.9,0.99,d_coef=2\"", "weight_decay = 0.0", "lr_warmup_steps = 20", "min_timestep_boundary = 0.1",
         "max_timestep_boundary = 0.8", "max_steps = 200", "resolution = [\"512,512\"]", "enable_bucket = true",
         "bucket_no_upscale = false  # bucket_no_upscale (its default)\n", "bucket_reso_steps = 32", "caption_extension = \".cap\"",
-        "keep_tokens = 2", "#   network_args.conv_dim = 4: name the layers"})
+        "#   keep_tokens: keep_tokens belongs to shuffle_caption", "#   network_args.conv_dim = 4: name the layers"})
     EXPECT_THAT(toml(), HasSubstr(line));
 }
 
@@ -116,9 +116,25 @@ TEST_F(ImportVerb, OneTrainersJson) {
        {"lora_type = \"dora\"", "dora_norm = \"input\"", "lora_alpha = 1.0  # lora_alpha (its default)", "logit_std = 1.5",
         "logit_mean = -0.25", "fp8_models = \"dit\"", "weight_format = \"fp8_tensor\"", "discrete_flow_shift = 1.0",
         "lora_target_modules = \".*(attn|ff\\\\.net).*\"", "optimizer_args = \"relative_step=false\"", "ema_decay = 0.999",
-        "save_minutes = 120.0", "lr_warmup_steps = 200", "dataset_repeat = 2", "max_pixels = 4096", "use_gradient_checkpointing = true"})
+        "save_minutes = 120.0", "lr_warmup_steps = 200", "dataset_repeat = 2", "resolution = [\"64\"]", "enable_bucket = true",
+        "bucket_rule = \"onetrainer\"", "bucket_no_upscale = false", "use_gradient_checkpointing = true"})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts("--lora_format auto");
+}
+
+TEST_F(ImportVerb, OneTrainersSizesAndCaptions) {
+  auto said = import_file("preset.json", R"({"training_method": "LORA", "model_type": "FLUX_DEV_1", "base_model_name": "x", "train_dtype":
+      "BFLOAT_16", "concepts": [{"path": "pictures", "type": "STANDARD", "text": {"prompt_source": "sample", "enable_tag_shuffling": true,
+      "tag_delimiter": ";", "keep_tags_count": 2, "tag_dropout_enable": true, "tag_dropout_mode": "RANDOM", "tag_dropout_probability": 0.25}}],
+      "resolution": "512,768", "aspect_ratio_bucketing": true, "dataloader_threads": 2, "no_such_name": 7, "no_such_list": []})");
+  for (const char* line : {"resolution = [\"512\", \"768\"]", "multi_resolution = \"one\"", "enable_bucket = true",
+                           "shuffle_caption = true", "caption_separator = \";\"", "keep_tokens = 2", "caption_tag_dropout_rate = 0.25"})
+    EXPECT_THAT(toml(), HasSubstr(line));
+  EXPECT_THAT(said, HasSubstr("not carried: no_such_name = 7: not known here"));
+  EXPECT_THAT(said, HasSubstr("nothing to set here: dataloader_threads"));
+  import_file("exact.json", R"({"training_method": "LORA", "model_type": "FLUX_DEV_1", "base_model_name": "x", "resolution": "768x512"})",
+              "--overwrite");
+  EXPECT_THAT(toml(), AllOf(HasSubstr("resolution = [\"768,512\"]"), Not(HasSubstr("enable_bucket"))));
 }
 
 TEST_F(ImportVerb, AiToolkitsYaml) {
@@ -129,17 +145,21 @@ TEST_F(ImportVerb, AiToolkitsYaml) {
                   "      datasets:\n        - folder_path: " +
                       pictures() +
                       "\n          caption_ext: txt\n"
-                      "          caption_dropout_rate: 0.05\n          resolution: [32, 64]\n          shuffle_tokens: true\n"
+                      "          caption_dropout_rate: 0.05\n          resolution: [32, 64]\n          bucket_tolerance: 16\n          "
+                      "shuffle_tokens: true\n"
+                      "          trigger_word: p3rson\n"
                       "      train:\n        steps: 2000\n        lr: 1e-4\n        optimizer: adamw8bit\n        dtype: fp32\n"
                       "        noise_scheduler: flowmatch\n        ema_config: {use_ema: true, ema_decay: 0.99}\n"
                       "      model: {name_or_path: " +
                       in_model("") +
                       ", is_flux: true, quantize: true}\n"
-                      "      sample: {prompts: [a cat], sample_every: 250}\n");
+                      "      sample: {prompts: [a cat], sample_every: 250, seed: 42, walk: true}\n");
   EXPECT_THAT(said, HasSubstr("not carried: sample.prompts = [\"a cat\"]: "));
-  EXPECT_THAT(said, HasSubstr("different here: dataset.resolution = [32,64]: a run has one size, and the largest is taken"));
+  EXPECT_THAT(said, HasSubstr("not carried: sample.sample_every = 250: say preview_steps 250 with preview_prompts"));
+  EXPECT_THAT(said, HasSubstr("not carried: sample.walk = true: not known here"));
   for (const char* line :
-       {"lora_rank = 4", "lora_alpha = 8.0", "save_steps = 250", "keep_last = 4", "max_pixels = 4096", "max_steps = 2000",
+       {"lora_rank = 4", "lora_alpha = 8.0", "save_steps = 250", "keep_last = 4", "resolution = [\"32\", \"64\"]", "enable_bucket = true",
+        "seed = 42", "caption_prefix = \"p3rson\"", "max_steps = 2000",
         "timestep_sampling = \"sigmoid\"  # train.timestep_type (its default)", "ema_decay = 0.99", "fp8_models = \"dit\"",
         "caption_dropout = 0.05", "shuffle_caption = true", "caption_extension = \".txt\"", "save_dtype = \"fp16\"", "/runs/cat\""})
     EXPECT_THAT(toml(), HasSubstr(line));
@@ -147,8 +167,8 @@ TEST_F(ImportVerb, AiToolkitsYaml) {
 }
 
 TEST_F(ImportVerb, DiffusionPipesToml) {
-  write("data.toml",
-        "resolutions = [64]\nenable_ar_bucket = true\n[[directory]]\npath = '" + pictures() + "'\nnum_repeats = 2\nmask_path = 'm'\n");
+  write("data.toml", "resolutions = [64]\nenable_ar_bucket = true\n[[directory]]\npath = '" + pictures() +
+                         "'\nnum_repeats = 2\nmask_path = 'm'\ncaption_prefix = 'a photo of'\ncache_shuffle_num = 4\n");
   auto said = import_file("pipe.toml",
                           "output_dir = 'runs'\ndataset = 'data.toml'\nepochs = 9\nmicro_batch_size_per_gpu = 2\ngradient_clipping = 1.0\n"
                           "warmup_steps = 100\nblocks_to_swap = 20\nactivation_checkpointing = 'unsloth'\nsave_every_n_epochs = 2\n"
@@ -159,7 +179,8 @@ TEST_F(ImportVerb, DiffusionPipesToml) {
                               "betas = [0.9, 0.99]\nweight_decay = 0.01\n");
   EXPECT_THAT(said, AllOf(HasSubstr("not carried: blocks_to_swap = 20: "), HasSubstr("not carried: dataset.mask_path = m: ")));
   for (const char* line :
-       {"lora_rank = 4", "timestep_sampling = \"flux_shift\"", "optimizer_args = \"betas=0.9,0.99\"", "max_pixels = 4096",
+       {"lora_rank = 4", "timestep_sampling = \"flux_shift\"", "optimizer_args = \"betas=0.9,0.99\"", "resolution = [\"64,64\"]",
+        "enable_bucket = true", "bucket_rule = \"onetrainer\"", "caption_prefix = \"a photo of\"", "shuffle_caption = true",
         "dataset_repeat = 2", "learning_rate = 2e-05", "use_gradient_checkpointing = true", "lora_format = \"diffusers\""})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts();

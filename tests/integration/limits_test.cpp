@@ -60,6 +60,6 @@ TEST_F(SpecialFiles, PipesDevicesAndLoopsAreNoInput) {
   refused(3, train_with("--model '' " + golden_data(), ""), {"model '' does not exist"});
   refused(3, sample("--prompts " + quoted(pipe)), {"pipe.csv", "not a regular file"});
   for (const auto& path : {pipe, fs::path("/dev/zero"), folder_ / ""})
-    refused(2, train("--config " + quoted(path)), {"[config] cannot read " + path.string(), "not a regular file"});
-  refused(2, train("--config " + quoted(loop)), {"loop.csv", "Too many levels of symbolic links"});
+    refused(3, train("--config " + quoted(path)), {"[config] cannot read " + path.string(), "not a regular file"});
+  refused(3, train("--config " + quoted(loop)), {"loop.csv", "Too many levels of symbolic links"});
 }

@@ -80,7 +80,8 @@ std::string describe(const ModelEntry& entry) {
   auto sources = find_sources(one);
   std::vector<std::string> parts;
   if (sources.dit.entry && sources.dit.tensors) {
-    auto config = detect(&entry.config, io::shapes_in_our_names(*sources.dit.tensors, sources.dit.keys));
+    auto shapes = io::shapes_in_our_names(*sources.dit.tensors, sources.dit.keys);
+    auto config = naming(entry.label, [&] { return detect(entry.config.is_null() ? nullptr : &entry.config, shapes); });
     bool bfl = sources.dit.keys.to_ours("img_in.weight").ours[0] != "img_in.weight";
     parts.push_back(fmt::format("{} transformer ({} double and {} single blocks, width {}, {} names)",
                                 config.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell", config.num_double_blocks,

@@ -37,7 +37,8 @@ FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : Mod
 
 void FluxModel::read_configs(const Sources& sources) {
   const auto& [dit, clip, t5, vae] = sources;
-  if (dit.entry) config_ = detect(dit.entry->config.is_null() ? nullptr : &dit.entry->config, dit.shapes());
+  if (const auto* entry = dit.entry)
+    config_ = naming(entry->label, [&] { return detect(entry->config.is_null() ? nullptr : &entry->config, dit.shapes()); });
   if (clip.entry) clip_config_ = text::clip_config(clip.entry->config, clip.shapes());
   if (t5.entry) t5_config_ = text::t5_config(t5.entry->config, t5.shapes());
   if (vae.entry) vae_config_ = models::vae::kl_config(vae.entry->config, vae.shapes());
@@ -138,7 +139,8 @@ std::vector<int64_t> FluxModel::latent_shape(const Extent& extent) const {
 }
 
 diffusion::FlowSamplerConfig FluxModel::sampler_config() const {
-  if (auto values = read_scheduler(files_)) return diffusion::flow_sampler_config(*values);
+  if (auto values = read_scheduler(files_))
+    return naming(files_.in_pipeline("scheduler")->string(), [&] { return diffusion::flow_sampler_config(*values); });
   diffusion::FlowSamplerConfig c;
   c.use_dynamic_shifting = config_.guidance_embeds;
   c.shift = config_.guidance_embeds ? 3.0 : 1.0;

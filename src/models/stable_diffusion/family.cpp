@@ -36,7 +36,7 @@ std::string describe(const ModelEntry& entry) {
   auto sources = find_sources(one);
   std::vector<std::string> parts;
   if (sources.unet.tensors) {
-    auto config = detect(entry.config.is_null() ? nullptr : &entry.config, sources.unet.shapes());
+    auto config = naming(entry.label, [&] { return detect(entry.config.is_null() ? nullptr : &entry.config, sources.unet.shapes()); });
     bool ours = sources.unet.tensors->contains("down_blocks.0.resnets.0.time_emb_proj.weight");
     parts.push_back(fmt::format("{} UNet ({} levels from {} channels, text of width {}, {} names{})",
                                 has_added_embedding(config) ? "SDXL" : "SD 1.5", num_levels(config), config.block_out_channels.front(),

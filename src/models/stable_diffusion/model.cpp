@@ -53,7 +53,8 @@ StableDiffusionModel::StableDiffusionModel(const ModelFiles& files, const ModelO
 
 void StableDiffusionModel::read_configs(const Sources& sources) {
   config_ = sources.text_encoder_2.entry ? Config{} : sd15();
-  if (const auto* entry = sources.unet.entry) config_ = detect(entry->config.is_null() ? nullptr : &entry->config, sources.unet.shapes());
+  if (const auto* entry = sources.unet.entry)
+    config_ = naming(entry->label, [&] { return detect(entry->config.is_null() ? nullptr : &entry->config, sources.unet.shapes()); });
   for (const auto& name : text_encoders()) {
     auto& config = clip_configs_[name];
     const auto& from = source_of(sources, name);
@@ -94,7 +95,8 @@ void StableDiffusionModel::check_fit(const Sources& sources) const {
 /// The scheduler file's schedule; single files of models with v-prediction may hold the marks "v_pred" and "ztsnr".
 diffusion::DiscreteConfig StableDiffusionModel::schedule(const Source& unet) const {
   diffusion::DiscreteConfig c;
-  if (auto values = read_scheduler(files_)) c = diffusion::discrete_config(*values);
+  if (auto values = read_scheduler(files_))
+    c = naming(files_.in_pipeline("scheduler")->string(), [&] { return diffusion::discrete_config(*values); });
   auto has = [&](const char* mark) { return unet.entry && unet.entry->tensors && unet.entry->tensors->contains(mark); };
   if (has("v_pred")) c.prediction_type = "v_prediction";
   if (const auto& chosen = options_.get<std::string>("prediction_type"); !chosen.empty()) c.prediction_type = chosen;

@@ -20,8 +20,8 @@ class Bar final : public Hook {
     losses_.push_back(r.loss);
     if (std::ssize(losses_) > kAveraged) losses_.pop_front();
     auto mean = std::accumulate(losses_.begin(), losses_.end(), 0.0) / static_cast<double>(losses_.size());
-    bar_->update(r.step, fmt::format("loss {:.4f}, mean of {} steps {:.4f}  {:.2f} samples/s", r.loss, losses_.size(), mean,
-                                     static_cast<double>(r.num_samples) / r.seconds));
+    bar_->update(r.step, fmt::format("loss {:.4f}, mean of {} {:.4f}  {:.2f} samples/s", r.loss, count_of(std::ssize(losses_), "step"),
+                                     mean, static_cast<double>(r.num_samples) / r.seconds));
   }
   void ended() override { bar_.reset(); }
 

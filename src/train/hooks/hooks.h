@@ -13,7 +13,8 @@ std::vector<std::unique_ptr<Hook>> make_hooks(const Training& training);
 /// The loss of held-out samples. Stands before those that log it or go by it.
 std::unique_ptr<Hook> make_validate(const Training& training);
 /// config.toml, which starts the run anew, and log.jsonl with a line a step; log.csv and event files for TensorBoard. Stands before what
-/// saves: a state on disk never knows of steps that the log does not.
+/// saves: a state on disk never knows of steps that the log does not,
+/// unless it is of a run that is being replaced.
 std::unique_ptr<Hook> make_log(const Training& training);
 /// The progress bar.
 std::unique_ptr<Hook> make_bar(const Training& training);

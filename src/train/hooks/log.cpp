@@ -60,18 +60,23 @@ class Log final : public Hook {
 
   void before() override {
     const auto& output = training_.settings.output;
+    auto last = output.resume ? training_.trainee.progress.step : 0;
+    bool trains_on = last < training_.course.num_steps();
+    if (trains_on) write_config();
+    lines_.emplace(output.folder / "log.jsonl", last);
+    if (output.csv) table_.emplace(output.folder / "log.csv", last);
+    auto now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    if (output.tensorboard) events_.emplace(output.folder / "tensorboard", last, now);
+  }
+
+  void write_config() const {
     auto again = training_.settings.given;
     again.max_steps = training_.course.num_steps();
     again.resume = again.overwrite = false;  // the file starts a run, in a folder of its own
     config::Fields resolved;
     fields(resolved, again);
     for (const auto& field : resolved.list()) config::relocate(field, std::filesystem::current_path());  // files stay where they are
-    io::write_text_atomic(output.folder / "config.toml", config::to_toml(resolved));
-    auto last = output.resume ? training_.trainee.progress.step : 0;
-    lines_.emplace(output.folder / "log.jsonl", last);
-    if (output.csv) table_.emplace(output.folder / "log.csv", last);
-    auto now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    if (output.tensorboard) events_.emplace(output.folder / "tensorboard", last, now);
+    io::write_text_atomic(training_.settings.output.folder / "config.toml", config::to_toml(resolved));
   }
 
   void stepped(StepReport& r) override {
