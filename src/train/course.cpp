@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/count.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "train/draws.h"
@@ -21,13 +22,13 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
   return {rows, sets, settings.batch_size, settings.seed};
 }
 
-/// "12 samples", "12 samples and 200 of the class set"
-std::string count_of(const CourseSettings& settings, const Samples& samples) {
+/// "1 sample", "12 samples and 200 of the class set"
+std::string samples_text(const CourseSettings& settings, const Samples& samples) {
   auto num_class = std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.sets[sample.set].of_class_set; });
-  if (num_class > 0) return fmt::format("{} samples and {} of the class set", std::ssize(samples.list) - num_class, num_class);
+  if (num_class > 0) return fmt::format("{} and {} of the class set", count_of(std::ssize(samples.list) - num_class, "sample"), num_class);
   if (settings.prior_loss_weight != 1)
     config_error("train", "prior_loss_weight weighs the class set, and this run has none; name one in class_metadata_path, or take it out");
-  return fmt::format("{} samples", samples.list.size());
+  return count_of(std::ssize(samples.list), "sample");
 }
 
 /// One of the ways a picture is cut, all equally likely, and perhaps the empty caption or another than the plain one, each by a key of its
@@ -49,7 +50,8 @@ Course::Course(const CourseSettings& settings, const diffusion::Process& process
   if (!settings.replay.empty()) replay_.emplace(settings.replay, process);
   auto batches = sampler_.batches_per_epoch() * settings.num_epochs;
   num_steps_ = settings.max_steps > 0 ? settings.max_steps : (batches + settings.batches_per_step - 1) / settings.batches_per_step;
-  info("{}, {} batches an epoch, {} steps", count_of(settings, samples), sampler_.batches_per_epoch(), num_steps_);
+  info("{}, {} an epoch, {}", samples_text(settings, samples), count_of(sampler_.batches_per_epoch(), "batch", "batches"),
+       count_of(num_steps_, "step"));
 }
 
 int64_t Course::num_held_out() const { return held_out_ == nullptr ? 0 : std::ssize(held_out_->list) * objective_.num_held_out_draws(); }

@@ -3,6 +3,7 @@
 #include <deque>
 #include <numeric>
 
+#include "base/count.h"
 #include "base/progress.h"
 #include "train/hooks/hooks.h"
 
