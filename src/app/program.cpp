@@ -85,6 +85,7 @@ bool is_out_of_memory(const c10::Error& error) {
 }
 
 int fail(const char* text, Exit code) {
+  std::fflush(stdout);  // in one file with the results it comes after them
   fmt::print(stderr, "{}\n", text);
   return static_cast<int>(code);
 }

@@ -131,7 +131,7 @@ TEST_F(ImportVerb, OneTrainersSizesAndCaptions) {
                            "shuffle_caption = true", "caption_separator = \";\"", "keep_tokens = 2", "caption_tag_dropout_rate = 0.25"})
     EXPECT_THAT(toml(), HasSubstr(line));
   EXPECT_THAT(said, HasSubstr("not carried: no_such_name = 7: not known here"));
-  EXPECT_THAT(said, HasSubstr("nothing to set here: dataloader_threads"));
+  EXPECT_THAT(said, HasSubstr("nothing to set here: concept.type, dataloader_threads\n"));
   import_file("exact.json", R"({"training_method": "LORA", "model_type": "FLUX_DEV_1", "base_model_name": "x", "resolution": "768x512"})",
               "--overwrite");
   EXPECT_THAT(toml(), AllOf(HasSubstr("resolution = [\"768,512\"]"), Not(HasSubstr("enable_bucket"))));
