@@ -28,6 +28,12 @@ at::TensorOptions tensor_options(const Recipe& recipe, const ModelOptions& optio
   return at::TensorOptions().dtype(recipe.dtype.value_or(options.dtype)).device(options.device);
 }
 
+/// For a model that is only named: a text is its end, filled up.
+class NoVocabulary final : public tokenizers::Tokenizer {
+ public:
+  std::vector<int64_t> encode(std::string_view /*text*/) const override { return {end_id_}; }
+};
+
 /// Whether the weights are drawn and not read.
 bool is_random(const Recipe& recipe, const ModelOptions& options) { return recipe.initialise && options.init == "random"; }
 
@@ -153,8 +159,14 @@ void Components::check(const std::string& name) {
     data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", recipe ? recipe->what : name,
                files_.describe());
   }
-  if (recipe->tokenizer && !tokenizers_.contains(recipe->name))
-    tokenizers_[recipe->name] = recipe->tokenizer->load(recipe->tokenizer->folder());
+  if (recipe->source.entry->is_sizes && !options_.device.is_meta())
+    data_error("models", "'{}' is the name of a model, for `burnish plan`, and no place where its weights lie; name its files",
+               recipe->source.entry->label);
+  if (recipe->tokenizer && !tokenizers_.contains(recipe->name)) {
+    auto& tokenizer = tokenizers_[recipe->name];
+    if (recipe->source.entry->is_sizes) tokenizer = std::make_unique<NoVocabulary>();
+    else tokenizer = recipe->tokenizer->load(recipe->tokenizer->folder());
+  }
   if (is_random(*recipe, options_)) return;
   const auto& from = recipe->source;
   io::check_named(without_scales(*from.tensors), from.keys, shapes_of(*skeleton(recipe->name)), from.entry->label);
@@ -176,7 +188,11 @@ void Components::load(const std::string& name) {
   check(name);
   const auto& recipe = *find(name);
   auto built = skeleton(name);
-  if (is_random(recipe, options_)) {
+  if (options_.device.is_meta()) {
+    const auto& [entry, tensors, keys] = recipe.source;
+    const auto& [store, merge] = holding(name);
+    if (store) store_shapes(*built, tensors ? &*tensors : nullptr, keys, *store, merge.get());
+  } else if (is_random(recipe, options_)) {
     // The whole is drawn for a part too, so that a part's numbers do not depend on what is loaded beside it.
     auto whole = skeleton(recipe.name);
     recipe.initialise(*whole);

@@ -5,6 +5,15 @@
 
 namespace burnish::models {
 
+/// A published model by its name alone: for plans, which read no weights.
+struct Variant {
+  std::string_view name;                  ///< "flux-dev"
+  std::vector<ModelEntry> (*entries)();  ///< its components, each by sizes_of
+};
+
+/// What the files of a module (on the meta device) would say of themselves.
+ModelEntry sizes_of(std::string_view variant, nn::Module& module);
+
 /// Everything the rest of the program may know about a model family.
 struct Family {
   std::string_view name;  ///< folder name
@@ -14,12 +23,16 @@ struct Family {
   std::string (*describe)(const ModelEntry&);
   std::vector<Option> options = {};  ///< that it has beside those of every model
   bool takes_fp16 = false;           ///< whether its numbers stay within fp16
+  std::vector<Variant> variants = {};
 };
 
 /// The families of this program, those that were added first.
 std::vector<const Family*> all_families();
 /// Makes a family known that is not in registry.cpp, as a program beside burnish may; before any model is opened.
 void add_family(const Family& family);
+
+/// The components of the published model of that name; nothing when no family has one.
+std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name);
 
 /// The options that families declare, those of one name once.
 std::vector<Option> family_options();

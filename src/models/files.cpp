@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "models/family.h"
 
 namespace burnish::models {
 
@@ -69,6 +70,10 @@ void add_pipeline_folder(ModelFiles& files, const fs::path& folder) {
 
 void add_path(ModelFiles& files, const std::string& name) {
   fs::path path(name);
+  if (auto sizes = io::is_there(path) ? std::nullopt : published_sizes(name)) {
+    for (auto& entry : *sizes) files.entries.push_back(std::move(entry));
+    return;
+  }
   if (!io::is_there(path))
     data_error("models", "model '{}' does not exist (looked for at {})", name, name.empty() ? "nothing" : fs::absolute(path).string());
   if (!io::is_folder(path)) {

@@ -42,6 +42,10 @@ void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std
 /// Hands the weights of a module that was made without a file to `store`, which leaves some of them parameters.
 void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device device);
 
+/// The same for a module on the meta device, which stands for one that is filled from `tensors` (null: from no file): codes without numbers
+/// take the place of what the store turns into codes.
+void store_shapes(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore& store, const Merge* merge);
+
 /// The tensors that are weights: without scales of FP8 weights and the marks that go with them.
 io::TensorSource without_scales(const io::TensorSource& tensors);
 

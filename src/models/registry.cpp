@@ -32,6 +32,25 @@ std::vector<const Family*> all_families() {
   return families;
 }
 
+ModelEntry sizes_of(std::string_view variant, nn::Module& module) {
+  std::string label(variant);
+  return {.label = label,
+          .folder = {},
+          .component = "",
+          .config = nullptr,
+          .tensors = io::TensorSource::of_shapes(label, shapes_of(module), c10::ScalarType::BFloat16),
+          .is_sizes = true};
+}
+
+std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name) {
+  for (const auto* family : all_families()) {
+    for (const auto& variant : family->variants) {
+      if (variant.name == name) return variant.entries();
+    }
+  }
+  return std::nullopt;
+}
+
 std::vector<Option> family_options() {
   std::vector<Option> all;
   for (const auto* family : all_families()) {

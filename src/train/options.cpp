@@ -140,6 +140,8 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("write_report", o.write_report, "write report.html into the run folder at the end, as `burnish report` does");
   f("enable_tensorboard_log", o.enable_tensorboard_log, "event files for TensorBoard in the run folder's tensorboard/");
   f("enable_csv_log", o.enable_csv_log, "log.csv beside log.jsonl");
+  f("plan", o.plan, "on: before a weight is read, say what memory a run takes and refuse what does not fit; off");
+  f("device_memory", o.device_memory, "what a run may take of the device's memory, as 24GiB; empty asks the device, or the machine");
   f("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
 }
 
@@ -347,6 +349,10 @@ void check_data(const TrainOptions& o) {
     if (!o.dataset_metadata_path.empty())
       config_error("train", "{} takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path",
                    o.task);
+  } else if (metadata_path(o).empty() && o.data_may_lack) {
+    if (o.height == 0)
+      config_error("train",
+                   "no data given; name it with --dataset_metadata_path, or say with --height and --width how large pictures are");
   } else if (metadata_path(o).empty()) {
     config_error("train", "no data given; name a metadata file, or a folder of pictures with .txt captions, with --dataset_metadata_path");
   }
@@ -494,6 +500,7 @@ void check(const TrainOptions& o) {
   adapters::check(adapter_options(o));
   adapters::parse_layout(o.lora_format);
   check_at_least("max_grad_norm", o.max_grad_norm, 0);
+  if (o.plan != "on" && o.plan != "off") config_error("train", "plan must be on or off, not '{}'", o.plan);
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
   component_rates(o);
   if (parse_dtype(o.model.dtype) == c10::kHalf && !o.trainable_models.empty())

@@ -92,6 +92,9 @@ struct TrainOptions {
   std::string save_dtype;
   bool resume = false, overwrite = false;
   std::string replay, validation_metadata_path;
+
+  std::string plan = "on", device_memory;
+  bool data_may_lack = false;  ///< of a run that is only planned; then height and width say what its samples are
 };
 void fields(config::Fields& f, TrainOptions& o);
 

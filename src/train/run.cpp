@@ -1,8 +1,9 @@
 #include "train/run.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
-#include <limits>
+#include <algorithm>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -12,6 +13,7 @@
 #include "train/encode.h"
 #include "train/hooks/hooks.h"
 #include "train/planning.h"
+#include "train/rehearsal.h"
 #include "train/run_folder.h"
 #include "train/sample_list.h"
 
@@ -32,9 +34,7 @@ struct Opened {
   const Samples& samples() const { return listed.samples; }
 };
 
-Opened open(const TrainOptions& options) {
-  auto settings = settle(options);
-  set_threads(options.model);
+Opened open(Settings settings) {
   auto subject = open_subject(settings.model, settings.trained);
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);
@@ -44,6 +44,12 @@ Opened open(const TrainOptions& options) {
   auto held_out = open_held_out(settings.data, *subject, *objective);
   return {std::move(settings), std::move(subject), std::move(objective), std::move(schedule),
           std::move(cache),    std::move(listed),  std::move(held_out)};
+}
+
+Opened open(const TrainOptions& options) {
+  auto settings = settle(options);
+  set_threads(options.model);
+  return open(std::move(settings));
 }
 
 Course make_course(const Opened& run) {
@@ -162,23 +168,6 @@ struct WithAhead {
   std::optional<AheadResults> results;     ///< none when nothing was computed ahead
 };
 
-/// Each batch that is computed ahead is named by what it reads: for more than these the names alone take minutes and much memory.
-constexpr int64_t kMostAhead = 1'000'000;
-
-/// Bytes that results computed ahead may not reach.
-double ahead_limit(const Opened& run, const pipeline::Schedule& schedule, const Encoded& encoded) {
-  auto limit = run.settings.schedule.always_ahead() ? std::numeric_limits<double>::infinity()
-                                                    : static_cast<double>(ahead_weight_bytes(*run.subject, schedule));
-  if (run.settings.data.cache_bytes <= 0) return limit;
-  return std::min(limit, run.settings.data.cache_bytes - static_cast<double>(encoded.training.num_bytes() + encoded.held_out.num_bytes()));
-}
-
-pipeline::Schedule nothing_ahead(const pipeline::Schedule& schedule) {
-  auto policy = schedule.policy;
-  policy.ahead = false;
-  return pipeline::with_policy(schedule, policy);
-}
-
 /// For a run of too many batches to compute anything ahead.
 WithAhead without_ahead(const Opened& run, const pipeline::Schedule& schedule, int64_t num_batches) {
   if (run.settings.schedule.always_ahead())
@@ -200,7 +189,8 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
   for (int64_t i = 0; i < course.num_held_out(); ++i) batches.push_back({true, i});
 
   auto ahead = compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory,
-                             run.settings.model.options.device, ahead_limit(run, schedule, encoded));
+                             run.settings.model.options.device,
+                             ahead_limit(run.settings, *run.subject, schedule, encoded.training.num_bytes() + encoded.held_out.num_bytes()));
   auto what =
       fmt::format("{} of {} visits", join(schedule.ahead.kept), num_training * run.settings.course.batch_size + course.num_held_out());
   auto num_freed = ahead_weight_bytes(*run.subject, schedule);
@@ -223,11 +213,25 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
 /// Of pictures that are drawn while training: that of the first sample.
 data::Size preview_size(const Opened& run) { return run.samples().list.front().size; }
 
+/// Says what memory the run takes, and refuses one that does not fit.
+void check_memory(const TrainOptions& options, const Opened& run) {
+  if (options.plan == "off") return;
+  auto planner = planner_of(run.listed, run.held_out ? &*run.held_out : nullptr);
+  try {
+    auto plan = planner(options);
+    info("memory: {} of {} at the peak ({})", human_bytes(static_cast<double>(plan.num_bytes())), plan.device, plan.largest().profile.place);
+    if (auto limit = memory_limit(options)) check_fits(options, plan, *limit, planner);
+  } catch (const c10::Error& error) {  // an operator without a meta kernel: the run itself may well work
+    info("memory was not planned: {}", error.what_without_backtrace());
+  }
+}
+
 }  // namespace
 
 void train(const TrainOptions& options) {
   check_nothing_lost(settle(options).output);  // before pictures are read
   auto run = open(options);
+  check_memory(options, run);
   auto course = make_course(run);
   auto start = check_start(run, course);
   auto claim = claim_run_folder(run.settings.output);
@@ -256,6 +260,22 @@ void make_cache(const TrainOptions& options) {
   save_list(*run.cache, run.samples(), encoded.training);
   fmt::print("{}: {} of {} samples, {}\n", run.cache->folder().string(), encoded.training.num_complete(), run.samples().list.size(),
              human_bytes(static_cast<double>(encoded.training.num_bytes())));
+}
+
+Advice advise(const TrainOptions& options, bool wants_fit) {
+  set_threads(options.model);
+  auto run = open(on_meta(settle(options)));
+  auto planner = planner_of(run.listed, run.held_out ? &*run.held_out : nullptr);
+  Advice advice{.plan = planner(options), .limit = memory_limit(options)};
+  advice.changes = changes(options, advice.plan, planner);
+  if (wants_fit && advice.limit) advice.fitting = fit(options, advice.plan, *advice.limit, planner);
+  return advice;
+}
+
+MemoryPlan plan_memory(const TrainOptions& options) {
+  set_threads(options.model);
+  auto run = open(on_meta(settle(options)));
+  return planner_of(run.listed, run.held_out ? &*run.held_out : nullptr)(options);
 }
 
 SplitPlan plan(const TrainOptions& options) {

@@ -67,6 +67,14 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
   return samples_of(std::move(pictures), model);
 }
 
+/// One of the size that is asked for, which a plan makes do with.
+Samples without_pictures(const DataSettings& settings, const models::Model& model) {
+  const auto& size = settings.pictures.size;
+  Samples samples;
+  samples.list.push_back({.row = 0, .size = {size.height, size.width}, .latent_shape = model.latent_shape({size.height, size.width})});
+  return samples;
+}
+
 bool is_foreign(const std::string& folder) { return !data::is_cache(folder) && !diffsynth_files(folder).empty(); }
 
 /// What later stages read of a sample must be in the cache's list when there are no pictures.
@@ -162,6 +170,7 @@ std::unique_ptr<data::Cache> open_cache(const DataSettings& settings) {
 
 Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective,
                     const pipeline::Schedule& schedule, data::Cache& cache) {
+  if (settings.from_pictures && settings.pictures.metadata_path.empty()) return {without_pictures(settings, model), {}};
   auto listed =
       settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}} : open_list(settings, model, schedule, cache);
   for (const auto& sample : listed.samples.list) objective.check(sample);

@@ -83,6 +83,25 @@ std::vector<Option> options() {
            .why_wrong = why_no_token_length}};
 }
 
+const auto kOnMeta = at::TensorOptions().device(at::kMeta);
+
+/// UNet, the text encoder that all have, and the autoencoder.
+std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config) {
+  UNet unet(config, kOnMeta);
+  text::ClipTextModel clip({}, kOnMeta);
+  vae::AutoencoderKL vae({.latent_channels = 4, .use_quant_conv = true, .use_post_quant_conv = true}, kOnMeta);
+  return {sizes_of(name, unet), sizes_of(name, clip), sizes_of(name, vae)};
+}
+
+/// With the second text encoder, OpenCLIP's ViT-bigG.
+std::vector<ModelEntry> published_sdxl() {
+  auto entries = named_sizes("sdxl", {});
+  text::ClipTextModel open_clip(
+      {.width = 1280, .hidden = 5120, .num_layers = 32, .num_heads = 20, .quick_gelu = false, .projection_dim = 1280}, kOnMeta);
+  entries.push_back(sizes_of("sdxl", open_clip));
+  return entries;
+}
+
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
@@ -98,6 +117,7 @@ extern const Family kFamily{
     .describe = describe,
     .options = options(),
     .takes_fp16 = true,
+    .variants = {{"sdxl", published_sdxl}, {"sd15", [] { return named_sizes("sd15", sd15()); }}},
 };
 
 }  // namespace burnish::models::stable_diffusion

@@ -1,0 +1,33 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "memory/profile.h"
+
+namespace burnish::train {
+
+/// What a stretch of a run needs of the device's memory.
+struct StageMemory {
+  std::string name;  ///< "encode_prompt_t5", "step"
+  memory::Profile profile;
+};
+
+/// What a run needs of its device's memory, from a dry run of it.
+struct MemoryPlan {
+  std::string device;
+  std::vector<StageMemory> stages;    ///< in the order in which they run; the last is the training step
+  std::vector<std::string> storable;  ///< components that a step runs, do not train whole, and are held as parameters
+
+  const StageMemory& step() const { return stages.back(); }
+  /// The one that needs most.
+  const StageMemory& largest() const;
+  int64_t num_bytes() const { return largest().profile.peak.total(); }
+};
+
+/// The plan as a table for people, with a chart of the step.
+std::string to_text(const MemoryPlan& plan);
+/// The plan as JSON, bytes in whole numbers.
+nlohmann::json to_json(const MemoryPlan& plan);
+
+}  // namespace burnish::train

@@ -1,0 +1,73 @@
+// What a run's memory comes to, before it starts.
+#include <gmock/gmock.h>
+
+#include "tests/integration/refused.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+nlohmann::json plan_of(const std::string& flags) {
+  auto outcome = run_burnish("plan --json --num_threads 1 " + flags, "BURNISH_LOG=error");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  return nlohmann::json::parse(outcome.output, nullptr, /*allow_exceptions=*/false);
+}
+
+const std::string kFluxDev = "--model flux-dev --height 1024 --width 1024 --max_steps 1000 --lora_rank 16 ";
+
+double gib(const nlohmann::json& bytes) { return bytes.get<double>() / 0x1p30; }
+
+}  // namespace
+
+TEST(MemoryPlan, OfAModelThatIsOnlyNamed) {
+  auto plan = plan_of(kFluxDev);
+  const auto& step = plan["stages"].back();
+  EXPECT_EQ(step["name"], "step");
+  // 11.9 billion numbers in bf16 without the modulations' 3.25, which are computed ahead; the adapters' 0.2 GiB beside them.
+  EXPECT_NEAR(gib(step["peak"]["weights"]), (11.9 - 3.25) * 2e9 / 0x1p30 + 0.2, 0.3) << plan.dump(2);
+  EXPECT_THAT(plan["stages"][1]["name"], "encode_prompt_t5");
+  EXPECT_NEAR(gib(plan["stages"][1]["peak"]["weights"]), 8.87, 0.1);
+  EXPECT_GT(gib(step["peak"]["activations"]), 20);
+  EXPECT_THAT(step["place"].get<std::string>(), testing::ContainsRegex("(forward|backward), dit\\."));
+  EXPECT_EQ(step["parts"].size(), 64u);
+}
+
+TEST(MemoryPlan, EveryFamilyHasNames) {
+  for (const auto* name : {"sdxl", "sd15", "flux-schnell"}) {
+    auto plan = plan_of("--model " + std::string(name) + " --height 512 --width 512 --max_steps 10 --lora_rank 4");
+    EXPECT_GT(gib(plan["stages"].back()["peak"]["weights"]), 1.5) << name;
+  }
+}
+
+TEST(MemoryPlan, SaysWhatFits) {
+  auto outcome = run_burnish("plan --num_threads 1 --device_memory 24GiB --fit " + kFluxDev, "BURNISH_LOG=error");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("there is 24.00 GiB of [a-z]+.*: the run does not fit"));
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("it fits in [0-9.]+ GiB with .*--use_gradient_checkpointing"));
+  EXPECT_THAT(outcome.output, HasSubstr("--fp8_models dit\n"));
+  auto fit = plan_of("--device_memory 24GiB --use_gradient_checkpointing " + kFluxDev);
+  EXPECT_TRUE(fit["fits"].get<bool>()) << fit.dump(2);
+}
+
+TEST(MemoryPlan, WantsToKnowHowLargePicturesAre) {
+  auto outcome = run_burnish("plan --model flux-dev", "BURNISH_LOG=error");
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("say with --height and --width how large pictures are"));
+}
+
+using TrainPlansFirst = BadInput;
+
+TEST_F(TrainPlansFirst, AndRefusesWhatDoesNotFit) {
+  refused(4, train("--device_memory 1MiB"), {"step takes", "at its peak", "and there is 1.00 MiB", "--plan off"});
+  refused(2, train("--device_memory lots"), {"device_memory must be a size such as 24GiB", "not 'lots'"});
+  refused(2, train("--plan maybe"), {"plan must be on or off"});
+  EXPECT_FALSE(fs::exists(at("run/log.jsonl")));
+  auto allowed = run_burnish(train("--device_memory 1MiB --plan off --max_steps 1"));
+  EXPECT_EQ(allowed.exit_code, 0) << allowed.output;
+}
+
+TEST_F(TrainPlansFirst, ButNotFromANameAlone) {
+  refused(3, train_with("--model sdxl " + golden_data(), ""), {"'sdxl' is the name of a model", "name its files"});
+}

@@ -1,0 +1,112 @@
+// The plan of a run's memory beside what the same run takes, by a counting allocator.
+#include "train/memory_plan.h"
+
+#include <gmock/gmock.h>
+
+#include "base/text.h"
+#include "config/settings.h"
+#include "tests/allocations.h"
+#include "tests/scratch.h"
+#include "train/run.h"
+
+using namespace burnish;
+using namespace burnish::train;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kGolden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden", kAssets = fs::path(BURNISH_SOURCE_DIR) / "assets/tiny-flux";
+
+TrainOptions options_of(const std::vector<std::string>& arguments) {
+  TrainOptions options;
+  config::Fields fields;
+  train::fields(fields, options);
+  config::read_command_line("train", "", arguments, fields);
+  return options;
+}
+
+/// A run of one of the small models, two steps long.
+std::vector<std::string> arguments_of(const std::string& model, const std::string& flags) {
+  auto folder = model == "flux" ? "pipeline/model" : model + "_pipeline/model";
+  std::vector<std::string> all{"--model", (kGolden / folder).string(), "--tokenizer_path", (kAssets / "tokenizer").string(),
+                               "--dataset_metadata_path", (kGolden / "pipeline/pictures/metadata.csv").string()};
+  std::string rest = flags;
+  if (model == "flux") rest += " --tokenizer_2_path " + (kAssets / "tokenizer_2").string();
+  if (rest.find("--height") == rest.npos) rest += model == "sd15" ? " --height 128 --width 192" : " --height 64 --width 64";
+  rest += " --max_steps 2 --num_threads 1";
+  for (const auto& word : split_list(rest, ' ')) all.push_back(word);
+  return all;
+}
+
+struct Case {
+  std::string model, flags;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.model << " " << c.flags; }
+
+class MemoryPlanTest : public testing::TestWithParam<Case> {};
+
+}  // namespace
+
+TEST_P(MemoryPlanTest, IsWhatTheRunTakes) {
+  test::Scratch scratch;
+  auto arguments = arguments_of(GetParam().model, GetParam().flags);
+  for (const auto& word : {std::string("--cache_path"), (scratch / "cache").string()}) arguments.push_back(word);
+  auto run = [&](const std::string& name) {
+    auto own = arguments;
+    for (const auto& word : {std::string("--output_path"), (scratch / name).string()}) own.push_back(word);
+    train::train(options_of(own));
+  };
+  run("first");  // after which the cache is there
+  auto plan = plan_memory(options_of(arguments));
+  int64_t measured = 0;
+  {
+    test::Allocations allocations;
+    run("second");
+    measured = allocations.peak();
+  }
+  auto planned = plan.step().profile.peak.total();
+  auto error = static_cast<double>(planned) / static_cast<double>(measured) - 1;
+  fmt::print("{:+.2f} % {} of {} ({})\n", 100 * error, planned, measured, plan.step().profile.place);
+  EXPECT_NEAR(error, 0, 0.03) << to_text(plan);
+}
+
+namespace {
+
+const std::string kLora = "--lora_rank 4", kDora = "--lora_type dora --lora_rank 4", kFull = "--trainable_models dit";
+
+/// Every family under every kind of training, each with what changes how much memory a step takes.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  auto add = [&](const std::string& model, const std::string& flags) { all.push_back({model, flags}); };
+  for (const auto* model : {"flux", "sdxl", "sd15"}) {
+    std::string full = model == std::string("flux") ? kFull : "--trainable_models unet";
+    for (const auto& trained : {kLora, kDora, full}) {
+      add(model, "--dtype fp32 " + trained);
+      add(model, "--dtype bf16 " + trained);
+      add(model, "--dtype fp32 --use_gradient_checkpointing " + trained);
+      add(model, "--dtype fp32 --batch_size 2 " + trained);
+    }
+    add(model, "--dtype fp32 --lora_type loha --lora_rank 4");
+    add(model, "--dtype fp32 --lora_type lokr --lora_rank 4");
+  }
+  for (const auto* optimizer : {"adamw8bit", "adafactor", "lion", "prodigy", "came", "muon", "adamw_schedulefree", "prodigy_schedulefree"})
+    add("flux", "--dtype bf16 --learning_rate 0.5 " + kFull + " --optimizer " + optimizer);
+  add("flux", "--dtype bf16 --trained_weights remainder " + kFull);
+  add("flux", "--dtype bf16 --trained_weights fp8 " + kFull);
+  add("flux", "--dtype bf16 --fp8_models dit " + kLora);
+  add("flux", "--dtype bf16 --fp8_models dit " + kDora);
+  add("flux", "--dtype bf16 --fp8_models dit --fp8_compute " + kLora);
+  add("flux", "--dtype bf16 --fp8_models dit --weight_format nf4 " + kLora);
+  add("sdxl", "--dtype fp16 --fp8_models unet " + kLora);
+  add("flux", "--dtype fp32 --gradient_accumulation_steps 2 " + kLora);
+  add("flux", "--dtype fp32 --ema_decay 0.99 --max_grad_norm 1 " + kFull);
+  add("flux", "--dtype fp32 --lora_dropout 0.1 " + kLora);
+  add("flux", "--dtype fp32 --precompute_timesteps off " + kLora);
+  add("flux", "--dtype fp32 --precompute_timesteps on --lora_target_modules to_q,to_v --lora_rank 4");
+  add("flux", "--dtype fp32 --height 96 --width 128 --batch_size 4 --use_gradient_checkpointing " + kLora);
+  return all;
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Small, MemoryPlanTest, testing::ValuesIn(cases()));
