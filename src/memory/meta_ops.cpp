@@ -145,6 +145,13 @@ Tensor bucketize(const Tensor& x, const Tensor& /*borders*/, bool out_int32, boo
   return at::empty(x.sizes(), x.options().dtype(out_int32 ? at::kInt : at::kLong));
 }
 
+Tensor as_input(const Tensor& x) { return at::empty_like(x); }
+
+Tensor scaled_mm(const Tensor& a, const Tensor& b, const Tensor& /*scale_a*/, const Tensor& /*scale_b*/, const Optional& /*bias*/,
+                 const Optional& /*scale_result*/, std::optional<at::ScalarType> dtype, bool /*fast*/) {
+  return at::empty({a.size(0), b.size(1)}, a.options().dtype(dtype.value_or(a.scalar_type())));
+}
+
 void fused_adamw_(at::TensorList /*self*/, at::TensorList /*grads*/, at::TensorList /*exp_avgs*/, at::TensorList /*exp_avg_sqs*/,
                   at::TensorList /*max_exp_avg_sqs*/, at::TensorList /*steps*/, double /*lr*/, double /*beta1*/, double /*beta2*/,
                   double /*weight_decay*/, double /*eps*/, bool /*amsgrad*/, bool /*maximize*/, const Optional& /*grad_scale*/,
@@ -194,7 +201,7 @@ Three tiled_attention_backward(const Tensor& /*dy*/, const Tensor& q, const Tens
 
 /// oneDNN's linear layer, which kernels/linear calls.
 Tensor linear_pointwise(const Tensor& x, const Tensor& weight, const Optional& /*bias*/, std::string_view /*attribute*/,
-                        const c10::List<std::optional<at::Scalar>>& /*scalars*/, std::optional<std::string_view> /*algorithm*/) {
+                        c10::List<std::optional<at::Scalar>> /*scalars*/, std::optional<std::string_view> /*algorithm*/) {
   auto sizes = x.sizes().vec();
   sizes.back() = weight.size(0);
   return at::empty(sizes, x.options());
@@ -218,6 +225,9 @@ void register_meta_ops() {
     aten.impl("embedding_dense_backward", embedding_dense_backward);
     aten.impl("mse_loss_backward", mse_loss_backward);
     aten.impl("bucketize.Tensor", bucketize);
+    aten.impl("abs", as_input);
+    aten.impl("relu", as_input);
+    aten.impl("_scaled_mm", scaled_mm);
     aten.impl("_fused_adamw_", fused_adamw_);
     aten.impl("_scaled_dot_product_flash_attention_for_cpu", tiled_attention);
     aten.impl("_scaled_dot_product_flash_attention_for_cpu_backward", tiled_attention_backward);

@@ -222,7 +222,7 @@ void check_memory(const TrainOptions& options, const Opened& run) {
     info("memory: {} of {} at the peak ({})", human_bytes(static_cast<double>(plan.num_bytes())), plan.device, plan.largest().profile.place);
     if (auto limit = memory_limit(options)) check_fits(options, plan, *limit, planner);
   } catch (const c10::Error& error) {  // an operator without a meta kernel: the run itself may well work
-    info("memory was not planned: {}", error.what_without_backtrace());
+    info("memory was not planned: {}", one_line(error.what_without_backtrace()));
   }
 }
 
