@@ -133,6 +133,10 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return at::empty(sizes, (a.dim() >= b.dim() ? a : b).options().dtype(at::result_type(a, b)));
 }
 
+Tensor logical(const Tensor& a, const Tensor& b) { return at::empty(at::infer_size(a.sizes(), b.sizes()), a.options().dtype(at::kBool)); }
+
+Tensor& in_place(Tensor& a, const Tensor& /*b*/) { return a; }
+
 Tensor embedding_dense_backward(const Tensor& dy, const Tensor& /*indices*/, int64_t num_rows, int64_t /*padding*/, bool /*by_frequency*/) {
   return at::empty({num_rows, dy.size(-1)}, dy.options());
 }
@@ -176,6 +180,12 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Option
   return std::get<0>(at::_scaled_dot_product_attention_math(q, k, v, mask, dropout, causal, std::nullopt, scale));
 }
 
+/// Tiles of the weights in 16 bits, for the next product.
+Tensor rounded_tiles(const Tensor& q, const Tensor& k, int64_t count) {
+  auto [rows, columns] = tile_of(q.size(2), k.size(2));
+  return at::empty({q.element_size() < 4 ? at::get_num_threads() : 0, count * rows * columns}, q.options());
+}
+
 at::TensorOptions exact(const Tensor& x) { return x.options().dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat); }
 
 Pair tiled_attention(const Tensor& q, const Tensor& k, const Tensor& /*v*/, double /*dropout*/, bool /*causal*/, const Optional& /*mask*/,
@@ -184,7 +194,7 @@ Pair tiled_attention(const Tensor& q, const Tensor& k, const Tensor& /*v*/, doub
   auto sums = at::empty({q.size(0), q.size(2), q.size(1)}, exact(q)).transpose(1, 2);
   if (!kernels::runs_on_cpu(q)) return {y, sums};
   auto [rows, columns] = tile_of(q.size(2), k.size(2));
-  auto workspace = at::empty({at::get_num_threads(), rows * (columns + 2 + q.size(3))}, exact(q));
+  auto workspace = at::empty({at::get_num_threads(), rows * (columns + 2 + q.size(3))}, exact(q)), rounded = rounded_tiles(q, k, 1);
   return {y, sums};
 }
 
@@ -195,7 +205,7 @@ Three tiled_attention_backward(const Tensor& /*dy*/, const Tensor& q, const Tens
   auto dq = like(q), dk = like(k), dv = like(v);
   if (!kernels::runs_on_cpu(q)) return {dq, dk, dv};
   auto [rows, columns] = tile_of(q.size(2), k.size(2));
-  auto workspace = at::empty({at::get_num_threads(), rows * (2 * columns + 1)}, exact(q));
+  auto workspace = at::empty({at::get_num_threads(), rows * (2 * columns + 1)}, exact(q)), rounded = rounded_tiles(q, k, 2);
   return {dq, dk, dv};
 }
 
@@ -226,6 +236,8 @@ void register_meta_ops() {
     aten.impl("mse_loss_backward", mse_loss_backward);
     aten.impl("bucketize.Tensor", bucketize);
     aten.impl("abs", as_input);
+    aten.impl("logical_or", logical);
+    aten.impl("logical_or_", in_place);
     aten.impl("relu", as_input);
     aten.impl("_scaled_mm", scaled_mm);
     aten.impl("_fused_adamw_", fused_adamw_);

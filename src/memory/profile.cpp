@@ -35,20 +35,21 @@ Profile profile(const Allocations& allocations, int64_t begin, int64_t end, size
   Bytes live;
   std::string place;
   size_t last = 0;
+  auto begin_parts = [&](size_t index) {  // with what is live by then
+    for (; last < index; ++last) result.parts[last + 1] = {live, place};
+  };
   for (const auto& [time, change, block] : events_of(allocations, begin, end)) {
+    auto share = static_cast<double>(time - begin) / static_cast<double>(end - begin);
+    if (num_parts > 0) begin_parts(static_cast<size_t>(share * static_cast<double>(num_parts)));
     live[block->kind] += change;
     if (change > 0 && block->taken >= begin) place = block->place;
     if (live.total() > result.peak.total()) {
       result.peak = live;
       result.place = place;
     }
-    if (num_parts == 0) continue;
-    auto index = static_cast<size_t>(static_cast<double>(time - begin) / static_cast<double>(end - begin) * static_cast<double>(num_parts));
-    for (; last < index; ++last) result.parts[last + 1].most = live;  // what is live as a part begins
-    auto& part = result.parts[index];
-    if (live.total() >= part.most.total()) part = {live, place};
+    if (num_parts > 0 && live.total() >= result.parts[last].most.total()) result.parts[last] = {live, place};
   }
-  for (; last + 1 < num_parts; ++last) result.parts[last + 1] = {live, place};
+  if (num_parts > 0) begin_parts(num_parts - 1);
   return result;
 }
 

@@ -7,7 +7,7 @@ namespace burnish::models {
 
 /// A published model by its name alone: for plans, which read no weights.
 struct Variant {
-  std::string_view name;                  ///< "flux-dev"
+  std::string_view name;                 ///< "flux-dev"
   std::vector<ModelEntry> (*entries)();  ///< its components, each by sizes_of
 };
 

@@ -109,9 +109,8 @@ Rounding parse_rounding(std::string_view name) {
 
 void round_stochastically(at::Tensor& from, const at::Tensor& to, uint64_t key) {
   if (plain({from, to})) {
-    for_parts(from, [&](int64_t begin, int64_t end) {
-      round_some(data<const uint32_t>(from), data<uint16_t>(to), short_key(key), begin, end);
-    });
+    for_parts(from,
+              [&](int64_t begin, int64_t end) { round_some(data<const uint32_t>(from), data<uint16_t>(to), short_key(key), begin, end); });
     return;
   }
   const at::Tensor below = at::randint(0, 1 << 16, from.sizes(), generator_of(from, key), from.options().dtype(at::kInt));

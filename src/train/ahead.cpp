@@ -128,8 +128,8 @@ pipeline::Schedule nothing_ahead(const pipeline::Schedule& schedule) {
 }
 
 double ahead_limit(const Settings& settings, const models::Model& model, const pipeline::Schedule& schedule, int64_t num_bytes_kept) {
-  auto limit = settings.schedule.always_ahead() ? std::numeric_limits<double>::infinity()
-                                                : static_cast<double>(ahead_weight_bytes(model, schedule));
+  auto limit =
+      settings.schedule.always_ahead() ? std::numeric_limits<double>::infinity() : static_cast<double>(ahead_weight_bytes(model, schedule));
   if (settings.data.cache_bytes <= 0) return limit;
   return std::min(limit, settings.data.cache_bytes - static_cast<double>(num_bytes_kept));
 }

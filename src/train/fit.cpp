@@ -147,8 +147,8 @@ std::string to_json(const Advice& advice) {
 }
 
 int64_t parse_size(const std::string& option, const std::string& text) {
-  static const std::vector<std::pair<std::string, double>> kUnits{
-      {"", 0x1p30}, {"gib", 0x1p30}, {"g", 0x1p30}, {"gb", 1e9}, {"mib", 0x1p20}, {"m", 0x1p20}, {"mb", 1e6}};
+  static const std::vector<std::pair<std::string, double>> kUnits{{"", 0x1p30},    {"gib", 0x1p30}, {"g", 0x1p30}, {"gb", 1e9},
+                                                                  {"mib", 0x1p20}, {"m", 0x1p20},   {"mb", 1e6}};
   double number = 0;
   size_t end = 0;
   try {

@@ -351,8 +351,7 @@ void check_data(const TrainOptions& o) {
                    o.task);
   } else if (metadata_path(o).empty() && o.data_may_lack) {
     if (o.height == 0)
-      config_error("train",
-                   "no data given; name it with --dataset_metadata_path, or say with --height and --width how large pictures are");
+      config_error("train", "no data given; name it with --dataset_metadata_path, or say with --height and --width how large pictures are");
   } else if (metadata_path(o).empty()) {
     config_error("train", "no data given; name a metadata file, or a folder of pictures with .txt captions, with --dataset_metadata_path");
   }

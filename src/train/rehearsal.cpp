@@ -186,7 +186,8 @@ std::vector<pipeline::Values> rehearse_samples(const Listed& listed, const pipel
   for (const auto& pick : picks) {
     samples.push_back(from_pictures ? pipeline::Values{} : listed.kept.values(pick, schedule.once.kept));
     for (const auto& input : inputs()) {
-      if (reads.contains(input.name) && (input.in_list || from_pictures)) samples.back()[input.name] = input.load(listed.samples.view(pick));
+      if (reads.contains(input.name) && (input.in_list || from_pictures))
+        samples.back()[input.name] = input.load(listed.samples.view(pick));
     }
   }
   if (from_pictures) rehearsal.encode(schedule.once.units, samples);

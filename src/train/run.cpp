@@ -1,6 +1,5 @@
 #include "train/run.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -188,9 +187,9 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
   auto num_training = std::ssize(batches);
   for (int64_t i = 0; i < course.num_held_out(); ++i) batches.push_back({true, i});
 
-  auto ahead = compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory,
-                             run.settings.model.options.device,
-                             ahead_limit(run.settings, *run.subject, schedule, encoded.training.num_bytes() + encoded.held_out.num_bytes()));
+  auto ahead =
+      compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory, run.settings.model.options.device,
+                    ahead_limit(run.settings, *run.subject, schedule, encoded.training.num_bytes() + encoded.held_out.num_bytes()));
   auto what =
       fmt::format("{} of {} visits", join(schedule.ahead.kept), num_training * run.settings.course.batch_size + course.num_held_out());
   auto num_freed = ahead_weight_bytes(*run.subject, schedule);
@@ -219,10 +218,14 @@ void check_memory(const TrainOptions& options, const Opened& run) {
   auto planner = planner_of(run.listed, run.held_out ? &*run.held_out : nullptr);
   try {
     auto plan = planner(options);
-    info("memory: {} of {} at the peak ({})", human_bytes(static_cast<double>(plan.num_bytes())), plan.device, plan.largest().profile.place);
+    info("memory: {} of {} at the peak ({})", human_bytes(static_cast<double>(plan.num_bytes())), plan.device,
+         plan.largest().profile.place);
     if (auto limit = memory_limit(options)) check_fits(options, plan, *limit, planner);
-  } catch (const c10::Error& error) {  // an operator without a meta kernel: the run itself may well work
-    info("memory was not planned: {}", one_line(error.what_without_backtrace()));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {  // an operator without a meta kernel, or a value that is read: the run itself may well work
+    std::string what = error.what();
+    info("memory was not planned: {}", what.substr(0, what.find('\n')));
   }
 }
 
@@ -231,9 +234,9 @@ void check_memory(const TrainOptions& options, const Opened& run) {
 void train(const TrainOptions& options) {
   check_nothing_lost(settle(options).output);  // before pictures are read
   auto run = open(options);
-  check_memory(options, run);
   auto course = make_course(run);
   auto start = check_start(run, course);
+  check_memory(options, run);
   auto claim = claim_run_folder(run.settings.output);
   auto within = within_budget(run, course);
   auto encoded = encode_all(run, within);

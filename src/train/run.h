@@ -14,8 +14,8 @@ void train(const TrainOptions& options);
 /// Computes what the frozen models make of the samples, once, into a cache that can be trained from alone, and prints what is there.
 void make_cache(const TrainOptions& options);
 
-/// What a run needs of its device's memory, from a dry run of it on tensors without numbers: nothing of the weights is read, and no files are
-/// made. The batch is that of the first epoch with the most latents.
+/// What a run needs of its device's memory, from a dry run of it on tensors without numbers: nothing of the weights is read, and no files
+/// are made. The batch is that of the first epoch with the most latents.
 MemoryPlan plan_memory(const TrainOptions& options);
 /// The same with what could be changed; `wants_fit` looks for what fits.
 Advice advise(const TrainOptions& options, bool wants_fit);
