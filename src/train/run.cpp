@@ -1,8 +1,10 @@
 #include "train/run.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -212,6 +214,12 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
 /// Of pictures that are drawn while training: that of the first sample.
 data::Size preview_size(const Opened& run) { return run.samples().list.front().size; }
 
+/// Why a run could not be rehearsed: an operator without a meta kernel, or a unit that reads numbers.
+std::string why_not(const std::exception& error) {
+  auto lines = split_list(error.what(), '\n');
+  return lines.empty() ? "of no reason that is given" : lines.front();
+}
+
 /// Says what memory the run takes, and refuses one that does not fit.
 void check_memory(const TrainOptions& options, const Opened& run) {
   if (options.plan == "off") return;
@@ -223,9 +231,8 @@ void check_memory(const TrainOptions& options, const Opened& run) {
     if (auto limit = memory_limit(options)) check_fits(options, plan, *limit, planner);
   } catch (const Error&) {
     throw;
-  } catch (const std::exception& error) {  // an operator without a meta kernel, or a value that is read: the run itself may well work
-    std::string what = error.what();
-    info("memory was not planned: {}", what.substr(0, what.find('\n')));
+  } catch (const std::exception& error) {  // the run itself may well work
+    info("memory was not planned: {}", why_not(error));
   }
 }
 
@@ -269,10 +276,14 @@ Advice advise(const TrainOptions& options, bool wants_fit) {
   set_threads(options.model);
   auto run = open(on_meta(settle(options)));
   auto planner = planner_of(run.listed, run.held_out ? &*run.held_out : nullptr);
-  Advice advice{.plan = planner(options), .limit = memory_limit(options)};
-  advice.changes = changes(options, advice.plan, planner);
-  if (wants_fit && advice.limit) advice.fitting = fit(options, advice.plan, *advice.limit, planner);
-  return advice;
+  try {
+    Advice advice{.plan = planner(options), .limit = memory_limit(options)};
+    advice.changes = changes(options, advice.plan, planner);
+    if (wants_fit && advice.limit) advice.fitting = fit(options, advice.plan, *advice.limit, planner);
+    return advice;
+  } catch (const c10::Error& error) {
+    config_error("train", "the memory of this run cannot be planned: {}; `burnish plan --graph` says what it computes when", why_not(error));
+  }
 }
 
 MemoryPlan plan_memory(const TrainOptions& options) {
