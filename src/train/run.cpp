@@ -282,7 +282,8 @@ Advice advise(const TrainOptions& options, bool wants_fit) {
     if (wants_fit && advice.limit) advice.fitting = fit(options, advice.plan, *advice.limit, planner);
     return advice;
   } catch (const c10::Error& error) {
-    config_error("train", "the memory of this run cannot be planned: {}; `burnish plan --graph` says what it computes when", why_not(error));
+    config_error("train", "the memory of this run cannot be planned: {}; `burnish plan --graph` says what it computes when",
+                 why_not(error));
   }
 }
 
