@@ -35,8 +35,8 @@ using Three = std::tuple<Tensor, Tensor, Tensor>;
 bool has_columns(const Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride) {
   if (!kernels::runs_on_cpu(input)) return false;
   bool pointwise = kernel[0] == 1 && kernel[1] == 1, strided = stride[0] != 1 || stride[1] != 1;
-  if (pointwise && !strided) return false;  // the input itself is its columns
-  if (input.scalar_type() != at::kFloat) return true;
+  if (pointwise && !strided) return false;                                           // the input itself is its columns
+  if (input.scalar_type() != at::kFloat) return input.scalar_type() == at::kDouble;  // 16 bits come here where oneDNN multiplies them
   return !((kernel[0] > 3 && kernel[1] > 3) || input.size(0) > 1 || input.numel() > 20480);
 }
 
