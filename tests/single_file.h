@@ -1,5 +1,6 @@
 #pragma once
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "io/safetensors.h"
@@ -17,6 +18,7 @@ inline std::string single_file(const std::string& pipeline) {
   auto rest = golden(pipeline + "/single_rest.safetensors");
   io::NamedTensors tensors;
   for (const auto& name : rest.names()) tensors.emplace_back(name, rest.tensor(name));
+  std::map<std::string, io::TensorSource> sources;
   std::ifstream table(golden_path(pipeline + "/single.tsv"));
   for (std::string line; std::getline(table, line);) {
     std::istringstream fields(line);
@@ -25,10 +27,14 @@ inline std::string single_file(const std::string& pipeline) {
     std::getline(fields, component, '\t');
     std::getline(fields, pieces, '\t');
     std::getline(fields, way);
-    auto source = io::TensorSource::open_folder(golden_path(pipeline + "/model/" + component), {"diffusion_pytorch_model", "model"});
+    auto source = sources.find(component);
+    if (source == sources.end()) {
+      auto folder = golden_path(pipeline + "/model/" + component);
+      source = sources.emplace(component, io::TensorSource::open_folder(folder, {"diffusion_pytorch_model", "model"})).first;
+    }
     std::vector<at::Tensor> joined;
     std::istringstream keys(pieces);
-    for (std::string key; keys >> key;) joined.push_back(source.tensor(key));
+    for (std::string key; keys >> key;) joined.push_back(source->second.tensor(key));
     auto tensor = joined.size() == 1 ? joined[0] : at::cat(joined);
     if (way == "T") tensor = tensor.t().contiguous();
     if (way == "1x1") tensor = tensor.unsqueeze(-1).unsqueeze(-1);

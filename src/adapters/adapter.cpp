@@ -39,29 +39,57 @@ at::Tensor Adapter::dropped(const at::Tensor& x) const {
   return x * mask.mul_(1 / (1 - dropout_->probability));
 }
 
-void Adapter::prepare(const nn::LinearMap& base) {
-  if (!is_dora() || frozen_squared_.defined()) return;
-  frozen_squared_ = squared_norms(base.source(), magnitude_.axis);
+at::Tensor Norms::by_channel(const std::function<at::Tensor(size_t)>& squared) const {
+  at::Tensor sum;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    auto part = adapters::by_channel(squared(i), *parts_[i].layer, axis_);
+    sum = i == 0 ? part : sum + part;
+  }
+  return sum;
+}
+
+void Norms::prepare() {
+  if (!frozen_squared_.empty()) return;
+  for (const auto& part : parts_) frozen_squared_.push_back(squared_norms(part.layer->source(), axis_));
   // In one place for good: a block that a step leaves behind would keep a hole in the heap beside it.
-  norms_ = at::empty_like(by_channel(frozen_squared_, base, magnitude_.axis));
+  norms_ = at::empty_like(by_channel([&](size_t i) { return frozen_squared_[i]; }));
+}
+
+void Norms::weight_changed() {
+  for (size_t i = 0; i < frozen_squared_.size(); ++i) frozen_squared_[i] = squared_norms(parts_[i].layer->source(), axis_);
+  version_ = 0;
+}
+
+const at::Tensor& Norms::get(c10::ScalarType dtype) {
+  uint64_t version = 1;
+  for (const auto& [name, parameter] : parts_[0].update->parameters()) version += static_cast<uint64_t>(parameter._version());
+  prepare();
+  if (version != version_) {
+    auto squared =
+        by_channel([&](size_t i) { return parts_[i].update->squared_norms(parts_[i].layer->source(), frozen_squared_[i], axis_, dtype); });
+    norms_.copy_(squared.clamp_min_(kSmallestNorm * kSmallestNorm).sqrt_());
+    version_ = version;
+  }
+  return norms_;
+}
+
+Norms& Adapter::norms(const nn::LinearMap& base) {
+  if (!norms_) norms_ = std::make_shared<Norms>(std::vector<Norms::Part>{{&base, update_}}, magnitude_.axis);
+  return *norms_;
+}
+
+void Adapter::prepare(const nn::LinearMap& base) {
+  if (is_dora()) norms(base).prepare();
 }
 
 void Adapter::weight_changed(const nn::LinearMap& base) {
-  if (!is_dora()) return;
-  frozen_squared_ = squared_norms(base.source(), magnitude_.axis);
-  norms_version_ = 0;
+  if (is_dora()) norms(base).weight_changed();
 }
 
 at::Tensor Adapter::gain(const nn::LinearMap& base, c10::ScalarType dtype) {
-  uint64_t version = 1;
-  for (const auto& [name, parameter] : update_->parameters()) version += static_cast<uint64_t>(parameter._version());
-  prepare(base);
-  if (version != norms_version_) {
-    auto squared = update_->squared_norms(base.source(), frozen_squared_, magnitude_.axis, dtype);
-    norms_.copy_(by_channel(squared, base, magnitude_.axis).clamp_min_(kSmallestNorm * kSmallestNorm).sqrt_());
-    norms_version_ = version;
-  }
-  return magnitude_.m / norms_;
+  const auto& rows = update_->fused_rows();
+  bool is_part = rows.count > 0 && magnitude_.axis == NormAxis::output;
+  return (is_part ? magnitude_.m.narrow(0, rows.begin, rows.count) : magnitude_.m) / norms(base).get(dtype);
 }
 
 /// x times V' plus bias, where V' is V with its norms set to m.

@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "adapters/update.h"
 #include "nn/linear.h"
 
@@ -22,9 +24,36 @@ enum class DoraStrength {
 
 /// A DoRA magnitude (Liu et al. 2024, arXiv 2402.09353): the weight is (W + ΔW) with every row or column brought to length m.
 struct Magnitude {
-  at::Tensor m;  ///< fp32, one for each output or input channel
+  at::Tensor m;  ///< fp32, one for each output or input channel; of a fused layer, where the update's parameters are one's
   NormAxis axis = NormAxis::output;
   DoraStrength strength = DoraStrength::update;  ///< where it is merged
+};
+
+/// Norms of V = W + ΔW over rows or columns, kept for as long as neither changes. Over the inputs of a fused layer they are those of all
+/// its layers together.
+class Norms {
+ public:
+  struct Part {
+    const nn::LinearMap* layer;
+    std::shared_ptr<const Update> update;
+  };
+  Norms(std::vector<Part> parts, NormAxis axis) : parts_(std::move(parts)), axis_(axis) {}
+
+  /// Computes what of them never changes: it passes through W, which takes memory that a step should not need.
+  void prepare();
+  /// Computes that again.
+  void weight_changed();
+  /// By output or input channel, fp32 and without a gradient. Products with W are in `dtype`.
+  const at::Tensor& get(c10::ScalarType dtype);
+
+ private:
+  at::Tensor by_channel(const std::function<at::Tensor(size_t part)>& squared) const;
+
+  std::vector<Part> parts_;
+  NormAxis axis_;
+  std::vector<at::Tensor> frozen_squared_;  ///< ‖W‖² of each part, once for each W
+  at::Tensor norms_;                        ///< of V, for as long as the updates' parameters keep their version
+  uint64_t version_ = 0;
 };
 
 /// An update hung on a linear layer or a convolution, with or without a magnitude. With V = W + ΔW and n the norms of V, which carry no
@@ -40,13 +69,15 @@ class Adapter : public nn::Delta {
 
   const std::string& path() const { return path_; }
   const Update& update() const { return *update_; }
+  const std::shared_ptr<Update>& shared_update() const { return update_; }
   bool is_dora() const { return magnitude_.m.defined(); }
   const Magnitude& magnitude() const { return magnitude_; }
   /// The update's and the magnitude ("lora_magnitude_vector").
   Parameters parameters() const;
-  /// Computes what of n never changes: it passes through W, which takes memory that a step should not need.
+  /// Takes n from `norms`, which it shares with others. Without it n is that of the layer alone.
+  void share_norms(std::shared_ptr<Norms> norms) { norms_ = std::move(norms); }
+  /// Norms::prepare and weight_changed of n.
   void prepare(const nn::LinearMap& base);
-  /// Computes that again.
   void weight_changed(const nn::LinearMap& base) override;
   /// m / n of every output or input channel, with a gradient for m. Products with W are in `dtype`, fp32 or what the layer computes in.
   at::Tensor gain(const nn::LinearMap& base, c10::ScalarType dtype);
@@ -54,14 +85,13 @@ class Adapter : public nn::Delta {
  private:
   at::Tensor dropped(const at::Tensor& x) const;
   at::Tensor scaled_product(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias);
+  Norms& norms(const nn::LinearMap& base);
 
   std::string path_;
   std::shared_ptr<Update> update_;
   Magnitude magnitude_;
   std::shared_ptr<const Dropout> dropout_;
-  at::Tensor frozen_squared_;  ///< ‖W‖², once for each W
-  at::Tensor norms_;           ///< of V, for as long as the update's parameters keep their version
-  uint64_t norms_version_ = 0;
+  std::shared_ptr<Norms> norms_;
 };
 
 /// Squared norms of W's rows or columns as those of its channels.

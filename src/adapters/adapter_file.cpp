@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "adapters/adapter_config.h"
+#include "adapters/layers_in_file.h"
 #include "base/choice.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -152,7 +153,8 @@ Magnitude magnitude_of(const Parts& parts, const std::string& file, const std::s
   return {m.flatten(), by_input ? NormAxis::input : NormAxis::output, strength};
 }
 
-/// Exchanges the halves of ΔW's rows.
+}  // namespace
+
 void swap_halves(AdapterWeights& w, const std::string& file) {
   auto swap = [&](at::Tensor& t) {
     if (t.size(0) % 2)
@@ -167,33 +169,7 @@ void swap_halves(AdapterWeights& w, const std::string& file) {
   if (w.magnitude.m.defined() && w.magnitude.axis == NormAxis::output) swap(w.magnitude.m);
 }
 
-/// The part of an entry that belongs to `rows` rows from `row` on.
-AdapterWeights rows_of_entry(const AdapterWeights& whole, const std::string& path, int64_t row, int64_t rows, const std::string& file) {
-  auto part = whole;
-  part.path = path;
-  int64_t stride = 1;  // rows of ΔW behind a row of the factor that is cut
-  std::vector<std::string> cut{"lora_B.weight", "hada_w1_a", "hada_w2_a"};
-  if (whole.kind == Kind::lokr) {
-    for (const auto& [name, tensor] : whole.parameters) {
-      if (name == "lokr_w2" || name == "lokr_w2_a") stride = tensor.size(0);
-    }
-    cut = {"lokr_w1", "lokr_w1_a"};
-  }
-  for (auto& [name, tensor] : part.parameters) {
-    if (std::find(cut.begin(), cut.end(), name) == cut.end()) continue;
-    if (row % stride || rows % stride)
-      data_error("adapters", "{}: the LoKr of '{}' belongs to a fused layer and cannot be split into rows of {}", file, path, rows);
-    if ((row + rows) / stride > tensor.size(0))
-      data_error("adapters", "{} is a LoRA for another model: '{}' has {} outputs there, more here", file, path, tensor.size(0) * stride);
-    tensor = tensor.narrow(0, row / stride, rows / stride);
-  }
-  if (whole.magnitude.m.defined()) {
-    if (whole.magnitude.axis == NormAxis::input)
-      data_error("adapters", "{}: the DoRA of '{}' is over a fused layer's inputs, which do not split into its parts", file, path);
-    part.magnitude.m = whole.magnitude.m.narrow(0, row, rows);
-  }
-  return part;
-}
+namespace {
 
 bool is_core(const std::string& part) { return part == "lora_mid.weight" || part.ends_with("_t1") || part.ends_with("_t2"); }
 
@@ -274,6 +250,7 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
   auto source = io::TensorSource::open({place.tensors});
   AdapterConfigs configs(place, source.metadata());
   std::vector<AdapterWeights> weights;
+  std::map<std::string, std::string> names;  // by layer
   for (const auto& [name, parts] : read_parts(source, file)) {
     AdapterWeights entry;
     entry.kind = kind_of(parts, file, name);
@@ -284,16 +261,20 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
     }
     auto [layers, swapped_halves] = layers_of(without_prefix(name));
     if (layers.empty()) layers = {name};
+    for (const auto& layer : layers) {
+      if (auto [it, is_new] = names.emplace(layer, name); !is_new)
+        data_error("adapters", "{} has two adapters of '{}', called '{}' and '{}'; take one out", file, layer, it->second, name);
+    }
     if (layers.size() == 1) {
       entry.path = layers[0];
       if (swapped_halves) swap_halves(entry, file);
       weights.push_back(entry);
       continue;
     }
-    int64_t row = 0;
     for (const auto& layer : layers) {
-      weights.push_back(rows_of_entry(entry, layer, row, rows_of(layer), file));
-      row += rows_of(layer);
+      entry.path = layer;
+      entry.fused_rows = {entry.fused_rows.begin + entry.fused_rows.count, rows_of(layer)};
+      weights.push_back(entry);
     }
   }
   if (weights.empty()) data_error("adapters", "{} holds no LoRA", file);
@@ -301,11 +282,45 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
 }
 
 Layout parse_layout(std::string_view name) {
-  static const std::vector<std::string> kNames{"auto", "diffusers", "kohya", "lycoris"};
+  static const std::vector<std::string> kNames{"auto", "diffusers", "kohya", "lycoris", "onetrainer", "diffsynth"};
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (name == kNames[i]) return static_cast<Layout>(i);
   }
   unknown_choice("adapters", "lora_format", name, kNames);
+}
+
+void check_readers(Layout layout, Kind kind, bool is_dora, NormAxis axis) {
+  if (layout == Layout::diffsynth && (kind != Kind::lora || is_dora))
+    config_error("adapters", "--lora_format diffsynth is for LoRA: DiffSynth-Studio reads no other kind; take another format, or auto");
+  if (!is_dora || axis == NormAxis::output) return;
+  if (layout == Layout::diffusers)
+    config_error("adapters",
+                 "--lora_format diffusers cannot be had with --dora_norm input: diffusers and peft would leave out its magnitudes; take "
+                 "onetrainer or kohya, or --dora_norm output");
+  if (layout == Layout::lycoris)
+    config_error("adapters",
+                 "--lora_format lycoris cannot be had with --dora_norm input: LyCORIS refuses such files; take onetrainer or kohya, or "
+                 "--dora_norm output");
+}
+
+Layout settled(Layout layout, const std::vector<AdaptedList>& all) {
+  bool is_fused = false, by_input = false, by_output = false, is_lora = true;
+  for (const auto& adapted : all) {
+    is_fused |= any_fused(adapted);
+    for (const auto& item : adapted) {
+      auto kind = item.adapter->update().kind();
+      bool is_dora = item.adapter->is_dora();
+      auto axis = item.adapter->magnitude().axis;
+      check_readers(layout, kind, is_dora, axis);
+      is_lora &= kind == Kind::lora;
+      by_input |= is_dora && axis == NormAxis::input;
+      by_output |= is_dora && axis == NormAxis::output;
+    }
+  }
+  if (layout != Layout::automatic) return layout;
+  if (is_fused && !by_output) return Layout::kohya;
+  if (by_input) return Layout::onetrainer;
+  return is_lora ? Layout::diffusers : Layout::lycoris;
 }
 
 namespace {
@@ -335,22 +350,20 @@ const char* magnitude_name(const LayerPrefixes& prefixes) {
 
 io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype, Layout layout) {
   io::NamedTensors tensors;
-  for (const auto& item : adapted) {
+  const auto chosen = settled(layout, {adapted});
+  const bool is_diffsynth = chosen == Layout::diffsynth;
+  for (const auto& item : in_layout(adapted, prefixes, chosen)) {
+    const auto& name = item.path;
     const auto& update = item.adapter->update();
     const auto& product = *item.layer->product();
-    auto chosen = layout != Layout::automatic ? layout : update.kind() == Kind::lora ? Layout::diffusers : Layout::lycoris;
-    const auto& prefix = chosen == Layout::diffusers ? prefixes.diffusers : chosen == Layout::kohya ? prefixes.kohya : prefixes.lycoris;
-    auto name = item.path;
-    if (chosen != Layout::diffusers) std::replace(name.begin(), name.end(), '.', '_');
-    name = prefix + name;
     // LoHa and LoKr are nothing that diffusers could refuse for it.
-    bool has_alpha = chosen != Layout::diffusers || prefixes.diffusers_alpha || update.kind() != Kind::lora;
+    bool has_alpha = !is_diffsynth && (chosen != Layout::diffusers || prefixes.diffusers_alpha || update.kind() != Kind::lora);
     for (auto [part, tensor] : update.parameters()) {
       auto value = in_file_shape(part, tensor.detach(), product);
       if (!has_alpha && part == "lora_B.weight") value = value * update.scale();
       value = value.to(dtype);
-      if (chosen != Layout::diffusers && part == "lora_A.weight") part = "lora_down.weight";
-      if (chosen != Layout::diffusers && part == "lora_B.weight") part = "lora_up.weight";
+      if (chosen != Layout::diffusers && part == "lora_A.weight") part = is_diffsynth ? "lora_A.default.weight" : "lora_down.weight";
+      if (chosen != Layout::diffusers && part == "lora_B.weight") part = is_diffsynth ? "lora_B.default.weight" : "lora_up.weight";
       tensors.emplace_back(name + "." + part, value);
     }
     auto alpha = update.scale() * static_cast<double>(std::max<int64_t>(update.rank(), 1));

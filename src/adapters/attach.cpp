@@ -3,11 +3,16 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
+#include <utility>
 
 #include "base/choice.h"
 #include "base/error.h"
@@ -19,8 +24,6 @@ namespace {
 
 const std::vector<std::string> kTypes{"lora", "dora", "loha", "lokr"};
 const auto kFp32 = at::TensorOptions().dtype(at::kFloat);
-
-Kind kind_of(const std::string& type) { return type == "loha" ? Kind::loha : type == "lokr" ? Kind::lokr : Kind::lora; }
 
 double alpha_of(const AdapterOptions& o) { return o.alpha > 0 ? o.alpha : static_cast<double>(o.rank); }
 
@@ -49,7 +52,7 @@ struct Start {
 
 /// For a layer with `out` rows and `in` columns, of which `area` belong to an input channel.
 Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, Fresh fresh) {
-  switch (kind_of(o.type)) {
+  switch (kind_of_type(o.type)) {
     case Kind::lora: return {{{"lora_A.weight", fresh.kaiming(o.rank, in)}, {"lora_B.weight", fresh.zeros(out, o.rank)}}, scale_of(o)};
     case Kind::loha:
       return {{{"hada_w1_a", fresh.normal(out, o.rank, 0.1)},
@@ -71,26 +74,62 @@ Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, F
   return {parameters, scale_of(o)};
 }
 
-Parameters trained(const Parameters& parameters, c10::Device device) {
-  Parameters own;
-  for (const auto& [name, value] : parameters)
-    own.emplace_back(name, value.to(kFp32.device(device), false, /*copy=*/true).contiguous().requires_grad_(true));
-  return own;
-}
+/// Parameters made of an adapter's tensors; of a tensor that several entries share one.
+class SharedParameters {
+ public:
+  Parameters of(const Parameters& parameters, c10::Device device) {
+    Parameters own;
+    for (const auto& [name, value] : parameters) own.emplace_back(name, of(value, device));
+    return own;
+  }
+  at::Tensor of(const at::Tensor& value, c10::Device device) {
+    auto& own = own_[value.unsafeGetTensorImpl()];
+    if (!own.defined()) own = value.to(kFp32.device(device), false, /*copy=*/true).contiguous().requires_grad_(true);
+    return own;
+  }
 
-std::shared_ptr<Adapter> adapter_of(const AdapterWeights& w, const nn::LinearMap& layer, const std::shared_ptr<const Dropout>& dropout) {
+ private:
+  std::map<const c10::TensorImpl*, at::Tensor> own_;
+};
+
+std::shared_ptr<Adapter> adapter_of(const AdapterWeights& w, const nn::LinearMap& layer, const std::shared_ptr<const Dropout>& dropout,
+                                    SharedParameters& trained) {
   auto device = layer.source().device();
   auto magnitude = w.magnitude;
-  if (magnitude.m.defined()) magnitude.m = trained({{"", magnitude.m}}, device)[0].second;
-  auto update = std::shared_ptr<Update>(make_update(w.kind, trained(w.parameters, device), w.scale));
+  if (magnitude.m.defined()) magnitude.m = trained.of(magnitude.m, device);
+  auto update = std::shared_ptr<Update>(make_update(w.kind, trained.of(w.parameters, device), w.scale, w.fused_rows));
   return std::make_shared<Adapter>(w.path, update, magnitude, dropout);
 }
 
-Adapted hang(const AdapterWeights& weights, nn::LinearMap& layer, const std::shared_ptr<const Dropout>& dropout) {
-  auto adapter = adapter_of(weights, layer, dropout);
-  adapter->prepare(layer);
-  layer.delta = adapter;
-  return {weights.path, &layer, adapter};
+/// Magnitudes over the inputs of a fused layer are held against norms of all its parts.
+void share_norms(const AdaptedList& adapted) {
+  std::map<const c10::TensorImpl*, std::vector<Norms::Part>> parts;
+  auto is_shared = [](const Adapter& a) {
+    return a.is_dora() && a.magnitude().axis == NormAxis::input && a.update().fused_rows().count > 0;
+  };
+  for (const auto& item : adapted) {
+    const auto& a = *item.adapter;
+    if (is_shared(a)) parts[a.magnitude().m.unsafeGetTensorImpl()].push_back({item.layer, a.shared_update()});
+  }
+  std::map<const c10::TensorImpl*, std::shared_ptr<Norms>> norms;
+  for (const auto& [m, of_m] : parts) norms[m] = std::make_shared<Norms>(of_m, NormAxis::input);
+  for (const auto& item : adapted) {
+    if (is_shared(*item.adapter)) item.adapter->share_norms(norms.at(item.adapter->magnitude().m.unsafeGetTensorImpl()));
+  }
+}
+
+using LayerTable = std::map<std::string, nn::LinearMap*>;
+
+AdaptedList hang(const std::vector<AdapterWeights>& weights, const LayerTable& table, const std::shared_ptr<const Dropout>& dropout) {
+  SharedParameters trained;
+  AdaptedList adapted;
+  for (const auto& w : weights) adapted.push_back({w.path, table.at(w.path), adapter_of(w, *table.at(w.path), dropout, trained)});
+  share_norms(adapted);
+  for (const auto& item : adapted) {
+    item.adapter->prepare(*item.layer);
+    item.layer->delta = item.adapter;
+  }
+  return adapted;
 }
 
 /// Shape [out, in] of what an entry changes.
@@ -106,12 +145,24 @@ std::pair<int64_t, int64_t> shape_of(const AdapterWeights& w) {
   return {rows("lokr_w1") * rows("lokr_w2"), columns("lokr_w1") * columns("lokr_w2")};
 }
 
-std::map<std::string, nn::LinearMap*> layer_table(nn::Module& root) {
+LayerTable layer_table(nn::Module& root) {
   auto layers = all_layers(root);
   return {layers.begin(), layers.end()};
 }
 
+/// ‖W‖ by channels of layers that are stacked.
+at::Tensor norms_of_stacked(const std::vector<std::string>& paths, const LayerTable& table, NormAxis axis) {
+  std::vector<at::Tensor> squared;
+  for (const auto& path : paths) {
+    const auto& layer = *table.at(path);
+    squared.push_back(by_channel(squared_norms(layer.source(), axis), layer, axis));
+  }
+  return (axis == NormAxis::output ? at::cat(squared) : at::stack(squared).sum(0)).sqrt_();
+}
+
 }  // namespace
+
+Kind kind_of_type(const std::string& type) { return type == "loha" ? Kind::loha : type == "lokr" ? Kind::lokr : Kind::lora; }
 
 void check(const AdapterOptions& o) {
   if (std::find(kTypes.begin(), kTypes.end(), o.type) == kTypes.end()) unknown_choice("adapters", "lora_type", o.type, kTypes);
@@ -143,22 +194,48 @@ AdaptedList attach(nn::Module& root, const AdapterOptions& options, const std::v
       root, [&](const std::string&) { return options; }, paths, seed, dropout);
 }
 
-AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vector<std::string>& paths, uint64_t seed,
-                   const std::shared_ptr<const Dropout>& dropout) {
-  AdaptedList adapted;
-  auto table = layer_table(root);
+namespace {
+
+/// A fresh adapter of layers that are stacked to one, or of one alone.
+std::vector<AdapterWeights> fresh_weights(const AdapterOptions& options, const std::vector<std::string>& paths, const LayerTable& table,
+                                          uint64_t seed) {
+  check(options);
+  int64_t rows = 0;
   for (const auto& path : paths) {
-    auto options = options_of(path);
-    check(options);
-    auto it = table.find(path);
-    if (it == table.end()) throw std::logic_error("no layer '" + path + "' to hang an adapter on");
-    auto* layer = it->second;
-    Fresh fresh{at::make_generator<at::CPUGeneratorImpl>(seed ^ mix64(path))};
-    auto start = start_of(options, layer->out_features(), layer->in_features(), layer->product()->columns_per_channel(), fresh);
-    Magnitude magnitude{{}, options.dora_norm};
-    if (options.type == "dora")
-      magnitude.m = by_channel(squared_norms(layer->source(), options.dora_norm), *layer, options.dora_norm).sqrt_();
-    adapted.push_back(hang({path, kind_of(options.type), start.parameters, start.scale, magnitude}, *layer, dropout));
+    if (!table.contains(path)) throw std::logic_error("no layer '" + path + "' to hang an adapter on");
+    rows += table.at(path)->out_features();
+  }
+  const auto& first = *table.at(paths[0]);
+  Fresh fresh{at::make_generator<at::CPUGeneratorImpl>(seed ^ mix64(paths[0]))};
+  auto start = start_of(options, rows, first.in_features(), first.product()->columns_per_channel(), fresh);
+  Magnitude magnitude{{}, options.dora_norm};
+  if (options.type == "dora") magnitude.m = norms_of_stacked(paths, table, options.dora_norm);
+  std::vector<AdapterWeights> weights;
+  int64_t row = 0;
+  for (const auto& path : paths) {
+    auto count = table.at(path)->out_features();
+    weights.push_back(
+        {path, kind_of_type(options.type), start.parameters, start.scale, magnitude, paths.size() > 1 ? RowRange{row, count} : RowRange{}});
+    row += count;
+  }
+  return weights;
+}
+
+}  // namespace
+
+AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vector<std::string>& paths, uint64_t seed,
+                   const std::shared_ptr<const Dropout>& dropout, const std::vector<std::vector<std::string>>& fused) {
+  auto table = layer_table(root);
+  std::map<std::string, const std::vector<std::string>*> fused_of;
+  for (const auto& group : fused) {
+    for (const auto& path : group) fused_of[path] = &group;
+  }
+  AdaptedList adapted;
+  for (const auto& path : paths) {
+    auto group = fused_of.contains(path) ? *fused_of.at(path) : std::vector<std::string>{path};
+    if (group[0] != path) continue;  // its first layer brings the others with it
+    auto some = hang(fresh_weights(options_of(path), group, table, seed), table, dropout);
+    adapted.insert(adapted.end(), some.begin(), some.end());
   }
   return adapted;
 }
@@ -173,13 +250,14 @@ void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, con
       data_error("adapters", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this model has no such layer", file_name,
                  w.path, weights.size() - 1);
     }
-    auto [out, in] = shape_of(w);
+    auto [all_out, in] = shape_of(w);
+    auto out = w.fused_rows.count > 0 ? std::min(w.fused_rows.count, all_out - w.fused_rows.begin) : all_out;
     auto& layer = *it->second;
     if (in != layer.in_features() || out != layer.out_features()) {
       data_error("adapters", "{} is a LoRA for another model: '{}' maps {} to {} features there, {} to {} here", file_name, w.path, in, out,
                  layer.in_features(), layer.out_features());
     }
-    auto magnitudes = w.magnitude.axis == NormAxis::output ? out : layer.in_channels();
+    auto magnitudes = w.magnitude.axis == NormAxis::output ? all_out : layer.in_channels();
     if (w.magnitude.m.defined() && w.magnitude.m.numel() != magnitudes)
       data_error("adapters", "{}: the DoRA magnitude of '{}' has {} numbers instead of {}", file_name, w.path, w.magnitude.m.numel(),
                  magnitudes);
@@ -189,20 +267,37 @@ void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, con
 AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name,
                            const std::shared_ptr<const Dropout>& dropout) {
   check_fit(root, weights, file_name);
-  auto table = layer_table(root);
-  AdaptedList adapted;
-  for (const auto& w : weights) adapted.push_back(hang(w, *table.at(w.path), dropout));
-  return adapted;
+  return hang(weights, layer_table(root), dropout);
 }
 
-void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all) {
+std::vector<AdapterWeights> sharing_norms(const AdapterWeights& entry, const std::vector<AdapterWeights>& all) {
+  std::vector<AdapterWeights> others;
+  if (!entry.magnitude.m.defined() || entry.magnitude.axis != NormAxis::input || entry.fused_rows.count == 0) return others;
+  for (const auto& other : all) {
+    if (other.path != entry.path && other.magnitude.m.is_same(entry.magnitude.m)) others.push_back(other);
+  }
+  return others;
+}
+
+void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all,
+           const std::function<at::Tensor(const std::string&)>& weight_of) {
   std::vector<Strong> adapters;
-  for (auto [weights, strength] : all) {
-    if (weights.magnitude.m.defined() && weights.magnitude.strength == DoraStrength::update) {
-      weights.scale *= strength;
-      strength = 1;
+  std::deque<nn::LinearMap> others;  // stay where they are
+  for (auto [weights, strength, sharing] : all) {
+    double factor = 1;
+    if (weights.magnitude.m.defined() && weights.magnitude.strength == DoraStrength::update) std::swap(factor, strength);
+    weights.scale *= factor;
+    SharedParameters trained;
+    auto adapter = adapter_of(weights, layer, nullptr, trained);
+    adapters.push_back({adapter, strength});
+    if (sharing.empty()) continue;
+    std::vector<Norms::Part> parts{{&layer, adapter->shared_update()}};
+    for (auto& other : sharing) {
+      other.scale *= factor;
+      parts.push_back({&others.emplace_back(weight_of(other.path), layer.product()),
+                       adapter_of(other, others.back(), nullptr, trained)->shared_update()});
     }
-    adapters.push_back({adapter_of(weights, layer, nullptr), strength});
+    adapter->share_norms(std::make_shared<Norms>(parts, NormAxis::input));
   }
   merge_into(layer, adapters);
 }

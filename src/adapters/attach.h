@@ -15,6 +15,8 @@ struct AdapterOptions {
 };
 /// A config Error for options that make no adapter.
 void check(const AdapterOptions& options);
+/// Of AdapterOptions::type.
+Kind kind_of_type(const std::string& type);
 NormAxis parse_norm_axis(std::string_view name);
 
 /// A layer that carries an adapter, by its path below the model.
@@ -33,8 +35,10 @@ AdaptedList attach(nn::Module& root, const AdapterOptions& options, const std::v
                    const std::shared_ptr<const Dropout>& dropout = nullptr);
 /// The same with options of each layer.
 using OptionsOf = std::function<AdapterOptions(const std::string& path)>;
+/// Layers that one list of `fused` names, stacked in this order, share one adapter (see Update): it starts as that of the fused layer, with
+/// the options and the seed of the first.
 AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vector<std::string>& paths, uint64_t seed,
-                   const std::shared_ptr<const Dropout>& dropout = nullptr);
+                   const std::shared_ptr<const Dropout>& dropout = nullptr, const std::vector<std::vector<std::string>>& fused = {});
 
 /// One adapter read from a file, in our paths.
 struct AdapterWeights {
@@ -43,6 +47,7 @@ struct AdapterWeights {
   Parameters parameters;  ///< by the names of Update::parameters
   double scale = 1;
   Magnitude magnitude;  ///< undefined m unless DoRA
+  RowRange fused_rows = {};
 };
 
 int64_t rank_of(const AdapterWeights& weights);
@@ -50,17 +55,23 @@ int64_t rank_of(const AdapterWeights& weights);
 /// Every entry must fit a layer of `root` (its shapes suffice): otherwise a data Error names the first that does not.
 void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name);
 
-/// Hangs the adapters of a file, after check_fit.
+/// Hangs the adapters of a file, after check_fit. Tensors that entries share become one parameter.
 AdaptedList attach_weights(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name,
                            const std::shared_ptr<const Dropout>& dropout = nullptr);
+
+/// The other parts of a fused layer whose magnitude over inputs an entry shares; none where it has no such magnitude.
+std::vector<AdapterWeights> sharing_norms(const AdapterWeights& entry, const std::vector<AdapterWeights>& all);
 
 struct WeightsAtStrength {
   AdapterWeights weights;
   double strength = 1;
+  std::vector<AdapterWeights> sharing_norms = {};
 };
 
-/// Fuses adapters that fit into a layer, in this order (merge_into).
-void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all);
+/// Fuses adapters that fit into a layer, in this order (merge_into). `weight_of` gives the fp32 weight of another layer, of those that
+/// share norms with one of them.
+void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all,
+           const std::function<at::Tensor(const std::string& path)>& weight_of = nullptr);
 
 /// The two factors of a side under LoKr, the smaller first: the most even split whose smaller part is at most `factor` (-1: no limit).
 std::pair<int64_t, int64_t> lokr_split(int64_t side, int64_t factor);

@@ -1,6 +1,8 @@
 #include "adapters/targets.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <set>
 
 #include "base/error.h"
@@ -18,6 +20,8 @@ NamedLayers all_layers(nn::Module& root) {
 }
 
 namespace {
+
+const std::string kAllLinear = "all-linear";
 
 bool ends_with_name(const std::string& path, const std::string& name) {
   return path == name || (path.size() > name.size() && path.ends_with(name) && path[path.size() - name.size() - 1] == '.');
@@ -46,21 +50,31 @@ std::vector<std::string> names_of(const std::string& path, const AliasesOf& alia
   return names.empty() ? std::vector<std::string>{path} : names;
 }
 
-std::vector<std::string> by_regex(const NamedLayers& layers, const std::string& pattern, const AliasesOf& aliases) {
-  Pattern regex("adapters", "lora_target_modules", pattern);
+using Matches = std::function<bool(const std::string& name)>;
+
+Matches by_regex(const std::string& pattern) {
+  auto regex = std::make_shared<Pattern>("adapters", "lora_target_modules", pattern);
+  return [regex](const std::string& name) { return regex->matches(name); };
+}
+
+Matches by_names(const std::vector<std::string>& names) {
+  return [names](const std::string& known) {
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return ends_with_name(known, name); });
+  };
+}
+
+std::vector<std::string> select(const NamedLayers& layers, const Matches& matches, const AliasesOf& aliases) {
   return select(layers, [&](const std::string& path, nn::LinearMap&) {
     auto names = names_of(path, aliases);
-    return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return regex.matches(name); });
+    return std::any_of(names.begin(), names.end(), matches);
   });
 }
 
-std::vector<std::string> by_names(const NamedLayers& layers, const std::vector<std::string>& names, const AliasesOf& aliases) {
-  return select(layers, [&](const std::string& path, nn::LinearMap&) {
-    auto known = names_of(path, aliases);
-    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      return std::any_of(known.begin(), known.end(), [&](const std::string& k) { return ends_with_name(k, name); });
-    });
-  });
+/// How names are told that user's names, at least one, mean: a single one that matches nothing as an expression is a name.
+Matches matching(const NamedLayers& layers, const std::vector<std::string>& names, const AliasesOf& aliases) {
+  if (names.size() > 1) return by_names(names);
+  auto regex = by_regex(names[0]);
+  return select(layers, regex, aliases).empty() ? by_names(names) : regex;
 }
 
 }  // namespace
@@ -73,12 +87,10 @@ std::vector<std::string> match_targets(nn::Module& root, const std::string& targ
     chosen = select(layers, [](const std::string& path, nn::LinearMap& layer) {
       return inside_blocks(path) && is_linear(layer) && std::min(layer.in_features(), layer.out_features()) >= 512;
     });
-  } else if (names.size() == 1) {
-    if (names[0] == "all-linear") return select(layers, [](const std::string&, nn::LinearMap& layer) { return is_linear(layer); });
-    chosen = by_regex(layers, names[0], aliases);
-    if (chosen.empty()) chosen = by_names(layers, names, aliases);
+  } else if (names.size() == 1 && names[0] == kAllLinear) {
+    return select(layers, [](const std::string&, nn::LinearMap& layer) { return is_linear(layer); });
   } else {
-    chosen = by_names(layers, names, aliases);
+    chosen = select(layers, matching(layers, names, aliases), aliases);
   }
   if (chosen.empty()) {
     std::vector<std::string> some;
@@ -89,11 +101,31 @@ std::vector<std::string> match_targets(nn::Module& root, const std::string& targ
   return chosen;
 }
 
+std::vector<std::string> fused_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases) {
+  auto names = split_list(targets);
+  if (names.empty() || names == std::vector<std::string>{kAllLinear}) return {};
+  auto layers = all_layers(root);
+  std::map<std::string, std::set<std::string>> layers_by_name;  // one of a layer's names may be its path
+  for (const auto& [path, layer] : layers) {
+    for (const auto& name : names_of(path, aliases)) layers_by_name[name].insert(path);
+  }
+  auto matches = matching(layers, names, aliases);
+  auto has_own_match = [&](const std::string& path) {
+    auto known = names_of(path, aliases);
+    return std::any_of(known.begin(), known.end(), [&](const auto& name) { return layers_by_name[name].size() == 1 && matches(name); });
+  };
+  std::vector<std::string> fused;
+  for (const auto& [name, paths] : layers_by_name) {
+    if (paths.size() > 1 && matches(name) && std::none_of(paths.begin(), paths.end(), has_own_match)) fused.push_back(name);
+  }
+  return fused;
+}
+
 std::vector<std::string> unmatched_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases) {
   auto names = split_list(targets);
   if (names.size() < 2) return {};
   auto layers = all_layers(root);
-  std::erase_if(names, [&](const std::string& name) { return !by_names(layers, {name}, aliases).empty(); });
+  std::erase_if(names, [&](const std::string& name) { return !select(layers, by_names({name}), aliases).empty(); });
   return names;
 }
 

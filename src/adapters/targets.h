@@ -23,6 +23,10 @@ using AliasesOf = std::function<std::vector<std::string>(const std::string& path
 /// linear layer. No match is a config Error that names the layers there are.
 std::vector<std::string> match_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases);
 
+/// The names that stand for several layers ("blocks.0.attn.a_to_qkv" for query, key and value) by which `targets` picks those, none of them
+/// by a name that is its own. Such layers are to share one adapter, which is what the target's program gives them.
+std::vector<std::string> fused_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases);
+
 /// Of several comma-separated names, those that match no layer of `root`; none of a single one, which match_targets refuses itself.
 std::vector<std::string> unmatched_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases);
 

@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "config/fields.h"
 #include "models/family.h"
 
 namespace burnish::app {
@@ -60,11 +61,15 @@ void print_entry(const models::ModelEntry& entry) {
 }  // namespace
 
 void inspect(const Arguments& arguments) {
-  if (arguments.empty() || arguments[0] == "--help")
-    return fmt::print("burnish inspect FILE_OR_FOLDER...: says what a checkpoint or LoRA is\n");
-  for (const auto& path : arguments) {
-    if (path.starts_with("--")) config_error("inspect", "option '{}' is not known; inspect takes files and folders", path);
-    auto files = models::open_model_files({{path}, "", ""});
+  std::vector<std::string> paths;
+  config::Fields fields;
+  fields.group("Files");
+  fields.positional("path", paths, "checkpoints, LoRAs, or folders of them");
+  auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is", arguments, fields);
+  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  if (paths.empty()) config_error("inspect", "no file given; for example: burnish inspect lora.safetensors");
+  for (const auto& path : paths) {
+    auto files = models::open_model_files({{path}, "", "", models::HubUse::nothing});
     for (const auto& entry : files.entries) print_entry(entry);
   }
 }

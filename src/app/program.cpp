@@ -27,10 +27,13 @@ constexpr Verb kVerbs[] = {
     {"train", train, "fine-tune a model: a LoRA, or all of it"},
     {"plan", plan, "say what a run computes once and what at every step"},
     {"cache", cache, "encode a run's data once, for many runs"},
+    {"data", data, "look at a dataset before training: sizes, captions, duplicates"},
     {"sample", sample, "draw pictures, with or without LoRAs"},
     {"inspect", inspect, "say what a checkpoint or LoRA is"},
+    {"import", import_settings, "turn settings of other programs into those of a training run"},
     {"report", report, "write one page about runs: curves, previews, settings"},
     {"watch", watch, "show a run in the browser while it goes on"},
+    {"doctor", doctor, "say what this machine has and what a run would use"},
 };
 
 void print_help() {
@@ -39,7 +42,23 @@ void print_help() {
   fmt::print("\n`burnish VERB --help` lists a verb's options.\n");
 }
 
+/// docs/flags.md.
+void print_markdown() {
+  fmt::print(
+      "# All options\n\nMade by `burnish help --markdown`. Dashes work as well as underscores. Of verbs that take options, every one is a\n"
+      "TOML key of the same name: `--config FILE` reads them, and options on the command line win.\n");
+  for (const auto& verb : kVerbs) {
+    fmt::print("\n");
+    verb.run({"--help", "--markdown"});
+  }
+}
+
 void run(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 2 && arguments[0] == "--help" && arguments[1] == "--names") {
+    for (const auto& verb : kVerbs) fmt::print("{}\t{}\n", verb.name, verb.summary);
+    return;
+  }
+  if (arguments.size() == 2 && arguments[0] == "help" && arguments[1] == "--markdown") return print_markdown();
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return print_help();
   if (arguments[0] == "--version") return fmt::print("burnish 0.1.0\n");
   std::vector<std::string> names;

@@ -176,12 +176,21 @@ void run(const SampleOptions& o) {
 void sample(const Arguments& arguments) {
   SampleOptions options;
   for (const auto& [name, value] : models::drawing_options()) options.model.own[name] = value;
-  config::Fields listed;
-  fields(listed, options);
-  auto parsed = config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed);
+  auto read = [&] {
+    config::Fields listed;
+    fields(listed, options);
+    return config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed);
+  };
+  auto parsed = read();
   if (parsed.help) return fmt::print("{}", parsed.help_text);
-  watch_for_interrupt(
-      "interrupted: drawing ends after this step, and pictures that are finished are written; a second Ctrl-C ends it at once");
+  if (!options.run.empty()) {
+    SampleOptions of_run;
+    of_run.run = options.run;
+    take_run(of_run);
+    options = of_run;
+    read();  // what is given wins
+  }
+  watch_for_interrupt("interrupted: drawing ends after this step, and pictures that are finished are written");
   run(options);
 }
 

@@ -12,12 +12,13 @@ namespace burnish::app {
 
 void fields(config::Fields& f, SampleOptions& o) {
   train::fields(f, o.model);
+  f.path("run", o.run, "folder of a training run: its model, its size, and the weights it saved; options that are given win");
   f.group("Picture");
   f("prompt", o.prompt, "what to draw; may be given several times");
-  f("prompts", o.prompts,
-    "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --d 42 --s 20 --l 7.5 --n negative prompt");
+  f.path("prompts", o.prompts,
+         "file with one prompt a line, and flags for it behind it: --w 512 --h 512 --d 42 --s 20 --l 7.5 --n negative prompt");
   f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1");
-  f("lora", o.lora, "LoRA file, or file:strength; may be given several times");
+  f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times");
   f("height", o.height, "pixels");
   f("width", o.width, "pixels");
   f("num_inference_steps", o.num_inference_steps, "steps of the sampler");
@@ -28,9 +29,9 @@ void fields(config::Fields& f, SampleOptions& o) {
   f("num_images", o.num_images, "pictures of each prompt");
   f("batch_size", o.batch_size, "pictures computed at once");
   f.group("Files");
-  f("output_path", o.output_path, "folder for 0000.png, 0001.png, ...");
-  f("noise", o.noise, "safetensors with the initial noise [N, C, h, w] instead of seeds");
-  f("save_latents", o.save_latents, "also write the final latents to this safetensors file");
+  f.path("output_path", o.output_path, "folder for 0000.png, 0001.png, ...");
+  f.path("noise", o.noise, "safetensors with the initial noise [N, C, h, w] instead of seeds");
+  f.path("save_latents", o.save_latents, "also write the final latents to this safetensors file");
 }
 
 void check(const SampleOptions& o) {

@@ -6,6 +6,7 @@ namespace burnish::app {
 /// Everything `burnish sample` can be told.
 struct SampleOptions {
   train::ModelChoice model;
+  std::string run;
   std::vector<std::string> prompt;
   std::string prompts, negative_prompt;
   std::vector<std::string> lora;
@@ -15,6 +16,10 @@ struct SampleOptions {
   std::string output_path = "./samples", noise, save_latents;
 };
 void fields(config::Fields& f, SampleOptions& o);
+
+/// Takes model, precision and size from the config.toml of the training run in `o.run`, and the weights that it saved: the best where it
+/// kept them, else the last. A data Error when the folder holds no run, or nothing saved.
+void take_run(SampleOptions& o);
 
 /// Refuses numbers that make no sense, before any file is opened.
 void check(const SampleOptions& o);

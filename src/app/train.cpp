@@ -13,10 +13,8 @@ namespace burnish::app {
 
 namespace {
 
-constexpr const char* kTrainAnswer =
-    "interrupted: the run ends after this step, and saves what it trained; a second Ctrl-C ends it at once and loses what is not saved";
-constexpr const char* kCacheAnswer =
-    "interrupted: making the cache ends after this sample, and what is complete is kept; a second Ctrl-C ends it at once";
+constexpr const char* kTrainAnswer = "interrupted: the run ends after this step, and saves what it trained";
+constexpr const char* kCacheAnswer = "interrupted: making the cache ends after this sample, and what is complete is kept";
 
 /// False when only help was asked for.
 bool read_options(const char* verb, const char* summary, const Arguments& arguments, train::TrainOptions& options) {
@@ -24,6 +22,7 @@ bool read_options(const char* verb, const char* summary, const Arguments& argume
   train::fields(fields, options);
   auto parsed = config::read_command_line(verb, summary, arguments, fields);
   if (parsed.help) fmt::print("{}", parsed.help_text);
+  options.given = parsed.given;
   if (!parsed.without_effect.empty()) info("without effect here: {}", join(parsed.without_effect));
   return !parsed.help;
 }

@@ -11,8 +11,11 @@ void train(const Arguments& arguments);
 void plan(const Arguments& arguments);
 void cache(const Arguments& arguments);
 void sample(const Arguments& arguments);
+void data(const Arguments& arguments);
 void inspect(const Arguments& arguments);
+void import_settings(const Arguments& arguments);
 void report(const Arguments& arguments);
 void watch(const Arguments& arguments);
+void doctor(const Arguments& arguments);
 
 }  // namespace burnish::app

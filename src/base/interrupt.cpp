@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 
 namespace burnish {
 
@@ -18,14 +19,23 @@ void say(const char* text) {
   static_cast<void>(written);  // whoever listened may be gone
 }
 
+/// A second Ctrl-C may be a slip; one that follows it within this time is not.
+constexpr std::time_t kSecondsToConfirm = 5;
+volatile std::time_t g_asked_at = 0;
+
 /// Does only what a signal handler may.
 void on_signal(int) {
   g_interrupts = g_interrupts + 1;
-  if (g_interrupts > 1) _exit(130);
   auto error = errno;
+  auto now = std::time(nullptr);
+  if (g_asked_at != 0 && now - g_asked_at <= kSecondsToConfirm) _exit(130);
   auto before = std::signal(SIGPIPE, SIG_IGN);
   say("\n");  // behind a progress bar
   say(g_answer);
+  if (g_interrupts > 1) {
+    g_asked_at = now;
+    say("; once more within 5 seconds ends the program at once, and what is not saved is lost");
+  }
   say("\n");
   std::signal(SIGPIPE, before);
   errno = error;

@@ -42,6 +42,18 @@ T toml_value(const toml::node& node, const std::string& name, const char* kind) 
   config_error("config", "the value of '{}' must be {}", name, kind);
 }
 
+bool is_whole_numbers(const toml::node& node) {
+  const auto* array = node.as_array();
+  return node.is_integer() || (array != nullptr && !array->empty() && array->is_homogeneous<int64_t>());
+}
+
+std::string numbers_text(const toml::node& node) {
+  std::vector<std::string> numbers;
+  if (node.is_integer()) return std::to_string(node.value<int64_t>().value());
+  for (const auto& item : *node.as_array()) numbers.push_back(std::to_string(item.value<int64_t>().value()));
+  return join(numbers, ",");
+}
+
 void assign(const Field& field, const toml::node& node) {
   std::visit(Overloaded{
                  [&](std::string* v) { *v = toml_value<std::string>(node, field.name, "a text"); },
@@ -50,8 +62,14 @@ void assign(const Field& field, const toml::node& node) {
                  [&](bool* v) { *v = toml_value<bool>(node, field.name, "true or false"); },
                  [&](std::vector<std::string>* v) {
                    v->clear();
-                   if (auto* array = node.as_array()) {
-                     for (const auto& item : *array) v->push_back(toml_value<std::string>(item, field.name, "a list of texts"));
+                   const auto* array = node.as_array();
+                   if (field.takes_numbers && is_whole_numbers(node)) {
+                     v->push_back(numbers_text(node));
+                   } else if (array != nullptr) {
+                     for (const auto& item : *array)
+                       v->push_back(field.takes_numbers && is_whole_numbers(item)
+                                        ? numbers_text(item)
+                                        : toml_value<std::string>(item, field.name, "a list of texts"));
                    } else {
                      v->push_back(toml_value<std::string>(node, field.name, "a text or a list of texts"));
                    }
@@ -128,6 +146,16 @@ std::string help_page(const std::string& verb, const std::string& summary, const
   return page + "\nEvery option is a TOML key of the same name; --config FILE reads them, and options given here win.\n";
 }
 
+/// A text in a cell of a table.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '|' || c == '<' || c == '*') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
 /// What is wrong with a whole number; CLI11 alone would cut a too large one.
 std::string whole_number(const std::string& text) {
   int64_t value = 0;
@@ -161,6 +189,37 @@ void add_to_app(CLI::App& app, const Field& field, const Fields& fields) {
 
 }  // namespace
 
+std::string to_markdown(const std::string& verb, const std::string& summary, const Fields& fields) {
+  auto page = fmt::format("## burnish {}\n\n{}\n", verb, cell(summary));
+  const std::string* group = nullptr;
+  for (const auto& field : fields.list()) {
+    if (group == nullptr || field.group != *group)
+      page += fmt::format("\n### {}\n\n| option | not given | meaning |\n|---|---|---|\n", field.group);
+    group = &field.group;
+    auto name = field.positional ? field.name + "..." : "--" + field.name;
+    for (const auto& alias : field.aliases) name += ", --" + alias;
+    page += fmt::format("| `{}` | `{}` | {} |\n", name, value_text(field), cell(field.doc));
+  }
+  if (!fields.without_effect().empty()) page += fmt::format("\n### {}\n\n| option | why |\n|---|---|\n", fields.title_no_effect());
+  for (const auto& option : fields.without_effect()) page += fmt::format("| `--{}` | {} |\n", option.name, cell(option.text));
+  if (!fields.refused().empty()) page += "\n### Refused\n\n| option | what to do |\n|---|---|\n";
+  for (const auto& option : fields.refused()) page += fmt::format("| `--{}` | {} |\n", option.name, cell(option.text));
+  return page;
+}
+
+namespace {
+
+/// A line an option, for completion in shells: its name, a tab, and what it is.
+std::string to_names(const Fields& fields) {
+  std::string lines;
+  for (const auto& field : fields.list()) {
+    if (!field.positional) lines += fmt::format("--{}\t{}\n", field.name, field.doc);
+  }
+  return lines;
+}
+
+}  // namespace
+
 std::vector<std::string> Fields::names() const {
   std::vector<std::string> names;
   for (const auto& field : list_) names.push_back(field.name);
@@ -168,19 +227,27 @@ std::vector<std::string> Fields::names() const {
   return names;
 }
 
-std::vector<std::string> read_toml(const std::string& path, const Fields& fields) {
-  std::vector<std::string> without_effect;
-  toml::table table;
+namespace {
+
+toml::table parse_toml(const std::string& path) {
   std::error_code failed;
-  if (!std::filesystem::exists(path, failed) || std::filesystem::is_directory(path, failed))
-    config_error("config", "cannot read {}: no such file", path);
+  if (!std::filesystem::exists(path, failed))
+    config_error("config", "cannot read {}: {}", path, failed ? failed.message() : "no such file");
+  if (!std::filesystem::is_regular_file(path, failed)) config_error("config", "cannot read {}: it is not a regular file", path);
   try {
-    table = toml::parse_file(path);
+    return toml::parse_file(path);
   } catch (const toml::parse_error& e) {
     config_error("config", "{} line {}: {}", path, e.source().begin.line, std::string(e.description()));
   }
+}
+
+/// Reads the keys of a table of the file `path`, in whose folder file names begin, but for `other`, and returns those without effect.
+std::vector<std::string> read_table(const toml::table& table, const std::string& path, const Fields& fields,
+                                    const std::string& other = "") {
+  std::vector<std::string> without_effect;
   for (const auto& [key, node] : table) {
     std::string name(key.str());
+    if (name == other) continue;
     std::replace(name.begin(), name.end(), '-', '_');
     if (find(fields.without_effect(), name)) {
       without_effect.push_back(name);
@@ -191,8 +258,78 @@ std::vector<std::string> read_toml(const std::string& path, const Fields& fields
     });
     if (field == fields.list().end()) unknown(path + ": the key", name, fields);
     assign(*field, node);
+    relocate(*field, std::filesystem::path(path).parent_path());
   }
   return without_effect;
+}
+
+/// The tables of [[name]], none where it is not there.
+std::vector<const toml::table*> tables_in(const toml::table& table, const std::string& name, const std::string& path) {
+  std::vector<const toml::table*> tables;
+  const auto* node = table.get(name);
+  if (node == nullptr) return tables;
+  const auto* array = node->as_array();
+  for (size_t i = 0; array != nullptr && i < array->size(); ++i) {
+    if (const auto* item = array->get(i)->as_table()) tables.push_back(item);
+  }
+  if (array == nullptr || tables.size() != array->size())
+    config_error("config", "{}: '{}' must be a list of tables, written [[{}]]", path, name, name);
+  return tables;
+}
+
+}  // namespace
+
+std::string seen_from(const std::string& name, const std::filesystem::path& folder) {
+  bool stays = name.empty() || folder.empty() || std::filesystem::path(name).is_absolute();
+  return stays ? name : (folder / name).lexically_normal().string();
+}
+
+std::string seen_from_if_there(const std::string& name, const std::filesystem::path& folder) {
+  auto found = seen_from(name, folder);
+  std::error_code failed;
+  auto colon = found.rfind(':');
+  bool is_there =
+      std::filesystem::exists(found, failed) || (colon != found.npos && std::filesystem::exists(found.substr(0, colon), failed));
+  return is_there ? found : name;
+}
+
+void relocate(const Field& field, const std::filesystem::path& folder) {
+  if (!field.relocate) return;
+  if (auto* text = std::get_if<std::string*>(&field.slot)) **text = field.relocate(**text, folder);
+  if (auto* list = std::get_if<std::vector<std::string>*>(&field.slot)) {
+    for (auto& text : **list) text = field.relocate(text, folder);
+  }
+}
+
+std::vector<std::string> read_toml(const std::string& path, const Fields& fields) { return read_table(parse_toml(path), path, fields); }
+
+std::vector<std::string> read_toml_text(const std::string& text, const Fields& fields) {
+  try {
+    return read_table(toml::parse(text), "", fields);
+  } catch (const toml::parse_error& e) {
+    config_error("config", "line {}: {}", e.source().begin.line, std::string(e.description()));
+  }
+}
+
+void read_toml_items(const std::string& path, const std::string& list, const std::string& items, const std::function<Fields()>& begin) {
+  const auto file = parse_toml(path);
+  const toml::table nothing;
+  const auto* general = file["general"].as_table();
+  for (const auto& [key, node] : file) {
+    if (key.str() != "general" && key.str() != list)
+      config_error("config", "{}: '{}' stands outside of [general] and [[{}]]; put it into one of them", path, std::string(key.str()),
+                   list);
+  }
+  for (const auto* entry : tables_in(file, list, path)) {
+    auto below = tables_in(*entry, items, path);
+    if (below.empty()) below.push_back(&nothing);
+    for (const auto* item : below) {
+      auto fields = begin();
+      read_table(general != nullptr ? *general : nothing, path, fields);
+      read_table(*entry, path, fields, items);
+      read_table(*item, path, fields);
+    }
+  }
 }
 
 std::string to_toml(const Fields& fields) {
@@ -213,7 +350,10 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
     if (args[i].starts_with("--config=")) config_path = args[i].substr(9);
   }
   if (parsed.help) {
-    parsed.help_text = help_page(verb, summary, fields);
+    auto beside = [&](const char* style) { return std::find(args.begin(), args.end(), style) != args.end(); };
+    parsed.help_text = beside("--markdown") ? to_markdown(verb, summary, fields)
+                       : beside("--names")  ? to_names(fields)
+                                            : help_page(verb, summary, fields);
     return parsed;
   }
   if (!config_path.empty()) parsed.without_effect = read_toml(config_path, fields);
@@ -243,6 +383,10 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
   }
   for (const auto& option : fields.without_effect()) {
     if (app.count("--" + option.name) > 0) parsed.without_effect.push_back(option.name);
+  }
+  for (const auto& field : fields.list()) {
+    const auto* option = app.get_option_no_throw("--" + field.name);  // none for what is given without a name
+    if (option != nullptr && option->count() > 0) parsed.given.push_back(field.name);
   }
   auto extras = app.remaining();
   if (!extras.empty()) {

@@ -1,10 +1,21 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
 namespace burnish::config {
+
+/// What a file name of a text becomes when the text stood in `folder` instead of the current one.
+using Relocate = std::string (*)(const std::string& text, const std::filesystem::path& folder);
+
+/// A Relocate: relative names begin in the folder.
+std::string seen_from(const std::string& name, const std::filesystem::path& folder);
+/// A Relocate for what may be a name or something else, a model's id say: a name where there is such a file in the folder. Of
+/// "file:part" the file is looked for.
+std::string seen_from_if_there(const std::string& name, const std::filesystem::path& folder);
 
 /// One option of a verb: its name on the command line (`--name`, dashes work too) and in TOML, and where its value lives.
 struct Field {
@@ -14,6 +25,8 @@ struct Field {
   std::string doc;
   std::vector<std::string> aliases;
   bool positional = false;
+  bool takes_numbers = false;   ///< of a list: see Fields::numbers
+  Relocate relocate = nullptr;  ///< of options that name files
 };
 
 /// An option of another program, listed so that its commands can be pasted.
@@ -35,9 +48,19 @@ class Fields {
   void operator()(std::string name, T& value, std::string doc, std::vector<std::string> aliases = {}) {
     (*this)(std::move(name), Field::Slot(&value), std::move(doc), std::move(aliases));
   }
+  /// An option whose text names a file, or whose list names files: names in a TOML file begin in that file's folder.
+  template <class T>
+  void path(std::string name, T& value, std::string doc, std::vector<std::string> aliases = {}, Relocate relocate = seen_from) {
+    (*this)(std::move(name), Field::Slot(&value), std::move(doc), std::move(aliases));
+    list_.back().relocate = relocate;
+  }
   /// A list that is given on the command line without the option's name, before, between or behind the options.
   void positional(std::string name, std::vector<std::string>& list, std::string doc) {
     list_.push_back({group_, std::move(name), &list, std::move(doc), {}, true});
+  }
+  /// A list of which TOML may write whole numbers: each, or each list of them, is an item as it stands on the command line: 768,512.
+  void numbers(std::string name, std::vector<std::string>& list, std::string doc) {
+    list_.push_back({group_, std::move(name), &list, std::move(doc), {}, false, true});
   }
   /// An option of another program that means nothing here: it is taken, with its value, and reported in Parsed.
   void no_effect(std::string name, bool takes_value, std::string doc) {
@@ -61,9 +84,19 @@ class Fields {
   std::string title_no_effect_;
 };
 
-/// Reads a TOML file into the fields and returns the names of keys without effect. An unknown key or a value of another kind is a config
-/// Error with the nearest name.
+/// Reads a TOML file into the fields and returns the names of keys without effect. File names in it begin in its folder. An unknown key or
+/// a value of another kind is a config Error with the nearest name.
 std::vector<std::string> read_toml(const std::string& path, const Fields& fields);
+/// The same of a text, in which file names stay as they are.
+std::vector<std::string> read_toml_text(const std::string& text, const Fields& fields);
+
+/// The field's file names as seen from the current folder when they are written from `folder`; nothing for a field that names no files.
+void relocate(const Field& field, const std::filesystem::path& folder);
+
+/// Reads a TOML file of things in two levels whose keys are handed down: [general], then [[`list`]], then [[`list`.`items`]]. For each
+/// item, and each entry of the list that has no items, `begin` gives the fields of a new thing, into which the keys of [general], of the
+/// entry and of the item are read, in this order. Errors are those of read_toml.
+void read_toml_items(const std::string& path, const std::string& list, const std::string& items, const std::function<Fields()>& begin);
 
 /// The value of one as TOML writes it.
 std::string value_text(const Field& field);
@@ -71,15 +104,20 @@ std::string value_text(const Field& field);
 /// The values as TOML, grouped, each with its doc as a comment.
 std::string to_toml(const Fields& fields);
 
+/// The options as a page of Markdown: a table a group, of names, values when they are not given, and docs.
+std::string to_markdown(const std::string& verb, const std::string& summary, const Fields& fields);
+
 /// What parsing a command line came to.
 struct Parsed {
   bool help = false;
   std::string help_text;
   std::vector<std::string> without_effect;  ///< options given that mean nothing here
+  std::vector<std::string> given;           ///< names of those on the command line; what a TOML file has is not among them
 };
 
-/// Reads `args` (without program and verb) into the fields: first the TOML file named by --config, then the options, which win.
-/// An unknown option or a malformed value is a config Error.
+/// Reads `args` (without program and verb) into the fields: first the TOML file named by --config, then the options, which win. The help
+/// of --help is Markdown beside --markdown, and a line an option beside --names: its name, a tab, and its doc. An unknown option or a
+/// malformed value is a config Error.
 Parsed read_command_line(const std::string& verb, const std::string& summary, const std::vector<std::string>& args, const Fields& fields);
 
 }  // namespace burnish::config

@@ -36,6 +36,8 @@ std::string text_of(const toml::node& node) {
 }  // namespace
 
 std::vector<Setting> read_settings(const std::filesystem::path& path) {
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(path, failed)) data_error("config", "cannot read {}: it is not a regular file", path.string());
   std::ifstream file(path);
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);

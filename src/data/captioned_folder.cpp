@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "io/files.h"
 
@@ -35,6 +37,9 @@ std::vector<fs::path> pictures_below(const fs::path& folder) {
   return pictures;
 }
 
+/// Fewer need no word: nobody means a year by them.
+constexpr int kRepeatsToSay = 100;
+
 /// The 10 of `10_cat`, or 1.
 int repeats_of(const fs::path& folder) {
   auto name = folder.filename().string();
@@ -49,34 +54,71 @@ int repeats_of(const fs::path& folder) {
   return repeats;
 }
 
+/// ".txt" and 1 for ".txt"; ".long" and 3 for ".long=3".
+std::vector<std::pair<std::string, double>> parse_endings(const std::string& list) {
+  std::vector<std::pair<std::string, double>> endings;
+  for (const auto& entry : split_list(list)) {
+    auto equals = std::min(entry.find('='), entry.size());
+    auto number = entry.substr(std::min(equals + 1, entry.size()));
+    double weight = 1;
+    auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), weight);
+    bool is_weight = equals == entry.size() || (error == std::errc() && end == number.data() + number.size() && weight > 0 && weight < 1e9);
+    if (!is_weight || !entry.starts_with('.') || equals < 2)
+      config_error("data", "caption_extension '{}' is no ending like .txt, or .txt=3 with how often it is drawn", entry);
+    endings.emplace_back(entry.substr(0, equals), weight);
+  }
+  if (endings.empty()) config_error("data", "caption_extension is empty; give the ending of the files with captions, .txt say");
+  return endings;
+}
+
+std::string read_caption(const fs::path& file) {
+  auto text = io::read_text(file);
+  if (!is_utf8(text)) data_error("data", "the caption {} is not UTF-8; save the file in that encoding", file.string());
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  return std::string(trim(text));
+}
+
+/// The captions of a picture as its row has them; null where there is none.
+nlohmann::json captions_beside(const fs::path& picture, const std::vector<std::pair<std::string, double>>& endings) {
+  nlohmann::json list;
+  for (const auto& [ending, weight] : endings) {
+    auto file = fs::path(picture).replace_extension(ending);
+    if (io::is_there(file)) list.push_back({{"text", read_caption(file)}, {"weight", weight}});
+  }
+  return list.size() == 1 ? list[0]["text"] : list;
+}
+
 }  // namespace
 
-Metadata load_captioned_folder(const fs::path& folder) {
+Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& captions) {
   auto root = fs::canonical(folder);
   auto pictures = pictures_below(root);
   if (pictures.empty()) {
     data_error("data", "the folder {} holds no picture (.png, .jpg, .jpeg or .webp); name a folder that does, or a metadata file",
                folder.string());
   }
+  auto endings = parse_endings(captions.endings);
   Metadata m{.rows = {}, .columns = {"image", "prompt"}};
   std::vector<std::string> without_caption;
+  std::set<fs::path> said;
   for (const auto& picture : pictures) {
-    auto caption_file = fs::path(picture).replace_extension(".txt");
-    if (!io::is_there(caption_file)) {
+    auto prompt = captions_beside(picture, endings);
+    if (prompt.is_null() && captions.class_tokens.empty()) {
       without_caption.push_back(picture.filename().string());
       continue;
     }
-    auto text = io::read_text(caption_file);
-    if (!is_utf8(text)) data_error("data", "the caption {} is not UTF-8; save the file in that encoding", caption_file.string());
-    if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-    nlohmann::json row{{"image", picture.string()}, {"prompt", std::string(trim(text))}};
+    if (prompt.is_null()) prompt = captions.class_tokens;
+    nlohmann::json row{{"image", picture.string()}, {"prompt", prompt}};
     auto repeats = picture.parent_path() == root ? 1 : repeats_of(picture.parent_path());
+    if (repeats >= kRepeatsToSay && said.insert(picture.parent_path()).second)
+      warn("the name of the folder {} asks for {} visits an epoch of each of its pictures; rename it if that is no count",
+           picture.parent_path().string(), repeats);
     m.rows.insert(m.rows.end(), static_cast<size_t>(repeats), row);
   }
   if (!without_caption.empty()) {
     data_error("data", "{} of the {} pictures in {} have no caption; the first is {}, whose caption is looked for in {}",
                without_caption.size(), pictures.size(), folder.string(), without_caption[0],
-               fs::path(without_caption[0]).replace_extension(".txt").string());
+               fs::path(without_caption[0]).replace_extension(endings.front().first).string());
   }
   return m;
 }

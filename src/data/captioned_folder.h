@@ -4,10 +4,12 @@
 namespace burnish::data {
 
 /// The pictures of a folder, in the order of their names, each with the caption in the text file of its name (`cat.png`, `cat.txt`), as
-/// rows with the columns image (a whole path) and prompt. Blanks around a caption are left out; an empty file is an empty caption.
+/// rows with the columns image (a whole path) and prompt: a text, or a list of {text, weight} where a picture has files of several endings.
+/// Blanks around a caption are left out; an empty file is an empty caption.
 ///
 /// Subfolders count as well. In one whose name begins with a number, as in sd-scripts' `train_data_dir` (`10_cat`), every picture gives
-/// that many rows. A data Error when there is no picture, or pictures lack their caption file.
-Metadata load_captioned_folder(const std::filesystem::path& folder);
+/// that many rows. A data Error when there is no picture, or pictures lack their caption file
+/// and there are no class tokens.
+Metadata load_captioned_folder(const std::filesystem::path& folder, const CaptionFiles& captions = {});
 
 }  // namespace burnish::data

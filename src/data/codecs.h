@@ -9,7 +9,8 @@
 // Inside of the data room: one decoder per file format, each from bytes. `file` is for messages.
 namespace burnish::data {
 
-/// A decoded picture before its orientation is applied. With `header_only` the pixels are left out.
+/// A decoded picture before its orientation is applied. With `header_only` the pixels are left out. While it is decoded a picture takes 3
+/// bytes a pixel, and one more with transparency; WebP and interlaced PNG take 4 more, lossless WebP 8 more.
 struct Decoded {
   Size size;
   at::Tensor pixels_HW3;  ///< uint8
@@ -24,10 +25,16 @@ Decoded decode_webp(std::string_view bytes, const std::string& file, bool header
 /// The orientation in an EXIF block (with or without its "Exif\0\0" start); 1 when there is none.
 int exif_orientation(std::string_view exif);
 
-/// A data Error for pictures of no or absurd size.
+/// The most that a picture may have: 16384 by 16384, of which the pixels alone are 768 MiB.
+constexpr int64_t kMostPixels = int64_t{1} << 28;
+
+/// A data Error for a picture without pixels, or with more than kMostPixels.
 void check_size(int64_t height, int64_t width, const std::string& file);
 
-/// uint8 [H, W, 4] over white -> [H, W, 3].
-at::Tensor over_white(const at::Tensor& pixels_HW4);
+/// A picture of this size with its pixels not yet set, and with room for its transparency.
+Decoded undecoded(Size size, bool has_alpha);
+
+/// Lays row `y` of a picture, given as RGBA, over white.
+void put_row(Decoded& picture, int64_t y, const uint8_t* row_W4);
 
 }  // namespace burnish::data

@@ -1,10 +1,12 @@
 #include "data/dataset.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <mutex>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -20,15 +22,46 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string read_prompt(const nlohmann::json& row, const std::vector<std::string>& columns) {
+double positive_weight(const nlohmann::json& caption) {
+  auto weight = caption.find("weight");
+  if (weight == caption.end()) return 1;
+  auto number = weight->is_number() ? weight->get<double>() : 0;
+  if (!(number > 0 && std::isfinite(number)))
+    data_error("data", "the weight of a caption is {}, and must be a number above 0", weight->dump());
+  return number;
+}
+
+/// A text, nothing, or a list of texts or of {text, weight}.
+Captions captions_in(const nlohmann::json& value, const std::string& key) {
+  if (value.is_null()) return {{""}};
+  if (value.is_string()) return {{value.get<std::string>()}};
+  Captions captions;
+  for (const auto& item : value.is_array() ? value : nlohmann::json::array()) {
+    auto text = item.is_object() ? item.value("text", nlohmann::json()) : item;
+    if (!text.is_string()) data_error("data", "a caption in the list '{}' is no text, nor an object with text and weight", key);
+    captions.push_back({text.get<std::string>(), item.is_object() ? positive_weight(item) : 1});
+  }
+  if (captions.empty()) data_error("data", "the {} is of type {}, not a text", key, value.type_name());
+  return captions;
+}
+
+Captions read_captions(const nlohmann::json& row, const std::vector<std::string>& columns) {
   for (const char* key : {"prompt", "caption", "text"}) {
     auto it = row.find(key);
-    if (it == row.end()) continue;
-    if (it->is_null()) return "";
-    if (!it->is_string()) data_error("data", "the {} is of type {}, not a text", key, it->type_name());
-    return it->get<std::string>();
+    if (it != row.end()) return captions_in(*it, key);
   }
   data_error("data", "no column named prompt (or caption, or text); there are: {}", join(columns));
+}
+
+/// Each line as a caption of its own; those of one share its weight.
+Captions by_line(const Captions& captions) {
+  Captions lines;
+  for (const auto& caption : captions) {
+    auto parts = split_list(caption.text, '\n');
+    if (parts.empty()) parts.emplace_back();
+    for (const auto& part : parts) lines.push_back({part, caption.weight / static_cast<double>(parts.size())});
+  }
+  return lines;
 }
 
 std::string find_file(const std::string& given, const std::string& base_path) {
@@ -39,7 +72,8 @@ std::string find_file(const std::string& given, const std::string& base_path) {
 }
 
 std::string read_file(const nlohmann::json& row, const std::string& data_file_keys) {
-  for (const auto& key : split_list(data_file_keys)) {
+  // file_name is what datasets of the Hugging Face hub call it.
+  for (const auto& key : split_list(data_file_keys + ",file_name")) {
     auto it = row.find(key);
     if (it == row.end()) continue;
     if (!it->is_string() || trim(it->get<std::string>()).empty()) data_error("data", "the column '{}' names no file", key);
@@ -74,32 +108,46 @@ double read_loss_weight(const nlohmann::json& row) {
   return weight;
 }
 
-Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, const DatasetOptions& options,
-                          const std::string& base_path) {
+Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, const DatasetOptions& options, const Subset& subset) {
   Dataset::Entry entry;
   for (const auto& column : options.extra_columns) {
     if (row.contains(column)) entry.extra[column] = row[column];
   }
-  entry.prompt = read_prompt(row, metadata.columns);
+  const auto& rule = subset.visits.captions;
+  entry.captions = read_captions(row, metadata.columns);
+  if (rule.wildcards) entry.captions = by_line(entry.captions);
+  entry.prompt = plain_caption(rule, entry.captions);
   auto file = read_file(row, options.data_file_keys);
   entry.name = io::xxh64(fs::path(file).string());
-  entry.file = find_file(file, base_path);
-  entry.further = read_further(row, options.further_pictures, base_path);
-  entry.loss_weight = read_loss_weight(row);
+  entry.file = find_file(file, subset.base_path);
+  entry.further = read_further(row, options.further_pictures, subset.base_path);
+  entry.loss_weight = read_loss_weight(row) * subset.loss_weight;
   return entry;
 }
 
-/// The size of a row's picture, after a look at all its pictures.
-Size look_at(const Dataset::Entry& entry) {
-  auto pixels_HW3 = decode_image(entry.file);
-  Size picture{pixels_HW3.size(0), pixels_HW3.size(1)};
-  for (const auto& [column, file] : entry.further) {
-    auto further_HW3 = decode_image(file);
-    if (further_HW3.size(0) != picture.height || further_HW3.size(1) != picture.width)
-      data_error("data", "the {} {} is {} by {} pixels and the picture {} {} by {}; they are cut alike, so scale it to the picture's size",
-                 column, file, further_HW3.size(1), further_HW3.size(0), entry.file, picture.width, picture.height);
-  }
-  return picture;
+void check_same_size(const Dataset::Entry& entry, const std::string& column, const Size& size) {
+  const auto& picture = entry.original_size;
+  if (size == picture) return;
+  data_error("data", "the {} {} is {} by {} pixels and the picture {} {} by {}; they are cut alike, so scale it to the picture's size",
+             column, entry.further.at(column), size.width, size.height, entry.file, picture.width, picture.height);
+}
+
+/// One for all subsets, named by where their metadata is.
+fs::path checks_path(const DatasetOptions& options) {
+  if (options.checks_folder.empty()) return {};
+  std::set<std::string> metadata;
+  for (const auto& subset : options.subsets) metadata.insert(fs::absolute(subset.metadata_path).lexically_normal().string());
+  auto name = io::xxh64(join(std::vector<std::string>(metadata.begin(), metadata.end()), "\n"));
+  return fs::path(options.checks_folder) / fmt::format("checked-pictures-{:016x}.json", name);
+}
+
+std::string text_of(const Size& size) { return fmt::format("{} {}", size.height, size.width); }
+
+/// What text_of wrote, or no size.
+Size size_of(const std::string& text) {
+  Size size;
+  std::istringstream(text) >> size.height >> size.width;
+  return size;
 }
 
 }  // namespace
@@ -111,80 +159,123 @@ std::string metadata_hash(const Metadata& metadata) {
   return hash.hex();
 }
 
-Dataset::Dataset(const DatasetOptions& options) : options_(options) {
-  check_rule(options.size);
+Dataset::Dataset(const DatasetOptions& options) : options_(options), checks_(checks_path(options)) {
   if (const auto& column = options_.mask.column; !column.empty() && !contains(options_.further_pictures, column))
     options_.further_pictures.push_back(column);
-  metadata_ = read(options.metadata_path, options.base_path, false);
-  num_own_ = std::ssize(entries_);
-  if (!options.class_metadata_path.empty()) class_metadata_ = read(options.class_metadata_path, options.class_base_path, true);
+  for (const auto& subset : options_.subsets) check_rule(subset.size);
+  for (size_t i = 0; i < options_.subsets.size(); ++i) read(i);
   check_pictures();
+  check_enough_good();
+}
+
+/// Bad rows are only good for it where they may be skipped, and others are left of each subset.
+void Dataset::check_enough_good() const {
   if (bad_.empty()) return;
   const auto& [row, reason] = *bad_.begin();
-  const auto& path = row >= num_own_ ? class_metadata_.path : metadata_.path;
   if (!options_.skip_bad_samples) {
-    data_error("data", "{}: {} of {} samples cannot be used; the first is {}: {} (--on_bad_sample skip leaves them out)", path, bad_.size(),
-               entries_.size(), name_of(row), reason);
+    data_error("data", "{}: {} of {} samples cannot be used; the first is {}: {} (--on_bad_sample skip leaves them out)",
+               options_.subsets[entry(row).subset].metadata_path, bad_.size(), entries_.size(), name_of(row), reason);
   }
-  if (rows_.empty() || rows_.front() >= num_own_)
-    data_error("data", "{}: none of the {} samples can be used; the first is {}: {}", path, num_own_, name_of(row), reason);
+  for (size_t i = 0; i < options_.subsets.size(); ++i) {
+    auto first = first_rows_[i], end = i + 1 < first_rows_.size() ? first_rows_[i + 1] : std::ssize(entries_);
+    auto good = std::ranges::lower_bound(rows_, first);
+    if (good != rows_.end() && *good < end) continue;
+    data_error("data", "{}: none of the {} samples can be used; the first is {}: {}", options_.subsets[i].metadata_path, end - first,
+               name_of(first), bad_.at(first));
+  }
+}
+
+int64_t Dataset::num_variants() const {
+  int64_t most = 1;
+  for (const auto& subset : options_.subsets) most = std::max(most, subset.augmentation.num_variants);
+  return most;
 }
 
 std::string Dataset::name_of(int64_t row) const {
-  return row < num_own_ ? fmt::format("row {}", row) : fmt::format("row {} of the class set", row - num_own_);
+  auto behind = std::ranges::upper_bound(first_rows_, row);
+  if (behind == first_rows_.begin() || row >= std::ssize(entries_)) return fmt::format("row {}", row);
+  auto index = static_cast<size_t>(behind - first_rows_.begin()) - 1;
+  const auto& subset = options_.subsets[index];
+  auto name = fmt::format("row {}", row - first_rows_[index]);
+  auto same_kind = [&](const Subset& other) { return other.visits.of_class_set == subset.visits.of_class_set; };
+  if (std::ranges::count_if(options_.subsets, same_kind) > 1) return name + " of " + subset.metadata_path;
+  return subset.visits.of_class_set ? name + " of the class set" : name;
 }
 
-MetadataOrigin Dataset::read(const std::string& metadata_path, const std::string& base_path, bool of_class_set) {
-  auto metadata = load_metadata(metadata_path);
+void Dataset::read(size_t index) {
+  const auto& subset = options_.subsets[index];
+  auto metadata = load_metadata(subset.metadata_path, subset.caption_files);
+  first_rows_.push_back(std::ssize(entries_));
   for (const auto& row : metadata.rows) {
     entries_.emplace_back();
     try {
-      entries_.back() = read_entry(row, metadata, options_, base_path);
+      entries_.back() = read_entry(row, metadata, options_, subset);
     } catch (const Error& error) {
       bad_[std::ssize(entries_) - 1] = without_source(error);
     }
-    entries_.back().of_class_set = of_class_set;
+    entries_.back().subset = index;
   }
-  return {metadata_path, data::metadata_hash(metadata)};
+  origins_.push_back({subset.metadata_path, data::metadata_hash(metadata), subset.caption_files});
+}
+
+/// Every file once, however many rows name it.
+std::map<std::string, Dataset::Looked> Dataset::look_at_files() {
+  std::map<std::string, Looked> looked;
+  for (const auto& entry : entries_) {
+    if (!entry.file.empty()) looked[entry.file];
+    for (const auto& [column, file] : entry.further) looked[file];
+  }
+  Progress progress("check pictures", std::ssize(looked));
+  constexpr size_t kAtOnce = 64;
+  std::mutex mutex;
+  std::vector<fs::path> files;
+  for (auto it = looked.begin(); it != looked.end();) {
+    if (interrupted()) throw Error(Exit::interrupted, "data", "interrupted while checking the pictures; nothing was trained yet");
+    for (files.clear(); it != looked.end() && files.size() < kAtOnce; ++it) files.emplace_back(it->first);
+    auto notes = checks_.get(files, [&](const fs::path& file) -> std::string {
+      try {
+        auto pixels_HW3 = decode_image(file);
+        return text_of({pixels_HW3.size(0), pixels_HW3.size(1)});
+      } catch (const Error& error) {
+        std::lock_guard lock(mutex);
+        looked.at(file.string()).reason = without_source(error);
+        return "";
+      }
+    });
+    for (size_t i = 0; i < files.size(); ++i) {
+      auto& found = looked.at(files[i].string());
+      found.size = size_of(notes[i]);
+      if (found.reason.empty() && (found.size.height < 1 || found.size.width < 1))
+        found.reason = fmt::format("what is remembered of {} is damaged; remove {}", files[i].string(), checks_path(options_).string());
+    }
+    progress.update(std::distance(looked.begin(), it));
+  }
+  return looked;
 }
 
 void Dataset::check_pictures() {
-  auto num_rows = std::ssize(entries_);
-  std::vector<Size> sizes(entries_.size());
-  std::vector<std::string> reasons(entries_.size());
-  Progress progress("check pictures", num_rows);
-  constexpr int64_t kAtOnce = 64;
-  for (int64_t first = 0; first < num_rows; first += kAtOnce) {
-    if (interrupted()) throw Error(Exit::interrupted, "data", "interrupted while checking the pictures; nothing was trained yet");
-    auto last = std::min(first + kAtOnce, num_rows);
-    at::parallel_for(first, last, 1, [&](int64_t from, int64_t to) {
-      for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
-        if (entries_[i].file.empty()) continue;
-        try {
-          auto& entry = entries_[i];
-          entry.original_size = look_at(entry);
-          sizes[i] = target_size(options_.size, entry.original_size, entry.file);
-        } catch (const Error& error) {
-          reasons[i] = without_source(error);
-        }
-      }
-    });
-    progress.update(last);
-  }
-  for (int64_t row = 0; row < num_rows; ++row) {
-    auto i = static_cast<size_t>(row);
+  const auto looked = look_at_files();
+  auto whole = [&](const std::string& file) {
+    const auto& found = looked.at(file);
+    if (!found.reason.empty()) throw Error(Exit::data, "data", found.reason);
+    return found.size;
+  };
+  for (int64_t row = 0; row < std::ssize(entries_); ++row) {
     if (bad_.contains(row)) continue;
-    if (!reasons[i].empty()) {
-      bad_[row] = reasons[i];
-    } else {
+    auto& entry = entries_[static_cast<size_t>(row)];
+    try {
+      entry.original_size = whole(entry.file);
+      for (const auto& [column, file] : entry.further) check_same_size(entry, column, whole(file));
+      sizes_[row] = target_size(options_.subsets[entry.subset].size, entry.original_size, entry.file);
       rows_.push_back(row);
-      sizes_[row] = sizes[i];
+    } catch (const Error& error) {
+      bad_[row] = without_source(error);
     }
   }
 }
 
 Crop Dataset::crop(int64_t row, int64_t variant) const {
-  const auto& how = options_.augmentation;
+  const auto& how = options_.subsets[entry(row).subset].augmentation;
   auto picture = original_size(row), size = sizes_.at(row);
   auto crop = centre_crop(picture, size);
   auto name = entry(row).name;
@@ -224,16 +315,16 @@ Sample Dataset::load(int64_t row, int64_t variant) const {
 
 at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t variant) const {
   check_usable(row);
-  auto file = further_files(row).find(column);
-  if (file == further_files(row).end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
+  auto file = entry(row).further.find(column);
+  if (file == entry(row).further.end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
   return to_model_range(cut(row, variant, file->second, decode_image(file->second)));
 }
 
 at::Tensor Dataset::load_mask(int64_t row, int64_t variant) const {
   check_usable(row);
   if (options_.mask.from == MaskSource::From::alpha) return cut(row, variant, file(row), decode_alpha(file(row)));
-  auto mask = further_files(row).find(options_.mask.column);
-  if (options_.mask.from == MaskSource::From::nothing || mask == further_files(row).end()) return {};
+  auto mask = entry(row).further.find(options_.mask.column);
+  if (options_.mask.from == MaskSource::From::nothing || mask == entry(row).further.end()) return {};
   return cut(row, variant, mask->second, decode_gray(mask->second));
 }
 

@@ -3,6 +3,8 @@
 #include <optional>
 #include <set>
 
+#include "data/captions.h"
+#include "data/file_notes.h"
 #include "data/metadata.h"
 #include "data/resize.h"
 
@@ -22,24 +24,41 @@ struct MaskSource {
   std::string column = {};
 };
 
-struct DatasetOptions {
-  std::string base_path;
-  std::string metadata_path;
-  std::string data_file_keys = "image,video";  ///< columns that hold files; the first one present is the picture
-  SizeRule size;
-  bool skip_bad_samples = false;  ///< name and count them and go on; else the first one stops the run
+/// Where rows come from: the file or folder, and what names its content.
+struct MetadataOrigin {
+  std::string path, hash;
+  CaptionFiles captions = {};  ///< with which it was read
+};
+
+/// How a run visits the rows of one of its datasets.
+struct VisitRule {
+  double num_repeats = 1;     ///< visits of each row in an epoch; where it is no whole number, the rows take turns
+  bool of_class_set = false;  ///< a class set has as many visits as all other rows together, and no repeats of its own
+  CaptionRule captions = {};
+};
+
+/// One of the datasets of a run.
+struct Subset {
+  std::string base_path;      ///< that file names in the metadata start from
+  std::string metadata_path;  ///< or a folder of pictures with captions
+  SizeRule size = {};
   Augmentation augmentation = {};
+  double loss_weight = 1;  ///< factor on the loss of each of its samples
+  CaptionFiles caption_files = {};
+  VisitRule visits = {};
+};
+
+/// The rows of the subsets are counted on from one to the next.
+struct DatasetOptions {
+  std::vector<Subset> subsets = {};
+  std::string data_file_keys = "image,video";   ///< columns that hold files; the first one present is the picture
+  bool skip_bad_samples = false;                ///< name and count them and go on; else the first one stops the run
   std::vector<std::string> extra_columns = {};  ///< further columns that are kept
   /// Columns that name further pictures, of the size of the row's picture and cut as it is; a row may leave them empty.
   std::vector<std::string> further_pictures = {};
   MaskSource mask = {};  ///< its column is one of further pictures
-  /// A class set: further samples, whose rows are counted on behind those of the metadata. "" for none.
-  std::string class_base_path = {}, class_metadata_path = {};
-};
-
-/// Where rows come from: the file or folder, and what names its content.
-struct MetadataOrigin {
-  std::string path, hash;
+  /// Where it is remembered which pictures were decoded, so that unchanged ones are not decoded again to check them; "" remembers nothing.
+  std::string checks_folder = {};
 };
 
 /// One picture with its caption.
@@ -54,17 +73,19 @@ struct Sample {
 std::string metadata_hash(const Metadata& metadata);
 
 /// Pictures and captions behind a metadata file. Opening it checks every row: that its files are there, that the whole pictures can be
-/// decoded, that the row's is large enough and further ones have its size; so a damaged file is known before a model is loaded.
+/// decoded (each file once, or never where that is remembered), that the row's is large enough and further ones have its size; so a damaged
+/// file is known before a model is loaded.
 class Dataset {
  public:
   struct Entry {
-    std::string prompt, file;
+    std::string prompt, file;                         ///< prompt: the caption where none is drawn
+    Captions captions = {};                           ///< as they are in the metadata; at least one
     uint64_t name = 0;                                ///< hash of the file's name as the metadata has it
     nlohmann::json extra = nlohmann::json::object();  ///< the extra columns that it has, by name
     std::map<std::string, std::string> further = {};  ///< paths of its further pictures, by column
-    double loss_weight = 1;                           ///< its column loss_weight, a number of at least 0; 1 where there is none
-    bool of_class_set = false;
-    Size original_size = {};  ///< of the picture before it is scaled and cut
+    double loss_weight = 1;                           ///< its column loss_weight, a number of at least 0, times its subset's
+    size_t subset = 0;                                ///< which it is of
+    Size original_size = {};                          ///< of the picture before it is scaled and cut
   };
 
   /// A data Error when no usable row is left, or (unless bad samples are skipped) at the first bad one; the message counts them all.
@@ -76,7 +97,8 @@ class Dataset {
   Size size(int64_t row) const { return sizes_.at(row); }
   /// The size of a row's picture before it is scaled and cut.
   Size original_size(int64_t row) const { return entry(row).original_size; }
-  int64_t num_variants() const { return options_.augmentation.num_variants; }
+  /// The most that a subset asks for; those of a subset without augmentation are equal.
+  int64_t num_variants() const;
   /// How a variant of a row is cut; without augmentation every variant is the centre.
   Crop crop(int64_t row, int64_t variant = 0) const;
   /// Whether a crop of the row is its centre.
@@ -92,30 +114,39 @@ class Dataset {
   const std::string& prompt(int64_t row) const { return entry(row).prompt; }
   /// Path of the picture.
   const std::string& file(int64_t row) const { return entry(row).file; }
-  /// Paths of the row's further pictures, by column; those that it has.
-  const std::map<std::string, std::string>& further_files(int64_t row) const { return entry(row).further; }
   /// All that is known of a row.
   const Entry& entry(int64_t row) const { return entries_.at(static_cast<size_t>(row)); }
-  /// A row as a message names it: "row 3", or "row 3 of the class set", counted from the set's own first.
+  /// A row as a message names it: "row 3", "row 3 of the class set" or "row 3 of FOLDER", counted from its subset's first.
   std::string name_of(int64_t row) const;
 
-  const MetadataOrigin& metadata() const { return metadata_; }
-  /// Empty without a class set.
-  const MetadataOrigin& class_metadata() const { return class_metadata_; }
+  const std::vector<Subset>& subsets() const { return options_.subsets; }
+  /// What each subset was read from.
+  const std::vector<MetadataOrigin>& origins() const { return origins_; }
+
+  /// Remembers in checks_folder which pictures could be decoded; made, with its folders, where it is not there.
+  void save_checks() { checks_.save(); }
 
   /// What is wrong with each bad row, by row number.
   const std::map<int64_t, std::string>& bad_samples() const { return bad_; }
 
  private:
-  MetadataOrigin read(const std::string& metadata_path, const std::string& base_path, bool of_class_set);
+  /// A file's size in pixels, or why it cannot be decoded.
+  struct Looked {
+    Size size;
+    std::string reason;
+  };
+  void read(size_t subset);
+  void check_enough_good() const;
   void check_pictures();
+  std::map<std::string, Looked> look_at_files();
   void check_usable(int64_t row) const;
   at::Tensor cut(int64_t row, int64_t variant, const std::string& file, const at::Tensor& pixels_HWC) const;
 
   DatasetOptions options_;
-  MetadataOrigin metadata_, class_metadata_;
-  int64_t num_own_ = 0;         ///< rows that are not of the class set
-  std::vector<Entry> entries_;  ///< by row
+  FileNotes checks_;
+  std::vector<MetadataOrigin> origins_;
+  std::vector<int64_t> first_rows_;  ///< of each subset
+  std::vector<Entry> entries_;       ///< by row
   std::vector<int64_t> rows_;
   std::map<int64_t, Size> sizes_;  ///< of the usable rows
   std::map<int64_t, std::string> bad_;

@@ -1,81 +1,11 @@
 #include "data/file_hashes.h"
 
-#include <ATen/Parallel.h>
-#include <fmt/core.h>
-#include <sys/stat.h>
-
-#include <ctime>
-#include <nlohmann/json.hpp>
-
-#include "base/error.h"
-#include "io/files.h"
 #include "io/hash.h"
 
 namespace burnish::data {
 
-namespace fs = std::filesystem;
+std::string FileHashes::hash(const std::filesystem::path& file) { return hash(std::vector<std::filesystem::path>{file}).front(); }
 
-namespace {
-
-constexpr int64_t kSettledSeconds = 2;
-
-struct Identity {
-  std::string text;
-  bool settled;
-};
-
-Identity identity(const fs::path& file) {
-  struct stat s {};
-  if (stat(file.c_str(), &s) != 0) data_error("data", "cannot read {}: no such file", file.string());
-  auto text = fmt::format("{}|{}|{}|{}.{:09}|{}.{:09}", fs::absolute(file).lexically_normal().string(), s.st_size, s.st_ino,
-                          s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
-  return {text, std::max(s.st_mtim.tv_sec, s.st_ctim.tv_sec) + kSettledSeconds < std::time(nullptr)};
-}
-
-}  // namespace
-
-FileHashes::FileHashes(fs::path path) : path_(std::move(path)) {
-  if (path_.empty() || !io::is_there(path_)) return;
-  auto json = nlohmann::json::parse(io::read_text(path_), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return;
-  for (const auto& [key, value] : json.items()) {
-    if (value.is_string() && value.get<std::string>().size() == 64) known_[key] = value.get<std::string>();
-  }
-}
-
-std::string FileHashes::hash(const fs::path& file) { return hash(std::vector<fs::path>{file}).front(); }
-
-std::vector<std::string> FileHashes::hash(const std::vector<fs::path>& files) {
-  std::vector<Identity> identities;
-  std::vector<std::string> hashes(files.size());
-  std::vector<size_t> fresh;
-  for (size_t i = 0; i < files.size(); ++i) {
-    identities.push_back(identity(files[i]));
-    auto it = known_.find(identities[i].text);
-    if (it != known_.end()) hashes[i] = it->second;
-    else fresh.push_back(i);
-  }
-  // A single file is split over the threads by file_hash itself.
-  auto hash_range = [&](int64_t from, int64_t to) {
-    for (auto i = from; i < to; ++i) hashes[fresh[static_cast<size_t>(i)]] = io::file_hash(files[fresh[static_cast<size_t>(i)]]);
-  };
-  if (fresh.size() == 1) hash_range(0, 1);
-  else at::parallel_for(0, std::ssize(fresh), 1, hash_range);
-  for (auto i : fresh) {
-    if (!identities[i].settled || identity(files[i]).text != identities[i].text) continue;
-    known_[identities[i].text] = hashes[i];
-    changed_ = true;
-  }
-  return hashes;
-}
-
-void FileHashes::save() {
-  if (path_.empty() || !changed_) return;
-  try {
-    io::write_text_atomic(path_, nlohmann::json(known_).dump(0, ' ', false, nlohmann::json::error_handler_t::replace));
-    changed_ = false;
-  } catch (const Error&) {
-  }
-}
+std::vector<std::string> FileHashes::hash(const std::vector<std::filesystem::path>& files) { return notes_.get(files, io::file_hash); }
 
 }  // namespace burnish::data

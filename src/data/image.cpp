@@ -1,6 +1,7 @@
 #include "data/image.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <png.h>
 
@@ -61,14 +62,26 @@ int exif_orientation(std::string_view exif) {
 
 void check_size(int64_t height, int64_t width, const std::string& file) {
   if (height < 1 || width < 1) data_error("data", "{} is {} by {} pixels: nothing to read", file, width, height);
-  if (height > (int64_t{1} << 28) / width)
-    data_error("data", "{} claims {} by {} pixels: more than this program reads", file, width, height);
+  if (height > kMostPixels / width)
+    data_error("data", "{} claims {} by {} pixels, and pictures of at most {} million are read; scale it down, or leave it out", file,
+               width, height, kMostPixels / 1000000);
 }
 
-at::Tensor over_white(const at::Tensor& pixels_HW4) {
-  auto color = pixels_HW4.narrow(2, 0, 3).to(at::kInt), alpha = pixels_HW4.narrow(2, 3, 1).to(at::kInt);
-  auto sum = color * alpha + (255 - alpha) * 255 + 127;
-  return sum.floor_divide(255).to(at::kByte);
+Decoded undecoded(Size size, bool has_alpha) {
+  auto bytes = [&](int64_t channels) { return at::empty({size.height, size.width, channels}, at::TensorOptions().dtype(at::kByte)); };
+  return {.size = size, .pixels_HW3 = bytes(3), .alpha_HW1 = has_alpha ? bytes(1) : at::Tensor()};
+}
+
+void put_row(Decoded& picture, int64_t y, const uint8_t* row_W4) {
+  const auto width = picture.size.width;
+  auto* color = picture.pixels_HW3.mutable_data_ptr<uint8_t>() + y * width * 3;
+  auto* opacity = picture.alpha_HW1.defined() ? picture.alpha_HW1.mutable_data_ptr<uint8_t>() + y * width : nullptr;
+  for (int64_t x = 0; x < width; ++x) {
+    const auto* pixel = row_W4 + x * 4;
+    const int alpha = pixel[3];
+    for (int c = 0; c < 3; ++c) color[x * 3 + c] = static_cast<uint8_t>((pixel[c] * alpha + (255 - alpha) * 255 + 127) / 255);
+    if (opacity) opacity[x] = pixel[3];
+  }
 }
 
 at::Tensor decode_image(const std::filesystem::path& path) {

@@ -70,7 +70,7 @@ Decoded decode_jpeg(std::string_view bytes, const std::string& file, bool header
   if (!header_only) {
     jpeg.out_color_space = four ? JCS_CMYK : JCS_RGB;
     int64_t channels = four ? 4 : 3;
-    if (out.size.height * out.size.width <= (int64_t{1} << 28)) {
+    if (out.size.height * out.size.width <= kMostPixels) {
       out.pixels_HW3 = at::empty({out.size.height, out.size.width, channels}, at::TensorOptions().dtype(at::kByte));
       jpeg_start_decompress(&jpeg);
       auto* base = out.pixels_HW3.mutable_data_ptr<uint8_t>();

@@ -168,8 +168,17 @@ Metadata parse_json_lines(std::string_view text, std::string_view file) {
   return m;
 }
 
-Metadata load_metadata(const std::filesystem::path& path) {
-  if (io::is_folder(path)) return load_captioned_folder(path);
+std::filesystem::path metadata_in(const std::filesystem::path& path) {
+  if (!io::is_folder(path)) return path;
+  for (const char* name : {"metadata.csv", "metadata.jsonl", "metadata.json"}) {
+    if (io::is_there(path / name)) return path / name;
+  }
+  return path;
+}
+
+Metadata load_metadata(const std::filesystem::path& given, const CaptionFiles& captions) {
+  auto path = metadata_in(given);
+  if (io::is_folder(path)) return load_captioned_folder(path, captions);
   auto text = io::read_text(path);
   auto kind = path.extension().string();
   if (kind == ".csv") return parse_csv(text, path.string());

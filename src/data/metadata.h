@@ -13,10 +13,20 @@ struct Metadata {
   std::vector<std::string> columns;  ///< of the first row, in file order for csv
 };
 
+/// Which text files beside the pictures of a folder hold their captions.
+struct CaptionFiles {
+  std::string endings = ".txt";   ///< comma list of ENDING or ENDING=WEIGHT: how often that caption is drawn beside those of other endings
+  std::string class_tokens = {};  ///< the caption of pictures that have no such file; "" where each must have one
+};
+
+/// The metadata that a folder holds (metadata.csv, metadata.jsonl or metadata.json, the first that is there); the path itself where it is
+/// no folder or holds none.
+std::filesystem::path metadata_in(const std::filesystem::path& path);
+
 /// .csv, .json (a list of objects) or .jsonl (an object a line, blank lines skipped), in UTF-8 with or without a byte order mark, or a
-/// folder (captioned_folder.h). Blank
-/// csv cells are empty strings. A data Error names the file and line, and what was expected.
-Metadata load_metadata(const std::filesystem::path& path);
+/// folder: the metadata in it, or pictures with captions (captioned_folder.h). Blank csv cells are empty strings. A data Error names the
+/// file and line, and what was expected.
+Metadata load_metadata(const std::filesystem::path& path, const CaptionFiles& captions = {});
 
 /// The parsers behind it, on text; `file` is for messages.
 Metadata parse_csv(std::string_view text, std::string_view file);

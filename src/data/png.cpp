@@ -1,7 +1,8 @@
-#include <ATen/ops/empty.h>
 #include <png.h>
 
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "base/error.h"
 #include "data/codecs.h"
@@ -61,7 +62,7 @@ std::map<std::string, std::string> read_png_text(const std::filesystem::path& pa
 Decoded decode_png(std::string_view bytes, const std::string& file, bool header_only) {
   Source source{bytes};
   Decoded out;
-  at::Tensor pixels_HW4;
+  const auto rows = std::make_unique<std::vector<uint8_t>>();  // on the heap: longjmp may undo what was changed in this frame
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, on_error, [](png_structp, png_const_charp) {});
   png_infop info = png_create_info_struct(png);
   if (setjmp(png_jmpbuf(png))) {
@@ -71,28 +72,33 @@ Decoded decode_png(std::string_view bytes, const std::string& file, bool header_
   png_set_read_fn(png, &source, read_bytes);
   png_read_info(png, info);
   out.size = {static_cast<int64_t>(png_get_image_height(png, info)), static_cast<int64_t>(png_get_image_width(png, info))};
-  out.orientation = orientation_of(png, info);
-  if (!header_only && out.size.height <= (int64_t{1} << 28) / out.size.width) {
+  int orientation = orientation_of(png, info);
+  if (!header_only && out.size.height <= kMostPixels / out.size.width) {
     // Everything becomes 8-bit RGBA; the upper byte of a 16-bit sample is its 8-bit value.
     png_set_expand(png);
     png_set_strip_16(png);
     png_set_gray_to_rgb(png);
+    bool has_alpha = (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, info, PNG_INFO_tRNS) != 0;
     png_set_add_alpha(png, 0xFF, PNG_FILLER_AFTER);
     auto passes = png_set_interlace_handling(png);
     png_read_update_info(png, info);
-    pixels_HW4 = at::empty({out.size.height, out.size.width, 4}, at::TensorOptions().dtype(at::kByte));
-    auto* base = pixels_HW4.mutable_data_ptr<uint8_t>();
+    out = undecoded(out.size, has_alpha);
+    // The passes of an interlaced picture fill whole rows only together.
+    auto row_bytes = out.size.width * 4;
+    rows->resize(static_cast<size_t>(passes > 1 ? out.size.height * row_bytes : row_bytes));
     for (int pass = 0; pass < passes; ++pass) {
-      for (int64_t y = 0; y < out.size.height; ++y) png_read_row(png, base + y * out.size.width * 4, nullptr);
+      for (int64_t y = 0; y < out.size.height; ++y) {
+        auto* row = rows->data() + (passes > 1 ? y * row_bytes : 0);
+        png_read_row(png, row, nullptr);
+        if (pass == passes - 1) put_row(out, y, row);
+      }
     }
     png_read_end(png, info);
-    if (out.orientation == 1) out.orientation = orientation_of(png, info);
+    if (orientation == 1) orientation = orientation_of(png, info);
   }
   png_destroy_read_struct(&png, &info, nullptr);
   check_size(out.size.height, out.size.width, file);
-  if (!pixels_HW4.defined()) return out;
-  out.pixels_HW3 = over_white(pixels_HW4);
-  out.alpha_HW1 = pixels_HW4.narrow(2, 3, 1);
+  out.orientation = orientation;
   return out;
 }
 

@@ -99,12 +99,18 @@ void check_rule(const SizeRule& rule) {
   if (rule.height < 0 || rule.width < 0) config_error("data", "height and width must be positive, not {} and {}", rule.height, rule.width);
   if (rule.max_pixels < 1) config_error("data", "max_pixels must be at least 1, not {}", rule.max_pixels);
   if (rule.division < 1) config_error("data", "sides must be multiples of at least 1, not {}", rule.division);
+  if (rule.buckets) check_buckets(*rule.buckets, rule.division);
 }
 
 Size target_size(const SizeRule& rule, Size picture, const std::string& file) {
   check_rule(rule);
-  auto height = rule.height, width = rule.width;
-  if (height == 0) {
+  auto height = rule.height, width = rule.width, division = rule.division;
+  if (rule.buckets) {
+    auto bucket = bucket_of(*rule.buckets, picture);
+    height = bucket.height;
+    width = bucket.width;
+    division = rule.buckets->step;
+  } else if (height == 0) {
     height = picture.height;
     width = picture.width;
     if (height * width > rule.max_pixels) {
@@ -113,10 +119,9 @@ Size target_size(const SizeRule& rule, Size picture, const std::string& file) {
       width = static_cast<int64_t>(static_cast<double>(width) / scale);
     }
   }
-  Size size{height / rule.division * rule.division, width / rule.division * rule.division};
+  Size size{height / division * division, width / division * division};
   if (size.height == 0 || size.width == 0) {
-    data_error("data", "{} is {} by {} pixels: smaller than the {} pixels a side must have", file, picture.width, picture.height,
-               rule.division);
+    data_error("data", "{} is {} by {} pixels: smaller than the {} pixels a side must have", file, picture.width, picture.height, division);
   }
   return size;
 }

@@ -1,14 +1,17 @@
 #pragma once
-#include "data/image.h"
+#include <optional>
+
+#include "data/buckets.h"
 
 namespace burnish::data {
 
 /// DiffSynth-Studio's size rule. Both height and width given: those. Otherwise the picture's own size, scaled down (never up) to
-/// max_pixels, each side rounded down to a multiple of `division`.
+/// max_pixels, each side rounded down to a multiple of `division`. With buckets those say the size.
 struct SizeRule {
   int64_t height = 0, width = 0;
   int64_t max_pixels = 1048576;
   int64_t division = 16;
+  std::optional<BucketRule> buckets = {};
 };
 
 /// A config Error for one side without the other and for numbers that are not positive.

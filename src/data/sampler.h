@@ -19,41 +19,52 @@ using Visits = std::vector<Visit>;
 struct SampledRow {
   int64_t row = 0;
   Size size;
+  size_t set = 0;  ///< which of the run's datasets it is of
+};
+
+/// How often an epoch visits the rows of a dataset.
+struct SampledSet {
+  double num_repeats = 1;  ///< not that of a class set
   bool of_class_set = false;
 };
 
 /// Shuffled batches of equally sized rows. A batch depends on (seed, its number) alone, so a run can be taken up at any batch; it is
 /// computed when it is asked for, so that an epoch of 10^12 visits takes neither time nor memory before its first batch.
-/// Every row occurs `repeat` times an epoch; one batch of a size may be short. The visits of each size are shuffled, then the batches of
-/// all.
+/// The visits of each size are shuffled, cut into as few batches as hold them, all equally long but for one sample, and the batches of all
+/// sizes are shuffled.
 ///
-/// Rows of a class set are mixed in, as many visits an epoch as the other rows have together, as in sd-scripts (library/train_util.py,
-/// DreamBoothDataset). Sizes share these visits as they share the class set. The rows of a size take turns, over the ends of epochs as
-/// well: none is visited twice more often than another, and none again in an epoch before all of its size were. (sd-scripts takes the same
-/// first rows in every epoch.)
+/// Of N rows of a dataset an epoch makes N·num_repeats visits, rounded. Sizes share them as they share the rows, and the rows of a size
+/// take turns, over the ends of epochs as well: none is visited twice more often than another, and none again in an epoch before all of
+/// its size were.
+///
+/// Rows of class sets are mixed in, as many visits an epoch as the other rows have together, as in sd-scripts (library/train_util.py,
+/// DreamBoothDataset), which takes the same first rows in every epoch; here they take turns as well.
 class Sampler {
  public:
-  /// A config Error for numbers below 1, and for more than 10^12 visits an epoch.
-  Sampler(const std::vector<SampledRow>& rows, int64_t batch_size, int64_t repeat, uint64_t seed);
+  /// A config Error for numbers that make no visits, and for more than 10^12 visits an epoch.
+  Sampler(const std::vector<SampledRow>& rows, const std::vector<SampledSet>& sets, int64_t batch_size, uint64_t seed);
 
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
   /// Batch `number`, counted from 0 over all epochs.
   Visits batch(int64_t number) const;
 
  private:
+  /// Rows of one dataset and size, or of all class sets and one size, that share an epoch's visits.
+  struct Turns {
+    std::vector<int64_t> rows;  ///< in the order of their turns
+    int64_t num_visits = 0;     ///< an epoch
+  };
   /// What is visited at one size.
   struct Bucket {
-    std::vector<int64_t> rows;        ///< but for the class set's
-    std::vector<int64_t> class_rows;  ///< in the order of their turns
-    int64_t class_visits = 0;         ///< an epoch
-    int64_t num_visits = 0;           ///< an epoch, of both
-    int64_t first_batch = 0;          ///< of an epoch's batches before they are shuffled
+    std::vector<Turns> turns;
+    int64_t num_visits = 0, num_batches = 0;  ///< an epoch
+    int64_t first_batch = 0;                  ///< of an epoch's batches before they are shuffled
   };
-  void share_out(std::vector<SampledRow> class_set, int64_t num_visits, std::map<Size, Bucket>& by_size) const;
+  void share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, std::map<Size, Bucket>& by_size) const;
   uint64_t key(int64_t epoch, size_t index) const;
   Visit visit(const Bucket& bucket, int64_t epoch, int64_t index) const;
 
-  int64_t batch_size_, repeat_;
+  int64_t batch_size_;
   uint64_t seed_;
   std::vector<Bucket> buckets_;  ///< by size
   int64_t batches_per_epoch_ = 0;

@@ -1,15 +1,36 @@
-#include <ATen/ops/empty.h>
 #include <webp/decode.h>
 #include <webp/demux.h>
 #include <webp/encode.h>
 
 #include <memory>
 #include <stdexcept>
+#include <vector>
 
 #include "base/error.h"
 #include "data/codecs.h"
 
 namespace burnish::data {
+
+namespace {
+
+bool decode_opaque(const WebPIterator& frame, Decoded& out) {
+  return WebPDecodeRGBInto(frame.fragment.bytes, frame.fragment.size, out.pixels_HW3.mutable_data_ptr<uint8_t>(),
+                           static_cast<size_t>(out.pixels_HW3.numel()), static_cast<int>(out.size.width * 3)) != nullptr;
+}
+
+/// What the frame leaves free of the picture is transparent.
+bool decode_over_white(const WebPIterator& frame, Decoded& out) {
+  auto row_bytes = static_cast<size_t>(out.size.width) * 4;
+  std::vector<uint8_t> canvas_HW4(row_bytes * static_cast<size_t>(out.size.height));
+  auto corner = static_cast<size_t>(frame.y_offset) * row_bytes + static_cast<size_t>(frame.x_offset) * 4;
+  if (WebPDecodeRGBAInto(frame.fragment.bytes, frame.fragment.size, canvas_HW4.data() + corner, canvas_HW4.size() - corner,
+                         static_cast<int>(row_bytes)) == nullptr)
+    return false;
+  for (int64_t y = 0; y < out.size.height; ++y) put_row(out, y, canvas_HW4.data() + static_cast<size_t>(y) * row_bytes);
+  return true;
+}
+
+}  // namespace
 
 Decoded decode_webp(std::string_view bytes, const std::string& file, bool header_only) {
   WebPData data{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
@@ -27,18 +48,14 @@ Decoded decode_webp(std::string_view bytes, const std::string& file, bool header
 
   WebPIterator frame;
   if (!WebPDemuxGetFrame(demux.get(), 1, &frame)) data_error("data", "{} cannot be decoded: it holds no frame", file);
-  auto canvas_HW4 = at::empty({out.size.height, out.size.width, 4}, at::TensorOptions().dtype(at::kByte)).zero_();
-  auto row_bytes = out.size.width * 4;
-  auto* corner = canvas_HW4.mutable_data_ptr<uint8_t>() + frame.y_offset * row_bytes + frame.x_offset * 4;
-  auto room = static_cast<size_t>(canvas_HW4.numel() - (corner - canvas_HW4.mutable_data_ptr<uint8_t>()));
+  bool whole = frame.x_offset == 0 && frame.y_offset == 0 && frame.width == out.size.width && frame.height == out.size.height;
   bool fits = frame.x_offset + frame.width <= out.size.width && frame.y_offset + frame.height <= out.size.height;
-  bool decoded =
-      fits && WebPDecodeRGBAInto(frame.fragment.bytes, frame.fragment.size, corner, room, static_cast<int>(row_bytes)) != nullptr;
-  bool complete = frame.complete;
+  auto orientation = out.orientation;
+  out = undecoded(out.size, frame.has_alpha || !whole);
+  out.orientation = orientation;
+  bool decoded = frame.complete && fits && (out.alpha_HW1.defined() ? decode_over_white(frame, out) : decode_opaque(frame, out));
   WebPDemuxReleaseIterator(&frame);
-  if (!decoded || !complete) data_error("data", "{} cannot be decoded: its picture data is damaged", file);
-  out.pixels_HW3 = over_white(canvas_HW4);
-  out.alpha_HW1 = canvas_HW4.narrow(2, 3, 1);
+  if (!decoded) data_error("data", "{} cannot be decoded: its picture data is damaged", file);
   return out;
 }
 

@@ -38,7 +38,9 @@ double FlowProcess::draw_time(const TimestepOptions& options, uint64_t key, int6
   return sample_sigma(options, key, num_image_tokens);
 }
 
-std::string FlowProcess::why_no_time(double time) const { return time >= 0 && time <= 1 ? "" : "sigma is the share of noise, from 0 to 1"; }
+std::string FlowProcess::why_no_time(double time) const {
+  return time > 0 && time <= 1 ? "" : "sigma is the share of noise, above 0 and at most 1";
+}
 
 double FlowProcess::loss_weight(const LossOptions& options, double time) const { return diffusion::loss_weight(options.weighting, time); }
 

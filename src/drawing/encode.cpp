@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "base/text.h"
+#include "models/shared_units.h"
 
 namespace burnish::drawing {
 
@@ -44,6 +45,7 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
   at::NoGradGuard no_grad;
   auto prompts = prompts_of(pictures);
   Encoded encoded;
+  models::warn_of_cut_texts(loader.model().components(), loader.model().units().encode_prompt, prompts, "prompts");
   for (const auto& unit : loader.model().units().encode_prompt) {
     auto loaded = loader.load({unit});
     for (const auto& prompt : prompts) {

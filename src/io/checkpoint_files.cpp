@@ -3,6 +3,8 @@
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -65,42 +67,69 @@ TensorSource TensorSource::open(const std::vector<fs::path>& files) {
   return source;
 }
 
-static TensorSource open_index(const fs::path& index_path) {
-  auto index = read_json(index_path);
+static std::map<std::string, std::string> read_index(const fs::path& path) {
+  auto index = read_json(path);
   auto map = index.find("weight_map");
-  if (map == index.end() || !map->is_object() || map->empty()) data_error("io", "{} has no weight_map", index_path.string());
-  std::set<std::string> shards;
+  if (map == index.end() || !map->is_object() || map->empty()) data_error("io", "{} has no weight_map", path.string());
+  std::map<std::string, std::string> shards;
   for (const auto& [name, shard] : map->items()) {
-    if (!shard.is_string()) data_error("io", "{}: the shard of '{}' is not a file name", index_path.string(), name);
-    shards.insert(shard.get<std::string>());
+    if (!shard.is_string()) data_error("io", "{}: the shard of '{}' is not a file name", path.string(), name);
+    shards[name] = shard.get<std::string>();
   }
+  return shards;
+}
+
+static TensorSource open_index(const fs::path& index_path) {
   std::vector<fs::path> paths;
-  for (const auto& shard : shards) {
+  for (const auto& shard : shards_of_index(index_path)) {
     auto path = index_path.parent_path() / shard;
     if (!is_there(path)) data_error("io", "{} lists the shard {}, which is not there", index_path.string(), shard);
     paths.push_back(path);
   }
   auto source = TensorSource::open(paths);
-  for (const auto& [name, shard] : map->items()) {
-    if (!source.contains(name))
-      data_error("io", "{} promises tensor '{}' in {}, which does not hold it", index_path.string(), name, shard.get<std::string>());
+  for (const auto& [name, shard] : read_index(index_path)) {
+    if (!source.contains(name)) data_error("io", "{} promises tensor '{}' in {}, which does not hold it", index_path.string(), name, shard);
   }
   return source;
 }
 
-TensorSource TensorSource::open_folder(const fs::path& folder, const std::vector<std::string>& stems) {
+std::vector<std::string> shards_of_index(const fs::path& index) {
+  std::set<std::string> shards;
+  for (const auto& [name, shard] : read_index(index)) shards.insert(shard);
+  return {shards.begin(), shards.end()};
+}
+
+std::vector<std::string> weight_files(const std::vector<std::string>& names, const std::vector<std::string>& stems) {
+  auto is_here = [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); };
+  auto ending = [&](std::string_view end) {
+    std::vector<std::string> found;
+    std::ranges::copy_if(names, std::back_inserter(found), [&](const std::string& name) { return name.ends_with(end) && name[0] != '.'; });
+    std::ranges::sort(found);
+    return found;
+  };
   for (const auto& stem : stems) {
     for (const char* variant : {"", ".fp16", ".bf16"}) {
-      if (auto file = folder / (stem + variant + ".safetensors"); is_there(file)) return open({file});
-      if (auto index = folder / (stem + ".safetensors.index" + variant + ".json"); is_there(index)) return open_index(index);
+      if (auto file = stem + variant + ".safetensors"; is_here(file)) return {file};
+      if (auto index = stem + ".safetensors.index" + variant + ".json"; is_here(index)) return {index};
     }
   }
-  if (auto files = glob(folder, "*.safetensors"); !files.empty()) return open(files);
+  if (auto files = ending(".safetensors"); !files.empty()) return files;
   for (const auto& stem : stems) {
-    if (auto file = folder / (stem + ".bin"); is_there(file)) return open({file});
+    if (auto file = stem + ".bin"; is_here(file)) return {file};
+    if (auto index = stem + ".bin.index.json"; is_here(index)) return {index};
   }
-  if (auto files = glob(folder, "*.bin"); !files.empty()) return open(files);
-  data_error("io", "folder {} holds no safetensors files", folder.string());
+  return ending(".bin");
+}
+
+TensorSource TensorSource::open_folder(const fs::path& folder, const std::vector<std::string>& stems) {
+  std::vector<std::string> names;
+  for (const auto& file : fs::directory_iterator(folder)) names.push_back(file.path().filename().string());
+  auto files = weight_files(names, stems);
+  if (files.empty()) data_error("io", "folder {} holds no safetensors files", folder.string());
+  if (files[0].ends_with(".json")) return open_index(folder / files[0]);
+  std::vector<fs::path> paths;
+  for (const auto& file : files) paths.push_back(folder / file);
+  return open(paths);
 }
 
 std::vector<std::string> TensorSource::names() const {

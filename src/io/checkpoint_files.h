@@ -5,13 +5,20 @@
 
 namespace burnish::io {
 
+/// Of the names of the files in a component folder, those that hold its weights: what TensorSource::open_folder opens. An index of shards
+/// ("….index.json") stands for all that shards_of_index lists. None when no file does.
+std::vector<std::string> weight_files(const std::vector<std::string>& names, const std::vector<std::string>& stems);
+
+/// The names of the files that an index lists, sorted; a data Error when it is none.
+std::vector<std::string> shards_of_index(const std::filesystem::path& index);
+
 /// Several files of tensors (safetensors, or torch.save's) seen as one table of names. Copies share the open files.
 class TensorSource {
  public:
   /// All tensors of `files`; a name that occurs in two of them is a data Error.
   static TensorSource open(const std::vector<std::filesystem::path>& files);
   /// The weights of a component folder: `<stem>.safetensors` or the shards of `<stem>.safetensors.index.json` for the first stem that
-  /// is there (also with a `.fp16` or `.bf16` variant), else all its safetensors files, else `<stem>.bin` or all .bin files of torch.save.
+  /// is there (also with a `.fp16` or `.bf16` variant), else all its safetensors files, else the same with `.bin`, as torch.save writes it.
   /// A shard that is missing, or lacks a tensor that the index promises, is a data Error.
   static TensorSource open_folder(const std::filesystem::path& folder, const std::vector<std::string>& stems);
 

@@ -28,6 +28,16 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, failed);
 }
 
+/// Whether a file is what git leaves in the place of a large one (git-lfs' docs/spec.md).
+static bool is_lfs_pointer(int descriptor, uint64_t size) {
+  constexpr std::string_view kFirstLine = "version https://git-lfs.github.com/spec/";
+  constexpr uint64_t kMostBytes = 1024;
+  std::array<char, kFirstLine.size()> begin;
+  if (size < begin.size() || size >= kMostBytes) return false;
+  return pread(descriptor, begin.data(), begin.size(), 0) == std::ssize(begin) &&
+         std::string_view(begin.data(), begin.size()) == kFirstLine;
+}
+
 // Without O_NONBLOCK a pipe is opened only once someone writes into it.
 InputFile::InputFile(const fs::path& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   struct stat status {};
@@ -37,8 +47,16 @@ InputFile::InputFile(const fs::path& path) : descriptor_(open(path.c_str(), O_RD
     data_error("io", "cannot read {}: {}", path.string(), reason);
   }
   size_ = static_cast<uint64_t>(status.st_size);
-  if (S_ISREG(status.st_mode)) return;
+  bool is_pointer = S_ISREG(status.st_mode) && is_lfs_pointer(descriptor_, size_);
+  if (S_ISREG(status.st_mode) && !is_pointer) return;
   close(descriptor_);
+  if (is_pointer) {
+    data_error(
+        "io",
+        "{} is a pointer of git-lfs, not the file itself: run `git lfs pull` in its repository, or name a model by its id on a hub to "
+        "have it fetched",
+        path.string());
+  }
   data_error("io", "cannot read {}: it is {}, not a regular file", path.string(),
              S_ISDIR(status.st_mode) ? "a folder" : "a pipe, a socket or a device");
 }

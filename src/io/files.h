@@ -16,7 +16,7 @@ bool is_folder(const std::filesystem::path& path);
 /// A file that is opened for reading. Only regular files are: a pipe may never say anything, and a device never end.
 class InputFile {
  public:
-  /// A data Error for what is not there, may not be read, or is no regular file.
+  /// A data Error for what is not there, may not be read, or is no regular file, and for a pointer that git-lfs left in a file's place.
   explicit InputFile(const std::filesystem::path& path);
   ~InputFile();
   InputFile(const InputFile&) = delete;

@@ -21,9 +21,19 @@ namespace {
 
 constexpr uint64_t kBlockBytes = uint64_t{16} << 20;
 
-/// libcrypto fails here only when memory runs out or when a build of it lacks SHA-256.
+/// libcrypto fails here only when memory runs out or when a build of it lacks the function.
 void must(int ok) {
-  if (ok != 1) throw std::runtime_error("libcrypto cannot compute SHA-256");
+  if (ok != 1) throw std::runtime_error("libcrypto cannot compute a hash");
+}
+
+/// Ends a computation.
+std::string hex_digest(EVP_MD_CTX* context) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  must(EVP_DigestFinal_ex(context, digest, &size));
+  std::string text;
+  for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
+  return text;
 }
 
 /// Fills `buffer` from byte `offset` on.
@@ -47,22 +57,32 @@ struct Sha256::Context {
 Sha256::Sha256() : context_(std::make_unique<Context>()) { must(EVP_DigestInit_ex(context_->handle, EVP_sha256(), nullptr)); }
 
 Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::update(std::string_view bytes) { must(EVP_DigestUpdate(context_->handle, bytes.data(), bytes.size())); }
 
-std::string Sha256::hex() {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  must(EVP_DigestFinal_ex(context_->handle, digest, &size));
-  std::string text;
-  for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
-  return text;
-}
+std::string Sha256::hex() { return hex_digest(context_->handle); }
 
 std::string sha256(std::string_view bytes) {
   Sha256 hash;
   hash.update(bytes);
   return hash.hex();
+}
+
+std::string git_blob_hash(const std::filesystem::path& path) {
+  InputFile file(path);
+  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  must(EVP_DigestInit_ex(context.get(), EVP_sha1(), nullptr));
+  auto title = fmt::format("blob {}", file.size());
+  must(EVP_DigestUpdate(context.get(), title.c_str(), title.size() + 1));
+  std::string buffer;
+  for (uint64_t offset = 0; offset < file.size(); offset += buffer.size()) {
+    buffer.resize(std::min(kBlockBytes, file.size() - offset));
+    read_block(file, path, offset, buffer);
+    must(EVP_DigestUpdate(context.get(), buffer.data(), buffer.size()));
+  }
+  return hex_digest(context.get());
 }
 
 std::string file_hash(const std::filesystem::path& path) {

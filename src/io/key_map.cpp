@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -72,7 +73,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 
 /// What is wrong with a set of keys, collected before it is said.
 struct Complaints {
-  std::vector<std::string> missing, unexpected, misshapen, repeated;
+  std::vector<std::string> missing, unexpected, misshapen, repeated, not_floating;
 
   static std::string list(const char* kind, const std::vector<std::string>& names) {
     if (names.empty()) return "";
@@ -81,8 +82,8 @@ struct Complaints {
   }
 
   void raise(const std::string& what) const {
-    auto text =
-        list("missing", missing) + list("unexpected", unexpected) + list("of another shape", misshapen) + list("given twice", repeated);
+    auto text = list("missing", missing) + list("unexpected", unexpected) + list("of another shape", misshapen) +
+                list("given twice", repeated) + list("of whole numbers", not_floating);
     if (!text.empty()) data_error("io", "{}: tensors do not fit the model: {}it is another model or a damaged file", what, text);
   }
 };
@@ -202,6 +203,7 @@ void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& w
       complaints.misshapen.push_back(fmt::format("{} {} for {}", theirs, shape_text(shape), shape_text(wanted.at(match.ours[0]))));
     }
     if (!known) continue;
+    if (!c10::isFloatingType(source.info(theirs).dtype)) complaints.not_floating.push_back(theirs);
     for (const auto& name : match.ours) {
       if (!found.insert(name).second) complaints.repeated.push_back(fmt::format("{} for {}", theirs, name));
     }
@@ -212,27 +214,48 @@ void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& w
   complaints.raise(what);
 }
 
+namespace {
+
+/// Hands what is ours in a tensor of the file to `place`.
+void place_parts(const at::Tensor& tensor, const KeyMap::Match& match, const Shapes& wanted,
+                 const std::function<void(const std::string&, at::Tensor)>& place) {
+  int64_t row = 0;
+  for (const auto& name : match.ours) {
+    const auto& shape = wanted.at(name);
+    switch (match.op) {
+      case KeyRule::Op::stack_rows:
+        place(name, tensor.narrow(0, row, shape[0]));
+        row += shape[0];
+        break;
+      case KeyRule::Op::swap_halves: place(name, swap_halves(tensor)); break;
+      case KeyRule::Op::transpose: place(name, tensor.t().contiguous()); break;
+      default: place(name, tensor.reshape(shape));
+    }
+  }
+}
+
+}  // namespace
+
 void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
                 const std::function<void(const std::string&, at::Tensor)>& place, const std::string& what) {
   check_named(source, keys, wanted, what);
   for (const auto& theirs : source.names()) {
-    auto match = keys.to_ours(theirs);
-    auto tensor = source.tensor(theirs);
-    int64_t row = 0;
-    for (const auto& name : match.ours) {
-      const auto& shape = wanted.at(name);
-      switch (match.op) {
-        case KeyRule::Op::stack_rows:
-          place(name, tensor.narrow(0, row, shape[0]));
-          row += shape[0];
-          break;
-        case KeyRule::Op::swap_halves: place(name, swap_halves(tensor)); break;
-        case KeyRule::Op::transpose: place(name, tensor.t().contiguous()); break;
-        default: place(name, tensor.reshape(shape));
-      }
-    }
+    place_parts(source.tensor(theirs), keys.to_ours(theirs), wanted, place);
     source.release(theirs);
   }
+}
+
+at::Tensor load_one(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& name) {
+  at::Tensor found;
+  for (const auto& theirs : source.names()) {
+    auto match = keys.to_ours(theirs);
+    if (std::find(match.ours.begin(), match.ours.end(), name) == match.ours.end()) continue;
+    place_parts(source.tensor(theirs), match, wanted, [&](const std::string& part, at::Tensor tensor) {
+      if (part == name) found = std::move(tensor);
+    });
+  }
+  if (!found.defined()) throw std::logic_error("no file holds the tensor " + name);
+  return found;
 }
 
 }  // namespace burnish::io

@@ -53,13 +53,16 @@ using Shapes = std::map<std::string, std::vector<int64_t>>;
 /// exact).
 Shapes shapes_in_our_names(const TensorSource& source, const KeyMap& keys);
 
-/// Accounts for every key by names and shapes alone: what is missing from `wanted`, unexpected, or of another shape goes into one data
-/// Error with the first few of each and their counts.
+/// Accounts for every key by the files' headers alone: what is missing from `wanted`, unexpected, of another shape, or no floating-point
+/// numbers goes into one data Error with the first few of each and their counts.
 void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& what);
 
 /// Hands every tensor of `source` to `place` under our name, one at a time, after check_named. The pages of a tensor are given back once
 /// it is placed, so a file that is read through never lies in memory beside what was made of it.
 void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
                 const std::function<void(const std::string& name, at::Tensor)>& place, const std::string& what);
+
+/// One of the tensors that load_named would place; std::logic_error for another.
+at::Tensor load_one(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& name);
 
 }  // namespace burnish::io

@@ -1,7 +1,9 @@
 #pragma once
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "base/error.h"
 #include "io/key_map.h"
@@ -21,7 +23,21 @@ inline int64_t side_of(const Shapes& shapes, const std::string& name, size_t dim
   return shape[dim];
 }
 
-/// Overwrites `value` with config.json's, and returns whether it has one that is not null. A data Error for a value of another kind.
+/// Whether a number can be a size, an index or a count: computing with it does not leave 64 bits.
+inline bool is_bounded(int64_t value) {
+  constexpr auto kLargest = int64_t{1} << 31;
+  return value >= -kLargest && value <= kLargest;
+}
+inline bool is_bounded(const std::vector<int64_t>& values) {
+  return std::all_of(values.begin(), values.end(), [](int64_t value) { return is_bounded(value); });
+}
+template <class T>
+bool is_bounded(const T& /*other*/) {
+  return true;
+}
+
+/// Overwrites `value` with config.json's, and returns whether it has one that is not null. A data Error for a value of another kind, or
+/// beyond any size.
 template <class T>
 bool take(const nlohmann::json& config, const char* key, T& value, const char* what) {
   if (!config.is_object()) return false;
@@ -30,6 +46,7 @@ bool take(const nlohmann::json& config, const char* key, T& value, const char* w
   bool fits = std::is_same_v<T, int64_t> ? it->is_number_integer() : true;
   try {
     if (fits) value = it->get<T>();
+    fits = fits && is_bounded(value);
   } catch (const nlohmann::json::exception&) {
     fits = false;
   }

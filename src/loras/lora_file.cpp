@@ -149,9 +149,23 @@ AdaptersByComponent read(models::Model& model, const std::string& file, bool may
 }
 
 adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::string& component) {
-  auto names = model.names().of(component).layers;
+  const auto& known = model.names().of(component);
+  const auto& names = known.layers;
   auto kohya = names.kohya + underscored(names.weights);
-  return {names.diffusers + names.weights, kohya, component == model.names().denoiser() ? "lycoris_" : kohya, names.diffusers_alpha};
+  auto lycoris = component == model.names().denoiser() ? "lycoris_" : kohya;
+  adapters::LayerPrefixes prefixes{names.diffusers + names.weights,
+                                   kohya,
+                                   lycoris,
+                                   names.diffusers_alpha,
+                                   known.kohya_layers,
+                                   known.diffsynth_layers,
+                                   known.swapped_halves};
+  if (known.kohya_layers.empty() && known.diffsynth_layers.empty()) return prefixes;
+  std::map<std::string, int64_t> rows;
+  auto skeleton = model.components().skeleton(component);
+  for (const auto& [path, layer] : adapters::all_layers(*skeleton)) rows[path] = layer->out_features();
+  prefixes.rows_of = [rows](const std::string& path) { return rows.at(path); };
+  return prefixes;
 }
 
 }  // namespace burnish::loras

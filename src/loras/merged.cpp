@@ -20,11 +20,13 @@ class MergedAdapters final : public models::Merge {
   void add(const LoraFile& file, const std::vector<adapters::AdapterWeights>& weights) {
     for (const auto& part : adapters::find_adapter(file.path).files()) files_.push_back(part);
     settings_ += fmt::format("{}at {}", settings_.empty() ? "" : ", ", file.strength);
-    for (const auto& w : weights) by_layer_[w.path].push_back({w, file.strength});
+    for (const auto& w : weights) by_layer_[w.path].push_back({w, file.strength, adapters::sharing_norms(w, weights)});
   }
 
   bool touches(const std::string& path) const override { return by_layer_.contains(path); }
-  void apply(const std::string& path, nn::LinearMap& layer) const override { adapters::merge(layer, by_layer_.at(path)); }
+  void apply(const std::string& path, nn::LinearMap& layer, const WeightOf& weight_of) const override {
+    adapters::merge(layer, by_layer_.at(path), weight_of);
+  }
   std::vector<std::filesystem::path> files() const override { return files_; }
   std::string settings() const override { return settings_; }
 

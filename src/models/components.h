@@ -29,6 +29,10 @@ struct Source {
 struct TokenizerRecipe {
   std::function<std::filesystem::path()> folder;  ///< where it lies; a data Error when there is none
   std::function<std::unique_ptr<tokenizers::Tokenizer>(const std::filesystem::path& folder)> load;
+  /// The tokens of a text that the encoder reads, special ones counted; what is beyond them is cut.
+  std::function<int64_t(const tokenizers::Tokenizer& tokenizer)> limit;
+  const char* option;      ///< the option that sets the limit; null: none does
+  int64_t vocab_size = 0;  ///< tokens that the encoder knows
 };
 
 /// How a component is made, as its family says.
@@ -89,6 +93,8 @@ class Components {
   /// are read anew, one at a time, but for those whose weights train. The component may be one that the files lack.
   void set_merge(const std::string& component, std::shared_ptr<const Merge> merge);
 
+  /// How it is made; null when there is no such component.
+  const Recipe* find(const std::string& name) const;
   const Holding& holding(const std::string& name) const;
   /// Whether the files hold it.
   bool has(const std::string& name) const { return source(name).entry != nullptr; }
@@ -125,7 +131,6 @@ class Components {
   const tokenizers::Tokenizer& tokenizer(const std::string& component) const { return *tokenizers_.at(component); }
 
  private:
-  const Recipe* find(const std::string& name) const;
   const Component& held(const std::string& name) const;
   Reading reading(const std::string& name, nn::Module& skeleton) const;
   void forget_held(const std::string& component);

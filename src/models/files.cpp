@@ -1,6 +1,6 @@
 #include "models/files.h"
 
-#include <cstdlib>
+#include <algorithm>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -11,6 +11,12 @@
 namespace burnish::models {
 
 namespace fs = std::filesystem;
+
+const std::vector<std::string> kWeightStems{"diffusion_pytorch_model", "model", "pytorch_model"};
+
+bool is_unused_component(const std::string& name) {
+  return name == "safety_checker" || name == "feature_extractor" || name == "image_encoder";
+}
 
 namespace {
 
@@ -45,41 +51,45 @@ bool has_weights(const fs::path& folder) {
   return false;
 }
 
-const std::vector<std::string> kWeightStems{"diffusion_pytorch_model", "model"};
-
 ModelEntry entry_of_component(const std::string& label, const fs::path& folder, const std::string& component) {
   ModelEntry entry{label, folder, component, config_beside(folder), std::nullopt};
   if (has_weights(folder)) entry.tensors = io::TensorSource::open_folder(folder, kWeightStems);
   return entry;
 }
 
-void add_pipeline_folder(ModelFiles& files, const fs::path& folder) {
+/// `name` is how the user named it.
+void add_pipeline_folder(ModelFiles& files, const fs::path& folder, const fs::path& name, HubUse use) {
   files.pipeline_folders.push_back(folder);
   auto index = io::read_json(folder / "model_index.json");
   for (const auto& [component, kind] : index.items()) {
     if (component.starts_with("_") || !kind.is_array() || kind.empty() || kind[0].is_null()) continue;
     auto part = folder / component;
+    if (use == HubUse::without_denoiser && is_denoiser_folder(component) && !(io::is_folder(part) && has_weights(part))) continue;
     if (!io::is_folder(part)) {
-      if (component.starts_with("tokenizer")) continue;  // may be given apart; missed when it is asked for
+      if (component.starts_with("tokenizer") || is_unused_component(component))
+        continue;  // may be given apart; missed when it is asked for
       data_error("models", "{} lists the component '{}', but the folder {} is not there", (folder / "model_index.json").string(), component,
                  part.string());
     }
-    if (io::is_there(part / "config.json")) files.entries.push_back(entry_of_component(part.string(), part, component));
+    if (io::is_there(part / "config.json")) files.entries.push_back(entry_of_component((name / component).string(), part, component));
   }
 }
 
-void add_path(ModelFiles& files, const std::string& name) {
-  fs::path path(name);
+void add_path(ModelFiles& files, const std::string& name, HubUse use) {
+  fs::path path = name;
   if (auto sizes = io::is_there(path) ? std::nullopt : published_sizes(name)) {
     for (auto& entry : *sizes) files.entries.push_back(std::move(entry));
     return;
   }
-  if (!io::is_there(path))
-    data_error("models", "model '{}' does not exist (looked for at {})", name, name.empty() ? "nothing" : fs::absolute(path).string());
+  if (is_hub_model(name)) path = hub_folder(name, use);
+  if (path.empty() || !io::is_there(path)) {
+    data_error("models", "model '{}' does not exist (looked for at {}{})", name, name.empty() ? "nothing" : fs::absolute(name).string(),
+               is_hub_model(name) ? ", and in the cache of models from hubs" : "");
+  }
   if (!io::is_folder(path)) {
     files.entries.push_back(entry_of_files(name, {path}));
   } else if (io::is_there(path / "model_index.json")) {
-    add_pipeline_folder(files, path);
+    add_pipeline_folder(files, path, name, use);
   } else if (io::is_there(path / "config.json") || has_weights(path)) {
     files.entries.push_back(entry_of_component(name, path, ""));
   } else {
@@ -87,12 +97,12 @@ void add_path(ModelFiles& files, const std::string& name) {
   }
 }
 
-void add_json_paths(ModelFiles& files, const std::string& text) {
+void add_json_paths(ModelFiles& files, const std::string& text, HubUse use) {
   auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_array()) config_error("models", "model_paths must be a JSON list of paths or of lists of shards, not: {}", text);
   for (const auto& item : json) {
     if (item.is_string()) {
-      add_path(files, item.get<std::string>());
+      add_path(files, item.get<std::string>(), use);
     } else if (item.is_array() && !item.empty() && std::all_of(item.begin(), item.end(), [](auto& s) { return s.is_string(); })) {
       std::vector<fs::path> shards;
       for (const auto& shard : item) shards.emplace_back(shard.get<std::string>());
@@ -103,28 +113,23 @@ void add_json_paths(ModelFiles& files, const std::string& text) {
   }
 }
 
-void add_model_id(ModelFiles& files, const std::string& entry) {
+void add_model_id(ModelFiles& files, const std::string& entry, HubUse use) {
   auto colon = entry.rfind(':');
   if (colon == std::string::npos) {
     config_error("models", "'{}' in model_id_with_origin_paths must read model_id:pattern, for example author/model:vae/*.safetensors",
                  entry);
   }
-  const char* base_path = std::getenv("DIFFSYNTH_MODEL_BASE_PATH");
-  fs::path base = fs::path(base_path && *base_path ? base_path : "./models") / entry.substr(0, colon);
-  auto pattern = entry.substr(colon + 1);
-  if (pattern.empty() || pattern == "./" || pattern.ends_with("/")) {
-    auto folder = base / (pattern == "./" ? "" : pattern);
-    if (!io::is_folder(folder)) {
-      data_error("models", "'{}': no folder {}; put the model there, or set DIFFSYNTH_MODEL_BASE_PATH", entry,
-                 fs::absolute(folder).lexically_normal().string());
-    }
-    return add_path(files, folder.lexically_normal().string());
-  }
-  auto found = io::glob(base, pattern);
+  auto id = entry.substr(0, colon), pattern = entry.substr(colon + 1);
+  auto base = model_base_folder(id);
+  auto found = model_base_files(id, pattern, use);
+  bool is_folder = pattern.empty() || pattern.ends_with("/");
   if (found.empty()) {
-    data_error("models", "'{}': nothing matches {}; put the model there, or set DIFFSYNTH_MODEL_BASE_PATH", entry,
-               fs::absolute(base / pattern).lexically_normal().string());
+    data_error("models",
+               "'{}': {} {}; put the model there, name its folder in DIFFSYNTH_MODEL_BASE_PATH, or let it be fetched (unset "
+               "DIFFSYNTH_SKIP_DOWNLOAD and HF_HUB_OFFLINE)",
+               entry, is_folder ? "no folder" : "nothing matches", fs::absolute(base / pattern).lexically_normal().string());
   }
+  if (is_folder) return add_path(files, found[0].string(), use);
   files.entries.push_back(entry_of_files(entry, found));
   files.pipeline_folders.push_back(base);
 }
@@ -153,9 +158,9 @@ std::string ModelFiles::describe() const {
 
 ModelFiles open_model_files(const ModelNames& names) {
   ModelFiles files;
-  for (const auto& name : names.model) add_path(files, name);
-  if (!names.model_paths.empty()) add_json_paths(files, names.model_paths);
-  for (const auto& entry : split_list(names.model_id_with_origin_paths)) add_model_id(files, entry);
+  for (const auto& name : names.model) add_path(files, name, names.hub);
+  if (!names.model_paths.empty()) add_json_paths(files, names.model_paths, names.hub);
+  for (const auto& entry : split_list(names.model_id_with_origin_paths)) add_model_id(files, entry, names.hub);
   if (files.entries.empty())
     config_error("models", "no model given; name one with --model FOLDER_OR_FILE, --model_paths or --model_id_with_origin_paths");
   return files;

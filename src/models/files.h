@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/checkpoint_files.h"
+#include "models/hub_files.h"
 
 namespace burnish::models {
 
@@ -38,12 +39,20 @@ struct ModelFiles {
 
 /// How the three ways to name models are spelled on the command line.
 struct ModelNames {
-  std::vector<std::string> model;          ///< --model: diffusers folders, component folders or single files
+  std::vector<std::string> model;          ///< --model: diffusers folders, component folders, single files or ids on a hub
   std::string model_paths;                 ///< --model_paths: JSON list of paths, or of lists of shards
   std::string model_id_with_origin_paths;  ///< --model_id_with_origin_paths: comma list of model_id:glob
+  HubUse hub = HubUse::all;
 };
 
-/// Opens every file named (headers only). A file that is not there is a data Error that says where it was looked for.
+/// The stems of weight files in component folders, those that are looked for first.
+extern const std::vector<std::string> kWeightStems;
+
+/// Whether a component of a model_index.json may be missing, since no model here runs it.
+bool is_unused_component(const std::string& name);
+
+/// Opens every file named (headers only), and fetches models that are named by their ids on a hub. A file that is not there is a data Error
+/// that says where it was looked for.
 ModelFiles open_model_files(const ModelNames& names);
 
 }  // namespace burnish::models

@@ -115,13 +115,14 @@ class Placing {
  public:
   Placing(nn::Module& module, const io::Shapes& wanted, const Reading& reading)
       : reading_(reading),
+        wanted_(wanted),
         slots_(module.parameters()),
         maps_(maps_of(module)),
         scales_(read_scales(reading.tensors, reading.keys, wanted)) {}
 
   void place(const std::string& name, const at::Tensor& in_file) const {
     auto value = in_file;
-    auto scale = is_fp8(in_file.scalar_type()) && scales_.contains(name) ? scales_.at(name) : at::Tensor();
+    auto scale = scale_of(name, in_file);
     auto map = maps_.find(name);
     if (map != maps_.end() && reading_.merge && reading_.merge->touches(layer_of(name))) {
       value = merged(layer_of(name), *map->second, value, std::exchange(scale, {}));
@@ -138,12 +139,23 @@ class Placing {
   static std::string layer_of(const std::string& weight) { return weight == "weight" ? "" : weight.substr(0, weight.rfind('.')); }
 
  private:
-  /// What the layer's weight becomes, in fp32 where it is computed with.
+  at::Tensor scale_of(const std::string& name, const at::Tensor& in_file) const {
+    return is_fp8(in_file.scalar_type()) && scales_.contains(name) ? scales_.at(name) : at::Tensor();
+  }
+
+  /// In fp32, where it is computed with.
+  at::Tensor exact(const at::Tensor& in_file, const at::Tensor& scale) const {
+    return (scale.defined() ? scaled(in_file, scale) : in_file).to(reading_.options.dtype(at::kFloat), false, /*copy=*/true).contiguous();
+  }
+
+  /// What the layer's weight becomes.
   at::Tensor merged(const std::string& path, const nn::LinearMap& layer, const at::Tensor& in_file, const at::Tensor& scale) const {
-    auto exact = (scale.defined() ? scaled(in_file, scale) : in_file).to(reading_.options.dtype(at::kFloat), false, /*copy=*/true);
-    nn::LinearMap alone(exact.contiguous(), layer.product());
+    nn::LinearMap alone(exact(in_file, scale), layer.product());
     if (!is_finite(alone.weight)) refuse_damaged(path + ".weight", reading_.what);
-    reading_.merge->apply(path, alone);
+    reading_.merge->apply(path, alone, [&](const std::string& other) {
+      auto weight = io::load_one(without_scales(reading_.tensors), reading_.keys, wanted_, other + ".weight");
+      return exact(weight, scale_of(other + ".weight", weight));
+    });
     if (!is_finite(alone.weight)) {
       data_error(
           "models",
@@ -155,6 +167,7 @@ class Placing {
   }
 
   const Reading& reading_;
+  const io::Shapes& wanted_;
   std::map<std::string, at::Tensor*> slots_;
   std::map<std::string, nn::LinearMap*> maps_;
   std::map<std::string, at::Tensor> scales_;

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <set>
 
 #include "io/key_map.h"
@@ -12,8 +13,9 @@ class Merge {
   virtual ~Merge() = default;
   /// Whether the weight of the layer at this path changes.
   virtual bool touches(const std::string& path) const = 0;
-  /// Changes it; the layer holds it as an fp32 parameter.
-  virtual void apply(const std::string& path, nn::LinearMap& layer) const = 0;
+  /// Changes it; the layer holds it as an fp32 parameter. `weight_of` gives the weight that another layer has before, in the same way.
+  using WeightOf = std::function<at::Tensor(const std::string& path)>;
+  virtual void apply(const std::string& path, nn::LinearMap& layer, const WeightOf& weight_of) const = 0;
   /// The files that decide what changes, and in a few words the rest of it.
   virtual std::vector<std::filesystem::path> files() const = 0;
   virtual std::string settings() const = 0;

@@ -32,6 +32,8 @@ struct ComponentNames {
   std::map<std::string, std::vector<std::string>> foreign_layers = {};
   /// Those of `foreign_layers` whose rows stand the second half first.
   std::set<std::string> swapped_halves = {};
+  /// The layers of kohya's and of DiffSynth-Studio's adapter files by their whole names there, in the same way; none where theirs are ours.
+  std::map<std::string, std::vector<std::string>> kohya_layers = {}, diffsynth_layers = {};
   /// Layers, by our paths, that other programs' files may adapt, and that this model does not run.
   std::set<std::string> not_run = {};
   /// The names by which adapter targets know a layer (see adapters::AliasesOf); null for its path alone.

@@ -3,6 +3,10 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/exp.h>
 
+#include <set>
+
+#include "base/log.h"
+#include "base/text.h"
 #include "diffusion/flow_match.h"
 
 namespace burnish::models {
@@ -42,6 +46,31 @@ pipeline::Units loss_units() {
   return {{"loss", {"prediction", "target"}, {"loss"}, {}, [](pipeline::Scope& s) {
              s.write("loss", diffusion::squared_error(s.tensor("prediction"), s.tensor("target")));
            }}};
+}
+
+void warn_of_cut_texts(Components& components, const pipeline::Units& units, const std::vector<std::string>& texts, const char* what) {
+  std::set<std::string> encoders;
+  for (const auto& unit : units) {
+    if (!contains(unit.reads, "prompt")) continue;
+    for (const auto& model : unit.models) encoders.insert(component_of(model));
+  }
+  for (const auto& encoder : encoders) {
+    const auto* recipe = components.find(encoder);
+    if (!recipe || !recipe->tokenizer || !components.has(encoder)) continue;
+    components.check(encoder);  // loads its tokenizer
+    const auto& tokenizer = components.tokenizer(encoder);
+    const auto limit = recipe->tokenizer->limit(tokenizer);
+    int64_t num_cut = 0, longest = 0;
+    for (const auto& text : texts) {
+      auto num_tokens = std::ssize(tokenizer.encode(text));
+      if (num_tokens > limit) ++num_cut;
+      longest = std::max(longest, num_tokens);
+    }
+    if (num_cut == 0) continue;
+    const auto* option = recipe->tokenizer->option;
+    warn("{} of {} {} have more than the {} tokens that {} reads, and are cut; the longest has {}{}", num_cut, texts.size(), what, limit,
+         encoder, longest, option ? fmt::format(" (--{} reads more)", option) : "");
+  }
 }
 
 pipeline::Units decode_units(const std::string& vae, std::function<at::Tensor(const at::Tensor&)> decode) {

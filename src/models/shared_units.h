@@ -3,6 +3,7 @@
 #include <string>
 
 #include "diffusion/process.h"
+#include "models/components.h"
 #include "models/vae/autoencoder_kl.h"
 #include "pipeline/unit.h"
 
@@ -25,5 +26,9 @@ pipeline::Units loss_units();
 
 /// latents -> image. `decode` runs the model `vae` on latents [B, C, h, w] as the denoiser sees them.
 pipeline::Units decode_units(const std::string& vae, std::function<at::Tensor(const at::Tensor& latents)> decode);
+
+/// Warns, in a line for every text encoder that the units run, how many of these texts it cuts, at how many tokens, and how long the
+/// longest is. `what` they are: "captions".
+void warn_of_cut_texts(Components& components, const pipeline::Units& units, const std::vector<std::string>& texts, const char* what);
 
 }  // namespace burnish::models

@@ -6,15 +6,15 @@ namespace burnish::pipeline {
 /// What a value depends on. Frozen weights and constants contribute nothing.
 struct Labels {
   bool sample = false;        ///< D: which sample of the dataset
-  bool augmentation = false;  ///< A: a crop, flip or caption drawn for the visit, or what a unit draws itself
-  bool timestep = false;      ///< T: the noise and timestep drawn for the visit
+  bool augmentation = false;  ///< A: what a unit draws itself
+  bool timestep = false;      ///< T: the noise, timestep or caption drawn for the visit
   bool trained = false;       ///< theta: a parameter that training changes
 
   Labels& operator|=(const Labels& other);
   bool operator==(const Labels&) const = default;
   /// The same at every visit of the sample, so that it can be computed once.
   bool fixed() const { return !augmentation && !timestep && !trained; }
-  /// The same whenever the same visit is made: noise and timestep have keys, so that they are known before the run.
+  /// The same whenever the same visit is made: what is drawn for a visit has a key, so that it is known before the run.
   bool planned() const { return !augmentation && !trained; }
   /// Whether something is drawn for it at each visit.
   bool drawn() const { return augmentation || timestep; }

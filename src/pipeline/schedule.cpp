@@ -112,7 +112,7 @@ Stage make_stage(const Units& units, const std::vector<std::string>& kept, const
   Stage stage;
   stage.units = units;
   stage.kept = kept;
-  auto parts = split(units, [&](const Unit& unit) { return !labels.at(unit.name).drawn() && !any_in(unit.reads, drawn); });
+  auto parts = split(units, [&](const Unit& unit) { return !unit.draws && !any_in(unit.reads, drawn); });
   stage.each = parts.early;
   stage.batch = parts.late;
   std::set<std::string> written, written_in_batch;
@@ -131,6 +131,9 @@ Stage make_stage(const Units& units, const std::vector<std::string>& kept, const
   };
   for (const auto& unit : stage.each) take(unit, false);
   for (const auto& unit : stage.batch) take(unit, true);
+  for (const auto& name : kept) {
+    if (!written_in_batch.contains(name)) add_new(stage.joined, name);
+  }
   return stage;
 }
 
@@ -169,7 +172,7 @@ Schedule schedule(const Units& units, const std::map<std::string, Labels>& input
   auto ahead = policy.ahead ? split_ahead(cut.late, labels, policy) : Split{{}, cut.late, {}};
   std::set<std::string> drawn;
   for (const auto& [name, of_input] : inputs) {
-    if (of_input.drawn()) drawn.insert(name);
+    if (of_input.drawn() && !of_input.sample) drawn.insert(name);
   }
   result.once = make_stage(cut.early, cut.carried, labels, drawn);
   result.ahead = make_stage(ahead.early, ahead.carried, labels, drawn);

@@ -1,7 +1,6 @@
 #include "report/page.h"
 
 #include <fmt/core.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "data/resize.h"
 #include "io/files.h"
 #include "report/assets.h"
+#include "report/data_url.h"
 #include "report/run_follower.h"
 
 namespace burnish::report {
@@ -39,22 +39,14 @@ void fill(std::string& html, size_t& from, const std::string& name, std::string_
   from = at + value.size();
 }
 
-std::string base64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // the function ends what it writes with a zero
-  auto length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), reinterpret_cast<const unsigned char*>(bytes.data()),
-                                static_cast<int>(bytes.size()));
-  text.resize(static_cast<size_t>(length));
-  return text;
-}
-
 /// The picture itself as a URL; one with a larger side than `limit` is scaled down and becomes WebP.
-std::string data_url(const fs::path& path, int64_t limit) {
+std::string url_of(const fs::path& path, int64_t limit) {
   auto size = data::image_size(path);
   auto longest = std::max(size.height, size.width);
-  if (limit == 0 || longest <= limit) return "data:image/png;base64," + base64(io::read_text(path));
+  if (limit == 0 || longest <= limit) return data_url("image/png", io::read_text(path));
   data::Size smaller{std::max<int64_t>(1, size.height * limit / longest), std::max<int64_t>(1, size.width * limit / longest)};
   constexpr float kQuality = 85;
-  return "data:image/webp;base64," + base64(data::encode_webp(data::resize_and_crop(data::decode_image(path), smaller), kQuality));
+  return data_url("image/webp", data::encode_webp(data::resize_and_crop(data::decode_image(path), smaller), kQuality));
 }
 
 }  // namespace
@@ -74,7 +66,7 @@ fs::path write_report(const ReportOptions& options) {
   auto names = run_names(options.runs);
   auto runs = json::array();
   for (size_t i = 0; i < names.size(); ++i) {
-    auto link = [&](const fs::path& path, const records::Preview&) { return data_url(path, options.picture_size); };
+    auto link = [&](const fs::path& path, const records::Preview&) { return url_of(path, options.picture_size); };
     runs.push_back(RunFollower(options.runs[i], names[i], link).next());
   }
   auto path = options.output.empty() ? fs::path(options.runs[0]) / "report.html" : fs::path(options.output);

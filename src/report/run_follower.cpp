@@ -80,7 +80,7 @@ RunFollower::RunFollower(fs::path run, std::string name, Link link)
   if (!fs::is_directory(run_, failed))
     data_error("report", "{} is {}; name the folder of a run, what its --output_path was", run_.string(),
                io::is_there(run_) ? "no folder" : "not there");
-  if (!io::is_there(run_ / "log.jsonl"))
+  if (!fs::is_regular_file(run_ / "log.jsonl", failed))
     data_error("report", "{} holds no log.jsonl, which a training run writes from its start; name the run's own folder", run_.string());
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "tokenizers/protobuf.h"
 
 namespace burnish::tokenizers {
 
@@ -62,12 +63,6 @@ std::optional<Field> find_field(std::string_view bytes, uint64_t number) {
   return std::nullopt;
 }
 
-std::string varint(uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7F) | 0x80);
-  return bytes + static_cast<char>(value);
-}
-
 constexpr uint64_t kNormalizerSpec = 3, kPrecompiledCharsmap = 2;  // field numbers of sentencepiece_model.proto
 
 }  // namespace
@@ -88,8 +83,7 @@ Charsmap::Charsmap(std::string& model_bytes) {
   replacements_ = blob.substr(4 + trie_bytes);
 
   spec_bytes.erase(map->start, map->end - map->start);
-  auto field = varint(kNormalizerSpec << 3 | 2) + varint(spec_bytes.size()) + spec_bytes;
-  model_bytes.replace(spec->start, spec->end - spec->start, field);
+  model_bytes.replace(spec->start, spec->end - spec->start, bytes_field(kNormalizerSpec, spec_bytes));
 }
 
 const char* Charsmap::find(std::string_view chunk) const {

@@ -10,10 +10,12 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "io/files.h"
 #include "io/json.h"
 #include "tokenizers/special_tokens.h"
 #include "tokenizers/tokenizer.h"
+#include "tokenizers/white_space.h"
 
 namespace burnish::tokenizers {
 
@@ -68,12 +70,6 @@ std::vector<int32_t> compose(std::vector<int32_t> codes) {
   return split;
 }
 
-/// Unicode's White_Space property.
-bool is_space(int32_t c) {
-  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
-         c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 bool is_letter(int32_t c) {
   auto category = utf8proc_category(c);
   return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
@@ -97,7 +93,7 @@ void append_lower(std::vector<int32_t>& out, int32_t c) {
 std::vector<int32_t> normalise(std::string_view text) {
   std::vector<int32_t> folded;
   for (auto c : compose(code_points(text))) {
-    bool space = is_space(c);
+    bool space = is_white_space(c);
     if (space && !folded.empty() && folded.back() == ' ') continue;
     folded.push_back(space ? ' ' : c);
   }
@@ -124,17 +120,17 @@ struct PairHash {
 };
 using Ranks = std::unordered_map<std::pair<std::string, std::string>, int, PairHash>;
 
+constexpr const char* kWordEnd = "</w>";
+
 class ClipTokenizer : public Tokenizer {
  public:
   ClipTokenizer(const std::filesystem::path& folder, const std::string& pad_token) {
-    if (std::filesystem::exists(folder / "vocab.json") && std::filesystem::exists(folder / "merges.txt")) {
-      read_vocab(io::read_json(folder / "vocab.json"), folder);
-      read_merges_text(io::read_text(folder / "merges.txt"));
-    } else if (std::filesystem::exists(folder / "tokenizer.json")) {
-      read_tokenizer_json(io::read_json(folder / "tokenizer.json"), folder);
-    } else {
-      data_error("tokenizers", "no CLIP tokenizer in {}: expected vocab.json and merges.txt, or tokenizer.json", folder.string());
+    try {
+      read_files(folder);
+    } catch (const nlohmann::json::exception&) {
+      data_error("tokenizers", "the CLIP tokenizer in {} is damaged: a value is missing or of another kind; save it anew", folder.string());
     }
+    for (const auto& [token, id] : ids_) num_ids_ = std::max(num_ids_, id + 1);
     auto settings = read_settings(folder);
     start_text_ = special_token(settings, "bos_token", "<|startoftext|>");
     end_text_ = special_token(settings, "eos_token", "<|endoftext|>");
@@ -161,6 +157,18 @@ class ClipTokenizer : public Tokenizer {
   }
 
  private:
+  void read_files(const std::filesystem::path& folder) {
+    if (io::is_there(folder / "vocab.json") && io::is_there(folder / "merges.txt")) {
+      read_vocab(io::read_json(folder / "vocab.json"), folder);
+      read_merges_text(io::read_text(folder / "merges.txt"), folder / "merges.txt");
+    } else if (io::is_there(folder / "tokenizer.json")) {
+      read_tokenizer_json(io::read_json(folder / "tokenizer.json"), folder);
+    } else {
+      data_error("tokenizers", "no CLIP tokenizer in {}: expected vocab.json and merges.txt, or tokenizer.json", folder.string());
+    }
+    if (ranks_.empty()) data_error("tokenizers", "the CLIP tokenizer in {} has no merges; its file is empty or damaged", folder.string());
+  }
+
   int64_t id_of(const std::string& token, const std::filesystem::path& folder) const {
     auto it = ids_.find(token);
     if (it == ids_.end()) data_error("tokenizers", "the vocabulary in {} lacks the special token '{}'", folder.string(), token);
@@ -169,45 +177,53 @@ class ClipTokenizer : public Tokenizer {
 
   void read_vocab(const nlohmann::json& vocab, const std::filesystem::path& folder) {
     if (!vocab.is_object()) data_error("tokenizers", "the vocabulary in {} is not a table of token to id", folder.string());
-    for (const auto& [token, id] : vocab.items()) ids_[token] = id.get<int64_t>();
+    for (const auto& [token, id] : vocab.items()) ids_[token] = token_id(id);
   }
 
-  void read_merges_text(const std::string& text) {
+  void read_merges_text(const std::string& text, const std::filesystem::path& path) {
     size_t at = 0;
     while (at < text.size()) {
       auto end = std::min(text.find('\n', at), text.size());
-      std::string line = text.substr(at, end - at);
+      auto line = trim(std::string_view(text).substr(at, end - at));
       at = end + 1;
-      auto blank = line.find(' ');
-      if (line.starts_with("#version") || blank == std::string::npos) continue;
-      add_merge(line.substr(0, blank), line.substr(blank + 1));
+      if (!line.empty() && !line.starts_with("#version")) add_merge(line, path);
     }
   }
 
   void read_tokenizer_json(const nlohmann::json& json, const std::filesystem::path& folder) {
     const auto& model = json.at("model");
+    if (model.value("type", "BPE") != "BPE" || model.at("end_of_word_suffix") != kWordEnd)
+      data_error("tokenizers", "the tokenizer.json in {} is that of another model: CLIP's is a BPE whose words end in {}", folder.string(),
+                 kWordEnd);
     read_vocab(model.at("vocab"), folder);
-    for (const auto& added : json.value("added_tokens", nlohmann::json::array())) ids_[added.at("content")] = added.at("id").get<int64_t>();
+    for (const auto& added : json.value("added_tokens", nlohmann::json::array())) ids_[added.at("content")] = token_id(added.at("id"));
     for (const auto& merge : model.at("merges")) {
-      if (merge.is_array()) {
-        add_merge(merge[0], merge[1]);
-      } else {
-        auto line = merge.get<std::string>();
-        auto blank = line.find(' ');
-        add_merge(line.substr(0, blank), line.substr(blank + 1));
-      }
+      if (merge.is_array()) add_merge(merge.at(0).get<std::string>(), merge.at(1).get<std::string>(), folder / "tokenizer.json");
+      else add_merge(merge.get<std::string>(), folder / "tokenizer.json");
     }
   }
 
-  void add_merge(std::string left, std::string right) {
-    if (right.ends_with('\r')) right.pop_back();
+  void add_merge(std::string_view line, const std::filesystem::path& path) {
+    auto blank = line.find(' ');
+    if (blank == std::string_view::npos) refuse_merge(line, path);
+    add_merge(std::string(line.substr(0, blank)), std::string(line.substr(blank + 1)), path);
+  }
+
+  void add_merge(std::string left, std::string right, const std::filesystem::path& path) {
+    if (!ids_.contains(left + right)) refuse_merge(left + " " + right, path);
     ranks_.emplace(std::pair(std::move(left), std::move(right)), static_cast<int>(ranks_.size()));
+  }
+
+  [[noreturn]] static void refuse_merge(std::string_view line, const std::filesystem::path& path) {
+    auto printable = nlohmann::json(line.substr(0, 40)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    data_error("tokenizers", "{} merges {}, which gives no token of the vocabulary beside it; it is damaged, or another model's",
+               path.string(), printable);
   }
 
   void encode_plain(std::string_view text, std::vector<int64_t>& ids) const {
     auto codes = normalise(text);
     for (size_t i = 0; i < codes.size();) {
-      if (is_space(codes[i])) {
+      if (is_white_space(codes[i])) {
         ++i;
         continue;
       }
@@ -229,7 +245,7 @@ class ClipTokenizer : public Tokenizer {
     if (is_number(codes[i])) return i + 1;
     bool letters = is_letter(codes[i]);
     size_t end = i + 1;
-    while (end < codes.size() && !is_space(codes[end]) && !is_number(codes[end]) && is_letter(codes[end]) == letters) ++end;
+    while (end < codes.size() && !is_white_space(codes[end]) && !is_number(codes[end]) && is_letter(codes[end]) == letters) ++end;
     return end;
   }
 
@@ -237,7 +253,7 @@ class ClipTokenizer : public Tokenizer {
     static const auto symbols = byte_symbols();
     std::vector<std::string> parts;
     for (unsigned char byte : word) parts.push_back(symbols[byte]);
-    parts.back() += "</w>";
+    parts.back() += kWordEnd;
     while (parts.size() > 1) {
       int best = std::numeric_limits<int>::max();
       size_t where = 0;

@@ -1,7 +1,9 @@
 #include "tokenizers/special_tokens.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "io/json.h"
 
 namespace burnish::tokenizers {
@@ -20,7 +22,14 @@ std::string special_token(const nlohmann::json& settings, const std::string& nam
   auto it = settings.find(name);
   if (it == settings.end()) return fallback;
   if (it->is_string()) return it->get<std::string>();
-  return it->is_object() ? it->value("content", fallback) : fallback;
+  auto content = it->is_object() ? it->find("content") : it->end();
+  return content != it->end() && content->is_string() ? content->get<std::string>() : fallback;
+}
+
+int64_t token_id(const nlohmann::json& id) {
+  if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<int32_t>::max())
+    data_error("tokenizers", "the tokenizer gives a token the id {}; its file is damaged", id.dump(-1, ' ', true));
+  return id.get<int64_t>();
 }
 
 int64_t max_length(const nlohmann::json& settings) {
@@ -28,6 +37,14 @@ int64_t max_length(const nlohmann::json& settings) {
   if (it == settings.end() || !it->is_number()) return 0;
   auto value = it->get<double>();
   return value > 0 && value < 1e9 ? static_cast<int64_t>(value) : 0;
+}
+
+int64_t num_extra_ids(const nlohmann::json& settings) {
+  auto it = settings.find("extra_ids");
+  if (it == settings.end() || it->is_null()) return 100;
+  if (!it->is_number_integer() || *it < 0 || *it > 10000)
+    data_error("tokenizers", "the tokenizer's extra_ids is {}, and must be a number from 0 to 10000", it->dump(-1, ' ', true));
+  return it->get<int64_t>();
 }
 
 }  // namespace burnish::tokenizers

@@ -1,5 +1,6 @@
 // T5's tokenizer: a SentencePiece unigram model; ids of the text, then </s>.
 #include <sentencepiece_processor.h>
+#include <utf8proc.h>
 
 #include <optional>
 
@@ -8,31 +9,50 @@
 #include "tokenizers/charsmap.h"
 #include "tokenizers/special_tokens.h"
 #include "tokenizers/tokenizer.h"
+#include "tokenizers/unigram_json.h"
+#include "tokenizers/white_space.h"
 
 namespace burnish::tokenizers {
 
 namespace {
 
+/// The text without white space at its end, and where words end at any, a blank for every other.
+std::string tidied(std::string_view text, bool words_end_at_any) {
+  std::string out;
+  size_t end = 0;
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  for (size_t at = 0; at < text.size();) {
+    utf8proc_int32_t code = 0;
+    auto n = utf8proc_iterate(bytes + at, static_cast<utf8proc_ssize_t>(text.size() - at), &code);
+    bool white = n > 0 && is_white_space(code);
+    auto length = static_cast<size_t>(std::max<utf8proc_ssize_t>(n, 1));
+    out += white && words_end_at_any ? " " : text.substr(at, length);
+    if (!white) end = out.size();
+    at += length;
+  }
+  out.resize(end);
+  return out;
+}
+
 class T5Tokenizer : public Tokenizer {
  public:
   explicit T5Tokenizer(const std::filesystem::path& folder) {
-    auto path = folder / "spiece.model";
-    if (!std::filesystem::exists(path)) data_error("tokenizers", "no T5 tokenizer in {}: expected spiece.model", folder.string());
-    auto bytes = io::read_text(path);
-    charsmap_.emplace(bytes);
-    if (auto status = pieces_.LoadFromSerializedProto(bytes); !status.ok())
-      data_error("tokenizers", "{} is not a SentencePiece model: {}", path.string(), status.ToString());
     auto settings = read_settings(folder);
-    end_text_ = special_token(settings, "eos_token", "</s>");
-    end_id_ = pieces_.PieceToId(end_text_);
-    pad_id_ = pieces_.PieceToId(special_token(settings, "pad_token", "<pad>"));
-    model_max_length_ = max_length(settings);
-    for (const char* name : {"eos_token", "unk_token", "pad_token"}) {
-      auto text = special_token(settings, name, "");
-      if (!text.empty()) special_.emplace_back(text, pieces_.PieceToId(text));
+    if (io::is_there(folder / "spiece.model")) {
+      load(io::read_text(folder / "spiece.model"), folder / "spiece.model");
+      add_specials(settings);
+    } else if (io::is_there(folder / "tokenizer.json")) {
+      auto json = read_unigram_json(folder / "tokenizer.json");
+      load(std::move(json.model), folder / "tokenizer.json");
+      special_ = std::move(json.added);
+      any_white_space_ = json.any_white_space;
+    } else {
+      data_error("tokenizers", "no T5 tokenizer in {}: expected spiece.model or tokenizer.json", folder.string());
     }
-    auto extra = settings.value("extra_ids", 100);
-    for (int i = 0; i < extra; ++i) special_.emplace_back(fmt::format("<extra_id_{}>", i), pieces_.GetPieceSize() + extra - 1 - i);
+    num_ids_ = pieces_.GetPieceSize();  // tokens <extra_id_N> behind them occur in no caption
+    end_id_ = id_of(special_token(settings, "eos_token", "</s>"), folder);
+    pad_id_ = id_of(special_token(settings, "pad_token", "<pad>"), folder);
+    model_max_length_ = max_length(settings);
   }
 
   std::vector<int64_t> encode(std::string_view text) const override {
@@ -51,23 +71,46 @@ class T5Tokenizer : public Tokenizer {
  private:
   using Special = std::pair<std::string, int64_t>;
 
+  void load(std::string bytes, const std::filesystem::path& path) {
+    charsmap_.emplace(bytes);
+    if (auto status = pieces_.LoadFromSerializedProto(bytes); !status.ok())
+      data_error("tokenizers", "{} is not a SentencePiece model: {}", path.string(), status.ToString());
+  }
+
+  /// Special tokens of a model whose file does not list them.
+  void add_specials(const nlohmann::json& settings) {
+    for (const char* name : {"eos_token", "unk_token", "pad_token"}) {
+      auto text = special_token(settings, name, "");
+      if (!text.empty()) special_.emplace_back(text, pieces_.PieceToId(text));
+    }
+    auto extra = num_extra_ids(settings);
+    for (int64_t i = 0; i < extra; ++i) special_.emplace_back(fmt::format("<extra_id_{}>", i), pieces_.GetPieceSize() + extra - 1 - i);
+  }
+
+  int64_t id_of(const std::string& token, const std::filesystem::path& folder) const {
+    for (const auto& [text, id] : special_) {
+      if (text == token) return id;
+    }
+    auto id = pieces_.PieceToId(token);
+    if (pieces_.IsUnknown(id)) data_error("tokenizers", "the vocabulary in {} lacks the special token '{}'", folder.string(), token);
+    return id;
+  }
+
+  /// The first special token in the text, of two that begin there the longer one.
   std::pair<size_t, const Special*> next_special(std::string_view text) const {
     size_t first = std::string_view::npos;
     const Special* found = nullptr;
     for (const auto& token : special_) {
       auto at = text.find(token.first);
-      if (at < first) {
-        first = at;
-        found = &token;
-      }
+      if (at == std::string_view::npos || at > first || (at == first && token.first.size() <= found->first.size())) continue;
+      first = at;
+      found = &token;
     }
     return {first, found};
   }
 
   void encode_plain(std::string_view text, std::vector<int64_t>& ids) const {
-    // transformers splits at Unicode white space after normalising; NEL is the one such character the map keeps.
-    auto normal = charsmap_->apply(text);
-    for (size_t at; (at = normal.find("\xC2\x85")) != std::string::npos;) normal.erase(at, 1)[at] = ' ';
+    auto normal = tidied(charsmap_->apply(text), any_white_space_);
     std::vector<int> found;
     if (auto status = pieces_.Encode(normal, &found); !status.ok()) data_error("tokenizers", "cannot tokenize: {}", status.ToString());
     // transformers knows no byte pieces in a T5 vocabulary: a run of them is one unknown token, as any unknown text is.
@@ -79,8 +122,8 @@ class T5Tokenizer : public Tokenizer {
 
   std::optional<Charsmap> charsmap_;
   sentencepiece::SentencePieceProcessor pieces_;
-  std::string end_text_;
   std::vector<Special> special_;
+  bool any_white_space_ = true;
 };
 
 }  // namespace

@@ -26,18 +26,21 @@ class Tokenizer {
   int64_t model_max_length() const { return model_max_length_; }
   int64_t pad_id() const { return pad_id_; }
   int64_t end_id() const { return end_id_; }
+  /// One more than the largest id in the vocabulary.
+  int64_t num_ids() const { return num_ids_; }
 
  protected:
   int64_t model_max_length_ = 0;
   int64_t pad_id_ = 0;
   int64_t end_id_ = 0;
+  int64_t num_ids_ = 0;
 };
 
 /// CLIP's byte-level BPE from a folder with vocab.json and merges.txt (or a tokenizer.json holding both). `pad_token` pads in place of the
 /// one that the folder's settings name: OpenCLIP's encoders are padded with id 0, "!".
 std::unique_ptr<Tokenizer> load_clip(const std::filesystem::path& folder, const std::string& pad_token = "");
 
-/// T5's SentencePiece unigram model from a folder with spiece.model.
+/// T5's unigram model from a folder with spiece.model, or else with tokenizer.json.
 std::unique_ptr<Tokenizer> load_t5(const std::filesystem::path& folder);
 
 }  // namespace burnish::tokenizers

@@ -23,16 +23,21 @@ std::string type_of(const adapters::AdapterWeights& w) {
 
 }  // namespace
 
-void check_agreement(const adapters::AdapterOptions& o, const std::vector<adapters::AdapterWeights>& weights, const std::string& file) {
+void check_agreement(const adapters::AdapterOptions& o, const std::vector<std::string>& given,
+                     const std::vector<adapters::AdapterWeights>& weights, const std::string& file) {
   const adapters::AdapterOptions defaults;
-  bool asks_scale = o.alpha != defaults.alpha || o.use_rslora != defaults.use_rslora;
+  auto asks = [&](const char* name, bool differs) { return differs || contains(given, name); };
+  bool asks_scale = asks("lora_alpha", o.alpha != defaults.alpha) || asks("use_rslora", o.use_rslora != defaults.use_rslora);
   for (const auto& w : weights) {
     auto rank = adapters::rank_of(w);
-    if (o.type != defaults.type && o.type != type_of(w)) contradicts("lora_type " + o.type, w.path, type_of(w), file);
-    if (o.dora_norm != defaults.dora_norm && w.magnitude.m.defined() && w.magnitude.axis != o.dora_norm)
-      contradicts("dora_norm input", w.path, "output", file);
+    if (asks("lora_type", o.type != defaults.type) && o.type != type_of(w)) contradicts("lora_type " + o.type, w.path, type_of(w), file);
+    if (asks("dora_norm", o.dora_norm != defaults.dora_norm) && w.magnitude.m.defined() && w.magnitude.axis != o.dora_norm) {
+      bool by_input = o.dora_norm == adapters::NormAxis::input;
+      contradicts(by_input ? "dora_norm input" : "dora_norm output", w.path, by_input ? "output" : "input", file);
+    }
     if (rank == 0) continue;  // LoKr of whole factors has neither rank nor alpha
-    if (o.rank != defaults.rank && o.rank != rank) contradicts(fmt::format("lora_rank {}", o.rank), w.path, std::to_string(rank), file);
+    if (asks("lora_rank", o.rank != defaults.rank) && o.rank != rank)
+      contradicts(fmt::format("lora_rank {}", o.rank), w.path, std::to_string(rank), file);
     auto divisor = o.use_rslora ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank);
     auto alpha = w.scale * divisor, asked = o.alpha > 0 ? o.alpha : static_cast<double>(rank);
     if (asks_scale && std::abs(alpha - asked) > 1e-5 * asked)

@@ -15,24 +15,30 @@ namespace {
 
 data::Sampler make_sampler(const CourseSettings& settings, const Samples& samples) {
   std::vector<data::SampledRow> rows;
-  for (const auto& sample : samples.list) rows.push_back({sample.row, sample.size, sample.of_class_set});
-  return {rows, settings.batch_size, settings.num_repeats, settings.seed};
+  for (const auto& sample : samples.list) rows.push_back({sample.row, sample.size, sample.set});
+  std::vector<data::SampledSet> sets;
+  for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
+  return {rows, sets, settings.batch_size, settings.seed};
 }
 
 /// "12 samples", "12 samples and 200 of the class set"
 std::string count_of(const CourseSettings& settings, const Samples& samples) {
-  auto num_class = std::ranges::count_if(samples.list, &SampleInfo::of_class_set);
+  auto num_class = std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.sets[sample.set].of_class_set; });
   if (num_class > 0) return fmt::format("{} samples and {} of the class set", std::ssize(samples.list) - num_class, num_class);
   if (settings.prior_loss_weight != 1)
     config_error("train", "prior_loss_weight weighs the class set, and this run has none; name one in class_metadata_path, or take it out");
   return fmt::format("{} samples", samples.list.size());
 }
 
-/// One of the ways a picture is cut, all equally likely, and perhaps the empty caption, each by a key of its own.
-Pick pick(const data::Visit& visit, int64_t num_variants, const CourseSettings& settings) {
-  CounterRandom variant(key_of(visit, settings.seed, Purpose::variant)), caption(key_of(visit, settings.seed, Purpose::caption));
-  return {visit.row, static_cast<int64_t>(variant.below(static_cast<uint64_t>(num_variants))),
-          caption.uniform() < settings.caption_dropout};
+/// One of the ways a picture is cut, all equally likely, and perhaps the empty caption or another than the plain one, each by a key of its
+/// own.
+Pick pick(const data::Visit& visit, const Samples& samples, uint64_t seed) {
+  CounterRandom variant(key_of(visit, seed, Purpose::variant)), caption(key_of(visit, seed, Purpose::caption));
+  const auto& sample = samples.at(visit.row);
+  const auto& rule = samples.sets[sample.set].captions;
+  Pick pick{visit.row, static_cast<int64_t>(variant.below(static_cast<uint64_t>(samples.num_variants))), caption.uniform() < rule.dropout};
+  if (rule.varies()) pick.caption = data::draw_caption(rule, sample.captions, caption);
+  return pick;
 }
 
 }  // namespace
@@ -66,7 +72,7 @@ std::vector<Pick> Course::picks(const BatchId& id) const {
   if (id.held_out) return {{held_out_row(id)}};
   if (replay_) return {{replay_->row(id.number)}};
   std::vector<Pick> picks;
-  for (const auto& visit : sampler_.batch(id.number)) picks.push_back(pick(visit, samples_.num_variants, settings_));
+  for (const auto& visit : sampler_.batch(id.number)) picks.push_back(pick(visit, samples_, settings_.seed));
   return picks;
 }
 
@@ -88,9 +94,10 @@ pipeline::Values Course::draws(const BatchId& id, const std::set<std::string>& n
   } else {
     draws = objective_.draws(asked);
   }
+  const auto& sets = (id.held_out ? held_out_ : &samples_)->sets;
+  auto factor = [&](const SampleInfo& sample) { return sets[sample.set].of_class_set ? settings_.prior_loss_weight : 1; };
   std::vector<double> weights;
-  for (const auto* sample : asked.samples)
-    weights.push_back(sample->loss_weight * (sample->of_class_set ? settings_.prior_loss_weight : 1));
+  for (const auto* sample : asked.samples) weights.push_back(sample->loss_weight * factor(*sample));
   draws[kLossWeight] = at::tensor(weights, at::TensorOptions().dtype(at::kFloat));
   objective_.complete(draws);
   return draws;

@@ -45,13 +45,25 @@ const io::PickleValue* find(const std::vector<const io::PickleValue*>& tables, c
   return nullptr;
 }
 
+/// A number or text of a file as a metadata column; null for anything else.
+nlohmann::json column_of(const io::PickleValue& value) {
+  switch (value.kind) {
+    case Kind::integer: return value.integer;
+    case Kind::real: return value.real;
+    case Kind::text: return value.text;
+    default: return nullptr;
+  }
+}
+
 struct Read {
+  nlohmann::json columns = nlohmann::json::object();
   data::Size size;
   data::Tensors values;
   std::map<std::string, std::string> keys;
 };
 
-Read read(const fs::path& path, const std::vector<std::string>& carried, const std::map<std::string, std::string>& their_names) {
+Read read(const fs::path& path, const std::vector<std::string>& carried, const std::map<std::string, std::string>& their_names,
+          const std::vector<std::string>& columns) {
   auto file = io::PthFile::open(path);
   auto tables = dictionaries(*file);
   Read sample;
@@ -74,6 +86,9 @@ Read read(const fs::path& path, const std::vector<std::string>& carried, const s
   if (!height || !width || height->kind != Kind::integer || width->kind != Kind::integer)
     data_error("train", "{} does not say how high and wide its picture is", path.string());
   sample.size = {height->integer, width->integer};
+  for (const auto& name : columns) {
+    if (const auto* value = find(tables, name); value && !column_of(*value).is_null()) sample.columns[name] = column_of(*value);
+  }
   return sample;
 }
 
@@ -90,7 +105,8 @@ std::vector<fs::path> diffsynth_files(const fs::path& folder) {
 }
 
 Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& carried,
-                        const std::map<std::string, std::string>& their_names, data::Cache& cache) {
+                        const std::map<std::string, std::string>& their_names, const std::vector<std::string>& columns,
+                        data::Cache& cache) {
   auto files = diffsynth_files(folder);
   if (files.empty()) data_error("train", "{} holds no .pth files of a DiffSynth-Studio cache", folder.string());
   std::map<std::string, data::CacheSection*> sections;
@@ -106,7 +122,7 @@ Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& 
     std::vector<Read> read_files(static_cast<size_t>(last - first));
     at::parallel_for(first, last, 1, [&](int64_t from, int64_t to) {
       for (auto i = from; i < to; ++i)
-        read_files[static_cast<size_t>(i - first)] = read(files[static_cast<size_t>(i)], carried, their_names);
+        read_files[static_cast<size_t>(i - first)] = read(files[static_cast<size_t>(i)], carried, their_names, columns);
     });
     for (auto& sample : read_files) {
       auto row = std::ssize(listed.samples.list);
@@ -118,7 +134,7 @@ Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& 
         section->add(key, {{name, tensor}});
         places[name] = {section, key};
       }
-      listed.samples.list.push_back({row, sample.size});
+      listed.samples.list.push_back({.row = row, .size = sample.size, .columns = std::move(sample.columns)});
       listed.kept.by_row[row] = {std::move(places)};
     }
     progress.update(last);

@@ -38,8 +38,7 @@ class DirectDistill final : public Objective {
 };
 
 void check_distillation(const TrainOptions& o) {
-  if (o.random_crop || o.random_flip)
-    config_error("train", "direct_distill learns the teacher's picture as it is; take random_crop and random_flip out");
+  if (augments(o)) config_error("train", "direct_distill learns the teacher's picture as it is; take random_crop and random_flip out");
   if (o.latents != "mean") config_error("train", "direct_distill compares with the teacher's picture; set latents to mean");
   if (!o.replay.empty()) config_error("train", "direct_distill draws nothing that could be replayed; take replay out");
   if (o.loss_type != "l2") config_error("train", "direct_distill compares latents by their square; take loss_type {} out", o.loss_type);
@@ -52,8 +51,11 @@ std::unique_ptr<Objective> make_distillation(const ObjectiveSettings& settings, 
 }  // namespace
 
 const ObjectiveKind& direct_distill() {
-  static const ObjectiveKind kind{
-      .word = "direct_distill", .columns = kTrajectoryColumns, .check = check_distillation, .make = make_distillation};
+  static const ObjectiveKind kind{.word = "direct_distill",
+                                  .columns = kTrajectoryColumns,
+                                  .imports_diffsynth = true,
+                                  .check = check_distillation,
+                                  .make = make_distillation};
   return kind;
 }
 

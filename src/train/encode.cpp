@@ -75,7 +75,7 @@ void Encoding::hash_files() {
   };
   for (const auto& sample : samples_.list) {
     add(samples_.pictures->file(sample.row), kept_.picture_hashes[sample.row]);
-    for (const auto& [column, file] : samples_.pictures->further_files(sample.row)) add(file, kept_.further_hashes[sample.row][column]);
+    for (const auto& [column, file] : samples_.pictures->entry(sample.row).further) add(file, kept_.further_hashes[sample.row][column]);
   }
   auto found = cache_.hashes().hash(files);
   for (size_t i = 0; i < found.size(); ++i) *hashes[i] = found[i];
@@ -240,7 +240,7 @@ void Encoding::check_unchanged(const pipeline::Unit& unit, size_t item) const {
   };
   auto row = view.sample->row;
   check(view.pictures->file(row), view.picture_hash);
-  for (const auto& [column, file] : view.pictures->further_files(row)) check(file, view.further_hashes.at(column));
+  for (const auto& [column, file] : view.pictures->entry(row).further) check(file, view.further_hashes.at(column));
 }
 
 Places Encoding::places(size_t item) const {

@@ -20,7 +20,8 @@ namespace {
 
 const std::string& prompt_of(const View& view) {
   static const std::string empty;
-  return view.sample == nullptr || view.empty_caption ? empty : view.sample->prompt;
+  if (view.sample == nullptr || view.empty_caption) return empty;
+  return view.caption ? *view.caption : view.sample->prompt;
 }
 
 std::string prompt_content(const View& view) { return "text " + io::sha256(prompt_of(view)); }
@@ -139,10 +140,11 @@ const Input* find_input(const std::string& name) {
   return it == inputs().end() ? nullptr : &*it;
 }
 
-std::map<std::string, pipeline::Labels> input_labels() {
+std::map<std::string, pipeline::Labels> input_labels(bool captions_vary) {
   std::map<std::string, pipeline::Labels> labels;
   for (const auto& input : inputs()) labels[input.name].sample = true;
   for (const auto& name : kDrawn) labels[name].timestep = true;
+  labels["prompt"].timestep = captions_vary;
   return labels;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <span>
 
 #include "data/dataset.h"
@@ -10,20 +11,22 @@ namespace burnish::train {
 struct SampleInfo {
   int64_t row = 0;
   data::Size size;
-  std::string prompt = {};
+  std::string prompt = {};                                ///< its caption where none is drawn
+  data::Captions captions = {};                           ///< what its caption is drawn from
   nlohmann::json columns = nlohmann::json::object();      ///< further columns of the metadata, by name
   std::string file = {};                                  ///< the picture it was made from; "" when that is not known
   std::map<std::string, std::string> further_files = {};  ///< pictures beside it, by the column that names them
   std::vector<int64_t> latent_shape = {};                 ///< without the batch: [C, h, w]
   double loss_weight = 1;                                 ///< its own factor on its loss
-  bool of_class_set = false;                              ///< its loss counts with the run's prior_loss_weight as well
+  size_t set = 0;                                         ///< which of the run's datasets it is of
 };
 
 /// What a visit takes of a sample.
 struct Pick {
   int64_t row = 0;
-  int64_t variant = 0;         ///< which way of cutting the picture
-  bool empty_caption = false;  ///< the empty caption in place of the sample's
+  int64_t variant = 0;                      ///< which way of cutting the picture
+  bool empty_caption = false;               ///< the empty caption in place of the sample's
+  std::optional<std::string> caption = {};  ///< the one that was drawn for it, where captions vary
 };
 
 /// A sample in one of its ways, as units are to see it. Without a sample it is the empty caption alone.
@@ -34,6 +37,7 @@ struct View {
   bool empty_caption = false;
   std::string picture_hash = {};                           ///< of the picture's file; needed for `Input::content` alone
   std::map<std::string, std::string> further_hashes = {};  ///< likewise of the files beside it, by column
+  std::optional<std::string> caption = {};                 ///< that is drawn for a visit
 };
 
 /// A value that every sample gives to units: what units may read that no unit writes and nobody draws.
@@ -56,7 +60,8 @@ const Input* find_input(const std::string& name);
 inline const std::set<std::string> kDrawn{"noise",          "sigma", "timestep", "latent_noise", "start_noise", "num_inference_steps",
                                           "trajectory_step"};
 
-/// The labels of all that units may read and no unit writes: inputs and draws.
-std::map<std::string, pipeline::Labels> input_labels();
+/// The labels of all that units may read and no unit writes: inputs and draws. Where captions vary, a prompt is another at each visit, and
+/// like noise known before it.
+std::map<std::string, pipeline::Labels> input_labels(bool captions_vary = false);
 
 }  // namespace burnish::train

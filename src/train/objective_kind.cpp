@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "base/error.h"
 #include "base/text.h"
 
@@ -26,9 +28,37 @@ std::string all_columns() {
   return join(texts);
 }
 
+/// What inputs of DiffSynth-Studio are for, by a part of their names.
+constexpr std::pair<const char*, const char*> kConditions[] = {
+    {"controlnet_", "a ControlNet"},
+    {"ipadapter_", "an IP-Adapter"},
+    {"kontext_", "models that edit a picture (Kontext)"},
+    {"edit_image", "models that edit a picture"},
+    {"step1x_", "models that edit a picture (Step1X-Edit)"},
+    {"nexus_gen_", "models that edit a picture (Nexus-Gen)"},
+    {"_fill_", "models that fill a masked part (Fill)"},
+    {"_redux_", "an image encoder beside the prompt (Redux)"},
+    {"eligen_", "prompts for parts of a picture (EliGen)"},
+    {"infinityou_", "an encoder of faces (InfiniteYou)"},
+    {"insert_anything_", "models that put a thing into a picture (Insert-Anything)"},
+    {"value_controller_", "controllers of a picture's values (AttriCtrl)"},
+    {"lora_encoder_", "an encoder of LoRAs"},
+    {"template_", "plug-in models"},
+    {"video", "videos"},
+    {"audio", "sound"},
+};
+
+void refuse_condition(const std::string& name) {
+  for (const auto& [part, what] : kConditions) {
+    if (name.find(part) != name.npos)
+      config_error("train", "extra_inputs '{}' is for {}, and the models here are trained on a picture and a caption alone", name, what);
+  }
+}
+
 void check_extra_inputs(const TrainOptions& o) {
   const auto& kind = objective_of(o);
   for (const auto& name : split_list(o.extra_inputs)) {
+    if (!contains(kind.columns, name)) refuse_condition(name);
     if (kind.columns.empty())
       config_error("train", "extra_inputs '{}': task {} reads a picture and a caption, and nothing else", name, kind.word);
     if (!contains(kind.columns, name))

@@ -14,6 +14,7 @@ struct Subject;
 struct ObjectiveKind {
   std::string word;                       ///< what the task names before its stage
   std::vector<std::string> columns = {};  ///< of the metadata, beside picture and caption
+  bool imports_diffsynth = false;         ///< whether a cache of DiffSynth-Studio holds what it reads
   /// Lists its own options.
   void (*fields)(config::Fields&, ObjectiveOptions&) = nullptr;
   /// Refuses options that mean nothing to it, or that contradict it.

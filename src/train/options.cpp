@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
 
 #include "adapters/adapter_file.h"
 #include "base/dtype.h"
@@ -21,18 +24,41 @@
 
 namespace burnish::train {
 
+/// A config::Relocate of fp8_models: of its entries those that name files.
+static std::string models_seen_from(const std::string& text, const std::filesystem::path& folder) {
+  auto entries = split_list(text);
+  for (auto& entry : entries) entry = config::seen_from_if_there(entry, folder);
+  return join(entries, ",");
+}
+
+/// A config::Relocate of model_paths; what is no JSON is left for the error that says so.
+static std::string model_paths_seen_from(const std::string& text, const std::filesystem::path& folder) {
+  std::function<void(nlohmann::json&)> relocate = [&](nlohmann::json& value) {
+    if (value.is_string()) value = config::seen_from(value.get<std::string>(), folder);
+    else if (value.is_array()) std::for_each(value.begin(), value.end(), relocate);
+  };
+  auto paths = nlohmann::json::parse(text, nullptr, false);
+  if (paths.is_discarded()) return text;
+  relocate(paths);
+  return paths.dump();
+}
+
 void fields(config::Fields& f, ModelChoice& o) {
   f.group("Model");
-  f("model", o.model, "diffusers folder, component folder or single .safetensors file; may be given several times");
-  f("model_paths", o.model_paths, "JSON list of files, or of lists of shards");
+  f.path("model", o.model,
+         "diffusers folder, component folder, single .safetensors file, or a model's id on a hub (author/model), which is fetched; may be "
+         "given several times",
+         {}, config::seen_from_if_there);
+  f.path("model_paths", o.model_paths, "JSON list of files, or of lists of shards", {}, model_paths_seen_from);
   f("model_id_with_origin_paths", o.model_id_with_origin_paths,
-    "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models)");
-  f("tokenizer_path", o.tokenizer_path, "CLIP tokenizer folder, when it is not beside the model", {"tokenizer_1_path"});
-  f("tokenizer_2_path", o.tokenizer_2_path, "T5 tokenizer folder, when it is not beside the model");
+    "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models); what is not there is fetched");
+  f.path("tokenizer_path", o.tokenizer_path, "CLIP tokenizer folder, when it is not beside the model", {"tokenizer_1_path"});
+  f.path("tokenizer_2_path", o.tokenizer_2_path, "T5 tokenizer folder, when it is not beside the model");
   f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in");
   f("device", o.device, "auto, cpu or cuda");
-  f("fp8_models", o.fp8_models,
-    "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format");
+  f.path("fp8_models", o.fp8_models,
+         "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format", {},
+         models_seen_from);
   f("weight_format", o.weight_format, "fp8, fp8_tensor, fp8_block, fp8_plain, fp8_e5m2, int8 or nf4");
   f("high_precision_layers", o.high_precision_layers,
     "comma list of regular expressions for linear layers that stay in dtype; \"\" for none, or default");
@@ -47,10 +73,11 @@ void fields(config::Fields& f, ModelChoice& o) {
 static void diffsynth_options(config::Fields& f) {
   f.title_no_effect("Accepted for DiffSynth-Studio commands, no effect here");
   f.no_effect("remove_prefix_in_ckpt", true, "files always have the names that diffusers reads");
-  f.no_effect("align_to_opensource_format", false, "the same");
+  f.no_effect("align_to_opensource_format", false, "--lora_format kohya writes those names");
   f.no_effect("dataset_num_workers", true, "every picture is read once, before training");
   f.no_effect("find_unused_parameters", false, "one process trains");
   f.no_effect("initialize_model_on_cpu", false, "weights are read straight to the device");
+  f.no_effect("enable_npu_patch", false, "the device is chosen with --device");
   for (const char* name : {"enable_swanlab_log", "enable_wandb_log"})
     f.no_effect(name, false, "nothing is sent elsewhere; the log is log.jsonl in the run folder");
   for (const char* name : {"swanlab_project", "wandb_project"}) f.no_effect(name, true, "the same");
@@ -117,23 +144,23 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
 
 static void output_fields(config::Fields& f, TrainOptions& o) {
   f.group("Output");
-  f("output_path", o.output_path, "run folder");
+  f.path("output_path", o.output_path, "run folder");
   f("save_steps", o.save_steps,
     "also save every N steps; -1, where no other save is asked for, ten times in a run, at least 250 steps apart; 0 saves at the end only");
   f("save_epochs", o.save_epochs, "also save every N epochs");
   f("save_minutes", o.save_minutes, "also save every N minutes");
   f("keep_last", o.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all");
   f("keep_best", o.keep_best, "also keep the weights with the lowest validation loss, as best.safetensors (with validation_steps)");
-  f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya or lycoris");
-  f("save_dtype", o.save_dtype, "fp32 or bf16 of what is saved; empty takes dtype");
+  f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya, lycoris, onetrainer or diffsynth");
+  f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype");
   f("resume", o.resume, "go on from the state in output_path");
   f("overwrite", o.overwrite, "start anew in an output_path that holds a run, whose log and state are replaced");
-  f("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
+  f.path("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
   f("validation_steps", o.validation_steps, "also judge held-out samples every N steps");
-  f("preview_prompts", o.preview_prompts,
-    "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into "
-    "samples/",
-    {"sample_prompts"});
+  f.path("preview_prompts", o.preview_prompts,
+         "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into "
+         "samples/",
+         {"sample_prompts"});
   f("preview_steps", o.preview_steps, "also draw them every N steps", {"sample_every_n_steps"});
   f("preview_with_presets", o.preview_with_presets, "draw them with the LoRAs of preset_lora_path, which are there only while training");
   f("preview_num_inference_steps", o.preview_num_inference_steps, "steps of the sampler for pictures whose line does not say");
@@ -142,38 +169,37 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("enable_csv_log", o.enable_csv_log, "log.csv beside log.jsonl");
   f("plan", o.plan, "on: before a weight is read, say what memory a run takes and refuse what does not fit; off");
   f("device_memory", o.device_memory, "what a run may take of the device's memory, as 24GiB; empty asks the device, or the machine");
-  f("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
+  f.path("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
 }
 
 void fields(config::Fields& f, TrainOptions& o) {
   fields(f, o.model);
   f("init", o.init, "pretrained, or random to train the denoiser from scratch");
   f.group("Data");
-  f("dataset_base_path", o.dataset_base_path,
-    "folder that file names in the metadata start from; alone, a folder of pictures with .txt captions");
-  f("dataset_metadata_path", o.dataset_metadata_path,
-    ".csv, .json or .jsonl with columns image and prompt, or a folder of pictures with .txt captions");
-  f("class_metadata_path", o.class_metadata_path,
-    "prior preservation: metadata, or a folder of pictures with .txt captions, of a class set; its samples are mixed in, as many visits an "
-    "epoch as the others have");
-  f("class_base_path", o.class_base_path, "folder that file names in class_metadata_path start from; empty takes its own");
+  f.path("dataset_base_path", o.dataset_base_path,
+         "folder that file names in the metadata start from; alone, a folder of pictures with .txt captions");
+  f.path("dataset_metadata_path", o.dataset_metadata_path,
+         ".csv, .json or .jsonl with columns image and prompt, or a folder that holds one as metadata.csv, or pictures with .txt captions");
+  f.path("class_metadata_path", o.class_metadata_path,
+         "prior preservation: metadata, or a folder of pictures with .txt captions, of a class set; its samples are mixed in, as many "
+         "visits an "
+         "epoch as the others have");
+  f.path("class_base_path", o.class_base_path, "folder that file names in class_metadata_path start from; empty takes its own");
   f("data_file_keys", o.data_file_keys, "columns that hold files");
-  f("height", o.height, "fixed height; with width, else each picture keeps its shape");
-  f("width", o.width, "fixed width");
-  f("max_pixels", o.max_pixels, "area above which a picture is scaled down");
+  f.path("dataset_config", o.dataset_config,
+         "TOML file of several datasets, each with its own sizes, repeats, captions and weight (docs/data.md)");
+  fields(f, o.dataset);
   f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch");
   f("batch_size", o.batch_size, "samples of equal size in a batch");
   f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read");
-  f("random_crop", o.random_crop, "cut pictures anywhere, not at the centre");
-  f("random_flip", o.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"});
   f("cache_variants", o.cache_variants,
     "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 4 with random_crop, 2 with random_flip");
-  f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"});
   f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit");
-  f("cache_path", o.cache_path,
-    "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory");
-  f("import_diffsynth", o.import_diffsynth,
-    "folder of .pth files that DiffSynth-Studio's data_process wrote, taken in place of pictures; with cache_path they become a cache");
+  f.path("cache_path", o.cache_path,
+         "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory");
+  f.path(
+      "import_diffsynth", o.import_diffsynth,
+      "folder of .pth files that DiffSynth-Studio's data_process wrote, taken in place of pictures; with cache_path they become a cache");
   f("precompute", o.precompute,
     "all: what the frozen models make of the data is computed once; none: at every visit, with all models in memory");
   f("precompute_timesteps", o.precompute_timesteps,
@@ -201,12 +227,13 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("lora_dropout", o.lora_dropout, "share of the inputs that an adapter does not see in a step");
   f("dora_norm", o.dora_norm, "output: a magnitude per output, as peft and diffusers have it; input: per input, as OneTrainer");
   f("lokr_factor", o.lokr_factor, "largest side of LoKr's first factor; -1 takes the most even split");
-  f("lora_checkpoint", o.lora_checkpoint,
-    "LoRA file to start from; it decides type, targets, rank and alpha, and options that contradict it are refused");
-  f("preset_lora_path", o.preset_lora_path,
-    "LoRA file, or file:strength, that is part of the frozen weights while training and of no file that is written; may be given several "
-    "times",
-    {"base_weights"});
+  f.path("lora_checkpoint", o.lora_checkpoint,
+         "LoRA file to start from; it decides type, targets, rank and alpha, and options that contradict it are refused");
+  f.path(
+      "preset_lora_path", o.preset_lora_path,
+      "LoRA file, or file:strength, that is part of the frozen weights while training and of no file that is written; may be given several "
+      "times",
+      {"base_weights"});
   f("preset_lora_model", o.preset_lora_model, "comma list of components that they are merged into; empty takes all that they adapt");
   f.group("Training");
   f("learning_rate", o.learning_rate, "peak learning rate");
@@ -228,9 +255,22 @@ void fields(config::Fields& f, TrainOptions& o) {
   diffsynth_options(f);
 }
 
-data::Augmentation augmentation(const TrainOptions& o) {
-  auto variants = o.cache_variants > 0 ? o.cache_variants : o.random_crop ? 4 : o.random_flip ? 2 : 1;
-  return {o.random_crop, o.random_flip, variants};
+std::vector<DatasetChoice> datasets_of(const TrainOptions& o) {
+  if (!o.dataset_config.empty()) return read_dataset_config(o.dataset_config, o.dataset);
+  std::vector<DatasetChoice> all{o.dataset};
+  all[0].metadata_path = metadata_path(o);
+  all[0].base_path = o.dataset_base_path;
+  if (o.class_metadata_path.empty()) return all;
+  all.push_back(o.dataset);
+  all[1].metadata_path = o.class_metadata_path;
+  all[1].base_path = o.class_base_path;
+  all[1].is_reg = true;
+  return all;
+}
+
+bool augments(const TrainOptions& o) {
+  if (!encodes(o)) return augments(o.dataset);
+  return std::ranges::any_of(datasets_of(o), [](const auto& dataset) { return augments(dataset); });
 }
 
 diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
@@ -342,19 +382,25 @@ void check_precompute(const TrainOptions& o) {
 
 void check_data(const TrainOptions& o) {
   if (!o.import_diffsynth.empty()) {
-    if (!is_sft(o)) config_error("train", "import_diffsynth brings samples for task sft; make the cache of {} anew", o.task);
+    if (!objective_of(o).imports_diffsynth)
+      config_error("train", "import_diffsynth brings samples for the tasks sft and direct_distill; make the cache of {} anew", o.task);
     if (!trains(o) && o.cache_path.empty() && o.output_path.empty()) config_error("train", "name the folder to make with --cache_path");
   } else if (o.task.ends_with(":train")) {
     if (o.dataset_base_path.empty()) config_error("train", "{} trains from a cache; name its folder with --dataset_base_path", o.task);
     if (!o.dataset_metadata_path.empty())
       config_error("train", "{} takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path",
                    o.task);
+  } else if (!o.dataset_config.empty()) {
+    if (!(metadata_path(o) + o.class_metadata_path).empty())
+      config_error("train", "dataset_config names all data; put the other dataset into it, or take dataset_config out");
   } else if (metadata_path(o).empty() && o.data_may_lack) {
-    if (o.height == 0)
+    if (o.dataset.height == 0 && o.dataset.resolution.empty())
       config_error("train", "no data given; name it with --dataset_metadata_path, or say with --height and --width how large pictures are");
   } else if (metadata_path(o).empty()) {
     config_error("train", "no data given; name a metadata file, or a folder of pictures with .txt captions, with --dataset_metadata_path");
   }
+  if (!encodes(o) && !o.dataset_config.empty())
+    config_error("train", "dataset_config belongs to the command that makes the cache; {} takes the datasets from there", o.task);
   if (!encodes(o) && !o.class_metadata_path.empty())
     config_error("train", "class_metadata_path belongs to the command that makes the cache; {} takes the class set from there", o.task);
   if (o.class_metadata_path.empty() && !o.class_base_path.empty())
@@ -368,16 +414,21 @@ void check_data(const TrainOptions& o) {
 
 void check_augmentation(const TrainOptions& o) {
   if (o.latents != "mean" && o.latents != "sample") config_error("train", "latents '{}' is not known; choose mean or sample", o.latents);
-  if (!(o.caption_dropout >= 0 && o.caption_dropout <= 1))
-    config_error("train", "caption_dropout must lie between 0 and 1, not {}", o.caption_dropout);
+  check(o.dataset);
   check_at_least("cache_variants", static_cast<double>(o.cache_variants), 0);
-  bool varies = o.random_crop || o.random_flip;
+  bool varies = augments(o);
   if (o.cache_variants > 1 && !varies)
     config_error("train", "cache_variants {} without random_crop or random_flip would be equal pictures; add one of them",
                  o.cache_variants);
   if (!encodes(o) && (varies || o.cache_variants > 0))
     config_error("train",
                  "random_crop, random_flip and cache_variants belong to the command that makes the cache; sft:train takes its variants");
+  if (!encodes(o) && (o.dataset.shuffle_caption || o.dataset.enable_wildcard || o.dataset.caption_tag_dropout_rate > 0))
+    config_error(
+        "train",
+        "shuffle_caption, enable_wildcard and caption_tag_dropout_rate belong to the command that makes the cache, which lists them "
+        "for {}",
+        o.task);
 }
 
 void check_masks(const TrainOptions& o) {
@@ -434,9 +485,6 @@ void check_hooks(const TrainOptions& o) {
 
 /// What can be counted, and is no slip of the finger.
 void check_limits(const TrainOptions& o) {
-  check_at_most("height", o.height, kMostPixelsASide);
-  check_at_most("width", o.width, kMostPixelsASide);
-  check_at_most("max_pixels", o.max_pixels, kMostPixelsASide * kMostPixelsASide);
   check_at_most("lora_rank", o.lora_rank, kMostRank);
   check_at_most("max_steps", o.max_steps, kMostSteps);
   check_at_most("num_epochs", o.num_epochs, kMostEpochs);
@@ -454,10 +502,6 @@ void check_counts(const TrainOptions& o) {
   auto at_least = [](const char* name, int64_t value, int64_t least) {
     check_at_least(name, static_cast<double>(value), static_cast<double>(least));
   };
-  at_least("height", o.height, 0);
-  at_least("width", o.width, 0);
-  if ((o.height > 0) != (o.width > 0)) config_error("train", "give both height and width, or neither");
-  at_least("max_pixels", o.max_pixels, 1);
   at_least("batch_size", o.batch_size, 1);
   at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);
   at_least("dataset_repeat", o.dataset_repeat, 1);
@@ -497,7 +541,8 @@ void check(const TrainOptions& o) {
   check_groups(o);
   check_presets(o);
   adapters::check(adapter_options(o));
-  adapters::parse_layout(o.lora_format);
+  adapters::check_readers(adapters::parse_layout(o.lora_format), adapters::kind_of_type(o.lora_type), o.lora_type == "dora",
+                          adapters::parse_norm_axis(o.dora_norm));
   check_at_least("max_grad_norm", o.max_grad_norm, 0);
   if (o.plan != "on" && o.plan != "off") config_error("train", "plan must be on or off, not '{}'", o.plan);
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);

@@ -1,11 +1,11 @@
 #pragma once
 #include "adapters/attach.h"
 #include "config/fields.h"
-#include "data/dataset.h"
 #include "diffusion/process.h"
 #include "models/family.h"
 #include "optim/groups.h"
 #include "optim/optimizer.h"
+#include "train/dataset_choice.h"
 #include "train/objective_options.h"
 
 namespace burnish::train {
@@ -26,18 +26,18 @@ void fields(config::Fields& f, ModelChoice& o);
 
 /// Everything `burnish train` can be told. Names are DiffSynth-Studio's where it has the option.
 struct TrainOptions {
+  std::vector<std::string> given;  ///< names of options on the command line; a run's config.toml holds all, whether they were meant or not
   ModelChoice model;
   std::string init = "pretrained";
 
   std::string dataset_base_path, dataset_metadata_path;
   std::string data_file_keys = "image,video";
-  int64_t height = 0, width = 0, max_pixels = 1048576;
+  DatasetChoice dataset;
+  std::string dataset_config;
   int64_t dataset_repeat = 1, batch_size = 1;
   std::string on_bad_sample = "stop";
   std::string latents = "mean";
-  bool random_crop = false, random_flip = false;
   int64_t cache_variants = 0;
-  double caption_dropout = 0;
   std::string cache_path, precompute = "all", precompute_timesteps = "auto", import_diffsynth;
   double cache_budget = 0, memory_budget = 0;
   int64_t num_processes = 1, process_index = 0;
@@ -112,8 +112,10 @@ std::string cache_folder(const TrainOptions& o);
 void check(const TrainOptions& o);
 void check(const ModelChoice& o);
 
-/// How pictures are cut; cache_variants 0 becomes what the ways of cutting ask for.
-data::Augmentation augmentation(const TrainOptions& o);
+/// The datasets of a run that reads pictures: those of dataset_config, or that of dataset_metadata_path and the class set.
+std::vector<DatasetChoice> datasets_of(const TrainOptions& o);
+/// Whether the pictures of any of them are cut in several ways.
+bool augments(const TrainOptions& o);
 
 diffusion::TimestepOptions timestep_options(const TrainOptions& o);
 diffusion::LossOptions loss_options(const TrainOptions& o);

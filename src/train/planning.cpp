@@ -1,6 +1,7 @@
 #include "train/planning.h"
 
 #include "base/error.h"
+#include "train/samples.h"
 
 namespace burnish::train {
 
@@ -43,7 +44,7 @@ void check_files(models::Model& model, const pipeline::Units& units) {
 
 pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subject, const Objective& objective) {
   auto units = objective.units();
-  auto labels = input_labels();
+  auto labels = input_labels(captions_vary(settings.data));
   std::set<std::string> inputs;
   for (const auto& [name, of_input] : labels) inputs.insert(name);
   pipeline::check(units, inputs);
@@ -57,7 +58,7 @@ pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subjec
   if (trains) check_initial(schedule, settings.schedule.always_ahead());
   if (trains && settings.schedule.always_ahead()) check_ahead(schedule, subject);
 
-  bool has_pictures = settings.data.from_pictures || !settings.data.held_out.metadata_path.empty();
+  bool has_pictures = settings.data.from_pictures || !settings.data.held_out.subsets.empty();
   if (has_pictures) check_files(*subject, schedule.once.units);
   if (trains) check_files(*subject, schedule.after_once());
   return schedule;

@@ -3,6 +3,8 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace burnish::train {
@@ -34,8 +36,10 @@ double Replay::time(int64_t index) const {
 
 int64_t Replay::row(int64_t index) const {
   auto row = read(index, "sample");
-  if (row.numel() != 1) data_error("train", "replay {}: '{}' must be one row number", file_->path().string(), name_of(index, "sample"));
-  return row.to(at::kLong).item<int64_t>();
+  auto number = row.numel() == 1 ? row.to(at::kDouble).item<double>() : -1;
+  if (number != std::floor(number) || number < 0 || number > 1e15)
+    data_error("train", "replay {}: '{}' must be one row number", file_->path().string(), name_of(index, "sample"));
+  return static_cast<int64_t>(number);
 }
 
 void Replay::check(int64_t count, const std::function<std::vector<int64_t>(int64_t row)>& latent_shape_of) const {

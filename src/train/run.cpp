@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "io/hash.h"
+#include "models/shared_units.h"
 #include "train/ahead.h"
 #include "train/encode.h"
+#include "train/hints.h"
 #include "train/hooks/hooks.h"
 #include "train/planning.h"
 #include "train/rehearsal.h"
@@ -61,13 +65,36 @@ Course make_course(const Opened& run) {
   return course;
 }
 
-/// Names the samples: their pictures' names and sizes, and their captions.
-std::string hash_of(const Samples& samples) {
+/// How the samples of a dataset are visited, in words.
+std::string text_of(const data::VisitRule& rule) {
+  const auto& c = rule.captions;
+  return fmt::format("{} {} {} {} {} {} {}\n{}\n{}\n{}\n", rule.num_repeats, rule.of_class_set, c.dropout, c.wildcards, c.shuffle,
+                     c.tag_dropout, c.keep_tokens, c.keep_separator, c.separator, c.secondary_separator);
+}
+
+/// Names the samples: their pictures' names, sizes and contents, their captions, and how they are visited and varied. A cache's list names
+/// no contents: its pictures are not read again.
+std::string hash_of(const Opened& run) {
+  const auto& samples = run.samples();
   io::Sha256 hash;
+  for (const auto& set : samples.sets) hash.update(text_of(set));
+  hash.update(fmt::format("{} variants\n", samples.num_variants));
+  for (const auto& subset : samples.pictures ? samples.pictures->subsets() : std::vector<data::Subset>())
+    hash.update(fmt::format("{} {}\n", subset.augmentation.random_crop, subset.augmentation.random_flip));
+  if (run.settings.data.from_pictures) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& sample : samples.list) {
+      files.emplace_back(sample.file);
+      for (const auto& [column, file] : sample.further_files) files.emplace_back(file);
+    }
+    for (const auto& content : run.cache->hashes().hash(files)) hash.update(content);
+  }
   for (const auto& sample : samples.list) {
     auto name = std::filesystem::path(sample.file).filename().string();
     hash.update(fmt::format("{} {} {} {}x{} {}\n{}\n", sample.row, name.size(), name, sample.size.height, sample.size.width,
                             sample.prompt.size(), sample.prompt));
+    hash.update(fmt::format("{} {}\n", sample.set, sample.loss_weight));
+    for (const auto& caption : sample.captions) hash.update(fmt::format("{} {} {}\n", caption.weight, caption.text.size(), caption.text));
   }
   return hash.hex().substr(0, 8);
 }
@@ -88,7 +115,7 @@ std::string fingerprint(const Opened& run) {
   const auto& trained = run.subject.trained;
   auto text = fingerprint(run.settings.given, trained.text(), trained.has_adapters(), !trained.whole_components().empty(),
                           std::ssize(run.samples().list));
-  text += fmt::format(", sample list {}, weights {}", hash_of(run.samples()), hash_of_weights(run));
+  text += fmt::format(", sample list {}, weights {}", hash_of(run), hash_of_weights(run));
   for (const auto& [component, names] : run.subject.model->names().components) {
     auto merge = run.subject.model->components().holding(component).merge;
     if (!merge) continue;
@@ -149,12 +176,30 @@ struct Encoded {
   Kept training, held_out;
 };
 
+/// Pictures that were looked at are not looked at again when the run goes on or its cache is taken once more. Without either there is
+/// nothing to remember them in, and a run that comes to nothing leaves nothing.
+void save_checks(const Opened& run) {
+  if (!std::filesystem::is_directory(run.settings.data.pictures.checks_folder)) return;
+  if (run.samples().pictures) run.samples().pictures->save_checks();
+  if (run.held_out && run.held_out->pictures) run.held_out->pictures->save_checks();
+}
+
+void say_cut_captions(const Opened& run, const pipeline::Schedule& schedule) {
+  auto units = schedule.after_once();
+  if (run.settings.data.from_pictures) units.insert(units.end(), schedule.once.units.begin(), schedule.once.units.end());
+  std::set<std::string> captions;
+  for (const auto& sample : run.samples().list) captions.insert(sample.prompt);
+  models::warn_of_cut_texts(run.subject.model->components(), units, {captions.begin(), captions.end()}, "captions");
+}
+
 Encoded encode_all(const Opened& run, const pipeline::Schedule& schedule) {
   const auto& settings = run.settings;
+  say_cut_captions(run, schedule);
   Encoded encoded;
   encoded.training =
       settings.data.from_pictures ? encode(*run.subject, schedule, run.samples(), *run.cache, settings.data.share) : run.listed.kept;
-  if (settings.course.caption_dropout > 0) check_empty_caption(encoded.training, schedule);
+  bool drops = std::ranges::any_of(run.samples().sets, [](const auto& set) { return set.captions.dropout > 0; });
+  if (drops) check_empty_caption(encoded.training, schedule);
   if (run.held_out) encoded.held_out = encode(*run.subject, schedule, *run.held_out, *run.cache, settings.data.share);
   info("{} samples, {} in {}; computed at every visit: {}", run.samples().list.size(),
        human_bytes(static_cast<double>(encoded.training.num_bytes())), run.cache->on_disk() ? run.cache->folder().string() : "memory",
@@ -240,13 +285,16 @@ void check_memory(const TrainOptions& options, const Opened& run) {
 
 void train(const TrainOptions& options) {
   check_nothing_lost(settle(options).output);  // before pictures are read
+  if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
   auto run = open(options);
   auto course = make_course(run);
   auto start = check_start(run, course);
   check_memory(options, run);
   auto claim = claim_run_folder(run.settings.output);
+  save_checks(run);
   auto within = within_budget(run, course);
   auto encoded = encode_all(run, within);
+  save_checks(run);
   Feed feed(course, {run.samples(), encoded.training},
             run.held_out ? std::optional<Source>({*run.held_out, encoded.held_out}) : std::nullopt);
   auto ahead = compute_all_ahead(run, within, course, feed, encoded, start.batch);
@@ -261,12 +309,20 @@ void train(const TrainOptions& options) {
                     ahead.results ? &*ahead.results : nullptr,
                     previews ? &*previews : nullptr,
                     trainee};
-  loop(training, make_hooks(training));
+  try {
+    loop(training, make_hooks(training));
+  } catch (const Error&) {  // Ctrl-C
+    save_checks(run);
+    throw;
+  }
+  save_checks(run);
 }
 
 void make_cache(const TrainOptions& options) {
   auto run = open(options);
+  save_checks(run);
   auto encoded = encode_all(run, run.schedule);
+  save_checks(run);
   save_list(*run.cache, run.samples(), encoded.training);
   fmt::print("{}: {} of {} samples, {}\n", run.cache->folder().string(), encoded.training.num_complete(), run.samples().list.size(),
              human_bytes(static_cast<double>(encoded.training.num_bytes())));

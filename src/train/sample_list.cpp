@@ -1,5 +1,7 @@
 #include "train/sample_list.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "io/files.h"
 #include "io/json.h"
@@ -8,7 +10,7 @@ namespace burnish::train {
 
 namespace {
 
-constexpr int kSchema = 1;
+constexpr int kSchema = 2;
 const char* const kList = "samples.json";
 
 using Sections = std::map<std::string, data::CacheSection*>;
@@ -31,6 +33,48 @@ Sections read_sections(data::Cache& cache, const nlohmann::json& json, const std
   return sections;
 }
 
+data::CaptionRule read_caption_rule(const nlohmann::json& json) {
+  data::CaptionRule rule;
+  rule.prefix = json.value("caption_prefix", rule.prefix);
+  rule.suffix = json.value("caption_suffix", rule.suffix);
+  rule.dropout = json.value("caption_dropout_rate", rule.dropout);
+  rule.wildcards = json.value("enable_wildcard", rule.wildcards);
+  rule.shuffle = json.value("shuffle_caption", rule.shuffle);
+  rule.tag_dropout = json.value("caption_tag_dropout_rate", rule.tag_dropout);
+  rule.keep_tokens = json.value("keep_tokens", rule.keep_tokens);
+  rule.keep_separator = json.value("keep_tokens_separator", rule.keep_separator);
+  rule.separator = json.value("caption_separator", rule.separator);
+  rule.secondary_separator = json.value("secondary_separator", rule.secondary_separator);
+  return rule;
+}
+
+/// Under the names of the options.
+nlohmann::ordered_json json_of(const data::CaptionRule& rule) {
+  return {{"caption_prefix", rule.prefix},        {"caption_suffix", rule.suffix},
+          {"caption_dropout_rate", rule.dropout}, {"enable_wildcard", rule.wildcards},
+          {"shuffle_caption", rule.shuffle},      {"caption_tag_dropout_rate", rule.tag_dropout},
+          {"keep_tokens", rule.keep_tokens},      {"keep_tokens_separator", rule.keep_separator},
+          {"caption_separator", rule.separator},  {"secondary_separator", rule.secondary_separator}};
+}
+
+void read_set(const nlohmann::json& json, Samples& samples) {
+  samples.sets.push_back({json.at("num_repeats").get<double>(), json.at("of_class_set").get<bool>(), read_caption_rule(json)});
+  samples.origins.push_back({json.at("metadata").get<std::string>(),
+                             json.at("metadata_hash").get<std::string>(),
+                             {json.at("caption_extension").get<std::string>(), json.at("class_tokens").get<std::string>()}});
+}
+
+nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataOrigin& origin) {
+  nlohmann::ordered_json json{{"metadata", origin.path},
+                              {"metadata_hash", origin.hash},
+                              {"caption_extension", origin.captions.endings},
+                              {"class_tokens", origin.captions.class_tokens},
+                              {"num_repeats", set.num_repeats},
+                              {"of_class_set", set.of_class_set}};
+  json.update(json_of(set.captions));
+  return json;
+}
+
 void read_sample(const nlohmann::json& json, const Sections& sections, Listed& listed) {
   auto& [samples, kept] = listed;
   SampleInfo sample{json.at("row").get<int64_t>(), {json.at("height").get<int64_t>(), json.at("width").get<int64_t>()}};
@@ -38,7 +82,13 @@ void read_sample(const nlohmann::json& json, const Sections& sections, Listed& l
   sample.columns = json.value("inputs", nlohmann::json::object());
   sample.file = json.value("file", "");
   sample.loss_weight = json.value("loss_weight", 1.0);
-  sample.of_class_set = json.value("of_class_set", false);
+  sample.set = json.value("set", size_t{0});
+  for (const auto& caption : json.value("captions", nlohmann::json::array()))
+    sample.captions.push_back({caption.at("text").get<std::string>(), caption.at("weight").get<double>()});
+  if (sample.captions.empty()) sample.captions.push_back({sample.prompt});
+  if (sample.set >= samples.sets.size())
+    data_error("train", "row {} is of the dataset {}, and the list has {}; make the cache again", sample.row, sample.set,
+               samples.sets.size());
   samples.has_captions = samples.has_captions && json.contains("prompt");
   auto& variants = kept.by_row[sample.row] = {read_places(json.at("keys"), sections)};
   for (const auto& keys : json.value("other_variants", nlohmann::json::array())) variants.push_back(read_places(keys, sections));
@@ -78,8 +128,8 @@ void check_listed(const data::Cache& cache, const Listed& listed) {
 void check_origin(data::Cache& cache, const Listed& listed) {
   const char* what_to_do = "give the command that made the cache again, which computes what was changed and nothing else";
   const auto& [samples, kept] = listed;
-  for (const auto& [path, hash] : {samples.metadata, samples.class_metadata}) {
-    if (!path.empty() && io::is_there(path) && data::metadata_hash(data::load_metadata(path)) != hash)
+  for (const auto& [path, hash, captions] : samples.origins) {
+    if (!path.empty() && io::is_there(path) && data::metadata_hash(data::load_metadata(path, captions)) != hash)
       data_error("train", "the metadata {} was changed after the cache {} was made; {}", path, cache.folder().string(), what_to_do);
   }
   std::vector<int64_t> rows;
@@ -125,7 +175,10 @@ nlohmann::ordered_json entry_of(const SampleInfo& sample, const Kept& kept) {
     json["further_files"][column] = {{"file", file}, {"file_hash", kept.further_hashes.at(sample.row).at(column)}};
   if (!sample.columns.empty()) json["inputs"] = sample.columns;
   if (sample.loss_weight != 1) json["loss_weight"] = sample.loss_weight;
-  if (sample.of_class_set) json["of_class_set"] = true;
+  if (sample.set > 0) json["set"] = sample.set;
+  bool is_plain = sample.captions.size() == 1 && sample.captions[0].text == sample.prompt;
+  for (const auto& [text, weight] : is_plain ? data::Captions() : sample.captions)
+    json["captions"].push_back({{"text", text}, {"weight", weight}});
   for (size_t i = 1; i < variants.size(); ++i) json["other_variants"].push_back(keys_of(variants[i]));
   return json;
 }
@@ -143,10 +196,11 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
     auto json = io::read_json(path);
     if (json.at("schema") != kSchema) data_error("train", "{} is of another version; make the cache again", path.string());
     auto sections = read_sections(cache, json, kept);
+    listed.samples.sets.clear();
+    listed.samples.origins.clear();
+    for (const auto& set : json.at("datasets")) read_set(set, listed.samples);
     for (const auto& sample : json.at("samples")) read_sample(sample, sections, listed);
     listed.kept.empty_caption = read_places(json.at("empty_caption"), sections);
-    listed.samples.metadata = {json.value("metadata", ""), json.value("metadata_hash", "")};
-    listed.samples.class_metadata = {json.value("class_metadata", ""), json.value("class_metadata_hash", "")};
   } catch (const nlohmann::json::exception& error) {
     data_error("train", "{} is damaged ({}); make it again with `burnish cache`", path.string(), error.what());
   }
@@ -155,16 +209,22 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
   return listed;
 }
 
+bool listed_captions_vary(const std::filesystem::path& cache) {
+  if (!io::is_there(cache / kList)) return false;
+  try {
+    Samples samples;
+    const auto json = io::read_json(cache / kList);
+    for (const auto& set : json.value("datasets", nlohmann::json::array())) read_set(set, samples);
+    return std::ranges::any_of(samples.sets, [](const auto& set) { return set.captions.varies(); });
+  } catch (const nlohmann::json::exception&) {
+    return false;  // read_list says what is wrong
+  }
+}
+
 void save_list(data::Cache& cache, const Samples& samples, const Kept& kept) {
   nlohmann::ordered_json list{{"schema", kSchema}, {"sections", nlohmann::ordered_json::object()}};
   for (const auto& [name, place] : kept.by_row.begin()->second.front()) list["sections"][name] = place.section->name();
-  auto add_origin = [&](const std::string& name, const data::MetadataOrigin& origin) {
-    if (origin.path.empty()) return;
-    list[name] = origin.path;
-    list[name + "_hash"] = origin.hash;
-  };
-  add_origin("metadata", samples.metadata);
-  add_origin("class_metadata", samples.class_metadata);
+  for (size_t i = 0; i < samples.sets.size(); ++i) list["datasets"].push_back(json_of(samples.sets[i], samples.origins.at(i)));
   list["empty_caption"] = keys_of(kept.empty_caption);
   for (const auto& sample : samples.list) list["samples"].push_back(entry_of(sample, kept));
   io::write_text_atomic(cache.folder() / kList, list.dump(1) + "\n");

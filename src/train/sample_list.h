@@ -8,6 +8,9 @@ namespace burnish::train {
 /// and is another now.
 Listed read_list(data::Cache& cache, const std::vector<std::string>& kept);
 
+/// Whether captions are drawn anew at each visit of the samples in the list of that cache; false when there is no such list.
+bool listed_captions_vary(const std::filesystem::path& cache);
+
 /// Writes that list into the cache.
 void save_list(data::Cache& cache, const Samples& samples, const Kept& kept);
 

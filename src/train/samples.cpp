@@ -15,8 +15,10 @@ namespace burnish::train {
 
 namespace {
 
+constexpr double kManyVisits = 1024;
+
 std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const Objective& objective) {
-  options.size.division = model.size_division();
+  for (auto& subset : options.subsets) subset.size.division = model.size_division();
   options.extra_columns = objective.columns();
   for (const auto& column : objective.pictures()) options.further_pictures.push_back(column);
   return std::make_unique<data::Dataset>(options);
@@ -35,12 +37,14 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
     auto file = std::filesystem::absolute(entry.file).string();
     std::map<std::string, std::string> further;
     for (const auto& [column, path] : entry.further) further[column] = std::filesystem::absolute(path).string();
-    samples.list.push_back({row, size, entry.prompt, entry.extra, file, further, model.latent_shape({size.height, size.width}),
-                            entry.loss_weight, entry.of_class_set});
+    samples.list.push_back({row, size, entry.prompt, entry.captions, entry.extra, file, further,
+                            model.latent_shape({size.height, size.width}), entry.loss_weight, entry.subset});
   }
   samples.num_variants = pictures->num_variants();
-  samples.metadata = absolute(pictures->metadata());
-  samples.class_metadata = absolute(pictures->class_metadata());
+  samples.sets.clear();
+  samples.origins.clear();
+  for (const auto& subset : pictures->subsets()) samples.sets.push_back(subset.visits);
+  for (const auto& origin : pictures->origins()) samples.origins.push_back(absolute(origin));
   samples.pictures = std::move(pictures);
   return samples;
 }
@@ -49,15 +53,16 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
 void check_any_mask(const data::Dataset& pictures) {
   const auto& mask = pictures.mask();
   if (mask.from != data::MaskSource::From::column) return;
-  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.further_files(row).contains(mask.column); });
+  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.entry(row).further.contains(mask.column); });
   if (!any)
     data_error("train", "{}: no row names a mask in the column '{}'; name the column with --mask_column, or take masked_loss out",
-               pictures.metadata().path, mask.column);
+               pictures.origins().front().path, mask.column);
 }
 
 Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const Objective& objective) {
-  const auto& size = settings.pictures.size;
-  if (size.height > 0) model.latent_shape({size.height, size.width});  // refuses a size that does not divide
+  for (const auto& subset : settings.pictures.subsets) {
+    if (subset.size.height > 0) model.latent_shape({subset.size.height, subset.size.width});  // refuses a size that does not divide
+  }
   auto pictures = open_pictures(settings.pictures, model, objective);
   if (const auto& bad = pictures->bad_samples(); !bad.empty()) {
     warn("{} of the samples cannot be used and are left out:", bad.size());
@@ -67,12 +72,27 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
   return samples_of(std::move(pictures), model);
 }
 
-/// One of the size that is asked for, which a plan makes do with.
+/// One of each size that is asked for, visited so often that batches are full: what a plan makes do with.
 Samples without_pictures(const DataSettings& settings, const models::Model& model) {
-  const auto& size = settings.pictures.size;
   Samples samples;
-  samples.list.push_back({.row = 0, .size = {size.height, size.width}, .latent_shape = model.latent_shape({size.height, size.width})});
+  samples.sets.clear();
+  for (const auto& subset : settings.pictures.subsets) {
+    auto rule = subset.size;
+    rule.division = model.size_division();
+    auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : data::Size{rule.height, rule.width}, "a picture");
+    auto set = samples.sets.size();
+    samples.list.push_back({.row = static_cast<int64_t>(set),
+                            .size = size,
+                            .captions = {{""}},
+                            .latent_shape = model.latent_shape({size.height, size.width}),
+                            .set = set});
+    samples.sets.push_back({.num_repeats = kManyVisits, .captions = subset.visits.captions});
+  }
   return samples;
+}
+
+bool lack(const data::DatasetOptions& pictures) {
+  return std::ranges::any_of(pictures.subsets, [](const auto& subset) { return subset.metadata_path.empty(); });
 }
 
 bool is_foreign(const std::string& folder) { return !data::is_cache(folder) && !diffsynth_files(folder).empty(); }
@@ -119,10 +139,15 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
   }
 }
 
-Listed open_list(const DataSettings& settings, const models::Model& model, const pipeline::Schedule& schedule, data::Cache& cache) {
+Listed open_list(const DataSettings& settings, const models::Model& model, const Objective& objective, const pipeline::Schedule& schedule,
+                 data::Cache& cache) {
   const auto& folder = settings.list_folder;
   const auto& kept = schedule.once.kept;
-  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.names().diffsynth_values(), cache) : read_list(cache, kept);
+  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.names().diffsynth_values(), objective.columns(), cache)
+                                   : read_list(cache, kept);
+  for (auto& set : listed.samples.sets) {
+    if (settings.caption_dropout > 0) set.captions.dropout = settings.caption_dropout;
+  }
   check_same_presets(listed, model, cache);
   check_shapes(listed, model.names().shapes(), kept);
   check_settings(listed, schedule, folder);
@@ -168,17 +193,22 @@ std::unique_ptr<data::Cache> open_cache(const DataSettings& settings) {
   return std::make_unique<data::Cache>(foreign ? settings.cache_folder : folder);
 }
 
+bool captions_vary(const DataSettings& settings) {
+  if (!settings.from_pictures) return !is_foreign(settings.list_folder) && listed_captions_vary(settings.list_folder);
+  return std::ranges::any_of(settings.pictures.subsets, [](const auto& subset) { return subset.visits.captions.varies(); });
+}
+
 Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective,
                     const pipeline::Schedule& schedule, data::Cache& cache) {
-  if (settings.from_pictures && settings.pictures.metadata_path.empty()) return {without_pictures(settings, model), {}};
-  auto listed =
-      settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}} : open_list(settings, model, schedule, cache);
+  if (settings.from_pictures && lack(settings.pictures)) return {without_pictures(settings, model), {}};
+  auto listed = settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}}
+                                       : open_list(settings, model, objective, schedule, cache);
   for (const auto& sample : listed.samples.list) objective.check(sample);
   return listed;
 }
 
 std::optional<Samples> open_held_out(const DataSettings& settings, const models::Model& model, const Objective& objective) {
-  if (settings.held_out.metadata_path.empty()) return std::nullopt;
+  if (settings.held_out.subsets.empty()) return std::nullopt;
   auto samples = samples_of(open_pictures(settings.held_out, model, objective), model);
   for (const auto& sample : samples.list) objective.check(sample);
   return samples;

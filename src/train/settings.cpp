@@ -22,7 +22,8 @@ AheadChoice ahead_choice(const TrainOptions& o) {
 }
 
 ModelSettings model_settings(const TrainOptions& o) {
-  ModelSettings s{.names = {o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths},
+  ModelSettings s{.names = {o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths,
+                            trains(o) ? models::HubUse::all : models::HubUse::without_denoiser},
                   .options = model_options(o.model),
                   .storage = o.model,
                   .trained_in_fp8 = o.trained_weights == "fp8",
@@ -41,6 +42,7 @@ TrainedSettings trained_settings(const TrainOptions& o) {
           .lora_checkpoint = o.lora_checkpoint,
           .targets = o.lora_target_modules == "default" ? std::nullopt : std::optional(o.lora_target_modules),
           .adapter = adapter_options(o),
+          .given = o.given,
           .rank_groups = o.lora_rank_groups,
           .alpha_groups = o.lora_alpha_groups,
           .layout = adapters::parse_layout(o.lora_format),
@@ -56,32 +58,37 @@ data::MaskSource mask_source(const TrainOptions& o) {
   return {o.masked_loss == "alpha" ? From::alpha : From::nothing, ""};
 }
 
-/// Where file names in a metadata file start from.
-std::string base_of(const std::string& metadata_path, const std::string& base_path) {
-  return base_path.empty() ? std::filesystem::path(metadata_path).parent_path().string() : base_path;
-}
-
-data::DatasetOptions dataset_options(const TrainOptions& o, const std::string& metadata_path, const std::string& base_path) {
-  data::DatasetOptions options{
-      base_of(metadata_path, base_path), metadata_path, o.data_file_keys, {o.height, o.width, o.max_pixels, 1}, o.on_bad_sample == "skip"};
-  options.mask = mask_source(o);
+data::DatasetOptions dataset_options(const TrainOptions& o, const std::vector<DatasetChoice>& datasets) {
+  data::DatasetOptions options{.data_file_keys = o.data_file_keys, .skip_bad_samples = o.on_bad_sample == "skip", .mask = mask_source(o)};
+  for (const auto& dataset : datasets) {
+    for (auto& subset : subsets_of(dataset, o.cache_variants)) options.subsets.push_back(std::move(subset));
+  }
   return options;
 }
 
-DataSettings data_settings(const TrainOptions& o) {
+/// Held-out pictures are seen in one way.
+data::DatasetOptions held_out_options(const TrainOptions& o) {
+  if (o.validation_metadata_path.empty()) return {};
+  auto held_out = o.dataset;
+  held_out.metadata_path = o.validation_metadata_path;
+  held_out.random_crop = held_out.random_flip = false;
+  return dataset_options(o, {held_out});
+}
+
+DataSettings data_settings(const TrainOptions& o, const std::filesystem::path& state_folder) {
   DataSettings s;
   s.from_pictures = encodes(o);
   if (s.from_pictures) {
-    s.pictures = dataset_options(o, metadata_path(o), o.dataset_base_path);
-    s.pictures.augmentation = augmentation(o);
-    s.pictures.class_metadata_path = o.class_metadata_path;
-    s.pictures.class_base_path = base_of(o.class_metadata_path, o.class_base_path);
+    s.pictures = dataset_options(o, datasets_of(o));
   } else {
     s.is_import = !o.import_diffsynth.empty();
     s.list_folder = s.is_import ? o.import_diffsynth : o.dataset_base_path;
   }
-  if (!o.validation_metadata_path.empty()) s.held_out = dataset_options(o, o.validation_metadata_path, "");
+  s.held_out = held_out_options(o);
+  s.caption_dropout = o.dataset.caption_dropout;
   s.cache_folder = s.from_pictures || s.is_import ? cache_folder(o) : o.cache_path;
+  s.pictures.checks_folder = s.cache_folder.empty() ? state_folder.string() : s.cache_folder;
+  s.held_out.checks_folder = s.pictures.checks_folder;
   s.cache_bytes = o.cache_budget * kGiB;
   s.weight_bytes = o.memory_budget * kGiB;
   s.share = {o.num_processes, o.process_index};
@@ -136,11 +143,11 @@ Settings settle(const TrainOptions& o) {
           .makes_cache = !trains(o),
           .model = model_settings(o),
           .trained = trained_settings(o),
-          .data = data_settings(o),
+          .data = data_settings(o, output_settings(o).state()),
           .objective = objective_settings(o),
           .schedule = {o.precompute == "none", ahead_choice(o)},
-          .course = {o.batch_size, o.dataset_repeat, o.gradient_accumulation_steps, o.max_steps, o.num_epochs, o.caption_dropout, o.replay,
-                     seed, o.prior_loss_weight},
+          .course = {o.batch_size, o.dataset_repeat, o.gradient_accumulation_steps, o.max_steps, o.num_epochs, o.replay, seed,
+                     o.prior_loss_weight},
           .step = step_settings(o),
           .output = output_settings(o)};
 }
@@ -184,9 +191,6 @@ static std::string learned_text(TrainOptions options) {
 std::string fingerprint(const TrainOptions& o, const std::string& trained, bool has_adapters, bool has_whole, int64_t num_samples) {
   auto more = learned_text(o) + objective_fingerprint(o);
   if (o.latents != "mean") more += ", latents " + o.latents;
-  if (o.caption_dropout > 0) more += fmt::format(", caption_dropout {}", o.caption_dropout);
-  if (auto a = augmentation(o); a.num_variants > 1 || a.random_flip || a.random_crop)
-    more += fmt::format(", {} variants{}{}", a.num_variants, a.random_crop ? " random_crop" : "", a.random_flip ? " random_flip" : "");
   if (has_adapters && o.lora_alpha > 0) more += fmt::format(", alpha {}", o.lora_alpha);
   if (has_adapters && !o.lora_rank_groups.empty()) more += ", rank groups " + o.lora_rank_groups;
   if (has_adapters && !o.lora_alpha_groups.empty()) more += ", alpha groups " + o.lora_alpha_groups;
@@ -200,7 +204,7 @@ std::string fingerprint(const TrainOptions& o, const std::string& trained, bool 
   if (!o.optimizer_args.empty()) more += ", optimizer_args " + o.optimizer_args;
   // The number counts the ways in which visits have been shuffled: a run goes on in the order in which it began.
   return fmt::format(
-      "seed {}, order 2, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
+      "seed {}, order 3, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
       o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, num_samples, o.model.dtype, o.optimizer, trained, more);
 }
 

@@ -35,6 +35,7 @@ struct TrainedSettings {
   std::string lora_checkpoint;         ///< "" starts anew
   std::optional<std::string> targets;  ///< of adapters; none takes the family's own
   adapters::AdapterOptions adapter;
+  std::vector<std::string> given = {};              ///< options that were asked for in so many words, so also where they say their default
   std::string rank_groups = {}, alpha_groups = {};  ///< of layers that differ from it; lists as in base/numbers_by_name.h
   adapters::Layout layout = {};                     ///< of adapter files
   bool from_scratch = false;                        ///< the denoiser's weights are drawn
@@ -47,9 +48,10 @@ struct TrainedSettings {
 struct DataSettings {
   bool from_pictures = true;                 ///< else from a cache that was made before
   data::DatasetOptions pictures;             ///< without what model and objective say
-  data::DatasetOptions held_out;             ///< no metadata_path: none
+  data::DatasetOptions held_out;             ///< no subsets: none
   std::string list_folder;                   ///< of a cache that was made before
   bool is_import = false;                    ///< list_folder is named as another program's cache
+  double caption_dropout = 0;                ///< of samples from list_folder, in place of what its list says; 0: as that says
   std::string cache_folder;                  ///< "" keeps everything in memory
   double cache_bytes = 0, weight_bytes = 0;  ///< budgets; 0: none
   Share share;
@@ -59,8 +61,7 @@ struct DataSettings {
 struct CourseSettings {
   int64_t batch_size = 1, num_repeats = 1, batches_per_step = 1;
   int64_t max_steps = 0, num_epochs = 1;  ///< max_steps 0 goes by epochs
-  double caption_dropout = 0;
-  std::string replay = {};  ///< a file with recorded draws, or ""
+  std::string replay = {};                ///< a file with recorded draws, or ""
   uint64_t seed = 0;
   double prior_loss_weight = 1;  ///< the factor on losses of the class set
 };

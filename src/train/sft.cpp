@@ -95,7 +95,7 @@ std::unique_ptr<Objective> make_sft(const ObjectiveSettings& settings, const Sub
 }
 
 const ObjectiveKind& sft() {
-  static const ObjectiveKind kind{.word = "sft", .make = make_sft};
+  static const ObjectiveKind kind{.word = "sft", .imports_diffsynth = true, .make = make_sft};
   return kind;
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/pattern.h"
 #include "base/text.h"
+#include "models/hub_files.h"
 #include "quant/store.h"
 
 namespace burnish::train {
@@ -29,7 +30,7 @@ bool names_component(const std::string& entry, const models::Component& componen
   auto origin = plain_path(component.origin);
   if (entry == component.origin || entry == component.name || same_place(entry, component.origin)) return true;
   if (component.origin.starts_with(entry + " (")) return true;  // the first of several shards
-  if (fs::path(origin).parent_path() == fs::path(plain_path(entry))) return fs::is_directory(origin);
+  if (fs::path(origin).parent_path() == fs::path(plain_path(entry))) return fs::is_directory(origin) || models::is_hub_model(entry);
   auto colon = entry.rfind(':');
   if (colon == std::string::npos) return false;
   auto folder = plain_path(entry.substr(0, colon)), part = entry.substr(colon + 1);

@@ -69,7 +69,7 @@ void Trained::add_adapters(const std::string& component) {
   for (const auto& other : adapted_components_) {
     if (other.component == component) config_error("train", "lora_base_model names {} twice", component);
   }
-  adapted_components_.push_back({component, {}, {}, {}, {}});
+  adapted_components_.push_back({component, {}, {}, {}, {}, {}});
 }
 
 void Trained::check_rates() const {
@@ -116,7 +116,11 @@ void Trained::read_checkpoint() {
   auto asked = settings_.adapter;
   // The header says the alpha also where a format has the scale multiplied into the weights.
   auto metadata = io::TensorSource::open({adapters::find_adapter(settings_.lora_checkpoint).tensors}).metadata();
-  if (metadata["alpha"] == fmt::format("{}", asked.alpha)) asked.alpha = 0;
+  auto given = settings_.given;
+  if (metadata["alpha"] == fmt::format("{}", asked.alpha)) {
+    asked.alpha = 0;
+    std::erase(given, "lora_alpha");
+  }
   for (auto& adapters : adapted_components_) {
     if (!by_component.contains(adapters.component))
       config_error("train", "lora_base_model names {}, and {} holds no adapters of it; take it out, or give another file",
@@ -124,7 +128,7 @@ void Trained::read_checkpoint() {
     adapters.weights = std::move(by_component.at(adapters.component));
     by_component.erase(adapters.component);
     for (const auto& w : adapters.weights) adapters.paths.push_back(w.path);
-    check_agreement(asked, adapters.weights, settings_.lora_checkpoint);
+    check_agreement(asked, given, adapters.weights, settings_.lora_checkpoint);
     if (settings_.targets) check_same_layers(targeted(adapters.component), adapters.paths, adapters.component, settings_.lora_checkpoint);
   }
   if (!by_component.empty())
@@ -148,6 +152,7 @@ void Trained::choose_layers() {
   }
   if (settings_.targets) check_all_targets_matched();
   choose_ranks();
+  choose_fused();
 }
 
 /// A name that is misspelled must not look like layers that train.
@@ -186,6 +191,29 @@ void Trained::choose_ranks() {
   }
   ranks.check_all_fitted();
   alphas.check_all_fitted();
+}
+
+/// After choose_ranks: layers that share an adapter have one rank.
+void Trained::choose_fused() {
+  for (auto& adapters : adapted_components_) {
+    if (!model_->components().has(adapters.component)) continue;
+    const auto& names = model_->names().of(adapters.component);
+    auto skeleton = model_->components().skeleton(adapters.component);
+    auto aliases = [&](const std::string& path) { return names.target_names(path); };
+    for (const auto& name : adapters::fused_targets(*skeleton, targets(adapters.component), aliases)) {
+      adapters.fused.push_back(names.foreign_layer(name));
+      const auto& layers = adapters.fused.back();
+      const auto& first = adapters.options.at(layers.at(0));
+      for (const auto& layer : layers) {
+        const auto& own = adapters.options.at(layer);
+        if (own.rank != first.rank || own.alpha != first.alpha)
+          config_error("train",
+                       "lora_target_modules names {}, of which {} and {} share an adapter, and they have different ranks or alphas by "
+                       "groups; name the whole of it there, or the single layers as targets",
+                       name, layers[0], layer);
+      }
+    }
+  }
 }
 
 /// The ranks that a component's adapters have, in the order of their layers.
@@ -253,9 +281,10 @@ void Trained::start(const std::shared_ptr<const adapters::Dropout>& dropout) {
     auto seed = settings_.seed;
     if (component != model_->names().denoiser()) seed ^= mix64(component);  // encoders may have layers of equal names
     it->adapted = adapters::attach(
-        root, [&](const std::string& path) { return it->options.at(path); }, it->paths, seed, dropout);
+        root, [&](const std::string& path) { return it->options.at(path); }, it->paths, seed, dropout, it->fused);
   }
   note_adapters();
+  if (has_adapters()) adapter_file(0, at::kFloat);  // so that what cannot be written is said now
 }
 
 void Trained::note_adapters() const {
@@ -267,7 +296,7 @@ void Trained::note_adapters() const {
   }
   if (adapted_components_.empty() || !adapted_components_[0].adapted[0].adapter->is_dora()) return;
   if (adapted_components_[0].adapted[0].adapter->magnitude().axis == adapters::NormAxis::input)
-    warn("dora_norm input: peft and diffusers cannot load such a file; OneTrainer and ComfyUI do");
+    info("dora_norm input: OneTrainer and ComfyUI load such a file as it was trained; peft, diffusers and LyCORIS do not");
   else info("dora_norm output: peft and diffusers load such a file as it was trained; ComfyUI may take norms of the base alone");
 }
 
@@ -281,10 +310,13 @@ double Trained::lr_factor(const std::string& component) const {
 
 optim::ParameterList Trained::parameters() const {
   optim::ParameterList parameters;
+  std::set<const c10::TensorImpl*> seen;
   for (const auto& a : adapted_components_) {
     for (const auto& item : a.adapted) {
-      for (const auto& [name, value] : item.adapter->parameters())
+      for (const auto& [name, value] : item.adapter->parameters()) {
+        if (!seen.insert(value.unsafeGetTensorImpl()).second) continue;
         parameters.push_back({a.component + "." + item.path + "." + name, value, lr_factor(a.component)});
+      }
     }
   }
   for (const auto& whole : whole_) {
@@ -299,9 +331,12 @@ optim::ParameterList Trained::parameters() const {
 
 Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
   File file{fmt::format("step-{}.safetensors", step), {}, {}};
+  std::vector<adapters::AdaptedList> all;
+  for (const auto& a : adapted_components_) all.push_back(a.adapted);
+  auto layout = adapters::settled(settings_.layout, all);
   for (const auto& a : adapted_components_) {
     auto prefixes = loras::layer_prefixes(*model_, a.component);
-    for (auto& tensor : adapters::adapter_tensors(a.adapted, prefixes, dtype, settings_.layout)) file.tensors.push_back(std::move(tensor));
+    for (auto& tensor : adapters::adapter_tensors(a.adapted, prefixes, dtype, layout)) file.tensors.push_back(std::move(tensor));
   }
   std::vector<std::string> ranks, alphas;
   auto note = [](std::vector<std::string>& seen, const std::string& number) {

@@ -33,7 +33,7 @@ class Trained {
 
   /// Once all trained components are loaded: hangs adapters and marks what takes gradients. `dropout` may be null.
   void start(const std::shared_ptr<const adapters::Dropout>& dropout);
-  /// The trained parameters, named "component.path"; after `start`.
+  /// The trained parameters, named "component.path", those that layers share after the first of them; after `start`.
   optim::ParameterList parameters() const;
 
   struct File {
@@ -56,6 +56,7 @@ class Trained {
     std::map<std::string, adapters::AdapterOptions> options;  ///< of new adapters, by path
     std::vector<adapters::AdapterWeights> weights;
     adapters::AdaptedList adapted;
+    std::vector<std::vector<std::string>> fused = {};  ///< layers that share a new adapter
   };
   void add_whole(const std::string& name);
   void add_adapters(const std::string& component);
@@ -63,6 +64,7 @@ class Trained {
   void choose_layers();
   void check_all_targets_matched() const;
   void choose_ranks();
+  void choose_fused();
   void read_checkpoint();
   std::string ranks(const Adapters& adapters) const;
   std::string targets(const std::string& component) const;

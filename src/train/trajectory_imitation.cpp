@@ -114,7 +114,7 @@ void check_imitation(const TrainOptions& o) {
     config_error("train", "teacher_num_inference_steps {} is less than the student's {}; the teacher takes at least as many",
                  own.teacher_num_inference_steps, own.student_num_inference_steps);
   check_at_least("teacher_cfg_scale", own.teacher_cfg_scale, 0);
-  if (o.random_crop || o.random_flip || o.latents != "mean" || o.noise_offset != 0)
+  if (augments(o) || o.latents != "mean" || o.noise_offset != 0)
     config_error("train",
                  "trajectory_imitation starts from noise alone and takes of a picture its size; take random_crop, random_flip, latents and "
                  "noise_offset out");

@@ -78,10 +78,10 @@ struct Style {
   const char* layout;
 };
 const std::vector<Style> kStyles{
-    {"lora", NormAxis::output, "auto"},   {"lora", NormAxis::output, "kohya"},    {"lora", NormAxis::output, "lycoris"},
-    {"dora", NormAxis::output, "auto"},   {"dora", NormAxis::output, "kohya"},    {"dora", NormAxis::input, "auto"},
-    {"dora", NormAxis::input, "lycoris"}, {"loha", NormAxis::output, "auto"},     {"loha", NormAxis::output, "kohya"},
-    {"lokr", NormAxis::output, "auto"},   {"lokr", NormAxis::output, "diffusers"}};
+    {"lora", NormAxis::output, "auto"}, {"lora", NormAxis::output, "kohya"},    {"lora", NormAxis::output, "lycoris"},
+    {"dora", NormAxis::output, "auto"}, {"dora", NormAxis::output, "kohya"},    {"dora", NormAxis::input, "auto"},
+    {"dora", NormAxis::input, "kohya"}, {"loha", NormAxis::output, "auto"},     {"loha", NormAxis::output, "kohya"},
+    {"lokr", NormAxis::output, "auto"}, {"lokr", NormAxis::output, "diffusers"}};
 
 }  // namespace
 
@@ -291,7 +291,9 @@ TEST(Files, LayoutsHaveTheNamesOtherProgramsRead) {
   EXPECT_EQ(dora.at("transformer.blocks.0.first.lora_A.weight"), (Shape{4, 24}));
   EXPECT_EQ(dora.at("transformer.blocks.0.first.lora_magnitude_vector"), (Shape{40}));
   EXPECT_EQ(dora.at("transformer.blocks.0.first.alpha"), Shape{});
-  EXPECT_EQ(names("dora", NormAxis::input, "auto").at("transformer.blocks.0.first.dora_scale"), (Shape{1, 24}));
+  EXPECT_EQ(names("dora", NormAxis::input, "auto").at("lora_transformer_blocks_0_first.dora_scale"), (Shape{1, 24}));
+  for (const char* layout : {"diffusers", "lycoris", "diffsynth"})
+    EXPECT_NE(error_of([&] { names("dora", NormAxis::input, layout); }, Exit::config).find("--lora_format"), std::string::npos) << layout;
   EXPECT_EQ(names("dora", NormAxis::output, "kohya").at("lora_transformer_blocks_0_first.dora_scale"), (Shape{40, 1}));
   EXPECT_EQ(names("dora", NormAxis::input, "kohya").at("lora_transformer_blocks_0_first.lora_down.weight"), (Shape{4, 24}));
   EXPECT_EQ(names("loha", NormAxis::output, "auto").at("lycoris_blocks_0_first.hada_w1_a"), (Shape{40, 4}));
@@ -350,33 +352,181 @@ TEST(Files, AlphaKeepsTheScaleOfRankStabilisedAdapters) {
   }
 }
 
-TEST(Files, AdaptersOfFusedLayersAreSplit) {
-  auto layers = [](const std::string& name) { return name == "qkv" ? Behind{{"a", "b"}} : Behind{}; };
-  auto rows = [](const std::string& layer) { return layer == "a" ? int64_t{8} : int64_t{4}; };
+/// Layers a (8 rows) and b (4), which other programs have stacked as qkv.
+struct Fused : nn::Module {
+  nn::Linear a{6, 8, {}}, b{6, 4, {}};
+  Fused() {
+    own("a", a);
+    own("b", b);
+    at::manual_seed(4);
+    for (auto* layer : {&a, &b}) {
+      at::NoGradGuard no_grad;
+      layer->weight.normal_();
+      layer->bias.normal_();
+    }
+  }
+  at::Tensor forward(const at::Tensor& x) { return at::cat({a.forward(x), b.forward(x)}, -1); }
+  at::Tensor weight() { return at::cat({a.weight, b.weight}); }
+};
+const LayerPrefixes kFusedNames{
+    "transformer.",        "lora_transformer_",     "lycoris_", true,
+    {{"qkv", {"a", "b"}}}, {{"x.qkv", {"a", "b"}}}, {},         [](const std::string& path) { return int64_t{path == "a" ? 8 : 4}; }};
+
+std::vector<AdapterWeights> read_fused(const io::NamedTensors& tensors) {
   test::Scratch folder;
-  auto split = [&](const io::NamedTensors& tensors) {
-    io::save_safetensors(folder / "f.safetensors", tensors);
-    return read_adapter(folder / "f.safetensors", layers, rows);
+  io::save_safetensors(folder / "f.safetensors", tensors);
+  auto layers = [](const std::string& name) { return name.ends_with("qkv") ? Behind{{"a", "b"}} : Behind{{name}}; };
+  return read_adapter(folder / "f.safetensors", layers, kFusedNames.rows_of);
+}
+
+/// What a file of the fused layer says, and that layer's weight under it.
+std::vector<std::pair<io::NamedTensors, std::function<at::Tensor(const at::Tensor& w)>>> fused_files() {
+  at::manual_seed(5);
+  auto down = at::randn({2, 6}), up = at::randn({12, 2}), m = at::rand({12, 1}) + 1, m_in = at::rand({1, 6}) + 1;
+  auto p1 = at::randn({12, 2}), q1 = at::randn({2, 6}), p2 = at::randn({12, 2}), q2 = at::randn({2, 6});
+  auto v = [=](const at::Tensor& w) { return w + at::mm(up, down); };
+  io::NamedTensors lora{{"qkv.lora_down.weight", down}, {"qkv.lora_up.weight", up}};
+  auto dora = lora, dora_in = lora;
+  dora.emplace_back("qkv.dora_scale", m);
+  dora_in.emplace_back("qkv.dora_scale", m_in);
+  std::vector<std::pair<io::NamedTensors, std::function<at::Tensor(const at::Tensor&)>>> files{
+      {lora, v},
+      {dora, [=](const at::Tensor& w) { return v(w) * m / v(w).norm(2, {1}, true); }},
+      {dora_in, [=](const at::Tensor& w) { return v(w) * m_in / v(w).norm(2, {0}, true); }},
+      {{{"qkv.hada_w1_a", p1}, {"qkv.hada_w1_b", q1}, {"qkv.hada_w2_a", p2}, {"qkv.hada_w2_b", q2}},
+       [=](const at::Tensor& w) { return w + at::mm(p1, q1) * at::mm(p2, q2); }}};
+  for (int64_t rows : {1, 2, 3, 4, 6, 12}) {  // of W1; its groups end within a layer's rows or with them
+    auto w1 = at::randn({rows, 2}), w2 = at::randn({12 / rows, 3});
+    files.push_back({{{"qkv.lokr_w1", w1}, {"qkv.lokr_w2", w2}}, [=](const at::Tensor& w) { return w + at::kron(w1, w2); }});
+  }
+  return files;
+}
+
+TEST(FusedLayers, AdaptersGiveWhatTheyGiveTheFusedLayer) {
+  auto x = at::randn({5, 6});
+  for (const auto& [tensors, expected] : fused_files()) {
+    SCOPED_TRACE(tensors.back().first + " of " + std::to_string(tensors[0].second.size(0)) + " rows");
+    Fused plain, hung, merged;
+    auto weights = read_fused(tensors);
+    attach_weights(hung, weights, "f");
+    auto bias = at::cat({plain.a.bias, plain.b.bias});
+    EXPECT_LE(relative_error(hung.forward(x), at::linear(x, expected(plain.weight()), bias)), 1e-5);
+    for (const auto& w : weights) {
+      auto weight_of = [&](const std::string& path) { return (path == "a" ? plain.a : plain.b).weight.clone(); };
+      merge(w.path == "a" ? merged.a : merged.b, {{w, 1, sharing_norms(w, weights)}}, weight_of);
+    }
+    EXPECT_LE(relative_error(merged.weight(), expected(plain.weight())), 1e-5);
+  }
+}
+
+TEST(FusedLayers, ShareOneParameterAndItsGradient) {
+  auto x = at::randn({5, 6}), dy = at::randn({5, 12});
+  for (const auto& [tensors, expected] : fused_files()) {
+    SCOPED_TRACE(tensors.back().first + " of " + std::to_string(tensors[0].second.size(0)) + " rows");
+    Fused net;
+    auto adapted = attach_weights(net, read_fused(tensors), "f");
+    auto a = adapted[0].adapter->parameters(), b = adapted[1].adapter->parameters();
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_TRUE(a[i].second.is_same(b[i].second)) << a[i].first;
+      EXPECT_EQ(a[i].second.numel(), tensors[i].second.numel());
+    }
+    if (tensors.back().first.ends_with("dora_scale")) continue;  // its norms carry no gradient
+    at::Tensor value = a[0].second, leaf = tensors[0].second.clone();
+    (net.forward(x) * dy).sum().backward();
+    // The same by a difference in the direction of the gradient.
+    auto g = value.grad().clone();
+    at::NoGradGuard no_grad;
+    auto at_step = [&](double step) {
+      value.copy_(leaf + g * step);
+      return (net.forward(x).to(at::kDouble) * dy).sum().item<double>();
+    };
+    EXPECT_NEAR((at_step(1e-3) - at_step(-1e-3)) / 2e-3, g.square().sum().item<double>(), 2e-3 * g.square().sum().item<double>());
+  }
+}
+
+TEST(FusedLayers, AreWrittenAsTheyAre) {
+  for (const auto& [tensors, expected] : fused_files()) {
+    SCOPED_TRACE(tensors.back().first);
+    Fused net;
+    auto adapted = attach_weights(net, read_fused(tensors), "f");
+    auto written = adapter_tensors(adapted, kFusedNames, at::kFloat, Layout::kohya);
+    std::map<std::string, at::Tensor> found(written.begin(), written.end());
+    for (const auto& [name, value] : tensors) {
+      ASSERT_TRUE(found.contains(name)) << name;
+      EXPECT_TRUE(at::equal(found.at(name), value)) << name;
+    }
+  }
+}
+
+TEST(FusedLayers, AreCutWhereALayoutHasOurLayers) {
+  auto files = fused_files();
+  auto x = at::randn({5, 6});
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto& tensors = files[i].first;
+    auto rows_of_w2 = tensors[0].first == "qkv.lokr_w1" ? tensors[1].second.size(0) : 1;
+    bool by_input = i == 2, is_cut_within = 8 % rows_of_w2 != 0 || 4 % rows_of_w2 != 0;
+    SCOPED_TRACE(std::to_string(i));
+    Fused net, again;
+    auto adapted = attach_weights(net, read_fused(tensors), "f");
+    auto write = [&] { return adapter_tensors(adapted, kFusedNames, at::kFloat, i < 3 ? Layout::onetrainer : Layout::lycoris); };
+    if (by_input || is_cut_within) {
+      EXPECT_NE(error_of(write, Exit::config).find("cannot be cut"), std::string::npos);
+      continue;
+    }
+    test::Scratch folder;
+    io::save_safetensors(folder / "f.safetensors", write());
+    auto layers = [](const std::string& name) { return Behind{{name.substr(name.size() - 1)}}; };
+    attach_weights(again, read_adapter(folder / "f.safetensors", layers, kFusedNames.rows_of), "f");
+    EXPECT_LE(relative_error(again.forward(x), net.forward(x)), 1e-6);
+  }
+}
+
+TEST(FusedLayers, AdaptersOfTheirPartsAreStacked) {
+  auto x = at::randn({5, 6});
+  for (const char* type : {"lora", "dora", "loha"}) {
+    for (bool both : {true, false}) {
+      if (!both && std::string(type) == "dora") continue;
+      SCOPED_TRACE(type);
+      Fused net, again;
+      auto options_of = [&](const std::string& path) { return AdapterOptions{.type = type, .rank = 2, .alpha = path == "a" ? 4.0 : 3.0}; };
+      auto adapted = attach(net, options_of, both ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"b"}, 3);
+      shake(adapted);
+      attach_weights(again, read_fused(adapter_tensors(adapted, kFusedNames, at::kFloat, Layout::kohya)), "f");
+      EXPECT_LE(relative_error(again.forward(x), net.forward(x)), 1e-5);
+    }
+  }
+  Fused net;
+  auto lokr = attach(net, {.type = "lokr", .rank = 2}, {"a", "b"}, 3);
+  EXPECT_NE(error_of([&] { adapter_tensors(lokr, kFusedNames, at::kFloat, Layout::kohya); }, Exit::config).find("cannot be stacked"),
+            std::string::npos);
+}
+
+TEST(FusedLayers, NewAdaptersStartAsThatOfTheFusedLayer) {
+  auto x = at::randn({5, 6});
+  for (const char* type : {"lora", "dora", "loha", "lokr"}) {
+    for (auto axis : {NormAxis::output, NormAxis::input}) {
+      Fused net, plain;
+      auto options_of = [&](const std::string&) { return AdapterOptions{.type = type, .rank = 2, .dora_norm = axis}; };
+      auto adapted = attach(net, options_of, {"a", "b"}, 3, nullptr, {{"a", "b"}});
+      ASSERT_EQ(adapted.size(), 2u);
+      EXPECT_TRUE(adapted[0].adapter->parameters()[0].second.is_same(adapted[1].adapter->parameters()[0].second));
+      EXPECT_LE(relative_error(net.forward(x), plain.forward(x)), 1e-6) << type;
+    }
+  }
+}
+
+TEST(FusedLayers, BrokenFilesAreRefused) {
+  auto refused = [](const io::NamedTensors& tensors, const char* why) {
+    EXPECT_NE(error_of([&] {
+                Fused net;
+                attach_weights(net, read_fused(tensors), "f");
+              }).find(why),
+              std::string::npos);
   };
-  auto up = at::randn({12, 2}), m = at::rand({12, 1});
-  auto dora = split({{"qkv.lora_down.weight", at::randn({2, 6})}, {"qkv.lora_up.weight", up}, {"qkv.dora_scale", m}});
-  ASSERT_EQ(dora.size(), 2u);
-  EXPECT_TRUE(at::equal(dora[1].parameters[1].second, up.narrow(0, 8, 4)));
-  EXPECT_TRUE(at::equal(dora[1].magnitude.m, m.flatten().narrow(0, 8, 4)));
-  auto w1 = at::randn({3, 2}), w2 = at::randn({4, 3});
-  auto lokr = split({{"qkv.lokr_w1", w1}, {"qkv.lokr_w2", w2}});
-  EXPECT_TRUE(at::equal(lokr[0].parameters[0].second, w1.narrow(0, 0, 2)));
-  EXPECT_NE(error_of([&] {
-              split({{"qkv.lokr_w1", at::randn({2, 2})}, {"qkv.lokr_w2", at::randn({6, 3})}});
-            }).find("cannot be split"),
-            std::string::npos);
-  EXPECT_NE(error_of([&] {
-              split({{"qkv.lora_down.weight", at::randn({2, 6})}, {"qkv.lora_up.weight", up}, {"qkv.dora_scale", at::rand({1, 6})}});
-            }).find("inputs"),
-            std::string::npos);
-  EXPECT_NE(error_of([&] { split({{"qkv.lora_down.weight", at::randn({2, 6})}}); }).find("lacks its lora_B.weight"), std::string::npos);
-  EXPECT_NE(error_of([&] { split({{"qkv.hada_w1_a", at::randn({2, 6})}}); }).find("lacks its"), std::string::npos);
-  EXPECT_NE(error_of([&] { split({{"qkv.lora_mid.weight", at::randn({2, 2, 3, 3})}}); }).find("lacks its"), std::string::npos);
+  refused({{"qkv.lora_down.weight", at::randn({2, 6})}}, "lacks its lora_B.weight");
+  refused({{"qkv.hada_w1_a", at::randn({2, 6})}}, "lacks its");
+  refused({{"qkv.lora_mid.weight", at::randn({2, 2, 3, 3})}}, "lacks its");
+  refused({{"qkv.lora_down.weight", at::randn({2, 6})}, {"qkv.lora_up.weight", at::randn({10, 2})}}, "another model");
 }
 
 TEST(DropoutMask, IsTheSameForTheSameDrawAndOffOutsideTraining) {

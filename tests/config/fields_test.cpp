@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <memory>
 
 #include "tests/scratch.h"
 
@@ -22,7 +23,7 @@ struct Options {
   int64_t max_steps = 100;
   double learning_rate = 1e-4;
   bool shuffle = false;
-  std::vector<std::string> model = {"default"};
+  std::vector<std::string> model = {"default"}, size = {};
 };
 
 config::Fields fields_of(Options& o) {
@@ -34,6 +35,7 @@ config::Fields fields_of(Options& o) {
   f("max_steps", o.max_steps, "steps to do", {"num_steps"});
   f("learning_rate", o.learning_rate, "of the optimizer");
   f("shuffle", o.shuffle, "in another order each epoch");
+  f.numbers("size", o.size, "in pixels");
   return f;
 }
 
@@ -195,4 +197,94 @@ TEST(CommandLine, TakesAPositionalListBetweenOptions) {
                   Exit::config),
               HasSubstr("did you mean 'port'?"));
   EXPECT_THAT(config::read_command_line("verb", "summary", {"--help"}, fields).help_text, HasSubstr("  run..."));
+}
+
+TEST(Paths, InATomlFileBeginInItsFolder) {
+  Scratch scratch;
+  std::filesystem::create_directory(scratch / "models");
+  scratch.write("models/here", "");
+  std::string output, model, id, none, whole;
+  std::vector<std::string> loras;
+  auto fields = [&] {
+    config::Fields f;
+    f.path("output", output, "");
+    f.path("loras", loras, "");
+    f.path("model", model, "", {}, config::seen_from_if_there);
+    f.path("id", id, "", {}, config::seen_from_if_there);
+    f.path("none", none, "");
+    f.path("whole", whole, "");
+    return f;
+  };
+  auto file = scratch.write("run.toml",
+                            "output = \"runs/../cat\"\nloras = [\"a:0.5\", \"/b\"]\nmodel = \"models/here:dit\"\n"
+                            "id = \"org/model\"\nnone = \"\"\nwhole = \"/x\"\n");
+  config::read_toml(file.string(), fields());
+  EXPECT_EQ(output, scratch / "cat");
+  EXPECT_THAT(loras, ElementsAre((scratch / "a:0.5").string(), "/b"));
+  EXPECT_EQ(model, (scratch / "models/here:dit").string());
+  EXPECT_EQ(id, "org/model");
+  EXPECT_EQ(none, "");
+  EXPECT_EQ(whole, "/x");
+  // On the command line they begin where the program runs.
+  config::read_command_line("train", "trains", {"--config", file.string(), "--output", "here"}, fields());
+  EXPECT_EQ(output, "here");
+}
+
+TEST(Markdown, ATableAGroup) {
+  Options o;
+  config::Fields f = fields_of(o);
+  f.title_no_effect("No effect");
+  f.no_effect("workers", true, "none are needed");
+  f.refused("quant", "say a|b");
+  auto parsed = config::read_command_line("train", "trains", {"--help", "--markdown"}, f);
+  EXPECT_EQ(parsed.help_text,
+            "## burnish train\n\ntrains\n\n### Model\n\n| option | not given | meaning |\n|---|---|---|\n"
+            "| `--model, --model_paths` | `[\"default\"]` | a folder or a file; repeatable |\n| `--dtype` | `\"bf16\"` | fp32 or bf16 |\n"
+            "\n### Training\n\n| option | not given | meaning |\n|---|---|---|\n| `--max_steps, --num_steps` | `100` | steps to do |\n"
+            "| `--learning_rate` | `0.0001` | of the optimizer |\n| `--shuffle` | `false` | in another order each epoch |\n"
+            "| `--size` | `[]` | in pixels |\n"
+            "\n### No effect\n\n| option | why |\n|---|---|\n| `--workers` | none are needed |\n"
+            "\n### Refused\n\n| option | what to do |\n|---|---|\n| `--quant` | say a\\|b |\n");
+}
+
+TEST(Toml, KeysAreHandedDownToItems) {
+  Scratch scratch;
+  auto path = scratch.write("d.toml", R"(
+[general]
+max_steps = 1
+dtype = "fp32"
+[[sets]]
+max_steps = 2
+[[sets.parts]]
+size = 512
+[[sets.parts]]
+max_steps = 3
+size = [768, 512]
+[[sets]]
+size = ["a", [1, 2]]
+)");
+  std::vector<std::unique_ptr<Options>> read;
+  config::read_toml_items(path, "sets", "parts", [&] { return fields_of(*read.emplace_back(std::make_unique<Options>())); });
+  ASSERT_EQ(read.size(), 3u);
+  EXPECT_EQ(read[0]->max_steps, 2);
+  EXPECT_EQ(read[1]->max_steps, 3);
+  EXPECT_EQ(read[2]->max_steps, 1);
+  for (const auto& one : read) EXPECT_EQ(one->dtype, "fp32");
+  EXPECT_THAT(read[0]->size, ElementsAre("512"));
+  EXPECT_THAT(read[1]->size, ElementsAre("768,512")) << "as on a command line";
+  EXPECT_THAT(read[2]->size, ElementsAre("a", "1,2"));
+}
+
+TEST(Toml, ItemsThatAreNoTablesAreRefused) {
+  Scratch scratch;
+  auto refusal = [&](const std::string& text) {
+    Options o;
+    auto path = scratch.write("d.toml", text);
+    return error_of([&] { config::read_toml_items(path, "sets", "parts", [&] { return fields_of(o); }); }, Exit::config);
+  };
+  EXPECT_THAT(refusal("max_steps = 3\n"), HasSubstr("'max_steps' stands outside of [general] and [[sets]]"));
+  EXPECT_THAT(refusal("sets = [1]\n"), HasSubstr("'sets' must be a list of tables, written [[sets]]"));
+  EXPECT_THAT(refusal("[[sets]]\nparts = 'x'\n"), HasSubstr("'parts' must be a list of tables"));
+  EXPECT_THAT(refusal("[[sets]]\nmax_stps = 3\n"), HasSubstr("did you mean 'max_steps'?"));
+  EXPECT_THAT(refusal("[[sets]]\nmodel = [1.5]\n"), HasSubstr("the value of 'model' must be a list of texts"));
 }

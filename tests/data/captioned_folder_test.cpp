@@ -58,6 +58,18 @@ TEST_F(CaptionedFolder, SubfoldersRepeat) {
   EXPECT_THAT(captions(), ElementsAre("year", "cat", "cat", "x"));
 }
 
+TEST_F(CaptionedFolder, AYearThatIsReadAsACountIsSaid) {
+  for (const char* name : {"2024_photos/a", "2024_photos/b", "12_cat/c"}) {
+    file(std::string(name) + ".png");
+    file(std::string(name) + ".txt", "x");
+  }
+  testing::internal::CaptureStdout();  // where the logger of this program writes
+  EXPECT_EQ(captions().size(), 2u * 2024 + 12);
+  auto said = testing::internal::GetCapturedStdout();
+  EXPECT_THAT(said, HasSubstr("2024_photos asks for 2024 visits an epoch of each of its pictures"));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
 TEST_F(CaptionedFolder, RefusesInASentence) {
   file("a.txt", "caption");
   EXPECT_THAT(refusal(), AllOf(HasSubstr("holds no picture"), HasSubstr("metadata file")));

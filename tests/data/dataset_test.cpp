@@ -31,9 +31,7 @@ class Pictures : public ::testing::Test {
   }
   void copy(const std::string& from, const std::string& to) { scratch.write(to, test::content(test::golden_path("data/" + from))); }
   DatasetOptions options(const std::string& name, const std::string& text, bool skip = false) {
-    DatasetOptions o;
-    o.base_path = scratch.path();
-    o.metadata_path = scratch.write(name, text).string();
+    DatasetOptions o{.subsets = {{scratch.path(), scratch.write(name, text).string()}}};
     o.skip_bad_samples = skip;
     return o;
   }
@@ -75,6 +73,46 @@ TEST_F(Pictures, SkippingNamesAndCountsTheBadOnes) {
   EXPECT_THAT(error_of([&] { dataset.load(99); }), HasSubstr("no such row"));
 }
 
+TEST_F(Pictures, WhatWasDecodedOnceIsRemembered) {
+  auto o = options("m.csv", "image,prompt\n" + test::golden_path("data/rgb.png") + ",a\nrgb.jpg,b\n");
+  o.checks_folder = scratch / "checks";
+  Dataset first(o);
+  EXPECT_FALSE(std::filesystem::exists(o.checks_folder)) << "nothing is written before the run says so";
+  first.save_checks();
+  auto file = std::filesystem::directory_iterator(o.checks_folder)->path();
+  auto notes = nlohmann::json::parse(test::content(file));
+  ASSERT_EQ(notes.size(), 1u) << "a file of this moment may change once more";
+  EXPECT_THAT(notes.begin().key(), HasSubstr("rgb.png|"));
+  notes.begin().value() = "40 30";
+  std::ofstream(file) << notes;
+  Dataset second(o);
+  EXPECT_EQ(second.original_size(0), (data::Size{40, 30})) << "it was decoded again";
+  EXPECT_EQ(second.original_size(1), first.original_size(1));
+  for (const char* damaged : {"", "{", "[]", "{\"a\": 5}"}) {
+    std::ofstream(file) << damaged;
+    EXPECT_EQ(Dataset(o).original_size(0), first.original_size(0));
+  }
+  notes.begin().value() = "0 30";
+  std::ofstream(file) << notes;
+  EXPECT_THAT(error_of([&] { Dataset{o}; }), AllOf(HasSubstr("is remembered"), HasSubstr("remove")));
+}
+
+TEST_F(Pictures, WhatIsRememberedIsOfAllSubsets) {
+  auto png = test::golden_path("data/rgb.png"), jpg = test::golden_path("data/rgb.jpg");
+  auto o = options("m.csv", "image,prompt\n" + png + ",a\n");
+  o.subsets.push_back({scratch.path(), scratch.write("n.csv", "image,prompt\n" + png + ",a\n" + jpg + ",b\n"), {16, 32}});
+  o.checks_folder = scratch / "checks";
+  Dataset first(o);
+  first.save_checks();
+  std::filesystem::directory_iterator files(o.checks_folder);
+  EXPECT_EQ(nlohmann::json::parse(test::content(files->path())).size(), 2u);
+  EXPECT_EQ(++files, std::filesystem::directory_iterator());
+  Dataset second(o);
+  EXPECT_EQ(second.size(0), first.size(0));
+  EXPECT_EQ(second.size(1), (data::Size{16, 32})) << "sizes are the subset's, and are not remembered";
+  EXPECT_EQ(second.original_size(2), first.original_size(2));
+}
+
 TEST_F(Pictures, CaptionsStayWithTheirPictures) {
   // A row without a caption must not shift those behind it.
   Dataset dataset(options("m.jsonl", R"({"image":"rgb.png"}
@@ -111,7 +149,7 @@ TEST_F(Pictures, MissingColumns) {
 TEST_F(Pictures, HostileValues) {
   std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   EXPECT_THAT(refusal("m.json", R"([{"image":"rgb.png","prompt":)" + deep + "}]"), HasSubstr("nested deeper than 100 levels"));
-  EXPECT_THAT(refusal("m.json", R"([{"image":"rgb.png","prompt":[1]}])"), HasSubstr("the prompt is of type array"));
+  EXPECT_THAT(refusal("m.json", R"([{"image":"rgb.png","prompt":[1]}])"), HasSubstr("a caption in the list 'prompt' is no text"));
   EXPECT_THAT(refusal("m.json", R"([{"image":["rgb.png"],"prompt":"a"}])"), HasSubstr("'image' names no file"));
   EXPECT_THAT(refusal("m.csv", "image,prompt\n" + std::string(400, 'x') + ",a\n"), HasSubstr("does not exist"));
 }
@@ -127,9 +165,9 @@ TEST_F(Pictures, LoadsAtTheTrainedSize) {
 
 TEST_F(Pictures, VariantsAreCutsOfTheScaledPicture) {
   auto o = options("m.csv", "image,prompt\nrgb.jpg,a\nrgb.png,b\n");
-  o.size = {.height = 32, .width = 32};
+  o.subsets[0].size = {.height = 32, .width = 32};
   Dataset centre(o);
-  o.augmentation = {.random_crop = true, .random_flip = true, .num_variants = 8};
+  o.subsets[0].augmentation = {.random_crop = true, .random_flip = true, .num_variants = 8};
   Dataset dataset(o);
   std::set<data::Crop> crops;
   for (int64_t row : dataset.rows()) {
@@ -158,8 +196,8 @@ TEST_F(Pictures, FurtherPicturesAndMasksAreCutAsTheRowsPicture) {
   auto alpha = data::decode_alpha(scratch / "rgba.png");
   data::write_png(scratch / "mask.png", alpha.expand({-1, -1, 3}));
   auto o = options("m.csv", "image,prompt,mask,rejected\nrgba.png,a,mask.png,rgba.png\nrgb.jpg,b,,\n");
-  o.size = {.height = 32, .width = 32};
-  o.augmentation = {.random_crop = true, .random_flip = true, .num_variants = 6};
+  o.subsets[0].size = {.height = 32, .width = 32};
+  o.subsets[0].augmentation = {.random_crop = true, .random_flip = true, .num_variants = 6};
   o.further_pictures = {"rejected"};
   o.mask = {data::MaskSource::From::column, "mask"};
   Dataset by_column(o);
@@ -173,7 +211,7 @@ TEST_F(Pictures, FurtherPicturesAndMasksAreCutAsTheRowsPicture) {
   }
   EXPECT_FALSE(by_column.load_mask(1).defined()) << "an empty cell names none";
   EXPECT_TRUE((by_alpha.load_mask(1) == 255).all().item<bool>());
-  EXPECT_EQ(by_column.further_files(0).at("mask"), (scratch / "mask.png").string());
+  EXPECT_EQ(by_column.entry(0).further.at("mask"), (scratch / "mask.png").string());
   EXPECT_THAT(error_of([&] { by_column.load_further(1, "rejected"); }), HasSubstr("row 1 names no picture in the column 'rejected'"));
 }
 
@@ -191,15 +229,15 @@ TEST_F(Pictures, FurtherPicturesThatCannotBeUsedAreNamed) {
 TEST_F(Pictures, CropsGoWithThePictureNotWithItsRow) {
   auto o = options("m.csv", "image,prompt\nrgb.jpg,a\n"), moved = options("n.csv", "image,prompt\nrgb.png,b\nrgb.jpg,a\n");
   for (auto* each : {&o, &moved}) {
-    each->size = {.height = 32, .width = 32};
-    each->augmentation = {.random_crop = true, .random_flip = true, .num_variants = 4};
+    each->subsets[0].size = {.height = 32, .width = 32};
+    each->subsets[0].augmentation = {.random_crop = true, .random_flip = true, .num_variants = 4};
   }
   for (int64_t v = 0; v < 4; ++v) EXPECT_TRUE(Dataset(o).crop(0, v) == Dataset(moved).crop(1, v));
 }
 
 TEST_F(Pictures, AbsolutePathsAreTakenAsTheyAre) {
   auto o = options("m.csv", "image,prompt\n" + (scratch / "rgb.png").string() + ",a\n");
-  o.base_path = "/nowhere";
+  o.subsets[0].base_path = "/nowhere";
   EXPECT_THAT(Dataset(o).rows(), ElementsAre(0));
 }
 
@@ -207,32 +245,32 @@ TEST_F(Pictures, AClassSetFollowsTheMetadata) {
   std::filesystem::create_directory(scratch / "class");
   copy("rgb.png", "class/c.png");
   auto o = options("m.csv", "image,prompt,loss_weight\nrgb.jpg,a,\nrgb.png,b, 0.25\n");
-  o.class_metadata_path = scratch.write("class/c.jsonl", R"({"image":"c.png","prompt":"a dog","loss_weight":2}
-{"image":"c.png","prompt":"a fox","loss_weight":null})");
-  o.class_base_path = (scratch / "class").string();
+  o.subsets.push_back({(scratch / "class").string(), scratch.write("class/c.jsonl", R"({"image":"c.png","prompt":"a dog","loss_weight":2}
+{"image":"c.png","prompt":"a fox","loss_weight":null})")});
+  o.subsets[1].visits.of_class_set = true;
   Dataset dataset(o);
   EXPECT_THAT(dataset.rows(), ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(dataset.prompt(2), "a dog");
   EXPECT_TRUE(at::equal(dataset.load(2).image_3HW, dataset.load(1).image_3HW));
   std::vector<double> weights;
   for (auto row : dataset.rows()) {
-    EXPECT_EQ(dataset.entry(row).of_class_set, row > 1);
+    EXPECT_EQ(dataset.entry(row).subset, row > 1 ? 1u : 0u);
     weights.push_back(dataset.entry(row).loss_weight);
   }
   EXPECT_THAT(weights, ElementsAre(1, 0.25, 2, 1));
-  EXPECT_EQ(dataset.class_metadata().path, o.class_metadata_path);
-  EXPECT_NE(dataset.class_metadata().hash, dataset.metadata().hash);
+  EXPECT_EQ(dataset.origins().at(1).path, o.subsets[1].metadata_path);
+  EXPECT_NE(dataset.origins()[1].hash, dataset.origins()[0].hash);
 }
 
 TEST_F(Pictures, WhatIsWrongWithAClassSetSaysSo) {
   auto o = options("m.csv", "image,prompt\nrgb.jpg,a\nrgb.png,b\n");
-  o.class_base_path = scratch.path();
-  o.class_metadata_path = scratch.write("c.csv", "image,prompt\nrgb.png,a\ngone.png,b\n");
+  o.subsets.push_back({scratch.path(), scratch.write("c.csv", "image,prompt\nrgb.png,a\ngone.png,b\n")});
+  o.subsets[1].visits.of_class_set = true;
   EXPECT_THAT(error_of([&] { Dataset{o}; }),
               AllOf(HasSubstr("c.csv: 1 of 4 samples"), HasSubstr("row 1 of the class set"), HasSubstr("gone.png")));
   o.skip_bad_samples = true;
   EXPECT_THAT(Dataset(o).rows(), ElementsAre(0, 1, 2));
-  o.metadata_path = scratch.write("n.csv", "image,prompt\ngone.png,a\n");
+  o.subsets[0].metadata_path = scratch.write("n.csv", "image,prompt\ngone.png,a\n");
   EXPECT_THAT(error_of([&] { Dataset{o}; }), HasSubstr("none of the 1 samples can be used"));
 }
 
@@ -241,4 +279,36 @@ TEST_F(Pictures, LossWeightsAreNumbersOfAtLeastZero) {
     EXPECT_THAT(refusal("m.csv", std::string("image,prompt,loss_weight\nrgb.png,a,") + weight + "\n"), HasSubstr("the loss_weight is"))
         << weight;
   EXPECT_THAT(refusal("m.json", R"([{"image":"rgb.png","prompt":"a","loss_weight":[1]}])"), HasSubstr("the loss_weight is"));
+}
+
+TEST_F(Pictures, SubsetsKeepTheirSizesCaptionsAndWeights) {
+  auto o = options("m.csv", "image,prompt,loss_weight\nrgb.jpg,a,\nrgb.png,b,3\n");
+  o.subsets[0].size = {.height = 16, .width = 32};
+  o.subsets.push_back(
+      {scratch.path(), scratch.write("n.jsonl", R"({"image":"rgb.png","prompt":[{"text":"one\ntwo","weight":3},"three"]})")});
+  o.subsets[1].loss_weight = 0.5;
+  o.subsets[1].size.buckets = data::BucketRule{.resolution = {32, 32}, .least = 16, .most = 64, .step = 16};
+  o.subsets[1].visits.captions = {.prefix = "my", .wildcards = true};
+  o.subsets[1].augmentation = {.random_flip = true, .num_variants = 2};
+  Dataset dataset(o);
+  EXPECT_EQ(dataset.size(1), (data::Size{16, 32}));
+  EXPECT_EQ(dataset.size(2), (data::Size{16, 16})) << "of 37 by 52 pixels, at most 1024";
+  EXPECT_EQ(dataset.prompt(1), "b");
+  EXPECT_EQ(dataset.prompt(2), "my one");
+  const auto& captions = dataset.entry(2).captions;
+  ASSERT_EQ(captions.size(), 3u);
+  EXPECT_EQ(captions[1].text, "two");
+  EXPECT_EQ(captions[1].weight, 1.5);
+  EXPECT_EQ(captions[2].weight, 1);
+  EXPECT_EQ(dataset.entry(1).loss_weight, 3);
+  EXPECT_EQ(dataset.entry(2).loss_weight, 0.5);
+  EXPECT_EQ(dataset.num_variants(), 2);
+  EXPECT_TRUE(dataset.crop(1, 0) == dataset.crop(1, 1));
+  EXPECT_NE(dataset.crop(2, 0).flip, dataset.crop(2, 1).flip);
+  EXPECT_THAT(dataset.name_of(2), AllOf(HasSubstr("row 0 of"), HasSubstr("n.jsonl")));
+}
+
+TEST_F(Pictures, CaptionsOfAListAreTextsWithWeightsAboveZero) {
+  for (const auto* caption : {"[]", "{}", R"([{"weight":1}])", R"([{"text":"a","weight":0}])", R"([{"text":"a","weight":"b"}])"})
+    EXPECT_THAT(refusal("m.jsonl", std::string(R"({"image":"rgb.png","prompt":)") + caption + "}"), HasSubstr("1 of 1 samples")) << caption;
 }

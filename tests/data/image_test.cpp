@@ -2,6 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
 
 #include "tests/golden.h"
 #include "tests/scratch.h"
@@ -129,9 +133,37 @@ TEST(Image, ZeroOrAbsurdSizes) {
   EXPECT_NO_THROW(data::decode_image(scratch.write("same.png", png_of_size(26, 19))));
   EXPECT_THAT(refusal(scratch.write("zero.png", png_of_size(0, 19))), HasSubstr("cannot be decoded"));
   EXPECT_THAT(refusal(scratch.write("flat.png", png_of_size(26, 0))), HasSubstr("cannot be decoded"));
-  EXPECT_THAT(refusal(scratch.write("huge.png", png_of_size(900'000, 900'000))), HasSubstr("more than this program reads"));
+  EXPECT_THAT(refusal(scratch.write("huge.png", png_of_size(900'000, 900'000))), HasSubstr("at most 268 million are read"));
   EXPECT_THAT(refusal(scratch.write("huger.png", png_of_size(0x7fffffff, 0x7fffffff))), HasSubstr("cannot be decoded"));
   EXPECT_THAT(error_of([&] { data::image_size(scratch / "huge.png"); }), HasSubstr("huge.png"));
+}
+
+/// A picture of many pixels in a small file takes no more memory than its own rows: measured as the most that a process of its own held.
+TEST(Image, BytesAPixelWhileItIsDecoded) {
+  Scratch scratch;
+  constexpr int64_t kSide = 3000;
+  auto pixels = at::full({kSide, kSide, 3}, 200, at::kByte);
+  data::write_png(scratch / "plain.png", pixels);
+  scratch.write("plain.webp", data::encode_webp(pixels, 80));
+  auto bytes_a_pixel = [&](const std::string& name) {
+    auto child = fork();
+    if (child == 0) {
+      auto held = [](const char* what) {
+        auto status = test::content("/proc/self/status");
+        return std::atoll(status.c_str() + status.find(what) + std::strlen(what)) * 1024;
+      };
+      auto before = held("VmRSS:");
+      data::decode_image(scratch / name);
+      auto most = (held("VmHWM:") - before) / (kSide * kSide);
+      _exit(static_cast<int>(std::min<int64_t>(most, 255)));
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+  };
+  pixels.reset();
+  EXPECT_LE(bytes_a_pixel("plain.png"), 4);
+  EXPECT_LE(bytes_a_pixel("plain.webp"), 5);
 }
 
 TEST(Image, AlphaIsWhatLetsWhiteThrough) {

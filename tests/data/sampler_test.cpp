@@ -23,7 +23,7 @@ namespace {
 Sampler sampler(int64_t batch_size, int64_t repeat, uint64_t seed) {
   std::vector<data::SampledRow> rows;
   for (int64_t i = 0; i < 23; ++i) rows.push_back({10 + i, i % 3 == 0 ? Size{64, 32} : i % 3 == 1 ? Size{32, 64} : Size{48, 48}});
-  return {rows, batch_size, repeat, seed};
+  return {rows, {{static_cast<double>(repeat)}}, batch_size, seed};
 }
 
 std::vector<Visits> epoch(Sampler& s, int64_t number) {
@@ -62,17 +62,42 @@ TEST(Sampler, EveryRowOnceAnEpochPerRepeat) {
   }
 }
 
-TEST(Sampler, BatchesHoldOneSizeAndOnlyTheLastIsShort) {
-  auto s = sampler(4, 1, 5);
-  std::map<int64_t, int> short_ones;
+TEST(Sampler, BatchesHoldOneSizeAndAreAsFewAndAsEvenAsCanBe) {
+  auto s = sampler(5, 1, 5);
+  std::map<int64_t, std::multiset<size_t>> lengths;
   for (const auto& batch : epoch(s, 0)) {
-    ASSERT_TRUE(!batch.empty() && batch.size() <= 4);
-    auto size = (batch[0].row - 10) % 3;
+    auto size = (batch.at(0).row - 10) % 3;
     for (const auto& visit : batch) EXPECT_EQ((visit.row - 10) % 3, size);
-    if (batch.size() < 4) ++short_ones[size];
+    lengths[size].insert(batch.size());
   }
-  for (const auto& [size, count] : short_ones) EXPECT_EQ(count, 1);
-  EXPECT_EQ(s.batches_per_epoch(), 6);  // 8, 8 and 7 rows in fours
+  using Lengths = std::multiset<size_t>;
+  EXPECT_EQ(lengths, (std::map<int64_t, Lengths>{{0, {4, 4}}, {1, {4, 4}}, {2, {3, 4}}})) << "8, 8 and 7 rows, at most 5 in a batch";
+  EXPECT_EQ(s.batches_per_epoch(), 6);
+}
+
+TEST(Sampler, RepeatsThatAreNoWholeNumberAreTurns) {
+  std::vector<data::SampledRow> rows;
+  for (int64_t i = 0; i < 30; ++i) rows.push_back({i, i % 3 == 0 ? Size{64, 32} : Size{48, 48}, i < 20 ? 0u : 1u});
+  Sampler s(rows, {{0.3}, {2.5}}, 4, 5);
+  std::map<int64_t, int> seen;
+  std::set<std::tuple<int64_t, int64_t, int64_t>> visits;
+  for (int64_t number = 0; number < 20; ++number) {
+    int64_t num_first = 0, num_second = 0;
+    for (const auto& batch : epoch(s, number)) {
+      for (const auto& visit : batch) {
+        EXPECT_TRUE(visits.emplace(visit.row, visit.epoch, visit.occurrence).second) << "each visit draws its own numbers";
+        ++(visit.row < 20 ? num_first : num_second);
+        ++seen[visit.row];
+      }
+    }
+    EXPECT_EQ(num_first, 6);
+    EXPECT_EQ(num_second, 25);
+  }
+  for (const auto& [row, count] : seen) {
+    auto [least, most] = row < 20 ? std::pair{5, 7} : std::pair{46, 52};  // of 6 and 50: sizes share an epoch's visits in whole numbers
+    EXPECT_TRUE(count >= least && count <= most) << row << " " << count;
+  }
+  EXPECT_EQ(seen.size(), 30u);
 }
 
 TEST(Sampler, TheOrderDependsOnSeedAndEpochAlone) {
@@ -89,7 +114,7 @@ TEST(Sampler, TheOrderDependsOnSeedAndEpochAlone) {
 
 TEST(Sampler, RefusesNumbersBelowOne) {
   EXPECT_THAT(test::error_of([] { sampler(0, 1, 5); }, Exit::config), HasSubstr("batch_size must be at least 1, not 0"));
-  EXPECT_THAT(test::error_of([] { sampler(1, 0, 5); }, Exit::config), HasSubstr("dataset_repeat must be at least 1, not 0"));
+  EXPECT_THAT(test::error_of([] { sampler(1, 0, 5); }, Exit::config), HasSubstr("the repeats of a dataset must be more than 0, not 0"));
 }
 
 namespace {
@@ -98,8 +123,8 @@ namespace {
 Sampler with_class_set(int64_t num_own, int64_t num_class, int64_t batch_size, int64_t repeat = 1, uint64_t seed = 5) {
   std::vector<data::SampledRow> rows;
   for (int64_t i = 0; i < num_own; ++i) rows.push_back({i, i % 3 == 0 ? Size{64, 32} : Size{48, 48}});
-  for (int64_t i = 0; i < num_class; ++i) rows.push_back({1000 + i, i % 5 == 0 ? Size{48, 48} : Size{64, 32}, true});
-  return {rows, batch_size, repeat, seed};
+  for (int64_t i = 0; i < num_class; ++i) rows.push_back({1000 + i, i % 5 == 0 ? Size{48, 48} : Size{64, 32}, 1});
+  return {rows, {{static_cast<double>(repeat)}, {.of_class_set = true}}, batch_size, seed};
 }
 
 }  // namespace
@@ -185,7 +210,7 @@ TEST(Sampler, AnEpochOfBillionsStartsAtOnceAndIsShuffled) {
 TEST(Sampler, SizesAreMixedOverTheEpoch) {
   std::vector<data::SampledRow> rows;
   for (int64_t i = 0; i < 2000; ++i) rows.push_back({i, i < 500 ? Size{64, 32} : Size{48, 48}});
-  Sampler s(rows, 2, 1, 5);
+  Sampler s(rows, {{}}, 2, 5);
   int changes = 0, small = 0;
   for (int64_t number = 0; number < 500; ++number) {
     bool is_small = s.batch(number).at(0).row < 500;
@@ -198,5 +223,5 @@ TEST(Sampler, SizesAreMixedOverTheEpoch) {
 
 TEST(Sampler, RefusesMoreVisitsThanCanBeCounted) {
   EXPECT_THAT(test::error_of([] { sampler(1, int64_t{1} << 62, 5); }, Exit::config),
-              HasSubstr("dataset_repeat 4611686018427387904 makes of 23 samples more than 1000000000000 visits an epoch"));
+              HasSubstr("4.61169e+18 repeats make of 23 samples more than 1000000000000 visits an epoch"));
 }

@@ -120,6 +120,15 @@ def main():
         changed = (sampled(pipe, noise, PROMPTS) - expected["latents.plain"]).abs().max().item()
         print(f"the LoRA changes the latents by up to {changed:.3f}")
 
+        # diffusers knows the single blocks of FLUX.1's own width alone under these names.
+        for what, options in (("its own", ["--lora_target_modules", r"transformer_blocks\..*"]), ("fused", ["--lora_target_modules", "a_to_qkv,b_to_qkv,a_to_out"]),
+                              ("some and CLIP's", ["--lora_target_modules", "add_q_proj,add_v_proj,q_proj,k_proj,v_proj,out_proj,fc1,fc2", "--lora_base_model", "dit,text_encoder"])):
+            kohya = train(folder / f"kohya_{what[:3]}", "--lora_rank", 4, "--lora_alpha", 8, "--lora_format", "kohya", "--save_dtype", "fp32", *options)
+            pipe = pipeline()
+            pipe.load_lora_weights(str(kohya))
+            good &= report(f"LoRA of {what} layers in kohya's names through load_lora_weights", draw(OUT / "model", folder / "latents.safetensors", "--lora", kohya),
+                           sampled(pipe, noise, PROMPTS))
+
         whole = folder / "model"
         shutil.copytree(OUT / "model", whole)
         shutil.copy(train(folder / "full", "--trainable_models", "dit"), whole / "transformer/diffusion_pytorch_model.safetensors")

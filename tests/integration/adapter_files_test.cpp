@@ -133,6 +133,15 @@ TEST(AdapterFiles, WithDoraHaveStrengthsAndOrdersAsInDiffusers) {
   expect_case("dora-0.6+patterns-0.7", {{dora, 0.6}, {patterns, 0.7}});
 }
 
+/// Those that can hold adapters of this kind on every single layer: kohya's FLUX has fused layers.
+std::vector<std::string> formats_of(const std::string& pipeline, const std::string& kind) {
+  std::vector<std::string> formats{"auto", "onetrainer"};
+  bool stacks = pipeline != "pipeline" || (kind != "lokr" && kind != "dora-input");
+  if (stacks) formats.push_back("kohya");
+  if (kind != "dora-input") formats.insert(formats.end(), {"diffusers", "lycoris"});
+  return formats;
+}
+
 /// Pipeline, kind of adapter.
 class AdapterFormats : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
@@ -144,7 +153,7 @@ TEST_P(AdapterFormats, AreReadBackAsTheyWereWritten) {
   auto all = adapt_all(*model, options);
   Scratch folder;
   auto file = [&](const std::string& format) { return folder / (format + ".safetensors"); };
-  for (const char* format : {"auto", "diffusers", "kohya", "lycoris"}) {
+  for (const auto& format : formats_of(pipeline, kind)) {
     io::NamedTensors tensors;
     for (const auto& [component, adapted] : all) {
       auto prefixes = loras::layer_prefixes(*model, component);
@@ -160,7 +169,7 @@ TEST_P(AdapterFormats, AreReadBackAsTheyWereWritten) {
       expected[component + "/" + item.path] = item.layer->weight;
     }
   }
-  for (const char* format : {"auto", "diffusers", "kohya", "lycoris"}) {
+  for (const auto& format : formats_of(pipeline, kind)) {
     auto again = open(pipeline);
     loras::merge(*again, {{file(format)}});
     double worst = 0;
@@ -238,6 +247,27 @@ TEST(AdapterNames, TheLastModulationIsInTheOtherOrder) {
   for (const char* name :
        {"lora_unet_final_layer_adaLN_modulation_1", "diffusion_model.final_layer.adaLN_modulation.1", "final_norm_out.linear"})
     EXPECT_LE(relative_error(weight_under(name, at::cat({shift, scale})) - plain, at::cat({scale, shift}).expand({64, 32})), 1e-6) << name;
+}
+
+TEST(AdapterNames, OfOneLayerTwiceAreRefused) {
+  auto read = [](const std::string& first, const std::string& second) {
+    Scratch folder;
+    io::NamedTensors tensors;
+    for (const auto& name : {first, second}) {
+      tensors.emplace_back(name + ".lora_down.weight", at::ones({1, 32}));
+      tensors.emplace_back(name + ".lora_up.weight", at::ones({name.ends_with("qkv") ? 96 : 32, 1}));
+    }
+    io::save_safetensors(folder / "lora.safetensors", tensors);
+    return error_of([&] { loras::read(*flux(), folder / "lora.safetensors"); });
+  };
+  const std::string ours = "transformer.transformer_blocks.0.attn.to_k", kohya = "lora_unet_double_blocks_0_img_attn_qkv";
+  for (const auto& [first, second] :
+       {std::pair(ours, kohya), std::pair(ours, std::string("lora_transformer_transformer_blocks_0_attn_to_k"))}) {
+    auto text = read(first, second);
+    EXPECT_THAT(text, HasSubstr("two adapters"));
+    EXPECT_THAT(text, HasSubstr(first));
+    EXPECT_THAT(text, HasSubstr(second));
+  }
 }
 
 TEST(AdapterNames, WhatCountsForNothingIsSkipped) {

@@ -67,7 +67,7 @@ TEST_F(BadOption, Contradictions) {
 
 TEST_F(BadOption, OfDiffSynthStudio) {
   refused(2, train("--quant_options {}"), {"'quant_options' is not supported", "--weight_format"});
-  refused(2, train("--extra_inputs kontext_images"), {"extra_inputs 'kontext_images'", "task sft reads a picture and a caption"});
+  refused(2, train("--extra_inputs kontext_images"), {"extra_inputs 'kontext_images'", "models that edit a picture (Kontext)"});
   refused(2, train("--task direct_destill"), {"task 'direct_destill' is not known", "choose one of sft, direct_distill"});
   auto accepted =
       run_burnish(train("--remove_prefix_in_ckpt pipe.dit. --align_to_opensource_format --dataset_num_workers 8 "
@@ -92,8 +92,9 @@ TEST_F(BadModel, NotThere) {
   refused(3, train_with("--model " + quoted(at("nowhere")) + " " + golden_data(), ""), {"nowhere' does not exist", "looked for at"});
   refused(2, train_with(golden_data(), ""), {"no model given", "--model"});
   refused(2, train_with("--model_paths not-json " + golden_data(), ""), {"model_paths must be a JSON list"});
-  refused(3, train_with("--model_id_with_origin_paths author/model:*.safetensors " + golden_data(), ""),
-          {"author/model", "nothing matches", "DIFFSYNTH_MODEL_BASE_PATH"});
+  auto of_a_hub = train_with("--model_id_with_origin_paths author/model:*.safetensors " + golden_data(), "");
+  expect_one_error(run_burnish(of_a_hub, "BURNISH_LOG=error DIFFSYNTH_SKIP_DOWNLOAD=true"), 3,
+                   {"author/model", "nothing matches", "DIFFSYNTH_MODEL_BASE_PATH"});
   refused(3, "inspect " + quoted(at("nowhere")), {"nowhere", "does not exist"});
 }
 
@@ -125,6 +126,21 @@ TEST_F(DamagedModel, Truncated) {
   refused(3, run(), {"claims a header of", "truncated"});
   fs::resize_file(transformer(), 0);
   refused(3, run(), {"too short for a safetensors file"});
+}
+
+TEST_F(DamagedModel, ATokenizerOfMoreWordsThanTheEncoderKnows) {
+  auto vocabularies = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/tokenizers";
+  refused(3, run("--tokenizer_path " + quoted(vocabularies / "clip")),
+          {"has 49408 tokens and the CLIP text encoder knows", "different models"});
+  refused(3, run("--tokenizer_2_path " + quoted(vocabularies / "t5")), {"has 32000 tokens and the T5 encoder knows", "different models"});
+}
+
+TEST_F(DamagedModel, WithoutPartsThatNothingRuns) {
+  auto index = nlohmann::json::parse(read_file(model() / "model_index.json"));
+  for (const char* name : {"safety_checker", "feature_extractor", "image_encoder"}) index[name] = {"transformers", "Nobody"};
+  write("model/model_index.json", index.dump());
+  auto outcome = run_burnish(run("--max_steps 1"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
 TEST_F(DamagedModel, AShardIsMissing) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "data/image.h"
 #include "io/files.h"
 #include "tests/integration/refused.h"
 
@@ -42,8 +43,12 @@ TEST_F(BadReplay, RefusedBeforeAnythingIsEncoded) {
   refused(3, with({record(1)[0]}), {"ends early", "'step.1.sample'"});
   refused(3, with(record(1, {16, 8, 6})), {"'step.1.noise'", "[16, 8, 6]", "[16, 6, 8]"});
   refused(3, with(record(1, {2, 16, 6, 8})), {"'step.1.noise'", "[2, 16, 6, 8]"});
-  refused(3, with(record(1, {16, 6, 8}, 1.5)), {"'step.1.sigma' is 1.5", "from 0 to 1"});
+  refused(3, with(record(1, {16, 6, 8}, 1.5)), {"'step.1.sigma' is 1.5", "above 0 and at most 1"});
+  refused(3, with(record(1, {16, 6, 8}, 0.0)), {"'step.1.sigma' is 0", "above 0"});
   refused(3, with(record(1, {16, 6, 8}, NAN)), {"'step.1.sigma' is nan"});
+  auto half_a_row = record(1);
+  half_a_row[2].second = at::full({}, 1.5);
+  refused(3, with(half_a_row), {"'step.1.sample' must be one row number"});
   refused(3, with(record(1, {16, 6, 8}, 0.5, 77)), {"'step.1.sample' is row 77", "usable"});
   io::save_safetensors(file, {{"noise", at::zeros({16, 6, 8})}});
   refused(3, train("--replay " + quoted(file)), {"not a replay file", "step.0.noise"});
@@ -153,6 +158,11 @@ TEST_F(BadState, OtherPicturesOrAnotherModel) {
   write("pictures/metadata.csv", changed);
   expect_one_error(resume(), 3, {"other settings", "sample list"});
   write("pictures/metadata.csv", metadata);
+
+  auto picture = read_file(pictures / "0.png");
+  data::write_png(pictures / "0.png", data::decode_image(pictures / "0.png").flip({0}));
+  expect_one_error(resume(), 3, {"other settings", "sample list"});
+  write("pictures/0.png", picture);
 
   auto weights = model / "transformer/diffusion_pytorch_model.safetensors";
   auto bytes = read_file(weights);

@@ -34,9 +34,9 @@ std::vector<std::string> losses(const fs::path& run) {
 std::map<std::string, std::string> files_of(const fs::path& cache) {
   std::map<std::string, std::string> files;
   for (const auto& item : fs::recursive_directory_iterator(cache)) {
-    auto name = item.path().filename();
-    if (item.is_regular_file() && name != "lock" && name != "hashes.json")
-      files[fs::relative(item.path(), cache).string()] = read_file(item.path());
+    auto name = item.path().filename().string();
+    bool is_note = name == "hashes.json" || name.starts_with("checked-pictures-");  // of files that changed just now nothing is noted
+    if (item.is_regular_file() && name != "lock" && !is_note) files[fs::relative(item.path(), cache).string()] = read_file(item.path());
   }
   return files;
 }

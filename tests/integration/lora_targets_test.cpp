@@ -28,6 +28,11 @@ class LoraTargets : public testing::Test {
     return paths;
   }
 
+  std::vector<std::string> fused(const std::string& targets) {
+    return adapters::fused_targets(*skeleton_, targets,
+                                   [&](const std::string& path) { return model_->names().of("dit").target_names(path); });
+  }
+
   std::unique_ptr<models::Model> model_;
   std::unique_ptr<nn::Module> skeleton_;
 };
@@ -37,6 +42,7 @@ class LoraTargets : public testing::Test {
 TEST_F(LoraTargets, DefaultIsEveryLayerInTheBlocksAndNoOther) {
   auto paths = matched(model_->names().of("dit").lora_targets);
   EXPECT_EQ(paths.size(), 2u * 14 + 4u * 6);
+  EXPECT_EQ(fused(model_->names().of("dit").lora_targets), std::vector<std::string>{});
   for (const auto& path : paths) EXPECT_NE(path.find("transformer_blocks."), path.npos) << path;
 }
 
@@ -60,6 +66,15 @@ TEST_F(LoraTargets, NamesOfBothProgramsAndARegularExpression) {
   EXPECT_EQ(matched(".*\\.attn\\.to_q").size(), 6u);
   EXPECT_EQ(matched("single_blocks\\.[01]\\.to_qkv_mlp").size(), 8u);
   EXPECT_EQ(matched("pooled_text_embedder.0"), std::set<std::string>{"time_text_embed.text_embedder.linear_1"});
+}
+
+TEST_F(LoraTargets, LayersThatAreNamedTogetherShareAnAdapter) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(fused("a_to_qkv,to_out.0"), (Names{"blocks.0.attn.a_to_qkv", "blocks.1.attn.a_to_qkv"}));
+  EXPECT_EQ(fused("a_to_qkv"), (Names{"blocks.0.attn.a_to_qkv", "blocks.1.attn.a_to_qkv"}));
+  EXPECT_EQ(fused("single_blocks\\.[01]\\.to_qkv_mlp"), (Names{"single_blocks.0.to_qkv_mlp", "single_blocks.1.to_qkv_mlp"}));
+  EXPECT_EQ(fused("a_to_qkv,transformer_blocks.0.attn.to_q").size(), 1u) << "one of the first block's layers is named by itself";
+  for (const char* own : {"to_q,to_k,to_v", ".*", ".*attn.*", "all-linear", "", "ff_a.0,proj_out"}) EXPECT_EQ(fused(own), Names{}) << own;
 }
 
 TEST_F(LoraTargets, AnEndingNeedsADotBeforeIt) {

@@ -210,18 +210,18 @@ TEST_F(EncoderLoraParity, SampledLatents) {
   EXPECT_LE(relative_error(denoiser, expected.tensor("latents.dit")), 1e-4);
   EXPECT_GT(relative_error(both, denoiser), 1e-3);
 }
-TEST_F(EncoderLoraParity, KohyaNamesReadBackTheSame) {
+TEST_F(EncoderLoraParity, OneTrainersNamesReadBackTheSame) {
   auto saved = [&](const std::string& from, const std::string& format) {
     expect_ok("train " + golden_model() + golden_data() + "--max_steps 1 --learning_rate 1e-30 --weight_decay 0 --lora_checkpoint " + from +
               "--lora_format " + format + " --output_path " + quote(folder / format));
     return folder / format / "step-1.safetensors";
   };
-  auto kohya = saved(quote(file), "kohya");
-  auto names = io::SafetensorsFile::open(kohya);
+  auto theirs = saved(quote(file), "onetrainer");
+  auto names = io::SafetensorsFile::open(theirs);
   for (const char* layer : {"lora_transformer_transformer_blocks_0_attn_to_q", "lora_te1_text_model_encoder_layers_0_self_attn_q_proj",
                             "lora_te3_encoder_block_0_layer_0_SelfAttention_q"})
     EXPECT_TRUE(names->tensors().contains(std::string(layer) + ".lora_down.weight")) << layer;
-  auto again = io::SafetensorsFile::open(saved(quote(kohya), "diffusers"));
+  auto again = io::SafetensorsFile::open(saved(quote(theirs), "diffusers"));
   auto first = io::SafetensorsFile::open(file);
   EXPECT_EQ(again->tensors().size(), first->tensors().size());
   const std::string clip = "text_encoder.";

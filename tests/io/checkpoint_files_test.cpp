@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
+#include "tests/golden.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -36,6 +39,21 @@ TEST(TensorSource, ReadsShardsThroughTheirIndex) {
   EXPECT_EQ(first(source, "a"), 1);
   EXPECT_EQ(first(source, "c"), 2);
   EXPECT_EQ(source.num_bytes(), 24);
+}
+
+TEST(TensorSource, WeightsOfTorchBesideThoseOfOtherPrograms) {
+  Scratch scratch;
+  std::filesystem::copy(test::golden_path("diffsynth_cache/other/checkpoint.pth"), scratch / "pytorch_model.bin");
+  scratch.write("openvino_model.bin", "raw numbers");
+  auto alone = io::TensorSource::open({scratch / "pytorch_model.bin"});
+  EXPECT_EQ(io::TensorSource::open_folder(scratch.path(), {"model", "pytorch_model"}).names(), alone.names());
+  auto sharded = scratch / "sharded";
+  std::filesystem::create_directory(sharded);
+  std::filesystem::copy(scratch / "pytorch_model.bin", sharded / "pytorch_model-00001-of-00001.bin");
+  std::ofstream(sharded / "openvino_model.bin") << "raw numbers";
+  std::ofstream(sharded / "pytorch_model.bin.index.json")
+      << nlohmann::json{{"weight_map", {{alone.names().front(), "pytorch_model-00001-of-00001.bin"}}}};
+  EXPECT_EQ(io::TensorSource::open_folder(sharded, {"model", "pytorch_model"}).names(), alone.names());
 }
 
 TEST(TensorSource, AnIndexThatPromisesTooMuch) {
@@ -98,4 +116,17 @@ TEST(TensorSource, BelowAndWithoutPrefixes) {
   EXPECT_EQ(vae.num_bytes(), 16);
   EXPECT_THAT(source.without({"vae."}).names(), ElementsAre("dit.x"));
   EXPECT_THAT(error_of([&] { vae.tensor("z"); }), AllOf(HasSubstr("no tensor 'z'"), HasSubstr("a.safetensors")));
+}
+
+TEST(WeightFiles, TheFirstLayoutThatIsThere) {
+  const std::vector<std::string> stems{"model", "pytorch_model"};
+  auto of = [&](const std::vector<std::string>& names) { return io::weight_files(names, stems); };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(of({"model.bin", "model.fp16.safetensors", "model.safetensors", "other.safetensors"}), Names{"model.safetensors"});
+  EXPECT_EQ(of({"model-00001-of-00002.safetensors", "model.safetensors.index.json"}), Names{"model.safetensors.index.json"});
+  EXPECT_EQ(of({"model.safetensors.index.fp16.json", "pytorch_model.bin"}), Names{"model.safetensors.index.fp16.json"});
+  EXPECT_EQ(of({"b.safetensors", "a.safetensors", "pytorch_model.bin"}), (Names{"a.safetensors", "b.safetensors"}));
+  EXPECT_EQ(of({"openvino_model.bin", "pytorch_model.bin"}), Names{"pytorch_model.bin"});
+  EXPECT_EQ(of({"pytorch_model-00001-of-00002.bin", "pytorch_model.bin.index.json"}), Names{"pytorch_model.bin.index.json"});
+  EXPECT_EQ(of({"config.json"}), Names{});
 }

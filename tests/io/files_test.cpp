@@ -12,6 +12,17 @@ using namespace burnish;
 using test::error_of;
 using ::testing::HasSubstr;
 
+TEST(Files, PointersOfGitLfsAreSaidToBeOnes) {
+  test::Scratch scratch;
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, '0') + "\nsize 9\n";
+  auto path = scratch.write("model.safetensors", pointer);
+  EXPECT_THAT(error_of([&] { io::SafetensorsFile::open(path); }), HasSubstr("pointer of git-lfs"));
+  EXPECT_THAT(error_of([&] { io::PthFile::open(path); }), HasSubstr("git lfs pull"));
+  EXPECT_THAT(error_of([&] { io::read_text(path); }), HasSubstr(path.string()));
+  auto text = pointer + std::string(2000, 'x');  // a text that begins so
+  EXPECT_EQ(io::read_text(scratch.write("text", text)), text);
+}
+
 TEST(Files, OnlyRegularFilesAreRead) {
   test::Scratch scratch;
   auto pipe = scratch / "pipe";

@@ -123,3 +123,23 @@ TEST(Stage, TextsDoNotBatch) {
   auto stage = schedule({reads_both}, kInputs, {}).live;
   EXPECT_THROW(run(stage, {sample("a", 1), sample("b", 1)}, {{"noise", at::ones({2, 2})}}), std::logic_error);
 }
+
+TEST(Schedule, ATextThatIsDrawnForAVisitIsEncodedAheadSampleBySample) {
+  Program program;
+  auto inputs = kInputs;
+  inputs["prompt"].timestep = true;
+  auto s = schedule(program.units(), inputs, {"dit"});
+  EXPECT_THAT(s.once.kept, ElementsAre("latents"));
+  EXPECT_THAT(s.ahead.of_sample, ElementsAre("prompt"));
+  EXPECT_THAT(s.ahead.kept, ElementsAre("text"));
+  EXPECT_THAT(s.live.drawn, ElementsAre("noise", "text"));
+  auto ahead = run(s.ahead, {sample("a", 1), sample("bbb", 2)}, {});
+  EXPECT_TRUE(at::equal(std::get<at::Tensor>(ahead.at("text")), at::tensor({1.0f, 1.0f, 3.0f, 3.0f}).view({2, 2})));
+  EXPECT_EQ(program.runs["body"], 2);
+
+  auto live = schedule(program.units(), inputs, {"dit"}, {{}, false}).live;
+  EXPECT_THAT(live.of_sample, ElementsAre("prompt", "latents"));
+  EXPECT_THAT(live.drawn, ElementsAre("noise"));
+  EXPECT_THAT(schedule(program.units(), kInputs, {"dit"}).once.kept, ElementsAre("latents", "text"))
+      << "a caption that stays is encoded once";
+}

@@ -1,14 +1,18 @@
-// Id-for-id equality with transformers on 2,000 strings, with the real vocabularies of CLIP-L and T5.
+// Id-for-id equality with transformers on 2,000 strings, with the real vocabularies of CLIP-L and T5, and on the first 400 of them with
+// parts of those vocabularies as a tokenizer.json.
 #include "tokenizers/tokenizer.h"
 
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
+#include "io/files.h"
 #include "io/json.h"
 #include "io/safetensors.h"
+#include "tests/scratch.h"
 
 using namespace burnish;
 namespace fs = std::filesystem;
@@ -17,12 +21,14 @@ namespace {
 
 const fs::path kGolden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/tokenizers";
 
-void expect_golden(const tokenizers::Tokenizer& tokenizer, const std::string& name, int64_t padded_length) {
+void expect_golden(const tokenizers::Tokenizer& tokenizer, const std::string& name, int64_t padded_length,
+                   const std::string& ids_file = "ids.safetensors", int64_t num_texts = 2000) {
   auto texts = io::read_json(kGolden / "strings.json").get<std::vector<std::string>>();
-  ASSERT_EQ(texts.size(), 2000u);
-  auto file = io::SafetensorsFile::open(kGolden / "ids.safetensors");
+  texts.resize(static_cast<size_t>(num_texts));
+  auto file = io::SafetensorsFile::open(kGolden / ids_file);
   auto ids = file->tensor(name + ".ids"), ends = file->tensor(name + ".ends"), sums = file->tensor(name + ".padded_sum"),
        last = file->tensor(name + ".last");
+  ASSERT_EQ(ends.numel(), num_texts);
   const auto* flat = ids.const_data_ptr<int32_t>();
   int64_t begin = 0, wrong = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -69,6 +75,87 @@ TEST(Tokenizer, ClipPadsWithTheTokenAskedFor) {
 TEST(Tokenizer, ClipEqualsTransformers) { expect_golden(*tokenizers::load_clip(kGolden / "clip"), "clip", 77); }
 
 TEST(Tokenizer, T5EqualsTransformers) { expect_golden(*tokenizers::load_t5(kGolden / "t5"), "t5", 512); }
+
+TEST(Tokenizer, JsonAloneEqualsTransformers) {
+  expect_golden(*tokenizers::load_clip(kGolden / "clip_json"), "clip_json", 77, "json_ids.safetensors", 400);
+  expect_golden(*tokenizers::load_t5(kGolden / "t5_json"), "t5_json", 512, "json_ids.safetensors", 400);
+}
+
+TEST(Tokenizer, JsonOfOtherWritersEqualsTokenizers) {
+  test::Scratch scratch;
+  auto json = io::read_json(kGolden / "t5_json/tokenizer.json");
+  auto load = [&](const nlohmann::json& normalizer, const nlohmann::json& pre_tokenizer) {
+    json["normalizer"] = normalizer;
+    json["pre_tokenizer"] = pre_tokenizer;
+    io::write_text_atomic(scratch / "tokenizer.json", json.dump());
+    return tokenizers::load_t5(scratch.path());
+  };
+  auto charsmap = json["normalizer"], splits = json["pre_tokenizer"], marks = splits["pretokenizers"][1];
+  nlohmann::json strip{{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}};
+  nlohmann::json one_blank{{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", "\u2581"}};
+  nlohmann::json steps{{"type", "Sequence"}, {"normalizers", {charsmap, strip, one_blank}}};
+  expect_golden(*load(steps, marks), "t5_blanks", 512, "json_ids.safetensors", 400);
+  expect_golden(*load(nullptr, splits), "t5_plain", 512, "json_ids.safetensors", 400);
+  nlohmann::json lower{{"type", "Lowercase"}};
+  EXPECT_NE(test::error_of([&] { load(lower, splits); }).find("Lowercase"), std::string::npos);
+  marks["prepend_scheme"] = "first";
+  EXPECT_NE(test::error_of([&] { load(charsmap, marks); }).find("Metaspace"), std::string::npos);
+}
+
+/// A tokenizer.json in which any one value is missing, or of another kind, ends in a sentence, or is not asked for.
+TEST(Tokenizer, DamagedJsonIsASentence) {
+  test::Scratch scratch;
+  for (const std::string name : {"clip_json", "t5_json"}) {
+    auto whole = io::read_json(kGolden / name / "tokenizer.json");
+    // Few pieces do: what is wrong with one of them is wrong with all.
+    auto& model = whole["model"];
+    auto keep_first = [](nlohmann::json& list, std::ptrdiff_t count) { list.erase(list.begin() + count, list.end()); };
+    if (name == "t5_json") {
+      whole["normalizer"]["precompiled_charsmap"] = "";
+      keep_first(model["vocab"], 20);
+      keep_first(whole["added_tokens"], 4);
+    } else {
+      keep_first(model["merges"], 3);
+      std::erase_if(model["vocab"].get_ref<nlohmann::json::object_t&>(), [](const auto& token) { return token.second < 3450; });
+      for (const char* token : {"a", "n", "in", "th", "an"}) model["vocab"][token] = model["vocab"].size();
+    }
+    std::set<nlohmann::json::json_pointer> places;
+    const auto flat = whole.flatten();
+    for (const auto& [place, value] : flat.items()) {
+      for (nlohmann::json::json_pointer at(place); !at.empty(); at.pop_back()) places.insert(at);
+    }
+    int64_t num_refused = 0;
+    for (const auto& place : places) {
+      for (const nlohmann::json& other : {nlohmann::json(nullptr), nlohmann::json("x"), nlohmann::json(-1), nlohmann::json(1e300),
+                                          nlohmann::json::array(), nlohmann::json::object()}) {
+        auto damaged = whole;
+        damaged[place] = other;
+        scratch.write("tokenizer.json", damaged.dump());
+        try {
+          if (name == "t5_json") tokenizers::load_t5(scratch.path())->encode("a cat");
+          else tokenizers::load_clip(scratch.path())->encode("a cat");
+        } catch (const Error& error) {
+          ++num_refused;
+          EXPECT_EQ(error.code(), Exit::data) << error.what();
+        } catch (const std::exception& other_error) {
+          ADD_FAILURE() << place << " as " << other << ": " << other_error.what();
+        }
+      }
+    }
+    EXPECT_GT(num_refused, 20) << name;
+  }
+}
+
+TEST(Tokenizer, MergesOfNoUseAreRefused) {
+  test::Scratch scratch;
+  io::write_text_atomic(scratch / "vocab.json", io::read_text(kGolden / "clip/vocab.json"));
+  for (const char* merges : {"", "#version: 0.2\n", "\n\n", "<html>404</html>\n", "zz qqqqq</w>\n", "\xff\xfe\x00\x01"}) {
+    io::write_text_atomic(scratch / "merges.txt", merges);
+    EXPECT_NE(test::error_of([&] { tokenizers::load_clip(scratch.path()); }).find("damaged"), std::string::npos) << merges;
+  }
+  io::write_text_atomic(scratch / "merges.txt", "#version: 0.2\r\na n\r\n");
+  EXPECT_EQ(tokenizers::load_clip(scratch.path())->encode("an").size(), 4u);  // "a" and "n</w>": this merge is for inner letters
+}
 
 TEST(Tokenizer, LengthLimitsAreRead) {
   EXPECT_EQ(tokenizers::load_clip(kGolden / "clip")->model_max_length(), 77);

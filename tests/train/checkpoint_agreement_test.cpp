@@ -57,6 +57,15 @@ TEST_F(CheckpointAgreement, AnotherRankIsRefused) {
   refused("lora_rank 8", "'blocks.0.to_q' has 4");
 }
 
+TEST_F(CheckpointAgreement, ADefaultThatIsAskedForIsRefused) {
+  settings.given = {"lora_rank"};
+  refused("lora_rank 32", "'blocks.0.to_q' has 4");
+  settings.given = {"lora_alpha"};
+  refused("lora_alpha 4", "has 2");
+  settings.given = {"lora_type", "dora_norm", "learning_rate"};
+  EXPECT_NO_THROW(Trained(settings, *model));
+}
+
 TEST_F(CheckpointAgreement, AnotherAlphaIsRefused) {
   settings.adapter.alpha = 4;
   refused("lora_alpha 4", "has 2");

@@ -85,12 +85,12 @@ TEST(Course, HeldOutBatchesHaveNamesOfTheirOwn) {
 
 TEST(Course, VariantAndCaptionAreChosenByTheirOwnKeys) {
   Rows objective;
-  auto samples = ten(4);
-  auto course = [&](double dropout) {
-    return std::make_unique<Course>(CourseSettings{.max_steps = 1, .num_epochs = 1, .caption_dropout = dropout, .seed = 7}, kProcess,
-                                    objective, samples, nullptr);
+  auto less = ten(4), more = ten(4);
+  auto course = [&](Samples& samples, double dropout) {
+    samples.sets = {{.captions = {.dropout = dropout}}};
+    return std::make_unique<Course>(CourseSettings{.max_steps = 1, .num_epochs = 1, .seed = 7}, kProcess, objective, samples, nullptr);
   };
-  auto some = course(0.1), most = course(0.9);
+  auto some = course(less, 0.1), most = course(more, 0.9);
   int num_empty = 0;
   std::map<int64_t, int> variants;
   for (int64_t i = 0; i < 4000; ++i) {
@@ -105,11 +105,36 @@ TEST(Course, VariantAndCaptionAreChosenByTheirOwnKeys) {
   for (const auto& [variant, count] : variants) EXPECT_NEAR(count, 1000, 120) << variant;
 }
 
+TEST(Course, ACaptionIsDrawnForEachVisitWhateverTheBatch) {
+  Rows objective;
+  auto samples = ten();
+  samples.sets = {{}, {.captions = {.shuffle = true}}};
+  for (auto& sample : samples.list) {
+    sample.captions = {{"a, b, c, d, e"}};
+    sample.set = sample.row >= 10;
+  }
+  auto captions = [&](int64_t batch_size) {
+    Course course({.batch_size = batch_size, .num_epochs = 6, .seed = 7}, kProcess, objective, samples, nullptr);
+    std::map<int64_t, std::multiset<std::string>> found;
+    for (int64_t i = 0; i < course.num_batches(); ++i) {
+      for (const auto& pick : course.picks({false, i})) found[pick.row].insert(pick.caption.value_or("as it is"));
+    }
+    return found;
+  };
+  auto one = captions(1);
+  EXPECT_EQ(one, captions(3));
+  EXPECT_EQ(one[0].count("as it is"), 6u);
+  EXPECT_EQ(one[10].count("as it is"), 0u);
+  EXPECT_GT(std::set(one[10].begin(), one[10].end()).size(), 3u);
+  EXPECT_NE(one[10], one[12]);
+}
+
 TEST(Course, EveryBatchHasTheWeightsOfItsSamples) {
   Rows objective;
   auto samples = ten();
+  samples.sets = {{}, {.of_class_set = true}};
   for (auto& sample : samples.list) {
-    sample.of_class_set = sample.row >= 10;
+    sample.set = sample.row >= 10;
     sample.loss_weight = sample.row == 4 || sample.row == 14 ? 3 : 1;
   }
   Course course({.batch_size = 3, .num_epochs = 4, .seed = 7, .prior_loss_weight = 0.5}, kProcess, objective, samples, nullptr);

@@ -92,15 +92,14 @@ class EncodeTest : public testing::Test {
   }
   /// All rows, each picture in `num_variants` ways of which every other is mirrored.
   train::Samples samples(int64_t num_variants = 1) const {
-    data::DatasetOptions o;
-    o.base_path = scratch.path();
-    o.metadata_path = metadata.string();
-    o.size.division = 4;
-    if (num_variants > 1) o.augmentation = {.random_flip = true, .num_variants = num_variants};
+    data::DatasetOptions o{.subsets = {{scratch.path(), metadata.string()}}};
+    o.subsets[0].size.division = 4;
+    if (num_variants > 1) o.subsets[0].augmentation = {.random_flip = true, .num_variants = num_variants};
     train::Samples samples;
     samples.pictures = std::make_unique<data::Dataset>(o);
     for (auto row : samples.pictures->rows()) samples.list.push_back({row, samples.pictures->size(row), samples.pictures->prompt(row)});
     samples.num_variants = num_variants;
+    samples.origins = samples.pictures->origins();
     return samples;
   }
   pipeline::Schedule schedule(const std::set<std::string>& trained) { return scheduled(model.all_units(), trained); }

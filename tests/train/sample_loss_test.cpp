@@ -116,8 +116,8 @@ class MaskInput : public testing::Test {
     metadata = scratch.write("metadata.csv", "image,prompt,mask\npicture.png,a,mask.png\npicture.png,b,\n");
   }
   data::Dataset open(data::MaskSource mask) const {
-    data::DatasetOptions o{scratch.path(), metadata.string(), "image", {.height = 32, .width = 32}};
-    o.augmentation = {.random_crop = true, .random_flip = true, .num_variants = 8};
+    data::DatasetOptions o{.subsets = {{scratch.path(), metadata.string(), {.height = 32, .width = 32}}}};
+    o.subsets[0].augmentation = {.random_crop = true, .random_flip = true, .num_variants = 8};
     o.mask = std::move(mask);
     return data::Dataset(o);
   }

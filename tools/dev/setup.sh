@@ -88,6 +88,10 @@ need_golden() {
   need_python_folder golden tools/requirements-golden.txt "torch, diffusers, transformers and peft to compare with, about 3 GB to download"
 }
 
+need_diffsynth() {
+  need_python_folder diffsynth tools/requirements-diffsynth.txt "DiffSynth-Studio and what it imports, about 40 MB" --no-deps
+}
+
 # --- which torch ---------------------------------------------------------------------------------------------------------------
 
 # The choice of an earlier call, unless this one makes its own.

@@ -13,7 +13,7 @@ namespace burnish::models::flux {
 
 namespace {
 
-constexpr int64_t kLargestSize = 1 << 20;
+constexpr int64_t kLargestSize = 1 << 20, kMostBlocks = 4096;
 
 int64_t count_blocks(const Shapes& shapes, const std::string& prefix) {
   int64_t count = 0;
@@ -90,6 +90,10 @@ Config detect(const nlohmann::json* config_json, const Shapes& shapes) {
   for (auto size : {c.in_channels, c.out_channels, c.head_dim, c.num_heads, c.joint_attention_dim, c.pooled_projection_dim}) {
     if (size < 1 || size > kLargestSize)
       data_error("models", "the transformer's config.json or tensors give it a size of {}; sizes are from 1 to {}", size, kLargestSize);
+  }
+  for (auto count : {c.num_double_blocks, c.num_single_blocks}) {
+    if (count < 0 || count > kMostBlocks)
+      data_error("models", "the transformer's config.json gives it {} blocks of a kind; 0 to {} were expected", count, kMostBlocks);
   }
   auto sum = std::accumulate(c.axes_dims_rope.begin(), c.axes_dims_rope.end(), int64_t{0});
   auto is_even = [](int64_t width) { return width > 0 && width % 2 == 0; };

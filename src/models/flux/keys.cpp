@@ -78,7 +78,8 @@ const std::vector<Layer> kXlabsSingle{
     {"processor.proj_lora", {"proj_out"}},
 };
 /// Our norm_out.linear, whose rows others have in the other order.
-const char* const kSwapped[] = {"final_layer.adaLN_modulation.1", "lora_unet_final_layer_adaLN_modulation_1", "final_norm_out.linear"};
+const char* const kSwappedKohya = "lora_unet_final_layer_adaLN_modulation_1";
+const char* const kSwappedDiffSynth = "final_norm_out.linear";
 const std::vector<Layer> kDiffSynthOuter{
     {"x_embedder", {"x_embedder"}},
     {"context_embedder", {"context_embedder"}},
@@ -111,6 +112,13 @@ std::string underscored(std::string name) {
   return name;
 }
 
+std::vector<Layer> bfl_layers(const Config& config) {
+  std::vector<Layer> layers = kBflOuter;
+  add_blocks(layers, kBflDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
+  add_blocks(layers, kBflSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+  return layers;
+}
+
 }  // namespace
 
 io::KeyMap bfl_keys() {
@@ -134,23 +142,32 @@ io::KeyMap bfl_keys() {
   return io::KeyMap(rules);
 }
 
-std::map<std::string, std::vector<std::string>> foreign_layers(const Config& config) {
-  std::vector<Layer> layers = kBflOuter;
-  add_blocks(layers, kBflDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
-  add_blocks(layers, kBflSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
-  auto bfl_count = layers.size();
+std::map<std::string, std::vector<std::string>> kohya_layers(const Config& config) {
+  std::map<std::string, std::vector<std::string>> table{{kSwappedKohya, {"norm_out.linear"}}};
+  for (const auto& layer : bfl_layers(config)) table["lora_unet_" + underscored(layer.theirs)] = layer.ours;
+  return table;
+}
+
+std::map<std::string, std::vector<std::string>> diffsynth_layers(const Config& config) {
+  std::vector<Layer> layers = kDiffSynthOuter;
   add_blocks(layers, kDiffSynthDouble, "blocks.", "transformer_blocks.", config.num_double_blocks);
   add_blocks(layers, kDiffSynthSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
-  layers.insert(layers.end(), kDiffSynthOuter.begin(), kDiffSynthOuter.end());
+  std::map<std::string, std::vector<std::string>> table{{kSwappedDiffSynth, {"norm_out.linear"}}};
+  for (const auto& layer : layers) table[layer.theirs] = layer.ours;
+  return table;
+}
+
+std::map<std::string, std::vector<std::string>> foreign_layers(const Config& config) {
+  auto layers = bfl_layers(config);
   add_blocks(layers, kXlabsDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
   add_blocks(layers, kXlabsSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
-  for (const char* name : kSwapped) layers.push_back({name, {"norm_out.linear"}});
+  for (const auto& name : swapped_layers()) layers.push_back({name, {"norm_out.linear"}});
 
-  std::map<std::string, std::vector<std::string>> table;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    table[layers[i].theirs] = layers[i].ours;
-    if (i < bfl_count) table["lora_unet_" + underscored(layers[i].theirs)] = layers[i].ours;
-    for (const auto& ours : layers[i].ours) {
+  auto table = kohya_layers(config);
+  for (const auto& [name, ours] : diffsynth_layers(config)) layers.push_back({name, ours});
+  for (const auto& layer : layers) {
+    table[layer.theirs] = layer.ours;
+    for (const auto& ours : layer.ours) {
       table["lora_transformer_" + underscored(ours)] = {ours};
       table["lora_unet_" + underscored(ours)] = {ours};
     }
@@ -158,7 +175,7 @@ std::map<std::string, std::vector<std::string>> foreign_layers(const Config& con
   return table;
 }
 
-std::set<std::string> swapped_layers() { return {std::begin(kSwapped), std::end(kSwapped)}; }
+std::set<std::string> swapped_layers() { return {"final_layer.adaLN_modulation.1", kSwappedKohya, kSwappedDiffSynth}; }
 
 std::vector<std::string> target_names(const std::string& path) {
   std::vector<std::string> names;

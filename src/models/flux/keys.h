@@ -17,6 +17,11 @@ io::KeyMap bfl_keys();
 /// DiffSynth-Studio's.
 std::map<std::string, std::vector<std::string>> foreign_layers(const Config& config);
 
+/// The layers of sd-scripts' adapter files, by their names there (networks/lora_flux.py).
+std::map<std::string, std::vector<std::string>> kohya_layers(const Config& config);
+/// Those of DiffSynth-Studio's (models/flux_dit.py).
+std::map<std::string, std::vector<std::string>> diffsynth_layers(const Config& config);
+
 /// Those of them whose rows are shift and scale, where ours are scale and shift.
 std::set<std::string> swapped_layers();
 

@@ -56,13 +56,14 @@ void FluxModel::fill_names() {
   names_.components = {
       {"dit",
        {.layers = {"", "transformer.", "lora_transformer_"},
-        .lora_targets =
-            "a_to_qkv,b_to_qkv,ff_a.0,ff_a.2,ff_b.0,ff_b.2,a_to_out,b_to_out,proj_out,norm.linear,norm1_a.linear,norm1_b.linear,"
-            "to_qkv_mlp",
+        .lora_targets = "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,ff.net.0.proj,ff.net.2,ff_context.net.0.proj,"
+                        "ff_context.net.2,proj_mlp,proj_out,norm.linear,norm1.linear,norm1_context.linear",
         .high_precision = {"x_embedder", "context_embedder", "time_text_embed\\..*", R"(transformer_blocks\..*\.norm1(_context)?\.linear)",
                            R"(single_transformer_blocks\..*\.norm\.linear)", "norm_out\\.linear", "proj_out"},
         .foreign_layers = foreign_layers(config_),
         .swapped_halves = swapped_layers(),
+        .kohya_layers = kohya_layers(config_),
+        .diffsynth_layers = diffsynth_layers(config_),
         .aliases = target_names}},
       {"text_encoder", clip_names("text_encoder", "lora_te1_", {"lora_te_", "text_encoders.clip_l.transformer."})},
       {"text_encoder_2", t5_names("text_encoder_2", "lora_te3_", {"lora_te2_", "text_encoders.t5xxl.transformer."})},
@@ -89,11 +90,17 @@ void FluxModel::add_components(const Sources& sources) {
   });
   auto clip = clip_recipe("text_encoder", "CLIP text encoder", sources.text_encoder, clip_config_);
   clip.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "CLIP"); },
-                    .load = [](const auto& folder) { return tokenizers::load_clip(folder); }};
+                    .load = [](const auto& folder) { return tokenizers::load_clip(folder); },
+                    .limit = [this](const auto&) { return clip_length(); },
+                    .option = nullptr,
+                    .vocab_size = clip_config_.vocab_size};
   components_.add(clip);
   auto t5 = t5_recipe("text_encoder_2", sources.text_encoder_2, t5_config_);
   t5.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_2_path, "tokenizer_2", "T5"); },
-                  .load = tokenizers::load_t5};
+                  .load = tokenizers::load_t5,
+                  .limit = [this](const auto& tokenizer) { return t5_length(tokenizer); },
+                  .option = "max_sequence_length",
+                  .vocab_size = t5_config_.vocab_size};
   t5.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", options_.get<int64_t>("max_sequence_length")); };
   components_.add(t5);
   components_.add(autoencoder_recipe("vae", sources.vae, vae_config_));
@@ -142,18 +149,22 @@ void FluxModel::encode_prompt_1(pipeline::Scope& scope) {
   scope.uses("text_encoder");
   auto& clip = loaded<text::ClipTextModel>("text_encoder");
   const auto& tokenizer = components_.tokenizer("text_encoder");
-  auto ids = as_ids(tokenizer.encode_padded(scope.text("prompt"), std::min<int64_t>(77, clip_config_.max_positions))).to(options_.device);
+  auto ids = as_ids(tokenizer.encode_padded(scope.text("prompt"), clip_length())).to(options_.device);
   scope.write("pooled_embedding", clip.forward(ids).pooled_BE);
+}
+
+int64_t FluxModel::t5_length(const tokenizers::Tokenizer& tokenizer) const {
+  auto limit = tokenizer.model_max_length() > 0 ? std::min<int64_t>(512, tokenizer.model_max_length()) : 512;
+  auto chosen = options_.get<int64_t>("max_sequence_length");
+  return chosen > 0 ? chosen : limit;
 }
 
 void FluxModel::encode_prompt_2(pipeline::Scope& scope) {
   scope.uses("text_encoder_2");
   auto& t5 = loaded<text::T5Encoder>("text_encoder_2");
   const auto& tokenizer = components_.tokenizer("text_encoder_2");
-  auto chosen = options_.get<int64_t>("max_sequence_length");
-  auto limit = tokenizer.model_max_length() > 0 ? std::min<int64_t>(512, tokenizer.model_max_length()) : 512;
-  auto length = chosen > 0 ? chosen : limit;
-  scope.write("text_embedding", t5.forward(as_ids(tokenizer.encode_padded(scope.text("prompt"), length)).to(options_.device)));
+  auto ids = as_ids(tokenizer.encode_padded(scope.text("prompt"), t5_length(tokenizer))).to(options_.device);
+  scope.write("text_embedding", t5.forward(ids));
 }
 
 Transformer::Conditions FluxModel::conditions(pipeline::Scope& scope, double guidance) const {

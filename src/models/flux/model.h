@@ -32,6 +32,8 @@ class FluxModel : public Model {
   void add_components(const Sources& sources);
   std::string denoiser_settings(const std::string& part) const;
   diffusion::FlowSamplerConfig sampler_config() const;
+  int64_t clip_length() const { return std::min<int64_t>(77, clip_config_.max_positions); }
+  int64_t t5_length(const tokenizers::Tokenizer& tokenizer) const;
   void encode_prompt_1(pipeline::Scope& scope);
   void encode_prompt_2(pipeline::Scope& scope);
   void modulate(pipeline::Scope& scope, double guidance);

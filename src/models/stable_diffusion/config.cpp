@@ -88,15 +88,24 @@ void agree(const json& config, const char* key, T& value, bool from_shapes) {
   value = stated;
 }
 
+/// More layers or heads than that make no model, but would take hours to build.
+constexpr int64_t kMostInALevel = 4096;
+
+void check_count(int64_t count, const char* key) {
+  if (count < 0 || count > kMostInALevel)
+    data_error("models", "the UNet's config.json has {} = {}, and numbers from 0 to {} were expected", key, count, kMostInALevel);
+}
+
 /// One number for every level, or a list of them.
 std::vector<int64_t> per_level(const json& config, const char* key, size_t num_levels, int64_t fallback) {
   std::vector<int64_t> values(num_levels, fallback);
   auto it = config.find(key);
   if (it == config.end() || it->is_null()) return values;
-  if (it->is_number_integer()) return std::vector<int64_t>(num_levels, it->get<int64_t>());
-  take(config, key, values);
+  if (it->is_number_integer()) values.assign(num_levels, it->get<int64_t>());
+  else take(config, key, values);
   if (values.size() != num_levels)
     data_error("models", "the UNet's config.json has {} values for {}, and {} levels", values.size(), key, num_levels);
+  for (auto value : values) check_count(value, key);
   return values;
 }
 
@@ -120,6 +129,7 @@ Config::Depths stated_depths(const json& config, const char* types_key, const ch
     if (types[i] == plain) row.assign(count, 0);
     if (row.size() != count || *std::min_element(row.begin(), row.end()) < (types[i] == plain ? 0 : 1))
       data_error("models", "the UNet's config.json has {} = {}, which does not fit its blocks", depths_key, stated.dump());
+    for (auto depth : row) check_count(depth, depths_key);
     depths.push_back(row);
   }
   return depths;
@@ -143,6 +153,7 @@ void read_depths_of_config(Config& c, const json& config, bool from_shapes) {
     if (!last.is_number_integer() || last.get<int64_t>() < 1)
       data_error("models", "the UNet's config.json has transformer_layers_per_block = {}, which is not understood here", it->dump());
     mid = last.get<int64_t>();
+    check_count(mid, "transformer_layers_per_block");
   }
   if (from_shapes && (down != c.down_depths || up != c.up_depths || mid != c.mid_depth))
     data_error("models", "config.json says transformer blocks {} + {} + {} but the tensors say {} + {} + {}; the folder mixes two models",

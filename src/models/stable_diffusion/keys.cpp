@@ -122,7 +122,9 @@ const std::string kOpenClipMark = "transformer.resblocks.0.attn.in_proj_weight";
 /// Whether the file of one text encoder holds the second one.
 bool is_second(const io::TensorSource& encoder) {
   for (const auto& mark : kClipMarks) {
-    if (encoder.contains(mark)) return encoder.contains("text_projection.weight") && encoder.info(mark).shape.back() != 768;
+    if (!encoder.contains(mark)) continue;
+    const auto& shape = encoder.info(mark).shape;
+    return encoder.contains("text_projection.weight") && !shape.empty() && shape.back() != 768;
   }
   return true;
 }

@@ -16,7 +16,7 @@ namespace {
 text::ClipConfig published(const io::Shapes& shapes, bool second) {
   text::ClipConfig c;
   auto table = shapes.find("embeddings.token_embedding.weight");
-  if (table != shapes.end()) c.num_heads = std::max<int64_t>(1, table->second.back() / 64);
+  if (table != shapes.end() && !table->second.empty()) c.num_heads = std::max<int64_t>(1, table->second.back() / 64);
   c.quick_gelu = !second;
   return c;
 }
@@ -157,7 +157,10 @@ void StableDiffusionModel::add_text_encoder(const std::string& name, const Sourc
                           [this, second](const std::filesystem::path& folder) {
                             bool own = folder.filename() == "tokenizer_2" || !options_.tokenizer_2_path.empty();
                             return tokenizers::load_clip(folder, second && !own ? "!" : "");
-                          }};
+                          },
+                      .limit = [this, name](const auto&) { return num_chunks() * (chunk_length(name) - 2) + 2; },
+                      .option = "max_token_length",
+                      .vocab_size = clip_configs_.at(name).vocab_size};
   components_.add(recipe);
 }
 

@@ -16,12 +16,9 @@ Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
 
 /// Token ids of a prompt in chunks of `length` each [chunks, length]: between the start and the end token each holds the next
-/// length - 2 tokens; what is left is padding, and a chunk without text holds an end token. `cut` says that the prompt has more tokens.
-struct Chunks {
-  std::vector<std::vector<int64_t>> ids;
-  bool cut = false;
-};
-Chunks chunks_of(const tokenizers::Tokenizer& tokenizer, std::string_view text, int64_t num_chunks, int64_t length);
+/// length - 2 tokens; what is left is padding, and a chunk without text holds an end token. Further tokens are left out.
+std::vector<std::vector<int64_t>> chunks_of(const tokenizers::Tokenizer& tokenizer, std::string_view text, int64_t num_chunks,
+                                            int64_t length);
 
 /// The states of a prompt's chunks [N, L, E] in one row [1, 2 + N (L-2), E]: the first start token, every chunk's inner tokens, the last
 /// end token, as sd-scripts joins them.
@@ -48,6 +45,8 @@ class StableDiffusionModel : public Model {
   void add_components(const Sources& sources);
   void add_text_encoder(const std::string& name, const Source& source);
   std::filesystem::path tokenizer_of(const std::string& text_encoder) const;
+  int64_t chunk_length(const std::string& text_encoder) const;
+  int64_t num_chunks() const;
   text::ClipTextModel::Out encode(const std::string& component, const std::string& prompt);
   int64_t layers_back() const;
   at::Tensor embedding(const std::string& component, const text::ClipTextModel::Out& out);
@@ -59,7 +58,6 @@ class StableDiffusionModel : public Model {
   std::map<std::string, text::ClipConfig> clip_configs_;
   vae::KlConfig vae_config_;
   std::unique_ptr<diffusion::DiscreteProcess> process_;
-  int num_cut_ = 0;  ///< prompts that were longer than max_token_length
 };
 
 }  // namespace burnish::models::stable_diffusion

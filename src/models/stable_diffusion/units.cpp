@@ -2,31 +2,25 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
-#include <fmt/core.h>
 
-#include "base/error.h"
-#include "base/log.h"
 #include "models/shared_units.h"
 #include "models/stable_diffusion/model.h"
 
 namespace burnish::models::stable_diffusion {
 
-/// A data set of long captions shall not fill the screen.
-constexpr int kCutPromptsNamed = 3;
-
-Chunks chunks_of(const tokenizers::Tokenizer& tokenizer, std::string_view text, int64_t num_chunks, int64_t length) {
+std::vector<std::vector<int64_t>> chunks_of(const tokenizers::Tokenizer& tokenizer, std::string_view text, int64_t num_chunks,
+                                            int64_t length) {
   auto all = tokenizer.encode(text);
   const auto inner = length - 2, total = std::ssize(all) - 2;
-  Chunks chunks;
+  std::vector<std::vector<int64_t>> chunks;
   for (int64_t i = 0; i < num_chunks; ++i) {
     auto first = std::min(total, i * inner), last = std::min(total, first + inner);
     std::vector<int64_t> ids{all.front()};
     ids.insert(ids.end(), all.begin() + 1 + first, all.begin() + 1 + last);
     ids.push_back(tokenizer.end_id());
     ids.resize(static_cast<size_t>(length), tokenizer.pad_id());
-    chunks.ids.push_back(std::move(ids));
+    chunks.push_back(std::move(ids));
   }
-  chunks.cut = total > num_chunks * inner;
   return chunks;
 }
 
@@ -36,17 +30,17 @@ at::Tensor join_chunks(const at::Tensor& states_NLE) {
   return at::cat({states_NLE[0].slice(0, 0, 1), inner, states_NLE[-1].slice(0, -1)}).unsqueeze(0);
 }
 
+int64_t StableDiffusionModel::chunk_length(const std::string& text_encoder) const {
+  return std::min<int64_t>(77, clip_configs_.at(text_encoder).max_positions);
+}
+
+int64_t StableDiffusionModel::num_chunks() const { return std::max<int64_t>(1, options_.get<int64_t>("max_token_length") / 75); }
+
 text::ClipTextModel::Out StableDiffusionModel::encode(const std::string& component, const std::string& prompt) {
   auto& clip = loaded<text::ClipTextModel>(component);
-  auto length = std::min<int64_t>(77, clip_configs_.at(component).max_positions);
-  auto num_chunks = std::max<int64_t>(1, options_.get<int64_t>("max_token_length") / 75);
-  auto chunks = chunks_of(components_.tokenizer(component), prompt, num_chunks, length);
-  if (chunks.cut && component == "text_encoder" && ++num_cut_ <= kCutPromptsNamed) {
-    warn("the prompt \"{}...\" has more than {} tokens and is cut; --max_token_length {} keeps more", prompt.substr(0, 40),
-         num_chunks * (length - 2), 75 * (num_chunks + 1));
-  }
   std::vector<at::Tensor> rows;
-  for (const auto& ids : chunks.ids) rows.push_back(at::tensor(ids, at::TensorOptions().dtype(at::kLong)));
+  for (const auto& ids : chunks_of(components_.tokenizer(component), prompt, num_chunks(), chunk_length(component)))
+    rows.push_back(at::tensor(ids, at::TensorOptions().dtype(at::kLong)));
   return clip.forward(at::stack(rows).to(options_.device));
 }
 

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "io/files.h"
@@ -64,6 +65,7 @@ class Log final : public Hook {
     again.resume = again.overwrite = false;  // the file starts a run, in a folder of its own
     config::Fields resolved;
     fields(resolved, again);
+    for (const auto& field : resolved.list()) config::relocate(field, std::filesystem::current_path());  // files stay where they are
     io::write_text_atomic(output.folder / "config.toml", config::to_toml(resolved));
     auto last = output.resume ? training_.trainee.progress.step : 0;
     lines_.emplace(output.folder / "log.jsonl", last);

@@ -1,0 +1,14 @@
+# Completion of burnish for bash. The program itself says what there is to complete.
+_burnish() {
+  local word=${COMP_WORDS[COMP_CWORD]} names
+  if ((COMP_CWORD == 1)); then
+    names=$(burnish --help --names 2>/dev/null | cut -f 1)
+  elif [[ $word == -* ]]; then
+    names=$(burnish "${COMP_WORDS[1]}" --help --names 2>/dev/null | cut -f 1)
+  else
+    compopt -o default
+    return
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$names" -- "$word")
+}
+complete -F _burnish burnish

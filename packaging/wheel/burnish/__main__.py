@@ -1,0 +1,40 @@
+"""Starts the native program: finds torch without importing it, which would take seconds."""
+import importlib.util
+import os
+import pathlib
+import re
+import sys
+
+TORCH = "2.11.0"
+
+
+def torch_folder():
+    """The folder of the torch that this Python would import; ends with a sentence where it does not fit."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        sys.exit(f"[burnish] torch {TORCH} is needed and not installed; pip install torch=={TORCH}")
+    folder = pathlib.Path(next(iter(spec.submodule_search_locations)))
+    found = re.search(r"__version__ = '([^'+]+)", (folder / "version.py").read_text())
+    if not found or found.group(1) != TORCH:
+        sys.exit(f"[burnish] torch {found.group(1) if found else 'of no version'} is installed, and burnish is built for {TORCH}; "
+                 f"pip install torch=={TORCH}")
+    return folder
+
+
+def main():
+    torch = torch_folder()
+    programs = pathlib.Path(__file__).parent / "bin"
+    # The program with the CUDA half of libtorch cannot start beside a torch without it.
+    has_cuda = (torch / "lib/libtorch_cuda.so").exists() and (torch.parent / "nvidia").is_dir()
+    program = programs / "burnish-cuda"
+    if not has_cuda or not program.exists():
+        program = programs / "burnish"
+    paths = [str(torch / "lib"), *map(str, torch.parent.glob("nvidia/*/lib"))]
+    if os.environ.get("LD_LIBRARY_PATH"):
+        paths.append(os.environ["LD_LIBRARY_PATH"])
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(paths)
+    os.execv(program, ["burnish", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

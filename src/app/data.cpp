@@ -1,0 +1,102 @@
+#include <fmt/core.h>
+
+#include "app/verbs.h"
+#include "base/error.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "config/fields.h"
+#include "data/survey.h"
+#include "report/contact_sheet.h"
+#include "train/checks.h"
+#include "train/dataset_choice.h"
+
+namespace burnish::app {
+
+namespace {
+
+struct DataOptions {
+  std::vector<std::string> data;
+  std::string dataset_config, data_file_keys = "image,video";
+  train::DatasetChoice dataset;
+  int64_t batch_size = 1, division = 16;
+  std::string contact_sheet;
+  int64_t num_pictures = 30;
+};
+
+data::Dataset open(const DataOptions& o) {
+  if (o.data.empty() == o.dataset_config.empty())
+    config_error("data", "name a folder of pictures or a metadata file, for example: burnish data photos; or a --dataset_config");
+  train::check(o.dataset);
+  std::vector<train::DatasetChoice> datasets;
+  if (!o.dataset_config.empty()) datasets = train::read_dataset_config(o.dataset_config, o.dataset);
+  for (const auto& path : o.data) {
+    datasets.push_back(o.dataset);
+    datasets.back().metadata_path = path;
+  }
+  data::DatasetOptions options{.data_file_keys = o.data_file_keys, .skip_bad_samples = true};
+  for (const auto& dataset : datasets) {
+    for (auto& subset : train::subsets_of(dataset, 1)) {
+      subset.size.division = o.division;
+      options.subsets.push_back(std::move(subset));
+    }
+  }
+  return data::Dataset(options);
+}
+
+void print_sizes(const data::Survey& survey, const data::Dataset& dataset) {
+  auto num_rows = std::ssize(dataset.rows());
+  fmt::print("{} pictures, {} samples, from {}x{} to {}x{} pixels\n", survey.num_files, num_rows, survey.smallest.width,
+             survey.smallest.height, survey.largest.width, survey.largest.height);
+  fmt::print("{:.1f} % of a picture is cut off in the mean; {} samples are scaled up\n\n", 100 * survey.cut_away, survey.num_enlarged);
+  fmt::print("{:<12} {:>9} {:>9} {:>9} {:>11}\n", "size", "samples", "visits", "batches", "in a batch");
+  for (const auto& b : survey.buckets) {
+    fmt::print("{:<12} {:>9} {:>9} {:>9} {:>11.2f}\n", fmt::format("{}x{}", b.size.width, b.size.height), b.rows.size(), b.num_visits,
+               b.num_batches, b.num_batches > 0 ? static_cast<double>(b.num_visits) / static_cast<double>(b.num_batches) : 0.0);
+  }
+}
+
+void print_captions(const data::CaptionCounts& captions) {
+  fmt::print("\n{} captions, {} different, {} empty; {} words in the median, {} at most\n", captions.num_captions, captions.num_different,
+             captions.num_empty, captions.median_words, captions.most_words);
+  fmt::print("most frequent tags:\n");
+  for (const auto& [tag, count] : captions.tags) fmt::print("{:>7}  {}\n", count, tag);
+}
+
+void print_problems(const data::Survey& survey, const data::Dataset& dataset) {
+  if (!dataset.bad_samples().empty()) fmt::print("\n{} samples cannot be used:\n", dataset.bad_samples().size());
+  for (const auto& [row, reason] : dataset.bad_samples()) fmt::print("  {}: {}\n", dataset.name_of(row), reason);
+  if (!survey.alike.empty()) fmt::print("\npictures that look the same:\n");
+  for (const auto& group : survey.alike) fmt::print("  {}\n", join(group));
+}
+
+}  // namespace
+
+void data(const Arguments& arguments) {
+  DataOptions o;
+  config::Fields f;
+  f.group("Data");
+  f.positional("data", o.data, "folders of pictures with captions, or metadata files");
+  f.path("dataset_config", o.dataset_config, "TOML file of several datasets, in their place");
+  f("data_file_keys", o.data_file_keys, "columns that hold files");
+  train::fields(f, o.dataset);
+  f("division", o.division, "sides are multiples of this, as the model takes them: 16 or 8, say");
+  f("batch_size", o.batch_size, "samples of equal size in a batch");
+  f.group("Contact sheet");
+  f.path("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");
+  f("num_pictures", o.num_pictures, "of each size on it, at most");
+  auto parsed = config::read_command_line("data", "look at a dataset before training", arguments, f);
+  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  train::check_at_least("division", static_cast<double>(o.division), 1);
+  train::check_at_least("num_pictures", static_cast<double>(o.num_pictures), 0);
+  watch_for_interrupt("interrupted: ends after this picture");
+  const auto dataset = open(o);
+  auto survey = data::survey(dataset, o.batch_size);
+  print_sizes(survey, dataset);
+  print_captions(survey.captions);
+  print_problems(survey, dataset);
+  if (o.contact_sheet.empty()) return;
+  report::write_contact_sheet(o.contact_sheet, dataset, survey, o.num_pictures);
+  fmt::print("\n{}\n", o.contact_sheet);
+}
+
+}  // namespace burnish::app

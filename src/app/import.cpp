@@ -1,0 +1,62 @@
+#include "foreign/import.h"
+
+#include <fmt/core.h>
+
+#include "app/verbs.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "io/files.h"
+#include "train/options.h"
+
+namespace burnish::app {
+
+namespace {
+
+void say(const foreign::Import& imported) {
+  for (const auto& line : imported.not_carried) warn("not carried: {}", line);
+  for (const auto& line : imported.different) warn("different here: {}", line);
+  std::vector<std::string> names(imported.needless.begin(), imported.needless.end());
+  if (!names.empty()) info("nothing to set here: {}", join(names));
+}
+
+/// Reads the text as `burnish train` does, and says what a run would refuse.
+void check(const std::string& toml) {
+  train::TrainOptions options;
+  config::Fields fields;
+  train::fields(fields, options);
+  config::read_toml_text(toml, fields);
+  try {
+    train::check(options);
+  } catch (const Error& error) {
+    warn("before it trains: {}", without_source(error));
+  }
+}
+
+}  // namespace
+
+void import_settings(const Arguments& arguments) {
+  std::vector<std::string> files;
+  std::string from, output;
+  config::Fields fields;
+  fields.group("Settings");
+  fields.positional("settings", files, "settings of another program: TOML, YAML, JSON, or a command line in a script");
+  fields("from", from, join(foreign::program_words(), ", ") + "; empty tells it by the names in the file");
+  fields("output", output, "TOML file to write, for `burnish train --config`; without it the text is printed");
+  auto parsed = config::read_command_line("import", "settings of other programs as those of a training run", arguments, fields);
+  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  if (files.size() != 1) config_error("import", "expected one settings file, found {}; for example: burnish import run.toml", files.size());
+
+  train::TrainOptions options;
+  config::Fields trained;
+  train::fields(trained, options);
+  auto [program, imported] = foreign::import_settings(files[0], from, trained);
+  auto toml = foreign::to_toml(trained, imported, fmt::format("{} of {}", files[0], program));
+  say(imported);
+  check(toml);
+  if (output.empty()) return fmt::print("{}", toml);
+  io::write_text_atomic(output, toml);
+  info("{} holds {} settings of {}; burnish train --config {}", output, imported.origins.size(), program, output);
+}
+
+}  // namespace burnish::app

@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+#include "app/sample_options.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "io/files.h"
+
+namespace burnish::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kEnding = ".safetensors";
+
+/// "step-12" and "text_encoder" of step-12.text_encoder.safetensors; the part is "" in a file's name without one.
+std::pair<std::string, std::string> stem_and_part(const std::string& file) {
+  if (!file.ends_with(kEnding)) return {};
+  auto name = file.substr(0, file.size() - std::string(kEnding).size());
+  auto dot = name.find('.');
+  return {name.substr(0, dot), dot == name.npos ? "" : name.substr(dot + 1)};
+}
+
+/// How new what a run saved is: by its step; the best weights are taken ahead of the last. -1 for other names.
+int64_t newness(const std::string& stem) {
+  if (stem == "best") return INT64_MAX;
+  if (!stem.starts_with("step-")) return -1;
+  int64_t step = -1;
+  auto [end, error] = std::from_chars(stem.data() + 5, stem.data() + stem.size(), step);
+  return error == std::errc() && end == stem.data() + stem.size() ? step : -1;
+}
+
+/// The files of the save that is drawn with: the part each holds, and where it is.
+std::vector<std::pair<std::string, fs::path>> saved_files(const fs::path& run) {
+  std::vector<std::pair<std::string, fs::path>> files;
+  int64_t newest = -1;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(run, failed)) {
+    auto [stem, part] = stem_and_part(entry.path().filename().string());
+    auto age = newness(stem);
+    if (age < 0 || age < newest) continue;
+    if (age > newest) files.clear();
+    newest = age;
+    files.emplace_back(part, entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  if (files.empty()) data_error("sample", "{} holds no weights that a run saved, step-100.safetensors say", run.string());
+  return files;
+}
+
+/// The size of the first dataset's pictures, or a square of about their area where each keeps its shape.
+data::Size trained_size(const train::TrainOptions& o) {
+  bool has_file = !o.dataset_config.empty() && io::is_there(o.dataset_config);
+  auto rule = train::subsets_of(has_file ? train::datasets_of(o).front() : o.dataset, 1).front().size;
+  if (rule.height > 0) return {rule.height, rule.width};
+  auto area = rule.buckets ? rule.buckets->resolution.height * rule.buckets->resolution.width : rule.max_pixels;
+  auto side = std::max<int64_t>(64, static_cast<int64_t>(std::sqrt(static_cast<double>(area))) / 64 * 64);
+  return {side, side};
+}
+
+}  // namespace
+
+void take_run(SampleOptions& o) {
+  auto config = fs::path(o.run) / "config.toml";
+  if (!io::is_there(config)) data_error("sample", "{} is no folder of a training run: it holds no config.toml", o.run);
+  train::TrainOptions trained;
+  config::Fields fields;
+  train::fields(fields, trained);
+  config::read_toml(config.string(), fields);
+  auto seed = o.model.seed;
+  o.model = trained.model;
+  o.model.seed = seed;
+  for (const auto& [name, value] : models::drawing_options()) o.model.own[name] = value;
+  auto size = trained_size(trained);
+  o.height = size.height;
+  o.width = size.width;
+  bool adapters = trained.trainable_models.empty() || !trained.lora_base_model.empty() || !trained.lora_checkpoint.empty();
+  for (const auto& [part, file] : saved_files(o.run)) {
+    if (part.empty() && adapters) o.lora.push_back(file.string());
+    else o.model.model.insert(o.model.model.begin(), file.string());  // of two files that hold a part the first is used
+  }
+}
+
+}  // namespace burnish::app

@@ -1,0 +1,40 @@
+#pragma once
+#include "data/dataset.h"
+
+namespace burnish::data {
+
+/// 64 bits that say how a picture looks: of 8 rows of 9 gray pixels, whether each is brighter than the one to its right ("dHash"). Scaling,
+/// recompression and small changes of colour leave most bits as they are.
+uint64_t look_of(const at::Tensor& pixels_HW3);
+
+/// Groups of indices, each of two or more, whose looks differ by at most three bits from another of the group.
+std::vector<std::vector<size_t>> alike(const std::vector<uint64_t>& looks);
+
+/// Rows of one size, and the batches that an epoch makes of them.
+struct BucketCount {
+  Size size;
+  std::vector<int64_t> rows = {};
+  int64_t num_visits = 0, num_batches = 0;
+};
+
+struct CaptionCounts {
+  int64_t num_captions = 0, num_empty = 0, num_different = 0;
+  int64_t median_words = 0, most_words = 0;
+  std::vector<std::pair<std::string, int64_t>> tags = {};  ///< and in how many captions each is, the most frequent first
+};
+
+/// What can be said of a dataset before training.
+struct Survey {
+  int64_t num_files = 0;                             ///< distinct usable pictures
+  Size smallest = {}, largest = {};                  ///< by area, before they are scaled and cut
+  int64_t num_enlarged = 0;                          ///< rows whose picture is scaled up
+  double cut_away = 0;                               ///< mean share of a picture that is cut off
+  std::vector<BucketCount> buckets = {};             ///< by size
+  std::vector<std::vector<std::string>> alike = {};  ///< files that look the same
+  CaptionCounts captions = {};
+};
+
+/// Looks at all pictures of a dataset, in batches of `batch_size`. Of captions, tags are told apart by each subset's separator.
+Survey survey(const Dataset& dataset, int64_t batch_size);
+
+}  // namespace burnish::data

@@ -1,0 +1,126 @@
+#include "base/text.h"
+#include "foreign/program.h"
+
+// Names and defaults: src/musubi_tuner/hv_train_network.py and docs/dataset_config.md of musubi-tuner.
+namespace burnish::foreign {
+
+namespace of_musubi {
+namespace {
+
+bool is_dataset_file(const Value& tree) {
+  if (!tree.is_object() || !tree.contains("datasets")) return false;
+  const auto& datasets = tree["datasets"];
+  if (!datasets.is_array() || datasets.empty() || !datasets[0].is_object()) return false;
+  for (const char* name : {"image_directory", "image_jsonl_file", "video_directory", "video_jsonl_file"}) {
+    if (datasets[0].contains(name)) return true;
+  }
+  return false;
+}
+
+bool recognises(const Value& tree) {
+  return tree.is_object() && (is_dataset_file(tree) || (tree.contains("dit") && tree.contains("dataset_config")));
+}
+
+void merge_datasets(const Value& file, Arranged& arranged) {
+  std::vector<std::pair<std::string, Value>> datasets;
+  for (size_t i = 0; i < file["datasets"].size(); ++i) {
+    auto merged = file.value("general", Value::object());
+    merged.update(file["datasets"][i]);
+    datasets.emplace_back("datasets[" + std::to_string(i) + "]", merged);
+  }
+  arranged.tree.update(first_of(datasets, arranged));
+}
+
+Arranged arrange(Value tree, const Open& open) {
+  if (is_dataset_file(tree)) {
+    Arranged arranged{.tree = Value::object(), .whole = false};
+    merge_datasets(tree, arranged);
+    return arranged;
+  }
+  Arranged arranged{.tree = tree};
+  for (const char* name : {"network_args", "optimizer_args"}) {
+    if (tree.contains(name)) arranged.tree[name] = named_arguments(tree[name]);
+  }
+  if (auto file = open(text_of(tree["dataset_config"])); is_dataset_file(file)) {
+    arranged.tree.erase("dataset_config");
+    merge_datasets(file, arranged);
+  }
+  return arranged;
+}
+
+void data_rows(Table& table) {
+  table << same("image_directory", "dataset_metadata_path") << same("batch_size", "batch_size") << same("num_repeats", "dataset_repeat");
+  table << size_rows("resolution", [](const Settings& all) { return !all.on("enable_bucket"); });
+  table << looked_at({"enable_bucket"}) << needless({"cache_directory"});
+  table << no_place({"bucket_no_upscale"}, "pictures are never scaled up where each keeps its shape");
+  table << caption_ending_row("caption_extension");
+  table << no_place({"image_jsonl_file"}, "its columns are called otherwise; write a metadata file with the columns image and prompt");
+  table << no_place({"video_directory", "video_jsonl_file", "target_frames", "frame_extraction", "frame_stride", "frame_sample",
+                     "max_frames", "source_fps"},
+                    "videos are not trained");
+  table << no_place({"control_directory", "multiple_target", "no_resize_control", "control_resolution"},
+                    "models that edit pictures are not there");
+  table << no_place({"dataset_config"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
+}
+
+void network_rows(Table& table) {
+  table << rewritten("network_module", "lora_type", [](const Value& value, const Settings&) {
+    auto name = text_of(value);
+    return carried(name.ends_with("loha") ? "loha" : name.ends_with("lokr") ? "lokr" : "lora");
+  });
+  table << rewritten("network_module", "lora_format", [](const Value&, const Settings&) { return carried("kohya"); });
+  table << same("network_weights", "lora_checkpoint");
+  auto when_new = [](const Value& value, const Settings& all) {
+    return all.has("network_weights") ? left_out("the file of network_weights decides type, rank and alpha") : carried(value);
+  };
+  table << rewritten("network_dim", "lora_rank", when_new, 4) << rewritten("network_alpha", "lora_alpha", when_new, 1);
+  table << same("network_dropout", "lora_dropout") << same("network_args.loraplus_lr_ratio", "loraplus_lr_ratio");
+  table << same("network_args.factor", "lokr_factor");
+  table << no_place({"network_args.*"}, "lora_target_modules and lora_rank_groups say which layers get which rank");
+  table << same("base_weights", "preset_lora_path");
+  table << no_place({"base_weights_multiplier"}, "write the strength behind the file: preset_lora_path FILE:0.8");
+}
+
+Table table() {
+  Table table;
+  for (const char* name : {"dit", "vae", "ae", "text_encoder", "text_encoder1", "text_encoder2", "clip", "t5"})
+    table << same(name, "model");
+  network_rows(table);
+  data_rows(table);
+  table << kohya_training([](const Settings&) { return true; }).rows;
+  table << same("timestep_sampling", "timestep_sampling");
+  table << rewritten(
+      "weighting_scheme", "loss_weighting",
+      [](const Value& value, const Settings&) {
+        auto scheme = text_of(value);
+        return carried(scheme == "sigma_sqrt" || scheme == "cosmap" ? Value(scheme) : Value("uniform"));
+      },
+      "none");
+  table << rewritten(
+      "discrete_flow_shift", "discrete_flow_shift", [](const Value& value, const Settings&) { return carried(value); }, 1.0);
+  for (const char* name : {"sigmoid_scale", "logit_mean", "logit_std", "mode_scale"}) table << same(name, name);
+  auto share = [](const Value& value, const Settings&) { return carried(rest_of(number_of(value).value_or(0) / 1000)); };
+  table << rewritten("min_timestep", "max_timestep_boundary", share) << rewritten("max_timestep", "min_timestep_boundary", share);
+  table << rewritten("fp8_base", "fp8_models", [](const Value& value, const Settings& all) {
+    return asks_for_something(value) ? carried("dit", all.on("fp8_scaled") ? "" : "weights get a scale for each row here") : left_out("");
+  });
+  table << same("sample_prompts", "preview_prompts") << same("sample_every_n_steps", "preview_steps");
+  table << no_place({"sample_every_n_epochs"}, "previews are drawn every preview_steps steps");
+  table << no_place({"num_timestep_buckets", "preserve_distribution_shape"}, "timesteps are drawn one by one");
+  table << no_place({"blocks_to_swap", "block_swap_h2d_only", "gradient_checkpointing_cpu_offload", "use_pinned_memory_for_block_swap"},
+                    "nothing is moved to main memory while a step runs; use_gradient_checkpointing saves memory");
+  table << needless({"script", "fp8_scaled", "fp8_t5", "fp8_llm", "fp8_vl", "sdpa", "xformers", "output_name", "training_comment",
+                     "logging_dir", "log_prefix", "log_tracker_name", "vae_dtype", "task", "model_version", "no_metadata",
+                     "sample_at_first"});
+  return table;
+}
+
+}  // namespace
+}  // namespace of_musubi
+
+Program musubi() {
+  using namespace of_musubi;
+  return {"musubi", "musubi-tuner", recognises, arrange, table};
+}
+
+}  // namespace burnish::foreign

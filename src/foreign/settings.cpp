@@ -1,0 +1,251 @@
+#include "foreign/settings.h"
+
+#include <fmt/core.h>
+#include <toml++/toml.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "io/files.h"
+
+namespace burnish::foreign {
+
+namespace {
+
+Value value_of(const toml::node& node) {
+  if (const auto* table = node.as_table()) {
+    auto object = Value::object();
+    for (const auto& [key, item] : *table) object[std::string(key.str())] = value_of(item);
+    return object;
+  }
+  if (const auto* array = node.as_array()) {
+    auto list = Value::array();
+    for (const auto& item : *array) list.push_back(value_of(item));
+    return list;
+  }
+  if (const auto* text = node.as_string()) return **text;
+  if (const auto* whole = node.as_integer()) return **whole;
+  if (const auto* number = node.as_floating_point()) return **number;
+  if (const auto* truth = node.as_boolean()) return **truth;
+  return nullptr;  // a date, which no setting is
+}
+
+/// The parser takes neither bounds nor a budget, so files that grow as they are read are refused by what they come to.
+constexpr size_t kMostNodes = 100'000;
+constexpr int kMostLevels = 50;
+
+/// YAML's plain scalars, as programs in Python read them.
+Value scalar_of(const YAML::Node& node) {
+  const auto& text = node.Scalar();
+  if (node.Tag() == "!") return text;  // quoted
+  if (text.empty() || text == "~" || text == "null") return nullptr;
+  auto word = lower(text);
+  if (word == "true" || word == "yes" || word == "on") return true;
+  if (word == "false" || word == "no" || word == "off") return false;
+  int64_t whole = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
+  if (error == std::errc() && end == text.data() + text.size()) return whole;
+  if (auto number = number_of(Value(text))) return *number;
+  return text;
+}
+
+Value value_of(const YAML::Node& node, size_t& num_nodes, int level) {
+  if (++num_nodes > kMostNodes || level > kMostLevels) throw YAML::Exception(node.Mark(), "more than settings hold");
+  if (node.IsMap()) {
+    auto object = Value::object();
+    for (const auto& entry : node) object[entry.first.Scalar()] = value_of(entry.second, num_nodes, level + 1);
+    return object;
+  }
+  if (node.IsSequence()) {
+    auto list = Value::array();
+    for (const auto& item : node) list.push_back(value_of(item, num_nodes, level + 1));
+    return list;
+  }
+  return node.IsScalar() ? scalar_of(node) : Value();
+}
+
+/// The words of a shell's command lines: quotes taken off, comments left out, lines that go on (\ of sh, ` of PowerShell, ^ of cmd) joined.
+/// An empty word stands for the end of a command.
+std::vector<std::string> shell_words(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool inside = false;
+  auto end_word = [&] {
+    if (inside) words.push_back(word);
+    word.clear();
+    inside = false;
+  };
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i], next = i + 1 < text.size() ? text[i + 1] : '\n';
+    bool goes_on = (c == '\\' || c == '`' || c == '^') && (next == '\n' || next == '\r');
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+      else if (c == '\\' && quote == '"' && (next == '"' || next == '\\')) word += text[++i];
+      else word += c;
+    } else if (goes_on) {
+      end_word();
+      i = std::min(text.find('\n', i), text.size());
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      inside = true;
+    } else if (c == '#' && !inside) {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (c == '\n' || c == ';') {
+      end_word();
+      // Command lines in documents go on without a mark: a next line that begins with an option belongs to this one.
+      auto rest = trim(text.substr(i + 1).substr(0, text.substr(i + 1).find('\n')));
+      if (!rest.starts_with("--")) words.emplace_back();
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+      end_word();
+    } else {
+      word += c;
+      inside = true;
+    }
+  }
+  end_word();
+  return words;
+}
+
+/// Options of the words [first, last) into an object.
+Value options_of(const std::vector<std::string>& words, size_t first, size_t last) {
+  auto object = Value::object();
+  Value* open = nullptr;
+  for (size_t i = first; i < last; ++i) {
+    const auto& word = words[i];
+    if (!word.starts_with("--")) {
+      if (!open) continue;
+      if (open->is_boolean()) *open = word;
+      else if (open->is_array()) open->push_back(word);
+      else *open = Value::array({*open, word});
+      continue;
+    }
+    auto equals = word.find('=');
+    auto name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
+    std::replace(name.begin(), name.end(), '-', '_');
+    open = &object[name];
+    *open = equals == word.npos ? Value(true) : Value(word.substr(equals + 1));
+  }
+  return object;
+}
+
+void unfold(const Value& tree, const std::string& prefix, std::map<std::string, Value>& values) {
+  for (const auto& [key, value] : tree.items()) {
+    if (value.is_object()) unfold(value, prefix + key + ".", values);
+    else if (!value.is_null()) values[prefix + key] = value;
+  }
+}
+
+}  // namespace
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+Value parse_toml(const std::string& text, const std::string& name) {
+  try {
+    return value_of(toml::parse(text));
+  } catch (const toml::parse_error& e) {
+    data_error("import", "{} line {}: {}", name, e.source().begin.line, std::string(e.description()));
+  }
+}
+
+Value parse_yaml(const std::string& text, const std::string& name) {
+  try {
+    size_t num_nodes = 0;
+    return value_of(YAML::Load(text), num_nodes, 0);
+  } catch (const YAML::Exception& e) {
+    data_error("import", "{} line {}: {}", name, e.mark.line + 1, e.msg);
+  }
+}
+
+Value parse_json(const std::string& text, const std::string& name) {
+  auto not_too_deep = [&](int depth, Value::parse_event_t, Value&) {
+    if (depth > kMostLevels) data_error("import", "{}: values are nested deeper than {} levels", name, kMostLevels);
+    return true;
+  };
+  try {
+    return Value::parse(text, not_too_deep);
+  } catch (const Value::exception&) {
+    data_error("import", "{} is not valid JSON", name);
+  }
+}
+
+Value parse_command_line(std::string_view text) {
+  auto words = shell_words(text);
+  auto script = std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.ends_with(".py"); });
+  size_t at = script == words.end() ? 0 : static_cast<size_t>(script - words.begin());
+  if (script == words.end()) return options_of(words, 0, words.size());
+  auto begin = at;
+  while (begin > 0 && !words[begin - 1].empty()) --begin;
+  auto end = static_cast<size_t>(std::find(script, words.end(), "") - words.begin());
+  auto object = options_of(words, at + 1, end);
+  object["script"] = std::filesystem::path(*script).filename().string();
+  if (auto launch = options_of(words, begin, at); !launch.empty()) object["launch"] = launch;
+  return object;
+}
+
+Value read_settings_file(const std::filesystem::path& path) {
+  auto text = io::read_text(path);
+  auto name = path.string();
+  if (!is_utf8(text)) data_error("import", "{} is not UTF-8 text; name a settings file, or a command line in a text file", name);
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  auto ending = lower(path.extension().string());
+  auto tree = ending == ".toml"                       ? parse_toml(text, name)
+              : ending == ".json"                     ? parse_json(text, name)
+              : ending == ".yaml" || ending == ".yml" ? parse_yaml(text, name)
+                                                      : parse_command_line(text);
+  if (!tree.is_object() && !tree.is_array()) data_error("import", "{} holds no settings", name);
+  return tree;
+}
+
+std::string text_of(const Value& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+bool asks_for_something(const Value& value) {
+  if (value.is_null()) return false;
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number()) return value.get<double>() != 0;
+  if (!value.is_string()) return !value.empty();
+  auto word = lower(value.get<std::string>());
+  return !(word.empty() || word == "false" || word == "none" || word == "off" || word == "never" || word == "no" || word == "0");
+}
+
+std::optional<double> number_of(const Value& value) {
+  if (value.is_number()) return value.get<double>();
+  if (!value.is_string()) return {};
+  auto text = value.get<std::string>();
+  double number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  bool whole_text = error == std::errc() && end == text.data() + text.size();
+  return whole_text ? std::optional(number) : std::nullopt;
+}
+
+Settings::Settings(const Value& tree) { unfold(tree, "", values_); }
+
+const Value* Settings::find(const std::string& name) const {
+  auto it = values_.find(name);
+  return it == values_.end() ? nullptr : &it->second;
+}
+
+bool Settings::on(const std::string& name) const {
+  const auto* value = find(name);
+  return value && asks_for_something(*value);
+}
+
+std::string Settings::text(const std::string& name, const std::string& otherwise) const {
+  const auto* value = find(name);
+  return value ? text_of(*value) : otherwise;
+}
+
+std::optional<double> Settings::number(const std::string& name) const {
+  const auto* value = find(name);
+  return value ? number_of(*value) : std::nullopt;
+}
+
+}  // namespace burnish::foreign

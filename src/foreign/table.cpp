@@ -1,0 +1,173 @@
+#include "foreign/table.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/text.h"
+
+namespace burnish::foreign {
+
+namespace {
+
+bool is_rest(const Row& row) { return row.theirs == "*" || row.theirs.ends_with(".*"); }
+
+bool names(const Row& row, const std::string& name) {
+  if (row.theirs == "*") return true;
+  return is_rest(row) ? lies_below(name, row.theirs.substr(0, row.theirs.size() - 2)) : row.theirs == name;
+}
+
+bool is_truth(const Value& value) {
+  auto word = lower(text_of(value));
+  return word == "true" || word == "false" || word == "1" || word == "0";
+}
+
+/// Puts the value where an option's lives; false when it is of another kind.
+struct Put {
+  const Value& value;
+
+  bool operator()(std::string* out) const {
+    if (value.is_array() || value.is_object()) return false;
+    *out = text_of(value);
+    return true;
+  }
+  bool operator()(int64_t* out) const {
+    auto number = number_of(value);
+    if (!number || *number != std::floor(*number) || std::abs(*number) > 9e15) return false;
+    *out = static_cast<int64_t>(*number);
+    return true;
+  }
+  bool operator()(double* out) const {
+    auto number = number_of(value);
+    if (number) *out = *number;
+    return number.has_value();
+  }
+  bool operator()(bool* out) const {
+    if (!is_truth(value)) return false;
+    *out = asks_for_something(value);
+    return true;
+  }
+  bool operator()(std::vector<std::string>* out) const {
+    for (const auto& item : value.is_array() ? value : Value::array({value})) out->push_back(text_of(item));
+    return true;
+  }
+};
+
+std::string shown(const std::string& name, const Value& value) {
+  auto text = text_of(value);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text.empty() ? name : name + " = " + text;
+}
+
+const config::Field& field_named(const std::string& name, const config::Fields& fields) {
+  auto field = std::find_if(fields.list().begin(), fields.list().end(), [&](const auto& f) { return f.name == name; });
+  if (field == fields.list().end()) throw std::logic_error("a table of foreign settings names no option: " + name);
+  return *field;
+}
+
+/// One name of theirs, through all rows that have it.
+struct Applied {
+  bool is_carried = false;
+  std::string why_not;
+};
+
+void apply_row(const Row& row, const std::string& name, const Value& value, const Settings& settings, config::Fields& fields,
+               Import& imported, Applied& applied) {
+  auto outcome = row.convert(value, settings);
+  if (!outcome.value) {
+    if (!outcome.note.empty()) applied.why_not = outcome.note;
+    return;
+  }
+  const auto& field = field_named(row.ours, fields);
+  auto& origins = imported.origins[row.ours];
+  // Of a list each origin adds its own; what was there without any is the option's default.
+  if (auto* list = std::get_if<std::vector<std::string>*>(&field.slot); list && origins.empty()) (*list)->clear();
+  if (!std::visit(Put{*outcome.value}, field.slot)) {
+    if (origins.empty()) imported.origins.erase(row.ours);
+    applied.why_not = fmt::format("{} takes another kind of value", row.ours);
+    return;
+  }
+  origins.push_back(name);
+  applied.is_carried = true;
+  if (!outcome.note.empty()) imported.different.push_back(shown(name, value) + ": " + outcome.note);
+}
+
+}  // namespace
+
+Outcome carried(Value value, std::string note) { return {std::move(value), std::move(note)}; }
+Outcome left_out(std::string why) { return {{}, std::move(why)}; }
+
+Row same(std::string theirs, std::string ours, std::string note) {
+  return {std::move(theirs), std::move(ours), [note](const Value& value, const Settings&) { return carried(value, note); }, nullptr};
+}
+
+Row rewritten(std::string theirs, std::string ours, Convert convert, Value absent) {
+  return {std::move(theirs), std::move(ours), std::move(convert), std::move(absent)};
+}
+
+Row words(std::string theirs, std::string ours, std::map<std::string, std::string> ours_by_theirs, std::string why_others, Value absent) {
+  auto convert = [ours_by_theirs, why_others](const Value& value, const Settings&) {
+    auto it = ours_by_theirs.find(lower(text_of(value)));
+    return it == ours_by_theirs.end() ? left_out(why_others) : carried(it->second);
+  };
+  return {std::move(theirs), std::move(ours), convert, std::move(absent)};
+}
+
+std::vector<Row> no_place(std::vector<std::string> theirs, const std::string& why) {
+  std::vector<Row> rows;
+  for (auto& name : theirs) {
+    auto convert = [why](const Value& value, const Settings&) { return left_out(asks_for_something(value) ? why : ""); };
+    rows.push_back({std::move(name), "", convert, nullptr});
+  }
+  return rows;
+}
+
+std::vector<Row> looked_at(std::vector<std::string> theirs) { return no_place(std::move(theirs), ""); }
+
+std::vector<Row> needless(std::vector<std::string> theirs) {
+  std::vector<Row> rows;
+  for (auto& name : theirs) rows.push_back({std::move(name), "", nullptr, nullptr});
+  return rows;
+}
+
+Table& Table::operator<<(Row row) {
+  rows.push_back(std::move(row));
+  return *this;
+}
+
+Table& Table::operator<<(const std::vector<Row>& more) {
+  rows.insert(rows.end(), more.begin(), more.end());
+  return *this;
+}
+
+void apply(const Table& table, const Settings& settings, bool whole, config::Fields& fields, Import& imported) {
+  std::map<std::string, Applied> applied;
+  std::set<std::string> named;
+  for (const auto& row : table.rows) {
+    if (!is_rest(row)) named.insert(row.theirs);
+  }
+  for (const auto& row : table.rows) {
+    bool found = false;
+    for (const auto& [name, value] : settings.all()) {
+      if (!names(row, name) || (is_rest(row) && named.contains(name))) continue;
+      found = true;
+      if (row.convert) apply_row(row, name, value, settings, fields, imported, applied[name]);
+      else if (asks_for_something(value)) imported.needless.insert(name);
+      else applied[name];
+    }
+    if (found || !whole || row.absent.is_null()) continue;
+    Applied of_absent;
+    apply_row(row, row.theirs + " (its default)", row.absent, settings, fields, imported, of_absent);
+  }
+  for (const auto& [name, value] : settings.all()) {
+    if (imported.needless.contains(name)) continue;
+    auto row = applied.find(name);
+    if (row == applied.end()) imported.not_carried.push_back(shown(name, value) + ": not known here");
+    else if (!row->second.is_carried && !row->second.why_not.empty())
+      imported.not_carried.push_back(shown(name, value) + ": " + row->second.why_not);
+  }
+}
+
+}  // namespace burnish::foreign

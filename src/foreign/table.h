@@ -1,0 +1,63 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/fields.h"
+#include "foreign/settings.h"
+
+namespace burnish::foreign {
+
+/// What became of one value: what our option gets, or why nothing; `note` is then what is different here.
+struct Outcome {
+  std::optional<Value> value;
+  std::string note;
+};
+Outcome carried(Value value, std::string note = "");
+Outcome left_out(std::string why);
+
+/// A value of theirs, beside all the others of its file, which it may depend on.
+using Convert = std::function<Outcome(const Value& value, const Settings& all)>;
+
+/// A line of a program's table: their name, ours, and how the value changes.
+struct Row {
+  std::string theirs;  ///< unfolded; "a.*" means all below a that no other row names, "*" all that none names
+  std::string ours;    ///< "" where there is nothing to carry it to
+  Convert convert;     ///< left out for a row that means nothing here and is not told
+  Value absent;        ///< what the program takes when the name is not given, where that differs from what burnish takes
+};
+
+Row same(std::string theirs, std::string ours, std::string note = "");
+Row rewritten(std::string theirs, std::string ours, Convert convert, Value absent = nullptr);
+/// A word of theirs to a word of ours, whatever its case; for others `why_others`.
+Row words(std::string theirs, std::string ours, std::map<std::string, std::string> ours_by_theirs, std::string why_others,
+          Value absent = nullptr);
+/// Rows that carry nothing: told with the reason when they ask for something.
+std::vector<Row> no_place(std::vector<std::string> theirs, const std::string& why);
+/// Rows of names that other rows look at: not told.
+std::vector<Row> looked_at(std::vector<std::string> theirs);
+/// Rows of names that are settled here without being asked, or are no business of training: told by name alone.
+std::vector<Row> needless(std::vector<std::string> theirs);
+
+/// A program's table out of rows and lists of rows.
+struct Table {
+  std::vector<Row> rows;
+  Table& operator<<(Row row);
+  Table& operator<<(const std::vector<Row>& more);
+};
+
+/// What importing settings came to, but for the values, which are in the fields.
+struct Import {
+  std::map<std::string, std::vector<std::string>> origins;  ///< by our option, the names of theirs that it comes from
+  std::vector<std::string> not_carried;                     ///< "name = value: why"
+  std::vector<std::string> different;                       ///< the same, of what is carried and means something else here
+  std::set<std::string> needless;                           ///< names of theirs
+};
+
+/// Puts the settings where the table says. A name that the table does not have is not carried; `whole` settings are those of a run, whose
+/// absent names count as well.
+void apply(const Table& table, const Settings& settings, bool whole, config::Fields& fields, Import& imported);
+
+}  // namespace burnish::foreign

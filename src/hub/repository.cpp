@@ -1,0 +1,197 @@
+#include "hub/repository.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "io/files.h"
+
+namespace burnish::hub {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t kNumConnections = 4;
+constexpr double kMiB = 1024.0 * 1024;
+
+/// Fetches one file after the other until none is left; several run side by side.
+class Fetching {
+ public:
+  Fetching(const std::string& id, const std::string& commit, const Hub& hub, Store& store, const std::vector<RemoteFile>& files,
+           double timeout)
+      : id_(id), commit_(commit), hub_(hub), store_(store), files_(files), transport_({.stall_seconds = timeout}, [this] {
+          return stops();
+        }) {}
+
+  void run() {
+    int64_t total = 0;
+    for (const auto& file : files_) total += std::max<int64_t>(file.size, 0);
+    {
+      std::vector<std::jthread> workers;
+      for (size_t i = 0; i < std::min(kNumConnections, files_.size()); ++i) workers.emplace_back([this] { work(); });
+      show(total);
+    }
+    if (error_) std::rethrow_exception(error_);
+    check_interrupt();
+  }
+
+ private:
+  bool stops() const { return failed_ || interrupted(); }
+
+  void show(int64_t total) {
+    auto count = [](int64_t bytes) { return static_cast<int64_t>(static_cast<double>(bytes) / kMiB); };
+    Progress progress("fetch (MiB)", count(total), 0);
+    while (num_done_ < files_.size() && !stops()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      progress.update(count(num_bytes_), fmt::format("{} of {} files", num_done_.load(), files_.size()));
+    }
+  }
+
+  void work() {
+    for (auto i = next_++; i < files_.size() && !stops(); i = next_++) {
+      try {
+        fetch(files_[i]);
+      } catch (...) {
+        std::lock_guard lock(mutex_);
+        if (!error_) error_ = std::current_exception();
+        failed_ = true;
+      }
+      ++num_done_;
+    }
+  }
+
+  void fetch(const RemoteFile& file) {
+    PartialFile partial(store_.partial(file));
+    if (store_.has(file)) return partial.remove();  // another process was first
+    num_bytes_ += partial.size();
+    // What a file began with may be of no use; then it is fetched once more from its beginning.
+    for (bool fresh = partial.size() == 0;; fresh = true) {
+      auto answer =
+          transport_.download(hub_.request(id_, commit_, file.path), partial, file.size, [this](int64_t more) { num_bytes_ += more; });
+      if (stops()) return;
+      if (!answer.is_good()) hub_.refuse(answer, id_, file.path);
+      if (is_right(file, partial)) return store_.place(file, partial);
+      num_bytes_ -= partial.size();
+      partial.restart();
+      if (!fresh) continue;
+      partial.remove();
+      data_error("hub",
+                 "'{}' of '{}' came with another content than {} lists (its hash differs) and was removed: try again, or another "
+                 "address in {}",
+                 file.path, id_, hub_.name(), hub_.endpoint_variable());
+    }
+  }
+
+  static bool is_right(const RemoteFile& file, PartialFile& partial) {
+    if (!file.sha256.empty()) return partial.sha256() == file.sha256;
+    return file.git_hash.empty() || io::git_blob_hash(partial.path()) == file.git_hash;
+  }
+
+  const std::string &id_, &commit_;
+  const Hub& hub_;
+  Store& store_;
+  const std::vector<RemoteFile>& files_;
+  Transport transport_;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<int64_t> num_bytes_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::atomic<size_t> num_done_ = 0;
+  std::mutex mutex_;
+  std::exception_ptr error_;  ///< the first
+};
+
+void check_room(const fs::path& folder, int64_t num_bytes) {
+  auto there = folder;
+  while (!io::is_there(there) && there.has_relative_path()) there = there.parent_path();
+  std::error_code failed;
+  auto space = fs::space(there.empty() ? "." : there, failed);
+  if (failed || num_bytes <= static_cast<int64_t>(std::min<uintmax_t>(space.available, INT64_MAX))) return;
+  data_error("hub",
+             "fetching takes {}, and {} has {} left; make room, or name another folder in HF_HUB_CACHE, MODELSCOPE_CACHE or "
+             "DIFFSYNTH_MODEL_BASE_PATH",
+             human_bytes(static_cast<double>(num_bytes)), folder.string(), human_bytes(static_cast<double>(space.available)));
+}
+
+}  // namespace
+
+Repository::Repository(std::string id, std::unique_ptr<Hub> hub, std::unique_ptr<Store> store, Settings settings)
+    : id_(std::move(id)), hub_(std::move(hub)), store_(std::move(store)), settings_(std::move(settings)), listing_(store_->listing()) {}
+
+std::vector<std::string> Repository::paths_here() const {
+  std::vector<std::string> paths;
+  std::error_code failed;
+  for (fs::recursive_directory_iterator it(folder(), failed), end; !failed && it != end; it.increment(failed)) {
+    if (it->is_regular_file(failed)) paths.push_back(it->path().lexically_relative(folder()).generic_string());
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+const Listing& Repository::listing() {
+  if (listing_) return *listing_;
+  if (!settings_.offline.empty()) {
+    data_error("hub", "'{}' is not whole on this machine ({}), and {} keeps burnish from asking {}: unset it, or put the model there", id_,
+               folder().empty() ? settings_.huggingface_cache.string() : folder().string(), settings_.offline, hub_->name());
+  }
+  auto listing = hub_->list(Transport({.stall_seconds = settings_.timeout}, interrupted), id_);
+  store_->keep(listing);
+  return listing_.emplace(std::move(listing));
+}
+
+std::vector<std::string> Repository::paths() {
+  std::vector<std::string> paths;
+  for (const auto& file : listing().files) paths.push_back(file.path);
+  std::ranges::sort(paths);
+  return paths;
+}
+
+void Repository::fetch(const std::vector<std::string>& paths) {
+  std::vector<RemoteFile> missing;
+  for (const auto& path : paths) {
+    auto file = std::ranges::find(listing().files, path, &RemoteFile::path);
+    if (file == listing().files.end()) hub_->refuse({.status = 404}, id_, path);
+    if (!store_->has(*file)) missing.push_back(*file);
+  }
+  if (!missing.empty()) fetch_missing(missing);
+}
+
+void Repository::fetch_missing(const std::vector<RemoteFile>& missing) {
+  if (!settings_.offline.empty()) {
+    data_error("hub", "'{}' of '{}' is not on this machine ({}), and {} keeps burnish from asking {}: unset it, or put the file there",
+               missing[0].path, id_, folder().string(), settings_.offline, hub_->name());
+  }
+  int64_t num_bytes = 0;
+  for (const auto& file : missing) num_bytes += std::max<int64_t>(file.size, 0);
+  info("fetching {} file{} ({}) of {} from {} into {}", missing.size(), missing.size() == 1 ? "" : "s",
+       human_bytes(static_cast<double>(num_bytes)), id_, hub_->endpoint(), folder().string());
+  check_room(folder(), num_bytes);
+  // All begin at once, if empty, so that what is left after an interruption tells that files are missing.
+  for (const auto& file : missing) {
+    if (auto partial = store_->partial(file); !io::is_there(partial)) PartialFile begun(partial);
+  }
+  Fetching(id_, listing_->commit, *hub_, *store_, missing, settings_.timeout).run();
+}
+
+Repository in_model_base(const std::string& id, const Settings& settings) {
+  auto hub = make_hub(settings.source.value_or(Source::modelscope), settings);
+  return {id, std::move(hub), plain_folder(settings.model_base / id), settings};
+}
+
+Repository in_cache(const std::string& id, const Settings& settings) {
+  auto source = settings.source.value_or(Source::huggingface);
+  auto hub = make_hub(source, settings);
+  auto store = source == Source::huggingface ? huggingface_cache(settings.huggingface_cache, id, hub->revision())
+                                             : modelscope_cache(settings.modelscope_cache, id, hub->revision());
+  return {id, std::move(hub), std::move(store), settings};
+}
+
+}  // namespace burnish::hub

@@ -1,0 +1,44 @@
+#pragma once
+#include <memory>
+
+#include "hub/store.h"
+
+namespace burnish::hub {
+
+/// A model on a hub, and what of it is on this machine.
+class Repository {
+ public:
+  /// Asks nothing yet.
+  Repository(std::string id, std::unique_ptr<Hub> hub, std::unique_ptr<Store> store, Settings settings);
+
+  const std::string& id() const { return id_; }
+  /// Where its files can be opened; empty while nothing is known of it.
+  std::filesystem::path folder() const { return store_->folder(); }
+  /// Whether all its files are known, so that nothing has to be asked for their names.
+  bool is_listed() const { return listing_.has_value(); }
+  /// Paths of the files that are here, sorted.
+  std::vector<std::string> paths_here() const;
+  /// Paths of all its files, sorted. Asks the hub, unless that was answered before. A data Error when the hub refuses.
+  std::vector<std::string> paths();
+  /// Makes files be here: fetches those that are missing, several at once, and checks their sizes and hashes. A data Error when that fails;
+  /// what came is kept and gone on with next time.
+  void fetch(const std::vector<std::string>& paths);
+
+ private:
+  const Listing& listing();
+  void fetch_missing(const std::vector<RemoteFile>& missing);
+
+  std::string id_;
+  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<Store> store_;
+  Settings settings_;
+  std::optional<Listing> listing_;
+};
+
+/// A model whose files lie by their paths in the folder `base/<id>`; from ModelScope unless the settings name a hub.
+Repository in_model_base(const std::string& id, const Settings& settings);
+
+/// A model in the cache of its hub; from Hugging Face unless the settings name another.
+Repository in_cache(const std::string& id, const Settings& settings);
+
+}  // namespace burnish::hub

@@ -1,0 +1,101 @@
+#include "hub/settings.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "io/files.h"
+
+namespace burnish::hub {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The value of the first of the variables that is set and not empty; else `otherwise`.
+std::string variable(std::initializer_list<const char*> names, const std::string& otherwise = "") {
+  for (const char* name : names) {
+    if (const char* value = std::getenv(name); value && *value) return std::string(trim(value));
+  }
+  return otherwise;
+}
+
+std::string upper(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+/// As huggingface_hub reads switches.
+bool is_on(const char* name) {
+  auto value = upper(variable({name}));
+  return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
+}
+
+fs::path expand(const std::string& path) {
+  if (path == "~" || path.starts_with("~/")) return fs::path(variable({"HOME"}, ".")) / path.substr(std::min<size_t>(2, path.size()));
+  return path;
+}
+
+std::string endpoint(std::string text) {
+  if (!text.starts_with("http://") && !text.starts_with("https://")) text = "https://" + text;
+  while (text.ends_with('/')) text.pop_back();
+  return text;
+}
+
+std::string offline_variable() {
+  for (const char* name : {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}) {
+    if (is_on(name)) return name;
+  }
+  auto skip = upper(variable({"DIFFSYNTH_SKIP_DOWNLOAD"}, "false"));
+  if (skip != "TRUE" && skip != "FALSE" && skip != "1" && skip != "0")
+    config_error("hub", "DIFFSYNTH_SKIP_DOWNLOAD must be true or false, not '{}'", variable({"DIFFSYNTH_SKIP_DOWNLOAD"}));
+  return skip == "TRUE" || skip == "1" ? "DIFFSYNTH_SKIP_DOWNLOAD" : "";
+}
+
+std::optional<Source> source() {
+  auto name = upper(variable({"DIFFSYNTH_DOWNLOAD_SOURCE"}));
+  if (name.empty()) return std::nullopt;
+  if (name == "HUGGINGFACE") return Source::huggingface;
+  if (name == "MODELSCOPE") return Source::modelscope;
+  config_error("hub", "DIFFSYNTH_DOWNLOAD_SOURCE must be modelscope or huggingface, not '{}'", variable({"DIFFSYNTH_DOWNLOAD_SOURCE"}));
+}
+
+double timeout() {
+  auto text = variable({"HF_HUB_DOWNLOAD_TIMEOUT"});
+  if (text.empty()) return Settings().timeout;
+  char* end = nullptr;
+  auto seconds = std::strtod(text.c_str(), &end);
+  if (*end != 0 || !(seconds >= 1 && seconds <= 86400))
+    config_error("hub", "HF_HUB_DOWNLOAD_TIMEOUT must be a number of seconds from 1 to 86400, not '{}'", text);
+  return seconds;
+}
+
+std::string token_of_file(const fs::path& path) {
+  std::error_code failed;
+  return fs::is_regular_file(path, failed) ? std::string(trim(io::read_text(path))) : "";
+}
+
+}  // namespace
+
+Settings settings_from_environment() {
+  Settings s;
+  s.source = source();
+  s.offline = offline_variable();
+  s.timeout = timeout();
+  s.model_base = variable({"DIFFSYNTH_MODEL_BASE_PATH"}, "./models");
+  auto caches = expand(variable({"XDG_CACHE_HOME"}, "~/.cache"));
+  auto home = expand(variable({"HF_HOME"}, (caches / "huggingface").string()));
+  s.huggingface_cache = expand(variable({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}, (home / "hub").string()));
+  s.huggingface_endpoint = endpoint(variable({"HF_ENDPOINT"}, "https://huggingface.co"));
+  s.huggingface_token = variable({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"});
+  if (s.huggingface_token.empty()) s.huggingface_token = token_of_file(expand(variable({"HF_TOKEN_PATH"}, (home / "token").string())));
+  s.modelscope_endpoint = endpoint(variable({"MODELSCOPE_ENDPOINT", "MODELSCOPE_DOMAIN"}, "https://www.modelscope.cn"));
+  s.modelscope_token = variable({"MODELSCOPE_API_TOKEN"});
+  s.modelscope_cache = expand(variable({"MODELSCOPE_CACHE"}, "~/.cache/modelscope"));
+  return s;
+}
+
+}  // namespace burnish::hub

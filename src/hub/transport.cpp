@@ -1,0 +1,286 @@
+#include "hub/transport.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "hub/partial_file.h"
+
+namespace burnish::hub {
+
+namespace {
+
+constexpr size_t kMostTextBytes = size_t{256} << 20;  // a list of files is some kilobytes
+constexpr size_t kMostRefusalBytes = 4096;
+
+void set_up_curl() {
+  static const bool done = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  if (!done) throw std::runtime_error("libcurl cannot be set up");
+}
+
+/// One transfer: what curl's calls back need.
+struct Transfer {
+  Answer answer;
+  const std::function<bool()>& stop;
+  PartialFile* file = nullptr;  ///< null: the body is a text
+  int64_t size = -1;            ///< that the file shall have
+  const std::function<void(int64_t)>* more = nullptr;
+  CURL* curl = nullptr;
+  bool begun = false;             ///< whether the first bytes of the file were judged
+  std::exception_ptr error = {};  ///< thrown while bytes were taken; not to pass through curl
+
+  void grow(int64_t before) const { (*more)(file->size() - before); }
+};
+
+std::string lower(std::string_view text) {
+  std::string result(trim(text));
+  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+size_t take_header(const char* bytes, size_t, size_t count, void* pointer) {
+  auto& transfer = *static_cast<Transfer*>(pointer);
+  std::string_view line(bytes, count);
+  if (line.starts_with("HTTP/")) transfer.answer.headers.clear();  // of a proxy, or of an interim answer
+  if (auto colon = line.find(':'); colon != line.npos)
+    transfer.answer.headers[lower(line.substr(0, colon))] = std::string(trim(line.substr(colon + 1)));
+  return count;
+}
+
+/// The first byte that a part of a file is said to begin with ("bytes 100-199/200"); -1 when it is not said.
+int64_t first_byte(const Transfer& transfer) {
+  auto it = transfer.answer.headers.find("content-range");
+  if (it == transfer.answer.headers.end() || !it->second.starts_with("bytes ")) return -1;
+  int64_t first = -1;
+  std::from_chars(it->second.data() + 6, it->second.data() + it->second.size(), first);
+  return first;
+}
+
+/// Judges what the server begins to send; false when it is of no use.
+bool begin_file(Transfer& transfer) {
+  auto before = transfer.file->size();
+  if (transfer.answer.status == 206 && first_byte(transfer) == before) return true;
+  if (before > 0) transfer.file->restart();  // the server sends all of it, or another part
+  transfer.grow(before);
+  if (transfer.answer.status == 206) transfer.answer.problem = "the server sent another part than was asked for";
+  return transfer.answer.status == 200;
+}
+
+bool take_file_bytes(Transfer& transfer, const char* bytes, size_t count) {
+  if (!transfer.begun && !begin_file(transfer)) return false;
+  transfer.begun = true;
+  auto before = transfer.file->size();
+  if (transfer.size >= 0 && before + static_cast<int64_t>(count) > transfer.size) {
+    transfer.file->restart();
+    transfer.grow(before);
+    transfer.answer.problem = fmt::format("the server sends more than {} bytes", transfer.size);
+    return false;
+  }
+  transfer.file->append(bytes, count);
+  transfer.grow(before);
+  return true;
+}
+
+size_t take_body(const char* bytes, size_t, size_t count, void* pointer) {
+  auto& transfer = *static_cast<Transfer*>(pointer);
+  long status = 0;
+  curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
+  transfer.answer.status = status;
+  bool is_file = transfer.file && (status == 200 || status == 206);
+  try {
+    if (is_file) return take_file_bytes(transfer, bytes, count) ? count : 0;
+    auto& body = transfer.answer.body;
+    auto most = status == 200 ? kMostTextBytes : kMostRefusalBytes;
+    body.append(bytes, std::min(count, most - std::min(most, body.size())));
+    return count;
+  } catch (...) {
+    transfer.error = std::current_exception();
+    return 0;
+  }
+}
+
+int check_stop(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) { return static_cast<Transfer*>(pointer)->stop() ? 1 : 0; }
+
+struct CurlDeleter {
+  void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
+};
+struct ListDeleter {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+using Headers = std::unique_ptr<curl_slist, ListDeleter>;
+
+void add(Headers& headers, const std::string& line) {
+  auto* list = curl_slist_append(headers.get(), line.c_str());
+  if (!list) throw std::bad_alloc();
+  static_cast<void>(headers.release());
+  headers.reset(list);
+}
+
+template <class T>
+void set(CURL* curl, CURLoption option, T value) {
+  if (curl_easy_setopt(curl, option, value) != CURLE_OK) throw std::runtime_error(fmt::format("libcurl lacks option {}", int{option}));
+}
+
+void set_options(CURL* curl, const std::string& url, Transfer& transfer, double stall_seconds) {
+  set(curl, CURLOPT_URL, url.c_str());
+  set(curl, CURLOPT_USERAGENT, "burnish/0.1.0");
+  set(curl, CURLOPT_NOSIGNAL, 1L);
+  set(curl, CURLOPT_BUFFERSIZE, 512L << 10);
+  set(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  set(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(std::ceil(stall_seconds)));
+  set(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(std::ceil(stall_seconds)));
+  set(curl, CURLOPT_HEADERFUNCTION, take_header);
+  set(curl, CURLOPT_HEADERDATA, static_cast<void*>(&transfer));
+  set(curl, CURLOPT_WRITEFUNCTION, take_body);
+  set(curl, CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
+  set(curl, CURLOPT_NOPROGRESS, 0L);
+  set(curl, CURLOPT_XFERINFOFUNCTION, check_stop);
+  set(curl, CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
+}
+
+void set_credentials(CURL* curl, const Request& request) {
+  if (!request.cookie.empty()) set(curl, CURLOPT_COOKIE, request.cookie.c_str());
+  if (request.token.empty()) return;
+  set(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+  set(curl, CURLOPT_XOAUTH2_BEARER, request.token.c_str());
+}
+
+/// Scheme, host and port: "https://host".
+std::string origin(const std::string& url) {
+  auto host = url.find("://");
+  return host == url.npos ? url : lower(url.substr(0, url.find_first_of("/?#", host + 3)));
+}
+
+/// Asks at one address. Where that sends us on, the address to go to; else "".
+std::string perform_once(Transfer& transfer, const std::string& url, const Request& request, curl_slist* headers, double stall_seconds) {
+  std::unique_ptr<CURL, CurlDeleter> curl(curl_easy_init());
+  if (!curl) throw std::bad_alloc();
+  transfer.curl = curl.get();
+  char text[CURL_ERROR_SIZE] = "";
+  set_options(curl.get(), url, transfer, stall_seconds);
+  if (origin(url) == origin(request.url)) set_credentials(curl.get(), request);
+  set(curl.get(), CURLOPT_ERRORBUFFER, text);
+  set(curl.get(), CURLOPT_HTTPHEADER, headers);
+  auto result = curl_easy_perform(curl.get());
+  if (transfer.error) std::rethrow_exception(transfer.error);
+  long status = 0;
+  char* next = nullptr;
+  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  curl_easy_getinfo(curl.get(), CURLINFO_REDIRECT_URL, &next);
+  transfer.answer.status = status;
+  if (result != CURLE_OK && transfer.answer.problem.empty()) transfer.answer.problem = text[0] ? text : curl_easy_strerror(result);
+  return next && transfer.answer.problem.empty() ? next : "";
+}
+
+/// Makes a request and follows where it is sent. Not left to curl, which takes a cookie along to another port of a host.
+void perform(Transfer& transfer, const Request& request, const Headers& headers, double stall_seconds) {
+  constexpr int kMostRedirects = 10;
+  set_up_curl();
+  auto url = request.url;
+  for (int i = 0; i <= kMostRedirects; ++i) {
+    transfer.answer = {};
+    auto next = perform_once(transfer, url, request, headers.get(), stall_seconds);
+    if (next.empty()) return;
+    if (url.starts_with("https:") && !next.starts_with("https:")) {
+      transfer.answer.problem = "it sends us on to an address without TLS, " + origin(next);
+      return;
+    }
+    url = next;
+  }
+  transfer.answer.problem = fmt::format("it sends us on more than {} times", kMostRedirects);
+}
+
+/// An entity tag that stands for the bytes, so that a rest can be asked for only if they are the same (RFC 9110, section 13.1.5).
+std::string strong_tag(const Answer& answer) {
+  auto it = answer.headers.find("etag");
+  return it != answer.headers.end() && it->second.starts_with('"') ? it->second : "";
+}
+
+bool is_worth_another_attempt(const Answer& answer) {
+  bool broke_off = answer.status == 0 || answer.status == 200 || answer.status == 206 || answer.status == 416;
+  return broke_off || answer.status == 408 || answer.status == 429 || answer.status >= 500;
+}
+
+/// Seconds that the server asks to wait; 0 when it says nothing. Dates are not read: hubs give seconds.
+double retry_after(const Answer& answer) {
+  auto it = answer.headers.find("retry-after");
+  double seconds = 0;
+  if (it != answer.headers.end()) std::from_chars(it->second.data(), it->second.data() + it->second.size(), seconds);
+  return std::isfinite(seconds) ? std::max(seconds, 0.0) : 0;
+}
+
+}  // namespace
+
+Transport::Transport(Patience patience, std::function<bool()> stop) : patience_(patience), stop_(std::move(stop)) {}
+
+void Transport::wait(double seconds) const {
+  auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!stop_() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+/// Waits and says so, where another attempt is worth it; false where it is not.
+bool Transport::try_again(const Request& request, const Answer& answer, int attempt) const {
+  if (stop_() || attempt >= patience_.max_attempts || !is_worth_another_attempt(answer)) return false;
+  auto asked = retry_after(answer);
+  if (asked > patience_.longest_delay) return false;
+  auto delay = asked > 0 ? asked : patience_.first_delay * std::exp2(attempt - 1);
+  auto reason = answer.problem.empty() ? fmt::format("the server answers {}", answer.status) : answer.problem;
+  info("{}: {}; trying again in {}", request.url.substr(0, request.url.find('?')), reason, human_seconds(std::max(1.0, delay)));
+  wait(delay);
+  return !stop_();
+}
+
+Answer Transport::get(const Request& request) const {
+  for (int attempt = 1;; ++attempt) {
+    Transfer transfer{.answer = {}, .stop = stop_};
+    perform(transfer, request, {}, patience_.stall_seconds);
+    if (transfer.answer.is_good() || !try_again(request, transfer.answer, attempt)) return transfer.answer;
+  }
+}
+
+Answer Transport::download(const Request& request, PartialFile& file, int64_t size, const std::function<void(int64_t)>& more) const {
+  std::string tag;
+  auto furthest = file.size();
+  for (int attempt = 1;; ++attempt) {
+    auto before = file.size();
+    if (size >= 0 && before == size) return {.status = 200};
+    if (size >= 0 && before > size) {
+      file.restart();
+      more(-before);
+    }
+    Transfer transfer{.answer = {}, .stop = stop_, .file = &file, .size = size, .more = &more};
+    Headers headers;
+    if (file.size() > 0) {
+      add(headers, fmt::format("Range: bytes={}-", file.size()));
+      if (!tag.empty()) add(headers, "If-Range: " + tag);
+    }
+    perform(transfer, request, headers, patience_.stall_seconds);
+    auto& answer = transfer.answer;
+    bool came = answer.status == 200 || answer.status == 206;
+    bool whole = came && (size >= 0 ? file.size() == size : answer.problem.empty());
+    if (whole) return {.status = 200};
+    if (came && answer.problem.empty()) answer.problem = fmt::format("the server sent {} of {} bytes", file.size(), size);
+    if (came) tag = strong_tag(answer);
+    if (answer.status == 416) {  // what is there is no beginning of what the server has
+      more(-file.size());
+      file.restart();
+      answer.problem = "the server has no such part of the file";
+    }
+    if (file.size() > furthest) attempt = 1;
+    furthest = std::max(furthest, file.size());
+    if (!try_again(request, answer, attempt)) return answer;
+  }
+}
+
+}  // namespace burnish::hub

@@ -1,0 +1,226 @@
+#include "models/hub_files.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "hub/repository.h"
+#include "io/checkpoint_files.h"
+#include "io/files.h"
+#include "io/json.h"
+#include "models/files.h"
+
+namespace burnish::models {
+
+namespace fs = std::filesystem;
+using Paths = std::vector<std::string>;
+
+namespace {
+
+/// The names of the files directly in a folder ("" for the model's own, else with a slash at its end).
+Paths names_in(const Paths& paths, const std::string& folder) {
+  Paths names;
+  for (const auto& path : paths) {
+    if (path.starts_with(folder) && path.find('/', folder.size()) == path.npos) names.push_back(path.substr(folder.size()));
+  }
+  return names;
+}
+
+/// Settings, vocabularies and indexes of shards: small, and read beside weights.
+bool is_small(const std::string& path) { return path.ends_with(".json") || path.ends_with(".txt") || path.ends_with(".model"); }
+
+Paths small_files(const Paths& paths, const std::string& folder) {
+  Paths small;
+  for (const auto& name : names_in(paths, folder)) {
+    if (is_small(name)) small.push_back(folder + name);
+  }
+  return small;
+}
+
+/// The components that a model_index.json lists and a run may open.
+Paths components_of(const nlohmann::json& index, HubUse use) {
+  bool leaves_out = use == HubUse::without_denoiser && index.contains("text_encoder_2");
+  Paths components;
+  for (const auto& [name, kind] : index.items()) {
+    bool is_component = !name.starts_with("_") && kind.is_array() && !kind.empty() && !kind[0].is_null();
+    if (is_component && !is_unused_component(name) && !(leaves_out && is_denoiser_folder(name))) components.push_back(name);
+  }
+  return components;
+}
+
+/// Goes through the files that opening a folder needs, those first that tell of others. `have` makes files be here, or says that they are
+/// not; the rest is then left. Whether all are here.
+class Opening {
+ public:
+  Opening(const Paths& paths, std::function<fs::path()> root, std::function<bool(const Paths&)> have)
+      : paths_(paths), root_(std::move(root)), have_(std::move(have)) {}
+
+  /// A diffusers folder, or one of a component where no model_index.json is.
+  bool model(const std::string& folder, HubUse use) const {
+    auto index = folder + "model_index.json";
+    if (!std::ranges::count(paths_, index)) return components({folder});
+    if (!have_({index})) return false;
+    Paths folders;
+    for (const auto& component : components_of(io::read_json(root_() / index), use)) folders.push_back(folder + component + "/");
+    return components(folders);
+  }
+
+ private:
+  bool components(const Paths& folders) const {
+    Paths small;
+    for (const auto& folder : folders) {
+      auto files = small_files(paths_, folder);
+      if (files.empty() && names_in(paths_, folder).empty()) return false;
+      small.insert(small.end(), files.begin(), files.end());
+    }
+    if (!have_(small)) return false;
+    Paths weights;
+    for (const auto& folder : folders) {
+      auto files = weights_in(folder);
+      bool expected = std::ranges::count(paths_, folder + "config.json") > 0;
+      if (files.empty() && expected) return false;
+      weights.insert(weights.end(), files.begin(), files.end());
+    }
+    return have_(weights);
+  }
+
+  Paths weights_in(const std::string& folder) const {
+    std::set<std::string> weights;
+    for (const auto& name : io::weight_files(names_in(paths_, folder), kWeightStems)) {
+      if (!name.ends_with(".json")) {
+        weights.insert(folder + name);
+        continue;
+      }
+      for (const auto& shard : io::shards_of_index(root_() / (folder + name))) weights.insert(folder + shard);
+    }
+    return {weights.begin(), weights.end()};
+  }
+
+  const Paths& paths_;
+  std::function<fs::path()> root_;
+  std::function<bool(const Paths&)> have_;
+};
+
+/// Whether what is on this machine can be opened as it is.
+bool is_whole(const hub::Repository& repository, const std::string& folder, HubUse use) {
+  if (repository.folder().empty() || !io::is_folder(repository.folder() / folder)) return false;
+  auto paths = repository.paths_here();
+  for (const auto& path : paths) {
+    if (path.starts_with(folder) && path.ends_with(".incomplete")) return false;
+  }
+  auto here = [&](const Paths& wanted) {
+    return std::ranges::all_of(wanted, [&](const std::string& path) { return std::ranges::binary_search(paths, path); });
+  };
+  return Opening(
+             paths, [&] { return repository.folder(); }, here)
+      .model(folder, use);
+}
+
+/// Fetches what opening a folder of the model needs.
+void fetch_folder(hub::Repository& repository, const std::string& folder, HubUse use) {
+  auto paths = repository.paths();
+  auto fetch = [&](const Paths& wanted) {
+    repository.fetch(wanted);
+    return true;
+  };
+  if (!Opening(
+           paths, [&] { return repository.folder(); }, fetch)
+           .model(folder, use)) {
+    data_error("models", "'{}' holds no weights that are read here{}; name the file with --model_id_with_origin_paths {}:FILE",
+               repository.id(), folder.empty() ? "" : " in " + folder, repository.id());
+  }
+}
+
+/// Whether none is missing of the shards that number themselves ("-00001-of-00003").
+bool have_all_shards(const std::vector<fs::path>& files) {
+  std::map<std::string, std::pair<int, int>> counts;  // here, and in all
+  for (const auto& file : files) {
+    auto name = file.filename().string();
+    auto of = name.find("-of-");
+    int all = of == name.npos ? 0 : std::atoi(name.c_str() + of + 4);
+    if (of == name.npos || of < 6 || all <= 0) continue;
+    auto& count = counts[(file.parent_path() / (name.substr(0, of - 5) + name.substr(of))).string()];
+    count = {count.first + 1, all};
+  }
+  return std::ranges::all_of(counts, [](const auto& item) { return item.second.first >= item.second.second; });
+}
+
+/// What is opened beside the files that match: their settings, and the model's tokenizers and scheduler.
+Paths companions(const Paths& paths, const Paths& matches) {
+  std::set<std::string> folders;
+  for (const auto& match : matches) folders.insert(match.substr(0, match.rfind('/') + 1));
+  Paths beside;
+  for (const auto& path : paths) {
+    auto folder = path.substr(0, path.rfind('/') + 1);
+    bool is_config = path == folder + "config.json" && folders.contains(folder);
+    bool is_part = (folder.starts_with("tokenizer") || folder == "scheduler/") && is_small(path);
+    if (is_config || is_part || path == "model_index.json") beside.push_back(path);
+  }
+  return beside;
+}
+
+/// The first few tensor files, for a message.
+std::string tensor_files(const Paths& paths) {
+  Paths found;
+  std::ranges::copy_if(paths, std::back_inserter(found), [](const std::string& path) { return io::is_tensor_file(path); });
+  if (found.empty()) return "no tensor files";
+  if (found.size() <= 5) return join(found);
+  return fmt::format("{} and {} more", join(std::span(found).first(5)), found.size() - 5);
+}
+
+void fetch_matches(hub::Repository& repository, const std::string& pattern) {
+  auto paths = repository.paths();
+  Paths matches;
+  for (const auto& path : paths) {
+    if (fnmatch(pattern.c_str(), path.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0) matches.push_back(path);
+  }
+  if (matches.empty())
+    data_error("models", "'{}:{}': no file of the model matches this pattern; it has {}", repository.id(), pattern, tensor_files(paths));
+  auto wanted = companions(paths, matches);
+  wanted.insert(wanted.end(), matches.begin(), matches.end());
+  repository.fetch(wanted);
+}
+
+}  // namespace
+
+bool is_denoiser_folder(const std::string& component) { return component.starts_with("transformer") || component.starts_with("unet"); }
+
+bool is_hub_model(const std::string& name) { return !io::is_there(name) && hub::is_model_id(name) && !io::is_tensor_file(name); }
+
+fs::path hub_folder(const std::string& id, HubUse use) {
+  auto repository = hub::in_cache(id, hub::settings_from_environment());
+  if (use == HubUse::nothing || (!repository.is_listed() && is_whole(repository, "", use))) return repository.folder();
+  fetch_folder(repository, "", use);
+  return repository.folder();
+}
+
+fs::path model_base_folder(const std::string& id) { return hub::settings_from_environment().model_base / id; }
+
+std::vector<fs::path> model_base_files(const std::string& id, const std::string& pattern, HubUse use) {
+  auto settings = hub::settings_from_environment();
+  auto repository = hub::in_model_base(id, settings);
+  auto base = repository.folder();
+  bool may_ask = hub::is_model_id(id) && settings.offline.empty() && use != HubUse::nothing;
+  if (pattern.empty() || pattern.ends_with('/')) {
+    auto folder = pattern == "./" ? "" : pattern;
+    if (may_ask && !is_whole(repository, folder, use)) fetch_folder(repository, folder, use);
+    return io::is_folder(base / folder) ? std::vector{(base / folder).lexically_normal()} : std::vector<fs::path>();
+  }
+  auto found = io::glob(base, pattern);
+  bool whole = !found.empty() && have_all_shards(found) && io::glob(base, pattern + "*.incomplete").empty();
+  if (!whole && may_ask) {
+    fetch_matches(repository, pattern);
+    found = io::glob(base, pattern);
+  }
+  return found;
+}
+
+}  // namespace burnish::models

@@ -1,0 +1,73 @@
+#include "report/contact_sheet.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "data/resize.h"
+#include "io/files.h"
+#include "report/assets.h"
+#include "report/data_url.h"
+
+namespace burnish::report {
+
+namespace {
+
+constexpr int64_t kLongestSide = 160;
+constexpr float kQuality = 80;
+
+constexpr std::string_view kSheetCss =
+    "main{max-width:none;padding:1rem}"
+    ".sheet{display:flex;flex-wrap:wrap;gap:12px;align-items:flex-end}"
+    ".sheet figure{margin:0;width:160px}"
+    ".sheet img{display:block}"
+    ".sheet figcaption{font-size:12px;max-height:4.5em;overflow:hidden;overflow-wrap:anywhere}";
+
+/// Text as it stands in HTML, also within quotes.
+std::string in_html(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '&') out += "&amp;";
+    else if (c == '<') out += "&lt;";
+    else if (c == '>') out += "&gt;";
+    else if (c == '"') out += "&quot;";
+    else out += c;
+  }
+  return out;
+}
+
+std::string thumbnail(const data::Dataset& dataset, int64_t row) {
+  auto pixels = data::to_pixels(dataset.load(row).image_3HW);
+  auto size = dataset.size(row);
+  auto longest = std::max({size.height, size.width, kLongestSide});
+  data::Size smaller{std::max<int64_t>(1, size.height * kLongestSide / longest), std::max<int64_t>(1, size.width * kLongestSide / longest)};
+  return data_url("image/webp", data::encode_webp(data::resize_and_crop(pixels, smaller), kQuality));
+}
+
+std::string figure(const data::Dataset& dataset, int64_t row) {
+  auto name = std::filesystem::path(dataset.file(row)).filename().string();
+  return fmt::format("<figure><img src=\"{}\" alt=\"{}\" title=\"{}\"><figcaption>{}</figcaption></figure>\n", thumbnail(dataset, row),
+                     in_html(name), in_html(dataset.name_of(row) + ": " + dataset.file(row)), in_html(dataset.prompt(row)));
+}
+
+}  // namespace
+
+void write_contact_sheet(const std::filesystem::path& path, const data::Dataset& dataset, const data::Survey& survey,
+                         int64_t num_pictures) {
+  auto html = fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{} "
+      "pictures</title>\n<style>{}{}</style></head>\n<body><main>\n"
+      "<h1>{} pictures in {} sizes</h1>\n",
+      survey.num_files, kCss, kSheetCss, survey.num_files, survey.buckets.size());
+  for (const auto& bucket : survey.buckets) {
+    auto shown = std::min(num_pictures, std::ssize(bucket.rows));
+    html += fmt::format("<h2>{}x{}</h2>\n<p>{} samples, {} visits and {} batches an epoch{}</p>\n<div class=\"sheet\">\n",
+                        bucket.size.width, bucket.size.height, bucket.rows.size(), bucket.num_visits, bucket.num_batches,
+                        shown < std::ssize(bucket.rows) ? fmt::format("; the first {} of them", shown) : "");
+    for (int64_t i = 0; i < shown; ++i) html += figure(dataset, bucket.rows[static_cast<size_t>(i)]);
+    html += "</div>\n";
+  }
+  io::write_text_atomic(path, html + "</main></body></html>\n");
+}
+
+}  // namespace burnish::report

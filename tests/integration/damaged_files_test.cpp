@@ -1,0 +1,265 @@
+// Damaged weights and settings of small models: whatever is wrong with one tensor or one value, opening ends in a sentence.
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "models/family.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using namespace burnish::models;
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+const fs::path kSource = BURNISH_SOURCE_DIR;
+
+/// A folder of one of the models in tests/golden, or "" for the files beside its folders.
+struct Part {
+  const char *model, *folder;
+};
+
+/// A model in a folder of its own, of which a test damages a file at a time, and opens it after every damage, or every `stride`-th.
+class Damaged : public testing::TestWithParam<Part> {
+ protected:
+  Damaged() { fs::copy(kSource / "tests/golden" / GetParam().model / "model", model(), fs::copy_options::recursive); }
+  fs::path model() const { return scratch_ / "model"; }
+
+  /// What comes of opening the model and comparing the part's weights with what they must be: "" or the sentence. With `load` they are
+  /// read.
+  std::string outcome(bool load = false) const {
+    ModelOptions options;
+    options.tokenizer_path = (kSource / "assets/tiny-flux/tokenizer").string();
+    if (std::string(GetParam().model) == "pipeline") options.tokenizer_2_path = (kSource / "assets/tiny-flux/tokenizer_2").string();
+    options.dtype = at::kFloat;
+    if (*GetParam().folder && files_ending(".safetensors").empty()) options.init = "random";
+    try {
+      auto files = open_model_files({{model().string()}, "", ""});
+      auto opened = open_model(files, options);
+      const std::string folder = GetParam().folder, component = folder == "transformer" ? "dit" : folder.empty() ? "vae" : folder;
+      opened->components().check(component);
+      if (load) opened->components().load(component);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.code() == Exit::config || error.code() == Exit::data) << error.what();
+      return error.what();
+    } catch (const std::exception& other) {
+      ADD_FAILURE() << "not a burnish::Error: " << other.what();
+      return "not a sentence";
+    }
+  }
+
+  std::vector<fs::path> files_ending(const std::string& ending) const {
+    std::vector<fs::path> files;
+    auto add = [&](const fs::path& path) {
+      if (path.string().ends_with(ending)) files.push_back(path);
+    };
+    if (*GetParam().folder) {
+      for (const auto& entry : fs::directory_iterator(model() / GetParam().folder)) add(entry.path());
+    } else {
+      for (const char* name : {"model_index.json", "scheduler/scheduler_config.json"}) add(model() / name);
+    }
+    return files;
+  }
+
+  void damage_tensors(int64_t stride);
+  void damage_dtypes(int64_t stride);
+  void damage_settings(int64_t stride);
+
+  test::Scratch scratch_;
+};
+
+class EveryDamage : public Damaged {};
+
+/// A denoiser without weights, of which config.json alone says the sizes.
+class DamagedPlan : public Damaged {
+ protected:
+  DamagedPlan() {
+    for (const auto& file : files_ending(".safetensors")) fs::remove(file);
+  }
+};
+
+/// Shapes in a file; of one tensor another dtype than F32.
+struct Header {
+  io::Shapes shapes;
+  std::string other = {};
+  std::string dtype = {};
+};
+
+Header header_of(const fs::path& path) {
+  Header header;
+  auto file = io::SafetensorsFile::open(path);
+  for (const auto& [name, info] : file->tensors()) header.shapes[name] = info.shape;
+  return header;
+}
+
+/// Writes a file with the header alone: the data that it promises is a hole.
+void write_header(const fs::path& path, const Header& header) {
+  static const std::map<std::string, int64_t> kBytes{{"F32", 4}, {"BOOL", 1}, {"I32", 4}, {"I64", 8}, {"U8", 1}};
+  nlohmann::ordered_json text;
+  int64_t at_byte = 0;
+  for (const auto& [name, shape] : header.shapes) {
+    auto dtype = name == header.other ? header.dtype : "F32";
+    auto bytes = kBytes.contains(dtype) ? kBytes.at(dtype) : 4;
+    for (auto size : shape) bytes *= size;
+    text[name] = {{"dtype", dtype}, {"shape", shape}, {"data_offsets", {at_byte, at_byte + bytes}}};
+    at_byte += bytes;
+  }
+  auto dumped = text.dump();
+  auto length = static_cast<uint64_t>(dumped.size());
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(reinterpret_cast<const char*>(&length), 8);
+  out << dumped;
+  out.close();
+  fs::resize_file(path, 8 + length + static_cast<uint64_t>(at_byte));
+}
+
+using Shape = std::vector<int64_t>;
+
+/// The shape of a tensor that is flattened, empty at its first or last side, or of another width; a shape that it has already is no damage.
+std::vector<Shape> damages(const Shape& shape) {
+  int64_t count = 1;
+  for (auto size : shape) count *= size;
+  std::vector<Shape> made{{count}, {0}, {}};
+  if (!shape.empty()) {
+    for (auto at : {size_t{0}, shape.size() - 1}) {
+      for (auto size : {int64_t{0}, shape[at] + 1, 2 * shape[at], shape[at] / 2, int64_t{1}}) {
+        auto other = shape;
+        other[at] = size;
+        made.push_back(other);
+      }
+    }
+  }
+  std::erase(made, shape);
+  return made;
+}
+
+void Damaged::damage_tensors(int64_t stride) {
+  for (const auto& path : files_ending(".safetensors")) {
+    const auto whole = header_of(path);
+    write_header(path, whole);
+    ASSERT_EQ(outcome(), "");
+    int64_t number = 0, num_damages = 0, num_refused = 0;
+    auto look = [&](const Header& damaged) {
+      if (number++ % stride != 0) return;
+      write_header(path, damaged);
+      num_refused += !outcome().empty();
+      ++num_damages;
+    };
+    for (const auto& [name, shape] : whole.shapes) {
+      SCOPED_TRACE(path.string() + " without " + name);
+      auto without = whole;
+      without.shapes.erase(name);
+      look(without);
+      for (const auto& other : damages(shape)) {
+        SCOPED_TRACE(path.string() + " " + name + " as " + json(other).dump());
+        auto damaged = whole;
+        damaged.shapes[name] = other;
+        look(damaged);
+      }
+    }
+    EXPECT_GT(num_refused, num_damages * 9 / 10) << "only sides that nothing else depends on may be any";
+    write_header(path, whole);
+  }
+}
+
+void Damaged::damage_dtypes(int64_t stride) {
+  for (const auto& path : files_ending(".safetensors")) {
+    auto damaged = header_of(path);
+    write_header(path, damaged);
+    ASSERT_EQ(outcome(/*load=*/true), "");
+    int64_t number = 0;
+    for (const auto& [name, shape] : damaged.shapes) {
+      if (number++ % stride != 0) continue;
+      damaged.other = name;
+      for (const char* dtype : {"BOOL", "I64", "I32", "U8", "F33"}) {
+        SCOPED_TRACE(path.string() + " " + name + " of " + dtype);
+        damaged.dtype = dtype;
+        write_header(path, damaged);
+        EXPECT_NE(outcome(), "");
+      }
+    }
+  }
+}
+
+const std::vector<json>& other_values() {
+  static const std::vector<json> kValues{json(),         json("x"),
+                                         json(true),     json(0),
+                                         json(-1),       json(1.5),
+                                         json(1e300),    json(int64_t{1} << 40),
+                                         json::array(),  json(std::numeric_limits<int64_t>::max()),
+                                         json::object(), json::array({0, -1, "x"})};
+  return kValues;
+}
+
+void Damaged::damage_settings(int64_t stride) {
+  for (const auto& path : files_ending(".json")) {
+    const auto whole = io::read_json(path);
+    int64_t number = 0;
+    auto look = [&](const std::string& text) {
+      if (number++ % stride != 0) return;
+      std::ofstream(path, std::ios::trunc) << text;
+      outcome();
+    };
+    const auto flat = whole.flatten();
+    for (const auto& [name, value] : flat.items()) {
+      for (json::json_pointer place(name); !place.empty(); place.pop_back()) {
+        for (const auto& other : other_values()) {
+          SCOPED_TRACE(path.string() + " " + place.to_string() + " as " + other.dump());
+          auto damaged = whole;
+          damaged[place] = other;
+          look(damaged.dump());
+        }
+        SCOPED_TRACE(path.string() + " without " + place.to_string());
+        auto damaged = whole;
+        auto& parent = damaged[place.parent_pointer()];
+        if (parent.is_object()) parent.erase(place.back());
+        else parent.erase(parent.size() - 1);
+        look(damaged.dump());
+      }
+    }
+    for (const char* text : {"", "null", "5", "[]", "{}", "\"x\"", "{\"a\": "}) {
+      SCOPED_TRACE(path.string() + " is " + text);
+      std::ofstream(path, std::ios::trunc) << text;
+      outcome();
+    }
+    std::ofstream(path, std::ios::trunc) << whole;
+    ASSERT_EQ(outcome(), "");
+  }
+}
+
+// clang-format off
+const Part kParts[] = {
+    {"pipeline", "transformer"}, {"pipeline", "text_encoder"}, {"pipeline", "text_encoder_2"}, {"pipeline", "vae"}, {"pipeline", ""},
+    {"sdxl_pipeline", "unet"}, {"sdxl_pipeline", "text_encoder"}, {"sdxl_pipeline", "text_encoder_2"}, {"sdxl_pipeline", "vae"},
+    {"sdxl_pipeline", ""},
+    {"sd15_pipeline", "unet"}, {"sd15_pipeline", "text_encoder"}, {"sd15_pipeline", "vae"}, {"sd15_pipeline", ""},
+};
+// clang-format on
+
+const Part kDenoisers[] = {{"pipeline", "transformer"}, {"sdxl_pipeline", "unet"}, {"sd15_pipeline", "unet"}};
+
+std::string name_of(const testing::TestParamInfo<Part>& info) {
+  return std::string(info.param.model) + "_" + (*info.param.folder ? info.param.folder : "index");
+}
+
+}  // namespace
+
+TEST_P(Damaged, SomeTensors) { damage_tensors(151); }
+TEST_P(Damaged, SomeDtypes) { damage_dtypes(41); }
+TEST_P(Damaged, SomeSettings) { damage_settings(29); }
+INSTANTIATE_TEST_SUITE_P(Models, Damaged, testing::ValuesIn(kParts), name_of);
+
+TEST_P(DamagedPlan, SomeSettings) { damage_settings(11); }
+INSTANTIATE_TEST_SUITE_P(Models, DamagedPlan, testing::ValuesIn(kDenoisers), name_of);
+
+TEST_P(EveryDamage, OfTensors) { damage_tensors(1); }
+TEST_P(EveryDamage, OfDtypes) { damage_dtypes(1); }
+TEST_P(EveryDamage, OfSettings) { damage_settings(1); }
+INSTANTIATE_TEST_SUITE_P(Models, EveryDamage, testing::ValuesIn(kParts), name_of);

@@ -1,0 +1,176 @@
+// Several datasets, buckets and captions that change by visit, in whole runs: split, ahead, resumed.
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "tests/integration/refused.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+std::string option(const std::string& name, const fs::path& path) { return "--" + name + " '" + path.string() + "' "; }
+
+std::vector<std::string> losses(const fs::path& run) {
+  std::vector<std::string> lines;
+  for (auto& line : read_log(run)) lines.push_back(nlohmann::json{line["step"], line["loss"], line["grad_norm"], line["lr"]}.dump());
+  return lines;
+}
+
+const std::string kTraining = "--learning_rate 1e-3 --lora_rank 2 --lora_target_modules to_q,to_v --max_steps 6 ";
+
+class Datasets : public BadInput {
+ protected:
+  Datasets() {
+    for (int i = 0; i < 4; ++i) {
+      auto name = (i < 3 ? "first/" : "second/") + std::to_string(i);
+      write(name + ".txt", "red, round, shiny, on a table, number " + std::to_string(i));
+      write(name + ".long", "a {big|small} thing");
+      fs::copy(kGolden / ("pictures/" + std::to_string(i) + ".png"), at(name + ".png"));
+    }
+  }
+  std::string config(const std::string& text) const { return option("dataset_config", write("data.toml", text)); }
+  std::string ok(const std::string& arguments) {
+    auto outcome = run_burnish(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
+    return outcome.output;
+  }
+  std::string train(const std::string& options, const std::string& run) {
+    return ok("train " + golden_model() + kTraining + options + option("output_path", at(run)));
+  }
+  void expect_same_runs(const std::string& a, const std::string& b) const {
+    EXPECT_FALSE(losses(at(a)).empty());
+    EXPECT_EQ(losses(at(a)), losses(at(b)));
+    EXPECT_TRUE(read_file(at(a + "/step-6.safetensors")) == read_file(at(b + "/step-6.safetensors"))) << a << " and " << b;
+  }
+};
+
+const char* const kSeveral = R"(
+[general]
+shuffle_caption = true
+keep_tokens = 1
+resolution = [64, 48]
+
+[[datasets]]
+num_repeats = 2
+  [[datasets.subsets]]
+  image_dir = "first"
+  flip_aug = true
+
+[[datasets]]
+image_dir = "second"
+caption_extension = ".long,.txt=2"
+enable_wildcard = true
+caption_dropout_rate = 0.2
+loss_weight = 0.5
+resolution = ["64,48", "48"]
+)";
+
+}  // namespace
+
+TEST_F(Datasets, RunsAreTheSameSplitAheadLiveAndResumed) {
+  auto data = config(kSeveral) + "--batch_size 2 ";
+  auto output = train(data + "--precompute_timesteps off ", "whole");
+  EXPECT_THAT(output, HasSubstr("5 samples, 5 batches an epoch")) << "3 pictures twice, and 1 at two sizes: 6 + 1 and 1 visits";
+  EXPECT_THAT(train(data + "--precompute_timesteps on ", "ahead"), HasSubstr("text_embedding"));
+  expect_same_runs("whole", "ahead");
+  ok("train --task sft:data_process " + golden_model() + data + option("output_path", at("cache")));
+  train("--task sft:train --batch_size 2 --precompute_timesteps off " + option("dataset_base_path", at("cache")), "split");
+  expect_same_runs("whole", "split");
+  train(data + "--max_steps 3 ", "halves");
+  train(data + "--resume ", "halves");
+  expect_same_runs("whole", "halves");
+
+  write("data.toml", std::string(kSeveral) + "caption_tag_dropout_rate = 0.1\n");
+  auto refusal =
+      run_burnish("train " + golden_model() + kTraining + data + "--resume --max_steps 8 " + option("output_path", at("halves")));
+  EXPECT_NE(refusal.exit_code, 0) << "a state is for the captions with which it was made";
+}
+
+TEST_F(Datasets, CaptionsThatChangeByVisitAreNotCached) {
+  auto folder = option("dataset_base_path", at("first")) + "--height 48 --width 64 ";
+  auto fixed = ok("plan --graph " + golden_model() + folder + "--max_steps 6 ");
+  auto varied = ok("plan --graph " + golden_model() + folder + "--max_steps 6 --shuffle_caption ");
+  auto stage_of = [](const std::string& plan) {
+    std::istringstream lines(plan);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("encode_prompt_t5") != line.npos) return line;
+    }
+    return plan;
+  };
+  EXPECT_THAT(stage_of(fixed), HasSubstr("text_embedding (D)"));
+  EXPECT_THAT(stage_of(varied), HasSubstr("text_embedding (DT)"));
+  train(folder, "fixed");
+  train(folder + "--shuffle_caption ", "varied");
+  EXPECT_NE(losses(at("fixed")), losses(at("varied")));
+}
+
+TEST_F(Datasets, PrefixAndEndingAreInTheCaptionThatIsCached) {
+  auto folder = option("dataset_base_path", at("first")) + "--height 48 --width 64 ";
+  ok("train --task sft:data_process " + golden_model() + folder + "--caption_extension .long,.txt --caption_prefix sks " +
+     option("output_path", at("cache")));
+  auto list = nlohmann::json::parse(read_file(at("cache/samples.json")));
+  EXPECT_EQ(list["samples"][1]["prompt"], "sks a {big|small} thing");
+  train("--task sft:train " + option("dataset_base_path", at("cache")), "run");
+}
+
+TEST_F(Datasets, BucketsAreTheSizesOfTheCache) {
+  auto list_of = [&](const std::string& options) {
+    fs::remove_all(at("cache"));
+    ok("train --task sft:data_process " + golden_model() + option("dataset_base_path", at("first")) + options +
+       option("output_path", at("cache")));
+    std::set<std::pair<int64_t, int64_t>> sizes;
+    const auto list = nlohmann::json::parse(read_file(at("cache/samples.json")));
+    for (const auto& sample : list["samples"]) sizes.emplace(sample["width"], sample["height"]);
+    return sizes;
+  };
+  using Sizes = std::set<std::pair<int64_t, int64_t>>;
+  const std::string buckets = "--enable_bucket --resolution 160 --min_bucket_reso 64 --bucket_reso_steps 32 ";
+  auto upscaled = list_of(buckets + "--bucket_no_upscale false "), own = list_of(buckets);
+  for (auto [width, height] : upscaled) EXPECT_GE(width * height, 128 * 128);
+  for (auto [width, height] : own) EXPECT_LE(width * height, 64 * 64);
+  EXPECT_EQ(list_of("--resolution 64,32 "), (Sizes{{64, 32}}));
+  EXPECT_EQ(list_of("--resolution 64 --resolution 32 "), (Sizes{{64, 64}, {32, 32}}));
+}
+
+TEST_F(Datasets, WhatContradictsItselfIsRefused) {
+  auto refuses = [&](const std::string& toml, const std::vector<std::string>& words, const std::string& more = "") {
+    refused(2, train_with(golden_model() + config(toml), more), words);
+  };
+  auto dataset = "[[datasets]]\nimage_dir = 'first'\n";
+  refuses("", {"holds no [[datasets]]"});
+  refuses("[[datasets]]\nnum_repeats = 2\n", {"names no data", "image_dir"});
+  refuses(std::string("shuffle = true\n") + dataset, {"'shuffle' stands outside of [general]"});
+  refuses(std::string(dataset) + "shufle_caption = true\n", {"'shufle_caption' is not known; did you mean 'shuffle_caption'?"});
+  refuses(std::string(dataset) + "color_aug = true\n", {"color_aug", "not supported"});
+  refuses(std::string(dataset) + "num_repeats = 0\n", {"num_repeats must be more than 0"});
+  refuses(std::string(dataset) + "is_reg = true\n", {"class sets (is_reg) alone"});
+  refuses(std::string(dataset) + "enable_bucket = true\n", {"name it with resolution"});
+  refuses(std::string(dataset) + "caption_extension = 'txt'\n", {"no ending like .txt"});
+  refuses(std::string(dataset) + "resolution = 'large'\n", {"'large' is no side like 1024"});
+  refuses(dataset, {"dataset_config names all data"}, golden_data());
+  refuses(dataset, {"give one size and resolution another"}, "--height 48 --width 64 --resolution 64 ");
+  refuses("datasets = 3\n", {"[[datasets]]"});
+}
+
+TEST_F(Datasets, DataLooksAtThemAndShowsThem) {
+  fs::copy(at("first/0.png"), at("first/copy.png"));
+  write("first/copy.txt", "red <b>again</b>");
+  write("first/broken.png", "no picture");
+  write("first/broken.txt", "nothing");
+  auto output =
+      ok("data '" + at("first").string() + "' --resolution 64,32 --batch_size 3 --contact_sheet '" + at("sheet.html").string() + "'");
+  EXPECT_THAT(output, HasSubstr("4 pictures, 4 samples"));
+  EXPECT_THAT(output, testing::ContainsRegex("64x32 +4 +4 +2 +2.00"));
+  EXPECT_THAT(output, HasSubstr("1 samples cannot be used"));
+  EXPECT_THAT(output, HasSubstr(at("first/0.png").string() + ", " + at("first/copy.png").string()));
+  EXPECT_THAT(output, testing::ContainsRegex("3  round"));
+  auto page = read_file(at("sheet.html"));
+  EXPECT_THAT(page, testing::AllOf(HasSubstr("<h2>64x32</h2>"), HasSubstr("data:image/webp;base64,"), HasSubstr("red &lt;b&gt;again")));
+  EXPECT_EQ(page.find("http"), std::string::npos) << "it asks for nothing from elsewhere";
+  refused(2, "data", {"name a folder of pictures"});
+  refused(2, "data '" + at("first").string() + "' --enable_bucket", {"name it with resolution"});
+  refused(3, "data '" + at("gone").string() + "'", {"gone"});
+}

@@ -1,0 +1,112 @@
+// Hints about learning rates, and drawing from a run folder.
+#include "train/hints.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/integration/refused.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Hints, RatesFarFromWhatIsUsual) {
+  train::TrainOptions o;
+  EXPECT_EQ(train::learning_rate_hint(o), "");
+  o.learning_rate = 0.01;
+  EXPECT_THAT(train::learning_rate_hint(o), HasSubstr("high for an adapter; 1e-4 is usual"));
+  o.learning_rate = 1e-4;
+  o.trainable_models = "dit";
+  EXPECT_THAT(train::learning_rate_hint(o), HasSubstr("high for a whole model"));
+  o.learning_rate = 1e-5;
+  EXPECT_EQ(train::learning_rate_hint(o), "");
+  o.optimizer = "prodigy";
+  EXPECT_THAT(train::learning_rate_hint(o), HasSubstr("1 is usual"));
+  o.learning_rate = 1;
+  EXPECT_EQ(train::learning_rate_hint(o), "");
+}
+
+namespace {
+
+class DrawnRun : public BadInput {
+ protected:
+  void trained(const std::string& more) const {
+    auto outcome = run_burnish(train(more));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+    output_ = outcome.output;
+  }
+  std::string drawn(const std::string& name, const std::string& options) const {
+    auto outcome = run_burnish("sample " + options + " --prompt cat --num_inference_steps 2 --output_path " + quoted(at(name)));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    auto bytes = read_file(at(name) / "0000.png");
+    return bytes.substr(bytes.find("IDAT"));  // without the texts, which name the files
+  }
+  mutable std::string output_;
+};
+
+}  // namespace
+
+TEST_F(DrawnRun, IsAllThatSampleNeeds) {
+  trained("--learning_rate 0.01 --save_steps 1");
+  EXPECT_THAT(output_, HasSubstr("high for an adapter"));
+  auto of_run = drawn("of_run", "--run " + quoted(out()));
+  EXPECT_EQ(of_run, drawn("of_file", golden_model() + "--height 48 --width 64 --lora " + quoted(out() / "step-2.safetensors")));
+  EXPECT_NE(of_run, drawn("of_first", "--run " + quoted(out()) + " --lora " + quoted(out() / "step-1.safetensors")));
+  EXPECT_NE(of_run, drawn("wide", "--run " + quoted(out()) + " --width 48"));
+  fs::copy_file(out() / "step-1.safetensors", out() / "best.safetensors");
+  EXPECT_EQ(drawn("of_best", "--run " + quoted(out())),
+            drawn("of_first_too", "--run " + quoted(out()) + " --lora " + quoted(out() / "step-1.safetensors")));
+}
+
+TEST_F(DrawnRun, OfAWholeModelIsDrawnWithItsWeights) {
+  trained("--trainable_models dit,text_encoder --learning_rate 0.01");
+  auto files = "--model " + quoted(out() / "step-2.safetensors") + " --model " + quoted(out() / "step-2.text_encoder.safetensors") + " ";
+  EXPECT_EQ(drawn("of_run", "--run " + quoted(out())), drawn("of_files", files + golden_model() + "--height 48 --width 64"));
+}
+
+TEST_F(DrawnRun, PicturesAreAsLargeAsThoseOfTheFirstDataset) {
+  auto config = write("data.toml", "[[datasets]]\nimage_dir = '" + (kGolden / "pictures").string() + "'\nresolution = [64, 48]\n");
+  auto outcome =
+      run_burnish(train_with(golden_model() + "--dataset_config " + quoted(config), "--max_steps 1 --output_path " + quoted(at("a"))));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(drawn("of_run", "--run " + quoted(at("a"))),
+            drawn("of_file", golden_model() + "--height 48 --width 64 --lora " + quoted(at("a/step-1.safetensors"))));
+}
+
+TEST_F(DrawnRun, WithoutARunIsRefused) {
+  refused(3, "sample --prompt cat --run " + quoted(at("nowhere")), {"is no folder of a training run"});
+  write("empty/config.toml", "max_steps = 1\n");
+  refused(3, "sample --prompt cat --run " + quoted(at("empty")), {"holds no weights that a run saved"});
+}
+
+/// What stands in a config file begins where the file is; what a run writes down is found from anywhere.
+TEST_F(DrawnRun, FileNamesInAConfigFileBeginInItsFolder) {
+  fs::create_directories(at("place"));
+  fs::copy(kGolden / "pictures", at("place/pictures"), fs::copy_options::recursive);
+  write("place/run.toml", "dataset_metadata_path = \"pictures\"\noutput_path = \"runs/cat\"\nheight = 48\nwidth = 64\nlora_rank = 4\n");
+  auto from = [&](const std::string& folder, const std::string& arguments) {
+    fs::create_directories(at(folder));
+    auto outcome = run_burnish(arguments, "cd " + quoted(at(folder)) + " &&");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  };
+  from("elsewhere", "train --config ../place/run.toml " + golden_model() + "--max_steps 1");
+  EXPECT_TRUE(fs::exists(at("place/runs/cat/step-1.safetensors")));
+  from(".", "train --config place/runs/cat/config.toml --max_steps 2 --resume");
+  EXPECT_TRUE(fs::exists(at("place/runs/cat/step-2.safetensors")));
+}
+
+/// As datasets of the Hugging Face hub are: a metadata.csv among the pictures, which names them in file_name.
+TEST_F(DrawnRun, MetadataIsFoundInsideTheFolder) {
+  fs::copy(kGolden / "pictures", at("pictures"), fs::copy_options::recursive);
+  auto text = read_file(kGolden / "pictures/metadata.csv");
+  write("pictures/metadata.csv", "file_name,text" + text.substr(text.find('\n')));
+  auto run = [&](const std::string& data, const std::string& name) {
+    auto outcome = run_burnish(train_with(golden_model() + data + " --height 48 --width 64", "--output_path " + quoted(at(name))));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    std::vector<double> losses;
+    for (const auto& line : read_log(at(name))) losses.push_back(line["loss"]);
+    return losses;
+  };
+  EXPECT_EQ(run("--dataset_metadata_path " + quoted(at("pictures")), "a"), run(golden_data(), "b"));
+  EXPECT_EQ(run("--dataset_base_path " + quoted(at("pictures")), "c"), run(golden_data(), "d"));
+}

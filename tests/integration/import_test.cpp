@@ -1,0 +1,210 @@
+// Settings of other programs, imported and trained with.
+#include <gmock/gmock.h>
+
+#include "foreign/program.h"
+#include "tests/integration/refused.h"
+#include "train/options.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+namespace {
+
+std::string in_model(const std::string& part) { return (kGolden / "model" / part).string(); }
+std::string pictures() { return (kGolden / "pictures").string(); }
+
+class ImportVerb : public BadInput {
+ protected:
+  /// Imports a file of that name and text; what was said. The TOML file is at("run.toml").
+  std::string import_file(const std::string& name, const std::string& text, const std::string& more = "") const {
+    auto outcome = run_burnish("import " + quoted(write(name, text)) + " --output " + quoted(at("run.toml")) + " " + more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return outcome.output;
+  }
+  std::string toml() const { return read_file(at("run.toml")); }
+
+  /// One step with the imported settings.
+  void starts(const std::string& more = "") const {
+    auto outcome =
+        run_burnish("train --config " + quoted(at("run.toml")) + " " + tokenizers() + "--max_steps 1 --lr_warmup_steps 0 --device cpu " +
+                    "--num_threads 1 --output_path " + quoted(out()) + " " + more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output << toml();
+    EXPECT_TRUE(fs::exists(out() / "step-1.safetensors"));
+  }
+};
+
+}  // namespace
+
+TEST_F(ImportVerb, EveryRowNamesAnOption) {
+  train::TrainOptions options;
+  config::Fields fields;
+  train::fields(fields, options);
+  std::set<std::string> names;
+  for (const auto& field : fields.list()) names.insert(field.name);
+  for (const auto& program : foreign::programs()) {
+    for (const auto& row : program.table().rows) {
+      if (!row.ours.empty()) EXPECT_TRUE(names.contains(row.ours)) << program.word << ": " << row.theirs << " -> " << row.ours;
+    }
+  }
+}
+
+TEST_F(ImportVerb, KohyasCommandLineWithItsDatasetFile) {
+  write("data.toml",
+        "[general]\ncaption_extension = '.txt'\nshuffle_caption = true\n\n[[datasets]]\nresolution = [64, 48]\nbatch_size = 2\n\n"
+        "  [[datasets.subsets]]\n  image_dir = '" +
+            pictures() +
+            "'\n  num_repeats = 3\n  flip_aug = true\n\n"
+            "  [[datasets.subsets]]\n  image_dir = '/elsewhere'\n");
+  auto said = import_file(
+      "train.sh", "accelerate launch --num_cpu_threads_per_process 1 flux_train_network.py \\\n  --pretrained_model_name_or_path=" +
+                      in_model("transformer") + " --clip_l " + in_model("text_encoder") + " --t5xxl " + in_model("text_encoder_2") +
+                      " --ae \"" + in_model("vae") +
+                      "\" \\\n --dataset_config=data.toml --network_module=networks.lora_flux --network_dim=4 "
+                      "--learning_rate=1e-4 --optimizer_type AdamW8bit --max_train_epochs=10 --blocks_to_swap=18 --guidance_scale=1.0 "
+                      "--timestep_sampling flux_shift --model_prediction_type raw --cache_latents --network_train_unet_only "
+                      "--gradient_checkpointing --output_dir=\"" +
+                      out().string() + "\" --output_name x\n");
+  for (const char* words : {"not carried: blocks_to_swap = 18: ", "not carried: datasets[0].subsets[1].image_dir: ",
+                            "nothing to set here: cache_latents, launch.num_cpu_threads_per_process, output_name, script"})
+    EXPECT_THAT(said, HasSubstr(words));
+  for (const char* line :
+       {"lora_rank = 4  # network_dim\n", "lora_alpha = 1.0  # network_alpha (its default)\n", "optimizer = \"adamw8bit\"",
+        "num_epochs = 10", "timestep_sampling = \"flux_shift\"", "loss_weighting = \"uniform\"", "dataset_repeat = 3", "batch_size = 2",
+        "resolution = [\"64,48\"]", "caption_extension = \".txt\"", "shuffle_caption = true", "random_flip = true", "max_grad_norm = 1.0",
+        "lora_base_model = \"dit\"", "lora_format = \"kohya\"", "embedded_guidance = 1.0", "use_gradient_checkpointing = true",
+        "dtype = \"fp32\""})
+    EXPECT_THAT(toml(), HasSubstr(line));
+  EXPECT_THAT(toml(), Not(HasSubstr("max_steps")));
+  EXPECT_THAT(toml(), Not(HasSubstr("bucket")));
+  starts();
+}
+
+TEST_F(ImportVerb, KohyasConfigFileWithAlgorithmAndTextEncoder) {
+  import_file("kohya.toml",
+              "[model]\npretrained_model_name_or_path = 'x.safetensors'\n[network]\nnetwork_module = 'lycoris.kohya'\n"
+              "network_args = ['algo=locon', 'dora_wd=True', 'conv_dim=4']\ntext_encoder_lr = [1e-5]\nunet_lr = 2e-4\n[train]\n"
+              "learning_rate = 1e-4\noptimizer_type = 'Prodigy'\noptimizer_args = ['d_coef=2', 'betas=(0.9, 0.99)']\n"
+              "max_train_steps = 200\nlr_warmup_steps = 0.1\nmin_timestep = 200\nmax_timestep = 900\n"
+              "[data]\nresolution = 512\nenable_bucket = true\nbucket_reso_steps = 32\ncaption_extension = 'cap'\nkeep_tokens = 2\n");
+  for (const char* line :
+       {"lora_type = \"dora\"", "lora_format = \"lycoris\"", "learning_rate = 0.0002  # unet_lr",
+        "text_encoder_lr = \"text_encoder=1e-05\"", "lora_base_model = \"unet,text_encoder\"",
+        "optimizer_args = \"betas=0.9,0.99,d_coef=2\"", "weight_decay = 0.0", "lr_warmup_steps = 20", "min_timestep_boundary = 0.1",
+        "max_timestep_boundary = 0.8", "max_steps = 200", "resolution = [\"512,512\"]", "enable_bucket = true",
+        "bucket_no_upscale = false  # bucket_no_upscale (its default)\n", "bucket_reso_steps = 32", "caption_extension = \".cap\"",
+        "keep_tokens = 2", "#   network_args.conv_dim = 4: name the layers"})
+    EXPECT_THAT(toml(), HasSubstr(line));
+}
+
+TEST_F(ImportVerb, OneTrainersJson) {
+  auto said =
+      import_file("preset.json", R"({"training_method": "LORA", "model_type": "FLUX_DEV_1", "base_model_name": ")" + in_model("") + R"(",
+      "concepts": [{"path": ")" + pictures() +
+                                     R"(", "type": "STANDARD", "balancing": 2.0, "loss_weight": 1.0}], "resolution": "64",
+      "batch_size": 2, "epochs": 3, "learning_rate": 0.0003, "lora_rank": 4, "lora_decompose": true, "train_dtype": "FLOAT_32",
+      "transformer": {"train": true, "weight_dtype": "FLOAT_8", "guidance_scale": 1.0}, "text_encoder": {"train": false},
+      "text_encoder_2": {"train": false}, "timestep_distribution": "LOGIT_NORMAL", "noising_weight": 0.5, "noising_bias": 0.25,
+      "optimizer": {"optimizer": "ADAFACTOR", "relative_step": false, "fused_back_pass": true}, "layer_filter": "attn,ff.net",
+      "layer_filter_preset": "custom", "output_model_destination": "models/cat.safetensors", "output_model_format": "KOHYA_LORA",
+      "ema": "GPU", "save_every": 2, "save_every_unit": "HOUR"})");
+  EXPECT_THAT(said, HasSubstr("not carried: optimizer.fused_back_pass = true: "));
+  EXPECT_THAT(said, HasSubstr("different here: output_model_destination = models/cat.safetensors: a folder here"));
+  for (const char* line :
+       {"lora_type = \"dora\"", "dora_norm = \"input\"", "lora_alpha = 1.0  # lora_alpha (its default)", "logit_std = 1.5",
+        "logit_mean = -0.25", "fp8_models = \"dit\"", "weight_format = \"fp8_tensor\"", "discrete_flow_shift = 1.0",
+        "lora_target_modules = \".*(attn|ff\\\\.net).*\"", "optimizer_args = \"relative_step=false\"", "ema_decay = 0.999",
+        "save_minutes = 120.0", "lr_warmup_steps = 200", "dataset_repeat = 2", "max_pixels = 4096", "use_gradient_checkpointing = true"})
+    EXPECT_THAT(toml(), HasSubstr(line));
+  starts("--lora_format auto");
+}
+
+TEST_F(ImportVerb, AiToolkitsYaml) {
+  auto said =
+      import_file("job.yaml",
+                  "job: extension\nconfig:\n  name: cat\n  process:\n    - type: sd_trainer\n      training_folder: runs\n"
+                  "      network: {type: lora, linear: 4, linear_alpha: 8}\n      save: {save_every: 250, max_step_saves_to_keep: 4}\n"
+                  "      datasets:\n        - folder_path: " +
+                      pictures() +
+                      "\n          caption_ext: txt\n"
+                      "          caption_dropout_rate: 0.05\n          resolution: [32, 64]\n          shuffle_tokens: true\n"
+                      "      train:\n        steps: 2000\n        lr: 1e-4\n        optimizer: adamw8bit\n        dtype: fp32\n"
+                      "        noise_scheduler: flowmatch\n        ema_config: {use_ema: true, ema_decay: 0.99}\n"
+                      "      model: {name_or_path: " +
+                      in_model("") +
+                      ", is_flux: true, quantize: true}\n"
+                      "      sample: {prompts: [a cat], sample_every: 250}\n");
+  EXPECT_THAT(said, HasSubstr("not carried: sample.prompts = [\"a cat\"]: "));
+  EXPECT_THAT(said, HasSubstr("different here: dataset.resolution = [32,64]: a run has one size, and the largest is taken"));
+  for (const char* line :
+       {"lora_rank = 4", "lora_alpha = 8.0", "save_steps = 250", "keep_last = 4", "max_pixels = 4096", "max_steps = 2000",
+        "timestep_sampling = \"sigmoid\"  # train.timestep_type (its default)", "ema_decay = 0.99", "fp8_models = \"dit\"",
+        "caption_dropout = 0.05", "shuffle_caption = true", "caption_extension = \".txt\"", "save_dtype = \"fp16\"", "/runs/cat\""})
+    EXPECT_THAT(toml(), HasSubstr(line));
+  starts();
+}
+
+TEST_F(ImportVerb, DiffusionPipesToml) {
+  write("data.toml",
+        "resolutions = [64]\nenable_ar_bucket = true\n[[directory]]\npath = '" + pictures() + "'\nnum_repeats = 2\nmask_path = 'm'\n");
+  auto said = import_file("pipe.toml",
+                          "output_dir = 'runs'\ndataset = 'data.toml'\nepochs = 9\nmicro_batch_size_per_gpu = 2\ngradient_clipping = 1.0\n"
+                          "warmup_steps = 100\nblocks_to_swap = 20\nactivation_checkpointing = 'unsloth'\nsave_every_n_epochs = 2\n"
+                          "[model]\ntype = 'flux'\ndiffusers_path = '" +
+                              in_model("") +
+                              "'\ndtype = 'float32'\ntransformer_dtype = 'float8'\n"
+                              "flux_shift = true\n[adapter]\ntype = 'lora'\nrank = 4\n[optimizer]\ntype = 'adamw_optimi'\nlr = 2e-5\n"
+                              "betas = [0.9, 0.99]\nweight_decay = 0.01\n");
+  EXPECT_THAT(said, AllOf(HasSubstr("not carried: blocks_to_swap = 20: "), HasSubstr("not carried: dataset.mask_path = m: ")));
+  for (const char* line :
+       {"lora_rank = 4", "timestep_sampling = \"flux_shift\"", "optimizer_args = \"betas=0.9,0.99\"", "max_pixels = 4096",
+        "dataset_repeat = 2", "learning_rate = 2e-05", "use_gradient_checkpointing = true", "lora_format = \"diffusers\""})
+    EXPECT_THAT(toml(), HasSubstr(line));
+  starts();
+}
+
+TEST_F(ImportVerb, MusubisTomlAndItsDataset) {
+  write("data.toml", "[general]\nresolution = [64, 48]\nbatch_size = 2\nenable_bucket = true\n[[datasets]]\nimage_directory = '" +
+                         pictures() + "'\ncache_directory = 'c'\nnum_repeats = 2\n");
+  import_file(
+      "musubi.toml",
+      "dit = '" + in_model("transformer") + "'\nvae = '" + in_model("vae") + "'\ntext_encoder1 = '" + in_model("text_encoder") +
+          "'\ntext_encoder2 = '" + in_model("text_encoder_2") +
+          "'\ndataset_config = 'data.toml'\nnetwork_module = 'networks.lora_flux'\n"
+          "network_dim = 4\ntimestep_sampling = 'shift'\noptimizer_type = 'adamw8bit'\nlearning_rate = 1e-4\nmixed_precision = 'no'\n"
+          "max_train_epochs = 16\nfp8_base = true\nfp8_scaled = true\n");
+  for (const char* line : {"lora_rank = 4", "lora_alpha = 1.0", "discrete_flow_shift = 1.0  # discrete_flow_shift (its default)",
+                           "max_pixels = 3072", "num_epochs = 16", "fp8_models = \"dit\""})
+    EXPECT_THAT(toml(), HasSubstr(line));
+  starts();
+}
+
+TEST_F(ImportVerb, AcceleratesYaml) {
+  auto said = import_file("accelerate.yaml",
+                          "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nmixed_precision: 'no'\nnum_processes: 8\n"
+                          "deepspeed_config:\n  gradient_accumulation_steps: 2\n  zero_stage: 2\nuse_cpu: true\n");
+  EXPECT_THAT(said, AllOf(HasSubstr("not carried: num_processes = 8: one process trains"),
+                          HasSubstr("not carried: distributed_type = DEEPSPEED: ")));
+  EXPECT_THAT(said, HasSubstr("before it trains: no data given"));
+  for (const char* line : {"dtype = \"fp32\"", "gradient_accumulation_steps = 2", "device = \"cpu\""}) EXPECT_THAT(toml(), HasSubstr(line));
+  starts("--model " + quoted(kGolden / "model") + " " + golden_data());
+}
+
+TEST_F(ImportVerb, PrintsWithoutAFileToWrite) {
+  auto outcome = run_burnish("import " + quoted(write("a.yaml", "compute_environment: X\ndistributed_type: 'NO'\nmixed_precision: bf16\n")),
+                             "BURNISH_LOG=error");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("dtype = \"bf16\"  # mixed_precision\n"));
+}
+
+TEST_F(ImportVerb, RefusesWhatItCannotRead) {
+  auto with = [&](const std::string& name, const std::string& text) { return "import " + quoted(write(name, text)); };
+  refused(3, with("a.toml", "a = 1\n"), {"is of no program that is known", "--from"});
+  refused(3, with("b.json", "[1"), {"b.json is not valid JSON"});
+  refused(3, with("c.json", R"({"model_type": 1, "training_method": [], "concepts": [{"type": 3}]})"),
+          {"value of another kind than OneTrainer"});
+  refused(2, with("d.toml", "a = 1\n") + " --from kohya_ss", {"from must be one of", "kohya"});
+  refused(2, "import", {"expected one settings file, found 0"});
+}

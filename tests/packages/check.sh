@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Installs what `./dev package` made where nothing of this checkout is: the wheel in a new virtual environment, the Debian package in a new
+# Debian 12 below a folder. Each then trains a LoRA and draws with it. TORCH names the torch folder that both are put beside.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/../.."
+work=$(mktemp -d)
+# Nothing is removed below a mount that would not come off: behind it lies what is tried with.
+clean_up() {
+  local place
+  for place in opt/site work proc; do
+    if mountpoint -q "$work/root/$place" && ! umount "$work/root/$place"; then return; fi
+  done
+  rm -rf "$work"
+}
+trap clean_up EXIT
+say() { printf '[packages] %s\n' "$*"; }
+
+mkdir -p "$work/data/pictures"
+cp -rL assets/tiny-flux "$work/data/model"
+cp tests/golden/pipeline/pictures/* "$work/data/pictures/"
+
+# try COMMAND...: `COMMAND burnish verb` must train and draw.
+try() {
+  local data=$1
+  shift
+  "$@" --version
+  "$@" train --model "$data/model" --dtype fp32 --num_threads 1 --dataset_metadata_path "$data/pictures/metadata.csv" --height 48 --width 48 \
+    --lora_rank 4 --max_steps 3 --output_path "$data/run"
+  "$@" sample --model "$data/model" --dtype fp32 --num_threads 1 --lora "$data/run/step-3.safetensors" --prompt "a red apple" --height 48 \
+    --width 48 --num_inference_steps 2 --output_path "$data/drawn"
+  rm -rf "$work/data/run" "$work/data/drawn"
+}
+
+say "the wheel, in a new virtual environment"
+python3 -m venv "$work/venv"
+dirname "$TORCH" >"$(echo "$work"/venv/lib/python3*/site-packages)/torch_of_the_test.pth"
+"$work/venv/bin/pip" install --quiet --no-deps --disable-pip-version-check dist/burnish-*.whl
+try "$work/data" env -i PATH=/usr/bin:/bin "$work/venv/bin/burnish"
+gzip -dc "$work/venv/share/man/man1/burnish.1.gz" | grep -q 'lora_rank'
+completed=$(PATH=$work/venv/bin:$PATH bash -c '. "$0"; COMP_WORDS=(burnish train --lora_ra); COMP_CWORD=2; _burnish; echo "${COMPREPLY[*]}"' \
+  "$work/venv/share/bash-completion/completions/burnish")
+[[ $completed == "--lora_rank --lora_rank_groups" ]] || { echo "completion says '$completed'" >&2; exit 1; }
+
+say "the wheel without a torch says so"
+python3 -m venv "$work/bare"
+"$work/bare/bin/pip" install --quiet --no-deps --disable-pip-version-check dist/burnish-*.whl
+if "$work/bare/bin/burnish" --version 2>"$work/said"; then exit 1; fi
+grep -q "torch 2.11.0 is needed" "$work/said"
+
+((EUID == 0)) || { say "the Debian package needs root to be tried; it was not"; exit 0; }
+say "the Debian package, in a new Debian 12"
+sources=$(grep -l bookworm /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null || true)
+# shellcheck disable=SC2086
+mmdebstrap --quiet --variant=apt bookworm "$work/root" $sources 2>"$work/said" || { cat "$work/said" >&2; exit 1; }
+cp dist/burnish_*.deb "$work/root/tmp/"
+mkdir -p "$work/root/opt/site" "$work/root/work"
+mount --bind -o ro "$(dirname "$TORCH")" "$work/root/opt/site"
+mount --bind "$work/data" "$work/root/work"
+mount -t proc proc "$work/root/proc"
+cp /etc/resolv.conf "$work/root/etc/"
+chroot "$work/root" sh -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends /tmp/burnish_*.deb' \
+  >"$work/said" 2>&1 ||
+  { cat "$work/said" >&2; exit 1; }
+if chroot "$work/root" burnish --version 2>"$work/said"; then exit 1; fi
+grep -q "torch 2.11.0 is needed" "$work/said"
+try /work env BURNISH_TORCH=/opt/site/torch chroot "$work/root" burnish
+say "both packages train and draw"

