@@ -23,7 +23,7 @@ void plan(const Arguments& arguments) {
   if (parsed.help) return fmt::print("{}", parsed.help_text);
   if (!train::is_whole(options)) config_error("plan", "the plan is that of a whole run; set task to {}", train::objective_of(options).word);
   if (!graph && dot.empty()) {
-    options.data_may_lack = true;
+    options.model.is_plan = true;
     auto advice = train::advise(options, fit);
     return fmt::print("{}", json ? train::to_json(advice) : train::to_text(advice));
   }

@@ -51,6 +51,24 @@ TEST(MemoryPlan, SaysWhatFits) {
   EXPECT_TRUE(fit["fits"].get<bool>()) << fit.dump(2);
 }
 
+TEST(MemoryPlan, OfAGpuThatIsNotHereCountsWhatItsAllocatorKeeps) {
+  auto plan = plan_of("--device cuda " + kFluxDev);
+  EXPECT_EQ(plan["device"], "cuda:0");
+  for (const auto& stage : plan["stages"]) {
+    auto reserved = stage["reserved"].get<int64_t>(), live = stage["peak"]["total"].get<int64_t>();
+    EXPECT_GE(reserved, live) << stage["name"];
+    EXPECT_EQ(reserved % (2 << 20), 0) << "segments are whole numbers of 2 MiB";
+  }
+  EXPECT_LT(gib(plan["host"]["bytes"]), 2) << "weights are on the device";
+}
+
+TEST(MemoryPlan, IsOfFullBatchesWithoutADataset) {
+  auto activations = [](const std::string& more) {
+    return gib(plan_of("--model sd15 --height 512 --width 512 --max_steps 10 --lora_rank 4 " + more)["stages"][2]["peak"]["activations"]);
+  };
+  EXPECT_NEAR(activations("--batch_size 3") / activations("--batch_size 1"), 3, 0.5);
+}
+
 TEST(MemoryPlan, WantsToKnowHowLargePicturesAre) {
   auto outcome = run_burnish("plan --model flux-dev", "BURNISH_LOG=error");
   EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
@@ -62,10 +80,23 @@ using TrainPlansFirst = BadInput;
 TEST_F(TrainPlansFirst, AndRefusesWhatDoesNotFit) {
   refused(4, train("--device_memory 0.1MiB"), {"takes 799", "at its peak", "and there is 102.40 KiB", "--plan off"});
   refused(2, train("--device_memory lots"), {"device_memory must be a size such as 24GiB", "not 'lots'"});
+  refused(4, train("--host_memory 1MiB"), {"of the host's memory, ", "and there is 1.00 MiB", "--plan off"});
+  refused(2, train("--host_memory few"), {"host_memory must be a size such as 24GiB"});
   refused(2, train("--plan maybe"), {"plan must be on or off"});
   EXPECT_FALSE(fs::exists(out() / "log.jsonl"));
   auto allowed = run_burnish(train("--device_memory 0.1MiB --plan off --max_steps 1"));
   EXPECT_EQ(allowed.exit_code, 0) << allowed.output;
+}
+
+TEST_F(TrainPlansFirst, AndLeavesThePlanInTheRunFolder) {
+  ASSERT_EQ(run_burnish(train("--max_steps 1")).exit_code, 0);
+  auto plan = nlohmann::json::parse(std::ifstream(out() / "plan.json"));
+  EXPECT_EQ(plan["device"], "cpu");
+  EXPECT_GT(plan["host"]["bytes"], plan["bytes"]);
+  EXPECT_THAT(read_file(out() / "report.html"), HasSubstr("\"plan\":{\"bytes\":"));
+  fs::remove_all(out());
+  ASSERT_EQ(run_burnish(train("--max_steps 1 --plan off")).exit_code, 0);
+  EXPECT_FALSE(fs::exists(out() / "plan.json"));
 }
 
 TEST_F(TrainPlansFirst, ButNotFromANameAlone) {
