@@ -122,7 +122,7 @@ std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, c
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));
     auto without = with(fewer, options, plan, planner);
     if (!fits(without, limits)) continue;
-    pulled = fewer;
+    pulled = std::move(fewer);
     best = without;
   }
   return best;
@@ -143,7 +143,8 @@ std::string to_text(const Advice& advice) {
   if (advice.limits.host) there.push_back(fmt::format("{} of the host", in_units(*advice.limits.host)));
   if (there.empty()) return text;
   text += fmt::format("\nthere is {}: the run {}\n", join(there, " and "), all_fits ? "fits" : "does not fit");
-  if (advice.fitting && !all_fits) text += fmt::format("it fits in {} with {}\n", in_units(advice.fitting->num_bytes), advice.fitting->flags);
+  if (advice.fitting && !all_fits)
+    text += fmt::format("it fits in {} with {}\n", in_units(advice.fitting->num_bytes), advice.fitting->flags);
   return text;
 }
 
@@ -195,9 +196,8 @@ void check_fits(const TrainOptions& options, const MemoryPlan& plan, const Limit
 }
 
 std::string explain(const NoMemory& missing, const TrainOptions& options, const std::optional<MemoryPlan>& plan, const Planner& planner) {
-  auto saved = missing.saved_step < 0
-                   ? std::string("nothing was saved yet")
-                   : fmt::format("the state of step {} is saved, to go on from with --resume", missing.saved_step);
+  auto saved = missing.saved_step < 0 ? std::string("nothing was saved yet")
+                                      : fmt::format("the state of step {} is saved, to go on from with --resume", missing.saved_step);
   auto text = fmt::format("out of memory in step {} ({}), which was given up; {}; ", missing.step, missing.place, saved);
   if (!plan) return text + "it was not planned: `burnish plan` with these options says what takes less";
   text += fmt::format("the plan said {} of {} at the peak ({})", in_units(plan->num_bytes()), plan->device, plan->largest().profile.place);

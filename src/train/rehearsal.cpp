@@ -314,7 +314,7 @@ MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<
   }
   samples.clear();
   auto snapshot = rehearsal.train(schedule, settings, *objective, live, course.batches_per_step());
-  MemoryPlan plan{.device = device.str(), .stages = rehearsal.stages()};
+  MemoryPlan plan{device.str(), rehearsal.stages(), {}, {}, {}};
   plan.mapped_bytes = bytes_mapped(subject.model->components());
   auto whole = subject.trained.whole_components();
   add_host_and_disk(plan, settings, device, beside, snapshot, course, !whole.empty());

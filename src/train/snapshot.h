@@ -9,7 +9,7 @@ namespace burnish::train {
 struct Snapshot {
   int64_t step = 0;
   std::vector<Trained::File> files;
-  checkpoint::State state;                ///< where `by_step`
+  checkpoint::State state;               ///< where `by_step`
   bool by_step = true, is_best = false;  ///< what it is saved as
 };
 

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "memory/failure.h"
-
 #include <new>
 #include <stdexcept>
+
+#include "memory/failure.h"
 
 using namespace burnish::memory;
 

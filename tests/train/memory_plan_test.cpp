@@ -206,7 +206,8 @@ TEST_F(OutOfMemory, LeavesTheDiskAsItWasPlanned) {
     return found == parts.end() ? -1.0 : static_cast<double>(found->num_bytes);
   };
   double weights = 0, header = 20000;  // names and shapes are more than adapters of a tiny model
-  for (const auto* name : {"step-2.safetensors", "step-4.safetensors"}) weights += static_cast<double>(fs::file_size(scratch / "run" / name));
+  for (const auto* name : {"step-2.safetensors", "step-4.safetensors"})
+    weights += static_cast<double>(fs::file_size(scratch / "run" / name));
   EXPECT_NEAR(planned(plan.disk, "weights 2 times"), weights, 2 * header);
   EXPECT_NEAR(planned(plan.disk, "state and the one before it") / 2,
               static_cast<double>(fs::file_size(scratch / "run/state/state.safetensors")), 3 * header);
