@@ -201,9 +201,13 @@ std::string explain(const NoMemory& missing, const TrainOptions& options, const 
   auto text = fmt::format("out of memory in step {} ({}), which was given up; {}; ", missing.step, missing.place, saved);
   if (!plan) return text + "it was not planned: `burnish plan` with these options says what takes less";
   text += fmt::format("the plan said {} of {} at the peak ({})", in_units(plan->num_bytes()), plan->device, plan->largest().profile.place);
-  auto found = fit(options, *plan, had(options, *plan), planner);
-  return text + (found ? fmt::format("; it takes {} with {}", in_units(found->num_bytes), found->flags)
-                       : "; no option that this program has makes it fit in what there was: train smaller pictures");
+  try {
+    auto found = fit(options, *plan, had(options, *plan), planner);
+    return text + (found ? fmt::format("; it takes {} with {}", in_units(found->num_bytes), found->flags)
+                         : "; no option that this program has makes it fit in what there was: train smaller pictures");
+  } catch (const std::exception&) {  // for a plan memory may be missing too
+    return text;
+  }
 }
 
 }  // namespace burnish::train

@@ -244,10 +244,12 @@ int64_t bytes_kept(const std::vector<pipeline::Values>& samples, const pipeline:
 int64_t bytes_mapped(const models::Components& components) {
   std::map<std::filesystem::path, int64_t> sizes;
   for (const auto& component : components.list()) {
-    for (const auto& file : components.provenance(component.name).files) {
+    const auto& tensors = components.source(component.name).tensors;
+    if (!tensors) continue;
+    for (const auto& file : tensors->files()) {
       std::error_code failed;
-      auto size = std::filesystem::file_size(file, failed);
-      if (!failed) sizes[file] = static_cast<int64_t>(size);
+      auto size = std::filesystem::file_size(file->path(), failed);
+      if (!failed) sizes[file->path()] = static_cast<int64_t>(size);
     }
   }
   int64_t num_bytes = 0;
