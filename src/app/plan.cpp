@@ -15,7 +15,7 @@ void plan(const Arguments& arguments) {
   config::Fields fields;
   train::fields(fields, options);
   fields.group("Plan");
-  fields("fit", fit, "look for the options that cost least speed and stay within device_memory");
+  fields("fit", fit, "look for the options that cost least speed and stay within device_memory and host_memory");
   fields("json", json, "print the memory that the run needs as JSON");
   fields("graph", graph, "the units, what they depend on, and which of them run once; runs those on the first samples for what they cost");
   fields("dot", dot, "file to draw the graph into, for graphviz");
