@@ -117,7 +117,7 @@ class Components {
   /// Refuses by file headers alone what `load` would refuse: a data Error when the files lack the component, one of its tensors, or its
   /// tokenizer, which is loaded for that and kept.
   void check(const std::string& name);
-  /// Streams the weights from their files. Loading what is loaded does nothing.
+  /// Streams the weights from their files; for a model on the meta device, makes what would hold them. Loading what is loaded does nothing.
   void load(const std::string& name);
   void unload(const std::string& name) { loaded_.erase(name); }
   /// Whether it was loaded under this very name.

@@ -12,12 +12,13 @@
 #include <stdexcept>
 
 #include "base/random_key.h"
+#include "kernels/place.h"
 
 namespace burnish::optim {
 namespace {
 
 /// Elements of a batch of fp32 copies: small enough to stay in a CPU's cache, large enough to fill a GPU.
-int64_t batch_elements(const at::Device& device) { return device.is_cpu() ? int64_t{1} << 18 : int64_t{1} << 24; }
+int64_t batch_elements(const at::Device& device) { return kernels::runs_on_cpu(device) ? int64_t{1} << 18 : int64_t{1} << 24; }
 
 at::Tensor flat_slice(const at::Tensor& tensor, int64_t begin, int64_t count) { return tensor.view({-1}).narrow(0, begin, count); }
 

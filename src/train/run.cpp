@@ -1,8 +1,10 @@
 #include "train/run.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <set>
 
@@ -16,6 +18,7 @@
 #include "train/hints.h"
 #include "train/hooks/hooks.h"
 #include "train/planning.h"
+#include "train/rehearsal.h"
 #include "train/run_folder.h"
 #include "train/sample_list.h"
 
@@ -36,9 +39,7 @@ struct Opened {
   const Samples& samples() const { return listed.samples; }
 };
 
-Opened open(const TrainOptions& options) {
-  auto settings = settle(options);
-  set_threads(options.model);
+Opened open(Settings settings) {
   auto subject = open_subject(settings.model, settings.trained);
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);
@@ -48,6 +49,12 @@ Opened open(const TrainOptions& options) {
   auto held_out = open_held_out(settings.data, *subject, *objective);
   return {std::move(settings), std::move(subject), std::move(objective), std::move(schedule),
           std::move(cache),    std::move(listed),  std::move(held_out)};
+}
+
+Opened open(const TrainOptions& options) {
+  auto settings = settle(options);
+  set_threads(options.model);
+  return open(std::move(settings));
 }
 
 Course make_course(const Opened& run) {
@@ -207,23 +214,6 @@ struct WithAhead {
   std::optional<AheadResults> results;     ///< none when nothing was computed ahead
 };
 
-/// Each batch that is computed ahead is named by what it reads: for more than these the names alone take minutes and much memory.
-constexpr int64_t kMostAhead = 1'000'000;
-
-/// Bytes that results computed ahead may not reach.
-double ahead_limit(const Opened& run, const pipeline::Schedule& schedule, const Encoded& encoded) {
-  auto limit = run.settings.schedule.always_ahead() ? std::numeric_limits<double>::infinity()
-                                                    : static_cast<double>(ahead_weight_bytes(*run.subject, schedule));
-  if (run.settings.data.cache_bytes <= 0) return limit;
-  return std::min(limit, run.settings.data.cache_bytes - static_cast<double>(encoded.training.num_bytes() + encoded.held_out.num_bytes()));
-}
-
-pipeline::Schedule nothing_ahead(const pipeline::Schedule& schedule) {
-  auto policy = schedule.policy;
-  policy.ahead = false;
-  return pipeline::with_policy(schedule, policy);
-}
-
 /// For a run of too many batches to compute anything ahead.
 WithAhead without_ahead(const Opened& run, const pipeline::Schedule& schedule, int64_t num_batches) {
   if (run.settings.schedule.always_ahead())
@@ -244,8 +234,9 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
   auto num_training = std::ssize(batches);
   for (int64_t i = 0; i < course.num_held_out(); ++i) batches.push_back({true, i});
 
-  auto ahead = compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory,
-                             run.settings.model.options.device, ahead_limit(run, schedule, encoded));
+  auto ahead =
+      compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory, run.settings.model.options.device,
+                    ahead_limit(run.settings, *run.subject, schedule, encoded.training.num_bytes() + encoded.held_out.num_bytes()));
   auto what =
       fmt::format("{} of {} visits", join(schedule.ahead.kept), num_training * run.settings.course.batch_size + course.num_held_out());
   auto num_freed = ahead_weight_bytes(*run.subject, schedule);
@@ -268,16 +259,41 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
 /// Of pictures that are drawn while training: that of the first sample.
 data::Size preview_size(const Opened& run) { return run.samples().list.front().size; }
 
-}  // namespace
+/// Why a run could not be rehearsed: an operator without a meta kernel, or a unit that reads numbers.
+std::string why_not(const std::exception& error) {
+  auto lines = split_list(error.what(), '\n');
+  return lines.empty() ? "of no reason that is given" : lines.front();
+}
 
-void train(const TrainOptions& options) {
-  check_nothing_lost(settle(options).output);  // before pictures are read
-  if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
-  auto run = open(options);
-  auto course = make_course(run);
-  auto start = check_start(run, course);
-  auto claim = claim_run_folder(run.settings.output);
-  save_checks(run);
+Planner planner_of(const Opened& run) { return planner_of(run.listed, run.held_out ? &*run.held_out : nullptr); }
+
+/// Says what memory the run takes, and refuses one that does not fit. Nothing where it is not planned.
+std::optional<MemoryPlan> check_memory(const TrainOptions& options, const Opened& run) {
+  if (options.plan == "off") return std::nullopt;
+  auto planner = planner_of(run);
+  try {
+    auto plan = planner(options);
+    info("memory: {} of {} at the peak ({})", human_bytes(static_cast<double>(plan.num_bytes())), plan.device,
+         plan.largest().profile.place);
+    check_fits(options, plan, limits_of(options), planner);
+    return plan;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {  // the run itself may well work
+    info("memory was not planned: {}", why_not(error));
+    return std::nullopt;
+  }
+}
+
+/// The plan beside the run's other records, for its report.
+void save_plan(const std::optional<MemoryPlan>& plan, const std::filesystem::path& folder) {
+  auto path = folder / "plan.json";
+  if (plan) io::write_text_atomic(path, to_json(*plan).dump() + "\n");
+  else std::filesystem::remove(path);
+}
+
+/// From what is kept of the samples on to the last step.
+std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start) {
   auto within = within_budget(run, course);
   auto encoded = encode_all(run, within);
   save_checks(run);
@@ -295,13 +311,30 @@ void train(const TrainOptions& options) {
                     ahead.results ? &*ahead.results : nullptr,
                     previews ? &*previews : nullptr,
                     trainee};
+  return loop(training, make_hooks(training));
+}
+
+}  // namespace
+
+void train(const TrainOptions& options) {
+  check_nothing_lost(settle(options).output);  // before pictures are read
+  if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
+  auto run = open(options);
+  auto course = make_course(run);
+  auto start = check_start(run, course);
+  auto plan = check_memory(options, run);
+  auto claim = claim_run_folder(run.settings.output);
+  save_plan(plan, run.settings.output.folder);
+  save_checks(run);
+  std::optional<NoMemory> missing;
   try {
-    loop(training, make_hooks(training));
+    missing = train(run, course, start);
   } catch (const Error&) {  // Ctrl-C
     save_checks(run);
     throw;
   }
   save_checks(run);
+  if (missing) throw Error(Exit::no_fit, "train", explain(*missing, options, plan, planner_of(run)));
 }
 
 void make_cache(const TrainOptions& options) {
@@ -312,6 +345,27 @@ void make_cache(const TrainOptions& options) {
   save_list(*run.cache, run.samples(), encoded.training);
   fmt::print("{}: {} of {} samples, {}\n", run.cache->folder().string(), encoded.training.num_complete(), run.samples().list.size(),
              human_bytes(static_cast<double>(encoded.training.num_bytes())));
+}
+
+Advice advise(const TrainOptions& options, bool wants_fit) {
+  set_threads(options.model);
+  auto run = open(on_meta(settle(options)));
+  auto planner = planner_of(run);
+  try {
+    Advice advice{.plan = planner(options), .limits = limits_of(options)};
+    advice.changes = changes(options, advice.plan, planner);
+    if (wants_fit) advice.fitting = fit(options, advice.plan, advice.limits, planner);
+    return advice;
+  } catch (const c10::Error& error) {
+    config_error("train", "the memory of this run cannot be planned: {}; `burnish plan --graph` says what it computes when",
+                 why_not(error));
+  }
+}
+
+MemoryPlan plan_memory(const TrainOptions& options) {
+  set_threads(options.model);
+  auto run = open(on_meta(settle(options)));
+  return planner_of(run)(options);
 }
 
 SplitPlan plan(const TrainOptions& options) {

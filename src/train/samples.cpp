@@ -15,6 +15,8 @@ namespace burnish::train {
 
 namespace {
 
+constexpr double kManyVisits = 1024;
+
 std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const Objective& objective) {
   for (auto& subset : options.subsets) subset.size.division = model.size_division();
   options.extra_columns = objective.columns();
@@ -68,6 +70,29 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
   }
   check_any_mask(*pictures);
   return samples_of(std::move(pictures), model);
+}
+
+/// One of each size that is asked for, visited so often that batches are full: what a plan makes do with.
+Samples without_pictures(const DataSettings& settings, const models::Model& model) {
+  Samples samples;
+  samples.sets.clear();
+  for (const auto& subset : settings.pictures.subsets) {
+    auto rule = subset.size;
+    rule.division = model.size_division();
+    auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : data::Size{rule.height, rule.width}, "a picture");
+    auto set = samples.sets.size();
+    samples.list.push_back({.row = static_cast<int64_t>(set),
+                            .size = size,
+                            .captions = {{""}},
+                            .latent_shape = model.latent_shape({size.height, size.width}),
+                            .set = set});
+    samples.sets.push_back({.num_repeats = kManyVisits, .captions = subset.visits.captions});
+  }
+  return samples;
+}
+
+bool lack(const data::DatasetOptions& pictures) {
+  return std::ranges::any_of(pictures.subsets, [](const auto& subset) { return subset.metadata_path.empty(); });
 }
 
 bool is_foreign(const std::string& folder) { return !data::is_cache(folder) && !diffsynth_files(folder).empty(); }
@@ -175,6 +200,7 @@ bool captions_vary(const DataSettings& settings) {
 
 Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective,
                     const pipeline::Schedule& schedule, data::Cache& cache) {
+  if (settings.from_pictures && lack(settings.pictures)) return {without_pictures(settings, model), {}};
   auto listed = settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}}
                                        : open_list(settings, model, objective, schedule, cache);
   for (const auto& sample : listed.samples.list) objective.check(sample);
