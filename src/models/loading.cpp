@@ -219,7 +219,7 @@ void store_shapes(nn::Module& on_meta, const io::TensorSource* tensors, const io
   for (auto& [name, map] : maps_of(on_meta)) {
     auto found = in_file.find(name);
     auto dtype = found == in_file.end() ? map->weight.scalar_type() : found->second;
-    bool changed = merge != nullptr && merge->touches(Placing::layer_of(name));
+    bool changed = merge != nullptr && merge->touches(name);
     auto weight = is_fp8(dtype) && !changed ? map->weight.to(dtype) : map->weight;
     if (auto source = store.store(name, weight, {}, weight.device(), dtype)) map->set_source(source);
   }
