@@ -1,4 +1,5 @@
 // Several datasets, buckets and captions that change by visit, in whole runs: split, ahead, resumed.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <set>
@@ -87,6 +88,30 @@ TEST_F(Datasets, RunsAreTheSameSplitAheadLiveAndResumed) {
   auto refusal =
       run_burnish("train " + golden_model() + kTraining + data + "--resume --max_steps 8 " + option("output_path", at("halves")));
   EXPECT_NE(refusal.exit_code, 0) << "a state is for the captions with which it was made";
+}
+
+TEST_F(Datasets, ARunSaysWhatItTrainsOn) {
+  write("first/3.txt", "a b c d e f g h i j k l m n o p q r s t u v w x y z and so on, far beyond what an encoder reads");
+  fs::copy(at("first/0.png"), at("first/3.png"));
+  for (int i = 0; i < 10; ++i) {
+    write(fmt::format("second/broken{}.txt", i), "nothing");
+    write(fmt::format("second/broken{}.png", i), "no picture");
+  }
+  auto data = config(kSeveral) + "--on_bad_sample skip --gradient_accumulation_steps 2 ";
+  auto output = train(data, "run");
+  auto path = [&](const std::string& name) { return fs::canonical(at(name)).string(); };
+  EXPECT_THAT(output, HasSubstr("6 samples, 10 batches an epoch, 6 steps; of 5 pictures, 5 steps an epoch\n"));
+  EXPECT_THAT(output, HasSubstr("\n  " + path("first") + ": 4 samples, each 2 times an epoch\n"));
+  EXPECT_THAT(output, HasSubstr("\n  " + path("second") + ": 1 samples, each once an epoch\n"));
+  EXPECT_THAT(output, HasSubstr("\n  sizes: 64x48 (5), 48x48 (1)\n"));
+  EXPECT_THAT(output, HasSubstr("20 of the samples cannot be used and are left out:\n"));
+  EXPECT_THAT(output, HasSubstr("broken0.png is not a"));
+  EXPECT_THAT(output, HasSubstr("  and 12 more, which `burnish data` lists\n"));
+  EXPECT_THAT(output, testing::ContainsRegex("captions have more than the [0-9]+ tokens that text_encoder reads"));
+  EXPECT_THAT(ok("train --task sft:data_process " + golden_model() + data + option("output_path", at("cache"))),
+              HasSubstr("6 samples, of 5 pictures\n"));
+  EXPECT_THAT(train("--task sft:train " + option("dataset_base_path", at("cache")), "split"),
+              HasSubstr("\n  sizes: 64x48 (5), 48x48 (1)\n"));
 }
 
 TEST_F(Datasets, CaptionsThatChangeByVisitAreNotCached) {
