@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kEndings{".png", ".jpg", ".jpeg", ".webp"};
+constexpr std::array<std::string_view, 12> kEndings{".png",  ".jpg",  ".jpeg", ".webp", ".tif", ".tiff",
+                                                    ".heic", ".heif", ".avif", ".jxl",  ".gif", ".bmp"};
 constexpr int kMostRepeats = 10000;
 
 bool is_picture(const fs::directory_entry& entry) {
@@ -94,7 +95,9 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
   auto root = fs::canonical(folder);
   auto pictures = pictures_below(root);
   if (pictures.empty()) {
-    data_error("data", "the folder {} holds no picture (.png, .jpg, .jpeg or .webp); name a folder that does, or a metadata file",
+    data_error("data",
+               "the folder {} holds no picture (.png, .jpg, .webp, .tiff, .heic, .avif, .jxl, .gif or .bmp); name a folder that does, or a "
+               "metadata file",
                folder.string());
   }
   auto endings = parse_endings(captions.endings);

@@ -38,7 +38,7 @@ std::string cut_content(const View& view) {
 }
 
 std::string image_content(const View& view) {
-  return view.sample == nullptr ? "" : fmt::format("picture {} {}", view.picture_hash, cut_content(view));
+  return view.sample == nullptr ? "" : fmt::format("sRGB picture {} {}", view.picture_hash, cut_content(view));
 }
 
 pipeline::Value load_image(const View& view) { return view.pictures->load(view.sample->row, view.variant).image_3HW.unsqueeze(0); }
@@ -62,7 +62,7 @@ pipeline::Value load_trajectory_noise(const View& view) {
 
 std::string rejected_content(const View& view) {
   auto hash = view.further_hashes.find(kRejectedImage);
-  return hash == view.further_hashes.end() ? "" : fmt::format("picture {} {}", hash->second, cut_content(view));
+  return hash == view.further_hashes.end() ? "" : fmt::format("sRGB picture {} {}", hash->second, cut_content(view));
 }
 
 pipeline::Value load_rejected(const View& view) {
