@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/codecs.h"
 #include "data/color_profile.h"
+#include "data/tar.h"
 #include "io/files.h"
 
 namespace burnish::data {
@@ -17,7 +18,7 @@ namespace burnish::data {
 namespace {
 
 Decoded decode_file(const std::filesystem::path& path, bool header_only) {
-  return decode_bytes(io::read_text(path), path.string(), header_only);
+  return decode_bytes(read_file_bytes(path), path.string(), header_only);
 }
 
 void lay_over_white(Decoded& picture) {

@@ -88,7 +88,7 @@ pipeline::Value load_size(const View& view) {
 
 /// What says which of the picture's pixels count; "" when all do.
 std::string mask_origin(const View& view) {
-  const auto& mask = view.pictures->mask();
+  const auto& mask = view.pictures->options().mask;
   if (mask.from == data::MaskSource::From::alpha) return "alpha of " + view.picture_hash;
   auto hash = view.further_hashes.find(mask.column);
   return hash == view.further_hashes.end() ? "" : "mask " + hash->second;

@@ -48,7 +48,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
 
 /// A column of masks that is misspelled must not look like samples that all count whole.
 void check_any_mask(const data::Dataset& pictures) {
-  const auto& mask = pictures.mask();
+  const auto& mask = pictures.options().mask;
   if (mask.from != data::MaskSource::From::column) return;
   bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.entry(row).further.contains(mask.column); });
   if (!any)

@@ -114,6 +114,16 @@ TEST_F(Datasets, ARunSaysWhatItTrainsOn) {
               HasSubstr("\n  sizes: 64x48 (5), 48x48 (1)\n"));
 }
 
+TEST_F(Datasets, WorkersChangeNoResult) {
+  auto data = config(kSeveral) + "--batch_size 2 --precompute_timesteps off ";
+  for (const std::string how : {"all", "none"}) {
+    train(data + "--precompute " + how + " --dataset_num_workers 0 ", how + "-alone");
+    train(data + "--precompute " + how + " --dataset_num_workers 3 ", how + "-workers");
+    expect_same_runs(how + "-alone", how + "-workers");
+  }
+  refused(2, train_with(golden_model() + data, "--dataset_num_workers -1"), {"dataset_num_workers must be at least 0"});
+}
+
 TEST_F(Datasets, CaptionsThatChangeByVisitAreNotCached) {
   auto folder = option("dataset_base_path", at("first")) + "--height 48 --width 64 ";
   auto fixed = ok("plan --graph " + golden_model() + folder + "--max_steps 6 ");
@@ -192,6 +202,10 @@ TEST_F(Datasets, DataLooksAtThemAndShowsThem) {
   EXPECT_THAT(output, HasSubstr("1 samples cannot be used"));
   EXPECT_THAT(output, HasSubstr(at("first/0.png").string() + ", " + at("first/copy.png").string()));
   EXPECT_THAT(output, testing::ContainsRegex("3  round"));
+  EXPECT_THAT(output, testing::Not(HasSubstr("tokens")));
+  write("first/copy.txt", "a b c d e f g h i j k l m n o p q r s t u v w x y z and so on, far beyond what an encoder reads");
+  EXPECT_THAT(ok("data '" + at("first").string() + "' --resolution 64,32 --model '" + (kGolden / "model").string() + "' " + tokenizers()),
+              testing::ContainsRegex("tokens for text_encoder, which reads 24; 1 captions are cut"));
   auto page = read_file(at("sheet.html"));
   EXPECT_THAT(page, testing::AllOf(HasSubstr("<h2>64x32</h2>"), HasSubstr("data:image/webp;base64,"), HasSubstr("red &lt;b&gt;again")));
   EXPECT_EQ(page.find("http"), std::string::npos) << "it asks for nothing from elsewhere";
