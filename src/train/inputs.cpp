@@ -39,7 +39,7 @@ std::string cut_content(const View& view) {
 }
 
 std::string image_content(const View& view) {
-  return view.sample == nullptr ? "" : fmt::format("picture {} {}", view.picture_hash, cut_content(view));
+  return view.sample == nullptr ? "" : fmt::format("sRGB picture {} {}", view.picture_hash, cut_content(view));
 }
 
 /// In place of a picture that a plan does without.
@@ -69,7 +69,7 @@ pipeline::Value load_trajectory_noise(const View& view) {
 
 std::string rejected_content(const View& view) {
   auto hash = view.further_hashes.find(kRejectedImage);
-  return hash == view.further_hashes.end() ? "" : fmt::format("picture {} {}", hash->second, cut_content(view));
+  return hash == view.further_hashes.end() ? "" : fmt::format("sRGB picture {} {}", hash->second, cut_content(view));
 }
 
 pipeline::Value load_rejected(const View& view) {
@@ -97,7 +97,7 @@ pipeline::Value load_size(const View& view) {
 
 /// What says which of the picture's pixels count; "" when all do.
 std::string mask_origin(const View& view) {
-  const auto& mask = view.pictures->mask();
+  const auto& mask = view.pictures->options().mask;
   if (mask.from == data::MaskSource::From::alpha) return "alpha of " + view.picture_hash;
   auto hash = view.further_hashes.find(mask.column);
   return hash == view.further_hashes.end() ? "" : "mask " + hash->second;

@@ -75,7 +75,6 @@ static void diffsynth_options(config::Fields& f) {
   f.title_no_effect("Accepted for DiffSynth-Studio commands, no effect here");
   f.no_effect("remove_prefix_in_ckpt", true, "files always have the names that diffusers reads");
   f.no_effect("align_to_opensource_format", false, "--lora_format kohya writes those names");
-  f.no_effect("dataset_num_workers", true, "every picture is read once, before training");
   f.no_effect("find_unused_parameters", false, "one process trains");
   f.no_effect("initialize_model_on_cpu", false, "weights are read straight to the device");
   f.no_effect("enable_npu_patch", false, "the device is chosen with --device");
@@ -194,6 +193,8 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch");
   f("batch_size", o.batch_size, "samples of equal size in a batch");
   f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read");
+  f("dataset_num_workers", o.dataset_num_workers,
+    "threads that decode pictures ahead of those who need them; 0 decodes them when they are needed");
   f("cache_variants", o.cache_variants,
     "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 4 with random_crop, 2 with random_flip");
   f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit");
@@ -507,6 +508,8 @@ void check_counts(const TrainOptions& o) {
   at_least("batch_size", o.batch_size, 1);
   at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);
   at_least("dataset_repeat", o.dataset_repeat, 1);
+  at_least("dataset_num_workers", o.dataset_num_workers, 0);
+  check_at_most("dataset_num_workers", o.dataset_num_workers, kMostThreads);
   at_least("lora_rank", o.lora_rank, 1);
   at_least("save_steps", o.save_steps, -1);
   at_least("save_epochs", o.save_epochs, 0);

@@ -37,6 +37,7 @@ struct TrainOptions {
   std::string dataset_config;
   int64_t dataset_repeat = 1, batch_size = 1;
   std::string on_bad_sample = "stop";
+  int64_t dataset_num_workers = 2;
   std::string latents = "mean";
   int64_t cache_variants = 0;
   std::string cache_path, precompute = "all", precompute_timesteps = "auto", import_diffsynth;

@@ -14,6 +14,7 @@
 #include "io/hash.h"
 #include "models/shared_units.h"
 #include "train/ahead.h"
+#include "train/data_summary.h"
 #include "train/encode.h"
 #include "train/hints.h"
 #include "train/hooks/hooks.h"
@@ -184,7 +185,9 @@ void save_checks(const Opened& run) {
   if (run.held_out && run.held_out->pictures) run.held_out->pictures->save_checks();
 }
 
-void say_cut_captions(const Opened& run, const pipeline::Schedule& schedule) {
+/// What is trained on, before anything is computed of it.
+void say_data(const Opened& run, const pipeline::Schedule& schedule, const Course* course) {
+  say_samples(run.samples(), course);
   auto units = schedule.after_once();
   if (run.settings.data.from_pictures) units.insert(units.end(), schedule.once.units.begin(), schedule.once.units.end());
   std::set<std::string> captions;
@@ -194,7 +197,6 @@ void say_cut_captions(const Opened& run, const pipeline::Schedule& schedule) {
 
 Encoded encode_all(const Opened& run, const pipeline::Schedule& schedule) {
   const auto& settings = run.settings;
-  say_cut_captions(run, schedule);
   Encoded encoded;
   encoded.training =
       settings.data.from_pictures ? encode(*run.subject, schedule, run.samples(), *run.cache, settings.data.share) : run.listed.kept;
@@ -295,6 +297,7 @@ void save_plan(const std::optional<MemoryPlan>& plan, const std::filesystem::pat
 /// From what is kept of the samples on to the last step.
 std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start) {
   auto within = within_budget(run, course);
+  say_data(run, within, &course);
   auto encoded = encode_all(run, within);
   save_checks(run);
   Feed feed(course, {run.samples(), encoded.training},
@@ -340,6 +343,7 @@ void train(const TrainOptions& options) {
 void make_cache(const TrainOptions& options) {
   auto run = open(options);
   save_checks(run);
+  say_data(run, run.schedule, nullptr);
   auto encoded = encode_all(run, run.schedule);
   save_checks(run);
   save_list(*run.cache, run.samples(), encoded.training);
@@ -370,7 +374,9 @@ MemoryPlan plan_memory(const TrainOptions& options) {
 
 SplitPlan plan(const TrainOptions& options) {
   auto run = open(options);
-  return measure(run, make_course(run));
+  auto course = make_course(run);
+  say_samples(run.samples(), &course);
+  return measure(run, course);
 }
 
 }  // namespace burnish::train

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "train/compute.h"
 #include "train/diffsynth_cache.h"
@@ -51,7 +50,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
 
 /// A column of masks that is misspelled must not look like samples that all count whole.
 void check_any_mask(const data::Dataset& pictures) {
-  const auto& mask = pictures.mask();
+  const auto& mask = pictures.options().mask;
   if (mask.from != data::MaskSource::From::column) return;
   bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.entry(row).further.contains(mask.column); });
   if (!any)
@@ -64,10 +63,6 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
     if (subset.size.height > 0) model.latent_shape({subset.size.height, subset.size.width});  // refuses a size that does not divide
   }
   auto pictures = open_pictures(settings.pictures, model, objective);
-  if (const auto& bad = pictures->bad_samples(); !bad.empty()) {
-    warn("{} of the samples cannot be used and are left out:", bad.size());
-    for (const auto& [row, reason] : bad) warn("  {}: {}", pictures->name_of(row), reason);
-  }
   check_any_mask(*pictures);
   return samples_of(std::move(pictures), model);
 }

@@ -67,7 +67,10 @@ data::MaskSource mask_source(const TrainOptions& o) {
 }
 
 data::DatasetOptions dataset_options(const TrainOptions& o, const std::vector<DatasetChoice>& datasets) {
-  data::DatasetOptions options{.data_file_keys = o.data_file_keys, .skip_bad_samples = o.on_bad_sample == "skip", .mask = mask_source(o)};
+  data::DatasetOptions options{.data_file_keys = o.data_file_keys,
+                               .skip_bad_samples = o.on_bad_sample == "skip",
+                               .num_workers = o.dataset_num_workers,
+                               .mask = mask_source(o)};
   for (const auto& dataset : datasets) {
     for (auto& subset : subsets_of(dataset, o.cache_variants)) options.subsets.push_back(std::move(subset));
   }
