@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace burnish::memory {
@@ -119,10 +120,14 @@ int64_t most_reserved(const Allocations& allocations, int64_t begin, int64_t end
   CachingAllocator allocator(limit);
   std::map<size_t, int64_t> addresses;
   int64_t most = 0;
+  bool has_begun = false;
   for (const auto& [time, number] : events) {
+    if (time >= begin && !std::exchange(has_begun, true)) {
+      allocator.release();
+      most = allocator.reserved();
+    }
     if (time >= end) break;
-    if (time >= begin) most = std::max(most, allocator.reserved());
-    auto& block = allocations[number];
+    const auto& block = allocations[number];
     if (time == block.taken) addresses[number] = allocator.take(block.num_bytes);
     else allocator.free(addresses.at(number));
     if (time >= begin) most = std::max(most, allocator.reserved());

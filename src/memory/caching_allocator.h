@@ -51,7 +51,8 @@ class CachingAllocator {
   std::array<Free, 2> free_;  ///< of small blocks, and of large ones
 };
 
-/// The most that the caching allocator keeps from `begin` to before `end` when it is asked for these blocks from the first on.
+/// The most that the caching allocator keeps from `begin` to before `end` when it is asked for these blocks from the first on. Segments
+/// that are free as a whole at `begin` are not counted: they are given back before memory runs out.
 int64_t most_reserved(const Allocations& allocations, int64_t begin, int64_t end, int64_t limit = std::numeric_limits<int64_t>::max());
 
 }  // namespace burnish::memory
