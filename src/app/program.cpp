@@ -4,14 +4,13 @@
 #include <fmt/core.h>
 
 #include <csignal>
-#include <new>
-#include <string_view>
 #include <system_error>
 
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "memory/failure.h"
 #include "memory/heap.h"
 
 namespace burnish::app {
@@ -74,11 +73,6 @@ void run(const std::vector<std::string>& arguments) {
 constexpr const char* kNoMemory =
     "[app] out of memory; use a smaller batch_size or use_gradient_checkpointing, or raise the limit (ulimit -v)";
 
-/// libtorch has no type for an allocation on the host that fails, only words.
-bool is_out_of_memory(const c10::Error& error) {
-  return std::string_view(error.what_without_backtrace()).find("can't allocate memory") != std::string_view::npos;
-}
-
 int fail(const char* text, Exit code) {
   fmt::print(stderr, "{}\n", text);
   return static_cast<int>(code);
@@ -95,19 +89,15 @@ int run_program(const std::vector<std::string>& arguments) {
     return static_cast<int>(Exit::done);
   } catch (const Error& error) {
     return fail(error.what(), error.code());
-  } catch (const std::bad_alloc&) {
-    return fail(kNoMemory, Exit::no_fit);
-  } catch (const c10::OutOfMemoryError& error) {
-    return fail("[app] out of device memory; use a smaller batch_size or use_gradient_checkpointing", Exit::no_fit);
-  } catch (const c10::Error& error) {
-    if (is_out_of_memory(error)) return fail(kNoMemory, Exit::no_fit);
-    return fail(fmt::format("[app] internal error, please report it: {}", error.what()).c_str(), Exit::internal);
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::resource_unavailable_try_again)
       return fail("[app] no further thread can be started: memory or the number of processes is limited (ulimit -v, ulimit -u)",
                   Exit::no_fit);
     return fail(fmt::format("[app] internal error, please report it: {}", error.what()).c_str(), Exit::internal);
+  } catch (const c10::OutOfMemoryError& error) {
+    return fail("[app] out of device memory; use a smaller batch_size or use_gradient_checkpointing", Exit::no_fit);
   } catch (const std::exception& error) {
+    if (memory::is_out_of_memory(error)) return fail(kNoMemory, Exit::no_fit);
     return fail(fmt::format("[app] internal error, please report it: {}", error.what()).c_str(), Exit::internal);
   }
 }

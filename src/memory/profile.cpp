@@ -39,7 +39,7 @@ Profile profile(const Allocations& allocations, int64_t begin, int64_t end, size
     for (; last < index; ++last) result.parts[last + 1] = {live, place};
   };
   for (const auto& [time, change, block] : events_of(allocations, begin, end)) {
-    auto share = static_cast<double>(time - begin) / static_cast<double>(end - begin);
+    auto share = static_cast<double>(time - begin) / static_cast<double>(std::max<int64_t>(1, end - begin));
     if (num_parts > 0) begin_parts(static_cast<size_t>(share * static_cast<double>(num_parts)));
     live[block->kind] += change;
     if (change > 0 && block->taken >= begin) place = block->place;

@@ -26,3 +26,9 @@ TEST(Profile, OfNothingIsNothing) {
   EXPECT_EQ(profile({}, 0, 10, 4).peak.total(), 0);
   EXPECT_EQ(profile({}, 0, 10, 0).parts.size(), 0u);
 }
+
+TEST(Profile, OfAStretchInWhichNothingHappensIsWhatIsLive) {
+  auto found = profile({{.num_bytes = 100, .taken = 0, .place = "loading", .kind = Kind::weights}}, 5, 5, 4);
+  EXPECT_EQ(found.peak[Kind::weights], 100);
+  for (const auto& part : found.parts) EXPECT_EQ(part.most.total(), 100);
+}
