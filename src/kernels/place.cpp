@@ -1,5 +1,9 @@
 #include "kernels/place.h"
 
+#include <utility>
+
+#include "kernels/aside.h"
+
 namespace burnish::kernels {
 
 namespace {
@@ -15,6 +19,10 @@ c10::Device& stood_for() {
 c10::Device place_of(c10::Device device) { return device.is_meta() ? stood_for() : device; }
 
 StandIn::StandIn(c10::Device device) { stood_for() = device; }
+
+Aside::Aside() : before_(std::exchange(stood_for(), c10::Device(c10::kMeta))) {}
+
+Aside::~Aside() { stood_for() = before_; }
 
 StandIn::~StandIn() { stood_for() = c10::Device(c10::kMeta); }
 

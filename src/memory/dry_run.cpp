@@ -56,7 +56,7 @@ class DryRun::Counting final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t num_bytes) override {
     auto books = current_;
-    if (books == nullptr) return {nullptr, c10::Device(c10::kMeta)};
+    if (books == nullptr || kernels::place_of(c10::Device(c10::kMeta)).is_meta()) return {nullptr, c10::Device(c10::kMeta)};
     std::lock_guard lock(books->mutex);
     auto& list = books->allocations;
     list.push_back({static_cast<int64_t>(num_bytes), books->now++, Allocation{}.freed, books->current()});

@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "io/files.h"
+#include "kernels/aside.h"
 
 namespace burnish::models {
 
@@ -117,6 +118,7 @@ std::vector<std::string> Components::parts(const std::string& component) const {
 std::unique_ptr<nn::Module> Components::skeleton(const std::string& name) const {
   const auto* recipe = find(name);
   if (!recipe) throw std::logic_error("there is no component " + name);
+  kernels::Aside aside;
   return recipe->build(name, tensor_options(*recipe, options_).device(at::kMeta));
 }
 
@@ -194,7 +196,7 @@ void Components::load(const std::string& name) {
   if (is_loaded(name)) return;
   check(name);
   const auto& recipe = *find(name);
-  auto built = skeleton(name);
+  auto built = options_.device.is_meta() ? recipe.build(name, tensor_options(recipe, options_)) : skeleton(name);
   if (options_.device.is_meta()) {
     const auto& [entry, tensors, keys] = recipe.source;
     const auto& [store, merge] = holding(name);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "kernels/aside.h"
 #include "models/family.h"
 
 namespace burnish::models {
@@ -43,6 +44,7 @@ ModelEntry sizes_of(std::string_view variant, nn::Module& module) {
 }
 
 std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name) {
+  kernels::Aside aside;
   for (const auto* family : all_families()) {
     for (const auto& variant : family->variants) {
       if (variant.name == name) return variant.entries();
