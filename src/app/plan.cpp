@@ -15,7 +15,7 @@ void plan(const Arguments& arguments) {
   config::Fields fields;
   train::fields(fields, options);
   fields.group("Plan");
-  fields("fit", fit, "look for the options that cost least speed and stay within device_memory");
+  fields("fit", fit, "look for the options that cost least speed and stay within device_memory and host_memory");
   fields("json", json, "print the memory that the run needs as JSON");
   fields("graph", graph, "the units, what they depend on, and which of them run once; runs those on the first samples for what they cost");
   fields("dot", dot, "file to draw the graph into, for graphviz");
@@ -23,7 +23,7 @@ void plan(const Arguments& arguments) {
   if (parsed.help) return fmt::print("{}", parsed.help_text);
   if (!train::is_whole(options)) config_error("plan", "the plan is that of a whole run; set task to {}", train::objective_of(options).word);
   if (!graph && dot.empty()) {
-    options.data_may_lack = true;
+    options.model.is_plan = true;
     auto advice = train::advise(options, fit);
     return fmt::print("{}", json ? train::to_json(advice) : train::to_text(advice));
   }

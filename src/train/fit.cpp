@@ -1,17 +1,18 @@
 #include "train/fit.h"
 
+#include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
-#include <sys/resource.h>
-#include <unistd.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "memory/host.h"
+#include "train/loop.h"
 
 namespace burnish::train {
 
@@ -26,10 +27,12 @@ struct Lever {
 
 bool trains_whole(const TrainOptions& o) { return !o.trainable_models.empty(); }
 
-/// In order of what they cost a step, by what is published of them: an optimizer's states in 8 bits and factored ones next to nothing,
-/// weights in FP8 their unpacking, smaller batches part of the processor, recomputation another forward.
+/// In order of what they cost a step, by what is published of them: samples kept on disk nothing, an optimizer's states in 8 bits and
+/// factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the processor, recomputation another forward.
 const std::vector<Lever>& levers() {
   static const std::vector<Lever> all{
+      {[](const auto& o, const auto&) { return encodes(o) && o.cache_path.empty(); }, [](auto& o, const auto&) { o.cache_path = "cache"; },
+       [](const auto&, const auto&) { return std::string("--cache_path cache"); }},
       {[](const auto& o, const auto&) { return o.optimizer == "adamw"; }, [](auto& o, const auto&) { o.optimizer = "adamw8bit"; },
        [](const auto&, const auto&) { return std::string("--optimizer adamw8bit"); }},
       {[](const auto& o, const auto&) { return trains_whole(o) && (o.optimizer == "adamw" || o.optimizer == "adamw8bit"); },
@@ -60,65 +63,66 @@ Change with(const std::vector<const Lever*>& pulled, const TrainOptions& options
     flags.push_back(text);
     lever->pull(changed, plan);
   }
-  return {join(flags, " "), planner(changed).num_bytes()};
+  auto changed_plan = planner(changed);
+  return {join(flags, " "), changed_plan.num_bytes(), changed_plan.host_bytes()};
 }
 
-/// The number in the first line of a file, if it has one.
-std::optional<int64_t> first_number(const std::string& path) {
-  std::ifstream file(path);
-  int64_t number = 0;
-  return file >> number ? std::optional(number) : std::nullopt;
+bool are_within(int64_t num_bytes, int64_t host_bytes, const Limits& limits) {
+  return num_bytes <= limits.device.value_or(num_bytes) && host_bytes <= limits.host.value_or(host_bytes);
 }
 
-/// The group of this process in the unified hierarchy, and all above it.
-std::vector<std::string> cgroup_folders() {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("0::")) continue;
-    std::vector<std::string> folders{"/sys/fs/cgroup"};
-    for (const auto& part : split_list(line.substr(3), '/')) folders.push_back(folders.back() + "/" + part);
-    return folders;
-  }
-  return {};
-}
+bool fits(const Change& change, const Limits& limits) { return are_within(change.num_bytes, change.host_bytes, limits); }
 
-int64_t host_limit() {
-  int64_t limit = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  for (const auto& folder : cgroup_folders()) limit = std::min(limit, first_number(folder + "/memory.max").value_or(limit));
-  rlimit address_space{};
-  if (getrlimit(RLIMIT_AS, &address_space) == 0 && address_space.rlim_cur != RLIM_INFINITY)
-    limit = std::min(limit, static_cast<int64_t>(address_space.rlim_cur));
-  return limit;
+/// What a run that ran out of memory can have had: less than it was planned to take, and of the host no more than it ever took.
+Limits had(const TrainOptions& options, const MemoryPlan& plan) {
+  if (plan.device == "cpu") return {.device = {}, .host = std::min(memory::own_memory().most_resident, plan.host_bytes() - 1)};
+  return {.device = std::min(limits_of(options).device.value_or(plan.num_bytes()), plan.num_bytes() - 1), .host = {}};
 }
 
 std::string in_units(int64_t num_bytes) { return human_bytes(static_cast<double>(num_bytes)); }
 
 }  // namespace
 
+Limits limits_of(const TrainOptions& options) {
+  Limits limits{.device = std::nullopt, .host = memory::size_of_host()};
+  if (!options.host_memory.empty()) limits.host = parse_size("host_memory", options.host_memory);
+  if (!options.device_memory.empty()) {
+    limits.device = parse_size("device_memory", options.device_memory);
+  } else if (auto device = model_options(options.model).device; !device.is_cpu() && at::hasCUDA()) {
+    auto [free, all] = at::accelerator::getMemoryInfo(device.index());
+    limits.device = static_cast<int64_t>(free);
+  }
+  return limits;
+}
+
+bool fits(const MemoryPlan& plan, const Limits& limits) { return are_within(plan.num_bytes(), plan.host_bytes(), limits); }
+
 std::vector<Change> changes(const TrainOptions& options, const MemoryPlan& plan, const Planner& planner) {
   std::vector<Change> all;
   for (const auto& lever : levers()) {
-    if (lever.can(options, plan)) all.push_back(with({&lever}, options, plan, planner));
+    if (!lever.can(options, plan)) continue;
+    auto change = with({&lever}, options, plan, planner);
+    if (change.num_bytes < plan.num_bytes() || change.host_bytes < plan.host_bytes()) all.push_back(std::move(change));
   }
   return all;
 }
 
-std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, int64_t limit, const Planner& planner) {
-  Change best{"", plan.num_bytes()};
+std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
+  Change best{"", plan.num_bytes(), plan.host_bytes()};
   std::vector<const Lever*> pulled;
   for (const auto& lever : levers()) {
-    if (best.num_bytes <= limit) break;
+    if (fits(best, limits)) break;
     if (!lever.can(options, plan)) continue;
     pulled.push_back(&lever);
     best = with(pulled, options, plan, planner);
   }
-  if (best.num_bytes > limit) return std::nullopt;
+  if (!fits(best, limits)) return std::nullopt;
   for (auto i = pulled.size(); pulled.size() > 1 && i-- > 0;) {
     auto fewer = pulled;
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));
     auto without = with(fewer, options, plan, planner);
-    if (without.num_bytes > limit) continue;
-    pulled = fewer;
+    if (!fits(without, limits)) continue;
+    pulled = std::move(fewer);
     best = without;
   }
   return best;
@@ -126,22 +130,34 @@ std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, i
 
 std::string to_text(const Advice& advice) {
   auto text = to_text(advice.plan);
+  bool on_cpu = advice.plan.device == "cpu";
   if (!advice.changes.empty()) text += "\nwhat would take less, in order of what it costs in speed:\n";
-  for (const auto& [flags, num_bytes] : advice.changes) text += fmt::format("{:>14}  {}\n", in_units(num_bytes), flags);
-  if (!advice.limit) return text;
-  bool fits = advice.plan.num_bytes() <= *advice.limit;
-  text += fmt::format("\nthere is {} of {}: the run {}\n", in_units(*advice.limit), advice.plan.device, fits ? "fits" : "does not fit");
-  if (advice.fitting && !fits) text += fmt::format("it fits in {} with {}\n", in_units(advice.fitting->num_bytes), advice.fitting->flags);
+  for (const auto& change : advice.changes) {
+    text += fmt::format("{:>14}", in_units(change.num_bytes));
+    if (!on_cpu) text += fmt::format("{:>14} of the host", in_units(change.host_bytes));
+    text += fmt::format("  {}\n", change.flags);
+  }
+  bool all_fits = fits(advice.plan, advice.limits);
+  std::vector<std::string> there;
+  if (advice.limits.device) there.push_back(fmt::format("{} of {}", in_units(*advice.limits.device), advice.plan.device));
+  if (advice.limits.host) there.push_back(fmt::format("{} of the host", in_units(*advice.limits.host)));
+  if (there.empty()) return text;
+  text += fmt::format("\nthere is {}: the run {}\n", join(there, " and "), all_fits ? "fits" : "does not fit");
+  if (advice.fitting && !all_fits)
+    text += fmt::format("it fits in {} with {}\n", in_units(advice.fitting->num_bytes), advice.fitting->flags);
   return text;
 }
 
 std::string to_json(const Advice& advice) {
-  auto json_of = [](const Change& change) { return nlohmann::json{{"flags", change.flags}, {"bytes", change.num_bytes}}; };
+  auto json_of = [](const Change& change) {
+    return nlohmann::json{{"flags", change.flags}, {"bytes", change.num_bytes}, {"host_bytes", change.host_bytes}};
+  };
   auto json = to_json(advice.plan);
   json["changes"] = nlohmann::json::array();
   for (const auto& change : advice.changes) json["changes"].push_back(json_of(change));
-  if (advice.limit) json["limit"] = *advice.limit;
-  if (advice.limit) json["fits"] = advice.plan.num_bytes() <= *advice.limit;
+  if (advice.limits.device) json["limit"] = *advice.limits.device;
+  if (advice.limits.host) json["host"]["limit"] = *advice.limits.host;
+  json["fits"] = fits(advice.plan, advice.limits);
   if (advice.fitting) json["fit"] = json_of(*advice.fitting);
   return json.dump(2) + "\n";
 }
@@ -163,23 +179,35 @@ int64_t parse_size(const std::string& option, const std::string& text) {
   return static_cast<int64_t>(number * found->second);
 }
 
-std::optional<int64_t> memory_limit(const TrainOptions& options) {
-  if (!options.device_memory.empty()) return parse_size("device_memory", options.device_memory);
-  auto device = model_options(options.model).device;
-  if (device.is_cpu()) return host_limit();
-  auto [free, total] = at::accelerator::getMemoryInfo(device.index());
-  return static_cast<int64_t>(free);
-}
-
-void check_fits(const TrainOptions& options, const MemoryPlan& plan, int64_t limit, const Planner& planner) {
-  if (plan.num_bytes() <= limit) return;
-  auto found = fit(options, plan, limit, planner);
+void check_fits(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
+  if (fits(plan, limits)) return;
+  auto found = fit(options, plan, limits, planner);
   const auto& largest = plan.largest();
+  bool is_device = limits.device && plan.num_bytes() > *limits.device;
+  auto takes = is_device ? fmt::format("{} takes {} of {} at its peak ({}), and there is {}", largest.name, in_units(plan.num_bytes()),
+                                       plan.device, largest.profile.place, in_units(*limits.device))
+                         : fmt::format("the run takes {} of the host's memory, {} of it the run's tensors ({}), and there is {}",
+                                       in_units(plan.host_bytes()), in_units(plan.device == "cpu" ? plan.num_bytes() : 0),
+                                       largest.profile.place, in_units(*limits.host));
   throw Error(Exit::no_fit, "train",
-              fmt::format("{} takes {} of {} at its peak ({}), and there is {}; {}, or train all the same with --plan off", largest.name,
-                          in_units(plan.num_bytes()), plan.device, largest.profile.place, in_units(limit),
+              fmt::format("{}; {}, or train all the same with --plan off", takes,
                           found ? fmt::format("it fits with {} ({})", found->flags, in_units(found->num_bytes))
                                 : "no option that this program has makes it fit: train smaller pictures"));
+}
+
+std::string explain(const NoMemory& missing, const TrainOptions& options, const std::optional<MemoryPlan>& plan, const Planner& planner) {
+  auto saved = missing.saved_step < 0 ? std::string("nothing was saved yet")
+                                      : fmt::format("the state of step {} is saved, to go on from with --resume", missing.saved_step);
+  auto text = fmt::format("out of memory in step {} ({}), which was given up; {}; ", missing.step, missing.place, saved);
+  if (!plan) return text + "it was not planned: `burnish plan` with these options says what takes less";
+  text += fmt::format("the plan said {} of {} at the peak ({})", in_units(plan->num_bytes()), plan->device, plan->largest().profile.place);
+  try {
+    auto found = fit(options, *plan, had(options, *plan), planner);
+    return text + (found ? fmt::format("; it takes {} with {}", in_units(found->num_bytes), found->flags)
+                         : "; no option that this program has makes it fit in what there was: train smaller pictures");
+  } catch (const std::exception&) {  // for a plan memory may be missing too
+    return text;
+  }
 }
 
 }  // namespace burnish::train

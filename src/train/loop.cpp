@@ -6,9 +6,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/log.h"
+#include "memory/failure.h"
+#include "memory/heap.h"
 
 namespace burnish::train {
 
@@ -98,19 +102,43 @@ StepReport step(const Training& training) {
   return report;
 }
 
+/// Saves what there is, in the memory that the given-up step had, and says how far it is.
+NoMemory give_up(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks) {
+  auto& trainee = training.trainee;
+  NoMemory missing{.step = trainee.progress.step + (trainee.place == kAfterStep ? 0 : 1), .place = std::string(trainee.place)};
+  trainee.optimizer->zero_grad();
+  memory::trim_heap();
+  bool is_whole = trainee.place != kOptimizerStep && trainee.progress.step > 0;
+  try {
+    for (const auto& hook : hooks) {
+      if (is_whole) hook->interrupted();
+    }
+  } catch (const std::exception& error) {
+    warn("the last steps could not be saved: {}", error.what());
+  }
+  missing.saved_step = trainee.saved_step;
+  return missing;
+}
+
 }  // namespace
 
-void loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks) {
+std::optional<NoMemory> loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks) {
   const auto& progress = training.trainee.progress;
   for (const auto& hook : hooks) hook->before();
   while (progress.step < training.course.num_steps()) {
-    auto report = step(training);
-    for (const auto& hook : hooks) hook->stepped(report);
+    try {
+      auto report = step(training);
+      for (const auto& hook : hooks) hook->stepped(report);
+    } catch (const std::exception& error) {
+      if (!memory::is_out_of_memory(error)) throw;
+      return give_up(training, hooks);
+    }
     if (!interrupted()) continue;
     for (const auto& hook : hooks) hook->interrupted();
     throw Error(Exit::interrupted, "train", fmt::format("interrupted at step {}; everything is saved, go on with --resume", progress.step));
   }
   for (const auto& hook : hooks) hook->ended();
+  return std::nullopt;
 }
 
 }  // namespace burnish::train

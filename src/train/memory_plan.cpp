@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/text.h"
 
@@ -41,25 +42,44 @@ std::string chart(const memory::Profile& profile) {
   return text;
 }
 
-}  // namespace
-
-const StageMemory& MemoryPlan::largest() const {
-  return *std::ranges::max_element(stages, {}, [](const auto& stage) { return stage.profile.peak.total(); });
+/// "the program 100.00 MiB, samples that are kept 2.00 MiB", without what is nothing.
+std::string in_words(const std::vector<NamedBytes>& parts) {
+  std::vector<std::string> words;
+  for (const auto& [name, num_bytes] : parts) {
+    if (num_bytes > 0) words.push_back(name + " " + size_text(num_bytes));
+  }
+  return words.empty() ? "nothing" : join(words);
 }
 
+}  // namespace
+
+int64_t total(const std::vector<NamedBytes>& parts) {
+  return std::accumulate(parts.begin(), parts.end(), int64_t{0}, [](int64_t sum, const auto& part) { return sum + part.num_bytes; });
+}
+
+const StageMemory& MemoryPlan::step() const { return *std::ranges::find(stages, kStepStage, &StageMemory::name); }
+
+const StageMemory& MemoryPlan::largest() const { return *std::ranges::max_element(stages, {}, &StageMemory::num_bytes); }
+
 std::string to_text(const MemoryPlan& plan) {
+  bool has_reserved = plan.step().reserved.has_value();
   std::string text = fmt::format("{:<24}{:>12}", "memory of " + plan.device, "at the peak");
   for (const auto* kind : memory::kKinds) text += fmt::format("{:>13}", kind);
-  text += "\n";
-  for (const auto& [name, profile] : plan.stages) {
-    text += fmt::format("{:<24}{:>12}", name, size_text(profile.peak.total()));
-    for (auto bytes : profile.peak.of) text += fmt::format("{:>13}", size_text(bytes));
-    text += "\n";
+  text += has_reserved ? fmt::format("{:>13}\n", "reserved") : "\n";
+  for (const auto& stage : plan.stages) {
+    text += fmt::format("{:<24}{:>12}", stage.name, size_text(stage.profile.peak.total()));
+    for (auto bytes : stage.profile.peak.of) text += fmt::format("{:>13}", size_text(bytes));
+    text += has_reserved ? fmt::format("{:>13}\n", size_text(stage.num_bytes())) : "\n";
   }
   const auto& step = plan.step();
   text += fmt::format("the step's peak is in: {}\n\n", step.profile.place);
   text += chart(step.profile);
-  text += fmt::format("{:>14}a step, by what is taken and freed: W weights, G gradients, O optimizer, A activations, . workspace\n", "");
+  text += fmt::format("{:>14}a step, by what is taken and freed: W weights, G gradients, O optimizer, A activations, . workspace\n\n", "");
+  text += fmt::format("{:<24}{:>12}  ({})\n", "memory of the host", size_text(plan.host_bytes()), in_words(plan.host));
+  if (plan.mapped_bytes > 0)
+    text += fmt::format("{:<24}{:>12}  (mapped while they are read; what the system keeps of them is not counted)\n", "weight files",
+                        size_text(plan.mapped_bytes));
+  text += fmt::format("{:<24}{:>12}  ({})\n", "written to disk", size_text(total(plan.disk)), in_words(plan.disk));
   return text;
 }
 
@@ -69,12 +89,21 @@ nlohmann::json to_json(const MemoryPlan& plan) {
     for (size_t i = 0; i < memory::kKinds.size(); ++i) json[memory::kKinds[i]] = bytes.of[i];
     return json;
   };
+  auto parts_of = [](const std::vector<NamedBytes>& parts) {
+    nlohmann::json json{{"bytes", total(parts)}, {"parts", nlohmann::json::object()}};
+    for (const auto& [name, num_bytes] : parts) json["parts"][name] = num_bytes;
+    return json;
+  };
   nlohmann::json json{{"device", plan.device}, {"bytes", plan.num_bytes()}, {"stages", nlohmann::json::array()}};
-  for (const auto& [name, profile] : plan.stages) {
+  for (const auto& [name, profile, reserved] : plan.stages) {
     nlohmann::json stage{{"name", name}, {"peak", bytes_of(profile.peak)}, {"place", profile.place}};
+    if (reserved) stage["reserved"] = *reserved;
     for (const auto& [most, place] : profile.parts) stage["parts"].push_back({{"bytes", bytes_of(most)}, {"place", place}});
     json["stages"].push_back(stage);
   }
+  json["host"] = parts_of(plan.host);
+  json["host"]["mapped"] = plan.mapped_bytes;
+  json["disk"] = parts_of(plan.disk);
   return json;
 }
 

@@ -19,6 +19,7 @@
 #include "loras/merged.h"
 #include "quant/store.h"
 #include "train/checks.h"
+#include "train/fit.h"
 #include "train/objective_kind.h"
 #include "train/robust_loss.h"
 
@@ -168,7 +169,8 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("enable_tensorboard_log", o.enable_tensorboard_log, "event files for TensorBoard in the run folder's tensorboard/");
   f("enable_csv_log", o.enable_csv_log, "log.csv beside log.jsonl");
   f("plan", o.plan, "on: before a weight is read, say what memory a run takes and refuse what does not fit; off");
-  f("device_memory", o.device_memory, "what a run may take of the device's memory, as 24GiB; empty asks the device, or the machine");
+  f("device_memory", o.device_memory, "what a run may take of the device's memory, as 24GiB; empty asks the device");
+  f("host_memory", o.host_memory, "what a run may take of the host's memory; empty asks the machine and its limits (cgroup, ulimit -v)");
   f.path("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
 }
 
@@ -338,7 +340,7 @@ void check(const ModelChoice& c) {
   }
   if (c.device != "auto" && c.device != "cpu" && c.device != "cuda")
     config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
-  if (c.device == "cuda" && !at::hasCUDA())
+  if (c.device == "cuda" && !at::hasCUDA() && !c.is_plan)
     config_error("train", "device cuda was asked for, and this build or machine has none; choose cpu");
   if (c.fp8_models.empty() && c.weight_format != "fp8")
     config_error("train", "weight_format {} says how the models in fp8_models are stored, and none is named there", c.weight_format);
@@ -393,7 +395,7 @@ void check_data(const TrainOptions& o) {
   } else if (!o.dataset_config.empty()) {
     if (!(metadata_path(o) + o.class_metadata_path).empty())
       config_error("train", "dataset_config names all data; put the other dataset into it, or take dataset_config out");
-  } else if (metadata_path(o).empty() && o.data_may_lack) {
+  } else if (metadata_path(o).empty() && o.model.is_plan) {
     if (o.dataset.height == 0 && o.dataset.resolution.empty())
       config_error("train", "no data given; name it with --dataset_metadata_path, or say with --height and --width how large pictures are");
   } else if (metadata_path(o).empty()) {
@@ -545,6 +547,8 @@ void check(const TrainOptions& o) {
                           adapters::parse_norm_axis(o.dora_norm));
   check_at_least("max_grad_norm", o.max_grad_norm, 0);
   if (o.plan != "on" && o.plan != "off") config_error("train", "plan must be on or off, not '{}'", o.plan);
+  if (!o.device_memory.empty()) parse_size("device_memory", o.device_memory);
+  if (!o.host_memory.empty()) parse_size("host_memory", o.host_memory);
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
   component_rates(o);
   if (parse_dtype(o.model.dtype) == c10::kHalf && !o.trainable_models.empty())
@@ -571,7 +575,8 @@ void check(const TrainOptions& o) {
 models::ModelOptions model_options(const ModelChoice& c) {
   models::ModelOptions options;
   options.dtype = parse_dtype(c.dtype);
-  options.device = at::hasCUDA() && c.device != "cpu" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+  bool on_gpu = c.device != "cpu" && (at::hasCUDA() || (c.is_plan && c.device == "cuda"));
+  options.device = on_gpu ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
   options.tokenizer_path = c.tokenizer_path;
   options.tokenizer_2_path = c.tokenizer_2_path;
   options.own = c.own;

@@ -21,6 +21,7 @@ struct ModelChoice {
   models::OptionValues own = models::default_options();  ///< of the options that families declare
   int64_t seed = 0;
   int64_t num_threads = 0;
+  bool is_plan = false;  ///< of a run that is only planned: its device and its data may lack
 };
 void fields(config::Fields& f, ModelChoice& o);
 
@@ -93,8 +94,7 @@ struct TrainOptions {
   bool resume = false, overwrite = false;
   std::string replay, validation_metadata_path;
 
-  std::string plan = "on", device_memory;
-  bool data_may_lack = false;  ///< of a run that is only planned; then height and width say what its samples are
+  std::string plan = "on", device_memory, host_memory;
 };
 void fields(config::Fields& f, TrainOptions& o);
 

@@ -3,15 +3,19 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "base/log.h"
 #include "base/text.h"
+#include "memory/caching_allocator.h"
 #include "memory/dry_run.h"
+#include "memory/host.h"
 #include "train/ahead.h"
 #include "train/planning.h"
+#include "train/snapshot.h"
 #include "train/step.h"
 
 namespace burnish::train {
@@ -20,9 +24,9 @@ namespace {
 
 constexpr size_t kNumParts = 64;  // of a stage's time, for its chart
 
-constexpr const char* kOptimizerStep = "optimizer step";
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-bool in_backward(const memory::Allocation& block) { return block.place.starts_with("backward"); }
+bool in_backward(const memory::Allocation& block) { return block.place.starts_with(kBackward); }
 
 /// What forward takes and backward still finds.
 void mark_activations(memory::Allocations& blocks, int64_t begin) {
@@ -50,15 +54,16 @@ Batch on_host(Batch batch) {
 class Rehearsal {
  public:
   /// Both must outlive it.
-  Rehearsal(memory::DryRun& dry, Subject& subject) : dry_(dry), subject_(subject) {}
+  Rehearsal(memory::DryRun& dry, Subject& subject, c10::Device device, std::optional<int64_t> limit)
+      : dry_(dry), subject_(subject), device_(device), limit_(limit) {}
 
   /// Runs units on the values of single samples, one unit with its models after the other, and adds what they write to the values.
   void encode(const pipeline::Units& units, std::vector<pipeline::Values>& samples);
   /// Runs the schedule's ahead stage for a batch and adds what is kept of it to the batch's draws. The bytes of that.
   int64_t compute_ahead(const pipeline::Stage& ahead, Batch& batch);
-  /// Loads the trainee and goes through two steps: the second finds what the first has left.
-  void train(const pipeline::Schedule& schedule, const Settings& settings, const Objective& objective, const Batch& batch,
-             int64_t batches_per_step);
+  /// Loads the trainee and goes through two steps: the second finds what the first has left. Then computes what is saved, which is given.
+  Snapshot train(const pipeline::Schedule& schedule, const Settings& settings, const Objective& objective, const Batch& batch,
+                 int64_t batches_per_step);
 
   const std::vector<StageMemory>& stages() const { return stages_; }
 
@@ -71,6 +76,8 @@ class Rehearsal {
 
   memory::DryRun& dry_;
   Subject& subject_;
+  c10::Device device_;
+  std::optional<int64_t> limit_;
   std::map<size_t, memory::Kind> kinds_;  ///< of blocks of memory, by number
   std::vector<StageMemory> stages_;
 };
@@ -132,8 +139,8 @@ void Rehearsal::mark(const optim::StateList& state, memory::Kind kind) {
   }
 }
 
-void Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settings, const Objective& objective, const Batch& batch,
-                      int64_t batches_per_step) {
+Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settings, const Objective& objective, const Batch& batch,
+                          int64_t batches_per_step) {
   dry_.enter("loading");
   auto first = dry_.allocations().size();
   auto trainee = load_trainee(subject_, schedule, settings, "");
@@ -146,15 +153,21 @@ void Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settin
   for (int step = 0; step < 2; ++step) {
     begin = dry_.now();
     auto next = [&] {
-      dry_.enter("forward");
+      dry_.enter(std::string(kForward));
       return batch;
     };
     auto gradients = compute_gradients(trainee, objective, batches_per_step, next);
     for (const auto& parameter : trainee.optimizer->parameters()) mark({{"", parameter.value.grad()}}, memory::Kind::gradients);
-    dry_.enter(kOptimizerStep);
+    dry_.enter(std::string(kOptimizerStep));
     update(trainee, gradients, settings.step, settings.step.learning_rate, batches_per_step);
   }
-  add("step", begin);
+  add(kStepStage, begin);
+
+  begin = dry_.now();
+  dry_.enter("save");
+  auto snapshot = take_snapshot(subject_, trainee, settings.output.dtype, /*by_step=*/true, /*is_best=*/false);
+  add("save", begin);
+  return snapshot;
 }
 
 void Rehearsal::add(const std::string& name, int64_t begin) {
@@ -162,6 +175,7 @@ void Rehearsal::add(const std::string& name, int64_t begin) {
   for (const auto& [number, kind] : kinds_) blocks[number].kind = kind;
   mark_activations(blocks, 0);
   stages_.push_back({name, memory::profile(blocks, begin, dry_.now(), kNumParts)});
+  if (device_.is_cuda()) stages_.back().reserved = memory::most_reserved(blocks, begin, dry_.now(), limit_.value_or(kNoLimit));
 }
 
 /// Of the run's first epoch, the batch with the most latents.
@@ -217,6 +231,53 @@ class Quiet {
   spdlog::level::level_enum before_ = spdlog::get_level();
 };
 
+/// Bytes of what is kept of a sample, taken as large as those of this batch are on average.
+int64_t bytes_kept(const std::vector<pipeline::Values>& samples, const pipeline::Stage& once) {
+  int64_t num_bytes = 0;
+  for (const auto& sample : samples) {
+    for (const auto& name : once.kept) num_bytes += pipeline::num_bytes(sample.at(name));
+  }
+  return num_bytes / std::max<int64_t>(1, std::ssize(samples));
+}
+
+/// Each weight file once.
+int64_t bytes_mapped(const models::Components& components) {
+  std::map<std::filesystem::path, int64_t> sizes;
+  for (const auto& component : components.list()) {
+    const auto& tensors = components.source(component.name).tensors;
+    if (!tensors) continue;
+    for (const auto& file : tensors->files()) {
+      std::error_code failed;
+      auto size = std::filesystem::file_size(file->path(), failed);
+      if (!failed) sizes[file->path()] = static_cast<int64_t>(size);
+    }
+  }
+  int64_t num_bytes = 0;
+  for (const auto& [file, size] : sizes) num_bytes += size;
+  return num_bytes;
+}
+
+/// What lies beside the device's memory, in bytes.
+struct Beside {
+  int64_t kept = 0;   ///< what is made of all samples once
+  int64_t ahead = 0;  ///< what is computed ahead of all batches
+};
+
+void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device device, const Beside& beside, const Snapshot& snapshot,
+                       const Course& course, bool trains_whole) {
+  bool on_disk = !settings.data.cache_folder.empty(), ahead_on_disk = on_disk && settings.schedule.always_ahead();
+  auto weights = weight_bytes(snapshot), state = state_bytes(snapshot);
+  plan.host = {{"the run's tensors", device.is_cpu() ? plan.num_bytes() : 0},
+               {"samples that are kept", on_disk ? 0 : beside.kept},
+               {"computed ahead", ahead_on_disk ? 0 : beside.ahead},
+               {"a copy to save", is_written_beside(snapshot) ? weights + state : 0}};
+  auto save = settled(settings.output.save, course.num_steps(), trains_whole);
+  auto count = most_saves(save, course) + (save.keep_best ? 1 : 0);
+  plan.disk = {{"cache", (on_disk ? beside.kept : 0) + (ahead_on_disk ? beside.ahead : 0)},
+               {count == 1 ? "weights once" : fmt::format("weights {} times", count), count * weights},
+               {"state and the one before it", 2 * state}};
+}
+
 }  // namespace
 
 Settings on_meta(Settings settings) {
@@ -225,21 +286,28 @@ Settings on_meta(Settings settings) {
   return settings;
 }
 
-MemoryPlan rehearse(const Settings& settings, c10::Device device, const Listed& listed, const Samples* held_out) {
+MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const Listed& listed,
+                    const Samples* held_out) {
   memory::DryRun dry(device);
   auto subject = open_subject(settings.model, settings.trained);
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);
   Course course(settings.course, subject.model->process(), *objective, listed.samples, held_out);
   auto id = largest_batch(listed.samples, course);
-  Rehearsal rehearsal(dry, subject);
+  Rehearsal rehearsal(dry, subject, device, limit);
   auto samples = rehearse_samples(listed, schedule, course.picks(id), settings.data.from_pictures, rehearsal);
   auto live = batch_of(schedule.live, samples, course, id);
+  Beside beside;
+  if (settings.data.from_pictures) {
+    auto num_held_out = held_out == nullptr ? 0 : std::ssize(held_out->list);
+    beside.kept = bytes_kept(samples, schedule.once) * (std::ssize(listed.samples.list) * listed.samples.num_variants + num_held_out);
+  }
   if (!schedule.ahead.units.empty()) {
     auto ahead = batch_of(schedule.ahead, samples, course, id);
     auto num_bytes = static_cast<double>(rehearsal.compute_ahead(schedule.ahead, ahead)) *
                      static_cast<double>(course.num_batches() + course.num_held_out());
     bool pays = course.num_batches() <= kMostAhead && num_bytes < ahead_limit(settings, *subject, schedule, 0);
+    if (pays) beside.ahead = static_cast<int64_t>(num_bytes);
     if (!pays) {
       schedule = nothing_ahead(schedule);
       live = batch_of(schedule.live, samples, course, id);
@@ -247,9 +315,11 @@ MemoryPlan rehearse(const Settings& settings, c10::Device device, const Listed& 
     for (const auto& name : schedule.ahead.kept) live.draws[name] = ahead.draws.at(name);
   }
   samples.clear();
-  rehearsal.train(schedule, settings, *objective, live, course.batches_per_step());
-  MemoryPlan plan{device.str(), rehearsal.stages(), {}};
+  auto snapshot = rehearsal.train(schedule, settings, *objective, live, course.batches_per_step());
+  MemoryPlan plan{device.str(), rehearsal.stages(), {}, {}, {}};
+  plan.mapped_bytes = bytes_mapped(subject.model->components());
   auto whole = subject.trained.whole_components();
+  add_host_and_disk(plan, settings, device, beside, snapshot, course, !whole.empty());
   for (const auto& component : subject.model->components().list()) {
     bool runs = contains(pipeline::components_of(schedule.live.units), component.name);
     if (runs && component.num_stored == 0 && !whole.contains(component.name)) plan.storable.push_back(component.name);
@@ -258,9 +328,12 @@ MemoryPlan rehearse(const Settings& settings, c10::Device device, const Listed& 
 }
 
 Planner planner_of(const Listed& listed, const Samples* held_out) {
-  return [&listed, held_out](const TrainOptions& options) {
+  NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
+  return [&listed, held_out, program](const TrainOptions& options) {
     Quiet quiet;
-    return rehearse(on_meta(settle(options)), model_options(options.model).device, listed, held_out);
+    auto plan = rehearse(on_meta(settle(options)), model_options(options.model).device, limits_of(options).device, listed, held_out);
+    plan.host.insert(plan.host.begin(), program);
+    return plan;
   };
 }
 

@@ -265,33 +265,35 @@ std::string why_not(const std::exception& error) {
   return lines.empty() ? "of no reason that is given" : lines.front();
 }
 
-/// Says what memory the run takes, and refuses one that does not fit.
-void check_memory(const TrainOptions& options, const Opened& run) {
-  if (options.plan == "off") return;
-  auto planner = planner_of(run.listed, run.held_out ? &*run.held_out : nullptr);
+Planner planner_of(const Opened& run) { return planner_of(run.listed, run.held_out ? &*run.held_out : nullptr); }
+
+/// Says what memory the run takes, and refuses one that does not fit. Nothing where it is not planned.
+std::optional<MemoryPlan> check_memory(const TrainOptions& options, const Opened& run) {
+  if (options.plan == "off") return std::nullopt;
+  auto planner = planner_of(run);
   try {
     auto plan = planner(options);
     info("memory: {} of {} at the peak ({})", human_bytes(static_cast<double>(plan.num_bytes())), plan.device,
          plan.largest().profile.place);
-    if (auto limit = memory_limit(options)) check_fits(options, plan, *limit, planner);
+    check_fits(options, plan, limits_of(options), planner);
+    return plan;
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {  // the run itself may well work
     info("memory was not planned: {}", why_not(error));
+    return std::nullopt;
   }
 }
 
-}  // namespace
+/// The plan beside the run's other records, for its report.
+void save_plan(const std::optional<MemoryPlan>& plan, const std::filesystem::path& folder) {
+  auto path = folder / "plan.json";
+  if (plan) io::write_text_atomic(path, to_json(*plan).dump() + "\n");
+  else std::filesystem::remove(path);
+}
 
-void train(const TrainOptions& options) {
-  check_nothing_lost(settle(options).output);  // before pictures are read
-  if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
-  auto run = open(options);
-  auto course = make_course(run);
-  auto start = check_start(run, course);
-  check_memory(options, run);
-  auto claim = claim_run_folder(run.settings.output);
-  save_checks(run);
+/// From what is kept of the samples on to the last step.
+std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start) {
   auto within = within_budget(run, course);
   auto encoded = encode_all(run, within);
   save_checks(run);
@@ -309,13 +311,30 @@ void train(const TrainOptions& options) {
                     ahead.results ? &*ahead.results : nullptr,
                     previews ? &*previews : nullptr,
                     trainee};
+  return loop(training, make_hooks(training));
+}
+
+}  // namespace
+
+void train(const TrainOptions& options) {
+  check_nothing_lost(settle(options).output);  // before pictures are read
+  if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
+  auto run = open(options);
+  auto course = make_course(run);
+  auto start = check_start(run, course);
+  auto plan = check_memory(options, run);
+  auto claim = claim_run_folder(run.settings.output);
+  save_plan(plan, run.settings.output.folder);
+  save_checks(run);
+  std::optional<NoMemory> missing;
   try {
-    loop(training, make_hooks(training));
+    missing = train(run, course, start);
   } catch (const Error&) {  // Ctrl-C
     save_checks(run);
     throw;
   }
   save_checks(run);
+  if (missing) throw Error(Exit::no_fit, "train", explain(*missing, options, plan, planner_of(run)));
 }
 
 void make_cache(const TrainOptions& options) {
@@ -331,11 +350,11 @@ void make_cache(const TrainOptions& options) {
 Advice advise(const TrainOptions& options, bool wants_fit) {
   set_threads(options.model);
   auto run = open(on_meta(settle(options)));
-  auto planner = planner_of(run.listed, run.held_out ? &*run.held_out : nullptr);
+  auto planner = planner_of(run);
   try {
-    Advice advice{.plan = planner(options), .limit = memory_limit(options)};
+    Advice advice{.plan = planner(options), .limits = limits_of(options)};
     advice.changes = changes(options, advice.plan, planner);
-    if (wants_fit && advice.limit) advice.fitting = fit(options, advice.plan, *advice.limit, planner);
+    if (wants_fit) advice.fitting = fit(options, advice.plan, advice.limits, planner);
     return advice;
   } catch (const c10::Error& error) {
     config_error("train", "the memory of this run cannot be planned: {}; `burnish plan --graph` says what it computes when",
@@ -346,7 +365,7 @@ Advice advise(const TrainOptions& options, bool wants_fit) {
 MemoryPlan plan_memory(const TrainOptions& options) {
   set_threads(options.model);
   auto run = open(on_meta(settle(options)));
-  return planner_of(run.listed, run.held_out ? &*run.held_out : nullptr)(options);
+  return planner_of(run)(options);
 }
 
 SplitPlan plan(const TrainOptions& options) {

@@ -66,10 +66,12 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
   trainee.optimizer->zero_grad();
   DropoutOn dropout(trainee.dropout.get());
   for (int64_t i = 0; i < num_batches; ++i) {
+    trainee.place = kForward;
     auto batch = next();
     result.num_samples += std::ssize(batch.samples);
     if (trainee.dropout) trainee.dropout->draw = static_cast<uint64_t>(trainee.progress.batch + i);
     auto loss = loss_of(trainee, objective, std::move(batch), result) / static_cast<double>(num_batches);
+    trainee.place = kBackward;
     torch::autograd::backward({scale.in_use() ? loss * scale.factor : loss}, {});
     add_to(result.loss, loss.detach().to(at::kDouble));
   }
@@ -80,6 +82,7 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
 }
 
 void update(Trainee& trainee, const Gradients& gradients, const StepSettings& settings, double learning_rate, int64_t num_batches) {
+  trainee.place = kOptimizerStep;
   optim::clip_gradients(trainee.optimizer->parameters(), gradients.norm, settings.max_grad_norm);
   trainee.optimizer->step(learning_rate);
   auto& progress = trainee.progress;
@@ -87,6 +90,7 @@ void update(Trainee& trainee, const Gradients& gradients, const StepSettings& se
   progress.batch += num_batches;
   ++progress.step;
   if (trainee.ema) trainee.ema->update(optim::ema_decay(settings.ema_decay, progress.step));
+  trainee.place = kAfterStep;
 }
 
 }  // namespace burnish::train

@@ -39,7 +39,7 @@ std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, opt
 }  // namespace
 
 Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint) {
-  Trainee trainee{.model = *subject.model, .live = schedule.live, .device = settings.model.options.device};
+  Trainee trainee{.model = *subject.model, .live = schedule.live, .device = settings.model.options.device, .place = {}};
   load_models(*subject.model, schedule.live.units, settings.step.recomputes ? memory::recompute() : nullptr);
   if (subject.trained.has_adapters()) {
     adapters::Dropout dropout{.probability = settings.trained.adapter.dropout, .seed = settings.trained.seed};

@@ -1,4 +1,6 @@
 #pragma once
+#include <string_view>
+
 #include "checkpoint/state.h"
 #include "optim/averaged.h"
 #include "pipeline/schedule.h"
@@ -16,7 +18,12 @@ struct Trainee {
   std::unique_ptr<optim::Ema> ema = {};  ///< null where files take the weights themselves
   checkpoint::Progress progress = {};
   int64_t saved_step = -1;  ///< of the state on disk; -1 for none
+  std::string_view place;   ///< in the step: what goes on
 };
+
+// Places in a step.
+inline constexpr std::string_view kForward = "forward", kBackward = "backward", kOptimizerStep = "optimizer step",
+                                  kAfterStep = "after the step";
 
 /// Loads the models that run at every visit, hangs adapters, makes the optimizer, and puts a saved state back when the run goes on with
 /// one. `fingerprint`: what such a state must have been made with.

@@ -1,12 +1,18 @@
 // The plan of a run's memory beside what the same run takes, by a counting allocator.
 #include "train/memory_plan.h"
 
+#include <ATen/ops/full.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
+
+#include <map>
 
 #include "base/text.h"
 #include "config/settings.h"
+#include "data/image.h"
 #include "tests/allocations.h"
 #include "tests/scratch.h"
+#include "train/fit.h"
 #include "train/run.h"
 
 using namespace burnish;
@@ -127,3 +133,88 @@ std::vector<Case> cases() {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(Small, MemoryPlanTest, testing::ValuesIn(cases()));
+
+namespace {
+
+class OutOfMemory : public testing::Test {
+ protected:
+  /// Three small pictures, and one that takes more memory than they.
+  OutOfMemory() {
+    std::string rows = "image,prompt\n";
+    for (int i = 0; i < 4; ++i) {
+      auto side = i < 3 ? 32 : 160;
+      auto name = std::to_string(i) + ".png";
+      data::write_png(scratch / name, at::full({side, side, 3}, 40 * i, at::TensorOptions().dtype(at::kByte)));
+      rows += name + ",a cat\n";
+    }
+    scratch.write("metadata.csv", rows);
+  }
+
+  TrainOptions options(const std::string& output, int seed, const std::string& more = "") const {
+    auto words = arguments_of("flux", fmt::format("--dtype fp32 --lora_rank 4 --max_pixels 25600 --seed {} {}", seed, more));
+    std::erase_if(words, [](const auto& word) { return word == "--height" || word == "--width" || word == "64"; });
+    for (const auto& [name, value] : std::map<std::string, std::string>{{"--cache_path", (scratch / "cache").string()},
+                                                                        {"--dataset_metadata_path", (scratch / "metadata.csv").string()},
+                                                                        {"--output_path", (scratch / output).string()},
+                                                                        {"--max_steps", "4"}})
+      words.insert(words.end(), {name, value});
+    return options_of(words);
+  }
+
+  test::Scratch scratch;
+};
+
+}  // namespace
+
+TEST_F(OutOfMemory, EndsTheStepAndNotTheRunsWork) {
+  int64_t most = 0;
+  {
+    test::Allocations allocations;
+    train::train(options("whole", 0));
+    most = allocations.peak();
+  }
+  int num_given_up = 0;
+  for (int seed = 0; seed < 4 && num_given_up == 0; ++seed) {
+    auto name = "seed " + std::to_string(seed);
+    std::string error;
+    {
+      test::Allocations allocations(most * 3 / 4);
+      error = test::error_of([&] { train::train(options(name, seed)); }, Exit::no_fit);
+    }
+    EXPECT_THAT(error, testing::ContainsRegex("out of memory in step [1-4] \\((forward|backward)\\), which was given up; "));
+    EXPECT_THAT(error, testing::ContainsRegex("the plan said [0-9.]+ MiB of cpu at the peak \\(.*\\); it takes [0-9.]+ [KM]iB with --"));
+    if (error.find("in step 1 ") != error.npos) {
+      EXPECT_THAT(error, testing::HasSubstr("nothing was saved yet"));
+      continue;
+    }
+    ++num_given_up;
+    EXPECT_THAT(error, testing::ContainsRegex("the state of step [123] is saved, to go on from with --resume"));
+    train::train(options(name, seed, "--resume"));
+    train::train(options(name + ", at once", seed));
+    EXPECT_EQ(test::content(scratch / name / "step-4.safetensors"), test::content(scratch / (name + ", at once") / "step-4.safetensors"));
+  }
+  EXPECT_EQ(num_given_up, 1);
+}
+
+TEST_F(OutOfMemory, LeavesTheDiskAsItWasPlanned) {
+  auto run = options("run", 0, "--save_steps 2 --dataset_repeat 2");
+  run.max_steps = 4;
+  auto plan = plan_memory(run);
+  train::train(run);
+  auto planned = [&](const std::vector<NamedBytes>& parts, const std::string& name) {
+    auto found = std::ranges::find(parts, name, &NamedBytes::name);
+    return found == parts.end() ? -1.0 : static_cast<double>(found->num_bytes);
+  };
+  double weights = 0, header = 20000;  // names and shapes are more than adapters of a tiny model
+  for (const auto* name : {"step-2.safetensors", "step-4.safetensors"})
+    weights += static_cast<double>(fs::file_size(scratch / "run" / name));
+  EXPECT_NEAR(planned(plan.disk, "weights 2 times"), weights, 2 * header);
+  EXPECT_NEAR(planned(plan.disk, "state and the one before it") / 2,
+              static_cast<double>(fs::file_size(scratch / "run/state/state.safetensors")), 3 * header);
+  EXPECT_GT(planned(plan.disk, "cache"), 0);
+  EXPECT_EQ(planned(plan.host, "samples that are kept"), 0);
+  run.cache_path = "";
+  auto in_memory = plan_memory(run);
+  EXPECT_EQ(planned(in_memory.host, "samples that are kept"), planned(plan.disk, "cache"));
+  EXPECT_EQ(planned(in_memory.disk, "cache"), 0);
+}
