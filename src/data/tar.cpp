@@ -25,7 +25,8 @@ constexpr uint64_t kTarBlock = 512;
 constexpr uint64_t kMostNameBytes = 1 << 20;  ///< of a name or a pax header, which are read into memory
 
 std::string read_range(const io::InputFile& file, const fs::path& path, uint64_t offset, uint64_t size) {
-  if (offset > file.size() || size > file.size() - offset) data_error("data", "the archive {} is truncated; copy it again", path.string());
+  if (offset > file.size() || size > file.size() - offset)
+    data_error("data", "the archive {} is truncated: files in it go on beyond its end; copy it again", path.string());
   std::string bytes(size, '\0');
   for (size_t done = 0; done < bytes.size();) {
     auto count = pread(file.descriptor(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
@@ -135,6 +136,7 @@ std::vector<TarMember> read_tar(const fs::path& path) {
   io::InputFile file(path);
   std::vector<TarMember> members;
   LongFields fields;
+  if (file.size() < kTarBlock) data_error("data", "{} is no tar archive: it is too short", path.string());
   for (uint64_t at = 0; at + kTarBlock <= file.size();) {
     auto block = read_range(file, path, at, kTarBlock);
     if (std::ranges::all_of(block, [](char c) { return c == '\0'; })) return members;
@@ -148,7 +150,8 @@ std::vector<TarMember> read_tar(const fs::path& path) {
       fields.take(type, read_range(file, path, start, *size));
     } else {
       auto length = fields.size.value_or(*size);
-      if (length > file.size() - start) data_error("data", "the archive {} is truncated; copy it again", path.string());
+      if (length > file.size() - start)
+        data_error("data", "the archive {} is truncated: files in it go on beyond its end; copy it again", path.string());
       // Names lead to members alone: not to the root folder, nor out of the archive.
       auto name = fs::path(fields.name.empty() ? name_in(block) : fields.name).lexically_normal().relative_path().string();
       bool is_file = type == '0' || type == '\0' || type == '7';
@@ -158,8 +161,7 @@ std::vector<TarMember> read_tar(const fs::path& path) {
     }
     at = start + (*size + kTarBlock - 1) / kTarBlock * kTarBlock;
   }
-  if (members.empty()) data_error("data", "{} is no tar archive, or holds no files", path.string());
-  return members;
+  data_error("data", "the archive {} is truncated: it has no end mark; copy it again", path.string());
 }
 
 fs::path file_behind(const fs::path& path) {

@@ -31,7 +31,7 @@ std::vector<std::string> captions(const fs::path& path) {
 TEST(Tar, AShardOfWebDatasetIsADataset) {
   auto shard = archive("shard-000000.tar");
   EXPECT_THAT(captions(shard), ElementsAre("a black square", "a dark square"));
-  data::Dataset dataset({.subsets = {{.metadata_path = shard.string(), .size = {.height = 32, .width = 48}}}});
+  data::Dataset dataset({.subsets = {{.base_path = "", .metadata_path = shard.string(), .size = {.height = 32, .width = 48}}}});
   auto image = dataset.load(1).image_3HW;
   EXPECT_EQ(image.sizes(), (std::vector<int64_t>{3, 32, 48}));
   EXPECT_FLOAT_EQ(image[0][0][0].item<float>(), 215 / 127.5f - 1);
@@ -41,7 +41,7 @@ TEST(Tar, AShardOfWebDatasetIsADataset) {
 TEST(Tar, EveryDialectIsRead) {
   for (const std::string name : {"gnu.tar", "pax.tar", "ustar.tar"}) {
     SCOPED_TRACE(name);
-    EXPECT_THAT(captions(archive(name)), ElementsAre("a grey square", "a brighter square, tr\u00e8s clair"));
+    EXPECT_THAT(captions(archive(name)), ElementsAre("a brighter square, tr\u00e8s clair", "a grey square"));
   }
 }
 
@@ -51,7 +51,7 @@ TEST(Tar, AFolderOfArchivesIsOneDataset) {
   fs::copy(archive("shard-000000.tar"), scratch / "shards/00000_of_00001.tar");
   fs::copy(archive("pax.tar"), scratch / "shards/deep/2.tar");
   EXPECT_THAT(captions(scratch / "shards"),
-              ElementsAre("a black square", "a dark square", "a grey square", "a brighter square, tr\u00e8s clair"));
+              ElementsAre("a black square", "a dark square", "a brighter square, tr\u00e8s clair", "a grey square"));
 }
 
 TEST(Tar, NamesDoNotLeadOutOfIt) {
@@ -80,7 +80,7 @@ TEST(Tar, DamagedOnesEndInASentence) {
   test::Scratch scratch;
   for (const std::string name : {"shard-000000.tar", "gnu.tar", "pax.tar"}) {
     auto bytes = test::content(archive(name));
-    for (size_t i = 0; i < 3072; i += 7) {
+    for (size_t i = 0; i < 3072; i += 29) {
       auto changed = bytes;
       changed[i] = static_cast<char>(~changed[i]);
       try {
@@ -89,7 +89,8 @@ TEST(Tar, DamagedOnesEndInASentence) {
         EXPECT_EQ(error.code(), Exit::data) << name << " " << i;
       }
     }
-    EXPECT_THAT(test::error_of([&] { captions(scratch.write("x.tar", bytes.substr(0, 600))); }), HasSubstr("is truncated; copy it again"));
+    for (size_t length : {600, 1024, 1500})
+      EXPECT_THAT(test::error_of([&] { captions(scratch.write("x.tar", bytes.substr(0, length))); }), HasSubstr("is truncated: "));
   }
   EXPECT_THAT(test::error_of([&] { captions(scratch.write("x.tar", "\x1F\x8B" + std::string(600, 'x'))); }), HasSubstr("compressed"));
   EXPECT_THAT(test::error_of([&] { captions(scratch.write("x.tar", "")); }), HasSubstr("is no tar archive"));
