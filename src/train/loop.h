@@ -1,4 +1,5 @@
 #pragma once
+#include "train/memory_plan.h"
 #include "train/previews.h"
 #include "train/step.h"
 
@@ -14,6 +15,7 @@ struct Training {
   const Feed& feed;
   const AheadResults* ahead;  ///< null when nothing was computed ahead
   const Previews* previews;   ///< null when none are asked for
+  const MemoryPlan* plan;     ///< null when memory was not planned
   Trainee& trainee;
 
   /// A batch of the live stage.

@@ -287,15 +287,8 @@ std::optional<MemoryPlan> check_memory(const TrainOptions& options, const Opened
   }
 }
 
-/// The plan beside the run's other records, for its report.
-void save_plan(const std::optional<MemoryPlan>& plan, const std::filesystem::path& folder) {
-  auto path = folder / "plan.json";
-  if (plan) io::write_text_atomic(path, to_json(*plan).dump() + "\n");
-  else std::filesystem::remove(path);
-}
-
 /// From what is kept of the samples on to the last step.
-std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start) {
+std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const MemoryPlan* plan) {
   auto within = within_budget(run, course);
   say_data(run, within, &course);
   auto encoded = encode_all(run, within);
@@ -313,6 +306,7 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
                     feed,
                     ahead.results ? &*ahead.results : nullptr,
                     previews ? &*previews : nullptr,
+                    plan,
                     trainee};
   return loop(training, make_hooks(training));
 }
@@ -327,11 +321,10 @@ void train(const TrainOptions& options) {
   auto start = check_start(run, course);
   auto plan = check_memory(options, run);
   auto claim = claim_run_folder(run.settings.output);
-  save_plan(plan, run.settings.output.folder);
   save_checks(run);
   std::optional<NoMemory> missing;
   try {
-    missing = train(run, course, start);
+    missing = train(run, course, start, plan ? &*plan : nullptr);
   } catch (const Error&) {  // Ctrl-C
     save_checks(run);
     throw;
