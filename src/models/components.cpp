@@ -190,8 +190,11 @@ Reading Components::reading(const std::string& name, nn::Module& skeleton) const
           .merge = holding(name).merge.get()};
 }
 
-void Components::load(const std::string& name) {
-  if (is_loaded(name)) return;
+void Components::load(const std::string& name, const Placed& placed) {
+  if (is_loaded(name)) {
+    if (placed) placed(*loaded_.at(name));
+    return;
+  }
   check(name);
   const auto& recipe = *find(name);
   auto built = skeleton(name);
@@ -207,8 +210,9 @@ void Components::load(const std::string& name) {
     built->visit_parameters([&](const std::string& path, at::Tensor& p) { p = made.at(path)->to(options_.device); });
     if (const auto& store = holding(name).store) store_weights(*built, *store, options_.device);
   } else {
-    load_weights(*built, reading(name, *built));
+    load_weights(*built, reading(name, *built), placed ? [&] { placed(*built); } : std::function<void()>());
   }
+  if (placed) placed(*built);
   loaded_[name] = std::move(built);
 }
 
@@ -225,7 +229,10 @@ nn::Module& Components::module(const std::string& name) {
 }
 
 std::vector<nn::Block*> Components::blocks(const std::string& component) {
-  auto& root = module(component);
+  return blocks(component, module(component));
+}
+
+std::vector<nn::Block*> Components::blocks(const std::string& component, nn::Module& root) const {
   const auto* recipe = find(component);
   return recipe->blocks ? recipe->blocks(root) : nn::blocks_below(root);
 }

@@ -44,20 +44,26 @@ std::string chart(const memory::Profile& profile) {
 }  // namespace
 
 const StageMemory& MemoryPlan::largest() const {
-  return *std::ranges::max_element(stages, {}, [](const auto& stage) { return stage.profile.peak.total(); });
+  return *std::ranges::max_element(stages, {}, [&](const auto& stage) { return num_bytes(stage); });
+}
+
+int64_t MemoryPlan::num_bytes(const StageMemory& stage) const {
+  return stage.profile.peak.total() + (device == "cpu" ? stage.num_host_bytes : 0);
 }
 
 std::string to_text(const MemoryPlan& plan) {
   std::string text = fmt::format("{:<24}{:>12}", "memory of " + plan.device, "at the peak");
   for (const auto* kind : memory::kKinds) text += fmt::format("{:>13}", kind);
   text += "\n";
-  for (const auto& [name, profile] : plan.stages) {
+  for (const auto& [name, profile, num_host_bytes] : plan.stages) {
     text += fmt::format("{:<24}{:>12}", name, size_text(profile.peak.total()));
     for (auto bytes : profile.peak.of) text += fmt::format("{:>13}", size_text(bytes));
     text += "\n";
   }
   const auto& step = plan.step();
-  text += fmt::format("the step's peak is in: {}\n\n", step.profile.place);
+  text += fmt::format("the step's peak is in: {}\n", step.profile.place);
+  if (step.num_host_bytes > 0) text += fmt::format("beside it {} wait in main memory\n", size_text(step.num_host_bytes));
+  text += "\n";
   text += chart(step.profile);
   text += fmt::format("{:>14}a step, by what is taken and freed: W weights, G gradients, O optimizer, A activations, . workspace\n", "");
   return text;
@@ -70,8 +76,9 @@ nlohmann::json to_json(const MemoryPlan& plan) {
     return json;
   };
   nlohmann::json json{{"device", plan.device}, {"bytes", plan.num_bytes()}, {"stages", nlohmann::json::array()}};
-  for (const auto& [name, profile] : plan.stages) {
-    nlohmann::json stage{{"name", name}, {"peak", bytes_of(profile.peak)}, {"place", profile.place}};
+  for (const auto& [name, profile, num_host_bytes] : plan.stages) {
+    nlohmann::json stage{
+        {"name", name}, {"peak", bytes_of(profile.peak)}, {"place", profile.place}, {"host_bytes", num_host_bytes}};
     for (const auto& [most, place] : profile.parts) stage["parts"].push_back({{"bytes", bytes_of(most)}, {"place", place}});
     json["stages"].push_back(stage);
   }

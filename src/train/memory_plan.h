@@ -11,6 +11,7 @@ namespace burnish::train {
 struct StageMemory {
   std::string name;  ///< "encode_prompt_t5", "step"
   memory::Profile profile;
+  int64_t num_host_bytes = 0;  ///< of main memory that what waits for the device takes
 };
 
 /// What a run needs of its device's memory, from a dry run of it.
@@ -18,11 +19,14 @@ struct MemoryPlan {
   std::string device;
   std::vector<StageMemory> stages;    ///< in the order in which they run; the last is the training step
   std::vector<std::string> storable;  ///< components that a step runs, do not train whole, and are held as parameters
+  int64_t num_pageable_blocks = 0;    ///< of the denoiser, unless it trains whole
 
   const StageMemory& step() const { return stages.back(); }
   /// The one that needs most.
   const StageMemory& largest() const;
-  int64_t num_bytes() const { return largest().profile.peak.total(); }
+  /// Of the device; a CPU's memory is also what waits there.
+  int64_t num_bytes(const StageMemory& stage) const;
+  int64_t num_bytes() const { return num_bytes(largest()); }
 };
 
 /// The plan as a table for people, with a chart of the step.

@@ -149,12 +149,17 @@ void Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settin
       dry_.enter("forward");
       return batch;
     };
+    if (settings.step.memory.updates_in_backward) {
+      update_in_backward(trainee, objective, next(), settings.step, settings.step.learning_rate);
+      continue;
+    }
     auto gradients = compute_gradients(trainee, objective, batches_per_step, next);
     for (const auto& parameter : trainee.optimizer->parameters()) mark({{"", parameter.value.grad()}}, memory::Kind::gradients);
     dry_.enter(kOptimizerStep);
     update(trainee, gradients, settings.step, settings.step.learning_rate, batches_per_step);
   }
   add("step", begin);
+  if (trainee.host) stages_.back().num_host_bytes = trainee.host->peak();
 }
 
 void Rehearsal::add(const std::string& name, int64_t begin) {
@@ -249,6 +254,9 @@ MemoryPlan rehearse(const Settings& settings, c10::Device device, const Listed& 
   samples.clear();
   rehearsal.train(schedule, settings, *objective, live, course.batches_per_step());
   MemoryPlan plan{device.str(), rehearsal.stages(), {}};
+  const auto& denoiser = subject.model->names().denoiser();
+  if (contains(pipeline::components_of(schedule.live.units), denoiser) && !subject.trained.whole_components().contains(denoiser))
+    plan.num_pageable_blocks = std::ssize(subject.model->components().blocks(denoiser));
   auto whole = subject.trained.whole_components();
   for (const auto& component : subject.model->components().list()) {
     bool runs = contains(pipeline::components_of(schedule.live.units), component.name);
