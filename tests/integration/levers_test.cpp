@@ -80,7 +80,7 @@ const std::vector<std::string> kLevers{"--use_gradient_checkpointing ",
                                        "--use_gradient_checkpointing_offload ",
                                        "--fused_backward_pass ",
                                        "--enable_optimizer_cpu_offload ",
-                                       "--blocks_to_swap 3 "};
+                                       "--blocks_to_swap 2 "};
 
 struct LeverCase {
   Family family;
