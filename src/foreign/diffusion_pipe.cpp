@@ -206,12 +206,10 @@ void run_rows(Table& table) {
   table << same("warmup_steps", "lr_warmup_steps") << same("seed", "seed");
   table << words("lr_scheduler", "lr_scheduler", {{"constant", "constant"}, {"linear", "linear"}, {"cosine", "cosine"}},
                  "no such schedule");
-  table << rewritten("activation_checkpointing", "use_gradient_checkpointing", [](const Value& value, const Settings&) {
-    return carried(asks_for_something(value));
-  });
-  table << rewritten("activation_checkpointing", "use_gradient_checkpointing_offload", [](const Value& value, const Settings&) {
-    return text_of(value) == "unsloth" ? carried(true) : left_out("");
-  });
+  table << rewritten("activation_checkpointing", "use_gradient_checkpointing",
+                     [](const Value& value, const Settings&) { return carried(asks_for_something(value)); });
+  table << rewritten("activation_checkpointing", "use_gradient_checkpointing_offload",
+                     [](const Value& value, const Settings&) { return text_of(value) == "unsloth" ? carried(true) : left_out(""); });
   table << rewritten("pseudo_huber_c", "loss_type",
                      [](const Value&, const Settings&) { return carried("huber", "losses are 2c times as large here"); });
   table << rewritten("pseudo_huber_c", "huber_c", [](const Value& value, const Settings&) { return carried(value); });

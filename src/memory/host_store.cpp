@@ -97,8 +97,8 @@ HostStore::HostStore(c10::Device device) : device_(device), memory_(std::make_sh
 HostStore::~HostStore() = default;
 
 at::Tensor HostStore::make(const at::Tensor& like) const {
-  return at::Tensor(at::detail::empty_strided_generic(like.sizes(), like.strides(), memory_.get(), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                      like.scalar_type()));
+  return at::Tensor(at::detail::empty_strided_generic(like.sizes(), like.strides(), memory_.get(),
+                                                      c10::DispatchKeySet(c10::DispatchKey::CPU), like.scalar_type()));
 }
 
 at::Tensor HostStore::put(const at::Tensor& tensor) {

@@ -7,9 +7,9 @@
 
 namespace burnish::memory {
 
-/// Host memory where tensors of a device wait until they are needed again. Beside a GPU it is pinned, and copies go on a stream of their own
-/// while the device computes; beside the CPU it is a second place in the same memory, and a copy is there when it was asked for. For the
-/// meta device it counts what it would hold, and holds nothing. Copies are the same bits.
+/// Host memory where tensors of a device wait until they are needed again. Beside a GPU it is pinned, and copies go on a stream of their
+/// own while the device computes; beside the CPU it is a second place in the same memory, and a copy is there when it was asked for. For
+/// the meta device it counts what it would hold, and holds nothing. Copies are the same bits.
 class HostStore {
  public:
   explicit HostStore(c10::Device device);

@@ -8,8 +8,8 @@
 
 namespace burnish::memory {
 
-/// Which of `num_blocks` blocks wait in host memory when `num_paged` of them are to: at equal distances, so that blocks that stay leave time
-/// to bring the next one (musubi-tuner, docs/block_swap.md, block_swap_h2d_only). Rising numbers.
+/// Which of `num_blocks` blocks wait in host memory when `num_paged` of them are to: at equal distances, so that blocks that stay leave
+/// time to bring the next one (musubi-tuner, docs/block_swap.md, block_swap_h2d_only). Rising numbers.
 std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged);
 
 /// Keeps the weights of blocks in host memory, and on the device those of the block at work and of the one that comes next, in forward and

@@ -30,7 +30,8 @@ nn::Tensors run_inner(nn::BlockRunner* inner, nn::Block& block, const nn::Tensor
 
 /// Where a block's inputs wait outside of autograd.
 struct Waiting : torch::CustomClassHolder {
-  Waiting(std::shared_ptr<Checkpoints> all, const nn::Tensors& inputs) : checkpoints(std::move(all)), checkpoint(checkpoints->keep(inputs)) {}
+  Waiting(std::shared_ptr<Checkpoints> all, const nn::Tensors& inputs)
+      : checkpoints(std::move(all)), checkpoint(checkpoints->keep(inputs)) {}
   std::shared_ptr<Checkpoints> checkpoints;
   std::shared_ptr<Checkpoint> checkpoint;
 };
@@ -87,7 +88,8 @@ class RecomputeRunner : public nn::BlockRunner {
     if (!at::GradMode::is_enabled()) return run_inner(inner_.get(), block, inputs);
     // Parameters are not inputs of the function; one tensor that requires grad makes autograd call its backward all the same.
     auto anchor = at::Tensor(inputs[0].new_zeros({})).set_requires_grad(true);
-    return Recompute::apply(&block, inner_.get(), checkpoints_, anchor, at::TensorList(inputs));  // a plain vector would hide its tensors from autograd
+    return Recompute::apply(&block, inner_.get(), checkpoints_, anchor,
+                            at::TensorList(inputs));  // a plain vector would hide its tensors from autograd
   }
 
  private:

@@ -118,8 +118,8 @@ class Components {
   /// tokenizer, which is loaded for that and kept.
   void check(const std::string& name);
   /// Streams the weights from their files; for a model on the meta device, makes what would hold them. Loading what is loaded does nothing.
-  /// `placed` is told of the module each time a weight of it has come to where it is held, and once at the end.
-  using Placed = std::function<void(nn::Module& root)>;
+  /// `placed` is given the component's blocks each time a weight has come to where it is held, and once at the end.
+  using Placed = std::function<void(const std::vector<nn::Block*>& blocks)>;
   void load(const std::string& name, const Placed& placed = {});
   void unload(const std::string& name) { loaded_.erase(name); }
   /// Whether it was loaded under this very name.
@@ -127,9 +127,8 @@ class Components {
   /// The loaded parameter tree: of a component, what is loaded of it; of a part, the whole component where that is loaded.
   /// std::logic_error when it is not loaded.
   nn::Module& module(const std::string& name);
-  /// The blocks of a loaded component in order of execution, and of a component or part that is being loaded.
+  /// The blocks of a loaded component in order of execution.
   std::vector<nn::Block*> blocks(const std::string& component);
-  std::vector<nn::Block*> blocks(const std::string& component, nn::Module& root) const;
   /// Of a text encoder that was checked or loaded.
   const tokenizers::Tokenizer& tokenizer(const std::string& component) const { return *tokenizers_.at(component); }
 

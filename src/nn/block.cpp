@@ -20,9 +20,7 @@ Tensors Block::run(const Tensors& inputs) {
   return run_body(*this, inputs);
 }
 
-Tensors run_body(Block& block, const Tensors& inputs) {
-  return block.body(at::GradMode::is_enabled() ? with_own_nodes(inputs) : inputs);
-}
+Tensors run_body(Block& block, const Tensors& inputs) { return block.body(at::GradMode::is_enabled() ? with_own_nodes(inputs) : inputs); }
 
 std::vector<Block*> blocks_below(Module& root) {
   std::vector<Block*> blocks;

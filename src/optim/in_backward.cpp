@@ -33,8 +33,7 @@ InBackward::InBackward(Optimizer& optimizer, double lr, double max_norm)
 }
 
 InBackward::~InBackward() {
-  for (const NamedParameter& parameter : optimizer_.parameters())
-    torch::autograd::impl::set_post_acc_grad_hooks(parameter.value, nullptr);
+  for (const NamedParameter& parameter : optimizer_.parameters()) torch::autograd::impl::set_post_acc_grad_hooks(parameter.value, nullptr);
 }
 
 void InBackward::update(size_t index) {

@@ -227,8 +227,7 @@ at::Tensor Optimizer::average(size_t index) const {
   const at::Device device = parameters_[index].value.device();
   std::vector<at::Tensor> slots;
   if (host_) host_->synchronize();
-  for (const Slot& slot : members_[index].slots)
-    slots.push_back((slot.elements == 0 ? slot.tensor : slot.tensor.view({-1})).to(device));
+  for (const Slot& slot : members_[index].slots) slots.push_back((slot.elements == 0 ? slot.tensor : slot.tensor.view({-1})).to(device));
   const at::Tensor exact = exact_value(parameters_[index]).detach().to(at::kFloat).contiguous();
   const at::Tensor average = rules_[members_[index].rule]->average(exact.view({-1}), slots);
   return average.defined() ? average.view(exact.sizes()) : average;

@@ -90,15 +90,13 @@ StepReport step(const Training& training) {
     report.grad_norm = gradients.norm.item<double>();
   } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
-    data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", report.step, report.loss,
-               report.grad_norm, why_not_finite(trainee),
-               trainee.saved_step < 0 ? "nothing was saved yet" : "the last saved state is intact");
+    data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", report.step, report.loss, report.grad_norm,
+               why_not_finite(trainee), trainee.saved_step < 0 ? "nothing was saved yet" : "the last saved state is intact");
   }
   report.num_samples = gradients.num_samples;
   report.by_time = by_time(gradients.losses_B, counted);
   for (const auto& [name, mean] : gradients.logged) report.logged[name] = mean.item<double>();
-  if (!settings.memory.updates_in_backward)
-    update(trainee, gradients, settings, report.learning_rate, training.course.batches_per_step());
+  if (!settings.memory.updates_in_backward) update(trainee, gradients, settings, report.learning_rate, training.course.batches_per_step());
   report.seconds = seconds_since(start);
   return report;
 }

@@ -77,8 +77,7 @@ nlohmann::json to_json(const MemoryPlan& plan) {
   };
   nlohmann::json json{{"device", plan.device}, {"bytes", plan.num_bytes()}, {"stages", nlohmann::json::array()}};
   for (const auto& [name, profile, num_host_bytes] : plan.stages) {
-    nlohmann::json stage{
-        {"name", name}, {"peak", bytes_of(profile.peak)}, {"place", profile.place}, {"host_bytes", num_host_bytes}};
+    nlohmann::json stage{{"name", name}, {"peak", bytes_of(profile.peak)}, {"place", profile.place}, {"host_bytes", num_host_bytes}};
     for (const auto& [most, place] : profile.parts) stage["parts"].push_back({{"bytes", bytes_of(most)}, {"place", place}});
     json["stages"].push_back(stage);
   }

@@ -502,13 +502,15 @@ void check_memory(const TrainOptions& o) {
   check_at_least("gradient_checkpointing_interval", static_cast<double>(o.gradient_checkpointing_interval), 1);
   check_at_least("blocks_to_swap", static_cast<double>(o.blocks_to_swap), 0);
   if (o.gradient_checkpointing_interval > 1 && !recomputes(o))
-    config_error("train", "gradient_checkpointing_interval says how many blocks are recomputed, and none is; add use_gradient_checkpointing");
+    config_error("train",
+                 "gradient_checkpointing_interval says how many blocks are recomputed, and none is; add use_gradient_checkpointing");
   if (o.plan != "on" && o.plan != "off") config_error("train", "plan must be on or off, not '{}'", o.plan);
   if (!o.fused_backward_pass) return;
   if (o.gradient_accumulation_steps > 1)
-    config_error("train",
-                 "fused_backward_pass frees a gradient before the next batch could be added to it; set gradient_accumulation_steps to 1, or "
-                 "take fused_backward_pass out");
+    config_error(
+        "train",
+        "fused_backward_pass frees a gradient before the next batch could be added to it; set gradient_accumulation_steps to 1, or "
+        "take fused_backward_pass out");
   if (parse_dtype(o.model.dtype) == c10::kHalf)
     config_error("train",
                  "fused_backward_pass updates before it is known whether a gradient overflows fp16; choose dtype bf16 or fp32, or take it "

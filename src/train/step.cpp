@@ -96,7 +96,8 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
   return result;
 }
 
-Gradients update_in_backward(Trainee& trainee, const Objective& objective, Batch batch, const StepSettings& settings, double learning_rate) {
+Gradients update_in_backward(Trainee& trainee, const Objective& objective, Batch batch, const StepSettings& settings,
+                             double learning_rate) {
   Gradients result;
   trainee.optimizer->zero_grad();
   {

@@ -28,8 +28,7 @@ void load_paged(models::Model& model, const std::string& component, const std::v
                 const Trainee& trainee) {
   auto pager = std::make_shared<memory::Pager>(trainee.host, trainee.device);
   auto runner = pager->runner();
-  load_component(model, component, run, [&](nn::Module& root) {
-    auto blocks = model.components().blocks(component, root);
+  load_component(model, component, run, [&](const std::vector<nn::Block*>& blocks) {
     if (num_paged > std::ssize(blocks))
       config_error("train", "blocks_to_swap {} is more than the {} blocks that {} runs; lower it", num_paged, blocks.size(), component);
     for (auto number : memory::paged_blocks(std::ssize(blocks), num_paged)) {
@@ -58,8 +57,7 @@ void load_models(models::Model& model, const MemorySettings& settings, const Tra
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
     if (settings.paged_blocks > 0 && component == model.names().denoiser())
       load_paged(model, component, run, settings.paged_blocks, trainee);
-    else
-      load_component(model, component, run, {});
+    else load_component(model, component, run, {});
     if (settings.recompute_every > 0) recompute_blocks(model.components().blocks(component), settings, checkpoints);
   }
 }

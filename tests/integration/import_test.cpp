@@ -75,8 +75,7 @@ TEST_F(ImportVerb, KohyasCommandLineWithItsDatasetFile) {
         "num_epochs = 10", "timestep_sampling = \"flux_shift\"", "loss_weighting = \"uniform\"", "dataset_repeat = 3", "batch_size = 2",
         "resolution = [\"64,48\"]", "caption_extension = \".txt\"", "shuffle_caption = true", "random_flip = true", "max_grad_norm = 1.0",
         "lora_base_model = \"dit\"", "lora_format = \"kohya\"", "embedded_guidance = 1.0", "use_gradient_checkpointing = true",
-        "blocks_to_swap = 3",
-        "dtype = \"fp32\""})
+        "blocks_to_swap = 3", "dtype = \"fp32\""})
     EXPECT_THAT(toml(), HasSubstr(line));
   EXPECT_THAT(toml(), Not(HasSubstr("max_steps")));
   EXPECT_THAT(toml(), Not(HasSubstr("bucket")));
@@ -159,10 +158,9 @@ TEST_F(ImportVerb, DiffusionPipesToml) {
                               "flux_shift = true\n[adapter]\ntype = 'lora'\nrank = 4\n[optimizer]\ntype = 'adamw_optimi'\nlr = 2e-5\n"
                               "betas = [0.9, 0.99]\nweight_decay = 0.01\n");
   EXPECT_THAT(said, HasSubstr("not carried: dataset.mask_path = m: "));
-  for (const char* line :
-       {"lora_rank = 4", "timestep_sampling = \"flux_shift\"", "optimizer_args = \"betas=0.9,0.99\"", "max_pixels = 4096",
-        "dataset_repeat = 2", "learning_rate = 2e-05", "use_gradient_checkpointing = true",
-        "use_gradient_checkpointing_offload = true", "blocks_to_swap = 2", "lora_format = \"diffusers\""})
+  for (const char* line : {"lora_rank = 4", "timestep_sampling = \"flux_shift\"", "optimizer_args = \"betas=0.9,0.99\"",
+                           "max_pixels = 4096", "dataset_repeat = 2", "learning_rate = 2e-05", "use_gradient_checkpointing = true",
+                           "use_gradient_checkpointing_offload = true", "blocks_to_swap = 2", "lora_format = \"diffusers\""})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts();
 }

@@ -35,9 +35,10 @@ class Runs {
 
   /// Losses, gradient norms, and the bytes of what was trained.
   std::string run(const std::string& name, const std::string& levers) const {
-    auto outcome = run_burnish("train " + model_ + trained_ + "--learning_rate 1e-2 --batch_size 2 --num_threads 1 --plan off --cache_path " +
-                                   quoted(folder_ / "cache") + " --output_path " + quoted(folder_ / name) + " --max_steps 3 " + levers,
-                               "BURNISH_LOG=error", family_.program);
+    auto outcome =
+        run_burnish("train " + model_ + trained_ + "--learning_rate 1e-2 --batch_size 2 --num_threads 1 --plan off --cache_path " +
+                        quoted(folder_ / "cache") + " --output_path " + quoted(folder_ / name) + " --max_steps 3 " + levers,
+                    "BURNISH_LOG=error", family_.program);
     EXPECT_EQ(outcome.exit_code, 0) << levers << outcome.output;
     std::string text;
     for (auto& line : read_log(folder_ / name)) text += nlohmann::json{line["loss"], line["grad_norm"]}.dump() + "\n";
@@ -75,12 +76,10 @@ INSTANTIATE_TEST_SUITE_P(Of, CheckpointedRun, testing::Values(kFlux, kSdxl, kSd1
                          [](const auto& info) { return info.param.name; });
 
 /// What saves memory by itself, and no number of the run depends on.
-const std::vector<std::string> kLevers{"--use_gradient_checkpointing ",
-                                       "--use_gradient_checkpointing --gradient_checkpointing_interval 2 ",
-                                       "--use_gradient_checkpointing_offload ",
-                                       "--fused_backward_pass ",
-                                       "--enable_optimizer_cpu_offload ",
-                                       "--blocks_to_swap 2 "};
+const std::vector<std::string> kLevers{
+    "--use_gradient_checkpointing ",         "--use_gradient_checkpointing --gradient_checkpointing_interval 2 ",
+    "--use_gradient_checkpointing_offload ", "--fused_backward_pass ",
+    "--enable_optimizer_cpu_offload ",       "--blocks_to_swap 2 "};
 
 struct LeverCase {
   Family family;
@@ -107,20 +106,21 @@ TEST_P(LeverPairs, LeaveTheRunAsItIsBitForBit) {
   EXPECT_EQ(plain, runs.run("all", all)) << all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, LeverPairs,
-                         testing::Values(LeverCase{kFlux, "flux_lora", kLora},
-                                         LeverCase{kFlux, "flux_dora_over_fp8", kDora + "--fp8_models dit "},
-                                         LeverCase{kFlux, "flux_bf16_adamw8bit", in_full(kFlux) + "--dtype bf16 --optimizer adamw8bit ", false},
-                                         LeverCase{kSdxl, "sdxl_dora", kDora},
-                                         LeverCase{kSdxl, "sdxl_adafactor", in_full(kSdxl) + "--optimizer adafactor ", false},
-                                         LeverCase{kSkeleton, "skeleton_lora", kLora + "--lora_dropout 0.2 "}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Of, LeverPairs,
+    testing::Values(LeverCase{kFlux, "flux_lora", kLora}, LeverCase{kFlux, "flux_dora_over_fp8", kDora + "--fp8_models dit "},
+                    LeverCase{kFlux, "flux_bf16_adamw8bit", in_full(kFlux) + "--dtype bf16 --optimizer adamw8bit ", false},
+                    LeverCase{kSdxl, "sdxl_dora", kDora},
+                    LeverCase{kSdxl, "sdxl_adafactor", in_full(kSdxl) + "--optimizer adafactor ", false},
+                    LeverCase{kSkeleton, "skeleton_lora", kLora + "--lora_dropout 0.2 "}),
+    [](const auto& info) { return info.param.name; });
 
 using Levers = BadInput;
 
 TEST_F(Levers, AreTakenUpAndPutAwayInTheMiddleOfARun) {
   const std::string run = "train " + golden_model() + golden_data() + kDora + "--learning_rate 1e-2 --plan off ";
-  const std::string levers = "--fused_backward_pass --enable_optimizer_cpu_offload --use_gradient_checkpointing_offload --blocks_to_swap 2 ";
+  const std::string levers =
+      "--fused_backward_pass --enable_optimizer_cpu_offload --use_gradient_checkpointing_offload --blocks_to_swap 2 ";
   auto ok = [&](const std::string& more) {
     auto outcome = run_burnish(run + more);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;

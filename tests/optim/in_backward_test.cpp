@@ -87,7 +87,8 @@ TEST_P(StepInBackward, OrNotWithStatesInHostMemory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, StepInBackward, testing::Values("adamw", "adamw8bit", "adafactor", "lion", "came", "muon", "adamw_schedulefree"),
+INSTANTIATE_TEST_SUITE_P(Of, StepInBackward,
+                         testing::Values("adamw", "adamw8bit", "adafactor", "lion", "came", "muon", "adamw_schedulefree"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(StepInBackwardOf, GradientsAreNotThereAllAtOnce) {
