@@ -35,6 +35,11 @@ class NoVocabulary final : public tokenizers::Tokenizer {
   std::vector<int64_t> encode(std::string_view /*text*/) const override { return {end_id_}; }
 };
 
+/// In order of execution.
+std::vector<nn::Block*> blocks_of(const Recipe& recipe, nn::Module& root) {
+  return recipe.blocks ? recipe.blocks(root) : nn::blocks_below(root);
+}
+
 /// Whether the weights are drawn and not read.
 bool is_random(const Recipe& recipe, const ModelOptions& options) { return recipe.initialise && options.init == "random"; }
 
@@ -199,11 +204,17 @@ Reading Components::reading(const std::string& name, nn::Module& skeleton) const
           .merge = holding(name).merge.get()};
 }
 
-void Components::load(const std::string& name) {
-  if (is_loaded(name)) return;
+void Components::load(const std::string& name, const Placed& placed) {
+  if (is_loaded(name)) {
+    if (placed) placed(blocks_of(*find(name), *loaded_.at(name)));
+    return;
+  }
   check(name);
   const auto& recipe = *find(name);
   auto built = options_.device.is_meta() ? recipe.build(name, tensor_options(recipe, options_)) : skeleton(name);
+  auto tell = [&, blocks = blocks_of(recipe, *built)] {
+    if (placed) placed(blocks);
+  };
   if (options_.device.is_meta()) {
     const auto& [entry, tensors, keys] = recipe.source;
     const auto& [store, merge] = holding(name);
@@ -216,8 +227,9 @@ void Components::load(const std::string& name) {
     built->visit_parameters([&](const std::string& path, at::Tensor& p) { p = made.at(path)->to(options_.device); });
     if (const auto& store = holding(name).store) store_weights(*built, *store, options_.device);
   } else {
-    load_weights(*built, reading(name, *built));
+    load_weights(*built, reading(name, *built), tell);
   }
+  tell();
   loaded_[name] = std::move(built);
 }
 
@@ -233,10 +245,6 @@ nn::Module& Components::module(const std::string& name) {
   return *it->second;
 }
 
-std::vector<nn::Block*> Components::blocks(const std::string& component) {
-  auto& root = module(component);
-  const auto* recipe = find(component);
-  return recipe->blocks ? recipe->blocks(root) : nn::blocks_below(root);
-}
+std::vector<nn::Block*> Components::blocks(const std::string& component) { return blocks_of(*find(component), module(component)); }
 
 }  // namespace burnish::models

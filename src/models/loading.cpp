@@ -170,12 +170,16 @@ class Placing {
 
 }  // namespace
 
-void load_weights(nn::Module& module, const Reading& reading) {
+void load_weights(nn::Module& module, const Reading& reading, const std::function<void()>& placed) {
   auto wanted = shapes_of(module);
   Placing placing(module, wanted, reading);
   io::load_named(
       without_scales(reading.tensors), reading.keys, wanted,
-      [&](const std::string& name, const at::Tensor& tensor) { placing.place(name, tensor); }, reading.what);
+      [&](const std::string& name, const at::Tensor& tensor) {
+        placing.place(name, tensor);
+        if (placed) placed();
+      },
+      reading.what);
 }
 
 void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std::string>& names, const Reading& reading) {

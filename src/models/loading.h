@@ -36,8 +36,9 @@ struct Reading {
 /// Fills `module`, which was built on the meta device, with the tensors of a file, one at a time: each is read, changed, converted or
 /// stored, and placed before the next is touched. FP8 tensors are multiplied with their scales, which ComfyUI names `<layer>.scale_weight`
 /// or `<layer>.weight_scale`; scales of activations are left out. Missing, unexpected and misshapen names are one data Error before
-/// anything is read (io::load_named); a weight that is not finite, or not in the dtype it is to have, is one that names it.
-void load_weights(nn::Module& module, const Reading& reading);
+/// anything is read (io::load_named); a weight that is not finite, or not in the dtype it is to have, is one that names it. `placed`, where
+/// it is not empty, is called after each.
+void load_weights(nn::Module& module, const Reading& reading, const std::function<void()>& placed = {});
 
 /// Reads some of the parameters anew, by their names; `skeleton` is what was filled first, on the meta device. Deltas on them are told.
 void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std::string>& names, const Reading& reading);

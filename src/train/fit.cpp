@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "memory/host.h"
@@ -27,8 +28,31 @@ struct Lever {
 
 bool trains_whole(const TrainOptions& o) { return !o.trainable_models.empty(); }
 
+/// Whether main memory is another one than the device's.
+bool has_main_memory_beside(const TrainOptions& o) { return !model_options(o.model).device.is_cpu(); }
+
+bool can_update_in_backward(const TrainOptions& o) {
+  return !o.fused_backward_pass && o.gradient_accumulation_steps == 1 && parse_dtype(o.model.dtype) != c10::kHalf &&
+         !optim::needs_all_gradients(optimizer_options(o));
+}
+
+void recompute_one_of(TrainOptions& o, int64_t interval) {
+  o.use_gradient_checkpointing = true;
+  o.gradient_checkpointing_interval = interval;
+}
+
+template <int64_t share>
+Lever paging() {
+  return {[](const auto& o, const auto& plan) {
+            return has_main_memory_beside(o) && !trains_whole(o) && o.blocks_to_swap < plan.num_pageable_blocks / share;
+          },
+          [](auto& o, const auto& plan) { o.blocks_to_swap = plan.num_pageable_blocks / share; },
+          [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.num_pageable_blocks / share); }};
+}
+
 /// In order of what they cost a step, by what is published of them: samples kept on disk nothing, an optimizer's states in 8 bits and
-/// factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the processor, recomputation another forward.
+/// factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the processor, updates inside backward nothing
+/// but the norm to clip by, recomputation another forward or half of it, and what waits in main memory the way there and back.
 const std::vector<Lever>& levers() {
   static const std::vector<Lever> all{
       {[](const auto& o, const auto&) { return encodes(o) && o.cache_path.empty(); }, [](auto& o, const auto&) { o.cache_path = "cache"; },
@@ -46,9 +70,21 @@ const std::vector<Lever>& levers() {
        [](const auto& o, const auto&) {
          return fmt::format("--batch_size 1 --gradient_accumulation_steps {}", o.batch_size * o.gradient_accumulation_steps);
        }},
-      {[](const auto& o, const auto&) { return !o.use_gradient_checkpointing; },
-       [](auto& o, const auto&) { o.use_gradient_checkpointing = true; },
+      {[](const auto& o, const auto&) { return can_update_in_backward(o); }, [](auto& o, const auto&) { o.fused_backward_pass = true; },
+       [](const auto&, const auto&) { return std::string("--fused_backward_pass"); }},
+      {[](const auto& o, const auto&) { return !recomputes(o); }, [](auto& o, const auto&) { recompute_one_of(o, 2); },
+       [](const auto&, const auto&) { return std::string("--use_gradient_checkpointing --gradient_checkpointing_interval 2"); }},
+      {[](const auto& o, const auto&) { return !recomputes(o) || o.gradient_checkpointing_interval > 1; },
+       [](auto& o, const auto&) { recompute_one_of(o, 1); },
        [](const auto&, const auto&) { return std::string("--use_gradient_checkpointing"); }},
+      {[](const auto& o, const auto&) { return has_main_memory_beside(o) && !o.use_gradient_checkpointing_offload; },
+       [](auto& o, const auto&) { o.use_gradient_checkpointing_offload = true; },
+       [](const auto&, const auto&) { return std::string("--use_gradient_checkpointing_offload"); }},
+      {[](const auto& o, const auto&) { return has_main_memory_beside(o) && !o.enable_optimizer_cpu_offload; },
+       [](auto& o, const auto&) { o.enable_optimizer_cpu_offload = true; },
+       [](const auto&, const auto&) { return std::string("--enable_optimizer_cpu_offload"); }},
+      paging<2>(),
+      paging<1>(),
   };
   return all;
 }
@@ -58,6 +94,7 @@ Change with(const std::vector<const Lever*>& pulled, const TrainOptions& options
   auto changed = options;
   std::vector<std::string> flags;
   for (const auto* lever : pulled) {
+    if (!lever->can(changed, plan)) continue;  // after those before it
     auto text = lever->flags(changed, plan);
     std::erase_if(flags, [&](const auto& other) { return other.substr(0, other.find(' ')) == text.substr(0, text.find(' ')); });
     flags.push_back(text);

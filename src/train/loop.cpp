@@ -27,7 +27,8 @@ std::string why_not_finite(const Trainee& trainee) {
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
     for (const auto& [name, weight] : trainee.model.components().module(component).parameters()) {
       bool changed = weight->requires_grad() && trainee.progress.step > 0;
-      if (changed || at::isfinite(*weight).all().item<bool>()) continue;
+      bool waits = weight->storage().data() == nullptr;  // in host memory, where nothing changes it
+      if (changed || waits || at::isfinite(*weight).all().item<bool>()) continue;
       return fmt::format("the model's weight '{}' ({}) is not finite, so its file is damaged: get it again", name, component);
     }
   }
@@ -55,8 +56,9 @@ std::vector<LossBin> by_time(const std::vector<at::Tensor>& losses_B, const std:
   return bins;
 }
 
-/// The gradients of the next step. Adds the host's time for its data to the report, and says how its samples count.
-Gradients next_gradients(const Training& training, double& data_seconds, std::vector<Objective::Counted>& counted) {
+/// What comes of the next step's batches: their gradients, or the whole step where parameters are updated inside backward. Adds the host's
+/// time for its data to the report, and says how its samples count.
+Gradients next_gradients(const Training& training, StepReport& report, std::vector<Objective::Counted>& counted) {
   counted.clear();
   auto& trainee = training.trainee;
   auto number = trainee.progress.batch;
@@ -64,11 +66,13 @@ Gradients next_gradients(const Training& training, double& data_seconds, std::ve
     auto start = Clock::now();
     auto batch = training.batch({false, number});
     if (++number < training.course.num_batches()) training.feed.prefetch(trainee.live, {false, number});
-    data_seconds += seconds_since(start);
+    report.data_seconds += seconds_since(start);
     auto of_batch = training.objective.counted(batch.draws);
     counted.insert(counted.end(), of_batch.begin(), of_batch.end());
     return batch;
   };
+  const auto& settings = training.settings.step;
+  if (settings.memory.updates_in_backward) return update_in_backward(trainee, training.objective, next(), settings, report.learning_rate);
   return compute_gradients(trainee, training.objective, training.course.batches_per_step(), next);
 }
 
@@ -76,28 +80,27 @@ Gradients next_gradients(const Training& training, double& data_seconds, std::ve
 StepReport step(const Training& training) {
   auto start = Clock::now();
   auto& trainee = training.trainee;
+  const auto& settings = training.settings.step;
+  auto schedule = settings.schedule;
+  schedule.max_steps = training.course.num_steps();
   StepReport report;
+  report.learning_rate = settings.learning_rate * optim::lr_factor(schedule, trainee.progress.step);
+  report.step = trainee.progress.step + 1;
   Gradients gradients;
   std::vector<Objective::Counted> counted;
   do {
-    gradients = next_gradients(training, report.data_seconds, counted);
+    gradients = next_gradients(training, report, counted);
     report.loss = gradients.loss.item<double>();
     report.grad_norm = gradients.norm.item<double>();
   } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
-    data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", trainee.progress.step + 1, report.loss,
-               report.grad_norm, why_not_finite(trainee),
-               trainee.saved_step < 0 ? "nothing was saved yet" : "the last saved state is intact");
+    data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", report.step, report.loss, report.grad_norm,
+               why_not_finite(trainee), trainee.saved_step < 0 ? "nothing was saved yet" : "the last saved state is intact");
   }
-  const auto& settings = training.settings.step;
-  auto schedule = settings.schedule;
-  schedule.max_steps = training.course.num_steps();
-  report.learning_rate = settings.learning_rate * optim::lr_factor(schedule, trainee.progress.step);
   report.num_samples = gradients.num_samples;
   report.by_time = by_time(gradients.losses_B, counted);
   for (const auto& [name, mean] : gradients.logged) report.logged[name] = mean.item<double>();
-  update(trainee, gradients, settings, report.learning_rate, training.course.batches_per_step());
-  report.step = trainee.progress.step;
+  if (!settings.memory.updates_in_backward) update(trainee, gradients, settings, report.learning_rate, training.course.batches_per_step());
   report.seconds = seconds_since(start);
   return report;
 }
@@ -108,7 +111,8 @@ NoMemory give_up(const Training& training, const std::vector<std::unique_ptr<Hoo
   NoMemory missing{.step = trainee.progress.step + (trainee.place == kAfterStep ? 0 : 1), .place = std::string(trainee.place)};
   trainee.optimizer->zero_grad();
   memory::trim_heap();
-  bool is_whole = trainee.place != kOptimizerStep && trainee.progress.step > 0;
+  bool updates = trainee.place == kOptimizerStep || (training.settings.step.memory.updates_in_backward && trainee.place == kBackward);
+  bool is_whole = !updates && trainee.progress.step > 0;
   try {
     for (const auto& hook : hooks) {
       if (is_whole) hook->interrupted();

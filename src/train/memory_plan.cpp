@@ -59,7 +59,11 @@ int64_t total(const std::vector<NamedBytes>& parts) {
 
 const StageMemory& MemoryPlan::step() const { return *std::ranges::find(stages, kStepStage, &StageMemory::name); }
 
-const StageMemory& MemoryPlan::largest() const { return *std::ranges::max_element(stages, {}, &StageMemory::num_bytes); }
+const StageMemory& MemoryPlan::largest() const {
+  return *std::ranges::max_element(stages, {}, [&](const auto& stage) { return num_bytes(stage); });
+}
+
+int64_t MemoryPlan::num_bytes(const StageMemory& stage) const { return stage.num_bytes() + (device == "cpu" ? stage.num_host_bytes : 0); }
 
 std::string to_text(const MemoryPlan& plan) {
   bool has_reserved = plan.step().reserved.has_value();
@@ -72,7 +76,9 @@ std::string to_text(const MemoryPlan& plan) {
     text += has_reserved ? fmt::format("{:>13}\n", size_text(stage.num_bytes())) : "\n";
   }
   const auto& step = plan.step();
-  text += fmt::format("the step's peak is in: {}\n\n", step.profile.place);
+  text += fmt::format("the step's peak is in: {}\n", step.profile.place);
+  if (step.num_host_bytes > 0) text += fmt::format("beside it {} wait in main memory\n", size_text(step.num_host_bytes));
+  text += "\n";
   text += chart(step.profile);
   text += fmt::format("{:>14}a step, by what is taken and freed: W weights, G gradients, O optimizer, A activations, . workspace\n\n", "");
   text += fmt::format("{:<24}{:>12}  ({})\n", "memory of the host", size_text(plan.host_bytes()), in_words(plan.host));
@@ -95,8 +101,8 @@ nlohmann::json to_json(const MemoryPlan& plan) {
     return json;
   };
   nlohmann::json json{{"device", plan.device}, {"bytes", plan.num_bytes()}, {"stages", nlohmann::json::array()}};
-  for (const auto& [name, profile, reserved] : plan.stages) {
-    nlohmann::json stage{{"name", name}, {"peak", bytes_of(profile.peak)}, {"place", profile.place}};
+  for (const auto& [name, profile, reserved, num_host_bytes] : plan.stages) {
+    nlohmann::json stage{{"name", name}, {"peak", bytes_of(profile.peak)}, {"place", profile.place}, {"host_bytes", num_host_bytes}};
     if (reserved) stage["reserved"] = *reserved;
     for (const auto& [most, place] : profile.parts) stage["parts"].push_back({{"bytes", bytes_of(most)}, {"place", place}});
     json["stages"].push_back(stage);

@@ -13,6 +13,7 @@ struct StageMemory {
   std::string name;  ///< "encode_prompt_t5", "step"
   memory::Profile profile;
   std::optional<int64_t> reserved = {};  ///< what the caching allocator of a GPU keeps for it
+  int64_t num_host_bytes = 0;            ///< of main memory that what waits for the device takes
 
   int64_t num_bytes() const { return reserved.value_or(profile.peak.total()); }
 };
@@ -34,12 +35,14 @@ struct MemoryPlan {
   std::vector<NamedBytes> host;       ///< of the host's memory at once, what runs on it with it
   std::vector<NamedBytes> disk;       ///< that the run writes
   int64_t mapped_bytes = 0;           ///< of weight files, which are mapped while they are read: the system's to keep or to drop
+  int64_t num_pageable_blocks = 0;    ///< of the denoiser, unless it trains whole
 
   const StageMemory& step() const;
   /// The one that needs most.
   const StageMemory& largest() const;
-  /// Of the device.
-  int64_t num_bytes() const { return largest().num_bytes(); }
+  /// Of the device; a CPU's memory is also what waits there.
+  int64_t num_bytes(const StageMemory& stage) const;
+  int64_t num_bytes() const { return num_bytes(largest()); }
   int64_t host_bytes() const { return total(host); }
 };
 

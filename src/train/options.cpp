@@ -83,14 +83,28 @@ static void diffsynth_options(config::Fields& f) {
   for (const char* name : {"swanlab_project", "wandb_project"}) f.no_effect(name, true, "the same");
 
   f.refused("quant_options", "name the models with --fp8_models and how to store them with --weight_format (nf4, int8, fp8, ...)");
-  for (const char* name : {"enable_model_cpu_offload", "enable_optimizer_cpu_offload", "cpu_offload_split_threshold"})
-    f.refused(name, "nothing is moved to main memory during a step; take it out, and save memory with --use_gradient_checkpointing");
+  for (const char* name : {"enable_model_cpu_offload", "cpu_offload_split_threshold"})
+    f.refused(name, "frozen weights are moved to main memory block by block with --blocks_to_swap");
   f.no_effect("offload_models", true, "a stage loads only the models it runs");
   f.refused("base_weights_multiplier", "write the strength behind the file: --base_weights FILE:0.8");
   for (const char* name : {"template_model_id_or_path", "enable_lora_hot_loading"}) f.refused(name, "no plug-in models are trained");
   f.refused("resume_from_checkpoint", "name a LoRA with --lora_checkpoint and a whole denoiser with --model; --resume goes on with a run");
   f.refused("customized_optimizer", "name one of those that --optimizer knows");
   f.refused("num_frames", "videos are not trained");
+}
+
+static void memory_fields(config::Fields& f, TrainOptions& o) {
+  f("use_gradient_checkpointing", o.use_gradient_checkpointing, "recompute blocks in backward to save memory");
+  f("gradient_checkpointing_interval", o.gradient_checkpointing_interval,
+    "recompute one block of so many, the first of them; the others keep what backward needs");
+  f("use_gradient_checkpointing_offload", o.use_gradient_checkpointing_offload,
+    "recompute blocks, and keep their inputs in main memory until backward",
+    {"cpu_offload_checkpointing", "gradient_checkpointing_cpu_offload"});
+  f("fused_backward_pass", o.fused_backward_pass,
+    "update every parameter inside backward and free its gradient at once; max_grad_norm then clips every tensor by its own norm");
+  f("enable_optimizer_cpu_offload", o.enable_optimizer_cpu_offload, "keep the optimizer's states in main memory");
+  f("blocks_to_swap", o.blocks_to_swap,
+    "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use; frozen weights only");
 }
 
 static void optimizer_fields(config::Fields& f, TrainOptions& o) {
@@ -252,8 +266,7 @@ void fields(config::Fields& f, TrainOptions& o) {
     "files and validation take a moving average of what trains, which keeps this share of itself at each step, 0.999 say; 0: none");
   f("max_grad_norm", o.max_grad_norm, "clips the gradient norm; 0 does not");
   loss_fields(f, o);
-  f("use_gradient_checkpointing", o.use_gradient_checkpointing, "recompute blocks in backward to save memory",
-    {"use_gradient_checkpointing_offload"});
+  memory_fields(f, o);
   output_fields(f, o);
   diffsynth_options(f);
 }
@@ -306,6 +319,7 @@ optim::GroupOptions group_options(const TrainOptions& o) { return {o.lr_groups, 
 
 bool encodes(const TrainOptions& o) { return !o.task.ends_with(":train") && o.import_diffsynth.empty(); }
 bool trains(const TrainOptions& o) { return !o.task.ends_with(":data_process"); }
+bool recomputes(const TrainOptions& o) { return o.use_gradient_checkpointing || o.use_gradient_checkpointing_offload; }
 
 std::string metadata_path(const TrainOptions& o) { return o.dataset_metadata_path.empty() ? o.dataset_base_path : o.dataset_metadata_path; }
 
@@ -486,6 +500,29 @@ void check_hooks(const TrainOptions& o) {
                  "save_minutes");
 }
 
+/// What saves memory and does not go together.
+void check_memory(const TrainOptions& o) {
+  check_at_least("gradient_checkpointing_interval", static_cast<double>(o.gradient_checkpointing_interval), 1);
+  check_at_least("blocks_to_swap", static_cast<double>(o.blocks_to_swap), 0);
+  if (o.gradient_checkpointing_interval > 1 && !recomputes(o))
+    config_error("train",
+                 "gradient_checkpointing_interval says how many blocks are recomputed, and none is; add use_gradient_checkpointing");
+  if (o.plan != "on" && o.plan != "off") config_error("train", "plan must be on or off, not '{}'", o.plan);
+  if (!o.fused_backward_pass) return;
+  if (o.gradient_accumulation_steps > 1)
+    config_error(
+        "train",
+        "fused_backward_pass frees a gradient before the next batch could be added to it; set gradient_accumulation_steps to 1, or "
+        "take fused_backward_pass out");
+  if (parse_dtype(o.model.dtype) == c10::kHalf)
+    config_error("train",
+                 "fused_backward_pass updates before it is known whether a gradient overflows fp16; choose dtype bf16 or fp32, or take it "
+                 "out");
+  if (optim::needs_all_gradients(optimizer_options(o)))
+    config_error("train", "{} needs all gradients before its first update; take fused_backward_pass out, or choose another optimizer",
+                 o.optimizer);
+}
+
 /// What can be counted, and is no slip of the finger.
 void check_limits(const TrainOptions& o) {
   check_at_most("lora_rank", o.lora_rank, kMostRank);
@@ -549,7 +586,6 @@ void check(const TrainOptions& o) {
   adapters::check_readers(adapters::parse_layout(o.lora_format), adapters::kind_of_type(o.lora_type), o.lora_type == "dora",
                           adapters::parse_norm_axis(o.dora_norm));
   check_at_least("max_grad_norm", o.max_grad_norm, 0);
-  if (o.plan != "on" && o.plan != "off") config_error("train", "plan must be on or off, not '{}'", o.plan);
   if (!o.device_memory.empty()) parse_size("device_memory", o.device_memory);
   if (!o.host_memory.empty()) parse_size("host_memory", o.host_memory);
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
@@ -564,6 +600,7 @@ void check(const TrainOptions& o) {
   diffusion::check(timestep_options(o));
   optim::check(optimizer_options(o), schedule_options(o, o.max_steps), o.learning_rate);
   optim::check(group_options(o));
+  check_memory(o);
   if (!(o.ema_decay >= 0 && o.ema_decay < 1)) config_error("train", "ema_decay must lie between 0 (none) and 1, not {}", o.ema_decay);
   if (o.ema_decay > 0 && optim::is_schedule_free(optimizer_options(o)))
     config_error("train", "{} averages what trains already, and ema_decay {} would average it again; take ema_decay out", o.optimizer,

@@ -79,7 +79,9 @@ struct TrainOptions {
   double discrete_flow_shift = 3.0, sigmoid_scale = 1.0, logit_mean = 0.0, logit_std = 1.0, mode_scale = 1.29;
   double noising_weight = 0, noising_bias = 0, min_t = 0, max_t = 1;
   double min_timestep_boundary = 0.0, max_timestep_boundary = 1.0;
-  bool use_gradient_checkpointing = false;
+  bool use_gradient_checkpointing = false, use_gradient_checkpointing_offload = false;
+  int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0;
+  bool fused_backward_pass = false, enable_optimizer_cpu_offload = false;
 
   std::string output_path = "./models/train";
   int64_t save_steps = -1, save_epochs = 0, keep_last = 0;
@@ -102,6 +104,8 @@ void fields(config::Fields& f, TrainOptions& o);
 /// The stages of split training: `encodes` runs frozen models over the data, `trains` runs the steps.
 bool encodes(const TrainOptions& o);
 bool trains(const TrainOptions& o);
+/// Whether blocks are recomputed in backward.
+bool recomputes(const TrainOptions& o);
 /// The metadata file, or the folder of pictures with captions.
 std::string metadata_path(const TrainOptions& o);
 /// text_encoder_lr as (component, rate); the component is "" for a rate of everything but the denoiser. A config Error for what is no rate.

@@ -156,12 +156,17 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
       dry_.enter(std::string(kForward));
       return batch;
     };
+    if (settings.step.memory.updates_in_backward) {
+      update_in_backward(trainee, objective, next(), settings.step, settings.step.learning_rate);
+      continue;
+    }
     auto gradients = compute_gradients(trainee, objective, batches_per_step, next);
     for (const auto& parameter : trainee.optimizer->parameters()) mark({{"", parameter.value.grad()}}, memory::Kind::gradients);
     dry_.enter(std::string(kOptimizerStep));
     update(trainee, gradients, settings.step, settings.step.learning_rate, batches_per_step);
   }
   add(kStepStage, begin);
+  if (trainee.host) stages_.back().num_host_bytes = trainee.host->peak();
 
   begin = dry_.now();
   dry_.enter("save");
@@ -268,6 +273,7 @@ void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device d
   bool on_disk = !settings.data.cache_folder.empty(), ahead_on_disk = on_disk && settings.schedule.always_ahead();
   auto weights = weight_bytes(snapshot), state = state_bytes(snapshot);
   plan.host = {{"the run's tensors", device.is_cpu() ? plan.num_bytes() : 0},
+               {"what waits for the device", device.is_cpu() ? 0 : plan.step().num_host_bytes},
                {"samples that are kept", on_disk ? 0 : beside.kept},
                {"computed ahead", ahead_on_disk ? 0 : beside.ahead},
                {"a copy to save", is_written_beside(snapshot) ? weights + state : 0}};
@@ -316,8 +322,11 @@ MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<
   }
   samples.clear();
   auto snapshot = rehearsal.train(schedule, settings, *objective, live, course.batches_per_step());
-  MemoryPlan plan{device.str(), rehearsal.stages(), {}, {}, {}};
+  MemoryPlan plan{.device = device.str(), .stages = rehearsal.stages()};
   plan.mapped_bytes = bytes_mapped(subject.model->components());
+  const auto& denoiser = subject.model->names().denoiser();
+  if (contains(pipeline::components_of(schedule.live.units), denoiser) && !subject.trained.whole_components().contains(denoiser))
+    plan.num_pageable_blocks = std::ssize(subject.model->components().blocks(denoiser));
   auto whole = subject.trained.whole_components();
   add_host_and_disk(plan, settings, device, beside, snapshot, course, !whole.empty());
   for (const auto& component : subject.model->components().list()) {

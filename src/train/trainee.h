@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "checkpoint/state.h"
+#include "memory/host_store.h"
 #include "optim/averaged.h"
 #include "pipeline/schedule.h"
 #include "train/subject.h"
@@ -14,6 +15,7 @@ struct Trainee {
   pipeline::Stage live;
   c10::Device device;
   std::shared_ptr<adapters::Dropout> dropout = {};  ///< null without adapters
+  std::shared_ptr<memory::HostStore> host = {};     ///< null where nothing waits there
   std::unique_ptr<optim::Optimizer> optimizer = {};
   std::unique_ptr<optim::Ema> ema = {};  ///< null where files take the weights themselves
   checkpoint::Progress progress = {};
