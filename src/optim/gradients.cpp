@@ -43,7 +43,7 @@ at::Tensor norm_part(const at::Tensor& gradient) {
   return at::linalg_vector_norm(gradient, 2, /*dim=*/{}, /*keepdim=*/false, at::kFloat);
 }
 
-at::Tensor norm_of(const std::vector<at::Tensor>& parts) {
+at::Tensor norm_of_parts(const std::vector<at::Tensor>& parts) {
   const at::NoGradGuard no_grad;
   double sum = 0;
   std::vector<at::Tensor> on_device;
@@ -58,7 +58,7 @@ at::Tensor norm_of(const std::vector<at::Tensor>& parts) {
 at::Tensor gradient_norm(const ParameterList& parameters) {
   std::vector<at::Tensor> parts;
   for (const at::Tensor& gradient : gradients_of(parameters)) parts.push_back(norm_part(gradient));
-  return norm_of(parts);
+  return norm_of_parts(parts);
 }
 
 void scale_gradients(const ParameterList& parameters, double factor) {

@@ -43,7 +43,7 @@ void InBackward::update(size_t index) {
                  parameter.name, "fused_backward_pass");
   }
   parts_[index] = norm_part(parameter.value.grad());
-  clip_gradients({parameter}, norm_of({parts_[index]}), max_norm_);
+  clip_gradients({parameter}, norm_of_parts({parts_[index]}), max_norm_);
   optimizer_.update(index);
   parameter.value.mutable_grad() = at::Tensor();
 }
@@ -53,7 +53,7 @@ at::Tensor InBackward::norm() const {
   for (const at::Tensor& part : parts_) {
     if (part.defined()) parts.push_back(part);
   }
-  return norm_of(parts);
+  return norm_of_parts(parts);
 }
 
 }  // namespace burnish::optim

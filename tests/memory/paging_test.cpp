@@ -116,10 +116,10 @@ TEST(Checkpoints, InHostMemoryGiveTheSameBits) {
 TEST(Checkpoints, LeaveTheDevice) {
   auto x = at::randn({1000, kWidth}), shared = at::randn({1000, kWidth});
   auto kept = [&](bool in_host) {
+    test::Allocations allocations;
     auto store = host();
     Model model;
     model.recompute(in_host ? std::make_shared<memory::Checkpoints>(store) : nullptr);
-    test::Allocations allocations;
     auto y = model.forward(x, shared);
     return allocations.live() - store->num_bytes();
   };
@@ -148,14 +148,15 @@ TEST(Paging, GivesTheSameBitsForwardAndBackward) {
 }
 
 TEST(Paging, HoldsTwoBlocksOnTheDevice) {
+  const int64_t of_block = (kWidth * kWidth + kWidth) * 4, that_trains = kWidth * 4;
+  test::Allocations allocations;
   auto store = host();
   Model model;
-  const int64_t of_block = (kWidth * kWidth + kWidth) * 4;
-  test::Allocations allocations;
+  EXPECT_EQ(allocations.live(), 7 * (of_block + that_trains));
   auto pager = model.page(7, store);
   EXPECT_EQ(store->num_bytes(), 7 * of_block);
   EXPECT_EQ(pager->num_device_bytes(), 2 * of_block);
-  EXPECT_EQ(allocations.live() - store->num_bytes(), 2 * of_block);
+  EXPECT_EQ(allocations.live() - store->num_bytes(), 2 * of_block + 7 * that_trains);
   at::NoGradGuard no_grad;
   auto x = at::zeros({1, kWidth});
   model.forward(x, x);
