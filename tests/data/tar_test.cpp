@@ -89,7 +89,7 @@ TEST(Tar, DamagedOnesEndInASentence) {
         EXPECT_EQ(error.code(), Exit::data) << name << " " << i;
       }
     }
-    for (size_t length : {600, 1024, 1500})
+    for (size_t length : {size_t{600}, size_t{1024}, size_t{1500}})
       EXPECT_THAT(test::error_of([&] { captions(scratch.write("x.tar", bytes.substr(0, length))); }), HasSubstr("is truncated: "));
   }
   EXPECT_THAT(test::error_of([&] { captions(scratch.write("x.tar", "\x1F\x8B" + std::string(600, 'x'))); }), HasSubstr("compressed"));
