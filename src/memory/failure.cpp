@@ -9,6 +9,8 @@ namespace burnish::memory {
 
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  // oneDNN has none either: what is asked of it here it can do, unless it finds no room for its code or its scratch.
+  if (std::string_view(error.what()).find("could not create a primitive") != std::string_view::npos) return true;
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   if (torch_error == nullptr) return false;
   if (dynamic_cast<const c10::OutOfMemoryError*>(torch_error) != nullptr) return true;

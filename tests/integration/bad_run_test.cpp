@@ -180,7 +180,8 @@ TEST_F(Memory, RunsOutInASentence) {
       SCOPED_TRACE(fmt::format("plan {}, {} MB", plan, megabytes));
       auto limit = "ulimit -v " + std::to_string(megabytes * 1024) + "; OMP_NUM_THREADS=1 BURNISH_LOG=error";
       auto outcome = run_burnish(train("--height 512 --width 512 --max_pixels 262144 --num_threads 1 --plan " + plan), limit);
-      if (outcome.exit_code == 127) continue;  // the loader found no room for the program itself
+      // The loader found no room for the program itself, or the compiler's threads, which end it, for their own.
+      if (outcome.exit_code == 127 || outcome.output.find("libgomp: Out of memory") != outcome.output.npos) continue;
       if (outcome.exit_code == 0) ++num_done;
       else if (++num_refused > 0) expect_one_error(outcome, 4, {plan == "on" ? "memory" : "out of memory"});
       fs::remove_all(out());
