@@ -176,7 +176,7 @@ TEST_F(BadState, OtherPicturesOrAnotherModel) {
 TEST_F(Memory, RunsOutInASentence) {
   for (const std::string plan : {"on", "off"}) {
     int num_refused = 0, num_done = 0;
-    for (int megabytes = 500; megabytes <= 1500 && num_done == 0; megabytes += 50) {
+    for (int megabytes = 600; megabytes <= 1600 && num_done == 0; megabytes += 100) {
       SCOPED_TRACE(fmt::format("plan {}, {} MB", plan, megabytes));
       auto limit = "ulimit -v " + std::to_string(megabytes * 1024) + "; OMP_NUM_THREADS=1 BURNISH_LOG=error";
       auto outcome = run_burnish(train("--height 512 --width 512 --max_pixels 262144 --num_threads 1 --plan " + plan), limit);
