@@ -17,6 +17,7 @@ import torch
 from diffusers.training_utils import _collate_lora_metadata as collate
 from lycoris.wrapper import create_lycoris_from_weights
 from diffsynth.utils.lora.flux import FluxLoRALoader
+from diffsynth.utils.lora.general import GeneralLoRALoader
 from peft import LoHaConfig, LoKrConfig, LoraConfig, get_peft_model_state_dict
 from safetensors.torch import load_file
 
@@ -114,8 +115,9 @@ def merged_by_diffsynth(file):
     """The weights of its transformer with the file merged into them, or without."""
     dit = diffsynth.small_dit()
     if file:
-        loader = FluxLoRALoader()
-        loader.fuse_lora_to_base_model(dit, loader.convert_state_dict(load_file(file)))
+        lora = load_file(file)
+        in_its_names = any(".lora_A.default." in name for name in lora)
+        (GeneralLoRALoader if in_its_names else FluxLoRALoader)().fuse_lora_to_base_model(dit, lora)
     return torch.cat([weight.flatten() for _, weight in sorted(dit.state_dict().items())])
 
 

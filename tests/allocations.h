@@ -2,16 +2,19 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <mutex>
+#include <new>
 
 namespace burnish::test {
 
-/// Counts what libtorch allocates on the CPU while it lives: bytes live, most bytes live at once, largest single block. One lives at a
-/// time.
+/// Counts what libtorch allocates on the CPU while it lives: bytes live, most bytes live at once, largest single block. What would go
+/// beyond `limit` bytes live is refused. One lives at a time.
 class Allocations {
  public:
-  Allocations() {
+  explicit Allocations(int64_t limit = std::numeric_limits<int64_t>::max()) {
+    shared().limit = limit;
     previous_ = c10::GetCPUAllocator();
     counting_.inner = previous_;
     c10::SetCPUAllocator(&counting_, kPriority);
@@ -31,7 +34,7 @@ class Allocations {
   struct Book {
     std::mutex mutex;
     std::map<void*, std::pair<int64_t, void (*)(void*)>> blocks;
-    int64_t live = 0, peak = 0, largest = 0;
+    int64_t live = 0, peak = 0, largest = 0, limit = 0;
   };
   static Book& shared() {
     static auto* book = new Book;
@@ -46,6 +49,7 @@ class Allocations {
       for (auto& [data, block] : book.blocks) block.first = 0;  // what others hold is not counted
     }
     c10::DataPtr allocate(size_t bytes) override {
+      if (shared().live > shared().limit - static_cast<int64_t>(bytes)) throw std::bad_alloc();
       auto block = inner->allocate(bytes);
       auto* data = block.get();
       if (data == nullptr) return block;

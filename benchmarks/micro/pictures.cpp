@@ -79,6 +79,18 @@ void decode_and_resize(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(to_model_range(resize_and_crop(decode_image(picture.path()), kTarget)).data_ptr());
 }
 
+/// The JPEGs in the folder that BURNISH_BENCH_PICTURES names, one an iteration and all of them in turn: for benchmarks/pictures.py.
+void from_folder(benchmark::State& state) {
+  const auto* folder = std::getenv("BURNISH_BENCH_PICTURES");
+  if (folder == nullptr) return state.SkipWithError("BURNISH_BENCH_PICTURES names no folder");
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  size_t next = 0;
+  for (auto _ : state)
+    benchmark::DoNotOptimize(to_model_range(resize_and_crop(decode_image(files[next++ % files.size()]), kTarget)).data_ptr());
+}
+
+BENCHMARK(from_folder)->Name("folder/decode_resize_normalise")->Unit(benchmark::kMillisecond)->Iterations(200);
 BENCHMARK(decode)->Name("jpeg_2000x1500/decode")->Unit(benchmark::kMillisecond);
 BENCHMARK(resize)->Name("jpeg_2000x1500/resize_to_1024")->Unit(benchmark::kMillisecond);
 BENCHMARK(decode_and_resize)->Name("jpeg_2000x1500/decode_resize_normalise")->Unit(benchmark::kMillisecond);

@@ -35,8 +35,11 @@ Parameters Adapter::parameters() const {
 
 at::Tensor Adapter::dropped(const at::Tensor& x) const {
   if (!dropout_ || !dropout_->active || dropout_->probability <= 0) return x;
-  auto generator = at::globalContext().defaultGenerator(x.device()).clone();
-  generator.set_current_seed(RandomKey{dropout_->seed, dropout_->draw, mix64(path_), Purpose::dropout}.value());
+  std::optional<at::Generator> generator;
+  if (!x.is_meta()) {
+    generator = at::globalContext().defaultGenerator(x.device()).clone();
+    generator->set_current_seed(RandomKey{dropout_->seed, dropout_->draw, mix64(path_), Purpose::dropout}.value());
+  }
   auto mask = at::empty_like(x, x.options().requires_grad(false)).bernoulli_(1 - dropout_->probability, generator);
   return x * mask.mul_(1 / (1 - dropout_->probability));
 }

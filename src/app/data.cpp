@@ -1,14 +1,19 @@
 #include <fmt/core.h>
 
+#include <set>
+
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "config/fields.h"
 #include "data/survey.h"
+#include "models/family.h"
+#include "models/shared_units.h"
 #include "report/contact_sheet.h"
 #include "train/checks.h"
 #include "train/dataset_choice.h"
+#include "train/options.h"
 
 namespace burnish::app {
 
@@ -18,6 +23,7 @@ struct DataOptions {
   std::vector<std::string> data;
   std::string dataset_config, data_file_keys = "image,video";
   train::DatasetChoice dataset;
+  train::ModelChoice model;
   int64_t batch_size = 1, division = 16;
   std::string contact_sheet;
   int64_t num_pictures = 30;
@@ -62,6 +68,19 @@ void print_captions(const data::CaptionCounts& captions) {
   for (const auto& [tag, count] : captions.tags) fmt::print("{:>7}  {}\n", count, tag);
 }
 
+/// Of every text encoder of the model.
+void print_tokens(const train::ModelChoice& choice, const data::Dataset& dataset) {
+  auto model = models::open_model(models::open_model_files({choice.model, "", ""}), train::model_options(choice));
+  std::set<std::string> captions;
+  for (auto row : dataset.rows()) {
+    for (const auto& caption : dataset.entry(row).captions) captions.insert(caption.text);
+  }
+  fmt::print("\n");
+  for (const auto& count : models::count_tokens(model->components(), model->units().encode_prompt, {captions.begin(), captions.end()}))
+    fmt::print("the longest caption has {} tokens for {}, which reads {}; {} captions are cut\n", count.longest, count.encoder, count.limit,
+               count.num_cut);
+}
+
 void print_problems(const data::Survey& survey, const data::Dataset& dataset) {
   if (!dataset.bad_samples().empty()) fmt::print("\n{} samples cannot be used:\n", dataset.bad_samples().size());
   for (const auto& [row, reason] : dataset.bad_samples()) fmt::print("  {}: {}\n", dataset.name_of(row), reason);
@@ -81,6 +100,11 @@ void data(const Arguments& arguments) {
   train::fields(f, o.dataset);
   f("division", o.division, "sides are multiples of this, as the model takes them: 16 or 8, say");
   f("batch_size", o.batch_size, "samples of equal size in a batch");
+  f.group("Model");
+  f.path("model", o.model.model, "as for burnish train: counts the tokens that its text encoders make of the captions", {},
+         config::seen_from_if_there);
+  f.path("tokenizer_path", o.model.tokenizer_path, "CLIP tokenizer folder, when it is not beside the model");
+  f.path("tokenizer_2_path", o.model.tokenizer_2_path, "T5 tokenizer folder, when it is not beside the model");
   f.group("Contact sheet");
   f.path("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");
   f("num_pictures", o.num_pictures, "of each size on it, at most");
@@ -93,6 +117,7 @@ void data(const Arguments& arguments) {
   auto survey = data::survey(dataset, o.batch_size);
   print_sizes(survey, dataset);
   print_captions(survey.captions);
+  if (!o.model.model.empty()) print_tokens(o.model, dataset);
   print_problems(survey, dataset);
   if (o.contact_sheet.empty()) return;
   report::write_contact_sheet(o.contact_sheet, dataset, survey, o.num_pictures);

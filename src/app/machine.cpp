@@ -7,7 +7,6 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/core.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/vfs.h>
 #include <torch/headeronly/version.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 
 #include "base/text.h"
 #include "io/files.h"
+#include "memory/host.h"
 
 namespace burnish::app {
 
@@ -44,12 +44,6 @@ std::string field(const std::string& text, std::string_view name) {
   }
   return "";
 }
-
-/// "123 kB" of /proc/meminfo in bytes.
-double kibibytes(const std::string& text) { return std::strtod(text.c_str(), nullptr) * 1024; }
-
-/// The first number of a file, in bytes; 0 for "max", or where it is not there.
-double number_in(const fs::path& path) { return std::strtod(read_text(path).c_str(), nullptr); }
 
 Json describe_torch() {
   Json torch{
@@ -79,17 +73,10 @@ Json describe_processor() {
 }
 
 Json describe_memory() {
-  auto info = read_text("/proc/meminfo");
-  Json memory{{"total_bytes", kibibytes(field(info, "MemTotal"))},
-              {"available_bytes", kibibytes(field(info, "MemAvailable"))},
-              {"swap_bytes", kibibytes(field(info, "SwapTotal"))}};
-  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    auto limit = number_in(path);
-    if (limit > 0 && limit < 1e15) memory["limit of its group_bytes"] = limit;  // what stands for no limit is larger
-  }
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    memory["address space (ulimit -v)_bytes"] = static_cast<double>(limit.rlim_cur);
+  auto host = memory::host_memory();
+  Json memory{{"total_bytes", host.total}, {"available_bytes", host.available}, {"swap_bytes", host.swap}};
+  if (host.group) memory["limit of its group_bytes"] = *host.group;
+  if (host.address_space) memory["address space (ulimit -v)_bytes"] = *host.address_space;
   return memory;
 }
 

@@ -10,18 +10,24 @@ namespace burnish::app {
 
 void plan(const Arguments& arguments) {
   train::TrainOptions options;
-  bool graph = false;
+  bool graph = false, json = false, fit = false;
   std::string dot;
   config::Fields fields;
   train::fields(fields, options);
   fields.group("Plan");
-  fields("graph", graph, "the units, what they depend on, and which of them run once");
+  fields("fit", fit, "look for the options that cost least speed and stay within device_memory and host_memory");
+  fields("json", json, "print the memory that the run needs as JSON");
+  fields("graph", graph, "the units, what they depend on, and which of them run once; runs those on the first samples for what they cost");
   fields("dot", dot, "file to draw the graph into, for graphviz");
-  auto parsed = config::read_command_line("plan", "say what a training run would do; takes the options of train", arguments, fields);
+  auto parsed = config::read_command_line("plan", "say what a training run needs and does; takes the options of train", arguments, fields);
   options.given = parsed.given;
   if (parsed.help) return fmt::print("{}", parsed.help_text);
-  if (!graph && dot.empty()) config_error("plan", "say what to plan: --graph prints the units and the cut, --dot FILE draws them");
   if (!train::is_whole(options)) config_error("plan", "the plan is that of a whole run; set task to {}", train::objective_of(options).word);
+  if (!graph && dot.empty()) {
+    options.model.is_plan = true;
+    auto advice = train::advise(options, fit);
+    return fmt::print("{}", json ? train::to_json(advice) : train::to_text(advice));
+  }
   auto made = train::plan(options);
   if (graph) fmt::print("{}", train::to_text(made));
   if (!dot.empty()) io::write_text_atomic(dot, train::to_dot(made));

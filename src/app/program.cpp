@@ -7,14 +7,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <new>
-#include <string_view>
 #include <system_error>
 
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "memory/failure.h"
 #include "memory/heap.h"
 
 namespace burnish::app {
@@ -79,11 +78,6 @@ void run(const std::vector<std::string>& arguments) {
 constexpr const char* kNoMemory =
     "[app] out of memory; use a smaller batch_size or use_gradient_checkpointing, or raise the limit (ulimit -v)";
 
-/// libtorch has no type for an allocation on the host that fails, only words.
-bool is_out_of_memory(const c10::Error& error) {
-  return std::string_view(error.what_without_backtrace()).find("can't allocate memory") != std::string_view::npos;
-}
-
 int fail(const char* text, Exit code) {
   std::fflush(stdout);  // in one file with the results it comes after them
   fmt::print(stderr, "{}\n", text);
@@ -107,13 +101,6 @@ int run_program(const std::vector<std::string>& arguments) {
     return static_cast<int>(Exit::done);
   } catch (const Error& error) {
     return fail(error.what(), error.code());
-  } catch (const std::bad_alloc&) {
-    return fail(kNoMemory, Exit::no_fit);
-  } catch (const c10::OutOfMemoryError& error) {
-    return fail("[app] out of device memory; use a smaller batch_size or use_gradient_checkpointing", Exit::no_fit);
-  } catch (const c10::Error& error) {
-    if (is_out_of_memory(error)) return fail(kNoMemory, Exit::no_fit);
-    return fail(fmt::format("[app] internal error, please report it: {}", error.what()).c_str(), Exit::internal);
   } catch (const std::system_error& error) {
     if (std::ferror(stdout) != 0)
       return fail(fmt::format("[app] the output cannot be written: {}", error.code().message()).c_str(), Exit::data);
@@ -121,7 +108,10 @@ int run_program(const std::vector<std::string>& arguments) {
       return fail("[app] no further thread can be started: memory or the number of processes is limited (ulimit -v, ulimit -u)",
                   Exit::no_fit);
     return fail(fmt::format("[app] internal error, please report it: {}", error.what()).c_str(), Exit::internal);
+  } catch (const c10::OutOfMemoryError& error) {
+    return fail("[app] out of device memory; use a smaller batch_size or use_gradient_checkpointing", Exit::no_fit);
   } catch (const std::exception& error) {
+    if (memory::is_out_of_memory(error)) return fail(kNoMemory, Exit::no_fit);
     return fail(fmt::format("[app] internal error, please report it: {}", error.what()).c_str(), Exit::internal);
   }
 }

@@ -16,6 +16,7 @@
 #include "convert/lora_format.h"
 #include "convert/weights.h"
 #include "io/files.h"
+#include "models/loading.h"
 
 namespace burnish::convert {
 
@@ -106,7 +107,7 @@ class Reshaping {
     auto change = adapters::make_change(w.kind, parameters, w.scale, w.fused_rows);
     const auto& layer = *layers_of(component).layer(w.path);
     if (!w.magnitude.m.defined() && !change->needs_weight()) return change->rows(layer.source(), 0, layer.out_features());
-    if (!model_.components().source(component).tensors)
+    if (!has_weights(model_, component))
       config_error("convert", "what the {} of '{}.{}' adds depends on the weight; name the model's files with --model",
                    w.magnitude.m.defined() ? "DoRA" : adapters::kind_name(w.kind), component, w.path);
     auto& weights = layers_of(component);
@@ -185,6 +186,13 @@ void drop_vectors(AdaptersByComponent& all, const models::Model& model, const st
          num_dropped);
 }
 
+bool has_all(const io::Shapes& shapes, const io::Shapes& wanted) {
+  return std::all_of(wanted.begin(), wanted.end(), [&](const auto& item) {
+    auto it = shapes.find(item.first);
+    return it != shapes.end() && it->second == item.second;
+  });
+}
+
 }  // namespace
 
 bool is_lora(const std::string& path) {
@@ -198,21 +206,25 @@ bool is_lora(const std::string& path) {
 }
 
 std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vector<std::string>& names) {
-  if (names.size() == 1 && !io::is_there(names[0])) {
-    if (auto model = models::open_published_model(names[0])) return model;
-  }
   if (!names.empty()) {
     models::ModelOptions options;
     options.own = models::default_options();
     return models::open_model(models::open_model_files({names, "", ""}), options);
   }
   std::vector<std::string> fitting;
+  std::vector<io::Shapes> layers;  // of those
   for (const auto& name : models::published_models()) {
+    auto model = models::open_published_model(name);
     try {
-      loras::read(*models::open_published_model(name), lora, loras::Absent::as_published);
-      fitting.push_back(name);
+      loras::read(*model, lora, loras::Absent::as_published);
     } catch (const Error&) {
+      continue;
     }
+    auto own = models::shapes_of(*model->components().skeleton(model->names().denoiser()));
+    bool is_part = std::any_of(layers.begin(), layers.end(), [&](const auto& of) { return has_all(of, own); });
+    if (is_part) continue;  // schnell's layers are dev's: what is written is the same
+    fitting.push_back(name);
+    layers.push_back(own);
   }
   if (fitting.size() != 1) {
     data_error("convert",

@@ -9,6 +9,11 @@ namespace burnish::convert {
 
 bool is_fp8(c10::ScalarType dtype) { return dtype == at::kFloat8_e4m3fn || dtype == at::kFloat8_e5m2; }
 
+bool has_weights(const models::Model& model, const std::string& component) {
+  const auto& source = model.components().source(component);
+  return source.tensors && !source.entry->is_sizes;
+}
+
 at::Tensor Stored::numbers() const {
   if (scale.defined()) return models::scaled(values, scale);
   return is_fp8(values.scalar_type()) ? values.to(at::kFloat) : values;
@@ -18,8 +23,8 @@ ComponentWeights::ComponentWeights(const models::Model& model, const std::string
     : skeleton_(model.components().skeleton(component)), shapes_(models::shapes_of(*skeleton_)) {
   auto layers = adapters::all_layers(*skeleton_);
   layers_ = {layers.begin(), layers.end()};
+  if (!has_weights(model, component)) return;
   const auto& source = model.components().source(component);
-  if (!source.tensors) return;
   tensors_ = models::without_scales(*source.tensors);
   io::check_named(*tensors_, source.keys, shapes_, source.entry->label);
   scales_ = models::scales_of(*source.tensors, source.keys, shapes_);

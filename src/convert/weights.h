@@ -6,6 +6,9 @@ namespace burnish::convert {
 
 bool is_fp8(c10::ScalarType dtype);
 
+/// Whether the model has files with this component's weights, and is not a name alone.
+bool has_weights(const models::Model& model, const std::string& component);
+
 /// A tensor as it lies in a file: numbers, or FP8 codes and their scale.
 struct Stored {
   at::Tensor values;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/tar.h"
 #include "io/files.h"
 
 namespace burnish::data {
@@ -16,21 +17,35 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kEndings{".png", ".jpg", ".jpeg", ".webp"};
+constexpr std::array<std::string_view, 12> kEndings{".png",  ".jpg",  ".jpeg", ".webp", ".tif", ".tiff",
+                                                    ".heic", ".heif", ".avif", ".jxl",  ".gif", ".bmp"};
 constexpr int kMostRepeats = 10000;
 
-bool is_picture(const fs::directory_entry& entry) {
-  auto ending = entry.path().extension().string();
+bool is_picture(const fs::path& path) {
+  auto ending = path.extension().string();
   std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  return entry.is_regular_file() && std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
+  return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
+}
+
+void add_members(const fs::path& archive, std::vector<fs::path>& pictures) {
+  for (const auto& member : read_tar(archive)) {
+    if (is_picture(member.name)) pictures.push_back(archive / member.name);
+  }
 }
 
 std::vector<fs::path> pictures_below(const fs::path& folder) {
   std::vector<fs::path> pictures;
+  if (!io::is_folder(folder)) {
+    add_members(folder, pictures);
+    std::sort(pictures.begin(), pictures.end());
+    return pictures;
+  }
   std::error_code failed;
   for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, failed), end; !failed && it != end;
        it.increment(failed)) {
-    if (is_picture(*it)) pictures.push_back(it->path());
+    if (!it->is_regular_file()) continue;
+    if (is_picture(it->path())) pictures.push_back(it->path());
+    if (it->path().extension() == ".tar") add_members(it->path(), pictures);
   }
   if (failed) data_error("data", "cannot read the folder {}: {}", folder.string(), failed.message());
   std::sort(pictures.begin(), pictures.end());
@@ -72,10 +87,21 @@ std::vector<std::pair<std::string, double>> parse_endings(const std::string& lis
 }
 
 std::string read_caption(const fs::path& file) {
-  auto text = io::read_text(file);
+  auto text = read_file_bytes(file);
   if (!is_utf8(text)) data_error("data", "the caption {} is not UTF-8; save the file in that encoding", file.string());
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
   return std::string(trim(text));
+}
+
+/// That of the object in a file; null where there is none.
+nlohmann::json caption_in_json(const fs::path& file) {
+  if (!is_file_there(file)) return nullptr;
+  auto json = nlohmann::json::parse(read_caption(file), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) data_error("data", "{} is not a JSON object", file.string());
+  for (const char* key : {"prompt", "caption", "text"}) {
+    if (json.contains(key)) return json[key];
+  }
+  return nullptr;
 }
 
 /// The captions of a picture as its row has them; null where there is none.
@@ -83,8 +109,9 @@ nlohmann::json captions_beside(const fs::path& picture, const std::vector<std::p
   nlohmann::json list;
   for (const auto& [ending, weight] : endings) {
     auto file = fs::path(picture).replace_extension(ending);
-    if (io::is_there(file)) list.push_back({{"text", read_caption(file)}, {"weight", weight}});
+    if (is_file_there(file)) list.push_back({{"text", read_caption(file)}, {"weight", weight}});
   }
+  if (list.is_null()) return caption_in_json(fs::path(picture).replace_extension(".json"));
   return list.size() == 1 ? list[0]["text"] : list;
 }
 
@@ -94,7 +121,9 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
   auto root = fs::canonical(folder);
   auto pictures = pictures_below(root);
   if (pictures.empty()) {
-    data_error("data", "the folder {} holds no picture (.png, .jpg, .jpeg or .webp); name a folder that does, or a metadata file",
+    data_error("data",
+               "the folder {} holds no picture (.png, .jpg, .webp, .tiff, .heic, .avif, .jxl, .gif or .bmp); name a folder that does, or a "
+               "metadata file",
                folder.string());
   }
   auto endings = parse_endings(captions.endings);
@@ -109,7 +138,8 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
     }
     if (prompt.is_null()) prompt = captions.class_tokens;
     nlohmann::json row{{"image", picture.string()}, {"prompt", prompt}};
-    auto repeats = picture.parent_path() == root ? 1 : repeats_of(picture.parent_path());
+    auto folder_of = picture.parent_path();
+    auto repeats = folder_of == root || folder_of == file_behind(picture) ? 1 : repeats_of(folder_of);  // 00000_of_00010.tar is no count
     if (repeats >= kRepeatsToSay && said.insert(picture.parent_path()).second)
       warn("the name of the folder {} asks for {} visits an epoch of each of its pictures; rename it if that is no count",
            picture.parent_path().string(), repeats);

@@ -9,18 +9,28 @@
 // Inside of the data room: one decoder per file format, each from bytes. `file` is for messages.
 namespace burnish::data {
 
-/// A decoded picture before its orientation is applied. With `header_only` the pixels are left out. While it is decoded a picture takes 3
-/// bytes a pixel, and one more with transparency; WebP and interlaced PNG take 4 more, lossless WebP 8 more.
+/// A picture as its file has it: before its orientation, its colour profile and the white below it are applied. With `header_only` the
+/// pixels are left out. While it is decoded a picture takes 3 bytes a pixel, and one more with transparency; interlaced PNG, WebP, TIFF,
+/// HEIC, AVIF and JPEG XL take 4 more, lossless WebP 8 more.
 struct Decoded {
   Size size;
-  at::Tensor pixels_HW3;  ///< uint8
-  at::Tensor alpha_HW1;   ///< uint8; undefined where the format has no transparency
-  int orientation = 1;    ///< EXIF, 1 to 8
+  at::Tensor pixels_HW3 = {};    ///< uint8
+  at::Tensor alpha_HW1 = {};     ///< uint8; undefined where there is no transparency
+  int orientation = 1;           ///< EXIF, 1 to 8
+  std::string icc_profile = {};  ///< of the pixels; "" where the file has none
 };
 
 Decoded decode_jpeg(std::string_view bytes, const std::string& file, bool header_only);
 Decoded decode_png(std::string_view bytes, const std::string& file, bool header_only);
 Decoded decode_webp(std::string_view bytes, const std::string& file, bool header_only);
+Decoded decode_tiff(std::string_view bytes, const std::string& file, bool header_only);
+Decoded decode_heif(std::string_view bytes, const std::string& file, bool header_only);  ///< HEIC and AVIF
+Decoded decode_jxl(std::string_view bytes, const std::string& file, bool header_only);   ///< JPEG XL
+Decoded decode_gif(std::string_view bytes, const std::string& file, bool header_only);
+Decoded decode_bmp(std::string_view bytes, const std::string& file, bool header_only);
+
+/// By the one of them whose format the bytes begin with.
+Decoded decode_bytes(std::string_view bytes, const std::string& file, bool header_only);
 
 /// The orientation in an EXIF block (with or without its "Exif\0\0" start); 1 when there is none.
 int exif_orientation(std::string_view exif);
@@ -34,7 +44,7 @@ void check_size(int64_t height, int64_t width, const std::string& file);
 /// A picture of this size with its pixels not yet set, and with room for its transparency.
 Decoded undecoded(Size size, bool has_alpha);
 
-/// Lays row `y` of a picture, given as RGBA, over white.
+/// Sets row `y` of a picture, given as RGBA.
 void put_row(Decoded& picture, int64_t y, const uint8_t* row_W4);
 
 }  // namespace burnish::data

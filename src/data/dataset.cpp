@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "base/random_key.h"
 #include "base/text.h"
+#include "data/tar.h"
 #include "io/files.h"
 #include "io/hash.h"
 
@@ -67,7 +68,7 @@ Captions by_line(const Captions& captions) {
 std::string find_file(const std::string& given, const std::string& base_path) {
   fs::path path(given);
   if (path.is_relative()) path = fs::path(base_path) / path;
-  if (!io::is_there(path)) data_error("data", "the file {} does not exist", path.string());
+  if (!is_file_there(path)) data_error("data", "the file {} does not exist", path.string());
   return path.string();
 }
 

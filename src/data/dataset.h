@@ -56,7 +56,8 @@ struct DatasetOptions {
   std::vector<std::string> extra_columns = {};  ///< further columns that are kept
   /// Columns that name further pictures, of the size of the row's picture and cut as it is; a row may leave them empty.
   std::vector<std::string> further_pictures = {};
-  MaskSource mask = {};  ///< its column is one of further pictures
+  int64_t num_workers = 0;  ///< threads that are to load pictures ahead of those who take them
+  MaskSource mask = {};     ///< its column is one of further pictures
   /// Where it is remembered which pictures were decoded, so that unchanged ones are not decoded again to check them; "" remembers nothing.
   std::string checks_folder = {};
 };
@@ -110,7 +111,7 @@ class Dataset {
   at::Tensor load_further(int64_t row, const std::string& column, int64_t variant = 0) const;
   /// How much each pixel of the row's picture counts, uint8 [H, W, 1], scaled, cut and mirrored as it is; undefined when it has no mask.
   at::Tensor load_mask(int64_t row, int64_t variant = 0) const;
-  const MaskSource& mask() const { return options_.mask; }
+  const DatasetOptions& options() const { return options_; }
   const std::string& prompt(int64_t row) const { return entry(row).prompt; }
   /// Path of the picture.
   const std::string& file(int64_t row) const { return entry(row).file; }

@@ -3,7 +3,8 @@
 
 namespace burnish::data {
 
-/// Hashes of file contents (io::file_hash), each computed once as long as its file does not change (FileNotes).
+/// Hashes of file contents (io::file_hash; of a member of an archive, its SHA-256), each computed once as long as its file does not change
+/// (FileNotes).
 class FileHashes {
  public:
   explicit FileHashes(std::filesystem::path path) : notes_(std::move(path)) {}

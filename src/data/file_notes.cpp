@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "data/tar.h"
 #include "io/files.h"
 
 namespace burnish::data {
@@ -25,7 +26,7 @@ struct Identity {
 
 Identity identity(const fs::path& file) {
   struct stat s {};
-  if (stat(file.c_str(), &s) != 0) data_error("data", "cannot read {}: no such file", file.string());
+  if (stat(file_behind(file).c_str(), &s) != 0) data_error("data", "cannot read {}: no such file", file.string());
   auto text = fmt::format("{}|{}|{}|{}.{:09}|{}.{:09}", fs::absolute(file).lexically_normal().string(), s.st_size, s.st_ino,
                           s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
   return {text, std::max(s.st_mtim.tv_sec, s.st_ctim.tv_sec) + kSettledSeconds < std::time(nullptr)};

@@ -9,20 +9,26 @@
 
 #include "base/error.h"
 #include "data/codecs.h"
+#include "data/color_profile.h"
+#include "data/tar.h"
 #include "io/files.h"
 
 namespace burnish::data {
 
 namespace {
 
-Decoded decode_any(const std::filesystem::path& path, bool header_only) {
-  auto bytes = io::read_text(path);
-  std::string_view view(bytes);
-  auto name = path.string();
-  if (view.starts_with("\xFF\xD8\xFF")) return decode_jpeg(view, name, header_only);
-  if (view.starts_with("\x89PNG\r\n\x1A\n")) return decode_png(view, name, header_only);
-  if (view.size() >= 12 && view.starts_with("RIFF") && view.substr(8, 4) == "WEBP") return decode_webp(view, name, header_only);
-  data_error("data", "{} is not a JPEG, PNG or WebP picture{}", name, bytes.empty() ? " (the file is empty)" : "");
+Decoded decode_file(const std::filesystem::path& path, bool header_only) {
+  return decode_bytes(read_file_bytes(path), path.string(), header_only);
+}
+
+void lay_over_white(Decoded& picture) {
+  if (!picture.alpha_HW1.defined()) return;
+  auto* color = picture.pixels_HW3.mutable_data_ptr<uint8_t>();
+  const auto* opacity = picture.alpha_HW1.const_data_ptr<uint8_t>();
+  for (int64_t i = 0; i < picture.pixels_HW3.numel(); ++i) {
+    const int alpha = opacity[i / 3];
+    color[i] = static_cast<uint8_t>((color[i] * alpha + (255 - alpha) * 255 + 127) / 255);
+  }
 }
 
 /// EXIF orientations 1 to 8 as mirror and quarter turns.
@@ -36,6 +42,21 @@ at::Tensor upright(at::Tensor x, int orientation) {
 }
 
 }  // namespace
+
+Decoded decode_bytes(std::string_view bytes, const std::string& file, bool header_only) {
+  auto starts = [&](std::string_view magic) { return bytes.starts_with(magic); };
+  using namespace std::string_view_literals;  // whose lengths count zeros
+  if (starts("\xFF\xD8\xFF")) return decode_jpeg(bytes, file, header_only);
+  if (starts("\x89PNG\r\n\x1A\n")) return decode_png(bytes, file, header_only);
+  if (bytes.size() >= 12 && starts("RIFF") && bytes.substr(8, 4) == "WEBP") return decode_webp(bytes, file, header_only);
+  if (starts("II*\0"sv) || starts("MM\0*"sv)) return decode_tiff(bytes, file, header_only);
+  if (bytes.size() >= 12 && bytes.substr(4, 4) == "ftyp") return decode_heif(bytes, file, header_only);
+  if (starts("\xFF\x0A") || starts("\0\0\0\x0CJXL \r\n\x87\n"sv)) return decode_jxl(bytes, file, header_only);
+  if (starts("GIF87a") || starts("GIF89a")) return decode_gif(bytes, file, header_only);
+  if (starts("BM")) return decode_bmp(bytes, file, header_only);
+  data_error("data", "{} is not a JPEG, PNG, WebP, TIFF, HEIC, AVIF, JPEG XL, GIF or BMP picture{}", file,
+             bytes.empty() ? " (the file is empty)" : "");
+}
 
 int exif_orientation(std::string_view exif) {
   if (exif.starts_with(std::string_view("Exif\0\0", 6))) exif.remove_prefix(6);
@@ -77,32 +98,34 @@ void put_row(Decoded& picture, int64_t y, const uint8_t* row_W4) {
   auto* color = picture.pixels_HW3.mutable_data_ptr<uint8_t>() + y * width * 3;
   auto* opacity = picture.alpha_HW1.defined() ? picture.alpha_HW1.mutable_data_ptr<uint8_t>() + y * width : nullptr;
   for (int64_t x = 0; x < width; ++x) {
-    const auto* pixel = row_W4 + x * 4;
-    const int alpha = pixel[3];
-    for (int c = 0; c < 3; ++c) color[x * 3 + c] = static_cast<uint8_t>((pixel[c] * alpha + (255 - alpha) * 255 + 127) / 255);
-    if (opacity) opacity[x] = pixel[3];
+    for (int c = 0; c < 3; ++c) color[x * 3 + c] = row_W4[x * 4 + c];
+    if (opacity) opacity[x] = row_W4[x * 4 + 3];
   }
 }
 
 at::Tensor decode_image(const std::filesystem::path& path) {
-  auto decoded = decode_any(path, false);
+  auto decoded = decode_file(path, false);
+  convert_to_srgb(decoded.pixels_HW3, decoded.icc_profile);
+  lay_over_white(decoded);
   return upright(decoded.pixels_HW3, decoded.orientation);
 }
 
 at::Tensor decode_alpha(const std::filesystem::path& path) {
-  auto decoded = decode_any(path, false);
+  auto decoded = decode_file(path, false);
   auto alpha_HW1 = decoded.alpha_HW1;
   if (!alpha_HW1.defined()) alpha_HW1 = at::full({decoded.size.height, decoded.size.width, 1}, 255, at::kByte);
   return upright(alpha_HW1, decoded.orientation);
 }
 
 at::Tensor decode_gray(const std::filesystem::path& path) {
-  auto sum_HW1 = decode_image(path).to(at::kInt).sum(2, /*keepdim=*/true);
+  auto decoded = decode_file(path, false);
+  lay_over_white(decoded);
+  auto sum_HW1 = upright(decoded.pixels_HW3, decoded.orientation).to(at::kInt).sum(2, /*keepdim=*/true);
   return (sum_HW1 + 1).floor_divide(3).to(at::kByte);
 }
 
 Size image_size(const std::filesystem::path& path) {
-  auto decoded = decode_any(path, true);
+  auto decoded = decode_file(path, true);
   if (decoded.orientation >= 5) std::swap(decoded.size.height, decoded.size.width);
   return decoded.size;
 }

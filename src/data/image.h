@@ -14,15 +14,15 @@ struct Size {
   auto operator<=>(const Size&) const = default;
 };
 
-/// A JPEG, PNG or WebP picture (told by content, not by name) as uint8 [H, W, 3]. EXIF orientation is applied, CMYK and gray become
-/// RGB, 16 bits become 8, transparency is laid over white, and of an animation the first frame is taken. A data Error names the file
-/// and the reason when it cannot be read.
+/// A JPEG, PNG, WebP, TIFF, HEIC, AVIF, JPEG XL, GIF or BMP picture (told by content, not by name) as uint8 [H, W, 3] in sRGB. EXIF
+/// orientation and colour profile are applied, CMYK and gray become RGB, 16 bits become 8, transparency is laid over white, and of an
+/// animation the first frame is taken. A data Error names the file and the reason when it cannot be read.
 at::Tensor decode_image(const std::filesystem::path& path);
 
 /// How opaque each pixel of such a picture is, uint8 [H, W, 1]; 255 where the file holds no transparency.
 at::Tensor decode_alpha(const std::filesystem::path& path);
 
-/// The mean of the three channels that decode_image gives, uint8 [H, W, 1]: a gray picture as it is.
+/// The mean of the three channels of such a picture, uint8 [H, W, 1], whatever its colour profile: a gray picture as it is.
 at::Tensor decode_gray(const std::filesystem::path& path);
 
 /// Height and width after orientation, from the file's header.

@@ -6,9 +6,12 @@
 #include <jpeglib.h>
 
 #include <csetjmp>
+#include <cstdlib>
+#include <memory>
 
 #include "base/error.h"
 #include "data/codecs.h"
+#include "data/color_profile.h"
 
 namespace burnish::data {
 
@@ -39,10 +42,16 @@ int orientation_of(const jpeg_decompress_struct& jpeg) {
   return 1;
 }
 
-/// Adobe's CMYK is stored inverted: 255 is no ink.
-at::Tensor cmyk_to_rgb(const at::Tensor& pixels_HW4, bool inverted) {
-  auto x = pixels_HW4.to(at::kInt);
-  if (!inverted) x = 255 - x;
+std::string profile_of(jpeg_decompress_struct& jpeg) {
+  JOCTET* bytes = nullptr;
+  unsigned length = 0;
+  if (!jpeg_read_icc_profile(&jpeg, &bytes, &length)) return "";
+  std::unique_ptr<JOCTET, decltype(&std::free)> owner(bytes, std::free);
+  return {reinterpret_cast<char*>(bytes), length};
+}
+
+at::Tensor cmyk_to_rgb(const at::Tensor& inks_HW4) {
+  auto x = 255 - inks_HW4.to(at::kInt);
   auto black = x.narrow(2, 3, 1);
   return ((x.narrow(2, 0, 3) * black + 127).floor_divide(255)).to(at::kByte);
 }
@@ -62,12 +71,14 @@ Decoded decode_jpeg(std::string_view bytes, const std::string& file, bool header
   }
   jpeg_create_decompress(&jpeg);
   jpeg_mem_src(&jpeg, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-  jpeg_save_markers(&jpeg, JPEG_APP0 + 1, 0xFFFF);
+  jpeg_save_markers(&jpeg, JPEG_APP0 + 1, 0xFFFF);  // EXIF
+  jpeg_save_markers(&jpeg, JPEG_APP0 + 2, 0xFFFF);  // ICC
   jpeg_read_header(&jpeg, TRUE);
   out.size = {jpeg.image_height, jpeg.image_width};
   out.orientation = orientation_of(jpeg);
   bool four = jpeg.num_components == 4, inverted = jpeg.saw_Adobe_marker;
   if (!header_only) {
+    out.icc_profile = profile_of(jpeg);
     jpeg.out_color_space = four ? JCS_CMYK : JCS_RGB;
     int64_t channels = four ? 4 : 3;
     if (out.size.height * out.size.width <= kMostPixels) {
@@ -83,7 +94,12 @@ Decoded decode_jpeg(std::string_view bytes, const std::string& file, bool header
   }
   jpeg_destroy_decompress(&jpeg);
   check_size(out.size.height, out.size.width, file);
-  if (!header_only && four) out.pixels_HW3 = cmyk_to_rgb(out.pixels_HW3, inverted);
+  if (!header_only && four) {
+    // Adobe's CMYK is stored inverted: 255 is no ink.
+    auto inks_HW4 = inverted ? 255 - out.pixels_HW3 : out.pixels_HW3;
+    out.pixels_HW3 = inks_to_srgb(inks_HW4, out.icc_profile);
+    if (!out.pixels_HW3.defined()) out.pixels_HW3 = cmyk_to_rgb(inks_HW4);
+  }
   return out;
 }
 

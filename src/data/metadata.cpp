@@ -178,13 +178,14 @@ std::filesystem::path metadata_in(const std::filesystem::path& path) {
 
 Metadata load_metadata(const std::filesystem::path& given, const CaptionFiles& captions) {
   auto path = metadata_in(given);
-  if (io::is_folder(path)) return load_captioned_folder(path, captions);
+  if (io::is_folder(path) || path.extension() == ".tar") return load_captioned_folder(path, captions);
   auto text = io::read_text(path);
   auto kind = path.extension().string();
   if (kind == ".csv") return parse_csv(text, path.string());
   if (kind == ".json") return parse_json_list(text, path.string());
   if (kind == ".jsonl") return parse_json_lines(text, path.string());
-  data_error("data", "metadata {} must be a .csv, .json or .jsonl file, or a folder of pictures with captions", path.string());
+  data_error("data", "metadata {} must be a .csv, .json or .jsonl file, or a folder or .tar archive of pictures with captions",
+             path.string());
 }
 
 }  // namespace burnish::data

@@ -37,6 +37,15 @@ int orientation_of(png_structp png, png_infop info) {
   return exif_orientation({reinterpret_cast<char*>(exif), length});
 }
 
+std::string profile_of(png_structp png, png_infop info) {
+  png_charp name = nullptr;
+  png_bytep profile = nullptr;
+  png_uint_32 length = 0;
+  int compression = 0;
+  if (!png_get_iCCP(png, info, &name, &compression, &profile, &length)) return "";
+  return {reinterpret_cast<char*>(profile), length};
+}
+
 }  // namespace
 
 std::map<std::string, std::string> read_png_text(const std::filesystem::path& path) {
@@ -83,6 +92,7 @@ Decoded decode_png(std::string_view bytes, const std::string& file, bool header_
     auto passes = png_set_interlace_handling(png);
     png_read_update_info(png, info);
     out = undecoded(out.size, has_alpha);
+    out.icc_profile = profile_of(png, info);
     // The passes of an interlaced picture fill whole rows only together.
     auto row_bytes = out.size.width * 4;
     rows->resize(static_cast<size_t>(passes > 1 ? out.size.height * row_bytes : row_bytes));

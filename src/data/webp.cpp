@@ -19,7 +19,7 @@ bool decode_opaque(const WebPIterator& frame, Decoded& out) {
 }
 
 /// What the frame leaves free of the picture is transparent.
-bool decode_over_white(const WebPIterator& frame, Decoded& out) {
+bool decode_transparent(const WebPIterator& frame, Decoded& out) {
   auto row_bytes = static_cast<size_t>(out.size.width) * 4;
   std::vector<uint8_t> canvas_HW4(row_bytes * static_cast<size_t>(out.size.height));
   auto corner = static_cast<size_t>(frame.y_offset) * row_bytes + static_cast<size_t>(frame.x_offset) * 4;
@@ -45,15 +45,19 @@ Decoded decode_webp(std::string_view bytes, const std::string& file, bool header
     WebPDemuxReleaseChunkIterator(&chunk);
   }
   if (header_only) return out;
+  if (WebPDemuxGetChunk(demux.get(), "ICCP", 1, &chunk)) {
+    out.icc_profile = {reinterpret_cast<const char*>(chunk.chunk.bytes), chunk.chunk.size};
+    WebPDemuxReleaseChunkIterator(&chunk);
+  }
 
   WebPIterator frame;
   if (!WebPDemuxGetFrame(demux.get(), 1, &frame)) data_error("data", "{} cannot be decoded: it holds no frame", file);
   bool whole = frame.x_offset == 0 && frame.y_offset == 0 && frame.width == out.size.width && frame.height == out.size.height;
   bool fits = frame.x_offset + frame.width <= out.size.width && frame.y_offset + frame.height <= out.size.height;
-  auto orientation = out.orientation;
-  out = undecoded(out.size, frame.has_alpha || !whole);
-  out.orientation = orientation;
-  bool decoded = frame.complete && fits && (out.alpha_HW1.defined() ? decode_over_white(frame, out) : decode_opaque(frame, out));
+  auto pixels = undecoded(out.size, frame.has_alpha || !whole);
+  out.pixels_HW3 = pixels.pixels_HW3;
+  out.alpha_HW1 = pixels.alpha_HW1;
+  bool decoded = frame.complete && fits && (out.alpha_HW1.defined() ? decode_transparent(frame, out) : decode_opaque(frame, out));
   WebPDemuxReleaseIterator(&frame);
   if (!decoded) data_error("data", "{} cannot be decoded: its picture data is damaged", file);
   return out;

@@ -210,9 +210,10 @@ void run_rows(Table& table) {
   table << same("warmup_steps", "lr_warmup_steps") << same("seed", "seed");
   table << words("lr_scheduler", "lr_scheduler", {{"constant", "constant"}, {"linear", "linear"}, {"cosine", "cosine"}},
                  "no such schedule");
-  table << rewritten("activation_checkpointing", "use_gradient_checkpointing", [](const Value& value, const Settings&) {
-    return carried(asks_for_something(value), text_of(value) == "unsloth" ? "nothing is moved to main memory" : "");
-  });
+  table << rewritten("activation_checkpointing", "use_gradient_checkpointing",
+                     [](const Value& value, const Settings&) { return carried(asks_for_something(value)); });
+  table << rewritten("activation_checkpointing", "use_gradient_checkpointing_offload",
+                     [](const Value& value, const Settings&) { return text_of(value) == "unsloth" ? carried(true) : left_out(""); });
   table << rewritten("pseudo_huber_c", "loss_type",
                      [](const Value&, const Settings&) { return carried("huber", "losses are 2c times as large here"); });
   table << rewritten("pseudo_huber_c", "huber_c", [](const Value& value, const Settings&) { return carried(value); });
@@ -224,7 +225,9 @@ void run_rows(Table& table) {
   table << no_place({"checkpoint_every_n_epochs"}, "state is written with every save");
   table << no_place({"save_every_n_examples", "eval_every_n_examples"}, "say it in steps or epochs");
   table << no_place({"eval_datasets"}, "name held-out samples in validation_metadata_path");
-  table << no_place({"blocks_to_swap"}, "nothing is moved to main memory while a step runs");
+  table << rewritten("blocks_to_swap", "blocks_to_swap", [](const Value& value, const Settings& all) {
+    return has_adapter(all) ? carried(value) : left_out("weights that train stay on the device");
+  });
   table << no_place({"force_constant_lr"}, "say learning_rate with lr_scheduler constant");
   auto more_than_one = [](const Value& value, const Settings&) {
     return left_out(number_of(value).value_or(1) > 1 ? "one process trains" : "");

@@ -11,7 +11,6 @@ namespace of_kohya {
 namespace {
 
 constexpr const char* kFileDecides = "the file of network_weights decides type, rank and alpha";
-constexpr const char* kNoOffload = "nothing is moved to main memory while a step runs; use_gradient_checkpointing saves memory";
 
 /// Settings of a model that flows, whose denoiser is called dit; the others have a unet.
 bool flows(const Settings& all) {
@@ -45,6 +44,13 @@ std::string trained_parts(const Settings& all) {
     for (const auto& part : text_encoders(all)) parts.push_back(part);
   }
   return join(parts, ",");
+}
+
+/// A single block counts there as half a double block; a UNet has no such option.
+Outcome swapped_blocks(const Value& value, const Settings& all) {
+  if (trains_whole(all)) return left_out("weights that train stay on the device");
+  auto count = static_cast<int64_t>(number_of(value).value_or(0));
+  return carried(count / 2 + 2 * (count - count / 2), "a number of blocks, whatever their size");
 }
 
 Outcome when_new(const Value& value, const Settings& all) {
@@ -304,7 +310,9 @@ void run_rows(Table& table) {
   table << needless({"sample_at_first"});
   table << no_place({"validation_split", "validate_every_n_steps", "validate_every_n_epochs", "max_validation_steps", "validation_seed"},
                     "name held-out samples in validation_metadata_path");
-  table << no_place({"blocks_to_swap", "cpu_offload_checkpointing", "fused_backward_pass", "blockwise_fused_optimizers"}, kNoOffload);
+  table << same("cpu_offload_checkpointing", "use_gradient_checkpointing_offload");
+  table << same("fused_backward_pass", "fused_backward_pass") << same("blockwise_fused_optimizers", "fused_backward_pass");
+  table << rewritten("blocks_to_swap", "blocks_to_swap", swapped_blocks);
   table << no_place({"train_block_lr", "block_lr"}, "write it for our layer paths in lr_groups");
   table << needless({"cache_latents",
                      "cache_text_encoder_outputs",

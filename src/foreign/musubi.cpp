@@ -107,11 +107,10 @@ Table table() {
   table << same("sample_prompts", "preview_prompts") << same("sample_every_n_steps", "preview_steps");
   table << no_place({"sample_every_n_epochs"}, "previews are drawn every preview_steps steps");
   table << no_place({"num_timestep_buckets", "preserve_distribution_shape"}, "timesteps are drawn one by one");
-  table << no_place({"blocks_to_swap", "block_swap_h2d_only", "gradient_checkpointing_cpu_offload", "use_pinned_memory_for_block_swap"},
-                    "nothing is moved to main memory while a step runs; use_gradient_checkpointing saves memory");
-  table << needless({"script", "fp8_scaled", "fp8_t5", "fp8_llm", "fp8_vl", "sdpa", "xformers", "output_name", "training_comment",
-                     "logging_dir", "log_prefix", "log_tracker_name", "vae_dtype", "task", "model_version", "no_metadata",
-                     "sample_at_first"});
+  table << same("blocks_to_swap", "blocks_to_swap") << same("gradient_checkpointing_cpu_offload", "use_gradient_checkpointing_offload");
+  table << needless({"script", "fp8_scaled", "block_swap_h2d_only", "use_pinned_memory_for_block_swap", "fp8_t5", "fp8_llm", "fp8_vl",
+                     "sdpa", "xformers", "output_name", "training_comment", "logging_dir", "log_prefix", "log_tracker_name", "vae_dtype",
+                     "task", "model_version", "no_metadata", "sample_at_first"});
   return table;
 }
 

@@ -404,7 +404,8 @@ void optimizer_rows(Table& table) {
     return entries.empty() ? left_out("") : carried(join(entries, ","));
   });
   table << weight_decay_row("optimizer.weight_decay", optimizer_of);
-  table << no_place({"optimizer.fused_back_pass"}, "gradients of all weights are there at once");
+  table << rewritten("optimizer.fused_back_pass", "fused_backward_pass",
+                     [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(true) : left_out(""); });
   table << needless({"optimizer.*"});
   table << words("learning_rate_scheduler", "lr_scheduler",
                  {{"constant", "constant"},
@@ -443,11 +444,11 @@ void train_rows(Table& table) {
         << rewritten("clip_grad_norm", "max_grad_norm", same_but, 1.0);
   table << rewritten(
       "gradient_checkpointing", "use_gradient_checkpointing",
-      [](const Value& value, const Settings&) {
-        return carried(asks_for_something(value), text_of(value) == "CPU_OFFLOADED" ? "nothing is moved to main memory" : "");
-      },
-      "ON");
-  table << no_place({"layer_offload_fraction", "enable_activation_offloading"}, "nothing is moved to main memory while a step runs");
+      [](const Value& value, const Settings&) { return carried(asks_for_something(value)); }, "ON");
+  table << rewritten("gradient_checkpointing", "use_gradient_checkpointing_offload",
+                     [](const Value& value, const Settings&) { return text_of(value) == "CPU_OFFLOADED" ? carried(true) : left_out(""); });
+  table << no_place({"layer_offload_fraction"}, "say in blocks_to_swap how many blocks wait in main memory");
+  table << looked_at({"enable_activation_offloading"});
   table << rewritten("ema_decay", "ema_decay",
                      [](const Value& value, const Settings& all) { return all.on("ema") ? carried(value) : left_out(""); });
   table << rewritten("ema", "ema_decay", [](const Value& value, const Settings& all) {

@@ -1,10 +1,13 @@
 #include "io/checkpoint_files.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "io/files.h"
@@ -13,6 +16,42 @@
 namespace burnish::io {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// A header without its file.
+class HeaderAlone final : public TensorFile {
+ public:
+  HeaderAlone(fs::path label, std::map<std::string, TensorInfo> tensors) : label_(std::move(label)), tensors_(std::move(tensors)) {}
+  const std::map<std::string, TensorInfo>& tensors() const override { return tensors_; }
+  const Metadata& metadata() const override { return metadata_; }
+  const fs::path& path() const override { return label_; }
+  at::Tensor tensor(const std::string& name) override { throw std::logic_error("there are no numbers of '" + name + "'"); }
+  void release(const std::string& /*name*/) const override {}
+
+ private:
+  fs::path label_;
+  std::map<std::string, TensorInfo> tensors_;
+  Metadata metadata_;
+};
+
+}  // namespace
+
+TensorSource TensorSource::of_shapes(const std::string& label, const std::map<std::string, std::vector<int64_t>>& shapes,
+                                     c10::ScalarType dtype) {
+  std::map<std::string, TensorInfo> tensors;
+  uint64_t end = 0;
+  for (const auto& [name, shape] : shapes) {
+    auto begin = end;
+    end += static_cast<uint64_t>(c10::multiply_integers(shape)) * c10::elementSize(dtype);
+    tensors[name] = {dtype, shape, begin, end};
+  }
+  TensorSource source;
+  auto file = std::make_shared<HeaderAlone>(label, std::move(tensors));
+  for (const auto& [name, info] : file->tensors()) source.where_[name] = {file.get(), name};
+  source.files_.push_back(std::move(file));
+  return source;
+}
 
 TensorSource TensorSource::open(const std::vector<fs::path>& files) {
   if (files.empty()) data_error("io", "no safetensors file was named");

@@ -22,6 +22,9 @@ class TensorSource {
   /// A shard that is missing, or lacks a tensor that the index promises, is a data Error.
   static TensorSource open_folder(const std::filesystem::path& folder, const std::vector<std::string>& stems);
 
+  /// What a file of these tensors would say of itself: names, shapes and one dtype. Reading a tensor of it is a std::logic_error.
+  static TensorSource of_shapes(const std::string& label, const std::map<std::string, std::vector<int64_t>>& shapes, c10::ScalarType dtype);
+
   std::vector<std::string> names() const;
   bool contains(const std::string& name) const { return where_.contains(name); }
   const TensorInfo& info(const std::string& name) const;

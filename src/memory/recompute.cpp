@@ -28,12 +28,28 @@ nn::Tensors run_inner(nn::BlockRunner* inner, nn::Block& block, const nn::Tensor
   return inner ? inner->run(block, inputs) : block.body(inputs);
 }
 
+/// Where a block's inputs wait outside of autograd.
+struct Waiting : torch::CustomClassHolder {
+  Waiting(std::shared_ptr<Checkpoints> all, const nn::Tensors& inputs)
+      : checkpoints(std::move(all)), checkpoint(checkpoints->keep(inputs)) {}
+  std::shared_ptr<Checkpoints> checkpoints;
+  std::shared_ptr<Checkpoint> checkpoint;
+};
+
+variable_list saved_inputs(AutogradContext* ctx) {
+  auto waiting = ctx->saved_data.find("waiting");
+  if (waiting == ctx->saved_data.end()) return ctx->get_saved_variables();
+  auto& where = static_cast<Waiting&>(*waiting->second.toCapsule());
+  return where.checkpoints->take(*where.checkpoint);
+}
+
 struct Recompute : torch::autograd::Function<Recompute> {
-  static variable_list forward(AutogradContext* ctx, nn::Block* block, nn::BlockRunner* inner, const at::Tensor& /*anchor*/,
-                               at::TensorList inputs) {
+  static variable_list forward(AutogradContext* ctx, nn::Block* block, nn::BlockRunner* inner,
+                               const std::shared_ptr<Checkpoints>& checkpoints, const at::Tensor& /*anchor*/, at::TensorList inputs) {
     ctx->saved_data["block"] = reinterpret_cast<int64_t>(block);
     ctx->saved_data["inner"] = reinterpret_cast<int64_t>(inner);
-    ctx->save_for_backward(inputs.vec());
+    if (checkpoints) ctx->saved_data["waiting"] = c10::IValue::make_capsule(c10::make_intrusive<Waiting>(checkpoints, inputs.vec()));
+    else ctx->save_for_backward(inputs.vec());
     at::NoGradGuard no_grad;
     return run_inner(inner, *block, inputs.vec());
   }
@@ -41,7 +57,7 @@ struct Recompute : torch::autograd::Function<Recompute> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto* block = reinterpret_cast<nn::Block*>(ctx->saved_data["block"].toInt());
     auto* inner = reinterpret_cast<nn::BlockRunner*>(ctx->saved_data["inner"].toInt());
-    const auto saved = ctx->get_saved_variables();
+    const auto saved = saved_inputs(ctx);
     variable_list inputs, outputs, input_grads(saved.size());
     {
       at::AutoGradMode with_grad(true);
@@ -58,7 +74,7 @@ struct Recompute : torch::autograd::Function<Recompute> {
       used_grads.push_back(grads[i]);
     }
     if (!used.empty()) torch::autograd::backward(used, used_grads);  // adds to the parameters' gradients directly
-    variable_list result(3);                                         // none for the block, its runner and the anchor
+    variable_list result(4);                                         // none for the block, its runner, checkpoints and the anchor
     result.insert(result.end(), input_grads.begin(), input_grads.end());
     return result;
   }
@@ -66,22 +82,25 @@ struct Recompute : torch::autograd::Function<Recompute> {
 
 class RecomputeRunner : public nn::BlockRunner {
  public:
-  explicit RecomputeRunner(std::shared_ptr<nn::BlockRunner> inner) : inner_(std::move(inner)) {}
+  RecomputeRunner(std::shared_ptr<nn::BlockRunner> inner, std::shared_ptr<Checkpoints> checkpoints)
+      : inner_(std::move(inner)), checkpoints_(std::move(checkpoints)) {}
   nn::Tensors run(nn::Block& block, const nn::Tensors& inputs) override {
     if (!at::GradMode::is_enabled()) return run_inner(inner_.get(), block, inputs);
     // Parameters are not inputs of the function; one tensor that requires grad makes autograd call its backward all the same.
     auto anchor = at::Tensor(inputs[0].new_zeros({})).set_requires_grad(true);
-    return Recompute::apply(&block, inner_.get(), anchor, at::TensorList(inputs));  // a plain vector would hide its tensors from autograd
+    return Recompute::apply(&block, inner_.get(), checkpoints_, anchor,
+                            at::TensorList(inputs));  // a plain vector would hide its tensors from autograd
   }
 
  private:
   std::shared_ptr<nn::BlockRunner> inner_;
+  std::shared_ptr<Checkpoints> checkpoints_;
 };
 
 }  // namespace
 
-std::shared_ptr<nn::BlockRunner> recompute(std::shared_ptr<nn::BlockRunner> inner) {
-  return std::make_shared<RecomputeRunner>(std::move(inner));
+std::shared_ptr<nn::BlockRunner> recompute(std::shared_ptr<nn::BlockRunner> inner, std::shared_ptr<Checkpoints> checkpoints) {
+  return std::make_shared<RecomputeRunner>(std::move(inner), std::move(checkpoints));
 }
 
 }  // namespace burnish::memory

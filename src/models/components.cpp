@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "io/files.h"
+#include "kernels/aside.h"
 
 namespace burnish::models {
 
@@ -26,6 +27,17 @@ io::TensorSource only(const io::TensorSource& tensors, const io::KeyMap& keys, c
 
 at::TensorOptions tensor_options(const Recipe& recipe, const ModelOptions& options) {
   return at::TensorOptions().dtype(recipe.dtype.value_or(options.dtype)).device(options.device);
+}
+
+/// For a model that is only named: a text is its end, filled up.
+class NoVocabulary final : public tokenizers::Tokenizer {
+ public:
+  std::vector<int64_t> encode(std::string_view /*text*/) const override { return {end_id_}; }
+};
+
+/// In order of execution.
+std::vector<nn::Block*> blocks_of(const Recipe& recipe, nn::Module& root) {
+  return recipe.blocks ? recipe.blocks(root) : nn::blocks_below(root);
 }
 
 /// Whether the weights are drawn and not read.
@@ -118,6 +130,7 @@ std::vector<std::string> Components::parts(const std::string& component) const {
 std::unique_ptr<nn::Module> Components::skeleton(const std::string& name) const {
   const auto* recipe = find(name);
   if (!recipe) throw std::logic_error("there is no component " + name);
+  kernels::Aside aside;
   return recipe->build(name, tensor_options(*recipe, options_).device(at::kMeta));
 }
 
@@ -156,6 +169,7 @@ Provenance Components::provenance(const std::string& name) const {
 
 /// A tokenizer of more tokens would name rows that the encoder's table has not.
 static std::unique_ptr<tokenizers::Tokenizer> load_tokenizer(const Recipe& recipe) {
+  if (recipe.source.entry->is_sizes) return std::make_unique<NoVocabulary>();
   auto folder = recipe.tokenizer->folder();
   auto tokenizer = recipe.tokenizer->load(folder);
   if (tokenizer->num_ids() > recipe.tokenizer->vocab_size)
@@ -170,6 +184,9 @@ void Components::check(const std::string& name) {
     data_error("models", "this run needs a {}, and there is none in {}; name it with a further --model", recipe ? recipe->what : name,
                files_.describe());
   }
+  if (recipe->source.entry->is_sizes && !options_.device.is_meta())
+    data_error("models", "'{}' is the name of a model, for `burnish plan`, and no place where its weights lie; name its files",
+               recipe->source.entry->label);
   if (recipe->tokenizer && !tokenizers_.contains(recipe->name)) tokenizers_[recipe->name] = load_tokenizer(*recipe);
   if (is_random(*recipe, options_)) return;
   const auto& from = recipe->source;
@@ -187,12 +204,22 @@ Reading Components::reading(const std::string& name, nn::Module& skeleton) const
           .merge = holding(name).merge.get()};
 }
 
-void Components::load(const std::string& name) {
-  if (is_loaded(name)) return;
+void Components::load(const std::string& name, const Placed& placed) {
+  if (is_loaded(name)) {
+    if (placed) placed(blocks_of(*find(name), *loaded_.at(name)));
+    return;
+  }
   check(name);
   const auto& recipe = *find(name);
-  auto built = skeleton(name);
-  if (is_random(recipe, options_)) {
+  auto built = options_.device.is_meta() ? recipe.build(name, tensor_options(recipe, options_)) : skeleton(name);
+  auto tell = [&, blocks = blocks_of(recipe, *built)] {
+    if (placed) placed(blocks);
+  };
+  if (options_.device.is_meta()) {
+    const auto& [entry, tensors, keys] = recipe.source;
+    const auto& [store, merge] = holding(name);
+    if (store) store_shapes(*built, tensors ? &*tensors : nullptr, keys, *store, merge.get());
+  } else if (is_random(recipe, options_)) {
     // The whole is drawn for a part too, so that a part's numbers do not depend on what is loaded beside it.
     auto whole = skeleton(recipe.name);
     recipe.initialise(*whole);
@@ -200,8 +227,9 @@ void Components::load(const std::string& name) {
     built->visit_parameters([&](const std::string& path, at::Tensor& p) { p = made.at(path)->to(options_.device); });
     if (const auto& store = holding(name).store) store_weights(*built, *store, options_.device);
   } else {
-    load_weights(*built, reading(name, *built));
+    load_weights(*built, reading(name, *built), tell);
   }
+  tell();
   loaded_[name] = std::move(built);
 }
 
@@ -217,10 +245,6 @@ nn::Module& Components::module(const std::string& name) {
   return *it->second;
 }
 
-std::vector<nn::Block*> Components::blocks(const std::string& component) {
-  auto& root = module(component);
-  const auto* recipe = find(component);
-  return recipe->blocks ? recipe->blocks(root) : nn::blocks_below(root);
-}
+std::vector<nn::Block*> Components::blocks(const std::string& component) { return blocks_of(*find(component), module(component)); }
 
 }  // namespace burnish::models

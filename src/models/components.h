@@ -117,8 +117,10 @@ class Components {
   /// Refuses by file headers alone what `load` would refuse: a data Error when the files lack the component, one of its tensors, or its
   /// tokenizer, which is loaded for that and kept.
   void check(const std::string& name);
-  /// Streams the weights from their files. Loading what is loaded does nothing.
-  void load(const std::string& name);
+  /// Streams the weights from their files; for a model on the meta device, makes what would hold them. Loading what is loaded does nothing.
+  /// `placed` is given the component's blocks each time a weight has come to where it is held, and once at the end.
+  using Placed = std::function<void(const std::vector<nn::Block*>& blocks)>;
+  void load(const std::string& name, const Placed& placed = {});
   void unload(const std::string& name) { loaded_.erase(name); }
   /// Whether it was loaded under this very name.
   bool is_loaded(const std::string& name) const { return loaded_.contains(name); }

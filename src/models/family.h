@@ -5,11 +5,14 @@
 
 namespace burnish::models {
 
-/// A model that is known without its files.
-struct Published {
-  std::string_view name;    ///< "SDXL"
-  std::string_view config;  ///< config.json of its denoiser
+/// A published model by its name alone: for what reads no weights.
+struct Variant {
+  std::string_view name;                 ///< "flux-dev"
+  std::vector<ModelEntry> (*entries)();  ///< its components, each by sizes_of
 };
+
+/// What the files of a module (on the meta device) would say of themselves.
+ModelEntry sizes_of(std::string_view variant, nn::Module& module);
 
 /// Everything the rest of the program may know about a model family.
 struct Family {
@@ -19,14 +22,17 @@ struct Family {
   /// What a single weight set is, in a few words ("FLUX.1-dev transformer, BFL names"), or "".
   std::string (*describe)(const ModelEntry&);
   std::vector<Option> options = {};  ///< that it has beside those of every model
-  std::vector<Published> published = {};
-  bool takes_fp16 = false;  ///< whether its numbers stay within fp16
+  bool takes_fp16 = false;           ///< whether its numbers stay within fp16
+  std::vector<Variant> variants = {};
 };
 
 /// The families of this program, those that were added first.
 std::vector<const Family*> all_families();
 /// Makes a family known that is not in registry.cpp, as a program beside burnish may; before any model is opened.
 void add_family(const Family& family);
+
+/// The components of the published model of that name; nothing when no family has one.
+std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name);
 
 /// The options that families declare, those of one name once.
 std::vector<Option> family_options();
@@ -35,9 +41,9 @@ OptionValues default_options();
 /// Of those that have another where pictures are drawn to be looked at, that one.
 OptionValues drawing_options();
 
-/// The names of the published models, and one of them without files: names and sizes alone. Case does not count; null for another name.
+/// The names of the published models, and one of them without files: names and sizes alone. Null for another name.
 std::vector<std::string> published_models();
-std::unique_ptr<Model> open_published_model(std::string_view name);
+std::unique_ptr<Model> open_published_model(const std::string& name);
 
 /// Opens the model behind `files` with the family that recognises it; a data Error lists the families when none does. A config Error for
 /// an option that the family does not have.

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "io/files.h"
 #include "io/json.h"
+#include "models/family.h"
 
 namespace burnish::models {
 
@@ -77,6 +78,10 @@ void add_pipeline_folder(ModelFiles& files, const fs::path& folder, const fs::pa
 
 void add_path(ModelFiles& files, const std::string& name, HubUse use) {
   fs::path path = name;
+  if (auto sizes = io::is_there(path) ? std::nullopt : published_sizes(name)) {
+    for (auto& entry : *sizes) files.entries.push_back(std::move(entry));
+    return;
+  }
   if (is_hub_model(name)) path = hub_folder(name, use);
   if (path.empty() || !io::is_there(path)) {
     data_error("models", "model '{}' does not exist (looked for at {}{})", name, name.empty() ? "nothing" : fs::absolute(name).string(),

@@ -21,6 +21,7 @@ struct ModelEntry {
   std::string component;                    ///< "transformer", "vae", ... when a model_index.json says so; else ""
   nlohmann::json config;                    ///< config.json beside the weights; null without one
   std::optional<io::TensorSource> tensors;  ///< absent for a folder that holds a config.json and no weights
+  bool is_sizes = false;                    ///< of a published model that is only named: `tensors` has shapes and no numbers
 };
 
 /// All files of a run, as the user named them.

@@ -170,12 +170,16 @@ class Placing {
 
 }  // namespace
 
-void load_weights(nn::Module& module, const Reading& reading) {
+void load_weights(nn::Module& module, const Reading& reading, const std::function<void()>& placed) {
   auto wanted = shapes_of(module);
   Placing placing(module, wanted, reading);
   io::load_named(
       without_scales(reading.tensors), reading.keys, wanted,
-      [&](const std::string& name, const at::Tensor& tensor) { placing.place(name, tensor); }, reading.what);
+      [&](const std::string& name, const at::Tensor& tensor) {
+        placing.place(name, tensor);
+        if (placed) placed();
+      },
+      reading.what);
 }
 
 void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std::string>& names, const Reading& reading) {
@@ -199,13 +203,34 @@ void store_weights(nn::Module& module, nn::WeightStore& store, c10::Device devic
   }
 }
 
-StoragePlan plan_storage(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, const nn::WeightStore& store) {
+namespace {
+
+/// By our names.
+std::map<std::string, c10::ScalarType> dtypes_in_file(const io::TensorSource* tensors, const io::KeyMap& keys) {
   std::map<std::string, c10::ScalarType> in_file;
-  if (tensors != nullptr) {
-    for (const auto& theirs : tensors->names()) {
-      for (const auto& ours : keys.to_ours(theirs).ours) in_file[ours] = tensors->info(theirs).dtype;
-    }
+  if (tensors == nullptr) return in_file;
+  for (const auto& theirs : tensors->names()) {
+    for (const auto& ours : keys.to_ours(theirs).ours) in_file[ours] = tensors->info(theirs).dtype;
   }
+  return in_file;
+}
+
+}  // namespace
+
+void store_shapes(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore& store,
+                  const Merge* merge) {
+  auto in_file = dtypes_in_file(tensors, keys);
+  for (auto& [name, map] : maps_of(on_meta)) {
+    auto found = in_file.find(name);
+    auto dtype = found == in_file.end() ? map->weight.scalar_type() : found->second;
+    bool changed = merge != nullptr && merge->touches(name);
+    auto weight = is_fp8(dtype) && !changed ? map->weight.to(dtype) : map->weight;
+    if (auto source = store.store(name, weight, {}, weight.device(), dtype)) map->set_source(source);
+  }
+}
+
+StoragePlan plan_storage(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, const nn::WeightStore& store) {
+  auto in_file = dtypes_in_file(tensors, keys);
   StoragePlan plan;
   auto maps = maps_of(on_meta);
   on_meta.visit_parameters([&](const std::string& name, at::Tensor& p) {

@@ -36,8 +36,9 @@ struct Reading {
 /// Fills `module`, which was built on the meta device, with the tensors of a file, one at a time: each is read, changed, converted or
 /// stored, and placed before the next is touched. FP8 tensors are multiplied with their scales, which ComfyUI names `<layer>.scale_weight`
 /// or `<layer>.weight_scale`; scales of activations are left out. Missing, unexpected and misshapen names are one data Error before
-/// anything is read (io::load_named); a weight that is not finite, or not in the dtype it is to have, is one that names it.
-void load_weights(nn::Module& module, const Reading& reading);
+/// anything is read (io::load_named); a weight that is not finite, or not in the dtype it is to have, is one that names it. `placed`, where
+/// it is not empty, is called after each.
+void load_weights(nn::Module& module, const Reading& reading, const std::function<void()>& placed = {});
 
 /// Reads some of the parameters anew, by their names; `skeleton` is what was filled first, on the meta device. Deltas on them are told.
 void reload_weights(nn::Module& module, nn::Module& skeleton, const std::set<std::string>& names, const Reading& reading);
@@ -50,6 +51,9 @@ std::map<std::string, at::Tensor> scales_of(const io::TensorSource& tensors, con
 
 /// FP8 numbers times their scale, in fp32.
 at::Tensor scaled(const at::Tensor& codes, const at::Tensor& scale);
+/// The same for a module on the meta device, which stands for one that is filled from `tensors` (null: from no file): codes without numbers
+/// take the place of what the store turns into codes.
+void store_shapes(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore& store, const Merge* merge);
 
 /// The tensors that are weights: without scales of FP8 weights and the marks that go with them.
 io::TensorSource without_scales(const io::TensorSource& tensors);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "kernels/aside.h"
 #include "models/family.h"
 
 namespace burnish::models {
@@ -31,6 +32,26 @@ std::vector<const Family*> all_families() {
   auto families = added();
   families.insert(families.end(), std::begin(kFamilies), std::end(kFamilies));
   return families;
+}
+
+ModelEntry sizes_of(std::string_view variant, nn::Module& module) {
+  std::string label(variant);
+  return {.label = label,
+          .folder = {},
+          .component = "",
+          .config = nullptr,
+          .tensors = io::TensorSource::of_shapes(label, shapes_of(module), c10::ScalarType::BFloat16),
+          .is_sizes = true};
+}
+
+std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name) {
+  kernels::Aside aside;
+  for (const auto* family : all_families()) {
+    for (const auto& variant : family->variants) {
+      if (variant.name == name) return variant.entries();
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<Option> family_options() {
@@ -74,40 +95,20 @@ void check_options(const Family& family, const ModelOptions& options) {
 
 }  // namespace
 
-namespace {
-
-/// Letters in lower case and digits alone: "SD 1.5" and "sd1.5" are the same name.
-std::string plain_word(std::string_view name) {
-  std::string plain;
-  for (unsigned char c : name) {
-    if (std::isalnum(c)) plain += static_cast<char>(std::tolower(c));
-  }
-  return plain;
-}
-
-}  // namespace
-
 std::vector<std::string> published_models() {
   std::vector<std::string> names;
   for (const auto* family : all_families()) {
-    for (const auto& published : family->published) names.emplace_back(published.name);
+    for (const auto& variant : family->variants) names.emplace_back(variant.name);
   }
   return names;
 }
 
-std::unique_ptr<Model> open_published_model(std::string_view name) {
-  for (const auto* family : all_families()) {
-    for (const auto& published : family->published) {
-      if (plain_word(published.name) != plain_word(name)) continue;
-      ModelEntry entry;
-      entry.label = published.name;
-      entry.config = nlohmann::json::parse(published.config);
-      ModelOptions options;
-      options.init = "random";  // of no consequence: nothing is loaded
-      return open_model({{entry}, {}}, options);
-    }
-  }
-  return nullptr;
+std::unique_ptr<Model> open_published_model(const std::string& name) {
+  auto entries = published_sizes(name);
+  if (!entries) return nullptr;
+  ModelOptions options;
+  options.own = default_options();
+  return open_model({std::move(*entries), {}}, options);
 }
 
 std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options) {

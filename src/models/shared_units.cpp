@@ -48,28 +48,34 @@ pipeline::Units loss_units() {
            }}};
 }
 
-void warn_of_cut_texts(Components& components, const pipeline::Units& units, const std::vector<std::string>& texts, const char* what) {
+std::vector<TokenCount> count_tokens(Components& components, const pipeline::Units& units, const std::vector<std::string>& texts) {
   std::set<std::string> encoders;
   for (const auto& unit : units) {
     if (!contains(unit.reads, "prompt")) continue;
     for (const auto& model : unit.models) encoders.insert(component_of(model));
   }
+  std::vector<TokenCount> counts;
   for (const auto& encoder : encoders) {
     const auto* recipe = components.find(encoder);
     if (!recipe || !recipe->tokenizer || !components.has(encoder)) continue;
     components.check(encoder);  // loads its tokenizer
     const auto& tokenizer = components.tokenizer(encoder);
-    const auto limit = recipe->tokenizer->limit(tokenizer);
-    int64_t num_cut = 0, longest = 0;
+    auto& count = counts.emplace_back(TokenCount{.encoder = encoder, .limit = recipe->tokenizer->limit(tokenizer)});
+    count.option = recipe->tokenizer->option;
     for (const auto& text : texts) {
       auto num_tokens = std::ssize(tokenizer.encode(text));
-      if (num_tokens > limit) ++num_cut;
-      longest = std::max(longest, num_tokens);
+      count.num_cut += num_tokens > count.limit;
+      count.longest = std::max(count.longest, num_tokens);
     }
-    if (num_cut == 0) continue;
-    const auto* option = recipe->tokenizer->option;
-    warn("{} of {} {} have more than the {} tokens that {} reads, and are cut; the longest has {}{}", num_cut, texts.size(), what, limit,
-         encoder, longest, option ? fmt::format(" (--{} reads more)", option) : "");
+  }
+  return counts;
+}
+
+void warn_of_cut_texts(Components& components, const pipeline::Units& units, const std::vector<std::string>& texts, const char* what) {
+  for (const auto& count : count_tokens(components, units, texts)) {
+    if (count.num_cut == 0) continue;
+    warn("{} of {} {} have more than the {} tokens that {} reads, and are cut; the longest has {}{}", count.num_cut, texts.size(), what,
+         count.limit, count.encoder, count.longest, count.option ? fmt::format(" (--{} reads more)", count.option) : "");
   }
 }
 

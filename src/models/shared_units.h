@@ -27,6 +27,18 @@ pipeline::Units loss_units();
 /// latents -> image. `decode` runs the model `vae` on latents [B, C, h, w] as the denoiser sees them.
 pipeline::Units decode_units(const std::string& vae, std::function<at::Tensor(const at::Tensor& latents)> decode);
 
+/// Of texts, what a text encoder makes of them.
+struct TokenCount {
+  std::string encoder;
+  int64_t limit = 0;             ///< tokens that it reads of a text
+  int64_t longest = 0;           ///< tokens of the longest text
+  int64_t num_cut = 0;           ///< texts that have more than it reads
+  const char* option = nullptr;  ///< that sets the limit; null: none does
+};
+
+/// For every text encoder that the units run; of those that the model has not, nothing is said.
+std::vector<TokenCount> count_tokens(Components& components, const pipeline::Units& units, const std::vector<std::string>& texts);
+
 /// Warns, in a line for every text encoder that the units run, how many of these texts it cuts, at how many tokens, and how long the
 /// longest is. `what` they are: "captions".
 void warn_of_cut_texts(Components& components, const pipeline::Units& units, const std::vector<std::string>& texts, const char* what);

@@ -17,8 +17,10 @@ Tensors with_own_nodes(const Tensors& inputs) {
 
 Tensors Block::run(const Tensors& inputs) {
   if (runner) return runner->run(*this, inputs);
-  return body(at::GradMode::is_enabled() ? with_own_nodes(inputs) : inputs);
+  return run_body(*this, inputs);
 }
+
+Tensors run_body(Block& block, const Tensors& inputs) { return block.body(at::GradMode::is_enabled() ? with_own_nodes(inputs) : inputs); }
 
 std::vector<Block*> blocks_below(Module& root) {
   std::vector<Block*> blocks;

@@ -28,6 +28,9 @@ class Block : public Module {
   std::shared_ptr<BlockRunner> runner;
 };
 
+/// The body, with nodes of its own in the graph for inputs, as a block without a runner is run: for runners that keep its graph.
+Tensors run_body(Block& block, const Tensors& inputs);
+
 /// The outermost blocks of a tree, in the order in which it names them.
 std::vector<Block*> blocks_below(Module& root);
 

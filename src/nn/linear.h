@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "nn/module.h"
@@ -49,7 +50,10 @@ class LinearMap : public Module {
   int64_t in_channels() const { return in_features_ / product_->columns_per_channel(); }
   const kernels::ProductPtr& product() const { return product_; }
 
-  WeightSource& source() const { return *source_; }
+  WeightSource& source() const {
+    if (before_read) before_read();
+    return *source_;
+  }
   /// Holds W in `source` from now on. The parameter `weight` is given up for the source's gradient_leaf, which is undefined unless W
   /// trains.
   void set_source(std::shared_ptr<WeightSource> source);
@@ -57,6 +61,7 @@ class LinearMap : public Module {
   at::Tensor weight;  ///< [out, in], or [out, in, kernel, kernel]; without numbers once another source holds W
   at::Tensor bias;    ///< [out], undefined without bias
   std::shared_ptr<Delta> delta;
+  std::function<void()> before_read;  ///< brings W to its device, where it is not always there (memory/paging.h); may be empty
 
  protected:
   LinearMap(const std::vector<int64_t>& weight_sizes, const at::TensorOptions& options, bool with_bias, kernels::ProductPtr product);

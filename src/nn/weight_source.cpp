@@ -7,10 +7,11 @@
 
 #include <algorithm>
 
+#include "kernels/place.h"
 namespace burnish::nn {
 
 int64_t tile_rows(int64_t in_features, c10::Device device) {
-  const int64_t elements = device.is_cpu() ? int64_t{1} << 18 : int64_t{1} << 25;
+  const int64_t elements = kernels::runs_on_cpu(device) ? int64_t{1} << 18 : int64_t{1} << 25;
   return std::max<int64_t>(1, elements / std::max<int64_t>(1, in_features) / 128) * 128;
 }
 

@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/product/product.h"
 
@@ -17,6 +18,8 @@ class WeightSource {
   virtual int64_t out_features() const = 0;
   virtual c10::Device device() const = 0;
   virtual int64_t num_bytes() const = 0;
+  /// The tensors that hold W where it is no parameter, sharing storage.
+  virtual std::vector<at::Tensor> tensors() const { return {}; }
 
   /// The layer's product of x with W, plus bias ([out] or undefined), with autograd and in x's dtype.
   virtual at::Tensor multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const = 0;

@@ -36,19 +36,29 @@ double sum_of_squares(const at::Tensor& gradient) {
 
 }  // namespace
 
-at::Tensor gradient_norm(const ParameterList& parameters) {
+// A part is a sum of squares on the CPU, and a norm elsewhere.
+at::Tensor norm_part(const at::Tensor& gradient) {
+  const at::NoGradGuard no_grad;
+  if (gradient.is_cpu()) return at::full({}, sum_of_squares(gradient), at::kDouble);
+  return at::linalg_vector_norm(gradient, 2, /*dim=*/{}, /*keepdim=*/false, at::kFloat);
+}
+
+at::Tensor norm_of_parts(const std::vector<at::Tensor>& parts) {
   const at::NoGradGuard no_grad;
   double sum = 0;
   std::vector<at::Tensor> on_device;
-  for (const at::Tensor& gradient : gradients_of(parameters)) {
-    if (gradient.is_cpu()) {
-      sum += sum_of_squares(gradient);
-    } else {
-      on_device.push_back(at::linalg_vector_norm(gradient, 2, /*dim=*/{}, /*keepdim=*/false, at::kFloat));
-    }
+  for (const at::Tensor& part : parts) {
+    if (part.is_cpu()) sum += part.item<double>();
+    else on_device.push_back(part);
   }
   if (on_device.empty()) return at::full({}, std::sqrt(sum), at::kDouble);
   return at::stack(on_device).to(at::kDouble).square().sum().add_(sum).sqrt_();
+}
+
+at::Tensor gradient_norm(const ParameterList& parameters) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& gradient : gradients_of(parameters)) parts.push_back(norm_part(gradient));
+  return norm_of_parts(parts);
 }
 
 void scale_gradients(const ParameterList& parameters, double factor) {

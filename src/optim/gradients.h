@@ -8,6 +8,10 @@ namespace burnish::optim {
 /// caller decides what to do about that.
 at::Tensor gradient_norm(const ParameterList& parameters);
 
+/// The same in parts, for gradients that are not there all at once: what one of them adds, in the order of their parameters.
+at::Tensor norm_part(const at::Tensor& gradient);
+at::Tensor norm_of_parts(const std::vector<at::Tensor>& parts);
+
 /// Multiplies every gradient in place.
 void scale_gradients(const ParameterList& parameters, double factor);
 

@@ -1,3 +1,5 @@
+#include <ATen/ops/empty.h>
+
 #include <functional>
 #include <limits>
 
@@ -193,7 +195,13 @@ void check(const OptimizerOptions& options, const ScheduleOptions& schedule, dou
         "without lr_warmup_steps (warmup_init=true warms up), or relative_step=false");
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterList parameters) {
+bool needs_all_gradients(const OptimizerOptions& options) {
+  const at::Tensor matrix = at::empty({kSmallestIn8Bits, 1}, at::TensorOptions().device(at::kMeta));
+  return rule_of(options)(matrix)->looks_first();
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterList parameters,
+                                          std::shared_ptr<memory::HostStore> host) {
   check(options);
   const RuleOf rule_of_value = rule_of(options);
   std::vector<RulePtr> rules;
@@ -206,7 +214,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, Param
     rules.push_back(rule_of_value(parameter.value));
   }
   complete(parameters, options.rounding);
-  return std::make_unique<Optimizer>(std::move(parameters), std::move(rules), options.seed);
+  return std::make_unique<Optimizer>(std::move(parameters), std::move(rules), options.seed, std::move(host));
 }
 
 }  // namespace burnish::optim

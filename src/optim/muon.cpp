@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/place.h"
 #include "optim/rules.h"
 
 namespace burnish::optim {
@@ -17,7 +18,7 @@ namespace {
 at::Tensor nearly_orthogonal(const at::Tensor& matrix, int64_t num_steps) {
   const bool tall = matrix.size(0) > matrix.size(1);
   at::Tensor x = tall ? matrix.t() : matrix;
-  if (!x.is_cpu()) x = x.to(at::kBFloat16);
+  if (!kernels::runs_on_cpu(x)) x = x.to(at::kBFloat16);
   x = x / at::linalg_vector_norm(x).clamp_min_(1e-7);
   for (int64_t i = 0; i < num_steps; ++i) {
     const at::Tensor gram = at::mm(x, x.t());

@@ -12,12 +12,13 @@
 #include <stdexcept>
 
 #include "base/random_key.h"
+#include "kernels/place.h"
 
 namespace burnish::optim {
 namespace {
 
 /// Elements of a batch of fp32 copies: small enough to stay in a CPU's cache, large enough to fill a GPU.
-int64_t batch_elements(const at::Device& device) { return device.is_cpu() ? int64_t{1} << 18 : int64_t{1} << 24; }
+int64_t batch_elements(const at::Device& device) { return kernels::runs_on_cpu(device) ? int64_t{1} << 18 : int64_t{1} << 24; }
 
 at::Tensor flat_slice(const at::Tensor& tensor, int64_t begin, int64_t count) { return tensor.view({-1}).narrow(0, begin, count); }
 
@@ -25,6 +26,19 @@ at::Tensor flat_slice(const at::Tensor& tensor, int64_t begin, int64_t count) { 
 at::Tensor slot_slice(const Slot& slot, int64_t begin, int64_t count) {
   if (slot.elements == 0) return slot.tensor;
   return flat_slice(slot.tensor, begin / slot.elements, (count + slot.elements - 1) / slot.elements);
+}
+
+/// Puts memory of the device in the place of slots in host memory; both.
+memory::HostStore::Copies on_device(Batch& batch) {
+  memory::HostStore::Copies copies;
+  const at::Device device = batch.gradients.front().device();
+  for (std::vector<at::Tensor>& of_stretch : batch.slots) {
+    for (at::Tensor& slot : of_stretch) {
+      copies.emplace_back(at::empty(slot.sizes(), slot.options().device(device)), slot);
+      slot = copies.back().first;
+    }
+  }
+  return copies;
 }
 
 /// The value itself, when a rule can update it in place.
@@ -58,13 +72,15 @@ struct Optimizer::Pending {
   int64_t num_elements = 0;
 };
 
-Optimizer::Optimizer(ParameterList parameters, std::vector<RulePtr> rules, uint64_t seed)
-    : parameters_(std::move(parameters)), seed_(seed) {
+Optimizer::Optimizer(ParameterList parameters, std::vector<RulePtr> rules, uint64_t seed, std::shared_ptr<memory::HostStore> host)
+    : parameters_(std::move(parameters)), seed_(seed), host_(std::move(host)) {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     auto found = std::find(rules_.begin(), rules_.end(), rules.at(i));
     if (found == rules_.end()) found = rules_.insert(found, rules[i]);
     members_.push_back({static_cast<size_t>(found - rules_.begin()), rules[i]->slots(parameters_[i])});
+    if (!host_) continue;
+    for (Slot& slot : members_.back().slots) slot.tensor = host_->put(slot.tensor);
   }
 }
 
@@ -77,6 +93,8 @@ void Optimizer::run(const Key& key, Use use, Pending& pending) {
     store->read(begin, batch.values.back());
     gradient = gradient.to(at::kFloat);
   }
+  const memory::HostStore::Copies copies = host_ ? on_device(batch) : memory::HostStore::Copies();
+  if (host_) host_->wait(host_->fetch(copies));
   auto& rule = *rules_[std::get<0>(key)];
   if (use == Use::look) {
     rule.look(batch);
@@ -85,6 +103,7 @@ void Optimizer::run(const Key& key, Use use, Pending& pending) {
     for (size_t i = 0; i < pending.copied.size(); ++i)
       pending.copied[i].store->write(pending.copied[i].begin, batch.values[i], pending.copied[i].key);
   }
+  if (host_) host_->update(copies);
   pending = Pending();
 }
 
@@ -96,7 +115,7 @@ void Optimizer::add(size_t index, Use use, Batches& batches) {
   const at::Tensor plain = plain_value(parameter, gradient);
   const int64_t numel = gradient.numel(), limit = batch_elements(gradient.device());
   const int64_t granule = std::lcm(plain.defined() ? 1 : parameter.store->granule(), rule.granule(numel));
-  const bool whole = plain.defined() && rule.is_fused();
+  const bool whole = plain.defined() && rule.is_fused() && !host_;
   const int64_t part = whole ? numel : std::max<int64_t>(1, limit / granule) * granule;
   const double weight_decay = parameter.weight_decay.value_or(0);
   const Key key{member.rule, !plain.defined(), gradient.device().str(), parameter.lr_factor, weight_decay};
@@ -180,6 +199,7 @@ bool Optimizer::needs_all_gradients() const {
 }
 
 StateList Optimizer::state() const {
+  if (host_) host_->synchronize();
   StateList list;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const std::string& name = parameters_[i].name;
@@ -204,8 +224,10 @@ void Optimizer::load_state(const StateList& saved) {
 
 at::Tensor Optimizer::average(size_t index) const {
   const at::NoGradGuard no_grad;
+  const at::Device device = parameters_[index].value.device();
   std::vector<at::Tensor> slots;
-  for (const Slot& slot : members_[index].slots) slots.push_back(slot.elements == 0 ? slot.tensor : slot.tensor.view({-1}));
+  if (host_) host_->synchronize();
+  for (const Slot& slot : members_[index].slots) slots.push_back((slot.elements == 0 ? slot.tensor : slot.tensor.view({-1})).to(device));
   const at::Tensor exact = exact_value(parameters_[index]).detach().to(at::kFloat).contiguous();
   const at::Tensor average = rules_[members_[index].rule]->average(exact.view({-1}), slots);
   return average.defined() ? average.view(exact.sizes()) : average;

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "memory/host_store.h"
 #include "optim/gradients.h"
 #include "optim/lr_schedule.h"
 #include "optim/parameter.h"
@@ -30,8 +31,9 @@ struct OptimizerOptions {
 /// (mark_changed of optim/parameter.h), whatever the rule does.
 class Optimizer {
  public:
-  /// `rules` has one for each parameter; parameters may share them. All parameters have their stores.
-  Optimizer(ParameterList parameters, std::vector<RulePtr> rules, uint64_t seed);
+  /// `rules` has one for each parameter; parameters may share them. All parameters have their stores. With `host` what rules keep is there,
+  /// and on the device for one batch at a time.
+  Optimizer(ParameterList parameters, std::vector<RulePtr> rules, uint64_t seed, std::shared_ptr<memory::HostStore> host = nullptr);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
@@ -44,6 +46,8 @@ class Optimizer {
   /// Not when `needs_all_gradients`.
   void update(size_t index);
   void finish();
+  /// Whether the step that was begun last has updated this parameter.
+  bool was_updated(size_t index) const { return members_.at(index).updated; }
   /// Whether an update depends on the gradients of all parameters.
   bool needs_all_gradients() const;
 
@@ -90,6 +94,7 @@ class Optimizer {
   std::vector<RulePtr> rules_;  ///< each once
   std::vector<Member> members_;
   uint64_t seed_;
+  std::shared_ptr<memory::HostStore> host_;
   double lr_ = 0;
 };
 
@@ -103,7 +108,11 @@ void check(const OptimizerOptions& options, const ScheduleOptions& schedule, dou
 /// Whether the optimizer averages (Optimizer::average), so that a moving average beside it would be one too many.
 bool is_schedule_free(const OptimizerOptions& options);
 
-/// After `check`; also a config Error for parameters that are not floating point.
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterList parameters);
+/// Optimizer::needs_all_gradients, of one of these options.
+bool needs_all_gradients(const OptimizerOptions& options);
+
+/// After `check`; also a config Error for parameters that are not floating point. `host`: see Optimizer.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, ParameterList parameters,
+                                          std::shared_ptr<memory::HostStore> host = nullptr);
 
 }  // namespace burnish::optim

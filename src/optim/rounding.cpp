@@ -11,6 +11,7 @@
 
 #include "base/choice.h"
 #include "kernels/cpu_rows.h"
+#include "kernels/place.h"
 
 namespace burnish::optim {
 
@@ -28,8 +29,9 @@ inline uint32_t random_bits(int64_t element, uint32_t key) {
 
 uint32_t short_key(uint64_t key) { return static_cast<uint32_t>(key ^ (key >> 32)); }
 
-/// A clone of the device's own generator, so that no global state moves.
-at::Generator generator_of(const at::Tensor& like, uint64_t key) {
+/// A clone of the device's own generator, so that no global state moves; nothing where there are no numbers to draw.
+std::optional<at::Generator> generator_of(const at::Tensor& like, uint64_t key) {
+  if (like.is_meta()) return std::nullopt;
   at::Generator generator = at::globalContext().defaultGenerator(like.device()).clone();
   generator.set_current_seed(short_key(key));
   return generator;
@@ -79,9 +81,15 @@ BURNISH_SIMD void join_some(const uint16_t* rounded, const int16_t* remainder, u
 
 bool plain(std::initializer_list<at::Tensor> tensors) {
   for (const auto& t : tensors) {
-    if (!t.is_cpu() || !t.is_contiguous()) return false;
+    if (!kernels::runs_on_cpu(t) || !t.is_contiguous()) return false;
   }
   return true;
+}
+
+/// Calls task(begin, end) for parts of as many elements as a tensor has, in parallel; not for one without numbers.
+template <class Task>
+void for_parts(const at::Tensor& t, const Task& task) {
+  if (!t.is_meta()) at::parallel_for(0, t.numel(), kElementsPerTask, task);
 }
 
 template <class T>
@@ -101,9 +109,8 @@ Rounding parse_rounding(std::string_view name) {
 
 void round_stochastically(at::Tensor& from, const at::Tensor& to, uint64_t key) {
   if (plain({from, to})) {
-    at::parallel_for(0, from.numel(), kElementsPerTask, [&](int64_t begin, int64_t end) {
-      round_some(data<const uint32_t>(from), data<uint16_t>(to), short_key(key), begin, end);
-    });
+    for_parts(from,
+              [&](int64_t begin, int64_t end) { round_some(data<const uint32_t>(from), data<uint16_t>(to), short_key(key), begin, end); });
     return;
   }
   const at::Tensor below = at::randint(0, 1 << 16, from.sizes(), generator_of(from, key), from.options().dtype(at::kInt));
@@ -115,7 +122,7 @@ void round_stochastically(at::Tensor& from, const at::Tensor& to, uint64_t key) 
 
 void round_to_e4m3(const at::Tensor& from, const at::Tensor& codes, uint64_t key) {
   if (plain({from, codes})) {
-    at::parallel_for(0, from.numel(), kElementsPerTask, [&](int64_t begin, int64_t end) {
+    for_parts(from, [&](int64_t begin, int64_t end) {
       round_some_to_e4m3(data<const uint32_t>(from), data<uint8_t>(codes), short_key(key), begin, end);
     });
     return;
@@ -130,7 +137,7 @@ void round_to_e4m3(const at::Tensor& from, const at::Tensor& codes, uint64_t key
 
 void split_remainder(const at::Tensor& exact, const at::Tensor& rounded, const at::Tensor& remainder) {
   if (plain({exact, rounded, remainder})) {
-    at::parallel_for(0, exact.numel(), kElementsPerTask, [&](int64_t begin, int64_t end) {
+    for_parts(exact, [&](int64_t begin, int64_t end) {
       split_some(data<const uint32_t>(exact), data<uint16_t>(rounded), data<int16_t>(remainder), begin, end);
     });
     return;
@@ -142,7 +149,7 @@ void split_remainder(const at::Tensor& exact, const at::Tensor& rounded, const a
 
 void join_remainder(const at::Tensor& rounded, const at::Tensor& remainder, const at::Tensor& exact) {
   if (plain({exact, rounded, remainder})) {
-    at::parallel_for(0, exact.numel(), kElementsPerTask, [&](int64_t begin, int64_t end) {
+    for_parts(exact, [&](int64_t begin, int64_t end) {
       join_some(data<const uint16_t>(rounded), data<const int16_t>(remainder), data<uint32_t>(exact), begin, end);
     });
     return;

@@ -13,6 +13,7 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
   int64_t out_features() const override { return weight_.out; }
   c10::Device device() const override { return weight_.codes.device(); }
   int64_t num_bytes() const override { return weight_.num_bytes(); }
+  std::vector<at::Tensor> tensors() const override { return {weight_.codes, weight_.scales}; }
   at::Tensor multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const override;
   at::Tensor rows_in(c10::ScalarType dtype, int64_t begin, int64_t end) const override {
     return dequantize_rows(weight_, begin, end, dtype);

@@ -118,6 +118,7 @@ json RunFollower::next() {
     update["name"] = name_;
     update["settings"] = read_or_leave_out(run_ / "config.toml", settings_of);
     update["validation"] = read_or_leave_out(run_ / "validation.json", io::read_json);
+    update["plan"] = read_or_leave_out(run_ / "plan.json", io::read_json);
   }
   bool is_news = whole || !part.log.steps.empty() || part.log.num_skipped > 0 || !update["previews"].empty();
   return is_news ? update : json(nullptr);

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -118,6 +119,19 @@ Ahead compute_ahead(models::Model& model, const pipeline::Schedule& schedule, co
   compute(model, work);
   section->flush();
   return ahead;
+}
+
+pipeline::Schedule nothing_ahead(const pipeline::Schedule& schedule) {
+  auto policy = schedule.policy;
+  policy.ahead = false;
+  return pipeline::with_policy(schedule, policy);
+}
+
+double ahead_limit(const Settings& settings, const models::Model& model, const pipeline::Schedule& schedule, int64_t num_bytes_kept) {
+  auto limit =
+      settings.schedule.always_ahead() ? std::numeric_limits<double>::infinity() : static_cast<double>(ahead_weight_bytes(model, schedule));
+  if (settings.data.cache_bytes <= 0) return limit;
+  return std::min(limit, settings.data.cache_bytes - static_cast<double>(num_bytes_kept));
 }
 
 int64_t ahead_weight_bytes(const models::Model& model, const pipeline::Schedule& schedule) {

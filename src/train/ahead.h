@@ -20,6 +20,15 @@ struct Ahead {
 Ahead compute_ahead(models::Model& model, const pipeline::Schedule& schedule, const Feed& feed, const std::vector<BatchId>& batches,
                     data::Cache& cache, c10::Device device, double byte_limit);
 
+/// Each batch that is computed ahead is named by what it reads: for more than these the names alone take minutes and much memory.
+constexpr int64_t kMostAhead = 1'000'000;
+
+/// The schedule without its ahead stage.
+pipeline::Schedule nothing_ahead(const pipeline::Schedule& schedule);
+
+/// Bytes that results computed ahead may not reach, beside what is kept of the samples.
+double ahead_limit(const Settings& settings, const models::Model& model, const pipeline::Schedule& schedule, int64_t num_bytes_kept);
+
 /// Bytes of the models that only units computed ahead run.
 int64_t ahead_weight_bytes(const models::Model& model, const pipeline::Schedule& schedule);
 

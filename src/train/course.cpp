@@ -1,13 +1,10 @@
 #include "train/course.h"
 
 #include <ATen/ops/tensor.h>
-#include <fmt/core.h>
 
 #include <algorithm>
 
-#include "base/count.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "train/draws.h"
 
 namespace burnish::train {
@@ -22,13 +19,10 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
   return {rows, sets, settings.batch_size, settings.seed};
 }
 
-/// "1 sample", "12 samples and 200 of the class set"
-std::string samples_text(const CourseSettings& settings, const Samples& samples) {
-  auto num_class = std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.sets[sample.set].of_class_set; });
-  if (num_class > 0) return fmt::format("{} and {} of the class set", count_of(std::ssize(samples.list) - num_class, "sample"), num_class);
-  if (settings.prior_loss_weight != 1)
+void check_class_set(const CourseSettings& settings, const Samples& samples) {
+  bool has_any = std::ranges::any_of(samples.list, [&](const auto& sample) { return samples.sets[sample.set].of_class_set; });
+  if (!has_any && settings.prior_loss_weight != 1)
     config_error("train", "prior_loss_weight weighs the class set, and this run has none; name one in class_metadata_path, or take it out");
-  return count_of(std::ssize(samples.list), "sample");
 }
 
 /// One of the ways a picture is cut, all equally likely, and perhaps the empty caption or another than the plain one, each by a key of its
@@ -47,12 +41,13 @@ Pick pick(const data::Visit& visit, const Samples& samples, uint64_t seed) {
 Course::Course(const CourseSettings& settings, const diffusion::Process& process, const Objective& objective, const Samples& samples,
                const Samples* held_out)
     : settings_(settings), objective_(objective), samples_(samples), held_out_(held_out), sampler_(make_sampler(settings, samples)) {
+  check_class_set(settings, samples);
   if (!settings.replay.empty()) replay_.emplace(settings.replay, process);
   auto batches = sampler_.batches_per_epoch() * settings.num_epochs;
   num_steps_ = settings.max_steps > 0 ? settings.max_steps : (batches + settings.batches_per_step - 1) / settings.batches_per_step;
-  info("{}, {} an epoch, {}", samples_text(settings, samples), count_of(sampler_.batches_per_epoch(), "batch", "batches"),
-       count_of(num_steps_, "step"));
 }
+
+double Course::visits_an_epoch(size_t set) const { return samples_.sets[set].num_repeats * static_cast<double>(settings_.num_repeats); }
 
 int64_t Course::num_held_out() const { return held_out_ == nullptr ? 0 : std::ssize(held_out_->list) * objective_.num_held_out_draws(); }
 

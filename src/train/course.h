@@ -25,6 +25,8 @@ class Course {
   int64_t num_batches() const { return num_steps_ * settings_.batches_per_step; }
   int64_t batches_per_step() const { return settings_.batches_per_step; }
   int64_t batches_per_epoch() const { return sampler_.batches_per_epoch(); }
+  /// How often each sample of a dataset is; not of a class set.
+  double visits_an_epoch(size_t set) const;
   int64_t num_held_out() const;
   /// How often the samples of all batches are visited.
   int64_t num_visits() const { return num_batches() * settings_.batch_size; }

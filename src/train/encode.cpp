@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/read_ahead.h"
 #include "io/hash.h"
 
 namespace burnish::train {
@@ -39,8 +40,9 @@ class Encoding {
   const Results* writer(const std::string& value, size_t before) const;
   void plan(size_t index, Share share);
   void compute(size_t index);
-  void compute_item(size_t index, size_t item);
-  pipeline::Values inputs_of(size_t index, size_t item) const;
+  void compute_item(size_t index, size_t item, pipeline::Values pictures);
+  pipeline::Values pictures_of(size_t index, size_t item) const;
+  pipeline::Values inputs_of(size_t index, size_t item, pipeline::Values values) const;
   void check_unchanged(const pipeline::Unit& unit, size_t item) const;
   void check_finite(const pipeline::Unit& unit, const std::string& name, const at::Tensor& value, size_t item) const;
   Places places(size_t item) const;
@@ -170,9 +172,12 @@ void Encoding::compute(size_t index) {
     info("{}: {} of {} results to compute, the others are in the cache", results.unit.name, results.to_compute.size(),
          first_items(results).size());
   if (results.to_compute.empty()) return;
+  // Pictures are decoded while the one before is encoded, the first while the models are loaded.
+  data::ReadAhead<pipeline::Values> pictures(std::ssize(results.to_compute), samples_.pictures->options().num_workers,
+                                             [&](int64_t i) { return pictures_of(index, results.to_compute[static_cast<size_t>(i)]); });
   Work work{.models = results.unit.models, .name = results.unit.name, .num_items = std::ssize(results.to_compute)};
   work.run = [&](int64_t i) {
-    compute_item(index, results.to_compute[static_cast<size_t>(i)]);
+    compute_item(index, results.to_compute[static_cast<size_t>(i)], pictures.next());
     return true;
   };
   work.interrupted = [&] {
@@ -185,9 +190,9 @@ void Encoding::compute(size_t index) {
   if (results.section) results.section->flush();
 }
 
-void Encoding::compute_item(size_t index, size_t item) {
+void Encoding::compute_item(size_t index, size_t item, pipeline::Values pictures) {
   auto& results = results_[index];
-  auto values = inputs_of(index, item);
+  auto values = inputs_of(index, item, std::move(pictures));
   pipeline::run({results.unit}, values);
   data::Tensors stored, passing;
   for (const auto& name : results.unit.writes) {
@@ -211,10 +216,20 @@ void Encoding::check_finite(const pipeline::Unit& unit, const std::string& name,
              what, name, join(unit.models));
 }
 
-pipeline::Values Encoding::inputs_of(size_t index, size_t item) const {
-  const auto& unit = results_[index].unit;
+/// What the unit reads of files, not of the list of samples or of another unit. Called on several threads at once.
+pipeline::Values Encoding::pictures_of(size_t index, size_t item) const {
   pipeline::Values values;
+  for (const auto& name : results_[index].unit.reads) {
+    const auto* input = writer(name, index) ? nullptr : find_input(name);
+    if (input != nullptr && !input->in_list) values[name] = input->load(items_[item]);
+  }
+  return values;
+}
+
+pipeline::Values Encoding::inputs_of(size_t index, size_t item, pipeline::Values values) const {
+  const auto& unit = results_[index].unit;
   for (const auto& name : unit.reads) {
+    if (values.contains(name)) continue;
     if (const auto* from = writer(name, index)) {
       const auto& key = from->keys[item];
       values[name] = take(contains(from->stored, name) ? from->section->at(key) : from->passing.at(key), name);

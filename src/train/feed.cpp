@@ -1,6 +1,8 @@
 #include "train/feed.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "io/files.h"
 
@@ -34,7 +36,10 @@ pipeline::Values Feed::of_sample(const pipeline::Stage& stage, const Source& sou
 
 Batch Feed::batch(const pipeline::Stage& stage, const BatchId& id, const AheadResults* ahead) const {
   Batch batch;
-  for (const auto& pick : course_.picks(id)) batch.samples.push_back(of_sample(stage, source(id), pick));
+  bool is_next = loading_ && loading_->stage == &stage && loading_->id == id;
+  auto loading = is_next ? std::move(loading_) : nullptr;
+  for (const auto& pick : course_.picks(id))
+    batch.samples.push_back(loading ? loading->samples.next() : of_sample(stage, source(id), pick));
   batch.draws = course_.draws(id, {stage.drawn.begin(), stage.drawn.end()});
   if (ahead == nullptr) return batch;
   auto key = ahead->keys.find(id);
@@ -45,7 +50,13 @@ Batch Feed::batch(const pipeline::Stage& stage, const BatchId& id, const AheadRe
 
 void Feed::prefetch(const pipeline::Stage& stage, const BatchId& id) const {
   auto reads = reads_of(stage);
-  for (const auto& pick : course_.picks(id)) {
+  auto picks = course_.picks(id);
+  bool reads_files = std::ranges::any_of(reads.inputs, [](const auto* input) { return !input->in_list; });
+  if (const auto* pictures = source(id).samples.pictures.get(); reads_files && pictures != nullptr && pictures->options().num_workers > 0) {
+    auto load = [this, &stage, &from = source(id), picks](int64_t i) { return of_sample(stage, from, picks[static_cast<size_t>(i)]); };
+    loading_.reset(new Loading{&stage, id, {std::ssize(picks), pictures->options().num_workers, load}});
+  }
+  for (const auto& pick : picks) {
     for (const auto& [name, value] : source(id).kept.values(pick, reads.kept)) {
       if (const auto* tensor = std::get_if<at::Tensor>(&value)) io::prefetch(*tensor);
     }

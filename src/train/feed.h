@@ -1,4 +1,7 @@
 #pragma once
+#include <memory>
+
+#include "data/read_ahead.h"
 #include "train/course.h"
 
 namespace burnish::train {
@@ -30,16 +33,25 @@ class Feed {
 
   /// What `stage` reads of a batch; of what the stage takes from `ahead`, too, once that is there.
   Batch batch(const pipeline::Stage& stage, const BatchId& id, const AheadResults* ahead = nullptr) const;
-  /// Has the stored values of a batch read from disk while something else is computed.
+  /// Has the stored values of a batch read from disk, and its pictures decoded, while something else is computed. Of pictures it is for the
+  /// batch that is asked for next.
   void prefetch(const pipeline::Stage& stage, const BatchId& id) const;
 
  private:
   const Source& source(const BatchId& id) const { return id.held_out ? *held_out_ : training_; }
   pipeline::Values of_sample(const pipeline::Stage& stage, const Source& source, const Pick& pick) const;
 
+  /// A batch whose samples are being loaded.
+  struct Loading {
+    const pipeline::Stage* stage = nullptr;
+    BatchId id;
+    data::ReadAhead<pipeline::Values> samples;
+  };
+
   const Course& course_;
   Source training_;
   std::optional<Source> held_out_;
+  mutable std::unique_ptr<Loading> loading_;  ///< null when nothing is; its threads read all of the above
 };
 
 }  // namespace burnish::train

@@ -4,6 +4,7 @@
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -38,10 +39,16 @@ std::string cut_content(const View& view) {
 }
 
 std::string image_content(const View& view) {
-  return view.sample == nullptr ? "" : fmt::format("picture {} {}", view.picture_hash, cut_content(view));
+  return view.sample == nullptr ? "" : fmt::format("sRGB picture {} {}", view.picture_hash, cut_content(view));
 }
 
-pipeline::Value load_image(const View& view) { return view.pictures->load(view.sample->row, view.variant).image_3HW.unsqueeze(0); }
+/// In place of a picture that a plan does without.
+at::Tensor any_picture(const View& view) { return at::zeros({}).expand({1, 3, view.sample->size.height, view.sample->size.width}); }
+
+pipeline::Value load_image(const View& view) {
+  if (view.pictures == nullptr) return any_picture(view);
+  return view.pictures->load(view.sample->row, view.variant).image_3HW.unsqueeze(0);
+}
 
 std::string no_prompt_content(const View&) { return "text " + io::sha256(""); }
 
@@ -62,10 +69,11 @@ pipeline::Value load_trajectory_noise(const View& view) {
 
 std::string rejected_content(const View& view) {
   auto hash = view.further_hashes.find(kRejectedImage);
-  return hash == view.further_hashes.end() ? "" : fmt::format("picture {} {}", hash->second, cut_content(view));
+  return hash == view.further_hashes.end() ? "" : fmt::format("sRGB picture {} {}", hash->second, cut_content(view));
 }
 
 pipeline::Value load_rejected(const View& view) {
+  if (view.pictures == nullptr) return any_picture(view);
   return view.pictures->load_further(view.sample->row, kRejectedImage, view.variant).unsqueeze(0);
 }
 
@@ -77,6 +85,7 @@ std::string size_content(const View& view) {
 
 /// [1, 6], see models::UnitGroups; of a mirrored picture, as its mirror image was cut.
 pipeline::Value load_size(const View& view) {
+  if (view.pictures == nullptr) return at::zeros({1, 6});
   auto original = view.pictures->original_size(view.sample->row);
   auto crop = view.pictures->crop(view.sample->row, view.variant);
   auto left = crop.flip ? data::covering_size(original, crop.size).width - crop.left - crop.size.width : crop.left;
@@ -88,7 +97,7 @@ pipeline::Value load_size(const View& view) {
 
 /// What says which of the picture's pixels count; "" when all do.
 std::string mask_origin(const View& view) {
-  const auto& mask = view.pictures->mask();
+  const auto& mask = view.pictures->options().mask;
   if (mask.from == data::MaskSource::From::alpha) return "alpha of " + view.picture_hash;
   auto hash = view.further_hashes.find(mask.column);
   return hash == view.further_hashes.end() ? "" : "mask " + hash->second;
@@ -108,7 +117,7 @@ std::string mask_content(const View& view) {
 /// [1, 1, h, w] fp32 on the grid of latents: of the pixels below each, the mean of how much they count, from 0 to 1.
 pipeline::Value load_mask(const View& view) {
   auto grid = grid_of(view);
-  auto mask_HW1 = view.pictures->load_mask(view.sample->row, view.variant);
+  auto mask_HW1 = view.pictures == nullptr ? at::Tensor() : view.pictures->load_mask(view.sample->row, view.variant);
   if (!mask_HW1.defined()) return at::ones({1, 1, grid[0], grid[1]});
   return at::adaptive_avg_pool2d(mask_HW1.permute({2, 0, 1}).unsqueeze(0).to(at::kFloat), grid) / 255;
 }

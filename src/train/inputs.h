@@ -46,7 +46,7 @@ struct Input {
   bool in_list = false;  ///< a cache's list of samples has it too; the others need the picture
   /// Names the content: what is made of equal contents is computed once. "" when the view has no such value.
   std::string (*content)(const View&);
-  /// The value, with a leading dimension of 1.
+  /// The value, with a leading dimension of 1. Of a sample without its picture, one of the right shape.
   pipeline::Value (*load)(const View&);
 };
 

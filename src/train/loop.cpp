@@ -6,9 +6,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/log.h"
+#include "memory/failure.h"
+#include "memory/heap.h"
+#include "memory/host.h"
 
 namespace burnish::train {
 
@@ -23,7 +28,8 @@ std::string why_not_finite(const Trainee& trainee) {
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
     for (const auto& [name, weight] : trainee.model.components().module(component).parameters()) {
       bool changed = weight->requires_grad() && trainee.progress.step > 0;
-      if (changed || at::isfinite(*weight).all().item<bool>()) continue;
+      bool waits = weight->storage().data() == nullptr;  // in host memory, where nothing changes it
+      if (changed || waits || at::isfinite(*weight).all().item<bool>()) continue;
       return fmt::format("the model's weight '{}' ({}) is not finite, so its file is damaged: get it again", name, component);
     }
   }
@@ -51,8 +57,9 @@ std::vector<LossBin> by_time(const std::vector<at::Tensor>& losses_B, const std:
   return bins;
 }
 
-/// The gradients of the next step. Adds the host's time for its data to the report, and says how its samples count.
-Gradients next_gradients(const Training& training, double& data_seconds, std::vector<Objective::Counted>& counted) {
+/// What comes of the next step's batches: their gradients, or the whole step where parameters are updated inside backward. Adds the host's
+/// time for its data to the report, and says how its samples count.
+Gradients next_gradients(const Training& training, StepReport& report, std::vector<Objective::Counted>& counted) {
   counted.clear();
   auto& trainee = training.trainee;
   auto number = trainee.progress.batch;
@@ -60,11 +67,13 @@ Gradients next_gradients(const Training& training, double& data_seconds, std::ve
     auto start = Clock::now();
     auto batch = training.batch({false, number});
     if (++number < training.course.num_batches()) training.feed.prefetch(trainee.live, {false, number});
-    data_seconds += seconds_since(start);
+    report.data_seconds += seconds_since(start);
     auto of_batch = training.objective.counted(batch.draws);
     counted.insert(counted.end(), of_batch.begin(), of_batch.end());
     return batch;
   };
+  const auto& settings = training.settings.step;
+  if (settings.memory.updates_in_backward) return update_in_backward(trainee, training.objective, next(), settings, report.learning_rate);
   return compute_gradients(trainee, training.objective, training.course.batches_per_step(), next);
 }
 
@@ -72,45 +81,70 @@ Gradients next_gradients(const Training& training, double& data_seconds, std::ve
 StepReport step(const Training& training) {
   auto start = Clock::now();
   auto& trainee = training.trainee;
+  const auto& settings = training.settings.step;
+  auto schedule = settings.schedule;
+  schedule.max_steps = training.course.num_steps();
   StepReport report;
+  report.learning_rate = settings.learning_rate * optim::lr_factor(schedule, trainee.progress.step);
+  report.step = trainee.progress.step + 1;
   Gradients gradients;
   std::vector<Objective::Counted> counted;
   do {
-    gradients = next_gradients(training, report.data_seconds, counted);
+    gradients = next_gradients(training, report, counted);
     report.loss = gradients.loss.item<double>();
     report.grad_norm = gradients.norm.item<double>();
   } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
-    data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", trainee.progress.step + 1, report.loss,
-               report.grad_norm, why_not_finite(trainee),
-               trainee.saved_step < 0 ? "nothing was saved yet" : "the last saved state is intact");
+    data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", report.step, report.loss, report.grad_norm,
+               why_not_finite(trainee), trainee.saved_step < 0 ? "nothing was saved yet" : "the last saved state is intact");
   }
-  const auto& settings = training.settings.step;
-  auto schedule = settings.schedule;
-  schedule.max_steps = training.course.num_steps();
-  report.learning_rate = settings.learning_rate * optim::lr_factor(schedule, trainee.progress.step);
   report.num_samples = gradients.num_samples;
   report.by_time = by_time(gradients.losses_B, counted);
   for (const auto& [name, mean] : gradients.logged) report.logged[name] = mean.item<double>();
-  update(trainee, gradients, settings, report.learning_rate, training.course.batches_per_step());
-  report.step = trainee.progress.step;
+  if (!settings.memory.updates_in_backward) update(trainee, gradients, settings, report.learning_rate, training.course.batches_per_step());
   report.seconds = seconds_since(start);
   return report;
 }
 
+/// Saves what there is, in the memory that the given-up step had, and says how far it is.
+NoMemory give_up(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks) {
+  auto& trainee = training.trainee;
+  NoMemory missing{.step = trainee.progress.step + (trainee.place == kAfterStep ? 0 : 1), .place = std::string(trainee.place)};
+  missing.host_bytes = memory::own_memory().most_resident;
+  trainee.optimizer->zero_grad();
+  memory::trim_heap();
+  bool updates = trainee.place == kOptimizerStep || (training.settings.step.memory.updates_in_backward && trainee.place == kBackward);
+  bool is_whole = !updates && trainee.progress.step > 0;
+  try {
+    for (const auto& hook : hooks) {
+      if (is_whole) hook->interrupted();
+    }
+  } catch (const std::exception& error) {
+    warn("the last steps could not be saved: {}", error.what());
+  }
+  missing.saved_step = trainee.saved_step;
+  return missing;
+}
+
 }  // namespace
 
-void loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks) {
+std::optional<NoMemory> loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks) {
   const auto& progress = training.trainee.progress;
   for (const auto& hook : hooks) hook->before();
   while (progress.step < training.course.num_steps()) {
-    auto report = step(training);
-    for (const auto& hook : hooks) hook->stepped(report);
+    try {
+      auto report = step(training);
+      for (const auto& hook : hooks) hook->stepped(report);
+    } catch (const std::exception& error) {
+      if (!memory::is_out_of_memory(error)) throw;
+      return give_up(training, hooks);
+    }
     if (!interrupted()) continue;
     for (const auto& hook : hooks) hook->interrupted();
     throw Error(Exit::interrupted, "train", fmt::format("interrupted at step {}; everything is saved, go on with --resume", progress.step));
   }
   for (const auto& hook : hooks) hook->ended();
+  return std::nullopt;
 }
 
 }  // namespace burnish::train

@@ -1,4 +1,5 @@
 #pragma once
+#include "train/memory_plan.h"
 #include "train/previews.h"
 #include "train/step.h"
 
@@ -14,6 +15,7 @@ struct Training {
   const Feed& feed;
   const AheadResults* ahead;  ///< null when nothing was computed ahead
   const Previews* previews;   ///< null when none are asked for
+  const MemoryPlan* plan;     ///< null when memory was not planned
   Trainee& trainee;
 
   /// A batch of the live stage.
@@ -48,8 +50,19 @@ class Hook {
   virtual void ended() {}                     ///< after the last step
 };
 
+/// Memory that could not be had, which ended a run.
+struct NoMemory {
+  int64_t step = 0;         ///< in which it was missing, counted from 1
+  std::string place;        ///< in the step
+  int64_t saved_step = -1;  ///< of the state on disk; -1 for none
+  int64_t host_bytes = 0;   ///< of main memory that the process ever had
+};
+
 /// Trains to the end, or to Ctrl-C: then an Error with Exit::interrupted is thrown, after the hooks were told. A data Error for a step
 /// whose loss or gradients are not finite. Hooks are called in their order.
-void loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks);
+///
+/// A step for which memory is missing is given up and ends the run: what the steps before it have made is saved first (the hooks are
+/// told as by Ctrl-C), unless the weights are half-way between two steps.
+std::optional<NoMemory> loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks);
 
 }  // namespace burnish::train

@@ -19,6 +19,7 @@
 #include "loras/merged.h"
 #include "quant/store.h"
 #include "train/checks.h"
+#include "train/fit.h"
 #include "train/idle_options.h"
 #include "train/objective_kind.h"
 #include "train/robust_loss.h"
@@ -75,7 +76,6 @@ static void diffsynth_options(config::Fields& f) {
   f.title_no_effect("Accepted for DiffSynth-Studio commands, no effect here");
   f.no_effect("remove_prefix_in_ckpt", true, "files always have the names that diffusers reads");
   f.no_effect("align_to_opensource_format", false, "--lora_format kohya writes those names");
-  f.no_effect("dataset_num_workers", true, "every picture is read once, before training");
   f.no_effect("find_unused_parameters", false, "one process trains");
   f.no_effect("initialize_model_on_cpu", false, "weights are read straight to the device");
   f.no_effect("enable_npu_patch", false, "the device is chosen with --device");
@@ -84,14 +84,28 @@ static void diffsynth_options(config::Fields& f) {
   for (const char* name : {"swanlab_project", "wandb_project"}) f.no_effect(name, true, "the same");
 
   f.refused("quant_options", "name the models with --fp8_models and how to store them with --weight_format (nf4, int8, fp8, ...)");
-  for (const char* name : {"enable_model_cpu_offload", "enable_optimizer_cpu_offload", "cpu_offload_split_threshold"})
-    f.refused(name, "nothing is moved to main memory during a step; take it out, and save memory with --use_gradient_checkpointing");
+  for (const char* name : {"enable_model_cpu_offload", "cpu_offload_split_threshold"})
+    f.refused(name, "frozen weights are moved to main memory block by block with --blocks_to_swap");
   f.no_effect("offload_models", true, "a stage loads only the models it runs");
   f.refused("base_weights_multiplier", "write the strength behind the file: --base_weights FILE:0.8");
   for (const char* name : {"template_model_id_or_path", "enable_lora_hot_loading"}) f.refused(name, "no plug-in models are trained");
   f.refused("resume_from_checkpoint", "name a LoRA with --lora_checkpoint and a whole denoiser with --model; --resume goes on with a run");
   f.refused("customized_optimizer", "name one of those that --optimizer knows");
   f.refused("num_frames", "videos are not trained");
+}
+
+static void memory_fields(config::Fields& f, TrainOptions& o) {
+  f("use_gradient_checkpointing", o.use_gradient_checkpointing, "recompute blocks in backward to save memory");
+  f("gradient_checkpointing_interval", o.gradient_checkpointing_interval,
+    "recompute one block of so many, the first of them; the others keep what backward needs");
+  f("use_gradient_checkpointing_offload", o.use_gradient_checkpointing_offload,
+    "recompute blocks, and keep their inputs in main memory until backward",
+    {"cpu_offload_checkpointing", "gradient_checkpointing_cpu_offload"});
+  f("fused_backward_pass", o.fused_backward_pass,
+    "update every parameter inside backward and free its gradient at once; max_grad_norm then clips every tensor by its own norm");
+  f("enable_optimizer_cpu_offload", o.enable_optimizer_cpu_offload, "keep the optimizer's states in main memory");
+  f("blocks_to_swap", o.blocks_to_swap,
+    "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use; frozen weights only");
 }
 
 static void optimizer_fields(config::Fields& f, TrainOptions& o) {
@@ -171,6 +185,9 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("write_report", o.write_report, "write report.html into the run folder at the end, as `burnish report` does");
   f("enable_tensorboard_log", o.enable_tensorboard_log, "event files for TensorBoard in the run folder's tensorboard/");
   f("enable_csv_log", o.enable_csv_log, "log.csv beside log.jsonl");
+  f("plan", o.plan, "on: before a weight is read, say what memory a run takes and refuse what does not fit; off");
+  f("device_memory", o.device_memory, "what a run may take of the device's memory, as 24GiB; empty asks the device");
+  f("host_memory", o.host_memory, "what a run may take of the host's memory; empty asks the machine and its limits (cgroup, ulimit -v)");
   f.path("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step");
 }
 
@@ -194,6 +211,8 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch");
   f("batch_size", o.batch_size, "samples of equal size in a batch");
   f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read");
+  f("dataset_num_workers", o.dataset_num_workers,
+    "threads that decode pictures ahead of those who need them; 0 decodes them when they are needed");
   f("cache_variants", o.cache_variants,
     "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 4 with random_crop, 2 with random_flip");
   f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit");
@@ -252,8 +271,7 @@ void fields(config::Fields& f, TrainOptions& o) {
     "files and validation take a moving average of what trains, which keeps this share of itself at each step, 0.999 say; 0: none");
   f("max_grad_norm", o.max_grad_norm, "clips the gradient norm; 0 does not");
   loss_fields(f, o);
-  f("use_gradient_checkpointing", o.use_gradient_checkpointing, "recompute blocks in backward to save memory",
-    {"use_gradient_checkpointing_offload"});
+  memory_fields(f, o);
   output_fields(f, o);
   diffsynth_options(f);
 }
@@ -306,6 +324,7 @@ optim::GroupOptions group_options(const TrainOptions& o) { return {o.lr_groups, 
 
 bool encodes(const TrainOptions& o) { return !o.task.ends_with(":train") && o.import_diffsynth.empty(); }
 bool trains(const TrainOptions& o) { return !o.task.ends_with(":data_process"); }
+bool recomputes(const TrainOptions& o) { return o.use_gradient_checkpointing || o.use_gradient_checkpointing_offload; }
 
 std::string metadata_path(const TrainOptions& o) { return o.dataset_metadata_path.empty() ? o.dataset_base_path : o.dataset_metadata_path; }
 
@@ -341,7 +360,7 @@ void check(const ModelChoice& c) {
   }
   if (c.device != "auto" && c.device != "cpu" && c.device != "cuda")
     config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
-  if (c.device == "cuda" && !at::hasCUDA())
+  if (c.device == "cuda" && !at::hasCUDA() && !c.is_plan)
     config_error("train", "device cuda was asked for, and this build or machine has none; choose cpu");
   if (c.fp8_models.empty() && c.weight_format != "fp8")
     config_error("train", "weight_format {} says how the models in fp8_models are stored, and none is named there", c.weight_format);
@@ -396,6 +415,9 @@ void check_data(const TrainOptions& o) {
   } else if (!o.dataset_config.empty()) {
     if (!(metadata_path(o) + o.class_metadata_path).empty())
       config_error("train", "dataset_config names all data; put the other dataset into it, or take dataset_config out");
+  } else if (metadata_path(o).empty() && o.model.is_plan) {
+    if (o.dataset.height == 0 && o.dataset.resolution.empty())
+      config_error("train", "no data given; name it with --dataset_metadata_path, or say with --height and --width how large pictures are");
   } else if (metadata_path(o).empty()) {
     config_error("train", "no data given; name a metadata file, or a folder of pictures with .txt captions, with --dataset_metadata_path");
   }
@@ -483,6 +505,29 @@ void check_hooks(const TrainOptions& o) {
                  "save_minutes");
 }
 
+/// What saves memory and does not go together.
+void check_memory(const TrainOptions& o) {
+  check_at_least("gradient_checkpointing_interval", static_cast<double>(o.gradient_checkpointing_interval), 1);
+  check_at_least("blocks_to_swap", static_cast<double>(o.blocks_to_swap), 0);
+  if (o.gradient_checkpointing_interval > 1 && !recomputes(o))
+    config_error("train",
+                 "gradient_checkpointing_interval says how many blocks are recomputed, and none is; add use_gradient_checkpointing");
+  if (o.plan != "on" && o.plan != "off") config_error("train", "plan must be on or off, not '{}'", o.plan);
+  if (!o.fused_backward_pass) return;
+  if (o.gradient_accumulation_steps > 1)
+    config_error(
+        "train",
+        "fused_backward_pass frees a gradient before the next batch could be added to it; set gradient_accumulation_steps to 1, or "
+        "take fused_backward_pass out");
+  if (parse_dtype(o.model.dtype) == c10::kHalf)
+    config_error("train",
+                 "fused_backward_pass updates before it is known whether a gradient overflows fp16; choose dtype bf16 or fp32, or take it "
+                 "out");
+  if (optim::needs_all_gradients(optimizer_options(o)))
+    config_error("train", "{} needs all gradients before its first update; take fused_backward_pass out, or choose another optimizer",
+                 o.optimizer);
+}
+
 /// What can be counted, and is no slip of the finger.
 void check_limits(const TrainOptions& o) {
   check_at_most("lora_rank", o.lora_rank, kMostRank);
@@ -505,6 +550,8 @@ void check_counts(const TrainOptions& o) {
   at_least("batch_size", o.batch_size, 1);
   at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);
   at_least("dataset_repeat", o.dataset_repeat, 1);
+  at_least("dataset_num_workers", o.dataset_num_workers, 0);
+  check_at_most("dataset_num_workers", o.dataset_num_workers, kMostThreads);
   at_least("lora_rank", o.lora_rank, 1);
   at_least("save_steps", o.save_steps, -1);
   at_least("save_epochs", o.save_epochs, 0);
@@ -544,6 +591,8 @@ void check(const TrainOptions& o) {
   adapters::check_readers(adapters::parse_layout(o.lora_format), adapters::kind_of_type(o.lora_type), o.lora_type == "dora",
                           adapters::parse_norm_axis(o.dora_norm));
   check_at_least("max_grad_norm", o.max_grad_norm, 0);
+  if (!o.device_memory.empty()) parse_size("device_memory", o.device_memory);
+  if (!o.host_memory.empty()) parse_size("host_memory", o.host_memory);
   if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
   component_rates(o);
   if (parse_dtype(o.model.dtype) == c10::kHalf && !o.trainable_models.empty())
@@ -556,6 +605,7 @@ void check(const TrainOptions& o) {
   diffusion::check(timestep_options(o));
   optim::check(optimizer_options(o), schedule_options(o, o.max_steps), o.learning_rate);
   optim::check(group_options(o));
+  check_memory(o);
   if (!(o.ema_decay >= 0 && o.ema_decay < 1)) config_error("train", "ema_decay must lie between 0 (none) and 1, not {}", o.ema_decay);
   if (o.ema_decay > 0 && optim::is_schedule_free(optimizer_options(o)))
     config_error("train", "{} averages what trains already, and ema_decay {} would average it again; take ema_decay out", o.optimizer,
@@ -572,7 +622,8 @@ void check(const TrainOptions& o) {
 models::ModelOptions model_options(const ModelChoice& c) {
   models::ModelOptions options;
   options.dtype = parse_dtype(c.dtype);
-  options.device = at::hasCUDA() && c.device != "cpu" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+  bool on_gpu = c.device != "cpu" && (at::hasCUDA() || (c.is_plan && c.device == "cuda"));
+  options.device = on_gpu ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
   options.tokenizer_path = c.tokenizer_path;
   options.tokenizer_2_path = c.tokenizer_2_path;
   options.own = c.own;

@@ -21,6 +21,7 @@ struct ModelChoice {
   models::OptionValues own = models::default_options();  ///< of the options that families declare
   int64_t seed = 0;
   int64_t num_threads = 0;
+  bool is_plan = false;  ///< of a run that is only planned: its device and its data may lack
 };
 void fields(config::Fields& f, ModelChoice& o);
 
@@ -36,6 +37,7 @@ struct TrainOptions {
   std::string dataset_config;
   int64_t dataset_repeat = 1, batch_size = 1;
   std::string on_bad_sample = "stop";
+  int64_t dataset_num_workers = 2;
   std::string latents = "mean";
   int64_t cache_variants = 0;
   std::string cache_path, precompute = "all", precompute_timesteps = "auto", import_diffsynth;
@@ -77,7 +79,9 @@ struct TrainOptions {
   double discrete_flow_shift = 3.0, sigmoid_scale = 1.0, logit_mean = 0.0, logit_std = 1.0, mode_scale = 1.29;
   double noising_weight = 0, noising_bias = 0, min_t = 0, max_t = 1;
   double min_timestep_boundary = 0.0, max_timestep_boundary = 1.0;
-  bool use_gradient_checkpointing = false;
+  bool use_gradient_checkpointing = false, use_gradient_checkpointing_offload = false;
+  int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0;
+  bool fused_backward_pass = false, enable_optimizer_cpu_offload = false;
 
   std::string output_path = "./models/train";
   int64_t save_steps = -1, save_epochs = 0, keep_last = 0;
@@ -92,12 +96,16 @@ struct TrainOptions {
   std::string save_dtype;
   bool resume = false, overwrite = false;
   std::string replay, validation_metadata_path;
+
+  std::string plan = "on", device_memory, host_memory;
 };
 void fields(config::Fields& f, TrainOptions& o);
 
 /// The stages of split training: `encodes` runs frozen models over the data, `trains` runs the steps.
 bool encodes(const TrainOptions& o);
 bool trains(const TrainOptions& o);
+/// Whether blocks are recomputed in backward.
+bool recomputes(const TrainOptions& o);
 /// The metadata file, or the folder of pictures with captions.
 std::string metadata_path(const TrainOptions& o);
 /// text_encoder_lr as (component, rate); the component is "" for a rate of everything but the denoiser. A config Error for what is no rate.

@@ -1,8 +1,10 @@
 #include "train/run.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <set>
 
@@ -13,10 +15,12 @@
 #include "io/hash.h"
 #include "models/shared_units.h"
 #include "train/ahead.h"
+#include "train/data_summary.h"
 #include "train/encode.h"
 #include "train/hints.h"
 #include "train/hooks/hooks.h"
 #include "train/planning.h"
+#include "train/rehearsal.h"
 #include "train/run_folder.h"
 #include "train/sample_list.h"
 
@@ -37,9 +41,7 @@ struct Opened {
   const Samples& samples() const { return listed.samples; }
 };
 
-Opened open(const TrainOptions& options) {
-  auto settings = settle(options);
-  set_threads(options.model);
+Opened open(Settings settings) {
   auto subject = open_subject(settings.model, settings.trained);
   subject.trained.check_groups(settings.step.groups, settings.step.learning_rate);
   auto objective = make_objective(settings.objective, subject);
@@ -50,6 +52,12 @@ Opened open(const TrainOptions& options) {
   auto held_out = open_held_out(settings.data, *subject, *objective);
   return {std::move(settings), std::move(subject), std::move(objective), std::move(schedule),
           std::move(cache),    std::move(listed),  std::move(held_out)};
+}
+
+Opened open(const TrainOptions& options) {
+  auto settings = settle(options);
+  set_threads(options.model);
+  return open(std::move(settings));
 }
 
 Course make_course(const Opened& run) {
@@ -179,7 +187,9 @@ void save_checks(const Opened& run) {
   if (run.held_out && run.held_out->pictures) run.held_out->pictures->save_checks();
 }
 
-void say_cut_captions(const Opened& run, const pipeline::Schedule& schedule) {
+/// What is trained on, before anything is computed of it.
+void say_data(const Opened& run, const pipeline::Schedule& schedule, const Course* course) {
+  say_samples(run.samples(), course);
   auto units = schedule.after_once();
   if (run.settings.data.from_pictures) units.insert(units.end(), schedule.once.units.begin(), schedule.once.units.end());
   std::set<std::string> captions;
@@ -189,7 +199,6 @@ void say_cut_captions(const Opened& run, const pipeline::Schedule& schedule) {
 
 Encoded encode_all(const Opened& run, const pipeline::Schedule& schedule) {
   const auto& settings = run.settings;
-  say_cut_captions(run, schedule);
   Encoded encoded;
   encoded.training =
       settings.data.from_pictures ? encode(*run.subject, schedule, run.samples(), *run.cache, settings.data.share) : run.listed.kept;
@@ -208,23 +217,6 @@ struct WithAhead {
   std::unique_ptr<data::Cache> in_memory;  ///< null when the results are kept in the run's cache
   std::optional<AheadResults> results;     ///< none when nothing was computed ahead
 };
-
-/// Each batch that is computed ahead is named by what it reads: for more than these the names alone take minutes and much memory.
-constexpr int64_t kMostAhead = 1'000'000;
-
-/// Bytes that results computed ahead may not reach.
-double ahead_limit(const Opened& run, const pipeline::Schedule& schedule, const Encoded& encoded) {
-  auto limit = run.settings.schedule.always_ahead() ? std::numeric_limits<double>::infinity()
-                                                    : static_cast<double>(ahead_weight_bytes(*run.subject, schedule));
-  if (run.settings.data.cache_bytes <= 0) return limit;
-  return std::min(limit, run.settings.data.cache_bytes - static_cast<double>(encoded.training.num_bytes() + encoded.held_out.num_bytes()));
-}
-
-pipeline::Schedule nothing_ahead(const pipeline::Schedule& schedule) {
-  auto policy = schedule.policy;
-  policy.ahead = false;
-  return pipeline::with_policy(schedule, policy);
-}
 
 /// For a run of too many batches to compute anything ahead.
 WithAhead without_ahead(const Opened& run, const pipeline::Schedule& schedule, int64_t num_batches) {
@@ -246,8 +238,9 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
   auto num_training = std::ssize(batches);
   for (int64_t i = 0; i < course.num_held_out(); ++i) batches.push_back({true, i});
 
-  auto ahead = compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory,
-                             run.settings.model.options.device, ahead_limit(run, schedule, encoded));
+  auto ahead =
+      compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory, run.settings.model.options.device,
+                    ahead_limit(run.settings, *run.subject, schedule, encoded.training.num_bytes() + encoded.held_out.num_bytes()));
   auto what =
       fmt::format("{} of {} visits", join(schedule.ahead.kept), num_training * run.settings.course.batch_size + course.num_held_out());
   auto num_freed = ahead_weight_bytes(*run.subject, schedule);
@@ -270,19 +263,36 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
 /// Of pictures that are drawn while training: that of the first sample.
 data::Size preview_size(const Opened& run) { return run.samples().list.front().size; }
 
-}  // namespace
+/// Why a run could not be rehearsed: an operator without a meta kernel, or a unit that reads numbers.
+std::string why_not(const std::exception& error) {
+  auto lines = split_list(error.what(), '\n');
+  return lines.empty() ? "of no reason that is given" : lines.front();
+}
 
-void train(const TrainOptions& options) {
-  auto settings = settle(options);
-  check_nothing_lost(settings.output);  // before pictures are read
-  check_previews_apart(settings);
-  if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
-  auto run = open(options);
-  auto course = make_course(run);
-  auto start = check_start(run, course);
-  auto claim = claim_run_folder(run.settings.output);
-  save_checks(run);
+Planner planner_of(const Opened& run) { return planner_of(run.listed, run.held_out ? &*run.held_out : nullptr); }
+
+/// Says what memory the run takes, and refuses one that does not fit. Nothing where it is not planned.
+std::optional<MemoryPlan> check_memory(const TrainOptions& options, const Opened& run) {
+  if (options.plan == "off") return std::nullopt;
+  auto planner = planner_of(run);
+  try {
+    auto plan = planner(options);
+    info("memory: {} of {} at the peak ({})", human_bytes(static_cast<double>(plan.num_bytes())), plan.device,
+         plan.largest().profile.place);
+    check_fits(options, plan, limits_of(options), planner);
+    return plan;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {  // the run itself may well work
+    info("memory was not planned: {}", why_not(error));
+    return std::nullopt;
+  }
+}
+
+/// From what is kept of the samples on to the last step.
+std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const MemoryPlan* plan) {
   auto within = within_budget(run, course);
+  say_data(run, within, &course);
   auto encoded = encode_all(run, within);
   save_checks(run);
   Feed feed(course, {run.samples(), encoded.training},
@@ -298,19 +308,40 @@ void train(const TrainOptions& options) {
                     feed,
                     ahead.results ? &*ahead.results : nullptr,
                     previews ? &*previews : nullptr,
+                    plan,
                     trainee};
+  return loop(training, make_hooks(training));
+}
+
+}  // namespace
+
+void train(const TrainOptions& options) {
+  auto settings = settle(options);
+  check_nothing_lost(settings.output);  // before pictures are read
+  check_previews_apart(settings);
+  if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
+  set_threads(options.model);
+  auto run = open(std::move(settings));
+  auto course = make_course(run);
+  auto start = check_start(run, course);
+  auto plan = check_memory(options, run);
+  auto claim = claim_run_folder(run.settings.output);
+  save_checks(run);
+  std::optional<NoMemory> missing;
   try {
-    loop(training, make_hooks(training));
+    missing = train(run, course, start, plan ? &*plan : nullptr);
   } catch (const Error&) {  // Ctrl-C
     save_checks(run);
     throw;
   }
   save_checks(run);
+  if (missing) throw Error(Exit::no_fit, "train", explain(*missing, options, plan, planner_of(run)));
 }
 
 void make_cache(const TrainOptions& options) {
   auto run = open(options);
   save_checks(run);
+  say_data(run, run.schedule, nullptr);
   auto encoded = encode_all(run, run.schedule);
   save_checks(run);
   save_list(*run.cache, run.samples(), encoded.training);
@@ -318,9 +349,32 @@ void make_cache(const TrainOptions& options) {
              count_of(std::ssize(run.samples().list), "sample"), human_bytes(static_cast<double>(encoded.training.num_bytes())));
 }
 
+Advice advise(const TrainOptions& options, bool wants_fit) {
+  set_threads(options.model);
+  auto run = open(on_meta(settle(options)));
+  auto planner = planner_of(run);
+  try {
+    Advice advice{.plan = planner(options), .limits = limits_of(options)};
+    advice.changes = changes(options, advice.plan, planner);
+    if (wants_fit) advice.fitting = fit(options, advice.plan, advice.limits, planner);
+    return advice;
+  } catch (const c10::Error& error) {
+    config_error("train", "the memory of this run cannot be planned: {}; `burnish plan --graph` says what it computes when",
+                 why_not(error));
+  }
+}
+
+MemoryPlan plan_memory(const TrainOptions& options) {
+  set_threads(options.model);
+  auto run = open(on_meta(settle(options)));
+  return planner_of(run)(options);
+}
+
 SplitPlan plan(const TrainOptions& options) {
   auto run = open(options);
-  return measure(run, make_course(run));
+  auto course = make_course(run);
+  say_samples(run.samples(), &course);
+  return measure(run, course);
 }
 
 }  // namespace burnish::train

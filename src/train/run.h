@@ -1,6 +1,6 @@
 #pragma once
 #include "train/budget.h"
-#include "train/options.h"
+#include "train/fit.h"
 
 namespace burnish::train {
 
@@ -13,6 +13,12 @@ void train(const TrainOptions& options);
 
 /// Computes what the frozen models make of the samples, once, into a cache that can be trained from alone, and prints what is there.
 void make_cache(const TrainOptions& options);
+
+/// What a run needs of its device's memory, from a dry run of it on tensors without numbers: nothing of the weights is read, and no files
+/// are made. The batch is that of the first epoch with the most latents.
+MemoryPlan plan_memory(const TrainOptions& options);
+/// The same with what could be changed; `wants_fit` looks for what fits.
+Advice advise(const TrainOptions& options, bool wants_fit);
 
 /// What a run would compute once, ahead and at every step, measured on its first samples. Makes no files.
 SplitPlan plan(const TrainOptions& options);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "train/compute.h"
 #include "train/diffsynth_cache.h"
@@ -14,6 +13,8 @@
 namespace burnish::train {
 
 namespace {
+
+constexpr double kManyVisits = 1024;
 
 std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const Objective& objective) {
   for (auto& subset : options.subsets) subset.size.division = model.size_division();
@@ -49,7 +50,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
 
 /// A column of masks that is misspelled must not look like samples that all count whole.
 void check_any_mask(const data::Dataset& pictures) {
-  const auto& mask = pictures.mask();
+  const auto& mask = pictures.options().mask;
   if (mask.from != data::MaskSource::From::column) return;
   bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.entry(row).further.contains(mask.column); });
   if (!any)
@@ -62,12 +63,31 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
     if (subset.size.height > 0) model.latent_shape({subset.size.height, subset.size.width});  // refuses a size that does not divide
   }
   auto pictures = open_pictures(settings.pictures, model, objective);
-  if (const auto& bad = pictures->bad_samples(); !bad.empty()) {
-    warn("{} of the samples cannot be used and are left out:", bad.size());
-    for (const auto& [row, reason] : bad) warn("  {}: {}", pictures->name_of(row), reason);
-  }
   check_any_mask(*pictures);
   return samples_of(std::move(pictures), model);
+}
+
+/// One of each size that is asked for, visited so often that batches are full: what a plan makes do with.
+Samples without_pictures(const DataSettings& settings, const models::Model& model) {
+  Samples samples;
+  samples.sets.clear();
+  for (const auto& subset : settings.pictures.subsets) {
+    auto rule = subset.size;
+    rule.division = model.size_division();
+    auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : data::Size{rule.height, rule.width}, "a picture");
+    auto set = samples.sets.size();
+    samples.list.push_back({.row = static_cast<int64_t>(set),
+                            .size = size,
+                            .captions = {{""}},
+                            .latent_shape = model.latent_shape({size.height, size.width}),
+                            .set = set});
+    samples.sets.push_back({.num_repeats = kManyVisits, .captions = subset.visits.captions});
+  }
+  return samples;
+}
+
+bool lack(const data::DatasetOptions& pictures) {
+  return std::ranges::any_of(pictures.subsets, [](const auto& subset) { return subset.metadata_path.empty(); });
 }
 
 bool is_foreign(const std::string& folder) { return !data::is_cache(folder) && !diffsynth_files(folder).empty(); }
@@ -175,6 +195,7 @@ bool captions_vary(const DataSettings& settings) {
 
 Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective,
                     const pipeline::Schedule& schedule, data::Cache& cache) {
+  if (settings.from_pictures && lack(settings.pictures)) return {without_pictures(settings, model), {}};
   auto listed = settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}}
                                        : open_list(settings, model, objective, schedule, cache);
   for (const auto& sample : listed.samples.list) objective.check(sample);

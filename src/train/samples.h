@@ -29,8 +29,9 @@ struct Listed {
 /// Whether captions are drawn anew at each visit, by the options or by the list of the cache that is trained from.
 bool captions_vary(const DataSettings& settings);
 
-/// Looks at every picture, or reads a cache's list and compares it with what `schedule` reads; imports another program's cache into ours.
-/// Data Errors for whatever the objective or the model cannot use.
+/// Looks at every picture (where none are named, there is one sample of the given size without its picture), or reads a cache's list and
+/// compares it with what `schedule` reads; imports another program's cache into ours. Data Errors for whatever the objective or the model
+/// cannot use.
 Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective,
                     const pipeline::Schedule& schedule, data::Cache& cache);
 

@@ -67,7 +67,10 @@ data::MaskSource mask_source(const TrainOptions& o) {
 }
 
 data::DatasetOptions dataset_options(const TrainOptions& o, const std::vector<DatasetChoice>& datasets) {
-  data::DatasetOptions options{.data_file_keys = o.data_file_keys, .skip_bad_samples = o.on_bad_sample == "skip", .mask = mask_source(o)};
+  data::DatasetOptions options{.data_file_keys = o.data_file_keys,
+                               .skip_bad_samples = o.on_bad_sample == "skip",
+                               .num_workers = o.dataset_num_workers,
+                               .mask = mask_source(o)};
   for (const auto& dataset : datasets) {
     for (auto& subset : subsets_of(dataset, o.cache_variants)) options.subsets.push_back(std::move(subset));
   }
@@ -117,6 +120,14 @@ ObjectiveSettings objective_settings(const TrainOptions& o) {
           .seed = static_cast<uint64_t>(o.model.seed)};
 }
 
+MemorySettings memory_settings(const TrainOptions& o) {
+  return {.recompute_every = recomputes(o) ? o.gradient_checkpointing_interval : 0,
+          .checkpoints_in_host = o.use_gradient_checkpointing_offload,
+          .updates_in_backward = o.fused_backward_pass,
+          .optimizer_in_host = o.enable_optimizer_cpu_offload,
+          .paged_blocks = o.blocks_to_swap};
+}
+
 StepSettings step_settings(const TrainOptions& o) {
   return {.learning_rate = o.learning_rate,
           .max_grad_norm = o.max_grad_norm,
@@ -124,8 +135,8 @@ StepSettings step_settings(const TrainOptions& o) {
           .schedule = schedule_options(o, o.max_steps),
           .optimizer = optimizer_options(o),
           .groups = group_options(o),
-          .recomputes = o.use_gradient_checkpointing,
-          .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf};
+          .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf,
+          .memory = memory_settings(o)};
 }
 
 OutputSettings output_settings(const TrainOptions& o) {

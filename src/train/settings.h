@@ -88,13 +88,24 @@ struct ScheduleSettings {
   bool always_ahead() const { return ahead == AheadChoice::on || ahead == AheadChoice::with_first_blocks; }
 };
 
+/// What of a step waits where while it is not needed, and what is computed twice.
+struct MemorySettings {
+  int64_t recompute_every = 0;       ///< of so many blocks one is recomputed; 0: none
+  bool checkpoints_in_host = false;  ///< its inputs wait in host memory
+  bool updates_in_backward = false;
+  bool optimizer_in_host = false;
+  int64_t paged_blocks = 0;  ///< of the denoiser
+  bool uses_host() const { return checkpoints_in_host || optimizer_in_host || paged_blocks > 0; }
+};
+
 /// An optimizer step.
 struct StepSettings {
   double learning_rate = 0, max_grad_norm = 0, ema_decay = 0;
   optim::ScheduleOptions schedule = {};  ///< its max_steps is the course's
   optim::OptimizerOptions optimizer = {};
   optim::GroupOptions groups = {};
-  bool recomputes = false, scales_loss = false;
+  bool scales_loss = false;
+  MemorySettings memory = {};
 };
 
 /// When a run saves, beside its end; 0 is never.

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/error.h"
+#include "optim/in_backward.h"
 
 namespace burnish::train {
 
@@ -60,33 +61,64 @@ at::Tensor losses_of(const Trainee& trainee, Batch batch) {
   return tensor_of(run_live(trainee, there), "loss");
 }
 
+namespace {
+
+/// Adds what comes of the next of `num_batches` batches, and runs backward from its loss.
+void add_batch(Trainee& trainee, const Objective& objective, Batch batch, int64_t num_batches, Gradients& result) {
+  const auto& scale = trainee.progress.loss_scale;
+  result.num_samples += std::ssize(batch.samples);
+  trainee.place = kForward;
+  if (trainee.dropout)
+    trainee.dropout->draw = static_cast<uint64_t>(trainee.progress.batch) + static_cast<uint64_t>(result.losses_B.size());
+  auto loss = loss_of(trainee, objective, std::move(batch), result) / static_cast<double>(num_batches);
+  trainee.place = kBackward;
+  torch::autograd::backward({scale.in_use() ? loss * scale.factor : loss}, {});
+  add_to(result.loss, loss.detach().to(at::kDouble));
+}
+
+void advance(Trainee& trainee, const StepSettings& settings, int64_t num_batches) {
+  auto& progress = trainee.progress;
+  progress.loss_scale.succeeded();
+  progress.batch += num_batches;
+  ++progress.step;
+  if (trainee.ema) trainee.ema->update(optim::ema_decay(settings.ema_decay, progress.step));
+  trainee.place = kAfterStep;
+}
+
+}  // namespace
+
 Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_t num_batches, const std::function<Batch()>& next) {
   Gradients result;
   const auto& scale = trainee.progress.loss_scale;
   trainee.optimizer->zero_grad();
   DropoutOn dropout(trainee.dropout.get());
-  for (int64_t i = 0; i < num_batches; ++i) {
-    auto batch = next();
-    result.num_samples += std::ssize(batch.samples);
-    if (trainee.dropout) trainee.dropout->draw = static_cast<uint64_t>(trainee.progress.batch + i);
-    auto loss = loss_of(trainee, objective, std::move(batch), result) / static_cast<double>(num_batches);
-    torch::autograd::backward({scale.in_use() ? loss * scale.factor : loss}, {});
-    add_to(result.loss, loss.detach().to(at::kDouble));
-  }
+  trainee.place = kForward;
+  for (int64_t i = 0; i < num_batches; ++i) add_batch(trainee, objective, next(), num_batches, result);
   for (auto& [name, sum] : result.logged) sum /= static_cast<double>(num_batches);
   if (scale.in_use()) optim::scale_gradients(trainee.optimizer->parameters(), 1 / scale.factor);
   result.norm = optim::gradient_norm(trainee.optimizer->parameters());
   return result;
 }
 
+Gradients update_in_backward(Trainee& trainee, const Objective& objective, Batch batch, const StepSettings& settings,
+                             double learning_rate) {
+  Gradients result;
+  trainee.optimizer->zero_grad();
+  {
+    DropoutOn dropout(trainee.dropout.get());
+    optim::InBackward step(*trainee.optimizer, learning_rate, settings.max_grad_norm);
+    add_batch(trainee, objective, std::move(batch), 1, result);
+    result.norm = step.norm();
+  }
+  advance(trainee, settings, 1);
+  return result;
+}
+
 void update(Trainee& trainee, const Gradients& gradients, const StepSettings& settings, double learning_rate, int64_t num_batches) {
+  trainee.place = kOptimizerStep;
   optim::clip_gradients(trainee.optimizer->parameters(), gradients.norm, settings.max_grad_norm);
   trainee.optimizer->step(learning_rate);
-  auto& progress = trainee.progress;
-  progress.loss_scale.succeeded();
-  progress.batch += num_batches;
-  ++progress.step;
-  if (trainee.ema) trainee.ema->update(optim::ema_decay(settings.ema_decay, progress.step));
+  advance(trainee, settings, num_batches);
 }
 
 }  // namespace burnish::train

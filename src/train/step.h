@@ -24,6 +24,10 @@ at::Tensor losses_of(const Trainee& trainee, Batch batch);
 /// nothing that trains.
 Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_t num_batches, const std::function<Batch()>& next);
 
+/// Both halves at once for one batch, with each parameter updated inside backward and its gradient freed at once. `settings.max_grad_norm`
+/// clips every gradient by its own norm; that of the result is of all, before any was clipped.
+Gradients update_in_backward(Trainee& trainee, const Objective& objective, Batch batch, const StepSettings& settings, double learning_rate);
+
 /// Clips the gradients, updates parameters and averages with them, and moves the trainee's progress on by `num_batches`.
 void update(Trainee& trainee, const Gradients& gradients, const StepSettings& settings, double learning_rate, int64_t num_batches);
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "memory/heap.h"
+#include "memory/paging.h"
 #include "memory/recompute.h"
 
 namespace burnish::train {
@@ -12,35 +14,79 @@ namespace burnish::train {
 namespace {
 
 /// Of a component, the parts that units run; everything else of it stays on disk.
-void load_component(models::Model& model, const std::string& component, const std::vector<std::string>& run) {
+void load_component(models::Model& model, const std::string& component, const std::vector<std::string>& run,
+                    const models::Components::Placed& placed) {
   std::vector<std::string> parts;
   std::copy_if(run.begin(), run.end(), std::back_inserter(parts), [&](const auto& m) { return pipeline::component_of(m) == component; });
-  model.components().load(pipeline::common_part(parts));
+  model.components().load(pipeline::common_part(parts), placed);
   info("in memory while training: {}, {}", join(parts), human_bytes(static_cast<double>(model.components().module(component).num_bytes())));
 }
 
-void load_models(models::Model& model, const pipeline::Units& live, const std::shared_ptr<nn::BlockRunner>& runner) {
-  auto run = pipeline::models_of(live);
-  for (const auto& component : pipeline::components_of(live)) {
-    load_component(model, component, run);
-    if (!runner) continue;
-    for (auto* block : model.components().blocks(component)) block->runner = runner;
+/// Loads a component whose frozen weights wait in host memory for some of its blocks, none of them longer on the device than it takes to
+/// get there. Those blocks have the pager's runner then.
+void load_paged(models::Model& model, const std::string& component, const std::vector<std::string>& run, int64_t num_paged,
+                const Trainee& trainee) {
+  auto pager = std::make_shared<memory::Pager>(trainee.host, trainee.device);
+  auto runner = pager->runner();
+  load_component(model, component, run, [&](const std::vector<nn::Block*>& blocks) {
+    if (num_paged > std::ssize(blocks))
+      config_error("train", "blocks_to_swap {} is more than the {} blocks that {} runs; lower it", num_paged, blocks.size(), component);
+    for (auto number : memory::paged_blocks(std::ssize(blocks), num_paged)) {
+      auto& block = *blocks[static_cast<size_t>(number)];
+      pager->take(block);
+      block.runner = runner;
+    }
+  });
+  pager->make_places();
+  info("{} of its blocks wait in main memory: {}, of which {} at a time are on the device", num_paged,
+       human_bytes(static_cast<double>(pager->num_waiting_bytes())), human_bytes(static_cast<double>(pager->num_device_bytes())));
+}
+
+/// Has one of so many blocks recomputed, each by the runner that it has.
+void recompute_blocks(const std::vector<nn::Block*>& blocks, const MemorySettings& settings,
+                      const std::shared_ptr<memory::Checkpoints>& checkpoints) {
+  for (int64_t i = 0; i < std::ssize(blocks); i += settings.recompute_every) {
+    auto& runner = blocks[static_cast<size_t>(i)]->runner;
+    runner = memory::recompute(runner, checkpoints);
   }
 }
 
-std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, optim::ParameterList parameters) {
+void load_models(models::Model& model, const MemorySettings& settings, const Trainee& trainee) {
+  auto run = pipeline::models_of(trainee.live.units);
+  auto checkpoints = settings.checkpoints_in_host ? std::make_shared<memory::Checkpoints>(trainee.host) : nullptr;
+  for (const auto& component : pipeline::components_of(trainee.live.units)) {
+    if (settings.paged_blocks > 0 && component == model.names().denoiser())
+      load_paged(model, component, run, settings.paged_blocks, trainee);
+    else load_component(model, component, run, {});
+    if (settings.recompute_every > 0) recompute_blocks(model.components().blocks(component), settings, checkpoints);
+  }
+}
+
+void check_pageable(const Subject& subject, const MemorySettings& settings) {
+  const auto& denoiser = subject.model->names().denoiser();
+  if (settings.paged_blocks > 0 && subject.trained.whole_components().contains(denoiser))
+    config_error("train",
+                 "blocks_to_swap moves weights that do not train, and those of {} do; take it out, or train an adapter: take {} out of "
+                 "trainable_models",
+                 denoiser, denoiser);
+}
+
+std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, optim::ParameterList parameters,
+                                               const std::shared_ptr<memory::HostStore>& host) {
   int64_t count = 0;
   for (const auto& p : parameters) count += p.value.numel();
   info("{:.2f} million trained parameters", static_cast<double>(count) / 1e6);
   optim::apply_groups(parameters, settings.groups, settings.learning_rate);
-  return optim::make_optimizer(settings.optimizer, std::move(parameters));
+  return optim::make_optimizer(settings.optimizer, std::move(parameters), settings.memory.optimizer_in_host ? host : nullptr);
 }
 
 }  // namespace
 
 Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint) {
-  Trainee trainee{.model = *subject.model, .live = schedule.live, .device = settings.model.options.device};
-  load_models(*subject.model, schedule.live.units, settings.step.recomputes ? memory::recompute() : nullptr);
+  Trainee trainee{.model = *subject.model, .live = schedule.live, .device = settings.model.options.device, .place = {}};
+  check_pageable(subject, settings.step.memory);
+  if (settings.step.memory.uses_host()) trainee.host = std::make_shared<memory::HostStore>(trainee.device);
+  load_models(*subject.model, settings.step.memory, trainee);
   if (subject.trained.has_adapters()) {
     adapters::Dropout dropout{.probability = settings.trained.adapter.dropout, .seed = settings.trained.seed};
     trainee.dropout = std::make_shared<adapters::Dropout>(dropout);
@@ -48,7 +94,7 @@ Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const
   subject.trained.start(trainee.dropout);
   memory::trim_heap();
 
-  trainee.optimizer = optimizer_of(settings.step, subject.trained.parameters());
+  trainee.optimizer = optimizer_of(settings.step, subject.trained.parameters(), trainee.host);
   if (settings.step.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());
   trainee.progress.fingerprint = fingerprint;
   if (settings.step.scales_loss) trainee.progress.loss_scale = optim::LossScale::for_fp16();

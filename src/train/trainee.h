@@ -1,5 +1,8 @@
 #pragma once
+#include <string_view>
+
 #include "checkpoint/state.h"
+#include "memory/host_store.h"
 #include "optim/averaged.h"
 #include "pipeline/schedule.h"
 #include "train/subject.h"
@@ -12,11 +15,17 @@ struct Trainee {
   pipeline::Stage live;
   c10::Device device;
   std::shared_ptr<adapters::Dropout> dropout = {};  ///< null without adapters
+  std::shared_ptr<memory::HostStore> host = {};     ///< null where nothing waits there
   std::unique_ptr<optim::Optimizer> optimizer = {};
   std::unique_ptr<optim::Ema> ema = {};  ///< null where files take the weights themselves
   checkpoint::Progress progress = {};
   int64_t saved_step = -1;  ///< of the state on disk; -1 for none
+  std::string_view place;   ///< in the step: what goes on
 };
+
+// Places in a step.
+inline constexpr std::string_view kForward = "forward", kBackward = "backward", kOptimizerStep = "optimizer step",
+                                  kAfterStep = "after the step";
 
 /// Loads the models that run at every visit, hangs adapters, makes the optimizer, and puts a saved state back when the run goes on with
 /// one. `fingerprint`: what such a state must have been made with.

@@ -146,7 +146,7 @@ TEST(LoraNames, TheFamilyIsToldFromNamesAndShapes) {
   write_one(file, "lora_unet_double_blocks_0_img_attn_qkv", 3072, 9216);
   EXPECT_EQ(convert::model_of(file, {})->names().family, "flux");
   write_one(file, "lora_unet_input_blocks_4_1_transformer_blocks_0_attn1_to_q", 640, 640);  // both UNets have it
-  expect_refused([&] { convert::model_of(file, {}); }, "SDXL, SD 1.5 have such layers");
+  expect_refused([&] { convert::model_of(file, {}); }, "sdxl, sd15 have such layers");
   write_one(file, "lora_unet_input_blocks_4_1_transformer_blocks_1_attn1_to_q", 640, 640);
   EXPECT_EQ(convert::model_of(file, {})->names().variant, "SDXL");
   write_one(file, "lora_unet_down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q", 320, 320);
@@ -154,8 +154,8 @@ TEST(LoraNames, TheFamilyIsToldFromNamesAndShapes) {
   write_one(file, "lora_te2_text_model_encoder_layers_31_mlp_fc1", 1280, 5120);
   EXPECT_EQ(convert::model_of(file, {})->names().variant, "SDXL");
   write_one(file, "lora_te_text_model_encoder_layers_0_mlp_fc1", 768, 3072);
-  expect_refused([&] { convert::model_of(file, {}); }, "FLUX.1, SDXL, SD 1.5 have such layers");
-  EXPECT_EQ(convert::model_of(file, {"sd1.5"})->names().variant, "SD 1.5");
+  expect_refused([&] { convert::model_of(file, {}); }, "flux-dev, sdxl, sd15 have such layers");
+  EXPECT_EQ(convert::model_of(file, {"sd15"})->names().variant, "SD 1.5");
   write_one(file, "blocks.0.nothing", 10, 10);
   expect_refused([&] { convert::model_of(file, {}); }, "none of the published ones");
 }

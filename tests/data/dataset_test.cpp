@@ -66,7 +66,7 @@ TEST_F(Pictures, SkippingNamesAndCountsTheBadOnes) {
   EXPECT_THAT(bad.at(2), AllOf(HasSubstr("cut.jpg"), HasSubstr("cannot be decoded")));
   EXPECT_THAT(bad.at(3), HasSubstr("'image' names no file"));
   EXPECT_THAT(bad.at(4), AllOf(HasSubstr("empty.png"), HasSubstr("empty")));
-  EXPECT_THAT(bad.at(6), HasSubstr("not a JPEG, PNG or WebP"));
+  EXPECT_THAT(bad.at(6), HasSubstr("not a JPEG, PNG, WebP"));
   EXPECT_THAT(bad.at(7), HasSubstr("folder.png"));
   EXPECT_THAT(bad.at(8), HasSubstr("14 by 9 pixels"));
   EXPECT_THAT(error_of([&] { dataset.load(2); }), AllOf(HasSubstr("row 2 cannot be used"), HasSubstr("cut.jpg")));

@@ -120,7 +120,8 @@ TEST(Image, FlippedBytesNeverCrash) {
 TEST(Image, WhatIsNoPicture) {
   Scratch scratch;
   EXPECT_THAT(refusal(scratch.write("empty.png", "")), HasSubstr("the file is empty"));
-  EXPECT_THAT(refusal(scratch.write("text.jpg", "<html>not found</html>")), HasSubstr("not a JPEG, PNG or WebP picture"));
+  EXPECT_THAT(refusal(scratch.write("text.jpg", "<html>not found</html>")),
+              HasSubstr("not a JPEG, PNG, WebP, TIFF, HEIC, AVIF, JPEG XL, GIF or BMP picture"));
   EXPECT_THAT(refusal(scratch / "absent.jpg"), HasSubstr("No such file"));
   EXPECT_THAT(error_of([&] { data::decode_image(scratch.path()); }), HasSubstr("it is a folder, not a regular file"));
   EXPECT_THAT(refusal(scratch.write("head.jpg", "\xFF\xD8\xFF")), HasSubstr("cannot be decoded"));

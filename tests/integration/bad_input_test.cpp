@@ -74,7 +74,7 @@ TEST_F(BadOption, OfDiffSynthStudio) {
                         "--find_unused_parameters --use_gradient_checkpointing --use_gradient_checkpointing_offload "
                         "--max_steps 1"));
   EXPECT_EQ(accepted.exit_code, 0) << accepted.output;
-  EXPECT_NE(accepted.output.find("without effect here: remove_prefix_in_ckpt, align_to_opensource_format, dataset_num_workers"),
+  EXPECT_NE(accepted.output.find("without effect here: remove_prefix_in_ckpt, align_to_opensource_format, find_unused_parameters"),
             std::string::npos)
       << accepted.output;
 }
@@ -262,7 +262,7 @@ TEST_F(BadPictures, UnreadableOnesStopTheRunOrAreLeftOut) {
   refused(3, run("a.csv"), {"3 of 4 samples", "row 0", "half.png", "--on_bad_sample skip"});
   auto outcome = run_burnish(run("a.csv", "--on_bad_sample skip"));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  for (const char* words : {"3 of the samples cannot be used", "row 0: ", "row 2: ", "row 3: ", "1 samples, 1 batches"})
+  for (const char* words : {"3 of the samples cannot be used", "row 0: ", "row 2: ", "row 3: ", "1 sample, 1 batch"})
     EXPECT_NE(outcome.output.find(words), std::string::npos) << words << " is not in: " << outcome.output;
   EXPECT_EQ(read_log(out()).size(), 2u);
   fs::remove_all(out());

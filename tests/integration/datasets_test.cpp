@@ -1,4 +1,5 @@
 // Several datasets, buckets and captions that change by visit, in whole runs: split, ahead, resumed.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <set>
@@ -89,6 +90,40 @@ TEST_F(Datasets, RunsAreTheSameSplitAheadLiveAndResumed) {
   EXPECT_NE(refusal.exit_code, 0) << "a state is for the captions with which it was made";
 }
 
+TEST_F(Datasets, ARunSaysWhatItTrainsOn) {
+  write("first/3.txt", "a b c d e f g h i j k l m n o p q r s t u v w x y z and so on, far beyond what an encoder reads");
+  fs::copy(at("first/0.png"), at("first/3.png"));
+  for (int i = 0; i < 10; ++i) {
+    write(fmt::format("second/broken{}.txt", i), "nothing");
+    write(fmt::format("second/broken{}.png", i), "no picture");
+  }
+  auto data = config(kSeveral) + "--on_bad_sample skip --gradient_accumulation_steps 2 ";
+  auto output = train(data, "run");
+  auto path = [&](const std::string& name) { return fs::canonical(at(name)).string(); };
+  EXPECT_THAT(output, HasSubstr("6 samples, 10 batches an epoch, 6 steps; of 5 pictures, 5 steps an epoch\n"));
+  EXPECT_THAT(output, HasSubstr("\n  " + path("first") + ": 4 samples, each 2 times an epoch\n"));
+  EXPECT_THAT(output, HasSubstr("\n  " + path("second") + ": 1 sample, each once an epoch\n"));
+  EXPECT_THAT(output, HasSubstr("\n  sizes: 64x48 (5), 48x48 (1)\n"));
+  EXPECT_THAT(output, HasSubstr("20 of the samples cannot be used and are left out:\n"));
+  EXPECT_THAT(output, HasSubstr("broken0.png is not a"));
+  EXPECT_THAT(output, HasSubstr("  and 12 more, which `burnish data` lists\n"));
+  EXPECT_THAT(output, testing::ContainsRegex("captions have more than the [0-9]+ tokens that text_encoder reads"));
+  EXPECT_THAT(ok("train --task sft:data_process " + golden_model() + data + option("output_path", at("cache"))),
+              HasSubstr("6 samples, of 5 pictures\n"));
+  EXPECT_THAT(train("--task sft:train " + option("dataset_base_path", at("cache")), "split"),
+              HasSubstr("\n  sizes: 64x48 (5), 48x48 (1)\n"));
+}
+
+TEST_F(Datasets, WorkersChangeNoResult) {
+  auto data = config(kSeveral) + "--batch_size 2 --precompute_timesteps off ";
+  for (const std::string how : {"all", "none"}) {
+    train(data + "--precompute " + how + " --dataset_num_workers 0 ", how + "-alone");
+    train(data + "--precompute " + how + " --dataset_num_workers 3 ", how + "-workers");
+    expect_same_runs(how + "-alone", how + "-workers");
+  }
+  refused(2, train_with(golden_model() + data, "--dataset_num_workers -1"), {"dataset_num_workers must be at least 0"});
+}
+
 TEST_F(Datasets, CaptionsThatChangeByVisitAreNotCached) {
   auto folder = option("dataset_base_path", at("first")) + "--height 48 --width 64 ";
   auto fixed = ok("plan --graph " + golden_model() + folder + "--max_steps 6 ");
@@ -167,6 +202,10 @@ TEST_F(Datasets, DataLooksAtThemAndShowsThem) {
   EXPECT_THAT(output, HasSubstr("1 samples cannot be used"));
   EXPECT_THAT(output, HasSubstr(at("first/0.png").string() + ", " + at("first/copy.png").string()));
   EXPECT_THAT(output, testing::ContainsRegex("3  round"));
+  EXPECT_THAT(output, testing::Not(HasSubstr("tokens")));
+  write("first/copy.txt", "a b c d e f g h i j k l m n o p q r s t u v w x y z and so on, far beyond what an encoder reads");
+  EXPECT_THAT(ok("data '" + at("first").string() + "' --resolution 64,32 --model '" + (kGolden / "model").string() + "' " + tokenizers()),
+              testing::ContainsRegex("tokens for text_encoder, which reads 24; 1 captions are cut"));
   auto page = read_file(at("sheet.html"));
   EXPECT_THAT(page, testing::AllOf(HasSubstr("<h2>64x32</h2>"), HasSubstr("data:image/webp;base64,"), HasSubstr("red &lt;b&gt;again")));
   EXPECT_EQ(page.find("http"), std::string::npos) << "it asks for nothing from elsewhere";

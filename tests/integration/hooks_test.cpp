@@ -99,7 +99,7 @@ TEST_F(Hooks, PreviewsAreWhatTheVerbDraws) {
 TEST_F(Hooks, OldWeightsGoAndTheBestStay) {
   train("--max_steps 7 --save_steps 2 --keep_last 2 --validation_steps 3 --keep_best " + held_out(), folder / "run");
   auto files = contents(folder / "run");
-  EXPECT_THAT(names(files), testing::ElementsAre("best.safetensors", "config.toml", "log.jsonl", "state/state.safetensors",
+  EXPECT_THAT(names(files), testing::ElementsAre("best.safetensors", "config.toml", "log.jsonl", "plan.json", "state/state.safetensors",
                                                  "step-6.safetensors", "step-7.safetensors", "validation.json"));
   std::map<double, int64_t> by_loss;
   for (const auto& line : read_log(folder / "run")) {
@@ -260,7 +260,7 @@ TEST_F(Hooks, KilledAtAnyInstantARunEndsAsOneThatWasNot) {
     ASSERT_EQ(rest.exit_code, 0) << rest.output;
     auto found = contents(run);
     for (const auto& [name, bytes] : expected) {
-      if (name == "config.toml") continue;  // names its own folder
+      if (name == "config.toml" || name == "plan.json") continue;  // names its own folder; says what the program took when it was made
       EXPECT_TRUE(found.contains(name) && found.at(name) == bytes) << name << " after kill " << i;
     }
     for (const auto& [name, bytes] : found) EXPECT_TRUE(expected.contains(name) || name.find(".partial") != name.npos) << name;

@@ -91,6 +91,15 @@ TEST(RunFollower, LeavesOutADamagedPictureAndReadsValidation) {
   EXPECT_EQ(all["validation"]["after"], 0.25);
 }
 
+TEST(RunFollower, BringsThePlanOfMemory) {
+  Scratch folder;
+  auto run = folder / "run";
+  make_run(run, 1);
+  EXPECT_TRUE(follow(run).next()["plan"].is_null());
+  std::ofstream(run / "plan.json") << R"({"bytes": 7, "stages": []})";
+  EXPECT_EQ(follow(run).next()["plan"]["bytes"], 7);
+}
+
 TEST(RunFollower, RefusesWhatIsNoRun) {
   Scratch folder;
   EXPECT_THAT(error_of([&] { follow(folder / "nowhere"); }), AllOf(HasSubstr("nowhere is not there"), HasSubstr("--output_path")));

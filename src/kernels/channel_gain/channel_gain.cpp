@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "kernels/channel_gain/cpu.h"
+#include "kernels/place.h"
 
 namespace burnish::kernels {
 
@@ -48,7 +49,7 @@ at::Tensor column_sums(const at::Tensor& a, const at::Tensor& b, int64_t dim) {
   auto a_NC = a.flatten(0, -2), b_NC = b.defined() ? b.flatten(0, -2) : b;
   auto exact = a.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   auto sums = at::zeros({a_NC.size(1)}, a.options().dtype(exact));
-  const int64_t step = std::max<int64_t>(1, (a.is_cpu() ? int64_t{1} << 18 : int64_t{1} << 24) / std::max<int64_t>(1, a_NC.size(1)));
+  const int64_t step = std::max<int64_t>(1, (runs_on_cpu(a) ? int64_t{1} << 18 : int64_t{1} << 24) / std::max<int64_t>(1, a_NC.size(1)));
   for (int64_t begin = 0; begin < a_NC.size(0); begin += step) {
     auto count = std::min(step, a_NC.size(0) - begin);
     auto part = a_NC.narrow(0, begin, count).to(exact);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cpu_rows.h"
+#include "kernels/place.h"
 
 namespace burnish::kernels {
 
@@ -43,7 +44,11 @@ void scale_rows(const at::Tensor& x, const float* gain, const float* offset, con
 }
 
 template <class T>
-void gradient_rows(const at::Tensor& dy, const at::Tensor& y, const float* gain, int64_t rows_per_task, at::Tensor& dx, float* partial) {
+void gradient_rows(const at::Tensor& dy, const at::Tensor& y, const at::Tensor& gain_C, int64_t rows_per_task, at::Tensor& dx,
+                   at::Tensor& sums) {
+  if (dy.is_meta()) return;
+  const auto* gain = gain_C.const_data_ptr<float>();
+  auto* partial = sums.mutable_data_ptr<float>();
   const int64_t n = dy.size(-1), rows = dy.numel() / n, tasks = (rows + rows_per_task - 1) / rows_per_task;
   const T *dyp = dy.const_data_ptr<T>(), *yp = y.const_data_ptr<T>();
   T* dxp = dx.mutable_data_ptr<T>();
@@ -66,12 +71,13 @@ void gradient_rows(const at::Tensor& dy, const at::Tensor& y, const float* gain,
 
 bool channel_gain_fits_cpu(const at::Tensor& x, const at::Tensor& gain) {
   auto dtype = x.scalar_type();
-  return x.is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16) && x.is_contiguous() && x.numel() > 0 &&
+  return runs_on_cpu(x) && (dtype == at::kFloat || dtype == at::kBFloat16) && x.is_contiguous() && x.numel() > 0 &&
          gain.scalar_type() == at::kFloat && gain.is_contiguous();
 }
 
 void scale_channels_cpu(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& offset, const at::Tensor& y) {
   auto shift = offset.defined() ? offset.to(at::kFloat).contiguous() : at::zeros({x.size(-1)}, gain.options().requires_grad(false));
+  if (x.is_meta()) return;
   const float *gain_p = gain.const_data_ptr<float>(), *shift_p = shift.const_data_ptr<float>();
   if (x.scalar_type() == at::kFloat) scale_rows<float>(x, gain_p, shift_p, y);
   else scale_rows<c10::BFloat16>(x, gain_p, shift_p, y);
@@ -83,9 +89,8 @@ ChannelGradients channel_gradients_cpu(const at::Tensor& dy, const at::Tensor& y
   const int64_t rows_per_task = std::max(kRowsPerTask, (rows + 15) / 16);
   auto partial = at::zeros({(rows + rows_per_task - 1) / rows_per_task, 2, n}, gain.options().requires_grad(false));
   auto dx = at::empty_like(dy);
-  auto* sums = partial.mutable_data_ptr<float>();
-  if (dy.scalar_type() == at::kFloat) gradient_rows<float>(dy, y, gain.const_data_ptr<float>(), rows_per_task, dx, sums);
-  else gradient_rows<c10::BFloat16>(dy, y, gain.const_data_ptr<float>(), rows_per_task, dx, sums);
+  if (dy.scalar_type() == at::kFloat) gradient_rows<float>(dy, y, gain, rows_per_task, dx, partial);
+  else gradient_rows<c10::BFloat16>(dy, y, gain, rows_per_task, dx, partial);
   auto total = partial.sum(0);
   return {dx, total.select(0, 0), total.select(0, 1)};
 }

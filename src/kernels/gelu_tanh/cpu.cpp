@@ -6,6 +6,7 @@
 
 #include "kernels/cpu_math.h"
 #include "kernels/cpu_rows.h"
+#include "kernels/place.h"
 
 namespace burnish::kernels {
 
@@ -42,6 +43,7 @@ void for_chunks_in_parallel(int64_t n, const Task& task) {
 
 template <class T>
 void forward_all(const at::Tensor& x, at::Tensor& y) {
+  if (x.is_meta()) return;
   const T* xp = x.const_data_ptr<T>();
   T* yp = y.mutable_data_ptr<T>();
   for_chunks_in_parallel(x.numel(), [&](int64_t first, int64_t count) {
@@ -54,6 +56,7 @@ void forward_all(const at::Tensor& x, at::Tensor& y) {
 
 template <class T>
 void backward_all(const at::Tensor& x, const at::Tensor& dy, at::Tensor& dx) {
+  if (x.is_meta()) return;
   const T *xp = x.const_data_ptr<T>(), *dy_p = dy.const_data_ptr<T>();
   T* dx_p = dx.mutable_data_ptr<T>();
   for_chunks_in_parallel(x.numel(), [&](int64_t first, int64_t count) {
@@ -86,7 +89,7 @@ struct GeluTanh : torch::autograd::Function<GeluTanh> {
 }  // namespace
 
 bool gelu_tanh_fits_cpu(const at::Tensor& x) {
-  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.is_contiguous();
+  return runs_on_cpu(x) && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.is_contiguous();
 }
 
 at::Tensor gelu_tanh_cpu(const at::Tensor& x) { return GeluTanh::apply(x); }

@@ -9,6 +9,7 @@
 
 #include "kernels/cpu_math.h"
 #include "kernels/cpu_rows.h"
+#include "kernels/place.h"
 
 namespace burnish::kernels {
 
@@ -129,6 +130,7 @@ void backward_group(const Sizes& s, int64_t index, const T* x, const T* dy, cons
 template <class T>
 void forward_all(const Sizes& s, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps, at::Tensor& mean,
                  at::Tensor& rstd, at::Tensor& y) {
+  if (x.is_meta()) return;
   at::parallel_for(0, s.batch * s.num_groups, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       forward_group(s, i, x.const_data_ptr<T>(), weight.const_data_ptr<T>(), bias.const_data_ptr<T>(), eps, mean.data_ptr<float>(),
@@ -141,6 +143,7 @@ void backward_all(const Sizes& s, const at::Tensor& x, const at::Tensor& dy, con
                   const at::Tensor& mean, const at::Tensor& rstd, at::Tensor& dw_BC, at::Tensor& db_BC, at::Tensor& dx) {
   at::parallel_for(0, s.batch * s.num_groups, 1, [&](int64_t begin, int64_t end) {
     auto dz = at::empty({s.per_group() * s.pixels}, mean.options());
+    if (x.is_meta()) return;
     for (int64_t i = begin; i < end; ++i)
       backward_group(s, i, x.const_data_ptr<T>(), dy.const_data_ptr<T>(), weight.const_data_ptr<T>(), bias.const_data_ptr<T>(),
                      mean.const_data_ptr<float>()[i], rstd.const_data_ptr<float>()[i], dw_BC.data_ptr<float>(), db_BC.data_ptr<float>(),
@@ -156,7 +159,7 @@ struct GroupNormSiluCpu : torch::autograd::Function<GroupNormSiluCpu> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, int64_t num_groups, const at::Tensor& weight,
                             const at::Tensor& bias, double eps) {
     auto s = sizes_of(x, num_groups);
-    auto mean = at::empty({s.batch * s.num_groups}, at::TensorOptions().dtype(at::kFloat)), rstd = at::empty_like(mean);
+    auto mean = at::empty({s.batch * s.num_groups}, x.options().dtype(at::kFloat)), rstd = at::empty_like(mean);
     auto y = at::empty_like(x);
     if (x.scalar_type() == at::kFloat) forward_all<float>(s, x, weight, bias, eps, mean, rstd, y);
     else forward_all<c10::BFloat16>(s, x, weight, bias, eps, mean, rstd, y);
@@ -181,7 +184,7 @@ struct GroupNormSiluCpu : torch::autograd::Function<GroupNormSiluCpu> {
 }  // namespace
 
 bool group_norm_silu_fits_cpu(const at::Tensor& x, int64_t num_groups, const at::Tensor& weight, const at::Tensor& bias) {
-  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.is_contiguous() && x.numel() > 0 &&
+  return runs_on_cpu(x) && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.is_contiguous() && x.numel() > 0 &&
          x.dim() >= 2 && x.size(1) % num_groups == 0 && weight.scalar_type() == x.scalar_type() && bias.scalar_type() == x.scalar_type() &&
          weight.is_contiguous() && bias.is_contiguous();
 }

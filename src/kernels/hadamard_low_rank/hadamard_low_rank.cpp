@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "kernels/linear/linear.h"
+#include "kernels/place.h"
 
 namespace burnish::kernels {
 
@@ -30,7 +31,7 @@ struct AddHadamard : torch::autograd::Function<AddHadamard> {
     auto wide = product_dtype(x);
     auto x_wide = x.to(wide);
     auto y = base.clone();
-    for_each_tile(p1.size(0), q1.size(1), x.is_cpu(), [&](int64_t begin, int64_t count) {
+    for_each_tile(p1.size(0), q1.size(1), runs_on_cpu(x), [&](int64_t begin, int64_t count) {
       auto d = at::mm(p1.narrow(0, begin, count), q1).mul_(at::mm(p2.narrow(0, begin, count), q2)).mul_(scale).to(wide);
       y.narrow(product->channel_dim(), begin, count).add_(product->forward(x_wide, d));
     });
@@ -47,7 +48,7 @@ struct AddHadamard : torch::autograd::Function<AddHadamard> {
     auto x_wide = x.to(wide), dy_wide = grads[0].to(wide);
     auto dx = at::zeros(x.sizes(), x.options().dtype(wide == at::kDouble ? at::kDouble : at::kFloat));
     auto dp1 = at::zeros_like(p1), dq1 = at::zeros_like(q1), dp2 = at::zeros_like(p2), dq2 = at::zeros_like(q2);
-    for_each_tile(p1.size(0), q1.size(1), x.is_cpu(), [&](int64_t begin, int64_t count) {
+    for_each_tile(p1.size(0), q1.size(1), runs_on_cpu(x), [&](int64_t begin, int64_t count) {
       auto rows1 = p1.narrow(0, begin, count), rows2 = p2.narrow(0, begin, count);
       auto d1 = at::mm(rows1, q1), d2 = at::mm(rows2, q2);
       auto dy = dy_wide.narrow(product->channel_dim(), begin, count);

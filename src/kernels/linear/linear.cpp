@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/place.h"
 namespace burnish::kernels {
 
 namespace {
@@ -96,7 +97,7 @@ struct LinearOneDnn : torch::autograd::Function<LinearOneDnn> {
 constexpr int64_t kOneDnnRows = 16;
 
 bool suits_onednn(const at::Tensor& x, const at::Tensor& weight) {
-  return x.is_cpu() && x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat && weight.is_contiguous() && x.dim() >= 2 &&
+  return runs_on_cpu(x) && x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat && weight.is_contiguous() && x.dim() >= 2 &&
          x.numel() >= kOneDnnRows * x.size(-1) && onednn_linear().has_value();
 }
 
@@ -105,13 +106,13 @@ bool suits_onednn(const at::Tensor& x, const at::Tensor& weight) {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   std::optional<at::Tensor> b;
   if (bias.defined()) b = bias;
-  if (x.is_cpu() && x.scalar_type() == at::kBFloat16 && !cpu_has_bf16()) return LinearAsFp32::apply(x, weight, b);
+  if (runs_on_cpu(x) && x.scalar_type() == at::kBFloat16 && !cpu_has_bf16()) return LinearAsFp32::apply(x, weight, b);
   if (suits_onednn(x, weight)) return LinearOneDnn::apply(x, weight, b);
   return at::linear(x, weight, b);
 }
 
 c10::ScalarType product_dtype(const at::Tensor& x) {
-  if (!x.is_cpu() || (x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16)) return x.scalar_type();
+  if (!runs_on_cpu(x) || (x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16)) return x.scalar_type();
   return x.scalar_type() == at::kBFloat16 && cpu_has_bf16() ? at::kBFloat16 : at::kFloat;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cpu_rows.h"
+#include "kernels/place.h"
 
 namespace burnish::kernels {
 
@@ -69,6 +70,7 @@ void for_row_pieces(int64_t batch, int64_t rows, const Task& task) {
 
 template <class T>
 void forward_rows(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift, float eps, at::Tensor& y, at::Tensor& statistics) {
+  if (x.is_meta()) return;
   const int64_t n = x.size(2);
   const T *xp = x.const_data_ptr<T>(), *scale_p = scale.const_data_ptr<T>(), *shift_p = shift.const_data_ptr<T>();
   T* yp = y.mutable_data_ptr<T>();
@@ -87,18 +89,15 @@ void forward_rows(const at::Tensor& x, const at::Tensor& scale, const at::Tensor
   });
 }
 
-struct Gradients {
-  at::Tensor dx, dscale, dshift;
-};
-
+/// dx, and where `partial` [2, B, pieces, D] is defined the sums over each piece's rows for scale and shift.
 template <class T>
-Gradients backward_rows(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& statistics, const at::Tensor& dy, bool modulation) {
+void backward_rows(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& statistics, const at::Tensor& dy, at::Tensor& dx,
+                   at::Tensor& partial) {
+  if (x.is_meta()) return;
   const int64_t n = x.size(2), pieces = (x.size(1) + kRowsPerTask - 1) / kRowsPerTask;
-  Gradients g{at::empty_like(x), {}, {}};
-  at::Tensor partial;  // [2, B, pieces, D]
-  if (modulation) partial = at::zeros({2, x.size(0), pieces, n}, x.options().dtype(at::kFloat));
+  const bool modulation = partial.defined();
   const T *xp = x.const_data_ptr<T>(), *scale_p = scale.const_data_ptr<T>(), *dy_p = dy.const_data_ptr<T>();
-  T* dx_p = g.dx.mutable_data_ptr<T>();
+  T* dx_p = dx.mutable_data_ptr<T>();
   const float* stats = statistics.const_data_ptr<float>();
   float* partial_p = modulation ? partial.mutable_data_ptr<float>() : nullptr;
   for_row_pieces(x.size(0), x.size(1), [&](int64_t b, int64_t first, int64_t last, int64_t piece) {
@@ -115,11 +114,6 @@ Gradients backward_rows(const at::Tensor& x, const at::Tensor& scale, const at::
       add_modulation_gradient(x_row, dy_row, stats[2 * row], stats[2 * row + 1], n, dscale, dscale + x.size(0) * pieces * n);
     }
   });
-  if (modulation) {
-    g.dscale = partial.select(0, 0).sum(1).to(scale.scalar_type());
-    g.dshift = partial.select(0, 1).sum(1).to(scale.scalar_type());
-  }
-  return g;
 }
 
 struct ModulatedNorm : torch::autograd::Function<ModulatedNorm> {
@@ -136,10 +130,19 @@ struct ModulatedNorm : torch::autograd::Function<ModulatedNorm> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
     auto saved = ctx->get_saved_variables();
     auto dy = grads[0].contiguous();
-    bool modulation = ctx->needs_input_grad(1) || ctx->needs_input_grad(2);
-    auto g = saved[0].scalar_type() == at::kFloat ? backward_rows<float>(saved[0], saved[1], saved[2], dy, modulation)
-                                                  : backward_rows<c10::BFloat16>(saved[0], saved[1], saved[2], dy, modulation);
-    return {g.dx, g.dscale, g.dshift, at::Tensor()};
+    const auto &x = saved[0], &scale = saved[1];
+    auto dx = at::empty_like(x);
+    at::Tensor partial, dscale, dshift;
+    const int64_t pieces = (x.size(1) + kRowsPerTask - 1) / kRowsPerTask;
+    if (ctx->needs_input_grad(1) || ctx->needs_input_grad(2))
+      partial = at::zeros({2, x.size(0), pieces, x.size(2)}, x.options().dtype(at::kFloat));
+    if (x.scalar_type() == at::kFloat) backward_rows<float>(x, scale, saved[2], dy, dx, partial);
+    else backward_rows<c10::BFloat16>(x, scale, saved[2], dy, dx, partial);
+    if (partial.defined()) {
+      dscale = partial.select(0, 0).sum(1).to(scale.scalar_type());
+      dshift = partial.select(0, 1).sum(1).to(scale.scalar_type());
+    }
+    return {dx, dscale, dshift, at::Tensor()};
   }
 };
 
@@ -147,7 +150,7 @@ struct ModulatedNorm : torch::autograd::Function<ModulatedNorm> {
 
 bool modulated_norm_fits_cpu(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift) {
   auto dtype = x.scalar_type();
-  return x.is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16) && x.dim() == 3 && x.is_contiguous() && scale.dim() == 2 &&
+  return runs_on_cpu(x) && (dtype == at::kFloat || dtype == at::kBFloat16) && x.dim() == 3 && x.is_contiguous() && scale.dim() == 2 &&
          scale.scalar_type() == dtype && shift.scalar_type() == dtype && scale.stride(1) == 1 && shift.stride(1) == 1 &&
          scale.sizes() == shift.sizes() && scale.size(0) == x.size(0) && scale.size(1) == x.size(2);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cpu_rows.h"
+#include "kernels/place.h"
 
 namespace burnish::kernels {
 
@@ -73,6 +74,7 @@ struct Geometry {
 
 template <class T>
 void forward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin, float eps, at::Tensor& y) {
+  if (x.is_meta()) return;
   const Geometry g(x);
   const T *xp = x.const_data_ptr<T>(), *wp = weight.const_data_ptr<T>();
   T* yp = y.mutable_data_ptr<T>();
@@ -92,17 +94,16 @@ void forward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   });
 }
 
+/// dx, and where `partial` [pieces, D] is defined the weight's gradient in each piece's rows.
 template <class T>
-at::Tensor backward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& dy,
-                         float eps, at::Tensor* dweight) {
+void backward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& dy,
+                   float eps, at::Tensor& dx, at::Tensor& partial) {
+  if (x.is_meta()) return;
   const Geometry g(x);
-  auto dx = at::empty_like(x);
-  at::Tensor partial;
-  if (dweight) partial = at::zeros({g.B * g.pieces, g.D}, x.options().dtype(at::kFloat));
   const T *xp = x.const_data_ptr<T>(), *wp = weight.const_data_ptr<T>(), *dy_p = dy.const_data_ptr<T>();
   T* dx_p = dx.mutable_data_ptr<T>();
   const float *cos_p = cos.const_data_ptr<float>(), *sin_p = sin.const_data_ptr<float>();
-  float* partial_p = dweight ? partial.mutable_data_ptr<float>() : nullptr;
+  float* partial_p = partial.defined() ? partial.mutable_data_ptr<float>() : nullptr;
   g.for_pieces([&](int64_t b, int64_t first, int64_t last, int64_t piece) {
     std::vector<float> buffer(static_cast<size_t>(5 * g.D));
     const float* w = as_fp32(wp, buffer.data(), g.D);
@@ -118,8 +119,6 @@ at::Tensor backward_rows(const at::Tensor& x, const at::Tensor& weight, const at
       }
     }
   });
-  if (dweight) *dweight = partial.sum(0).to(weight.scalar_type());
-  return dx;
 }
 
 struct QkNormRope : torch::autograd::Function<QkNormRope> {
@@ -137,10 +136,13 @@ struct QkNormRope : torch::autograd::Function<QkNormRope> {
     auto s = ctx->get_saved_variables();
     auto dy = grads[0].contiguous();
     auto eps = static_cast<float>(ctx->saved_data["eps"].toDouble());
-    at::Tensor dweight;
-    auto* wanted = ctx->needs_input_grad(1) ? &dweight : nullptr;
-    auto dx = s[0].scalar_type() == at::kFloat ? backward_rows<float>(s[0], s[1], s[2], s[3], dy, eps, wanted)
-                                               : backward_rows<c10::BFloat16>(s[0], s[1], s[2], s[3], dy, eps, wanted);
+    const Geometry g(s[0]);
+    auto dx = at::empty_like(s[0]);
+    at::Tensor partial, dweight;
+    if (ctx->needs_input_grad(1)) partial = at::zeros({g.B * g.pieces, g.D}, dx.options().dtype(at::kFloat));
+    if (dx.scalar_type() == at::kFloat) backward_rows<float>(s[0], s[1], s[2], s[3], dy, eps, dx, partial);
+    else backward_rows<c10::BFloat16>(s[0], s[1], s[2], s[3], dy, eps, dx, partial);
+    if (partial.defined()) dweight = partial.sum(0).to(s[1].scalar_type());
     return {dx, dweight, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
@@ -152,7 +154,7 @@ bool qk_norm_rope_fits_cpu(const at::Tensor& x, const at::Tensor& weight, const 
   auto is_table = [&](const at::Tensor& t) {
     return t.scalar_type() == at::kFloat && t.dim() == 2 && t.stride(1) == 1 && t.size(0) == x.size(1) && t.size(1) == x.size(3) / 2;
   };
-  return x.is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16) && x.dim() == 4 && x.is_contiguous() && x.size(3) % 2 == 0 &&
+  return runs_on_cpu(x) && (dtype == at::kFloat || dtype == at::kBFloat16) && x.dim() == 4 && x.is_contiguous() && x.size(3) % 2 == 0 &&
          weight.scalar_type() == dtype && weight.is_contiguous() && is_table(cos) && is_table(sin);
 }
 

@@ -12,6 +12,7 @@
 #include <array>
 
 #include "kernels/cpu_rows.h"
+#include "kernels/place.h"
 
 namespace burnish::kernels {
 
@@ -88,6 +89,7 @@ void to_fp32(CodeKind kind, const uint8_t* codes, float scale, float* out, int64
 
 template <class Out>
 void unpack_rows(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, at::Tensor& out) {
+  if (out.is_meta()) return;
   const auto* code = codes.const_data_ptr<uint8_t>();
   const auto* scale = scales.const_data_ptr<float>();
   auto* to = out.mutable_data_ptr<Out>();
@@ -129,7 +131,7 @@ at::Tensor unpack_anywhere(const at::Tensor& codes, CodeKind kind, const at::Ten
 }  // namespace
 
 at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype) {
-  if (!codes.is_cpu()) return unpack_anywhere(codes, kind, scales, group, in, dtype);
+  if (!runs_on_cpu(codes)) return unpack_anywhere(codes, kind, scales, group, in, dtype);
   const bool narrow = dtype == at::kBFloat16;
   auto out = at::empty({codes.size(0), in}, scales.options().dtype(narrow ? at::kBFloat16 : at::kFloat));
   auto plain_codes = codes.contiguous(), plain_scales = scales.contiguous();

@@ -93,6 +93,15 @@ std::string describe(const ModelEntry& entry) {
   return join(parts, " + ");
 }
 
+std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config) {
+  auto options = at::TensorOptions().device(at::kMeta);
+  Transformer dit(config, options);
+  text::ClipTextModel clip({}, options);
+  text::T5Encoder t5({}, options);
+  vae::AutoencoderKL vae({}, options);
+  return {sizes_of(name, dit), sizes_of(name, clip), sizes_of(name, t5), sizes_of(name, vae)};
+}
+
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) { return {find_dit(files), find_clip(files), find_t5(files), find_vae(files)}; }
@@ -115,7 +124,8 @@ extern const Family kFamily{
                  .otherwise = 1.0,
                  .elsewhere = "",
                  .when_drawing = 3.5}},
-    .published = {{"FLUX.1", R"({"_class_name": "FluxTransformer2DModel"})"}},
+    .variants = {{"flux-dev", [] { return named_sizes("flux-dev", {}); }},
+                 {"flux-schnell", [] { return named_sizes("flux-schnell", {.guidance_embeds = false}); }}},
 };
 
 }  // namespace burnish::models::flux

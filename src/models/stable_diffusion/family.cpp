@@ -83,6 +83,24 @@ std::vector<Option> options() {
            .why_wrong = why_no_token_length}};
 }
 
+const auto kOnMeta = at::TensorOptions().device(at::kMeta);
+
+/// UNet, the text encoder that all have, and the autoencoder.
+std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config) {
+  UNet unet(config, kOnMeta);
+  text::ClipTextModel clip({}, kOnMeta);
+  vae::AutoencoderKL vae({.latent_channels = 4, .use_quant_conv = true, .use_post_quant_conv = true}, kOnMeta);
+  return {sizes_of(name, unet), sizes_of(name, clip), sizes_of(name, vae)};
+}
+
+/// With the second text encoder.
+std::vector<ModelEntry> published_sdxl() {
+  auto entries = named_sizes("sdxl", {});
+  text::ClipTextModel open_clip(text::open_clip_big_g(), kOnMeta);
+  entries.push_back(sizes_of("sdxl", open_clip));
+  return entries;
+}
+
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
@@ -97,17 +115,8 @@ extern const Family kFamily{
     },
     .describe = describe,
     .options = options(),
-    .published = {{"SDXL", R"({
-        "_class_name": "UNet2DConditionModel", "block_out_channels": [320, 640, 1280], "transformer_layers_per_block": [1, 2, 10],
-        "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
-        "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"], "attention_head_dim": [5, 10, 20],
-        "cross_attention_dim": 2048, "use_linear_projection": true, "addition_embed_type": "text_time", "addition_time_embed_dim": 256,
-        "projection_class_embeddings_input_dim": 2816})"},
-                  {"SD 1.5", R"({
-        "_class_name": "UNet2DConditionModel", "block_out_channels": [320, 640, 1280, 1280], "cross_attention_dim": 768,
-        "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"],
-        "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"], "attention_head_dim": 8})"}},
     .takes_fp16 = true,
+    .variants = {{"sdxl", published_sdxl}, {"sd15", [] { return named_sizes("sd15", sd15()); }}},
 };
 
 }  // namespace burnish::models::stable_diffusion

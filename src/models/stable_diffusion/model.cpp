@@ -21,18 +21,6 @@ text::ClipConfig published(const io::Shapes& shapes, bool second) {
   return c;
 }
 
-/// The second text encoder of the published models.
-text::ClipConfig open_clip_big_g() {
-  text::ClipConfig c;
-  c.width = 1280;
-  c.hidden = 5120;
-  c.num_layers = 32;
-  c.num_heads = 20;
-  c.quick_gelu = false;
-  c.projection_dim = 1280;
-  return c;
-}
-
 const Source& source_of(const Sources& sources, const std::string& text_encoder) {
   return text_encoder == "text_encoder_2" ? sources.text_encoder_2 : sources.text_encoder;
 }
@@ -58,7 +46,7 @@ void StableDiffusionModel::read_configs(const Sources& sources) {
   for (const auto& name : text_encoders()) {
     auto& config = clip_configs_[name];
     const auto& from = source_of(sources, name);
-    if (!from.entry && name == "text_encoder_2") config = open_clip_big_g();
+    if (!from.entry && name == "text_encoder_2") config = text::open_clip_big_g();
     if (from.entry) config = text::clip_config(from.entry->config, from.shapes(), published(from.shapes(), name == "text_encoder_2"));
   }
   vae_config_.latent_channels = config_.out_channels;

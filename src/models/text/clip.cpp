@@ -55,6 +55,10 @@ class ClipLayer : public nn::Block {
 
 }  // namespace
 
+ClipConfig open_clip_big_g() {
+  return {.width = 1280, .hidden = 5120, .num_layers = 32, .num_heads = 20, .quick_gelu = false, .projection_dim = 1280};
+}
+
 ClipConfig clip_config(const nlohmann::json& json, const io::Shapes& shapes, const ClipConfig& otherwise) {
   auto c = otherwise;
   c.vocab_size = dim_of(shapes, "embeddings.token_embedding.weight", 0);

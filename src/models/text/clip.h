@@ -22,6 +22,9 @@ struct ClipConfig {
   int64_t projection_dim = 0;  ///< width of the projected pooled embedding; 0: the model has no projection
 };
 
+/// OpenCLIP's ViT-bigG, SDXL's second text encoder.
+ClipConfig open_clip_big_g();
+
 /// Reads sizes from shapes (our names) and the rest from config.json, or takes it from `otherwise` where that says nothing.
 ClipConfig clip_config(const nlohmann::json& config_json, const io::Shapes& shapes, const ClipConfig& otherwise = {});
 

@@ -221,6 +221,10 @@ function show() {
   showCurves();
   showTimesteps();
   previews.set(runs);
+  showMemory(shownRuns(), run => {
+    const {memory} = facts(run);
+    return memory ? `${memory.value} ${memory.more}` : "";
+  });
   showSettings(runs);
   showStatus();
 }

@@ -24,8 +24,13 @@ class NoGradient final : public Hook {
 
   void stepped(StepReport& /*r*/) override {
     if (std::exchange(looked_, true)) return;
-    const auto& parameters = training_.trainee.optimizer->parameters();
-    auto [expected, unexpected] = without_gradient(parameters, training_.subject.model->names());
+    const auto& optimizer = *training_.trainee.optimizer;
+    const auto& parameters = optimizer.parameters();
+    optim::ParameterList untouched;  // gradients may be gone by now
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (!optimizer.was_updated(i)) untouched.push_back(parameters[i]);
+    }
+    auto [expected, unexpected] = without_gradient(untouched, training_.subject.model->names());
     if (!expected.empty())
       info("{} of {} trained parameters are never reached by a gradient in this model: {}", expected.size(), parameters.size(),
            some(expected));

@@ -1,3 +1,5 @@
+#include "base/log.h"
+
 #include <ATen/Context.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <sys/resource.h>
@@ -6,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "io/files.h"
 #include "records/csv_log.h"
 #include "records/event_file.h"
@@ -54,6 +57,16 @@ nlohmann::json line_of(const StepReport& r, const Training& training) {
   return line;
 }
 
+/// The plan beside the run's other records, for its report. A run that cannot keep it is none the worse.
+void save_plan(const MemoryPlan* plan, const std::filesystem::path& path) {
+  try {
+    if (plan) io::write_text_atomic(path, to_json(*plan).dump() + "\n");
+    else std::filesystem::remove(path);
+  } catch (const Error& error) {
+    warn("{}", error.what());
+  }
+}
+
 class Log final : public Hook {
  public:
   explicit Log(const Training& training) : training_(training) {}
@@ -61,12 +74,12 @@ class Log final : public Hook {
   void before() override {
     const auto& output = training_.settings.output;
     auto last = output.resume ? training_.trainee.progress.step : 0;
-    bool trains_on = last < training_.course.num_steps();
-    if (trains_on) write_config();
+    if (last < training_.course.num_steps()) write_config();
     lines_.emplace(output.folder / "log.jsonl", last);
     if (output.csv) table_.emplace(output.folder / "log.csv", last);
     auto now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     if (output.tensorboard) events_.emplace(output.folder / "tensorboard", last, now);
+    save_plan(training_.plan, output.folder / "plan.json");
   }
 
   void write_config() const {

@@ -10,36 +10,13 @@
 #include "base/log.h"
 #include "records/json_log.h"
 #include "train/hooks/hooks.h"
+#include "train/snapshot.h"
 
 namespace burnish::train {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-/// Everything a save writes, in tensors of its own, so that training can go on while it is written.
-struct Snapshot {
-  int64_t step = 0;
-  std::vector<Trained::File> files;
-  checkpoint::State state;
-  bool by_step = true, is_best = false;  ///< what it is saved as
-};
-
-/// Copies beside training take memory: larger ones are written while training waits.
-constexpr int64_t kBytesBeside = int64_t{2} << 30;
-
-int64_t num_bytes(const Snapshot& snapshot) {
-  int64_t bytes = 0;
-  for (const auto& file : snapshot.files) {
-    for (const auto& [name, value] : file.tensors) bytes += static_cast<int64_t>(value.nbytes());
-  }
-  for (const auto& [name, value] : snapshot.state.tensors) bytes += static_cast<int64_t>(value.nbytes());
-  return bytes;
-}
-
-void make_own(io::NamedTensors& tensors) {
-  for (auto& [name, value] : tensors) value = value.detach().to(value.options().device(at::kCPU), false, /*copy=*/true);
-}
 
 /// Writes a file and compares what reads back.
 void write_checked(const fs::path& path, const Trained::File& file, const io::Metadata& metadata) {
@@ -72,16 +49,6 @@ void keep_last(const fs::path& folder, int64_t count, int64_t step) {
     for (const auto& path : by_step.begin()->second) fs::remove(path);
     by_step.erase(by_step.begin());
   }
-}
-
-/// What is left open, settled: saves where none are asked for, so that a long run never loses more than a tenth of itself. Of whole models
-/// the last of them stays, since each takes as much as the model.
-SaveSettings settled(SaveSettings save, int64_t num_steps, bool trains_whole) {
-  if (save.steps >= 0) return save;
-  constexpr int64_t kTimes = 10, kLeastApart = 250;
-  save.steps = save.epochs > 0 || save.minutes > 0 ? 0 : std::max(kLeastApart, num_steps / kTimes);
-  if (save.steps > 0 && save.keep_last == 0 && trains_whole) save.keep_last = 1;
-  return save;
 }
 
 class Save final : public Hook {
@@ -128,13 +95,13 @@ class Save final : public Hook {
   /// The names of what is there once it is written. `beside`: while training goes on, where a copy is small.
   std::vector<std::string> save(bool by_step, bool is_best, bool beside = true) {
     finish();
-    auto snapshot = take(by_step, is_best);
+    auto snapshot = take_snapshot(training_.subject, training_.trainee, settings_.dtype, by_step, is_best);
     std::vector<std::string> names;
     for (const auto& file : snapshot.files) names.push_back(file.name);
     bool all_there = std::all_of(names.begin(), names.end(), [&](const auto& name) { return fs::exists(settings_.folder / name); });
     if (training_.trainee.saved_step == snapshot.step && all_there && !is_best) return names;
     if (by_step) last_ = std::chrono::steady_clock::now();
-    if (!beside || num_bytes(snapshot) > kBytesBeside) {
+    if (!beside || !is_written_beside(snapshot)) {
       write(snapshot);
       if (by_step) training_.trainee.saved_step = snapshot.step;
       return names;
@@ -148,21 +115,6 @@ class Save final : public Hook {
     });
     return names;
   }
-
-  Snapshot take(bool by_step, bool is_best) const {
-    auto& trainee = training_.trainee;
-    std::optional<optim::Averaged> averaged(std::in_place, *trainee.optimizer, trainee.ema.get());
-    Snapshot snapshot{.step = trainee.progress.step, .files = {}, .state = {}, .by_step = by_step, .is_best = is_best};
-    snapshot.files = training_.subject.trained.files(trainee.progress.step, settings_.dtype, *trainee.optimizer);
-    if (trainee.ema || averages()) {
-      for (auto& file : snapshot.files) make_own(file.tensors);  // the averages leave their place again
-    }
-    averaged.reset();  // the state has both
-    if (by_step) snapshot.state = checkpoint::state_of({*trainee.optimizer, trainee.ema.get()}, trainee.progress);
-    return snapshot;
-  }
-
-  bool averages() const { return !training_.trainee.optimizer->parameters().empty() && training_.trainee.optimizer->average(0).defined(); }
 
   /// Weights first, then the state that a run goes on from, then what is kept of older weights.
   void write(const Snapshot& snapshot) const {

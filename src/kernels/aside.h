@@ -1,0 +1,18 @@
+#pragma once
+#include <c10/core/Device.h>
+
+namespace burnish::kernels {
+
+/// For as long as it lives, tensors on the meta device stand for nothing, also in a dry run: shapes that a run looks at and never holds.
+class Aside {
+ public:
+  Aside();
+  ~Aside();
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+
+ private:
+  c10::Device before_;
+};
+
+}  // namespace burnish::kernels

@@ -1,0 +1,147 @@
+#include "memory/dry_run.h"
+
+#include <ATen/SequenceNumber.h>
+#include <c10/core/Allocator.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include "kernels/place.h"
+#include "memory/meta_ops.h"
+
+namespace burnish::memory {
+
+/// What is written down. Blocks outlive the dry run that they were taken in, and keep it.
+struct DryRun::Books {
+  std::mutex mutex;  // operators allocate from threads of their own
+  Allocations allocations;
+  int64_t now = 0;
+  std::string place;
+  /// Nodes of autograd are numbered in the order in which forward makes them: the last number of a watched block, its first and its name.
+  std::map<uint64_t, std::pair<uint64_t, std::string>> nodes;
+  std::string last_backward = "backward";
+
+  /// In backward, the block that made the node which is at work; a block that is run again has nodes that came later.
+  const std::string& current() {
+    auto node = torch::autograd::get_current_node();
+    if (node == nullptr) return place;
+    auto found = nodes.lower_bound(node->sequence_nr());
+    if (found != nodes.end()) last_backward = found->second.first <= node->sequence_nr() ? "backward, " + found->second.second : "backward";
+    return last_backward;
+  }
+};
+
+namespace {
+
+/// What a storage on the meta device holds in place of numbers.
+struct Held {
+  std::shared_ptr<void> books;
+  size_t number;
+  void (*free)(void* books, size_t number);
+};
+
+void free_held(void* context) {
+  auto* held = static_cast<Held*>(context);
+  held->free(held->books.get(), held->number);
+  delete held;
+}
+
+}  // namespace
+
+/// Takes the place of libtorch's allocator for the meta device, which gives out nothing and counts nothing.
+class DryRun::Counting final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t num_bytes) override {
+    auto books = current_;
+    if (books == nullptr || kernels::place_of(c10::Device(c10::kMeta)).is_meta()) return {nullptr, c10::Device(c10::kMeta)};
+    std::lock_guard lock(books->mutex);
+    auto& list = books->allocations;
+    list.push_back({static_cast<int64_t>(num_bytes), books->now++, Allocation{}.freed, books->current()});
+    return {nullptr, new Held{books, list.size() - 1, &free_block}, &free_held, c10::Device(c10::kMeta)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void* /*to*/, const void* /*from*/, size_t /*count*/) const override {}
+
+  static void free_block(void* context, size_t number) {
+    auto& books = *static_cast<Books*>(context);
+    std::lock_guard lock(books.mutex);
+    books.allocations[number].freed = books.now++;
+  }
+
+  /// The one in use for as long as the program runs, since storages keep it to grow by.
+  static Counting& installed() {
+    static auto* counting = [] {
+      constexpr uint8_t kPriority = 1;  // above libtorch's own
+      auto* allocator = new Counting;
+      c10::SetAllocator(c10::kMeta, allocator, kPriority);
+      return allocator;
+    }();
+    return *counting;
+  }
+
+  std::shared_ptr<Books> current_;
+};
+
+/// Runs a block as it would run unwatched.
+class DryRun::Watch final : public nn::BlockRunner {
+ public:
+  Watch(std::shared_ptr<Books> books, std::string name, std::shared_ptr<nn::BlockRunner> inner)
+      : books_(std::move(books)), name_(std::move(name)), inner_(std::move(inner)) {}
+
+  nn::Tensors run(nn::Block& block, const nn::Tensors& inputs) override {
+    auto first = at::sequence_number::peek();
+    auto before = std::exchange(books_->place, "forward, " + name_);
+    auto self = std::exchange(block.runner, inner_);
+    auto outputs = block.run(inputs);
+    block.runner = self;
+    books_->place = before;
+    if (auto end = at::sequence_number::peek(); end > first) books_->nodes[end - 1] = {first, name_};
+    return outputs;
+  }
+
+ private:
+  std::shared_ptr<Books> books_;
+  std::string name_;
+  std::shared_ptr<nn::BlockRunner> inner_;
+};
+
+namespace {
+std::optional<kernels::StandIn>& stand_in() {
+  static std::optional<kernels::StandIn> current;
+  return current;
+}
+}  // namespace
+
+DryRun::DryRun(c10::Device stands_for) : books_(std::make_shared<Books>()) {
+  if (Counting::installed().current_) throw std::logic_error("two dry runs at once");
+  register_meta_ops();
+  stand_in().emplace(stands_for);
+  Counting::installed().current_ = books_;
+}
+
+DryRun::~DryRun() {
+  Counting::installed().current_ = nullptr;
+  stand_in().reset();
+}
+
+void DryRun::enter(const std::string& place) { books_->place = place; }
+
+void DryRun::watch(nn::Block& block, const std::string& name) { block.runner = std::make_shared<Watch>(books_, name, block.runner); }
+
+const Allocations& DryRun::allocations() const { return books_->allocations; }
+
+std::optional<size_t> DryRun::number_of(const at::Tensor& tensor) const {
+  if (!tensor.defined() || !tensor.is_meta()) return std::nullopt;
+  const auto& data = tensor.storage().data_ptr();
+  if (data.get_deleter() != &free_held) return std::nullopt;
+  auto* held = static_cast<Held*>(data.get_context());
+  if (held->books != books_) return std::nullopt;
+  return held->number;
+}
+
+int64_t DryRun::now() const { return books_->now; }
+
+}  // namespace burnish::memory

@@ -1,0 +1,148 @@
+#include "memory/host_store.h"
+
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <atomic>
+
+namespace burnish::memory {
+
+/// Counts what is taken. Blocks outlive the store, and keep it.
+class HostStore::Memory final : public c10::Allocator, public std::enable_shared_from_this<Memory> {
+ public:
+  /// Takes blocks from `from`; null gives out blocks without numbers.
+  explicit Memory(c10::Allocator* from) : from_(from) {}
+
+  c10::DataPtr allocate(size_t num_bytes) override {
+    auto block = from_ ? from_->allocate(num_bytes) : c10::DataPtr();
+    live_ += static_cast<int64_t>(num_bytes);
+    most_ = std::max<int64_t>(most_, live_);
+    auto* data = block.get();
+    return {data, new Block{shared_from_this(), std::move(block), num_bytes}, &free_block, c10::Device(c10::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void* to, const void* from, size_t count) const override { default_copy_data(to, from, count); }
+
+  int64_t live() const { return live_; }
+  int64_t most() const { return most_; }
+  bool has_numbers() const { return from_ != nullptr; }
+
+ private:
+  struct Block {
+    std::shared_ptr<Memory> memory;
+    c10::DataPtr data;
+    size_t num_bytes;
+  };
+  static void free_block(void* context) {
+    auto* block = static_cast<Block*>(context);
+    block->memory->live_ -= static_cast<int64_t>(block->num_bytes);
+    delete block;
+  }
+
+  c10::Allocator* from_;
+  std::atomic<int64_t> live_ = 0, most_ = 0;
+};
+
+class HostStore::Arrival {
+ public:
+  explicit Arrival(c10::Event event) : event_(std::move(event)) {}
+  void block(const c10::Stream& stream) const { event_.block(stream); }
+
+ private:
+  c10::Event event_;
+};
+
+/// The stream that copies go on.
+struct HostStore::Lane {
+  explicit Lane(c10::Device device) : guard(device.type()), stream(guard.getStreamFromGlobalPool(device, /*isHighPriority=*/false)) {}
+
+  c10::Stream computing() const { return guard.getStream(stream.device()); }
+
+  /// Copies after all that is queued to be computed.
+  template <class Copy>
+  std::shared_ptr<Arrival> go(const Copy& copy) {
+    c10::Event computed(stream.device_type());
+    computed.record(computing());
+    computed.block(stream);
+    const c10::StreamGuard on_lane(stream);
+    copy();
+    c10::Event done(stream.device_type());
+    done.record(stream);
+    return std::make_shared<Arrival>(std::move(done));
+  }
+
+  c10::impl::VirtualGuardImpl guard;
+  c10::Stream stream;
+};
+
+namespace {
+
+c10::Allocator* memory_beside(c10::Device device) {
+  if (device.is_meta()) return nullptr;
+  return device.is_cpu() ? c10::GetCPUAllocator() : at::globalContext().getPinnedMemoryAllocator(device.type());
+}
+
+}  // namespace
+
+HostStore::HostStore(c10::Device device) : device_(device), memory_(std::make_shared<Memory>(memory_beside(device))) {
+  if (!device.is_cpu() && !device.is_meta()) lane_ = std::make_unique<Lane>(device);
+}
+
+HostStore::~HostStore() = default;
+
+at::Tensor HostStore::make(const at::Tensor& like) const {
+  return at::Tensor(at::detail::empty_strided_generic(like.sizes(), like.strides(), memory_.get(),
+                                                      c10::DispatchKeySet(c10::DispatchKey::CPU), like.scalar_type()));
+}
+
+at::Tensor HostStore::put(const at::Tensor& tensor) {
+  auto in_host = make(tensor);
+  update({{tensor, in_host}});
+  return in_host;
+}
+
+void HostStore::update(const Copies& copies) {
+  const at::NoGradGuard no_grad;
+  if (!memory_->has_numbers()) return;
+  auto copy = [&] {
+    for (const auto& [tensor, in_host] : copies) {
+      in_host.copy_(tensor, /*non_blocking=*/true);
+      if (lane_) tensor.record_stream(lane_->stream);
+    }
+  };
+  if (lane_) lane_->go(copy);
+  else copy();
+}
+
+std::shared_ptr<HostStore::Arrival> HostStore::fetch(const Copies& copies) {
+  const at::NoGradGuard no_grad;
+  if (!memory_->has_numbers()) return nullptr;
+  auto copy = [&] {
+    for (const auto& [tensor, in_host] : copies) {
+      tensor.copy_(in_host, /*non_blocking=*/true);
+      if (lane_) tensor.record_stream(lane_->stream);
+    }
+  };
+  if (lane_) return lane_->go(copy);
+  copy();
+  return nullptr;
+}
+
+void HostStore::wait(const std::shared_ptr<Arrival>& arrival) {
+  if (arrival) arrival->block(lane_->computing());
+}
+
+void HostStore::synchronize() const {
+  if (lane_) lane_->guard.synchronizeStream(lane_->stream);
+}
+
+int64_t HostStore::num_bytes() const { return memory_->live(); }
+int64_t HostStore::peak() const { return memory_->most(); }
+
+}  // namespace burnish::memory

@@ -1,0 +1,173 @@
+#include "memory/paging.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "nn/linear.h"
+
+namespace burnish::memory {
+
+namespace {
+
+constexpr size_t kPlaces = 2;
+constexpr int64_t kAlignment = 256;  // of a tensor in its place, as allocators of GPUs align it
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+}  // namespace
+
+std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged) {
+  std::vector<int64_t> numbers;
+  for (int64_t i = 0; i < num_paged; ++i) numbers.push_back((2 * i + 1) * num_blocks / (2 * num_paged));
+  return numbers;
+}
+
+/// A block's weights.
+struct Pager::Page {
+  struct Weight {
+    c10::Storage storage;  ///< points into a place, or nowhere
+    at::Tensor in_host;    ///< its bytes
+    int64_t offset;        ///< in a place
+  };
+  nn::Block* block;
+  std::vector<Weight> weights = {};
+  std::set<const c10::StorageImpl*> known = {};
+  int64_t num_bytes = 0;
+  Place* place = nullptr;
+  std::shared_ptr<HostStore::Arrival> arrival = {};
+};
+
+/// Memory of the device for a page.
+struct Pager::Place {
+  at::Tensor bytes;
+  Page* page = nullptr;
+};
+
+/// The identity, in whose backward the block that made the tensor gets its weights back.
+struct Pager::BringBack : torch::autograd::Function<BringBack> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, Pager* pager, int64_t number) {
+    ctx->saved_data["pager"] = reinterpret_cast<int64_t>(pager);
+    ctx->saved_data["number"] = number;
+    return x.detach();
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    auto* pager = reinterpret_cast<Pager*>(ctx->saved_data["pager"].toInt());
+    pager->bring(static_cast<size_t>(ctx->saved_data["number"].toInt()), Direction::backward);
+    return {grads[0], at::Tensor(), at::Tensor()};
+  }
+};
+
+class Pager::Runner final : public nn::BlockRunner {
+ public:
+  explicit Runner(std::shared_ptr<Pager> pager) : pager_(std::move(pager)) {}
+
+  nn::Tensors run(nn::Block& block, const nn::Tensors& inputs) override {
+    const auto number = pager_->numbers_.at(&block);
+    // A block that is run again inside backward is followed by the one before it.
+    const bool again = torch::autograd::get_current_node() != nullptr;
+    pager_->bring(number, again ? Direction::backward : Direction::forward);
+    auto outputs = nn::run_body(block, inputs);
+    for (auto& output : outputs) {
+      if (output.requires_grad()) output = BringBack::apply(output, pager_.get(), static_cast<int64_t>(number));
+    }
+    return outputs;
+  }
+
+ private:
+  std::shared_ptr<Pager> pager_;
+};
+
+Pager::Pager(std::shared_ptr<HostStore> store, c10::Device device) : store_(std::move(store)), device_(device) {}
+Pager::~Pager() = default;
+
+std::shared_ptr<nn::BlockRunner> Pager::runner() { return std::make_shared<Runner>(shared_from_this()); }
+
+void Pager::take(nn::Block& block) {
+  auto [found, is_new] = numbers_.emplace(&block, pages_.size());
+  if (is_new) pages_.push_back(std::make_unique<Page>(Page{&block}));
+  auto& page = *pages_[found->second];
+  block.visit_parameters([&](const std::string& /*path*/, at::Tensor& parameter) { take(page, parameter); });
+  block.visit([&](const std::string& /*path*/, nn::Module& module) {
+    auto* layer = dynamic_cast<nn::LinearMap*>(&module);
+    if (layer == nullptr) return;
+    for (const auto& tensor : layer->source().tensors()) take(page, tensor);
+  });
+}
+
+void Pager::take(Page& page, const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.device() != device_ || tensor.requires_grad() || tensor.nbytes() == 0) return;
+  const at::NoGradGuard no_grad;
+  auto storage = tensor.storage();
+  if (!page.known.insert(storage.unsafeGetStorageImpl()).second) return;
+  const auto num_bytes = static_cast<int64_t>(storage.nbytes());
+  auto bytes = at::empty({0}, tensor.options().dtype(at::kByte)).set_(storage, 0, {num_bytes}, {1});
+  page.weights.push_back({storage, store_->put(bytes), page.num_bytes});
+  page.num_bytes += (num_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
+}
+
+void Pager::make_places() {
+  int64_t most = 0;
+  for (const auto& page : pages_) most = std::max(most, page->num_bytes);
+  places_.resize(std::min(kPlaces, pages_.size()));
+  for (auto& place : places_) place.bytes = at::empty({most}, at::TensorOptions().dtype(at::kByte).device(device_));
+  for (const auto& [block, number] : numbers_) {
+    pages_[number]->block->visit([this, number](const std::string& /*path*/, nn::Module& module) {
+      if (auto* layer = dynamic_cast<nn::LinearMap*>(&module)) layer->before_read = [this, number] { bring(number); };
+    });
+  }
+}
+
+void Pager::fetch(Page& page) {
+  if (page.place != nullptr) return;
+  auto place = std::ranges::find_if(places_, [&](const auto& p) { return p.page == nullptr || p.page != pages_[at_work_].get(); });
+  if (place == places_.end()) place = places_.begin();
+  if (place->page != nullptr) {
+    for (auto& weight : place->page->weights) weight.storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
+    place->page->place = nullptr;
+  }
+  HostStore::Copies copies;
+  for (const auto& weight : page.weights) {
+    auto bytes = place->bytes.narrow(0, weight.offset, weight.in_host.numel());
+    if (!device_.is_meta()) weight.storage.set_data_ptr_noswap(c10::DataPtr(bytes.data_ptr(), device_));
+    copies.emplace_back(bytes, weight.in_host);
+  }
+  page.arrival = store_->fetch(copies);
+  page.place = &*place;
+  place->page = &page;
+}
+
+void Pager::bring(size_t number) {
+  auto& page = *pages_.at(number);
+  fetch(page);
+  store_->wait(page.arrival);
+  at_work_ = number;
+}
+
+void Pager::bring(size_t number, Direction direction) {
+  bring(number);
+  if (places_.size() < kPlaces) return;
+  if (direction == Direction::forward && number + 1 < pages_.size()) fetch(*pages_[number + 1]);
+  if (direction == Direction::backward && number > 0) fetch(*pages_[number - 1]);
+}
+
+int64_t Pager::num_waiting_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& page : pages_) bytes += page->num_bytes;
+  return bytes;
+}
+
+int64_t Pager::num_device_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& place : places_) bytes += place.bytes.numel();
+  return bytes;
+}
+
+}  // namespace burnish::memory

@@ -1,0 +1,47 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace burnish::memory {
+
+/// What memory is for.
+enum class Kind { weights, gradients, optimizer, activations, workspace };
+inline constexpr std::array kKinds{"weights", "gradients", "optimizer", "activations", "workspace"};
+
+/// A block of memory from when it is taken until it is freed. Time counts such events.
+struct Allocation {
+  int64_t num_bytes = 0;
+  int64_t taken = 0;
+  int64_t freed = std::numeric_limits<int64_t>::max();
+  std::string place = {};  ///< what went on when it was taken
+  Kind kind = Kind::workspace;
+};
+using Allocations = std::vector<Allocation>;
+
+/// Bytes by kind.
+struct Bytes {
+  std::array<int64_t, kKinds.size()> of = {};
+  int64_t total() const;
+  int64_t& operator[](Kind kind) { return of[static_cast<size_t>(kind)]; }
+  int64_t operator[](Kind kind) const { return of[static_cast<size_t>(kind)]; }
+};
+
+/// Memory over a stretch of time.
+struct Profile {
+  Bytes peak;              ///< what makes up the most bytes live at once
+  std::string place = {};  ///< what went on then
+  /// The largest sum in each of equal parts of the time, and what went on there.
+  struct Part {
+    Bytes most;
+    std::string place;
+  };
+  std::vector<Part> parts = {};
+};
+
+/// What was live from `begin` to before `end`.
+Profile profile(const Allocations& allocations, int64_t begin, int64_t end, size_t num_parts);
+
+}  // namespace burnish::memory

@@ -1,0 +1,261 @@
+#include "train/fit.h"
+
+#include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "memory/host.h"
+#include "train/loop.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// A setting that takes less memory and more time, or nothing where a run has it already or cannot have it.
+struct Lever {
+  bool (*can)(const TrainOptions&, const MemoryPlan&);
+  void (*pull)(TrainOptions&, const MemoryPlan&);
+  std::string (*flags)(const TrainOptions&, const MemoryPlan&);
+};
+
+bool trains_whole(const TrainOptions& o) { return !o.trainable_models.empty(); }
+
+/// Whether main memory is another one than the device's.
+bool has_main_memory_beside(const TrainOptions& o) { return !model_options(o.model).device.is_cpu(); }
+
+bool can_update_in_backward(const TrainOptions& o) {
+  return !o.fused_backward_pass && o.gradient_accumulation_steps == 1 && parse_dtype(o.model.dtype) != c10::kHalf &&
+         !optim::needs_all_gradients(optimizer_options(o));
+}
+
+void recompute_one_of(TrainOptions& o, int64_t interval) {
+  o.use_gradient_checkpointing = true;
+  o.gradient_checkpointing_interval = interval;
+}
+
+template <int64_t share>
+Lever paging() {
+  return {[](const auto& o, const auto& plan) {
+            return has_main_memory_beside(o) && !trains_whole(o) && o.blocks_to_swap < plan.num_pageable_blocks / share;
+          },
+          [](auto& o, const auto& plan) { o.blocks_to_swap = plan.num_pageable_blocks / share; },
+          [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.num_pageable_blocks / share); }};
+}
+
+/// In order of what they cost a step, by what is published of them: samples kept on disk nothing, an optimizer's states in 8 bits and
+/// factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the processor, updates inside backward nothing
+/// but the norm to clip by, recomputation another forward or half of it, and what waits in main memory the way there and back.
+const std::vector<Lever>& levers() {
+  static const std::vector<Lever> all{
+      {[](const auto& o, const auto&) { return encodes(o) && o.cache_path.empty(); }, [](auto& o, const auto&) { o.cache_path = "cache"; },
+       [](const auto&, const auto&) { return std::string("--cache_path cache"); }},
+      {[](const auto& o, const auto&) { return o.optimizer == "adamw"; }, [](auto& o, const auto&) { o.optimizer = "adamw8bit"; },
+       [](const auto&, const auto&) { return std::string("--optimizer adamw8bit"); }},
+      {[](const auto& o, const auto&) { return trains_whole(o) && (o.optimizer == "adamw" || o.optimizer == "adamw8bit"); },
+       [](auto& o, const auto&) { o.optimizer = "adafactor"; },
+       [](const auto&, const auto&) { return std::string("--optimizer adafactor"); }},
+      {[](const auto& o, const auto& plan) { return o.model.fp8_models.empty() && !plan.storable.empty(); },
+       [](auto& o, const auto& plan) { o.model.fp8_models = join(plan.storable, ","); },
+       [](const auto&, const auto& plan) { return "--fp8_models " + join(plan.storable, ","); }},
+      {[](const auto& o, const auto&) { return o.batch_size > 1; },
+       [](auto& o, const auto&) { o.gradient_accumulation_steps *= std::exchange(o.batch_size, 1); },
+       [](const auto& o, const auto&) {
+         return fmt::format("--batch_size 1 --gradient_accumulation_steps {}", o.batch_size * o.gradient_accumulation_steps);
+       }},
+      {[](const auto& o, const auto&) { return can_update_in_backward(o); }, [](auto& o, const auto&) { o.fused_backward_pass = true; },
+       [](const auto&, const auto&) { return std::string("--fused_backward_pass"); }},
+      {[](const auto& o, const auto&) { return !recomputes(o); }, [](auto& o, const auto&) { recompute_one_of(o, 2); },
+       [](const auto&, const auto&) { return std::string("--use_gradient_checkpointing --gradient_checkpointing_interval 2"); }},
+      {[](const auto& o, const auto&) { return !recomputes(o) || o.gradient_checkpointing_interval > 1; },
+       [](auto& o, const auto&) { recompute_one_of(o, 1); },
+       [](const auto&, const auto&) { return std::string("--use_gradient_checkpointing"); }},
+      {[](const auto& o, const auto&) { return has_main_memory_beside(o) && !o.use_gradient_checkpointing_offload; },
+       [](auto& o, const auto&) { o.use_gradient_checkpointing_offload = true; },
+       [](const auto&, const auto&) { return std::string("--use_gradient_checkpointing_offload"); }},
+      {[](const auto& o, const auto&) { return has_main_memory_beside(o) && !o.enable_optimizer_cpu_offload; },
+       [](auto& o, const auto&) { o.enable_optimizer_cpu_offload = true; },
+       [](const auto&, const auto&) { return std::string("--enable_optimizer_cpu_offload"); }},
+      paging<2>(),
+      paging<1>(),
+  };
+  return all;
+}
+
+/// The run with some of the levers pulled. Of two that set one option, the later holds.
+Change with(const std::vector<const Lever*>& pulled, const TrainOptions& options, const MemoryPlan& plan, const Planner& planner) {
+  auto changed = options;
+  std::vector<std::string> flags;
+  for (const auto* lever : pulled) {
+    if (!lever->can(changed, plan)) continue;  // after those before it
+    auto text = lever->flags(changed, plan);
+    std::erase_if(flags, [&](const auto& other) { return other.substr(0, other.find(' ')) == text.substr(0, text.find(' ')); });
+    flags.push_back(text);
+    lever->pull(changed, plan);
+  }
+  auto changed_plan = planner(changed);
+  return {join(flags, " "), changed_plan.num_bytes(), changed_plan.host_bytes()};
+}
+
+bool are_within(int64_t num_bytes, int64_t host_bytes, const Limits& limits) {
+  return num_bytes <= limits.device.value_or(num_bytes) && host_bytes <= limits.host.value_or(host_bytes);
+}
+
+bool fits(const Change& change, const Limits& limits) { return are_within(change.num_bytes, change.host_bytes, limits); }
+
+/// What a run that ran out of memory can have had: less than it was planned to take, and of the host no more than it ever took.
+Limits had(const NoMemory& missing, const TrainOptions& options, const MemoryPlan& plan) {
+  if (plan.device == "cpu") return {.device = {}, .host = std::min(missing.host_bytes, plan.host_bytes() - 1)};
+  return {.device = std::min(limits_of(options).device.value_or(plan.num_bytes()), plan.num_bytes() - 1), .host = {}};
+}
+
+/// The plan of the steps alone: what ran before them fitted.
+MemoryPlan steps_of(MemoryPlan plan) {
+  auto whole = plan.num_bytes();
+  plan.stages = {plan.step()};
+  for (auto& [name, num_bytes] : plan.host) {
+    if (name == kRunTensors && num_bytes == whole) num_bytes = plan.num_bytes();
+  }
+  return plan;
+}
+
+std::string in_units(int64_t num_bytes) { return human_bytes(static_cast<double>(num_bytes)); }
+
+}  // namespace
+
+Limits limits_of(const TrainOptions& options) {
+  Limits limits{.device = std::nullopt, .host = memory::size_of_host()};
+  if (!options.host_memory.empty()) limits.host = parse_size("host_memory", options.host_memory);
+  if (!options.device_memory.empty()) {
+    limits.device = parse_size("device_memory", options.device_memory);
+  } else if (auto device = model_options(options.model).device; !device.is_cpu() && at::hasCUDA()) {
+    auto [free, all] = at::accelerator::getMemoryInfo(device.index());
+    limits.device = static_cast<int64_t>(free);
+  }
+  return limits;
+}
+
+bool fits(const MemoryPlan& plan, const Limits& limits) { return are_within(plan.num_bytes(), plan.host_bytes(), limits); }
+
+std::vector<Change> changes(const TrainOptions& options, const MemoryPlan& plan, const Planner& planner) {
+  std::vector<Change> all;
+  for (const auto& lever : levers()) {
+    if (!lever.can(options, plan)) continue;
+    auto change = with({&lever}, options, plan, planner);
+    if (change.num_bytes < plan.num_bytes() || change.host_bytes < plan.host_bytes()) all.push_back(std::move(change));
+  }
+  return all;
+}
+
+std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
+  Change best{"", plan.num_bytes(), plan.host_bytes()};
+  std::vector<const Lever*> pulled;
+  for (const auto& lever : levers()) {
+    if (fits(best, limits)) break;
+    if (!lever.can(options, plan)) continue;
+    pulled.push_back(&lever);
+    best = with(pulled, options, plan, planner);
+  }
+  if (!fits(best, limits)) return std::nullopt;
+  for (auto i = pulled.size(); pulled.size() > 1 && i-- > 0;) {
+    auto fewer = pulled;
+    fewer.erase(fewer.begin() + static_cast<int64_t>(i));
+    auto without = with(fewer, options, plan, planner);
+    if (!fits(without, limits)) continue;
+    pulled = std::move(fewer);
+    best = without;
+  }
+  return best;
+}
+
+std::string to_text(const Advice& advice) {
+  auto text = to_text(advice.plan);
+  bool on_cpu = advice.plan.device == "cpu";
+  if (!advice.changes.empty()) text += "\nwhat would take less, in order of what it costs in speed:\n";
+  for (const auto& change : advice.changes) {
+    text += fmt::format("{:>14}", in_units(change.num_bytes));
+    if (!on_cpu) text += fmt::format("{:>14} of the host", in_units(change.host_bytes));
+    text += fmt::format("  {}\n", change.flags);
+  }
+  bool all_fits = fits(advice.plan, advice.limits);
+  std::vector<std::string> there;
+  if (advice.limits.device) there.push_back(fmt::format("{} of {}", in_units(*advice.limits.device), advice.plan.device));
+  if (advice.limits.host) there.push_back(fmt::format("{} of the host", in_units(*advice.limits.host)));
+  if (there.empty()) return text;
+  text += fmt::format("\nthere is {}: the run {}\n", join(there, " and "), all_fits ? "fits" : "does not fit");
+  if (advice.fitting && !all_fits)
+    text += fmt::format("it fits in {} with {}\n", in_units(advice.fitting->num_bytes), advice.fitting->flags);
+  return text;
+}
+
+std::string to_json(const Advice& advice) {
+  auto json_of = [](const Change& change) {
+    return nlohmann::json{{"flags", change.flags}, {"bytes", change.num_bytes}, {"host_bytes", change.host_bytes}};
+  };
+  auto json = to_json(advice.plan);
+  json["changes"] = nlohmann::json::array();
+  for (const auto& change : advice.changes) json["changes"].push_back(json_of(change));
+  if (advice.limits.device) json["limit"] = *advice.limits.device;
+  if (advice.limits.host) json["host"]["limit"] = *advice.limits.host;
+  json["fits"] = fits(advice.plan, advice.limits);
+  if (advice.fitting) json["fit"] = json_of(*advice.fitting);
+  return json.dump(2) + "\n";
+}
+
+int64_t parse_size(const std::string& option, const std::string& text) {
+  static const std::vector<std::pair<std::string, double>> kUnits{{"", 0x1p30},    {"gib", 0x1p30}, {"g", 0x1p30}, {"gb", 1e9},
+                                                                  {"mib", 0x1p20}, {"m", 0x1p20},   {"mb", 1e6}};
+  double number = 0;
+  size_t end = 0;
+  try {
+    number = std::stod(text, &end);
+  } catch (const std::exception&) {
+  }
+  std::string unit(trim(text.substr(end)));
+  std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  auto found = std::ranges::find(kUnits, unit, &std::pair<std::string, double>::first);
+  if (!(number > 0) || number > 1e9 || found == kUnits.end())
+    config_error("train", "{} must be a size such as 24GiB, 24GB or 800MiB, not '{}'", option, text);
+  return static_cast<int64_t>(number * found->second);
+}
+
+void check_fits(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
+  if (fits(plan, limits)) return;
+  auto found = fit(options, plan, limits, planner);
+  const auto& largest = plan.largest();
+  bool is_device = limits.device && plan.num_bytes() > *limits.device;
+  auto takes = is_device ? fmt::format("{} takes {} of {} at its peak ({}), and there is {}", largest.name, in_units(plan.num_bytes()),
+                                       plan.device, largest.profile.place, in_units(*limits.device))
+                         : fmt::format("the run takes {} of the host's memory, {} of it the run's tensors ({}), and there is {}",
+                                       in_units(plan.host_bytes()), in_units(plan.device == "cpu" ? plan.num_bytes() : 0),
+                                       largest.profile.place, in_units(*limits.host));
+  throw Error(Exit::no_fit, "train",
+              fmt::format("{}; {}, or train all the same with --plan off", takes,
+                          found ? fmt::format("it fits with {} ({})", found->flags, in_units(found->num_bytes))
+                                : "no option that this program has makes it fit: train smaller pictures"));
+}
+
+std::string explain(const NoMemory& missing, const TrainOptions& options, const std::optional<MemoryPlan>& plan, const Planner& planner) {
+  auto saved = missing.saved_step < 0 ? std::string("nothing was saved yet")
+                                      : fmt::format("the state of step {} is saved, to go on from with --resume", missing.saved_step);
+  auto text = fmt::format("out of memory in step {} ({}), which was given up; {}; ", missing.step, missing.place, saved);
+  if (!plan) return text + "it was not planned: `burnish plan` with these options says what takes less";
+  auto steps = steps_of(*plan);
+  text += fmt::format("the plan said {} of {} at the peak ({})", in_units(steps.num_bytes()), steps.device, steps.step().profile.place);
+  try {
+    auto found = fit(options, steps, had(missing, options, steps), [&](const auto& changed) { return steps_of(planner(changed)); });
+    return text + (found ? fmt::format("; it takes {} with {}", in_units(found->num_bytes), found->flags)
+                         : "; no option that this program has makes it fit in what there was: train smaller pictures");
+  } catch (const std::exception&) {  // for a plan memory may be missing too
+    return text;
+  }
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,54 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memory/profile.h"
+
+namespace burnish::train {
+
+/// What a stretch of a run needs of the device's memory.
+struct StageMemory {
+  std::string name;  ///< "encode_prompt_t5", "step"
+  memory::Profile profile;
+  std::optional<int64_t> reserved = {};  ///< what the caching allocator of a GPU keeps for it
+  int64_t num_host_bytes = 0;            ///< of main memory that what waits for the device takes
+
+  int64_t num_bytes() const { return reserved.value_or(profile.peak.total()); }
+};
+
+/// A part of what a run takes, by name.
+struct NamedBytes {
+  std::string name;
+  int64_t num_bytes = 0;
+};
+int64_t total(const std::vector<NamedBytes>& parts);
+
+inline constexpr const char *kStepStage = "step", *kRunTensors = "the run's tensors";
+
+/// What a run needs of memory and disks, from a dry run of it.
+struct MemoryPlan {
+  std::string device;
+  std::vector<StageMemory> stages;    ///< in the order in which they run; the training step, and what is computed to save, come last
+  std::vector<std::string> storable;  ///< components that a step runs, do not train whole, and are held as parameters
+  std::vector<NamedBytes> host;       ///< of the host's memory at once, what runs on it with it
+  std::vector<NamedBytes> disk;       ///< that the run writes
+  int64_t mapped_bytes = 0;           ///< of weight files, which are mapped while they are read: the system's to keep or to drop
+  int64_t num_pageable_blocks = 0;    ///< of the denoiser, unless it trains whole
+
+  const StageMemory& step() const;
+  /// The one that needs most.
+  const StageMemory& largest() const;
+  /// Of the device; a CPU's memory is also what waits there.
+  int64_t num_bytes(const StageMemory& stage) const;
+  int64_t num_bytes() const { return num_bytes(largest()); }
+  int64_t host_bytes() const { return total(host); }
+};
+
+/// The plan as tables for people, with a chart of the step.
+std::string to_text(const MemoryPlan& plan);
+/// The plan as JSON, bytes in whole numbers.
+nlohmann::json to_json(const MemoryPlan& plan);
+
+}  // namespace burnish::train

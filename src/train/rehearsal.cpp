@@ -1,0 +1,349 @@
+#include "train/rehearsal.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/accumulate.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "memory/caching_allocator.h"
+#include "memory/dry_run.h"
+#include "memory/host.h"
+#include "train/ahead.h"
+#include "train/planning.h"
+#include "train/snapshot.h"
+#include "train/step.h"
+
+namespace burnish::train {
+
+namespace {
+
+constexpr size_t kNumParts = 64;  // of a stage's time, for its chart
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+bool in_backward(const memory::Allocation& block) { return block.place.starts_with(kBackward); }
+
+/// What forward takes and backward still finds.
+void mark_activations(memory::Allocations& blocks, int64_t begin) {
+  int64_t next_backward = std::numeric_limits<int64_t>::max();
+  for (auto block = blocks.rbegin(); block != blocks.rend() && block->taken >= begin; ++block) {
+    if (in_backward(*block)) next_backward = block->taken;
+    else if (block->kind == memory::Kind::workspace && block->freed > next_backward) block->kind = memory::Kind::activations;
+  }
+}
+
+/// A batch whose tensors on the meta device are on the CPU in name only: they take no memory until they are moved to a device.
+Batch on_host(Batch batch) {
+  auto shape_only = [](const at::Tensor& tensor) {
+    if (!tensor.is_meta()) return tensor;
+    return at::zeros({}, tensor.options().device(at::kCPU).requires_grad(false)).expand(tensor.sizes());
+  };
+  for (auto& values : batch.samples) {
+    for (auto& [name, value] : values) pipeline::change_tensors(value, shape_only);
+  }
+  for (auto& [name, value] : batch.draws) pipeline::change_tensors(value, shape_only);
+  return batch;
+}
+
+/// Goes through the stages of a run whose model is on the meta device, by the functions that the run itself uses.
+class Rehearsal {
+ public:
+  /// Both must outlive it.
+  Rehearsal(memory::DryRun& dry, Subject& subject, c10::Device device, std::optional<int64_t> limit)
+      : dry_(dry), subject_(subject), device_(device), limit_(limit) {}
+
+  /// Runs units on the values of single samples, one unit with its models after the other, and adds what they write to the values.
+  void encode(const pipeline::Units& units, std::vector<pipeline::Values>& samples);
+  /// Runs the schedule's ahead stage for a batch and adds what is kept of it to the batch's draws. The bytes of that.
+  int64_t compute_ahead(const pipeline::Stage& ahead, Batch& batch);
+  /// Loads the trainee and goes through two steps: the second finds what the first has left. Then computes what is saved, which is given.
+  Snapshot train(const pipeline::Schedule& schedule, const Settings& settings, const Objective& objective, const Batch& batch,
+                 int64_t batches_per_step);
+
+  const std::vector<StageMemory>& stages() const { return stages_; }
+
+ private:
+  /// What is there of them afterwards are weights.
+  void load(const std::vector<std::string>& models, int64_t begin);
+  void watch_blocks(const pipeline::Stage& live);
+  void mark(const optim::StateList& state, memory::Kind kind);
+  void add(const std::string& name, int64_t begin);
+
+  memory::DryRun& dry_;
+  Subject& subject_;
+  c10::Device device_;
+  std::optional<int64_t> limit_;
+  std::map<size_t, memory::Kind> kinds_;  ///< of blocks of memory, by number
+  std::vector<StageMemory> stages_;
+};
+
+void Rehearsal::load(const std::vector<std::string>& models, int64_t begin) {
+  for (const auto& model : models) subject_.model->components().load(model);
+  for (size_t number = 0; number < dry_.allocations().size(); ++number) {
+    const auto& block = dry_.allocations()[number];
+    if (block.taken >= begin && block.freed > dry_.now()) kinds_[number] = memory::Kind::weights;
+  }
+}
+
+void Rehearsal::encode(const pipeline::Units& units, std::vector<pipeline::Values>& samples) {
+  at::NoGradGuard no_grad;
+  auto& components = subject_.model->components();
+  for (const auto& unit : units) {
+    auto begin = dry_.now();
+    dry_.enter(unit.name);
+    load(unit.models, begin);
+    for (auto& sample : samples) pipeline::run({unit}, sample);
+    for (const auto& model : unit.models) components.unload(model);
+    if (!unit.models.empty()) add(unit.name, begin);
+  }
+}
+
+int64_t Rehearsal::compute_ahead(const pipeline::Stage& ahead, Batch& batch) {
+  at::NoGradGuard no_grad;
+  auto begin = dry_.now();
+  dry_.enter(join(ahead.kept));
+  auto models = pipeline::models_of(ahead.units);
+  load(models, begin);
+  auto here = c10::Device(c10::kMeta);
+  std::vector<pipeline::Values> samples;
+  for (const auto& sample : batch.samples) samples.push_back(pipeline::moved(sample, here));
+  auto values = pipeline::run(ahead, std::move(samples), pipeline::moved(batch.draws, here));
+  int64_t num_bytes = 0;
+  for (const auto& name : ahead.kept) {
+    num_bytes += pipeline::num_bytes(values.at(name));
+    batch.draws[name] = values.at(name);
+  }
+  for (const auto& model : models) subject_.model->components().unload(model);
+  batch = on_host(std::move(batch));
+  add(join(ahead.kept), begin);
+  return num_bytes;
+}
+
+void Rehearsal::watch_blocks(const pipeline::Stage& live) {
+  auto& components = subject_.model->components();
+  for (const auto& component : pipeline::components_of(live.units)) {
+    std::map<const nn::Module*, std::string> names;
+    components.module(component).visit([&](const std::string& path, nn::Module& module) { names[&module] = path; });
+    for (auto* block : components.blocks(component)) dry_.watch(*block, component + "." + names.at(block));
+  }
+}
+
+void Rehearsal::mark(const optim::StateList& state, memory::Kind kind) {
+  for (const auto& [name, tensor] : state) {
+    if (auto number = dry_.number_of(tensor)) kinds_[*number] = kind;
+  }
+}
+
+Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settings, const Objective& objective, const Batch& batch,
+                          int64_t batches_per_step) {
+  dry_.enter("loading");
+  auto first = dry_.allocations().size();
+  auto trainee = load_trainee(subject_, schedule, settings, "");
+  for (auto number = first; number < dry_.allocations().size(); ++number) kinds_[number] = memory::Kind::weights;
+  mark(trainee.optimizer->state(), memory::Kind::optimizer);
+  if (trainee.ema) mark(trainee.ema->state(), memory::Kind::optimizer);
+  watch_blocks(trainee.live);
+
+  int64_t begin = 0;
+  for (int step = 0; step < 2; ++step) {
+    begin = dry_.now();
+    auto next = [&] {
+      dry_.enter(std::string(kForward));
+      return batch;
+    };
+    if (settings.step.memory.updates_in_backward) {
+      update_in_backward(trainee, objective, next(), settings.step, settings.step.learning_rate);
+      continue;
+    }
+    auto gradients = compute_gradients(trainee, objective, batches_per_step, next);
+    for (const auto& parameter : trainee.optimizer->parameters()) mark({{"", parameter.value.grad()}}, memory::Kind::gradients);
+    dry_.enter(std::string(kOptimizerStep));
+    update(trainee, gradients, settings.step, settings.step.learning_rate, batches_per_step);
+  }
+  add(kStepStage, begin);
+  if (trainee.host) stages_.back().num_host_bytes = trainee.host->peak();
+
+  begin = dry_.now();
+  dry_.enter("save");
+  auto snapshot = take_snapshot(subject_, trainee, settings.output.dtype, /*by_step=*/true, /*is_best=*/false);
+  add("save", begin);
+  return snapshot;
+}
+
+void Rehearsal::add(const std::string& name, int64_t begin) {
+  auto blocks = dry_.allocations();
+  for (const auto& [number, kind] : kinds_) blocks[number].kind = kind;
+  mark_activations(blocks, 0);
+  stages_.push_back({name, memory::profile(blocks, begin, dry_.now(), kNumParts)});
+  if (device_.is_cuda()) stages_.back().reserved = memory::most_reserved(blocks, begin, dry_.now(), limit_.value_or(kNoLimit));
+}
+
+/// Of the run's first epoch, the batch with the most latents.
+BatchId largest_batch(const Samples& samples, const Course& course) {
+  BatchId largest;
+  int64_t most = 0;
+  for (BatchId id; id.number < std::min(course.batches_per_epoch(), course.num_batches()); ++id.number) {
+    int64_t size = 0;
+    for (const auto& pick : course.picks(id)) size += c10::multiply_integers(samples.at(pick.row).latent_shape);
+    if (size > most) largest = id;
+    most = std::max(most, size);
+  }
+  return largest;
+}
+
+/// The samples of a batch with all that stages read of them: what is kept of them already, or what their encoders would make of them.
+std::vector<pipeline::Values> rehearse_samples(const Listed& listed, const pipeline::Schedule& schedule, const std::vector<Pick>& picks,
+                                               bool from_pictures, Rehearsal& rehearsal) {
+  std::set<std::string> reads;
+  for (const auto& unit : schedule.units) reads.insert(unit.reads.begin(), unit.reads.end());
+  std::vector<pipeline::Values> samples;
+  for (const auto& pick : picks) {
+    samples.push_back(from_pictures ? pipeline::Values{} : listed.kept.values(pick, schedule.once.kept));
+    for (const auto& input : inputs()) {
+      if (reads.contains(input.name) && (input.in_list || from_pictures))
+        samples.back()[input.name] = input.load(listed.samples.view(pick));
+    }
+  }
+  if (from_pictures) rehearsal.encode(schedule.once.units, samples);
+  return samples;
+}
+
+/// What a stage reads of a batch.
+Batch batch_of(const pipeline::Stage& stage, const std::vector<pipeline::Values>& samples, const Course& course, const BatchId& id) {
+  Batch batch;
+  for (const auto& sample : samples) {
+    auto& values = batch.samples.emplace_back();
+    for (const auto& name : stage.of_sample) values[name] = sample.at(name);
+  }
+  batch.draws = course.draws(id, {stage.drawn.begin(), stage.drawn.end()});
+  return on_host(std::move(batch));
+}
+
+/// Leaves out what a dry run has to say: the run itself says it.
+class Quiet {
+ public:
+  Quiet() { spdlog::set_level(std::max(before_, spdlog::level::err)); }
+  ~Quiet() { spdlog::set_level(before_); }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+ private:
+  spdlog::level::level_enum before_ = spdlog::get_level();
+};
+
+/// Bytes of what is kept of a sample, taken as large as those of this batch are on average.
+int64_t bytes_kept(const std::vector<pipeline::Values>& samples, const pipeline::Stage& once) {
+  int64_t num_bytes = 0;
+  for (const auto& sample : samples) {
+    for (const auto& name : once.kept) num_bytes += pipeline::num_bytes(sample.at(name));
+  }
+  return num_bytes / std::max<int64_t>(1, std::ssize(samples));
+}
+
+/// Each weight file once.
+int64_t bytes_mapped(const models::Components& components) {
+  std::map<std::filesystem::path, int64_t> sizes;
+  for (const auto& component : components.list()) {
+    const auto& tensors = components.source(component.name).tensors;
+    if (!tensors) continue;
+    for (const auto& file : tensors->files()) {
+      std::error_code failed;
+      auto size = std::filesystem::file_size(file->path(), failed);
+      if (!failed) sizes[file->path()] = static_cast<int64_t>(size);
+    }
+  }
+  int64_t num_bytes = 0;
+  for (const auto& [file, size] : sizes) num_bytes += size;
+  return num_bytes;
+}
+
+/// What lies beside the device's memory, in bytes.
+struct Beside {
+  int64_t kept = 0;   ///< what is made of all samples once
+  int64_t ahead = 0;  ///< what is computed ahead of all batches
+};
+
+void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device device, const Beside& beside, const Snapshot& snapshot,
+                       const Course& course, bool trains_whole) {
+  bool on_disk = !settings.data.cache_folder.empty(), ahead_on_disk = on_disk && settings.schedule.always_ahead();
+  auto weights = weight_bytes(snapshot), state = state_bytes(snapshot);
+  plan.host = {{kRunTensors, device.is_cpu() ? plan.num_bytes() : 0},
+               {"what waits for the device", device.is_cpu() ? 0 : plan.step().num_host_bytes},
+               {"samples that are kept", on_disk ? 0 : beside.kept},
+               {"computed ahead", ahead_on_disk ? 0 : beside.ahead},
+               {"a copy to save", is_written_beside(snapshot) ? weights + state : 0}};
+  auto save = settled(settings.output.save, course.num_steps(), trains_whole);
+  auto count = most_saves(save, course) + (save.keep_best ? 1 : 0);
+  plan.disk = {{"cache", (on_disk ? beside.kept : 0) + (ahead_on_disk ? beside.ahead : 0)},
+               {count == 1 ? "weights once" : fmt::format("weights {} times", count), count * weights},
+               {"state and the one before it", 2 * state}};
+}
+
+}  // namespace
+
+Settings on_meta(Settings settings) {
+  settings.model.options.device = settings.objective.device = c10::Device(c10::kMeta);
+  settings.output.resume = false;
+  return settings;
+}
+
+MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const Listed& listed,
+                    const Samples* held_out) {
+  memory::DryRun dry(device);
+  auto subject = open_subject(settings.model, settings.trained);
+  auto objective = make_objective(settings.objective, subject);
+  auto schedule = plan_schedule(settings, subject, *objective);
+  Course course(settings.course, subject.model->process(), *objective, listed.samples, held_out);
+  auto id = largest_batch(listed.samples, course);
+  Rehearsal rehearsal(dry, subject, device, limit);
+  auto samples = rehearse_samples(listed, schedule, course.picks(id), settings.data.from_pictures, rehearsal);
+  auto live = batch_of(schedule.live, samples, course, id);
+  Beside beside;
+  if (settings.data.from_pictures) {
+    auto num_held_out = held_out == nullptr ? 0 : std::ssize(held_out->list);
+    beside.kept = bytes_kept(samples, schedule.once) * (std::ssize(listed.samples.list) * listed.samples.num_variants + num_held_out);
+  }
+  if (!schedule.ahead.units.empty()) {
+    auto ahead = batch_of(schedule.ahead, samples, course, id);
+    auto num_bytes = static_cast<double>(rehearsal.compute_ahead(schedule.ahead, ahead)) *
+                     static_cast<double>(course.num_batches() + course.num_held_out());
+    bool pays = course.num_batches() <= kMostAhead && num_bytes < ahead_limit(settings, *subject, schedule, 0);
+    if (pays) beside.ahead = static_cast<int64_t>(num_bytes);
+    if (!pays) {
+      schedule = nothing_ahead(schedule);
+      live = batch_of(schedule.live, samples, course, id);
+    }
+    for (const auto& name : schedule.ahead.kept) live.draws[name] = ahead.draws.at(name);
+  }
+  samples.clear();
+  auto snapshot = rehearsal.train(schedule, settings, *objective, live, course.batches_per_step());
+  MemoryPlan plan{.device = device.str(), .stages = rehearsal.stages()};
+  plan.mapped_bytes = bytes_mapped(subject.model->components());
+  const auto& denoiser = subject.model->names().denoiser();
+  if (contains(pipeline::components_of(schedule.live.units), denoiser) && !subject.trained.whole_components().contains(denoiser))
+    plan.num_pageable_blocks = std::ssize(subject.model->components().blocks(denoiser));
+  auto whole = subject.trained.whole_components();
+  add_host_and_disk(plan, settings, device, beside, snapshot, course, !whole.empty());
+  for (const auto& component : subject.model->components().list()) {
+    bool runs = contains(pipeline::components_of(schedule.live.units), component.name);
+    if (runs && component.num_stored == 0 && !whole.contains(component.name)) plan.storable.push_back(component.name);
+  }
+  return plan;
+}
+
+Planner planner_of(const Listed& listed, const Samples* held_out) {
+  NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
+  return [&listed, held_out, program](const TrainOptions& options) {
+    Quiet quiet;
+    auto plan = rehearse(on_meta(settle(options)), model_options(options.model).device, limits_of(options).device, listed, held_out);
+    plan.host.insert(plan.host.begin(), program);
+    return plan;
+  };
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,20 @@
+#pragma once
+#include "train/fit.h"
+#include "train/samples.h"
+
+namespace burnish::train {
+
+/// The settings of a run's plan: its model is on the meta device.
+Settings on_meta(Settings settings);
+
+/// Goes through the stages of a run on tensors without numbers, by the functions that the run itself uses, and writes down what memory they
+/// take. `settings` are on_meta's, `device` is the run's own. The batch is that of the first epoch with the most latents, and the step is
+/// the second: it finds what the first has left. `limit` is what a GPU's driver has, as its caching allocator goes by it. `held_out` may be
+/// null.
+MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const Listed& listed,
+                    const Samples* held_out);
+
+/// Rehearses runs on the samples of one that was opened, and leaves their log lines out. Both must outlive the planner.
+Planner planner_of(const Listed& listed, const Samples* held_out);
+
+}  // namespace burnish::train

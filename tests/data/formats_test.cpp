@@ -1,0 +1,113 @@
+// TIFF, HEIC, AVIF and JPEG XL beside Pillow and its plug-ins (tests/golden/make_formats.py).
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "data/image.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+namespace {
+
+std::string picture(const std::string& name) { return test::golden_path("data/formats/" + name); }
+
+int64_t most_different(const at::Tensor& a, const at::Tensor& b) { return (a.to(at::kInt) - b.to(at::kInt)).abs().max().item<int64_t>(); }
+
+}  // namespace
+
+TEST(Formats, AreReadAsPillowReadsThem) {
+  auto golden = test::golden("formats.safetensors");
+  int num_pictures = 0;
+  for (const auto& entry : golden.names()) {
+    if (!entry.starts_with("pixels.")) continue;
+    auto name = entry.substr(7);
+    SCOPED_TRACE(name);
+    ++num_pictures;
+    auto expected = golden.tensor(entry), found = data::decode_image(picture(name));
+    ASSERT_EQ(found.sizes(), expected.sizes());
+    // Lossless ones are equal. Of lossy ones the program is of another version, which rounds colours in another way; libtiff rounds
+    // transparent colours twice; a profile moves dark colours of which one is known to 3 steps by more.
+    bool lossy = name.ends_with(".heic") || name.ends_with(".avif") || name == "lossy.jxl";
+    bool has_profile = golden.contains("plain." + name);
+    EXPECT_LE(most_different(found, expected), lossy ? (has_profile ? 10 : 3) : name == "rgba.tif" || has_profile ? 1 : 0);
+    if (has_profile) {
+      auto change = most_different(golden.tensor("plain." + name), expected);
+      EXPECT_TRUE(name == "srgb.png" ? change == 0 : change > 20) << "the profile matters";
+    }
+    auto size = data::image_size(picture(name));
+    EXPECT_EQ(size, (data::Size{expected.size(0), expected.size(1)}));
+    auto alpha = data::decode_alpha(picture(name));
+    if (golden.contains("alpha." + name)) EXPECT_LE(most_different(alpha, golden.tensor("alpha." + name)), lossy ? 3 : 0);
+    else EXPECT_TRUE((alpha == 255).all().item<bool>());
+  }
+  EXPECT_EQ(num_pictures, 33);
+}
+
+TEST(Formats, MasksAreReadWithoutTheirProfile) {
+  auto plain = test::golden("formats.safetensors").tensor("plain.gray_icc.png");
+  EXPECT_TRUE(data::decode_gray(picture("gray_icc.png")).equal(plain.narrow(2, 0, 1)));
+}
+
+TEST(Formats, ADamagedProfileIsPassedOver) {
+  test::Scratch scratch;
+  auto golden = test::golden("formats.safetensors");
+  for (const std::string name : {"wide.webp", "wide.tif", "wide.jpg"}) {
+    auto bytes = test::content(picture(name));
+    auto place = bytes.find("acsp");
+    ASSERT_NE(place, bytes.npos);
+    auto found = data::decode_image(scratch.write(name, bytes.replace(place, 4, "none")));
+    EXPECT_LE(most_different(found, golden.tensor("plain." + name)), name == "wide.jpg" ? 1 : 0) << name;
+  }
+}
+
+TEST(Formats, BmpOfOtherKindsAreReadOrRefusedByName) {
+  test::Scratch scratch;
+  auto number = [](uint32_t value, int num_bytes) {
+    std::string bytes;
+    for (int i = 0; i < num_bytes; ++i) bytes += static_cast<char>(value >> (8 * i));
+    return bytes;
+  };
+  // Two pixels over one, of which the file's first row is the lower one unless the height is negative.
+  auto bmp = [&](int32_t height, uint32_t bits, uint32_t compression, const std::string& rest) {
+    return "BM" + number(0, 8) + number(54 + static_cast<uint32_t>(rest.size()) - 8, 4) + number(40, 4) + number(1, 4) +
+           number(static_cast<uint32_t>(height), 4) + number(1, 2) + number(bits, 2) + number(compression, 4) + number(0, 20) + rest;
+  };
+  auto pixels_of = [&](const std::string& bytes) {
+    auto pixels = data::decode_image(scratch.write("a.bmp", bytes)).flatten();
+    return std::vector<uint8_t>(pixels.const_data_ptr<uint8_t>(), pixels.const_data_ptr<uint8_t>() + pixels.numel());
+  };
+  using Bytes = std::vector<uint8_t>;
+  auto rows_555 = number(0x7C00, 4) + number(0x001F, 4), masks_565 = number(0xF800, 4) + number(0x07E0, 4) + number(0x001F, 4);
+  EXPECT_EQ(pixels_of(bmp(2, 16, 0, rows_555)), (Bytes{0, 0, 255, 255, 0, 0}));
+  EXPECT_EQ(pixels_of(bmp(-2, 16, 0, rows_555)), (Bytes{255, 0, 0, 0, 0, 255}));
+  EXPECT_EQ(pixels_of(bmp(-2, 16, 3, masks_565 + number(0x07E0, 4) + number(0x8000, 4))), (Bytes{0, 255, 0, 132, 0, 0}));
+  EXPECT_THAT(test::error_of([&] { pixels_of(bmp(2, 8, 1, rows_555)); }), HasSubstr("8 bits with compression 1, which is not read"));
+  EXPECT_THAT(test::error_of([&] { pixels_of(bmp(3, 16, 0, rows_555)); }), HasSubstr("it is truncated"));
+  EXPECT_THAT(test::error_of([&] { pixels_of(bmp(INT32_MIN, 32, 0, rows_555)); }), HasSubstr("pictures of at most"));
+}
+
+TEST(Formats, DamagedFilesEndInASentence) {
+  test::Scratch scratch;
+  for (const std::string name :
+       {"rgb.tif", "rgba.tif", "palette.tif", "rgb.heic", "rgba.heic", "rgb.avif", "rgb.jxl", "rgba.jxl", "lossy.jxl", "interlaced.gif",
+        "transparent.gif", "rgb.bmp", "palette.bmp", "rgba.bmp", "wide.png", "wide.webp", "inks.jpg"}) {
+    auto bytes = test::content(picture(name));
+    for (size_t length : {size_t{13}, bytes.size() / 4, bytes.size() / 2}) {
+      auto cut = scratch.write(name, bytes.substr(0, length));
+      EXPECT_THAT(test::error_of([&] { data::decode_image(cut); }), AnyOf(HasSubstr("cannot be decoded"), HasSubstr("nothing to read")))
+          << name << " " << length;
+    }
+    for (size_t i = 4; i < bytes.size(); i += 41) {
+      auto changed = bytes;
+      changed[i] = static_cast<char>(~changed[i]);
+      try {
+        data::decode_image(scratch.write(name, changed));
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Exit::data) << name << " " << i;
+      }
+    }
+  }
+}

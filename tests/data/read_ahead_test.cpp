@@ -1,0 +1,62 @@
+#include "data/read_ahead.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+
+using burnish::data::ReadAhead;
+
+TEST(ReadAhead, IsOrderedAndBounded) {
+  for (int64_t threads : {0, 1, 3}) {
+    std::atomic<int64_t> begun = 0, taken = 0, furthest = 0;
+    ReadAhead<int64_t> values(100, threads, [&](int64_t i) {
+      ++begun;
+      furthest = std::max<int64_t>(furthest, begun - taken);
+      std::this_thread::sleep_for(std::chrono::microseconds(i % 3 * 300));  // so that later ones are done first
+      return i * i;
+    });
+    for (int64_t i = 0; i < 100; ++i) {
+      EXPECT_EQ(values.next(), i * i);
+      ++taken;
+    }
+    EXPECT_EQ(begun, 100);
+    EXPECT_LE(furthest, 2 * threads + 1) << threads;
+  }
+}
+
+TEST(ReadAhead, WorksWhileNobodyWaits) {
+  std::atomic<int64_t> made = 0;
+  ReadAhead<int64_t> values(10, 2, [&](int64_t i) {
+    ++made;
+    return i;
+  });
+  for (int i = 0; i < 1000 && made < 4; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(made, 4) << "two values a thread, before the first is asked for, and no more";
+  EXPECT_EQ(values.next(), 0);
+}
+
+TEST(ReadAhead, ThrowsInTheTurnOfWhatThrew) {
+  for (int64_t threads : {0, 2}) {
+    ReadAhead<int64_t> values(5, threads, [](int64_t i) {
+      if (i == 2) throw std::runtime_error("the third");
+      return i;
+    });
+    EXPECT_EQ(values.next(), 0);
+    EXPECT_EQ(values.next(), 1);
+    EXPECT_THROW(values.next(), std::runtime_error);
+  }
+}
+
+TEST(ReadAhead, EndsBeforeAllIsTaken) {
+  std::atomic<int64_t> made = 0;
+  {
+    ReadAhead<int64_t> values(1000, 3, [&](int64_t i) {
+      ++made;
+      return i;
+    });
+    EXPECT_EQ(values.next(), 0);
+  }
+  EXPECT_LE(made, 7);
+}

@@ -1,0 +1,145 @@
+// What saves memory changes no number: losses and files of runs with it beside those of runs without.
+#include <gmock/gmock.h>
+
+#include "tests/integration/refused.h"
+#include "tests/integration/stable_diffusion.h"
+#include "tests/skeleton_model.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+const std::string kLora = "--lora_rank 4 ", kDora = "--lora_type dora --lora_rank 4 ";
+
+/// A small model of a family, with its data.
+struct Family {
+  std::string name, denoiser, program = BURNISH_PROGRAM;
+};
+void PrintTo(const Family& f, std::ostream* out) { *out << f.name; }
+
+std::string model_and_data(const Family& family, const fs::path& folder) {
+  if (family.name == "flux") return golden_model() + golden_data();
+  if (family.name != "skeleton") return sd_model(family.name + "_pipeline") + sd_data(family.name + "_pipeline");
+  save_skeleton(folder / "skeleton.safetensors");
+  return "--model " + quoted(folder / "skeleton.safetensors") + " --dtype fp32 " + golden_data();
+}
+
+/// Runs of one model, all from one cache.
+class Runs {
+ public:
+  Runs(Family family, std::string trained) : family_(std::move(family)), trained_(std::move(trained)) {
+    model_ = model_and_data(family_, folder_.path);
+  }
+
+  /// Losses, gradient norms, and the bytes of what was trained.
+  std::string run(const std::string& name, const std::string& levers) const {
+    auto outcome =
+        run_burnish("train " + model_ + trained_ + "--learning_rate 1e-2 --batch_size 2 --num_threads 1 --plan off --cache_path " +
+                        quoted(folder_ / "cache") + " --output_path " + quoted(folder_ / name) + " --max_steps 3 " + levers,
+                    "BURNISH_LOG=error", family_.program);
+    EXPECT_EQ(outcome.exit_code, 0) << levers << outcome.output;
+    std::string text;
+    for (auto& line : read_log(folder_ / name)) text += nlohmann::json{line["loss"], line["grad_norm"]}.dump() + "\n";
+    for (const auto& file : files_below(folder_ / name)) {
+      if (file.starts_with("step-") && file.ends_with(".safetensors")) text += read_file(folder_ / name / file);
+    }
+    return text;
+  }
+
+ private:
+  TempFolder folder_;
+  Family family_;
+  std::string trained_, model_;
+};
+
+const Family kFlux{"flux", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON};
+
+std::string in_full(const Family& family) { return "--trainable_models " + family.denoiser + " "; }
+
+}  // namespace
+
+class CheckpointedRun : public testing::TestWithParam<Family> {};
+
+TEST_P(CheckpointedRun, OfEveryKindIsTheSameBitForBit) {
+  for (const auto& trained : {kLora, kDora, in_full(GetParam()), kLora + "--gradient_accumulation_steps 2 "}) {
+    Runs runs(GetParam(), trained);
+    const auto plain = runs.run("plain", "");
+    EXPECT_EQ(plain, runs.run("all", "--use_gradient_checkpointing")) << trained;
+    EXPECT_EQ(plain, runs.run("second", "--use_gradient_checkpointing --gradient_checkpointing_interval 2")) << trained;
+    EXPECT_EQ(plain, runs.run("host", "--use_gradient_checkpointing_offload --gradient_checkpointing_interval 2")) << trained;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, CheckpointedRun, testing::Values(kFlux, kSdxl, kSd15, kSkeleton),
+                         [](const auto& info) { return info.param.name; });
+
+/// What saves memory by itself, and no number of the run depends on.
+const std::vector<std::string> kLevers{
+    "--use_gradient_checkpointing ",         "--use_gradient_checkpointing --gradient_checkpointing_interval 2 ",
+    "--use_gradient_checkpointing_offload ", "--fused_backward_pass ",
+    "--enable_optimizer_cpu_offload ",       "--blocks_to_swap 2 "};
+
+struct LeverCase {
+  Family family;
+  std::string name, trained;
+  bool pages = true;
+};
+void PrintTo(const LeverCase& c, std::ostream* out) { *out << c.family.name << " " << c.trained; }
+
+class LeverPairs : public testing::TestWithParam<LeverCase> {};
+
+TEST_P(LeverPairs, LeaveTheRunAsItIsBitForBit) {
+  Runs runs(GetParam().family, GetParam().trained);
+  auto levers = kLevers;
+  if (!GetParam().pages) levers.pop_back();
+  const auto plain = runs.run("plain", "");
+  std::string all;
+  for (size_t i = 0; i < levers.size(); ++i) {
+    all += levers[i];
+    for (size_t j = i; j < levers.size(); ++j) {
+      const auto pair = i == j ? levers[i] : levers[i] + levers[j];
+      EXPECT_EQ(plain, runs.run(std::to_string(i) + std::to_string(j), pair)) << pair;
+    }
+  }
+  EXPECT_EQ(plain, runs.run("all", all)) << all;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, LeverPairs,
+    testing::Values(LeverCase{kFlux, "flux_lora", kLora}, LeverCase{kFlux, "flux_dora_over_fp8", kDora + "--fp8_models dit "},
+                    LeverCase{kFlux, "flux_bf16_adamw8bit", in_full(kFlux) + "--dtype bf16 --optimizer adamw8bit ", false},
+                    LeverCase{kSdxl, "sdxl_dora", kDora},
+                    LeverCase{kSdxl, "sdxl_adafactor", in_full(kSdxl) + "--optimizer adafactor ", false},
+                    LeverCase{kSkeleton, "skeleton_lora", kLora + "--lora_dropout 0.2 "}),
+    [](const auto& info) { return info.param.name; });
+
+using Levers = BadInput;
+
+TEST_F(Levers, AreTakenUpAndPutAwayInTheMiddleOfARun) {
+  const std::string run = "train " + golden_model() + golden_data() + kDora + "--learning_rate 1e-2 --plan off ";
+  const std::string levers =
+      "--fused_backward_pass --enable_optimizer_cpu_offload --use_gradient_checkpointing_offload --blocks_to_swap 2 ";
+  auto ok = [&](const std::string& more) {
+    auto outcome = run_burnish(run + more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  };
+  ok("--max_steps 6 --output_path " + quoted(at("whole")));
+  ok("--max_steps 2 --output_path " + quoted(at("parts")));
+  ok("--max_steps 4 --resume " + levers + "--output_path " + quoted(at("parts")));
+  ok("--max_steps 6 --resume --output_path " + quoted(at("parts")));
+  EXPECT_EQ(read_file(at("whole") / "step-6.safetensors"), read_file(at("parts") / "step-6.safetensors"));
+}
+
+TEST_F(Levers, ThatDoNotGoTogetherAreRefused) {
+  refused(2, train("--fused_backward_pass --gradient_accumulation_steps 2"),
+          {"frees a gradient before the next batch could be added to it", "gradient_accumulation_steps to 1"});
+  refused(2, train("--fused_backward_pass --optimizer prodigy --learning_rate 1"), {"prodigy needs all gradients before its first update"});
+  refused(2, train("--fused_backward_pass --dtype fp16"), {"overflows fp16", "bf16 or fp32"});
+  refused(2, train("--gradient_checkpointing_interval 2"), {"gradient_checkpointing_interval", "add use_gradient_checkpointing"});
+  refused(2, train("--gradient_checkpointing_interval 0"), {"gradient_checkpointing_interval must be at least 1"});
+  refused(2, train("--blocks_to_swap -1"), {"blocks_to_swap must be at least 0"});
+  refused(2, train("--blocks_to_swap 99"), {"blocks_to_swap 99 is more than the", "blocks that dit runs"});
+  refused(2, train("--blocks_to_swap 2 --trainable_models dit"), {"moves weights that do not train", "take dit out of trainable_models"});
+}

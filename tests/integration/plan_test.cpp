@@ -1,0 +1,113 @@
+// What a run's memory comes to, before it starts.
+#include <gmock/gmock.h>
+
+#include "tests/integration/refused.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+nlohmann::json plan_of(const std::string& flags) {
+  auto outcome = run_burnish("plan --json --num_threads 1 " + flags, "BURNISH_LOG=error");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  return nlohmann::json::parse(outcome.output, nullptr, /*allow_exceptions=*/false);
+}
+
+const std::string kFluxDev = "--model flux-dev --height 1024 --width 1024 --max_steps 1000 --lora_rank 16 ";
+
+const nlohmann::json& stage_of(const nlohmann::json& plan, const std::string& name) {
+  for (const auto& stage : plan["stages"]) {
+    if (stage["name"] == name) return stage;
+  }
+  static const nlohmann::json none = nlohmann::json::object();
+  ADD_FAILURE() << "no stage " << name << " in " << plan.dump(2);
+  return none;
+}
+
+double gib(const nlohmann::json& bytes) { return bytes.get<double>() / 0x1p30; }
+
+}  // namespace
+
+TEST(MemoryPlan, OfAModelThatIsOnlyNamed) {
+  auto plan = plan_of(kFluxDev);
+  const auto& step = stage_of(plan, "step");
+  // 11.9 billion numbers in bf16, and the adapters' 85 million in fp32 beside them.
+  EXPECT_NEAR(gib(step["peak"]["weights"]), 22.49, 0.05) << plan.dump(2);
+  EXPECT_THAT(plan["stages"][1]["name"], "encode_prompt_t5");
+  EXPECT_NEAR(gib(plan["stages"][1]["peak"]["weights"]), 8.87, 0.1);
+  EXPECT_GT(gib(step["peak"]["activations"]), 20);
+  EXPECT_THAT(step["place"].get<std::string>(), testing::ContainsRegex("(forward|backward), dit\\."));
+  EXPECT_EQ(step["parts"].size(), 64u);
+}
+
+TEST(MemoryPlan, EveryFamilyHasNames) {
+  for (const auto* name : {"sdxl", "sd15", "flux-schnell"}) {
+    auto plan = plan_of("--model " + std::string(name) + " --height 512 --width 512 --max_steps 10 --lora_rank 4");
+    EXPECT_GT(gib(stage_of(plan, "step")["peak"]["weights"]), 1.5) << name;
+  }
+}
+
+TEST(MemoryPlan, SaysWhatFits) {
+  auto outcome = run_burnish("plan --num_threads 1 --device_memory 24GiB --fit " + kFluxDev, "BURNISH_LOG=error");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("there is 24.00 GiB of [a-z]+.*: the run does not fit"));
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("it fits in [0-9.]+ GiB with .*--use_gradient_checkpointing"));
+  EXPECT_THAT(outcome.output, HasSubstr("--fp8_models dit\n"));
+  auto fit = plan_of("--device_memory 24GiB --fp8_models dit --use_gradient_checkpointing " + kFluxDev);
+  EXPECT_TRUE(fit["fits"].get<bool>()) << fit.dump(2);
+}
+
+TEST(MemoryPlan, OfAGpuThatIsNotHereCountsWhatItsAllocatorKeeps) {
+  auto plan = plan_of("--device cuda " + kFluxDev);
+  EXPECT_EQ(plan["device"], "cuda:0");
+  for (const auto& stage : plan["stages"]) {
+    auto reserved = stage["reserved"].get<int64_t>(), live = stage["peak"]["total"].get<int64_t>();
+    EXPECT_GE(reserved, live) << stage["name"];
+    EXPECT_EQ(reserved % (2 << 20), 0) << "segments are whole numbers of 2 MiB";
+  }
+  EXPECT_LT(gib(plan["host"]["bytes"]), 2) << "weights are on the device";
+}
+
+TEST(MemoryPlan, IsOfFullBatchesWithoutADataset) {
+  auto activations = [](const std::string& more) {
+    auto plan = plan_of("--model sd15 --height 512 --width 512 --max_steps 10 --lora_rank 4 " + more);
+    return gib(stage_of(plan, "step")["peak"]["activations"]);
+  };
+  EXPECT_NEAR(activations("--batch_size 3") / activations("--batch_size 1"), 3, 0.5);
+}
+
+TEST(MemoryPlan, WantsToKnowHowLargePicturesAre) {
+  auto outcome = run_burnish("plan --model flux-dev", "BURNISH_LOG=error");
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("say with --height and --width how large pictures are"));
+}
+
+using TrainPlansFirst = BadInput;
+
+TEST_F(TrainPlansFirst, AndRefusesWhatDoesNotFit) {
+  refused(4, train("--device_memory 0.1MiB"), {"takes 799", "at its peak", "and there is 102.40 KiB", "--plan off"});
+  refused(2, train("--device_memory lots"), {"device_memory must be a size such as 24GiB", "not 'lots'"});
+  refused(4, train("--host_memory 1MiB"), {"of the host's memory, ", "and there is 1.00 MiB", "--plan off"});
+  refused(2, train("--host_memory few"), {"host_memory must be a size such as 24GiB"});
+  refused(2, train("--plan maybe"), {"plan must be on or off"});
+  EXPECT_FALSE(fs::exists(out() / "log.jsonl"));
+  auto allowed = run_burnish(train("--device_memory 0.1MiB --plan off --max_steps 1"));
+  EXPECT_EQ(allowed.exit_code, 0) << allowed.output;
+}
+
+TEST_F(TrainPlansFirst, AndLeavesThePlanInTheRunFolder) {
+  ASSERT_EQ(run_burnish(train("--max_steps 1")).exit_code, 0);
+  auto plan = nlohmann::json::parse(std::ifstream(out() / "plan.json"));
+  EXPECT_EQ(plan["device"], "cpu");
+  EXPECT_GT(plan["host"]["bytes"], plan["bytes"]);
+  EXPECT_THAT(read_file(out() / "report.html"), HasSubstr("\"plan\":{\"bytes\":"));
+  fs::remove_all(out());
+  ASSERT_EQ(run_burnish(train("--max_steps 1 --plan off")).exit_code, 0);
+  EXPECT_FALSE(fs::exists(out() / "plan.json"));
+}
+
+TEST_F(TrainPlansFirst, ButNotFromANameAlone) {
+  refused(3, train_with("--model sdxl " + golden_data(), ""), {"'sdxl' is the name of a model", "name its files"});
+}

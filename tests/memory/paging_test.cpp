@@ -1,0 +1,175 @@
+// What waits in host memory: copies, inputs of recomputed blocks, and weights of blocks.
+#include "memory/paging.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "memory/recompute.h"
+#include "nn/linear.h"
+#include "tests/allocations.h"
+
+using namespace burnish;
+
+namespace {
+
+constexpr int64_t kWidth = 64;
+
+/// x + tanh(W x + b) s, where s trains and W does not; a second input is shared by all blocks.
+struct Layer : nn::Block {
+  explicit Layer(int64_t seed) {
+    at::manual_seed(static_cast<uint64_t>(seed));
+    linear.weight = at::randn({kWidth, kWidth}) / 8;
+    linear.bias = at::randn({kWidth});
+    scale = at::randn({kWidth}).requires_grad_(true);
+    own("linear", linear);
+    own("scale", scale);
+  }
+  nn::Tensors body(const nn::Tensors& in) override { return {in[0] + at::tanh(linear.forward(in[0]) + in[1]) * scale}; }
+  nn::Linear linear{kWidth, kWidth, at::TensorOptions()};
+  at::Tensor scale;
+};
+
+struct Model {
+  explicit Model(int64_t num_blocks = 7) {
+    for (int64_t i = 0; i < num_blocks; ++i) blocks.push_back(std::make_unique<Layer>(i));
+  }
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& shared) {
+    auto y = x;
+    for (auto& block : blocks) y = block->run({y, shared})[0];
+    return y.square().sum();
+  }
+  /// Gradients of what trains and of the inputs, from two steps.
+  std::vector<at::Tensor> gradients() {
+    at::manual_seed(99);
+    auto x = at::randn({5, kWidth}).requires_grad_(true), shared = at::randn({5, kWidth}).requires_grad_(true);
+    for (int step = 0; step < 2; ++step) torch::autograd::backward({forward(x, shared)}, {});
+    std::vector<at::Tensor> all{x.grad(), shared.grad()};
+    for (auto& block : blocks) all.push_back(block->scale.grad());
+    return all;
+  }
+  std::shared_ptr<memory::Pager> page(int64_t num_paged, const std::shared_ptr<memory::HostStore>& store) {
+    auto pager = std::make_shared<memory::Pager>(store, c10::Device(c10::kCPU));
+    for (auto i : memory::paged_blocks(std::ssize(blocks), num_paged)) {
+      pager->take(*blocks[static_cast<size_t>(i)]);
+      blocks[static_cast<size_t>(i)]->runner = pager->runner();
+    }
+    pager->make_places();
+    return pager;
+  }
+  void recompute(const std::shared_ptr<memory::Checkpoints>& checkpoints = nullptr, size_t interval = 1) {
+    for (size_t i = 0; i < blocks.size(); i += interval) blocks[i]->runner = memory::recompute(blocks[i]->runner, checkpoints);
+  }
+  std::vector<std::unique_ptr<Layer>> blocks;
+};
+
+void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i], b[i])) << i;
+}
+
+std::shared_ptr<memory::HostStore> host() { return std::make_shared<memory::HostStore>(c10::Device(c10::kCPU)); }
+
+}  // namespace
+
+TEST(HostStore, CopiesAreTheSameBitsAndAreCounted) {
+  memory::HostStore store(c10::kCPU);
+  auto turned = at::randn({4, 6}).t();
+  {
+    auto in_host = store.put(turned);
+    EXPECT_TRUE(at::equal(in_host, turned));
+    EXPECT_EQ(in_host.strides(), turned.strides());
+    EXPECT_NE(in_host.data_ptr(), turned.data_ptr());
+    EXPECT_EQ(store.num_bytes(), 96);
+    auto back = at::zeros({4, 6}).t();
+    store.wait(store.fetch({{back, in_host}}));
+    EXPECT_TRUE(at::equal(back, turned));
+    store.update({{turned + 1, in_host}});
+    EXPECT_TRUE(at::equal(in_host, turned + 1));
+  }
+  EXPECT_EQ(store.num_bytes(), 0);
+  EXPECT_EQ(store.peak(), 96);
+}
+
+TEST(HostStore, CountsWithoutHoldingInADryRun) {
+  memory::HostStore store(c10::kMeta);
+  auto in_host = store.put(at::empty({1 << 20, 1 << 20}, at::TensorOptions().device(at::kMeta)));
+  EXPECT_EQ(store.num_bytes(), int64_t{1} << 42);
+  EXPECT_TRUE(in_host.is_cpu());
+}
+
+TEST(Checkpoints, InHostMemoryGiveTheSameBits) {
+  const auto plain = Model().gradients();
+  for (size_t interval : {1, 2, 3}) {
+    auto store = host();
+    Model model;
+    model.recompute(std::make_shared<memory::Checkpoints>(store), interval);
+    expect_equal(model.gradients(), plain);
+    EXPECT_EQ(store->num_bytes(), 0);
+    // The inputs of the recomputed blocks, and the one that they share.
+    const auto num_kept = static_cast<int64_t>((model.blocks.size() + interval - 1) / interval) + 1;
+    EXPECT_EQ(store->peak(), num_kept * 5 * kWidth * 4);
+  }
+}
+
+TEST(Checkpoints, LeaveTheDevice) {
+  auto x = at::randn({1000, kWidth}), shared = at::randn({1000, kWidth});
+  auto kept = [&](bool in_host) {
+    test::Allocations allocations;
+    auto store = host();
+    Model model;
+    model.recompute(in_host ? std::make_shared<memory::Checkpoints>(store) : nullptr);
+    auto y = model.forward(x, shared);
+    return allocations.live() - store->num_bytes();
+  };
+  EXPECT_LT(kept(true), kept(false) / 4);
+}
+
+TEST(Paging, LiesBetweenBlocksThatStay) {
+  using testing::ElementsAre;
+  EXPECT_THAT(memory::paged_blocks(8, 2), ElementsAre(2, 6));
+  EXPECT_THAT(memory::paged_blocks(5, 5), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(memory::paged_blocks(5, 4), ElementsAre(0, 1, 3, 4));
+  EXPECT_TRUE(memory::paged_blocks(5, 0).empty());
+}
+
+TEST(Paging, GivesTheSameBitsForwardAndBackward) {
+  const auto plain = Model().gradients();
+  for (int64_t num_paged : {1, 2, 3, 7}) {
+    for (int64_t interval : {0, 1, 2}) {
+      SCOPED_TRACE(testing::Message() << num_paged << " paged, recomputed " << interval);
+      Model model;
+      auto pager = model.page(num_paged, host());
+      if (interval > 0) model.recompute(nullptr, static_cast<size_t>(interval));
+      expect_equal(model.gradients(), plain);
+    }
+  }
+}
+
+TEST(Paging, HoldsTwoBlocksOnTheDevice) {
+  const int64_t of_block = (kWidth * kWidth + kWidth) * 4, that_trains = kWidth * 4;
+  test::Allocations allocations;
+  auto store = host();
+  Model model;
+  EXPECT_EQ(allocations.live(), 7 * (of_block + that_trains));
+  auto pager = model.page(7, store);
+  EXPECT_EQ(store->num_bytes(), 7 * of_block);
+  EXPECT_EQ(pager->num_device_bytes(), 2 * of_block);
+  EXPECT_EQ(allocations.live() - store->num_bytes(), 2 * of_block + 7 * that_trains);
+  at::NoGradGuard no_grad;
+  auto x = at::zeros({1, kWidth});
+  model.forward(x, x);
+  EXPECT_EQ(model.blocks[0]->linear.weight.storage().data(), nullptr) << "the first of seven is long gone";
+  EXPECT_NE(model.blocks[6]->linear.weight.storage().data(), nullptr);
+  EXPECT_NE(model.blocks[0]->scale.storage().data(), nullptr) << "what trains stays";
+}
+
+TEST(Paging, BringsAWeightToWhoeverReadsIt) {
+  Model model, other;
+  auto pager = model.page(7, host());
+  for (size_t i : {6, 0, 3}) {
+    auto rows = model.blocks[i]->linear.source().rows(1, 3);
+    EXPECT_TRUE(at::equal(rows, other.blocks[i]->linear.weight.narrow(0, 1, 2))) << i;
+  }
+}

@@ -1,0 +1,248 @@
+// The plan of a run's memory beside what the same run takes, by a counting allocator.
+#include "train/memory_plan.h"
+
+#include <ATen/ops/full.h>
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "base/text.h"
+#include "config/settings.h"
+#include "data/image.h"
+#include "tests/allocations.h"
+#include "tests/scratch.h"
+#include "train/fit.h"
+#include "train/loop.h"
+#include "train/run.h"
+
+using namespace burnish;
+using namespace burnish::train;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kGolden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden", kAssets = fs::path(BURNISH_SOURCE_DIR) / "assets/tiny-flux";
+
+TrainOptions options_of(const std::vector<std::string>& arguments) {
+  TrainOptions options;
+  config::Fields fields;
+  train::fields(fields, options);
+  config::read_command_line("train", "", arguments, fields);
+  return options;
+}
+
+/// A run of one of the small models, two steps long.
+std::vector<std::string> arguments_of(const std::string& model, const std::string& flags) {
+  auto folder = model == "flux" ? "pipeline/model" : model + "_pipeline/model";
+  std::vector<std::string> all{"--model",
+                               (kGolden / folder).string(),
+                               "--tokenizer_path",
+                               (kAssets / "tokenizer").string(),
+                               "--dataset_metadata_path",
+                               (kGolden / "pipeline/pictures/metadata.csv").string()};
+  std::string rest = flags;
+  if (model == "flux") rest += " --tokenizer_2_path " + (kAssets / "tokenizer_2").string();
+  if (rest.find("--height") == rest.npos) rest += model == "sd15" ? " --height 128 --width 192" : " --height 64 --width 64";
+  rest += " --max_steps 2 --num_threads 1";
+  for (const auto& word : split_list(rest, ' ')) all.push_back(word);
+  return all;
+}
+
+struct Case {
+  std::string model, flags;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.model << " " << c.flags; }
+
+class MemoryPlanTest : public testing::TestWithParam<Case> {};
+
+}  // namespace
+
+TEST(DeviceMemory, IsWrittenAsPeopleDo) {
+  EXPECT_EQ(parse_size("device_memory", "24"), int64_t{24} << 30);
+  EXPECT_EQ(parse_size("device_memory", "24GiB"), int64_t{24} << 30);
+  EXPECT_EQ(parse_size("device_memory", "1.5 gb"), 1'500'000'000);
+  EXPECT_EQ(parse_size("device_memory", "800MiB"), int64_t{800} << 20);
+  for (const auto* text : {"", "GiB", "-1GiB", "0", "24 apples", "nan"})
+    EXPECT_THAT(test::error_of([&] { parse_size("device_memory", text); }, Exit::config),
+                testing::HasSubstr("must be a size such as 24GiB"));
+}
+
+TEST_P(MemoryPlanTest, IsWhatTheRunTakes) {
+  test::Scratch scratch;
+  auto arguments = arguments_of(GetParam().model, GetParam().flags);
+  for (const auto& word : {std::string("--cache_path"), (scratch / "cache").string()}) arguments.push_back(word);
+  auto run = [&](const std::string& name) {
+    auto own = arguments;
+    for (const auto& word : {std::string("--output_path"), (scratch / name).string()}) own.push_back(word);
+    own.insert(own.end(), {"--plan", "off"});
+    train::train(options_of(own));
+  };
+  run("first");  // after which the cache is there
+  auto plan = plan_memory(options_of(arguments));
+  int64_t measured = 0;
+  {
+    test::Allocations allocations;
+    run("second");
+    measured = allocations.peak();
+  }
+  auto planned = plan.num_bytes(plan.step());
+  auto error = static_cast<double>(planned) / static_cast<double>(measured) - 1;
+  EXPECT_NEAR(error, 0, 0.03) << planned << " bytes were planned and " << measured << " measured\n" << to_text(plan);
+}
+
+namespace {
+
+const std::string kLora = "--lora_rank 4", kDora = "--lora_type dora --lora_rank 4", kFull = "--trainable_models dit";
+
+/// In 16 bits the libraries take tens of kilobytes of their own for a product, which must be little beside the rest.
+const std::string kLarger = "--dtype bf16 --height 128 --width 192 --batch_size 4 ";
+
+/// Every family under every kind of training, each with what changes how much memory a step takes.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  auto add = [&](const std::string& model, const std::string& flags) { all.push_back({model, flags}); };
+  for (const std::string model : {"flux", "sdxl", "sd15"}) {
+    for (const auto& trained : {kLora, kDora, model == "flux" ? kFull : "--trainable_models unet"}) {
+      add(model, "--dtype fp32 " + trained);
+      add(model, kLarger + trained);
+      add(model, "--dtype fp32 --use_gradient_checkpointing " + trained);
+      add(model, "--dtype fp32 --batch_size 2 " + trained);
+    }
+    add(model, "--dtype fp32 --lora_type loha --lora_rank 4");
+    add(model, "--dtype fp32 --lora_type lokr --lora_rank 4");
+  }
+  for (const auto* optimizer : {"adamw8bit", "adafactor", "lion", "prodigy", "came", "muon", "adamw_schedulefree", "prodigy_schedulefree"})
+    add("flux", "--dtype bf16 --learning_rate 0.5 " + kFull + " --optimizer " + optimizer);
+  add("flux", "--dtype bf16 --trained_weights remainder " + kFull);
+  add("flux", "--dtype bf16 --trained_weights fp8 " + kFull);
+  add("flux", kLarger + "--fp8_models dit " + kLora);
+  add("flux", kLarger + "--fp8_models dit " + kDora);
+  add("flux", kLarger + "--fp8_models dit --fp8_compute " + kLora);
+  add("flux", kLarger + "--fp8_models dit --weight_format nf4 " + kLora);
+  add("sdxl", "--dtype fp16 --fp8_models unet " + kLora);
+  add("flux", "--dtype fp32 --gradient_accumulation_steps 2 " + kLora);
+  add("flux", "--dtype fp32 --max_grad_norm 1 " + kFull);
+  add("flux", "--dtype fp32 --ema_decay 0.99 " + kLora);
+  add("flux", "--dtype fp32 --lora_dropout 0.1 " + kLora);
+  add("flux", "--dtype fp32 --precompute_timesteps off " + kLora);
+  add("flux", "--dtype fp32 --precompute_timesteps on --lora_target_modules to_q,to_v --lora_rank 4");
+  add("flux", "--dtype fp32 --height 96 --width 128 --batch_size 4 --use_gradient_checkpointing " + kLora);
+  for (const std::string model : {"flux", "sdxl"}) {
+    const auto full = model == "flux" ? kFull : "--trainable_models unet";
+    add(model, "--dtype fp32 --use_gradient_checkpointing --gradient_checkpointing_interval 2 " + kLora);
+    add(model, "--dtype fp32 --use_gradient_checkpointing_offload " + kLora);
+    add(model, "--dtype fp32 --fused_backward_pass " + full);
+    add(model, "--dtype fp32 --fused_backward_pass --use_gradient_checkpointing " + full);
+    add(model, "--dtype fp32 --enable_optimizer_cpu_offload " + full);
+    add(model, "--dtype fp32 --blocks_to_swap 3 " + kLora);
+    add(model, "--dtype fp32 --blocks_to_swap 3 --use_gradient_checkpointing " + kDora);
+  }
+  return all;
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Small, MemoryPlanTest, testing::ValuesIn(cases()));
+
+namespace {
+
+class OutOfMemory : public testing::Test {
+ protected:
+  /// Three small pictures, and one that takes more memory than they.
+  OutOfMemory() {
+    std::string rows = "image,prompt\n";
+    for (int i = 0; i < 4; ++i) {
+      auto side = i < 3 ? 32 : 160;
+      auto name = std::to_string(i) + ".png";
+      data::write_png(scratch / name, at::full({side, side, 3}, 40 * i, at::TensorOptions().dtype(at::kByte)));
+      rows += name + ",a cat\n";
+    }
+    scratch.write("metadata.csv", rows);
+  }
+
+  TrainOptions options(const std::string& output, int seed, const std::string& more = "") const {
+    auto words = arguments_of("flux", fmt::format("--dtype fp32 --lora_rank 4 --max_pixels 25600 --seed {} {}", seed, more));
+    std::erase_if(words, [](const auto& word) { return word == "--height" || word == "--width" || word == "64"; });
+    for (const auto& [name, value] : std::map<std::string, std::string>{{"--cache_path", (scratch / "cache").string()},
+                                                                        {"--dataset_metadata_path", (scratch / "metadata.csv").string()},
+                                                                        {"--output_path", (scratch / output).string()},
+                                                                        {"--max_steps", "4"}})
+      words.insert(words.end(), {name, value});
+    return options_of(words);
+  }
+
+  test::Scratch scratch;
+};
+
+}  // namespace
+
+TEST_F(OutOfMemory, EndsTheStepAndNotTheRunsWork) {
+  int64_t most = 0;
+  train::train(options("fills the cache", 0));  // encoding takes more than training
+  {
+    test::Allocations allocations;
+    train::train(options("whole", 0));
+    most = allocations.peak();
+  }
+  int num_given_up = 0;
+  for (int seed = 0; seed < 4 && num_given_up == 0; ++seed) {
+    auto name = "seed " + std::to_string(seed);
+    std::string error;
+    {
+      test::Allocations allocations(most * 9 / 10);
+      error = test::error_of([&] { train::train(options(name, seed)); }, Exit::no_fit);
+    }
+    EXPECT_THAT(error, testing::ContainsRegex("out of memory in step [1-4] \\((forward|backward)\\), which was given up; "));
+    if (error.find("in step 1 ") != error.npos) {
+      EXPECT_THAT(error, testing::HasSubstr("nothing was saved yet"));
+      continue;
+    }
+    ++num_given_up;
+    EXPECT_THAT(error, testing::ContainsRegex("the state of step [123] is saved, to go on from with --resume"));
+    train::train(options(name, seed, "--resume"));
+    train::train(options(name + ", at once", seed));
+    EXPECT_EQ(test::content(scratch / name / "step-4.safetensors"), test::content(scratch / (name + ", at once") / "step-4.safetensors"));
+  }
+  EXPECT_EQ(num_given_up, 1);
+}
+
+TEST_F(OutOfMemory, IsExplainedByThePlan) {
+  auto run = options("run", 0);
+  run.dataset.height = run.dataset.width = 64;
+  run.batch_size = 16;
+  auto plan = plan_memory(run);
+  NoMemory missing{.step = 3, .place = "backward", .saved_step = 2, .host_bytes = plan.host_bytes() - 1};
+  auto text = explain(missing, run, plan, plan_memory);
+  EXPECT_THAT(text, testing::StartsWith("out of memory in step 3 (backward), which was given up; the state of step 2 is saved"));
+  EXPECT_THAT(text, testing::ContainsRegex("the plan said [0-9.]+ MiB of cpu at the peak \\((forward|backward), .*\\); it takes [0-9.]+ "
+                                           "[KM]iB with --"));
+  missing.host_bytes = 0;
+  EXPECT_THAT(explain(missing, run, plan, plan_memory), testing::HasSubstr("no option that this program has makes it fit"));
+  missing.saved_step = -1;
+  EXPECT_THAT(explain(missing, run, std::nullopt, plan_memory),
+              testing::HasSubstr("nothing was saved yet; it was not planned: `burnish plan`"));
+}
+
+TEST_F(OutOfMemory, LeavesTheDiskAsItWasPlanned) {
+  auto run = options("run", 0, "--save_steps 2 --dataset_repeat 2");
+  run.max_steps = 4;
+  auto plan = plan_memory(run);
+  train::train(run);
+  auto planned = [&](const std::vector<NamedBytes>& parts, const std::string& name) {
+    auto found = std::ranges::find(parts, name, &NamedBytes::name);
+    return found == parts.end() ? -1.0 : static_cast<double>(found->num_bytes);
+  };
+  double weights = 0, header = 20000;  // names and shapes are more than adapters of a tiny model
+  for (const auto* name : {"step-2.safetensors", "step-4.safetensors"})
+    weights += static_cast<double>(fs::file_size(scratch / "run" / name));
+  EXPECT_NEAR(planned(plan.disk, "weights 2 times"), weights, 2 * header);
+  EXPECT_NEAR(planned(plan.disk, "state and the one before it") / 2,
+              static_cast<double>(fs::file_size(scratch / "run/state/state.safetensors")), 3 * header);
+  EXPECT_GT(planned(plan.disk, "cache"), 0);
+  EXPECT_EQ(planned(plan.host, "samples that are kept"), 0);
+  run.cache_path = "";
+  auto in_memory = plan_memory(run);
+  EXPECT_EQ(planned(in_memory.host, "samples that are kept"), planned(plan.disk, "cache"));
+  EXPECT_EQ(planned(in_memory.disk, "cache"), 0);
+}
