@@ -44,7 +44,7 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
 pkg_check_modules(tiff REQUIRED IMPORTED_TARGET libtiff-4)
-pkg_check_modules(heif REQUIRED IMPORTED_TARGET libheif)
+pkg_check_modules(heif REQUIRED libheif) # its header; the library is opened when a picture needs it
 pkg_check_modules(jxl REQUIRED IMPORTED_TARGET libjxl)
 pkg_check_modules(lcms REQUIRED IMPORTED_TARGET lcms2)
 find_package(GIF REQUIRED)
@@ -67,7 +67,7 @@ target_include_directories(burnish_options BEFORE INTERFACE ${BURNISH_FMT_LINK})
 set(BURNISH_LINK_base fmt::fmt spdlog::spdlog)
 set(BURNISH_LINK_config tomlplusplus::tomlplusplus CLI11::CLI11)
 set(BURNISH_LINK_io nlohmann_json::nlohmann_json OpenSSL::Crypto PkgConfig::xxhash)
-set(BURNISH_LINK_data JPEG::JPEG PNG::PNG PkgConfig::webp PkgConfig::tiff PkgConfig::heif PkgConfig::jxl
+set(BURNISH_LINK_data JPEG::JPEG PNG::PNG PkgConfig::webp PkgConfig::tiff ${CMAKE_DL_LIBS} PkgConfig::jxl
   PkgConfig::lcms GIF::GIF nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_tokenizers PkgConfig::sentencepiece PkgConfig::utf8proc nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_records nlohmann_json::nlohmann_json)

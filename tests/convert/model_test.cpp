@@ -143,7 +143,8 @@ TEST(Fp8, CodesAndScalesComeBack) {
       convert_to({.weight_format = "none", .dtype = "fp32"}, {single, numbers});
       auto plain = parameters(*open_model(numbers));
       for (const auto& [name, value] : found) EXPECT_TRUE(at::equal(plain.at(name), value)) << name;
-      for (const auto& name : open_file(numbers).names()) EXPECT_EQ(open_file(numbers).info(name).dtype, at::kFloat) << name;
+      auto file = open_file(numbers);
+      for (const auto& name : file.names()) EXPECT_EQ(file.info(name).dtype, at::kFloat) << name;
     }
   }
 }
@@ -201,7 +202,8 @@ TEST(Merge, IntoFp8StaysFp8) {
   loras::merge(*model, {{lora, 1}});
   auto expected = parameters(*model), found = parameters(*open_model(out));
   for (const auto& [name, value] : expected) EXPECT_LE(relative_error(found.at(name), value), 0.04) << name;
-  for (const auto& name : open_file(base).names()) EXPECT_EQ(open_file(out).info(name).dtype, open_file(base).info(name).dtype) << name;
+  auto before = open_file(base), after = open_file(out);
+  for (const auto& name : before.names()) EXPECT_EQ(after.info(name).dtype, before.info(name).dtype) << name;
 }
 
 TEST(Merge, HoldsATensorAtATime) {

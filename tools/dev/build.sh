@@ -58,6 +58,16 @@ grids_to_leave_out() {
   ((${#suites[@]} == 0)) || (IFS='|'; echo "/(${suites[*]})[.]")
 }
 
+# The tests of the rooms, a process of each program on each core: for most tests, loading libtorch takes longer than the test.
+run_unit_tests() {
+  local folder=$1 cores program i
+  cores=$(nproc)
+  for program in "$folder"/test_*; do
+    [[ $program == */test_integration ]] || for ((i = 0; i < cores; ++i)); do echo "$program $i"; done
+  done | GTEST_TOTAL_SHARDS=$cores GTEST_BRIEF=1 OMP_WAIT_POLICY=passive \
+    xargs -P "$cores" -L 1 sh -c 'GTEST_SHARD_INDEX=$1 exec timeout 1800 "$0"'
+}
+
 # Compares numbers once more as a processor with shorter vectors computes them: last bits differ, and bounds have to allow for that.
 run_numeric_tests() {
   local folder=$1 capability
@@ -91,8 +101,13 @@ verb_test() {
   cmake --build "$folder" -j "$(build_jobs)"
   if [[ -n $numeric ]]; then run_numeric_tests "$folder"; return; fi
   if [[ -z $all && -z $regex ]]; then left_out=$(grids_to_leave_out "$since"); fi
-  say "running the tests${left_out:+ but for the grids $left_out}"
-  ctest --preset "$preset" -j "$(nproc)" ${regex:+-R "$regex"} ${left_out:+-E "$left_out"}
+  if [[ -n $regex ]]; then ctest --preset "$preset" -j "$(nproc)" -R "$regex"; return; fi
+  local failed=""
+  say "running the tests of the rooms"
+  run_unit_tests "$folder" || failed=1
+  say "running the tests of the program${left_out:+ but for the grids $left_out}"
+  ctest --preset "$preset" -j "$(nproc)" -L integration ${left_out:+-E "$left_out"} || failed=1
+  [[ -z $failed ]] || die "tests fail, see above"
 }
 
 # The pages of `burnish report` and `burnish watch` in headless Chromium; the screenshots stay in build/pages/ to be looked at.

@@ -34,7 +34,7 @@ package_wheel() {
     die "pip could not build the wheel: $(grep -m 1 -i error "$DEPS/package.log") (all of it: .deps/package.log)"
   # What torch brings stays torch's; every other library goes into the wheel.
   LD_LIBRARY_PATH=$TORCH/lib PYTHONPATH=$DEPS/package PATH=$DEPS/package/bin:$PATH python3 -m auditwheel repair --plat manylinux_2_36_x86_64 --strip \
-    --exclude 'libtorch*.so*' --exclude 'libc10*.so*' --exclude 'libgomp*.so*' --exclude 'libcu*.so*' --exclude 'libnv*.so*' \
+    --exclude 'libtorch*.so*' --exclude 'libc10*.so*' --exclude 'libgomp*.so*' --exclude 'libcu[bdfps]*.so*' --exclude 'libcurand*.so*' --exclude 'libnv*.so*' \
     -w dist "$work"/dist/*.whl >"$DEPS/package.log" 2>&1 ||
     die "auditwheel could not bundle the libraries: $(tail -n 1 "$DEPS/package.log") (all of it: .deps/package.log)"
   rm -rf "$work"

@@ -24,8 +24,8 @@ def torch_folder():
 def main():
     torch = torch_folder()
     programs = pathlib.Path(__file__).parent / "bin"
-    # The program with the CUDA half of libtorch cannot start beside a torch without it.
-    has_cuda = (torch / "lib/libtorch_cuda.so").exists() and (torch.parent / "nvidia").is_dir()
+    # The program with the CUDA half of libtorch cannot start beside a torch without it, or without the libraries that half needs.
+    has_cuda = (torch / "lib/libtorch_cuda.so").exists() and any(torch.parent.glob("nvidia/*/lib/libcublas.so*"))
     program = programs / "burnish-cuda"
     if not has_cuda or not program.exists():
         program = programs / "burnish"
