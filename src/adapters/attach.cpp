@@ -76,12 +76,6 @@ Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, F
   return {parameters, scale_of(o)};
 }
 
-/// Where an adapter of the layer lies. What hangs on a layer without weights is only looked at.
-c10::Device device_of(const nn::LinearMap& layer) {
-  auto device = layer.source().device();
-  return device.is_meta() ? c10::Device(c10::kCPU) : device;
-}
-
 /// Parameters made of an adapter's tensors; of a tensor that several entries share one.
 class SharedParameters {
  public:
@@ -102,7 +96,7 @@ class SharedParameters {
 
 std::shared_ptr<Adapter> adapter_of(const AdapterWeights& w, const nn::LinearMap& layer, const std::shared_ptr<const Dropout>& dropout,
                                     SharedParameters& trained) {
-  auto device = device_of(layer);
+  auto device = layer.source().device();
   auto magnitude = w.magnitude;
   if (magnitude.m.defined()) magnitude.m = trained.of(magnitude.m, device);
   auto update = std::shared_ptr<Update>(make_update(w.kind, trained.of(w.parameters, device), w.scale, w.fused_rows));

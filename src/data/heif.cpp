@@ -11,13 +11,14 @@ namespace burnish::data {
 
 namespace {
 
-/// libheif, opened when the first such picture comes. It brings along what writes pictures too, which is larger than all of this program and
-/// under licences that would become its own: packages name the library instead of holding it.
+/// libheif, opened when the first such picture comes. It brings along what writes pictures too, which is larger than all of this program
+/// and under licences that would become its own: packages name the library instead of holding it.
 struct Heif {
   void* library = dlopen("libheif.so.1", RTLD_NOW);
   decltype(&heif_context_alloc) context_alloc = load("heif_context_alloc");
   decltype(&heif_context_free) context_free = load("heif_context_free");
-  decltype(&heif_context_read_from_memory_without_copy) context_read_from_memory_without_copy = load("heif_context_read_from_memory_without_copy");
+  decltype(&heif_context_read_from_memory_without_copy) context_read_from_memory_without_copy =
+      load("heif_context_read_from_memory_without_copy");
   decltype(&heif_context_get_primary_image_handle) context_get_primary_image_handle = load("heif_context_get_primary_image_handle");
   decltype(&heif_image_handle_release) image_handle_release = load("heif_image_handle_release");
   decltype(&heif_image_handle_get_height) image_handle_get_height = load("heif_image_handle_get_height");
@@ -28,8 +29,10 @@ struct Heif {
   decltype(&heif_image_get_plane_readonly) image_get_plane_readonly = load("heif_image_get_plane_readonly");
   decltype(&heif_image_get_height) image_get_height = load("heif_image_get_height");
   decltype(&heif_image_get_width) image_get_width = load("heif_image_get_width");
-  decltype(&heif_image_handle_get_color_profile_type) image_handle_get_color_profile_type = load("heif_image_handle_get_color_profile_type");
-  decltype(&heif_image_handle_get_raw_color_profile_size) image_handle_get_raw_color_profile_size = load("heif_image_handle_get_raw_color_profile_size");
+  decltype(&heif_image_handle_get_color_profile_type) image_handle_get_color_profile_type =
+      load("heif_image_handle_get_color_profile_type");
+  decltype(&heif_image_handle_get_raw_color_profile_size) image_handle_get_raw_color_profile_size =
+      load("heif_image_handle_get_raw_color_profile_size");
   decltype(&heif_image_handle_get_raw_color_profile) image_handle_get_raw_color_profile = load("heif_image_handle_get_raw_color_profile");
 
  private:

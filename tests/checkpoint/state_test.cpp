@@ -83,7 +83,8 @@ TEST(State, AnotherRunsStateIsRefused) {
   other.step(1);
   EXPECT_THAT(refusal(scratch, other), HasSubstr("nothing to resume"));
   checkpoint::save_state(scratch.path(), checkpoint::state_of({*saved.optimizer}, {2, 2, "rank=8"}));
-  EXPECT_THAT(refusal(scratch, other), AllOf(HasSubstr("state.safetensors"), HasSubstr("it was saved with rank=8, and this run has rank=4; resume")));
+  EXPECT_THAT(refusal(scratch, other),
+              AllOf(HasSubstr("state.safetensors"), HasSubstr("it was saved with rank=8, and this run has rank=4; resume")));
 }
 
 TEST(State, OtherParametersAreRefused) {

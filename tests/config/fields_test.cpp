@@ -126,7 +126,8 @@ TEST(CommandLine, HelpListsEveryOptionWithItsDefault) {
   Options o;
   auto parsed = config::read_command_line("train", "trains", {"--nonsense", "--help"}, fields_of(o));
   EXPECT_TRUE(parsed.help);
-  for (const char* text : {"burnish train: trains", "--model, --model_paths ", "--max_steps", "[100]", "--learning_rate", "Training", "--shuffle"})
+  for (const char* text :
+       {"burnish train: trains", "--model, --model_paths ", "--max_steps", "[100]", "--learning_rate", "Training", "--shuffle"})
     EXPECT_THAT(parsed.help_text, HasSubstr(text));
 }
 

@@ -84,7 +84,7 @@ TEST_F(BadOption, InAConfigFile) {
   refused(2, config("learning_rate = \"fast\"\n"), {"'learning_rate' must be a number"});
   refused(2, config("seed = 4.5\n"), {"'seed' must be a whole number"});
   refused(2, config("lora_rnk = 4\n"), {"'lora_rnk' is not known", "lora_rank"});
-  refused(2, config("seed = = 4\n"), {"run.toml line 1"});
+  refused(3, config("seed = = 4\n"), {"run.toml line 1"});
   refused(3, train("--config " + quoted(at("none.toml"))), {"none.toml", "no such file"});
 }
 

@@ -87,7 +87,7 @@ TEST(IdleOptionsTable, OverACacheHowSamplesWereEncodedIsSettled) {
     SCOPED_TRACE(asked);
     EXPECT_EQ(idle(asked), std::vector<std::string>{});
     EXPECT_NE(idle("--task sft:train " + asked), std::vector<std::string>{});
-    EXPECT_EQ(idle("--task sft:train --validation_metadata_path v.csv " + asked).empty(), asked.find("sequence") == asked.npos);
+    EXPECT_EQ(idle("--task sft:train --validation_metadata_path v.csv " + asked), std::vector<std::string>{});
   }
   EXPECT_EQ(idle("--task sft:train --max_pixels 1048576"), std::vector<std::string>{}) << "as DiffSynth-Studio's commands repeat it";
   EXPECT_EQ(idle("--task sft:train --max_sequence_length 64 --preview_prompts p.txt"), std::vector<std::string>{});

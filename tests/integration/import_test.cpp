@@ -181,8 +181,8 @@ TEST_F(ImportVerb, DiffusionPipesToml) {
   for (const char* line :
        {"lora_rank = 4", "timestep_sampling = \"flux_shift\"", "optimizer_args = \"betas=0.9,0.99\"", "resolution = [\"64,64\"]",
         "enable_bucket = true", "bucket_rule = \"onetrainer\"", "caption_prefix = \"a photo of\"", "shuffle_caption = true",
-        "dataset_repeat = 2", "learning_rate = 2e-05", "use_gradient_checkpointing = true",
-        "use_gradient_checkpointing_offload = true", "blocks_to_swap = 2", "lora_format = \"diffusers\""})
+        "dataset_repeat = 2", "learning_rate = 2e-05", "use_gradient_checkpointing = true", "use_gradient_checkpointing_offload = true",
+        "blocks_to_swap = 2", "lora_format = \"diffusers\""})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts();
 }

@@ -151,8 +151,8 @@ TEST(TrainedEncoders, WholeEncoderIsReadInPlaceOfTheModels) {
   EXPECT_EQ(io::SafetensorsFile::open(file)->tensors().size(), original->tensors().size());
   auto latents = [&](const std::string& model, const std::string& name) {
     expect_ok("sample " + model + golden_model() + "--prompt cat --height 48 --width 64 --num_inference_steps 2 --save_latents " +
-              quote(folder / name) + "--output_path " + quote(folder / "out"));
-    return io::SafetensorsFile::open(folder / name)->tensor("latents");
+              quote(folder / (name + ".safetensors")) + "--output_path " + quote(folder / "out"));
+    return io::SafetensorsFile::open(folder / (name + ".safetensors"))->tensor("latents");
   };
   EXPECT_GT(relative_error(latents("--model " + quote(file), "trained"), latents("", "original")), 1e-5);
 }

@@ -210,6 +210,7 @@ TEST_F(OutOfMemory, EndsTheStepAndNotTheRunsWork) {
 TEST_F(OutOfMemory, IsExplainedByThePlan) {
   auto run = options("run", 0);
   run.dataset.height = run.dataset.width = 64;
+  run.dataset.max_pixels = TrainOptions{}.dataset.max_pixels;
   run.batch_size = 16;
   auto plan = plan_memory(run);
   NoMemory missing{.step = 3, .place = "backward", .saved_step = 2, .host_bytes = plan.host_bytes() - 1};
