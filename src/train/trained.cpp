@@ -21,6 +21,10 @@ namespace burnish::train {
 
 namespace {
 
+std::string targets_of(const TrainedSettings& settings, const models::Model& model, const std::string& component) {
+  return settings.targets ? *settings.targets : model.names().of(component).lora_targets;
+}
+
 int64_t whole_rank(double rank) {
   if (rank != std::floor(rank)) config_error("train", "lora_rank_groups must hold whole numbers, not {}", rank);
   return static_cast<int64_t>(rank);
@@ -97,15 +101,11 @@ std::map<std::string, std::vector<std::string>> Trained::whole_paths() const {
   return paths;
 }
 
-std::string Trained::targets(const std::string& component) const {
-  return settings_.targets ? *settings_.targets : model_->names().of(component).lora_targets;
-}
-
 /// The layers that are to carry adapters when no file decides it.
 std::vector<std::string> Trained::targeted(const std::string& component) const {
   auto skeleton = model_->components().skeleton(component);
   auto names = [&](const std::string& path) { return model_->names().of(component).target_names(path); };
-  return adapters::match_targets(*skeleton, targets(component), names);
+  return adapters::match_targets(*skeleton, targets_of(settings_, *model_, component), names);
 }
 
 void Trained::read_checkpoint() {
@@ -202,7 +202,7 @@ void Trained::choose_fused() {
     const auto& names = model_->names().of(adapters.component);
     auto skeleton = model_->components().skeleton(adapters.component);
     auto aliases = [&](const std::string& path) { return names.target_names(path); };
-    for (const auto& name : adapters::fused_targets(*skeleton, targets(adapters.component), aliases)) {
+    for (const auto& name : adapters::fused_targets(*skeleton, targets_of(settings_, *model_, adapters.component), aliases)) {
       adapters.fused.push_back(names.foreign_layer(name));
       const auto& layers = adapters.fused.back();
       const auto& first = adapters.options.at(layers.at(0));

@@ -72,7 +72,6 @@ class Trained {
   void check_layout() const;
   void read_checkpoint();
   std::string ranks(const Adapters& adapters) const;
-  std::string targets(const std::string& component) const;
   std::vector<std::string> targeted(const std::string& component) const;
   void note_adapters() const;
   double lr_factor(const std::string& component) const;
