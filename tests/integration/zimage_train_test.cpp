@@ -111,7 +111,7 @@ TEST_F(ZImageRun, ASingleFileInOriginalNamesIsTheSameModel) {
   io::save_safetensors(at("single.safetensors"), all);
   fs::create_directories(at("vae"));
   fs::copy(kZImage / "model/vae", at("vae"), fs::copy_options::overwrite_existing);
-  // The tiny encoder's 8 wide heads, and its autoencoder's numbers, are in no file but config.json.
+  // The small autoencoder's scale is in its config.json alone.
   auto single = "--model " + quoted(at("single.safetensors")) + " --model " + quoted(at("vae")) + " --tokenizer_path " +
                 quoted(kZImage / "model/tokenizer") + " --dtype fp32 ";
   EXPECT_LE(relative_error(latents(single, ""), latents(zimage_model(), "")), 1e-5);

@@ -124,7 +124,9 @@ int64_t ZImageModel::text_length() const {
 void ZImageModel::encode_prompt(pipeline::Scope& scope) {
   scope.uses("text_encoder");
   auto ids = components_.tokenizer("text_encoder").encode(scope.text("prompt"));
-  if (std::ssize(ids) > text_length()) ids.resize(static_cast<size_t>(text_length()));
+  // Of a model that is only named no text is known; it may be as long as any.
+  bool is_named = components_.source("text_encoder").entry->is_sizes;
+  if (is_named || std::ssize(ids) > text_length()) ids.resize(static_cast<size_t>(text_length()));
   auto ids_BL = at::tensor(ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0).to(options_.device);
   auto states = loaded<text::QwenEncoder>("text_encoder").forward(ids_BL, {num_text_layers()});
   scope.write("text_embedding", states.front());

@@ -6,10 +6,10 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
@@ -147,7 +147,8 @@ Transformer::Layout Transformer::layout(const Inputs& in) const {
 
   auto opts = length_B1.options().dtype(at::kDouble);
   auto over_picture = [&](const at::Tensor& value) { return value.expand({B, num_real}); };
-  auto row = at::arange(layout.rows, opts).repeat_interleave(layout.columns), column = at::arange(layout.columns, opts).repeat({layout.rows});
+  auto row = at::arange(layout.rows, opts).unsqueeze(1).expand({layout.rows, layout.columns}).reshape({-1});
+  auto column = at::arange(layout.columns, opts).unsqueeze(0).expand({layout.rows, layout.columns}).reshape({-1});
   auto picture = at::stack({over_picture((filled_B1 + 1).to(at::kDouble)), over_picture(row), over_picture(column)}, -1);
   auto caption = (caption_T + 1).to(at::kDouble).unsqueeze(-1).expand({B, layout.num_caption, 1});
   auto position_BL3 = at::cat({at::constant_pad_nd(picture, {0, 0, 0, layout.num_picture - num_real}), at::constant_pad_nd(caption, {0, 2})}, 1);
@@ -163,8 +164,8 @@ Transformer::Layout Transformer::layout(const Inputs& in) const {
   layout.sin = angles_BLP.sin();
   if (B > 1) {
     auto beyond_BL = at::constant_pad_nd(caption_T >= filled_B1, {layout.num_picture, 0});
-    auto bias = at::zeros(beyond_BL.sizes(), opts.dtype(at::kFloat));
-    layout.bias_B11L = bias.masked_fill(beyond_BL, -std::numeric_limits<double>::infinity()).unsqueeze(1).unsqueeze(1);
+    auto masked = at::full({}, -std::numeric_limits<double>::infinity(), opts.dtype(at::kFloat));
+    layout.bias_B11L = at::where(beyond_BL, masked, at::zeros_like(masked)).unsqueeze(1).unsqueeze(1);
   }
   return layout;
 }
