@@ -45,7 +45,8 @@ BytePairs::BytePairs(const std::filesystem::path& folder, const std::string& wha
     data_error("tokenizers", "the {} tokenizer in {} is damaged: a value is missing or of another kind; save it anew", what,
                folder.string());
   }
-  if (merges_.empty()) data_error("tokenizers", "the {} tokenizer in {} has no merges; its file is empty or damaged", what, folder.string());
+  if (merges_.empty())
+    data_error("tokenizers", "the {} tokenizer in {} has no merges; its file is empty or damaged", what, folder.string());
 }
 
 void BytePairs::read_files(const std::string& what, const Check& check) {
@@ -81,8 +82,8 @@ void BytePairs::read_tokenizer_json(const nlohmann::json& file, const std::strin
   auto suffix = model.find("end_of_word_suffix");
   auto word_end = suffix == model.end() || suffix->is_null() ? "" : suffix->get<std::string>();
   if (model.value("type", "BPE") != "BPE" || word_end != word_end_)
-    data_error("tokenizers", "the tokenizer.json in {} is that of another model: {}'s is a BPE whose words end in {}", folder_.string(), what,
-               word_end_.empty() ? "no mark" : word_end_);
+    data_error("tokenizers", "the tokenizer.json in {} is that of another model: {}'s is a BPE whose words end in {}", folder_.string(),
+               what, word_end_.empty() ? "no mark" : word_end_);
   read_vocab(model.at("vocab"));
   for (const auto& added : file.value("added_tokens", nlohmann::json::array())) {
     added_.emplace_back(added.at("content").get<std::string>(), token_id(added.at("id")));

@@ -20,8 +20,9 @@ constexpr const char* kPattern =
 
 /// A data Error for a tokenizer.json that says otherwise.
 void check_steps(const nlohmann::json& file, const std::filesystem::path& path) {
-  const nlohmann::json expected = {{"normalizer", {{"type", "NFC"}}},
-                                   {"split", {{"type", "Split"}, {"pattern", {{"Regex", kPattern}}}, {"behavior", "Isolated"}, {"invert", false}}}};
+  const nlohmann::json expected = {
+      {"normalizer", {{"type", "NFC"}}},
+      {"split", {{"type", "Split"}, {"pattern", {{"Regex", kPattern}}}, {"behavior", "Isolated"}, {"invert", false}}}};
   const auto& steps = file.at("pre_tokenizer").at("pretokenizers");
   bool splits = steps.size() == 2 && steps[0] == expected["split"] && steps[1].at("type") == "ByteLevel" &&
                 !steps[1].value("add_prefix_space", true) && !steps[1].value("use_regex", true);
@@ -44,8 +45,8 @@ class QwenTokenizer : public Tokenizer {
     }
     for (int byte = 0; byte < 256; ++byte) {
       if (!pairs_.find_byte(static_cast<unsigned char>(byte)))
-        data_error("tokenizers", "the vocabulary in {} lacks the byte {}, with which any text may be written; it is damaged", folder.string(),
-                   byte);
+        data_error("tokenizers", "the vocabulary in {} lacks the byte {}, with which any text may be written; it is damaged",
+                   folder.string(), byte);
     }
     pad_id_ = id_of(special_token(settings, "pad_token", "<|endoftext|>"));
     end_id_ = -1;

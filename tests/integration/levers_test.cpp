@@ -56,7 +56,8 @@ class Runs {
   std::string trained_, model_;
 };
 
-const Family kFlux{"flux", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kZ{"zimage", "dit"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON};
+const Family kFlux{"flux", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kZ{"zimage", "dit"},
+    kSkeleton{"skeleton", "dit", BURNISH_SKELETON};
 
 std::string in_full(const Family& family) { return "--trainable_models " + family.denoiser + " "; }
 

@@ -27,8 +27,9 @@ void expect_latents(const std::string& name, const std::string& options) {
 
 void expect_steps(const std::string& name, const std::string& options) {
   TempFolder folder;
-  auto out = run_burnish("train " + zimage_model() + golden_data() + "--max_steps 10 --learning_rate 1e-3 --loss_weighting uniform --replay '" +
-                         kFiles + "/replay.safetensors' --output_path " + (folder / "run").string() + " " + options);
+  auto out =
+      run_burnish("train " + zimage_model() + golden_data() + "--max_steps 10 --learning_rate 1e-3 --loss_weighting uniform --replay '" +
+                  kFiles + "/replay.safetensors' --output_path " + (folder / "run").string() + " " + options);
   ASSERT_EQ(out.exit_code, 0) << out.output;
   auto log = read_log(folder / "run");
   auto source = expected_of_zimage();

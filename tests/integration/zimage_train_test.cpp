@@ -21,7 +21,8 @@ class ZImageRun : public BadInput {
     return outcome;
   }
   Outcome train(const std::string& name, const std::string& options) const {
-    return ok("train " + zimage_model() + golden_data() + "--learning_rate 1e-3 --max_steps 3 " + options + " --output_path " + quoted(at(name)));
+    return ok("train " + zimage_model() + golden_data() + "--learning_rate 1e-3 --max_steps 3 " + options + " --output_path " +
+              quoted(at(name)));
   }
   std::vector<double> of_log(const std::string& name, const char* key) const {
     std::vector<double> values;
@@ -50,7 +51,8 @@ void rename_lora(const fs::path& to, const std::function<std::string(std::string
     auto cut = [&](const std::string& ending) { return layer.substr(0, layer.size() - ending.size()); };
     if (layer.ends_with(down)) renamed.emplace_back(rename(cut(down), true), source.tensor(name));
     else if (layer.ends_with(up)) renamed.emplace_back(rename(cut(up), false), source.tensor(name));
-    else if (alphas) renamed.emplace_back(rename(cut(alpha), true).substr(0, rename(cut(alpha), true).rfind(".lora")) + alpha, source.tensor(name));
+    else if (alphas)
+      renamed.emplace_back(rename(cut(alpha), true).substr(0, rename(cut(alpha), true).rfind(".lora")) + alpha, source.tensor(name));
   }
   io::save_safetensors(to, renamed);
 }
@@ -103,7 +105,8 @@ TEST_F(ZImageRun, AFusedLayerOfAnAdapterIsThatOfItsThree) {
 TEST_F(ZImageRun, ASingleFileInOriginalNamesIsTheSameModel) {
   io::NamedTensors all, ours;
   auto of = [](const char* folder, const char* stem) { return io::TensorSource::open_folder(kZImage / "model" / folder, {stem}); };
-  auto transformer = of("transformer", "diffusion_pytorch_model"), text = of("text_encoder", "model"), vae = of("vae", "diffusion_pytorch_model");
+  auto transformer = of("transformer", "diffusion_pytorch_model"), text = of("text_encoder", "model"),
+       vae = of("vae", "diffusion_pytorch_model");
   for (const auto& name : transformer.names()) ours.emplace_back(name, transformer.tensor(name));
   for (auto& [name, tensor] : models::zimage::original_keys().to_file(ours)) all.emplace_back("model.diffusion_model." + name, tensor);
   all.emplace_back("model.diffusion_model.norm_final.weight", at::ones({32}));
@@ -116,12 +119,14 @@ TEST_F(ZImageRun, ASingleFileInOriginalNamesIsTheSameModel) {
                 quoted(kZImage / "model/tokenizer") + " --dtype fp32 ";
   EXPECT_LE(relative_error(latents(single, ""), latents(zimage_model(), "")), 1e-5);
   auto inspected = ok("inspect " + quoted(at("single.safetensors")));
-  EXPECT_THAT(inspected.output, HasSubstr("Z-Image transformer (3 layers, 1 in each refiner, width 32, original names) + Qwen3 text encoder"));
+  EXPECT_THAT(inspected.output,
+              HasSubstr("Z-Image transformer (3 layers, 1 in each refiner, width 32, original names) + Qwen3 text encoder"));
 }
 
 TEST_F(ZImageRun, FirstBlocksAheadOfTrainingGiveTheSameLossesAndFiles) {
   int number = 0;
-  for (const std::string options : {"", "--batch_size 2 ", "--use_gradient_checkpointing --fp8_models dit ", "--lora_type dora --dtype bf16 "}) {
+  for (const std::string options :
+       {"", "--batch_size 2 ", "--use_gradient_checkpointing --fp8_models dit ", "--lora_type dora --dtype bf16 "}) {
     auto run = std::to_string(number++);
     auto all = "--lora_rank 4 --lora_target_modules 'layers\\.2\\.attention\\.to_[qv]' --cache_path " + quoted(at("cache")) + " " + options;
     train(run + "live", all + "--precompute_timesteps off");

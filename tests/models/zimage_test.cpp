@@ -117,8 +117,9 @@ TEST(ZImageKeys, OriginalNamesRoundTrip) {
   auto file = (scratch / "original.safetensors").string();
   io::save_safetensors(file, zimage::original_keys().to_file(ours));
   auto source = io::TensorSource::open({file});
-  for (const char* name : {"layers.2.attention.qkv.weight", "context_refiner.0.attention.q_norm.weight", "noise_refiner.0.attention.out.weight",
-                           "x_embedder.bias", "final_layer.adaLN_modulation.1.weight", "cap_embedder.1.bias", "t_embedder.mlp.2.weight"})
+  for (const char* name :
+       {"layers.2.attention.qkv.weight", "context_refiner.0.attention.q_norm.weight", "noise_refiner.0.attention.out.weight",
+        "x_embedder.bias", "final_layer.adaLN_modulation.1.weight", "cap_embedder.1.bias", "t_embedder.mlp.2.weight"})
     EXPECT_TRUE(source.contains(name)) << name;
   io::Shapes wanted;
   std::map<std::string, at::Tensor> back;
@@ -141,7 +142,8 @@ TEST(ZImageConfig, PublishedSizesHaveThePublishedParameterCount) {
 }
 
 TEST(ZImageConfig, WhatIsNoZImageOfTextAloneIsAnError) {
-  for (const auto& [key, value] : std::map<std::string, nlohmann::json>{{"n_layers", 7}, {"siglip_feat_dim", 1152}, {"all_patch_size", {4}}}) {
+  for (const auto& [key, value] :
+       std::map<std::string, nlohmann::json>{{"n_layers", 7}, {"siglip_feat_dim", 1152}, {"all_patch_size", {4}}}) {
     auto json = config_json();
     json[key] = value;
     EXPECT_NE(test::error_of([&] { zimage::detect(&json, weights().shapes()); }).find(key == "all_patch_size" ? "patches" : key),

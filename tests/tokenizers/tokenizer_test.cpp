@@ -155,7 +155,9 @@ TEST(Tokenizer, DamagedJsonIsASentence) {
       keep_first(model["merges"], 3);
       const auto merges = model["merges"];
       auto is_merged = [&](const std::string& token) {
-        return std::ranges::any_of(merges, [&](const auto& merge) { return merge[0].template get<std::string>() + merge[1].template get<std::string>() == token; });
+        return std::ranges::any_of(merges, [&](const auto& merge) {
+          return merge[0].template get<std::string>() + merge[1].template get<std::string>() == token;
+        });
       };
       std::erase_if(model["vocab"].get_ref<nlohmann::json::object_t&>(),
                     [&](const auto& token) { return token.second >= 256 && !is_merged(token.first); });

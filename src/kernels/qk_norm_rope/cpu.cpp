@@ -117,8 +117,8 @@ void backward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tens
         const float* dy_row = as_fp32(dy_p + g.out(b, l, h), buffer.data() + 2 * g.D, g.D);
         T* to = dx_p + g.in(b, l, h);
         float* out = target(to, buffer.data() + 3 * g.D);
-        input_gradient(row, w, cos_l, sin_l, dy_row, inverse_rms(row, g.D, eps), g.D,
-                       buffer.data() + 4 * g.D, out, partial_p ? partial_p + piece * g.D : nullptr);
+        input_gradient(row, w, cos_l, sin_l, dy_row, inverse_rms(row, g.D, eps), g.D, buffer.data() + 4 * g.D, out,
+                       partial_p ? partial_p + piece * g.D : nullptr);
         store_row(out, to, g.D);
       }
     }

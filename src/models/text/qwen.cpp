@@ -148,7 +148,8 @@ std::vector<nn::Block*> QwenEncoder::blocks() {
 nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after) {
   auto x = embed_tokens_.forward(ids_BL);
   auto opts = x.options().dtype(at::kDouble);
-  auto frequencies = (at::arange(0, config_.head_dim, 2, opts) * (-std::log(config_.rope_theta) / static_cast<double>(config_.head_dim))).exp();
+  auto frequencies =
+      (at::arange(0, config_.head_dim, 2, opts) * (-std::log(config_.rope_theta) / static_cast<double>(config_.head_dim))).exp();
   auto angles_LP = at::arange(ids_BL.size(1), opts).unsqueeze(1) * frequencies.unsqueeze(0);
   auto cos = angles_LP.cos().to(at::kFloat), sin = angles_LP.sin().to(at::kFloat);
   nn::Tensors states;

@@ -60,7 +60,7 @@ RefinedBlock::RefinedBlock(const Config& c, bool modulated, const at::TensorOpti
   own("attention_norm2", attention_norm2_);
   own("ffn_norm1", ffn_norm1_);
   own("ffn_norm2", ffn_norm2_);
-  if (modulated) own("adaLN_modulation.0", *(modulation_ = std::make_unique<nn::Linear>(c.condition_width, 4 * c.width, options)));
+  if (modulated) own("adaLN_modulation.0", *(modulation_ = std::make_unique<nn::Linear>(c.condition_width(), 4 * c.width, options)));
 }
 
 nn::Tensors RefinedBlock::body(const nn::Tensors& in) {

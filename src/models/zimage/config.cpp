@@ -38,7 +38,6 @@ void read_shapes(Config& c, const io::Shapes& shapes) {
   c.hidden = side("layers.0.feed_forward.w1.weight", 0);
   c.caption_width = side("cap_embedder.1.weight", 1);
   c.time_hidden = side("t_embedder.mlp.0.weight", 0);
-  c.condition_width = side("t_embedder.mlp.2.weight", 0);
 }
 
 template <class T>
@@ -61,7 +60,6 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   if (!tensors) {
     c.head_dim = num_heads > 0 ? c.width / num_heads : 0;
     c.hidden = c.width * 8 / 3;
-    c.condition_width = std::min<int64_t>(c.width, 256);
     c.axes_dims = default_axes_of(c.head_dim);
   }
   io::take(json, "norm_eps", c.norm_eps, kWhat);
@@ -80,7 +78,7 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
 }
 
 void check_config(const Config& c) {
-  for (auto size : {c.latent_channels, c.width, c.head_dim, c.hidden, c.caption_width, c.time_hidden, c.condition_width}) {
+  for (auto size : {c.latent_channels, c.width, c.head_dim, c.hidden, c.caption_width, c.time_hidden}) {
     if (size < 1 || size > kMostWidth)
       data_error("models", "the transformer's config.json or tensors give it a size of {}; sizes are from 1 to {}", size, kMostWidth);
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
@@ -14,16 +15,17 @@ struct Config {
   int64_t num_layers = 30;
   int64_t num_refiner_layers = 2;  ///< of each of the two refiners
   int64_t head_dim = 128;
-  int64_t hidden = 10240;         ///< of the MLP
-  int64_t caption_width = 2560;   ///< of the text encoder's states
-  int64_t time_hidden = 1024;     ///< of the timestep embedder
-  int64_t condition_width = 256;  ///< of what it makes, from which all modulation is made
+  int64_t hidden = 10240;        ///< of the MLP
+  int64_t caption_width = 2560;  ///< of the text encoder's states
+  int64_t time_hidden = 1024;    ///< of the timestep embedder
   double norm_eps = 1e-5;
   double rope_theta = 256;
   double time_scale = 1000;
   std::vector<int64_t> axes_dims = {32, 48, 48};  ///< per position (caption, row, column); sums to head_dim
 
   int64_t num_heads() const { return width / head_dim; }
+  /// Of what is made of the time, from which all modulation is made.
+  int64_t condition_width() const { return std::min<int64_t>(width, 256); }
 };
 
 /// Reads the numbers from tensor shapes (our names) and, where there is one, the component's config.json, which wins for what shapes cannot

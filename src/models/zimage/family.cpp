@@ -55,7 +55,9 @@ std::vector<ModelEntry> published(std::string_view name) {
 
 }  // namespace
 
-Sources find_sources(const ModelFiles& files) { return {find_transformer(files), find_qwen3(files, kTextPrefixes), find_autoencoder(files)}; }
+Sources find_sources(const ModelFiles& files) {
+  return {find_transformer(files), find_qwen3(files, kTextPrefixes), find_autoencoder(files)};
+}
 
 extern const Family kFamily{
     .name = "zimage",

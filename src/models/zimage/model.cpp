@@ -28,8 +28,8 @@ ZImageModel::ZImageModel(const ModelFiles& files, const ModelOptions& options) :
   fill_names();
   add_components(sources);
   auto scheduler = read_scheduler(files_);
-  process_ = std::make_unique<diffusion::FlowProcess>(scheduler ? diffusion::flow_sampler_config(*scheduler)
-                                                                : diffusion::FlowSamplerConfig{.shift = 3.0, .use_dynamic_shifting = false});
+  process_ = std::make_unique<diffusion::FlowProcess>(
+      scheduler ? diffusion::flow_sampler_config(*scheduler) : diffusion::FlowSamplerConfig{.shift = 3.0, .use_dynamic_shifting = false});
 }
 
 void ZImageModel::read_configs(const Sources& sources) {
@@ -58,7 +58,8 @@ void ZImageModel::fill_names() {
                    .others = {"lora_transformer_"},
                    .comfyui = "diffusion_model."},
         .lora_targets = "to_q,to_k,to_v,to_out.0,w1,w2,w3",
-        .high_precision = {"all_x_embedder\\..*", "cap_embedder\\..*", "t_embedder\\..*", ".*adaLN_modulation\\..*", "all_final_layer\\..*"},
+        .high_precision = {"all_x_embedder\\..*", "cap_embedder\\..*", "t_embedder\\..*", ".*adaLN_modulation\\..*",
+                           "all_final_layer\\..*"},
         .foreign_layers = foreign_layers(config_),
         .single_file = {"model.diffusion_model.", original_keys()}}},
       {"text_encoder", qwen_names("text_encoder", text_config_, num_text_layers(), "lora_te_", "text_encoders.qwen3_4b.transformer.")},

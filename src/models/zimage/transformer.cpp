@@ -51,7 +51,7 @@ struct Transformer::Start {
   Start(const Config& c, const at::TensorOptions& o)
       : x_embedder(4 * c.latent_channels, c.width, o),
         time_in(2 * kTimeFrequencies, c.time_hidden, o),
-        time_out(c.time_hidden, c.condition_width, o),
+        time_out(c.time_hidden, c.condition_width(), o),
         caption_norm(c.caption_width, c.norm_eps, o),
         caption_in(c.caption_width, c.width, o),
         x_pad(at::empty({1, c.width}, o)),
@@ -67,7 +67,8 @@ struct Transformer::Start {
 };
 
 struct Transformer::End {
-  End(const Config& c, const at::TensorOptions& o) : modulation(c.condition_width, c.width, o), linear(c.width, 4 * c.latent_channels, o) {}
+  End(const Config& c, const at::TensorOptions& o)
+      : modulation(c.condition_width(), c.width, o), linear(c.width, 4 * c.latent_channels, o) {}
   nn::Linear modulation, linear;
 };
 
@@ -76,9 +77,9 @@ struct Transformer::End {
 struct Transformer::Layout {
   int64_t rows, columns, num_picture;  ///< tokens of the picture, and with those that fill them up
   int64_t num_caption;
-  at::Tensor is_fill_BT1;              ///< of the caption's tokens
-  at::Tensor cos, sin;                 ///< [L, P], of several samples [B, L, P]
-  at::Tensor bias_B11L;                ///< undefined of one sample, of which nothing is masked
+  at::Tensor is_fill_BT1;  ///< of the caption's tokens
+  at::Tensor cos, sin;     ///< [L, P], of several samples [B, L, P]
+  at::Tensor bias_B11L;    ///< undefined of one sample, of which nothing is masked
 
   /// A block's inputs: tokens from `begin` on, of which there are `count`.
   nn::Tensors inputs(const at::Tensor& x, int64_t begin, int64_t count, const at::Tensor& conditioning_BC) const {
@@ -151,7 +152,8 @@ Transformer::Layout Transformer::layout(const Inputs& in) const {
   auto column = at::arange(layout.columns, opts).unsqueeze(0).expand({layout.rows, layout.columns}).reshape({-1});
   auto picture = at::stack({over_picture((filled_B1 + 1).to(at::kDouble)), over_picture(row), over_picture(column)}, -1);
   auto caption = (caption_T + 1).to(at::kDouble).unsqueeze(-1).expand({B, layout.num_caption, 1});
-  auto position_BL3 = at::cat({at::constant_pad_nd(picture, {0, 0, 0, layout.num_picture - num_real}), at::constant_pad_nd(caption, {0, 2})}, 1);
+  auto position_BL3 =
+      at::cat({at::constant_pad_nd(picture, {0, 0, 0, layout.num_picture - num_real}), at::constant_pad_nd(caption, {0, 2})}, 1);
   std::vector<at::Tensor> angles;
   for (size_t axis = 0; axis < config_.axes_dims.size(); ++axis) {
     auto dim = config_.axes_dims[axis];

@@ -27,16 +27,16 @@ class Transformer : public nn::Module {
 
   struct Inputs {
     at::Tensor noisy_BCHW;
-    at::Tensor mask_BT;              ///< 1 for a caption's tokens, which come first, and 0 behind them
-    at::Tensor text_BTE{};           ///< the text encoder's states; read by the start alone, as sigma is
-    at::Tensor sigma_B{};            ///< fp32 in [0, 1]
-    at::Tensor hidden_BLD{};         ///< in place of these where the part begins later: what those before it gave
-    at::Tensor conditioning_BC{};    ///< likewise
+    at::Tensor mask_BT;            ///< 1 for a caption's tokens, which come first, and 0 behind them
+    at::Tensor text_BTE{};         ///< the text encoder's states; read by the start alone, as sigma is
+    at::Tensor sigma_B{};          ///< fp32 in [0, 1]
+    at::Tensor hidden_BLD{};       ///< in place of these where the part begins later: what those before it gave
+    at::Tensor conditioning_BC{};  ///< likewise
   };
   struct Out {
-    at::Tensor velocity_BCHW;     ///< noise - latents, which is the negative of what the layers make; of a part that holds the end
-    at::Tensor hidden_BLD;        ///< of other parts: the tokens after the layers that are held
-    at::Tensor conditioning_BC;   ///< likewise: of the time
+    at::Tensor velocity_BCHW;    ///< noise - latents, which is the negative of what the layers make; of a part that holds the end
+    at::Tensor hidden_BLD;       ///< of other parts: the tokens after the layers that are held
+    at::Tensor conditioning_BC;  ///< likewise: of the time
   };
   Out forward(const Inputs& in);
 
