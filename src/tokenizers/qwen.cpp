@@ -1,12 +1,13 @@
 // Qwen's tokenizer: special tokens, NFC, split into words, then byte-level BPE (the steps of the tokenizer.json published with Qwen2 and
 // Qwen3).
+#include "tokenizers/qwen.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "tokenizers/byte_pairs.h"
 #include "tokenizers/special_tokens.h"
-#include "tokenizers/tokenizer.h"
 #include "tokenizers/unicode.h"
 #include "tokenizers/white_space.h"
 

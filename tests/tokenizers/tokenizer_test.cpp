@@ -15,6 +15,7 @@
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "tests/scratch.h"
+#include "tokenizers/qwen.h"
 
 using namespace burnish;
 namespace fs = std::filesystem;

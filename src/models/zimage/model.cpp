@@ -11,6 +11,7 @@
 #include "models/shared_components.h"
 #include "models/shared_units.h"
 #include "models/zimage/keys.h"
+#include "tokenizers/qwen.h"
 
 namespace burnish::models::zimage {
 
