@@ -15,10 +15,14 @@ extern const Family kFamily;
 namespace stable_diffusion {
 extern const Family kFamily;
 }
+namespace zimage {
+extern const Family kFamily;
+}
 
 static constexpr const Family* kFamilies[] = {
     &flux::kFamily,
     &stable_diffusion::kFamily,
+    &zimage::kFamily,
 };
 
 static std::vector<const Family*>& added() {

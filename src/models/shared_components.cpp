@@ -37,6 +37,21 @@ ComponentNames t5_names(const std::string& name, const std::string& kohya, const
           .single_file = {comfyui, {}}};
 }
 
+Recipe qwen_recipe(const std::string& name, const Source& source, const text::QwenConfig& config) {
+  return {.name = name, .what = "Qwen text encoder", .source = source, .build = builds<text::QwenEncoder>(config)};
+}
+
+ComponentNames qwen_names(const std::string& name, const text::QwenConfig& config, int64_t num_read, const std::string& kohya,
+                          const std::string& comfyui) {
+  ComponentNames names{.layers = {.weights = "model.", .diffusers = name + ".", .kohya = kohya, .comfyui = comfyui},
+                       .lora_targets = "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj",
+                       .folder_file = {"", text::transformers_qwen_keys()},
+                       .single_file = {comfyui, text::transformers_qwen_keys()}};
+  for (auto layer = num_read; layer < config.num_layers; ++layer) names.without_gradient.push_back("layers." + std::to_string(layer));
+  if (num_read < config.num_layers) names.without_gradient.push_back("norm");
+  return names;
+}
+
 Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config) {
   return {.name = name, .what = "KL autoencoder", .source = source, .build = builds<vae::AutoencoderKL>(config), .dtype = at::kFloat};
 }
@@ -48,6 +63,32 @@ ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& c
   names.high_precision = {".*"};
   names.without_gradient = {"decoder", "post_quant_conv"};
   return names;
+}
+
+std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark) {
+  if (!entry.tensors) return std::nullopt;
+  for (const auto& prefix : prefixes) {
+    if (entry.tensors->contains(prefix + mark)) return prefix.empty() ? *entry.tensors : entry.tensors->below(prefix);
+  }
+  return std::nullopt;
+}
+
+Source find_autoencoder(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    for (const char* mark : {"decoder.up_blocks.0.resnets.0.conv1.weight", "decoder.up.0.block.0.norm1.weight"}) {
+      if (auto tensors = find_below(entry, {"", "vae.", "first_stage_model."}, mark)) return {&entry, tensors, vae::kl_keys(*tensors)};
+    }
+  }
+  return {};
+}
+
+Source find_qwen3(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+  for (const auto& entry : files.entries) {
+    for (const char* mark : {"model.layers.0.self_attn.q_norm.weight", "layers.0.self_attn.q_norm.weight"}) {
+      if (auto tensors = find_below(entry, prefixes, mark)) return {&entry, text::qwen_tensors(*tensors), {}};
+    }
+  }
+  return {};
 }
 
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder) {

@@ -2,6 +2,7 @@
 #include "models/components.h"
 #include "models/names.h"
 #include "models/text/clip.h"
+#include "models/text/qwen.h"
 #include "models/text/t5.h"
 #include "models/vae/autoencoder_kl.h"
 
@@ -20,10 +21,23 @@ Recipe t5_recipe(const std::string& name, const Source& source, const text::T5Co
 ComponentNames t5_names(const std::string& name, const std::string& kohya, const std::string& comfyui,
                         const std::vector<std::string>& others = {});
 
+/// A Qwen text encoder, without its tokenizer.
+Recipe qwen_recipe(const std::string& name, const Source& source, const text::QwenConfig& config);
+/// `num_read`: layers that the model runs; those behind them get no gradient.
+ComponentNames qwen_names(const std::string& name, const text::QwenConfig& config, int64_t num_read, const std::string& kohya,
+                          const std::string& comfyui);
+
 /// A KL autoencoder, which computes in fp32 and of which no weight is stored as codes.
 Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config);
 /// `single_prefix`: what stands before its tensors in single files.
 ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& config, const std::string& single_prefix);
+
+/// The tensors of an entry below the first of these prefixes under which it has one of this name; nothing where it has none.
+std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark);
+/// A KL autoencoder in its own files or in a single one.
+Source find_autoencoder(const ModelFiles& files);
+/// A Qwen3 text encoder in its own files or below one of these prefixes of a single one.
+Source find_qwen3(const ModelFiles& files, const std::vector<std::string>& prefixes);
 
 /// The folder of a tokenizer: the chosen one, or that of this name beside the model; nothing when there is neither.
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder);

@@ -8,6 +8,34 @@
 
 namespace burnish::tokenizers {
 
+namespace {
+
+/// Where the first special token begins, and which it is.
+std::pair<size_t, const SpecialToken*> next_special(std::string_view text, const std::vector<SpecialToken>& special) {
+  size_t first = std::string_view::npos;
+  const SpecialToken* found = nullptr;
+  for (const auto& token : special) {
+    auto at = token.first.empty() ? std::string_view::npos : text.find(token.first);
+    if (at == std::string_view::npos || at > first || (at == first && token.first.size() <= found->first.size())) continue;
+    first = at;
+    found = &token;
+  }
+  return {first, found};
+}
+
+}  // namespace
+
+void append_with_special(std::string_view text, const std::vector<SpecialToken>& special, std::vector<int64_t>& ids,
+                         const std::function<void(std::string_view)>& plain) {
+  while (true) {
+    auto [at, token] = next_special(text, special);
+    plain(text.substr(0, at));
+    if (token == nullptr) return;
+    ids.push_back(token->second);
+    text.remove_prefix(at + token->first.size());
+  }
+}
+
 nlohmann::json read_settings(const std::filesystem::path& folder) {
   auto settings = nlohmann::json::object();
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
@@ -16,6 +44,24 @@ nlohmann::json read_settings(const std::filesystem::path& folder) {
     }
   }
   return settings;
+}
+
+std::vector<SpecialToken> read_added_tokens(const std::filesystem::path& folder, const nlohmann::json& settings) {
+  std::vector<SpecialToken> added;
+  try {
+    if (auto listed = settings.find("added_tokens_decoder"); listed != settings.end()) {
+      for (const auto& [id, token] : listed->items()) {
+        added.emplace_back(token.at("content").get<std::string>(), token_id(nlohmann::json::parse(id)));
+      }
+    } else if (auto path = folder / "added_tokens.json"; std::filesystem::exists(path)) {
+      const auto tokens = io::read_json(path);
+      for (const auto& [token, id] : tokens.items()) added.emplace_back(token, token_id(id));
+    }
+  } catch (const nlohmann::json::exception&) {
+    data_error("tokenizers", "the list of added tokens in {} is damaged: each needs an id and a text; save the tokenizer anew",
+               folder.string());
+  }
+  return added;
 }
 
 std::string special_token(const nlohmann::json& settings, const std::string& name, const std::string& fallback) {

@@ -1,12 +1,28 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace burnish::tokenizers {
 
+/// A token that is taken out of a text before all else, and its id.
+using SpecialToken = std::pair<std::string, int64_t>;
+
+/// Appends the ids of the special tokens in a text, of two that begin at one place the longer one, and has `plain` append those of what
+/// stands between them.
+void append_with_special(std::string_view text, const std::vector<SpecialToken>& special, std::vector<int64_t>& ids,
+                         const std::function<void(std::string_view plain)>& plain);
+
 /// tokenizer_config.json with special_tokens_map.json laid over it; an empty object when a folder has neither.
 nlohmann::json read_settings(const std::filesystem::path& folder);
+
+/// The tokens beside the vocabulary that tokenizer_config.json (added_tokens_decoder) or added_tokens.json lists; none where neither does.
+/// A data Error for a list that is damaged.
+std::vector<SpecialToken> read_added_tokens(const std::filesystem::path& folder, const nlohmann::json& settings);
 
 /// A special token's text ("pad_token": "<pad>" or {"content": "<pad>"}), or `fallback`.
 std::string special_token(const nlohmann::json& settings, const std::string& name, const std::string& fallback);

@@ -57,20 +57,12 @@ class T5Tokenizer : public Tokenizer {
 
   std::vector<int64_t> encode(std::string_view text) const override {
     std::vector<int64_t> ids;
-    while (true) {
-      auto [at, token] = next_special(text);
-      encode_plain(text.substr(0, at), ids);
-      if (token == nullptr) break;
-      ids.push_back(token->second);
-      text.remove_prefix(at + token->first.size());
-    }
+    append_with_special(text, special_, ids, [&](std::string_view plain) { encode_plain(plain, ids); });
     ids.push_back(end_id_);
     return ids;
   }
 
  private:
-  using Special = std::pair<std::string, int64_t>;
-
   void load(std::string bytes, const std::filesystem::path& path) {
     charsmap_.emplace(bytes);
     if (auto status = pieces_.LoadFromSerializedProto(bytes); !status.ok())
@@ -96,19 +88,6 @@ class T5Tokenizer : public Tokenizer {
     return id;
   }
 
-  /// The first special token in the text, of two that begin there the longer one.
-  std::pair<size_t, const Special*> next_special(std::string_view text) const {
-    size_t first = std::string_view::npos;
-    const Special* found = nullptr;
-    for (const auto& token : special_) {
-      auto at = text.find(token.first);
-      if (at == std::string_view::npos || at > first || (at == first && token.first.size() <= found->first.size())) continue;
-      first = at;
-      found = &token;
-    }
-    return {first, found};
-  }
-
   void encode_plain(std::string_view text, std::vector<int64_t>& ids) const {
     auto normal = tidied(charsmap_->apply(text), any_white_space_);
     std::vector<int> found;
@@ -122,7 +101,7 @@ class T5Tokenizer : public Tokenizer {
 
   std::optional<Charsmap> charsmap_;
   sentencepiece::SentencePieceProcessor pieces_;
-  std::vector<Special> special_;
+  std::vector<SpecialToken> special_;
   bool any_white_space_ = true;
 };
 

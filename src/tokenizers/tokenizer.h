@@ -20,12 +20,12 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   /// The ids of `text` with the special tokens around it, not truncated.
   virtual std::vector<int64_t> encode(std::string_view text) const = 0;
-  /// Cut to `max_length` with the end token kept, then padded to it: transformers' padding="max_length", truncation=True.
+  /// Cut to `max_length`, an end token kept, then padded to it: transformers' padding="max_length", truncation=True.
   Encoded encode_padded(std::string_view text, int64_t max_length) const;
   /// The limit in tokenizer_config.json; 0 when it has none.
   int64_t model_max_length() const { return model_max_length_; }
   int64_t pad_id() const { return pad_id_; }
-  int64_t end_id() const { return end_id_; }
+  int64_t end_id() const { return end_id_; }  ///< -1 where texts end without one
   /// One more than the largest id in the vocabulary.
   int64_t num_ids() const { return num_ids_; }
 

@@ -3,6 +3,7 @@
 
 #include "tests/integration/refused.h"
 #include "tests/integration/stable_diffusion.h"
+#include "tests/integration/zimage.h"
 #include "tests/skeleton_model.h"
 
 using namespace burnish;
@@ -21,6 +22,7 @@ void PrintTo(const Family& f, std::ostream* out) { *out << f.name; }
 
 std::string model_and_data(const Family& family, const fs::path& folder) {
   if (family.name == "flux") return golden_model() + golden_data();
+  if (family.name == "zimage") return zimage_model() + golden_data();
   if (family.name != "skeleton") return sd_model(family.name + "_pipeline") + sd_data(family.name + "_pipeline");
   save_skeleton(folder / "skeleton.safetensors");
   return "--model " + quoted(folder / "skeleton.safetensors") + " --dtype fp32 " + golden_data();
@@ -54,7 +56,8 @@ class Runs {
   std::string trained_, model_;
 };
 
-const Family kFlux{"flux", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON};
+const Family kFlux{"flux", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kZ{"zimage", "dit"},
+    kSkeleton{"skeleton", "dit", BURNISH_SKELETON};
 
 std::string in_full(const Family& family) { return "--trainable_models " + family.denoiser + " "; }
 
@@ -72,7 +75,7 @@ TEST_P(CheckpointedRun, OfEveryKindIsTheSameBitForBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, CheckpointedRun, testing::Values(kFlux, kSdxl, kSd15, kSkeleton),
+INSTANTIATE_TEST_SUITE_P(Of, CheckpointedRun, testing::Values(kFlux, kSdxl, kSd15, kZ, kSkeleton),
                          [](const auto& info) { return info.param.name; });
 
 /// What saves memory by itself, and no number of the run depends on.
@@ -112,6 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
                     LeverCase{kFlux, "flux_bf16_adamw8bit", in_full(kFlux) + "--dtype bf16 --optimizer adamw8bit ", false},
                     LeverCase{kSdxl, "sdxl_dora", kDora},
                     LeverCase{kSdxl, "sdxl_adafactor", in_full(kSdxl) + "--optimizer adafactor ", false},
+                    LeverCase{kZ, "zimage_dora_over_fp8", kDora + "--fp8_models dit "},
                     LeverCase{kSkeleton, "skeleton_lora", kLora + "--lora_dropout 0.2 "}),
     [](const auto& info) { return info.param.name; });
 

@@ -4,6 +4,7 @@
 #include "tests/integration/program.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/stable_diffusion.h"
+#include "tests/integration/zimage.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -42,10 +43,12 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
+const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline";
+
 struct TrainedCase {
   std::string name, options, pipeline = "";  ///< FLUX's without a name
-  std::string model() const { return pipeline.empty() ? golden_model() : sd_model(pipeline); }
-  std::string data() const { return pipeline.empty() ? golden_data() : sd_data(pipeline); }
+  std::string model() const { return pipeline.empty() ? golden_model() : pipeline == kZ ? zimage_model() : sd_model(pipeline); }
+  std::string data() const { return pipeline.empty() || pipeline == kZ ? golden_data() : sd_data(pipeline); }
 };
 void PrintTo(const TrainedCase& c, std::ostream* out) { *out << c.name; }
 
@@ -83,8 +86,6 @@ INSTANTIATE_TEST_SUITE_P(
                     TrainedCase{"whole_t5_alone", "--trainable_models text_encoder_2 "}),
     [](const auto& info) { return info.param.name; });
 
-const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline";
-
 INSTANTIATE_TEST_SUITE_P(
     Sdxl, Trained,
     testing::Values(TrainedCase{"lora", kSmall, kXl}, TrainedCase{"whole_denoiser", "--trainable_models unet ", kXl},
@@ -107,6 +108,19 @@ INSTANTIATE_TEST_SUITE_P(Sd15, Trained,
                                                      kSmall + "--lora_base_model unet,text_encoder --prediction_type v_prediction ", k15},
                                          TrainedCase{"whole_clip_alone", "--trainable_models text_encoder ", k15}),
                          [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    ZImage, Trained,
+    testing::Values(TrainedCase{"lora", kSmall, kZ}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kZ},
+                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kZ},
+                    TrainedCase{"lokr_over_int8", kSmall + "--lora_type lokr --fp8_models dit --weight_format int8 ", kZ},
+                    TrainedCase{"text_lora", kSmall + "--lora_base_model text_encoder ", kZ},
+                    TrainedCase{"both_loras_with_all_that_is_drawn",
+                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
+                                    "--use_gradient_checkpointing ",
+                                kZ},
+                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kZ}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(TrainedEncoders, ResumeBitForBit) {
   TempFolder folder;

@@ -118,12 +118,13 @@ TEST(FusedOperators, QkNormRope) {
   at::manual_seed(2);
   for (auto dtype : {at::kFloat, at::kBFloat16}) {
     for (int64_t head_dim : {2, 10, 64, 128}) {
-      auto angles = at::randn({53, head_dim / 2});
-      auto cos = angles.cos(), sin = angles.sin();
       Tensors inputs{at::randn({2, 53, 3, head_dim}), at::randn({head_dim}) + 1};
-      ASSERT_TRUE(kernels::qk_norm_rope_fits_cpu(inputs[0], inputs[1], cos, sin));
-      expect_equal([&](const Tensors& in) { return kernels::qk_norm_rope_cpu(in[0], in[1], cos, sin, 1e-6); },
-                   [&](const Tensors& in) { return kernels::qk_norm_rope_reference(in[0], in[1], cos, sin, 1e-6); }, inputs, dtype);
+      for (const auto& angles : {at::randn({53, head_dim / 2}), at::randn({2, 53, head_dim / 2})}) {
+        auto cos = angles.cos(), sin = angles.sin();
+        ASSERT_TRUE(kernels::qk_norm_rope_fits_cpu(inputs[0], inputs[1], cos, sin));
+        expect_equal([&](const Tensors& in) { return kernels::qk_norm_rope_cpu(in[0], in[1], cos, sin, 1e-6); },
+                     [&](const Tensors& in) { return kernels::qk_norm_rope_reference(in[0], in[1], cos, sin, 1e-6); }, inputs, dtype);
+      }
     }
   }
 }

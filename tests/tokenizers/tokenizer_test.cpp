@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -13,6 +15,7 @@
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "tests/scratch.h"
+#include "tokenizers/qwen.h"
 
 using namespace burnish;
 namespace fs = std::filesystem;
@@ -22,8 +25,9 @@ namespace {
 const fs::path kGolden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/tokenizers";
 
 void expect_golden(const tokenizers::Tokenizer& tokenizer, const std::string& name, int64_t padded_length,
-                   const std::string& ids_file = "ids.safetensors", int64_t num_texts = 2000) {
-  auto texts = io::read_json(kGolden / "strings.json").get<std::vector<std::string>>();
+                   const std::string& ids_file = "ids.safetensors", int64_t num_texts = 2000,
+                   const std::string& texts_file = "strings.json") {
+  auto texts = io::read_json(kGolden / texts_file).get<std::vector<std::string>>();
   texts.resize(static_cast<size_t>(num_texts));
   auto file = io::SafetensorsFile::open(kGolden / ids_file);
   auto ids = file->tensor(name + ".ids"), ends = file->tensor(name + ".ends"), sums = file->tensor(name + ".padded_sum"),
@@ -76,6 +80,40 @@ TEST(Tokenizer, ClipEqualsTransformers) { expect_golden(*tokenizers::load_clip(k
 
 TEST(Tokenizer, T5EqualsTransformers) { expect_golden(*tokenizers::load_t5(kGolden / "t5"), "t5", 512); }
 
+TEST(Tokenizer, QwenEqualsTransformers) {
+  for (const char* folder : {"qwen", "qwen_json"})
+    expect_golden(*tokenizers::load_qwen(kGolden / folder), "qwen", 24, "qwen_ids.safetensors", 600, "qwen_strings.json");
+}
+
+TEST(Tokenizer, QwenEncodesWithinAChatTemplate) {
+  auto plain = tokenizers::load_qwen(kGolden / "qwen");
+  auto chat = tokenizers::load_qwen(kGolden / "qwen", {"<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"});
+  EXPECT_EQ(chat->encode("a cat"), plain->encode("<|im_start|>user\na cat<|im_end|>\n<|im_start|>assistant\n"));
+  EXPECT_EQ(plain->end_id(), -1);
+  EXPECT_NE(test::error_of([] { tokenizers::load_qwen(kGolden / "qwen", {"<|begin|>", ""}); }).find("<|begin|>"), std::string::npos);
+}
+
+TEST(Tokenizer, QwenRefusesTheStepsOfOthers) {
+  test::Scratch scratch;
+  auto whole = io::read_json(kGolden / "qwen_json/tokenizer.json");
+  auto refused = [&](const std::function<void(nlohmann::json&)>& change) {
+    auto other = whole;
+    change(other);
+    scratch.write("tokenizer.json", other.dump());
+    return test::error_of([&] { tokenizers::load_qwen(scratch.path()); });
+  };
+  EXPECT_NE(refused([](auto& json) { json["normalizer"] = nullptr; }).find("another model's"), std::string::npos);
+  EXPECT_NE(refused([](auto& json) { json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\p{N}{1,3}"; }).find("another"),
+            std::string::npos);
+  EXPECT_NE(refused([](auto& json) { json["model"]["ignore_merges"] = true; }).find("another"), std::string::npos);
+}
+
+TEST(Tokenizer, LongWordsAreMergedInNearLinearTime) {
+  auto tokenizer = tokenizers::load_qwen(kGolden / "qwen");
+  auto ids = tokenizer->encode(std::string(1'000'000, 'a'));  // one word; in quadratic time this takes hours
+  EXPECT_GT(ids.size(), 1000u);
+}
+
 TEST(Tokenizer, JsonAloneEqualsTransformers) {
   expect_golden(*tokenizers::load_clip(kGolden / "clip_json"), "clip_json", 77, "json_ids.safetensors", 400);
   expect_golden(*tokenizers::load_t5(kGolden / "t5_json"), "t5_json", 512, "json_ids.safetensors", 400);
@@ -105,7 +143,7 @@ TEST(Tokenizer, JsonOfOtherWritersEqualsTokenizers) {
 /// A tokenizer.json in which any one value is missing, or of another kind, ends in a sentence, or is not asked for.
 TEST(Tokenizer, DamagedJsonIsASentence) {
   test::Scratch scratch;
-  for (const std::string name : {"clip_json", "t5_json"}) {
+  for (const std::string name : {"clip_json", "t5_json", "qwen_json"}) {
     auto whole = io::read_json(kGolden / name / "tokenizer.json");
     // Few pieces do: what is wrong with one of them is wrong with all.
     auto& model = whole["model"];
@@ -114,15 +152,31 @@ TEST(Tokenizer, DamagedJsonIsASentence) {
       whole["normalizer"]["precompiled_charsmap"] = "";
       keep_first(model["vocab"], 20);
       keep_first(whole["added_tokens"], 4);
+    } else if (name == "qwen_json") {
+      keep_first(model["merges"], 3);
+      const auto merges = model["merges"];
+      auto is_merged = [&](const std::string& token) {
+        return std::ranges::any_of(merges, [&](const auto& merge) {
+          return merge[0].template get<std::string>() + merge[1].template get<std::string>() == token;
+        });
+      };
+      std::erase_if(model["vocab"].get_ref<nlohmann::json::object_t&>(),
+                    [&](const auto& token) { return token.second >= 256 && !is_merged(token.first); });
     } else {
       keep_first(model["merges"], 3);
       std::erase_if(model["vocab"].get_ref<nlohmann::json::object_t&>(), [](const auto& token) { return token.second < 3450; });
-      for (const char* token : {"a", "n", "in", "th", "an"}) model["vocab"][token] = model["vocab"].size();
+      for (const char* token : {"a", "n", "i", "t", "h", "in", "th", "an"}) model["vocab"][token] = model["vocab"].size();
     }
     std::set<nlohmann::json::json_pointer> places;
     const auto flat = whole.flatten();
     for (const auto& [place, value] : flat.items()) {
       for (nlohmann::json::json_pointer at(place); !at.empty(); at.pop_back()) places.insert(at);
+    }
+    // All bytes have to be in Qwen's vocabulary; a few of them stand for all.
+    if (name == "qwen_json") {
+      std::erase_if(places, [&](const auto& place) {
+        return place.parent_pointer() == nlohmann::json::json_pointer("/model/vocab") && whole.at(place) >= 8;
+      });
     }
     int64_t num_refused = 0;
     for (const auto& place : places) {
@@ -133,6 +187,7 @@ TEST(Tokenizer, DamagedJsonIsASentence) {
         scratch.write("tokenizer.json", damaged.dump());
         try {
           if (name == "t5_json") tokenizers::load_t5(scratch.path())->encode("a cat");
+          else if (name == "qwen_json") tokenizers::load_qwen(scratch.path())->encode("a cat");
           else tokenizers::load_clip(scratch.path())->encode("a cat");
         } catch (const Error& error) {
           ++num_refused;
@@ -165,4 +220,5 @@ TEST(Tokenizer, LengthLimitsAreRead) {
 TEST(Tokenizer, MissingFilesAreNamed) {
   EXPECT_THROW(tokenizers::load_clip("/nowhere"), Error);
   EXPECT_THROW(tokenizers::load_t5("/nowhere"), Error);
+  EXPECT_THROW(tokenizers::load_qwen("/nowhere"), Error);
 }

@@ -68,6 +68,10 @@ struct Geometry {
       }
     });
   }
+  /// Of a table [L, P] or [B, L, P], the row of a token.
+  static const float* row(const at::Tensor& table, int64_t b, int64_t l) {
+    return table.const_data_ptr<float>() + (table.dim() == 3 ? b * table.stride(0) : 0) + l * table.stride(-2);
+  }
   int64_t in(int64_t b, int64_t l, int64_t h) const { return ((b * L + l) * H + h) * D; }
   int64_t out(int64_t b, int64_t l, int64_t h) const { return ((b * H + h) * L + l) * D; }
 };
@@ -78,16 +82,16 @@ void forward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   const Geometry g(x);
   const T *xp = x.const_data_ptr<T>(), *wp = weight.const_data_ptr<T>();
   T* yp = y.mutable_data_ptr<T>();
-  const float *cos_p = cos.const_data_ptr<float>(), *sin_p = sin.const_data_ptr<float>();
   g.for_pieces([&](int64_t b, int64_t first, int64_t last, int64_t) {
     std::vector<float> buffer(static_cast<size_t>(3 * g.D));
     const float* w = as_fp32(wp, buffer.data(), g.D);
     for (int64_t l = first; l < last; ++l) {
+      const float *cos_l = Geometry::row(cos, b, l), *sin_l = Geometry::row(sin, b, l);
       for (int64_t h = 0; h < g.H; ++h) {
         const float* row = as_fp32(xp + g.in(b, l, h), buffer.data() + g.D, g.D);
         T* to = yp + g.out(b, l, h);
         float* out = target(to, buffer.data() + 2 * g.D);
-        norm_and_rotate(row, w, cos_p + l * cos.stride(0), sin_p + l * sin.stride(0), inverse_rms(row, g.D, eps), g.D, out);
+        norm_and_rotate(row, w, cos_l, sin_l, inverse_rms(row, g.D, eps), g.D, out);
         store_row(out, to, g.D);
       }
     }
@@ -102,19 +106,19 @@ void backward_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tens
   const Geometry g(x);
   const T *xp = x.const_data_ptr<T>(), *wp = weight.const_data_ptr<T>(), *dy_p = dy.const_data_ptr<T>();
   T* dx_p = dx.mutable_data_ptr<T>();
-  const float *cos_p = cos.const_data_ptr<float>(), *sin_p = sin.const_data_ptr<float>();
   float* partial_p = partial.defined() ? partial.mutable_data_ptr<float>() : nullptr;
   g.for_pieces([&](int64_t b, int64_t first, int64_t last, int64_t piece) {
     std::vector<float> buffer(static_cast<size_t>(5 * g.D));
     const float* w = as_fp32(wp, buffer.data(), g.D);
     for (int64_t l = first; l < last; ++l) {
+      const float *cos_l = Geometry::row(cos, b, l), *sin_l = Geometry::row(sin, b, l);
       for (int64_t h = 0; h < g.H; ++h) {
         const float* row = as_fp32(xp + g.in(b, l, h), buffer.data() + g.D, g.D);
         const float* dy_row = as_fp32(dy_p + g.out(b, l, h), buffer.data() + 2 * g.D, g.D);
         T* to = dx_p + g.in(b, l, h);
         float* out = target(to, buffer.data() + 3 * g.D);
-        input_gradient(row, w, cos_p + l * cos.stride(0), sin_p + l * sin.stride(0), dy_row, inverse_rms(row, g.D, eps), g.D,
-                       buffer.data() + 4 * g.D, out, partial_p ? partial_p + piece * g.D : nullptr);
+        input_gradient(row, w, cos_l, sin_l, dy_row, inverse_rms(row, g.D, eps), g.D, buffer.data() + 4 * g.D, out,
+                       partial_p ? partial_p + piece * g.D : nullptr);
         store_row(out, to, g.D);
       }
     }
@@ -152,7 +156,8 @@ struct QkNormRope : torch::autograd::Function<QkNormRope> {
 bool qk_norm_rope_fits_cpu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin) {
   auto dtype = x.scalar_type();
   auto is_table = [&](const at::Tensor& t) {
-    return t.scalar_type() == at::kFloat && t.dim() == 2 && t.stride(1) == 1 && t.size(0) == x.size(1) && t.size(1) == x.size(3) / 2;
+    bool of_batch = t.dim() == 2 || (t.dim() == 3 && t.size(0) == x.size(0));
+    return t.scalar_type() == at::kFloat && of_batch && t.stride(-1) == 1 && t.size(-2) == x.size(1) && t.size(-1) == x.size(3) / 2;
   };
   return runs_on_cpu(x) && (dtype == at::kFloat || dtype == at::kBFloat16) && x.dim() == 4 && x.is_contiguous() && x.size(3) % 2 == 0 &&
          weight.scalar_type() == dtype && weight.is_contiguous() && is_table(cos) && is_table(sin);

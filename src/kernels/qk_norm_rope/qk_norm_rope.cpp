@@ -13,7 +13,9 @@ at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& we
   auto normed = at::rms_norm(x_BLHD, weight_D.sizes(), weight_D, eps).transpose(1, 2);
   auto pairs = normed.to(at::kFloat).unflatten(-1, {-1, 2});
   auto first = pairs.select(-1, 0), second = pairs.select(-1, 1);
-  auto rotated = at::stack({first * cos_LP - second * sin_LP, second * cos_LP + first * sin_LP}, -1);
+  auto over_heads = [](const at::Tensor& table) { return table.dim() == 3 ? table.unsqueeze(1) : table; };
+  auto cos = over_heads(cos_LP), sin = over_heads(sin_LP);
+  auto rotated = at::stack({first * cos - second * sin, second * cos + first * sin}, -1);
   return rotated.flatten(-2).to(x_BLHD.scalar_type());
 }
 

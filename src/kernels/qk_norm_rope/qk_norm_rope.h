@@ -4,7 +4,8 @@
 namespace burnish::kernels {
 
 /// RMS norm of every head's vector, then rotary position embedding on adjacent pairs, with autograd.
-/// x [B, L, H, D]; weight [D]; cos and sin [L, D/2] in fp32 -> [B, H, L, D] ready for attention.
+/// x [B, L, H, D]; weight [D]; cos and sin [L, D/2] in fp32, or [B, L, D/2] where positions differ between samples -> [B, H, L, D] ready
+/// for attention.
 /// Pair (x₀, x₁) becomes (x₀ cos - x₁ sin, x₁ cos + x₀ sin), computed in fp32 (RoFormer, arXiv 2104.09864; the pairing of FLUX.1).
 at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
                         double eps);

@@ -6,6 +6,7 @@
 #include "io/model_values.h"
 #include "models/flux/keys.h"
 #include "models/flux/model.h"
+#include "models/shared_components.h"
 
 namespace burnish::models::flux {
 
@@ -15,28 +16,13 @@ namespace {
 const std::vector<std::string> kDitPrefixes{"", "model.diffusion_model.", "diffusion_model."};
 const std::vector<std::string> kClipPrefixes{"", "text_encoders.clip_l.transformer.", "text_encoders.clip_l."};
 const std::vector<std::string> kT5Prefixes{"", "text_encoders.t5xxl.transformer.", "text_encoders.t5xxl."};
-const std::vector<std::string> kVaePrefixes{"", "vae.", "first_stage_model."};
-
-std::optional<std::string> prefix_with(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& name) {
-  if (!entry.tensors) return std::nullopt;
-  for (const auto& prefix : prefixes) {
-    if (entry.tensors->contains(prefix + name)) return prefix;
-  }
-  return std::nullopt;
-}
-
-/// The part of the entry below a prefix; other parts of an all-in-one file are left out.
-io::TensorSource part(const ModelEntry& entry, const std::string& prefix) {
-  return prefix.empty() ? *entry.tensors : entry.tensors->below(prefix);
-}
-
 Source find_dit(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
     for (const char* mark : {"transformer_blocks.0.attn.add_q_proj.weight", "single_transformer_blocks.0.proj_mlp.weight"}) {
-      if (auto prefix = prefix_with(entry, kDitPrefixes, mark)) return {&entry, part(entry, *prefix), {}};
+      if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors, {}};
     }
     for (const char* mark : {"double_blocks.0.img_attn.qkv.weight", "single_blocks.0.linear1.weight"}) {
-      if (auto prefix = prefix_with(entry, kDitPrefixes, mark)) return {&entry, part(entry, *prefix), bfl_keys()};
+      if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors, bfl_keys()};
     }
     bool config_only = !entry.tensors && io::class_name(entry.config) == "FluxTransformer2DModel";
     if (config_only) return {&entry, std::nullopt, {}};
@@ -47,7 +33,7 @@ Source find_dit(const ModelFiles& files) {
 Source find_clip(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
     for (const char* mark : {"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight"}) {
-      if (auto prefix = prefix_with(entry, kClipPrefixes, mark)) return {&entry, text::clip_tensors(part(entry, *prefix)), {}};
+      if (auto tensors = find_below(entry, kClipPrefixes, mark)) return {&entry, text::clip_tensors(*tensors), {}};
     }
   }
   return {};
@@ -55,21 +41,9 @@ Source find_clip(const ModelFiles& files) {
 
 Source find_t5(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
-    if (auto prefix = prefix_with(entry, kT5Prefixes, "encoder.block.0.layer.0.SelfAttention.q.weight")) {
-      auto tensors = text::t5_tensors(part(entry, *prefix));
+    if (auto found = find_below(entry, kT5Prefixes, "encoder.block.0.layer.0.SelfAttention.q.weight")) {
+      auto tensors = text::t5_tensors(*found);
       return {&entry, tensors, text::t5_keys(tensors)};
-    }
-  }
-  return {};
-}
-
-Source find_vae(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    for (const char* mark : {"decoder.up_blocks.0.resnets.0.conv1.weight", "decoder.up.0.block.0.norm1.weight"}) {
-      if (auto prefix = prefix_with(entry, kVaePrefixes, mark)) {
-        auto tensors = part(entry, *prefix);
-        return {&entry, tensors, vae::kl_keys(tensors)};
-      }
     }
   }
   return {};
@@ -104,7 +78,7 @@ std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config)
 
 }  // namespace
 
-Sources find_sources(const ModelFiles& files) { return {find_dit(files), find_clip(files), find_t5(files), find_vae(files)}; }
+Sources find_sources(const ModelFiles& files) { return {find_dit(files), find_clip(files), find_t5(files), find_autoencoder(files)}; }
 
 extern const Family kFamily{
     .name = "flux",
@@ -115,7 +89,7 @@ extern const Family kFamily{
     },
     .describe = describe,
     .options = {{.name = "max_sequence_length",
-                 .help = "T5 tokens; 0 takes the tokenizer's limit, 512 at most",
+                 .help = "text tokens; 0 takes what the model was trained with, 512 at most",
                  .otherwise = int64_t{0},
                  .elsewhere = "",
                  .why_wrong = why_no_token_count},

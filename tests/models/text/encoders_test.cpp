@@ -1,7 +1,8 @@
-// Parity of the text encoders with transformers' CLIPTextModel and T5EncoderModel on small random models.
+// Parity of the text encoders with transformers' CLIPTextModel, T5EncoderModel, Qwen2Model and Qwen3Model on small random models.
 #include <nlohmann/json.hpp>
 
 #include "models/text/clip.h"
+#include "models/text/qwen.h"
 #include "models/text/t5.h"
 #include "tests/golden.h"
 
@@ -53,4 +54,35 @@ TEST(T5Parity, Hidden) {
     load_weights(model, tensors, keys);
     EXPECT_LE(relative_error(model.forward(file.tensor("in.ids")), file.tensor("out.hidden")), 1e-5) << name;
   }
+}
+
+TEST(QwenParity, EveryStateOfAPaddedBatchAndOfItsSamplesAlone) {
+  at::NoGradGuard no_grad;
+  for (const char* name : {"qwen_3.safetensors", "qwen_2.safetensors"}) {
+    auto file = test::golden(name);
+    auto tensors = text::qwen_tensors(file.below("w."));
+    auto config = text::qwen_config(nlohmann::json::parse(file.metadata().at("config")), tensors.shapes());
+    EXPECT_EQ(config.qkv_bias, !config.qk_norm) << name;
+    text::QwenEncoder model(config, at::TensorOptions());
+    load_weights(model, tensors, {});
+    auto ids = file.tensor("in.ids");
+    auto states = model.forward(ids, {0, 1, 2, 3});
+    ASSERT_EQ(states.size(), 4u);
+    for (int64_t b = 0; b < ids.size(0); ++b) {
+      auto length = file.tensor("in.mask")[b].sum().item<int64_t>();
+      auto alone = model.forward(ids.narrow(0, b, 1).narrow(1, 0, length), {2, 3});
+      for (int64_t after = 0; after < 4; ++after) {
+        auto expected = file.tensor("out." + std::to_string(after))[b].narrow(0, 0, length);
+        EXPECT_LE(relative_error(states[static_cast<size_t>(after)][b].narrow(0, 0, length), expected), 1e-5) << name << " " << after;
+        if (after >= 2) EXPECT_LE(relative_error(alone[static_cast<size_t>(after - 2)][0], expected), 1e-5) << name << " " << after;
+      }
+    }
+  }
+}
+
+TEST(QwenNames, FilesWithAndWithoutThePrefixAreTheSame) {
+  auto file = test::golden("qwen_3.safetensors").below("w.");
+  auto prefixed = file.renamed([](const std::string& name) { return "model." + name; });
+  EXPECT_EQ(text::qwen_tensors(prefixed).names(), text::qwen_tensors(file).names());
+  for (const auto& name : file.names()) EXPECT_EQ(text::transformers_qwen_keys().to_ours("model." + name).ours.front(), name);
 }

@@ -1,0 +1,163 @@
+#include "models/text/qwen.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/silu.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "models/text/shape_reading.h"
+#include "nn/attention.h"
+
+namespace burnish::models::text {
+
+namespace {
+
+const std::string kQwenLayer = "layers.0.";
+
+/// The second half of every head turned against the first: pair i is (x_i, x_(i + D/2)).
+at::Tensor rotate_halves(const at::Tensor& x_BHLD, const at::Tensor& cos_LP, const at::Tensor& sin_LP) {
+  auto halves = x_BHLD.chunk(2, -1);
+  auto cos = cos_LP.to(x_BHLD.scalar_type()), sin = sin_LP.to(x_BHLD.scalar_type());
+  return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
+}
+
+/// {tokens [B,L,E], cos, sin [L,P]} -> {tokens}: causal self-attention and gated MLP, each behind an RMS norm.
+class QwenLayer : public nn::Block {
+ public:
+  QwenLayer(const QwenConfig& c, const at::TensorOptions& options)
+      : config_(c),
+        input_norm_(c.width, c.eps, options),
+        post_norm_(c.width, c.eps, options),
+        q_(c.width, c.num_heads * c.head_dim, options, c.qkv_bias),
+        k_(c.width, c.num_kv_heads * c.head_dim, options, c.qkv_bias),
+        v_(c.width, c.num_kv_heads * c.head_dim, options, c.qkv_bias),
+        o_(c.num_heads * c.head_dim, c.width, options, false),
+        gate_(c.width, c.hidden, options, false),
+        up_(c.width, c.hidden, options, false),
+        down_(c.hidden, c.width, options, false) {
+    own("input_layernorm", input_norm_);
+    own("post_attention_layernorm", post_norm_);
+    own("self_attn.q_proj", q_);
+    own("self_attn.k_proj", k_);
+    own("self_attn.v_proj", v_);
+    own("self_attn.o_proj", o_);
+    if (c.qk_norm) {
+      q_norm_ = std::make_unique<nn::RMSNorm>(c.head_dim, c.eps, options);
+      k_norm_ = std::make_unique<nn::RMSNorm>(c.head_dim, c.eps, options);
+      own("self_attn.q_norm", *q_norm_);
+      own("self_attn.k_norm", *k_norm_);
+    }
+    own("mlp.gate_proj", gate_);
+    own("mlp.up_proj", up_);
+    own("mlp.down_proj", down_);
+  }
+
+  nn::Tensors body(const nn::Tensors& in) override {
+    auto normed = input_norm_.forward(in[0]);
+    auto q = heads(q_.forward(normed), q_norm_.get(), in), k = heads(k_.forward(normed), k_norm_.get(), in);
+    auto v = nn::split_heads(v_.forward(normed), config_.num_kv_heads);
+    auto shared = config_.num_heads / config_.num_kv_heads;
+    auto mid = in[0] + o_.forward(nn::merge_heads(nn::attention(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), {},
+                                                                /*causal=*/true)));
+    auto normed_mid = post_norm_.forward(mid);
+    return {mid + down_.forward(at::silu(gate_.forward(normed_mid)) * up_.forward(normed_mid))};
+  }
+
+ private:
+  at::Tensor heads(const at::Tensor& x_BLE, const nn::RMSNorm* norm, const nn::Tensors& in) const {
+    auto x_BLHD = x_BLE.unflatten(-1, {-1, config_.head_dim});
+    if (norm) x_BLHD = norm->forward(x_BLHD);
+    return rotate_halves(x_BLHD.transpose(1, 2), in[1], in[2]);
+  }
+
+  QwenConfig config_;
+  nn::RMSNorm input_norm_, post_norm_;
+  nn::Linear q_, k_, v_, o_, gate_, up_, down_;
+  std::unique_ptr<nn::RMSNorm> q_norm_, k_norm_;
+};
+
+void check_heads(const QwenConfig& c) {
+  bool divide = c.head_dim > 0 && c.head_dim % 2 == 0 && c.num_heads > 0 && c.num_kv_heads > 0 && c.num_heads % c.num_kv_heads == 0;
+  if (!divide)
+    data_error("models", "the Qwen text encoder's {} heads of queries and {} of keys, {} wide, do not fit together; its files are damaged",
+               c.num_heads, c.num_kv_heads, c.head_dim);
+}
+
+}  // namespace
+
+QwenConfig qwen_config(const nlohmann::json& json, const io::Shapes& shapes) {
+  QwenConfig c;
+  c.vocab_size = dim_of(shapes, "embed_tokens.weight", 0);
+  c.width = dim_of(shapes, "embed_tokens.weight", 1);
+  c.num_layers = count_layers(shapes, "layers.");
+  c.hidden = dim_of(shapes, kQwenLayer + "mlp.up_proj.weight", 0);
+  c.qkv_bias = shapes.contains(kQwenLayer + "self_attn.q_proj.bias");
+  c.qk_norm = shapes.contains(kQwenLayer + "self_attn.q_norm.weight");
+  auto query_width = dim_of(shapes, kQwenLayer + "self_attn.q_proj.weight", 0);
+  if (int64_t stated = 0; io::take(json, "num_attention_heads", stated, "text encoder") && stated > 0) c.head_dim = query_width / stated;
+  take(json, "head_dim", c.head_dim);
+  if (c.qk_norm) c.head_dim = dim_of(shapes, kQwenLayer + "self_attn.q_norm.weight", 0);
+  check_heads(c);
+  c.num_heads = query_width / c.head_dim;
+  c.num_kv_heads = dim_of(shapes, kQwenLayer + "self_attn.k_proj.weight", 0) / c.head_dim;
+  check_heads(c);
+  take(json, "rms_norm_eps", c.eps);
+  take(json, "rope_theta", c.rope_theta);
+  // transformers 5 keeps it among the other numbers of the positions.
+  if (json.is_object() && json.contains("rope_parameters")) take(json["rope_parameters"], "rope_theta", c.rope_theta);
+  return c;
+}
+
+io::TensorSource qwen_tensors(const io::TensorSource& source) {
+  auto part = source.contains("model.embed_tokens.weight") ? source.below("model.") : source;
+  return part.without({"lm_head."});
+}
+
+io::KeyMap transformers_qwen_keys() {
+  std::vector<io::KeyRule> rules{{"model.embed_tokens.weight", {"embed_tokens.weight"}}, {"model.norm.weight", {"norm.weight"}}};
+  for (const std::string layer :
+       {"input_layernorm.weight", "post_attention_layernorm.weight", "self_attn.q_proj.weight", "self_attn.k_proj.weight",
+        "self_attn.v_proj.weight", "self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias", "self_attn.o_proj.weight",
+        "self_attn.q_norm.weight", "self_attn.k_norm.weight", "mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"})
+    rules.push_back({"model.layers.{}." + layer, {"layers.{}." + layer}});
+  return io::KeyMap(rules);
+}
+
+QwenEncoder::QwenEncoder(const QwenConfig& c, const at::TensorOptions& options)
+    : config_(c), embed_tokens_(c.vocab_size, c.width, options), norm_(c.width, c.eps, options) {
+  own("embed_tokens", embed_tokens_);
+  for (int64_t i = 0; i < c.num_layers; ++i) {
+    layers_.push_back(std::make_unique<QwenLayer>(c, options));
+    own("layers." + std::to_string(i), *layers_.back());
+  }
+  own("norm", norm_);
+}
+
+QwenEncoder::~QwenEncoder() = default;
+
+std::vector<nn::Block*> QwenEncoder::blocks() {
+  std::vector<nn::Block*> all;
+  for (auto& layer : layers_) all.push_back(layer.get());
+  return all;
+}
+
+nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after) {
+  auto x = embed_tokens_.forward(ids_BL);
+  auto opts = x.options().dtype(at::kDouble);
+  auto frequencies =
+      (at::arange(0, config_.head_dim, 2, opts) * (-std::log(config_.rope_theta) / static_cast<double>(config_.head_dim))).exp();
+  auto angles_LP = at::arange(ids_BL.size(1), opts).unsqueeze(1) * frequencies.unsqueeze(0);
+  auto cos = angles_LP.cos().to(at::kFloat), sin = angles_LP.sin().to(at::kFloat);
+  nn::Tensors states;
+  for (int64_t layer = 0; layer <= after.back(); ++layer) {
+    if (layer > 0) x = layers_[static_cast<size_t>(layer - 1)]->run({x, cos, sin})[0];
+    if (std::ranges::find(after, layer) != after.end()) states.push_back(layer == config_.num_layers ? norm_.forward(x) : x);
+  }
+  return states;
+}
+
+}  // namespace burnish::models::text

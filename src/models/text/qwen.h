@@ -1,0 +1,55 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+
+#include "io/key_map.h"
+#include "nn/block.h"
+#include "nn/layers.h"
+#include "nn/linear.h"
+
+namespace burnish::models::text {
+
+/// Numbers of a Qwen text encoder. Defaults are Qwen3-4B's.
+struct QwenConfig {
+  int64_t vocab_size = 151936;
+  int64_t width = 2560;
+  int64_t hidden = 9728;  ///< of the MLP
+  int64_t num_layers = 36;
+  int64_t num_heads = 32;
+  int64_t num_kv_heads = 8;  ///< of keys and values, each for num_heads / num_kv_heads queries
+  int64_t head_dim = 128;
+  double eps = 1e-6;
+  double rope_theta = 1e6;
+  bool qkv_bias = false;  ///< Qwen2 and Qwen2.5
+  bool qk_norm = true;    ///< RMS norm of every head's query and key: Qwen3
+};
+
+/// Reads sizes from shapes (our names) and the rest from config.json (null for none; Qwen3's values then). Heads are as wide as the query
+/// norm, or else as config.json says, or 128.
+QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shapes);
+
+/// The weights of a Qwen model within `source`, under our names, which are transformers' below "model."; the head that predicts tokens is
+/// left out.
+io::TensorSource qwen_tensors(const io::TensorSource& source);
+
+/// Rules between the names that transformers writes, below "model.", and ours.
+io::KeyMap transformers_qwen_keys();
+
+/// The decoder of Qwen2, Qwen2.5 and Qwen3 as an encoder of texts (Yang et al. 2025, arXiv 2505.09388; names of transformers' Qwen3Model).
+class QwenEncoder : public nn::Module {
+ public:
+  QwenEncoder(const QwenConfig& config, const at::TensorOptions& options);
+  ~QwenEncoder() override;
+  /// ids [B, L] int64 -> [B, L, E] for each of `after`, which ascends: the states after so many layers, of all layers after the final norm
+  /// as well (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
+  /// behind a text changes nothing of it.
+  nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after);
+  std::vector<nn::Block*> blocks();
+
+ private:
+  QwenConfig config_;
+  nn::Embedding embed_tokens_;
+  std::vector<std::unique_ptr<nn::Block>> layers_;
+  nn::RMSNorm norm_;
+};
+
+}  // namespace burnish::models::text

@@ -1,0 +1,46 @@
+#pragma once
+#include "models/zimage/config.h"
+#include "nn/block.h"
+#include "nn/layers.h"
+#include "nn/linear.h"
+
+namespace burnish::models::zimage {
+
+/// w2(SiLU(w1 x) · w3 x).
+class GatedMlp : public nn::Module {
+ public:
+  GatedMlp(const Config& c, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  nn::Linear w1_, w2_, w3_;
+};
+
+/// Self-attention with an RMS norm of every head's query and key, and rotary positions.
+class SelfAttention : public nn::Module {
+ public:
+  SelfAttention(const Config& c, const at::TensorOptions& options);
+  /// x [B, L, D]; cos and sin [L, P] or [B, L, P]; bias [B, 1, 1, L] on the keys, or undefined.
+  at::Tensor forward(const at::Tensor& x_BLD, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& bias) const;
+
+ private:
+  int64_t num_heads_;
+  nn::Linear q_, k_, v_, out_;
+  nn::RMSNorm norm_q_, norm_k_;
+};
+
+/// Attention and MLP, each between two RMS norms: x + tanh(gate) · norm2(f(norm1(x) (1 + scale))). Captions are refined without scales and
+/// gates. {tokens [B,L,D], cos, sin, conditioning [B,C] where modulated, and where tokens are masked the bias of attention} -> {tokens}.
+class RefinedBlock : public nn::Block {
+ public:
+  RefinedBlock(const Config& c, bool modulated, const at::TensorOptions& options);
+  nn::Tensors body(const nn::Tensors& inputs) override;
+
+ private:
+  SelfAttention attention_;
+  GatedMlp feed_forward_;
+  nn::RMSNorm attention_norm1_, attention_norm2_, ffn_norm1_, ffn_norm2_;
+  std::unique_ptr<nn::Linear> modulation_;
+};
+
+}  // namespace burnish::models::zimage

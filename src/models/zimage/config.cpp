@@ -1,0 +1,114 @@
+#include "models/zimage/config.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/error.h"
+#include "io/model_values.h"
+
+namespace burnish::models::zimage {
+
+namespace {
+
+constexpr int64_t kMostWidth = 1 << 20, kMostLayers = 4096;
+constexpr const char* kWhat = "transformer";
+
+int64_t count_layers(const io::Shapes& shapes, const std::string& prefix) {
+  int64_t count = 0;
+  while (shapes.contains(prefix + std::to_string(count) + ".attention.norm_q.weight")) ++count;
+  return count;
+}
+
+/// Z-Image splits a head of 128 as 32 + 48 + 48; other heads keep its proportions on even numbers.
+std::vector<int64_t> default_axes_of(int64_t head_dim) {
+  auto plane = head_dim * 3 / 8 / 2 * 2;
+  return {head_dim - 2 * plane, plane, plane};
+}
+
+void read_shapes(Config& c, const io::Shapes& shapes) {
+  auto side = [&](const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, kWhat); };
+  c.width = side("all_x_embedder.2-1.weight", 0);
+  c.latent_channels = side("all_x_embedder.2-1.weight", 1) / 4;
+  c.num_layers = count_layers(shapes, "layers.");
+  c.num_refiner_layers = count_layers(shapes, "noise_refiner.");
+  c.head_dim = side("layers.0.attention.norm_q.weight", 0);
+  c.hidden = side("layers.0.feed_forward.w1.weight", 0);
+  c.caption_width = side("cap_embedder.1.weight", 1);
+  c.time_hidden = side("t_embedder.mlp.0.weight", 0);
+}
+
+template <class T>
+void agree_on(const nlohmann::json& json, const char* key, T& value, bool from_shapes) {
+  auto stated = value;
+  if (!io::take(json, key, stated, kWhat)) return;
+  if (from_shapes && stated != value)
+    data_error("models", "config.json says {} = {} but the tensors say {}; the folder mixes two models", key, stated, value);
+  value = stated;
+}
+
+void read_config(Config& c, const nlohmann::json& json, bool tensors) {
+  agree_on(json, "in_channels", c.latent_channels, tensors);
+  agree_on(json, "dim", c.width, tensors);
+  agree_on(json, "n_layers", c.num_layers, tensors);
+  agree_on(json, "n_refiner_layers", c.num_refiner_layers, tensors);
+  agree_on(json, "cap_feat_dim", c.caption_width, tensors);
+  auto num_heads = c.head_dim > 0 ? c.num_heads() : 0;
+  agree_on(json, "n_heads", num_heads, tensors);
+  if (!tensors) {
+    c.head_dim = num_heads > 0 ? c.width / num_heads : 0;
+    c.hidden = c.width * 8 / 3;
+    c.axes_dims = default_axes_of(c.head_dim);
+  }
+  io::take(json, "norm_eps", c.norm_eps, kWhat);
+  io::take(json, "rope_theta", c.rope_theta, kWhat);
+  io::take(json, "t_scale", c.time_scale, kWhat);
+  io::take(json, "axes_dims", c.axes_dims, kWhat);
+  std::vector<int64_t> patch{2}, frames{1};
+  io::take(json, "all_patch_size", patch, kWhat);
+  io::take(json, "all_f_patch_size", frames, kWhat);
+  int64_t picture_features = 0;
+  if (patch != std::vector<int64_t>{2} || frames != std::vector<int64_t>{1} || io::take(json, "siglip_feat_dim", picture_features, kWhat))
+    data_error("models",
+               "the transformer's config.json asks for patches {} of {} frames, or for features of pictures (siglip_feat_dim); Z-Image and "
+               "Z-Image-Turbo have patches of 2 and read texts alone",
+               patch, frames);
+}
+
+void check_config(const Config& c) {
+  for (auto size : {c.latent_channels, c.width, c.head_dim, c.hidden, c.caption_width, c.time_hidden}) {
+    if (size < 1 || size > kMostWidth)
+      data_error("models", "the transformer's config.json or tensors give it a size of {}; sizes are from 1 to {}", size, kMostWidth);
+  }
+  if (c.num_layers < 1 || c.num_layers > kMostLayers || c.num_refiner_layers < 0 || c.num_refiner_layers > kMostLayers)
+    data_error("models", "the transformer's config.json or tensors give it {} layers and {} in each refiner; 1 to {} were expected",
+               c.num_layers, c.num_refiner_layers, kMostLayers);
+  if (c.width % c.head_dim != 0) data_error("models", "the transformer's width {} does not divide into heads of {}", c.width, c.head_dim);
+  auto is_even = [](int64_t dim) { return dim > 0 && dim % 2 == 0; };
+  auto sum = std::accumulate(c.axes_dims.begin(), c.axes_dims.end(), int64_t{0});
+  if (c.axes_dims.size() != 3 || sum != c.head_dim || !std::ranges::all_of(c.axes_dims, is_even))
+    data_error("models", "axes_dims {} must be three even numbers that sum to the head width {}", c.axes_dims, c.head_dim);
+  if (!(c.rope_theta > 0 && c.time_scale > 0 && c.norm_eps > 0))
+    data_error("models", "the transformer's config.json has rope_theta {}, t_scale {} and norm_eps {}, which are above 0 in every Z-Image",
+               c.rope_theta, c.time_scale, c.norm_eps);
+}
+
+}  // namespace
+
+Config detect(const nlohmann::json* config_json, const io::Shapes& shapes) {
+  Config c;
+  bool tensors = !shapes.empty();
+  if (tensors) {
+    read_shapes(c, shapes);
+    c.axes_dims = default_axes_of(c.head_dim);
+  } else if (!config_json) {
+    data_error("models", "neither config.json nor weights to read the transformer's size from");
+  }
+  if (config_json) read_config(c, *config_json, tensors);
+  check_config(c);
+  return c;
+}
+
+}  // namespace burnish::models::zimage

@@ -1,0 +1,119 @@
+// Qwen's tokenizer: special tokens, NFC, split into words, then byte-level BPE (the steps of the tokenizer.json published with Qwen2 and
+// Qwen3).
+#include "tokenizers/qwen.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tokenizers/byte_pairs.h"
+#include "tokenizers/special_tokens.h"
+#include "tokenizers/unicode.h"
+#include "tokenizers/white_space.h"
+
+namespace burnish::tokenizers {
+
+namespace {
+
+/// How texts are split; `QwenTokenizer::word_end` does the same.
+constexpr const char* kPattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+/// A data Error for a tokenizer.json that says otherwise.
+void check_steps(const nlohmann::json& file, const std::filesystem::path& path) {
+  const nlohmann::json expected = {
+      {"normalizer", {{"type", "NFC"}}},
+      {"split", {{"type", "Split"}, {"pattern", {{"Regex", kPattern}}}, {"behavior", "Isolated"}, {"invert", false}}}};
+  const auto& steps = file.at("pre_tokenizer").at("pretokenizers");
+  bool splits = steps.size() == 2 && steps[0] == expected["split"] && steps[1].at("type") == "ByteLevel" &&
+                !steps[1].value("add_prefix_space", true) && !steps[1].value("use_regex", true);
+  if (!splits || file.at("normalizer") != expected["normalizer"] || file.at("model").value("ignore_merges", false))
+    data_error("tokenizers", "{} normalises or splits text in another way than Qwen2's and Qwen3's tokenizers; it is another model's",
+               path.string());
+}
+
+class QwenTokenizer : public Tokenizer {
+ public:
+  QwenTokenizer(const std::filesystem::path& folder, const ChatTemplate& chat) : pairs_(folder, "Qwen", "", check_steps), chat_(chat) {
+    auto settings = read_settings(folder);
+    special_ = pairs_.added().empty() ? read_added_tokens(folder, settings) : pairs_.added();
+    auto id_of = [&](const std::string& token) {
+      auto found = std::ranges::find(special_, token, &SpecialToken::first);
+      return found == special_.end() ? pairs_.id_of(token) : found->second;
+    };
+    for (const auto* part : {&chat_.before, &chat_.after}) {
+      if (auto end = part->find("|>"); end != part->npos) id_of(part->substr(0, end + 2));
+    }
+    for (int byte = 0; byte < 256; ++byte) {
+      if (!pairs_.find_byte(static_cast<unsigned char>(byte)))
+        data_error("tokenizers", "the vocabulary in {} lacks the byte {}, with which any text may be written; it is damaged",
+                   folder.string(), byte);
+    }
+    pad_id_ = id_of(special_token(settings, "pad_token", "<|endoftext|>"));
+    end_id_ = -1;
+    num_ids_ = pairs_.num_ids();
+    for (const auto& [token, id] : special_) num_ids_ = std::max(num_ids_, id + 1);
+    model_max_length_ = max_length(settings);
+  }
+
+  std::vector<int64_t> encode(std::string_view text) const override {
+    std::vector<int64_t> ids;
+    append_with_special(chat_.before + std::string(text) + chat_.after, special_, ids, [&](std::string_view plain) {
+      auto codes = compose(code_points(plain));
+      for (size_t i = 0; i < codes.size();) {
+        std::string word;
+        for (auto end = word_end(codes, i); i < end; ++i) word += to_utf8(codes[i]);
+        pairs_.append(word, pad_id_, ids);
+      }
+    });
+    return ids;
+  }
+
+ private:
+  using Codes = std::vector<int32_t>;
+  static bool is_line_end(int32_t c) { return c == '\r' || c == '\n'; }
+  static bool is_other(int32_t c) { return !is_white_space(c) && !is_letter(c) && !is_number(c); }
+
+  template <class Is>
+  static size_t run_end(const Codes& codes, size_t i, const Is& is) {
+    while (i < codes.size() && is(codes[i])) ++i;
+    return i;
+  }
+
+  /// Where the word that begins at i ends, by the alternatives of kPattern in their order.
+  static size_t word_end(const Codes& codes, size_t i) {
+    auto at = [&](size_t k) { return i + k < codes.size() ? codes[i + k] : 0; };
+    if (auto length = contraction(at(0), at(1), at(2))) return i + length;
+    bool leads = !is_line_end(at(0)) && !is_letter(at(0)) && !is_number(at(0));
+    if (auto letters = i + leads; letters < codes.size() && is_letter(codes[letters])) return run_end(codes, letters, is_letter);
+    if (is_number(at(0))) return i + 1;
+    if (auto others = i + (at(0) == ' '); others < codes.size() && is_other(codes[others]))
+      return run_end(codes, run_end(codes, others, is_other), is_line_end);
+    auto end = run_end(codes, i, is_white_space);
+    for (auto line = end; line > i; --line) {
+      if (is_line_end(codes[line - 1])) return line;
+    }
+    return end == codes.size() || end == i + 1 ? end : end - 1;  // the last blank belongs to the word behind it
+  }
+
+  /// Of 's, 't, 're, 've, 'm, 'll and 'd in any case, the length; 0 for anything else. The long s is an s here.
+  static size_t contraction(int32_t quote, int32_t first, int32_t second) {
+    auto lower = [](int32_t c) { return c >= 'A' && c <= 'Z' ? c + 32 : c == 0x17F ? 's' : c; };
+    auto a = lower(first), b = lower(second);
+    if (quote != '\'') return 0;
+    if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
+    return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
+  }
+
+  BytePairs pairs_;
+  ChatTemplate chat_;
+  std::vector<SpecialToken> special_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_qwen(const std::filesystem::path& folder, const ChatTemplate& chat) {
+  return std::make_unique<QwenTokenizer>(folder, chat);
+}
+
+}  // namespace burnish::tokenizers

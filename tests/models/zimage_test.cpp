@@ -1,0 +1,168 @@
+// Parity of Z-Image's transformer with diffusers' ZImageTransformer2DModel on a small random model (tests/golden/make_zimage.py).
+#include <torch/csrc/autograd/autograd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "memory/recompute.h"
+#include "models/zimage/keys.h"
+#include "models/zimage/transformer.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using namespace burnish::models;
+using test::relative_error;
+using zimage::Transformer;
+
+namespace {
+
+const std::string kModel = "zimage_pipeline/model/transformer/";
+
+io::TensorSource weights() { return test::golden(kModel + "diffusion_pytorch_model.safetensors"); }
+nlohmann::json config_json() { return io::read_json(test::golden_path(kModel + "config.json")); }
+
+std::unique_ptr<Transformer> load(zimage::Part part = {}) {
+  auto json = config_json();
+  auto file = weights();
+  auto model = std::make_unique<Transformer>(zimage::detect(&json, file.shapes()), at::TensorOptions().device(at::kMeta), part);
+  for (auto& [path, slot] : model->parameters()) *slot = file.tensor(path).to(at::kFloat).set_requires_grad(true);
+  return model;
+}
+
+/// The batch of the golden file: captions of 5 and of 37 tokens, the shorter one filled up with zeros.
+struct Batch {
+  io::TensorSource file = test::golden("zimage_pipeline/batch.safetensors");
+  Transformer::Inputs inputs;
+  Batch() {
+    at::Tensor captions[] = {file.tensor("in.caption.0"), file.tensor("in.caption.1")};
+    auto longest = std::max(captions[0].size(0), captions[1].size(0));
+    inputs.text_BTE = at::zeros({2, longest, captions[0].size(1)});
+    inputs.mask_BT = at::zeros({2, longest});
+    for (int64_t b = 0; b < 2; ++b) {
+      inputs.text_BTE[b].narrow(0, 0, captions[b].size(0)).copy_(captions[b]);
+      inputs.mask_BT[b].narrow(0, 0, captions[b].size(0)).fill_(1);
+    }
+    inputs.noisy_BCHW = file.tensor("in.noisy");
+    inputs.sigma_B = file.tensor("in.sigma");
+  }
+  /// One of its samples, without anything behind its caption.
+  Transformer::Inputs one(int64_t b) const {
+    auto length = inputs.mask_BT[b].sum().item<int64_t>();
+    return {.noisy_BCHW = inputs.noisy_BCHW.narrow(0, b, 1),
+            .mask_BT = inputs.mask_BT.narrow(0, b, 1).narrow(1, 0, length),
+            .text_BTE = inputs.text_BTE.narrow(0, b, 1).narrow(1, 0, length),
+            .sigma_B = inputs.sigma_B.narrow(0, b, 1)};
+  }
+  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * file.tensor("out_weight")).sum()}, {}); }
+};
+
+void expect_gradients(Transformer& model) {
+  Batch batch;
+  auto out = model.forward(batch.inputs).velocity_BCHW;
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), 1e-5);
+  batch.backward(out);
+  auto expected = batch.file.below("grad.");
+  auto slots = model.parameters();
+  EXPECT_EQ(slots.size(), expected.names().size());
+  for (auto& [path, slot] : slots) {
+    ASSERT_TRUE(slot->grad().defined()) << path;
+    EXPECT_LE(relative_error(test::digest(slot->grad()), expected.tensor(path)), 1e-4) << path;
+  }
+}
+
+}  // namespace
+
+TEST(ZImageParity, ForwardAndAllGradients) { expect_gradients(*load()); }
+
+TEST(ZImageParity, RecomputedGradientsAreTheSame) {
+  auto plain = load(), recomputed = load();
+  for (auto* block : recomputed->blocks()) block->runner = memory::recompute();
+  expect_gradients(*recomputed);
+  Batch batch;
+  batch.backward(plain->forward(batch.inputs).velocity_BCHW);
+  auto other = recomputed->parameters();
+  for (auto& [path, slot] : plain->parameters()) EXPECT_TRUE(at::equal(slot->grad(), other.at(path)->grad())) << path;
+}
+
+TEST(ZImageBatch, EqualsItsSamplesOneByOne) {
+  at::NoGradGuard no_grad;
+  auto model = load();
+  Batch batch;
+  auto together = model->forward(batch.inputs).velocity_BCHW;
+  for (int64_t b = 0; b < 2; ++b)
+    EXPECT_LE(relative_error(together.narrow(0, b, 1), model->forward(batch.one(b)).velocity_BCHW), 1e-5) << b;
+  // What stands behind a caption's own tokens is not read.
+  auto other = batch.inputs;
+  other.text_BTE = other.text_BTE + (1 - other.mask_BT).unsqueeze(-1) * 100;
+  EXPECT_TRUE(at::equal(model->forward(other).velocity_BCHW, together));
+}
+
+TEST(ZImageBatch, OfPicturesThatNeedNoFillingGivesTheirTokenAGradientOfZero) {
+  auto model = load();
+  auto in = Batch().one(0);
+  in.noisy_BCHW = at::linspace(-1, 1, 16 * 8 * 16).view({1, 16, 8, 16});  // 4 · 8 tokens
+  torch::autograd::backward({model->forward(in).velocity_BCHW.square().sum()}, {});
+  auto& grad = model->parameters().at("x_pad_token")->grad();
+  ASSERT_TRUE(grad.defined());
+  EXPECT_EQ(grad.abs().max().item<float>(), 0);
+}
+
+TEST(ZImageKeys, OriginalNamesRoundTrip) {
+  auto model = load();
+  io::NamedTensors ours;
+  for (auto& [path, slot] : model->parameters()) ours.emplace_back(path, slot->detach());
+  test::Scratch scratch;
+  auto file = (scratch / "original.safetensors").string();
+  io::save_safetensors(file, zimage::original_keys().to_file(ours));
+  auto source = io::TensorSource::open({file});
+  for (const char* name :
+       {"layers.2.attention.qkv.weight", "context_refiner.0.attention.q_norm.weight", "noise_refiner.0.attention.out.weight",
+        "x_embedder.bias", "final_layer.adaLN_modulation.1.weight", "cap_embedder.1.bias", "t_embedder.mlp.2.weight"})
+    EXPECT_TRUE(source.contains(name)) << name;
+  io::Shapes wanted;
+  std::map<std::string, at::Tensor> back;
+  for (auto& [path, tensor] : ours) wanted[path] = tensor.sizes().vec();
+  io::load_named(
+      source, zimage::original_keys(), wanted, [&](const std::string& path, const at::Tensor& t) { back[path] = t; }, file);
+  for (auto& [path, tensor] : ours) EXPECT_TRUE(at::equal(back.at(path), tensor)) << path;
+  auto config = zimage::detect(nullptr, io::shapes_in_our_names(source, zimage::original_keys()));
+  EXPECT_EQ(config.num_layers, 3);
+  EXPECT_EQ(config.axes_dims, (std::vector<int64_t>{4, 6, 6}));
+}
+
+TEST(ZImageConfig, PublishedSizesHaveThePublishedParameterCount) {
+  Transformer model(zimage::Config{}, at::TensorOptions().device(at::kMeta).dtype(at::kBFloat16));
+  EXPECT_EQ(model.num_bytes() / 2, 6154908736);
+  auto json = nlohmann::json::parse(R"({"dim": 3840, "n_heads": 30, "n_layers": 30})");
+  auto config = zimage::detect(&json, {});
+  EXPECT_EQ(config.head_dim, 128);
+  EXPECT_EQ(config.axes_dims, zimage::Config().axes_dims);
+}
+
+TEST(ZImageConfig, WhatIsNoZImageOfTextAloneIsAnError) {
+  for (const auto& [key, value] :
+       std::map<std::string, nlohmann::json>{{"n_layers", 7}, {"siglip_feat_dim", 1152}, {"all_patch_size", {4}}}) {
+    auto json = config_json();
+    json[key] = value;
+    EXPECT_NE(test::error_of([&] { zimage::detect(&json, weights().shapes()); }).find(key == "all_patch_size" ? "patches" : key),
+              std::string::npos)
+        << key;
+  }
+}
+
+TEST(ZImageParts, LayersInTwoPartsGiveTheSameVelocityWhereverTheyAreSplit) {
+  auto whole = load();
+  Batch batch;
+  auto expected = whole->forward(batch.inputs).velocity_BCHW;
+  for (int64_t split = 0; split <= 3; ++split) {
+    auto first = load({.end = split}), last = load({.start = false, .begin = split});
+    EXPECT_EQ(first->num_bytes() + last->num_bytes(), whole->num_bytes());
+    auto out = first->forward(batch.inputs);
+    Transformer::Inputs rest{.noisy_BCHW = batch.inputs.noisy_BCHW, .mask_BT = batch.inputs.mask_BT};
+    rest.hidden_BLD = out.hidden_BLD;
+    rest.conditioning_BC = out.conditioning_BC;
+    EXPECT_TRUE(at::equal(last->forward(rest).velocity_BCHW, expected)) << "after " << split;
+  }
+}
