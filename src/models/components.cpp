@@ -20,7 +20,9 @@ namespace {
 io::TensorSource only(const io::TensorSource& tensors, const io::KeyMap& keys, const io::Shapes& wanted) {
   std::vector<std::string> others;
   for (const auto& name : without_scales(tensors).names()) {
-    if (!wanted.contains(keys.to_ours(name).ours[0])) others.push_back(name.substr(0, name.rfind('.') + 1));
+    if (wanted.contains(keys.to_ours(name).ours[0])) continue;
+    auto dot = name.rfind('.');
+    others.push_back(dot == name.npos ? name : name.substr(0, dot + 1));
   }
   return tensors.without(others);
 }

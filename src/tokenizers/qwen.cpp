@@ -27,7 +27,11 @@ void check_steps(const nlohmann::json& file, const std::filesystem::path& path) 
   const auto& steps = file.at("pre_tokenizer").at("pretokenizers");
   bool splits = steps.size() == 2 && steps[0] == expected["split"] && steps[1].at("type") == "ByteLevel" &&
                 !steps[1].value("add_prefix_space", true) && !steps[1].value("use_regex", true);
-  if (!splits || file.at("normalizer") != expected["normalizer"] || file.at("model").value("ignore_merges", false))
+  const auto added = file.value("added_tokens", nlohmann::json::array());
+  bool strips = std::ranges::any_of(added, [](const auto& token) {
+    return token.value("lstrip", false) || token.value("rstrip", false) || token.value("single_word", false);
+  });
+  if (!splits || strips || file.at("normalizer") != expected["normalizer"] || file.at("model").value("ignore_merges", false))
     data_error("tokenizers", "{} normalises or splits text in another way than Qwen2's and Qwen3's tokenizers; it is another model's",
                path.string());
 }

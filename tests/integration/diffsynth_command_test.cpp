@@ -1,5 +1,6 @@
-// A command line as DiffSynth-Studio's FLUX.1 examples spell it, with `burnish train` in front.
+// Command lines as DiffSynth-Studio's examples of FLUX.1 and Z-Image spell them, with `burnish train` in front.
 #include "tests/integration/refused.h"
+#include "tests/integration/zimage.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -28,5 +29,27 @@ TEST_F(BadInput, DiffSynthStudiosExampleCommandRuns) {
   for (const char* words :
        {"without effect here: remove_prefix_in_ckpt, align_to_opensource_format", "lora of rank 32, scale 1 on 26 layers"})
     EXPECT_NE(outcome.output.find(words), std::string::npos) << words << " is not in: " << outcome.output;
+  EXPECT_TRUE(fs::exists(out() / "step-4.safetensors"));
+}
+
+TEST_F(BadInput, DiffSynthStudiosExampleCommandOfZImageRuns) {
+  auto model = at("models/Tongyi-MAI/Z-Image-Turbo");
+  fs::create_directories(model.parent_path());
+  fs::copy(kZImage / "model", model, fs::copy_options::recursive);
+  fs::remove(model / "model_index.json");
+  auto outcome = run_burnish(
+      "train --dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " +
+          quoted(kGolden / "pictures/metadata.csv") +
+          " --max_pixels 1048576 --dataset_repeat 1 "
+          "--model_id_with_origin_paths \"Tongyi-MAI/Z-Image-Turbo:transformer/*.safetensors,"
+          "Tongyi-MAI/Z-Image-Turbo:text_encoder/*.safetensors,Tongyi-MAI/Z-Image-Turbo:vae/diffusion_pytorch_model.safetensors\" "
+          "--learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --output_path " +
+          quoted(out()) +
+          " --lora_base_model \"dit\" --lora_target_modules \"to_q,to_k,to_v,to_out.0,w1,w2,w3\" --lora_rank 32 "
+          "--use_gradient_checkpointing --dataset_num_workers 8 --preset_lora_path " +
+          quoted(kZImage / "lora.safetensors") + " --preset_lora_model \"dit\"",
+      "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("lora of rank 32, scale 1 on 35 layers"), std::string::npos) << outcome.output;
   EXPECT_TRUE(fs::exists(out() / "step-4.safetensors"));
 }

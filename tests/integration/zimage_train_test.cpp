@@ -123,6 +123,13 @@ TEST_F(ZImageRun, ASingleFileInOriginalNamesIsTheSameModel) {
               HasSubstr("Z-Image transformer (3 layers, 1 in each refiner, width 32, original names) + Qwen3 text encoder"));
 }
 
+TEST_F(ZImageRun, ConvertedToASingleFileAndBackItDrawsTheSame) {
+  auto model = quoted(kZImage / "model"), single = quoted(at("single.safetensors"));
+  EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("Z-Image"));
+  ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
+  EXPECT_TRUE(at::equal(latents(zimage_model(at("back")), ""), latents(zimage_model(), "")));
+}
+
 TEST_F(ZImageRun, FirstBlocksAheadOfTrainingGiveTheSameLossesAndFiles) {
   int number = 0;
   for (const std::string options :

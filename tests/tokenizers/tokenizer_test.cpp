@@ -106,6 +106,7 @@ TEST(Tokenizer, QwenRefusesTheStepsOfOthers) {
   EXPECT_NE(refused([](auto& json) { json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\p{N}{1,3}"; }).find("another"),
             std::string::npos);
   EXPECT_NE(refused([](auto& json) { json["model"]["ignore_merges"] = true; }).find("another"), std::string::npos);
+  EXPECT_NE(refused([](auto& json) { json["added_tokens"][0]["rstrip"] = true; }).find("another"), std::string::npos);
 }
 
 TEST(Tokenizer, LongWordsAreMergedInNearLinearTime) {

@@ -109,6 +109,9 @@ QwenConfig qwen_config(const nlohmann::json& json, const io::Shapes& shapes) {
   take(json, "rope_theta", c.rope_theta);
   // transformers 5 keeps it among the other numbers of the positions.
   if (json.is_object() && json.contains("rope_parameters")) take(json["rope_parameters"], "rope_theta", c.rope_theta);
+  if (!(c.rope_theta > 0 && c.eps > 0))
+    data_error("models", "the config.json of the Qwen text encoder has rope_theta {} and rms_norm_eps {}, which are above 0", c.rope_theta,
+               c.eps);
   return c;
 }
 
