@@ -28,7 +28,8 @@ PICTURES = HERE / "pipeline/pictures"
 STEPS = 10
 TARGETS = ["to_q", "to_k", "to_v", "to_out.0", "w1", "w2", "w3"]
 PROMPTS = ["red apple", "tree of the north, a cat face, smiling, a red apple on the tree, and a cat on it"]
-CHAT = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+# As Qwen3's own for one turn; the line end behind the last word belongs to it.
+CHAT = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}"
 
 
 def parts():
