@@ -76,9 +76,10 @@ Start start_of(const AdapterOptions& o, int64_t out, int64_t in, int64_t area, F
   return {parameters, scale_of(o)};
 }
 
-/// Parameters made of an adapter's tensors; of a tensor that several entries share one.
+/// Parameters made of an adapter's tensors; of a tensor that several entries share one. They lie on `device`, or where they are asked for.
 class SharedParameters {
  public:
+  explicit SharedParameters(std::optional<c10::Device> device = {}) : device_(device) {}
   Parameters of(const Parameters& parameters, c10::Device device) {
     Parameters own;
     for (const auto& [name, value] : parameters) own.emplace_back(name, of(value, device));
@@ -86,11 +87,12 @@ class SharedParameters {
   }
   at::Tensor of(const at::Tensor& value, c10::Device device) {
     auto& own = own_[value.unsafeGetTensorImpl()];
-    if (!own.defined()) own = value.to(kFp32.device(device), false, /*copy=*/true).contiguous().requires_grad_(true);
+    if (!own.defined()) own = value.to(kFp32.device(device_.value_or(device)), false, /*copy=*/true).contiguous().requires_grad_(true);
     return own;
   }
 
  private:
+  std::optional<c10::Device> device_;
   std::map<const c10::TensorImpl*, at::Tensor> own_;
 };
 
@@ -123,8 +125,9 @@ void share_norms(const AdaptedList& adapted) {
 
 using LayerTable = std::map<std::string, nn::LinearMap*>;
 
-AdaptedList hang(const std::vector<AdapterWeights>& weights, const LayerTable& table, const std::shared_ptr<const Dropout>& dropout) {
-  SharedParameters trained;
+AdaptedList hang(const std::vector<AdapterWeights>& weights, const LayerTable& table, const std::shared_ptr<const Dropout>& dropout,
+                 std::optional<c10::Device> device = {}) {
+  SharedParameters trained(device);
   AdaptedList adapted;
   for (const auto& w : weights) adapted.push_back({w.path, table.at(w.path), adapter_of(w, *table.at(w.path), dropout, trained)});
   share_norms(adapted);
@@ -252,7 +255,8 @@ std::vector<AdapterWeights> fresh_weights(const AdapterOptions& options, const s
 }  // namespace
 
 AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vector<std::string>& paths, uint64_t seed,
-                   const std::shared_ptr<const Dropout>& dropout, const std::vector<std::vector<std::string>>& fused) {
+                   const std::shared_ptr<const Dropout>& dropout, const std::vector<std::vector<std::string>>& fused,
+                   std::optional<c10::Device> device) {
   auto table = layer_table(root);
   std::map<std::string, const std::vector<std::string>*> fused_of;
   for (const auto& group : fused) {
@@ -262,7 +266,7 @@ AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vec
   for (const auto& path : paths) {
     auto group = fused_of.contains(path) ? *fused_of.at(path) : std::vector<std::string>{path};
     if (group[0] != path) continue;  // its first layer brings the others with it
-    auto some = hang(fresh_weights(options_of(path), group, table, seed), table, dropout);
+    auto some = hang(fresh_weights(options_of(path), group, table, seed), table, dropout, device);
     adapted.insert(adapted.end(), some.begin(), some.end());
   }
   return adapted;

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "adapters/adapter.h"
 #include "adapters/targets.h"
 
@@ -32,16 +34,17 @@ using AdaptedList = std::vector<Adapted>;
 /// Hangs a fresh adapter on each layer of `paths`; it computes what it did before. Random parts come from `seed` and the path: LoRA's A
 /// Kaiming-uniform (a = √5) and B zero; LoHa's normal (deviation 1; 0.1 for the first P) and the second P zero; LoKr's W1 and left part of
 /// W2 Kaiming-uniform and the rest zero, as LyCORIS has them; OFT and full deltas zero. OFT's blocks have the side LyCORIS gives them:
-/// `rank`, or the largest below it that divides the output. `dropout` is shared by all and may be null. Adapters of layers on the meta
-/// device lie on the CPU. std::logic_error for a path that is no layer of `root`.
+/// `rank`, or the largest below it that divides the output. `dropout` is shared by all and may be null. std::logic_error for a path that
+/// is no layer of `root`.
 AdaptedList attach(nn::Module& root, const AdapterOptions& options, const std::vector<std::string>& paths, uint64_t seed,
                    const std::shared_ptr<const Dropout>& dropout = nullptr);
 /// The same with options of each layer.
 using OptionsOf = std::function<AdapterOptions(const std::string& path)>;
 /// Layers that one list of `fused` names, stacked in this order, share one adapter (see Update): it starts as that of the fused layer, with
-/// the options and the seed of the first.
+/// the options and the seed of the first. Adapters lie on `device`; where none is given, where their layers do.
 AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vector<std::string>& paths, uint64_t seed,
-                   const std::shared_ptr<const Dropout>& dropout = nullptr, const std::vector<std::vector<std::string>>& fused = {});
+                   const std::shared_ptr<const Dropout>& dropout = nullptr, const std::vector<std::vector<std::string>>& fused = {},
+                   std::optional<c10::Device> device = {});
 
 /// One change read from a file, in our paths: of the weight or the bias of a layer or norm.
 struct AdapterWeights {

@@ -229,7 +229,7 @@ void Trained::check_layout() const {
     small.rank = 1;
     if (small.type == "dora") small.type = "lora";  // a magnitude needs the weight
     auto adapted = adapters::attach(
-        *skeleton, [&](const std::string&) { return small; }, a.paths, 0, nullptr, a.fused);
+        *skeleton, [&](const std::string&) { return small; }, a.paths, 0, nullptr, a.fused, c10::Device(c10::kCPU));
     adapters::adapter_tensors(adapted, loras::layer_prefixes(*model_, a.component), at::kFloat, settings_.layout);
   }
 }
