@@ -41,21 +41,27 @@ bool moves_nothing(const Transform& transform) {
 
 }  // namespace
 
-void convert_to_srgb(at::Tensor& pixels_HW3, const std::string& icc_profile) {
+ToSrgb::ToSrgb(const std::string& icc_profile) {
   auto profile = open_profile(icc_profile);
   if (!profile) return;
   auto space = cmsGetColorSpace(profile.get());
-  bool gray = space == cmsSigGrayData;
-  if (!gray && space != cmsSigRgbData) return;
-  auto transform = to_srgb(profile, gray ? TYPE_GRAY_8 : TYPE_RGB_8);
-  if (!transform || (!gray && moves_nothing(transform))) return;
-  const auto height = pixels_HW3.size(0), width = pixels_HW3.size(1);
-  auto* row = pixels_HW3.mutable_data_ptr<uint8_t>();
-  std::vector<uint8_t> values(static_cast<size_t>(gray ? width : 0));
-  for (int64_t y = 0; y < height; ++y, row += width * 3) {
-    for (size_t x = 0; x < values.size(); ++x) values[x] = row[x * 3];
-    cmsDoTransform(transform.get(), gray ? values.data() : row, row, static_cast<cmsUInt32Number>(width));
-  }
+  of_gray_ = space == cmsSigGrayData;
+  if (!of_gray_ && space != cmsSigRgbData) return;
+  auto transform = to_srgb(profile, of_gray_ ? TYPE_GRAY_8 : TYPE_RGB_8);
+  if (transform && (of_gray_ || !moves_nothing(transform))) transform_ = std::move(transform);
+}
+
+void ToSrgb::convert(uint8_t* row_W3, int64_t width) {
+  if (!transform_) return;
+  grays_.resize(static_cast<size_t>(of_gray_ ? width : 0));
+  for (size_t x = 0; x < grays_.size(); ++x) grays_[x] = row_W3[x * 3];
+  cmsDoTransform(transform_.get(), of_gray_ ? grays_.data() : row_W3, row_W3, static_cast<cmsUInt32Number>(width));
+}
+
+void convert_to_srgb(at::Tensor& pixels_HW3, const std::string& icc_profile) {
+  ToSrgb to_srgb(icc_profile);
+  const auto width = pixels_HW3.size(1);
+  for (int64_t y = 0; y < pixels_HW3.size(0); ++y) to_srgb.convert(pixels_HW3.mutable_data_ptr<uint8_t>() + y * width * 3, width);
 }
 
 at::Tensor inks_to_srgb(const at::Tensor& pixels_HW4, const std::string& icc_profile) {

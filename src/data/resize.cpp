@@ -9,7 +9,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "data/codecs.h"
 #include "data/row_scaler.h"
+#include "data/tar.h"
 
 namespace burnish::data {
 
@@ -64,6 +66,11 @@ Crop centre_crop(Size picture, Size target) {
   return {target, middle(scaled.height, target.height), middle(scaled.width, target.width)};
 }
 
+void check_unchanged(const std::filesystem::path& file, Size known, Size found) {
+  if (found == known) return;
+  data_error("data", "the picture {} was changed while this run was reading it; give the same command again", file.string());
+}
+
 at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop) {
   auto x = pixels_HWC.contiguous();
   RowScaler scaler({x.size(0), x.size(1)}, x.size(2), crop);
@@ -73,6 +80,17 @@ at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop) {
 
 at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target) {
   return resize_and_crop(pixels_HW3, centre_crop({pixels_HW3.size(0), pixels_HW3.size(1)}, target));
+}
+
+at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop) {
+  auto bytes = read_file_bytes(path);
+  auto header = decode_bytes(bytes, path.string(), /*header_only=*/true);
+  if (header.orientation >= 5) std::swap(header.size.height, header.size.width);
+  check_unchanged(path, known, header.size);
+  RowScaler scaler(known, 3, crop);
+  bool is_jpeg = bytes.starts_with("\xFF\xD8\xFF");
+  if (is_jpeg && decode_jpeg_rows(bytes, path.string(), [&](const uint8_t* row) { scaler.take(row); })) return scaler.scaled_HWC();
+  return resize_and_crop(decode_upright(bytes, path.string()), crop);
 }
 
 at::Tensor to_model_range(const at::Tensor& pixels_HW3) {

@@ -13,7 +13,7 @@ namespace burnish::data {
 namespace {
 
 constexpr int kPrecisionBits = 32 - 8 - 2;  // Pillow's: 8 bits of pixel and 2 of head room in an int32
-constexpr int64_t kMostChannels = 4;
+constexpr size_t kMostChannels = 4;
 
 BURNISH_SIMD void add_weighted(const uint8_t* bytes, int32_t weight, int32_t* sums, int64_t n) {
 #pragma omp simd
@@ -27,7 +27,8 @@ BURNISH_SIMD void add_weighted_each(const uint8_t* bytes, const int32_t* weights
 
 BURNISH_SIMD void round_to_bytes(const int32_t* sums, uint8_t* bytes, int64_t n) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) bytes[i] = static_cast<uint8_t>(std::clamp((sums[i] + (1 << (kPrecisionBits - 1))) >> kPrecisionBits, 0, 255));
+  for (int64_t i = 0; i < n; ++i)
+    bytes[i] = static_cast<uint8_t>(std::clamp((sums[i] + (1 << (kPrecisionBits - 1))) >> kPrecisionBits, 0, 255));
 }
 
 }  // namespace
@@ -60,25 +61,31 @@ RowScaler::Side RowScaler::side_of(int64_t in, int64_t out, int64_t first, int64
   return side;
 }
 
-RowScaler::RowScaler(Size picture, int64_t channels, const Crop& crop) : channels_(channels) {
-  auto scaled = covering_size(picture, crop.size);
-  auto width = crop.size.width, row_bytes = width * channels;
-  rows_ = side_of(picture.height, scaled.height, crop.top, crop.size.height);
-  columns_ = side_of(picture.width, scaled.width, crop.left, width);
-  scaled_HWC_ = at::empty({crop.size.height, width, channels}, at::TensorOptions().dtype(at::kByte));
-  first_byte_ = columns_.first.front() * channels;
-  num_bytes_ = (columns_.first.back() + columns_.widest) * channels - first_byte_;
-  row_.resize(static_cast<size_t>(num_bytes_ + kMostChannels));
-  picked_.resize(static_cast<size_t>(columns_.widest * row_bytes + kMostChannels));
-  for (int64_t k = 0; k < columns_.widest; ++k) {
+RowScaler::Columns RowScaler::columns_of(const Side& side, int64_t channels, bool flip) {
+  auto width = std::ssize(side.first);
+  Columns columns{.widest = side.widest, .first_byte = side.first.front() * channels};
+  columns.num_bytes = (side.first.back() + side.widest) * channels - columns.first_byte;
+  for (int64_t k = 0; k < side.widest; ++k) {
     for (int64_t x = 0; x < width; ++x) {
-      auto from = static_cast<size_t>(crop.flip ? width - 1 - x : x);
-      offsets_.push_back(static_cast<int32_t>((columns_.first[from] + k) * channels - first_byte_));
-      weights_.insert(weights_.end(), static_cast<size_t>(channels), columns_.weights[from * static_cast<size_t>(columns_.widest) + static_cast<size_t>(k)]);
+      auto from = static_cast<size_t>(flip ? width - 1 - x : x);
+      columns.offsets.push_back(static_cast<int32_t>((side.first[from] + k) * channels - columns.first_byte));
+      auto weight = side.weights[from * static_cast<size_t>(side.widest) + static_cast<size_t>(k)];
+      columns.weights.insert(columns.weights.end(), static_cast<size_t>(channels), weight);
     }
   }
+  columns.row.resize(static_cast<size_t>(columns.num_bytes) + kMostChannels);
+  columns.picked.resize(columns.weights.size() + kMostChannels);
+  return columns;
+}
+
+RowScaler::RowScaler(Size picture, int64_t channels, const Crop& crop) : channels_(channels) {
+  auto scaled = covering_size(picture, crop.size);
+  auto row_bytes = crop.size.width * channels;
+  rows_ = side_of(picture.height, scaled.height, crop.top, crop.size.height);
+  columns_ = columns_of(side_of(picture.width, scaled.width, crop.left, crop.size.width), channels, crop.flip);
   recent_.resize(static_cast<size_t>(rows_.widest * row_bytes));
   sums_.resize(static_cast<size_t>(row_bytes));
+  scaled_HWC_ = at::empty({crop.size.height, crop.size.width, channels}, at::TensorOptions().dtype(at::kByte));
 }
 
 void RowScaler::take(const uint8_t* row_WC) {
@@ -90,14 +97,15 @@ void RowScaler::take(const uint8_t* row_WC) {
 
 void RowScaler::scale_columns(const uint8_t* row_WC, uint8_t* to) {
   auto n = std::ssize(sums_), width = n / channels_;
-  std::memcpy(row_.data(), row_WC + first_byte_, static_cast<size_t>(num_bytes_));
+  auto& c = columns_;
+  std::memcpy(c.row.data(), row_WC + c.first_byte, static_cast<size_t>(c.num_bytes));
   std::ranges::fill(sums_, 0);
-  for (int64_t k = 0; k < columns_.widest; ++k) {
-    const auto* offsets = offsets_.data() + k * width;
-    auto* picked = picked_.data() + k * n;
+  for (int64_t k = 0; k < c.widest; ++k) {
+    const auto* offsets = c.offsets.data() + k * width;
+    auto* picked = c.picked.data() + k * n;
     // Whole words are moved; what is too much of one is overwritten by the next.
-    for (int64_t x = 0; x < width; ++x) std::memcpy(picked + x * channels_, row_.data() + offsets[x], kMostChannels);
-    add_weighted_each(picked, weights_.data() + k * n, sums_.data(), n);
+    for (int64_t x = 0; x < width; ++x) std::memcpy(picked + x * channels_, c.row.data() + offsets[x], kMostChannels);
+    add_weighted_each(picked, c.weights.data() + k * n, sums_.data(), n);
   }
   round_to_bytes(sums_.data(), to, n);
 }

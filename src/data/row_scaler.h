@@ -23,19 +23,25 @@ class RowScaler {
     std::vector<int64_t> first = {};
     std::vector<int32_t> weights = {};
   };
+  /// The columns: what is picked out of a row, a line of bytes for each weight of a window, so that all windows are weighed at once.
+  struct Columns {
+    int64_t widest = 0;
+    int64_t first_byte = 0, num_bytes = 0;            ///< of a row: what the windows reach
+    std::vector<int32_t> offsets = {}, weights = {};  ///< by line: where each pixel is picked from those bytes, and the weight of each byte
+    std::vector<uint8_t> row = {}, picked = {};       ///< those bytes of the row at hand, and the lines
+  };
   static Side side_of(int64_t in, int64_t out, int64_t first, int64_t count);
+  static Columns columns_of(const Side& side, int64_t channels, bool flip);
   void scale_columns(const uint8_t* row_WC, uint8_t* to);
   void finish_row();
 
   int64_t channels_;
-  Side rows_, columns_;
+  Side rows_;
+  Columns columns_;
   int64_t num_taken_ = 0, num_finished_ = 0;
-  at::Tensor scaled_HWC_;
-  int64_t first_byte_ = 0, num_bytes_ = 0;  ///< of a row: what the windows of the columns reach
-  std::vector<uint8_t> row_, picked_;       ///< those bytes; and for each weight of a window the bytes it counts
-  std::vector<int32_t> offsets_, weights_;  ///< of what is picked: a pixel's first byte, and each byte's weight
-  std::vector<uint8_t> recent_;             ///< rows_.widest rows of scaled columns, row y in place y % widest
+  std::vector<uint8_t> recent_;  ///< rows_.widest rows of scaled columns, row y in place y % widest
   std::vector<int32_t> sums_;
+  at::Tensor scaled_HWC_;
 };
 
 }  // namespace burnish::data

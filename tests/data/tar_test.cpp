@@ -38,6 +38,20 @@ TEST(Tar, AShardOfWebDatasetIsADataset) {
   EXPECT_FLOAT_EQ(image[0][31][0].item<float>(), 40 / 127.5f - 1);
 }
 
+TEST(Tar, MasksWeightsAndCaptionsInAShardOfWebDataset) {
+  auto shard = archive("masked-000000.tar");
+  data::Dataset dataset({.subsets = {{.base_path = "", .metadata_path = shard.string(), .size = {.height = 32, .width = 48}}},
+                         .mask = {data::MaskSource::From::column, "mask"}});
+  ASSERT_THAT(dataset.rows(), ElementsAre(0));
+  EXPECT_EQ(dataset.entry(0).loss_weight, 0.5);
+  ASSERT_EQ(dataset.entry(0).captions.size(), 2u);
+  EXPECT_EQ(dataset.entry(0).captions[0].text, "a black square");
+  EXPECT_EQ(dataset.entry(0).captions[0].weight, 3);
+  auto mask = dataset.load_mask(0);
+  EXPECT_EQ(mask[0][0].item<int>(), 255);
+  EXPECT_EQ(mask[31][0].item<int>(), 0);
+}
+
 TEST(Tar, EveryDialectIsRead) {
   for (const std::string name : {"gnu.tar", "pax.tar", "ustar.tar"}) {
     SCOPED_TRACE(name);
