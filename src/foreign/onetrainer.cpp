@@ -260,6 +260,7 @@ void adapter_rows(Table& table) {
 
 void data_rows(Table& table) {
   table << same("concept.path", "dataset_metadata_path") << same("validation_path", "validation_metadata_path");
+  table << same("dataloader_threads", "dataset_num_workers");
   table << rewritten("concept.balancing", "dataset_repeat", [](const Value& value, const Settings& all) {
     auto number = number_of(value).value_or(1);
     bool repeats = all.text("concept.balancing_strategy", "REPEATS") == "REPEATS" && number >= 1 && number == std::floor(number);

@@ -65,17 +65,31 @@ TEST_F(ImportVerb, KohyasCommandLineWithItsDatasetFile) {
                       "\" \\\n --dataset_config=data.toml --network_module=networks.lora_flux --network_dim=4 "
                       "--learning_rate=1e-4 --optimizer_type AdamW8bit --max_train_epochs=10 --blocks_to_swap=2 --guidance_scale=1.0 "
                       "--timestep_sampling flux_shift --model_prediction_type raw --cache_latents --network_train_unet_only "
-                      "--gradient_checkpointing --output_dir=\"" +
+                      "--gradient_checkpointing --max_data_loader_n_workers 3 --output_dir=\"" +
                       out().string() + "\" --output_name x\n");
   for (const char* words : {"different here: blocks_to_swap = 2: a number of blocks", "not carried: datasets[0].subsets[1].image_dir: ",
                             "nothing to set here: cache_latents, launch.num_cpu_threads_per_process, output_name, script"})
     EXPECT_THAT(said, HasSubstr(words));
-  for (const char* line :
-       {"lora_rank = 4  # network_dim\n", "lora_alpha = 1.0  # network_alpha (its default)\n", "optimizer = \"adamw8bit\"",
-        "num_epochs = 10", "timestep_sampling = \"flux_shift\"", "loss_weighting = \"uniform\"", "dataset_repeat = 3", "batch_size = 2",
-        "resolution = [\"64,48\"]", "caption_extension = \".txt\"", "shuffle_caption = true", "random_flip = true", "max_grad_norm = 1.0",
-        "lora_base_model = \"dit\"", "lora_format = \"kohya\"", "embedded_guidance = 1.0", "use_gradient_checkpointing = true",
-        "blocks_to_swap = 3", "dtype = \"fp32\""})
+  for (const char* line : {"lora_rank = 4  # network_dim\n",
+                           "lora_alpha = 1.0  # network_alpha (its default)\n",
+                           "optimizer = \"adamw8bit\"",
+                           "num_epochs = 10",
+                           "timestep_sampling = \"flux_shift\"",
+                           "loss_weighting = \"uniform\"",
+                           "dataset_repeat = 3",
+                           "batch_size = 2",
+                           "resolution = [\"64,48\"]",
+                           "caption_extension = \".txt\"",
+                           "shuffle_caption = true",
+                           "random_flip = true",
+                           "max_grad_norm = 1.0",
+                           "lora_base_model = \"dit\"",
+                           "lora_format = \"kohya\"",
+                           "embedded_guidance = 1.0",
+                           "use_gradient_checkpointing = true",
+                           "blocks_to_swap = 3",
+                           "dtype = \"fp32\"",
+                           "dataset_num_workers = 3"})
     EXPECT_THAT(toml(), HasSubstr(line));
   EXPECT_THAT(toml(), Not(HasSubstr("max_steps")));
   EXPECT_THAT(toml(), Not(HasSubstr("bucket")));
@@ -109,39 +123,39 @@ TEST_F(ImportVerb, OneTrainersJson) {
       "text_encoder_2": {"train": false}, "timestep_distribution": "LOGIT_NORMAL", "noising_weight": 0.5, "noising_bias": 0.25,
       "optimizer": {"optimizer": "ADAFACTOR", "relative_step": false, "fused_back_pass": true}, "layer_filter": "attn,ff.net",
       "layer_filter_preset": "custom", "output_model_destination": "models/cat.safetensors", "output_model_format": "KOHYA_LORA",
-      "ema": "GPU", "save_every": 2, "save_every_unit": "HOUR"})");
+      "ema": "GPU", "save_every": 2, "save_every_unit": "HOUR", "dataloader_threads": 4})");
   EXPECT_THAT(toml(), HasSubstr("fused_backward_pass = true"));
   EXPECT_THAT(said, HasSubstr("different here: output_model_destination = models/cat.safetensors: a folder here"));
-  for (const char* line :
-       {"lora_type = \"dora\"", "dora_norm = \"input\"", "lora_alpha = 1.0  # lora_alpha (its default)", "logit_std = 1.5",
-        "logit_mean = -0.25", "fp8_models = \"dit\"", "weight_format = \"fp8_tensor\"", "discrete_flow_shift = 1.0",
-        "lora_target_modules = \".*(attn|ff\\\\.net).*\"", "optimizer_args = \"relative_step=false\"", "ema_decay = 0.999",
-        "save_minutes = 120.0", "lr_warmup_steps = 200", "dataset_repeat = 2", "max_pixels = 4096", "use_gradient_checkpointing = true"})
+  for (const char* line : {"lora_type = \"dora\"", "dora_norm = \"input\"", "lora_alpha = 1.0  # lora_alpha (its default)",
+                           "logit_std = 1.5", "logit_mean = -0.25", "fp8_models = \"dit\"", "weight_format = \"fp8_tensor\"",
+                           "discrete_flow_shift = 1.0", "lora_target_modules = \".*(attn|ff\\\\.net).*\"",
+                           "optimizer_args = \"relative_step=false\"", "ema_decay = 0.999", "save_minutes = 120.0", "lr_warmup_steps = 200",
+                           "dataset_repeat = 2", "max_pixels = 4096", "use_gradient_checkpointing = true", "dataset_num_workers = 4"})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts("--lora_format auto");
 }
 
 TEST_F(ImportVerb, AiToolkitsYaml) {
-  auto said =
-      import_file("job.yaml",
-                  "job: extension\nconfig:\n  name: cat\n  process:\n    - type: sd_trainer\n      training_folder: runs\n"
-                  "      network: {type: lora, linear: 4, linear_alpha: 8}\n      save: {save_every: 250, max_step_saves_to_keep: 4}\n"
-                  "      datasets:\n        - folder_path: " +
-                      pictures() +
-                      "\n          caption_ext: txt\n"
-                      "          caption_dropout_rate: 0.05\n          resolution: [32, 64]\n          shuffle_tokens: true\n"
-                      "      train:\n        steps: 2000\n        lr: 1e-4\n        optimizer: adamw8bit\n        dtype: fp32\n"
-                      "        noise_scheduler: flowmatch\n        ema_config: {use_ema: true, ema_decay: 0.99}\n"
-                      "      model: {name_or_path: " +
-                      in_model("") +
-                      ", is_flux: true, quantize: true}\n"
-                      "      sample: {prompts: [a cat], sample_every: 250}\n");
+  auto said = import_file(
+      "job.yaml",
+      "job: extension\nconfig:\n  name: cat\n  process:\n    - type: sd_trainer\n      training_folder: runs\n"
+      "      network: {type: lora, linear: 4, linear_alpha: 8}\n      save: {save_every: 250, max_step_saves_to_keep: 4}\n"
+      "      datasets:\n        - folder_path: " +
+          pictures() +
+          "\n          caption_ext: txt\n"
+          "          caption_dropout_rate: 0.05\n          resolution: [32, 64]\n          shuffle_tokens: true\n          num_workers: 1\n"
+          "      train:\n        steps: 2000\n        lr: 1e-4\n        optimizer: adamw8bit\n        dtype: fp32\n"
+          "        noise_scheduler: flowmatch\n        ema_config: {use_ema: true, ema_decay: 0.99}\n"
+          "      model: {name_or_path: " +
+          in_model("") +
+          ", is_flux: true, quantize: true}\n"
+          "      sample: {prompts: [a cat], sample_every: 250}\n");
   EXPECT_THAT(said, HasSubstr("not carried: sample.prompts = [\"a cat\"]: "));
   EXPECT_THAT(said, HasSubstr("different here: dataset.resolution = [32,64]: a run has one size, and the largest is taken"));
-  for (const char* line :
-       {"lora_rank = 4", "lora_alpha = 8.0", "save_steps = 250", "keep_last = 4", "max_pixels = 4096", "max_steps = 2000",
-        "timestep_sampling = \"sigmoid\"  # train.timestep_type (its default)", "ema_decay = 0.99", "fp8_models = \"dit\"",
-        "caption_dropout = 0.05", "shuffle_caption = true", "caption_extension = \".txt\"", "save_dtype = \"fp16\"", "/runs/cat\""})
+  for (const char* line : {"lora_rank = 4", "lora_alpha = 8.0", "save_steps = 250", "keep_last = 4", "max_pixels = 4096",
+                           "max_steps = 2000", "timestep_sampling = \"sigmoid\"  # train.timestep_type (its default)", "ema_decay = 0.99",
+                           "fp8_models = \"dit\"", "caption_dropout = 0.05", "shuffle_caption = true", "caption_extension = \".txt\"",
+                           "save_dtype = \"fp16\"", "/runs/cat\"", "dataset_num_workers = 1"})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts();
 }
