@@ -22,7 +22,7 @@ fs::path archive(const std::string& name) { return test::golden_path("data/tars/
 
 std::vector<std::string> captions(const fs::path& path) {
   std::vector<std::string> all;
-  for (const auto& row : data::load_metadata(path).rows) all.push_back(row["prompt"]);
+  for (const auto& row : data::load_metadata(path).rows) all.push_back(row.value("prompt", "(none)"));
   return all;
 }
 
