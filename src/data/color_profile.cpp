@@ -22,7 +22,7 @@ Profile open_profile(const std::string& icc) {
 
 /// What an opened profile is of: "RGB ", "GRAY", "CMYK" (ICC.1, 7.2: data colour space). Little CMS has it as an enum, which a damaged file
 /// may give values that it has not.
-std::string_view colors_of(const std::string& icc) { return std::string_view(icc).substr(16, 4); }
+std::string_view space_of(const std::string& icc) { return std::string_view(icc).substr(16, 4); }
 
 /// Null where lcms cannot make one of such a profile.
 Transform to_srgb(const Profile& from, cmsUInt32Number format) {
@@ -49,8 +49,8 @@ bool moves_nothing(const Transform& transform) {
 ToSrgb::ToSrgb(const std::string& icc_profile) {
   auto profile = open_profile(icc_profile);
   if (!profile) return;
-  of_gray_ = colors_of(icc_profile) == "GRAY";
-  if (!of_gray_ && colors_of(icc_profile) != "RGB ") return;
+  of_gray_ = space_of(icc_profile) == "GRAY";
+  if (!of_gray_ && space_of(icc_profile) != "RGB ") return;
   auto transform = to_srgb(profile, of_gray_ ? TYPE_GRAY_8 : TYPE_RGB_8);
   if (transform && (of_gray_ || !moves_nothing(transform))) transform_ = std::move(transform);
 }
@@ -70,7 +70,7 @@ void convert_to_srgb(at::Tensor& pixels_HW3, const std::string& icc_profile) {
 
 at::Tensor inks_to_srgb(const at::Tensor& pixels_HW4, const std::string& icc_profile) {
   auto profile = open_profile(icc_profile);
-  if (!profile || colors_of(icc_profile) != "CMYK") return {};
+  if (!profile || space_of(icc_profile) != "CMYK") return {};
   auto transform = to_srgb(profile, TYPE_CMYK_8);
   if (!transform) return {};
   const auto height = pixels_HW4.size(0), width = pixels_HW4.size(1);
