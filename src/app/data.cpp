@@ -3,6 +3,7 @@
 #include <set>
 
 #include "app/verbs.h"
+#include "base/count.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
@@ -51,9 +52,10 @@ data::Dataset open(const DataOptions& o) {
 
 void print_sizes(const data::Survey& survey, const data::Dataset& dataset) {
   auto num_rows = std::ssize(dataset.rows());
-  fmt::print("{} pictures, {} samples, from {}x{} to {}x{} pixels\n", survey.num_files, num_rows, survey.smallest.width,
-             survey.smallest.height, survey.largest.width, survey.largest.height);
-  fmt::print("{:.1f} % of a picture is cut off in the mean; {} samples are scaled up\n\n", 100 * survey.cut_away, survey.num_enlarged);
+  fmt::print("{}, {}, from {}x{} to {}x{} pixels\n", count_of(survey.num_files, "picture"), count_of(num_rows, "sample"),
+             survey.smallest.width, survey.smallest.height, survey.largest.width, survey.largest.height);
+  fmt::print("{:.1f} % of a picture is cut off in the mean; {} scaled up\n\n", 100 * survey.cut_away,
+             count_of(survey.num_enlarged, "sample is", "samples are"));
   fmt::print("{:<12} {:>9} {:>9} {:>9} {:>11}\n", "size", "samples", "visits", "batches", "in a batch");
   for (const auto& b : survey.buckets) {
     fmt::print("{:<12} {:>9} {:>9} {:>9} {:>11.2f}\n", fmt::format("{}x{}", b.size.width, b.size.height), b.rows.size(), b.num_visits,
@@ -62,8 +64,8 @@ void print_sizes(const data::Survey& survey, const data::Dataset& dataset) {
 }
 
 void print_captions(const data::CaptionCounts& captions) {
-  fmt::print("\n{} captions, {} different, {} empty; {} words in the median, {} at most\n", captions.num_captions, captions.num_different,
-             captions.num_empty, captions.median_words, captions.most_words);
+  fmt::print("\n{}, {} different, {} empty; {} in the median, {} at most\n", count_of(captions.num_captions, "caption"),
+             captions.num_different, captions.num_empty, count_of(captions.median_words, "word"), captions.most_words);
   fmt::print("most frequent tags:\n");
   for (const auto& [tag, count] : captions.tags) fmt::print("{:>7}  {}\n", count, tag);
 }
@@ -77,12 +79,12 @@ void print_tokens(const train::ModelChoice& choice, const data::Dataset& dataset
   }
   fmt::print("\n");
   for (const auto& count : models::count_tokens(model->components(), model->units().encode_prompt, {captions.begin(), captions.end()}))
-    fmt::print("the longest caption has {} tokens for {}, which reads {}; {} captions are cut\n", count.longest, count.encoder, count.limit,
-               count.num_cut);
+    fmt::print("the longest caption has {} tokens for {}, which reads {}; {} cut\n", count.longest, count.encoder, count.limit,
+               count_of(count.num_cut, "caption is", "captions are"));
 }
 
 void print_problems(const data::Survey& survey, const data::Dataset& dataset) {
-  if (!dataset.bad_samples().empty()) fmt::print("\n{} samples cannot be used:\n", dataset.bad_samples().size());
+  if (!dataset.bad_samples().empty()) fmt::print("\n{} cannot be used:\n", count_of(std::ssize(dataset.bad_samples()), "sample"));
   for (const auto& [row, reason] : dataset.bad_samples()) fmt::print("  {}: {}\n", dataset.name_of(row), reason);
   if (!survey.alike.empty()) fmt::print("\npictures that look the same:\n");
   for (const auto& group : survey.alike) fmt::print("  {}\n", join(group));

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <set>
 
+#include "base/count.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -27,29 +29,77 @@ bool is_picture(const fs::path& path) {
   return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
 }
 
-void add_members(const fs::path& archive, std::vector<fs::path>& pictures) {
+/// As systems make them beside what users put there: `.DS_Store`, `._cat.png`.
+bool is_hidden(const fs::path& path) {
+  return std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part.string().starts_with('.'); });
+}
+
+/// What a folder or an archive holds.
+struct Found {
+  std::set<fs::path> pictures = {};
+  std::map<fs::path, std::string> damaged = {};              ///< archives, and what is wrong with each
+  std::vector<fs::path> linked_folders = {}, dangling = {};  ///< links that lead to a folder, and to nothing
+};
+
+void add_members(const fs::path& archive, Found& found) {
   for (const auto& member : read_tar(archive)) {
-    if (is_picture(member.name)) pictures.push_back(archive / member.name);
+    if (is_picture(member.name) && !is_hidden(member.name)) found.pictures.insert(archive / member.name);
   }
 }
 
-std::vector<fs::path> pictures_below(const fs::path& folder) {
-  std::vector<fs::path> pictures;
+void add_file(const fs::directory_entry& file, Found& found) {
+  std::error_code unreachable;  // a link that leads to itself, say
+  auto status = file.status(unreachable);
+  if (file.is_symlink() && !fs::exists(status)) found.dangling.push_back(file.path());
+  if (file.is_symlink() && fs::is_directory(status)) found.linked_folders.push_back(file.path());
+  if (!fs::is_regular_file(status)) return;
+  if (is_picture(file.path())) found.pictures.insert(file.path());
+  if (file.path().extension() != ".tar") return;
+  try {
+    add_members(file.path(), found);
+  } catch (const Error& error) {
+    found.damaged[file.path()] = without_source(error);
+  }
+}
+
+void say_links(const std::vector<fs::path>& links, const std::string& kind, const std::string& reason) {
+  if (!links.empty()) warn("{} left out: {}; the first is {}", count_of(std::ssize(links), kind), reason, links.front().string());
+}
+
+Found look_into(const fs::path& folder) {
+  Found found;
   if (!io::is_folder(folder)) {
-    add_members(folder, pictures);
-    std::sort(pictures.begin(), pictures.end());
-    return pictures;
+    add_members(folder, found);
+    return found;
   }
   std::error_code failed;
   for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, failed), end; !failed && it != end;
        it.increment(failed)) {
-    if (!it->is_regular_file()) continue;
-    if (is_picture(it->path())) pictures.push_back(it->path());
-    if (it->path().extension() == ".tar") add_members(it->path(), pictures);
+    if (is_hidden(it->path().filename())) {
+      it.disable_recursion_pending();
+    } else {
+      add_file(*it, found);
+    }
   }
   if (failed) data_error("data", "cannot read the folder {}: {}", folder.string(), failed.message());
-  std::sort(pictures.begin(), pictures.end());
-  return pictures;
+  say_links(found.linked_folders, "linked folder", "links are not followed, so name what they lead to as a dataset of its own");
+  say_links(found.dangling, "link", "what it leads to is not there");
+  return found;
+}
+
+/// The mask of `cat.png` is `cat.mask.png`: takes masks out of the pictures, by the path of their picture without its ending.
+std::map<fs::path, fs::path> take_masks(std::set<fs::path>& pictures) {
+  auto key_of = [](const fs::path& path) { return path.parent_path() / path.stem(); };
+  std::set<fs::path> keys;
+  for (const auto& picture : pictures) keys.insert(key_of(picture));
+  std::map<fs::path, fs::path> masks;
+  for (auto it = pictures.begin(); it != pictures.end();) {
+    auto key = key_of(*it);
+    bool is_mask = key.extension() == ".mask" && keys.contains(key_of(key));
+    if (is_mask) masks[key_of(key)] = *it;
+    it = is_mask ? pictures.erase(it) : std::next(it);
+  }
+  return masks;
 }
 
 /// Fewer need no word: nobody means a year by them.
@@ -93,62 +143,91 @@ std::string read_caption(const fs::path& file) {
   return std::string(trim(text));
 }
 
-/// That of the object in a file; null where there is none.
-nlohmann::json caption_in_json(const fs::path& file) {
+/// The object in the JSON file of a picture; null where there is none.
+nlohmann::json object_beside(const fs::path& picture) {
+  auto file = fs::path(picture).replace_extension(".json");
   if (!is_file_there(file)) return nullptr;
   auto json = nlohmann::json::parse(read_caption(file), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) data_error("data", "{} is not a JSON object", file.string());
-  for (const char* key : {"prompt", "caption", "text"}) {
-    if (json.contains(key)) return json[key];
-  }
-  return nullptr;
+  return json.is_object() ? json : nlohmann::json();
 }
 
 /// The captions of a picture as its row has them; null where there is none.
-nlohmann::json captions_beside(const fs::path& picture, const std::vector<std::pair<std::string, double>>& endings) {
+nlohmann::json captions_beside(const fs::path& picture, const nlohmann::json& object,
+                               const std::vector<std::pair<std::string, double>>& endings) {
   nlohmann::json list;
   for (const auto& [ending, weight] : endings) {
     auto file = fs::path(picture).replace_extension(ending);
     if (is_file_there(file)) list.push_back({{"text", read_caption(file)}, {"weight", weight}});
   }
-  if (list.is_null()) return caption_in_json(fs::path(picture).replace_extension(".json"));
-  return list.size() == 1 ? list[0]["text"] : list;
+  if (!list.is_null()) return list.size() == 1 ? list[0]["text"] : list;
+  for (const char* key : {"prompt", "caption", "text"}) {
+    if (object.is_object() && object.contains(key)) return object[key];
+  }
+  return nullptr;
+}
+
+/// The fields of its JSON file, its path and its captions.
+nlohmann::json row_of(const fs::path& picture, const CaptionFiles& captions, const std::vector<std::pair<std::string, double>>& endings) {
+  auto row = object_beside(picture);
+  auto prompt = captions_beside(picture, row, endings);
+  auto text_file = fs::path(picture).replace_extension(endings.front().first).filename().string();
+  if (prompt.is_null() && captions.class_tokens.empty())
+    data_error("data", "{} has no caption; it is looked for in {}, or as the prompt, caption or text of the object in its .json file",
+               picture.string(), text_file);
+  row["image"] = picture.string();
+  row["prompt"] = prompt.is_null() ? nlohmann::json(captions.class_tokens) : prompt;
+  return row;
+}
+
+/// How many rows a picture gives by the folder it is in; what is unusual of that is said once a folder.
+int repeats_by_folder(const fs::path& picture, const fs::path& root, std::set<fs::path>& said) {
+  auto folder = picture.parent_path();
+  if (folder == root || folder == file_behind(picture)) return 1;  // 00000_of_00010.tar is no count
+  auto repeats = repeats_of(folder);
+  auto name = folder.filename().string();
+  bool is_number = name.find_first_not_of("0123456789") == name.npos;
+  if ((repeats < kRepeatsToSay && !is_number) || !said.insert(folder).second) return repeats;
+  if (is_number) {
+    info(
+        "the folder {} is named by a number alone, which is no count: each of its pictures is visited once an epoch ({}_cat would ask for "
+        "{})",
+        folder.string(), name, name);
+  } else {
+    warn("the name of the folder {} asks for {} visits an epoch of each of its pictures; rename it if that is no count", folder.string(),
+         repeats);
+  }
+  return repeats;
 }
 
 }  // namespace
 
 Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& captions) {
   auto root = fs::canonical(folder);
-  auto pictures = pictures_below(root);
-  if (pictures.empty()) {
+  auto found = look_into(root);
+  if (found.pictures.empty() && found.damaged.empty()) {
     data_error("data",
                "the folder {} holds no picture (.png, .jpg, .webp, .tiff, .heic, .avif, .jxl, .gif or .bmp); name a folder that does, or a "
                "metadata file",
                folder.string());
   }
   auto endings = parse_endings(captions.endings);
+  auto masks = take_masks(found.pictures);
   Metadata m{.rows = {}, .columns = {"image", "prompt"}};
-  std::vector<std::string> without_caption;
   std::set<fs::path> said;
-  for (const auto& picture : pictures) {
-    auto prompt = captions_beside(picture, endings);
-    if (prompt.is_null() && captions.class_tokens.empty()) {
-      without_caption.push_back(picture.filename().string());
-      continue;
+  for (const auto& picture : found.pictures) {
+    auto repeats = static_cast<size_t>(repeats_by_folder(picture, root, said));
+    try {
+      auto row = row_of(picture, captions, endings);
+      if (auto mask = masks.find(picture.parent_path() / picture.stem()); mask != masks.end()) row["mask"] = mask->second.string();
+      m.rows.insert(m.rows.end(), repeats, row);
+    } catch (const Error& error) {
+      m.bad[m.rows.size()] = without_source(error);
+      m.rows.push_back({{"image", picture.string()}});
     }
-    if (prompt.is_null()) prompt = captions.class_tokens;
-    nlohmann::json row{{"image", picture.string()}, {"prompt", prompt}};
-    auto folder_of = picture.parent_path();
-    auto repeats = folder_of == root || folder_of == file_behind(picture) ? 1 : repeats_of(folder_of);  // 00000_of_00010.tar is no count
-    if (repeats >= kRepeatsToSay && said.insert(picture.parent_path()).second)
-      warn("the name of the folder {} asks for {} visits an epoch of each of its pictures; rename it if that is no count",
-           picture.parent_path().string(), repeats);
-    m.rows.insert(m.rows.end(), static_cast<size_t>(repeats), row);
   }
-  if (!without_caption.empty()) {
-    data_error("data", "{} of the {} pictures in {} have no caption; the first is {}, whose caption is looked for in {}",
-               without_caption.size(), pictures.size(), folder.string(), without_caption[0],
-               fs::path(without_caption[0]).replace_extension(endings.front().first).string());
+  for (const auto& [archive, reason] : found.damaged) {
+    m.bad[m.rows.size()] = reason;
+    m.rows.push_back({{"image", archive.string()}});
   }
   return m;
 }

@@ -7,11 +7,12 @@ namespace burnish::data {
 /// its name (`cat.png`, `cat.txt`), as rows with the columns image (a whole path) and prompt: a text, or a list of {text, weight} where a
 /// picture has files of several endings. Blanks around a caption are left out; an empty file is an empty caption.
 ///
-/// Where no text file is there, the caption is the prompt, caption or text of the JSON object in `cat.json`.
+/// The fields of the JSON object in `cat.json` are further columns, and where no text file is there its prompt, caption or text is the
+/// caption. `cat.mask.png` is no picture but the column mask.
 ///
-/// Subfolders and archives in it count as well. In one whose name begins with a number, as in sd-scripts' `train_data_dir` (`10_cat`),
-/// every picture gives that many rows. A data Error when there is no picture, or pictures lack their caption file and there are no class
-/// tokens.
+/// Subfolders and archives in it count as well; hidden files and what links to folders lead to do not. In a folder whose name begins with a
+/// number, as in sd-scripts' `train_data_dir` (`10_cat`), every picture gives that many rows. Pictures without caption, or with one that
+/// cannot be read, are bad rows (without class tokens), and so are damaged archives. A data Error when there is no picture.
 Metadata load_captioned_folder(const std::filesystem::path& folder, const CaptionFiles& captions = {});
 
 }  // namespace burnish::data

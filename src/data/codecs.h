@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,14 @@ Decoded decode_bmp(std::string_view bytes, const std::string& file, bool header_
 
 /// By the one of them whose format the bytes begin with.
 Decoded decode_bytes(std::string_view bytes, const std::string& file, bool header_only);
+
+/// The same as decode_image, of the bytes of a file.
+at::Tensor decode_upright(std::string_view bytes, const std::string& file);
+
+/// Gives `take` the rows of a JPEG as decode_image has them, without ever holding more than one. False, and nothing is given, where it is
+/// turned by its orientation or made of inks. libjpeg's scaled decoding is not used: its results are others, and of its scales only one
+/// half and less take less time than the whole.
+bool decode_jpeg_rows(std::string_view bytes, const std::string& file, const std::function<void(const uint8_t* row_W3)>& take);
 
 /// The orientation in an EXIF block (with or without its "Exif\0\0" start); 1 when there is none.
 int exif_orientation(std::string_view exif);

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace burnish::data {
@@ -18,6 +19,10 @@ Profile open_profile(const std::string& icc) {
   auto* profile = icc.empty() ? nullptr : cmsOpenProfileFromMem(icc.data(), static_cast<cmsUInt32Number>(icc.size()));
   return {profile, cmsCloseProfile};
 }
+
+/// What an opened profile is of: "RGB ", "GRAY", "CMYK" (ICC.1, 7.2: data colour space). Little CMS has it as an enum, which a damaged file
+/// may give values that it has not.
+std::string_view space_of(const std::string& icc) { return std::string_view(icc).substr(16, 4); }
 
 /// Null where lcms cannot make one of such a profile.
 Transform to_srgb(const Profile& from, cmsUInt32Number format) {
@@ -41,26 +46,31 @@ bool moves_nothing(const Transform& transform) {
 
 }  // namespace
 
-void convert_to_srgb(at::Tensor& pixels_HW3, const std::string& icc_profile) {
+ToSrgb::ToSrgb(const std::string& icc_profile) {
   auto profile = open_profile(icc_profile);
   if (!profile) return;
-  auto space = cmsGetColorSpace(profile.get());
-  bool gray = space == cmsSigGrayData;
-  if (!gray && space != cmsSigRgbData) return;
-  auto transform = to_srgb(profile, gray ? TYPE_GRAY_8 : TYPE_RGB_8);
-  if (!transform || (!gray && moves_nothing(transform))) return;
-  const auto height = pixels_HW3.size(0), width = pixels_HW3.size(1);
-  auto* row = pixels_HW3.mutable_data_ptr<uint8_t>();
-  std::vector<uint8_t> values(static_cast<size_t>(gray ? width : 0));
-  for (int64_t y = 0; y < height; ++y, row += width * 3) {
-    for (size_t x = 0; x < values.size(); ++x) values[x] = row[x * 3];
-    cmsDoTransform(transform.get(), gray ? values.data() : row, row, static_cast<cmsUInt32Number>(width));
-  }
+  of_gray_ = space_of(icc_profile) == "GRAY";
+  if (!of_gray_ && space_of(icc_profile) != "RGB ") return;
+  auto transform = to_srgb(profile, of_gray_ ? TYPE_GRAY_8 : TYPE_RGB_8);
+  if (transform && (of_gray_ || !moves_nothing(transform))) transform_ = std::move(transform);
+}
+
+void ToSrgb::convert(uint8_t* row_W3, int64_t width) {
+  if (!transform_) return;
+  grays_.resize(static_cast<size_t>(of_gray_ ? width : 0));
+  for (size_t x = 0; x < grays_.size(); ++x) grays_[x] = row_W3[x * 3];
+  cmsDoTransform(transform_.get(), of_gray_ ? grays_.data() : row_W3, row_W3, static_cast<cmsUInt32Number>(width));
+}
+
+void convert_to_srgb(at::Tensor& pixels_HW3, const std::string& icc_profile) {
+  ToSrgb to_srgb(icc_profile);
+  const auto width = pixels_HW3.size(1);
+  for (int64_t y = 0; y < pixels_HW3.size(0); ++y) to_srgb.convert(pixels_HW3.mutable_data_ptr<uint8_t>() + y * width * 3, width);
 }
 
 at::Tensor inks_to_srgb(const at::Tensor& pixels_HW4, const std::string& icc_profile) {
   auto profile = open_profile(icc_profile);
-  if (!profile || cmsGetColorSpace(profile.get()) != cmsSigCmykData) return {};
+  if (!profile || space_of(icc_profile) != "CMYK") return {};
   auto transform = to_srgb(profile, TYPE_CMYK_8);
   if (!transform) return {};
   const auto height = pixels_HW4.size(0), width = pixels_HW4.size(1);

@@ -126,6 +126,20 @@ Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, c
   return entry;
 }
 
+/// That some row names a file and a caption at all; else one sentence says it of all rows.
+void check_columns(const Metadata& metadata, const std::string& path, const std::string& data_file_keys) {
+  auto is_there = [&](const std::vector<std::string>& names) {
+    return std::ranges::any_of(metadata.rows, [&](const nlohmann::json& row) {
+      return std::ranges::any_of(names, [&](const auto& name) { return row.contains(name); });
+    });
+  };
+  auto columns = join(metadata.columns);
+  if (!is_there(split_list(data_file_keys + ",file_name")))
+    data_error("data", "{}: none of the columns {} is there; there are: {}", path, data_file_keys, columns);
+  if (metadata.bad.size() < metadata.rows.size() && !is_there({"prompt", "caption", "text"}))
+    data_error("data", "{}: no column named prompt (or caption, or text); there are: {}", path, columns);
+}
+
 void check_same_size(const Dataset::Entry& entry, const std::string& column, const Size& size) {
   const auto& picture = entry.original_size;
   if (size == picture) return;
@@ -206,11 +220,13 @@ std::string Dataset::name_of(int64_t row) const {
 void Dataset::read(size_t index) {
   const auto& subset = options_.subsets[index];
   auto metadata = load_metadata(subset.metadata_path, subset.caption_files);
+  check_columns(metadata, subset.metadata_path, options_.data_file_keys);
   first_rows_.push_back(std::ssize(entries_));
-  for (const auto& row : metadata.rows) {
+  for (size_t i = 0; i < metadata.rows.size(); ++i) {
     entries_.emplace_back();
     try {
-      entries_.back() = read_entry(row, metadata, options_, subset);
+      if (auto bad = metadata.bad.find(i); bad != metadata.bad.end()) throw Error(Exit::data, "data", bad->second);
+      entries_.back() = read_entry(metadata.rows[i], metadata, options_, subset);
     } catch (const Error& error) {
       bad_[std::ssize(entries_) - 1] = without_source(error);
     }
@@ -302,31 +318,32 @@ void Dataset::check_usable(int64_t row) const {
   data_error("data", "{} cannot be used: {}", name_of(row), bad == bad_.end() ? "there is no such row" : bad->second);
 }
 
-at::Tensor Dataset::cut(int64_t row, int64_t variant, const std::string& file, const at::Tensor& pixels_HWC) const {
-  auto known = original_size(row);
-  if (pixels_HWC.size(0) != known.height || pixels_HWC.size(1) != known.width)
-    data_error("data", "the picture {} was changed while this run was reading it; give the same command again", file);
-  return resize_and_crop(pixels_HWC, crop(row, variant));
+at::Tensor Dataset::load_cut(int64_t row, int64_t variant, const std::string& file) const {
+  return to_model_range(decode_and_crop(file, original_size(row), crop(row, variant)));
 }
 
 Sample Dataset::load(int64_t row, int64_t variant) const {
   check_usable(row);
-  return {row, prompt(row), file(row), to_model_range(cut(row, variant, file(row), decode_image(file(row))))};
+  return {row, prompt(row), file(row), load_cut(row, variant, file(row))};
 }
 
 at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t variant) const {
   check_usable(row);
   auto file = entry(row).further.find(column);
   if (file == entry(row).further.end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
-  return to_model_range(cut(row, variant, file->second, decode_image(file->second)));
+  return load_cut(row, variant, file->second);
 }
 
 at::Tensor Dataset::load_mask(int64_t row, int64_t variant) const {
   check_usable(row);
-  if (options_.mask.from == MaskSource::From::alpha) return cut(row, variant, file(row), decode_alpha(file(row)));
+  auto cut = [&](const std::string& file, const at::Tensor& pixels_HW1) {
+    check_unchanged(file, original_size(row), {pixels_HW1.size(0), pixels_HW1.size(1)});
+    return resize_and_crop(pixels_HW1, crop(row, variant));
+  };
+  if (options_.mask.from == MaskSource::From::alpha) return cut(file(row), decode_alpha(file(row)));
   auto mask = entry(row).further.find(options_.mask.column);
   if (options_.mask.from == MaskSource::From::nothing || mask == entry(row).further.end()) return {};
-  return cut(row, variant, mask->second, decode_gray(mask->second));
+  return cut(mask->second, decode_gray(mask->second));
 }
 
 }  // namespace burnish::data

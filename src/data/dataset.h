@@ -141,7 +141,7 @@ class Dataset {
   void check_pictures();
   std::map<std::string, Looked> look_at_files();
   void check_usable(int64_t row) const;
-  at::Tensor cut(int64_t row, int64_t variant, const std::string& file, const at::Tensor& pixels_HWC) const;
+  at::Tensor load_cut(int64_t row, int64_t variant, const std::string& file) const;
 
   DatasetOptions options_;
   FileNotes checks_;

@@ -103,8 +103,10 @@ void put_row(Decoded& picture, int64_t y, const uint8_t* row_W4) {
   }
 }
 
-at::Tensor decode_image(const std::filesystem::path& path) {
-  auto decoded = decode_file(path, false);
+at::Tensor decode_image(const std::filesystem::path& path) { return decode_upright(read_file_bytes(path), path.string()); }
+
+at::Tensor decode_upright(std::string_view bytes, const std::string& file) {
+  auto decoded = decode_bytes(bytes, file, false);
   convert_to_srgb(decoded.pixels_HW3, decoded.icc_profile);
   lay_over_white(decoded);
   return upright(decoded.pixels_HW3, decoded.orientation);

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@ namespace burnish::data {
 struct Metadata {
   std::vector<nlohmann::json> rows;  ///< objects
   std::vector<std::string> columns;  ///< of the first row, in file order for csv
+  /// Of a folder: rows whose caption cannot be read, and damaged archives, each with the reason.
+  std::map<size_t, std::string> bad = {};
 };
 
 /// Which text files beside the pictures of a folder hold their captions.

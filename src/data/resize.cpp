@@ -4,90 +4,18 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <array>
 #include <cfenv>
 #include <cmath>
 
 #include "base/error.h"
+#include "data/codecs.h"
+#include "data/row_scaler.h"
+#include "data/tar.h"
 
 namespace burnish::data {
 
 namespace {
-
-constexpr int kPrecisionBits = 32 - 8 - 2;  // Pillow's: 8 bits of pixel and 2 of head room in an int32
-
-/// The part of a resized side that is kept.
-struct Kept {
-  int64_t in = 0, out = 0;       ///< the side before and after resizing
-  int64_t first = 0, count = 0;  ///< the positions that are kept of it
-};
-
-/// For every kept position: where its window starts, and the fixed-point weights.
-struct Windows {
-  std::vector<int64_t> first, count;
-  std::vector<int32_t> weights;
-  int64_t widest = 0;
-};
-
-/// The triangle filter, widened by the scale when shrinking (Pillow: precompute_coeffs).
-Windows windows_for(const Kept& side) {
-  double scale = static_cast<double>(side.in) / static_cast<double>(side.out), filter_scale = std::max(scale, 1.0), support = filter_scale;
-  Windows w;
-  w.widest = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
-  w.weights.assign(static_cast<size_t>(side.count * w.widest), 0);
-  for (int64_t i = 0; i < side.count; ++i) {
-    double centre = (static_cast<double>(side.first + i) + 0.5) * scale;
-    auto first = std::max<int64_t>(0, static_cast<int64_t>(centre - support + 0.5));
-    auto last = std::min<int64_t>(side.in, static_cast<int64_t>(centre + support + 0.5));
-    std::vector<double> exact;
-    double total = 0;
-    for (auto x = first; x < last; ++x) {
-      exact.push_back(std::max(0.0, 1.0 - std::abs((static_cast<double>(x) - centre + 0.5) * (1.0 / filter_scale))));
-      total += exact.back();
-    }
-    for (size_t k = 0; k < exact.size(); ++k) {
-      w.weights[static_cast<size_t>(i * w.widest) + k] = static_cast<int32_t>(0.5 + exact[k] / total * (1 << kPrecisionBits));
-    }
-    w.first.push_back(first);
-    w.count.push_back(last - first);
-  }
-  return w;
-}
-
-uint8_t to_byte(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kPrecisionBits, 0, 255)); }
-
-/// Resamples along one dimension: `outer` independent lines of `side.in` positions, each of `inner` bytes.
-void resample(const uint8_t* from, uint8_t* to, int64_t outer, const Kept& side, int64_t inner) {
-  auto w = windows_for(side);
-  for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t i = 0; i < side.count; ++i) {
-      const auto* weights = w.weights.data() + i * w.widest;
-      const auto* line = from + (o * side.in + w.first[static_cast<size_t>(i)]) * inner;
-      auto* target = to + (o * side.count + i) * inner;
-      for (int64_t c = 0; c < inner; ++c) {
-        int32_t sum = 1 << (kPrecisionBits - 1);
-        for (int64_t k = 0; k < w.count[static_cast<size_t>(i)]; ++k) sum += line[k * inner + c] * weights[k];
-        target[c] = to_byte(sum);
-      }
-    }
-  }
-}
-
-at::Tensor resize(const at::Tensor& pixels_HWC, const Kept& rows, const Kept& columns) {
-  auto bytes = at::TensorOptions().dtype(at::kByte);
-  auto x = pixels_HWC.contiguous();
-  auto channels = x.size(2);
-  if (columns.in == columns.out) {
-    x = x.narrow(1, columns.first, columns.count).contiguous();
-  } else {
-    auto wide = at::empty({rows.in, columns.count, channels}, bytes);
-    resample(x.const_data_ptr<uint8_t>(), wide.mutable_data_ptr<uint8_t>(), rows.in, columns, channels);
-    x = wide;
-  }
-  if (rows.in == rows.out) return x.narrow(0, rows.first, rows.count).contiguous();
-  auto out = at::empty({rows.count, columns.count, channels}, bytes);
-  resample(x.const_data_ptr<uint8_t>(), out.mutable_data_ptr<uint8_t>(), 1, rows, columns.count * channels);
-  return out;
-}
 
 /// Half to even, as Python rounds.
 int64_t round_even(double x) { return static_cast<int64_t>(std::nearbyint(x)); }
@@ -138,20 +66,44 @@ Crop centre_crop(Size picture, Size target) {
   return {target, middle(scaled.height, target.height), middle(scaled.width, target.width)};
 }
 
+void check_unchanged(const std::filesystem::path& file, Size known, Size found) {
+  if (found == known) return;
+  data_error("data", "the picture {} was changed while this run was reading it; give the same command again", file.string());
+}
+
 at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop) {
-  Size picture{pixels_HWC.size(0), pixels_HWC.size(1)};
-  auto scaled = covering_size(picture, crop.size);
-  auto cut = resize(pixels_HWC, {picture.height, scaled.height, crop.top, crop.size.height},
-                    {picture.width, scaled.width, crop.left, crop.size.width});
-  return crop.flip ? cut.flip({1}) : cut;
+  auto x = pixels_HWC.contiguous();
+  RowScaler scaler({x.size(0), x.size(1)}, x.size(2), crop);
+  for (int64_t y = 0; y < x.size(0); ++y) scaler.take(x.const_data_ptr<uint8_t>() + y * x.size(1) * x.size(2));
+  return scaler.scaled_HWC();
 }
 
 at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target) {
   return resize_and_crop(pixels_HW3, centre_crop({pixels_HW3.size(0), pixels_HW3.size(1)}, target));
 }
 
+at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop) {
+  auto bytes = read_file_bytes(path);
+  auto header = decode_bytes(bytes, path.string(), /*header_only=*/true);
+  if (header.orientation >= 5) std::swap(header.size.height, header.size.width);
+  check_unchanged(path, known, header.size);
+  RowScaler scaler(known, 3, crop);
+  bool is_jpeg = bytes.starts_with("\xFF\xD8\xFF");
+  if (is_jpeg && decode_jpeg_rows(bytes, path.string(), [&](const uint8_t* row) { scaler.take(row); })) return scaler.scaled_HWC();
+  return resize_and_crop(decode_upright(bytes, path.string()), crop);
+}
+
 at::Tensor to_model_range(const at::Tensor& pixels_HW3) {
-  return (pixels_HW3.permute({2, 0, 1}).to(at::kFloat) / 127.5 - 1.0).contiguous();
+  std::array<float, 256> values;
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 127.5F - 1;
+  auto pixels = pixels_HW3.contiguous();
+  auto image_3HW = at::empty({3, pixels.size(0), pixels.size(1)}, at::TensorOptions().dtype(at::kFloat));
+  const auto* from = pixels.const_data_ptr<uint8_t>();
+  auto* to = image_3HW.mutable_data_ptr<float>();
+  for (int64_t i = 0, n = pixels.size(0) * pixels.size(1); i < n; ++i, from += 3) {
+    for (int64_t c = 0; c < 3; ++c) to[c * n + i] = values[from[c]];
+  }
+  return image_3HW;
 }
 
 at::Tensor to_pixels(const at::Tensor& image_3HW) {

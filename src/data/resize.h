@@ -32,11 +32,17 @@ struct Crop {
 Size covering_size(Size picture, Size target);
 Crop centre_crop(Size picture, Size target);
 
-/// Scales uint8 [H, W, C] to cover `crop.size` and cuts the crop out; only what is kept is computed. The filter is the antialiased
-/// bilinear one of Pillow's Image.resize, in its 8-bit fixed-point arithmetic.
+/// A data Error where a picture is no longer of the size that was found when the dataset was opened.
+void check_unchanged(const std::filesystem::path& file, Size known, Size found);
+
+/// Scales uint8 [H, W, C] to cover `crop.size` and cuts the crop out, as Pillow's Image.resize does (row_scaler.h).
 at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop);
 /// The same with the centre.
 at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target);
+
+/// The same of a file as decode_image reads it, in one go where the rows of a JPEG need not be turned. A data Error where the picture is
+/// not of the size `known`.
+at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop);
 
 /// uint8 [H, W, 3] -> fp32 [3, H, W] in [-1, 1].
 at::Tensor to_model_range(const at::Tensor& pixels_HW3);

@@ -172,7 +172,7 @@ void data_rows(Table& table) {
   table << rewritten("dataset.flip_x", "random_flip", [](const Value& value, const Settings&) {
     return asks_for_something(value) ? carried(true, "half of the visits are mirrored; an epoch is no longer for it") : left_out("");
   });
-  table << same("dataset.random_crop", "random_crop");
+  table << same("dataset.random_crop", "random_crop") << same("dataset.num_workers", "dataset_num_workers");
   table << caption_ending_row("dataset.caption_ext");
   table << same("dataset.shuffle_tokens", "shuffle_caption") << same("dataset.token_dropout_rate", "caption_tag_dropout_rate");
   table << rewritten("dataset.keep_tokens", "keep_tokens", [](const Value& value, const Settings&) {

@@ -269,6 +269,7 @@ void adapter_rows(Table& table) {
 
 void data_rows(Table& table) {
   table << same("concept.path", "dataset_metadata_path") << same("validation_path", "validation_metadata_path");
+  table << same("dataloader_threads", "dataset_num_workers");
   table << rewritten("concept.balancing", "dataset_repeat", [](const Value& value, const Settings& all) {
     auto number = number_of(value).value_or(1);
     bool repeats = all.text("concept.balancing_strategy", "REPEATS") == "REPEATS" && number >= 1 && number == std::floor(number);
@@ -506,7 +507,6 @@ void run_rows(Table& table) {
                      "validate_after",
                      "validate_after_unit",
                      "include_train_config",
-                     "dataloader_threads",
                      "train_device",
                      "temp_device",
                      "enable_async_offloading",

@@ -5,14 +5,9 @@
 #include <cstdint>
 #include <cstring>
 
-// Rows of tensors as fp32, for the tuned CPU operators. Compiled once for each instruction set that CPUs in use have; the loader
-// picks the best at start.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define BURNISH_SIMD __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define BURNISH_SIMD
-#endif
+#include "base/simd.h"
 
+// Rows of tensors as fp32, for the tuned CPU operators.
 namespace burnish::kernels {
 
 /// Rows that one task takes; sums over rows are formed task by task, so they do not depend on the number of threads.

@@ -74,12 +74,68 @@ TEST_F(CaptionedFolder, RefusesInASentence) {
   file("a.txt", "caption");
   EXPECT_THAT(refusal(), AllOf(HasSubstr("holds no picture"), HasSubstr("metadata file")));
   file("a.png");
-  file("b.png");
-  EXPECT_THAT(refusal(), AllOf(HasSubstr("1 of the 2 pictures"), HasSubstr("b.png"), HasSubstr("b.txt")));
-  file("b.txt", "\xFF");
-  EXPECT_THAT(refusal(), HasSubstr("not UTF-8"));
-  file("b.txt");
   file("0_none/c.png");
   file("0_none/c.txt");
   EXPECT_THAT(refusal(), HasSubstr("0 repeats"));
+}
+
+TEST_F(CaptionedFolder, BadCaptionsAndArchivesAreBadRows) {
+  file("a.png");
+  file("a.txt", "caption");
+  file("b.png");
+  file("c.png");
+  file("c.txt", "\xFF");
+  file("stray.tar", "no archive");
+  auto m = data::load_metadata(folder);
+  ASSERT_EQ(m.rows.size(), 4u);
+  EXPECT_EQ(m.rows[0]["prompt"], "caption");
+  ASSERT_EQ(m.bad.size(), 3u);
+  EXPECT_THAT(m.bad.at(1), AllOf(HasSubstr("b.png has no caption"), HasSubstr("b.txt"), HasSubstr(".json")));
+  EXPECT_THAT(m.bad.at(2), AllOf(HasSubstr("c.txt"), HasSubstr("not UTF-8")));
+  EXPECT_THAT(m.bad.at(3), AllOf(HasSubstr("stray.tar"), HasSubstr("no tar archive")));
+  EXPECT_TRUE(data::load_metadata(folder, {.class_tokens = "a cat"}).rows[1]["prompt"] == "a cat");
+}
+
+TEST_F(CaptionedFolder, HiddenFilesAreNoPictures) {
+  for (const char* name : {"a.png", "._a.png", ".hidden/b.png", "sub/.c.png"}) file(name);
+  EXPECT_EQ(data::load_metadata(folder, {.class_tokens = "x"}).rows.size(), 1u);
+}
+
+TEST_F(CaptionedFolder, LinksThatAreLeftOutAreSaid) {
+  file("a.png");
+  file("../elsewhere/b.png");
+  fs::create_directory_symlink(scratch / "elsewhere", folder / "linked");
+  fs::create_symlink(scratch / "nothing.png", folder / "gone.png");
+  fs::create_symlink(folder / "loop.png", folder / "loop.png");
+  fs::create_symlink(scratch / "elsewhere/b.png", folder / "c.png");
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(data::load_metadata(folder, {.class_tokens = "x"}).rows.size(), 2u) << "a link to a picture is one";
+  auto said = testing::internal::GetCapturedStdout();
+  EXPECT_THAT(said, AllOf(HasSubstr("1 linked folder left out"), HasSubstr("pictures/linked")));
+  EXPECT_THAT(said, AllOf(HasSubstr("2 links left out"), testing::AnyOf(HasSubstr("gone.png"), HasSubstr("loop.png"))));
+}
+
+TEST_F(CaptionedFolder, ANumberAloneIsNoCount) {
+  for (const char* name : {"10/a.png", "10/b.png", "3_cat/c.png"}) file(name);
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(data::load_metadata(folder, {.class_tokens = "x"}).rows.size(), 2u + 3);
+  auto said = testing::internal::GetCapturedStdout();
+  EXPECT_THAT(said, AllOf(HasSubstr("the folder"), HasSubstr("pictures/10 is named by a number alone"), HasSubstr("10_cat")));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
+TEST_F(CaptionedFolder, MasksAndFieldsBesideAPicture) {
+  for (const char* name : {"a.jpg", "a.mask.png", "b.png", "lonely.mask.png"}) file(name);
+  file("a.txt", "from the text file");
+  file("a.json", R"({"caption": "from the object", "loss_weight": 0.5})");
+  file("b.json", R"({"caption": [{"text": "x", "weight": 2}, {"text": "y", "weight": 1}]})");
+  file("lonely.mask.txt", "no mask");
+  auto rows = data::load_metadata(folder).rows;
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0]["prompt"], "from the text file");
+  EXPECT_EQ(rows[0]["loss_weight"], 0.5);
+  EXPECT_EQ(rows[0]["mask"], (fs::canonical(folder) / "a.mask.png").string());
+  EXPECT_EQ(rows[1]["prompt"].size(), 2u);
+  EXPECT_FALSE(rows[1].contains("mask"));
+  EXPECT_EQ(rows[2]["prompt"], "no mask");
 }

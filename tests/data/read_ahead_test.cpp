@@ -37,6 +37,27 @@ TEST(ReadAhead, WorksWhileNobodyWaits) {
   EXPECT_EQ(values.next(), 0);
 }
 
+/// As a training step finds its pictures: whatever it takes to make one, the next is there before the step that comes before it is over.
+TEST(ReadAhead, AStepNeverWaitsForWhatWasMadeMeanwhile) {
+  constexpr int64_t kSteps = 50;
+  std::atomic<int64_t> made = 0;
+  ReadAhead<int64_t> values(kSteps, 1, [&](int64_t i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ++made;
+    return i;
+  });
+  auto waited = std::chrono::steady_clock::duration::zero();
+  for (int64_t i = 0; i < kSteps; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(values.next(), i);
+    if (i > 0) waited += std::chrono::steady_clock::now() - start;
+    // A step that lasts for as long as the next value takes.
+    for (int poll = 0; poll < 2000 && made < std::min(i + 2, kSteps); ++poll) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ASSERT_GE(made, std::min(i + 2, kSteps)) << "nobody made the value of the next step during step " << i;
+  }
+  EXPECT_LT(waited, std::chrono::milliseconds(2) * (kSteps - 1) / 2) << "half of what making them takes";
+}
+
 TEST(ReadAhead, ThrowsInTheTurnOfWhatThrew) {
   for (int64_t threads : {0, 2}) {
     ReadAhead<int64_t> values(5, threads, [](int64_t i) {

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "tests/golden.h"
 #include "tests/scratch.h"
 
@@ -33,6 +35,38 @@ TEST(Resize, ComputesOnlyWhatIsKept) {
   auto out = data::resize_and_crop(strip, data::Size{512, 512});
   EXPECT_EQ(out.sizes(), (std::vector<int64_t>{512, 512, 3}));
   EXPECT_TRUE(out.eq(200).all().item<bool>());
+}
+
+TEST(Resize, MirrorsWhatItScales) {
+  auto pixels = data::decode_image(test::golden_path("data/rgb.png"));
+  auto mirrored = data::resize_and_crop(pixels, data::Crop{{16, 16}, 0, 3, true});
+  EXPECT_TRUE(at::equal(mirrored, data::resize_and_crop(pixels, data::Crop{{16, 16}, 0, 3}).flip({1})));
+}
+
+TEST(Resize, WhileItIsDecodedGivesTheSame) {
+  int num_pictures = 0;
+  for (const char* folder : {"data", "data/formats"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(test::golden_path(folder))) {
+      if (!entry.is_regular_file() || entry.path().extension() == ".json") continue;
+      SCOPED_TRACE(entry.path().string());
+      auto pixels = data::decode_image(entry.path());
+      Size size{pixels.size(0), pixels.size(1)}, target{size.height * 2 / 3, size.width * 2 / 3 - 4};
+      auto crop = data::centre_crop(size, target);
+      EXPECT_TRUE(at::equal(data::decode_and_crop(entry.path(), size, crop), data::resize_and_crop(pixels, crop)));
+      ++num_pictures;
+    }
+  }
+  EXPECT_GT(num_pictures, 50);
+}
+
+TEST(Resize, APictureThatWasChangedMeanwhile) {
+  auto file = test::golden_path("data/rgb.jpg");
+  auto size = data::image_size(file);
+  data::Size other{size.height + 1, size.width};
+  EXPECT_THAT(error_of([&] {
+                data::decode_and_crop(file, other, data::centre_crop(other, {16, 16}));
+              }),
+              AllOf(HasSubstr("rgb.jpg"), HasSubstr("was changed while this run was reading it")));
 }
 
 TEST(TargetSize, FollowsTheDynamicRule) {

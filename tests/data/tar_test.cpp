@@ -22,7 +22,7 @@ fs::path archive(const std::string& name) { return test::golden_path("data/tars/
 
 std::vector<std::string> captions(const fs::path& path) {
   std::vector<std::string> all;
-  for (const auto& row : data::load_metadata(path).rows) all.push_back(row["prompt"]);
+  for (const auto& row : data::load_metadata(path).rows) all.push_back(row.value("prompt", "(none)"));
   return all;
 }
 
@@ -36,6 +36,20 @@ TEST(Tar, AShardOfWebDatasetIsADataset) {
   EXPECT_EQ(image.sizes(), (std::vector<int64_t>{3, 32, 48}));
   EXPECT_FLOAT_EQ(image[0][0][0].item<float>(), 215 / 127.5f - 1);
   EXPECT_FLOAT_EQ(image[0][31][0].item<float>(), 40 / 127.5f - 1);
+}
+
+TEST(Tar, MasksWeightsAndCaptionsInAShardOfWebDataset) {
+  auto shard = archive("masked-000000.tar");
+  data::Dataset dataset({.subsets = {{.base_path = "", .metadata_path = shard.string(), .size = {.height = 32, .width = 48}}},
+                         .mask = {data::MaskSource::From::column, "mask"}});
+  ASSERT_THAT(dataset.rows(), ElementsAre(0));
+  EXPECT_EQ(dataset.entry(0).loss_weight, 0.5);
+  ASSERT_EQ(dataset.entry(0).captions.size(), 2u);
+  EXPECT_EQ(dataset.entry(0).captions[0].text, "a black square");
+  EXPECT_EQ(dataset.entry(0).captions[0].weight, 3);
+  auto mask = dataset.load_mask(0);
+  EXPECT_EQ(mask[0][0].item<int>(), 255);
+  EXPECT_EQ(mask[31][0].item<int>(), 0);
 }
 
 TEST(Tar, EveryDialectIsRead) {

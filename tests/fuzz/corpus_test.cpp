@@ -28,3 +28,9 @@ TEST(FuzzCorpus, SafetensorsHeader) { EXPECT_GT(replay("safetensors_header", fuz
 TEST(FuzzCorpus, Pth) { EXPECT_GT(replay("pth", fuzz::read_pth), 20u); }
 
 TEST(FuzzCorpus, Metadata) { EXPECT_GT(replay("metadata", fuzz::read_metadata), 20u); }
+
+TEST(FuzzCorpus, Picture) { EXPECT_GT(replay("picture", fuzz::read_picture), 20u); }
+
+TEST(FuzzCorpus, ColorProfile) { EXPECT_GT(replay("color_profile", fuzz::read_color_profile), 2u); }
+
+TEST(FuzzCorpus, Tar) { EXPECT_GT(replay("tar", fuzz::read_archive), 5u); }

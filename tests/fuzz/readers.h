@@ -1,4 +1,8 @@
 #pragma once
+#include <ATen/ops/full.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -7,7 +11,10 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "data/codecs.h"
+#include "data/color_profile.h"
 #include "data/metadata.h"
+#include "data/tar.h"
 #include "io/pth_header.h"
 #include "io/safetensors_header.h"
 
@@ -112,6 +119,45 @@ inline void read_metadata(std::string_view bytes) {
     auto again = data::parse_csv(to_csv(m), "file");
     require(again.columns == m.columns && again.rows == m.rows, "csv that is written reads back");
   });
+}
+
+/// A picture of any format, decoded where its header claims few pixels.
+inline void read_picture(std::string_view bytes) {
+  constexpr int64_t kMostDecoded = 1 << 18;
+  read([&] {
+    auto header = data::decode_bytes(bytes, "file", /*header_only=*/true);
+    auto height = header.size.height, width = header.size.width;
+    require(height >= 1 && width >= 1 && height <= data::kMostPixels / width, "a picture has pixels, and not too many");
+    require(header.orientation >= 1 && header.orientation <= 8, "an orientation is one of eight");
+    if (height * width > kMostDecoded) return;
+    auto picture = data::decode_bytes(bytes, "file", /*header_only=*/false);
+    require(picture.size == header.size, "the header says the size");
+    require(picture.pixels_HW3.sizes() == at::IntArrayRef({height, width, 3}), "there is a colour for each pixel");
+    require(!picture.alpha_HW1.defined() || picture.alpha_HW1.sizes() == at::IntArrayRef({height, width, 1}), "and an opacity, or none");
+    data::convert_to_srgb(picture.pixels_HW3, picture.icc_profile);
+  });
+}
+
+/// A colour profile, for colours and for inks.
+inline void read_color_profile(std::string_view bytes) {
+  auto few = [](int64_t channels) { return at::full({3, 5, channels}, 100, at::kByte); };
+  auto colors = few(3);
+  data::convert_to_srgb(colors, std::string(bytes));
+  auto mixed = data::inks_to_srgb(few(4), std::string(bytes));
+  require(!mixed.defined() || mixed.sizes() == colors.sizes(), "inks become colours");
+}
+
+/// A tar archive, in memory but with a path.
+inline void read_archive(std::string_view bytes) {
+  auto file = memfd_create("archive", 0);
+  require(write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()), "there is memory");
+  read([&] {
+    for (const auto& member : data::read_tar("/proc/self/fd/" + std::to_string(file))) {
+      require(member.size <= bytes.size() && member.offset <= bytes.size() - member.size, "members lie within the archive");
+      require(!member.name.empty() && !member.name.starts_with('/') && !member.name.starts_with(".."), "names lead into the archive");
+    }
+  });
+  close(file);
 }
 
 }  // namespace burnish::fuzz

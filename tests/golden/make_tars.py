@@ -33,6 +33,11 @@ def main():
     with webdataset.TarWriter(str(FOLDER / "shard-000000.tar"), mtime=0, user="root", group="root") as sink:
         sink.write({"__key__": "000000", "png": picture(0), "txt": "a black square"})
         sink.write({"__key__": "000001", "png": picture(1), "json": {"caption": "a dark square", "width": 48}})
+    mask = io.BytesIO()
+    picture(0).convert("L").point(lambda value: 255 if value > 127 else 0).save(mask, "png")
+    captions = [{"text": "a black square", "weight": 3}, {"text": "a square", "weight": 1}]
+    with webdataset.TarWriter(str(FOLDER / "masked-000000.tar"), mtime=0, user="root", group="root") as sink:
+        sink.write({"__key__": "000000", "png": picture(0), "mask.png": mask.getvalue(), "json": {"caption": captions, "loss_weight": 0.5}})
     long_name = "photographs of squares, " * 5 + "every one/0002"
     for name, dialect in {"gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT, "ustar": tarfile.USTAR_FORMAT}.items():
         with tarfile.open(FOLDER / f"{name}.tar", "w", format=dialect) as archive:

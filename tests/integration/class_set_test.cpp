@@ -100,5 +100,5 @@ TEST_F(ClassSet, WhatContradictsItselfIsRefused) {
   refused(golden_data() + "--class_base_path x ", 2, "name one in class_metadata_path");
   refused("--task sft:train " + class_set() + option("dataset_base_path", folder.path), 2, "belongs to the command that makes the cache");
   fs::remove(folder / "class/b.txt");
-  refused(golden_data() + class_set(), 3, "have no caption");
+  refused(golden_data() + class_set(), 3, "has no caption");
 }

@@ -199,13 +199,13 @@ TEST_F(Datasets, DataLooksAtThemAndShowsThem) {
       ok("data '" + at("first").string() + "' --resolution 64,32 --batch_size 3 --contact_sheet '" + at("sheet.html").string() + "'");
   EXPECT_THAT(output, HasSubstr("4 pictures, 4 samples"));
   EXPECT_THAT(output, testing::ContainsRegex("64x32 +4 +4 +2 +2.00"));
-  EXPECT_THAT(output, HasSubstr("1 samples cannot be used"));
+  EXPECT_THAT(output, HasSubstr("1 sample cannot be used"));
   EXPECT_THAT(output, HasSubstr(at("first/0.png").string() + ", " + at("first/copy.png").string()));
   EXPECT_THAT(output, testing::ContainsRegex("3  round"));
   EXPECT_THAT(output, testing::Not(HasSubstr("tokens")));
   write("first/copy.txt", "a b c d e f g h i j k l m n o p q r s t u v w x y z and so on, far beyond what an encoder reads");
   EXPECT_THAT(ok("data '" + at("first").string() + "' --resolution 64,32 --model '" + (kGolden / "model").string() + "' " + tokenizers()),
-              testing::ContainsRegex("tokens for text_encoder, which reads 24; 1 captions are cut"));
+              testing::ContainsRegex("tokens for text_encoder, which reads 24; 1 caption is cut"));
   auto page = read_file(at("sheet.html"));
   EXPECT_THAT(page, testing::AllOf(HasSubstr("<h2>64x32</h2>"), HasSubstr("data:image/webp;base64,"), HasSubstr("red &lt;b&gt;again")));
   EXPECT_EQ(page.find("http"), std::string::npos) << "it asks for nothing from elsewhere";

@@ -136,7 +136,8 @@ verb_fuzz() {
     found=build-fuzz/corpus/$name
     mkdir -p "$found"
     log=build-fuzz/$name.log
-    "build-fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 \
+    LSAN_OPTIONS=suppressions=tests/fuzz/leaks.txt:print_suppressions=0 \
+      "build-fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 \
       -artifact_prefix="build-fuzz/$name-" "$found" "tests/fuzz/corpus/$name" >"$log" 2>&1 || {
       tail -n 40 "$log"
       die "the reader of $name broke a promise; the input is build-fuzz/$name-*: mend the reader, then add the input to tests/fuzz/corpus/$name"
