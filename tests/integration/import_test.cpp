@@ -126,12 +126,26 @@ TEST_F(ImportVerb, OneTrainersJson) {
       "ema": "GPU", "save_every": 2, "save_every_unit": "HOUR", "dataloader_threads": 4})");
   EXPECT_THAT(toml(), HasSubstr("fused_backward_pass = true"));
   EXPECT_THAT(said, HasSubstr("different here: output_model_destination = models/cat.safetensors: a folder here"));
-  for (const char* line :
-       {"lora_type = \"dora\"", "dora_norm = \"input\"", "lora_alpha = 1.0  # lora_alpha (its default)", "logit_std = 1.5",
-        "logit_mean = -0.25", "fp8_models = \"dit\"", "weight_format = \"fp8_tensor\"", "discrete_flow_shift = 1.0",
-        "lora_target_modules = \".*(attn|ff\\\\.net).*\"", "optimizer_args = \"relative_step=false\"", "ema_decay = 0.999",
-        "save_minutes = 120.0", "lr_warmup_steps = 200", "dataset_repeat = 2", "resolution = [\"64\"]", "enable_bucket = true",
-        "bucket_rule = \"onetrainer\"", "bucket_no_upscale = false", "use_gradient_checkpointing = true", "dataset_num_workers = 4"})
+  for (const char* line : {"lora_type = \"dora\"",
+                           "dora_norm = \"input\"",
+                           "lora_alpha = 1.0  # lora_alpha (its default)",
+                           "logit_std = 1.5",
+                           "logit_mean = -0.25",
+                           "fp8_models = \"dit\"",
+                           "weight_format = \"fp8_tensor\"",
+                           "discrete_flow_shift = 1.0",
+                           "lora_target_modules = \".*(attn|ff\\\\.net).*\"",
+                           "optimizer_args = \"relative_step=false\"",
+                           "ema_decay = 0.999",
+                           "save_minutes = 120.0",
+                           "lr_warmup_steps = 200",
+                           "dataset_repeat = 2",
+                           "resolution = [\"64\"]",
+                           "enable_bucket = true",
+                           "bucket_rule = \"onetrainer\"",
+                           "bucket_no_upscale = false",
+                           "use_gradient_checkpointing = true",
+                           "dataset_num_workers = 4"})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts("--lora_format auto");
 }
