@@ -36,7 +36,7 @@ python3 -m venv "$work/venv"
 dirname "$TORCH" >"$(echo "$work"/venv/lib/python3*/site-packages)/torch_of_the_test.pth"
 "$work/venv/bin/pip" install --quiet --no-deps --disable-pip-version-check dist/burnish-*.whl
 try "$work/data" env -i PATH=/usr/bin:/bin "$work/venv/bin/burnish"
-gzip -dc "$work/venv/share/man/man1/burnish.1.gz" | grep -q 'lora_rank'
+gzip -dc "$work/venv/share/man/man1/burnish.1.gz" | grep 'lora_rank' >/dev/null  # to the end: gzip must not find its pipe closed
 completed=$(PATH=$work/venv/bin:$PATH bash -c '. "$0"; COMP_WORDS=(burnish train --lora_ra); COMP_CWORD=2; _burnish; echo "${COMPREPLY[*]}"' \
   "$work/venv/share/bash-completion/completions/burnish")
 [[ $completed == "--lora_rank --lora_rank_groups" ]] || { echo "completion says '$completed'" >&2; exit 1; }
