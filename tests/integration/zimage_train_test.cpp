@@ -105,8 +105,7 @@ TEST_F(ZImageRun, AFusedLayerOfAnAdapterIsThatOfItsThree) {
 TEST_F(ZImageRun, ASingleFileInOriginalNamesIsTheSameModel) {
   io::NamedTensors all, ours;
   auto of = [](const char* folder, const char* stem) { return io::TensorSource::open_folder(kZImage / "model" / folder, {stem}); };
-  auto transformer = of("transformer", "diffusion_pytorch_model"), text = of("text_encoder", "model"),
-       vae = of("vae", "diffusion_pytorch_model");
+  auto transformer = of("transformer", "diffusion_pytorch_model"), text = of("text_encoder", "model");
   for (const auto& name : transformer.names()) ours.emplace_back(name, transformer.tensor(name));
   for (auto& [name, tensor] : models::zimage::original_keys().to_file(ours)) all.emplace_back("model.diffusion_model." + name, tensor);
   all.emplace_back("model.diffusion_model.norm_final.weight", at::ones({32}));

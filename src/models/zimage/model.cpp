@@ -57,6 +57,7 @@ void ZImageModel::fill_names() {
                    .diffusers = "transformer.",
                    .kohya = "lora_unet_",
                    .others = {"lora_transformer_"},
+                   .diffusers_alpha = false,
                    .comfyui = "diffusion_model."},
         .lora_targets = "to_q,to_k,to_v,to_out.0,w1,w2,w3",
         .high_precision = {"all_x_embedder\\..*", "cap_embedder\\..*", "t_embedder\\..*", ".*adaLN_modulation\\..*",
