@@ -4,8 +4,8 @@
 Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRAs (of the transformer, and with CLIP) with diffusers'
 load_lora_weights, the whole transformer and the whole CLIP with from_pretrained, and compares the latents that both programs draw from the
 same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
-kohya's names, adapters of the UNet with all text encoders, the whole UNet; and with that of make_zimage.py: LoRA in diffusers', kohya's and
-DiffSynth-Studio's names, the whole transformer. Exits 1 when they differ.
+kohya's names, adapters of the UNet with all text encoders, the whole UNet; and with that of make_zimage.py: LoRA in diffusers' and
+kohya's names, the whole transformer. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
 from diffusers import EulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel, UNet2DConditionModel, ZImagePipeline, ZImageTransformer2DModel
@@ -129,7 +129,7 @@ def check_zimage(folder):
         return load_file(folder / "latents.safetensors")["latents"]
 
     plain, good = zimage.sampled(pipeline(), noise), True
-    for what, options in (("LoRA", []), ("LoRA in kohya's names", ["--lora_format", "kohya"]), ("LoRA in DiffSynth-Studio's names", ["--lora_format", "diffsynth"]),
+    for what, options in (("LoRA", []), ("LoRA in kohya's names", ["--lora_format", "kohya"]),
                           ("LoRA over FP8", ["--fp8_models", "dit"])):
         lora = train(what.replace(" ", "_").replace("'", ""), "--lora_rank", 4, "--lora_alpha", 8, *options)
         pipe = pipeline()
