@@ -24,8 +24,8 @@ class Recipes : public testing::TestWithParam<Promise> {
 const std::vector<Promise> kPromises{{"flux_full_80gb", "flux-dev", 56}, {"flux_full_48gb", "flux-dev", 34},
                                      {"flux_full_24gb", "flux-dev", 22}, {"flux_lora_24gb", "flux-dev", 22},
                                      {"flux_lora_16gb", "flux-dev", 15}, {"flux_lora_12gb", "flux-dev", 11},
-                                     {"flux_lora_8gb", "flux-dev", 7.5}, {"sdxl_full_24gb", "sdxl", 22},
-                                     {"sdxl_full_12gb", "sdxl", 11},     {"sdxl_lora_8gb", "sdxl", 7.5}};
+                                     {"flux_lora_8gb", "flux-dev", 7.5}, {"sdxl_full_24gb", "sdxl", 18},
+                                     {"sdxl_full_12gb", "sdxl", 11},     {"sdxl_lora_8gb", "sdxl", 5}};
 
 }  // namespace
 
