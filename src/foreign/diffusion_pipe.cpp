@@ -225,9 +225,7 @@ void run_rows(Table& table) {
   table << no_place({"checkpoint_every_n_epochs"}, "state is written with every save");
   table << no_place({"save_every_n_examples", "eval_every_n_examples"}, "say it in steps or epochs");
   table << no_place({"eval_datasets"}, "name held-out samples in validation_metadata_path");
-  table << rewritten("blocks_to_swap", "blocks_to_swap", [](const Value& value, const Settings& all) {
-    return has_adapter(all) ? carried(value) : left_out("weights that train stay on the device");
-  });
+  table << same("blocks_to_swap", "blocks_to_swap");
   table << no_place({"force_constant_lr"}, "say learning_rate with lr_scheduler constant");
   auto more_than_one = [](const Value& value, const Settings&) {
     return left_out(number_of(value).value_or(1) > 1 ? "one process trains" : "");

@@ -48,9 +48,22 @@ std::string trained_parts(const Settings& all) {
 
 /// A single block counts there as half a double block; a UNet has no such option.
 Outcome swapped_blocks(const Value& value, const Settings& all) {
-  if (trains_whole(all)) return left_out("weights that train stay on the device");
   auto count = static_cast<int64_t>(number_of(value).value_or(0));
   return carried(count / 2 + 2 * (count - count / 2), "a number of blocks, whatever their size");
+}
+
+/// Gradients of all of such a model take as much as its weights: where nothing needs them together, they are freed one by one.
+Outcome updates_in_backward(const Value& value, const Settings& all) {
+  if (asks_for_something(value)) return carried(true);
+  auto optimizer = lower(all.text("optimizer_type", "adamw"));
+  bool can = all.number("gradient_accumulation_steps").value_or(1) == 1 && lower(all.text("mixed_precision")) == "bf16" &&
+             optimizer != "prodigy" && optimizer != "prodigyopt.prodigy";
+  if (!trains_whole(all) || !flows(all) || !can) return left_out("");
+  return carried(true, "gradients are freed one by one, and max_grad_norm clips each by its own norm; take it out to clip by that of all");
+}
+
+Outcome kept_on_disk(const Value& value, const Settings&) {
+  return asks_for_something(value) ? carried("cache", "a folder beside the settings") : left_out("");
 }
 
 Outcome when_new(const Value& value, const Settings& all) {
@@ -311,7 +324,10 @@ void run_rows(Table& table) {
   table << no_place({"validation_split", "validate_every_n_steps", "validate_every_n_epochs", "max_validation_steps", "validation_seed"},
                     "name held-out samples in validation_metadata_path");
   table << same("cpu_offload_checkpointing", "use_gradient_checkpointing_offload");
-  table << same("fused_backward_pass", "fused_backward_pass") << same("blockwise_fused_optimizers", "fused_backward_pass");
+  table << rewritten("fused_backward_pass", "fused_backward_pass", updates_in_backward, false);
+  table << same("blockwise_fused_optimizers", "fused_backward_pass");
+  table << rewritten("cache_latents_to_disk", "cache_path", kept_on_disk)
+        << rewritten("cache_text_encoder_outputs_to_disk", "cache_path", kept_on_disk);
   table << rewritten("blocks_to_swap", "blocks_to_swap", swapped_blocks);
   table << no_place({"train_block_lr", "block_lr"}, "write it for our layer paths in lr_groups");
   table << needless({"cache_latents",

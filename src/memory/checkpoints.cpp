@@ -38,7 +38,7 @@ struct Checkpoints::Entry {
   int64_t offset;
   std::vector<int64_t> sizes, strides;
   at::Tensor in_host, fetched;
-  std::shared_ptr<HostStore::Arrival> arrival;
+  HostStore::Arrival arrival;
 };
 
 class Checkpoint {

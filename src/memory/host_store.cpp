@@ -4,9 +4,6 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/CPUAllocator.h>
-#include <c10/core/Event.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <atomic>
@@ -49,38 +46,6 @@ class HostStore::Memory final : public c10::Allocator, public std::enable_shared
   std::atomic<int64_t> live_ = 0, most_ = 0;
 };
 
-class HostStore::Arrival {
- public:
-  explicit Arrival(c10::Event event) : event_(std::move(event)) {}
-  void block(const c10::Stream& stream) const { event_.block(stream); }
-
- private:
-  c10::Event event_;
-};
-
-/// The stream that copies go on.
-struct HostStore::Lane {
-  explicit Lane(c10::Device device) : guard(device.type()), stream(guard.getStreamFromGlobalPool(device, /*isHighPriority=*/false)) {}
-
-  c10::Stream computing() const { return guard.getStream(stream.device()); }
-
-  /// Copies after all that is queued to be computed.
-  template <class Copy>
-  std::shared_ptr<Arrival> go(const Copy& copy) {
-    c10::Event computed(stream.device_type());
-    computed.record(computing());
-    computed.block(stream);
-    const c10::StreamGuard on_lane(stream);
-    copy();
-    c10::Event done(stream.device_type());
-    done.record(stream);
-    return std::make_shared<Arrival>(std::move(done));
-  }
-
-  c10::impl::VirtualGuardImpl guard;
-  c10::Stream stream;
-};
-
 namespace {
 
 c10::Allocator* memory_beside(c10::Device device) {
@@ -90,9 +55,8 @@ c10::Allocator* memory_beside(c10::Device device) {
 
 }  // namespace
 
-HostStore::HostStore(c10::Device device) : device_(device), memory_(std::make_shared<Memory>(memory_beside(device))) {
-  if (!device.is_cpu() && !device.is_meta()) lane_ = std::make_unique<Lane>(device);
-}
+HostStore::HostStore(c10::Device device, std::shared_ptr<Lane> lane)
+    : memory_(std::make_shared<Memory>(memory_beside(device))), lane_(std::move(lane)) {}
 
 HostStore::~HostStore() = default;
 
@@ -107,39 +71,24 @@ at::Tensor HostStore::put(const at::Tensor& tensor) {
   return in_host;
 }
 
-void HostStore::update(const Copies& copies) {
-  const at::NoGradGuard no_grad;
-  if (!memory_->has_numbers()) return;
-  auto copy = [&] {
-    for (const auto& [tensor, in_host] : copies) {
-      in_host.copy_(tensor, /*non_blocking=*/true);
-      if (lane_) tensor.record_stream(lane_->stream);
-    }
-  };
-  if (lane_) lane_->go(copy);
-  else copy();
-}
-
-std::shared_ptr<HostStore::Arrival> HostStore::fetch(const Copies& copies) {
+HostStore::Arrival HostStore::copy(const Lane::Copies& copies) const {
   const at::NoGradGuard no_grad;
   if (!memory_->has_numbers()) return nullptr;
-  auto copy = [&] {
-    for (const auto& [tensor, in_host] : copies) {
-      tensor.copy_(in_host, /*non_blocking=*/true);
-      if (lane_) tensor.record_stream(lane_->stream);
-    }
-  };
-  if (lane_) return lane_->go(copy);
-  copy();
+  if (lane_) return lane_->go(copies);
+  for (const auto& [to, from] : copies) to.copy_(from);
   return nullptr;
 }
 
-void HostStore::wait(const std::shared_ptr<Arrival>& arrival) {
-  if (arrival) arrival->block(lane_->computing());
+void HostStore::update(const Copies& copies) {
+  Lane::Copies back;
+  for (const auto& [tensor, in_host] : copies) back.emplace_back(in_host, tensor);
+  copy(back);
 }
 
+HostStore::Arrival HostStore::fetch(const Copies& copies) { return copy(copies); }
+
 void HostStore::synchronize() const {
-  if (lane_) lane_->guard.synchronizeStream(lane_->stream);
+  if (lane_) lane_->synchronize();
 }
 
 int64_t HostStore::num_bytes() const { return memory_->live(); }

@@ -1,9 +1,5 @@
 #pragma once
-#include <ATen/core/Tensor.h>
-
-#include <memory>
-#include <utility>
-#include <vector>
+#include "memory/lane.h"
 
 namespace burnish::memory {
 
@@ -12,23 +8,27 @@ namespace burnish::memory {
 /// the meta device it counts what it would hold, and holds nothing. Copies are the same bits.
 class HostStore {
  public:
-  explicit HostStore(c10::Device device);
+  explicit HostStore(c10::Device device) : HostStore(device, lane_of(device)) {}
+  /// On a lane of the caller's.
+  HostStore(c10::Device device, std::shared_ptr<Lane> lane);
   ~HostStore();
   HostStore(const HostStore&) = delete;
   HostStore& operator=(const HostStore&) = delete;
 
   /// A tensor of the device and its copy in host memory.
   using Copies = std::vector<std::pair<at::Tensor, at::Tensor>>;
-  /// When a copy has come to the device. Empty: it has.
-  class Arrival;
+  /// When a copy has come to the device. Null: it has.
+  using Arrival = std::shared_ptr<Lane::Arrival>;
 
   /// A copy of the tensor, with its strides. The tensor's memory may be given up at once.
   at::Tensor put(const at::Tensor& tensor);
   /// Copies to host tensors that `put` made.
   void update(const Copies& copies);
   /// Begins to copy to the device, after all that it was told to compute before. The tensors may be read after `wait`.
-  std::shared_ptr<Arrival> fetch(const Copies& copies);
-  void wait(const std::shared_ptr<Arrival>& arrival);
+  Arrival fetch(const Copies& copies);
+  void wait(const Arrival& arrival) {
+    if (arrival) arrival->wait();
+  }
   /// Waits until host tensors can be read by the host.
   void synchronize() const;
 
@@ -38,12 +38,11 @@ class HostStore {
 
  private:
   class Memory;
-  struct Lane;
   at::Tensor make(const at::Tensor& like) const;
+  Arrival copy(const Lane::Copies& copies) const;
 
-  c10::Device device_;
   std::shared_ptr<Memory> memory_;
-  std::unique_ptr<Lane> lane_;  ///< null where copies are made at once
+  std::shared_ptr<Lane> lane_;  ///< null where copies are made at once
 };
 
 }  // namespace burnish::memory

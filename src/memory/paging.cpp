@@ -6,8 +6,7 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
-#include <set>
-#include <stdexcept>
+#include <utility>
 
 #include "nn/linear.h"
 
@@ -15,7 +14,6 @@ namespace burnish::memory {
 
 namespace {
 
-constexpr size_t kPlaces = 2;
 constexpr int64_t kAlignment = 256;  // of a tensor in its place, as allocators of GPUs align it
 
 using torch::autograd::AutogradContext;
@@ -38,10 +36,18 @@ struct Pager::Page {
   };
   nn::Block* block;
   std::vector<Weight> weights = {};
-  std::set<const c10::StorageImpl*> known = {};
   int64_t num_bytes = 0;
   Place* place = nullptr;
-  std::shared_ptr<HostStore::Arrival> arrival = {};
+  bool changed = false;  ///< since it came
+  HostStore::Arrival arrival = {};
+
+  /// Its bytes in its place on the device and in host memory.
+  HostStore::Copies copies() const;
+  /// Null where the tensor is none of its weights.
+  const Weight* find(const at::Tensor& tensor) const {
+    auto found = std::ranges::find_if(weights, [&](const auto& w) { return w.storage.is_alias_of(tensor.storage()); });
+    return found == weights.end() ? nullptr : &*found;
+  }
 };
 
 /// Memory of the device for a page.
@@ -49,6 +55,12 @@ struct Pager::Place {
   at::Tensor bytes;
   Page* page = nullptr;
 };
+
+HostStore::Copies Pager::Page::copies() const {
+  HostStore::Copies copies;
+  for (const auto& weight : weights) copies.emplace_back(place->bytes.narrow(0, weight.offset, weight.in_host.numel()), weight.in_host);
+  return copies;
+}
 
 /// The identity, in whose backward the block that made the tensor gets its weights back.
 struct Pager::BringBack : torch::autograd::Function<BringBack> {
@@ -84,7 +96,8 @@ class Pager::Runner final : public nn::BlockRunner {
   std::shared_ptr<Pager> pager_;
 };
 
-Pager::Pager(std::shared_ptr<HostStore> store, c10::Device device) : store_(std::move(store)), device_(device) {}
+Pager::Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places)
+    : store_(std::move(store)), device_(device), num_places_(num_places) {}
 Pager::~Pager() = default;
 
 std::shared_ptr<nn::BlockRunner> Pager::runner() { return std::make_shared<Runner>(shared_from_this()); }
@@ -102,10 +115,10 @@ void Pager::take(nn::Block& block) {
 }
 
 void Pager::take(Page& page, const at::Tensor& tensor) {
-  if (!tensor.defined() || tensor.device() != device_ || tensor.requires_grad() || tensor.nbytes() == 0) return;
+  if (!tensor.defined() || tensor.device() != device_ || tensor.nbytes() == 0) return;
   const at::NoGradGuard no_grad;
+  if (page.find(tensor) != nullptr) return;
   auto storage = tensor.storage();
-  if (!page.known.insert(storage.unsafeGetStorageImpl()).second) return;
   const auto num_bytes = static_cast<int64_t>(storage.nbytes());
   auto bytes = at::empty({0}, tensor.options().dtype(at::kByte)).set_(storage, 0, {num_bytes}, {1});
   page.weights.push_back({storage, store_->put(bytes), page.num_bytes});
@@ -116,7 +129,7 @@ void Pager::take(Page& page, const at::Tensor& tensor) {
 void Pager::make_places() {
   int64_t most = 0;
   for (const auto& page : pages_) most = std::max(most, page->num_bytes);
-  places_.resize(std::min(kPlaces, pages_.size()));
+  places_.resize(std::min(num_places_, pages_.size()));
   for (auto& place : places_) place.bytes = at::empty({most}, at::TensorOptions().dtype(at::kByte).device(device_));
   for (const auto& [block, number] : numbers_) {
     pages_[number]->block->visit([this, number](const std::string& /*path*/, nn::Module& module) {
@@ -125,37 +138,58 @@ void Pager::make_places() {
   }
 }
 
-void Pager::fetch(Page& page) {
+void Pager::fetch(size_t number) {
+  auto& page = *pages_[number];
   if (page.place != nullptr) return;
-  auto place = std::ranges::find_if(places_, [&](const auto& p) { return p.page == nullptr || p.page != pages_[at_work_].get(); });
-  if (place == places_.end()) place = places_.begin();
-  if (place->page != nullptr) {
-    for (auto& weight : place->page->weights) weight.storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
-    place->page->place = nullptr;
-  }
-  HostStore::Copies copies;
-  for (const auto& weight : page.weights) {
-    auto bytes = place->bytes.narrow(0, weight.offset, weight.in_host.numel());
-    if (!device_.is_meta()) weight.storage.set_data_ptr_noswap(c10::DataPtr(bytes.data_ptr(), device_));
-    copies.emplace_back(bytes, weight.in_host);
-  }
-  page.arrival = store_->fetch(copies);
+  auto place = std::ranges::find_if(places_, [&](const auto& p) { return p.page == nullptr || !is_wanted(*p.page); });
+  if (place->page != nullptr) leave(*place->page);
   page.place = &*place;
   place->page = &page;
+  const auto copies = page.copies();
+  for (size_t i = 0; i < copies.size() && !device_.is_meta(); ++i)
+    page.weights[i].storage.set_data_ptr_noswap(c10::DataPtr(copies[i].first.data_ptr(), device_));
+  page.arrival = store_->fetch(copies);
 }
 
+void Pager::leave(Page& page) {
+  if (std::exchange(page.changed, false)) store_->update(page.copies());
+  for (auto& weight : page.weights) weight.storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
+  page.place->page = nullptr;
+  page.place = nullptr;
+}
+
+bool Pager::is_wanted(const Page& page) const { return numbers_.at(page.block) >= first_ && numbers_.at(page.block) <= last_; }
+
 void Pager::bring(size_t number) {
-  auto& page = *pages_.at(number);
-  fetch(page);
-  store_->wait(page.arrival);
-  at_work_ = number;
+  if (number < first_ || number > last_) first_ = last_ = number;
+  fetch(number);
+  store_->wait(pages_[number]->arrival);
 }
 
 void Pager::bring(size_t number, Direction direction) {
+  const auto ahead = places_.size() - 1;
+  first_ = direction == Direction::forward ? number : number - std::min(number, ahead);
+  last_ = direction == Direction::forward ? std::min(number + ahead, pages_.size() - 1) : number;
   bring(number);
-  if (places_.size() < kPlaces) return;
-  if (direction == Direction::forward && number + 1 < pages_.size()) fetch(*pages_[number + 1]);
-  if (direction == Direction::backward && number > 0) fetch(*pages_[number - 1]);
+  for (size_t next = 1; next <= last_ - first_; ++next) fetch(direction == Direction::forward ? number + next : number - next);
+}
+
+std::optional<size_t> Pager::block_of(const at::Tensor& tensor) const {
+  auto found = std::ranges::find_if(pages_, [&](const auto& page) { return page->find(tensor) != nullptr; });
+  if (found == pages_.end()) return std::nullopt;
+  return static_cast<size_t>(found - pages_.begin());
+}
+
+void Pager::mark_changed(size_t number) { pages_.at(number)->changed = true; }
+
+at::Tensor Pager::in_host(size_t number, const at::Tensor& tensor) {
+  if (device_.is_meta()) return tensor;
+  auto& page = *pages_.at(number);
+  if (page.place != nullptr) leave(page);
+  store_->synchronize();
+  const at::NoGradGuard no_grad;
+  return at::empty({0}, tensor.options().device(at::kCPU).requires_grad(false))
+      .set_(page.find(tensor)->in_host.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
 }
 
 int64_t Pager::num_waiting_bytes() const {

@@ -2,6 +2,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "memory/host_store.h"
 #include "nn/block.h"
@@ -13,13 +14,15 @@ namespace burnish::memory {
 std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged);
 
 /// Keeps the weights of blocks in host memory, and on the device those of the block at work and of the one that comes next, in forward and
-/// in backward: there are two places for weights on the device, each as large as the largest block. Weights that wait are never written
-/// back, so they must not train. A tensor of a block that is not on the device has no numbers; autograd may go on holding it.
+/// in backward: there are `num_places` for weights on the device, each as large as the largest block; with more than two, more blocks come
+/// ahead. Weights that were changed there are written back when they leave. A tensor of a block that is not on the device has no numbers;
+/// autograd may go on holding it.
 ///
-/// Blocks are run in the order in which they are named. Nothing else may read their weights but through LinearMap::source.
+/// Blocks are run in the order in which they are named. Nothing else may read their weights but through LinearMap::source, or after
+/// `bring`.
 class Pager : public std::enable_shared_from_this<Pager> {
  public:
-  Pager(std::shared_ptr<HostStore> store, c10::Device device);
+  Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places = 2);
   ~Pager();
   Pager(const Pager&) = delete;
   Pager& operator=(const Pager&) = delete;
@@ -30,6 +33,16 @@ class Pager : public std::enable_shared_from_this<Pager> {
   void make_places();
   /// Runs blocks that were taken by `block.body`, their weights on the device when it reads them.
   std::shared_ptr<nn::BlockRunner> runner();
+
+  /// The number of the block that a tensor's numbers wait with; nothing for a tensor that stays on the device.
+  std::optional<size_t> block_of(const at::Tensor& tensor) const;
+  /// Has the weights of that block on the device until others are brought.
+  void bring(size_t number);
+  /// Weights of that block were written to on the device.
+  void mark_changed(size_t number);
+  /// A tensor of that block as it lies in host memory, for as long as the block is not brought again: what is written there is what comes.
+  /// The tensor itself on the meta device.
+  at::Tensor in_host(size_t number, const at::Tensor& tensor);
 
   int64_t num_waiting_bytes() const;
   /// Of the places on the device.
@@ -43,8 +56,9 @@ class Pager : public std::enable_shared_from_this<Pager> {
   enum class Direction { forward, backward };
 
   void take(Page& page, const at::Tensor& tensor);
-  void fetch(Page& page);
-  void bring(size_t number);
+  void fetch(size_t number);
+  void leave(Page& page);
+  bool is_wanted(const Page& page) const;
   void bring(size_t number, Direction direction);
 
   std::shared_ptr<HostStore> store_;
@@ -52,7 +66,8 @@ class Pager : public std::enable_shared_from_this<Pager> {
   std::vector<std::unique_ptr<Page>> pages_;
   std::map<const nn::Block*, size_t> numbers_;
   std::vector<Place> places_;
-  size_t at_work_ = 0;
+  size_t num_places_;
+  size_t first_ = 0, last_ = 0;  ///< the block at work and those that come next
 };
 
 }  // namespace burnish::memory

@@ -213,14 +213,14 @@ void Components::load(const std::string& name, const Placed& placed) {
   }
   check(name);
   const auto& recipe = *find(name);
-  auto built = options_.device.is_meta() ? recipe.build(name, tensor_options(recipe, options_)) : skeleton(name);
+  auto built = skeleton(name);
   auto tell = [&, blocks = blocks_of(recipe, *built)] {
     if (placed) placed(blocks);
   };
   if (options_.device.is_meta()) {
     const auto& [entry, tensors, keys] = recipe.source;
     const auto& [store, merge] = holding(name);
-    if (store) store_shapes(*built, tensors ? &*tensors : nullptr, keys, *store, merge.get());
+    place_shapes(*built, tensors ? &*tensors : nullptr, keys, store.get(), merge.get());
   } else if (is_random(recipe, options_)) {
     // The whole is drawn for a part too, so that a part's numbers do not depend on what is loaded beside it.
     auto whole = skeleton(recipe.name);

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/isfinite.h>
 
 #include <algorithm>
@@ -217,15 +218,21 @@ std::map<std::string, c10::ScalarType> dtypes_in_file(const io::TensorSource* te
 
 }  // namespace
 
-void store_shapes(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore& store,
+void place_shapes(nn::Module& skeleton, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore* store,
                   const Merge* merge) {
   auto in_file = dtypes_in_file(tensors, keys);
-  for (auto& [name, map] : maps_of(on_meta)) {
-    auto found = in_file.find(name);
-    auto dtype = found == in_file.end() ? map->weight.scalar_type() : found->second;
-    bool changed = merge != nullptr && merge->touches(name);
-    auto weight = is_fp8(dtype) && !changed ? map->weight.to(dtype) : map->weight;
-    if (auto source = store.store(name, weight, {}, weight.device(), dtype)) map->set_source(source);
+  auto maps = maps_of(skeleton);
+  for (auto& [name, parameter] : skeleton.parameters()) {
+    auto map = maps.find(name);
+    std::shared_ptr<nn::WeightSource> source;
+    if (store != nullptr && map != maps.end()) {
+      auto found = in_file.find(name);
+      auto dtype = found == in_file.end() ? parameter->scalar_type() : found->second;
+      bool changed = merge != nullptr && merge->touches(name);
+      source = store->store(name, is_fp8(dtype) && !changed ? parameter->to(dtype) : *parameter, {}, parameter->device(), dtype);
+    }
+    if (source) map->second->set_source(source);
+    else *parameter = at::empty_like(*parameter);
   }
 }
 

@@ -51,9 +51,10 @@ std::map<std::string, at::Tensor> scales_of(const io::TensorSource& tensors, con
 
 /// FP8 numbers times their scale, in fp32.
 at::Tensor scaled(const at::Tensor& codes, const at::Tensor& scale);
-/// The same for a module on the meta device, which stands for one that is filled from `tensors` (null: from no file): codes without numbers
-/// take the place of what the store turns into codes.
-void store_shapes(nn::Module& on_meta, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore& store, const Merge* merge);
+/// load_weights without numbers: parameters of the skeleton are placed one at a time on the meta device, and where `store` (null: nowhere)
+/// turns weights into codes, codes without numbers. `tensors` (null: from no file) say in what dtype weights come.
+void place_shapes(nn::Module& skeleton, const io::TensorSource* tensors, const io::KeyMap& keys, nn::WeightStore* store,
+                  const Merge* merge);
 
 /// The tensors that are weights: without scales of FP8 weights and the marks that go with them.
 io::TensorSource without_scales(const io::TensorSource& tensors);

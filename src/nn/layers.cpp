@@ -7,6 +7,7 @@
 #include <ATen/ops/rms_norm.h>
 
 #include "kernels/group_norm_silu/group_norm_silu.h"
+#include "nn/remade.h"
 
 namespace burnish::nn {
 
@@ -24,6 +25,11 @@ LayerNorm::LayerNorm(int64_t dim, double eps, const at::TensorOptions& options)
 
 at::Tensor LayerNorm::forward(const at::Tensor& x) const { return at::layer_norm(x, weight.sizes(), weight, bias, eps_); }
 
+at::Tensor LayerNorm::before(const std::function<at::Tensor(const at::Tensor& normed)>& use, const at::Tensor& x) const {
+  return remade(
+      {x, weight, bias}, [eps = eps_](const Tensors& in) { return at::layer_norm(in[0], in[1].sizes(), in[1], in[2], eps); }, use);
+}
+
 RMSNorm::RMSNorm(int64_t dim, double eps, const at::TensorOptions& options) : weight(at::empty({dim}, options)), eps_(eps) {
   own("weight", weight);
 }
@@ -40,6 +46,12 @@ at::Tensor GroupNorm::forward(const at::Tensor& x_BCHW) const { return at::group
 
 at::Tensor GroupNorm::forward_silu(const at::Tensor& x_BCHW) const {
   return kernels::group_norm_silu(x_BCHW, num_groups_, weight, bias, eps_);
+}
+
+at::Tensor GroupNorm::silu_before(const std::function<at::Tensor(const at::Tensor& activated)>& use, const at::Tensor& x_BCHW) const {
+  return remade(
+      {x_BCHW, weight, bias},
+      [groups = num_groups_, eps = eps_](const Tensors& in) { return kernels::group_norm_silu(in[0], groups, in[1], in[2], eps); }, use);
 }
 
 }  // namespace burnish::nn

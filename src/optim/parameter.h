@@ -25,8 +25,12 @@ using ParameterList = std::vector<NamedParameter>;
 /// Gives every parameter without a store one over its `value` (see store_in).
 void complete(ParameterList& parameters, Rounding rounding);
 
-/// All bits that are kept of the value: the tensor itself, or a copy in fp32 where it is not one tensor. After `complete`.
+/// All bits that are kept of the value, on its device: the tensor itself, or a copy in fp32 where ValueStore::tensor has none. After
+/// `complete`.
 at::Tensor exact_value(const NamedParameter& parameter);
+
+/// exact_value for whoever keeps it: the one tensor that holds the value, wherever that is, or else a copy in fp32.
+at::Tensor kept_value(const NamedParameter& parameter);
 
 /// Raises the version of `value`, by which what is derived from a parameter (DoRA's norms) knows that its numbers changed; some operators
 /// write without doing so, and codes are not in `value` at all.

@@ -68,6 +68,11 @@ at::Tensor exact_value(const NamedParameter& parameter) {
   return exact;
 }
 
+at::Tensor kept_value(const NamedParameter& parameter) {
+  auto parts = parameter.store->state();
+  return parts.size() == 1 && parts[0].second.sizes() == parameter.value.sizes() ? parts[0].second : exact_value(parameter);
+}
+
 void mark_changed(const NamedParameter& parameter) { parameter.value.unsafeGetTensorImpl()->bump_version(); }
 
 StateList values(const ParameterList& parameters) {

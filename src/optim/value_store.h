@@ -22,7 +22,7 @@ class ValueStore {
   /// The other way; `exact` may be overwritten. The key names the draws of stochastic rounding; without one everything is rounded to
   /// nearest.
   virtual void write(int64_t begin, at::Tensor exact, std::optional<uint64_t> key) = 0;
-  /// The one tensor that holds all of the value; undefined where it takes several.
+  /// The one tensor that holds all of the value; undefined where it takes several, or is not always on its device.
   virtual at::Tensor tensor() const { return {}; }
   /// All tensors that hold it, sharing storage, by what follows the parameter's name ("", ".remainder", ".codes").
   virtual StateList state() const = 0;

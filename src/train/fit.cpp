@@ -43,9 +43,7 @@ void recompute_one_of(TrainOptions& o, int64_t interval) {
 
 template <int64_t share>
 Lever paging() {
-  return {[](const auto& o, const auto& plan) {
-            return has_main_memory_beside(o) && !trains_whole(o) && o.blocks_to_swap < plan.num_pageable_blocks / share;
-          },
+  return {[](const auto& o, const auto& plan) { return has_main_memory_beside(o) && o.blocks_to_swap < plan.num_pageable_blocks / share; },
           [](auto& o, const auto& plan) { o.blocks_to_swap = plan.num_pageable_blocks / share; },
           [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.num_pageable_blocks / share); }};
 }

@@ -35,7 +35,7 @@ struct MemoryPlan {
   std::vector<NamedBytes> host;       ///< of the host's memory at once, what runs on it with it
   std::vector<NamedBytes> disk;       ///< that the run writes
   int64_t mapped_bytes = 0;           ///< of weight files, which are mapped while they are read: the system's to keep or to drop
-  int64_t num_pageable_blocks = 0;    ///< of the denoiser, unless it trains whole
+  int64_t num_pageable_blocks = 0;    ///< of the denoiser
 
   const StageMemory& step() const;
   /// The one that needs most.

@@ -85,7 +85,7 @@ static void diffsynth_options(config::Fields& f) {
 
   f.refused("quant_options", "name the models with --fp8_models and how to store them with --weight_format (nf4, int8, fp8, ...)");
   for (const char* name : {"enable_model_cpu_offload", "cpu_offload_split_threshold"})
-    f.refused(name, "frozen weights are moved to main memory block by block with --blocks_to_swap");
+    f.refused(name, "weights are moved to main memory block by block with --blocks_to_swap");
   f.no_effect("offload_models", true, "a stage loads only the models it runs");
   f.refused("base_weights_multiplier", "write the strength behind the file: --base_weights FILE:0.8");
   for (const char* name : {"template_model_id_or_path", "enable_lora_hot_loading"}) f.refused(name, "no plug-in models are trained");
@@ -105,7 +105,7 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
     "update every parameter inside backward and free its gradient at once; max_grad_norm then clips every tensor by its own norm");
   f("enable_optimizer_cpu_offload", o.enable_optimizer_cpu_offload, "keep the optimizer's states in main memory");
   f("blocks_to_swap", o.blocks_to_swap,
-    "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use; frozen weights only");
+    "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use");
 }
 
 static void optimizer_fields(config::Fields& f, TrainOptions& o) {

@@ -325,7 +325,7 @@ MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<
   MemoryPlan plan{.device = device.str(), .stages = rehearsal.stages()};
   plan.mapped_bytes = bytes_mapped(subject.model->components());
   const auto& denoiser = subject.model->names().denoiser();
-  if (contains(pipeline::components_of(schedule.live.units), denoiser) && !subject.trained.whole_components().contains(denoiser))
+  if (contains(pipeline::components_of(schedule.live.units), denoiser))
     plan.num_pageable_blocks = std::ssize(subject.model->components().blocks(denoiser));
   auto whole = subject.trained.whole_components();
   add_host_and_disk(plan, settings, device, beside, snapshot, course, !whole.empty());

@@ -410,7 +410,7 @@ std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, c
     auto prefix = model_->names().of(component).layers.weights;
     model_->components().module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
       auto it = index.find(component + "." + path);
-      if (it != index.end()) file.tensors.emplace_back(prefix + path, optim::exact_value(optimizer.parameters()[it->second]).to(dtype));
+      if (it != index.end()) file.tensors.emplace_back(prefix + path, optim::kept_value(optimizer.parameters()[it->second]).to(dtype));
     });
     files.push_back(std::move(file));
   }

@@ -8,6 +8,7 @@
 #include "memory/heap.h"
 #include "memory/paging.h"
 #include "memory/recompute.h"
+#include "optim/paged_store.h"
 
 namespace burnish::train {
 
@@ -22,10 +23,10 @@ void load_component(models::Model& model, const std::string& component, const st
   info("in memory while training: {}, {}", join(parts), human_bytes(static_cast<double>(model.components().module(component).num_bytes())));
 }
 
-/// Loads a component whose frozen weights wait in host memory for some of its blocks, none of them longer on the device than it takes to
+/// Loads a component whose weights wait in host memory for some of its blocks, none of them longer on the device than it takes to
 /// get there. Those blocks have the pager's runner then.
-void load_paged(models::Model& model, const std::string& component, const std::vector<std::string>& run, int64_t num_paged,
-                const Trainee& trainee) {
+std::shared_ptr<memory::Pager> load_paged(models::Model& model, const std::string& component, const std::vector<std::string>& run,
+                                          int64_t num_paged, const Trainee& trainee) {
   auto pager = std::make_shared<memory::Pager>(trainee.host, trainee.device);
   auto runner = pager->runner();
   load_component(model, component, run, [&](const std::vector<nn::Block*>& blocks) {
@@ -40,6 +41,7 @@ void load_paged(models::Model& model, const std::string& component, const std::v
   pager->make_places();
   info("{} of its blocks wait in main memory: {}, of which {} at a time are on the device", num_paged,
        human_bytes(static_cast<double>(pager->num_waiting_bytes())), human_bytes(static_cast<double>(pager->num_device_bytes())));
+  return pager;
 }
 
 /// Has one of so many blocks recomputed, each by the runner that it has.
@@ -51,32 +53,29 @@ void recompute_blocks(const std::vector<nn::Block*>& blocks, const MemorySetting
   }
 }
 
-void load_models(models::Model& model, const MemorySettings& settings, const Trainee& trainee) {
+/// The pager of the denoiser's blocks; null where they all stay on the device.
+std::shared_ptr<memory::Pager> load_models(models::Model& model, const MemorySettings& settings, const Trainee& trainee) {
+  std::shared_ptr<memory::Pager> pager;
   auto run = pipeline::models_of(trainee.live.units);
   auto checkpoints = settings.checkpoints_in_host ? std::make_shared<memory::Checkpoints>(trainee.host) : nullptr;
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
     if (settings.paged_blocks > 0 && component == model.names().denoiser())
-      load_paged(model, component, run, settings.paged_blocks, trainee);
+      pager = load_paged(model, component, run, settings.paged_blocks, trainee);
     else load_component(model, component, run, {});
     if (settings.recompute_every > 0) recompute_blocks(model.components().blocks(component), settings, checkpoints);
   }
-}
-
-void check_pageable(const Subject& subject, const MemorySettings& settings) {
-  const auto& denoiser = subject.model->names().denoiser();
-  if (settings.paged_blocks > 0 && subject.trained.whole_components().contains(denoiser))
-    config_error("train",
-                 "blocks_to_swap moves weights that do not train, and those of {} do; take it out, or train an adapter: take {} out of "
-                 "trainable_models",
-                 denoiser, denoiser);
+  return pager;
 }
 
 std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, optim::ParameterList parameters,
-                                               const std::shared_ptr<memory::HostStore>& host) {
+                                               const std::shared_ptr<memory::HostStore>& host,
+                                               const std::shared_ptr<memory::Pager>& pager) {
   int64_t count = 0;
   for (const auto& p : parameters) count += p.value.numel();
   info("{:.2f} million trained parameters", static_cast<double>(count) / 1e6);
   optim::apply_groups(parameters, settings.groups, settings.learning_rate);
+  optim::complete(parameters, settings.optimizer.rounding);
+  if (pager) optim::page(parameters, pager);
   return optim::make_optimizer(settings.optimizer, std::move(parameters), settings.memory.optimizer_in_host ? host : nullptr);
 }
 
@@ -84,9 +83,8 @@ std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, opt
 
 Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint) {
   Trainee trainee{.model = *subject.model, .live = schedule.live, .device = settings.model.options.device, .place = {}};
-  check_pageable(subject, settings.step.memory);
   if (settings.step.memory.uses_host()) trainee.host = std::make_shared<memory::HostStore>(trainee.device);
-  load_models(*subject.model, settings.step.memory, trainee);
+  auto pager = load_models(*subject.model, settings.step.memory, trainee);
   if (subject.trained.has_adapters()) {
     adapters::Dropout dropout{.probability = settings.trained.adapter.dropout, .seed = settings.trained.seed};
     trainee.dropout = std::make_shared<adapters::Dropout>(dropout);
@@ -94,7 +92,7 @@ Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const
   subject.trained.start(trainee.dropout);
   memory::trim_heap();
 
-  trainee.optimizer = optimizer_of(settings.step, subject.trained.parameters(), trainee.host);
+  trainee.optimizer = optimizer_of(settings.step, subject.trained.parameters(), trainee.host, pager);
   if (settings.step.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());
   trainee.progress.fingerprint = fingerprint;
   if (settings.step.scales_loss) trainee.progress.loss_scale = optim::LossScale::for_fp16();

@@ -96,6 +96,36 @@ TEST_F(ImportVerb, KohyasCommandLineWithItsDatasetFile) {
   starts();
 }
 
+TEST_F(ImportVerb, KohyasTrainingOfAllOfFluxFitsIn80GBWithRoom) {
+  auto said =
+      import_file("train.sh",
+                  "accelerate launch --mixed_precision bf16 flux_train.py --pretrained_model_name_or_path flux1-dev.safetensors --clip_l "
+                  "clip_l.safetensors --t5xxl t5xxl.safetensors --ae ae.safetensors --train_data_dir /pictures --resolution 1024,1024 "
+                  "--optimizer_type adamw8bit --learning_rate 1e-5 --max_train_steps 1000 --mixed_precision bf16 --full_bf16 "
+                  "--gradient_checkpointing --mem_eff_attn --cache_latents_to_disk --cache_text_encoder_outputs_to_disk");
+  EXPECT_THAT(said, HasSubstr("fused_backward_pass (its default) = false: gradients are freed one by one"));
+  auto recipe = read_file(fs::path(BURNISH_SOURCE_DIR) / "recipes/flux_full_80gb.toml");
+  for (const char* line : {"trainable_models = \"dit\"", "dtype = \"bf16\"", "optimizer = \"adamw8bit\"", "learning_rate = 1e-",
+                           "fused_backward_pass = true", "use_gradient_checkpointing = true"})
+    for (const auto& text : {toml(), recipe}) EXPECT_THAT(text, HasSubstr(line));
+  EXPECT_THAT(toml(), HasSubstr("/cache\"  # cache_latents_to_disk, cache_text_encoder_outputs_to_disk"));
+  auto plan = run_burnish("plan --config " + quoted(at("run.toml")) +
+                              " --model flux-dev --dataset_metadata_path '' --device cuda --device_memory 80GB --host_memory 64GiB --json",
+                          "BURNISH_LOG=error");
+  auto json = nlohmann::json::parse(plan.output, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(json.is_object()) << plan.output;
+  EXPECT_TRUE(json["fits"].get<bool>());
+  EXPECT_LT(json["bytes"].get<double>(), 56e9);
+}
+
+TEST_F(ImportVerb, KohyasGradientsStayTogetherWhereTheyAreNeededTogether) {
+  const std::string command = "accelerate launch flux_train.py --pretrained_model_name_or_path f.safetensors --mixed_precision bf16 ";
+  for (const char* more : {"--gradient_accumulation_steps 2", "--optimizer_type prodigy", "--network_module networks.lora_flux"}) {
+    import_file("train.sh", command + more);
+    EXPECT_THAT(toml(), Not(HasSubstr("fused_backward_pass"))) << more;
+  }
+}
+
 TEST_F(ImportVerb, KohyasConfigFileWithAlgorithmAndTextEncoder) {
   import_file("kohya.toml",
               "[model]\npretrained_model_name_or_path = 'x.safetensors'\n[network]\nnetwork_module = 'lycoris.kohya'\n"

@@ -87,7 +87,6 @@ const std::vector<std::string> kLevers{
 struct LeverCase {
   Family family;
   std::string name, trained;
-  bool pages = true;
 };
 void PrintTo(const LeverCase& c, std::ostream* out) { *out << c.family.name << " " << c.trained; }
 
@@ -95,8 +94,7 @@ class LeverPairs : public testing::TestWithParam<LeverCase> {};
 
 TEST_P(LeverPairs, LeaveTheRunAsItIsBitForBit) {
   Runs runs(GetParam().family, GetParam().trained);
-  auto levers = kLevers;
-  if (!GetParam().pages) levers.pop_back();
+  const auto& levers = kLevers;
   const auto plain = runs.run("plain", "");
   std::string all;
   for (size_t i = 0; i < levers.size(); ++i) {
@@ -109,31 +107,37 @@ TEST_P(LeverPairs, LeaveTheRunAsItIsBitForBit) {
   EXPECT_EQ(plain, runs.run("all", all)) << all;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Of, LeverPairs,
-    testing::Values(LeverCase{kFlux, "flux_lora", kLora}, LeverCase{kFlux, "flux_dora_over_fp8", kDora + "--fp8_models dit "},
-                    LeverCase{kFlux, "flux_bf16_adamw8bit", in_full(kFlux) + "--dtype bf16 --optimizer adamw8bit ", false},
-                    LeverCase{kSdxl, "sdxl_dora", kDora},
-                    LeverCase{kSdxl, "sdxl_adafactor", in_full(kSdxl) + "--optimizer adafactor ", false},
-                    LeverCase{kZ, "zimage_dora_over_fp8", kDora + "--fp8_models dit "},
-                    LeverCase{kSkeleton, "skeleton_lora", kLora + "--lora_dropout 0.2 "}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, LeverPairs,
+                         testing::Values(LeverCase{kFlux, "flux_lora", kLora},
+                                         LeverCase{kFlux, "flux_dora_over_fp8", kDora + "--fp8_models dit "},
+                                         LeverCase{kFlux, "flux_bf16_adamw8bit", in_full(kFlux) + "--dtype bf16 --optimizer adamw8bit "},
+                                         LeverCase{kFlux, "flux_in_trained_fp8", in_full(kFlux) + "--dtype bf16 --trained_weights fp8 "},
+                                         LeverCase{kFlux, "flux_schedule_free", in_full(kFlux) + "--optimizer adamw_schedulefree "},
+                                         LeverCase{kFlux, "flux_bf16_remainder_ema",
+                                                   in_full(kFlux) + "--dtype bf16 --trained_weights remainder --ema_decay 0.9 "},
+                                         LeverCase{kSdxl, "sdxl_dora", kDora},
+                                         LeverCase{kSdxl, "sdxl_adafactor", in_full(kSdxl) + "--optimizer adafactor "},
+                                         LeverCase{kZ, "zimage_dora_over_fp8", kDora + "--fp8_models dit "},
+                                         LeverCase{kSkeleton, "skeleton_lora", kLora + "--lora_dropout 0.2 "}),
+                         [](const auto& info) { return info.param.name; });
 
 using Levers = BadInput;
 
 TEST_F(Levers, AreTakenUpAndPutAwayInTheMiddleOfARun) {
-  const std::string run = "train " + golden_model() + golden_data() + kDora + "--learning_rate 1e-2 --plan off ";
   const std::string levers =
       "--fused_backward_pass --enable_optimizer_cpu_offload --use_gradient_checkpointing_offload --blocks_to_swap 2 ";
-  auto ok = [&](const std::string& more) {
-    auto outcome = run_burnish(run + more);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  };
-  ok("--max_steps 6 --output_path " + quoted(at("whole")));
-  ok("--max_steps 2 --output_path " + quoted(at("parts")));
-  ok("--max_steps 4 --resume " + levers + "--output_path " + quoted(at("parts")));
-  ok("--max_steps 6 --resume --output_path " + quoted(at("parts")));
-  EXPECT_EQ(read_file(at("whole") / "step-6.safetensors"), read_file(at("parts") / "step-6.safetensors"));
+  for (const auto& [name, trained] : std::map<std::string, std::string>{{"dora", kDora}, {"full", in_full(kFlux)}}) {
+    auto run = [&, trained = trained](const std::string& folder, const std::string& more) {
+      auto outcome = run_burnish("train " + golden_model() + golden_data() + trained + "--learning_rate 1e-2 --plan off --output_path " +
+                                 quoted(at(folder)) + " " + more);
+      EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    };
+    run(name + " whole", "--max_steps 6");
+    run(name + " parts", "--max_steps 2");
+    run(name + " parts", "--max_steps 4 --resume " + levers);
+    run(name + " parts", "--max_steps 6 --resume");
+    EXPECT_EQ(read_file(at(name + " whole") / "step-6.safetensors"), read_file(at(name + " parts") / "step-6.safetensors")) << name;
+  }
 }
 
 TEST_F(Levers, ThatDoNotGoTogetherAreRefused) {
@@ -145,5 +149,4 @@ TEST_F(Levers, ThatDoNotGoTogetherAreRefused) {
   refused(2, train("--gradient_checkpointing_interval 0"), {"gradient_checkpointing_interval must be at least 1"});
   refused(2, train("--blocks_to_swap -1"), {"blocks_to_swap must be at least 0"});
   refused(2, train("--blocks_to_swap 99"), {"blocks_to_swap 99 is more than the", "blocks that dit runs"});
-  refused(2, train("--blocks_to_swap 2 --trainable_models dit"), {"moves weights that do not train", "take dit out of trainable_models"});
 }

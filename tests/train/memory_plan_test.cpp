@@ -7,44 +7,16 @@
 
 #include <map>
 
-#include "base/text.h"
-#include "config/settings.h"
 #include "data/image.h"
-#include "tests/allocations.h"
-#include "tests/scratch.h"
+#include "tests/train/small_run.h"
 #include "train/fit.h"
 #include "train/loop.h"
-#include "train/run.h"
 
 using namespace burnish;
 using namespace burnish::train;
 namespace fs = std::filesystem;
 
 namespace {
-
-const fs::path kGolden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden", kAssets = fs::path(BURNISH_SOURCE_DIR) / "assets/tiny-flux";
-
-TrainOptions options_of(const std::vector<std::string>& arguments) {
-  TrainOptions options;
-  config::Fields fields;
-  train::fields(fields, options);
-  config::read_command_line("train", "", arguments, fields);
-  return options;
-}
-
-/// A run of one of the small models, two steps long.
-std::vector<std::string> arguments_of(const std::string& model, const std::string& flags) {
-  auto folder = model == "flux" ? "pipeline/model" : model + "_pipeline/model";
-  std::vector<std::string> all{"--model", (kGolden / folder).string(), "--dataset_metadata_path",
-                               (kGolden / "pipeline/pictures/metadata.csv").string()};
-  std::string rest = flags;
-  if (!fs::exists(kGolden / folder / "tokenizer")) rest += " --tokenizer_path " + (kAssets / "tokenizer").string();
-  if (model == "flux") rest += " --tokenizer_2_path " + (kAssets / "tokenizer_2").string();
-  if (rest.find("--height") == rest.npos) rest += model == "sd15" ? " --height 128 --width 192" : " --height 64 --width 64";
-  rest += " --max_steps 2 --num_threads 1";
-  for (const auto& word : split_list(rest, ' ')) all.push_back(word);
-  return all;
-}
 
 struct Case {
   std::string model, flags;
@@ -67,25 +39,8 @@ TEST(DeviceMemory, IsWrittenAsPeopleDo) {
 
 TEST_P(MemoryPlanTest, IsWhatTheRunTakes) {
   test::Scratch scratch;
-  auto arguments = arguments_of(GetParam().model, GetParam().flags);
-  for (const auto& word : {std::string("--cache_path"), (scratch / "cache").string()}) arguments.push_back(word);
-  auto run = [&](const std::string& name) {
-    auto own = arguments;
-    for (const auto& word : {std::string("--output_path"), (scratch / name).string()}) own.push_back(word);
-    own.insert(own.end(), {"--plan", "off"});
-    train::train(options_of(own));
-  };
-  run("first");  // after which the cache is there
-  auto plan = plan_memory(options_of(arguments));
-  int64_t measured = 0;
-  {
-    test::Allocations allocations;
-    run("second");
-    measured = allocations.peak();
-  }
-  auto planned = plan.num_bytes(plan.step());
-  auto error = static_cast<double>(planned) / static_cast<double>(measured) - 1;
-  EXPECT_NEAR(error, 0, 0.03) << planned << " bytes were planned and " << measured << " measured\n" << to_text(plan);
+  auto options = test::options_of(test::small_run(GetParam().model, GetParam().flags));
+  EXPECT_NEAR(test::error_of_plan(options, scratch), 0, 0.03);
 }
 
 namespace {
@@ -135,6 +90,8 @@ std::vector<Case> cases() {
     add(model, "--dtype fp32 --fused_backward_pass --use_gradient_checkpointing " + full);
     add(model, "--dtype fp32 --enable_optimizer_cpu_offload " + full);
     add(model, "--dtype fp32 --blocks_to_swap 3 " + kLora);
+    add(model, "--dtype fp32 --blocks_to_swap 3 " + full);
+    add(model, "--dtype fp32 --blocks_to_swap 3 --fused_backward_pass --use_gradient_checkpointing " + full);
     add(model, "--dtype fp32 --blocks_to_swap 3 --use_gradient_checkpointing " + kDora);
   }
   return all;
@@ -161,14 +118,14 @@ class OutOfMemory : public testing::Test {
   }
 
   TrainOptions options(const std::string& output, int seed, const std::string& more = "") const {
-    auto words = arguments_of("flux", fmt::format("--dtype fp32 --lora_rank 4 --max_pixels 25600 --seed {} {}", seed, more));
+    auto words = test::small_run("flux", fmt::format("--dtype fp32 --lora_rank 4 --max_pixels 25600 --seed {} {}", seed, more));
     std::erase_if(words, [](const auto& word) { return word == "--height" || word == "--width" || word == "64"; });
     for (const auto& [name, value] : std::map<std::string, std::string>{{"--cache_path", (scratch / "cache").string()},
                                                                         {"--dataset_metadata_path", (scratch / "metadata.csv").string()},
                                                                         {"--output_path", (scratch / output).string()},
                                                                         {"--max_steps", "4"}})
       words.insert(words.end(), {name, value});
-    return options_of(words);
+    return test::options_of(words);
   }
 
   test::Scratch scratch;

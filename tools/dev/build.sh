@@ -38,11 +38,11 @@ verb_build() {
   cmake --build "$folder" -j "$(build_jobs)" --target burnish
 }
 
-# The release build's bench_micro alone.
-verb_build_micro() {
+# One program of benchmarks/, in the release build.
+build_bench() {
   need_build_tools
   configure release build -DBURNISH_BENCHMARKS=ON
-  cmake --build build -j "$(build_jobs)" --target bench_micro
+  cmake --build build -j "$(build_jobs)" --target "$1"
 }
 
 # The grids of tests/grids.txt as a regular expression of test names, or nothing. With a commit: those that cannot have changed since.

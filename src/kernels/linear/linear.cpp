@@ -52,7 +52,9 @@ at::Tensor product_or_blas(const at::Tensor& x, const at::Tensor& weight, const 
 struct LinearAsFp32 : torch::autograd::Function<LinearAsFp32> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias) {
-    ctx->save_for_backward({x, weight});
+    // A frozen weight has no gradient, and only its gradient reads x.
+    ctx->save_for_backward({weight.requires_grad() ? x : at::Tensor(), weight});
+    ctx->saved_data["sizes"] = x.sizes().vec();
     ctx->saved_data["bias"] = bias.has_value() && bias->defined();
     std::optional<at::Tensor> bias_fp32;
     if (bias && bias->defined()) bias_fp32 = bias->to(at::kFloat);
@@ -64,7 +66,10 @@ struct LinearAsFp32 : torch::autograd::Function<LinearAsFp32> {
     const auto &x = saved[0], &weight = saved[1];
     auto dy_NO = grads[0].flatten(0, -2).to(at::kFloat);
     at::Tensor dx, dw, db;
-    if (ctx->needs_input_grad(0)) dx = product_or_blas(dy_NO, weight.to(at::kFloat).t(), std::nullopt).to(x.scalar_type()).view(x.sizes());
+    if (ctx->needs_input_grad(0)) {
+      dx = product_or_blas(dy_NO, weight.to(at::kFloat).t(), std::nullopt).to(grads[0].scalar_type());
+      dx = dx.view(ctx->saved_data["sizes"].toIntVector());
+    }
     if (ctx->needs_input_grad(1)) dw = at::mm(dy_NO.t(), x.flatten(0, -2).to(at::kFloat)).to(weight.scalar_type());
     if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(2)) db = dy_NO.sum(0).to(weight.scalar_type());
     return {dx, dw, db};

@@ -24,11 +24,10 @@ class StreamQkv : public nn::Module {
   };
   StreamQkv(const Config& c, const at::TensorOptions& options, const Names& names);
 
-  struct Out {
-    at::Tensor q_BHLD, k_BHLD, v_BHLD;
-  };
-  /// x [B, L, D]; cos and sin are this stream's rows of the rotary table [L, P].
-  Out forward(const at::Tensor& x_BLD, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const;
+  /// x [B, L, D] -> {query, key, value [B, L, heads, D/heads]}.
+  nn::Tensors project(const at::Tensor& x_BLD) const;
+  /// Of the norms of query and key.
+  nn::Tensors norm_weights() const { return {norm_q_.weight, norm_k_.weight}; }
 
  private:
   int64_t num_heads_;

@@ -5,6 +5,7 @@
 
 #include "kernels/geglu/geglu.h"
 #include "nn/attention.h"
+#include "nn/remade.h"
 
 namespace burnish::models::stable_diffusion {
 
@@ -33,8 +34,8 @@ ResnetBlock::ResnetBlock(const Config& c, int64_t in, int64_t out, const at::Ten
 nn::Tensors ResnetBlock::body(const nn::Tensors& in) {
   auto x = in.size() == 3 ? at::cat({in[0], in[1]}, 1) : in[0];
   auto time = time_emb_proj_.forward(in.back()).unsqueeze(-1).unsqueeze(-1);
-  auto y = conv1_.forward(norm1_.forward_silu(x)) + time;
-  y = conv2_.forward(norm2_.forward_silu(y));
+  auto y = norm1_.silu_before([&](const at::Tensor& activated) { return conv1_.forward(activated); }, x) + time;
+  y = norm2_.silu_before([&](const at::Tensor& activated) { return conv2_.forward(activated); }, y);
   return {(conv_shortcut_ ? conv_shortcut_->forward(x) : x) + y};
 }
 
@@ -74,10 +75,13 @@ TransformerBlock::TransformerBlock(const Config& c, int64_t width, int64_t num_h
 
 nn::Tensors TransformerBlock::body(const nn::Tensors& in) {
   const auto &tokens = in[0], &text = in[1];
-  auto normed = norm1_.forward(tokens);
-  auto x = tokens + attn1_.forward(normed, normed);
-  x = x + attn2_.forward(norm2_.forward(x), text);
-  return {x + ff_out_.forward(kernels::geglu(ff_in_.forward(norm3_.forward(x))))};
+  auto x = tokens + norm1_.before([&](const at::Tensor& normed) { return attn1_.forward(normed, normed); }, tokens);
+  x = x + norm2_.before([&](const at::Tensor& normed) { return attn2_.forward(normed, text); }, x);
+  auto hidden = norm3_.before([&](const at::Tensor& normed) { return ff_in_.forward(normed); }, x);
+  auto y = nn::remade(
+      {hidden}, [](const nn::Tensors& in) { return kernels::geglu(in[0]); },
+      [&](const at::Tensor& gated) { return ff_out_.forward(gated); });
+  return {x + y};
 }
 
 SpatialTransformer::SpatialTransformer(const Config& c, int64_t channels, int64_t num_heads, int64_t depth,

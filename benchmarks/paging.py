@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Paging beside a link of known speed: a step's time over the longer of what its blocks compute and what the link carries.
+
+usage: paging.py
+
+24 blocks, all paged, compute for 8 ms forward and 16 ms backward, and wait for weights over a link of 0.1 ms latency whose bandwidth is
+such that a block's weights take a quarter of the forward time to four times of it. Nothing else is timed: blocks and link keep time by the
+clock, so that the figures are those of the order in which blocks are asked for and not of a processor.
+"""
+import json
+import subprocess
+
+import measure
+
+
+def kind(case):
+    return ("trained" if case["trains"] else "frozen") + (", recomputed" if case["recomputes"] else "")
+
+
+def main():
+    name = measure.cpu()["name"]
+    program = measure.ROOT / "build" / "bench_paging"
+    got = subprocess.run([str(program)], capture_output=True, text=True, check=True)
+    cases = [json.loads(line) for line in got.stdout.splitlines()]
+    rows = {}
+    for case in cases:
+        bound = max(case["compute"], case["link"])
+        row = rows.setdefault((kind(case), case["ratio"]), {})
+        row[case["places"]] = f"{case['step'] / bound:.2f}"
+        if case["places"] == 2:
+            row["link"] = f"{case['link'] / case['compute']:.2f}"
+    table = measure.markdown(["weights", "a block's transfer over its forward", "link over compute", "1 place", "2 places", "4 places"],
+                             [[*key, row["link"], row[1], row[2], row[4]] for key, row in rows.items()])
+    text = (f"# Paging beside a link of known speed\n\n{name}; burnish {measure.commit()}; `./dev bench paging`.\n"
+            "Step time over max(compute, bytes / bandwidth). Forward and backward each have a bound of their own: where one waits for the\n"
+            f"link and the other for its blocks, as at twice the forward time, their sum lies above the common one.\n\n{table}")
+    print(text)
+    print(measure.record("paging", name, text, cases))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+#include "memory/lane.h"
+
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace burnish::memory {
+
+namespace {
+
+class StreamLane final : public Lane {
+ public:
+  explicit StreamLane(c10::Device device)
+      : guard_(device.type()), stream_(guard_.getStreamFromGlobalPool(device, /*isHighPriority=*/false)) {}
+
+  std::shared_ptr<Arrival> go(const Copies& copies) override {
+    c10::Event computed(stream_.device_type());
+    computed.record(computing());
+    computed.block(stream_);
+    const c10::StreamGuard on_lane(stream_);
+    for (const auto& [to, from] : copies) {
+      to.copy_(from, /*non_blocking=*/true);
+      (to.is_cpu() ? from : to).record_stream(stream_);
+    }
+    c10::Event done(stream_.device_type());
+    done.record(stream_);
+    return std::make_shared<Done>(*this, std::move(done));
+  }
+
+  void synchronize() override { guard_.synchronizeStream(stream_); }
+
+ private:
+  class Done final : public Arrival {
+   public:
+    Done(const StreamLane& lane, c10::Event event) : lane_(lane), event_(std::move(event)) {}
+    void wait() const override { event_.block(lane_.computing()); }
+
+   private:
+    const StreamLane& lane_;
+    c10::Event event_;
+  };
+
+  c10::Stream computing() const { return guard_.getStream(stream_.device()); }
+
+  c10::impl::VirtualGuardImpl guard_;
+  c10::Stream stream_;
+};
+
+}  // namespace
+
+std::shared_ptr<Lane> lane_of(c10::Device device) {
+  if (device.is_cpu() || device.is_meta()) return nullptr;
+  return std::make_shared<StreamLane>(device);
+}
+
+}  // namespace burnish::memory

@@ -1,0 +1,23 @@
+#pragma once
+#include <functional>
+
+#include "nn/block.h"
+
+namespace burnish::nn {
+
+/// What `use` makes of values that are cheap to compute from their inputs: use(compute(inputs)), with autograd, and with the same bits.
+/// Where gradients are on, `compute` leaves nothing in the graph but its inputs, and its values, which `use` may save, have no memory from
+/// when `use` is done until backward comes to it: then they are computed again. Meant for norms, activations and copies before a product:
+/// backward keeps the larger part of a block's memory for them, and computes them in a few percent of its time (what
+/// Korthikanti et al. 2022, arXiv 2205.05198, §5, call selective recomputation, for other operators).
+///
+/// `compute` is a pure function of its inputs, parameters included, that draws nothing and has no memory but what it was made with; its
+/// values are tensors of their own and no views of its inputs. `use` gives none of them back.
+using Compute = std::function<Tensors(const Tensors& inputs)>;
+Tensors remade(const Tensors& inputs, const Compute& compute, const std::function<Tensors(const Tensors& values)>& use);
+
+/// The same for one value and one result.
+at::Tensor remade(const Tensors& inputs, const std::function<at::Tensor(const Tensors& inputs)>& compute,
+                  const std::function<at::Tensor(const at::Tensor& value)>& use);
+
+}  // namespace burnish::nn

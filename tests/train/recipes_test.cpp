@@ -1,0 +1,60 @@
+// The recipes: what they take at full size by their plans, and plans of their settings beside runs of small models.
+#include <gmock/gmock.h>
+
+#include "tests/train/small_run.h"
+
+using namespace burnish;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRecipes = fs::path(BURNISH_SOURCE_DIR) / "recipes";
+
+struct Promise {
+  std::string recipe, model;  ///< a name that `burnish plan` knows
+  double gigabytes;           ///< of 1e9 bytes, that the device needs at most
+};
+void PrintTo(const Promise& p, std::ostream* out) { *out << p.recipe; }
+
+class Recipes : public testing::TestWithParam<Promise> {
+ protected:
+  std::string file() const { return (kRecipes / (GetParam().recipe + ".toml")).string(); }
+};
+
+const std::vector<Promise> kPromises{{"flux_full_80gb", "flux-dev", 56}, {"flux_full_48gb", "flux-dev", 34},
+                                     {"flux_full_24gb", "flux-dev", 22}, {"flux_lora_24gb", "flux-dev", 22},
+                                     {"flux_lora_16gb", "flux-dev", 15}, {"flux_lora_12gb", "flux-dev", 11},
+                                     {"flux_lora_8gb", "flux-dev", 7.5}, {"sdxl_full_24gb", "sdxl", 18},
+                                     {"sdxl_full_12gb", "sdxl", 11},     {"sdxl_lora_8gb", "sdxl", 5}};
+
+}  // namespace
+
+TEST_P(Recipes, StayWithinTheirPromiseAtFullSize) {
+  auto options = test::options_of({"--config", file(), "--model", GetParam().model, "--device", "cuda", "--max_steps", "1000"});
+  options.model.is_plan = true;
+  auto plan = train::plan_memory(options);
+  EXPECT_LE(static_cast<double>(plan.num_bytes()), GetParam().gigabytes * 1e9) << train::to_text(plan);
+  EXPECT_GT(static_cast<double>(plan.num_bytes()), GetParam().gigabytes * 0.6e9) << "a promise that says nothing";
+}
+
+TEST_P(Recipes, ArePlannedAsTheyRunAtSmallSize) {
+  test::Scratch scratch;
+  auto model = GetParam().model == "sdxl" ? "sdxl" : "flux";
+  auto options = test::options_of(test::small_run(model, "--height 128 --width 192 --batch_size 4 --config " + file()));
+  // What libraries take of their own for products in 16 bits is little beside the rest but where all levers of a small model are pulled.
+  if (GetParam().recipe == "sdxl_full_12gb") options.model.dtype = "fp32";
+  constexpr int64_t kBlocks = 57, kSmallBlocks = 3;
+  options.blocks_to_swap = options.blocks_to_swap * kSmallBlocks / kBlocks;
+  EXPECT_NEAR(test::error_of_plan(options, scratch), 0, 0.03);
+}
+
+TEST(RecipeFiles, AreAllPromised) {
+  std::set<std::string> files, promised;
+  for (const auto& entry : fs::directory_iterator(kRecipes)) {
+    if (entry.path().extension() == ".toml") files.insert(entry.path().stem().string());
+  }
+  for (const auto& promise : kPromises) promised.insert(promise.recipe);
+  EXPECT_EQ(files, promised);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Recipes, testing::ValuesIn(kPromises), [](const auto& info) { return info.param.recipe; });
