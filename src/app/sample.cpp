@@ -41,7 +41,8 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
                    .width = o.width,
                    .num_inference_steps = o.num_inference_steps,
                    .cfg_scale = o.cfg_scale,
-                   .guidance_rescale = o.guidance_rescale};
+                   .guidance_rescale = o.guidance_rescale,
+                   .references = o.reference};
   std::vector<Picture> pictures(o.prompt.size(), defaults);
   for (size_t i = 0; i < pictures.size(); ++i) pictures[i].prompt = o.prompt[i];
   if (!o.prompts.empty()) {
@@ -100,7 +101,7 @@ bool is_latents(const std::filesystem::path& path) {
 /// Refuses what can be refused before anything is loaded: missing parts, places that cannot be written.
 void check_files(const SampleOptions& o, models::Model& model) {
   auto groups = model.units();
-  for (const auto* group : {&groups.encode_prompt, &groups.denoise, &groups.decode}) {
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_references, &groups.denoise, &groups.decode}) {
     for (const auto& component : pipeline::models_of(*group)) model.components().check(component);
   }
   train::make_output_folder(o.output_path);
@@ -109,9 +110,11 @@ void check_files(const SampleOptions& o, models::Model& model) {
   io::check_output("sample", o.save_latents, ".safetensors", is_latents);
 }
 
-std::unique_ptr<models::Model> open_model(const SampleOptions& o) {
-  auto model = models::open_model(models::open_model_files({o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths}),
-                                  train::model_options(o.model));
+std::unique_ptr<models::Model> open_model(const SampleOptions& o, const std::vector<Picture>& pictures) {
+  auto options = train::model_options(o.model);
+  options.references = std::ranges::any_of(pictures, [](const auto& picture) { return !picture.references.empty(); });
+  auto model =
+      models::open_model(models::open_model_files({o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths}), options);
   train::choose_storage(*model, o.model);
   for (const auto& component : model->components().list()) {
     if (component.num_stored > 0) info("{}:{}", component.name, train::storage_text(*model, component, o.model));
@@ -156,6 +159,7 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
         {"embedded_guidance", fmt::format("{}", std::get<double>(o.model.own.at("embedded_guidance")))},
         {"model", join(o.model.model)},
         {"lora", join(o.lora)}};
+    if (!picture.references.empty()) text.emplace_back("references", join(picture.references));
     data::write_png(std::filesystem::path(o.output_path) / fmt::format("{:04}.png", i), data::to_pixels(image.cpu()), text);
     bar.update(i + 1);
   });
@@ -166,7 +170,7 @@ void run(const SampleOptions& o) {
   auto pictures = pictures_of(o);
   train::set_threads(o.model);
   at::NoGradGuard no_grad;
-  auto model = open_model(o);
+  auto model = open_model(o, pictures);
   auto noise = o.noise.empty() ? drawing::Noise(pictures) : read_noise(o.noise, pictures, *model);
   drawing::DrawOptions drawing_options{o.sampler, o.timestep_spacing, o.batch_size, train::model_options(o.model).device};
   drawing::check(*model, pictures, drawing_options);

@@ -9,7 +9,7 @@ struct SampleOptions {
   std::string run;
   std::vector<std::string> prompt;
   std::string prompts, negative_prompt;
-  std::vector<std::string> lora;
+  std::vector<std::string> lora, reference;
   int64_t height = 1024, width = 1024, num_inference_steps = 28, num_images = 1, batch_size = 1;
   double cfg_scale = 1.0, guidance_rescale = 0;
   std::string sampler = "default", timestep_spacing = "default";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <mutex>
 #include <sstream>
 
@@ -72,15 +73,15 @@ std::string find_file(const std::string& given, const std::string& base_path) {
   return path.string();
 }
 
-std::string read_file(const nlohmann::json& row, const std::string& data_file_keys) {
+std::string read_file(const nlohmann::json& row, const DatasetOptions& options) {
   // file_name is what datasets of the Hugging Face hub call it.
-  for (const auto& key : split_list(data_file_keys + ",file_name")) {
+  for (const auto& key : split_list(options.data_file_keys + ",file_name")) {
     auto it = row.find(key);
-    if (it == row.end()) continue;
+    if (it == row.end() || key == options.reference_column) continue;
     if (!it->is_string() || trim(it->get<std::string>()).empty()) data_error("data", "the column '{}' names no file", key);
     return it->get<std::string>();
   }
-  data_error("data", "none of the columns {} is there", data_file_keys);
+  data_error("data", "none of the columns {} is there", options.data_file_keys);
 }
 
 std::map<std::string, std::string> read_further(const nlohmann::json& row, const std::vector<std::string>& columns,
@@ -91,6 +92,30 @@ std::map<std::string, std::string> read_further(const nlohmann::json& row, const
     if (it == row.end() || it->is_null()) continue;
     if (!it->is_string()) data_error("data", "the column '{}' holds no file name but a {}", column, it->type_name());
     if (auto given = it->get<std::string>(); !trim(given).empty()) files[column] = find_file(given, base_path);
+  }
+  return files;
+}
+
+/// A list of files as a cell of csv holds it: in JSON. A text that is none is one file.
+nlohmann::json list_in(const std::string& text) {
+  if (!trim(text).starts_with("[")) return text;
+  auto is_flat = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) { return depth <= 1; };
+  auto list = nlohmann::json::parse(text, is_flat, /*allow_exceptions=*/false);
+  return list.is_array() ? list : nlohmann::json(text);
+}
+
+/// One file or a list of them, under the names that they have among further pictures.
+std::map<std::string, std::string> read_references(const nlohmann::json& row, const std::string& column, const std::string& base_path) {
+  std::map<std::string, std::string> files;
+  auto it = column.empty() ? row.end() : row.find(column);
+  if (it == row.end() || it->is_null()) return files;
+  auto cell = it->is_string() ? list_in(it->get<std::string>()) : *it;
+  for (const auto& file : cell.is_array() ? cell : nlohmann::json::array({cell})) {
+    if (!file.is_string())
+      data_error("data", "the column '{}' must hold a file name or a list of them, and holds a {}", column, file.type_name());
+    auto given = file.get<std::string>();
+    if (trim(given).empty() && !cell.is_array()) continue;
+    files[reference_name(column, files.size())] = find_file(given, base_path);
   }
   return files;
 }
@@ -118,10 +143,11 @@ Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, c
   entry.captions = read_captions(row, metadata.columns);
   if (rule.wildcards) entry.captions = by_line(entry.captions);
   entry.prompt = plain_caption(rule, entry.captions);
-  auto file = read_file(row, options.data_file_keys);
+  auto file = read_file(row, options);
   entry.name = io::xxh64(fs::path(file).string());
   entry.file = find_file(file, subset.base_path);
   entry.further = read_further(row, options.further_pictures, subset.base_path);
+  entry.further.merge(read_references(row, options.reference_column, subset.base_path));
   entry.loss_weight = read_loss_weight(row) * subset.loss_weight;
   return entry;
 }
@@ -147,6 +173,16 @@ void check_same_size(const Dataset::Entry& entry, const std::string& column, con
              column, entry.further.at(column), size.width, size.height, entry.file, picture.width, picture.height);
 }
 
+/// What is cut out of a picture, which must still be of the size that it had when it was looked at.
+at::Tensor cut(const at::Tensor& pixels_HWC, const Crop& crop, const Size& known, const std::string& file) {
+  check_unchanged(file, known, {pixels_HWC.size(0), pixels_HWC.size(1)});
+  return resize_and_crop(pixels_HWC, crop);
+}
+
+at::Tensor load_cut(const std::string& file, const Size& known, const Crop& crop) {
+  return to_model_range(decode_and_crop(file, known, crop));
+}
+
 /// One for all subsets, named by where their metadata is.
 fs::path checks_path(const DatasetOptions& options) {
   if (options.checks_folder.empty()) return {};
@@ -165,7 +201,64 @@ Size size_of(const std::string& text) {
   return size;
 }
 
+/// A file's size in pixels, or why it cannot be decoded.
+struct Looked {
+  Size size;
+  std::string reason;
+};
+
+/// Every file once, however many rows name it.
+std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& entries, FileNotes& checks, const fs::path& remembered_in) {
+  std::map<std::string, Looked> looked;
+  for (const auto& entry : entries) {
+    if (!entry.file.empty()) looked[entry.file];
+    for (const auto& [column, file] : entry.further) looked[file];
+  }
+  Progress progress("check pictures", std::ssize(looked));
+  constexpr size_t kAtOnce = 64;
+  std::mutex mutex;
+  std::vector<fs::path> files;
+  for (auto it = looked.begin(); it != looked.end();) {
+    if (interrupted()) throw Error(Exit::interrupted, "data", "interrupted while checking the pictures; nothing was trained yet");
+    for (files.clear(); it != looked.end() && files.size() < kAtOnce; ++it) files.emplace_back(it->first);
+    auto notes = checks.get(files, [&](const fs::path& file) -> std::string {
+      try {
+        auto pixels_HW3 = decode_image(file);
+        return text_of({pixels_HW3.size(0), pixels_HW3.size(1)});
+      } catch (const Error& error) {
+        std::lock_guard lock(mutex);
+        looked.at(file.string()).reason = without_source(error);
+        return "";
+      }
+    });
+    for (size_t i = 0; i < files.size(); ++i) {
+      auto& found = looked.at(files[i].string());
+      found.size = size_of(notes[i]);
+      if (found.reason.empty() && (found.size.height < 1 || found.size.width < 1))
+        found.reason = fmt::format("what is remembered of {} is damaged; remove {}", files[i].string(), remembered_in.string());
+    }
+    progress.update(std::distance(looked.begin(), it));
+  }
+  return looked;
+}
+
+/// Sizes of an entry's reference pictures, each large enough for the rule.
+std::vector<Size> look_at_references(const Dataset::Entry& entry, const std::string& column, const SizeRule& rule,
+                                     const std::function<Size(const std::string& file)>& size_of_file) {
+  std::vector<Size> sizes;
+  auto next = [&] { return entry.further.find(reference_name(column, sizes.size())); };
+  for (auto file = next(); file != entry.further.end(); file = next()) {
+    sizes.push_back(size_of_file(file->second));
+    target_size(rule, sizes.back(), file->second);
+  }
+  return sizes;
+}
+
 }  // namespace
+
+std::string reference_name(const std::string& column, size_t number) {
+  return number == 0 ? column : fmt::format("{} {}", column, number + 1);
+}
 
 std::string metadata_hash(const Metadata& metadata) {
   io::Sha256 hash;
@@ -235,43 +328,8 @@ void Dataset::read(size_t index) {
   origins_.push_back({subset.metadata_path, data::metadata_hash(metadata), subset.caption_files});
 }
 
-/// Every file once, however many rows name it.
-std::map<std::string, Dataset::Looked> Dataset::look_at_files() {
-  std::map<std::string, Looked> looked;
-  for (const auto& entry : entries_) {
-    if (!entry.file.empty()) looked[entry.file];
-    for (const auto& [column, file] : entry.further) looked[file];
-  }
-  Progress progress("check pictures", std::ssize(looked));
-  constexpr size_t kAtOnce = 64;
-  std::mutex mutex;
-  std::vector<fs::path> files;
-  for (auto it = looked.begin(); it != looked.end();) {
-    if (interrupted()) throw Error(Exit::interrupted, "data", "interrupted while checking the pictures; nothing was trained yet");
-    for (files.clear(); it != looked.end() && files.size() < kAtOnce; ++it) files.emplace_back(it->first);
-    auto notes = checks_.get(files, [&](const fs::path& file) -> std::string {
-      try {
-        auto pixels_HW3 = decode_image(file);
-        return text_of({pixels_HW3.size(0), pixels_HW3.size(1)});
-      } catch (const Error& error) {
-        std::lock_guard lock(mutex);
-        looked.at(file.string()).reason = without_source(error);
-        return "";
-      }
-    });
-    for (size_t i = 0; i < files.size(); ++i) {
-      auto& found = looked.at(files[i].string());
-      found.size = size_of(notes[i]);
-      if (found.reason.empty() && (found.size.height < 1 || found.size.width < 1))
-        found.reason = fmt::format("what is remembered of {} is damaged; remove {}", files[i].string(), checks_path(options_).string());
-    }
-    progress.update(std::distance(looked.begin(), it));
-  }
-  return looked;
-}
-
 void Dataset::check_pictures() {
-  const auto looked = look_at_files();
+  const auto looked = look_at_files(entries_, checks_, checks_path(options_));
   auto whole = [&](const std::string& file) {
     const auto& found = looked.at(file);
     if (!found.reason.empty()) throw Error(Exit::data, "data", found.reason);
@@ -282,8 +340,12 @@ void Dataset::check_pictures() {
     auto& entry = entries_[static_cast<size_t>(row)];
     try {
       entry.original_size = whole(entry.file);
-      for (const auto& [column, file] : entry.further) check_same_size(entry, column, whole(file));
-      sizes_[row] = target_size(options_.subsets[entry.subset].size, entry.original_size, entry.file);
+      for (const auto& [column, file] : entry.further) {
+        if (contains(options_.further_pictures, column)) check_same_size(entry, column, whole(file));
+      }
+      const auto& rule = options_.subsets[entry.subset].size;
+      entry.reference_sizes = look_at_references(entry, options_.reference_column, rule, whole);
+      sizes_[row] = target_size(rule, entry.original_size, entry.file);
       rows_.push_back(row);
     } catch (const Error& error) {
       bad_[row] = without_source(error);
@@ -318,32 +380,47 @@ void Dataset::check_usable(int64_t row) const {
   data_error("data", "{} cannot be used: {}", name_of(row), bad == bad_.end() ? "there is no such row" : bad->second);
 }
 
-at::Tensor Dataset::load_cut(int64_t row, int64_t variant, const std::string& file) const {
-  return to_model_range(decode_and_crop(file, original_size(row), crop(row, variant)));
-}
-
 Sample Dataset::load(int64_t row, int64_t variant) const {
   check_usable(row);
-  return {row, prompt(row), file(row), load_cut(row, variant, file(row))};
+  return {row, prompt(row), file(row), load_cut(file(row), original_size(row), crop(row, variant))};
 }
 
 at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t variant) const {
   check_usable(row);
   auto file = entry(row).further.find(column);
   if (file == entry(row).further.end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
-  return load_cut(row, variant, file->second);
+  return load_cut(file->second, original_size(row), crop(row, variant));
+}
+
+std::vector<Crop> Dataset::reference_crops(int64_t row, int64_t variant) const {
+  const auto& from = entry(row);
+  auto flip = crop(row, variant).flip;
+  std::vector<Crop> crops;
+  for (const auto& size : from.reference_sizes) {
+    crops.push_back(centre_crop(size, target_size(options_.subsets[from.subset].size, size, from.file)));
+    crops.back().flip = flip;
+  }
+  return crops;
+}
+
+std::vector<at::Tensor> Dataset::load_references(int64_t row, int64_t variant) const {
+  check_usable(row);
+  const auto& from = entry(row);
+  auto crops = reference_crops(row, variant);
+  std::vector<at::Tensor> references;
+  for (size_t i = 0; i < crops.size(); ++i) {
+    const auto& file = from.further.at(reference_name(options_.reference_column, i));
+    references.push_back(load_cut(file, from.reference_sizes[i], crops[i]));
+  }
+  return references;
 }
 
 at::Tensor Dataset::load_mask(int64_t row, int64_t variant) const {
   check_usable(row);
-  auto cut = [&](const std::string& file, const at::Tensor& pixels_HW1) {
-    check_unchanged(file, original_size(row), {pixels_HW1.size(0), pixels_HW1.size(1)});
-    return resize_and_crop(pixels_HW1, crop(row, variant));
-  };
-  if (options_.mask.from == MaskSource::From::alpha) return cut(file(row), decode_alpha(file(row)));
+  if (options_.mask.from == MaskSource::From::alpha) return cut(decode_alpha(file(row)), crop(row, variant), original_size(row), file(row));
   auto mask = entry(row).further.find(options_.mask.column);
   if (options_.mask.from == MaskSource::From::nothing || mask == entry(row).further.end()) return {};
-  return cut(mask->second, decode_gray(mask->second));
+  return cut(decode_gray(mask->second), crop(row, variant), original_size(row), mask->second);
 }
 
 }  // namespace burnish::data

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "data/image.h"
@@ -19,7 +20,11 @@ using Visits = std::vector<Visit>;
 struct SampledRow {
   int64_t row = 0;
   Size size;
-  size_t set = 0;  ///< which of the run's datasets it is of
+  size_t set = 0;                     ///< which of the run's datasets it is of
+  std::vector<Size> references = {};  ///< sizes of its reference pictures
+
+  /// What rows of one batch have in common.
+  std::pair<Size, std::vector<Size>> sizes() const { return {size, references}; }
 };
 
 /// How often an epoch visits the rows of a dataset.
@@ -28,10 +33,10 @@ struct SampledSet {
   bool of_class_set = false;
 };
 
-/// Shuffled batches of equally sized rows. A batch depends on (seed, its number) alone, so a run can be taken up at any batch; it is
-/// computed when it is asked for, so that an epoch of 10^12 visits takes neither time nor memory before its first batch.
-/// The visits of each size are shuffled, cut into as few batches as hold them, all equally long but for one sample, and the batches of all
-/// sizes are shuffled.
+/// Shuffled batches of equally sized rows, whose reference pictures are as many and of equal sizes as well. A batch depends on (seed, its
+/// number) alone, so a run can be taken up at any batch; it is computed when it is asked for, so that an epoch of 10^12 visits takes
+/// neither time nor memory before its first batch. The visits of each size are shuffled, cut into as few batches as hold them, all equally
+/// long but for one sample, and the batches of all sizes are shuffled.
 ///
 /// Of N rows of a dataset an epoch makes N·num_repeats visits, rounded. Sizes share them as they share the rows, and the rows of a size
 /// take turns, over the ends of epochs as well: none is visited twice more often than another, and none again in an epoch before all of
@@ -60,7 +65,8 @@ class Sampler {
     int64_t num_visits = 0, num_batches = 0;  ///< an epoch
     int64_t first_batch = 0;                  ///< of an epoch's batches before they are shuffled
   };
-  void share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, std::map<Size, Bucket>& by_size) const;
+  using BySizes = std::map<std::pair<Size, std::vector<Size>>, Bucket>;
+  void share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, BySizes& by_size) const;
   uint64_t key(int64_t epoch, size_t index) const;
   Visit visit(const Bucket& bucket, int64_t epoch, int64_t index) const;
 

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/error.h"
 #include "drawing/walk.h"
 
 namespace burnish::drawing {
@@ -15,7 +16,7 @@ namespace {
 /// Whether two pictures can be drawn in one batch.
 bool are_alike(const Picture& a, const Picture& b) {
   auto what = [](const Picture& p) {
-    return std::tie(p.height, p.width, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt);
+    return std::tie(p.height, p.width, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt, p.references);
   };
   return what(a) == what(b);
 }
@@ -43,6 +44,7 @@ pipeline::Values conditions_of(models::Model& model, const Encoded& encoded, std
   std::vector<std::string> prompts;
   for (const auto& picture : batch) prompts.push_back(picture.prompt);
   auto conditions = stack_prompts(model, encoded, prompts);
+  conditions.merge(stack_references(encoded, batch.front(), std::ssize(batch)));
   conditions.merge(encode_size(model.units().encode_size, batch.front(), std::ssize(batch), device));
   return conditions;
 }
@@ -50,6 +52,11 @@ pipeline::Values conditions_of(models::Model& model, const Encoded& encoded, std
 }  // namespace
 
 void check(const models::Model& model, const std::vector<Picture>& pictures, const DrawOptions& options) {
+  for (const auto& picture : pictures) {
+    if (!picture.references.empty() && model.names().reference_column.empty())
+      config_error("drawing", "the reference picture {} is of no use: {} models read none, unless a run trains them with it (extra_inputs)",
+                   picture.references.front(), model.names().family);
+  }
   for (const auto& alike : batches_of(pictures, std::ssize(pictures)))
     model.process().sampler(sampler_options(model, alike.front(), options));
 }

@@ -4,7 +4,11 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
+
 #include "base/text.h"
+#include "data/image.h"
+#include "data/resize.h"
 #include "models/shared_units.h"
 
 namespace burnish::drawing {
@@ -39,24 +43,62 @@ pipeline::Value repeated(const pipeline::Value& value, int64_t count) {
   return tensor.expand(shape);
 }
 
+References references_of(const Picture& picture) { return {picture.references, picture.height * picture.width}; }
+
+/// fp32 [3, H, W] in [-1, 1].
+at::Tensor load_reference(const std::string& file, int64_t max_pixels, int64_t division) {
+  auto pixels_HW3 = data::decode_image(file);
+  data::Size size{pixels_HW3.size(0), pixels_HW3.size(1)};
+  return data::to_model_range(
+      data::resize_and_crop(pixels_HW3, data::target_size({.max_pixels = max_pixels, .division = division}, size, file)));
+}
+
+/// The distinct ones of the pictures, where the model reads any: also that there is none.
+std::map<References, pipeline::Values> load_references(models::Model& model, const std::vector<Picture>& pictures) {
+  std::map<References, pipeline::Values> all;
+  if (model.units().encode_references.empty()) return all;
+  for (const auto& picture : pictures) {
+    auto references = references_of(picture);
+    if (all.contains(references)) continue;
+    std::vector<at::Tensor> images;
+    for (const auto& file : references.files) images.push_back(load_reference(file, references.max_pixels, model.size_division()));
+    all[references] = {{"reference_images", pipeline::TensorLists{std::move(images)}}};
+  }
+  return all;
+}
+
+/// Leaves what the denoiser reads.
+void encode_references(loras::Loader& loader, std::map<References, pipeline::Values>& references) {
+  auto groups = loader.model().units();
+  for (const auto& unit : groups.encode_references) {
+    auto loaded = loader.load({unit});
+    for (auto& [files, values] : references) pipeline::run({unit}, values);
+  }
+  auto is_read = [&](const auto& value) {
+    return std::ranges::any_of(groups.drawing(), [&](const auto& unit) { return contains(unit.reads, value.first); });
+  };
+  for (auto& [files, values] : references) std::erase_if(values, [&](const auto& value) { return !is_read(value); });
+}
+
 }  // namespace
 
 std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>& pictures, const std::function<bool()>& goes_on) {
   at::NoGradGuard no_grad;
   auto prompts = prompts_of(pictures);
-  Encoded encoded;
+  Encoded encoded{{}, load_references(loader.model(), pictures)};
   models::warn_of_cut_texts(loader.model().components(), loader.model().units().encode_prompt, prompts, "prompts");
   for (const auto& unit : loader.model().units().encode_prompt) {
     auto loaded = loader.load({unit});
     for (const auto& prompt : prompts) {
       if (goes_on && !goes_on()) return std::nullopt;
-      auto& values = encoded[prompt];
+      auto& values = encoded.prompts[prompt];
       values["prompt"] = prompt;
       pipeline::run({unit}, values);
     }
   }
   auto read = loader.model().names().prompt_values();
-  for (auto& [prompt, values] : encoded) std::erase_if(values, [&](const auto& value) { return !contains(read, value.first); });
+  for (auto& [prompt, values] : encoded.prompts) std::erase_if(values, [&](const auto& value) { return !contains(read, value.first); });
+  encode_references(loader, encoded.references);
   return encoded;
 }
 
@@ -65,7 +107,7 @@ pipeline::Values stack_prompts(const models::Model& model, const Encoded& encode
   auto padded = model.names().padded_values();
   for (const auto& name : model.names().prompt_values()) {
     std::vector<pipeline::Value> of_prompts;
-    for (const auto& prompt : prompts) of_prompts.push_back(encoded.at(prompt).at(name));
+    for (const auto& prompt : prompts) of_prompts.push_back(encoded.prompts.at(prompt).at(name));
     values[name] = pipeline::join(name, of_prompts, padded.contains(name));
   }
   return values;
@@ -76,9 +118,16 @@ pipeline::Values negative_of(const models::Model& model, const Encoded& encoded,
   auto values = positive;
   bool zeros = prompt.empty() && model.names().zeros_for_no_prompt;
   for (const auto& name : model.names().prompt_values()) {
-    values[name] = zeros ? positive.at(name) : repeated(encoded.at(prompt).at(name), batch_size_of(positive.at(name)));
+    values[name] = zeros ? positive.at(name) : repeated(encoded.prompts.at(prompt).at(name), batch_size_of(positive.at(name)));
     if (zeros) pipeline::change_tensors(values[name], [](const at::Tensor& tensor) { return at::zeros_like(tensor); });
   }
+  return values;
+}
+
+pipeline::Values stack_references(const Encoded& encoded, const Picture& picture, int64_t count) {
+  if (encoded.references.empty()) return {};
+  auto values = encoded.references.at(references_of(picture));
+  for (auto& [name, value] : values) value = repeated(value, count);
   return values;
 }
 

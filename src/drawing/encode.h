@@ -9,11 +9,22 @@
 
 namespace burnish::drawing {
 
-/// What a model's units make of prompts: by prompt, the values that the denoiser reads of it.
-using Encoded = std::map<std::string, pipeline::Values>;
+/// The reference pictures that a picture is drawn with.
+struct References {
+  std::vector<std::string> files;
+  int64_t max_pixels = 0;  ///< as many as are drawn: larger ones are scaled down to that, as when training (data::target_size)
+  auto operator<=>(const References&) const = default;
+};
 
-/// Encodes every prompt that drawing the pictures takes, negative ones of guided pictures included: each distinct one once, and unit by
-/// unit, so that one unit's models are loaded at a time. `goes_on` is asked before each prompt; nothing when it says no.
+/// What a model's units make of what pictures are drawn from: values that the denoiser reads.
+struct Encoded {
+  std::map<std::string, pipeline::Values> prompts;
+  std::map<References, pipeline::Values> references;  ///< none where the model reads none
+};
+
+/// Encodes every prompt that drawing the pictures takes, negative ones of guided pictures included, and their reference pictures: each
+/// distinct one once, and unit by unit, so that one unit's models are loaded at a time. `goes_on` is asked before each prompt; nothing when
+/// it says no. A data Error for a reference picture that cannot be read, before a model is loaded.
 std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>& pictures, const std::function<bool()>& goes_on = {});
 
 /// The values of several prompts as a batch, joined along the first dimension in their order.
@@ -22,6 +33,9 @@ pipeline::Values stack_prompts(const models::Model& model, const Encoded& encode
 /// `positive` with the prompt values of a negative prompt in place of its own.
 pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const std::string& prompt,
                              const pipeline::Values& positive);
+
+/// What units made of the reference pictures of a picture, for a batch of `count`. None where the model reads none.
+pipeline::Values stack_references(const Encoded& encoded, const Picture& picture, int64_t count);
 
 /// What the model's units make of a picture's size, for a batch of `count`: that of a picture which was not cut. None where the denoiser
 /// reads nothing of it.

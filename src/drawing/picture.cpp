@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/limits.h"
@@ -60,12 +61,21 @@ class Line {
       picture_.cfg_scale = *scale;
     } else if (name == "n") {
       picture_.negative_prompt = value;
+    } else if (name == "ci") {
+      add_reference(value);
     } else {
       data_error("drawing",
-                 "{}: --{} is not known; behind a prompt there may be --w, --h, --d (seed), --s (steps), --l (guidance scale) and --n "
-                 "(negative prompt)",
+                 "{}: --{} is not known; behind a prompt there may be --w, --h, --d (seed), --s (steps), --l (guidance scale), --n "
+                 "(negative prompt) and --ci (reference picture)",
                  where_, name);
     }
+  }
+
+  /// The first of a line takes the place of the defaults.
+  void add_reference(std::string_view file) {
+    if (file.empty()) data_error("drawing", "{}: --ci must name the file of a reference picture", where_);
+    if (!std::exchange(has_references_, true)) picture_.references.clear();
+    picture_.references.emplace_back(file);
   }
 
   int64_t whole(std::string_view name, std::string_view text, int64_t least, int64_t most = std::numeric_limits<int64_t>::max()) const {
@@ -86,6 +96,7 @@ class Line {
 
   std::string where_;
   Picture picture_;
+  bool has_references_ = false;
 };
 
 }  // namespace

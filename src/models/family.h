@@ -22,7 +22,9 @@ struct Family {
   /// What a single weight set is, in a few words ("FLUX.1-dev transformer, BFL names"), or "".
   std::string (*describe)(const ModelEntry&);
   std::vector<Option> options = {};  ///< that it has beside those of every model
-  bool takes_fp16 = false;           ///< whether its numbers stay within fp16
+  std::string_view reference_column =
+      {};                   ///< of metadata, that names the reference pictures it can be told to read; "" where it reads none
+  bool takes_fp16 = false;  ///< whether its numbers stay within fp16
   std::vector<Variant> variants = {};
 };
 
@@ -40,6 +42,9 @@ std::vector<Option> family_options();
 OptionValues default_options();
 /// Of those that have another where pictures are drawn to be looked at, that one.
 OptionValues drawing_options();
+
+/// The columns in which families find reference pictures, each once.
+std::vector<std::string> reference_columns();
 
 /// The names of the published models, and one of them without files: names and sizes alone. Null for another name.
 std::vector<std::string> published_models();

@@ -82,6 +82,15 @@ OptionValues drawing_options() {
   return values;
 }
 
+std::vector<std::string> reference_columns() {
+  std::vector<std::string> columns;
+  for (const auto* family : all_families()) {
+    std::string column(family->reference_column);
+    if (!column.empty() && !contains(columns, column)) columns.push_back(column);
+  }
+  return columns;
+}
+
 namespace {
 
 /// Refuses options of other families that were given a value and cannot be left unread.

@@ -34,6 +34,15 @@ pipeline::Units latent_units(const std::string& kind, const std::string& vae, st
            }}};
 }
 
+pipeline::Units reference_picture_units(const std::string& vae, std::function<Moments(const at::Tensor&)> encode) {
+  return {{"encode_references", {"reference_images"}, {"latents_of_references"}, {vae}, [vae, encode](pipeline::Scope& s) {
+             s.uses(vae);
+             pipeline::Value latents = s.value("reference_images");
+             pipeline::change_tensors(latents, [&](const at::Tensor& image) { return encode(image.unsqueeze(0)).mean_BCHW.squeeze(0); });
+             s.write("latents_of_references", std::move(latents));
+           }}};
+}
+
 pipeline::Units noise_units(const diffusion::Process& process) {
   auto time = process.time_name();
   return {{"add_noise", {"latents", "noise", time}, {"noisy", "target"}, {}, [&process, time](pipeline::Scope& s) {

@@ -18,6 +18,9 @@ using Moments = vae::Encoder::Moments;
 /// mean + exp(logvar / 2) · latent_noise. `encode` runs the model `vae` on image [B, 3, H, W] in [-1, 1].
 pipeline::Units latent_units(const std::string& kind, const std::string& vae, std::function<Moments(const at::Tensor& image)> encode);
 
+/// The unit from `reference_images` to `latents_of_references`: lists of the means [C, h, w], picture by picture. `encode` as above.
+pipeline::Units reference_picture_units(const std::string& vae, std::function<Moments(const at::Tensor& image)> encode);
+
 /// latents, noise and the process's time -> noisy, target. `process` must outlive the units.
 pipeline::Units noise_units(const diffusion::Process& process);
 

@@ -13,7 +13,7 @@ namespace {
 
 data::Sampler make_sampler(const CourseSettings& settings, const Samples& samples) {
   std::vector<data::SampledRow> rows;
-  for (const auto& sample : samples.list) rows.push_back({sample.row, sample.size, sample.set});
+  for (const auto& sample : samples.list) rows.push_back({sample.row, sample.size, sample.set, sample.reference_sizes});
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
   return {rows, sets, settings.batch_size, settings.seed};

@@ -118,7 +118,7 @@ pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
 pipeline::Units distill_units(models::Model& model, const std::string& spacing) {
   auto groups = model.units();
   pipeline::Units all;
-  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_size})
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size})
     all.insert(all.end(), group->begin(), group->end());
   all.push_back(distill_unit(model, spacing));
   return all;

@@ -52,6 +52,26 @@ pipeline::Value load_image(const View& view) {
 
 std::string no_prompt_content(const View&) { return "text " + io::sha256(""); }
 
+/// What each reference picture is, and how it is cut.
+std::string references_content(const View& view) {
+  if (view.sample == nullptr) return "";
+  const auto& column = view.pictures->options().reference_column;
+  std::string content = "references";
+  size_t number = 0;
+  for (const auto& crop : view.pictures->reference_crops(view.sample->row, view.variant)) {
+    auto hash = view.further_hashes.at(data::reference_name(column, number++));
+    content += fmt::format(", sRGB picture {} cut to {}x{}{}", hash, crop.size.height, crop.size.width, crop.flip ? " mirrored" : "");
+  }
+  return content;
+}
+
+pipeline::Value load_references(const View& view) {
+  if (view.pictures != nullptr) return pipeline::TensorLists{view.pictures->load_references(view.sample->row, view.variant)};
+  std::vector<at::Tensor> any;
+  for (const auto& size : view.sample->reference_sizes) any.push_back(at::zeros({}).expand({3, size.height, size.width}));
+  return pipeline::TensorLists{any};
+}
+
 pipeline::Value load_no_prompt(const View&) { return std::string(); }
 
 uint64_t trajectory_key(const View& view) {
@@ -130,6 +150,7 @@ std::span<const Input> inputs() {
                                       {"mask", false, mask_content, load_mask},
                                       {"negative_prompt", true, no_prompt_content, load_no_prompt},
                                       {"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise},
+                                      {"reference_images", false, references_content, load_references},
                                       {kRejectedImage, false, rejected_content, load_rejected},
                                       {"size_conditioning", false, size_content, load_size}};
   return all;

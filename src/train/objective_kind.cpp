@@ -2,10 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "models/family.h"
 
 namespace burnish::train {
 
@@ -32,7 +35,6 @@ std::string all_columns() {
 constexpr std::pair<const char*, const char*> kConditions[] = {
     {"controlnet_", "a ControlNet"},
     {"ipadapter_", "an IP-Adapter"},
-    {"kontext_", "models that edit a picture (Kontext)"},
     {"edit_image", "models that edit a picture"},
     {"step1x_", "models that edit a picture (Step1X-Edit)"},
     {"nexus_gen_", "models that edit a picture (Nexus-Gen)"},
@@ -50,20 +52,25 @@ constexpr std::pair<const char*, const char*> kConditions[] = {
 
 void refuse_condition(const std::string& name) {
   for (const auto& [part, what] : kConditions) {
-    if (name.find(part) != name.npos)
-      config_error("train", "extra_inputs '{}' is for {}, and the models here are trained on a picture and a caption alone", name, what);
+    if (name.find(part) != name.npos) config_error("train", "extra_inputs '{}' is for {}, and no model here reads it", name, what);
   }
 }
 
 void check_extra_inputs(const TrainOptions& o) {
   const auto& kind = objective_of(o);
   for (const auto& name : split_list(o.extra_inputs)) {
-    if (!contains(kind.columns, name)) refuse_condition(name);
-    if (kind.columns.empty())
-      config_error("train", "extra_inputs '{}': task {} reads a picture and a caption, and nothing else", name, kind.word);
-    if (!contains(kind.columns, name))
-      config_error("train", "extra_inputs '{}' is not known; {} reads {}", name, kind.word, join(kind.columns));
+    if (contains(kind.columns, name) || contains(models::reference_columns(), name)) continue;
+    refuse_condition(name);
+    auto known = kind.columns;
+    std::ranges::copy(models::reference_columns(), std::back_inserter(known));
+    config_error("train", "extra_inputs '{}': task {} reads a picture and a caption, and of further columns only {}", name, kind.word,
+                 join(known));
   }
+  auto column = reference_column(o);
+  if (column.empty() || !encodes(o)) return;
+  if (std::ranges::any_of(datasets_of(o), &DatasetChoice::random_crop))
+    config_error("train", "random_crop cuts a picture elsewhere than its reference pictures (extra_inputs {}); take one of them out",
+                 column);
 }
 
 }  // namespace
@@ -74,12 +81,22 @@ void objective_fields(config::Fields& f, TrainOptions& o) {
                 "dataset_base_path",
                 join(all_words())),
     {"objective"});
-  f("extra_inputs", o.extra_inputs, all_columns() + "; columns that are read anyway");
+  f("extra_inputs", o.extra_inputs,
+    fmt::format("comma list of columns with reference pictures, which the model then reads ({}); and, read anyway, {}",
+                join(models::reference_columns()), all_columns()));
   f("distill_spacing", o.objective.distill_spacing,
     "of direct_distill and trajectory_imitation: steps of the model's own sampler (default), or diffsynth");
   for (auto* kind : kObjectives) {
     if (kind().fields != nullptr) kind().fields(f, o.objective);
   }
+}
+
+std::string reference_column(const TrainOptions& o) {
+  auto known = models::reference_columns();
+  for (const auto& name : split_list(o.extra_inputs)) {
+    if (contains(known, name)) return name;
+  }
+  return "";
 }
 
 const ObjectiveKind& objective_of(const TrainOptions& o) {

@@ -41,6 +41,9 @@ bool is_sft(const TrainOptions& o);
 /// Whether the task is more than a stage of split training.
 bool is_whole(const TrainOptions& o);
 
+/// The one of extra_inputs whose pictures are references to the model; "" when it names none.
+std::string reference_column(const TrainOptions& o);
+
 /// Refuses options that mean nothing to the objective, or that contradict it.
 void check_objective(const TrainOptions& o);
 

@@ -31,7 +31,7 @@ std::optional<Previews> prepare_previews(const PreviewSettings& settings, models
   Previews previews{drawing::numbered(pictures, 1, static_cast<int64_t>(settings.seed)), {}, {.device = device}, settings.with_presets};
   drawing::check(model, previews.pictures, previews.options);
   auto groups = model.units();
-  for (const auto* units : {&groups.encode_prompt, &groups.decode}) {
+  for (const auto* units : {&groups.encode_prompt, &groups.encode_references, &groups.decode}) {
     for (const auto& component : pipeline::models_of(*units)) model.components().check(component);
   }
   loras::Loader loader(model);
@@ -39,7 +39,7 @@ std::optional<Previews> prepare_previews(const PreviewSettings& settings, models
   with_or_without(previews.with_presets, model,
                   [&] { encoded = drawing::encode(loader, previews.pictures, [] { return !interrupted(); }); });
   if (!encoded) stop();
-  previews.prompts = std::move(*encoded);
+  previews.encoded = std::move(*encoded);
   info("{} previews of {}", previews.pictures.size(), settings.prompts);
   return previews;
 }
@@ -49,7 +49,7 @@ void draw_previews(const Previews& previews, models::Model& model, const std::ve
   loras::Loader loader(model, held);
   drawing::Noise noise(previews.pictures);
   with_or_without(previews.with_presets, model, [&] {
-    auto latents = drawing::draw(loader, previews.prompts, previews.pictures, noise, previews.options);
+    auto latents = drawing::draw(loader, previews.encoded, previews.pictures, noise, previews.options);
     drawing::decode(loader, latents, [&](int64_t number, const at::Tensor& image) {
       take(number, previews.pictures[static_cast<size_t>(number)], image.cpu());
     });

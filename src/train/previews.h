@@ -7,7 +7,7 @@ namespace burnish::train {
 /// What is drawn over and over while a run trains: the same prompts from the same noise.
 struct Previews {
   std::vector<drawing::Picture> pictures;
-  drawing::Encoded prompts;
+  drawing::Encoded encoded;
   drawing::DrawOptions options;
   bool with_presets = false;
 };

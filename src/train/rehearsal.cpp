@@ -183,13 +183,20 @@ void Rehearsal::add(const std::string& name, int64_t begin) {
   if (device_.is_cuda()) stages_.back().reserved = memory::most_reserved(blocks, begin, dry_.now(), limit_.value_or(kNoLimit));
 }
 
+/// How many latents the denoiser sees of a sample and of its reference pictures.
+int64_t num_latents(const SampleInfo& sample) {
+  auto area = sample.size.height * sample.size.width, seen = area;
+  for (const auto& reference : sample.reference_sizes) seen += reference.height * reference.width;
+  return c10::multiply_integers(sample.latent_shape) * seen / area;
+}
+
 /// Of the run's first epoch, the batch with the most latents.
 BatchId largest_batch(const Samples& samples, const Course& course) {
   BatchId largest;
   int64_t most = 0;
   for (BatchId id; id.number < std::min(course.batches_per_epoch(), course.num_batches()); ++id.number) {
     int64_t size = 0;
-    for (const auto& pick : course.picks(id)) size += c10::multiply_integers(samples.at(pick.row).latent_shape);
+    for (const auto& pick : course.picks(id)) size += num_latents(samples.at(pick.row));
     if (size > most) largest = id;
     most = std::max(most, size);
   }

@@ -85,6 +85,8 @@ void read_sample(const nlohmann::json& json, const Sections& sections, Listed& l
   sample.set = json.value("set", size_t{0});
   for (const auto& caption : json.value("captions", nlohmann::json::array()))
     sample.captions.push_back({caption.at("text").get<std::string>(), caption.at("weight").get<double>()});
+  for (const auto& size : json.value("reference_sizes", nlohmann::json::array()))
+    sample.reference_sizes.push_back({size.at(0).get<int64_t>(), size.at(1).get<int64_t>()});
   if (sample.captions.empty()) sample.captions.push_back({sample.prompt});
   if (sample.set >= samples.sets.size())
     data_error("train", "row {} is of the dataset {}, and the list has {}; make the cache again", sample.row, sample.set,
@@ -173,6 +175,7 @@ nlohmann::ordered_json entry_of(const SampleInfo& sample, const Kept& kept) {
   }
   for (const auto& [column, file] : sample.further_files)
     json["further_files"][column] = {{"file", file}, {"file_hash", kept.further_hashes.at(sample.row).at(column)}};
+  for (const auto& size : sample.reference_sizes) json["reference_sizes"].push_back({size.height, size.width});
   if (!sample.columns.empty()) json["inputs"] = sample.columns;
   if (sample.loss_weight != 1) json["loss_weight"] = sample.loss_weight;
   if (sample.set > 0) json["set"] = sample.set;

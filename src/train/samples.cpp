@@ -20,6 +20,7 @@ std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const
   for (auto& subset : options.subsets) subset.size.division = model.size_division();
   options.extra_columns = objective.columns();
   for (const auto& column : objective.pictures()) options.further_pictures.push_back(column);
+  options.reference_column = model.names().reference_column;
   return std::make_unique<data::Dataset>(options);
 }
 
@@ -36,8 +37,10 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
     auto file = std::filesystem::absolute(entry.file).string();
     std::map<std::string, std::string> further;
     for (const auto& [column, path] : entry.further) further[column] = std::filesystem::absolute(path).string();
+    std::vector<data::Size> references;
+    for (const auto& crop : pictures->reference_crops(row)) references.push_back(crop.size);
     samples.list.push_back({row, size, entry.prompt, entry.captions, entry.extra, file, further,
-                            model.latent_shape({size.height, size.width}), entry.loss_weight, entry.subset});
+                            model.latent_shape({size.height, size.width}), entry.loss_weight, entry.subset, std::move(references)});
   }
   samples.num_variants = pictures->num_variants();
   samples.sets.clear();
@@ -58,16 +61,28 @@ void check_any_mask(const data::Dataset& pictures) {
                pictures.origins().front().path, mask.column);
 }
 
+/// Nor must a column of reference pictures look like samples that have none.
+void check_any_reference(const data::Dataset& pictures) {
+  const auto& column = pictures.options().reference_column;
+  if (column.empty()) return;
+  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return !pictures.entry(row).reference_sizes.empty(); });
+  if (!any)
+    data_error("train", "{}: no row names a reference picture in the column '{}'; name some there, or take {} out of extra_inputs",
+               pictures.origins().front().path, column, column);
+}
+
 Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const Objective& objective) {
   for (const auto& subset : settings.pictures.subsets) {
     if (subset.size.height > 0) model.latent_shape({subset.size.height, subset.size.width});  // refuses a size that does not divide
   }
   auto pictures = open_pictures(settings.pictures, model, objective);
   check_any_mask(*pictures);
+  check_any_reference(*pictures);
   return samples_of(std::move(pictures), model);
 }
 
-/// One of each size that is asked for, visited so often that batches are full: what a plan makes do with.
+/// One of each size that is asked for, with a reference picture of that size where the model reads any, visited so often that batches are
+/// full: what a plan makes do with.
 Samples without_pictures(const DataSettings& settings, const models::Model& model) {
   Samples samples;
   samples.sets.clear();
@@ -76,11 +91,13 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     rule.division = model.size_division();
     auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : data::Size{rule.height, rule.width}, "a picture");
     auto set = samples.sets.size();
+    std::vector<data::Size> references(model.names().reference_column.empty() ? 0 : 1, size);
     samples.list.push_back({.row = static_cast<int64_t>(set),
                             .size = size,
                             .captions = {{""}},
                             .latent_shape = model.latent_shape({size.height, size.width}),
-                            .set = set});
+                            .set = set,
+                            .reference_sizes = std::move(references)});
     samples.sets.push_back({.num_repeats = kManyVisits, .captions = subset.visits.captions});
   }
   return samples;
@@ -116,6 +133,13 @@ void check_settings(const Listed& listed, const pipeline::Schedule& schedule, co
   }
 }
 
+/// A cache of samples with reference pictures is not trained from as if they had none.
+void check_references_read(const Samples& samples, const models::Model& model, const std::string& folder) {
+  bool any = std::ranges::any_of(samples.list, [](const auto& sample) { return !sample.reference_sizes.empty(); });
+  if (any && model.names().reference_column.empty())
+    config_error("train", "the cache {} was made of samples with reference pictures; give the extra_inputs that it was made with", folder);
+}
+
 /// A cache is trained from with the LoRAs that were merged into its models when it was made.
 void check_same_presets(const Listed& listed, const models::Model& model, data::Cache& cache) {
   for (const auto& [value, place] : listed.kept.by_row.begin()->second.front()) check_merged(model, *place.section, cache);
@@ -147,6 +171,7 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
   check_shapes(listed, model.names().shapes(), kept);
   check_settings(listed, schedule, folder);
   check_inputs_in_cache(listed.samples, schedule, folder);
+  check_references_read(listed.samples, model, folder);
   find_latent_shapes(listed, model, kept);
   return listed;
 }

@@ -39,6 +39,8 @@ ModelSettings model_settings(const TrainOptions& o) {
   for (const auto& text : o.preset_lora_path) s.presets.push_back(loras::parse_lora_file(text));
   s.preset_components = split_list(o.preset_lora_model);
   s.options.drawing = models::drawing_options();
+  s.reference_column = reference_column(o);
+  s.options.references = !s.reference_column.empty();
   s.options.init = o.init;
   s.options.latents = o.latents;
   return s;
@@ -210,6 +212,7 @@ static std::string learned_text(TrainOptions options) {
 std::string fingerprint(const TrainOptions& o, const std::string& trained, bool has_adapters, bool has_whole, int64_t num_samples) {
   auto more = learned_text(o) + objective_fingerprint(o);
   if (o.latents != "mean") more += ", latents " + o.latents;
+  if (auto column = reference_column(o); !column.empty()) more += ", references " + column;
   if (has_adapters && o.lora_alpha > 0) more += fmt::format(", alpha {}", o.lora_alpha);
   if (has_adapters && !o.lora_rank_groups.empty()) more += ", rank groups " + o.lora_rank_groups;
   if (has_adapters && !o.lora_alpha_groups.empty()) more += ", alpha groups " + o.lora_alpha_groups;

@@ -33,6 +33,14 @@ std::string split_first_blocks(models::Model& model, const Trained& trained) {
       component, model.names().family);
 }
 
+/// That the model reads the reference pictures that a run names.
+void check_references(const models::Model& model, const std::string& column) {
+  const auto& read = model.names().reference_column;
+  if (column == read) return;
+  config_error("train", "extra_inputs '{}' names reference pictures, and {} models read {}; {}", column, model.names().family,
+               read.empty() ? "none" : "those of '" + read + "'", read.empty() ? "take it out" : "name that column");
+}
+
 /// Makes preset LoRAs a part of the model.
 void merge_presets(models::Model& model, const ModelSettings& settings) {
   auto components = pipeline::components_of(training_units(model));
@@ -50,6 +58,7 @@ void merge_presets(models::Model& model, const ModelSettings& settings) {
 
 Subject open_subject(const ModelSettings& settings, const TrainedSettings& trained_settings) {
   auto model = models::open_model(models::open_model_files(settings.names), settings.options);
+  check_references(*model, settings.reference_column);
   merge_presets(*model, settings);
   Trained trained(trained_settings, *model);
   hold_weights(*model, settings, trained);

@@ -36,6 +36,7 @@ pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject
   auto groups = (*subject).units();
   auto units = groups.encode_prompt;
   auto add = [&](const pipeline::Units& more) { units.insert(units.end(), more.begin(), more.end()); };
+  add(groups.encode_references);
   add(groups.encode_size);
   std::set<std::string> negative;
   if (settings.own.teacher_cfg_scale != 1) {

@@ -226,6 +226,62 @@ TEST_F(Pictures, FurtherPicturesThatCannotBeUsedAreNamed) {
   EXPECT_THAT(refused("small.png"), AllOf(HasSubstr("the mask"), HasSubstr("14 by 9 pixels"), HasSubstr("cut alike")));
 }
 
+TEST_F(Pictures, ReferencePicturesAreCutByTheirOwnSize) {
+  auto o = options("m.jsonl", R"({"image": "rgb.jpg", "prompt": "a", "kontext_images": ["rgb.png", "small.png", "lossy.webp"]})"
+                              "\n"
+                              R"({"image": "rgb.jpg", "prompt": "b", "kontext_images": "small.png"})"
+                              "\n"
+                              R"({"image": "rgb.jpg", "prompt": "c", "kontext_images": null})"
+                              "\n");
+  o.subsets[0].size = {.max_pixels = 600, .division = 8};
+  o.subsets[0].augmentation = {.random_flip = true, .num_variants = 2};
+  o.data_file_keys = "kontext_images,image";
+  o.reference_column = "kontext_images";
+  Dataset dataset(o);
+  EXPECT_EQ(dataset.file(0), (scratch / "rgb.jpg").string()) << "a column of references names no picture to train";
+  EXPECT_THAT(dataset.entry(0).further, ::testing::SizeIs(3));
+  EXPECT_EQ(dataset.entry(0).further.at("kontext_images 3"), (scratch / "lossy.webp").string());
+  EXPECT_EQ(dataset.reference_crops(1).at(0).size, (data::Size{8, 8})) << "14 by 9 pixels, each side rounded down";
+  EXPECT_TRUE(dataset.load_references(2).empty());
+  for (int64_t v = 0; v < 2; ++v) {
+    auto references = dataset.load_references(0, v);
+    ASSERT_EQ(references.size(), 3u);
+    for (size_t i = 0; i < 3; ++i) {
+      auto whole = data::decode_image(std::vector{scratch / "rgb.png", scratch / "small.png", scratch / "lossy.webp"}[i]);
+      data::Size own{whole.size(0), whole.size(1)};
+      auto cut = data::resize_and_crop(whole, data::target_size(o.subsets[0].size, own, ""));
+      EXPECT_TRUE(at::equal(references[i], data::to_model_range(dataset.crop(0, v).flip ? cut.flip({1}) : cut))) << v << " " << i;
+    }
+  }
+  EXPECT_NE(dataset.crop(0, 0).flip, dataset.crop(0, 1).flip);
+}
+
+TEST_F(Pictures, ReferencePicturesInCsvAreAFileOrAListInJson) {
+  auto with = [&](const std::string& cell) {
+    auto o = options("m.csv", "image,prompt,kontext_images\nrgb.jpg,a," + cell + "\n");
+    o.subsets[0].size.division = 8;
+    o.reference_column = "kontext_images";
+    return o;
+  };
+  auto count = [&](const std::string& cell) { return Dataset(with(cell)).load_references(0).size(); };
+  EXPECT_EQ(count(""), 0u);
+  EXPECT_EQ(count("rgb.png"), 1u);
+  EXPECT_EQ(count(R"("[""rgb.png"", ""lossy.webp""]")"), 2u);
+  EXPECT_EQ(count("[]"), 0u);
+  copy("rgb.png", "[1].png");
+  EXPECT_EQ(count("[1].png"), 1u) << "a name that is no JSON";
+  auto refused = [&](const std::string& cell) {
+    auto o = with(cell);
+    return error_of([&] { Dataset{o}; });
+  };
+  EXPECT_THAT(refused("gone.png"), AllOf(HasSubstr("row 0"), HasSubstr("gone.png does not exist")));
+  EXPECT_THAT(refused(R"("[""rgb.png"", 1]")"), HasSubstr("must hold a file name or a list of them, and holds a number"));
+  EXPECT_THAT(refused("cut.jpg"), HasSubstr("cannot be decoded"));
+  auto o = with("small.png");
+  o.subsets[0].size.division = 16;
+  EXPECT_THAT(error_of([&] { Dataset{o}; }), HasSubstr("small.png"));
+}
+
 TEST_F(Pictures, CropsGoWithThePictureNotWithItsRow) {
   auto o = options("m.csv", "image,prompt\nrgb.jpg,a\n"), moved = options("n.csv", "image,prompt\nrgb.png,b\nrgb.jpg,a\n");
   for (auto* each : {&o, &moved}) {

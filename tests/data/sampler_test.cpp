@@ -42,6 +42,23 @@ std::vector<int64_t> order(const std::vector<Visits>& batches) {
 
 }  // namespace
 
+TEST(Sampler, RowsOfABatchHaveReferencePicturesOfEqualSizes) {
+  std::vector<data::SampledRow> rows;
+  for (int64_t i = 0; i < 12; ++i)
+    rows.push_back({i, {64, 64}, 0, std::vector<Size>(static_cast<size_t>(i % 3), i % 2 == 0 ? Size{32, 32} : Size{32, 48})});
+  Sampler s(rows, {{1}}, 4, 3);
+  std::set<int64_t> seen;
+  for (int64_t i = 0; i < s.batches_per_epoch(); ++i) {
+    auto batch = s.batch(i);
+    for (const auto& visit : batch) {
+      seen.insert(visit.row);
+      EXPECT_EQ(rows[static_cast<size_t>(visit.row)].references, rows[static_cast<size_t>(batch[0].row)].references);
+    }
+  }
+  EXPECT_EQ(seen.size(), 12u);
+  EXPECT_EQ(s.batches_per_epoch(), 5) << "4 rows without, and 4 with one or two of either size";
+}
+
 TEST(Sampler, EveryRowOnceAnEpochPerRepeat) {
   for (int64_t repeat : {1, 3}) {
     auto s = sampler(4, repeat, 5);

@@ -78,6 +78,16 @@ TEST(PromptFile, FlagsReplaceThemForTheirLine) {
   EXPECT_EQ(pictures[2].num_inference_steps, 3);
 }
 
+TEST(PromptFile, ReferencePicturesOfALineTakeThePlaceOfTheDefaults) {
+  auto defaults = kDefaults;
+  defaults.references = {"all.png"};
+  auto pictures = drawing::parse_prompts("a cat\na dog --ci my dog.png --s 3 --ci b.png", "prompts.txt", defaults);
+  EXPECT_EQ(pictures[0].references, std::vector<std::string>{"all.png"});
+  EXPECT_EQ(pictures[1].references, (std::vector<std::string>{"my dog.png", "b.png"}));
+  EXPECT_EQ(pictures[1].num_inference_steps, 3);
+  EXPECT_THAT(error_of([&] { parse("a --ci"); }), HasSubstr("line 1: --ci must name the file of a reference picture"));
+}
+
 TEST(PromptFile, DashesOfAPromptAreNoFlags) {
   EXPECT_EQ(prompts("a cat -- asleep\nmid--word\nup --\na --- b\n--2 b"),
             (Prompts{"a cat -- asleep", "mid--word", "up --", "a --- b", "--2 b"}));

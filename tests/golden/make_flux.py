@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Golden files of the FLUX.1 transformer: small random diffusers models with inputs, outputs and gradients.
 
-Writes flux_dev.safetensors (guidance embedding, width 32) and flux_schnell.safetensors (none). Names:
-w.<parameter>, in.<input>, out, grad.<parameter>: the digest of the gradient of sum(out * out_weight); metadata holds the config.
+Writes flux_dev.safetensors (guidance embedding, width 32), flux_schnell.safetensors (none) and flux_references.safetensors (two reference
+pictures, whose tokens follow the target's). Names: w.<parameter>, in.<input>, out (of the target's tokens), grad.<parameter>: the digest of
+the gradient of sum(out * out_weight); metadata holds the config, and rows and columns of the pictures.
 """
 import json, pathlib
 import torch
@@ -14,7 +15,14 @@ from digest import digest
 HERE = pathlib.Path(__file__).parent
 
 
-def make(name, seed, guidance, **sizes):
+def ids_of(rows, columns, first):
+    ids = torch.full((rows, columns, 3), float(first))
+    ids[..., 1] = torch.arange(rows)[:, None]
+    ids[..., 2] = torch.arange(columns)[None]
+    return ids.reshape(-1, 3)
+
+
+def make(name, seed, guidance, references=(), **sizes):
     torch.manual_seed(seed)
     config = dict(patch_size=1, guidance_embeds=guidance, **sizes)
     model = FluxTransformer2DModel(**config).eval()
@@ -25,24 +33,23 @@ def make(name, seed, guidance, **sizes):
                 p.add_(1)
     batch, rows, columns, text = 2, 3, 4, 5
     inputs = dict(
-        latents=torch.randn(batch, rows * columns, sizes["in_channels"]),
+        latents=torch.randn(batch, rows * columns + sum(r * c for r, c in references), sizes["in_channels"]),
         text=torch.randn(batch, text, sizes["joint_attention_dim"]),
         pooled=torch.randn(batch, sizes["pooled_projection_dim"]),
         sigma=torch.tensor([0.83, 0.21]),
         guidance=torch.tensor([1.0, 3.5]),
     )
-    ids = torch.zeros(rows, columns, 3)
-    ids[..., 1] += torch.arange(rows)[:, None]
-    ids[..., 2] += torch.arange(columns)[None]
+    ids = torch.cat([ids_of(rows, columns, 0), *(ids_of(r, c, 1) for r, c in references)])
     out = model(hidden_states=inputs["latents"], encoder_hidden_states=inputs["text"], pooled_projections=inputs["pooled"],
                 timestep=inputs["sigma"], guidance=inputs["guidance"] if guidance else None,
-                img_ids=ids.reshape(-1, 3), txt_ids=torch.zeros(text, 3), return_dict=False)[0]
+                img_ids=ids, txt_ids=torch.zeros(text, 3), return_dict=False)[0][:, :rows * columns]
     out_weight = torch.randn_like(out)
     (out * out_weight).sum().backward()
     tensors = {f"w.{n}": p.detach().contiguous() for n, p in model.named_parameters()}
     tensors |= {f"grad.{n}": digest(p.grad) for n, p in model.named_parameters() if p.grad is not None}
-    tensors |= {f"in.{n}": t for n, t in inputs.items()} | {"out": out.detach(), "out_weight": out_weight}
-    save_file(tensors, HERE / f"{name}.safetensors", metadata={"config": json.dumps(config), "rows": str(rows), "columns": str(columns)})
+    tensors |= {f"in.{n}": t for n, t in inputs.items()} | {"out": out.detach().contiguous(), "out_weight": out_weight}
+    metadata = {"config": json.dumps(config), "rows": str(rows), "columns": str(columns)}
+    save_file(tensors, HERE / f"{name}.safetensors", metadata=metadata | ({"references": json.dumps(references)} if references else {}))
 
 
 if __name__ == "__main__":
@@ -50,3 +57,5 @@ if __name__ == "__main__":
          joint_attention_dim=12, pooled_projection_dim=10, axes_dims_rope=(4, 6, 6))
     make("flux_schnell", 2, False, in_channels=8, num_layers=1, num_single_layers=2, attention_head_dim=8, num_attention_heads=3,
          joint_attention_dim=16, pooled_projection_dim=8, axes_dims_rope=(2, 2, 4))
+    make("flux_references", 3, True, references=[[2, 3], [1, 2]], in_channels=8, num_layers=1, num_single_layers=1, attention_head_dim=8,
+         num_attention_heads=2, joint_attention_dim=8, pooled_projection_dim=8, axes_dims_rope=(2, 2, 4))

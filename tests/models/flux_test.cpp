@@ -26,6 +26,15 @@ struct Loaded {
   }
 };
 
+/// "rows" and "columns" of the target, and "references": rows and columns of each.
+flux::Grids grids_of(const std::map<std::string, std::string>& metadata) {
+  flux::Grids grids{{std::stoll(metadata.at("rows")), std::stoll(metadata.at("columns"))}, {}};
+  if (!metadata.contains("references")) return grids;
+  for (const auto& sides : nlohmann::json::parse(metadata.at("references")))
+    grids.references.push_back({sides.at(0).get<int64_t>(), sides.at(1).get<int64_t>()});
+  return grids;
+}
+
 Loaded load(const std::string& name) {
   auto file = test::golden(name);
   auto config_json = nlohmann::json::parse(file.metadata().at("config"));
@@ -41,7 +50,7 @@ Loaded load(const std::string& name) {
   auto in = file.below("in.");
   return {std::move(model),
           {in.tensor("pooled"), in.tensor("sigma"), in.tensor("guidance")},
-          {in.tensor("latents"), in.tensor("text"), {}, std::stoll(file.metadata().at("rows")), std::stoll(file.metadata().at("columns"))},
+          {in.tensor("latents"), in.tensor("text"), {}, grids_of(file.metadata())},
           file};
 }
 
@@ -81,7 +90,8 @@ TEST_P(FluxParity, RecomputedGradientsAreTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, FluxParity, testing::Values("flux_dev.safetensors", "flux_schnell.safetensors"),
+INSTANTIATE_TEST_SUITE_P(Variants, FluxParity,
+                         testing::Values("flux_dev.safetensors", "flux_schnell.safetensors", "flux_references.safetensors"),
                          [](const auto& info) { return std::filesystem::path(info.param).stem().string(); });
 
 TEST(FluxKeys, OriginalNamesRoundTrip) {
@@ -158,8 +168,7 @@ TEST(FluxParts, BlocksInTwoPartsGiveTheSameVelocityWhereverTheyAreSplit) {
     flux::Transformer::Inputs rest;
     rest.hidden_BLD = first->forward(inputs);
     rest.modulation_BM = last->modulate(conditioning);
-    rest.rows = inputs.rows;
-    rest.columns = inputs.columns;
+    rest.grids = inputs.grids;
     EXPECT_TRUE(at::equal(last->forward(rest), expected)) << "after " << split;
   }
 }

@@ -19,10 +19,14 @@ struct Tiny {
   const char* model;
   const char *tokenizer, *tokenizer_2;
   const char* first_trained = "";  ///< a layer of the denoiser, before which its blocks are split off
+  bool references = false;
 };
 const Tiny kTiny[] = {
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"},
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2", "single_transformer_blocks.1."},
+    {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2", "", true},
+    {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2", "single_transformer_blocks.1.",
+     true},
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2", "proj_out."},
     {"stable_diffusion", "tests/golden/sdxl_pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer"},
     {"stable_diffusion", "tests/golden/sd15_pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer"},
@@ -34,7 +38,8 @@ const Tiny kTiny[] = {
 std::unique_ptr<Model> open(const Tiny& tiny) {
   ModelOptions options{.dtype = at::kFloat,
                        .tokenizer_path = (kSource / tiny.tokenizer).string(),
-                       .tokenizer_2_path = (kSource / tiny.tokenizer_2).string()};
+                       .tokenizer_2_path = (kSource / tiny.tokenizer_2).string(),
+                       .references = tiny.references};
   auto model = open_model(open_model_files({{(kSource / tiny.model).string()}, "", ""}), options);
   std::string trained = tiny.first_trained;
   if (!trained.empty()) {
@@ -46,8 +51,8 @@ std::unique_ptr<Model> open(const Tiny& tiny) {
 pipeline::Units units_in_order(Model& model) {
   auto groups = model.units();
   pipeline::Units all;
-  for (const auto* group :
-       {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise, &groups.loss, &groups.decode})
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise,
+                            &groups.denoise, &groups.loss, &groups.decode})
     all.insert(all.end(), group->begin(), group->end());
   return all;
 }
@@ -58,6 +63,8 @@ pipeline::Values first_values(const Model& model) {
   auto shape = model.latent_shape({side, side});
   return {{"prompt", "a red circle"},
           {"image", at::linspace(-1, 1, 3 * side * side).view({1, 3, side, side})},
+          {"reference_images",
+           pipeline::TensorLists{{at::linspace(-1, 1, 3 * side * side).view({3, side, side}), at::zeros({3, side / 2, side})}}},
           {"noise", at::linspace(-2, 2, shape[0] * shape[1] * shape[2]).view({1, shape[0], shape[1], shape[2]})},
           {"size_conditioning", at::full({1, 6}, side, at::kFloat)},
           {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}};
@@ -132,8 +139,8 @@ TEST_P(UnitsOf, SpeakOfComponentsAndValuesThatTheTablesName) {
   const auto& names = model->names();
   auto groups = model->units();
   std::set<std::string> components, written;
-  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_size, &groups.add_noise, &groups.denoise,
-                            &groups.loss, &groups.decode}) {
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise,
+                            &groups.denoise, &groups.loss, &groups.decode}) {
     for (const auto& component : pipeline::components_of(*group)) components.insert(component);
     for (const auto& unit : *group) written.insert(unit.writes.begin(), unit.writes.end());
   }

@@ -98,6 +98,7 @@ extern const Family kFamily{
                  .otherwise = 1.0,
                  .elsewhere = "",
                  .when_drawing = 3.5}},
+    .reference_column = kReferenceColumn,
     .variants = {{"flux-dev", [] { return named_sizes("flux-dev", {}); }},
                  {"flux-schnell", [] { return named_sizes("flux-schnell", {.guidance_embeds = false}); }}},
 };

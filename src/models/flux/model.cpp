@@ -1,7 +1,9 @@
 #include "models/flux/model.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/core.h>
 
@@ -24,6 +26,35 @@ const std::string kFirstModulation = kFirst + ".modulation", kFirstBody = kFirst
 const std::string kLastModulation = kLast + ".modulation", kLastBody = kLast + ".body";
 
 at::Tensor as_ids(const tokenizers::Encoded& encoded) { return at::tensor(encoded.ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0); }
+
+/// What units that run blocks read, where references are read as well.
+std::vector<std::string> with_references(std::vector<std::string> reads, bool references) {
+  if (references) reads.push_back("latents_of_references");
+  return reads;
+}
+
+/// Of the target and of its reference pictures, which are of equal sizes in all samples.
+Grids grids_of(pipeline::Scope& scope, bool references) {
+  const auto& noisy = scope.tensor("noisy");
+  Grids grids{{noisy.size(2) / 2, noisy.size(3) / 2}, {}};
+  if (!references) return grids;
+  for (const auto& latents_CHW : scope.lists("latents_of_references").at(0))
+    grids.references.push_back({latents_CHW.size(1) / 2, latents_CHW.size(2) / 2});
+  return grids;
+}
+
+/// The tokens of the target, then those of its reference pictures.
+at::Tensor tokens_of(pipeline::Scope& scope, bool references) {
+  std::vector<at::Tensor> tokens{pack_latents(scope.tensor("noisy"))};
+  if (!references) return tokens[0];
+  const auto& lists = scope.lists("latents_of_references");
+  for (size_t i = 0; i < lists.at(0).size(); ++i) {
+    std::vector<at::Tensor> of_samples;
+    for (const auto& list : lists) of_samples.push_back(list.at(i));
+    tokens.push_back(pack_latents(at::stack(of_samples)));
+  }
+  return at::cat(tokens, 1);
+}
 
 }  // namespace
 
@@ -54,6 +85,7 @@ void FluxModel::fill_names() {
   names_.family = "flux";
   names_.variant = config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell";
   names_.denoisers = {"dit"};
+  if (options_.references) names_.reference_column = kReferenceColumn;
   names_.components = {
       {"dit",
        {.layers = {"", "transformer.", "lora_transformer_"},
@@ -191,18 +223,16 @@ void FluxModel::modulate_first(pipeline::Scope& scope, double guidance) {
 
 /// What the blocks from the first on read.
 Transformer::Inputs FluxModel::inputs(pipeline::Scope& scope, const std::string& modulation) const {
-  const auto& noisy = scope.tensor("noisy");
-  return {.latents_BIC = pack_latents(noisy).to(options_.dtype),
+  return {.latents_BIC = tokens_of(scope, options_.references).to(options_.dtype),
           .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
           .modulation_BM = scope.tensor(modulation),
-          .rows = noisy.size(2) / 2,
-          .columns = noisy.size(3) / 2};
+          .grids = grids_of(scope, options_.references)};
 }
 
 void FluxModel::denoise(pipeline::Scope& scope) {
   scope.uses(kBody);
   auto in = inputs(scope, "modulation");
-  scope.write("prediction", unpack_latents(loaded<Transformer>(kBody).forward(in), in.rows, in.columns));
+  scope.write("prediction", unpack_latents(loaded<Transformer>(kBody).forward(in), in.grids.target));
 }
 
 void FluxModel::run_first_blocks(pipeline::Scope& scope) {
@@ -212,13 +242,11 @@ void FluxModel::run_first_blocks(pipeline::Scope& scope) {
 
 void FluxModel::finish_blocks(pipeline::Scope& scope) {
   scope.uses(kLastBody);
-  auto rows = scope.tensor("noisy").size(2) / 2, columns = scope.tensor("noisy").size(3) / 2;
   Transformer::Inputs in;
   in.hidden_BLD = scope.tensor("hidden_states");
   in.modulation_BM = scope.tensor("last_modulation");
-  in.rows = rows;
-  in.columns = columns;
-  scope.write("prediction", unpack_latents(loaded<Transformer>(kLastBody).forward(in), rows, columns));
+  in.grids = grids_of(scope, options_.references);
+  scope.write("prediction", unpack_latents(loaded<Transformer>(kLastBody).forward(in), in.grids.target));
 }
 
 pipeline::Units FluxModel::denoise_units(double guidance) {
@@ -226,7 +254,11 @@ pipeline::Units FluxModel::denoise_units(double guidance) {
   if (num_first_ == 0)
     return {
         {"modulate", {"sigma", "pooled_embedding"}, {"modulation"}, {kModulation}, [this, guidance](Scope& s) { modulate(s, guidance); }},
-        {"denoise", {"noisy", "text_embedding", "modulation"}, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+        {"denoise",
+         with_references({"noisy", "text_embedding", "modulation"}, options_.references),
+         {"prediction"},
+         {kBody},
+         [this](Scope& s) { denoise(s); }}};
   auto modulate_last = [this](Scope& s) {
     s.uses(kLastModulation);
     s.write("last_modulation", loaded<Transformer>(kLastModulation).modulate(s.tensor("conditioning")));
@@ -238,11 +270,15 @@ pipeline::Units FluxModel::denoise_units(double guidance) {
            [this, guidance](Scope& s) { modulate_first(s, guidance); }},
           {"modulate_last", {"conditioning"}, {"last_modulation"}, {kLastModulation}, modulate_last},
           {"run_first_blocks",
-           {"noisy", "text_embedding", "first_modulation"},
+           with_references({"noisy", "text_embedding", "first_modulation"}, options_.references),
            {"hidden_states"},
            {kFirstBody},
            [this](Scope& s) { run_first_blocks(s); }},
-          {"denoise", {"noisy", "hidden_states", "last_modulation"}, {"prediction"}, {kLastBody}, [this](Scope& s) { finish_blocks(s); }}};
+          {"denoise",
+           with_references({"noisy", "hidden_states", "last_modulation"}, options_.references),
+           {"prediction"},
+           {kLastBody},
+           [this](Scope& s) { finish_blocks(s); }}};
 }
 
 UnitGroups FluxModel::units() {
@@ -252,9 +288,9 @@ UnitGroups FluxModel::units() {
       {"encode_prompt_clip", {"prompt"}, {"pooled_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt_1(s); }},
       {"encode_prompt_t5", {"prompt"}, {"text_embedding"}, {"text_encoder_2"}, [this](Scope& s) { encode_prompt_2(s); }},
   };
-  groups.encode_image = latent_units(options_.latents, "vae", [this](const at::Tensor& image) {
-    return loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device));
-  });
+  auto encode = [this](const at::Tensor& image) { return loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device)); };
+  groups.encode_image = latent_units(options_.latents, "vae", encode);
+  if (options_.references) groups.encode_references = reference_picture_units("vae", encode);
   groups.add_noise = noise_units(*process_);
   groups.denoise = denoise_units(options_.get<double>("embedded_guidance"));
   groups.draw = denoise_units(options_.get_for_drawing<double>("embedded_guidance"));

@@ -9,6 +9,9 @@
 
 namespace burnish::models::flux {
 
+/// Where FLUX.1 Kontext finds reference pictures, as DiffSynth-Studio calls them (pipelines/flux_image.py).
+inline constexpr const char* kReferenceColumn = "kontext_images";
+
 /// The four components of FLUX.1 found among a run's files; detection reads tensor names only.
 struct Sources {
   Source dit, text_encoder, text_encoder_2, vae;

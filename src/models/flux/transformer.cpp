@@ -5,6 +5,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/zeros.h>
@@ -168,20 +169,34 @@ at::Tensor Transformer::modulate(const at::Tensor& conditioning_BD) const {
   return at::cat(parts, -1);
 }
 
-/// Rotary tables [T + I, P]: text tokens sit at position (0, 0, 0), image token (r, c) at (0, r, c).
-std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, int64_t rows, int64_t columns,
-                                                    const at::TensorOptions& options) const {
+int64_t Grids::size() const {
+  auto size = target.size();
+  for (const auto& reference : references) size += reference.size();
+  return size;
+}
+
+/// Of each axis the positions [T + I]: text tokens sit at (0, 0, 0), the target's token (r, c) at (0, r, c), a reference's at (1, r, c).
+static std::vector<at::Tensor> positions(int64_t num_text, const Grids& grids, const at::TensorOptions& options) {
+  std::vector<std::vector<at::Tensor>> axes(3, {at::zeros({num_text}, options)});
+  auto add = [&](const Grid& grid, double first) {
+    axes[0].push_back(at::full({grid.size()}, first, options));
+    axes[1].push_back(at::arange(grid.rows, options).unsqueeze(1).expand({grid.rows, grid.columns}).reshape({-1}));
+    axes[2].push_back(at::arange(grid.columns, options).unsqueeze(0).expand({grid.rows, grid.columns}).reshape({-1}));
+  };
+  add(grids.target, 0);
+  for (const auto& reference : grids.references) add(reference, 1);
+  return {at::cat(axes[0]), at::cat(axes[1]), at::cat(axes[2])};
+}
+
+/// Rotary tables [T + I, P].
+std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, const Grids& grids, const at::TensorOptions& options) const {
   auto opts = options.dtype(at::kDouble);
-  auto num_image = rows * columns;
-  auto row = at::arange(rows, opts).unsqueeze(1).expand({rows, columns}).reshape({-1});
-  auto column = at::arange(columns, opts).unsqueeze(0).expand({rows, columns}).reshape({-1});
+  auto ids = positions(num_text, grids, opts);
   std::vector<at::Tensor> angles;
   for (size_t axis = 0; axis < config_.axes_dims_rope.size(); ++axis) {
     auto dim = config_.axes_dims_rope[axis];
     auto freqs = (at::arange(0, dim, 2, opts) * (-std::log(kRopeTheta) / static_cast<double>(dim))).exp();
-    auto position = axis == 0 ? at::zeros({num_image}, opts) : axis == 1 ? row : column;
-    auto all = at::cat({at::zeros({num_text}, opts), position});
-    angles.push_back(all.unsqueeze(1) * freqs.unsqueeze(0));
+    angles.push_back(ids.at(axis).unsqueeze(1) * freqs.unsqueeze(0));
   }
   auto table = at::cat(angles, 1);
   return {table.cos().to(at::kFloat), table.sin().to(at::kFloat)};
@@ -196,7 +211,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto modulation = at::split_with_sizes(in.modulation_BM, sizes, -1);
   auto next = modulation.begin();
 
-  auto num_image = in.rows * in.columns;
+  auto num_image = in.grids.size();
   auto num_text = b.x_embedder ? in.text_BTE.size(1) : in.hidden_BLD.size(1) - num_image;
   at::Tensor image, text, tokens;
   if (b.x_embedder) {
@@ -208,7 +223,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
     text = in.hidden_BLD.narrow(1, 0, num_text).contiguous();
     image = in.hidden_BLD.narrow(1, num_text, num_image).contiguous();
   }
-  auto [cos, sin] = rope(num_text, in.rows, in.columns, in.modulation_BM.options());
+  auto [cos, sin] = rope(num_text, in.grids, in.modulation_BM.options());
   for (auto& block : b.double_blocks) {
     auto out = block->run({image, text, *next++, cos, sin});
     image = out[0];
@@ -217,7 +232,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   if (!tokens.defined()) tokens = at::cat({text, image}, 1);
   for (auto& block : b.single_blocks) tokens = block->run({tokens, *next++, cos, sin})[0];
   if (!b.proj_out) return tokens;
-  image = tokens.narrow(1, num_text, num_image);
+  image = tokens.narrow(1, num_text, in.grids.target.size());
   auto m = next->chunk(2, -1);  // scale, shift
   return b.proj_out->forward(kernels::modulated_norm(image, m[0], m[1], 1e-6));
 }
@@ -245,9 +260,9 @@ at::Tensor pack_latents(const at::Tensor& x) {
   return x.view({B, C, H / 2, 2, W / 2, 2}).permute({0, 2, 4, 1, 3, 5}).reshape({B, H / 2 * (W / 2), C * 4});
 }
 
-at::Tensor unpack_latents(const at::Tensor& x, int64_t rows, int64_t columns) {
+at::Tensor unpack_latents(const at::Tensor& x, const Grid& grid) {
   auto B = x.size(0), C = x.size(2) / 4;
-  return x.view({B, rows, columns, C, 2, 2}).permute({0, 3, 1, 4, 2, 5}).reshape({B, C, rows * 2, columns * 2});
+  return x.view({B, grid.rows, grid.columns, C, 2, 2}).permute({0, 3, 1, 4, 2, 5}).reshape({B, C, grid.rows * 2, grid.columns * 2});
 }
 
 }  // namespace burnish::models::flux

@@ -8,7 +8,8 @@
 
 namespace burnish::models::flux {
 
-// Shape letters: B batch, I image tokens, T text tokens, L = T + I, D width, H heads, P = head_dim / 2 rotated pairs, M modulation values.
+// Shape letters: B batch, I image tokens (of the target, then of its reference pictures), T text tokens, L = T + I, D width, H heads, P =
+// head_dim / 2 rotated pairs, M modulation values.
 
 /// Which layers a Transformer holds. The modulation (the embedders of timestep, guidance and pooled text, and every linear layer that
 /// makes shifts, scales and gates of them) needs no picture and no tokens, so it can be run, loaded and dropped apart from the body.
@@ -17,6 +18,21 @@ namespace burnish::models::flux {
 struct Part {
   bool modulation = true, body = true;
   int64_t begin = 0, end = -1;  ///< -1: all that follow
+};
+
+/// A picture's tokens, row by row.
+struct Grid {
+  int64_t rows = 0, columns = 0;
+  int64_t size() const { return rows * columns; }
+};
+
+/// The pictures whose tokens lie behind each other. Positions of FLUX.1 Kontext (diffusers: pipeline_flux_kontext.py; of several pictures
+/// DiffSynth-Studio: pipelines/flux_image.py): the first id is 0 in the target and 1 in each reference picture, the others are row and
+/// column in their own picture.
+struct Grids {
+  Grid target = {};
+  std::vector<Grid> references = {};
+  int64_t size() const;
 };
 
 /// The FLUX.1 transformer: a velocity field over packed latents (Black Forest Labs; parameter names are those of
@@ -42,12 +58,11 @@ class Transformer : public nn::Module {
     at::Tensor latents_BIC;    ///< packed latents
     at::Tensor text_BTE;       ///< T5 embedding
     at::Tensor modulation_BM;  ///< of `modulate`
-    int64_t rows = 0;          ///< packed rows; rows · columns = I
-    int64_t columns = 0;       ///< packed columns
+    Grids grids = {};          ///< of I tokens
     at::Tensor hidden_BLD{};   ///< in place of latents and text where the blocks begin later: what `forward` of those before them gave
   };
-  /// Velocity [B, I, out_channels] in the dtype of the weights; where later blocks are to follow, the tokens [B, L, D] after the blocks
-  /// that are held, text before image. Needs the body.
+  /// Velocity [B, I, out_channels] of the target's tokens alone, in the dtype of the weights; where later blocks are to follow, the tokens
+  /// [B, L, D] after the blocks that are held, text before image. Needs the body.
   at::Tensor forward(const Inputs& in);
 
   /// Of the body, those that are held; none without it.
@@ -61,7 +76,7 @@ class Transformer : public nn::Module {
  private:
   struct Modulation;
   struct Body;
-  std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, int64_t rows, int64_t columns, const at::TensorOptions& options) const;
+  std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, const Grids& grids, const at::TensorOptions& options) const;
 
   Config config_;
   Part part_;
@@ -72,7 +87,7 @@ class Transformer : public nn::Module {
 /// [B, C, H, W] -> [B, H/2 · W/2, 4 C]: each 2×2 patch becomes one token.
 at::Tensor pack_latents(const at::Tensor& latents_BCHW);
 
-/// The way back, for a grid of `rows` × `columns` tokens.
-at::Tensor unpack_latents(const at::Tensor& tokens_BIC, int64_t rows, int64_t columns);
+/// The way back.
+at::Tensor unpack_latents(const at::Tensor& tokens_BIC, const Grid& grid);
 
 }  // namespace burnish::models::flux
