@@ -1,0 +1,80 @@
+#pragma once
+#include "nn/block.h"
+#include "nn/layers.h"
+#include "nn/linear.h"
+
+// Parts of diffusion transformers that run pictures and texts in two streams with one attention (Esser et al. 2024, arXiv 2403.03206).
+// Shape letters: B batch, I image tokens, T text tokens, L = T + I, D width, H heads, P rotated pairs of a head.
+namespace burnish::models::mmdit {
+
+/// Sinusoids [B, 256] of 1000·t: [cos | sin] over 128 frequencies falling from 1 to 1/10000 (diffusers: Timesteps, flip_sin_to_cos).
+at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype);
+inline constexpr int64_t kTimeChannels = 256;
+
+/// linear, SiLU, linear: the embedders of timestep, guidance and pooled text; named linear_1 and linear_2.
+class EmbedMlp : public nn::Module {
+ public:
+  EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  nn::Linear linear_1_, linear_2_;
+};
+
+/// Sizes of a block: its heads side by side are as wide as its tokens.
+struct Widths {
+  int64_t num_heads, head_dim;
+  int64_t hidden;  ///< of the MLPs
+  int64_t width() const { return num_heads * head_dim; }
+};
+
+/// linear, tanh-GELU, linear; named net.0.proj and net.2 as in diffusers.
+class FeedForward : public nn::Module {
+ public:
+  FeedForward(int64_t width, int64_t hidden, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  nn::Linear up_, down_;
+};
+
+/// Query, key and value of one token stream, with the RMS norm of query and key per head.
+class StreamQkv : public nn::Module {
+ public:
+  struct Names {
+    const char *q, *k, *v, *norm_q, *norm_k;
+  };
+  static constexpr Names kImage{"to_q", "to_k", "to_v", "norm_q", "norm_k"};
+  static constexpr Names kText{"add_q_proj", "add_k_proj", "add_v_proj", "norm_added_q", "norm_added_k"};
+  StreamQkv(const Widths& widths, const at::TensorOptions& options, const Names& names);
+
+  struct Out {
+    at::Tensor q_BHLD, k_BHLD, v_BHLD;
+  };
+  /// x [B, L, D]; cos and sin are this stream's rows of the rotary table [L, P].
+  Out forward(const at::Tensor& x_BLD, const at::Tensor& cos_LP, const at::Tensor& sin_LP) const;
+
+ private:
+  int64_t num_heads_;
+  nn::Linear q_, k_, v_;
+  nn::RMSNorm norm_q_, norm_k_;
+};
+
+/// Joint attention over separate image and text streams, text first. Inputs and outputs of `body`: {image [B,I,D], text [B,T,D], modulation
+/// of image and text [B,12D], cos, sin [T+I,P], and where texts are masked the bias of attention [B,1,1,T+I]} -> {image, text}.
+class DoubleBlock : public nn::Block {
+ public:
+  /// What the MLPs of the two streams are called.
+  struct Names {
+    const char *image_mlp, *text_mlp;
+  };
+  DoubleBlock(const Widths& widths, const at::TensorOptions& options, const Names& names);
+  nn::Tensors body(const nn::Tensors& inputs) override;
+
+ private:
+  StreamQkv image_qkv_, text_qkv_;
+  nn::Linear to_out_, to_add_out_;
+  FeedForward image_mlp_, text_mlp_;
+};
+
+}  // namespace burnish::models::mmdit
