@@ -56,6 +56,7 @@ Stored ComponentWeights::stored(const std::string& name) const {
   }
   if (place.op == Op::transpose) values = values.t();
   if (place.op == Op::reshape) values = values.reshape(shape);
+  if (place.op == Op::last_frame && values.dim() == 5) values = values.select(2, -1);
   return {values, scale(name)};
 }
 

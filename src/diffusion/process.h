@@ -82,5 +82,7 @@ class Process {
 /// Guided prediction: unconditional + scale (conditional - unconditional). With `rescale` above 0 its standard deviation over each sample
 /// is moved by that share towards the conditional one's (Lin et al. 2023, arXiv 2305.08891, section 3.4).
 at::Tensor guide(const at::Tensor& conditional, const at::Tensor& unconditional, double scale, double rescale);
+/// That, or what a model does in its place.
+using Guide = at::Tensor (*)(const at::Tensor& conditional, const at::Tensor& unconditional, double scale, double rescale);
 
 }  // namespace burnish::diffusion

@@ -71,7 +71,7 @@ std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, cons
                              const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on) {
   at::NoGradGuard no_grad;
   auto& model = loader.model();
-  Denoiser denoiser{model.process(), model.units().drawing()};
+  Denoiser denoiser{model.process(), model.units().drawing(), model.guide()};
   auto loaded = loader.load(denoiser.units);
   std::vector<at::Tensor> finished;
   int64_t num_done = 0;

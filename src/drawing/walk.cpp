@@ -24,7 +24,7 @@ at::Tensor walk(const Denoiser& denoiser, const at::Tensor& noise, const pipelin
     auto prediction = predict(denoiser, input, sampler->time(step), conditions);
     if (const auto& guidance = options.guidance) {
       auto away = predict(denoiser, input, sampler->time(step), guidance->negative);
-      prediction = diffusion::guide(prediction, away, guidance->scale, guidance->rescale);
+      prediction = denoiser.guide(prediction, away, guidance->scale, guidance->rescale);
     }
     latents = sampler->update(latents, prediction, step, [&] { return options.step_noise(step); });
   }

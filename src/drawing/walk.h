@@ -11,9 +11,10 @@ namespace burnish::drawing {
 struct Denoiser {
   const diffusion::Process& process;
   pipeline::Units units;  ///< from noisy, the process's time and conditions to prediction; their models are loaded
+  diffusion::Guide guide = diffusion::guide;
 };
 
-/// Classifier-free guidance (diffusion::guide).
+/// Classifier-free guidance (Denoiser::guide).
 struct Guidance {
   pipeline::Values negative;  ///< the conditions that predictions are extrapolated away from
   double scale = 1, rescale = 0;

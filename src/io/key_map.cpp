@@ -1,6 +1,7 @@
 #include "io/key_map.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 
 #include <algorithm>
 #include <set>
@@ -71,6 +72,19 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + join(parts, "×") + "]";
 }
 
+/// Of a causal kernel's shape, that of a slice in time.
+std::vector<int64_t> shape_of_frame(std::vector<int64_t> shape) {
+  if (shape.size() == 5) shape.erase(shape.begin() + 2);
+  return shape;
+}
+
+at::Tensor last_frame(const at::Tensor& kernel) { return kernel.dim() == 5 ? kernel.select(2, -1).contiguous() : kernel; }
+
+/// The causal kernel that does to a picture what `slice` does: cubes are as long as they are wide, and nothing lies before a picture.
+at::Tensor causal_kernel(const at::Tensor& slice_OIhw) {
+  return at::constant_pad_nd(slice_OIhw.unsqueeze(2), {0, 0, 0, 0, slice_OIhw.size(-1) - 1, 0});
+}
+
 /// What is wrong with a set of keys, collected before it is said.
 struct Complaints {
   std::vector<std::string> missing, unexpected, misshapen, repeated, not_floating;
@@ -107,6 +121,7 @@ bool fits(const std::vector<int64_t>& theirs, const KeyMap::Match& match, const 
       return theirs == std::vector<int64_t>(shape.rbegin(), shape.rend());
     }
     case KeyRule::Op::reshape: return count(theirs) == count(wanted.at(match.ours[0]));
+    case KeyRule::Op::last_frame: return shape_of_frame(theirs) == wanted.at(match.ours[0]);
     default: return theirs == wanted.at(match.ours[0]);
   }
 }
@@ -166,6 +181,7 @@ at::Tensor tensor_in_file(const KeyRule& rule, const std::vector<at::Tensor>& ou
     case KeyRule::Op::swap_halves: return swap_halves(tensor);
     case KeyRule::Op::transpose: return tensor.t().contiguous();
     case KeyRule::Op::reshape: return tensor.dim() == 2 ? tensor.unsqueeze(-1).unsqueeze(-1) : tensor;
+    case KeyRule::Op::last_frame: return causal_kernel(tensor);
     default: return tensor;
   }
 }
@@ -198,6 +214,8 @@ Shapes shapes_in_our_names(const TensorSource& source, const KeyMap& keys) {
       }
     } else if (match.op == KeyRule::Op::transpose) {
       shapes[match.ours[0]] = std::vector<int64_t>(shape.rbegin(), shape.rend());
+    } else if (match.op == KeyRule::Op::last_frame) {
+      shapes[match.ours[0]] = shape_of_frame(shape);
     } else {
       shapes[match.ours[0]] = shape;
     }
@@ -243,6 +261,7 @@ void place_parts(const at::Tensor& tensor, const KeyMap::Match& match, const Sha
         break;
       case KeyRule::Op::swap_halves: place(name, swap_halves(tensor)); break;
       case KeyRule::Op::transpose: place(name, tensor.t().contiguous()); break;
+      case KeyRule::Op::last_frame: place(name, last_frame(tensor)); break;
       default: place(name, tensor.reshape(shape));
     }
   }

@@ -61,6 +61,8 @@ class Model {
   /// called before `units`, which run the new parts from then on ("dit.first_blocks.body"). The name of what was split off
   /// ("dit.first_blocks"); "" where the first block trains, or the family cannot do it.
   virtual std::string split_first_blocks(const std::function<bool(const std::string& path)>& /*trains*/) { return ""; }
+  /// How two predictions become one under classifier-free guidance.
+  virtual diffusion::Guide guide() const { return diffusion::guide; }
 
  protected:
   /// The family fills in names and components.

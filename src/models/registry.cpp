@@ -12,6 +12,9 @@ namespace burnish::models {
 namespace flux {
 extern const Family kFamily;
 }
+namespace qwen_image {
+extern const Family kFamily;
+}
 namespace stable_diffusion {
 extern const Family kFamily;
 }
@@ -21,6 +24,7 @@ extern const Family kFamily;
 
 static constexpr const Family* kFamilies[] = {
     &flux::kFamily,
+    &qwen_image::kFamily,
     &stable_diffusion::kFamily,
     &zimage::kFamily,
 };

@@ -65,6 +65,19 @@ ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& c
   return names;
 }
 
+Recipe causal_autoencoder_recipe(const std::string& name, const Source& source, const vae::CausalConfig& config) {
+  return {.name = name, .what = "causal autoencoder", .source = source, .build = builds<vae::CausalAutoencoder>(config), .dtype = at::kFloat};
+}
+
+ComponentNames causal_autoencoder_names(const std::string& name, const vae::CausalConfig& config, const std::string& single_prefix) {
+  auto names = plain_names(name);
+  names.folder_file = {"", vae::diffusers_causal_keys()};
+  names.single_file = {single_prefix, vae::original_causal_keys(config)};
+  names.high_precision = {".*"};
+  names.without_gradient = {"decoder", "post_quant_conv"};
+  return names;
+}
+
 std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark) {
   if (!entry.tensors) return std::nullopt;
   for (const auto& prefix : prefixes) {
@@ -75,17 +88,28 @@ std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::v
 
 Source find_autoencoder(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
-    for (const char* mark : {"decoder.up_blocks.0.resnets.0.conv1.weight", "decoder.up.0.block.0.norm1.weight"}) {
+    for (const char* mark : {"decoder.up_blocks.0.resnets.0.norm1.weight", "decoder.up.0.block.0.norm1.weight"}) {
       if (auto tensors = find_below(entry, {"", "vae.", "first_stage_model."}, mark)) return {&entry, tensors, vae::kl_keys(*tensors)};
     }
   }
   return {};
 }
 
-Source find_qwen3(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+Source find_causal_autoencoder(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
-    for (const char* mark : {"model.layers.0.self_attn.q_norm.weight", "layers.0.self_attn.q_norm.weight"}) {
-      if (auto tensors = find_below(entry, prefixes, mark)) return {&entry, text::qwen_tensors(*tensors), {}};
+    for (const char* mark : {"decoder.up_blocks.0.resnets.0.norm1.gamma", "decoder.upsamples.0.residual.0.gamma"}) {
+      auto tensors = find_below(entry, {"", "vae.", "first_stage_model."}, mark);
+      if (tensors) return {&entry, vae::causal_tensors(*tensors), vae::causal_keys(*tensors)};
+    }
+  }
+  return {};
+}
+
+Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark) {
+  for (const auto& entry : files.entries) {
+    for (const std::string body : {"model.language_model.", "model.", ""}) {
+      if (auto tensors = find_below(entry, prefixes, body + "layers.0.self_attn." + mark))
+        return {&entry, text::qwen_tensors(*tensors), {}};
     }
   }
   return {};

@@ -5,6 +5,7 @@
 #include "models/text/qwen.h"
 #include "models/text/t5.h"
 #include "models/vae/autoencoder_kl.h"
+#include "models/vae/causal_autoencoder.h"
 
 // Components that are the same in every family: how they are made, and what their layers are called.
 namespace burnish::models {
@@ -32,12 +33,18 @@ Recipe autoencoder_recipe(const std::string& name, const Source& source, const v
 /// `single_prefix`: what stands before its tensors in single files.
 ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& config, const std::string& single_prefix);
 
+/// A causal autoencoder for pictures, likewise.
+Recipe causal_autoencoder_recipe(const std::string& name, const Source& source, const vae::CausalConfig& config);
+ComponentNames causal_autoencoder_names(const std::string& name, const vae::CausalConfig& config, const std::string& single_prefix);
+
 /// The tensors of an entry below the first of these prefixes under which it has one of this name; nothing where it has none.
 std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark);
 /// A KL autoencoder in its own files or in a single one.
 Source find_autoencoder(const ModelFiles& files);
-/// A Qwen3 text encoder in its own files or below one of these prefixes of a single one.
-Source find_qwen3(const ModelFiles& files, const std::vector<std::string>& prefixes);
+Source find_causal_autoencoder(const ModelFiles& files);
+/// A Qwen text encoder in its own files or below one of these prefixes of a single one. Its first layer's attention has a tensor `mark`:
+/// "q_norm.weight" of Qwen3, "q_proj.bias" of Qwen2 and Qwen2.5.
+Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);
 
 /// The folder of a tokenizer: the chosen one, or that of this name beside the model; nothing when there is neither.
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder);

@@ -58,11 +58,17 @@ class QwenTokenizer : public Tokenizer {
     num_ids_ = pairs_.num_ids();
     for (const auto& [token, id] : special_) num_ids_ = std::max(num_ids_, id + 1);
     model_max_length_ = max_length(settings);
+    num_before_ = std::ssize(ids_of(chat_.before));
   }
 
-  std::vector<int64_t> encode(std::string_view text) const override {
+  std::vector<int64_t> encode(std::string_view text) const override { return ids_of(chat_.before + std::string(text) + chat_.after); }
+
+ private:
+  using Codes = std::vector<int32_t>;
+
+  std::vector<int64_t> ids_of(const std::string& text) const {
     std::vector<int64_t> ids;
-    append_with_special(chat_.before + std::string(text) + chat_.after, special_, ids, [&](std::string_view plain) {
+    append_with_special(text, special_, ids, [&](std::string_view plain) {
       auto codes = compose(code_points(plain));
       for (size_t i = 0; i < codes.size();) {
         std::string word;
@@ -73,8 +79,6 @@ class QwenTokenizer : public Tokenizer {
     return ids;
   }
 
- private:
-  using Codes = std::vector<int32_t>;
   static bool is_line_end(int32_t c) { return c == '\r' || c == '\n'; }
   static bool is_other(int32_t c) { return !is_white_space(c) && !is_letter(c) && !is_number(c); }
 

@@ -26,6 +26,8 @@ class Tokenizer {
   int64_t model_max_length() const { return model_max_length_; }
   int64_t pad_id() const { return pad_id_; }
   int64_t end_id() const { return end_id_; }  ///< -1 where texts end without one
+  /// Of the template that stands before a text, the ids.
+  int64_t num_before() const { return num_before_; }
   /// One more than the largest id in the vocabulary.
   int64_t num_ids() const { return num_ids_; }
 
@@ -34,6 +36,7 @@ class Tokenizer {
   int64_t pad_id_ = 0;
   int64_t end_id_ = 0;
   int64_t num_ids_ = 0;
+  int64_t num_before_ = 0;
 };
 
 /// CLIP's byte-level BPE from a folder with vocab.json and merges.txt (or a tokenizer.json holding both). `pad_token` pads in place of the

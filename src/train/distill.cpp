@@ -89,7 +89,7 @@ std::vector<std::string> condition_names(const drawing::Denoiser& denoiser) {
 }
 
 pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
-  drawing::Denoiser denoiser{model.process(), model.units().denoise};
+  drawing::Denoiser denoiser{model.process(), model.units().denoise, model.guide()};
   auto models = pipeline::models_of(denoiser.units);
   pipeline::Unit unit{"distill", {"latents", "start_noise", "num_inference_steps"}, {"loss"}, models, {}};
   auto passed = condition_names(denoiser);

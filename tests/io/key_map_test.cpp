@@ -24,6 +24,7 @@ io::KeyMap rules() {
       {"conv.{}", {"proj.{}"}, KeyRule::Op::reshape},
       {"img_in.{}", {"x_embedder.{}"}},
       {"turned", {"proj_t.weight"}, KeyRule::Op::transpose},
+      {"causal.{}", {"frame.{}"}, KeyRule::Op::last_frame},
   });
 }
 
@@ -40,6 +41,7 @@ io::NamedTensors ours() {
   tensors.emplace_back("proj.weight", at::randn({3, 5}));
   tensors.emplace_back("x_embedder.weight", at::randn({2, 2}));
   tensors.emplace_back("proj_t.weight", at::randn({3, 7}));
+  tensors.emplace_back("frame.weight", at::randn({2, 3, 3, 3}));
   tensors.emplace_back("same.in.both", at::randn({2}));
   return tensors;
 }

@@ -33,6 +33,7 @@ const Tiny kTiny[] = {
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "layers.2."},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "all_final_layer."},
+    {"qwen_image", "tests/golden/qwen_image_pipeline/model", "tests/golden/tokenizers/qwen", ""},
 };
 
 std::unique_ptr<Model> open(const Tiny& tiny) {

@@ -18,7 +18,7 @@ const std::vector<std::string> kClipPrefixes{"", "text_encoders.clip_l.transform
 const std::vector<std::string> kT5Prefixes{"", "text_encoders.t5xxl.transformer.", "text_encoders.t5xxl."};
 Source find_dit(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
-    for (const char* mark : {"transformer_blocks.0.attn.add_q_proj.weight", "single_transformer_blocks.0.proj_mlp.weight"}) {
+    for (const char* mark : {"transformer_blocks.0.norm1_context.linear.weight", "single_transformer_blocks.0.proj_mlp.weight"}) {
       if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors, {}};
     }
     for (const char* mark : {"double_blocks.0.img_attn.qkv.weight", "single_blocks.0.linear1.weight"}) {
@@ -89,7 +89,7 @@ extern const Family kFamily{
     },
     .describe = describe,
     .options = {{.name = "max_sequence_length",
-                 .help = "text tokens; 0 takes what the model was trained with, 512 at most",
+                 .help = "text tokens; 0 takes what the model was trained with",
                  .otherwise = int64_t{0},
                  .elsewhere = "",
                  .why_wrong = why_no_token_count},

@@ -21,29 +21,8 @@ namespace burnish::models::flux {
 
 namespace {
 
-constexpr int64_t kTimeChannels = 256;
+using mmdit::EmbedMlp, mmdit::time_projection, mmdit::kTimeChannels;
 constexpr double kRopeTheta = 10000.0;
-
-/// Sinusoids of 1000·t: [cos | sin] over 128 frequencies falling from 1 to 1/10000 (diffusers: Timesteps, flip_sin_to_cos).
-at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype) {
-  auto half = kTimeChannels / 2;
-  auto freqs = (at::arange(half, t_B.options().dtype(at::kFloat)) * (-std::log(10000.0) / static_cast<double>(half))).exp();
-  auto angles = (t_B.to(at::kFloat) * 1000.0).unsqueeze(1) * freqs.unsqueeze(0);
-  return at::cat({angles.cos(), angles.sin()}, -1).to(dtype);
-}
-
-/// linear, SiLU, linear: the embedders of timestep, guidance and pooled text.
-class EmbedMlp : public nn::Module {
- public:
-  EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options) : linear_1_(in, out, options), linear_2_(out, out, options) {
-    own("linear_1", linear_1_);
-    own("linear_2", linear_2_);
-  }
-  at::Tensor forward(const at::Tensor& x) const { return linear_2_.forward(at::silu(linear_1_.forward(x))); }
-
- private:
-  nn::Linear linear_1_, linear_2_;
-};
 
 using Linears = std::vector<std::unique_ptr<nn::Linear>>;
 

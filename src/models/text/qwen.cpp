@@ -89,7 +89,10 @@ void check_heads(const QwenConfig& c) {
 
 }  // namespace
 
-QwenConfig qwen_config(const nlohmann::json& json, const io::Shapes& shapes) {
+QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
+  // A model that also sees keeps the numbers of its text part apart.
+  bool sees = config_json.is_object() && config_json.contains("text_config");
+  const auto& json = sees ? config_json["text_config"] : config_json;
   QwenConfig c;
   c.vocab_size = dim_of(shapes, "embed_tokens.weight", 0);
   c.width = dim_of(shapes, "embed_tokens.weight", 1);
@@ -116,8 +119,10 @@ QwenConfig qwen_config(const nlohmann::json& json, const io::Shapes& shapes) {
 }
 
 io::TensorSource qwen_tensors(const io::TensorSource& source) {
-  auto part = source.contains("model.embed_tokens.weight") ? source.below("model.") : source;
-  return part.without({"lm_head."});
+  for (const std::string prefix : {"model.language_model.", "model."}) {
+    if (source.contains(prefix + "embed_tokens.weight")) return source.below(prefix);
+  }
+  return source.without({"lm_head.", "visual."});
 }
 
 io::KeyMap transformers_qwen_keys() {

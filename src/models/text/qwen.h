@@ -23,18 +23,19 @@ struct QwenConfig {
   bool qk_norm = true;    ///< RMS norm of every head's query and key: Qwen3
 };
 
-/// Reads sizes from shapes (our names) and the rest from config.json (null for none; Qwen3's values then). Heads are as wide as the query
-/// norm, or else as config.json says, or 128.
+/// Reads sizes from shapes (our names) and the rest from config.json (null for none; Qwen3's values then, which are also Qwen2.5-VL's).
+/// Heads are as wide as the query norm, or else as config.json says, or 128.
 QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
-/// The weights of a Qwen model within `source`, under our names, which are transformers' below "model."; the head that predicts tokens is
-/// left out.
+/// The weights of a Qwen model within `source`, under our names, which are transformers' below "model.", or, of models that also see, below
+/// "model.language_model."; what sees and the head that predicts tokens are left out.
 io::TensorSource qwen_tensors(const io::TensorSource& source);
 
 /// Rules between the names that transformers writes, below "model.", and ours.
 io::KeyMap transformers_qwen_keys();
 
 /// The decoder of Qwen2, Qwen2.5 and Qwen3 as an encoder of texts (Yang et al. 2025, arXiv 2505.09388; names of transformers' Qwen3Model).
+/// Qwen2.5-VL's three rotary positions are all the place in the text, where there is no picture, so it is one of them.
 class QwenEncoder : public nn::Module {
  public:
   QwenEncoder(const QwenConfig& config, const at::TensorOptions& options);

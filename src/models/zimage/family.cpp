@@ -17,6 +17,8 @@ const std::vector<std::string> kTransformerPrefixes{"", "model.diffusion_model."
 const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen3_4b.transformer.", "text_encoders.qwen3_4b."};
 /// Tokens that fill up pictures: of its kin, Z-Image alone has them.
 constexpr const char* kMark = "x_pad_token";
+/// Norms of queries: Qwen3.
+constexpr const char* kTextMark = "q_norm.weight";
 
 Source find_transformer(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
@@ -56,19 +58,19 @@ std::vector<ModelEntry> published(std::string_view name) {
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_transformer(files), find_qwen3(files, kTextPrefixes), find_autoencoder(files)};
+  return {find_transformer(files), find_qwen(files, kTextPrefixes, kTextMark), find_autoencoder(files)};
 }
 
 extern const Family kFamily{
     .name = "zimage",
     // A stage that only encodes may come without the transformer; its text encoder is then the mark.
-    .recognises = [](const ModelFiles& files) { return find_transformer(files).entry || find_qwen3(files, kTextPrefixes).entry; },
+    .recognises = [](const ModelFiles& files) { return find_transformer(files).entry || find_qwen(files, kTextPrefixes, kTextMark).entry; },
     .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> {
       return std::make_unique<ZImageModel>(files, options);
     },
     .describe = describe_entry,
     .options = {{.name = "max_sequence_length",
-                 .help = "text tokens; 0 takes what the model was trained with, 512 at most",
+                 .help = "text tokens; 0 takes what the model was trained with",
                  .otherwise = int64_t{0},
                  .elsewhere = "",
                  .why_wrong = why_no_token_count}},

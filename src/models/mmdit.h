@@ -1,0 +1,85 @@
+#pragma once
+#include "nn/block.h"
+#include "nn/layers.h"
+#include "nn/linear.h"
+
+// Parts of diffusion transformers that run pictures and texts in two streams with one attention (Esser et al. 2024, arXiv 2403.03206).
+// Shape letters: B batch, I image tokens, T text tokens, L = T + I, D width, H heads, P rotated pairs of a head.
+namespace burnish::models::mmdit {
+
+/// Sinusoids [B, 256] of 1000·t: [cos | sin] over 128 frequencies falling from 1 to 1/10000 (diffusers: Timesteps, flip_sin_to_cos).
+at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype);
+inline constexpr int64_t kTimeChannels = 256;
+
+/// linear, SiLU, linear: the embedders of timestep, guidance and pooled text; named linear_1 and linear_2.
+class EmbedMlp : public nn::Module {
+ public:
+  EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  nn::Linear linear_1_, linear_2_;
+};
+
+/// Sizes of a block: its heads side by side are as wide as its tokens.
+struct Widths {
+  int64_t num_heads, head_dim;
+  int64_t hidden;  ///< of the MLPs
+  int64_t width() const { return num_heads * head_dim; }
+};
+
+/// linear, tanh-GELU, linear; named net.0.proj and net.2 as in diffusers.
+class FeedForward : public nn::Module {
+ public:
+  FeedForward(int64_t width, int64_t hidden, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  nn::Linear up_, down_;
+};
+
+/// Query, key and value of one token stream, with the RMS norm of query and key per head.
+class StreamQkv : public nn::Module {
+ public:
+  struct Names {
+    const char *q, *k, *v, *norm_q, *norm_k;
+  };
+  static constexpr Names kImage{"to_q", "to_k", "to_v", "norm_q", "norm_k"};
+  static constexpr Names kText{"add_q_proj", "add_k_proj", "add_v_proj", "norm_added_q", "norm_added_k"};
+  StreamQkv(const Widths& widths, const at::TensorOptions& options, const Names& names);
+
+  /// x [B, L, D] -> {query, key, value [B, L, heads, D/heads]}.
+  nn::Tensors project(const at::Tensor& x_BLD) const;
+  /// Of the norms of query and key.
+  nn::Tensors norm_weights() const { return {norm_q_.weight, norm_k_.weight}; }
+
+ private:
+  int64_t num_heads_;
+  nn::Linear q_, k_, v_;
+  nn::RMSNorm norm_q_, norm_k_;
+};
+
+// What blocks make anew for backward (nn::remade).
+/// {x [B,L,D], scale, shift} -> {modulated norm}.
+nn::Tensors normed_by(const nn::Tensors& in);
+/// {query, key [B,L,H,D/H], weights of their norms, cos, sin [L,P]} -> {query, key [B,H,L,D/H]}, ready for attention.
+nn::Tensors heads_of(const nn::Tensors& in);
+
+/// Joint attention over separate image and text streams, text first. Inputs and outputs of `body`: {image [B,I,D], text [B,T,D], modulation
+/// of image and text [B,12D], cos, sin [T+I,P], and where texts are masked the bias of attention [B,1,1,T+I]} -> {image, text}.
+class DoubleBlock : public nn::Block {
+ public:
+  /// What the MLPs of the two streams are called.
+  struct Names {
+    const char *image_mlp, *text_mlp;
+  };
+  DoubleBlock(const Widths& widths, const at::TensorOptions& options, const Names& names);
+  nn::Tensors body(const nn::Tensors& inputs) override;
+
+ private:
+  StreamQkv image_qkv_, text_qkv_;
+  nn::Linear to_out_, to_add_out_;
+  FeedForward image_mlp_, text_mlp_;
+};
+
+}  // namespace burnish::models::mmdit

@@ -1,0 +1,27 @@
+#pragma once
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "io/key_map.h"
+
+namespace burnish::models::qwen_image {
+
+/// Every architecture number of the transformer. Defaults are Qwen-Image's, and those of its version 2512.
+struct Config {
+  int64_t in_channels = 64;  ///< of a token, which holds 2 × 2 latents
+  int64_t num_layers = 60;
+  int64_t num_heads = 24;
+  int64_t head_dim = 128;
+  int64_t hidden = 12288;       ///< of the MLPs
+  int64_t caption_width = 3584;  ///< of the text encoder's states
+  std::vector<int64_t> axes_dims = {16, 56, 56};  ///< per position (picture, row, column); sums to head_dim
+
+  int64_t width() const { return num_heads * head_dim; }
+};
+
+/// Reads the numbers from tensor shapes (our names) and, where there is one, the component's config.json, which wins for what shapes cannot
+/// tell (RoPE axes). Throws a data Error when the two disagree, and for what is no Qwen-Image that reads texts alone.
+Config detect(const nlohmann::json* config_json, const io::Shapes& shapes);
+
+}  // namespace burnish::models::qwen_image

@@ -1,0 +1,46 @@
+#pragma once
+#include "diffusion/flow_process.h"
+#include "models/model.h"
+#include "models/qwen_image/config.h"
+#include "models/qwen_image/transformer.h"
+#include "models/text/qwen.h"
+#include "models/vae/causal_autoencoder.h"
+
+namespace burnish::models::qwen_image {
+
+/// The three components of Qwen-Image found among a run's files; detection reads tensor names only.
+struct Sources {
+  Source dit, text_encoder, vae;
+};
+Sources find_sources(const ModelFiles& files);
+Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
+
+/// Numbers of Qwen2.5-VL-7B's text part.
+text::QwenConfig published_text_config();
+
+class QwenImageModel : public Model {
+ public:
+  QwenImageModel(const ModelFiles& files, const ModelOptions& options);
+  UnitGroups units() override;
+  const diffusion::Process& process() const override { return *process_; }
+  diffusion::Guide guide() const override;
+  std::vector<int64_t> latent_shape(const Extent& extent) const override;
+  int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] / 2 * (latent_shape[2] / 2); }
+  int64_t size_division() const override { return 2 * vae_config_.downsampling(); }
+
+ private:
+  void read_configs(const Sources& sources);
+  void fill_names();
+  void add_components(const Sources& sources);
+  int64_t text_length() const;
+  void encode_prompt(pipeline::Scope& scope);
+  void modulate(pipeline::Scope& scope);
+  void denoise(pipeline::Scope& scope);
+
+  Config config_;
+  text::QwenConfig text_config_;
+  vae::CausalConfig vae_config_;
+  std::unique_ptr<diffusion::FlowProcess> process_;
+};
+
+}  // namespace burnish::models::qwen_image

@@ -1,0 +1,57 @@
+#pragma once
+#include <memory>
+
+#include "models/qwen_image/config.h"
+#include "nn/block.h"
+
+namespace burnish::models::qwen_image {
+
+// Shape letters: B batch, I image tokens, T text tokens, L = T + I, E caption width, D width, P rotated pairs, M modulation values.
+
+/// Which layers a Transformer holds. The modulation is made of the time alone, so it can be run, loaded and dropped apart from the body.
+struct Part {
+  bool modulation = true, body = true;
+};
+
+/// The transformer of Qwen-Image (arXiv 2508.02324; parameter names are those of diffusers' QwenImageTransformer2DModel): picture and
+/// caption in two streams with one attention. What the last block makes of the caption is not read.
+class Transformer : public nn::Module {
+ public:
+  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  ~Transformer() override;
+
+  /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of each block 6 D for the picture and 6 D for the caption, then
+  /// scale and shift of the last norm. Needs the modulation.
+  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
+
+  struct Inputs {
+    at::Tensor noisy_BCHW;
+    at::Tensor text_BTE;       ///< the text encoder's states
+    at::Tensor mask_BT;        ///< 1 for a caption's tokens, which come first, and 0 behind them, where nothing is read
+    at::Tensor modulation_BM;  ///< of `modulate`
+  };
+  /// The velocity, noise - latents [B, C, H, W]. Needs the body.
+  at::Tensor forward(const Inputs& in);
+
+  /// In order of execution; none without the body.
+  std::vector<nn::Block*> blocks();
+  const Config& config() const { return config_; }
+
+  /// Fills every parameter for training from scratch: Xavier for matrices, zero for modulations, biases and the last layer (DiT, arXiv
+  /// 2212.09748), one for norms. `seed` fixes the draw.
+  void initialise(uint64_t seed);
+
+ private:
+  struct Modulation;
+  struct Body;
+  std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, int64_t rows, int64_t columns, const at::TensorOptions& options) const;
+
+  Config config_;
+  std::unique_ptr<Modulation> modulation_;
+  std::unique_ptr<Body> body_;
+};
+
+/// [B, C, H, W] as [B, C, rows, 2, columns, 2]: the last three of C, 2 and 2 are the numbers of a token.
+at::Tensor as_patches(const at::Tensor& latents_BCHW);
+
+}  // namespace burnish::models::qwen_image

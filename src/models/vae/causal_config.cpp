@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/model_values.h"
+#include "models/vae/causal_autoencoder.h"
+
+namespace burnish::models::vae {
+
+namespace {
+
+constexpr const char* kCausalWhat = "autoencoder";
+const std::string kCausalFirst = "encoder.conv_in.weight";
+
+std::string down_block(int64_t number) { return "encoder.down_blocks." + std::to_string(number); }
+
+/// The original names of a residual block's layers, and ours; those of convolutions behind the norms.
+constexpr std::pair<const char*, const char*> kNormsOfResnet[] = {{"residual.0", "norm1"}, {"residual.3", "norm2"}};
+constexpr std::pair<const char*, const char*> kConvsOfResnet[] = {
+    {"residual.2", "conv1"}, {"residual.6", "conv2"}, {"shortcut", "conv_shortcut"}};
+
+using Op = io::KeyRule::Op;
+
+/// Rules as they come together.
+struct CausalRules {
+  std::vector<io::KeyRule> rules;
+
+  void norm(const std::string& theirs, const std::string& ours) { rules.push_back({theirs + ".gamma", {ours + ".gamma"}}); }
+  void conv(const std::string& theirs, const std::string& ours, Op op = Op::last_frame) {
+    rules.push_back({theirs + ".weight", {ours + ".weight"}, op});
+    rules.push_back({theirs + ".bias", {ours + ".bias"}});
+  }
+  void resnet(const std::string& theirs, const std::string& ours) {
+    for (const auto& [old, now] : kNormsOfResnet) norm(theirs + "." + old, ours + "." + now);
+    for (const auto& [old, now] : kConvsOfResnet) conv(theirs + "." + old, ours + "." + now);
+  }
+};
+
+void check_latents(const CausalConfig& c) {
+  auto count = static_cast<size_t>(c.latent_channels);
+  bool above = std::ranges::all_of(c.latents_std, [](double deviation) { return deviation > 0; });
+  if (c.latents_mean.size() != count || c.latents_std.size() != count || !above)
+    data_error("models", "the autoencoder's config.json has {} numbers latents_mean and {} latents_std for {} channels, or one not above 0",
+               c.latents_mean.size(), c.latents_std.size(), c.latent_channels);
+}
+
+}  // namespace
+
+CausalConfig causal_config(const nlohmann::json& json, const io::Shapes& shapes) {
+  auto dim_of = [&](const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, kCausalWhat); };
+  CausalConfig c;
+  if (auto channels = dim_of(kCausalFirst, 1); channels != 3)
+    data_error("models", "the autoencoder takes pictures of {} channels, and those of Qwen-Image have 3; it is another model's", channels);
+  c.first_channels = dim_of(kCausalFirst, 0);
+  c.latent_channels = dim_of("decoder.conv_in.weight", 1);
+  c.block_out_channels.clear();
+  c.layers_per_block = 0;
+  int64_t number = 0;
+  for (bool more = true; more; ++number) {
+    int64_t blocks = 0;
+    for (; shapes.contains(down_block(number) + ".conv1.weight"); ++blocks) ++number;
+    if (blocks > 0) c.block_out_channels.push_back(dim_of(down_block(number - 1) + ".conv1.weight", 0));
+    if (blocks > 0) c.layers_per_block = blocks;
+    more = blocks > 0 && shapes.contains(down_block(number) + ".resample.1.weight");
+  }
+  if (c.block_out_channels.empty()) data_error("models", "the autoencoder's weights lack the tensor '{}.conv1.weight'", down_block(0));
+  io::take(json, "latents_mean", c.latents_mean, kCausalWhat);
+  io::take(json, "latents_std", c.latents_std, kCausalWhat);
+  check_latents(c);
+  return c;
+}
+
+io::TensorSource causal_tensors(const io::TensorSource& source) {
+  return source.renamed([](const std::string& name) { return name.find(".time_conv.") == name.npos ? name : ""; });
+}
+
+io::KeyMap diffusers_causal_keys() {
+  CausalRules all;
+  auto add = [&](const std::string& layer) { all.rules.push_back({layer + ".weight", {layer + ".weight"}, Op::last_frame}); };
+  for (const char* layer : {"quant_conv", "post_quant_conv", "encoder.conv_in", "encoder.conv_out", "decoder.conv_in", "decoder.conv_out"})
+    add(layer);
+  for (const std::string block :
+       {"encoder.down_blocks.{}", "encoder.mid_block.resnets.{}", "decoder.mid_block.resnets.{}", "decoder.up_blocks.{}.resnets.{}"}) {
+    for (const auto& [old, now] : kConvsOfResnet) add(block + "." + now);
+  }
+  return io::KeyMap(all.rules);
+}
+
+// Facts: Wan-Video/Wan2.1's modules/vae.py and diffusers' convert_wan_to_diffusers.py.
+io::KeyMap original_causal_keys(const CausalConfig& c) {
+  CausalRules all;
+  all.conv("conv1", "quant_conv");
+  all.conv("conv2", "post_quant_conv");
+  for (const std::string side : {"encoder", "decoder"}) {
+    all.conv(side + ".conv1", side + ".conv_in");
+    all.norm(side + ".head.0", side + ".norm_out");
+    all.conv(side + ".head.2", side + ".conv_out");
+    all.resnet(side + ".middle.0", side + ".mid_block.resnets.0");
+    all.resnet(side + ".middle.2", side + ".mid_block.resnets.1");
+    auto theirs = side + ".middle.1.", ours = side + ".mid_block.attentions.0.";
+    all.norm(theirs + "norm", ours + "norm");
+    for (const char* layer : {"to_qkv", "proj"}) all.conv(theirs + layer, ours + layer, Op::copy);
+  }
+  all.resnet("encoder.downsamples.{}", "encoder.down_blocks.{}");
+  all.conv("encoder.downsamples.{}.resample.1", "encoder.down_blocks.{}.resample.1", Op::copy);
+  int64_t number = 0;
+  for (size_t level = 0; level < c.block_out_channels.size(); ++level) {
+    auto ours = "decoder.up_blocks." + std::to_string(level);
+    auto next = [&] { return "decoder.upsamples." + std::to_string(number++); };
+    for (int64_t i = 0; i <= c.layers_per_block; ++i) all.resnet(next(), ours + ".resnets." + std::to_string(i));
+    if (level + 1 < c.block_out_channels.size()) all.conv(next() + ".resample.1", ours + ".upsamplers.0.resample.1", Op::copy);
+  }
+  return io::KeyMap(all.rules);
+}
+
+io::KeyMap causal_keys(const io::TensorSource& source) {
+  if (!source.contains("encoder.downsamples.0.residual.2.weight")) return diffusers_causal_keys();
+  // Numbers of the decoder's layers follow from the encoder's sizes, whose names need none.
+  auto shapes = io::shapes_in_our_names(source, original_causal_keys({}));
+  return original_causal_keys(causal_config(nullptr, shapes));
+}
+
+}  // namespace burnish::models::vae

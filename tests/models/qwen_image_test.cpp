@@ -1,0 +1,194 @@
+// Parity of Qwen-Image's parts with diffusers' and transformers' on a small random model (tests/golden/make_qwen_image.py).
+#include <torch/csrc/autograd/autograd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "memory/recompute.h"
+#include "models/qwen_image/transformer.h"
+#include "models/shared_components.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+
+using namespace burnish;
+using namespace burnish::models;
+using qwen_image::Transformer;
+using test::relative_error;
+
+namespace {
+
+const std::string kModel = "qwen_image_pipeline/model/";
+const std::string kTransformer = kModel + "transformer/";
+
+io::TensorSource weights() { return test::golden(kTransformer + "diffusion_pytorch_model.safetensors"); }
+nlohmann::json config_json(const std::string& folder = kTransformer) { return io::read_json(test::golden_path(folder + "config.json")); }
+
+void load(nn::Module& module, const io::TensorSource& source, const io::KeyMap& keys = {}) {
+  auto slots = module.parameters();
+  io::Shapes wanted;
+  for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
+  io::load_named(
+      source, keys, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.to(at::kFloat, false, true); }, "model");
+}
+
+std::unique_ptr<Transformer> load_transformer(qwen_image::Part part = {}) {
+  auto json = config_json();
+  auto file = weights();
+  auto model = std::make_unique<Transformer>(qwen_image::detect(&json, file.shapes()), at::TensorOptions().device(at::kMeta), part);
+  for (auto& [path, slot] : model->parameters()) *slot = file.tensor(path).to(at::kFloat).set_requires_grad(true);
+  return model;
+}
+
+/// The batch of the golden file: captions of 5 and of 9 tokens, the shorter one filled up with zeros.
+struct Batch {
+  io::TensorSource file = test::golden("qwen_image_pipeline/batch.safetensors");
+  Transformer::Inputs inputs;
+  at::Tensor sigma_B = file.tensor("in.sigma");
+  Batch() {
+    at::Tensor captions[] = {file.tensor("in.caption.0"), file.tensor("in.caption.1")};
+    auto longest = std::max(captions[0].size(0), captions[1].size(0));
+    inputs.text_BTE = at::zeros({2, longest, captions[0].size(1)});
+    inputs.mask_BT = at::zeros({2, longest});
+    for (int64_t b = 0; b < 2; ++b) {
+      inputs.text_BTE[b].narrow(0, 0, captions[b].size(0)).copy_(captions[b]);
+      inputs.mask_BT[b].narrow(0, 0, captions[b].size(0)).fill_(1);
+    }
+    inputs.noisy_BCHW = file.tensor("in.noisy");
+  }
+  at::Tensor run(Transformer& model) {
+    inputs.modulation_BM = model.modulate(sigma_B, at::kFloat);
+    return model.forward(inputs);
+  }
+  /// One of its samples, without anything behind its caption.
+  Batch one(int64_t b) const {
+    Batch sample;
+    auto length = inputs.mask_BT[b].sum().item<int64_t>();
+    sample.inputs = {.noisy_BCHW = inputs.noisy_BCHW.narrow(0, b, 1),
+                     .text_BTE = inputs.text_BTE.narrow(0, b, 1).narrow(1, 0, length),
+                     .mask_BT = inputs.mask_BT.narrow(0, b, 1).narrow(1, 0, length),
+                     .modulation_BM = {}};
+    sample.sigma_B = sigma_B.narrow(0, b, 1);
+    return sample;
+  }
+  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * file.tensor("out_weight")).sum()}, {}); }
+};
+
+void expect_gradients(Transformer& model) {
+  Batch batch;
+  auto out = batch.run(model);
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), 1e-5);
+  batch.backward(out);
+  auto expected = batch.file.below("grad.");
+  int num_read = 0;
+  for (auto& [path, slot] : model.parameters()) {
+    bool is_read = expected.contains(path) && expected.tensor(path)[0].item<double>() > 0;
+    num_read += is_read;
+    if (!is_read) {
+      EXPECT_TRUE(!slot->grad().defined() || slot->grad().abs().max().item<float>() == 0) << path;
+      continue;
+    }
+    ASSERT_TRUE(slot->grad().defined()) << path;
+    EXPECT_LE(relative_error(test::digest(slot->grad()), expected.tensor(path)), 1e-4) << path;
+  }
+  EXPECT_GT(num_read, 80);
+}
+
+}  // namespace
+
+TEST(QwenImageParity, ForwardAndAllGradients) { expect_gradients(*load_transformer()); }
+
+TEST(QwenImageParity, RecomputedGradientsAreTheSame) {
+  auto recomputed = load_transformer();
+  for (auto* block : recomputed->blocks()) block->runner = memory::recompute();
+  expect_gradients(*recomputed);
+}
+
+TEST(QwenImageParity, TextEncoder) {
+  at::NoGradGuard no_grad;
+  auto file = test::golden("qwen_image_pipeline/text.safetensors");
+  auto source = text::qwen_tensors(test::golden(kModel + "text_encoder/model.safetensors"));
+  auto config = text::qwen_config(config_json(kModel + "text_encoder/"), source.shapes());
+  EXPECT_TRUE(config.qkv_bias);
+  text::QwenEncoder encoder(config, at::TensorOptions().device(at::kMeta));
+  load(encoder, source);
+  EXPECT_LE(relative_error(encoder.forward(file.tensor("ids"), {config.num_layers}).front(), file.tensor("states")), 1e-5);
+}
+
+namespace {
+
+void expect_autoencoder(const io::TensorSource& whole) {
+  at::NoGradGuard no_grad;
+  auto file = test::golden("qwen_image_pipeline/vae.safetensors");
+  auto source = vae::causal_tensors(whole);
+  auto keys = vae::causal_keys(source);
+  vae::CausalAutoencoder autoencoder(vae::causal_config(nullptr, io::shapes_in_our_names(source, keys)),
+                                     at::TensorOptions().device(at::kMeta));
+  load(autoencoder, source, keys);
+  auto moments = autoencoder.encode(file.tensor("image"));
+  EXPECT_LE(relative_error(moments.mean_BCHW, file.tensor("mean")), 1e-5);
+  EXPECT_LE(relative_error(moments.logvar_BCHW, file.tensor("logvar")), 1e-5);
+  EXPECT_LE(relative_error(autoencoder.decode(file.tensor("latents")), file.tensor("decoded")), 1e-5);
+}
+
+}  // namespace
+
+TEST(QwenImageParity, Autoencoder) { expect_autoencoder(test::golden(kModel + "vae/diffusion_pytorch_model.safetensors")); }
+
+TEST(QwenImageKeys, AnAutoencoderInOriginalNamesIsTheSame) {
+  auto source = vae::causal_tensors(test::golden(kModel + "vae/diffusion_pytorch_model.safetensors"));
+  auto config = vae::causal_config(nullptr, io::shapes_in_our_names(source, vae::diffusers_causal_keys()));
+  vae::CausalAutoencoder autoencoder(config, at::TensorOptions().device(at::kMeta));
+  load(autoencoder, source, vae::diffusers_causal_keys());
+  io::NamedTensors ours;
+  for (auto& [path, slot] : autoencoder.parameters()) ours.emplace_back(path, *slot);
+  test::Scratch scratch;
+  auto file = (scratch / "original.safetensors").string();
+  io::save_safetensors(file, vae::original_causal_keys(config).to_file(ours));
+  auto original = io::TensorSource::open({file});
+  for (const char* name : {"conv1.weight", "encoder.conv1.weight", "encoder.downsamples.1.resample.1.weight", "encoder.middle.1.to_qkv.bias",
+                           "decoder.upsamples.3.residual.2.weight", "decoder.upsamples.2.resample.1.weight", "decoder.head.0.gamma"})
+    EXPECT_TRUE(original.contains(name)) << name;
+  EXPECT_EQ(original.shapes().at("encoder.conv1.weight").size(), 5u);
+  expect_autoencoder(original);
+}
+
+TEST(QwenImageBatch, EqualsItsSamplesOneByOne) {
+  at::NoGradGuard no_grad;
+  auto model = load_transformer();
+  Batch batch;
+  auto together = batch.run(*model);
+  for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), batch.one(b).run(*model)), 1e-5) << b;
+  // What stands behind a caption's own tokens is not read.
+  auto other = batch;
+  other.inputs.text_BTE = other.inputs.text_BTE + (1 - other.inputs.mask_BT).unsqueeze(-1) * 100;
+  EXPECT_TRUE(at::equal(other.run(*model), together));
+}
+
+TEST(QwenImageParts, ModulationAndBodyAreTheWhole) {
+  at::NoGradGuard no_grad;
+  auto whole = load_transformer(), modulation = load_transformer({.body = false}), body = load_transformer({.modulation = false});
+  EXPECT_EQ(modulation->num_bytes() + body->num_bytes(), whole->num_bytes());
+  EXPECT_GT(modulation->num_bytes() * 4, whole->num_bytes());
+  Batch batch;
+  auto expected = batch.run(*whole);
+  batch.inputs.modulation_BM = modulation->modulate(batch.sigma_B, at::kFloat);
+  EXPECT_TRUE(at::equal(body->forward(batch.inputs), expected));
+}
+
+TEST(QwenImageConfig, PublishedSizesHaveThePublishedParameterCount) {
+  Transformer model(qwen_image::Config{}, at::TensorOptions().device(at::kMeta).dtype(at::kBFloat16));
+  EXPECT_EQ(model.num_bytes() / 2, 20430401088);
+  auto json = nlohmann::json::parse(R"({"num_layers": 60, "num_attention_heads": 24, "attention_head_dim": 128})");
+  auto config = qwen_image::detect(&json, {});
+  EXPECT_EQ(config.hidden, 12288);
+  EXPECT_EQ(config.axes_dims, qwen_image::Config().axes_dims);
+}
+
+TEST(QwenImageConfig, WhatReadsMoreThanTextIsAnError) {
+  for (const auto& [key, value] : std::map<std::string, nlohmann::json>{{"num_layers", 7}, {"zero_cond_t", true}, {"use_layer3d_rope", true}}) {
+    auto json = config_json();
+    json[key] = value;
+    EXPECT_NE(test::error_of([&] { qwen_image::detect(&json, weights().shapes()); }).find(key), std::string::npos) << key;
+  }
+}
