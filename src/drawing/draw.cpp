@@ -54,8 +54,10 @@ pipeline::Values conditions_of(models::Model& model, const Encoded& encoded, std
 void check(const models::Model& model, const std::vector<Picture>& pictures, const DrawOptions& options) {
   for (const auto& picture : pictures) {
     if (!picture.references.empty() && model.names().reference_column.empty())
-      config_error("drawing", "the reference picture {} is of no use: {} models read none, unless a run trains them with it (extra_inputs)",
-                   picture.references.front(), model.names().family);
+      config_error(
+          "drawing",
+          "the reference picture {} is of no use: this {} model reads none; take it out, or for previews give the run extra_inputs",
+          picture.references.front(), model.names().family);
   }
   for (const auto& alike : batches_of(pictures, std::ssize(pictures)))
     model.process().sampler(sampler_options(model, alike.front(), options));

@@ -183,7 +183,7 @@ TEST_F(References, ThatCannotBeUsedAreRefused) {
   refused(2,
           "sample " + sd_model("sdxl_pipeline") + sd_size("sdxl_pipeline") + "--prompt cat " + option("reference", picture("a.png")) +
               option("output_path", out()),
-          {"stable_diffusion models read none"});
+          {"this stable_diffusion model reads none"});
   refused(3, sample(option("reference", at("missing.png"))), {"missing.png"});
   refused(3, sample(option("reference", write("text.png", "no picture"))), {"text.png", "cannot be decoded"});
   auto missing = write("missing.csv", "image,prompt,kontext_images\n" + (kGolden / "pictures/0.png").string() + ",a,gone.png\n");
