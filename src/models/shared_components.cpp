@@ -66,7 +66,8 @@ ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& c
 }
 
 Recipe causal_autoencoder_recipe(const std::string& name, const Source& source, const vae::CausalConfig& config) {
-  return {.name = name, .what = "causal autoencoder", .source = source, .build = builds<vae::CausalAutoencoder>(config), .dtype = at::kFloat};
+  return {
+      .name = name, .what = "causal autoencoder", .source = source, .build = builds<vae::CausalAutoencoder>(config), .dtype = at::kFloat};
 }
 
 ComponentNames causal_autoencoder_names(const std::string& name, const vae::CausalConfig& config, const std::string& single_prefix) {

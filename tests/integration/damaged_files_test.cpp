@@ -242,11 +242,15 @@ const Part kParts[] = {
     {"sdxl_pipeline", ""},
     {"sd15_pipeline", "unet"}, {"sd15_pipeline", "text_encoder"}, {"sd15_pipeline", "vae"}, {"sd15_pipeline", ""},
     {"zimage_pipeline", "transformer"}, {"zimage_pipeline", "text_encoder"}, {"zimage_pipeline", ""},
+    {"qwen_image_pipeline", "transformer"}, {"qwen_image_pipeline", "text_encoder"}, {"qwen_image_pipeline", "vae"}, {"qwen_image_pipeline", ""},
 };
 // clang-format on
 
-const Part kDenoisers[] = {
-    {"pipeline", "transformer"}, {"sdxl_pipeline", "unet"}, {"sd15_pipeline", "unet"}, {"zimage_pipeline", "transformer"}};
+const Part kDenoisers[] = {{"pipeline", "transformer"},
+                           {"sdxl_pipeline", "unet"},
+                           {"sd15_pipeline", "unet"},
+                           {"zimage_pipeline", "transformer"},
+                           {"qwen_image_pipeline", "transformer"}};
 
 std::string name_of(const testing::TestParamInfo<Part>& info) {
   return std::string(info.param.model) + "_" + (*info.param.folder ? info.param.folder : "index");

@@ -1,4 +1,5 @@
-// Command lines as DiffSynth-Studio's examples of FLUX.1 and Z-Image spell them, with `burnish train` in front.
+// Command lines as DiffSynth-Studio's examples of FLUX.1, Z-Image and Qwen-Image spell them, with `burnish train` in front.
+#include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/zimage.h"
 
@@ -52,4 +53,70 @@ TEST_F(BadInput, DiffSynthStudiosExampleCommandOfZImageRuns) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("lora of rank 32, scale 1 on 35 layers"), std::string::npos) << outcome.output;
   EXPECT_TRUE(fs::exists(out() / "step-4.safetensors"));
+}
+
+namespace {
+
+class QwenImageCommand : public BadInput {
+ protected:
+  QwenImageCommand() {
+    auto model = at("models/Qwen/Qwen-Image");
+    fs::create_directories(model.parent_path());
+    fs::copy(kQwenImage / "model", model, fs::copy_options::recursive);
+    fs::remove(model / "model_index.json");
+  }
+  /// The example's command with `more` behind what all of them have.
+  std::string run(const std::string& name, const std::string& data, const std::string& more) const {
+    auto outcome = run_burnish(
+        "train " + data +
+            " --max_pixels 1048576 --dataset_repeat 1 --model_id_with_origin_paths "
+            "\"Qwen/Qwen-Image:transformer/diffusion_pytorch_model*.safetensors,Qwen/Qwen-Image:text_encoder/model*.safetensors,"
+            "Qwen/Qwen-Image:vae/diffusion_pytorch_model.safetensors\" --learning_rate 1e-4 --num_epochs 1 "
+            "--remove_prefix_in_ckpt \"pipe.dit.\" --output_path " +
+            quoted(at(name)) + " " + more + " --use_gradient_checkpointing --dataset_num_workers 8 --find_unused_parameters",
+        "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return outcome.output;
+  }
+  static std::string pictures() {
+    return "--dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") +
+           " --data_file_keys \"image\"";
+  }
+};
+
+const std::string kQwenLora =
+    "--lora_base_model \"dit\" --lora_target_modules "
+    "\"to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,img_mlp.net.2,img_mod.1,txt_mlp.net.2,txt_mod.1\" --lora_rank "
+    "32";
+
+}  // namespace
+
+TEST_F(QwenImageCommand, Lora) {
+  EXPECT_NE(run("out", pictures(), kQwenLora).find("lora of rank 32, scale 1 on 36 layers"), std::string::npos);
+  EXPECT_TRUE(fs::exists(at("out") / "step-4.safetensors"));
+}
+
+TEST_F(QwenImageCommand, LoraOverFp8) {
+  run("out", pictures(), kQwenLora + " --fp8_models \"Qwen/Qwen-Image:transformer/diffusion_pytorch_model*.safetensors\"");
+  EXPECT_TRUE(fs::exists(at("out") / "step-4.safetensors"));
+}
+
+TEST_F(QwenImageCommand, SplitIsTheSameAsOneRun) {
+  run("out", pictures(), kQwenLora);
+  run("cache", pictures(), kQwenLora + " --task sft:data_process");
+  run("split", "--dataset_base_path " + quoted(at("cache")), kQwenLora + " --task sft:train");
+  EXPECT_EQ(read_file(at("out") / "step-4.safetensors"), read_file(at("split") / "step-4.safetensors"));
+}
+
+TEST_F(QwenImageCommand, Full) {
+  run("out", pictures(), "--trainable_models \"dit\"");
+  EXPECT_TRUE(fs::exists(at("out") / "step-4.safetensors"));
+}
+
+TEST_F(QwenImageCommand, DirectDistillation) {
+  auto data = "--dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " +
+              quoted(write("distill.csv", "image,prompt,seed,num_inference_steps,cfg_scale\n0.png,red apple,0,4,1\n1.png,cat,1,4,1\n")) +
+              " --data_file_keys \"image\"";
+  run("out", data, kQwenLora + " --task direct_distill --extra_inputs \"seed,num_inference_steps,cfg_scale\"");
+  EXPECT_TRUE(fs::exists(at("out") / "step-2.safetensors"));
 }

@@ -2,6 +2,7 @@
 // stages.
 #include "tests/golden.h"
 #include "tests/integration/program.h"
+#include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/stable_diffusion.h"
 #include "tests/integration/zimage.h"
@@ -43,12 +44,15 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
-const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline";
+const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline", kQwen = "qwen_image_pipeline";
 
 struct TrainedCase {
   std::string name, options, pipeline = "";  ///< FLUX's without a name
-  std::string model() const { return pipeline.empty() ? golden_model() : pipeline == kZ ? zimage_model() : sd_model(pipeline); }
-  std::string data() const { return pipeline.empty() || pipeline == kZ ? golden_data() : sd_data(pipeline); }
+  std::string model() const {
+    if (pipeline == kQwen) return qwen_image_model();
+    return pipeline.empty() ? golden_model() : pipeline == kZ ? zimage_model() : sd_model(pipeline);
+  }
+  std::string data() const { return pipeline.empty() || pipeline == kZ || pipeline == kQwen ? golden_data() : sd_data(pipeline); }
 };
 void PrintTo(const TrainedCase& c, std::ostream* out) { *out << c.name; }
 
@@ -120,6 +124,18 @@ INSTANTIATE_TEST_SUITE_P(
                                     "--use_gradient_checkpointing ",
                                 kZ},
                     TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kZ}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    QwenImage, Trained,
+    testing::Values(TrainedCase{"lora", kSmall, kQwen}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kQwen},
+                    TrainedCase{"lora_of_the_body", "--lora_rank 4 --lora_target_modules to_q,to_v,img_mlp.net.2 ", kQwen},
+                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kQwen},
+                    TrainedCase{"both_loras_with_all_that_is_drawn",
+                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
+                                    "--use_gradient_checkpointing ",
+                                kQwen},
+                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kQwen}),
     [](const auto& info) { return info.param.name; });
 
 TEST(TrainedEncoders, ResumeBitForBit) {

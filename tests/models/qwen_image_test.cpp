@@ -29,7 +29,8 @@ void load(nn::Module& module, const io::TensorSource& source, const io::KeyMap& 
   io::Shapes wanted;
   for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
   io::load_named(
-      source, keys, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.to(at::kFloat, false, true); }, "model");
+      source, keys, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.to(at::kFloat, false, true); },
+      "model");
 }
 
 std::unique_ptr<Transformer> load_transformer(qwen_image::Part part = {}) {
@@ -146,8 +147,9 @@ TEST(QwenImageKeys, AnAutoencoderInOriginalNamesIsTheSame) {
   auto file = (scratch / "original.safetensors").string();
   io::save_safetensors(file, vae::original_causal_keys(config).to_file(ours));
   auto original = io::TensorSource::open({file});
-  for (const char* name : {"conv1.weight", "encoder.conv1.weight", "encoder.downsamples.1.resample.1.weight", "encoder.middle.1.to_qkv.bias",
-                           "decoder.upsamples.3.residual.2.weight", "decoder.upsamples.2.resample.1.weight", "decoder.head.0.gamma"})
+  for (const char* name :
+       {"conv1.weight", "encoder.conv1.weight", "encoder.downsamples.1.resample.1.weight", "encoder.middle.1.to_qkv.bias",
+        "decoder.upsamples.3.residual.2.weight", "decoder.upsamples.2.resample.1.weight", "decoder.head.0.gamma"})
     EXPECT_TRUE(original.contains(name)) << name;
   EXPECT_EQ(original.shapes().at("encoder.conv1.weight").size(), 5u);
   expect_autoencoder(original);
@@ -186,7 +188,8 @@ TEST(QwenImageConfig, PublishedSizesHaveThePublishedParameterCount) {
 }
 
 TEST(QwenImageConfig, WhatReadsMoreThanTextIsAnError) {
-  for (const auto& [key, value] : std::map<std::string, nlohmann::json>{{"num_layers", 7}, {"zero_cond_t", true}, {"use_layer3d_rope", true}}) {
+  for (const auto& [key, value] :
+       std::map<std::string, nlohmann::json>{{"num_layers", 7}, {"zero_cond_t", true}, {"use_layer3d_rope", true}}) {
     auto json = config_json();
     json[key] = value;
     EXPECT_NE(test::error_of([&] { qwen_image::detect(&json, weights().shapes()); }).find(key), std::string::npos) << key;

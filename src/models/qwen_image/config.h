@@ -13,8 +13,8 @@ struct Config {
   int64_t num_layers = 60;
   int64_t num_heads = 24;
   int64_t head_dim = 128;
-  int64_t hidden = 12288;       ///< of the MLPs
-  int64_t caption_width = 3584;  ///< of the text encoder's states
+  int64_t hidden = 12288;                         ///< of the MLPs
+  int64_t caption_width = 3584;                   ///< of the text encoder's states
   std::vector<int64_t> axes_dims = {16, 56, 56};  ///< per position (picture, row, column); sums to head_dim
 
   int64_t width() const { return num_heads * head_dim; }

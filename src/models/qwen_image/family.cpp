@@ -59,8 +59,7 @@ Sources find_sources(const ModelFiles& files) {
 extern const Family kFamily{
     .name = "qwen_image",
     // A stage that only encodes may come without the transformer; its text encoder is then the mark.
-    .recognises =
-        [](const ModelFiles& files) { return find_transformer(files).entry || find_qwen(files, kTextPrefixes, kTextMark).entry; },
+    .recognises = [](const ModelFiles& files) { return find_transformer(files).entry || find_qwen(files, kTextPrefixes, kTextMark).entry; },
     .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> {
       return std::make_unique<QwenImageModel>(files, options);
     },

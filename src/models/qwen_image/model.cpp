@@ -93,7 +93,8 @@ void QwenImageModel::fill_names() {
         // Nothing reads the caption behind the last block.
         .without_gradient = {last + "attn.to_add_out", last + "attn.add_q_proj", last + "attn.norm_added_q", last + "txt_mlp"},
         .single_file = {"model.diffusion_model.", {}}}},
-      {"text_encoder", qwen_names("text_encoder", text_config_, text_config_.num_layers, "lora_te_", "text_encoders.qwen25_7b.transformer.")},
+      {"text_encoder",
+       qwen_names("text_encoder", text_config_, text_config_.num_layers, "lora_te_", "text_encoders.qwen25_7b.transformer.")},
       {"vae", causal_autoencoder_names("vae", vae_config_, "vae.")},
   };
   names_.values = {

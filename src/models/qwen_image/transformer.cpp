@@ -155,7 +155,8 @@ at::Tensor Transformer::forward(const Inputs& in) {
 void Transformer::initialise(uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   visit_parameters([&](const std::string& path, at::Tensor& p) {
-    bool zero = path.ends_with(".bias") || path.find("_mod.1.") != path.npos || path.starts_with("norm_out.") || path.starts_with("proj_out.");
+    bool zero =
+        path.ends_with(".bias") || path.find("_mod.1.") != path.npos || path.starts_with("norm_out.") || path.starts_with("proj_out.");
     auto fresh = at::empty(p.sizes(), at::TensorOptions().dtype(at::kFloat));
     if (zero || p.dim() < 2) {
       fresh.fill_(zero ? 0.0 : 1.0);

@@ -20,8 +20,8 @@ class Transformer : public nn::Module {
   Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
   ~Transformer() override;
 
-  /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of each block 6 D for the picture and 6 D for the caption, then
-  /// scale and shift of the last norm. Needs the modulation.
+  /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of each block 6 D for the picture and 6 D for the caption,
+  /// then scale and shift of the last norm. Needs the modulation.
   at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
 
   struct Inputs {

@@ -50,7 +50,7 @@ CausalConfig causal_config(const nlohmann::json& json, const io::Shapes& shapes)
   auto dim_of = [&](const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, kCausalWhat); };
   CausalConfig c;
   if (auto channels = dim_of(kCausalFirst, 1); channels != 3)
-    data_error("models", "the autoencoder takes pictures of {} channels, and those of Qwen-Image have 3; it is another model's", channels);
+    data_error("models", "the autoencoder takes pictures of {} channels, and 3 were expected; it is another model's", channels);
   c.first_channels = dim_of(kCausalFirst, 0);
   c.latent_channels = dim_of("decoder.conv_in.weight", 1);
   c.block_out_channels.clear();
