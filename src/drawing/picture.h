@@ -18,11 +18,11 @@ struct Picture {
   bool is_guided() const { return cfg_scale != 1; }
 };
 
-/// The pictures of a prompt file's text: a prompt a line, blank lines and those that begin with # skipped. Behind a prompt, flags as in kohya's sd-scripts
-/// (library/train_util.py) replace a value of `defaults`: --w and --h (pixels), --d (seed), --s (steps), --l (guidance scale), --n
-/// (negative prompt); and, as in musubi-tuner, --ci (a reference picture; may be given several times). A flag is two dashes before a
-/// letter, at the line's start or behind a blank. A data Error names `origin` and the line for text that is not UTF-8, a flag that is not
-/// known, or a value that makes no sense.
+/// The pictures of a prompt file's text: a prompt a line, blank lines and those that begin with # skipped. Behind a prompt, flags as in
+/// kohya's sd-scripts (library/train_util.py) replace a value of `defaults`: --w and --h (pixels), --d (seed), --s (steps), --l (guidance
+/// scale), --n (negative prompt); and, as in musubi-tuner, --ci (a reference picture; may be given several times). A flag is two dashes
+/// before a letter, at the line's start or behind a blank. A data Error names `origin` and the line for text that is not UTF-8, a flag that
+/// is not known, or a value that makes no sense.
 std::vector<Picture> parse_prompts(std::string_view text, const std::string& origin, const Picture& defaults);
 
 /// Each picture `num_copies` times in a row, every one with a seed: copies count up from a picture's own seed; without one the i-th of all

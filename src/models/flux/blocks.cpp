@@ -39,9 +39,8 @@ nn::Tensors SingleBlock::body(const nn::Tensors& in) {
   });
   const auto v = projected[2].transpose(1, 2), hidden = projected[3];
   const auto weights = qkv_.norm_weights();
-  auto attended = nn::remade({projected[0], projected[1], weights[0], weights[1], cos, sin}, mmdit::heads_of, [&](const nn::Tensors& qk) {
-    return nn::Tensors{nn::attention(qk[0], qk[1], v)};
-  });
+  auto attended = nn::remade({projected[0], projected[1], weights[0], weights[1], cos, sin}, mmdit::heads_of,
+                             [&](const nn::Tensors& qk) { return nn::Tensors{nn::attention(qk[0], qk[1], v)}; });
   auto y = nn::remade(
       {attended[0], hidden},
       [](const nn::Tensors& in) {
