@@ -46,6 +46,7 @@ variable_list saved_inputs(AutogradContext* ctx) {
 struct Recompute : torch::autograd::Function<Recompute> {
   static variable_list forward(AutogradContext* ctx, nn::Block* block, nn::BlockRunner* inner,
                                const std::shared_ptr<Checkpoints>& checkpoints, const at::Tensor& /*anchor*/, at::TensorList inputs) {
+    ctx->set_materialize_grads(false);  // what nothing reads gives its parameters no gradient, as without recomputation, and not zeros
     ctx->saved_data["block"] = reinterpret_cast<int64_t>(block);
     ctx->saved_data["inner"] = reinterpret_cast<int64_t>(inner);
     if (checkpoints) ctx->saved_data["waiting"] = c10::IValue::make_capsule(c10::make_intrusive<Waiting>(checkpoints, inputs.vec()));

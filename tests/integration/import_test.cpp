@@ -121,7 +121,7 @@ TEST_F(ImportVerb, KohyasTrainingOfAllOfFluxFitsIn80GBWithRoom) {
 TEST_F(ImportVerb, KohyasGradientsStayTogetherWhereTheyAreNeededTogether) {
   const std::string command = "accelerate launch flux_train.py --pretrained_model_name_or_path f.safetensors --mixed_precision bf16 ";
   for (const char* more : {"--gradient_accumulation_steps 2", "--optimizer_type prodigy", "--network_module networks.lora_flux"}) {
-    import_file("train.sh", command + more);
+    import_file("train.sh", command + more, "--overwrite");
     EXPECT_THAT(toml(), Not(HasSubstr("fused_backward_pass"))) << more;
   }
 }
