@@ -37,7 +37,7 @@ TEST(MemoryPlan, OfAModelThatIsOnlyNamed) {
   EXPECT_NEAR(gib(step["peak"]["weights"]), 22.49, 0.05) << plan.dump(2);
   EXPECT_THAT(plan["stages"][1]["name"], "encode_prompt_t5");
   EXPECT_NEAR(gib(plan["stages"][1]["peak"]["weights"]), 8.87, 0.1);
-  EXPECT_GT(gib(step["peak"]["activations"]), 20);
+  EXPECT_NEAR(gib(step["peak"]["activations"]), 16.1, 0.5);
   EXPECT_THAT(step["place"].get<std::string>(), testing::ContainsRegex("(forward|backward), dit\\."));
   EXPECT_EQ(step["parts"].size(), 64u);
 }
