@@ -93,10 +93,13 @@ struct Header {
   std::string dtype = {};
 };
 
+/// Of all tensors but those that nothing reads, which may be damaged as they like: what an encoder of texts has for pictures.
 Header header_of(const fs::path& path) {
   Header header;
   auto file = io::SafetensorsFile::open(path);
-  for (const auto& [name, info] : file->tensors()) header.shapes[name] = info.shape;
+  for (const auto& [name, info] : file->tensors()) {
+    if (!name.starts_with("visual.")) header.shapes[name] = info.shape;
+  }
   return header;
 }
 
