@@ -185,7 +185,7 @@ TEST_F(References, ThatCannotBeUsedAreRefused) {
               option("output_path", out()),
           {"this stable_diffusion model reads none"});
   refused(3, sample(option("reference", at("missing.png"))), {"missing.png"});
-  refused(3, sample(option("reference", write("text.png", "no picture"))), {"text.png", "cannot be decoded"});
+  refused(3, sample(option("reference", write("text.png", "no picture"))), {"text.png is not a JPEG"});
   auto missing = write("missing.csv", "image,prompt,kontext_images\n" + (kGolden / "pictures/0.png").string() + ",a,gone.png\n");
   refused(3, train_with(base + option("dataset_metadata_path", missing), kOn), {"gone.png does not exist"});
   auto prompts = write("prompts.txt", "cat --ci " + picture("a.png") + "\n");
