@@ -47,7 +47,8 @@ Opened open(Settings settings) {
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);
   if (settings.output.resume && !settings.makes_cache) checkpoint::check_there(settings.output.state());
-  auto cache = open_cache(settings.data);
+  bool is_plan = settings.model.options.device.is_meta() && settings.data.from_pictures;
+  auto cache = is_plan ? std::make_unique<data::Cache>("") : open_cache(settings.data);  // a plan leaves no folder behind
   auto listed = open_samples(settings.data, *subject, *objective, schedule, *cache);
   auto held_out = open_held_out(settings.data, *subject, *objective);
   return {std::move(settings), std::move(subject), std::move(objective), std::move(schedule),
