@@ -93,12 +93,15 @@ struct Header {
   std::string dtype = {};
 };
 
-/// Of all tensors but those that nothing reads, which may be damaged as they like: what an encoder of texts has for pictures.
+/// Whether nothing reads a tensor, which then may be damaged as it likes: what an encoder of texts has for pictures, and an autoencoder of
+/// pictures for video.
+bool is_unread(const std::string& name) { return name.starts_with("visual.") || name.find(".time_conv.") != name.npos; }
+
 Header header_of(const fs::path& path) {
   Header header;
   auto file = io::SafetensorsFile::open(path);
   for (const auto& [name, info] : file->tensors()) {
-    if (!name.starts_with("visual.")) header.shapes[name] = info.shape;
+    if (!is_unread(name)) header.shapes[name] = info.shape;
   }
   return header;
 }
