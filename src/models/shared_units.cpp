@@ -2,14 +2,31 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/exp.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 
 #include <set>
 
 #include "base/log.h"
 #include "base/text.h"
 #include "diffusion/flow_match.h"
+#include "models/text/qwen.h"
 
 namespace burnish::models {
+
+void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device device, int64_t layer, int64_t limit, int64_t num_dropped) {
+  const std::string encoder = "text_encoder";
+  scope.uses(encoder);
+  auto ids = components.tokenizer(encoder).encode(scope.text("prompt"));
+  // Of a model that is only named no text is known; it may be as long as any.
+  bool is_named = components.source(encoder).entry->is_sizes;
+  if (is_named || std::ssize(ids) > limit) ids.resize(static_cast<size_t>(limit));
+  auto ids_BL = at::tensor(ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0).to(device);
+  auto states_BLD = static_cast<text::QwenEncoder&>(components.module(encoder)).forward(ids_BL, {layer}).front();
+  auto text = states_BLD.narrow(1, num_dropped, ids_BL.size(1) - num_dropped).contiguous();
+  scope.write("text_embedding", text);
+  scope.write("text_mask", at::ones({1, text.size(1)}, text.options()));
+}
 
 pipeline::Units latent_units(const std::string& kind, const std::string& vae, std::function<Moments(const at::Tensor&)> encode) {
   using pipeline::Scope;

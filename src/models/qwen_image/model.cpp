@@ -2,8 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/norm.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -140,18 +138,8 @@ int64_t QwenImageModel::text_length() const {
 }
 
 void QwenImageModel::encode_prompt(pipeline::Scope& scope) {
-  scope.uses("text_encoder");
-  const auto& tokenizer = components_.tokenizer("text_encoder");
-  auto ids = tokenizer.encode(scope.text("prompt"));
-  const auto num_before = tokenizer.num_before(), limit = num_before + text_length();
-  // Of a model that is only named no text is known; it may be as long as any.
-  bool is_named = components_.source("text_encoder").entry->is_sizes;
-  if (is_named || std::ssize(ids) > limit) ids.resize(static_cast<size_t>(limit));
-  auto ids_BL = at::tensor(ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0).to(options_.device);
-  auto states = loaded<text::QwenEncoder>("text_encoder").forward(ids_BL, {text_config_.num_layers}).front();
-  auto text = states.narrow(1, num_before, ids_BL.size(1) - num_before).contiguous();
-  scope.write("text_embedding", text);
-  scope.write("text_mask", at::ones({1, text.size(1)}, text.options()));
+  const auto num_before = components_.tokenizer("text_encoder").num_before();
+  encode_by_qwen(scope, components_, options_.device, text_config_.num_layers, num_before + text_length(), num_before);
 }
 
 void QwenImageModel::modulate(pipeline::Scope& scope) {

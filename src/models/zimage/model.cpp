@@ -1,7 +1,5 @@
 #include "models/zimage/model.h"
 
-#include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -125,15 +123,7 @@ int64_t ZImageModel::text_length() const {
 }
 
 void ZImageModel::encode_prompt(pipeline::Scope& scope) {
-  scope.uses("text_encoder");
-  auto ids = components_.tokenizer("text_encoder").encode(scope.text("prompt"));
-  // Of a model that is only named no text is known; it may be as long as any.
-  bool is_named = components_.source("text_encoder").entry->is_sizes;
-  if (is_named || std::ssize(ids) > text_length()) ids.resize(static_cast<size_t>(text_length()));
-  auto ids_BL = at::tensor(ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0).to(options_.device);
-  auto states = loaded<text::QwenEncoder>("text_encoder").forward(ids_BL, {num_text_layers()});
-  scope.write("text_embedding", states.front());
-  scope.write("text_mask", at::ones(ids_BL.sizes(), states.front().options()));
+  encode_by_qwen(scope, components_, options_.device, num_text_layers(), text_length());
 }
 
 /// What every part of the transformer reads.
