@@ -35,12 +35,15 @@ Parameters Adapter::parameters() const {
 
 at::Tensor Adapter::dropped(const at::Tensor& x) const {
   if (!dropout_ || !dropout_->active || dropout_->probability <= 0) return x;
-  std::optional<at::Generator> generator;
-  if (!x.is_meta()) {
-    generator = at::globalContext().defaultGenerator(x.device()).clone();
-    generator->set_current_seed(RandomKey{dropout_->seed, dropout_->draw, mix64(path_), Purpose::dropout}.value());
+  auto mask = at::empty_like(x, x.options().requires_grad(false));
+  if (!x.is_meta()) {  // a sample is dropped alike however its batch is shared out
+    auto generator = at::globalContext().defaultGenerator(x.device()).clone();
+    for (int64_t row = 0; row < x.size(0); ++row) {
+      auto sample = mix64(mix64(path_) ^ (dropout_->first + static_cast<uint64_t>(row)));
+      generator.set_current_seed(RandomKey{dropout_->seed, dropout_->draw, sample, Purpose::dropout}.value());
+      mask.select(0, row).bernoulli_(1 - dropout_->probability, generator);
+    }
   }
-  auto mask = at::empty_like(x, x.options().requires_grad(false)).bernoulli_(1 - dropout_->probability, generator);
   return x * mask.mul_(1 / (1 - dropout_->probability));
 }
 

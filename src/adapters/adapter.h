@@ -12,6 +12,7 @@ struct Dropout {
   double probability = 0;
   uint64_t seed = 0;
   uint64_t draw = 0;    ///< of the batch
+  uint64_t first = 0;   ///< of the batch's samples, the first in an input's rows
   bool active = false;  ///< in training steps only
 };
 

@@ -27,6 +27,7 @@ struct Verb {
 };
 constexpr Verb kVerbs[] = {
     {"train", train, "fine-tune a model: a LoRA, or all of it"},
+    {"launch", launch, "train in several processes of this machine"},
     {"plan", plan, "say what a run computes once and what at every step"},
     {"cache", cache, "encode a run's data once, for many runs"},
     {"data", data, "look at a dataset before training: sizes, captions, duplicates"},

@@ -1,8 +1,8 @@
 #include <fmt/core.h>
 
+#include "app/together.h"
 #include "app/verbs.h"
 #include "base/error.h"
-#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "report/page.h"
@@ -44,17 +44,17 @@ void cache(const Arguments& arguments) {
   if (!read_options("cache", summary, arguments, options)) return;
   if (options.cache_path.empty()) config_error("cache", "name the folder to make with --cache_path");
   options.task = train::objective_of(options).word + ":data_process";
-  watch_for_interrupt(kCacheAnswer);
-  train::make_cache(options);
+  run_together(options, kCacheAnswer, [&](const auto& world) { train::make_cache(options, world); });
 }
 
 void train(const Arguments& arguments) {
   train::TrainOptions options;
   if (!read_options("train", "fine-tune a diffusion model (a LoRA, or all of it)", arguments, options)) return;
-  watch_for_interrupt(train::trains(options) ? kTrainAnswer : kCacheAnswer);
-  if (!train::trains(options)) return train::make_cache(options);
-  train::train(options);
-  if (options.write_report) write_report(options.output_path);
+  if (!train::trains(options)) return run_together(options, kCacheAnswer, [&](const auto& world) { train::make_cache(options, world); });
+  run_together(options, kTrainAnswer, [&](const auto& world) {
+    train::train(options, world);
+    if (options.write_report && world.is_first()) write_report(options.output_path);
+  });
 }
 
 }  // namespace burnish::app

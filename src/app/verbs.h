@@ -8,6 +8,7 @@ using Arguments = std::vector<std::string>;
 
 // Each verb takes its arguments without program and verb name, and throws Error for what a user can mend.
 void train(const Arguments& arguments);
+void launch(const Arguments& arguments);
 void plan(const Arguments& arguments);
 void cache(const Arguments& arguments);
 void sample(const Arguments& arguments);

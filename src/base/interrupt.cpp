@@ -26,6 +26,7 @@ volatile std::time_t g_asked_at = 0;
 /// Does only what a signal handler may.
 void on_signal(int) {
   g_interrupts = g_interrupts + 1;
+  if (*g_answer == 0) return;
   auto error = errno;
   auto now = std::time(nullptr);
   if (g_asked_at != 0 && now - g_asked_at <= kSecondsToConfirm) _exit(130);

@@ -26,7 +26,7 @@ Progress::Progress(std::string what, int64_t total, int64_t done)
     : what_(std::move(what)),
       total_(total),
       first_(done),
-      on_terminal_(isatty(STDERR_FILENO)),
+      on_terminal_(isatty(STDERR_FILENO) && spdlog::should_log(spdlog::level::info)),
       seconds_apart_(on_terminal_ ? 0.2 : seconds_between_lines()),
       start_(Clock::now()),
       last_(start_) {}

@@ -16,7 +16,7 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
   for (const auto& sample : samples.list) rows.push_back({sample.row, sample.size, sample.set, sample.reference_sizes});
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
-  return {rows, sets, settings.batch_size, settings.seed};
+  return {rows, sets, settings.global_batch_size, settings.seed};
 }
 
 void check_class_set(const CourseSettings& settings, const Samples& samples) {
@@ -65,18 +65,41 @@ int64_t Course::held_out_row(const BatchId& id) const {
   return held_out_->list.at(static_cast<size_t>(id.number / objective_.num_held_out_draws())).row;
 }
 
+BatchPart Course::part(const BatchId& id) const {
+  if (id.held_out) return {};
+  auto count = replay_ ? 1 : std::ssize(sampler_.batch(id.number));
+  const auto& [processes, process] = settings_.share;
+  auto first = count * process / processes, mine = count * (process + 1) / processes - first;
+  if (mine == 0) return {.share = 0};
+  auto parts = (mine + settings_.batch_size - 1) / settings_.batch_size;
+  auto begin = [&](int64_t part) { return (part * mine + parts - 1) / parts; };
+  BatchPart part{.first = first + begin(id.part), .count = begin(id.part + 1) - begin(id.part), .is_last = id.part + 1 == parts};
+  part.share = static_cast<double>(part.count) / static_cast<double>(count);
+  return part;
+}
+
+BatchId Course::next(const BatchId& id) const {
+  return part(id).is_last ? BatchId{id.held_out, id.number + 1, 0} : BatchId{id.held_out, id.number, id.part + 1};
+}
+
+data::Visits Course::visits(const BatchId& id) const {
+  auto all = sampler_.batch(id.number);
+  auto mine = part(id);
+  return {all.begin() + mine.first, all.begin() + mine.first + mine.count};
+}
+
 std::vector<Pick> Course::picks(const BatchId& id) const {
   if (id.held_out) return {{held_out_row(id)}};
   if (replay_) return {{replay_->row(id.number)}};
   std::vector<Pick> picks;
-  for (const auto& visit : sampler_.batch(id.number)) picks.push_back(pick(visit, samples_, settings_.seed));
+  for (const auto& visit : visits(id)) picks.push_back(pick(visit, samples_, settings_.seed));
   return picks;
 }
 
 DrawRequest Course::request(const BatchId& id, const std::set<std::string>& names) const {
   if (id.held_out) return {{}, {&held_out_->at(held_out_row(id))}, names};
   if (replay_) return {{}, {&samples_.at(replay_->row(id.number))}, names};
-  DrawRequest request{sampler_.batch(id.number), {}, names};
+  DrawRequest request{visits(id), {}, names};
   for (const auto& visit : request.visits) request.samples.push_back(&samples_.at(visit.row));
   return request;
 }

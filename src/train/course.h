@@ -6,11 +6,20 @@
 
 namespace burnish::train {
 
-/// Names a batch of a run: one that is trained, by its place in the run, or one on which held-out samples are judged.
+/// Names a batch of a run: one that is trained, by its place in the run, or one on which held-out samples are judged; and what of it this
+/// process runs at once.
 struct BatchId {
   bool held_out = false;
   int64_t number = 0;
+  int64_t part = 0;
   auto operator<=>(const BatchId&) const = default;
+};
+
+/// What of a batch a process runs at once.
+struct BatchPart {
+  int64_t first = 0, count = 1;  ///< of the batch's visits
+  double share = 1;              ///< of the batch's loss; 0 for what only stands in where a process has nothing to do
+  bool is_last = true;           ///< of what this process runs of the batch
 };
 
 /// Which samples each batch has and what is drawn for it: a pure function of the batch's name, so that a run can be taken up anywhere and
@@ -29,7 +38,13 @@ class Course {
   double visits_an_epoch(size_t set) const;
   int64_t num_held_out() const;
   /// How often the samples of all batches are visited.
-  int64_t num_visits() const { return num_batches() * settings_.batch_size; }
+  int64_t num_visits() const { return num_batches() * settings_.global_batch_size; }
+
+  /// Of N processes, process r runs the visits from s·r/N to s·(r+1)/N of the s of a batch, in parts of at most batch_size: none is left
+  /// out or run twice.
+  BatchPart part(const BatchId& id) const;
+  /// What this process runs after it.
+  BatchId next(const BatchId& id) const;
 
   /// A data Error when recorded draws do not fit the samples.
   void check() const;
@@ -40,6 +55,7 @@ class Course {
 
  private:
   DrawRequest request(const BatchId& id, const std::set<std::string>& names) const;
+  data::Visits visits(const BatchId& id) const;
   int64_t held_out_row(const BatchId& id) const;
 
   CourseSettings settings_;

@@ -40,6 +40,7 @@ Batch Feed::batch(const pipeline::Stage& stage, const BatchId& id, const AheadRe
   auto loading = is_next ? std::move(loading_) : nullptr;
   for (const auto& pick : course_.picks(id))
     batch.samples.push_back(loading ? loading->samples.next() : of_sample(stage, source(id), pick));
+  batch.part = course_.part(id);
   batch.draws = course_.draws(id, {stage.drawn.begin(), stage.drawn.end()});
   if (ahead == nullptr) return batch;
   auto key = ahead->keys.find(id);

@@ -10,6 +10,7 @@ namespace burnish::train {
 struct Batch {
   std::vector<pipeline::Values> samples;  ///< of each visit
   pipeline::Values draws;
+  BatchPart part = {};
 };
 
 /// What was computed ahead of training, by batch.

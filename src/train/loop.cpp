@@ -62,12 +62,14 @@ std::vector<LossBin> by_time(const std::vector<at::Tensor>& losses_B, const std:
 Gradients next_gradients(const Training& training, StepReport& report, std::vector<Objective::Counted>& counted) {
   counted.clear();
   auto& trainee = training.trainee;
-  auto number = trainee.progress.batch;
+  BatchId id{.number = trainee.progress.batch};
   auto next = [&] {
     auto start = Clock::now();
-    auto batch = training.batch({false, number});
-    if (++number < training.course.num_batches()) training.feed.prefetch(trainee.live, {false, number});
+    auto batch = training.batch(id);
+    id = training.course.next(id);
+    if (id.number < training.course.num_batches()) training.feed.prefetch(trainee.live, id);
     report.data_seconds += seconds_since(start);
+    if (batch.part.share == 0) return batch;
     auto of_batch = training.objective.counted(batch.draws);
     counted.insert(counted.end(), of_batch.begin(), of_batch.end());
     return batch;
@@ -77,8 +79,32 @@ Gradients next_gradients(const Training& training, StepReport& report, std::vect
   return compute_gradients(trainee, training.objective, training.course.batches_per_step(), next);
 }
 
-/// One step. Gradients that overflowed fp16 are computed again at a smaller scale.
-StepReport step(const Training& training) {
+/// What a step came to on this process, as numbers that add up to what it came to on all of them. The norm is of all of them already, and
+/// taken from the first, so that every process clips alike whatever its processor.
+void sum_over_processes(const dist::World& world, StepReport& report, bool& stops) {
+  if (world.size() == 1) return;
+  std::vector<double> numbers{report.loss, world.is_first() ? report.grad_norm : 0, static_cast<double>(report.num_samples),
+                              stops ? 1. : 0.};
+  for (const auto& [name, mean] : report.logged) numbers.push_back(mean);
+  for (size_t bin = 0; bin < kTimeBins; ++bin) {
+    auto mine = bin < report.by_time.size() ? report.by_time[bin] : LossBin{};
+    numbers.insert(numbers.end(), {mine.raw, mine.weighted, static_cast<double>(mine.count)});
+  }
+  auto sums = dist::sum_of(world.group(), numbers);
+  report.loss = sums[0];
+  report.grad_norm = sums[1];
+  report.num_samples = static_cast<int64_t>(sums[2]);
+  stops = sums[3] > 0;
+  size_t at = 4;
+  for (auto& [name, mean] : report.logged) mean = sums[at++];
+  std::vector<LossBin> bins;
+  for (; at < sums.size(); at += 3) bins.push_back({sums[at], sums[at + 1], static_cast<int64_t>(sums[at + 2])});
+  bool has_any = std::ranges::any_of(bins, [](const LossBin& bin) { return bin.count > 0; });
+  report.by_time = has_any ? bins : std::vector<LossBin>();
+}
+
+/// One step. Gradients that overflowed fp16 are computed again at a smaller scale. `stops`: whether a process was interrupted before.
+StepReport step(const Training& training, bool& stops) {
   auto start = Clock::now();
   auto& trainee = training.trainee;
   const auto& settings = training.settings.step;
@@ -93,15 +119,19 @@ StepReport step(const Training& training) {
     gradients = next_gradients(training, report, counted);
     report.loss = gradients.loss.item<double>();
     report.grad_norm = gradients.norm.item<double>();
+    report.num_samples = gradients.num_samples;
+    report.by_time = by_time(gradients.losses_B, counted);
+    for (const auto& [name, mean] : gradients.logged) report.logged[name] = mean.item<double>();
+    stops = interrupted();
+    sum_over_processes(training.world, report, stops);
   } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
     data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", report.step, report.loss, report.grad_norm,
                why_not_finite(trainee), trainee.saved_step < 0 ? "nothing was saved yet" : "the last saved state is intact");
   }
-  report.num_samples = gradients.num_samples;
-  report.by_time = by_time(gradients.losses_B, counted);
-  for (const auto& [name, mean] : gradients.logged) report.logged[name] = mean.item<double>();
+  if (training.world.size() > 1) gradients.norm.fill_(report.grad_norm);
   if (!settings.memory.updates_in_backward) update(trainee, gradients, settings, report.learning_rate, training.course.batches_per_step());
+  if (training.world.size() == 1) stops = interrupted();
   report.seconds = seconds_since(start);
   return report;
 }
@@ -132,15 +162,17 @@ std::optional<NoMemory> loop(const Training& training, const std::vector<std::un
   const auto& progress = training.trainee.progress;
   for (const auto& hook : hooks) hook->before();
   while (progress.step < training.course.num_steps()) {
+    bool stops = false;
     try {
-      auto report = step(training);
+      auto report = step(training, stops);
       for (const auto& hook : hooks) hook->stepped(report);
     } catch (const std::exception& error) {
       if (!memory::is_out_of_memory(error)) throw;
       return give_up(training, hooks);
     }
-    if (!interrupted()) continue;
+    if (!stops) continue;
     for (const auto& hook : hooks) hook->interrupted();
+    training.world.leave();
     throw Error(Exit::interrupted, "train", fmt::format("interrupted at step {}; everything is saved, go on with --resume", progress.step));
   }
   for (const auto& hook : hooks) hook->ended();

@@ -1,4 +1,5 @@
 #pragma once
+#include "dist/world.h"
 #include "train/memory_plan.h"
 #include "train/previews.h"
 #include "train/step.h"
@@ -17,8 +18,9 @@ struct Training {
   const Previews* previews;   ///< null when none are asked for
   const MemoryPlan* plan;     ///< null when memory was not planned
   Trainee& trainee;
+  const dist::World& world;  ///< of the processes that train together
 
-  /// A batch of the live stage.
+  /// A part of a batch of the live stage.
   Batch batch(const BatchId& id) const { return feed.batch(trainee.live, id, ahead); }
 };
 

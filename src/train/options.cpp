@@ -103,6 +103,8 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
     {"cpu_offload_checkpointing", "gradient_checkpointing_cpu_offload"});
   f("fused_backward_pass", o.fused_backward_pass,
     "update every parameter inside backward and free its gradient at once; max_grad_norm then clips every tensor by its own norm");
+  f("reduction", o.reduction,
+    "how gradients of several processes are summed: fast, or ordered, which gives the same bits for 1, 2, 4, 8 ... processes");
   f("enable_optimizer_cpu_offload", o.enable_optimizer_cpu_offload, "keep the optimizer's states in main memory");
   f("blocks_to_swap", o.blocks_to_swap,
     "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use");
@@ -209,7 +211,9 @@ void fields(config::Fields& f, TrainOptions& o) {
          "TOML file of several datasets, each with its own sizes, repeats, captions and weight (docs/data.md)");
   fields(f, o.dataset);
   f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch");
-  f("batch_size", o.batch_size, "samples of equal size in a batch");
+  f("batch_size", o.batch_size, "samples of equal size that a process runs at once");
+  f("global_batch_size", o.global_batch_size,
+    "samples of equal size in a batch, which processes share out and run batch_size at a time; 0: batch_size times the processes");
   f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read");
   f("dataset_num_workers", o.dataset_num_workers,
     "threads that decode pictures ahead of those who need them; 0 decodes them when they are needed");
@@ -548,6 +552,8 @@ void check_counts(const TrainOptions& o) {
     check_at_least(name, static_cast<double>(value), static_cast<double>(least));
   };
   at_least("batch_size", o.batch_size, 1);
+  at_least("global_batch_size", o.global_batch_size, 0);
+  if (o.reduction != "fast" && o.reduction != "ordered") config_error("train", "reduction must be fast or ordered, not '{}'", o.reduction);
   at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);
   at_least("dataset_repeat", o.dataset_repeat, 1);
   at_least("dataset_num_workers", o.dataset_num_workers, 0);
@@ -597,7 +603,8 @@ void check(const TrainOptions& o) {
   component_rates(o);
   if (parse_dtype(o.model.dtype) == c10::kHalf && !o.trainable_models.empty())
     config_error("train", "fp16 is too coarse for weights that train; choose dtype bf16 or fp32, or train an adapter over fp16");
-  if (!o.replay.empty() && o.batch_size != 1) config_error("train", "replay plays one recorded sample a step; set batch_size to 1");
+  if (!o.replay.empty() && (o.batch_size != 1 || o.global_batch_size > 1))
+    config_error("train", "replay plays one recorded sample a step; set batch_size to 1, and leave out global_batch_size");
   if (!o.save_dtype.empty()) parse_dtype(o.save_dtype);
   diffusion::check(loss_options(o));
   parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale);

@@ -35,7 +35,7 @@ struct TrainOptions {
   std::string data_file_keys = "image,video";
   DatasetChoice dataset;
   std::string dataset_config;
-  int64_t dataset_repeat = 1, batch_size = 1;
+  int64_t dataset_repeat = 1, batch_size = 1, global_batch_size = 0;
   std::string on_bad_sample = "stop";
   int64_t dataset_num_workers = 2;
   std::string latents = "mean";
@@ -82,6 +82,7 @@ struct TrainOptions {
   bool use_gradient_checkpointing = false, use_gradient_checkpointing_offload = false;
   int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0;
   bool fused_backward_pass = false, enable_optimizer_cpu_offload = false;
+  std::string reduction = "fast";
 
   std::string output_path = "./models/train";
   int64_t save_steps = -1, save_epochs = 0, keep_last = 0;

@@ -143,7 +143,8 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
                           int64_t batches_per_step) {
   dry_.enter("loading");
   auto first = dry_.allocations().size();
-  auto trainee = load_trainee(subject_, schedule, settings, "");
+  dist::World alone;
+  auto trainee = load_trainee(subject_, schedule, settings, "", alone);
   for (auto number = first; number < dry_.allocations().size(); ++number) kinds_[number] = memory::Kind::weights;
   mark(trainee.optimizer->state(), memory::Kind::optimizer);
   if (trainee.ema) mark(trainee.ema->state(), memory::Kind::optimizer);

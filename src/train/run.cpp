@@ -1,7 +1,7 @@
 #include "train/run.h"
 
 #include <c10/util/Exception.h>
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
@@ -55,11 +55,13 @@ Opened open(Settings settings) {
           std::move(cache),    std::move(listed),  std::move(held_out)};
 }
 
-Opened open(const TrainOptions& options) {
-  auto settings = settle(options);
+Opened open(const TrainOptions& options, Share share = {}) {
+  auto settings = settle(options, share);
   set_threads(options.model);
   return open(std::move(settings));
 }
+
+Share share_of(const dist::World& world) { return {world.size(), world.rank()}; }
 
 Course make_course(const Opened& run) {
   Course course(run.settings.course, run.subject.model->process(), *run.objective, run.samples(), run.held_out ? &*run.held_out : nullptr);
@@ -117,8 +119,8 @@ std::string hash_of_weights(const Opened& run) {
 /// What a state to go on with must have been made with.
 std::string fingerprint(const Opened& run) {
   const auto& trained = run.subject.trained;
-  auto text = fingerprint(run.settings.given, trained.text(), trained.has_adapters(), !trained.whole_components().empty(),
-                          std::ssize(run.samples().list));
+  auto text = fingerprint(run.settings.given, run.settings.course.global_batch_size, trained.text(), trained.has_adapters(),
+                          !trained.whole_components().empty(), std::ssize(run.samples().list));
   text += fmt::format(", pictures with captions and sizes {}, weights of the model {}", hash_of(run), hash_of_weights(run));
   for (const auto& [component, names] : run.subject.model->names().components) {
     auto merge = run.subject.model->components().holding(component).merge;
@@ -155,10 +157,8 @@ SplitPlan measure(const Opened& run, const Course& course) {
   return plan_split(*run.subject, run.schedule, run.samples(), std::max(1.0, visits / num_samples), budget, ahead);
 }
 
-/// Under a budget, the cheapest schedule in place of the one that computes everything fixed once.
-pipeline::Schedule within_budget(const Opened& run, const Course& course) {
-  const auto& data = run.settings.data;
-  if (data.cache_bytes <= 0 && data.weight_bytes <= 0) return run.schedule;
+/// The cheapest policy that keeps the budget, by what this process measures.
+pipeline::Policy measured_policy(const Opened& run, const Course& course) {
   auto plan = measure(run, course);
   if (!plan.keeps_budget) {
     throw Error(Exit::no_fit, "train",
@@ -167,7 +167,28 @@ pipeline::Schedule within_budget(const Opened& run, const Course& course) {
                             human_bytes(plan.cheapest.cache_bytes * static_cast<double>(run.samples().list.size())),
                             human_bytes(plan.cheapest.weight_bytes)));
   }
-  auto schedule = pipeline::with_policy(run.schedule, plan.policy());
+  return plan.policy();
+}
+
+/// Seconds differ between processes, and schedules must not.
+pipeline::Policy decided_policy(const Opened& run, const Course& course, const dist::World& world) {
+  pipeline::Policy policy;
+  std::string text;
+  if (world.is_first()) {
+    policy = measured_policy(run, course);
+    text = fmt::format("{}\n{}", policy.ahead, fmt::join(policy.at_every_visit, "\n"));
+  }
+  auto lines = split_list(world.decided("schedule", text), '\n');
+  policy.ahead = lines.front() == "true";
+  policy.at_every_visit = {lines.begin() + 1, lines.end()};
+  return policy;
+}
+
+/// Under a budget, the cheapest schedule in place of the one that computes everything fixed once.
+pipeline::Schedule within_budget(const Opened& run, const Course& course, const dist::World& world) {
+  const auto& data = run.settings.data;
+  if (data.cache_bytes <= 0 && data.weight_bytes <= 0) return run.schedule;
+  auto schedule = pipeline::with_policy(run.schedule, decided_policy(run, course, world));
   const auto& kept = schedule.once.kept;
   std::vector<std::string> live(schedule.policy.at_every_visit.begin(), schedule.policy.at_every_visit.end());
   info("within the budget: {} kept; at every visit besides what must: {}", kept.empty() ? "nothing is" : join(kept),
@@ -198,7 +219,18 @@ void say_data(const Opened& run, const pipeline::Schedule& schedule, const Cours
   models::warn_of_cut_texts(run.subject.model->components(), units, {captions.begin(), captions.end()}, "captions");
 }
 
-Encoded encode_all(const Opened& run, const pipeline::Schedule& schedule) {
+/// Each process computes its share of what the cache lacks. When all have, the cache is opened anew: it holds the others' share as well.
+void encode_together(Opened& run, const pipeline::Schedule& schedule, const dist::World& world) {
+  const auto& data = run.settings.data;
+  if (world.size() == 1 || !data.from_pictures) return;
+  encode(*run.subject, schedule, run.samples(), *run.cache, data.share);
+  if (run.held_out) encode(*run.subject, schedule, *run.held_out, *run.cache, data.share);
+  world.meet("encoded");
+  run.cache = open_cache(data);
+}
+
+Encoded encode_all(Opened& run, const pipeline::Schedule& schedule, const dist::World& world) {
+  encode_together(run, schedule, world);
   const auto& settings = run.settings;
   Encoded encoded;
   encoded.training =
@@ -229,24 +261,24 @@ WithAhead without_ahead(const Opened& run, const pipeline::Schedule& schedule, i
 }
 
 WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedule, const Course& course, const Feed& feed,
-                            const Encoded& encoded, int64_t first_batch) {
+                            const Encoded& encoded, int64_t first_batch, const dist::World& world) {
   if (schedule.ahead.units.empty()) return {schedule, nullptr, std::nullopt};
   if (course.num_batches() - first_batch > kMostAhead) return without_ahead(run, schedule, course.num_batches() - first_batch);
   bool on_disk = run.settings.schedule.always_ahead() && run.cache->on_disk();
   WithAhead with{schedule, on_disk ? nullptr : std::make_unique<data::Cache>(""), std::nullopt};
   std::vector<BatchId> batches;
-  for (auto i = first_batch; i < course.num_batches(); ++i) batches.push_back({false, i});
-  auto num_training = std::ssize(batches);
+  for (BatchId id{.number = first_batch}; id.number < course.num_batches(); id = course.next(id)) batches.push_back(id);
   for (int64_t i = 0; i < course.num_held_out(); ++i) batches.push_back({true, i});
 
   auto ahead =
       compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory, run.settings.model.options.device,
                     ahead_limit(run.settings, *run.subject, schedule, encoded.training.num_bytes() + encoded.held_out.num_bytes()));
-  auto what =
-      fmt::format("{} of {} visits", join(schedule.ahead.kept), num_training * run.settings.course.batch_size + course.num_held_out());
+  auto what = fmt::format("{} of {} visits", join(schedule.ahead.kept),
+                          (course.num_batches() - first_batch) * run.settings.course.global_batch_size + course.num_held_out());
   auto num_freed = ahead_weight_bytes(*run.subject, schedule);
   auto weights = human_bytes(static_cast<double>(num_freed)), bytes = human_bytes(ahead.num_bytes);
-  if (ahead.done) {
+  bool done_everywhere = dist::sum_of(world.group(), {ahead.done ? 0. : 1.}).front() == 0;
+  if (done_everywhere) {
     info("{} computed ahead: {} in {}{}", what, bytes, on_disk ? run.cache->folder().string() : "memory",
          num_freed > 0 ? fmt::format(" instead of {} of weights", weights) : "");
     with.results = std::move(ahead.results);
@@ -291,16 +323,19 @@ std::optional<MemoryPlan> check_memory(const TrainOptions& options, const Opened
 }
 
 /// From what is kept of the samples on to the last step.
-std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const MemoryPlan* plan) {
-  auto within = within_budget(run, course);
+std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const MemoryPlan* plan,
+                              const dist::World& world) {
+  auto within = within_budget(run, course, world);
   say_data(run, within, &course);
-  auto encoded = encode_all(run, within);
+  auto encoded = encode_all(run, within, world);
   save_checks(run);
   Feed feed(course, {run.samples(), encoded.training},
             run.held_out ? std::optional<Source>({*run.held_out, encoded.held_out}) : std::nullopt);
-  auto ahead = compute_all_ahead(run, within, course, feed, encoded, start.batch);
-  auto previews = prepare_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);
-  auto trainee = load_trainee(run.subject, ahead.schedule, run.settings, fingerprint(run));
+  auto ahead = compute_all_ahead(run, within, course, feed, encoded, start.batch, world);
+  std::optional<Previews> previews;
+  if (world.is_first())
+    previews = prepare_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);
+  auto trainee = load_trainee(run.subject, ahead.schedule, run.settings, fingerprint(run), world);
   Training training{run.settings,
                     run.subject,
                     *run.objective,
@@ -310,14 +345,15 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
                     ahead.results ? &*ahead.results : nullptr,
                     previews ? &*previews : nullptr,
                     plan,
-                    trainee};
+                    trainee,
+                    world};
   return loop(training, make_hooks(training));
 }
 
 }  // namespace
 
-void train(const TrainOptions& options) {
-  auto settings = settle(options);
+void train(const TrainOptions& options, const dist::World& world) {
+  auto settings = settle(options, share_of(world));
   check_nothing_lost(settings.output);  // before pictures are read
   check_previews_apart(settings);
   if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
@@ -325,12 +361,14 @@ void train(const TrainOptions& options) {
   auto run = open(std::move(settings));
   auto course = make_course(run);
   auto start = check_start(run, course);
-  auto plan = check_memory(options, run);
-  auto claim = claim_run_folder(run.settings.output);
+  auto plan = world.is_first() ? check_memory(options, run) : std::nullopt;  // what one has room for all have
+  world.agree("settings, samples or weights", io::sha256(fingerprint(run)).substr(0, 8));
+  std::optional<io::FolderClaim> claim;
+  if (world.is_first()) claim.emplace(claim_run_folder(run.settings.output));
   save_checks(run);
   std::optional<NoMemory> missing;
   try {
-    missing = train(run, course, start, plan ? &*plan : nullptr);
+    missing = train(run, course, start, plan ? &*plan : nullptr, world);
   } catch (const Error&) {  // Ctrl-C
     save_checks(run);
     throw;
@@ -339,12 +377,13 @@ void train(const TrainOptions& options) {
   if (missing) throw Error(Exit::no_fit, "train", explain(*missing, options, plan, planner_of(run)));
 }
 
-void make_cache(const TrainOptions& options) {
-  auto run = open(options);
+void make_cache(const TrainOptions& options, const dist::World& world) {
+  auto run = open(options, share_of(world));
   save_checks(run);
   say_data(run, run.schedule, nullptr);
-  auto encoded = encode_all(run, run.schedule);
+  auto encoded = encode_all(run, run.schedule, world);
   save_checks(run);
+  if (!world.is_first()) return;
   save_list(*run.cache, run.samples(), encoded.training);
   fmt::print("{}: {} of {}, {}\n", run.cache->folder().string(), encoded.training.num_complete(),
              count_of(std::ssize(run.samples().list), "sample"), human_bytes(static_cast<double>(encoded.training.num_bytes())));

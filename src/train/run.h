@@ -1,4 +1,5 @@
 #pragma once
+#include "dist/world.h"
 #include "train/budget.h"
 #include "train/fit.h"
 
@@ -8,11 +9,12 @@ namespace burnish::train {
 // those before it; what is not made yet cannot be named, and nothing is made twice. What can be refused is refused before the first weight
 // is read.
 
-/// Trains, to the end or to Ctrl-C.
-void train(const TrainOptions& options);
+/// Trains, to the end or to Ctrl-C, together with the other processes of `world`: they share out encoding and batches, and the first of
+/// them writes all files.
+void train(const TrainOptions& options, const dist::World& world = dist::World());
 
 /// Computes what the frozen models make of the samples, once, into a cache that can be trained from alone, and prints what is there.
-void make_cache(const TrainOptions& options);
+void make_cache(const TrainOptions& options, const dist::World& world = dist::World());
 
 /// What a run needs of its device's memory, from a dry run of it on tensors without numbers: nothing of the weights is read, and no files
 /// are made. The batch is that of the first epoch with the most latents.

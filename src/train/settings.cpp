@@ -104,7 +104,6 @@ DataSettings data_settings(const TrainOptions& o, const std::filesystem::path& s
   s.held_out.checks_folder = s.pictures.checks_folder;
   s.cache_bytes = o.cache_budget * kGiB;
   s.weight_bytes = o.memory_budget * kGiB;
-  s.share = {o.num_processes, o.process_index};
   return s;
 }
 
@@ -138,7 +137,8 @@ StepSettings step_settings(const TrainOptions& o) {
           .optimizer = optimizer_options(o),
           .groups = group_options(o),
           .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf,
-          .memory = memory_settings(o)};
+          .memory = memory_settings(o),
+          .reduction = {.ordered = o.reduction == "ordered"}};
 }
 
 OutputSettings output_settings(const TrainOptions& o) {
@@ -155,22 +155,56 @@ OutputSettings output_settings(const TrainOptions& o) {
   return s;
 }
 
+/// Processes that train together share out the encoding of the data as well.
+Share share_of(const TrainOptions& o, Share together) {
+  if (together.num_processes == 1) return {o.num_processes, o.process_index};
+  if (o.num_processes > 1)
+    config_error("train", "num_processes is for processes that are started by themselves, and these {} were started together; leave it out",
+                 together.num_processes);
+  return together;
+}
+
+CourseSettings course_settings(const TrainOptions& o, Share share) {
+  return {.batch_size = o.batch_size,
+          .global_batch_size = o.global_batch_size > 0 ? o.global_batch_size : o.batch_size * share.num_processes,
+          .num_repeats = o.dataset_repeat,
+          .batches_per_step = o.gradient_accumulation_steps,
+          .max_steps = o.max_steps,
+          .num_epochs = o.num_epochs,
+          .replay = o.replay,
+          .seed = static_cast<uint64_t>(o.model.seed),
+          .prior_loss_weight = o.prior_loss_weight,
+          .share = share};
+}
+
+/// Refuses what several processes cannot do together yet.
+void check_together(const Settings& s, Share together) {
+  if (together.num_processes == 1) return;
+  if (s.step.memory.updates_in_backward)
+    config_error("train", "fused_backward_pass updates a parameter before the gradients of the {} processes are summed; take it out",
+                 together.num_processes);
+}
+
 }  // namespace
 
-Settings settle(const TrainOptions& o) {
+Settings settle(const TrainOptions& o, Share together) {
   check(o);
-  auto seed = static_cast<uint64_t>(o.model.seed);
-  return {.given = o,
-          .makes_cache = !trains(o),
-          .model = model_settings(o),
-          .trained = trained_settings(o),
-          .data = data_settings(o, output_settings(o).state()),
-          .objective = objective_settings(o),
-          .schedule = {o.precompute == "none", ahead_choice(o)},
-          .course = {o.batch_size, o.dataset_repeat, o.gradient_accumulation_steps, o.max_steps, o.num_epochs, o.replay, seed,
-                     o.prior_loss_weight},
-          .step = step_settings(o),
-          .output = output_settings(o)};
+  auto settings = Settings{.given = o,
+                           .makes_cache = !trains(o),
+                           .model = model_settings(o),
+                           .trained = trained_settings(o),
+                           .data = data_settings(o, output_settings(o).state()),
+                           .objective = objective_settings(o),
+                           .schedule = {o.precompute == "none", ahead_choice(o)},
+                           .course = course_settings(o, together),
+                           .step = step_settings(o),
+                           .output = output_settings(o)};
+  settings.data.share = share_of(o, together);
+  // What one process computed of a sample the others read from disk.
+  if (together.num_processes > 1 && settings.data.from_pictures && settings.data.cache_folder.empty())
+    settings.data.cache_folder = settings.output.folder / "cache";
+  check_together(settings, together);
+  return settings;
 }
 
 /// Options that say what is learned of a sample, beside those of models.
@@ -209,7 +243,8 @@ static std::string learned_text(TrainOptions options) {
   return text;
 }
 
-std::string fingerprint(const TrainOptions& o, const std::string& trained, bool has_adapters, bool has_whole, int64_t num_samples) {
+std::string fingerprint(const TrainOptions& o, int64_t global_batch_size, const std::string& trained, bool has_adapters, bool has_whole,
+                        int64_t num_samples) {
   auto more = learned_text(o) + objective_fingerprint(o);
   if (o.latents != "mean") more += ", latents " + o.latents;
   if (auto column = reference_column(o); !column.empty()) more += ", references " + column;
@@ -227,7 +262,8 @@ std::string fingerprint(const TrainOptions& o, const std::string& trained, bool 
   // The number counts the ways in which visits have been shuffled: a run goes on in the order in which it began.
   return fmt::format(
       "seed {}, order 3, batch_size {}, gradient_accumulation_steps {}, dataset_repeat {}, samples {}, dtype {}, optimizer {}, {}{}",
-      o.model.seed, o.batch_size, o.gradient_accumulation_steps, o.dataset_repeat, num_samples, o.model.dtype, o.optimizer, trained, more);
+      o.model.seed, global_batch_size, o.gradient_accumulation_steps, o.dataset_repeat, num_samples, o.model.dtype, o.optimizer, trained,
+      more);
 }
 
 }  // namespace burnish::train

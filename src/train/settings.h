@@ -1,5 +1,6 @@
 #pragma once
 #include "adapters/adapter_file.h"
+#include "dist/reduction.h"
 #include "loras/merged.h"
 #include "optim/optimizer.h"
 #include "train/objective_kind.h"
@@ -60,11 +61,14 @@ struct DataSettings {
 
 /// Which samples each batch has, and what is drawn for it.
 struct CourseSettings {
-  int64_t batch_size = 1, num_repeats = 1, batches_per_step = 1;
+  int64_t batch_size = 1;         ///< that a process runs at once
+  int64_t global_batch_size = 1;  ///< of a batch, which all processes share out among them
+  int64_t num_repeats = 1, batches_per_step = 1;
   int64_t max_steps = 0, num_epochs = 1;  ///< max_steps 0 goes by epochs
   std::string replay = {};                ///< a file with recorded draws, or ""
   uint64_t seed = 0;
   double prior_loss_weight = 1;  ///< the factor on losses of the class set
+  Share share = {};
 };
 
 /// What a sample's loss is.
@@ -107,6 +111,7 @@ struct StepSettings {
   optim::GroupOptions groups = {};
   bool scales_loss = false;
   MemorySettings memory = {};
+  dist::ReductionOptions reduction = {};  ///< of gradients over processes
 };
 
 /// When a run saves, beside its end; 0 is never.
@@ -151,9 +156,11 @@ struct Settings {
 };
 
 /// Refuses what contradicts itself (check), and says what the rest means.
-Settings settle(const TrainOptions& options);
+/// `share`: what of the run this process does, where several train together.
+Settings settle(const TrainOptions& options, Share share = {});
 
 /// Options that a saved state is only good for, in words.
-std::string fingerprint(const TrainOptions& options, const std::string& trained, bool has_adapters, bool has_whole, int64_t num_samples);
+std::string fingerprint(const TrainOptions& options, int64_t global_batch_size, const std::string& trained, bool has_adapters,
+                        bool has_whole, int64_t num_samples);
 
 }  // namespace burnish::train

@@ -40,8 +40,10 @@ const at::Tensor& tensor_of(const pipeline::Values& values, const std::string& n
 
 void add_to(at::Tensor& sum, const at::Tensor& value) { sum = sum.defined() ? sum + value : value; }
 
-/// What is counted of a batch; its samples' losses and what is logged are added to `result`. Its values are gone before backward begins.
+/// What is counted of a part of a batch; its samples' losses and what is logged are added to `result`. Its values are gone before backward
+/// begins.
 at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch batch, Gradients& result) {
+  auto share = batch.part.share;
   auto there = moved(std::move(batch), trainee.device);
   auto values = run_live(trainee, there);
   auto loss_B = tensor_of(values, "loss");
@@ -49,9 +51,9 @@ at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch bat
     config_error("train",
                  "the loss depends on nothing that trains: no trained layer is run by this model's units; name others in "
                  "lora_target_modules or trainable_models");
-  result.losses_B.push_back(loss_B.detach());
-  for (const auto& name : objective.logged()) add_to(result.logged[name], tensor_of(values, name).detach().to(at::kDouble).mean());
-  return objective.reduce(loss_B, there.draws);
+  if (share > 0) result.losses_B.push_back(loss_B.detach());
+  for (const auto& name : objective.logged()) add_to(result.logged[name], tensor_of(values, name).detach().to(at::kDouble).mean() * share);
+  return objective.reduce(loss_B, there.draws) * share;
 }
 
 }  // namespace
@@ -63,13 +65,15 @@ at::Tensor losses_of(const Trainee& trainee, Batch batch) {
 
 namespace {
 
-/// Adds what comes of the next of `num_batches` batches, and runs backward from its loss.
-void add_batch(Trainee& trainee, const Objective& objective, Batch batch, int64_t num_batches, Gradients& result) {
+/// Adds what comes of a part of batch `number` of `num_batches`, and runs backward from its loss.
+void add_part(Trainee& trainee, const Objective& objective, Batch batch, int64_t number, int64_t num_batches, Gradients& result) {
   const auto& scale = trainee.progress.loss_scale;
-  result.num_samples += std::ssize(batch.samples);
+  if (batch.part.share > 0) result.num_samples += std::ssize(batch.samples);
   trainee.place = kForward;
-  if (trainee.dropout)
-    trainee.dropout->draw = static_cast<uint64_t>(trainee.progress.batch) + static_cast<uint64_t>(result.losses_B.size());
+  if (trainee.dropout) {
+    trainee.dropout->draw = static_cast<uint64_t>(trainee.progress.batch + number);
+    trainee.dropout->first = static_cast<uint64_t>(batch.part.first);
+  }
   auto loss = loss_of(trainee, objective, std::move(batch), result) / static_cast<double>(num_batches);
   trainee.place = kBackward;
   torch::autograd::backward({scale.in_use() ? loss * scale.factor : loss}, {});
@@ -93,7 +97,16 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
   trainee.optimizer->zero_grad();
   DropoutOn dropout(trainee.dropout.get());
   trainee.place = kForward;
-  for (int64_t i = 0; i < num_batches; ++i) add_batch(trainee, objective, next(), num_batches, result);
+  for (int64_t i = 0; i < num_batches; ++i) {
+    for (bool is_last = false; !is_last;) {
+      auto batch = next();
+      is_last = batch.part.is_last;
+      if (trainee.reduction && is_last && i + 1 == num_batches) trainee.reduction->begin_last();
+      add_part(trainee, objective, std::move(batch), i, num_batches, result);
+      if (trainee.reduction) trainee.reduction->ran(is_last);
+    }
+  }
+  if (trainee.reduction) trainee.reduction->finish();
   for (auto& [name, sum] : result.logged) sum /= static_cast<double>(num_batches);
   if (scale.in_use()) optim::scale_gradients(trainee.optimizer->parameters(), 1 / scale.factor);
   result.norm = optim::gradient_norm(trainee.optimizer->parameters());
@@ -107,7 +120,7 @@ Gradients update_in_backward(Trainee& trainee, const Objective& objective, Batch
   {
     DropoutOn dropout(trainee.dropout.get());
     optim::InBackward step(*trainee.optimizer, learning_rate, settings.max_grad_norm);
-    add_batch(trainee, objective, std::move(batch), 1, result);
+    add_part(trainee, objective, std::move(batch), 0, 1, result);
     result.norm = step.norm();
   }
   advance(trainee, settings, 1);

@@ -11,7 +11,7 @@ namespace burnish::train {
 struct Gradients {
   at::Tensor loss;                           ///< the mean over the batches
   at::Tensor norm;                           ///< of all gradients together
-  std::vector<at::Tensor> losses_B;          ///< of each batch: those of its samples, not weighted
+  std::vector<at::Tensor> losses_B;          ///< of each part of a batch: those of its samples, not weighted
   std::map<std::string, at::Tensor> logged;  ///< means over the batches of what the objective has logged
   int64_t num_samples = 0;
 };
@@ -19,9 +19,10 @@ struct Gradients {
 /// Runs one batch with what is loaded, and gives the loss of each sample [B], as the last unit has it.
 at::Tensor losses_of(const Trainee& trainee, Batch batch);
 
-/// Leaves in every trained parameter the gradient of the mean loss over `num_batches` batches, which `next` gives one after the other.
-/// Everything else of the trainee stays as it is, so that the same step can be tried again. A config Error for a loss that depends on
-/// nothing that trains.
+/// Leaves in every trained parameter the gradient of the mean loss over `num_batches` batches, whose parts `next` gives one after the
+/// other. Where several processes train, gradients and norm are of all of them together, and the rest of what comes of it is this one's
+/// share. Everything else of the trainee stays as it is, so that the same step can be tried again. A config Error for a loss that depends
+/// on nothing that trains.
 Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_t num_batches, const std::function<Batch()>& next);
 
 /// Both halves at once for one batch, with each parameter updated inside backward and its gradient freed at once. `settings.max_grad_norm`

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "io/hash.h"
 #include "memory/heap.h"
 #include "memory/paging.h"
 #include "memory/recompute.h"
@@ -79,9 +80,24 @@ std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, opt
   return optim::make_optimizer(settings.optimizer, std::move(parameters), settings.memory.optimizer_in_host ? host : nullptr);
 }
 
+/// Also sees that all processes begin with the same values.
+std::unique_ptr<dist::Reduction> reduction_of(const optim::ParameterList& parameters, const dist::ReductionOptions& options,
+                                              const dist::World& world) {
+  if (parameters.empty() || parameters.front().value.is_meta()) return nullptr;
+  std::vector<at::Tensor> values;
+  std::string names;
+  for (const optim::NamedParameter& parameter : parameters) {
+    values.push_back(parameter.value);
+    names += fmt::format("{} {} {}\n", parameter.name, parameter.value.numel(), static_cast<int>(parameter.value.scalar_type()));
+  }
+  world.agree("trained parameters", io::sha256(names).substr(0, 8));
+  return dist::make_reduction(world.group(), std::move(values), options);
+}
+
 }  // namespace
 
-Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint) {
+Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint,
+                     const dist::World& world) {
   Trainee trainee{.model = *subject.model, .live = schedule.live, .device = settings.model.options.device, .place = {}};
   if (settings.step.memory.uses_host()) trainee.host = std::make_shared<memory::HostStore>(trainee.device);
   auto pager = load_models(*subject.model, settings.step.memory, trainee);
@@ -94,6 +110,7 @@ Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const
 
   trainee.optimizer = optimizer_of(settings.step, subject.trained.parameters(), trainee.host, pager);
   if (settings.step.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());
+  trainee.reduction = reduction_of(trainee.optimizer->parameters(), settings.step.reduction, world);
   trainee.progress.fingerprint = fingerprint;
   if (settings.step.scales_loss) trainee.progress.loss_scale = optim::LossScale::for_fp16();
   if (settings.output.resume) {

@@ -2,6 +2,8 @@
 #include <string_view>
 
 #include "checkpoint/state.h"
+#include "dist/reduction.h"
+#include "dist/world.h"
 #include "memory/host_store.h"
 #include "optim/averaged.h"
 #include "pipeline/schedule.h"
@@ -17,7 +19,8 @@ struct Trainee {
   std::shared_ptr<adapters::Dropout> dropout = {};  ///< null without adapters
   std::shared_ptr<memory::HostStore> host = {};     ///< null where nothing waits there
   std::unique_ptr<optim::Optimizer> optimizer = {};
-  std::unique_ptr<optim::Ema> ema = {};  ///< null where files take the weights themselves
+  std::unique_ptr<optim::Ema> ema = {};             ///< null where files take the weights themselves
+  std::unique_ptr<dist::Reduction> reduction = {};  ///< of gradients over processes; null where there is none
   checkpoint::Progress progress = {};
   int64_t saved_step = -1;  ///< of the state on disk; -1 for none
   std::string_view place;   ///< in the step: what goes on
@@ -29,6 +32,7 @@ inline constexpr std::string_view kForward = "forward", kBackward = "backward", 
 
 /// Loads the models that run at every visit, hangs adapters, makes the optimizer, and puts a saved state back when the run goes on with
 /// one. `fingerprint`: what such a state must have been made with.
-Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint);
+Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint,
+                     const dist::World& world);
 
 }  // namespace burnish::train

@@ -38,7 +38,7 @@ class StepTest : public testing::Test {
     settings.step.optimizer.weight_decay = 0;
     objective = make_objective({.seed = 5}, *subjects.back());
     auto schedule = pipeline::schedule(objective->units(), input_labels(), subjects.back()->trained.models(), {{}, false});
-    auto trainee = std::make_unique<Trainee>(load_trainee(*subjects.back(), schedule, settings, "test"));
+    auto trainee = std::make_unique<Trainee>(load_trainee(*subjects.back(), schedule, settings, "test", dist::World()));
     return trainee;
   }
 

@@ -25,7 +25,12 @@ std::unique_ptr<Hook> make_preview(const Training& training);
 /// Weights and state.
 std::unique_ptr<Hook> make_save(const Training& training);
 
+struct HookMaker {
+  std::unique_ptr<Hook> (*make)(const Training&);
+  bool on_all = false;  ///< of several processes; otherwise on the first alone
+};
 /// All of them, in their order.
-inline constexpr std::array kHookMakers{make_validate, make_log, make_bar, make_gradients, make_preview, make_save};
+inline constexpr std::array kHookMakers{HookMaker{make_validate, true}, HookMaker{make_log},     HookMaker{make_bar},
+                                        HookMaker{make_gradients},      HookMaker{make_preview}, HookMaker{make_save}};
 
 }  // namespace burnish::train

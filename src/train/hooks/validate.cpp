@@ -36,12 +36,14 @@ class Validate final : public Hook {
   void ended() override {
     double after = last_step_ == training_.trainee.progress.step ? last_ : loss();
     write({{"before", before_}, {"after", after}});
-    fmt::print("validation loss: before {:.5f}, after {:.5f}\n", before_, after);
+    if (training_.world.is_first()) fmt::print("validation loss: before {:.5f}, after {:.5f}\n", before_, after);
   }
 
  private:
   std::filesystem::path path() const { return training_.settings.output.folder / "validation.json"; }
-  void write(const nlohmann::json& losses) const { io::write_text_atomic(path(), losses.dump(2) + "\n"); }
+  void write(const nlohmann::json& losses) const {
+    if (training_.world.is_first()) io::write_text_atomic(path(), losses.dump(2) + "\n");
+  }
   std::optional<double> read_before() const {
     if (!io::is_there(path())) return std::nullopt;
     auto losses = nlohmann::json::parse(io::read_text(path()), nullptr, /*allow_exceptions=*/false);
@@ -56,7 +58,7 @@ class Validate final : public Hook {
       num_above_ = 0;
       return;
     }
-    if (++num_above_ != kRising) return;
+    if (++num_above_ != kRising || !training_.world.is_first()) return;
     warn(
         "step {}: the validation loss is {:.5f} and has not fallen below the {:.5f} of step {} in {} looks: more steps may teach the "
         "samples by "
@@ -64,15 +66,16 @@ class Validate final : public Hook {
         r.step, *r.validation_loss, lowest_, lowest_step_, kRising);
   }
 
-  /// The mean over all held-out samples and their draws, not weighted.
+  /// The mean over all held-out samples and their draws, not weighted; processes share them out.
   double loss() const {
     at::NoGradGuard no_grad;
     const auto& trainee = training_.trainee;
     optim::Averaged averaged(*trainee.optimizer, trainee.ema.get());
     double sum = 0;
     auto count = training_.course.num_held_out();
-    for (int64_t i = 0; i < count; ++i) sum += losses_of(trainee, training_.batch({true, i})).mean().item<double>();
-    return sum / static_cast<double>(count);
+    const auto& world = training_.world;
+    for (auto i = world.rank(); i < count; i += world.size()) sum += losses_of(trainee, training_.batch({true, i})).mean().item<double>();
+    return dist::sum_of(world.group(), {sum}).front() / static_cast<double>(count);
   }
 
   const Training& training_;

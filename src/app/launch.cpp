@@ -1,0 +1,52 @@
+#include "dist/launch.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "app/verbs.h"
+#include "base/error.h"
+#include "config/fields.h"
+
+namespace burnish::app {
+
+namespace {
+
+/// What stands behind "--" is the command; what stands before it are options of the launcher.
+struct Split {
+  Arguments own, command;
+};
+
+Split split(const Arguments& arguments) {
+  auto dashes = std::ranges::find(arguments, "--");
+  Split split{{arguments.begin(), dashes}, {}};
+  if (dashes != arguments.end()) split.command = {dashes + 1, arguments.end()};
+  std::ranges::replace(split.own, std::string("-n"), std::string("--num_processes"));
+  return split;
+}
+
+}  // namespace
+
+void launch(const Arguments& arguments) {
+  int64_t count = 0;
+  config::Fields fields;
+  fields.group("Processes");
+  fields("num_processes", count, "to start on this machine, one for each GPU; also -n");
+  auto [own, command] = split(arguments);
+  auto parsed = config::read_command_line("launch", "start a training run in several processes of this machine", own, fields);
+  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  constexpr const char* kExample = "for example: burnish launch -n 2 -- train --config run.toml";
+  if (count < 1 || count > 1024) config_error("launch", "num_processes must lie between 1 and 1024, not {}; {}", count, kExample);
+  if (command.empty() || (command.front() != "train" && command.front() != "cache"))
+    config_error("launch", "behind -- it takes the verb train or cache and its options; {}", kExample);
+  command.insert(command.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
+  std::string said;
+  auto code = dist::launch(count, command, said);
+  if (code == 0) return;
+  if (!said.empty()) fmt::print(stderr, "[launch] {}\n", said);
+  std::fflush(nullptr);
+  std::exit(code);
+}
+
+}  // namespace burnish::app

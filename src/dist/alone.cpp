@@ -1,0 +1,31 @@
+#include "dist/group.h"
+
+namespace burnish::dist {
+
+namespace {
+
+class Done final : public Pending {
+ public:
+  void wait() override {}
+};
+
+class Alone final : public Group {
+ public:
+  int64_t rank() const override { return 0; }
+  int64_t size() const override { return 1; }
+  PendingPtr sum(const at::Tensor& /*values*/) override { return std::make_unique<Done>(); }
+  PendingPtr gather(const at::Tensor& mine, const at::Tensor& all) override { return copy(mine, all.select(0, 0)); }
+  PendingPtr exchange(const at::Tensor& mine, const at::Tensor& theirs) override { return copy(mine, theirs); }
+
+ private:
+  static PendingPtr copy(const at::Tensor& from, const at::Tensor& to) {
+    to.copy_(from);
+    return std::make_unique<Done>();
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Group> alone() { return std::make_shared<Alone>(); }
+
+}  // namespace burnish::dist

@@ -1,0 +1,224 @@
+#define USE_C10D_GLOO
+#include <c10/util/Exception.h>
+#include <fmt/core.h>
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupWrapper.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "dist/group.h"
+#include "dist/store.h"
+
+// The one file that sees c10d. Of gloo itself only its names are used: the headers that Debian has are older than the gloo inside libtorch.
+
+namespace burnish::dist {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// The first line of what c10d says.
+std::string first_line(const std::exception& error) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  std::string text = torch_error == nullptr ? error.what() : torch_error->what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+class C10dStore final : public Store {
+ public:
+  explicit C10dStore(c10::intrusive_ptr<c10d::Store> store, int64_t port) : store_(std::move(store)), port_(port) {}
+
+  void set(const std::string& key, const std::string& text) override {
+    ask([&] {
+      store_->set(key, std::vector<uint8_t>(text.begin(), text.end()));
+      return store_->check({key});  // setting alone succeeds without a store
+    });
+  }
+  bool has(const std::string& key) override {
+    return ask([&] { return store_->check({key}); });
+  }
+  std::string get(const std::string& key) override {
+    auto bytes = ask([&] { return store_->get(key); });
+    return {bytes.begin(), bytes.end()};
+  }
+  int64_t add(const std::string& key, int64_t number) override {
+    return ask([&] { return store_->add(key, number); });
+  }
+  std::shared_ptr<Store> clone() override { return std::make_shared<C10dStore>(store_->clone(), port_); }
+  int64_t port() const override { return port_; }
+  const c10::intrusive_ptr<c10d::Store>& c10d_store() const { return store_; }
+
+ private:
+  template <class Call>
+  std::invoke_result_t<Call> ask(const Call& call) {
+    try {
+      return call();
+    } catch (const std::exception& error) {
+      data_error("dist", "the store where the processes meet does not answer: {}", first_line(error));
+    }
+  }
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  int64_t port_;
+};
+
+c10d::TCPStoreOptions store_options(int64_t port, bool serves, double seconds) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(port);
+  options.isServer = serves;
+  options.waitWorkers = false;
+  options.timeout = std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
+  return options;
+}
+
+/// No collective is given up by the clock: another process may be drawing previews.
+constexpr auto kNoLimit = std::chrono::milliseconds(24h * 365);
+
+class GlooPending final : public Pending {
+ public:
+  GlooPending(c10::intrusive_ptr<c10d::Work> work, std::vector<at::Tensor> tensors, const GlooOptions& options)
+      : work_(std::move(work)), tensors_(std::move(tensors)), options_(options) {}
+  ~GlooPending() override {
+    // One that is dropped after an error elsewhere still writes into its tensors.
+    if (work_ && !work_->isCompleted()) leak();
+  }
+  void wait() override {
+    for (int turn = 0; !work_->isCompleted(); ++turn) {
+      if (turn % 256 == 255) look();
+      if (turn < 64) std::this_thread::yield();
+      else std::this_thread::sleep_for(turn < 1024 ? 20us : 500us);
+    }
+    try {
+      work_->wait();
+    } catch (const std::exception& error) {
+      auto what = first_line(error);
+      throw Error(Exit::data, "dist", options_.why ? options_.why(what) : what);
+    }
+  }
+
+ private:
+  void look() const {
+    if (options_.look) options_.look();
+  }
+  void leak() {
+    new std::vector<at::Tensor>(std::move(tensors_));
+    new c10::intrusive_ptr<c10d::Work>(std::move(work_));
+  }
+
+  c10::intrusive_ptr<c10d::Work> work_;
+  std::vector<at::Tensor> tensors_;
+  const GlooOptions& options_;
+};
+
+class GlooGroup final : public Group {
+ public:
+  GlooGroup(c10::intrusive_ptr<c10d::Backend> backend, GlooOptions options) : backend_(std::move(backend)), options_(std::move(options)) {}
+  ~GlooGroup() override {
+    // Threads of the backend cannot be called back from a collective whose peer is gone; a process that ends so leaves them behind.
+    if (has_failed_) new c10::intrusive_ptr<c10d::Backend>(std::move(backend_));
+  }
+
+  int64_t rank() const override { return backend_->getRank(); }
+  int64_t size() const override { return backend_->getSize(); }
+
+  PendingPtr sum(const at::Tensor& values) override {
+    return start({values}, [&] {
+      std::vector<at::Tensor> list{values};
+      return backend_->allreduce(list);
+    });
+  }
+  PendingPtr gather(const at::Tensor& mine, const at::Tensor& all) override {
+    return start({mine, all}, [&] {
+      auto to = all.view({-1}), from = mine.reshape({-1});
+      return backend_->_allgather_base(to, from);
+    });
+  }
+  PendingPtr exchange(const at::Tensor& mine, const at::Tensor& theirs) override {
+    return start({mine, theirs}, [&] {
+      auto to = theirs, from = mine;
+      std::vector<int64_t> even;
+      return backend_->alltoall_base(to, from, even, even);
+    });
+  }
+
+ private:
+  template <class Start>
+  PendingPtr start(std::vector<at::Tensor> tensors, const Start& begin) {
+    try {
+      has_failed_ = true;  // until it has been begun
+      auto pending = std::make_unique<GlooPending>(begin(), std::move(tensors), options_);
+      has_failed_ = false;
+      return pending;
+    } catch (const std::exception& error) {
+      auto what = first_line(error);
+      throw Error(Exit::data, "dist", options_.why ? options_.why(what) : what);
+    }
+  }
+
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  GlooOptions options_;
+  bool has_failed_ = false;
+};
+
+c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name, int64_t rank,
+                                            int64_t size, const GlooOptions& options) {
+  auto gloo = c10d::ProcessGroupGloo::Options::create(kNoLimit);
+  bool is_local = options.host == "127.0.0.1" || options.host == "localhost";
+  gloo->devices.push_back(is_local ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
+                                   : c10d::ProcessGroupGloo::createDefaultDevice());
+  gloo->threads = 2;
+  auto keys = c10::make_intrusive<c10d::PrefixStore>(name, store);
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(keys, static_cast<int>(rank), static_cast<int>(size), gloo);
+}
+
+}  // namespace
+
+std::shared_ptr<Store> serve_store(const std::string& host, int64_t port) {
+  try {
+    auto store = c10::make_intrusive<c10d::TCPStore>(host, store_options(port, true, 60));
+    auto served = static_cast<int64_t>(store->getPort());
+    return std::make_shared<C10dStore>(std::move(store), served);
+  } catch (const std::exception& error) {
+    config_error("dist", "no store can be served at {}:{} ({}); free the port, or export another MASTER_PORT", host, port,
+                 first_line(error));
+  }
+}
+
+std::shared_ptr<Store> join_store(const std::string& host, int64_t port, const std::string& prefix, double seconds) {
+  try {
+    auto store = c10::make_intrusive<c10d::TCPStore>(host, store_options(port, false, seconds));
+    return std::make_shared<C10dStore>(c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), port);
+  } catch (const std::exception& error) {
+    config_error("dist", "nobody answers at {}:{}, where the processes are to meet ({}); see that the first process started, and that {}",
+                 host, port, first_line(error), "MASTER_ADDR and MASTER_PORT name it");
+  }
+}
+
+std::shared_ptr<Store> with_prefix(const std::shared_ptr<Store>& store, const std::string& prefix) {
+  auto& c10d_store = dynamic_cast<C10dStore&>(*store);
+  return std::make_shared<C10dStore>(c10::make_intrusive<c10d::PrefixStore>(prefix, c10d_store.c10d_store()), store->port());
+}
+
+std::shared_ptr<Group> join_gloo(const std::shared_ptr<Store>& store, int64_t rank, int64_t size, const GlooOptions& options) {
+  const auto& c10d_store = dynamic_cast<const C10dStore&>(*store).c10d_store();
+  try {
+    auto backend = make_gloo(c10d_store, "gloo/", rank, size, options);
+    if (options.checked) {
+      auto checks = make_gloo(c10d_store, "checks/", rank, size, options);
+      backend = c10::make_intrusive<c10d::ProcessGroupWrapper>(backend, checks);
+    }
+    return std::make_shared<GlooGroup>(std::move(backend), options);
+  } catch (const std::exception& error) {
+    auto what = first_line(error);
+    throw Error(Exit::data, "dist", options.why ? options.why(what) : what);
+  }
+}
+
+}  // namespace burnish::dist

@@ -1,0 +1,51 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace burnish::dist {
+
+/// A collective under way.
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  /// Returns when its results are there; an Error when a process it needs is gone.
+  virtual void wait() = 0;
+};
+using PendingPtr = std::unique_ptr<Pending>;
+
+/// Processes that compute together, numbered from 0. All start the same collectives in the same order; tensors are contiguous and lie in
+/// main memory, and belong to the collective until it was waited for.
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual int64_t rank() const = 0;
+  virtual int64_t size() const = 0;
+  /// Replaces `values` by their sum over all processes: the same bits everywhere.
+  virtual PendingPtr sum(const at::Tensor& values) = 0;
+  /// `all` [size, ...] becomes the `mine` [...] of all, by rank.
+  virtual PendingPtr gather(const at::Tensor& mine, const at::Tensor& all) = 0;
+  /// Row r of `mine` [size, ...] goes to process r, into the row of `theirs` [size, ...] of this process's rank.
+  virtual PendingPtr exchange(const at::Tensor& mine, const at::Tensor& theirs) = 0;
+};
+
+/// A process by itself.
+std::shared_ptr<Group> alone();
+
+class Store;
+
+/// How processes meet by Gloo.
+struct GlooOptions {
+  std::string host;            ///< of the store, which tells the network
+  bool checked = false;        ///< collectives that do not match are an Error everywhere instead of a crash, at more than twice the time
+  std::function<void()> look;  ///< called while something is waited for; throws to end that
+  std::function<std::string(const std::string& what)> why = nullptr;  ///< makes the sentence about a collective that failed
+};
+
+/// Processes that meet at a store and compute by Gloo (c10d's ProcessGroupGloo). Waits for all of them.
+std::shared_ptr<Group> join_gloo(const std::shared_ptr<Store>& store, int64_t rank, int64_t size, const GlooOptions& options);
+
+}  // namespace burnish::dist

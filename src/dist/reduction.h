@@ -1,0 +1,37 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "dist/group.h"
+
+namespace burnish::dist {
+
+/// How gradients of several processes become one.
+struct ReductionOptions {
+  /// Sums in one order, a balanced tree over the batches of a step as they would be run one after the other by a single process: the same
+  /// bits for every number of processes that is a power of two, and for one. Otherwise the order is the backend's.
+  bool ordered = false;
+  int64_t bucket_bytes = int64_t{16} << 20;  ///< gradients travel together in so many
+};
+
+/// Sums the gradients of parameters over all processes, each process having run its own batches. Sums are fp32; the results are put back in
+/// the gradient's dtype. A parameter that no process has a gradient for keeps none; where only some have one it counts as zero elsewhere.
+class Reduction {
+ public:
+  virtual ~Reduction() = default;
+  /// Before the last backward of a step: from here on a bucket of gradients may travel as soon as it is full.
+  virtual void begin_last() {}
+  /// After every backward. `ends_unit`: the last of a batch that the processes have shared out.
+  virtual void ran(bool /*ends_unit*/) {}
+  /// After the last: the gradients are summed when it returns.
+  virtual void finish() = 0;
+};
+
+/// `parameters`: leaves of autograd, in the same order on all processes. They and the group must outlive the result. Null where there is
+/// nothing to do: for one process, unless sums are ordered.
+std::unique_ptr<Reduction> make_reduction(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options);
+
+/// Sums numbers over all processes, in fp64.
+std::vector<double> sum_of(Group& group, const std::vector<double>& numbers);
+
+}  // namespace burnish::dist

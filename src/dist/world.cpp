@@ -1,0 +1,125 @@
+#include "dist/world.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "base/error.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "dist/store.h"
+#include "dist/watch.h"
+
+namespace burnish::dist {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string here_key(int64_t rank) { return fmt::format("here/{}", rank); }
+
+void wait_for_all(Store& store, const Place& place, double patience) {
+  auto start = Clock::now();
+  for (int64_t rank = 0; rank < place.size;) {
+    if (store.has(here_key(rank))) {
+      ++rank;
+      continue;
+    }
+    if (interrupted()) throw Error(Exit::interrupted, "dist", "interrupted while waiting for the other processes");
+    if (seconds_since(start) > patience) {
+      std::vector<std::string> missing;
+      for (; rank < place.size; ++rank) {
+        if (!store.has(here_key(rank))) missing.push_back(std::to_string(rank));
+      }
+      config_error("dist", "of {} processes {} did not come within {:.0f} s; see that the launcher started all of them", place.size,
+                   join(missing), patience);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+bool is_checked() { return of_process("BURNISH_CHECK_COLLECTIVES").value_or("") == "1"; }
+
+}  // namespace
+
+World::World() : group_(alone()) {}
+
+World::World(const Place& place, double patience) : place_(place) {
+  if (place.size == 1) {
+    group_ = alone();
+    return;
+  }
+  const auto& prefix = place.attempt;
+  bool serves = place.rank == 0 && !place.launcher_serves;
+  store_ = serves ? with_prefix(serve_store(place.host, place.port), prefix) : join_store(place.host, place.port, prefix, patience);
+  store_->set(here_key(place.rank), "");
+  wait_for_all(*store_, place, patience);
+  watch_ = std::make_unique<Watch>(place, store_->clone());
+  group_ = join_gloo(store_, place.rank, place.size,
+                     {.host = place.host,
+                      .checked = is_checked(),
+                      .look = [this] { watch_->look(); },
+                      .why = [this](const std::string& what) { return watch_->why(what); }});
+}
+
+World::~World() {
+  if (watch_) watch_->stop();
+}
+
+std::string World::wait_for(const std::string& key) const {
+  while (!store_->has(key)) {
+    watch_->look();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return store_->get(key);
+}
+
+std::string World::decided(const std::string& name, const std::string& text) const {
+  if (size() == 1) return text;
+  auto key = "decided/" + name;
+  if (is_first()) store_->set(key, text);
+  return is_first() ? text : wait_for(key);
+}
+
+void World::agree(const std::string& what, const std::string& text) const {
+  if (size() == 1) return;
+  auto key = [&](int64_t rank) { return fmt::format("agree/{}/{}", what, rank); };
+  store_->set(key(rank()), text);
+  auto first = wait_for(key(0));
+  for (int64_t other = 1; other < size(); ++other) {
+    auto theirs = wait_for(key(other));
+    if (theirs == first) continue;
+    config_error("dist", "process {} has other {} than process 0 ({} and {}); start all of them with the same options, files and version",
+                 other, what, theirs, first);
+  }
+}
+
+void World::meet(const std::string& name) const {
+  if (size() == 1) return;
+  store_->add("meet/" + name, 1);
+  while (store_->add("meet/" + name, 0) < size()) {
+    watch_->look();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+void World::leave() const {
+  meet("end");
+  if (watch_) watch_->stop();
+}
+
+bool World::fail(const std::string& sentence) const noexcept {
+  if (!store_) return true;
+  try {
+    if (!store_->has(kFailed)) store_->set(kFailed, fmt::format("process {} of {} ended: {}", rank(), size(), sentence));
+    return is_told_first(*store_);
+  } catch (const std::exception&) {  // nobody is left to tell
+    return true;
+  }
+}
+
+}  // namespace burnish::dist

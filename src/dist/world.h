@@ -1,0 +1,57 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "dist/group.h"
+#include "dist/place.h"
+
+namespace burnish::dist {
+
+class Store;
+class Watch;
+
+/// The processes of one run, of which this is one.
+///
+/// A process that ends with an error says so to the others by `fail`; one that is killed or silent is found by its missing heartbeat. The
+/// others then end with a sentence that names it: at their next collective, or a few seconds later wherever they are.
+class World {
+ public:
+  /// A process by itself.
+  World();
+  /// Meets the others, which takes until all are there. A config Error when one has not come after `patience` seconds, naming it.
+  explicit World(const Place& place, double patience = 300);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int64_t rank() const { return place_.rank; }
+  int64_t size() const { return place_.size; }
+  bool is_first() const { return place_.rank == 0; }
+  const Place& place() const { return place_; }
+  Group& group() const { return *group_; }
+
+  /// A config Error on all of them unless the text is the same on all, which says which process differs from the first one. `what` names
+  /// the text in that sentence, and is used once.
+  void agree(const std::string& what, const std::string& text) const;
+  /// What the first process says.
+  std::string decided(const std::string& name, const std::string& text) const;
+  /// Waits until all have come here, however long that takes. `name` is used once.
+  void meet(const std::string& name) const;
+
+  /// Waits for all at the end of their work: from here on it does not matter who is there.
+  void leave() const;
+
+  /// Tells the others that this process ends with an error. Whether it is for this process to print it: a failure is told once, by the
+  /// process that has it, or by the first to find it where that one cannot.
+  bool fail(const std::string& sentence) const noexcept;
+
+ private:
+  std::string wait_for(const std::string& key) const;
+
+  Place place_;
+  std::shared_ptr<Store> store_;  ///< null alone
+  std::unique_ptr<Watch> watch_;
+  std::shared_ptr<Group> group_;
+};
+
+}  // namespace burnish::dist

@@ -1,0 +1,168 @@
+// Processes are threads here, each with a connection of its own.
+#include "dist/world.h"
+
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <thread>
+
+#include "base/error.h"
+#include "dist/reduction.h"
+#include "dist/store.h"
+
+using namespace burnish;
+using namespace burnish::dist;
+
+namespace {
+
+/// Runs `work` in so many places at once; what each gives, by rank.
+template <class Result>
+std::vector<Result> together(int64_t size, const std::function<Result(const World&)>& work) {
+  setenv("BURNISH_CHECK_COLLECTIVES", "1", 1);
+  auto store = serve_store("127.0.0.1", 0);
+  std::vector<Result> results(static_cast<size_t>(size));
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      Place place{.rank = rank, .size = size, .local_rank = rank, .local_size = size, .launcher = "a test", .host = "127.0.0.1"};
+      place.port = store->port();
+      place.launcher_serves = true;
+      World world(place, 30);
+      results[static_cast<size_t>(rank)] = work(world);
+      world.leave();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return results;
+}
+
+/// Gradients that a process has of batch `number`; parameter 1 has none in odd batches, parameter 2 never.
+at::Tensor gradient(int64_t number, int64_t parameter) {
+  auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(100 * number + parameter));
+  return at::randn({parameter + 2, 3}, generator);
+}
+
+/// Sums batches 0 to 7 of two steps, shared out in stretches, as a training step does.
+std::vector<at::Tensor> summed(const World& world, bool ordered) {
+  std::vector<at::Tensor> parameters;
+  for (int64_t i = 0; i < 3; ++i) parameters.push_back(at::zeros({i + 2, 3}).requires_grad_());
+  auto reduction = make_reduction(world.group(), parameters, {.ordered = ordered, .bucket_bytes = 40});
+  constexpr int64_t kBatches = 8;
+  auto mine = kBatches / world.size();
+  for (int step = 0; step < 2; ++step) {
+    for (auto& parameter : parameters) parameter.mutable_grad() = at::Tensor();
+    for (int64_t i = 0; i < mine; ++i) {
+      auto number = world.rank() * mine + i;
+      if (reduction && i + 1 == mine) reduction->begin_last();
+      for (size_t p = 0; p < 2; ++p) {
+        if (p == 1 && number % 2 == 1) continue;
+        (parameters[p] * gradient(number, static_cast<int64_t>(p))).sum().backward();
+      }
+      if (reduction) reduction->ran(i + 1 == mine);
+    }
+    if (reduction) reduction->finish();
+  }
+  return {parameters[0].grad(), parameters[1].grad(), parameters[2].grad()};
+}
+
+at::Tensor expected(int64_t parameter) {
+  auto sum = at::zeros({parameter + 2, 3}, at::kDouble);
+  for (int64_t number = 0; number < 8; number += parameter + 1) sum += gradient(number, parameter);
+  return sum.to(at::kFloat);
+}
+
+}  // namespace
+
+TEST(World, SumsGathersAndExchanges) {
+  auto results = together<int>(3, [](const World& world) {
+    auto& group = world.group();
+    auto rank = static_cast<double>(world.rank());
+    for (auto dtype : {at::kFloat, at::kDouble, at::kLong, at::kByte}) {
+      auto sum = at::full({5}, rank + 1).to(dtype);
+      group.sum(sum)->wait();
+      EXPECT_TRUE(at::equal(sum, at::full({5}, 6).to(dtype)));
+      auto all = at::empty({3, 2}, at::TensorOptions(dtype));
+      group.gather(at::full({2}, rank).to(dtype), all)->wait();
+      EXPECT_TRUE(at::equal(all.select(1, 1), at::arange(3).to(dtype)));
+    }
+    auto theirs = at::empty({3, 1});
+    group.exchange(at::arange(3).to(at::kFloat).view({3, 1}) + 10 * rank, theirs)->wait();
+    EXPECT_TRUE(at::equal(theirs.view({-1}), at::arange(3) * 10 + static_cast<int64_t>(rank)));
+    return 0;
+  });
+  EXPECT_EQ(results.size(), 3u);
+}
+
+TEST(World, TheFirstDecidesAndAllMeet) {
+  auto texts = together<std::string>(4, [](const World& world) {
+    world.meet("here");
+    world.agree("version", "one");
+    return world.decided("cut", world.is_first() ? "of the first" : "of another");
+  });
+  EXPECT_THAT(texts, testing::Each("of the first"));
+}
+
+TEST(World, DifferencesAreNamedEverywhere) {
+  auto errors = together<std::string>(3, [](const World& world) -> std::string {
+    try {
+      world.agree("options", world.rank() == 2 ? "b" : "a");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  });
+  EXPECT_THAT(errors, testing::Each(testing::HasSubstr("process 2 has other options than process 0 (b and a)")));
+}
+
+TEST(World, CollectivesThatDoNotMatchAreErrorsEverywhere) {
+  auto errors = together<std::string>(2, [](const World& world) -> std::string {
+    try {
+      world.group().sum(at::ones({world.is_first() ? 4 : 5}))->wait();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  });
+  EXPECT_THAT(errors, testing::Each(testing::HasSubstr("mismatch")));
+}
+
+TEST(World, AProcessThatFailsIsNamedToTheOthers) {
+  auto errors = together<std::string>(3, [](const World& world) -> std::string {
+    if (world.rank() == 1) {
+      world.fail("the disk is full");
+      return "";
+    }
+    try {
+      world.decided("never", "");
+      auto values = at::ones({3});
+      world.group().sum(values)->wait();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  });
+  EXPECT_EQ(errors[1], "");
+  EXPECT_THAT(errors[0], testing::HasSubstr("process 1 of 3 ended: the disk is full"));
+  EXPECT_THAT(errors[2], testing::HasSubstr("process 1 of 3 ended: the disk is full"));
+}
+
+TEST(Reduction, SumsWhatProcessesHave) {
+  for (int64_t size : {1, 2, 4}) {
+    for (const auto& gradients : together<std::vector<at::Tensor>>(size, [](const World& world) { return summed(world, false); })) {
+      for (int64_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(gradients[static_cast<size_t>(i)], expected(i), 1e-6, 1e-6));
+      EXPECT_FALSE(gradients[2].defined()) << "no process has one";
+    }
+  }
+}
+
+TEST(Reduction, OrderedSumsDoNotDependOnTheNumberOfProcesses) {
+  auto of_one = together<std::vector<at::Tensor>>(1, [](const World& world) { return summed(world, true); }).front();
+  for (int64_t size : {2, 4, 8}) {
+    for (const auto& gradients : together<std::vector<at::Tensor>>(size, [](const World& world) { return summed(world, true); })) {
+      for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::equal(gradients[i], of_one[i])) << size << " processes, parameter " << i;
+      EXPECT_FALSE(gradients[2].defined());
+    }
+  }
+  EXPECT_TRUE(at::allclose(of_one[0], expected(0), 1e-6, 1e-6));
+}
