@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
-#include <thread>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -17,11 +19,13 @@ namespace burnish::app {
 
 namespace {
 
-/// A launcher starts as many processes as a machine has devices; each takes the one of its number.
-void share_machine(train::TrainOptions& options, const dist::Place& place) {
-  auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
-  if (options.model.num_threads == 0) options.model.num_threads = std::max<int64_t>(1, cores / place.local_size);
-  if (options.model.device == "cuda") options.model.device = fmt::format("cuda:{}", place.local_rank);
+/// torchrun prints it as the cause, with --max-restarts it starts all of them again.
+void write_error_file(const std::string& sentence) {
+  auto path = dist::of_process("TORCHELASTIC_ERROR_FILE");
+  if (!path || path->empty()) return;
+  auto now = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  nlohmann::json message{{"message", sentence}, {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(now)}}}};
+  std::ofstream(*path) << nlohmann::json{{"message", message}};
 }
 
 /// Ends this process at once: threads of collectives whose other side is gone cannot be called back.
@@ -32,6 +36,7 @@ void share_machine(train::TrainOptions& options, const dist::Place& place) {
   if (tells || (code == Exit::interrupted && world.is_first())) {
     std::fflush(stdout);
     fmt::print(stderr, "{}\n", failure.what());
+    write_error_file(failure.what());
   }
   std::fflush(nullptr);
   _exit(static_cast<int>(code));
@@ -45,9 +50,10 @@ void run_together(train::TrainOptions& options, const char* answer, const std::f
   watch_for_interrupt(is_first ? answer : "");
   if (!is_first) spdlog::set_level(std::max(spdlog::get_level(), spdlog::level::err));
   if (place.size == 1) return work(dist::World());
-  share_machine(options, place);
+  options.model.local_rank = place.local_rank;
+  options.model.local_size = place.local_size;
   dist::World world(place);
-  info("{} processes, started by {}", place.size, place.launcher);
+  info("{} processes train together", place.size);
   try {
     work(world);
     world.leave();

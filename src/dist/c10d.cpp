@@ -5,11 +5,11 @@
 #include <chrono>
 #include <mutex>
 #include <thread>
-#include <type_traits>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupWrapper.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/text.h"

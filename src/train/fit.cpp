@@ -129,7 +129,7 @@ std::string in_units(int64_t num_bytes) { return human_bytes(static_cast<double>
 }  // namespace
 
 Limits limits_of(const TrainOptions& options) {
-  Limits limits{.device = std::nullopt, .host = memory::size_of_host()};
+  Limits limits{.device = std::nullopt, .host = memory::size_of_host() / options.model.local_size};
   if (!options.host_memory.empty()) limits.host = parse_size("host_memory", options.host_memory);
   if (!options.device_memory.empty()) {
     limits.device = parse_size("device_memory", options.device_memory);

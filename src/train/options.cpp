@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "adapters/adapter_file.h"
 #include "base/dtype.h"
@@ -630,7 +631,7 @@ models::ModelOptions model_options(const ModelChoice& c) {
   models::ModelOptions options;
   options.dtype = parse_dtype(c.dtype);
   bool on_gpu = c.device != "cpu" && (at::hasCUDA() || (c.is_plan && c.device == "cuda"));
-  options.device = on_gpu ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+  options.device = on_gpu ? c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(c.local_rank)) : c10::Device(c10::kCPU);
   options.tokenizer_path = c.tokenizer_path;
   options.tokenizer_2_path = c.tokenizer_2_path;
   options.own = c.own;
@@ -639,7 +640,8 @@ models::ModelOptions model_options(const ModelChoice& c) {
 }
 
 void set_threads(const ModelChoice& c) {
-  if (c.num_threads > 0) at::set_num_threads(static_cast<int>(c.num_threads));
+  if (c.num_threads > 0) return at::set_num_threads(static_cast<int>(c.num_threads));
+  if (c.local_size > 1) at::set_num_threads(static_cast<int>(std::max<int64_t>(1, std::thread::hardware_concurrency() / c.local_size)));
 }
 
 }  // namespace burnish::train

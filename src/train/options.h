@@ -21,7 +21,8 @@ struct ModelChoice {
   models::OptionValues own = models::default_options();  ///< of the options that families declare
   int64_t seed = 0;
   int64_t num_threads = 0;
-  bool is_plan = false;  ///< of a run that is only planned: its device and its data may lack
+  bool is_plan = false;                    ///< of a run that is only planned: its device and its data may lack
+  int64_t local_rank = 0, local_size = 1;  ///< of the processes that share this machine: which GPU, what part of cores and main memory
 };
 void fields(config::Fields& f, ModelChoice& o);
 

@@ -63,9 +63,12 @@ TEST(Place, PyTorchJobSaysNothingOfTheMachine) {
 }
 
 TEST(Place, SlurmStep) {
-  std::map<std::string, std::string> variables{{"SLURM_PROCID", "3"},           {"SLURM_NTASKS", "4"},
-                                               {"SLURM_LOCALID", "1"},          {"SLURM_NTASKS_PER_NODE", "2"},
-                                               {"SLURM_STEP_NODELIST", "n[07-8]"}, {"SLURM_JOB_ID", "4097"}};
+  std::map<std::string, std::string> variables{{"SLURM_PROCID", "3"},
+                                               {"SLURM_NTASKS", "4"},
+                                               {"SLURM_LOCALID", "1"},
+                                               {"SLURM_NTASKS_PER_NODE", "2"},
+                                               {"SLURM_STEP_NODELIST", "n[07-8]"},
+                                               {"SLURM_JOB_ID", "4097"}};
   auto place = place_in(variables);
   EXPECT_EQ(place.rank, 3);
   EXPECT_EQ(place.local_size, 2);

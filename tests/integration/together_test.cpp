@@ -16,8 +16,8 @@ class Together : public testing::Test {
  protected:
   /// A run in so many processes; 0: by itself.
   Outcome try_train(int64_t processes, const std::string& run, const std::string& options) const {
-    auto command = "train " + golden_model() + golden_data() + "--learning_rate 1e-2 --lora_rank 2 --lora_target_modules to_q,to_v " + options +
-                   " --output_path " + quoted(folder / run);
+    auto command = "train " + golden_model() + golden_data() + "--learning_rate 1e-2 --lora_rank 2 --lora_target_modules to_q,to_v " +
+                   options + " --output_path " + quoted(folder / run);
     if (processes > 0) command = "launch -n " + std::to_string(processes) + " -- " + command + " --num_threads 1";
     return run_burnish(command, "BURNISH_CHECK_COLLECTIVES=1");
   }
