@@ -65,7 +65,7 @@ TEST(Formats, ADamagedProfileIsPassedOver) {
 
 TEST(Formats, BmpOfOtherKindsAreReadOrRefusedByName) {
   test::Scratch scratch;
-  auto number = [](uint32_t value, int num_bytes) {
+  auto number = [](uint64_t value, int num_bytes) {
     std::string bytes;
     for (int i = 0; i < num_bytes; ++i) bytes += static_cast<char>(value >> (8 * i));
     return bytes;

@@ -2,6 +2,7 @@
 #include "dist/world.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>
 
 #include <functional>
