@@ -18,6 +18,7 @@
 #include "train/data_summary.h"
 #include "train/encode.h"
 #include "train/hints.h"
+#include "train/idle_options.h"
 #include "train/hooks/hooks.h"
 #include "train/planning.h"
 #include "train/rehearsal.h"
@@ -321,6 +322,7 @@ void train(const TrainOptions& options) {
   check_nothing_lost(settings.output);  // before pictures are read
   check_previews_apart(settings);
   if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
+  for (const auto& [option, belongs_to] : repeated_options(options)) info("{} has no effect here: it belongs to {}", option, belongs_to);
   set_threads(options.model);
   auto run = open(std::move(settings));
   auto course = make_course(run);
