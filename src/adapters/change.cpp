@@ -30,8 +30,8 @@ std::string_view kind_name(Kind kind) {
 }
 
 bool has_rows_of_change(std::string_view name) {
-  constexpr std::string_view kNames[] = {"lora_B.weight", "hada_w1_a", "hada_w2_a", "diff",
-                                         "oft_blocks",    "b1.weight", "g1.weight", "row_gain", "rescale"};
+  constexpr std::string_view kNames[] = {"lora_B.weight", "hada_w1_a", "hada_w2_a", "diff",   "oft_blocks",
+                                         "b1.weight",     "g1.weight", "row_gain",  "rescale"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 

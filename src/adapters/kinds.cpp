@@ -27,10 +27,10 @@ struct Mark {
   const char* part;
   Kind kind;
 };
-constexpr Mark kMarks[] = {{"lora_A.weight", Kind::lora}, {"hada_w1_a", Kind::loha},  {"lokr_w1", Kind::lokr},
-                           {"lokr_w1_a", Kind::lokr},     {"diff", Kind::full},       {"oft_blocks", Kind::oft},
-                           {"oft_R", Kind::oft},          {"boft_R", Kind::boft},     {"ia3_l", Kind::ia3},
-                           {"on_input", Kind::ia3},       {"a1.weight", Kind::glora}, {"glora_A.Xd", Kind::glora},
+constexpr Mark kMarks[] = {{"lora_A.weight", Kind::lora}, {"hada_w1_a", Kind::loha},      {"lokr_w1", Kind::lokr},
+                           {"lokr_w1_a", Kind::lokr},     {"diff", Kind::full},           {"oft_blocks", Kind::oft},
+                           {"oft_R", Kind::oft},          {"boft_R", Kind::boft},         {"ia3_l", Kind::ia3},
+                           {"on_input", Kind::ia3},       {"a1.weight", Kind::glora},     {"glora_A.Xd", Kind::glora},
                            {"glora_A.X", Kind::glora},    {"glora_A.zeros", Kind::glora}, {"lambda_layer", Kind::tlora}};
 
 const std::set<std::string> kOwnShapes{"diff",   "diff_b", "lora_bias",  "oft_blocks", "rescale",      "oft_R",         "boft_R",
@@ -242,9 +242,8 @@ std::optional<Path> glora_path(const Parts& parts, const std::string& name, int6
 AdapterWeights read_glora_of_peft(const Parts& parts, const PartsOf& of) {
   auto gain = glora_path(parts, "glora_A", of.out, of.in, of), delta = glora_path(parts, "glora_B", of.out, of.in, of);
   if (!gain || !delta) need(parts, gain ? "glora_B.X" : "glora_A.X", of);
-  return entry_of(
-      Kind::glora,
-      {{"g1.weight", gain->left}, {"g2.weight", gain->right}, {"b1.weight", delta->left}, {"b2.weight", delta->right}});
+  return entry_of(Kind::glora,
+                  {{"g1.weight", gain->left}, {"g2.weight", gain->right}, {"b1.weight", delta->left}, {"b2.weight", delta->right}});
 }
 
 /// And b + b ∘ D + E + W C.

@@ -59,6 +59,15 @@ std::vector<int64_t> sides_of(const Value& resolution);
 /// Rows that turn an area or a size of pictures into max_pixels, or height and width where `fixed` says so.
 std::vector<Row> size_rows(const std::string& theirs, std::function<bool(const Settings&)> fixed);
 
+/// Why a model, or training, of another kind than burnish has is not carried.
+extern const char* const kAnotherKind;
+
+/// Tells it of what `theirs` names, but for `known` kinds (in small letters; "zimage_*" is all that begin so).
+Row kind_row(const std::string& theirs, std::vector<std::string> known);
+
+/// Why reference pictures of a folder of their own are not carried.
+extern const char* const kNameReferences;
+
 /// The ending of caption files, whose point may be left out.
 Row caption_ending_row(const std::string& theirs);
 

@@ -18,8 +18,8 @@
 #include "train/data_summary.h"
 #include "train/encode.h"
 #include "train/hints.h"
-#include "train/idle_options.h"
 #include "train/hooks/hooks.h"
+#include "train/idle_options.h"
 #include "train/planning.h"
 #include "train/rehearsal.h"
 #include "train/run_folder.h"
@@ -327,6 +327,7 @@ void train(const TrainOptions& options) {
   auto run = open(std::move(settings));
   auto course = make_course(run);
   auto start = check_start(run, course);
+  read_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);  // what is wrong, now
   auto plan = check_memory(options, run);
   auto claim = claim_run_folder(run.settings.output);
   save_checks(run);

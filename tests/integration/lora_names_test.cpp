@@ -97,15 +97,17 @@ TEST_P(LoraNames, OfEveryFormatAreReadBack) {
 /// A trained file is in the names that DiffSynth-Studio gives its own module tree, which has diffusers' layers for these models.
 TEST_P(LoraNames, OfDiffSynthStudioAreWrittenByTraining) {
   auto train = [&](const std::string& format) {
-    ok("train " + model() + golden_data() + "--lora_rank 4 --lora_alpha 8 --max_steps 2 --learning_rate 0.01 --save_dtype fp32 --lora_format " +
-       format + " --output_path " + quoted(at(format)));
+    ok("train " + model() + golden_data() +
+       "--lora_rank 4 --lora_alpha 8 --max_steps 2 --learning_rate 0.01 --save_dtype fp32 --lora_format " + format + " --output_path " +
+       quoted(at(format)));
     return at(format) / "step-2.safetensors";
   };
   auto file = train("diffsynth");
   auto source = io::TensorSource::open({file});
   for (const auto& name : source.names())
     EXPECT_TRUE((name.ends_with(kDefaultA) || name.ends_with(kDefaultB)) && !name.starts_with("transformer.")) << name;
-  EXPECT_TRUE(source.contains(is_qwen() ? "transformer_blocks.0.attn.to_out.0.lora_A.default.weight" : "layers.0.feed_forward.w1.lora_A.default.weight"));
+  EXPECT_TRUE(source.contains(is_qwen() ? "transformer_blocks.0.attn.to_out.0.lora_A.default.weight"
+                                        : "layers.0.feed_forward.w1.lora_A.default.weight"));
   EXPECT_LE(relative_error(latents(file), latents(train("kohya"))), 1e-6);
 }
 
