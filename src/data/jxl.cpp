@@ -13,7 +13,7 @@ namespace burnish::data {
 namespace {
 
 /// While one is there, C's `stderr` leads nowhere: Debian's libjxl writes its own lines there about every damaged picture and has no switch
-/// for it. What the program says is not touched, since loggers hold the stream itself.
+/// for it. What the program says is not touched: its logger and progress bars hold the stream itself.
 class QuietLibrary {
  public:
   QuietLibrary() {

@@ -40,7 +40,7 @@ std::string bits(const Value& value) {
   return word == "fp32" || word == "float32" || word == "float" ? "fp32" : "";
 }
 
-Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(value), flows(all)); }
+Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(value), flows(all) || trains_whole(all)); }
 
 Outcome precision(const Value& value, const Settings&) {
   return bits(value).empty() ? left_out("a dtype is bf16, fp16 or fp32") : carried(bits(value));

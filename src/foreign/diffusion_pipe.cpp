@@ -36,7 +36,7 @@ std::string bits(const std::string& text) {
   return word == "bfloat16" ? "bf16" : word == "float16" ? "fp16" : word == "float32" ? "fp32" : "";
 }
 
-Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(text_of(value)), !has_unet(all)); }
+Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(text_of(value)), !has_unet(all) || !has_adapter(all)); }
 
 Outcome precision(const Value& value, const Settings&) {
   auto word = bits(text_of(value));

@@ -69,7 +69,7 @@ Outcome precision(const Value& value, const Settings&) {
   return word.empty() ? left_out("a dtype is bf16, fp16 or fp32") : carried(word);
 }
 
-Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(value), !has_unet(all)); }
+Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(value), !has_unet(all) || !is_lora(all)); }
 
 /// Our format for weights stored in few bits, "" for those that are not.
 std::string format_of(const std::string& dtype) {

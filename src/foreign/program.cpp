@@ -26,9 +26,11 @@ Value named_arguments(const Value& list) {
   return object;
 }
 
-Outcome dtype_of_run(const std::string& bits, bool flows) {
+Outcome dtype_of_run(const std::string& bits, bool too_narrow) {
   if (bits.empty()) return left_out("a dtype is fp32, bf16 or fp16");
-  return bits == "fp16" && flows ? carried("bf16", "this model is held in bf16, which fp16 is too narrow for") : carried(bits);
+  return bits == "fp16" && too_narrow
+             ? carried("bf16", "weights that train, and models that flow, are held in bf16, since fp16 is too narrow for them")
+             : carried(bits);
 }
 
 double rest_of(double share) { return std::round((1 - share) * 1e9) / 1e9; }

@@ -41,8 +41,8 @@ std::vector<Program> programs();
 /// The options that sd-scripts and what grew from it share: training, optimizer, schedule, saving. `flows` says of which kind the model is.
 Table kohya_training(bool (*flows)(const Settings&));
 
-/// fp32, bf16 or fp16 as a run's dtype; models that flow are not held in fp16.
-Outcome dtype_of_run(const std::string& bits, bool flows);
+/// fp32, bf16 or fp16 as a run's dtype; models that flow, and weights that train, are not held in fp16 (`too_narrow`).
+Outcome dtype_of_run(const std::string& bits, bool too_narrow);
 
 /// Keeps the first of several datasets; the others are not carried.
 Value first_of(const std::vector<std::pair<std::string, Value>>& datasets, Arranged& arranged);

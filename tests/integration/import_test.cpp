@@ -71,7 +71,7 @@ TEST_F(ImportVerb, KohyasCommandLineWithItsDatasetFile) {
                       "--gradient_checkpointing --max_data_loader_n_workers 3 --output_dir=\"" +
                       out().string() + "\" --output_name x\n");
   for (const char* words : {"different here: blocks_to_swap = 2: a number of blocks", "not carried: datasets[0].subsets[1].image_dir: ",
-                            "nothing to set here: cache_latents, launch.num_cpu_threads_per_process, output_name, script"})
+                            "nothing to set here: cache_latents, launch.num_cpu_threads_per_process, output_name"})
     EXPECT_THAT(said, HasSubstr(words));
   for (const char* line : {"lora_rank = 4  # network_dim\n",
                            "lora_alpha = 1.0  # network_alpha (its default)\n",
@@ -147,7 +147,7 @@ TEST_F(ImportVerb, KohyasConfigFileWithAlgorithmAndTextEncoder) {
 }
 
 TEST_F(ImportVerb, SettingsThatTheWindowOverKohyasScriptsSaves) {
-  auto sd15 = golden_path("sd15_pipeline/model").string();
+  auto sd15 = golden_path("sd15_pipeline/model");
   import_file("preset.json", R"({"LoRA_type": "LyCORIS/LoKr", "LyCORIS_preset": "full", "pretrained_model_name_or_path": ")" + sd15 +
                                  R"(", "train_data_dir": ")" + pictures() + R"(", "max_resolution": "64,64", "enable_bucket": true,
       "min_bucket_reso": 64, "max_bucket_reso": 128, "bucket_reso_steps": "8", "bucket_no_upscale": true, "network_dim": 4, "network_alpha": 2,
@@ -171,6 +171,12 @@ TEST_F(ImportVerb, SettingsThatTheWindowOverKohyasScriptsSaves) {
   for (const char* line :
        {"timestep_sampling = \"sigmoid\"", "embedded_guidance = 1.0", "lora_base_model = \"dit\"", "fp8_models = \"dit\""})
     EXPECT_THAT(toml(), HasSubstr(line));
+  said = import_file("whole.json", R"({"max_resolution": "512,512", "epoch": 1, "mixed_precision": "fp16", "optimizer": "Prodigy",
+      "optimizer_args": "decouple=True d_coef=0.8", "learning_rate": 1})",
+                     "--overwrite");
+  EXPECT_THAT(toml(),
+              AllOf(HasSubstr("dtype = \"bf16\""), HasSubstr("trainable_models = \"unet"), HasSubstr("optimizer_args = \"d_coef=0.8\"")));
+  EXPECT_THAT(said, HasSubstr("different here: mixed_precision = fp16: "));
   EXPECT_THAT(
       import_file("sd3.json", R"({"LoRA_type": "SD3", "sd3_checkbox": true, "max_resolution": "512,512", "epoch": 1})", "--overwrite"),
       HasSubstr("not carried: script = sd3_train_network.py: this kind is not trained here"));
@@ -329,7 +335,7 @@ TEST_F(ImportVerb, SettingsOfZImageAndQwenImage) {
           "']\ndtype = 'bfloat16'\ndiffusion_model_dtype = 'float8'\n[adapter]\ntype = 'lora'\nrank = 4\n[optimizer]\ntype = 'adamw'\n",
       "--overwrite");
   EXPECT_THAT(toml(), AllOf(HasSubstr("fp8_models = \"dit\""), HasSubstr("preset_lora_path = [")));
-  starts(data, "--tokenizer_path " + quoted(zimage + "/tokenizer") + " ");
+  starts(data, "--tokenizer_path " + quoted(fs::path(zimage) / "tokenizer") + " ");
   for (const auto& [family, model, num_layers] :
        {std::tuple{"qwen_image", qwen, "on 36 layers"}, std::tuple{"zimage", zimage, "on 21 layers"}}) {
     import_file("train.sh",
@@ -339,7 +345,7 @@ TEST_F(ImportVerb, SettingsOfZImageAndQwenImage) {
                     "--network_module networks.lora_" +
                     family + "\n",
                 "--overwrite");
-    EXPECT_THAT(starts(data, "--tokenizer_path " + quoted(model + "/tokenizer") + " "), HasSubstr(num_layers)) << family;
+    EXPECT_THAT(starts(data, "--tokenizer_path " + quoted(fs::path(model) / "tokenizer") + " "), HasSubstr(num_layers)) << family;
   }
 }
 
