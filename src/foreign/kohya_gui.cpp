@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/text.h"
 
@@ -16,31 +17,28 @@ namespace {
 const std::map<std::string, std::string> kRenamed{{"max_resolution", "resolution"},
                                                   {"optimizer", "optimizer_type"},
                                                   {"lora_network_weights", "network_weights"},
-                                                  {"sdxl_cache_text_encoder_outputs", "cache_text_encoder_outputs"},
-                                                  {"flux1_cache_text_encoder_outputs", "cache_text_encoder_outputs"},
-                                                  {"flux1_cache_text_encoder_outputs_to_disk", "cache_text_encoder_outputs_to_disk"},
-                                                  {"flux1_clip_l", "clip_l"},
-                                                  {"flux1_t5xxl", "t5xxl"},
-                                                  {"flux_fused_backward_pass", "fused_backward_pass"},
                                                   {"image_folder", "train_data_dir"}};
+
+/// Before options of one kind of model, and what the window asks whether it is that.
+const std::pair<std::string, const char*> kPrefixes[] = {{"sdxl_", "sdxl"}, {"flux1_", "flux1_checkbox"}};
 
 /// Zero is a value of these, and not as much as not given.
 const std::set<std::string> kZeroCounts{"network_alpha", "max_grad_norm"};
 
 /// They count for one kind of model, noise or network alone.
-const std::set<std::string> kOfFlux{"ae",
-                                    "clip_l",
-                                    "t5xxl",
-                                    "discrete_flow_shift",
-                                    "timestep_sampling",
-                                    "guidance_scale",
-                                    "split_mode",
-                                    "train_blocks",
-                                    "blocks_to_swap",
-                                    "apply_t5_attn_mask",
-                                    "model_prediction_type",
-                                    "mem_eff_save",
-                                    "t5xxl_max_token_length"};
+const std::set<std::string> kOfFlows{"ae",
+                                     "clip_l",
+                                     "t5xxl",
+                                     "discrete_flow_shift",
+                                     "timestep_sampling",
+                                     "guidance_scale",
+                                     "split_mode",
+                                     "train_blocks",
+                                     "blocks_to_swap",
+                                     "apply_t5_attn_mask",
+                                     "model_prediction_type",
+                                     "mem_eff_save",
+                                     "t5xxl_max_token_length"};
 const std::set<std::string> kOfSd3{"logit_mean", "logit_std", "mode_scale", "weighting_scheme", "clip_g", "t5xxl_device", "t5xxl_dtype"};
 const std::set<std::string> kOfNetworks{"network_dim",      "network_alpha", "network_dropout", "network_weights",
                                         "dim_from_weights", "unet_lr",       "text_encoder_lr", "scale_weight_norms"};
@@ -106,14 +104,22 @@ const std::set<std::string> kOfAlgorithms{"unit",
                                           "up_lr_weight"};
 
 std::string script_of(const Settings& gui) {
-  std::string model = gui.on("sdxl") || gui.on("sdxl_checkbox") ? "sdxl_"
-                      : gui.on("flux1_checkbox")                ? "flux_"
-                      : gui.on("sd3_checkbox")                  ? "sd3_"
-                                                                : "";
-  if (gui.has("LoRA_type")) return model + "train_network.py";
-  if (gui.has("token_string")) return model + "train_textual_inversion.py";
-  if (!model.empty()) return model + "train.py";
+  bool is_network = gui.has("LoRA_type");
+  if (gui.has("token_string")) return "train_textual_inversion.py";
+  if (gui.on("flux1_checkbox")) return is_network ? "flux_train_network.py" : "flux_train.py";
+  if (gui.on("sd3_checkbox")) return is_network ? "sd3_train_network.py" : "sd3_train.py";
+  if (gui.on("sdxl") || gui.on("sdxl_checkbox")) return is_network ? "sdxl_train_network.py" : "sdxl_train.py";
+  if (is_network) return "train_network.py";
   return gui.has("image_folder") || gui.has("train_dir") ? "fine_tune.py" : "train_db.py";
+}
+
+/// What sd-scripts calls an option of the window.
+std::string name_of(std::string name, const Settings& gui) {
+  for (const auto& [prefix, question] : kPrefixes) {
+    if (name.starts_with(prefix) && gui.on(question)) name = name.substr(prefix.size());
+  }
+  auto it = kRenamed.find(name);
+  return it == kRenamed.end() ? name : it->second;
 }
 
 /// The module of a LoRA_type, and the arguments that choose the algorithm in it.
@@ -124,10 +130,9 @@ void add_network(const Settings& gui, Value& options) {
                                                               {"LyCORIS/BOFT", "boft"},     {"LyCORIS/Diag-OFT", "diag-oft"},
                                                               {"LyCORIS/DyLoRA", "dylora"}, {"LyCORIS/GLoRA", "glora"},
                                                               {"LyCORIS/iA3", "ia3"},       {"LyCORIS/Native Fine-Tuning", "full"}};
-  static const std::map<std::string, std::string> kModules{{"Standard", "networks.lora"},       {"Kohya LoCon", "networks.lora"},
-                                                           {"Flux1", "networks.lora_flux"},     {"Flux1 OFT", "networks.oft_flux"},
-                                                           {"Kohya DyLoRA", "networks.dylora"}, {"LoRA-FA", "networks.lora_fa"},
-                                                           {"SD3", "networks.lora_sd3"}};
+  static const std::map<std::string, std::string> kModules{{"Standard", "networks.lora"},   {"Kohya LoCon", "networks.lora"},
+                                                           {"Flux1", "networks.lora_flux"}, {"Kohya DyLoRA", "networks.dylora"},
+                                                           {"LoRA-FA", "networks.lora_fa"}, {"SD3", "networks.lora_sd3"}};
   auto algorithm = kAlgorithms.find(type);
   auto module = kModules.find(type);
   options["network_module"] = algorithm != kAlgorithms.end() ? "lycoris.kohya" : module != kModules.end() ? module->second : type;
@@ -167,7 +172,10 @@ Value words_of(std::string text) {
 
 bool counts(const std::string& name, const Settings& gui) {
   if (kOfTheProgram.contains(name) || kOfAlgorithms.contains(name) || name.starts_with("dynamo_") || name.starts_with("sd3_")) return false;
-  if (kOfFlux.contains(name)) return gui.on("flux1_checkbox");
+  if (kOfFlows.contains(name)) return gui.on("flux1_checkbox");
+  if (std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                  [&](const auto& prefix) { return name.starts_with(prefix.first) && !gui.on(prefix.second); }))
+    return false;
   if (kOfSd3.contains(name)) return gui.on("sd3_checkbox");
   if (kOfNetworks.contains(name)) return gui.has("LoRA_type");
   bool is_multires = gui.text("noise_offset_type") == "Multires";
@@ -186,8 +194,7 @@ Value options_of_kohya_gui(const Value& tree) {
   Settings gui(tree);
   auto options = Value::object();
   for (const auto& [name, value] : tree.items()) {
-    auto it = kRenamed.find(name);
-    const auto& ours = it == kRenamed.end() ? name : it->second;
+    auto ours = name_of(name, gui);
     if (!counts(ours, gui) || !counts(name, gui) || (!asks_for_something(value) && !kZeroCounts.contains(name))) continue;
     auto number = value.is_string() ? number_of(value) : std::nullopt;  // its fields are texts
     options[ours] = number ? Value(*number) : value;

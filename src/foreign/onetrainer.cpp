@@ -39,8 +39,8 @@ bool has_unet(const Settings& all) {
 
 /// SDXL's and FLUX.1's.
 bool has_second_encoder(const Settings& all) {
-  auto type = all.text("model_type");
-  return type.find("DIFFUSION_XL") != type.npos || (type.starts_with("FLUX_") && type.ends_with("_1"));
+  auto type = lower(all.text("model_type"));
+  return type.find("diffusion_xl") != type.npos || type == "flux_dev_1";
 }
 std::string denoiser(const Settings& all) { return has_unet(all) ? "unet" : "dit"; }
 /// What it calls the denoiser.

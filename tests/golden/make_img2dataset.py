@@ -6,6 +6,7 @@ environment of its own: it asks for other releases than tools/requirements-golde
 import csv
 import functools
 import http.server
+import importlib.util
 import pathlib
 import shutil
 import tempfile
@@ -34,9 +35,7 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        import img2dataset  # noqa: F401
-    except ImportError:
-        print("img2dataset is not there; its archive stays as it is")
-    else:
+    if importlib.util.find_spec("img2dataset"):
         main()
+    else:
+        print("img2dataset is not there; its archive stays as it is")
