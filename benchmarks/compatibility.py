@@ -135,6 +135,55 @@ def diffsynth_row(kind, file, lora_format, folder):
             error(merged_here(written, folder), merged_by_diffsynth(written)))
 
 
+def small_rows(title, golden, pipeline, transformer, folder):
+    """LoRAs of a family whose golden script has one model: an adapter of random numbers in the names of each program that writes such
+    files, and files that burnish trained, both through diffusers, which reads them all."""
+    noise = flux.noise_of(golden, folder)
+    base = golden.sampled(pipeline(), noise)
+    torch.manual_seed(3)
+    pipe = pipeline()
+    pipe.transformer.add_adapter(LoraConfig(r=2, lora_alpha=3, target_modules=golden.TARGETS))
+    with torch.no_grad():
+        for name, p in pipe.transformer.named_parameters():
+            if "lora_" in name:
+                p.add_(torch.randn_like(p) * 0.1)
+    state = get_peft_model_state_dict(pipe.transformer)
+    for program, file, lora_format in (("diffusers", spelled(state, folder / "a.safetensors", "transformer."), "diffusers"),
+                                       ("ai-toolkit, ComfyUI", spelled(state, folder / "b.safetensors", "diffusion_model."), None),
+                                       ("musubi-tuner, OneTrainer", spelled(state, folder / "c.safetensors", "lora_unet_", flat=True), "kohya"),
+                                       ("DiffSynth-Studio", spelled(state, folder / "d.safetensors", "", part=".default"), "diffsynth")):
+        def errors(file):
+            pipe = pipeline()
+            pipe.load_lora_weights(str(file))
+            expected = golden.sampled(pipe, noise)
+            return error(flux.small_draw(golden, golden.OUT / "model", folder, "--lora", file), expected), error(base, expected)
+
+        found, change = errors(file)
+        written = "–" if lora_format is None else errors(
+            flux.small_train(golden, folder / lora_format, "--lora_rank", 4, "--lora_alpha", 8, "--lora_format", lora_format))[0]
+        yield program, f"lora of {title}", change, found, written
+    small = flux.small_draw(golden, golden.OUT / "model", folder)
+    converted.convert(golden.OUT / "model", folder / "single.safetensors")
+    converted.convert(folder / "single.safetensors", folder / "back", "--config_from", golden.OUT / "model")
+    pipe = pipeline(transformer=transformer.from_pretrained(folder / "back/transformer"))
+    yield "diffusers", f"{title}, folder", "–", error(small, base), error(golden.sampled(pipe, noise), base)
+
+
+def spelled(state, file, prefix, flat=False, part=""):
+    """peft's tensors of an adapter in the names of another program; scales are multiplied in where it writes no alpha."""
+    tensors = {}
+    for name, value in state.items():
+        path, half = name.removesuffix(".weight").rsplit(".lora_", 1)
+        path = prefix + (path.replace(".", "_") if flat else path)
+        if flat:
+            tensors[f"{path}.lora_{'down' if half == 'A' else 'up'}.weight"] = value.contiguous()
+            tensors[f"{path}.alpha"] = torch.tensor(3.0)
+        else:
+            tensors[f"{path}.lora_{half}{part}.weight"] = (value * (1.5 if half == "B" else 1)).contiguous()
+    flux.save_file(tensors, file)
+    return file
+
+
 def model_rows(folder):
     expected = flux_latents(flux.pipeline())
     converted.convert(OUT / "model", folder / "flux.safetensors")
@@ -158,6 +207,10 @@ def rows(folder):
             yield program, kind, change, found, writer(kind, folder)[0] if kind in kinds_written else "–"
     for kind, file, lora_format in (("lora, its names", "trained", "diffsynth"), ("lora, kohya's names", "kohya", "kohya")):
         yield diffsynth_row(kind, diffsynth.OUT / f"{file}.safetensors", lora_format, folder)
+    for title, golden, pipeline, transformer in (("Z-Image", flux.zimage, flux.zimage_pipeline, flux.ZImageTransformer2DModel),
+                                                 ("Qwen-Image", flux.qwen_image, flux.qwen_image_pipeline, flux.QwenImageTransformer2DModel)):
+        (folder / golden.OUT.name).mkdir()
+        yield from small_rows(title, golden, pipeline, transformer, folder / golden.OUT.name)
     yield from model_rows(folder)
 
 

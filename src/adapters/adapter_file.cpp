@@ -58,6 +58,9 @@ const std::vector<Ending>& endings() {
     for (const char* part : {"diff", "diff_b", "oft_blocks", "rescale", "on_input", "a1.weight", "a2.weight", "b1.weight", "b2.weight",
                              "p_layer.weight", "q_layer.weight", "lambda_layer"})
       list.push_back({std::string(".") + part, part});
+    for (const std::string path : {"glora_A", "glora_B", "glora_C", "glora_D", "glora_E"}) {
+      for (const char* part : {".Xd", ".Xu", ".X", ".zeros"}) list.push_back({"." + path + part, path + part});
+    }
     list.push_back({".w_norm", "diff"});
     list.push_back({".b_norm", "diff_b"});
     return list;
@@ -275,7 +278,7 @@ void check_own_rows(const AdapterWeights& w, const std::string& file) {
 std::vector<AdapterWeights> entries_of(Parts parts, const PartsOf& of, const FileParts& all, const AdapterConfigs& configs) {
   if (parts.contains("vera_lambda_b")) fold_vera(parts, all.vera_a, all.vera_b, of);
   bool has_lora = parts.contains("lora_A.weight");
-  auto entries = take_bias_changes(parts, has_lora ? scale_of(parts, Kind::lora, configs, of.file, of.layer) : 1);
+  auto entries = take_bias_changes(parts, has_lora ? scale_of(parts, Kind::lora, configs, of.file, of.layer) : 1, of);
   auto magnitude = magnitude_of(parts, of.file, of.layer);
   if (auto other = read_kind(parts, of)) {
     if (magnitude.m.defined())
@@ -323,7 +326,8 @@ std::map<std::string, int64_t> kinds_in(const io::TensorSource& source) {
     if (*kind == Kind::oft && names.contains("oft_blocks") && shape_of("oft_blocks").size() == 4) text = "boft";
     if (*kind == Kind::full && shape_of("diff").size() < 2) text = "norm delta";
     if (names.contains(kMagnitude) || names.contains(kDoraScale)) text = text == "lora" ? "dora" : text + " with a dora magnitude";
-    for (const char* part : {"lora_A.weight", "hada_w1_b", "lokr_w1_b", "lokr_w2_b", "a2.weight", "q_layer.weight", "vera_lambda_d"}) {
+    for (const char* part :
+         {"lora_A.weight", "hada_w1_b", "lokr_w1_b", "lokr_w2_b", "a2.weight", "glora_A.Xu", "q_layer.weight", "vera_lambda_d"}) {
       if (!names.contains(part) || shape_of(part).empty()) continue;
       text += " of rank " + std::to_string(shape_of(part)[0]);
       break;

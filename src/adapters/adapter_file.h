@@ -61,6 +61,7 @@ struct LayerPrefixes {
   ForeignLayers kohya_layers = {}, diffsynth_layers = {};
   std::set<std::string> swapped_halves = {};                     ///< those of them whose rows stand the second half first
   std::function<int64_t(const std::string& path)> rows_of = {};  ///< output features of one of our layers; for those two
+  std::optional<std::string> diffsynth = {};                     ///< before our path, where DiffSynth-Studio's layers are ours
 };
 
 /// Every layer has `.alpha`, with scale = alpha / rank; where diffusers would refuse that, its layout has the scale multiplied into lora_B

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
@@ -357,11 +358,25 @@ std::vector<AdapterWeights> sharing_norms(const AdapterWeights& entry, const std
   return others;
 }
 
+/// With the product in numbers, where a bias gets one of its layer's weight.
+static AdapterWeights with_product(AdapterWeights w, const std::function<at::Tensor(const std::string&)>& weight_of) {
+  auto factor = std::find_if(w.parameters.begin(), w.parameters.end(), [](const auto& p) { return p.first == "of_weight"; });
+  if (factor == w.parameters.end()) return w;
+  auto c = factor->second;
+  w.parameters.erase(factor);
+  auto rows = std::exchange(w.fused_rows, {});
+  auto& diff = w.parameters.at(0).second;
+  auto weight = weight_of(w.path);
+  diff = (rows.count > 0 ? diff.narrow(0, rows.begin, rows.count) : diff).to(weight.device()) + at::mm(weight, c.to(weight.device()));
+  return w;
+}
+
 void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all,
            const std::function<at::Tensor(const std::string&)>& weight_of) {
   std::vector<Strong> changes;
   std::deque<nn::LinearMap> others;  // stay where they are
   for (auto [weights, strength, sharing] : all) {
+    weights = with_product(std::move(weights), weight_of);
     bool is_dora = weights.magnitude.m.defined();
     double factor = 1;  // of the scale; strength is what else there is
     if (!is_dora || weights.magnitude.strength == DoraStrength::update) std::swap(factor, strength);

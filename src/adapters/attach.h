@@ -51,7 +51,8 @@ struct AdapterWeights {
   std::string path;
   std::string target = "weight";  ///< or "bias"
   Kind kind = Kind::lora;
-  Parameters parameters;  ///< as make_change has them
+  Parameters
+      parameters;  ///< as make_change has them; beside a bias' `diff` of_weight [in, 1], whose product with the layer's weight is added
   double scale = 1;
   Magnitude magnitude;  ///< undefined m unless DoRA
   RowRange fused_rows = {};
@@ -79,7 +80,7 @@ struct WeightsAtStrength {
 };
 
 /// Brings changes that fit into a weight, in this order (merge_into). `weight_of` gives the fp32 weight of another layer, of those that
-/// share norms with one of them.
+/// share norms with one of them, and of a bias' own.
 void merge(nn::LinearMap& layer, const std::vector<WeightsAtStrength>& all,
            const std::function<at::Tensor(const std::string& path)>& weight_of = nullptr);
 

@@ -30,8 +30,8 @@ std::string_view kind_name(Kind kind) {
 }
 
 bool has_rows_of_change(std::string_view name) {
-  constexpr std::string_view kNames[] = {"lora_B.weight", "hada_w1_a", "hada_w2_a", "diff",
-                                         "oft_blocks",    "b1.weight", "row_gain",  "rescale"};
+  constexpr std::string_view kNames[] = {"lora_B.weight", "hada_w1_a", "hada_w2_a", "diff",   "oft_blocks",
+                                         "b1.weight",     "g1.weight", "row_gain",  "rescale"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
@@ -133,17 +133,31 @@ class Glora : public Change {
  public:
   Glora(Parameters parameters, double scale, RowRange fused_rows) : Change(scale, fused_rows) { parameters_ = std::move(parameters); }
   Kind kind() const override { return Kind::glora; }
-  int64_t rank() const override { return parameter("a2.weight").size(0); }
-  Sides sides() const override { return {parameter("b1.weight").size(0), parameter("b2.weight").size(1), parameter("a1.weight").size(0)}; }
+  int64_t rank() const override { return parameter("b2.weight").size(0); }
+  Sides sides() const override {
+    auto channels = scales_weights() ? -1 : parameter("a1.weight").size(0);
+    return {parameter("b1.weight").size(0), parameter("b2.weight").size(1), channels};
+  }
   bool needs_weight() const override { return true; }
 
   at::Tensor rows(const nn::WeightSource& weight, int64_t begin, int64_t end) const override {
     at::NoGradGuard no_grad;
+    auto product = [&](const char* left, const char* right) {
+      return at::mm(own_rows(parameter(left)).narrow(0, begin, end - begin), parameter(right));
+    };
+    auto w = weight.rows(begin, end);
+    auto first = scales_weights() ? w * product("g1.weight", "g2.weight") : mixed(w);
+    return (first + product("b1.weight", "b2.weight")) * scale();
+  }
+
+ private:
+  bool scales_weights() const { return has("g1.weight"); }
+  /// W A: input channels are mixed, each number of a kernel by itself.
+  at::Tensor mixed(const at::Tensor& w) const {
     const auto& a1 = parameter("a1.weight");
-    auto w_OCA = weight.rows(begin, end).unflatten(1, {a1.size(0), -1});  // A mixes input channels, each number of a kernel by itself
+    auto w_OCA = w.unflatten(1, {a1.size(0), -1});
     auto mixed = at::mm(at::mm(w_OCA.transpose(1, 2).flatten(0, 1), a1), parameter("a2.weight"));
-    auto first = mixed.unflatten(0, {end - begin, -1}).transpose(1, 2).flatten(1);
-    return (first + at::mm(own_rows(parameter("b1.weight")).narrow(0, begin, end - begin), parameter("b2.weight"))) * scale();
+    return mixed.unflatten(0, {w.size(0), -1}).transpose(1, 2).flatten(1);
   }
 };
 

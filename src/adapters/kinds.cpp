@@ -6,6 +6,8 @@
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_solve.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/triu_indices.h>
 #include <ATen/ops/zeros.h>
@@ -25,10 +27,11 @@ struct Mark {
   const char* part;
   Kind kind;
 };
-constexpr Mark kMarks[] = {{"lora_A.weight", Kind::lora}, {"hada_w1_a", Kind::loha},  {"lokr_w1", Kind::lokr},
-                           {"lokr_w1_a", Kind::lokr},     {"diff", Kind::full},       {"oft_blocks", Kind::oft},
-                           {"oft_R", Kind::oft},          {"boft_R", Kind::boft},     {"ia3_l", Kind::ia3},
-                           {"on_input", Kind::ia3},       {"a1.weight", Kind::glora}, {"lambda_layer", Kind::tlora}};
+constexpr Mark kMarks[] = {{"lora_A.weight", Kind::lora}, {"hada_w1_a", Kind::loha},      {"lokr_w1", Kind::lokr},
+                           {"lokr_w1_a", Kind::lokr},     {"diff", Kind::full},           {"oft_blocks", Kind::oft},
+                           {"oft_R", Kind::oft},          {"boft_R", Kind::boft},         {"ia3_l", Kind::ia3},
+                           {"on_input", Kind::ia3},       {"a1.weight", Kind::glora},     {"glora_A.Xd", Kind::glora},
+                           {"glora_A.X", Kind::glora},    {"glora_A.zeros", Kind::glora}, {"lambda_layer", Kind::tlora}};
 
 const std::set<std::string> kOwnShapes{"diff",   "diff_b", "lora_bias",  "oft_blocks", "rescale",      "oft_R",         "boft_R",
                                        "boft_s", "ia3_l",  "ia3_weight", "on_input",   "lambda_layer", "vera_lambda_b", "vera_lambda_d"};
@@ -42,6 +45,12 @@ const at::Tensor& need(const Parts& parts, const char* name, const PartsOf& of) 
 [[noreturn]] void refuse_shape(const char* part, const at::Tensor& tensor, const PartsOf& of) {
   data_error("adapters", "{}: the {} of '{}' has a shape of {} dimensions and {} numbers that no such adapter has", of.file, part, of.layer,
              tensor.dim(), tensor.numel());
+}
+
+std::vector<std::string> names_in(const Parts& parts) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : parts) names.push_back(name);
+  return names;
 }
 
 at::Tensor column(const at::Tensor& vector) { return vector.flatten().unsqueeze(1); }
@@ -203,6 +212,57 @@ AdapterWeights read_glora(const Parts& parts, const PartsOf& of) {
   return entry;
 }
 
+/// Two factors whose product is a matrix.
+struct Path {
+  at::Tensor left, right;
+};
+
+/// One of the five paths of peft's GLoRA to a matrix [rows, columns]: a product of low rank, one column for all columns, one number for the
+/// whole, or zeros. Nothing where the file does not have the path.
+std::optional<Path> glora_path(const Parts& parts, const std::string& name, int64_t rows, int64_t columns, const PartsOf& of) {
+  auto ones = [&] { return at::ones({1, columns}); };
+  auto find = [&](const char* end) { return parts.find(name + end); };
+  if (auto down = find(".Xd"); down != parts.end()) {
+    const auto& up = need(parts, (name + ".Xu").c_str(), of);
+    bool fits = down->second.dim() == 2 && up.dim() == 2 && down->second.size(1) == up.size(0) && up.size(0) > 0 &&
+                down->second.size(0) == rows && up.size(1) == columns;
+    if (!fits) refuse_shape((name + ".Xd").c_str(), down->second, of);
+    return Path{down->second, up};
+  }
+  if (find(".Xu") != parts.end()) need(parts, (name + ".Xd").c_str(), of);
+  if (auto x = find(".X"); x != parts.end()) {
+    if (x->second.numel() != 1 && x->second.numel() != rows) refuse_shape((name + ".X").c_str(), x->second, of);
+    return Path{column(x->second).to(at::kFloat).expand({rows, 1}).contiguous(), ones()};
+  }
+  if (find(".zeros") != parts.end()) return Path{at::zeros({rows, 1}), ones()};
+  return std::nullopt;
+}
+
+/// peft's: tuners/glora/layer.py, W + W ∘ A + B.
+AdapterWeights read_glora_of_peft(const Parts& parts, const PartsOf& of) {
+  auto gain = glora_path(parts, "glora_A", of.out, of.in, of), delta = glora_path(parts, "glora_B", of.out, of.in, of);
+  if (!gain || !delta) need(parts, gain ? "glora_B.X" : "glora_A.X", of);
+  return entry_of(Kind::glora,
+                  {{"g1.weight", gain->left}, {"g2.weight", gain->right}, {"b1.weight", delta->left}, {"b2.weight", delta->right}});
+}
+
+/// And b + b ∘ D + E + W C.
+void take_glora_of_bias(Parts& parts, const PartsOf& of, std::vector<AdapterWeights>& changes) {
+  auto gain = glora_path(parts, "glora_D", of.out, 1, of), delta = glora_path(parts, "glora_E", of.out, 1, of),
+       of_weight = glora_path(parts, "glora_C", of.in, 1, of);
+  bool has_zeros_alone = parts.contains("glora_C.zeros") && parts.contains("glora_D.zeros") && parts.contains("glora_E.zeros");
+  std::erase_if(parts, [](const auto& part) {
+    return part.first.starts_with("glora_C") || part.first.starts_with("glora_D") || part.first.starts_with("glora_E");
+  });
+  if (has_zeros_alone) return;  // as of a layer without a bias
+  auto product = [](const Path& path) { return at::mm(exact(path.left), exact(path.right)); };
+  if (gain) changes.push_back(entry_of(Kind::ia3, {{"row_gain", product(*gain)}}));
+  if (!delta && !of_weight) return;
+  Parameters sum{{"diff", delta ? product(*delta) : at::zeros({of.out, 1}, at::kDouble)}};
+  if (of_weight) sum.emplace_back("of_weight", product(*of_weight));
+  changes.push_back(entry_of(Kind::full, sum));
+}
+
 AdapterWeights read_tlora(const Parts& parts, const PartsOf& of) {
   auto entry = read_factors(Kind::tlora, {{"p_layer.weight", 1}, {"q_layer.weight", 0}, {"lambda_layer", 1}}, parts, of);
   if (parts.at("lambda_layer").size(0) != 1) refuse_shape("lambda_layer", parts.at("lambda_layer"), of);
@@ -211,7 +271,7 @@ AdapterWeights read_tlora(const Parts& parts, const PartsOf& of) {
 
 }  // namespace
 
-bool has_own_shape(const std::string& part) { return kOwnShapes.contains(part); }
+bool has_own_shape(const std::string& part) { return kOwnShapes.contains(part) || part.starts_with("glora_"); }
 
 std::optional<Kind> kind_of_parts(const std::vector<std::string>& parts) {
   for (const auto& mark : kMarks) {
@@ -228,11 +288,12 @@ std::optional<AdapterWeights> read_kind(const Parts& parts, const PartsOf& of) {
   if (parts.contains("boft_R")) return read_boft_r(parts, of);
   if (parts.contains("ia3_l") || parts.contains("on_input")) return read_ia3(parts, of);
   if (parts.contains("a1.weight")) return read_glora(parts, of);
+  if (kind_of_parts(names_in(parts)) == Kind::glora) return read_glora_of_peft(parts, of);
   if (parts.contains("lambda_layer")) return read_tlora(parts, of);
   return std::nullopt;
 }
 
-std::vector<AdapterWeights> take_bias_changes(Parts& parts, double lora_scale) {
+std::vector<AdapterWeights> take_bias_changes(Parts& parts, double lora_scale, const PartsOf& of) {
   std::vector<AdapterWeights> changes;
   const std::pair<const char*, double> deltas[] = {{"diff_b", 1}, {"lora_bias", lora_scale}};
   for (const auto& [part, scale] : deltas) {
@@ -240,6 +301,7 @@ std::vector<AdapterWeights> take_bias_changes(Parts& parts, double lora_scale) {
   }
   if (auto l = parts.find("ia3_l"); l != parts.end() && l->second.dim() == 2 && l->second.size(1) == 1)
     changes.push_back(entry_of(Kind::ia3, {{"row_gain", column(exact(l->second) - 1)}}));
+  take_glora_of_bias(parts, of, changes);
   for (auto& change : changes) change.target = "bias";
   return changes;
 }

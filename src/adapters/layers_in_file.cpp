@@ -199,18 +199,23 @@ bool any_fused(const AdaptedList& adapted) {
 }
 
 AdaptedList in_layout(const AdaptedList& adapted, const LayerPrefixes& names, Layout layout) {
-  if (layout == Layout::diffsynth) {
+  if (layout == Layout::diffsynth && !names.diffsynth) {
     if (names.diffsynth_layers.empty() && !adapted.empty())
       config_error("adapters", "--lora_format diffsynth has no names for the layer '{}'; take diffusers or kohya", adapted[0].path);
     return in_foreign_layers(adapted, names, names.diffsynth_layers);
   }
   if (layout == Layout::kohya && !names.kohya_layers.empty()) return in_foreign_layers(adapted, names, names.kohya_layers);
+  const bool has_dots = layout == Layout::diffusers || layout == Layout::diffsynth;
+  const auto& prefix = layout == Layout::diffusers   ? names.diffusers
+                       : layout == Layout::diffsynth ? *names.diffsynth
+                       : layout == Layout::lycoris   ? names.lycoris
+                                                     : names.kohya;
   AdaptedList written;
   for (const auto& item : adapted) {
     auto path = item.path;
-    if (layout != Layout::diffusers) std::replace(path.begin(), path.end(), '.', '_');
+    if (!has_dots) std::replace(path.begin(), path.end(), '.', '_');
     auto own = cut(weights_of(item));
-    own.path = (layout == Layout::diffusers ? names.diffusers : layout == Layout::lycoris ? names.lycoris : names.kohya) + path;
+    own.path = prefix + path;
     written.push_back(as_item(own, item.layer));
   }
   return written;

@@ -27,12 +27,32 @@ bool ends_with_name(const std::string& path, const std::string& name) {
   return path == name || (path.size() > name.size() && path.ends_with(name) && path[path.size() - name.size() - 1] == '.');
 }
 
-/// A path with a number in it lies inside a list of blocks.
-bool inside_blocks(const std::string& path) {
+/// What stands before the numbers in a path, each a list, with the number.
+std::vector<std::pair<std::string, std::string>> lists_of(const std::string& path) {
+  std::vector<std::pair<std::string, std::string>> lists;
+  std::string before;
   for (const auto& part : split_list(path, '.')) {
-    if (std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; })) return true;
+    if (std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; })) lists.emplace_back(before, part);
+    before += part + ".";
   }
-  return false;
+  return lists;
+}
+
+/// The layers inside lists of more than one. Behind the one layer of a to_out there is a dropout, which has no numbers and is no module
+/// here.
+std::set<std::string> inside_blocks(const NamedLayers& layers) {
+  std::map<std::string, std::set<std::string>> numbers;
+  for (const auto& [path, layer] : layers) {
+    for (const auto& [list, number] : lists_of(path)) numbers[list].insert(number);
+  }
+  std::set<std::string> inside;
+  for (const auto& [path, layer] : layers) {
+    auto lists = lists_of(path);
+    if (std::any_of(lists.begin(), lists.end(),
+                    [&](const auto& list) { return numbers[list.first].size() > 1 || list.first.ends_with(".to_out."); }))
+      inside.insert(path);
+  }
+  return inside;
 }
 
 std::vector<std::string> select(const NamedLayers& layers, const std::function<bool(const std::string&, nn::LinearMap&)>& wanted) {
@@ -84,8 +104,8 @@ std::vector<std::string> match_targets(nn::Module& root, const std::string& targ
   auto names = split_list(targets);
   std::vector<std::string> chosen;
   if (names.empty()) {
-    chosen = select(layers, [](const std::string& path, nn::LinearMap& layer) {
-      return inside_blocks(path) && is_linear(layer) && std::min(layer.in_features(), layer.out_features()) >= 512;
+    chosen = select(layers, [inside = inside_blocks(layers)](const std::string& path, nn::LinearMap& layer) {
+      return inside.contains(path) && is_linear(layer) && std::min(layer.in_features(), layer.out_features()) >= 512;
     });
   } else if (names.size() == 1 && names[0] == kAllLinear) {
     return select(layers, [](const std::string&, nn::LinearMap& layer) { return is_linear(layer); });

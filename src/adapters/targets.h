@@ -19,8 +19,8 @@ using AliasesOf = std::function<std::vector<std::string>(const std::string& path
 
 /// The paths of the linear layers and convolutions that `targets` names, by DiffSynth-Studio's rules: several comma-separated names match a
 /// layer's name exactly or as its end after a dot; a single name is a regular expression for the whole name, and if that matches nothing
-/// also an end; "" picks every linear layer (and no convolution) inside the blocks whose sides are both at least 512, all-linear every
-/// linear layer. No match is a config Error that names the layers there are.
+/// also an end; "" picks every linear layer (and no convolution) inside lists of more than one block whose sides are both at least 512,
+/// all-linear every linear layer. No match is a config Error that names the layers there are.
 std::vector<std::string> match_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases);
 
 /// The names that stand for several layers ("blocks.0.attn.a_to_qkv" for query, key and value) by which `targets` picks those, none of them

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "base/log.h"
@@ -12,6 +13,9 @@
 namespace burnish {
 
 namespace {
+
+/// As it is when the program starts: while a library is kept quiet, C's name for it leads elsewhere (data/jxl.cpp).
+std::FILE* const kTerminal = stderr;
 
 /// Between two lines where there is no terminal.
 double seconds_between_lines() {
@@ -32,7 +36,7 @@ Progress::Progress(std::string what, int64_t total, int64_t done)
       last_(start_) {}
 
 Progress::~Progress() {
-  if (drawn_) fmt::print(stderr, "\n");
+  if (drawn_) fmt::print(kTerminal, "\n");
 }
 
 double Progress::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -56,7 +60,7 @@ void Progress::update(int64_t done, const std::string& note) {
   drawn_ = true;
   constexpr int64_t kWidth = 24;
   auto filled = total_ > 0 ? std::clamp<int64_t>(done * kWidth / total_, 0, kWidth) : 0;
-  fmt::print(stderr, "\r\033[K{} [{}{}] {}/{} {} left  {}", what_, std::string(static_cast<size_t>(filled), '#'),
+  fmt::print(kTerminal, "\r\033[K{} [{}{}] {}/{} {} left  {}", what_, std::string(static_cast<size_t>(filled), '#'),
              std::string(static_cast<size_t>(kWidth - filled), '.'), done, total_, left(done), note);
 }
 

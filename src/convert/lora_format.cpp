@@ -47,7 +47,9 @@ std::string prefix_of(const models::Model& model, const std::string& component, 
     case LoraFormat::comfyui:
       if (!layers.comfyui.empty()) return layers.comfyui + layers.weights;
       break;
-    case LoraFormat::diffsynth: break;
+    case LoraFormat::diffsynth:
+      if (layers.diffsynth) return *layers.diffsynth + layers.weights;
+      break;
   }
   config_error(
       "convert",

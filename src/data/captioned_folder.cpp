@@ -105,7 +105,7 @@ std::map<fs::path, fs::path> take_masks(std::set<fs::path>& pictures) {
 /// Fewer need no word: nobody means a year by them.
 constexpr int kRepeatsToSay = 100;
 
-/// The 10 of `10_cat`, or 1.
+/// The 10 of `10_cat`, or 1; 0 leaves the folder out, as in sd-scripts.
 int repeats_of(const fs::path& folder) {
   auto name = folder.filename().string();
   auto digits = name.substr(0, name.find('_'));
@@ -113,8 +113,8 @@ int repeats_of(const fs::path& folder) {
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), repeats);
   bool is_number = error == std::errc() && end == digits.data() + digits.size() && digits.size() < name.size();
   if (!is_number) return 1;
-  if (repeats < 1 || repeats > kMostRepeats)
-    data_error("data", "the folder {} asks for {} repeats of its pictures; a name like 10_cat begins with 1 to {}", folder.string(), digits,
+  if (repeats < 0 || repeats > kMostRepeats)
+    data_error("data", "the folder {} asks for {} repeats of its pictures; a name like 10_cat begins with 0 to {}", folder.string(), digits,
                kMostRepeats);
   return repeats;
 }
@@ -186,8 +186,11 @@ int repeats_by_folder(const fs::path& picture, const fs::path& root, std::set<fs
   auto repeats = repeats_of(folder);
   auto name = folder.filename().string();
   bool is_number = name.find_first_not_of("0123456789") == name.npos;
-  if ((repeats < kRepeatsToSay && !is_number) || !said.insert(folder).second) return repeats;
-  if (is_number) {
+  bool is_usual = repeats > 0 && repeats < kRepeatsToSay && !is_number;
+  if (is_usual || !said.insert(folder).second) return repeats;
+  if (repeats == 0) {
+    info("the folder {} is left out: its name asks for no visits of its pictures", folder.string());
+  } else if (is_number) {
     info(
         "the folder {} is named by a number alone, which is no count: each of its pictures is visited once an epoch ({}_cat would ask for "
         "{})",
@@ -216,6 +219,7 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
   std::set<fs::path> said;
   for (const auto& picture : found.pictures) {
     auto repeats = static_cast<size_t>(repeats_by_folder(picture, root, said));
+    if (repeats == 0) continue;
     try {
       auto row = row_of(picture, captions, endings);
       if (auto mask = masks.find(picture.parent_path() / picture.stem()); mask != masks.end()) row["mask"] = mask->second.string();
@@ -229,6 +233,8 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
     m.bad[m.rows.size()] = reason;
     m.rows.push_back({{"image", archive.string()}});
   }
+  if (m.rows.empty())
+    data_error("data", "all pictures of {} are in folders like 0_none, which are left out; rename one to 1_none", folder.string());
   return m;
 }
 

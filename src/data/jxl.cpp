@@ -2,14 +2,48 @@
 #include <jxl/decode.h>
 #include <jxl/decode_cxx.h>
 
+#include <cstdio>
+#include <mutex>
+
 #include "base/error.h"
 #include "data/codecs.h"
 
 namespace burnish::data {
 
+namespace {
+
+/// While one is there, C's `stderr` leads nowhere: Debian's libjxl writes its own lines there about every damaged picture and has no switch
+/// for it. What the program says is not touched: its logger and progress bars hold the stream itself.
+class QuietLibrary {
+ public:
+  QuietLibrary() {
+    std::lock_guard lock(mutex_);
+    static std::FILE* const nowhere = std::fopen("/dev/null", "w");
+    if (num_quiet_++ > 0 || nowhere == nullptr) return;
+    real_ = stderr;
+    stderr = nowhere;
+  }
+  ~QuietLibrary() {
+    std::lock_guard lock(mutex_);
+    if (--num_quiet_ > 0 || real_ == nullptr) return;
+    stderr = real_;
+    real_ = nullptr;
+  }
+  QuietLibrary(const QuietLibrary&) = delete;
+  QuietLibrary& operator=(const QuietLibrary&) = delete;
+
+ private:
+  static inline std::mutex mutex_;
+  static inline int num_quiet_ = 0;
+  static inline std::FILE* real_ = nullptr;
+};
+
+}  // namespace
+
 // JPEG XL: libjxl, which turns pictures upright itself.
 Decoded decode_jxl(std::string_view bytes, const std::string& file, bool header_only) {
   auto refuse = [&] { data_error("data", "{} cannot be decoded: it is truncated or damaged", file); };
+  QuietLibrary quiet;
   auto decoder = JxlDecoderMake(nullptr);
   JxlDecoderSubscribeEvents(decoder.get(), JXL_DEC_BASIC_INFO | JXL_DEC_COLOR_ENCODING | JXL_DEC_FULL_IMAGE);
   JxlDecoderSetInput(decoder.get(), reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());

@@ -184,6 +184,9 @@ Metadata load_metadata(const std::filesystem::path& given, const CaptionFiles& c
   if (kind == ".csv") return parse_csv(text, path.string());
   if (kind == ".json") return parse_json_list(text, path.string());
   if (kind == ".jsonl") return parse_json_lines(text, path.string());
+  if (kind == ".parquet")
+    data_error("data", "{} is Parquet, which is unpacked into a .tar archive once: docs/data.md has the lines of Python that do it",
+               path.string());
   data_error("data", "metadata {} must be a .csv, .json or .jsonl file, or a folder or .tar archive of pictures with captions",
              path.string());
 }

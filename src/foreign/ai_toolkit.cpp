@@ -40,7 +40,7 @@ std::string bits(const Value& value) {
   return word == "fp32" || word == "float32" || word == "float" ? "fp32" : "";
 }
 
-Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(value), flows(all)); }
+Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(value), flows(all) || trains_whole(all)); }
 
 Outcome precision(const Value& value, const Settings&) {
   return bits(value).empty() ? left_out("a dtype is bf16, fp16 or fp32") : carried(bits(value));
@@ -128,8 +128,11 @@ void model_rows(Table& table) {
   });
   table << no_place({"model.low_vram", "model.layer_offloading", "model.auto_memory"},
                     "nothing is moved to main memory while a step runs; models are loaded one after the other");
-  table << needless({"model.arch", "model.is_xl", "model.is_v3", "model.name", "model.dtype", "model.vae_dtype", "model.te_dtype",
-                     "model.compile", "model.extras_name_or_path"});
+  table << kind_row("model.arch", {"sd", "sd1", "sd15", "sdxl", "flux", "flux_kontext", "qwen_image", "zimage"});
+  table << no_place({"model.is_v2", "model.is_v3", "model.is_pixart", "model.is_pixart_sigma", "model.is_auraflow", "model.is_lumina2"},
+                    kAnotherKind);
+  table << needless(
+      {"model.is_xl", "model.name", "model.dtype", "model.vae_dtype", "model.te_dtype", "model.compile", "model.extras_name_or_path"});
   for (const char* name : {"model.is_flux", "model.use_flux_cfg"}) table << needless({name});
   table << no_place({"model.*"}, "no option of the models here");
 }
@@ -186,7 +189,8 @@ void data_rows(Table& table) {
   table << no_place({"dataset.default_caption"}, "name it in class_tokens of a dataset in a dataset_config");
   table << no_place({"dataset.random_triggers"}, "enable_wildcard draws one of {a|b|c} at each visit");
   table << no_place({"dataset.mask_path", "dataset.alpha_mask"}, "name the masks in a column of a metadata file (masked_loss column)");
-  table << no_place({"dataset.control_path", "dataset.inpaint_path", "dataset.num_frames"}, "a sample is a picture and a caption");
+  table << no_place({"dataset.control_path"}, kNameReferences);
+  table << no_place({"dataset.inpaint_path", "dataset.num_frames"}, "a sample is a picture and a caption");
   table << needless({"dataset.cache_latents_to_disk", "dataset.cache_latents", "dataset.buckets", "dataset.is_reg", "dataset.type",
                      "dataset.network_weight"});
   table << no_place({"dataset.*"}, "no option of the data here");

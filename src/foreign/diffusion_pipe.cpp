@@ -36,7 +36,7 @@ std::string bits(const std::string& text) {
   return word == "bfloat16" ? "bf16" : word == "float16" ? "fp16" : word == "float32" ? "fp32" : "";
 }
 
-Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(text_of(value)), !has_unet(all)); }
+Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(text_of(value)), !has_unet(all) || !has_adapter(all)); }
 
 Outcome precision(const Value& value, const Settings&) {
   auto word = bits(text_of(value));
@@ -55,6 +55,17 @@ Outcome sampling(const Value& value, const Settings& all) {
   if (text_of(value) == "uniform")
     return all.has("model.shift") ? left_out("a shift of uniform draws is timestep_sampling sigma, in 1000 levels") : carried("uniform");
   return carried(all.has("model.shift") ? "shift" : "sigmoid");
+}
+
+/// Of a list of paths, or of objects that have one.
+Outcome paths(const Value& value, const Settings&) {
+  auto list = Value::array();
+  for (const auto& item : value.is_array() ? value : Value::array({value})) {
+    const auto& path = item.is_object() ? item.value("path", Value()) : item;
+    if (!path.is_string()) return left_out("expected a list of paths");
+    list.push_back(path);
+  }
+  return carried(list);
 }
 
 Outcome fused(const Value& value, const Settings&) {
@@ -98,8 +109,13 @@ Arranged arrange(Value tree, const Open& open) {
 }
 
 void model_rows(Table& table) {
-  for (const char* name : {"model.transformer_path", "model.checkpoint_path", "model.diffusers_path"}) table << same(name, "model");
-  table << rewritten("model.dtype", "dtype", dtype) << rewritten("model.transformer_dtype", "fp8_models", fp8_denoiser);
+  table << kind_row("model.type", {"sdxl", "flux", "qwen_image", "z_image"});
+  for (const char* name : {"model.transformer_path", "model.diffusion_model", "model.text_encoder_path", "model.vae_path", "model.vae",
+                           "model.checkpoint_path", "model.diffusers_path"})
+    table << same(name, "model");
+  table << rewritten("model.text_encoders", "model", paths) << rewritten("model.merge_adapters", "preset_lora_path", paths);
+  table << rewritten("model.dtype", "dtype", dtype);
+  for (const char* name : {"model.transformer_dtype", "model.diffusion_model_dtype"}) table << rewritten(name, "fp8_models", fp8_denoiser);
   table << rewritten("model.timestep_sample_method", "timestep_sampling", sampling, "logit_normal");
   table << same("model.shift", "discrete_flow_shift") << same("model.sigmoid_scale", "sigmoid_scale");
   table << same("model.min_t", "min_t") << same("model.max_t", "max_t") << same("model.min_snr_gamma", "min_snr_gamma");
@@ -192,6 +208,7 @@ void data_rows(Table& table) {
     auto delimiter = std::string(trim(text_of(value)));
     return all.on("dataset.cache_shuffle_num") && !delimiter.empty() ? carried(delimiter) : left_out("");
   });
+  table << no_place({"dataset.control_path"}, kNameReferences);
   table << no_place({"dataset.mask_path"}, "name the masks in a column of a metadata file (masked_loss column)");
   table << needless({"dataset.min_ar", "dataset.max_ar", "dataset.num_ar_buckets", "dataset.frame_buckets", "dataset.skip_empty_caption"});
   table << no_place({"dataset"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");

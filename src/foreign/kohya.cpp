@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "foreign/kohya_gui.h"
 #include "foreign/program.h"
 
 // Names and defaults: library/train_util.py, train_network.py, library/flux_train_utils.py and docs/config_README-en.md of sd-scripts.
@@ -81,7 +82,9 @@ Outcome adapter_type(const Value& module, const Settings& all) {
     return carried(name.ends_with("loha") ? "loha" : name.ends_with("lokr") ? "lokr" : "lora");
   }
   if (algorithm == "lora" || algorithm == "locon") return carried(all.on("network_args.dora_wd") ? "dora" : "lora");
-  if (algorithm != "loha" && algorithm != "lokr") return left_out("adapters here are lora, dora, loha and lokr, not " + algorithm);
+  if (algorithm == "diag-oft") return carried("oft");
+  if (algorithm != "loha" && algorithm != "lokr" && algorithm != "full")
+    return left_out("adapters here are lora, dora, loha and lokr, not " + algorithm);
   return carried(algorithm);
 }
 
@@ -108,6 +111,7 @@ bool recognises(const Value& tree) {
     const auto& datasets = tree["datasets"];
     return datasets.is_array() && !datasets.empty() && datasets[0].is_object() && datasets[0].contains("subsets");
   }
+  if (is_kohya_gui(tree)) return true;
   for (const auto& [key, value] : tree.items()) {
     if (key == "pretrained_model_name_or_path" || key == "train_data_dir" || key == "network_module") return true;
     if (value.is_object() && recognises(value)) return true;
@@ -152,6 +156,7 @@ Arranged arrange(Value tree, const Open& open) {
     merge_datasets(tree, arranged);
     return arranged;
   }
+  if (is_kohya_gui(tree)) tree = options_of_kohya_gui(tree);
   flatten_sections(tree);
   Arranged arranged{.tree = tree};
   for (const char* name : {"network_args", "optimizer_args"}) {
@@ -173,6 +178,9 @@ void model_rows(Table& table) {
   // Of two files that hold a part the first is taken.
   table << same("vae", "model") << same("pretrained_model_name_or_path", "model") << same("clip_l", "model") << same("t5xxl", "model")
         << same("ae", "model");
+  table << kind_row("script", {"train_network.py", "train_db.py", "fine_tune.py", "sdxl_train.py", "sdxl_train_network.py", "flux_train.py",
+                               "flux_train_network.py"});
+  table << no_place({"v2"}, kAnotherKind);
   table << rewritten("v_parameterization", "prediction_type", [](const Value& value, const Settings&) {
     return asks_for_something(value) ? carried("v_prediction") : left_out("");
   });
@@ -347,12 +355,10 @@ void run_rows(Table& table) {
                      "full_fp16",
                      "save_model_as",
                      "output_name",
-                     "script",
                      "training_comment",
                      "logging_dir",
                      "log_prefix",
                      "log_tracker_name",
-                     "v2",
                      "tokenizer_cache_dir",
                      "use_safetensors",
                      "split_mode",

@@ -47,7 +47,8 @@ Outcome steps_or_share(const Value& value, const Settings& all) {
 Outcome optimizer_arguments(const Value&, const Settings& all) {
   std::vector<std::string> entries;
   for (const auto& [name, value] : all.all()) {
-    if (!name.starts_with("optimizer_args.") || name.ends_with(".weight_decay")) continue;
+    // All weight decay here is decoupled.
+    if (!name.starts_with("optimizer_args.") || name.ends_with(".weight_decay") || name.ends_with(".decouple")) continue;
     auto text = text_of(value);
     text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == '(' || c == ')' || c == '[' || c == ']' || c == ' '; }),
                text.end());
@@ -58,7 +59,7 @@ Outcome optimizer_arguments(const Value&, const Settings& all) {
       if (!all.has(std::string("optimizer_args.") + name)) entries.push_back(std::string(name) + "=true");
     }
   }
-  return entries.empty() ? left_out("") : carried(join(entries, ","));
+  return entries.empty() || optimizer_of(all).empty() ? left_out("") : carried(join(entries, ","));
 }
 
 void optimizer_rows(Table& table) {
@@ -161,7 +162,7 @@ Table kohya_training(bool (*flows)(const Settings&)) {
       "mixed_precision", "dtype",
       [flows](const Value& value, const Settings& all) {
         auto word = lower(text_of(value));
-        return dtype_of_run(word == "no" ? "fp32" : word == "fp16" || word == "bf16" ? word : "", flows(all));
+        return dtype_of_run(word == "no" ? "fp32" : word == "fp16" || word == "bf16" ? word : "", flows(all) || !all.has("network_module"));
       },
       "no");
   optimizer_rows(table);

@@ -58,9 +58,19 @@ void data_rows(Table& table) {
   table << no_place({"video_directory", "video_jsonl_file", "target_frames", "frame_extraction", "frame_stride", "frame_sample",
                      "max_frames", "source_fps"},
                     "videos are not trained");
-  table << no_place({"control_directory", "multiple_target", "no_resize_control", "control_resolution"},
-                    "models that edit pictures are not there");
+  table << no_place({"control_directory"}, kNameReferences);
+  table << no_place({"multiple_target", "no_resize_control", "control_resolution"},
+                    "reference pictures have the sizes that extra_inputs gives them");
   table << no_place({"dataset_config"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
+}
+
+/// Of these models it leaves out modulation, and the blocks that refine (networks/lora_qwen_image.py and lora_zimage.py).
+Outcome layers(const Value& module, const Settings& all) {
+  if (all.has("network_weights")) return left_out("");
+  auto name = text_of(module);
+  if (name.ends_with("lora_qwen_image")) return carried("transformer_blocks\\.[0-9]+\\.(attn|img_mlp|txt_mlp)\\..*");
+  if (name.ends_with("lora_zimage")) return carried("layers\\.[0-9]+\\.(attention|feed_forward)\\..*");
+  return left_out("");
 }
 
 void network_rows(Table& table) {
@@ -69,8 +79,13 @@ void network_rows(Table& table) {
     return carried(name.ends_with("loha") ? "loha" : name.ends_with("lokr") ? "lokr" : "lora");
   });
   table << rewritten("network_module", "lora_format", [](const Value&, const Settings&) { return carried("kohya"); });
+  table << rewritten("network_module", "lora_target_modules", layers);
   table << same("network_weights", "lora_checkpoint");
+  table << rewritten(
+      "network_module", "trainable_models",
+      [](const Value&, const Settings& all) { return all.has("network_module") ? left_out("") : carried("dit"); }, "none");
   auto when_new = [](const Value& value, const Settings& all) {
+    if (!all.has("network_module")) return left_out("");
     return all.has("network_weights") ? left_out("the file of network_weights decides type, rank and alpha") : carried(value);
   };
   table << rewritten("network_dim", "lora_rank", when_new, 4) << rewritten("network_alpha", "lora_alpha", when_new, 1);
@@ -88,7 +103,17 @@ Table table() {
   network_rows(table);
   data_rows(table);
   table << kohya_training([](const Settings&) { return true; }).rows;
-  table << same("timestep_sampling", "timestep_sampling");
+  table << words("timestep_sampling", "timestep_sampling",
+                 {{"sigma", "sigma"},
+                  {"uniform", "uniform"},
+                  {"sigmoid", "sigmoid"},
+                  {"shift", "shift"},
+                  {"flux_shift", "flux_shift"},
+                  {"qwen_shift", "qwen_shift"},
+                  {"krea2_shift", "krea2_shift"},
+                  {"ideogram4_shift", "ideogram4_shift"},
+                  {"logsnr", "logsnr"}},
+                 "no such way to draw timesteps", "sigma");
   table << rewritten(
       "weighting_scheme", "loss_weighting",
       [](const Value& value, const Settings&) {
@@ -108,9 +133,11 @@ Table table() {
   table << no_place({"sample_every_n_epochs"}, "previews are drawn every preview_steps steps");
   table << no_place({"num_timestep_buckets", "preserve_distribution_shape"}, "timesteps are drawn one by one");
   table << same("blocks_to_swap", "blocks_to_swap") << same("gradient_checkpointing_cpu_offload", "use_gradient_checkpointing_offload");
-  table << needless({"script", "fp8_scaled", "block_swap_h2d_only", "use_pinned_memory_for_block_swap", "fp8_t5", "fp8_llm", "fp8_vl",
-                     "sdpa", "xformers", "output_name", "training_comment", "logging_dir", "log_prefix", "log_tracker_name", "vae_dtype",
-                     "task", "model_version", "no_metadata", "sample_at_first"});
+  table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*"});
+  table << kind_row("model_version", {"original"});
+  table << needless({"fp8_scaled", "block_swap_h2d_only", "use_pinned_memory_for_block_swap", "fp8_t5", "fp8_llm", "fp8_vl", "sdpa",
+                     "xformers", "output_name", "training_comment", "logging_dir", "log_prefix", "log_tracker_name", "vae_dtype", "task",
+                     "no_metadata", "sample_at_first"});
   return table;
 }
 

@@ -37,7 +37,11 @@ bool has_unet(const Settings& all) {
   return false;
 }
 
-bool is_xl(const Settings& all) { return all.text("model_type").find("DIFFUSION_XL") != std::string::npos; }
+/// SDXL's and FLUX.1's.
+bool has_second_encoder(const Settings& all) {
+  auto type = lower(all.text("model_type"));
+  return type.find("diffusion_xl") != type.npos || type == "flux_dev_1";
+}
 std::string denoiser(const Settings& all) { return has_unet(all) ? "unet" : "dit"; }
 /// What it calls the denoiser.
 std::string part_of(const Settings& all) { return has_unet(all) ? "unet" : "transformer"; }
@@ -51,7 +55,7 @@ std::string trained_parts(const Settings& all) {
   std::vector<std::string> parts;
   if (trains(all, part_of(all))) parts.push_back(denoiser(all));
   if (trains(all, "text_encoder")) parts.emplace_back("text_encoder");
-  if ((is_xl(all) || !has_unet(all)) && trains(all, "text_encoder_2")) parts.emplace_back("text_encoder_2");
+  if (has_second_encoder(all) && trains(all, "text_encoder_2")) parts.emplace_back("text_encoder_2");
   return join(parts, ",");
 }
 
@@ -65,13 +69,13 @@ Outcome precision(const Value& value, const Settings&) {
   return word.empty() ? left_out("a dtype is bf16, fp16 or fp32") : carried(word);
 }
 
-Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(value), !has_unet(all)); }
+Outcome dtype(const Value& value, const Settings& all) { return dtype_of_run(bits(value), !has_unet(all) || !is_lora(all)); }
 
 /// Our format for weights stored in few bits, "" for those that are not.
 std::string format_of(const std::string& dtype) {
   if (dtype == "FLOAT_8") return "fp8_tensor";
   if (dtype == "FLOAT_W8A8") return "fp8";
-  if (dtype == "INT_8") return "int8";
+  if (dtype == "INT_8" || dtype == "INT_W8A8") return "int8";
   return dtype == "NFLOAT_4" ? "nf4" : "";
 }
 
@@ -85,7 +89,7 @@ Outcome quantized_models(const Value& value, const Settings& all) {
   for (const char* part : {"text_encoder", "text_encoder_2"}) {
     if (format_of(dtype_of(all, part)) == format) parts.emplace_back(part);
   }
-  return carried(join(parts, ","));
+  return carried(join(parts, ","), text_of(value) == "INT_W8A8" ? "what they are multiplied with stays in the run's dtype" : "");
 }
 
 Outcome quantized_format(const Value& value, const Settings& all) {
@@ -106,6 +110,13 @@ Outcome when_new(const Value& value, const Settings& all) {
   return from_file(all) ? left_out("the file of lora_model_name decides it") : carried(value);
 }
 
+/// An expression that is looked for in a name, as one for the whole name.
+std::string found_anywhere(std::string expression) {
+  bool from_start = expression.starts_with('^'), to_end = expression.ends_with('$') && !expression.ends_with("\\$");
+  expression = expression.substr(from_start, expression.size() - from_start - to_end);
+  return (from_start ? "(" : ".*(") + expression + (to_end ? ")" : ").*");
+}
+
 /// Parts of layer names as one expression, for a list of names would be ends of names here.
 Outcome layers(const Value& value, const Settings& all) {
   if (!is_lora(all) || from_file(all)) return left_out("");
@@ -113,9 +124,11 @@ Outcome layers(const Value& value, const Settings& all) {
   if (filter.empty())
     return all.text("layer_filter_preset", "full") == "full" ? carried("all-linear", has_unet(all) ? "convolutions carry no adapter" : "")
                                                              : left_out("");
-  if (all.on("layer_filter_regex"))
-    return filter.find(',') == filter.npos ? carried(".*(" + filter + ").*") : left_out("write one expression in lora_target_modules");
   std::vector<std::string> parts;
+  if (all.on("layer_filter_regex")) {
+    for (const auto& expression : split_list(filter)) parts.push_back(found_anywhere(expression));
+    return carried(parts.size() == 1 ? parts[0] : "(" + join(parts, "|") + ")");
+  }
   for (const auto& name : split_list(filter)) {
     std::string escaped;
     for (char c : name) escaped += c == '.' ? std::string("\\.") : std::string(1, c);
@@ -201,9 +214,12 @@ Arranged arrange(Value tree, const Open& open) {
 }
 
 void model_rows(Table& table) {
+  table << kind_row("model_type", {"stable_diffusion_15", "stable_diffusion_xl_10_base", "flux_dev_1", "qwen", "z_image"});
   for (const char* name : {"vae.model_name", "unet.model_name", "transformer.model_name"}) {
-    table << rewritten(name, "model",
-                       [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(value) : left_out(""); });
+    table << rewritten(name, "model", [](const Value& value, const Settings&) {
+      if (text_of(value).starts_with("https://")) return left_out("fetch the file, and name it in model before the others");
+      return asks_for_something(value) ? carried(value) : left_out("");
+    });
   }
   table << same("base_model_name", "model") << rewritten("train_dtype", "dtype", dtype, "FLOAT_16");
   for (const char* name : {"unet.weight_dtype", "transformer.weight_dtype"}) {
@@ -260,7 +276,12 @@ void adapter_rows(Table& table) {
   table << rewritten("layer_filter", "lora_target_modules", layers, "");
   table << rewritten("lokr_decompose_factor", "lokr_factor", when_new);
   table << words("output_model_format", "lora_format",
-                 {{"diffusers_lora", "diffusers"}, {"kohya_lora", "kohya"}, {"safetensors", "auto"}, {"original_lora", "auto"}},
+                 {{"diffusers_lora", "diffusers"},
+                  {"kohya_lora", "kohya"},
+                  {"safetensors", "auto"},
+                  {"original_lora", "auto"},
+                  {"comfy_lora", "auto"},
+                  {"legacy_lora", "auto"}},
                  "files have diffusers' names");
   table << needless({"lora_decompose", "lora_decompose_norm_epsilon", "lora_weight_dtype", "layer_filter_preset", "layer_filter_regex",
                      "bundle_additional_embeddings", "lokr_dim", "lokr_decompose_both", "lokr_use_tucker", "lokr_weight_decompose",
@@ -352,7 +373,7 @@ void loss_rows(Table& table) {
   table << rewritten("loss_weight_fn", "min_snr_gamma", [](const Value& value, const Settings& all) {
     return text_of(value) == "MIN_SNR_GAMMA" ? carried(all.number("loss_weight_strength").value_or(5)) : left_out("");
   });
-  table << looked_at({"loss_weight_strength", "vb_loss_strength", "huber_delta", "training_method", "model_type"});
+  table << looked_at({"loss_weight_strength", "vb_loss_strength", "huber_delta", "training_method"});
   table << rewritten("mse_strength", "", [](const Value& value, const Settings&) {
     return left_out(number_of(value) == 1.0 ? "" : "the loss is the mean square, or loss_type huber or smooth_l1");
   });

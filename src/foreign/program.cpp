@@ -1,5 +1,6 @@
 #include "foreign/program.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -25,9 +26,11 @@ Value named_arguments(const Value& list) {
   return object;
 }
 
-Outcome dtype_of_run(const std::string& bits, bool flows) {
+Outcome dtype_of_run(const std::string& bits, bool too_narrow) {
   if (bits.empty()) return left_out("a dtype is fp32, bf16 or fp16");
-  return bits == "fp16" && flows ? carried("bf16", "this model is held in bf16, which fp16 is too narrow for") : carried(bits);
+  return bits == "fp16" && too_narrow
+             ? carried("bf16", "weights that train, and models that flow, are held in bf16, since fp16 is too narrow for them")
+             : carried(bits);
 }
 
 double rest_of(double share) { return std::round((1 - share) * 1e9) / 1e9; }
@@ -57,6 +60,21 @@ std::vector<Row> size_rows(const std::string& theirs, std::function<bool(const S
   return {row("width", [](Sides sides) { return sides[0]; }), row("height", [](Sides sides) { return sides[1]; }),
           row("max_pixels", [](Sides sides) { return sides[0] * sides[1]; })};
 }
+
+const char* const kAnotherKind = "this kind is not trained here, and what is carried would train another";
+
+Row kind_row(const std::string& theirs, std::vector<std::string> known) {
+  return rewritten(theirs, "", [known = std::move(known)](const Value& value, const Settings&) {
+    auto kind = lower(text_of(value));
+    bool is_known = std::any_of(known.begin(), known.end(), [&](const std::string& one) {
+      return one.ends_with('*') ? kind.starts_with(one.substr(0, one.size() - 1)) : kind == one;
+    });
+    return left_out(is_known ? "" : kAnotherKind);
+  });
+}
+
+const char* const kNameReferences =
+    "name the pictures that the model sees in a column of a metadata file, for extra_inputs (docs/train.md)";
 
 Row caption_ending_row(const std::string& theirs) {
   return rewritten(theirs, "caption_extension", [](const Value& value, const Settings&) {

@@ -41,8 +41,8 @@ std::vector<Program> programs();
 /// The options that sd-scripts and what grew from it share: training, optimizer, schedule, saving. `flows` says of which kind the model is.
 Table kohya_training(bool (*flows)(const Settings&));
 
-/// fp32, bf16 or fp16 as a run's dtype; models that flow are not held in fp16.
-Outcome dtype_of_run(const std::string& bits, bool flows);
+/// fp32, bf16 or fp16 as a run's dtype; models that flow, and weights that train, are not held in fp16 (`too_narrow`).
+Outcome dtype_of_run(const std::string& bits, bool too_narrow);
 
 /// Keeps the first of several datasets; the others are not carried.
 Value first_of(const std::vector<std::pair<std::string, Value>>& datasets, Arranged& arranged);
@@ -58,6 +58,15 @@ std::vector<int64_t> sides_of(const Value& resolution);
 
 /// Rows that turn an area or a size of pictures into max_pixels, or height and width where `fixed` says so.
 std::vector<Row> size_rows(const std::string& theirs, std::function<bool(const Settings&)> fixed);
+
+/// Why a model, or training, of another kind than burnish has is not carried.
+extern const char* const kAnotherKind;
+
+/// Tells it of what `theirs` names, but for `known` kinds (in small letters; "zimage_*" is all that begin so).
+Row kind_row(const std::string& theirs, std::vector<std::string> known);
+
+/// Why reference pictures of a folder of their own are not carried.
+extern const char* const kNameReferences;
 
 /// The ending of caption files, whose point may be left out.
 Row caption_ending_row(const std::string& theirs);

@@ -183,6 +183,7 @@ adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::st
                                    written_in("kohya"),
                                    written_in("diffsynth"),
                                    known.swapped_halves};
+  if (names.diffsynth) prefixes.diffsynth = *names.diffsynth + names.weights;
   if (prefixes.kohya_layers.empty() && prefixes.diffsynth_layers.empty()) return prefixes;
   std::map<std::string, int64_t> rows;
   auto skeleton = model.components().skeleton(component);

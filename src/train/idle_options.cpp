@@ -96,7 +96,7 @@ bool reads_captions(const TrainOptions& o) { return reads_samples(o) || has_prev
 const std::vector<Rule>& rules_of_caches() {
   static const char* const kPlace = "the command that makes the cache";
   static const std::vector<Rule> kRules{
-      {reads_samples, kPlace, {"height", "width", "max_pixels", "resolution", "multi_resolution", "enable_bucket", "data_file_keys"}},
+      {reads_samples, kPlace, {"height", "width", "max_pixels", "resolution", "multi_resolution", "enable_bucket"}},
       {reads_samples, kPlace, {"caption_extension", "caption_prefix", "caption_suffix"}},
       {reads_captions, kPlace, {"max_sequence_length"}},
   };
@@ -132,6 +132,13 @@ std::vector<IdleOption> idle_options(const TrainOptions& o) {
   asked.insert(asked.end(), o.given.begin(), o.given.end());
   add(rules(), asked);
   return idle;
+}
+
+std::vector<IdleOption> repeated_options(const TrainOptions& o) {
+  auto asked = changed(o);
+  asked.insert(asked.end(), o.given.begin(), o.given.end());
+  if (!contains(asked, "data_file_keys") || reads_samples(o)) return {};
+  return {{"data_file_keys", "the command that makes the cache"}};
 }
 
 void reset(TrainOptions& o, const std::string& option) {

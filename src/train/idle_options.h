@@ -12,6 +12,9 @@ struct IdleOption {
 /// All of them. An option is asked for when it was typed (TrainOptions::given), or has another value than it has by itself.
 std::vector<IdleOption> idle_options(const TrainOptions& o);
 
+/// Those that decide nothing either and are said, not refused: DiffSynth-Studio's users leave them in both commands of a split run.
+std::vector<IdleOption> repeated_options(const TrainOptions& o);
+
 /// Sets an option to what it is when it is not given.
 void reset(TrainOptions& o, const std::string& option);
 

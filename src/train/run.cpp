@@ -19,6 +19,7 @@
 #include "train/encode.h"
 #include "train/hints.h"
 #include "train/hooks/hooks.h"
+#include "train/idle_options.h"
 #include "train/planning.h"
 #include "train/rehearsal.h"
 #include "train/run_folder.h"
@@ -357,10 +358,13 @@ void train(const TrainOptions& options, const dist::World& world) {
   check_nothing_lost(settings.output);  // before pictures are read
   check_previews_apart(settings);
   if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
+  for (const auto& [option, belongs_to] : repeated_options(options)) info("{} has no effect here: it belongs to {}", option, belongs_to);
   set_threads(options.model);
   auto run = open(std::move(settings));
   auto course = make_course(run);
   auto start = check_start(run, course);
+  if (world.is_first())  // what is wrong, now
+    read_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);
   auto plan = world.is_first() ? check_memory(options, run) : std::nullopt;  // what one has room for all have
   world.agree("settings, samples or weights", io::sha256(fingerprint(run)).substr(0, 8));
   std::optional<io::FolderClaim> claim;

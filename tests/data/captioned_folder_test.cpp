@@ -74,9 +74,21 @@ TEST_F(CaptionedFolder, RefusesInASentence) {
   file("a.txt", "caption");
   EXPECT_THAT(refusal(), AllOf(HasSubstr("holds no picture"), HasSubstr("metadata file")));
   file("a.png");
-  file("0_none/c.png");
-  file("0_none/c.txt");
-  EXPECT_THAT(refusal(), HasSubstr("0 repeats"));
+  file("10001_cat/c.png");
+  EXPECT_THAT(refusal(), HasSubstr("10001 repeats"));
+}
+
+TEST_F(CaptionedFolder, AFolderOfNoRepeatsIsLeftOutAsInSdScripts) {
+  file("0_none/a.png");
+  file("0_none/b.png");
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("0_none"), HasSubstr("left out")));
+  file("2_cat/c.png");
+  file("2_cat/c.txt", "cat");
+  testing::internal::CaptureStdout();
+  EXPECT_THAT(captions(), ElementsAre("cat", "cat"));
+  auto said = testing::internal::GetCapturedStdout();
+  EXPECT_THAT(said, HasSubstr("0_none is left out: its name asks for no visits"));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
 TEST_F(CaptionedFolder, BadCaptionsAndArchivesAreBadRows) {

@@ -63,6 +63,20 @@ TEST(Formats, ADamagedProfileIsPassedOver) {
   }
 }
 
+TEST(Formats, OfADamagedJpegXlOneSentenceIsSaidAndNothingByItsLibrary) {
+  test::Scratch scratch;
+  auto bytes = test::content(picture("lossy.jxl"));
+  testing::internal::CaptureStderr();
+  for (size_t cut : {bytes.size() / 2, bytes.size() - 5}) {
+    auto file = scratch.write("a.jxl", bytes.substr(0, cut));
+    EXPECT_THAT(test::error_of([&] { data::decode_image(file); }), HasSubstr("a.jxl cannot be decoded: it is truncated or damaged"));
+  }
+  bytes[bytes.size() / 2] ^= 0x55;
+  EXPECT_THAT(test::error_of([&] { data::decode_image(scratch.write("b.jxl", bytes)); }), HasSubstr("b.jxl cannot be decoded"));
+  std::fputs("the stream is back\n", stderr);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "the stream is back\n");
+}
+
 TEST(Formats, BmpOfOtherKindsAreReadOrRefusedByName) {
   test::Scratch scratch;
   auto number = [](uint64_t value, int num_bytes) {

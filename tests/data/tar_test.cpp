@@ -52,6 +52,19 @@ TEST(Tar, MasksWeightsAndCaptionsInAShardOfWebDataset) {
   EXPECT_EQ(mask[31][0].item<int>(), 0);
 }
 
+/// img2dataset leaves out what it could not fetch, and writes a caption file for empty captions too (tests/golden/make_img2dataset.py).
+TEST(Tar, AnArchiveOfImg2datasetIsADataset) {
+  auto tar = archive("img2dataset-00000.tar");
+  EXPECT_THAT(captions(tar), testing::UnorderedElementsAre("a picture, with colours", "tr\u00e8s clair", ""));
+  for (const auto& row : data::load_metadata(tar).rows) {
+    EXPECT_EQ(row["status"], "success");
+    EXPECT_EQ(row["punsafe"], row["prompt"] == "tr\u00e8s clair" ? 0.25 : 0.5);
+  }
+  data::Dataset dataset({.subsets = {{.base_path = "", .metadata_path = tar.string(), .size = {.height = 48, .width = 64}}}});
+  ASSERT_THAT(dataset.rows(), ElementsAre(0, 1, 2));
+  for (int64_t row : dataset.rows()) EXPECT_EQ(dataset.load(row).image_3HW.sizes(), (std::vector<int64_t>{3, 48, 64}));
+}
+
 TEST(Tar, EveryDialectIsRead) {
   for (const std::string name : {"gnu.tar", "pax.tar", "ustar.tar"}) {
     SCOPED_TRACE(name);

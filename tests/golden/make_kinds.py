@@ -13,7 +13,7 @@ import shutil
 import torch
 from diffusers import FluxTransformer2DModel, UNet2DConditionModel
 from lycoris.wrapper import LycorisNetwork
-from peft import BOFTConfig, IA3Config, LoraConfig, OFTConfig, PeftModel, VeraConfig, get_peft_model
+from peft import BOFTConfig, GloraConfig, IA3Config, LoraConfig, OFTConfig, PeftModel, VeraConfig, get_peft_model
 from safetensors.torch import save_file
 
 from make_pipeline import OUT
@@ -33,7 +33,10 @@ PEFT = {"lora_bias": lambda: LoraConfig(r=2, lora_alpha=3, lora_bias=True, **TAR
         "oft_exact": lambda: OFTConfig(r=0, oft_block_size=8, use_cayley_neumann=False, block_share=True, **TARGETS),
         "coft": lambda: OFTConfig(r=0, oft_block_size=8, coft=True, eps=0.05, **TARGETS),
         "boft": lambda: BOFTConfig(boft_block_size=8, **TARGETS),
-        "vera": lambda: VeraConfig(r=3, save_projection=True, **TARGETS)}
+        "vera": lambda: VeraConfig(r=3, save_projection=True, **TARGETS),
+        "glora": lambda: GloraConfig(r=3, **TARGETS),
+        "glora_vectors": lambda: GloraConfig(config_A_B="vector", config_C="vector", config_D_E="vector", **TARGETS),
+        "glora_numbers": lambda: GloraConfig(config_A_B="constant", config_C="none", config_D_E="constant", **TARGETS)}
 
 
 def unet():

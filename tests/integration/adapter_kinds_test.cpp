@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Of, AdapterKind,
                          testing::Values("lycoris_full", "lycoris_norm", "lycoris_ia3", "lycoris_ia3_input", "lycoris_oft",
                                          "lycoris_oft_limited", "lycoris_boft", "lycoris_glora", "lycoris_tlora", "lycoris_dylora",
                                          "kohya_oft", "peft_lora_bias", "peft_ia3", "peft_oft", "peft_oft_exact", "peft_coft", "peft_boft",
-                                         "peft_vera"),
+                                         "peft_vera", "peft_glora", "peft_glora_vectors", "peft_glora_numbers"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(AdapterKinds, OfNormsAndBiasesHaveTheNamesOfComfyUI) {
@@ -147,7 +147,8 @@ TEST(AdapterKinds, AreSaidByInspect) {
                                    {"peft_lora_bias/adapter_model", "bias delta on 2 layers, lora of rank 2 on 2 layers"},
                                    {"peft_ia3/adapter_model", "ia3 on 2 layers"},
                                    {"peft_vera/adapter_model", "vera of rank 3 on 2 layers"},
-                                   {"peft_boft/adapter_model", "boft on 2 layers"}}) {
+                                   {"peft_boft/adapter_model", "boft on 2 layers"},
+                                   {"peft_glora/adapter_model", "glora of rank 3 on 2 layers"}}) {
     auto outcome = run_burnish("inspect '" + file_of(kind) + "'");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr(std::string("adapter: ") + text)) << kind;

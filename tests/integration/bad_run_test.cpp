@@ -174,6 +174,16 @@ TEST_F(RunFolder, DoesNotLieAmongThePicturesWhenPreviewsAreDrawn) {
   EXPECT_NE(beside.output.find("1 sample, "), std::string::npos) << beside.output;
 }
 
+TEST_F(RunFolder, PromptsThatCannotBeReadAreSaidBeforeAnythingIsComputed) {
+  for (const auto& [prompts, word] : {std::pair{at("nothere.txt"), "nothere.txt"}, {write("empty.txt", "\n"), "holds no prompts"}}) {
+    auto outcome = run_burnish(train("--preview_prompts " + quoted(prompts)));
+    EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
+    EXPECT_NE(outcome.output.find(word), std::string::npos) << outcome.output;
+    EXPECT_EQ(outcome.output.find("computed at every visit"), std::string::npos) << outcome.output;
+    EXPECT_FALSE(fs::exists(out()));
+  }
+}
+
 TEST_F(RunFolder, WhatAKilledRunLeftIsRemovedAndWhatIsBeingWrittenIsNot) {
   auto left = write("out/step-9.safetensors.partial-123", "half"), in_state = write("out/state/state.safetensors.partial-123", "half");
   io::AtomicFile being_written(out() / "notes.txt");

@@ -71,7 +71,11 @@ TEST_F(BadInput, EveryOptionOfDiffSynthStudioIsKnown) {
                            "initialize_model_on_cpu",
                            "max_timestep_boundary",
                            "min_timestep_boundary",
-                           "enable_npu_patch"})
+                           "enable_npu_patch",
+                           "processor_path",
+                           "zero_cond_t",
+                           "dmd2_teacher_cfg_scale",
+                           "dmd2_student_t_list"})
     EXPECT_TRUE(page.find(std::string("--") + name + "`") != page.npos || page.find(std::string("--") + name + ",") != page.npos) << name;
 }
 

@@ -83,7 +83,7 @@ TEST(IdleOptionsTable, EachCountsWithWhatItBelongsTo) {
 
 TEST(IdleOptionsTable, OverACacheHowSamplesWereEncodedIsSettled) {
   for (const std::string asked : {"--height 32 --width 32", "--max_pixels 65536", "--resolution 32 --enable_bucket", "--caption_prefix x",
-                                  "--caption_extension .cap", "--data_file_keys picture", "--max_sequence_length 64"}) {
+                                  "--caption_extension .cap", "--max_sequence_length 64"}) {
     SCOPED_TRACE(asked);
     EXPECT_EQ(idle(asked), std::vector<std::string>{});
     EXPECT_NE(idle("--task sft:train " + asked), std::vector<std::string>{});
@@ -91,6 +91,16 @@ TEST(IdleOptionsTable, OverACacheHowSamplesWereEncodedIsSettled) {
   }
   EXPECT_EQ(idle("--task sft:train --max_pixels 1048576"), std::vector<std::string>{}) << "as DiffSynth-Studio's commands repeat it";
   EXPECT_EQ(idle("--task sft:train --max_sequence_length 64 --preview_prompts p.txt"), std::vector<std::string>{});
+}
+
+TEST(IdleOptionsTable, WhatBothCommandsOfASplitRunNameIsSaidAndNotRefused) {
+  for (const std::string keys : {"picture", "image,video"}) {
+    auto repeated = train::repeated_options(read("--task sft:train --data_file_keys " + keys));
+    ASSERT_EQ(repeated.size(), 1u) << keys;
+    EXPECT_EQ(repeated[0].option, "data_file_keys");
+    EXPECT_EQ(train::repeated_options(read("--data_file_keys " + keys)).size(), 0u) << "a run over pictures reads it";
+  }
+  EXPECT_EQ(idle("--task sft:train --data_file_keys picture"), std::vector<std::string>{});
 }
 
 TEST(IdleOptionsTable, ResettingAnOptionTakesItBack) {

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include "foreign/program.h"
+#include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
+#include "tests/integration/zimage.h"
 #include "train/options.h"
 
 using namespace burnish;
@@ -26,13 +28,14 @@ class ImportVerb : public BadInput {
   }
   std::string toml() const { return read_file(at("run.toml")); }
 
-  /// One step with the imported settings.
-  void starts(const std::string& more = "") const {
+  /// One step with the imported settings; what was said.
+  std::string starts(const std::string& more = "", const std::string& tokenizers = BadInput::tokenizers()) const {
     auto outcome =
-        run_burnish("train --config " + quoted(at("run.toml")) + " " + tokenizers() + "--max_steps 1 --lr_warmup_steps 0 --device cpu " +
+        run_burnish("train --config " + quoted(at("run.toml")) + " " + tokenizers + "--max_steps 1 --lr_warmup_steps 0 --device cpu " +
                     "--num_threads 1 --output_path " + quoted(out()) + " " + more);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output << toml();
     EXPECT_TRUE(fs::exists(out() / "step-1.safetensors"));
+    return outcome.output;
   }
 };
 
@@ -68,7 +71,7 @@ TEST_F(ImportVerb, KohyasCommandLineWithItsDatasetFile) {
                       "--gradient_checkpointing --max_data_loader_n_workers 3 --output_dir=\"" +
                       out().string() + "\" --output_name x\n");
   for (const char* words : {"different here: blocks_to_swap = 2: a number of blocks", "not carried: datasets[0].subsets[1].image_dir: ",
-                            "nothing to set here: cache_latents, launch.num_cpu_threads_per_process, output_name, script"})
+                            "nothing to set here: cache_latents, launch.num_cpu_threads_per_process, output_name"})
     EXPECT_THAT(said, HasSubstr(words));
   for (const char* line : {"lora_rank = 4  # network_dim\n",
                            "lora_alpha = 1.0  # network_alpha (its default)\n",
@@ -141,6 +144,42 @@ TEST_F(ImportVerb, KohyasConfigFileWithAlgorithmAndTextEncoder) {
         "bucket_no_upscale = false  # bucket_no_upscale (its default)\n", "bucket_reso_steps = 32", "caption_extension = \".cap\"",
         "#   keep_tokens: keep_tokens belongs to shuffle_caption", "#   network_args.conv_dim = 4: name the layers"})
     EXPECT_THAT(toml(), HasSubstr(line));
+}
+
+TEST_F(ImportVerb, SettingsThatTheWindowOverKohyasScriptsSaves) {
+  auto sd15 = golden_path("sd15_pipeline/model");
+  import_file("preset.json", R"({"LoRA_type": "LyCORIS/LoKr", "LyCORIS_preset": "full", "pretrained_model_name_or_path": ")" + sd15 +
+                                 R"(", "train_data_dir": ")" + pictures() + R"(", "max_resolution": "64,64", "enable_bucket": true,
+      "min_bucket_reso": 64, "max_bucket_reso": 128, "bucket_reso_steps": "8", "bucket_no_upscale": true, "network_dim": 4, "network_alpha": 2,
+      "factor": 6, "conv_dim": 8, "epoch": 7, "max_train_epochs": "", "max_train_steps": "", "lr_warmup": 10, "learning_rate": "0.0002",
+      "unet_lr": 0.0002, "text_encoder_lr": 0, "optimizer": "AdamW8bit", "optimizer_args": "\"weight_decay=0.1\" \"betas=0.9,0.98\"",
+      "lr_scheduler": "cosine", "train_batch_size": "2", "mixed_precision": "no", "save_precision": "fp16", "noise_offset_type": "Original",
+      "noise_offset": "0.05", "multires_noise_iterations": 8, "min_snr_gamma": 5, "seed": "1234", "shuffle_caption": true, "keep_tokens": "1",
+      "sdxl": false, "timestep_sampling": "sigma", "guidance_scale": 3.5, "logit_mean": 0, "cache_latents": true, "xformers": "xformers",
+      "additional_parameters": "--lr_scheduler_num_cycles 2", "num_cpu_threads_per_process": 2, "caption_extension": ".txt", "weights": ""})");
+  for (const char* line : {"lora_type = \"lokr\"", "lokr_factor = 6", "lora_rank = 4", "lora_alpha = 2.0", "lora_base_model = \"unet\"",
+                           "resolution = [\"64,64\"]", "num_epochs = 7", "learning_rate = 0.0002", "optimizer = \"adamw8bit\"",
+                           "optimizer_args = \"betas=0.9,0.98\"", "weight_decay = 0.1", "batch_size = 2", "noise_offset = 0.05",
+                           "min_snr_gamma = 5.0", "seed = 1234", "save_dtype = \"fp16\"", "bucket_reso_steps = 8", "keep_tokens = 1"})
+    EXPECT_THAT(toml(), HasSubstr(line));
+  EXPECT_THAT(toml(), AllOf(Not(HasSubstr("timestep_sampling")), Not(HasSubstr("embedded_guidance")))) << "they are of other models";
+  starts("", "--tokenizer_path " + quoted(kAssets / "tokenizer") + " ");
+  auto said = import_file("flux.json", R"({"LoRA_type": "Flux1", "flux1_checkbox": true, "max_resolution": "512,512", "epoch": 4,
+      "timestep_sampling": "sigmoid", "discrete_flow_shift": 3, "guidance_scale": 1, "ae": "ae.safetensors", "network_dim": 2,
+      "network_alpha": 16, "unet_lr": 0.0004, "text_encoder_lr": 0, "optimizer": "AdamW8bit", "fp8_base": true})",
+                          "--overwrite");
+  for (const char* line :
+       {"timestep_sampling = \"sigmoid\"", "embedded_guidance = 1.0", "lora_base_model = \"dit\"", "fp8_models = \"dit\""})
+    EXPECT_THAT(toml(), HasSubstr(line));
+  said = import_file("whole.json", R"({"max_resolution": "512,512", "epoch": 1, "mixed_precision": "fp16", "optimizer": "Prodigy",
+      "optimizer_args": "decouple=True d_coef=0.8", "learning_rate": 1})",
+                     "--overwrite");
+  EXPECT_THAT(toml(),
+              AllOf(HasSubstr("dtype = \"bf16\""), HasSubstr("trainable_models = \"unet"), HasSubstr("optimizer_args = \"d_coef=0.8\"")));
+  EXPECT_THAT(said, HasSubstr("different here: mixed_precision = fp16: "));
+  EXPECT_THAT(
+      import_file("sd3.json", R"({"LoRA_type": "SD3", "sd3_checkbox": true, "max_resolution": "512,512", "epoch": 1})", "--overwrite"),
+      HasSubstr("not carried: script = sd3_train_network.py: this kind is not trained here"));
 }
 
 TEST_F(ImportVerb, OneTrainersJson) {
@@ -259,6 +298,71 @@ TEST_F(ImportVerb, MusubisTomlAndItsDataset) {
                            "max_pixels = 3072", "num_epochs = 16", "fp8_models = \"dit\""})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts();
+}
+
+TEST_F(ImportVerb, SettingsOfZImageAndQwenImage) {
+  auto zimage = (kZImage / "model").string(), qwen = (kQwenImage / "model").string();
+  auto of = [](const std::string& model, const char* part) { return model + "/" + part; };
+  const std::string data =
+      "--dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " --resolution 64 --dtype fp32 --overwrite";
+  import_file("onetrainer.json",
+              R"({"training_method": "LORA", "model_type": "QWEN", "base_model_name": ")" + qwen +
+                  R"(", "text_encoder": {"train": false, "weight_dtype": "FLOAT_8"}, "layer_filter": "attn,img_mlp,txt_mlp",
+      "transformer": {"train": true, "weight_dtype": "FLOAT_8"}, "train_dtype": "BFLOAT_16", "timestep_distribution": "LOGIT_NORMAL"})");
+  EXPECT_THAT(toml(), HasSubstr("lora_base_model = \"dit\"")) << "there is no second text encoder";
+  starts(data, "");
+  import_file("onetrainer.json",
+              R"({"training_method": "LORA", "model_type": "Z_IMAGE", "base_model_name": ")" + zimage +
+                  R"(", "text_encoder": {"train": false}, "transformer": {"train": true, "weight_dtype": "INT_W8A8"},
+      "layer_filter": "^(?=.*attention)(?!.*refiner).*,^(?=.*feed_forward)(?!.*refiner).*", "layer_filter_regex": true})",
+              "--overwrite");
+  for (const char* line : {"lora_base_model = \"dit\"", "weight_format = \"int8\"",
+                           "lora_target_modules = \"(((?=.*attention)(?!.*refiner).*).*|((?=.*feed_forward)(?!.*refiner).*).*)\""})
+    EXPECT_THAT(toml(), HasSubstr(line));
+  EXPECT_THAT(starts(data, ""), HasSubstr("on 21 layers")) << "seven of each of three blocks, none of those that refine";
+  import_file("job.yaml",
+              "config:\n  process:\n    - type: diffusion_trainer\n      network: {type: lora, linear: 4}\n      datasets:\n        - "
+              "{folder_path: x, control_path: y}\n      train: {noise_scheduler: flowmatch, dtype: bf16, steps: 4}\n"
+              "      model: {name_or_path: " +
+                  zimage + ", arch: zimage}\n",
+              "--overwrite");
+  starts(data, "");
+  import_file(
+      "pipe.toml",
+      "output_dir = 'runs'\nepochs = 1\n[model]\ntype = 'z_image'\ndiffusion_model = '" + of(zimage, "transformer") + "'\nvae = '" +
+          of(zimage, "vae") + "'\ntext_encoders = [{path = '" + of(zimage, "text_encoder") + "', type = 'lumina2'}]\nmerge_adapters = ['" +
+          (kZImage / "lora.safetensors").string() +
+          "']\ndtype = 'bfloat16'\ndiffusion_model_dtype = 'float8'\n[adapter]\ntype = 'lora'\nrank = 4\n[optimizer]\ntype = 'adamw'\n",
+      "--overwrite");
+  EXPECT_THAT(toml(), AllOf(HasSubstr("fp8_models = \"dit\""), HasSubstr("preset_lora_path = [")));
+  starts(data, "--tokenizer_path " + quoted(fs::path(zimage) / "tokenizer") + " ");
+  for (const auto& [family, model, num_layers] :
+       {std::tuple{"qwen_image", qwen, "on 36 layers"}, std::tuple{"zimage", zimage, "on 21 layers"}}) {
+    import_file("train.sh",
+                "accelerate launch --mixed_precision bf16 src/musubi_tuner/" + std::string(family) + "_train_network.py \\\n  --dit " +
+                    of(model, "transformer") + " --vae " + of(model, "vae") + " --text_encoder " + of(model, "text_encoder") +
+                    " \\\n  --dataset_config d.toml --timestep_sampling shift --discrete_flow_shift 2.0 --network_dim 4 "
+                    "--network_module networks.lora_" +
+                    family + "\n",
+                "--overwrite");
+    EXPECT_THAT(starts(data, "--tokenizer_path " + quoted(fs::path(model) / "tokenizer") + " "), HasSubstr(num_layers)) << family;
+  }
+}
+
+TEST_F(ImportVerb, KindsThatAreNotTrainedAreSaid) {
+  const std::string reason = ": this kind is not trained here, and what is carried would train another";
+  EXPECT_THAT(import_file("a.json", R"({"training_method": "LORA", "model_type": "ANIMA", "base_model_name": "x"})"),
+              HasSubstr("not carried: model_type = ANIMA" + reason));
+  EXPECT_THAT(import_file("a.yaml", "config: {process: [{type: sd_trainer, model: {name_or_path: x, arch: wan21}}]}\n", "--overwrite"),
+              HasSubstr("not carried: model.arch = wan21" + reason));
+  EXPECT_THAT(import_file("a.toml", "[model]\ntype = 'wan'\n[adapter]\ntype = 'lora'\n[optimizer]\ntype = 'adamw'\n", "--overwrite"),
+              HasSubstr("not carried: model.type = wan" + reason));
+  EXPECT_THAT(import_file("a.sh", "python wan_train_network.py --dit x --dataset_config d.toml --network_module networks.lora_wan\n",
+                          "--overwrite"),
+              HasSubstr("not carried: script = wan_train_network.py" + reason));
+  EXPECT_THAT(import_file("b.sh", "python sd3_train_network.py --pretrained_model_name_or_path x --network_module networks.lora_sd3\n",
+                          "--overwrite"),
+              HasSubstr("not carried: script = sd3_train_network.py" + reason));
 }
 
 TEST_F(ImportVerb, AcceleratesYaml) {

@@ -81,3 +81,19 @@ TEST_F(LoraTargets, AnEndingNeedsADotBeforeIt) {
   EXPECT_THROW(matched("o_q,_q"), Error);
   EXPECT_THROW(matched("q"), Error);
 }
+
+/// DiffSynth-Studio's example for SD 1.5 names no layers. Its rule (diffusion/training_module.py) over its UNet comes to these: lists of
+/// one count for nothing, so in the middle block only what lies in lists of its own.
+TEST(NoLoraTargets, AreTheLayersThatDiffSynthStudioFinds) {
+  auto model = models::open_published_model("sd15");
+  auto skeleton = model->components().skeleton("unet");
+  auto paths = adapters::match_targets(*skeleton, "", [](const std::string& path) { return std::vector{path}; });
+  EXPECT_EQ(paths.size(), 121u);
+  std::set<std::string> middle;
+  for (const auto& path : paths) {
+    if (path.starts_with("mid_block.")) middle.insert(path.substr(10));
+  }
+  const std::string block = "attentions.0.transformer_blocks.0.";
+  EXPECT_EQ(middle, (std::set<std::string>{block + "attn1.to_out.0", block + "attn2.to_out.0", block + "ff.net.0.proj", block + "ff.net.2",
+                                           "resnets.0.time_emb_proj", "resnets.1.time_emb_proj"}));
+}

@@ -41,22 +41,6 @@ class ZImageRun : public BadInput {
   }
 };
 
-/// The golden adapter under other names: of each key, what `rename` makes of it.
-void rename_lora(const fs::path& to, const std::function<std::string(std::string layer, bool down)>& rename, bool alphas = true) {
-  auto source = io::TensorSource::open({(kZImage / "lora.safetensors").string()});
-  io::NamedTensors renamed;
-  const std::string prefix = "transformer.", down = ".lora_A.weight", up = ".lora_B.weight", alpha = ".alpha";
-  for (const auto& name : source.names()) {
-    auto layer = name.substr(prefix.size());
-    auto cut = [&](const std::string& ending) { return layer.substr(0, layer.size() - ending.size()); };
-    if (layer.ends_with(down)) renamed.emplace_back(rename(cut(down), true), source.tensor(name));
-    else if (layer.ends_with(up)) renamed.emplace_back(rename(cut(up), false), source.tensor(name));
-    else if (alphas)
-      renamed.emplace_back(rename(cut(alpha), true).substr(0, rename(cut(alpha), true).rfind(".lora")) + alpha, source.tensor(name));
-  }
-  io::save_safetensors(to, renamed);
-}
-
 }  // namespace
 
 TEST_F(ZImageRun, BatchesOfCaptionsOfUnequalLengthEqualTheirSamplesOneByOne) {
@@ -68,21 +52,6 @@ TEST_F(ZImageRun, BatchesOfCaptionsOfUnequalLengthEqualTheirSamplesOneByOne) {
   auto together = of_log("together", "loss"), apart = of_log("apart", "loss");
   ASSERT_EQ(together.size(), 3u);
   for (size_t i = 0; i < together.size(); ++i) EXPECT_NEAR(together[i], apart[i], 1e-5 * apart[i]) << i;
-}
-
-TEST_F(ZImageRun, NamesOfOtherProgramsMeanTheSameLayers) {
-  auto expected = latents(zimage_model(), "--lora " + quoted(kZImage / "lora.safetensors"));
-  EXPECT_GT(relative_error(latents(zimage_model(), ""), expected), 1e-3);
-  auto down_or_up = [](bool down, const char* a, const char* b) { return std::string(down ? a : b); };
-  rename_lora(at("ai.safetensors"), [&](const std::string& layer, bool down) {
-    return "diffusion_model." + layer + down_or_up(down, ".lora_A.weight", ".lora_B.weight");
-  });
-  rename_lora(at("kohya.safetensors"), [&](std::string layer, bool down) {
-    std::ranges::replace(layer, '.', '_');
-    return "lora_unet_" + layer + down_or_up(down, ".lora_down.weight", ".lora_up.weight");
-  });
-  for (const char* name : {"ai.safetensors", "kohya.safetensors"})
-    EXPECT_TRUE(at::equal(latents(zimage_model(), "--lora " + quoted(at(name))), expected)) << name;
 }
 
 TEST_F(ZImageRun, AFusedLayerOfAnAdapterIsThatOfItsThree) {

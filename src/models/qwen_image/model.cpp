@@ -71,7 +71,8 @@ void QwenImageModel::read_configs(const Sources& sources) {
                config_.caption_width, text_config_.width);
 }
 
-// ai-toolkit and ComfyUI have our paths behind "diffusion_model.", kohya's and musubi-tuner's files with underscores.
+// ai-toolkit and ComfyUI have our paths behind "diffusion_model.", DiffSynth-Studio behind nothing, kohya's and musubi-tuner's files with
+// underscores.
 void QwenImageModel::fill_names() {
   names_.family = "qwen_image";
   names_.variant = "Qwen-Image";
@@ -83,7 +84,8 @@ void QwenImageModel::fill_names() {
                    .diffusers = "transformer.",
                    .kohya = "lora_unet_",
                    .others = {"lora_transformer_"},
-                   .comfyui = "diffusion_model."},
+                   .comfyui = "diffusion_model.",
+                   .diffsynth = ""},
         .lora_targets = "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,img_mlp.net.0.proj,img_mlp.net.2,"
                         "txt_mlp.net.0.proj,txt_mlp.net.2,img_mod.1,txt_mod.1",
         .high_precision = {"img_in", "txt_in", "time_text_embed\\..*", ".*\\.img_mod\\.1", ".*\\.txt_mod\\.1", "norm_out\\.linear",

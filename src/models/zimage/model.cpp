@@ -44,7 +44,8 @@ void ZImageModel::read_configs(const Sources& sources) {
                config_.caption_width, text_config_.width);
 }
 
-// ai-toolkit and ComfyUI have our paths behind "diffusion_model.", kohya's files ours or the original ones with underscores.
+// ai-toolkit and ComfyUI have our paths behind "diffusion_model.", DiffSynth-Studio behind nothing, kohya's files ours or the original ones
+// with underscores.
 void ZImageModel::fill_names() {
   names_.family = "zimage";
   names_.variant = "Z-Image";
@@ -56,7 +57,8 @@ void ZImageModel::fill_names() {
                    .kohya = "lora_unet_",
                    .others = {"lora_transformer_"},
                    .diffusers_alpha = false,
-                   .comfyui = "diffusion_model."},
+                   .comfyui = "diffusion_model.",
+                   .diffsynth = ""},
         .lora_targets = "to_q,to_k,to_v,to_out.0,w1,w2,w3",
         .high_precision = {"all_x_embedder\\..*", "cap_embedder\\..*", "t_embedder\\..*", ".*adaLN_modulation\\..*",
                            "all_final_layer\\..*"},
