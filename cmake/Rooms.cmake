@@ -39,6 +39,9 @@ function(burnish_rooms table)
     set(twins ${sources})
     list(FILTER twins INCLUDE REGEX "/(no_)?cuda[^/]*\\.cpp$")
     set_source_files_properties(${twins} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    # libtorch marks the inputs of operators that are watched as valid where it is built for debugging, and its header looks for the mark.
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/memory/multiplications.cpp
+                                PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_DEFINITIONS NDEBUG)
     set(cuda_sources ${twins})
     list(FILTER cuda_sources EXCLUDE REGEX "/no_cuda[^/]*\\.cpp$")
     if(cuda_sources)
