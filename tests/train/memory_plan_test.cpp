@@ -87,7 +87,8 @@ std::vector<Case> cases() {
     const auto full = model == "flux" ? kFull : "--trainable_models unet";
     add(model, "--dtype fp32 --use_gradient_checkpointing --gradient_checkpointing_interval 2 " + kLora);
     add(model, "--dtype fp32 --use_gradient_checkpointing --plan off " + kLora);
-    for (const std::string budget : model == "flux" ? {"FA", "FB"} : {"SA", "SB"}) add(model, "--dtype fp32 --activation_budget " + budget + " " + kLora);
+    for (const std::string budget : {"0.12MiB ", "0.2MiB "}) add(model, "--dtype fp32 --activation_budget " + budget + kLora);
+    add(model, "--dtype fp32 --use_gradient_checkpointing_offload --activation_budget 0.12MiB " + kLora);
     add(model, "--dtype fp32 --use_gradient_checkpointing_offload " + kLora);
     add(model, "--dtype fp32 --fused_backward_pass " + full);
     add(model, "--dtype fp32 --fused_backward_pass --use_gradient_checkpointing " + full);
