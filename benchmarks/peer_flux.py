@@ -46,7 +46,7 @@ def load():
 
 class Loop(peer_loop.Loop):
     def __init__(self, model):
-        super().__init__(model)
+        super().__init__(model, args.optimizer)
         self.model, c = model, model.config
         options = {"dtype": DTYPE, "device": args.device}
         batch, side = args.batch_size, args.image_side

@@ -11,6 +11,7 @@ def add_options(p):
     p.add_argument("--steps", type=int, required=True)
     p.add_argument("--device", default="cpu")
     p.add_argument("--checkpointing", action="store_true")
+    p.add_argument("--optimizer", choices=["adamw", "adamw8bit"], default="adamw", help="torch's, or bitsandbytes' with 8-bit states")
     p.add_argument("--threads", type=int, required=True)
     p.add_argument("--out", required=True)
 
@@ -26,10 +27,14 @@ def add_adapter(model, args, use_dora, dtype):
 class Loop:
     """Plain AdamW steps over `loss()`, which a peer gives."""
 
-    def __init__(self, model):
+    def __init__(self, model, optimizer="adamw"):
         import torch
         self.trained = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(self.trained, lr=1e-4, weight_decay=0.01)
+        if optimizer == "adamw8bit":
+            import bitsandbytes
+            self.optimizer = bitsandbytes.optim.AdamW8bit(self.trained, lr=1e-4, weight_decay=0.01)
+        else:
+            self.optimizer = torch.optim.AdamW(self.trained, lr=1e-4, weight_decay=0.01)
 
     def step(self):
         loss = self.loss()

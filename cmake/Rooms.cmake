@@ -43,6 +43,9 @@ function(burnish_rooms table)
     set(c10d_sources ${sources})
     list(FILTER c10d_sources INCLUDE REGEX "/c10d\\.cpp$")
     set_source_files_properties(${c10d_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    # libtorch marks the inputs of operators that are watched as valid where it is built for debugging, and its header looks for the mark.
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/memory/multiplications.cpp
+                                PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON COMPILE_DEFINITIONS NDEBUG)
     set(cuda_sources ${twins})
     list(FILTER cuda_sources EXCLUDE REGEX "/no_cuda[^/]*\\.cpp$")
     if(cuda_sources)

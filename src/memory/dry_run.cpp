@@ -1,6 +1,7 @@
 #include "memory/dry_run.h"
 
 #include <ATen/SequenceNumber.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/Allocator.h>
 #include <torch/csrc/autograd/function.h>
 
@@ -11,6 +12,8 @@
 
 #include "kernels/place.h"
 #include "memory/meta_ops.h"
+#include "memory/multiplications.h"
+#include "nn/remade.h"
 
 namespace burnish::memory {
 
@@ -23,6 +26,8 @@ struct DryRun::Books {
   /// Nodes of autograd are numbered in the order in which forward makes them: the last number of a watched block, its first and its name.
   std::map<uint64_t, std::pair<uint64_t, std::string>> nodes;
   std::string last_backward = "backward";
+  bool traces = false;
+  std::vector<Part> parts;
 
   /// In backward, the block that made the node which is at work; a block that is run again has nodes that came later.
   const std::string& current() {
@@ -47,6 +52,13 @@ void free_held(void* context) {
   auto* held = static_cast<Held*>(context);
   held->free(held->books.get(), held->number);
   delete held;
+}
+
+/// Of a tensor whose memory was counted; null for others.
+const Held* held_by(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_meta()) return nullptr;
+  const auto& data = tensor.storage().data_ptr();
+  return data.get_deleter() == &free_held ? static_cast<const Held*>(data.get_context()) : nullptr;
 }
 
 }  // namespace
@@ -85,6 +97,48 @@ class DryRun::Counting final : public c10::Allocator {
   std::shared_ptr<Books> current_;
 };
 
+/// While a block runs, writes down its parts.
+class DryRun::Tracer final : public nn::Keeper {
+ public:
+  Tracer(const DryRun::Books& books, std::string block) : books_(books), block_(std::move(block)) {}
+
+  std::optional<nn::Tensors> kept(const nn::Tensors& inputs, const nn::Compute& compute) override {
+    auto call = num_calls_++;
+    return run(inputs, call, [&] { return compute(inputs); });
+  }
+
+  /// Runs a part, of the block or, where `call` is none, all of it.
+  template <typename Body>
+  nn::Tensors run(const nn::Tensors& inputs, std::optional<size_t> call, const Body& body) {
+    Part part{.block = block_, .call = call, .first = books_.allocations.size()};
+    auto before = multiplications_.so_far();
+    auto outputs = body();
+    part.end = books_.allocations.size();
+    part.multiplications = multiplications_.so_far() - before;
+    part.inputs = numbers_of(inputs);
+    part.outputs = numbers_of(outputs);
+    parts.push_back(std::move(part));
+    return outputs;
+  }
+
+  std::vector<Part> parts;
+
+ private:
+  std::set<size_t> numbers_of(const nn::Tensors& tensors) const {
+    std::set<size_t> numbers;
+    for (const auto& tensor : tensors) {
+      auto* held = held_by(tensor);
+      if (held != nullptr && held->books.get() == &books_) numbers.insert(held->number);
+    }
+    return numbers;
+  }
+
+  const DryRun::Books& books_;
+  std::string block_;
+  Multiplications multiplications_;
+  size_t num_calls_ = 0;
+};
+
 /// Runs a block as it would run unwatched.
 class DryRun::Watch final : public nn::BlockRunner {
  public:
@@ -95,7 +149,7 @@ class DryRun::Watch final : public nn::BlockRunner {
     auto first = at::sequence_number::peek();
     auto before = std::exchange(books_->place, "forward, " + name_);
     auto self = std::exchange(block.runner, inner_);
-    auto outputs = block.run(inputs);
+    auto outputs = books_->traces && at::GradMode::is_enabled() ? traced(block, inputs) : block.run(inputs);
     block.runner = self;
     books_->place = before;
     if (auto end = at::sequence_number::peek(); end > first) books_->nodes[end - 1] = {first, name_};
@@ -103,6 +157,13 @@ class DryRun::Watch final : public nn::BlockRunner {
   }
 
  private:
+  nn::Tensors traced(nn::Block& block, const nn::Tensors& inputs) {
+    Tracer tracer(*books_, name_);
+    auto outputs = tracer.run(inputs, std::nullopt, [&] { return block.run(inputs); });
+    books_->parts.insert(books_->parts.end(), tracer.parts.begin(), tracer.parts.end());
+    return outputs;
+  }
+
   std::shared_ptr<Books> books_;
   std::string name_;
   std::shared_ptr<nn::BlockRunner> inner_;
@@ -133,12 +194,13 @@ void DryRun::watch(nn::Block& block, const std::string& name) { block.runner = s
 
 const Allocations& DryRun::allocations() const { return books_->allocations; }
 
+void DryRun::trace() { books_->traces = true; }
+
+const std::vector<Part>& DryRun::parts() const { return books_->parts; }
+
 std::optional<size_t> DryRun::number_of(const at::Tensor& tensor) const {
-  if (!tensor.defined() || !tensor.is_meta()) return std::nullopt;
-  const auto& data = tensor.storage().data_ptr();
-  if (data.get_deleter() != &free_held) return std::nullopt;
-  auto* held = static_cast<Held*>(data.get_context());
-  if (held->books != books_) return std::nullopt;
+  auto* held = held_by(tensor);
+  if (held == nullptr || held->books != books_) return std::nullopt;
   return held->number;
 }
 

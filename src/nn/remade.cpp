@@ -4,6 +4,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <utility>
+
 namespace burnish::nn {
 
 namespace {
@@ -109,10 +111,21 @@ struct Remake : torch::autograd::Function<Remake> {
   }
 };
 
+Keeper*& keeper() {
+  thread_local Keeper* current = nullptr;
+  return current;
+}
+
 }  // namespace
+
+Keeper::Keeper() : before_(std::exchange(keeper(), this)) {}
+Keeper::~Keeper() { keeper() = before_; }
 
 Tensors remade(const Tensors& inputs, const Compute& compute, const std::function<Tensors(const Tensors& values)>& use) {
   if (!at::GradMode::is_enabled()) return use(compute(inputs));
+  if (keeper() != nullptr) {
+    if (auto values = keeper()->kept(inputs, compute)) return use(*values);
+  }
   auto values = c10::make_intrusive<Values>(compute);
   auto results = use(Produce::apply(values, at::TensorList(inputs)));
   values->drop(inputs);

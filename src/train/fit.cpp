@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -70,9 +71,10 @@ const std::vector<Lever>& levers() {
        }},
       {[](const auto& o, const auto&) { return can_update_in_backward(o); }, [](auto& o, const auto&) { o.fused_backward_pass = true; },
        [](const auto&, const auto&) { return std::string("--fused_backward_pass"); }},
-      {[](const auto& o, const auto&) { return !recomputes(o); }, [](auto& o, const auto&) { recompute_one_of(o, 2); },
+      {[](const auto& o, const auto&) { return !recomputes(o) && o.activation_budget.empty(); },
+       [](auto& o, const auto&) { recompute_one_of(o, 2); },
        [](const auto&, const auto&) { return std::string("--use_gradient_checkpointing --gradient_checkpointing_interval 2"); }},
-      {[](const auto& o, const auto&) { return !recomputes(o) || o.gradient_checkpointing_interval > 1; },
+      {[](const auto& o, const auto&) { return (!recomputes(o) || o.gradient_checkpointing_interval > 1) && o.activation_budget.empty(); },
        [](auto& o, const auto&) { recompute_one_of(o, 1); },
        [](const auto&, const auto&) { return std::string("--use_gradient_checkpointing"); }},
       {[](const auto& o, const auto&) { return has_main_memory_beside(o) && !o.use_gradient_checkpointing_offload; },
@@ -88,18 +90,31 @@ const std::vector<Lever>& levers() {
 }
 
 /// The run with some of the levers pulled. Of two that set one option, the later holds.
-Change with(const std::vector<const Lever*>& pulled, const TrainOptions& options, const MemoryPlan& plan, const Planner& planner) {
-  auto changed = options;
+struct Pulled {
+  TrainOptions options;
   std::vector<std::string> flags;
-  for (const auto* lever : pulled) {
+};
+
+Pulled pull(const std::vector<const Lever*>& levers, const TrainOptions& options, const MemoryPlan& plan) {
+  Pulled pulled{options, {}};
+  auto& [changed, flags] = pulled;
+  for (const auto* lever : levers) {
     if (!lever->can(changed, plan)) continue;  // after those before it
     auto text = lever->flags(changed, plan);
     std::erase_if(flags, [&](const auto& other) { return other.substr(0, other.find(' ')) == text.substr(0, text.find(' ')); });
     flags.push_back(text);
     lever->pull(changed, plan);
   }
-  auto changed_plan = planner(changed);
-  return {join(flags, " "), changed_plan.num_bytes(), changed_plan.host_bytes()};
+  return pulled;
+}
+
+Change change_of(const Pulled& pulled, const MemoryPlan& plan) {
+  return {join(pulled.flags, " "), plan.num_bytes(), plan.host_bytes()};
+}
+
+Change with(const std::vector<const Lever*>& levers, const TrainOptions& options, const MemoryPlan& plan, const Planner& planner) {
+  auto pulled = pull(levers, options, plan);
+  return change_of(pulled, planner(pulled.options));
 }
 
 bool are_within(int64_t num_bytes, int64_t host_bytes, const Limits& limits) {
@@ -107,6 +122,36 @@ bool are_within(int64_t num_bytes, int64_t host_bytes, const Limits& limits) {
 }
 
 bool fits(const Change& change, const Limits& limits) { return are_within(change.num_bytes, change.host_bytes, limits); }
+
+/// In place of blocks that are computed again by number, the largest budget for what forward leaves for backward that fits; nothing where
+/// they were not pulled, or no budget that is larger fits.
+std::optional<Change> with_budget(Pulled pulled, const Limits& limits, const Planner& planner) {
+  constexpr int64_t kMiB = 1 << 20;
+  constexpr int kAttempts = 3;
+  const std::string recompute = "--use_gradient_checkpointing";
+  auto is_recompute = [&](const std::string& flag) { return flag == recompute || flag.starts_with(recompute + " "); };
+  if (std::ranges::none_of(pulled.flags, is_recompute)) return std::nullopt;
+  auto plan = planner(pulled.options);
+  pulled.options.use_gradient_checkpointing = false;
+  pulled.options.gradient_checkpointing_interval = 1;
+  std::ranges::replace_if(pulled.flags, is_recompute, "");
+  auto& flag = *std::ranges::find(pulled.flags, "");
+  auto budget = plan.activation_bytes;
+  const auto by_number = budget;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    auto left = std::numeric_limits<int64_t>::max();
+    if (limits.device) left = std::min(left, *limits.device - plan.num_bytes());
+    if (limits.host && plan.device == "cpu") left = std::min(left, *limits.host - plan.host_bytes());
+    if (left == std::numeric_limits<int64_t>::max()) return std::nullopt;
+    budget = (budget + left) / kMiB * kMiB;
+    if (budget <= by_number) return std::nullopt;
+    pulled.options.activation_budget = fmt::format("{}MiB", budget / kMiB);
+    flag = "--activation_budget " + pulled.options.activation_budget;
+    plan = planner(pulled.options);
+    if (auto change = change_of(pulled, plan); fits(change, limits)) return change;
+  }
+  return std::nullopt;
+}
 
 /// What a run that ran out of memory can have had: less than it was planned to take, and of the host no more than it ever took.
 Limits had(const NoMemory& missing, const TrainOptions& options, const MemoryPlan& plan) {
@@ -170,7 +215,8 @@ std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, c
     pulled = std::move(fewer);
     best = without;
   }
-  return best;
+  auto within = with_budget(pull(pulled, options, plan), limits, planner);
+  return within ? within : best;
 }
 
 std::string to_text(const Advice& advice) {

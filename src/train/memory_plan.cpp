@@ -51,6 +51,18 @@ std::string in_words(const std::vector<NamedBytes>& parts) {
   return words.empty() ? "nothing" : join(words);
 }
 
+/// What is computed again so that it stays within a budget; nothing without one.
+std::string again_text(const MemoryPlan& plan) {
+  if (plan.again.empty()) return "";
+  int64_t num_blocks = 0, num_values = 0;
+  for (const auto& [name, again] : plan.again) {
+    num_blocks += again.whole ? 1 : 0;
+    num_values += again.values ? std::ssize(*again.values) : 0;
+  }
+  return fmt::format("forward leaves {} for backward; computed again: {} of {} blocks, and {} values of others\n",
+                     size_text(plan.activation_bytes), num_blocks, plan.again.size(), num_values);
+}
+
 }  // namespace
 
 int64_t total(const std::vector<NamedBytes>& parts) {
@@ -77,6 +89,7 @@ std::string to_text(const MemoryPlan& plan) {
   }
   const auto& step = plan.step();
   text += fmt::format("the step's peak is in: {}\n", step.profile.place);
+  text += again_text(plan);
   if (step.num_host_bytes > 0) text += fmt::format("beside it {} wait in main memory\n", size_text(step.num_host_bytes));
   text += "\n";
   text += chart(step.profile);
@@ -100,7 +113,10 @@ nlohmann::json to_json(const MemoryPlan& plan) {
     for (const auto& [name, num_bytes] : parts) json["parts"][name] = num_bytes;
     return json;
   };
-  nlohmann::json json{{"device", plan.device}, {"bytes", plan.num_bytes()}, {"stages", nlohmann::json::array()}};
+  nlohmann::json json{{"device", plan.device},
+                      {"bytes", plan.num_bytes()},
+                      {"left_for_backward", plan.activation_bytes},
+                      {"stages", nlohmann::json::array()}};
   for (const auto& [name, profile, reserved, num_host_bytes] : plan.stages) {
     nlohmann::json stage{{"name", name}, {"peak", bytes_of(profile.peak)}, {"place", profile.place}, {"host_bytes", num_host_bytes}};
     if (reserved) stage["reserved"] = *reserved;

@@ -107,6 +107,8 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
   f("use_gradient_checkpointing", o.use_gradient_checkpointing, "recompute blocks in backward to save memory");
   f("gradient_checkpointing_interval", o.gradient_checkpointing_interval,
     "recompute one block of so many, the first of them; the others keep what backward needs");
+  f("activation_budget", o.activation_budget,
+    "what forward may leave for backward, as 6GiB: what is computed again instead is chosen so that it is the least work");
   f("use_gradient_checkpointing_offload", o.use_gradient_checkpointing_offload,
     "recompute blocks, and keep their inputs in main memory until backward",
     {"cpu_offload_checkpointing", "gradient_checkpointing_cpu_offload"});
@@ -525,6 +527,13 @@ void check_memory(const TrainOptions& o) {
   if (o.gradient_checkpointing_interval > 1 && !recomputes(o))
     config_error("train",
                  "gradient_checkpointing_interval says how many blocks are recomputed, and none is; add use_gradient_checkpointing");
+  if (!o.activation_budget.empty()) {
+    parse_size("activation_budget", o.activation_budget);
+    if (o.gradient_checkpointing_interval > 1)
+      config_error("train",
+                   "activation_budget chooses which blocks are recomputed, and gradient_checkpointing_interval names them; take one of the "
+                   "two out");
+  }
   if (o.plan != "on" && o.plan != "off") config_error("train", "plan must be on or off, not '{}'", o.plan);
   if (!o.fused_backward_pass) return;
   if (o.gradient_accumulation_steps > 1)

@@ -82,6 +82,7 @@ struct TrainOptions {
   double min_timestep_boundary = 0.0, max_timestep_boundary = 1.0;
   bool use_gradient_checkpointing = false, use_gradient_checkpointing_offload = false;
   int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0;
+  std::string activation_budget;
   bool fused_backward_pass = false, enable_optimizer_cpu_offload = false;
   std::string reduction = "fast";
 

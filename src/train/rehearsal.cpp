@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/log.h"
 #include "base/text.h"
 #include "memory/caching_allocator.h"
 #include "memory/dry_run.h"
-#include "memory/host.h"
 #include "train/ahead.h"
 #include "train/planning.h"
 #include "train/snapshot.h"
@@ -66,6 +64,10 @@ class Rehearsal {
                  int64_t batches_per_step);
 
   const std::vector<StageMemory>& stages() const { return stages_; }
+  /// What forward leaves for backward in the step, after `train`.
+  int64_t activation_bytes() const;
+  /// Of a dry run that was traced, after `train`.
+  Savings savings() const;
 
  private:
   /// What is there of them afterwards are weights.
@@ -73,6 +75,10 @@ class Rehearsal {
   void watch_blocks(const pipeline::Stage& live);
   void mark(const optim::StateList& state, memory::Kind kind);
   void add(const std::string& name, int64_t begin);
+  /// The step's blocks of memory with their kinds, and those before it.
+  memory::Allocations marked() const;
+  /// What computing a part again saves of what is kept, and the work that it is.
+  memory::Saving saving_of(const memory::Part& part, const memory::Allocations& blocks) const;
 
   memory::DryRun& dry_;
   Subject& subject_;
@@ -80,6 +86,7 @@ class Rehearsal {
   std::optional<int64_t> limit_;
   std::map<size_t, memory::Kind> kinds_;  ///< of blocks of memory, by number
   std::vector<StageMemory> stages_;
+  int64_t step_begin_ = 0, step_end_ = 0;
 };
 
 void Rehearsal::load(const std::vector<std::string>& models, int64_t begin) {
@@ -127,9 +134,7 @@ int64_t Rehearsal::compute_ahead(const pipeline::Stage& ahead, Batch& batch) {
 void Rehearsal::watch_blocks(const pipeline::Stage& live) {
   auto& components = subject_.model->components();
   for (const auto& component : pipeline::components_of(live.units)) {
-    std::map<const nn::Module*, std::string> names;
-    components.module(component).visit([&](const std::string& path, nn::Module& module) { names[&module] = path; });
-    for (auto* block : components.blocks(component)) dry_.watch(*block, component + "." + names.at(block));
+    for (const auto& [name, block] : named_blocks(components, component)) dry_.watch(*block, name);
   }
 }
 
@@ -150,9 +155,8 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   if (trainee.ema) mark(trainee.ema->state(), memory::Kind::optimizer);
   watch_blocks(trainee.live);
 
-  int64_t begin = 0;
   for (int step = 0; step < 2; ++step) {
-    begin = dry_.now();
+    step_begin_ = dry_.now();
     auto next = [&] {
       dry_.enter(std::string(kForward));
       return batch;
@@ -166,20 +170,70 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
     dry_.enter(std::string(kOptimizerStep));
     update(trainee, gradients, settings.step, settings.step.learning_rate, batches_per_step);
   }
-  add(kStepStage, begin);
+  step_end_ = dry_.now();
+  add(kStepStage, step_begin_);
   if (trainee.host) stages_.back().num_host_bytes = trainee.host->peak();
 
-  begin = dry_.now();
+  auto begin = dry_.now();
   dry_.enter("save");
   auto snapshot = take_snapshot(subject_, trainee, settings.output.dtype, /*by_step=*/true, /*is_best=*/false);
   add("save", begin);
   return snapshot;
 }
 
-void Rehearsal::add(const std::string& name, int64_t begin) {
+memory::Allocations Rehearsal::marked() const {
   auto blocks = dry_.allocations();
   for (const auto& [number, kind] : kinds_) blocks[number].kind = kind;
   mark_activations(blocks, 0);
+  return blocks;
+}
+
+int64_t Rehearsal::activation_bytes() const {
+  auto blocks = marked();
+  std::erase_if(blocks, [](const auto& block) { return block.kind != memory::Kind::activations; });
+  return memory::profile(blocks, step_begin_, step_end_, 1).peak.total();
+}
+
+memory::Saving Rehearsal::saving_of(const memory::Part& part, const memory::Allocations& blocks) const {
+  // About what processors do while they move a byte: a core of a CPU, and a GPU (H200: 350 tera-multiplications and 4.2 TB a second).
+  const double multiplications_a_byte = device_.is_cpu() ? 8 : 80;
+  memory::Saving saving{.num_bytes = 0, .work = part.multiplications / multiplications_a_byte};
+  auto is_kept = [&](size_t number) { return blocks[number].kind == memory::Kind::activations; };
+  for (auto number = part.first; number < part.end; ++number) {
+    saving.work += 2 * static_cast<double>(blocks[number].num_bytes);  // written, and read by the next
+    bool stays = !part.call && part.outputs.contains(number);          // the next block's input
+    if (is_kept(number) && !stays) saving.num_bytes += blocks[number].num_bytes;
+  }
+  for (auto number : part.inputs) {
+    saving.work += static_cast<double>(blocks[number].num_bytes);
+    if (blocks[number].kind == memory::Kind::workspace) saving.num_bytes -= blocks[number].num_bytes;  // kept for nothing else
+  }
+  return saving;
+}
+
+Savings Rehearsal::savings() const {
+  auto blocks = marked();
+  std::map<std::string, memory::Choices> by_name;
+  auto add = [](memory::Saving& sum, const memory::Saving& saving) {
+    sum.num_bytes += saving.num_bytes;
+    sum.work += saving.work;
+  };
+  for (const auto& part : dry_.parts()) {
+    if (part.first == part.end || blocks[part.first].taken < step_begin_) continue;
+    auto& of = by_name[part.block];
+    if (part.call) of.values.resize(std::max(of.values.size(), *part.call + 1));
+    add(part.call ? of.values[*part.call] : of.whole, saving_of(part, blocks));
+  }
+  Savings savings{.num_bytes = activation_bytes()};
+  for (auto& [name, choices] : by_name) {
+    savings.names.push_back(name);
+    savings.blocks.push_back(std::move(choices));
+  }
+  return savings;
+}
+
+void Rehearsal::add(const std::string& name, int64_t begin) {
+  auto blocks = marked();
   stages_.push_back({name, memory::profile(blocks, begin, dry_.now(), kNumParts)});
   if (device_.is_cuda()) stages_.back().reserved = memory::most_reserved(blocks, begin, dry_.now(), limit_.value_or(kNoLimit));
 }
@@ -231,18 +285,6 @@ Batch batch_of(const pipeline::Stage& stage, const std::vector<pipeline::Values>
   batch.draws = course.draws(id, {stage.drawn.begin(), stage.drawn.end()});
   return on_host(std::move(batch));
 }
-
-/// Leaves out what a dry run has to say: the run itself says it.
-class Quiet {
- public:
-  Quiet() { spdlog::set_level(std::max(before_, spdlog::level::err)); }
-  ~Quiet() { spdlog::set_level(before_); }
-  Quiet(const Quiet&) = delete;
-  Quiet& operator=(const Quiet&) = delete;
-
- private:
-  spdlog::level::level_enum before_ = spdlog::get_level();
-};
 
 /// Bytes of what is kept of a sample, taken as large as those of this batch are on average.
 int64_t bytes_kept(const std::vector<pipeline::Values>& samples, const pipeline::Stage& once) {
@@ -300,9 +342,17 @@ Settings on_meta(Settings settings) {
   return settings;
 }
 
-MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const Listed& listed,
-                    const Samples* held_out) {
+namespace {
+
+struct Rehearsed {
+  MemoryPlan plan;
+  Savings savings;  ///< where it was traced
+};
+
+Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const Listed& listed,
+                       const Samples* held_out, bool traces) {
   memory::DryRun dry(device);
+  if (traces) dry.trace();
   auto subject = open_subject(settings.model, settings.trained);
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);
@@ -329,8 +379,9 @@ MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<
     for (const auto& name : schedule.ahead.kept) live.draws[name] = ahead.draws.at(name);
   }
   samples.clear();
-  auto snapshot = rehearsal.train(schedule, settings, *objective, live, course.batches_per_step());
+  auto snapshot = rehearsal.train(schedule, settings, *objective, live, traces ? 1 : course.batches_per_step());
   MemoryPlan plan{.device = device.str(), .stages = rehearsal.stages()};
+  plan.activation_bytes = rehearsal.activation_bytes();
   plan.mapped_bytes = bytes_mapped(subject.model->components());
   const auto& denoiser = subject.model->names().denoiser();
   if (contains(pipeline::components_of(schedule.live.units), denoiser))
@@ -341,17 +392,21 @@ MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<
     bool runs = contains(pipeline::components_of(schedule.live.units), component.name);
     if (runs && component.num_stored == 0 && !whole.contains(component.name)) plan.storable.push_back(component.name);
   }
-  return plan;
+  return {std::move(plan), traces ? rehearsal.savings() : Savings{}};
 }
 
-Planner planner_of(const Listed& listed, const Samples* held_out) {
-  NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
-  return [&listed, held_out, program](const TrainOptions& options) {
-    Quiet quiet;
-    auto plan = rehearse(on_meta(settle(options)), model_options(options.model).device, limits_of(options).device, listed, held_out);
-    plan.host.insert(plan.host.begin(), program);
-    return plan;
-  };
+}  // namespace
+
+MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const Listed& listed,
+                    const Samples* held_out) {
+  return rehearse_run(settings, device, limit, listed, held_out, /*traces=*/false).plan;
+}
+
+Savings rehearse_savings(Settings settings, c10::Device device, const Listed& listed, const Samples* held_out) {
+  settings.step.memory.recompute_every = 0;
+  settings.step.memory.keeps_values = false;  // the trace sees to that
+  settings.step.memory.again.clear();
+  return rehearse_run(settings, device, std::nullopt, listed, held_out, /*traces=*/true).savings;
 }
 
 }  // namespace burnish::train

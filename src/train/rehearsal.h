@@ -1,5 +1,6 @@
 #pragma once
-#include "train/fit.h"
+#include "memory/knapsack.h"
+#include "train/memory_plan.h"
 #include "train/samples.h"
 
 namespace burnish::train {
@@ -14,7 +15,14 @@ Settings on_meta(Settings settings);
 MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const Listed& listed,
                     const Samples* held_out);
 
-/// Rehearses runs on the samples of one that was opened, and leaves their log lines out. Both must outlive the planner.
-Planner planner_of(const Listed& listed, const Samples* held_out);
+/// What computing parts of blocks again would save.
+struct Savings {
+  int64_t num_bytes = 0;  ///< that forward leaves for backward where nothing is computed again
+  std::vector<std::string> names = {};
+  std::vector<memory::Choices> blocks = {};  ///< by those names; work counts bytes that are read and written, and products by their time
+};
+
+/// The same run with nothing computed again, and one batch to a step.
+Savings rehearse_savings(Settings settings, c10::Device device, const Listed& listed, const Samples* held_out);
 
 }  // namespace burnish::train

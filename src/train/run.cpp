@@ -20,6 +20,7 @@
 #include "train/hints.h"
 #include "train/hooks/hooks.h"
 #include "train/idle_options.h"
+#include "train/memory_planner.h"
 #include "train/planning.h"
 #include "train/rehearsal.h"
 #include "train/run_folder.h"
@@ -305,12 +306,17 @@ std::string why_not(const std::exception& error) {
 
 Planner planner_of(const Opened& run) { return planner_of(run.listed, run.held_out ? &*run.held_out : nullptr); }
 
-/// Says what memory the run takes, and refuses one that does not fit. Nothing where it is not planned.
-std::optional<MemoryPlan> check_memory(const TrainOptions& options, const Opened& run) {
-  if (options.plan == "off") return std::nullopt;
+/// Says what memory the run takes, refuses one that does not fit, and has it keep for backward what its plan says. Nothing where it is not
+/// planned.
+std::optional<MemoryPlan> check_memory(const TrainOptions& options, Opened& run) {
+  auto& memory = run.settings.step.memory;
+  if (options.plan == "off" && memory.activation_bytes == 0) return std::nullopt;
   auto planner = planner_of(run);
   try {
     auto plan = planner(options);
+    memory.keeps_values = plan.keeps_values;
+    memory.again = plan.again;
+    if (options.plan == "off") return std::nullopt;
     info("memory: {} of {} at the peak ({})", human_bytes(static_cast<double>(plan.num_bytes())), plan.device,
          plan.largest().profile.place);
     check_fits(options, plan, limits_of(options), planner);
@@ -318,6 +324,9 @@ std::optional<MemoryPlan> check_memory(const TrainOptions& options, const Opened
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {  // the run itself may well work
+    if (memory.activation_bytes > 0)
+      config_error("train", "activation_budget takes a plan, and this run cannot be planned: {}; say use_gradient_checkpointing instead",
+                   why_not(error));
     info("memory was not planned: {}", why_not(error));
     return std::nullopt;
   }

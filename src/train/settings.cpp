@@ -8,6 +8,7 @@
 #include "adapters/adapter_file.h"
 #include "base/dtype.h"
 #include "base/text.h"
+#include "train/fit.h"
 
 namespace burnish::train {
 
@@ -122,7 +123,9 @@ ObjectiveSettings objective_settings(const TrainOptions& o) {
 }
 
 MemorySettings memory_settings(const TrainOptions& o) {
-  return {.recompute_every = recomputes(o) ? o.gradient_checkpointing_interval : 0,
+  bool has_budget = !o.activation_budget.empty();
+  return {.recompute_every = recomputes(o) && !has_budget ? o.gradient_checkpointing_interval : 0,
+          .activation_bytes = has_budget ? parse_size("activation_budget", o.activation_budget) : 0,
           .checkpoints_in_host = o.use_gradient_checkpointing_offload,
           .updates_in_backward = o.fused_backward_pass,
           .optimizer_in_host = o.enable_optimizer_cpu_offload,

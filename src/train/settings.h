@@ -2,6 +2,7 @@
 #include "adapters/adapter_file.h"
 #include "dist/reduction.h"
 #include "loras/merged.h"
+#include "memory/again.h"
 #include "optim/optimizer.h"
 #include "train/objective_kind.h"
 #include "train/sample_loss.h"
@@ -96,6 +97,9 @@ struct ScheduleSettings {
 /// What of a step waits where while it is not needed, and what is computed twice.
 struct MemorySettings {
   int64_t recompute_every = 0;       ///< of so many blocks one is recomputed; 0: none
+  int64_t activation_bytes = 0;      ///< that forward may leave for backward, which decides `again`; 0: not said
+  bool keeps_values = false;         ///< those of nn::remade, of blocks that `again` does not name
+  memory::AgainByBlock again = {};   ///< by names as in "dit.transformer_blocks.3", for all blocks or none
   bool checkpoints_in_host = false;  ///< its inputs wait in host memory
   bool updates_in_backward = false;
   bool optimizer_in_host = false;

@@ -1,6 +1,7 @@
 #include "train/trainee.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -8,7 +9,6 @@
 #include "io/hash.h"
 #include "memory/heap.h"
 #include "memory/paging.h"
-#include "memory/recompute.h"
 #include "optim/paged_store.h"
 
 namespace burnish::train {
@@ -45,12 +45,15 @@ std::shared_ptr<memory::Pager> load_paged(models::Model& model, const std::strin
   return pager;
 }
 
-/// Has one of so many blocks recomputed, each by the runner that it has.
-void recompute_blocks(const std::vector<nn::Block*>& blocks, const MemorySettings& settings,
-                      const std::shared_ptr<memory::Checkpoints>& checkpoints) {
-  for (int64_t i = 0; i < std::ssize(blocks); i += settings.recompute_every) {
-    auto& runner = blocks[static_cast<size_t>(i)]->runner;
-    runner = memory::recompute(runner, checkpoints);
+/// Has the blocks of a component keep for backward what the settings say, each run by the runner that it has.
+void keep_of_blocks(models::Components& components, const std::string& component, const MemorySettings& settings,
+                    const std::shared_ptr<memory::Checkpoints>& checkpoints) {
+  int64_t number = 0;
+  for (const auto& [name, block] : named_blocks(components, component)) {
+    memory::Again again{.whole = settings.recompute_every > 0 && number++ % settings.recompute_every == 0};
+    if (settings.keeps_values) again.values.emplace();
+    if (auto chosen = settings.again.find(name); chosen != settings.again.end()) again = chosen->second;
+    block->runner = memory::computing_again(again, block->runner, checkpoints);
   }
 }
 
@@ -63,7 +66,7 @@ std::shared_ptr<memory::Pager> load_models(models::Model& model, const MemorySet
     if (settings.paged_blocks > 0 && component == model.names().denoiser())
       pager = load_paged(model, component, run, settings.paged_blocks, trainee);
     else load_component(model, component, run, {});
-    if (settings.recompute_every > 0) recompute_blocks(model.components().blocks(component), settings, checkpoints);
+    keep_of_blocks(model.components(), component, settings, checkpoints);
   }
   return pager;
 }
@@ -95,6 +98,14 @@ std::unique_ptr<dist::Reduction> reduction_of(const optim::ParameterList& parame
 }
 
 }  // namespace
+
+NamedBlocks named_blocks(models::Components& components, const std::string& component) {
+  std::map<const nn::Module*, std::string> names;
+  components.module(component).visit([&](const std::string& path, nn::Module& module) { names[&module] = path; });
+  NamedBlocks named;
+  for (auto* block : components.blocks(component)) named.emplace_back(component + "." + names.at(block), block);
+  return named;
+}
 
 Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint,
                      const dist::World& world) {

@@ -30,6 +30,10 @@ struct Trainee {
 inline constexpr std::string_view kForward = "forward", kBackward = "backward", kOptimizerStep = "optimizer step",
                                   kAfterStep = "after the step";
 
+/// The blocks of a loaded component in the order in which they run, by names as in "dit.transformer_blocks.3".
+using NamedBlocks = std::vector<std::pair<std::string, nn::Block*>>;
+NamedBlocks named_blocks(models::Components& components, const std::string& component);
+
 /// Loads the models that run at every visit, hangs adapters, makes the optimizer, and puts a saved state back when the run goes on with
 /// one. `fingerprint`: what such a state must have been made with.
 Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint,

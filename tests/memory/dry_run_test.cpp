@@ -1,9 +1,12 @@
 #include "memory/dry_run.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/mm.h>
 #include <gtest/gtest.h>
 
 #include "kernels/aside.h"
+#include "nn/remade.h"
 
 using namespace burnish;
 
@@ -34,4 +37,45 @@ TEST(DryRun, LeavesOutShapesThatAreOnlyLookedAt) {
   }
   at::empty({10}, options);
   EXPECT_EQ(dry.allocations().size(), 1u);
+}
+
+namespace {
+
+/// A product whose input is an activation, which trains.
+struct Product : nn::Block {
+  explicit Product(const at::TensorOptions& options) : weight(at::empty({8, 16}, options).requires_grad_(true)) {}
+  nn::Tensors body(const nn::Tensors& in) override {
+    return {nn::remade(
+        {in[0]}, [](const nn::Tensors& values) { return at::gelu(values[0]); },
+        [&](const at::Tensor& activated) { return at::mm(activated, weight); })};
+  }
+  at::Tensor weight;
+};
+
+}  // namespace
+
+TEST(DryRun, TracesBlocksAndTheValuesInThem) {
+  memory::DryRun dry(c10::Device(c10::kCPU));
+  auto options = at::TensorOptions().device(at::kMeta).dtype(at::kFloat);
+  Product block(options);
+  auto x = at::empty({4, 8}, options).requires_grad_(true);
+  dry.watch(block, "product");
+  block.run({x});
+  EXPECT_TRUE(dry.parts().empty());
+  dry.trace();
+  auto y = block.run({x})[0];
+  ASSERT_EQ(dry.parts().size(), 2u);
+  const auto &value = dry.parts()[0], &whole = dry.parts()[1];
+  EXPECT_EQ(whole.block, "product");
+  EXPECT_EQ(value.block, "product");
+  EXPECT_EQ(value.call, 0u);
+  EXPECT_FALSE(whole.call);
+  EXPECT_EQ(whole.multiplications, 4 * 8 * 16);
+  EXPECT_EQ(value.multiplications, 0);
+  EXPECT_EQ(whole.outputs, std::set<size_t>{*dry.number_of(y)});
+  EXPECT_EQ(whole.inputs, std::set<size_t>{*dry.number_of(x)});
+  EXPECT_EQ(value.inputs, whole.inputs);
+  ASSERT_EQ(value.end - value.first, 1u);
+  EXPECT_EQ(dry.allocations()[value.first].num_bytes, 4 * 8 * 4);
+  EXPECT_GT(dry.allocations()[value.first].freed, dry.now()) << "it is kept while it is traced";
 }

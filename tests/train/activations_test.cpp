@@ -9,13 +9,18 @@ namespace {
 
 constexpr double kGiB = 0x1p30;
 
-/// GiB of activations at the peak of a step of FLUX.1 at 1024x1024.
-double activations(const std::string& flags) {
+/// A step of FLUX.1 at 1024x1024.
+train::MemoryPlan plan(const std::string& flags) {
   auto words = split_list("--model flux-dev --dtype bf16 --height 1024 --width 1024 --device cuda --max_steps 100 " + flags, ' ');
   auto options = test::options_of({words.begin(), words.end()});
   options.model.is_plan = true;
-  return static_cast<double>(train::plan_memory(options).step().profile.peak[memory::Kind::activations]) / kGiB;
+  return train::plan_memory(options);
 }
+
+double gib(int64_t num_bytes) { return static_cast<double>(num_bytes) / kGiB; }
+
+/// GiB of activations at its peak.
+double activations(const std::string& flags) { return gib(plan(flags).step().profile.peak[memory::Kind::activations]); }
 
 }  // namespace
 
@@ -28,4 +33,44 @@ TEST(Activations, AreAtLeastFortyPercentFewerThanAutogradKeeps) {
       "--lora_rank 16 --lora_target_modules to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,"
       "ff.net.0.proj,ff.net.2,ff_context.net.0.proj,ff_context.net.2,proj_mlp,proj_out --precompute_timesteps on";
   EXPECT_LE(activations(blocks_alone), 0.6 * kNaive);
+}
+
+TEST(Activations, AreAllKeptWhereThereIsRoomForThem) {
+  const auto small = plan("--lora_rank 16"), large = plan("--lora_rank 16 --device_memory 140GiB"),
+             between = plan("--lora_rank 16 --device_memory 48GiB");
+  EXPECT_FALSE(small.keeps_values) << "it is not known how much there is";
+  EXPECT_TRUE(large.keeps_values);
+  EXPECT_FALSE(between.keeps_values);
+  EXPECT_EQ(between.num_bytes(), small.num_bytes());
+  EXPECT_GT(large.num_bytes(), int64_t{48} << 30);
+  EXPECT_FALSE(plan("--lora_rank 16 --device_memory 140GiB --plan off").keeps_values);
+}
+
+TEST(Activations, StayWithinABudgetAndFillIt) {
+  double before = 0;
+  for (double budget : {3.0, 8.0, 14.0, 20.0}) {
+    const auto within = plan("--lora_rank 16 --activation_budget " + std::to_string(budget) + "GiB");
+    EXPECT_LE(gib(within.activation_bytes), budget);
+    EXPECT_GE(gib(within.activation_bytes), budget - 0.5) << "less than what one block more would keep";
+    EXPECT_LE(gib(within.step().profile.peak[memory::Kind::activations]), budget);
+    EXPECT_GT(gib(within.num_bytes()), before);
+    before = gib(within.num_bytes());
+  }
+  const auto whole = plan("--lora_rank 16 --activation_budget 100GiB");
+  EXPECT_EQ(whole.activation_bytes, plan("--lora_rank 16 --device_memory 140GiB").activation_bytes);
+}
+
+TEST(Activations, WithinABudgetAreFirstThoseThatAreCheapToComputeAgain) {
+  auto count = [](const train::MemoryPlan& plan) {
+    size_t num_blocks = 0, num_values = 0;
+    for (const auto& [name, again] : plan.again) {
+      num_blocks += again.whole ? 1 : 0;
+      num_values += again.values->size();
+    }
+    return std::pair(num_blocks, num_values);
+  };
+  const auto with_values = count(plan("--lora_rank 16 --activation_budget 20GiB"));
+  EXPECT_EQ(with_values.first, 0u);
+  EXPECT_GT(with_values.second, 0u);
+  EXPECT_GT(count(plan("--lora_rank 16 --activation_budget 8GiB")).first, 10u);
 }

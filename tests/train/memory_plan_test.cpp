@@ -60,6 +60,7 @@ std::vector<Case> cases() {
       add(model, kLarger + trained);
       add(model, "--dtype fp32 --use_gradient_checkpointing " + trained);
       add(model, "--dtype fp32 --batch_size 2 " + trained);
+      add(model, kLarger + "--plan off " + trained);
     }
     add(model, "--dtype fp32 --lora_type loha --lora_rank 4");
     add(model, "--dtype fp32 --lora_type lokr --lora_rank 4");
@@ -85,6 +86,9 @@ std::vector<Case> cases() {
   for (const std::string model : {"flux", "sdxl"}) {
     const auto full = model == "flux" ? kFull : "--trainable_models unet";
     add(model, "--dtype fp32 --use_gradient_checkpointing --gradient_checkpointing_interval 2 " + kLora);
+    add(model, "--dtype fp32 --use_gradient_checkpointing --plan off " + kLora);
+    for (const std::string budget : {"0.12MiB ", "0.2MiB "}) add(model, "--dtype fp32 --activation_budget " + budget + kLora);
+    add(model, "--dtype fp32 --use_gradient_checkpointing_offload --activation_budget 0.12MiB " + kLora);
     add(model, "--dtype fp32 --use_gradient_checkpointing_offload " + kLora);
     add(model, "--dtype fp32 --fused_backward_pass " + full);
     add(model, "--dtype fp32 --fused_backward_pass --use_gradient_checkpointing " + full);

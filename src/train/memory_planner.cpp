@@ -1,0 +1,134 @@
+#include "train/memory_planner.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "memory/host.h"
+#include "train/rehearsal.h"
+
+namespace burnish::train {
+
+namespace {
+
+constexpr double kMostOfMemory = 0.9;  // the rest is left to what no plan knows, such as the holes between blocks of memory
+
+std::string in_units(int64_t num_bytes) { return human_bytes(static_cast<double>(num_bytes)); }
+
+/// Leaves out what a dry run has to say: the run itself says it.
+class Quiet {
+ public:
+  Quiet() { spdlog::set_level(std::max(before_, spdlog::level::err)); }
+  ~Quiet() { spdlog::set_level(before_); }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+ private:
+  spdlog::level::level_enum before_ = spdlog::get_level();
+};
+
+/// The plan of a run, with what is decided for it.
+class Planning {
+ public:
+  Planning(const TrainOptions& options, const Listed& listed, const Samples* held_out, const NamedBytes& program)
+      : options_(options),
+        limits_(limits_of(options)),
+        device_(model_options(options.model).device),
+        settings_(on_meta(settle(options))),
+        listed_(listed),
+        held_out_(held_out),
+        program_(program) {}
+
+  MemoryPlan plan() {
+    if (settings_.step.memory.activation_bytes > 0) return within_budget();
+    bool is_limit_known = options_.plan == "on" && (device_.is_cpu() ? limits_.host : limits_.device).has_value();
+    if (is_limit_known) {
+      settings_.step.memory.keeps_values = true;
+      auto plan = rehearsed();
+      if (has_room(plan)) return plan;
+      settings_.step.memory.keeps_values = false;
+    }
+    return rehearsed();
+  }
+
+ private:
+  MemoryPlan rehearsed() const {
+    auto plan = rehearse(settings_, device_, limits_.device, listed_, held_out_);
+    plan.host.insert(plan.host.begin(), program_);
+    plan.keeps_values = settings_.step.memory.keeps_values;
+    plan.again = settings_.step.memory.again;
+    return plan;
+  }
+
+  bool has_room(const MemoryPlan& plan) const {
+    auto most = [](int64_t limit) { return static_cast<int64_t>(static_cast<double>(limit) * kMostOfMemory); };
+    auto limits = limits_;
+    if (limits.device) limits.device = most(*limits.device);
+    if (limits.host && device_.is_cpu()) limits.host = most(*limits.host);
+    return fits(plan, limits);
+  }
+
+  MemoryPlan within_budget() {
+    const auto budget = settings_.step.memory.activation_bytes;
+    const auto savings = rehearse_savings(settings_, device_, listed_, held_out_);
+    // What is saved is found from a run that keeps everything. A run that does not can keep a little more, which the next choice makes up for.
+    constexpr int kAttempts = 4;
+    auto goal = budget;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      auto chosen = memory::save_at_least(savings.num_bytes - goal, savings.blocks);
+      if (!chosen) break;
+      settings_.step.memory.again = by_name(savings, *chosen);
+      auto plan = rehearsed();
+      if (plan.activation_bytes <= budget) return plan;
+      goal -= plan.activation_bytes - budget;
+    }
+    config_error("train",
+                 "activation_budget is {}, and where everything is computed again that can be, forward leaves {} for backward; raise it, or "
+                 "train smaller batches or pictures",
+                 in_units(budget), in_units(least_left(savings)));
+  }
+
+  static memory::AgainByBlock by_name(const Savings& savings, const std::vector<memory::Chosen>& chosen) {
+    memory::AgainByBlock again;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      auto& of = again[savings.names[i]];
+      of.whole = chosen[i].whole;
+      of.values.emplace();
+      for (size_t call = 0; call < chosen[i].values.size(); ++call) {
+        if (chosen[i].values[call]) of.values->insert(call);
+      }
+    }
+    return again;
+  }
+
+  static int64_t least_left(const Savings& savings) {
+    auto left = savings.num_bytes;
+    for (const auto& block : savings.blocks) {
+      int64_t of_values = 0;
+      for (const auto& value : block.values) of_values += std::max<int64_t>(0, value.num_bytes);
+      left -= std::max(of_values, block.whole.num_bytes);
+    }
+    return left;
+  }
+
+  const TrainOptions& options_;
+  Limits limits_;
+  c10::Device device_;
+  Settings settings_;
+  const Listed& listed_;
+  const Samples* held_out_;
+  const NamedBytes& program_;
+};
+
+}  // namespace
+
+Planner planner_of(const Listed& listed, const Samples* held_out) {
+  NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
+  return [&listed, held_out, program](const TrainOptions& options) {
+    Quiet quiet;
+    return Planning(options, listed, held_out, program).plan();
+  };
+}
+
+}  // namespace burnish::train
