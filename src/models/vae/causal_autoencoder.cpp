@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "models/vae/tiles.h"
 #include "nn/attention.h"
 
 namespace burnish::models::vae {
@@ -191,14 +192,20 @@ CausalAutoencoder::CausalAutoencoder(const CausalConfig& c, const at::TensorOpti
 CausalAutoencoder::~CausalAutoencoder() = default;
 
 Encoder::Moments CausalAutoencoder::encode(const at::Tensor& image) const {
-  auto halves = quant_conv_.forward(encoder_->forward(image)).chunk(2, 1);
+  auto size = config_.tile_size;
+  auto both = in_tiles(image, size, size / config_.downsampling(),
+                       [&](const at::Tensor& tile) { return quant_conv_.forward(encoder_->forward(tile)); });
+  auto halves = both.chunk(2, 1);
   auto deviation = per_channel(config_.latents_std, halves[0]);
   return {(halves[0] - per_channel(config_.latents_mean, halves[0])) / deviation, halves[1].clamp(-30.0, 20.0) - 2 * deviation.log()};
 }
 
 at::Tensor CausalAutoencoder::decode(const at::Tensor& latents) const {
   auto raw = latents * per_channel(config_.latents_std, latents) + per_channel(config_.latents_mean, latents);
-  return decoder_->forward(post_quant_conv_.forward(raw)).clamp(-1.0, 1.0);
+  auto size = config_.tile_size;
+  return in_tiles(raw, size / config_.downsampling(), size,
+                  [&](const at::Tensor& tile) { return decoder_->forward(post_quant_conv_.forward(tile)); })
+      .clamp(-1.0, 1.0);
 }
 
 }  // namespace burnish::models::vae
