@@ -74,8 +74,7 @@ class CausalMiddle : public nn::Module {
   at::Tensor forward(const at::Tensor& in) const {
     auto x = first_.forward(in);
     auto parts = qkv_.forward(norm_.forward(x)).chunk(3, 1);
-    // Channels side by side, without which attention holds the weights of all pairs of places.
-    auto head = [](const at::Tensor& part_BCHW) { return part_BCHW.flatten(2).transpose(1, 2).contiguous().unsqueeze(1); };
+    auto head = [](const at::Tensor& part_BCHW) { return part_BCHW.flatten(2).transpose(1, 2).unsqueeze(1); };
     auto y_BLC = nn::attention(head(parts[0]), head(parts[1]), head(parts[2])).squeeze(1);
     return second_.forward(x + proj_.forward(y_BLC.transpose(1, 2).reshape(x.sizes())));
   }
