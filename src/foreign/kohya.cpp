@@ -337,6 +337,7 @@ void run_rows(Table& table) {
   table << rewritten("cache_latents_to_disk", "cache_path", kept_on_disk)
         << rewritten("cache_text_encoder_outputs_to_disk", "cache_path", kept_on_disk);
   table << rewritten("blocks_to_swap", "blocks_to_swap", swapped_blocks);
+  table << no_place({"vae_chunk_size"}, "vae_tile_size is what saves memory in the autoencoder");
   table << no_place({"train_block_lr", "block_lr"}, "write it for our layer paths in lr_groups");
   table << needless({"cache_latents",
                      "cache_text_encoder_outputs",

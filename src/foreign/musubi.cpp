@@ -133,6 +133,12 @@ Table table() {
   table << no_place({"sample_every_n_epochs"}, "previews are drawn every preview_steps steps");
   table << no_place({"num_timestep_buckets", "preserve_distribution_shape"}, "timesteps are drawn one by one");
   table << same("blocks_to_swap", "blocks_to_swap") << same("gradient_checkpointing_cpu_offload", "use_gradient_checkpointing_offload");
+  table << same("vae_spatial_tile_sample_min_size", "vae_tile_size");
+  table << rewritten("vae_tiling", "vae_tile_size", [](const Value& value, const Settings& all) {
+    bool has_size = all.has("vae_spatial_tile_sample_min_size");
+    return asks_for_something(value) && !has_size ? carried(256, "tiles of 256 pixels a side overlap by 64") : left_out("");
+  });
+  table << no_place({"vae_chunk_size"}, "vae_tile_size is what saves memory in the autoencoder");
   table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*"});
   table << kind_row("model_version", {"original"});
   table << needless({"fp8_scaled", "block_swap_h2d_only", "use_pinned_memory_for_block_swap", "fp8_t5", "fp8_llm", "fp8_vl", "sdpa",

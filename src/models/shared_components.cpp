@@ -1,5 +1,7 @@
 #include "models/shared_components.h"
 
+#include <fmt/core.h>
+
 #include "base/error.h"
 
 namespace burnish::models {
@@ -10,6 +12,21 @@ namespace {
 template <class Module, class Config>
 auto builds(const Config& config) {
   return [config](const std::string& /*part*/, const at::TensorOptions& options) { return std::make_unique<Module>(config, options); };
+}
+
+/// An autoencoder, whose results depend on the tiles that it is run in.
+template <class Module, class Config>
+Recipe in_fp32(const std::string& name, const char* what, const Source& source, const Config& config) {
+  Recipe recipe{.name = name, .what = what, .source = source, .build = builds<Module>(config), .dtype = at::kFloat};
+  if (config.tile_size > 0) recipe.settings = [size = config.tile_size](const std::string&) { return fmt::format("tiles of {}", size); };
+  return recipe;
+}
+
+std::string why_no_tile(const std::string& name, const OptionValue& value) {
+  constexpr int64_t kMultiple = 32;  // so that steps of three quarters are whole latents
+  auto size = std::get<int64_t>(value);
+  if (size >= 0 && size % kMultiple == 0) return "";
+  return fmt::format("{} must be 0 or a multiple of {}, not {}", name, kMultiple, size);
 }
 
 }  // namespace
@@ -52,8 +69,16 @@ ComponentNames qwen_names(const std::string& name, const text::QwenConfig& confi
   return names;
 }
 
+Option tile_option() {
+  return {.name = "vae_tile_size",
+          .help = "encode and decode larger pictures in overlapping tiles of so many pixels a side, for less memory; 0: whole",
+          .otherwise = int64_t{0},
+          .elsewhere = "",
+          .why_wrong = why_no_tile};
+}
+
 Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config) {
-  return {.name = name, .what = "KL autoencoder", .source = source, .build = builds<vae::AutoencoderKL>(config), .dtype = at::kFloat};
+  return in_fp32<vae::AutoencoderKL>(name, "KL autoencoder", source, config);
 }
 
 ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& config, const std::string& single_prefix) {
@@ -66,8 +91,7 @@ ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& c
 }
 
 Recipe causal_autoencoder_recipe(const std::string& name, const Source& source, const vae::CausalConfig& config) {
-  return {
-      .name = name, .what = "causal autoencoder", .source = source, .build = builds<vae::CausalAutoencoder>(config), .dtype = at::kFloat};
+  return in_fp32<vae::CausalAutoencoder>(name, "causal autoencoder", source, config);
 }
 
 ComponentNames causal_autoencoder_names(const std::string& name, const vae::CausalConfig& config, const std::string& single_prefix) {

@@ -12,7 +12,11 @@ at::Tensor attention(const at::Tensor& q_BHLD, const at::Tensor& k_BHLD, const a
                      double scale) {
   if (scale == 0) scale = 1.0 / std::sqrt(static_cast<double>(q_BHLD.size(-1)));
   auto wide = kernels::product_dtype(q_BHLD);  // fp32 where the CPU would emulate the products of bf16
-  auto out = at::scaled_dot_product_attention(q_BHLD.to(wide), k_BHLD.to(wide), v_BHLD.to(wide),
+  auto ready = [wide](const at::Tensor& x) {
+    auto same = x.to(wide);
+    return same.stride(-1) == 1 ? same : same.contiguous();  // no fused kernel takes heads whose numbers lie apart
+  };
+  auto out = at::scaled_dot_product_attention(ready(q_BHLD), ready(k_BHLD), ready(v_BHLD),
                                               bias.defined() ? std::optional<at::Tensor>(bias.to(wide)) : std::nullopt,
                                               /*dropout_p=*/0.0, causal, scale);
   return out.to(q_BHLD.scalar_type());

@@ -49,13 +49,21 @@ Lever paging() {
           [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.num_pageable_blocks / share); }};
 }
 
-/// In order of what they cost a step, by what is published of them: samples kept on disk nothing, an optimizer's states in 8 bits and
+constexpr const char* kTileSize = "vae_tile_size";
+constexpr int64_t kTile = 512;  // a quarter of the memory of a picture of 1024 × 1024
+
+bool encodes_whole(const TrainOptions& o) { return encodes(o) && o.model.own.at(kTileSize) == models::OptionValue(int64_t{0}); }
+
+/// In order of what they cost a step, by what is published of them: samples kept on disk and pictures encoded in tiles nothing, an
+/// optimizer's states in 8 bits and
 /// factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the processor, updates inside backward nothing
 /// but the norm to clip by, recomputation another forward or half of it, and what waits in main memory the way there and back.
 const std::vector<Lever>& levers() {
   static const std::vector<Lever> all{
       {[](const auto& o, const auto&) { return encodes(o) && o.cache_path.empty(); }, [](auto& o, const auto&) { o.cache_path = "cache"; },
        [](const auto&, const auto&) { return std::string("--cache_path cache"); }},
+      {[](const auto& o, const auto&) { return encodes_whole(o); }, [](auto& o, const auto&) { o.model.own[kTileSize] = kTile; },
+       [](const auto&, const auto&) { return fmt::format("--{} {}", kTileSize, kTile); }},
       {[](const auto& o, const auto&) { return o.optimizer == "adamw"; }, [](auto& o, const auto&) { o.optimizer = "adamw8bit"; },
        [](const auto&, const auto&) { return std::string("--optimizer adamw8bit"); }},
       {[](const auto& o, const auto&) { return trains_whole(o) && (o.optimizer == "adamw" || o.optimizer == "adamw8bit"); },

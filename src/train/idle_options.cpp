@@ -93,12 +93,14 @@ const std::vector<Rule>& rules() {
 /// Of a run over a cache: how its samples were encoded is settled. What a pasted command repeats at its own value is no wish.
 bool reads_samples(const TrainOptions& o) { return encodes(o) || !o.validation_metadata_path.empty(); }
 bool reads_captions(const TrainOptions& o) { return reads_samples(o) || has_previews(o) || trains_encoders(o); }
+bool runs_autoencoder(const TrainOptions& o) { return reads_captions(o); }
 const std::vector<Rule>& rules_of_caches() {
   static const char* const kPlace = "the command that makes the cache";
   static const std::vector<Rule> kRules{
       {reads_samples, kPlace, {"height", "width", "max_pixels", "resolution", "multi_resolution", "enable_bucket"}},
       {reads_samples, kPlace, {"caption_extension", "caption_prefix", "caption_suffix"}},
       {reads_captions, kPlace, {"max_sequence_length"}},
+      {runs_autoencoder, kPlace, {"vae_tile_size"}},
   };
   return kRules;
 }

@@ -68,6 +68,8 @@ void fields(config::Fields& f, ModelChoice& o) {
   f("fp8_compute", o.fp8_compute, "multiply FP8 weights with FP8 activations");
   for (const auto& option : models::family_options())
     std::visit([&](auto& value) { f(option.name, value, option.help); }, o.own.at(option.name));
+  for (const char* name : {"vae_tiling", "enable_vae_tiling", "tiled"})
+    f.refused(name, "say how large the autoencoder's tiles are: --vae_tile_size 512");
   f("seed", o.seed, "names every random draw of the run");
   f("num_threads", o.num_threads, "CPU threads; 0 takes all cores");
 }

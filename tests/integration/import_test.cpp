@@ -293,9 +293,9 @@ TEST_F(ImportVerb, MusubisTomlAndItsDataset) {
           "'\ntext_encoder2 = '" + in_model("text_encoder_2") +
           "'\ndataset_config = 'data.toml'\nnetwork_module = 'networks.lora_flux'\n"
           "network_dim = 4\ntimestep_sampling = 'shift'\noptimizer_type = 'adamw8bit'\nlearning_rate = 1e-4\nmixed_precision = 'no'\n"
-          "max_train_epochs = 16\nfp8_base = true\nfp8_scaled = true\n");
+          "max_train_epochs = 16\nfp8_base = true\nfp8_scaled = true\nvae_tiling = true\n");
   for (const char* line : {"lora_rank = 4", "lora_alpha = 1.0", "discrete_flow_shift = 1.0  # discrete_flow_shift (its default)",
-                           "max_pixels = 3072", "num_epochs = 16", "fp8_models = \"dit\""})
+                           "max_pixels = 3072", "num_epochs = 16", "fp8_models = \"dit\"", "vae_tile_size = 256"})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts();
 }

@@ -1,4 +1,5 @@
 // What a run's memory comes to, before it starts.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include "tests/integration/refused.h"
@@ -82,6 +83,16 @@ TEST(MemoryPlan, WantsToKnowHowLargePicturesAre) {
   auto outcome = run_burnish("plan --model flux-dev", "BURNISH_LOG=error");
   EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("say with --height and --width how large pictures are"));
+}
+
+TEST(MemoryPlan, LargePicturesAreEncodedInTilesWhereTheyDoNotFitWhole) {
+  const std::string flags = "--model sd15 --height 2048 --width 2048 --max_steps 10 --lora_rank 4 --use_gradient_checkpointing ";
+  auto plan = plan_of(flags);
+  auto whole = gib(stage_of(plan, "encode_image")["peak"]["total"]), step = gib(stage_of(plan, "step")["peak"]["total"]);
+  auto limit = fmt::format("--device_memory {} ", (whole + step) / 2);
+  ASSERT_GT(whole, step);
+  EXPECT_EQ(plan_of(flags + limit + "--fit")["fit"]["flags"], "--vae_tile_size 512");
+  EXPECT_TRUE(plan_of(flags + limit + "--vae_tile_size 512")["fits"].get<bool>());
 }
 
 using TrainPlansFirst = BadInput;

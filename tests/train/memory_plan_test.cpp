@@ -185,6 +185,14 @@ TEST_F(OutOfMemory, IsExplainedByThePlan) {
               testing::HasSubstr("nothing was saved yet; it was not planned: `burnish plan`"));
 }
 
+TEST(MemoryPlanOfEncoding, KnowsOfTiles) {
+  auto encoding = [](const std::string& more) {
+    auto plan = plan_memory(test::options_of(test::small_run("flux", "--dtype fp32 --lora_rank 4 --height 256 --width 256 " + more)));
+    return std::ranges::find(plan.stages, std::string("encode_image"), &StageMemory::name)->num_bytes();
+  };
+  EXPECT_LE(3 * encoding("--vae_tile_size 64"), encoding(""));
+}
+
 TEST_F(OutOfMemory, LeavesTheDiskAsItWasPlanned) {
   auto run = options("run", 0, "--save_steps 2 --dataset_repeat 2");
   run.max_steps = 4;

@@ -136,6 +136,7 @@ void FluxModel::add_components(const Sources& sources) {
                   .vocab_size = t5_config_.vocab_size};
   t5.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", options_.get<int64_t>("max_sequence_length")); };
   components_.add(t5);
+  vae_config_.tile_size = options_.get<int64_t>("vae_tile_size");
   components_.add(autoencoder_recipe("vae", sources.vae, vae_config_));
 }
 

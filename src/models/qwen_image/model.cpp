@@ -124,6 +124,7 @@ void QwenImageModel::add_components(const Sources& sources) {
                     .vocab_size = text_config_.vocab_size};
   text.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", text_length()); };
   components_.add(text);
+  vae_config_.tile_size = options_.get<int64_t>("vae_tile_size");
   components_.add(causal_autoencoder_recipe("vae", sources.vae, vae_config_));
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "io/model_values.h"
+#include "models/shared_components.h"
 #include "models/stable_diffusion/model.h"
 
 namespace burnish::models::stable_diffusion {
@@ -80,7 +81,8 @@ std::vector<Option> options() {
            .help = "CLIP tokens of a prompt: 75, 150 or 225; 0 takes 75",
            .otherwise = int64_t{0},
            .elsewhere = "give max_sequence_length, or take it out",
-           .why_wrong = why_no_token_length}};
+           .why_wrong = why_no_token_length},
+          tile_option()};
 }
 
 const auto kOnMeta = at::TensorOptions().device(at::kMeta);

@@ -157,6 +157,7 @@ void StableDiffusionModel::add_components(const Sources& sources) {
       .blocks = [](nn::Module& whole) { return static_cast<UNet&>(whole).blocks(); },
   });
   for (const auto& name : text_encoders()) add_text_encoder(name, source_of(sources, name));
+  vae_config_.tile_size = options_.get<int64_t>("vae_tile_size");
   components_.add(autoencoder_recipe("vae", sources.vae, vae_config_));
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "models/vae/tiles.h"
 #include "nn/attention.h"
 
 namespace burnish::models::vae {
@@ -133,12 +134,15 @@ Encoder::Encoder(const KlConfig& c, const at::TensorOptions& options)
 
 Encoder::~Encoder() = default;
 
-Encoder::Moments Encoder::forward(const at::Tensor& image) const {
+at::Tensor Encoder::run(const at::Tensor& image) const {
   auto x = conv_in_.forward(image);
   for (const auto& level : levels_) x = level->forward(x);
   x = conv_out_.forward(norm_out_.forward_silu(mid_->forward(x)));
-  if (quant_conv_) x = quant_conv_->forward(x);
-  auto halves = x.chunk(2, 1);
+  return quant_conv_ ? quant_conv_->forward(x) : x;
+}
+
+Encoder::Moments Encoder::moments_of(const at::Tensor& both) {
+  auto halves = both.chunk(2, 1);
   return {halves[0], halves[1].clamp(-30.0, 20.0)};
 }
 
@@ -182,8 +186,16 @@ AutoencoderKL::AutoencoderKL(const KlConfig& c, const at::TensorOptions& options
 at::Tensor AutoencoderKL::to_model(const at::Tensor& mean) const { return (mean - config_.shift_factor) * config_.scaling_factor; }
 
 Encoder::Moments AutoencoderKL::encode(const at::Tensor& image) const {
-  auto raw = encoder.forward(image);
+  auto size = config_.tile_size;
+  auto raw = Encoder::moments_of(
+      in_tiles(image, size, size / config_.downsampling(), [&](const at::Tensor& tile) { return encoder.run(tile); }));
   return {to_model(raw.mean_BCHW), raw.logvar_BCHW + 2 * std::log(config_.scaling_factor)};
+}
+
+at::Tensor AutoencoderKL::decode(const at::Tensor& latents) const {
+  auto size = config_.tile_size;
+  return in_tiles(from_model(latents), size / config_.downsampling(), size,
+                  [&](const at::Tensor& tile) { return decoder.forward(tile); });
 }
 
 at::Tensor AutoencoderKL::from_model(const at::Tensor& latents) const { return latents / config_.scaling_factor + config_.shift_factor; }

@@ -17,6 +17,7 @@ struct KlConfig {
   double shift_factor = 0.1159;
   bool use_quant_conv = false;
   bool use_post_quant_conv = false;
+  int64_t tile_size = 0;  ///< larger pictures are encoded and decoded in tiles of so many pixels a side (vae/tiles.h); 0: whole
 
   /// Pixels per latent along a side.
   int64_t downsampling() const { return int64_t{1} << (block_out_channels.size() - 1); }
@@ -48,7 +49,10 @@ class Encoder : public nn::Module {
     at::Tensor mean_BCHW, logvar_BCHW;  ///< logvar clamped to -30..20
   };
   /// image [B, 3, H, W] in [-1, 1]; H and W multiples of downsampling().
-  Moments forward(const at::Tensor& image_B3HW) const;
+  Moments forward(const at::Tensor& image_B3HW) const { return moments_of(run(image_B3HW)); }
+  /// Mean and logvar side by side in one tensor [B, 2C, h, w], as the layers make them; and taken apart.
+  at::Tensor run(const at::Tensor& image_B3HW) const;
+  static Moments moments_of(const at::Tensor& both_BCHW);
 
  private:
   std::vector<std::unique_ptr<Level>> levels_;
@@ -83,7 +87,7 @@ class AutoencoderKL : public nn::Module {
   Encoder::Moments encode(const at::Tensor& image_B3HW) const;
   at::Tensor from_model(const at::Tensor& latents_BCHW) const;
   /// The way back: latents as the denoiser sees them -> image [B, 3, H, W].
-  at::Tensor decode(const at::Tensor& latents_BCHW) const { return decoder.forward(from_model(latents_BCHW)); }
+  at::Tensor decode(const at::Tensor& latents_BCHW) const;
 
   Encoder encoder;
   Decoder decoder;

@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "models/vae/tiles.h"
 #include "nn/attention.h"
 
 namespace burnish::models::vae {
@@ -73,8 +74,7 @@ class CausalMiddle : public nn::Module {
   at::Tensor forward(const at::Tensor& in) const {
     auto x = first_.forward(in);
     auto parts = qkv_.forward(norm_.forward(x)).chunk(3, 1);
-    // Channels side by side, without which attention holds the weights of all pairs of places.
-    auto head = [](const at::Tensor& part_BCHW) { return part_BCHW.flatten(2).transpose(1, 2).contiguous().unsqueeze(1); };
+    auto head = [](const at::Tensor& part_BCHW) { return part_BCHW.flatten(2).transpose(1, 2).unsqueeze(1); };
     auto y_BLC = nn::attention(head(parts[0]), head(parts[1]), head(parts[2])).squeeze(1);
     return second_.forward(x + proj_.forward(y_BLC.transpose(1, 2).reshape(x.sizes())));
   }
@@ -191,14 +191,20 @@ CausalAutoencoder::CausalAutoencoder(const CausalConfig& c, const at::TensorOpti
 CausalAutoencoder::~CausalAutoencoder() = default;
 
 Encoder::Moments CausalAutoencoder::encode(const at::Tensor& image) const {
-  auto halves = quant_conv_.forward(encoder_->forward(image)).chunk(2, 1);
+  auto size = config_.tile_size;
+  auto both = in_tiles(image, size, size / config_.downsampling(),
+                       [&](const at::Tensor& tile) { return quant_conv_.forward(encoder_->forward(tile)); });
+  auto halves = both.chunk(2, 1);
   auto deviation = per_channel(config_.latents_std, halves[0]);
   return {(halves[0] - per_channel(config_.latents_mean, halves[0])) / deviation, halves[1].clamp(-30.0, 20.0) - 2 * deviation.log()};
 }
 
 at::Tensor CausalAutoencoder::decode(const at::Tensor& latents) const {
   auto raw = latents * per_channel(config_.latents_std, latents) + per_channel(config_.latents_mean, latents);
-  return decoder_->forward(post_quant_conv_.forward(raw)).clamp(-1.0, 1.0);
+  auto size = config_.tile_size;
+  return in_tiles(raw, size / config_.downsampling(), size,
+                  [&](const at::Tensor& tile) { return decoder_->forward(post_quant_conv_.forward(tile)); })
+      .clamp(-1.0, 1.0);
 }
 
 }  // namespace burnish::models::vae

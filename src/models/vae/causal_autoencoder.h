@@ -13,6 +13,7 @@ struct CausalConfig {
                                       0.4134,  -0.0715, 0.5517,  -0.3632, -0.1922, -0.9497, 0.2503,  -0.2921};
   std::vector<double> latents_std = {2.8184, 1.4541, 2.3275, 2.6558, 1.2196, 1.7708, 2.6052, 2.0743,
                                      3.2687, 2.1526, 2.8652, 1.5579, 1.6382, 1.1253, 2.8251, 1.9160};
+  int64_t tile_size = 0;  ///< see KlConfig
 
   /// Pixels per latent along a side.
   int64_t downsampling() const { return int64_t{1} << (block_out_channels.size() - 1); }

@@ -73,7 +73,8 @@ extern const Family kFamily{
                  .help = "text tokens; 0 takes what the model was trained with",
                  .otherwise = int64_t{0},
                  .elsewhere = "",
-                 .why_wrong = why_no_token_count}},
+                 .why_wrong = why_no_token_count},
+                tile_option()},
     .variants = {{"z-image", [] { return published("z-image"); }}, {"z-image-turbo", [] { return published("z-image-turbo"); }}},
 };
 

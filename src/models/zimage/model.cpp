@@ -92,6 +92,7 @@ void ZImageModel::add_components(const Sources& sources) {
                     .vocab_size = text_config_.vocab_size};
   text.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", text_length()); };
   components_.add(text);
+  vae_config_.tile_size = options_.get<int64_t>("vae_tile_size");
   components_.add(autoencoder_recipe("vae", sources.vae, vae_config_));
 }
 
