@@ -1,6 +1,7 @@
 #pragma once
 #include "diffusion/flow_process.h"
 #include "models/flux/config.h"
+#include "models/flux/extras.h"
 #include "models/flux/transformer.h"
 #include "models/model.h"
 #include "models/text/clip.h"
@@ -48,8 +49,11 @@ class FluxModel : public Model {
   Part part_of(const std::string& name) const;
   Transformer::Conditions conditions(pipeline::Scope& scope, double guidance) const;
   Transformer::Inputs inputs(pipeline::Scope& scope, const std::string& modulation) const;
+  Extras::Encoding encoding();
+  at::Tensor encode_by_t5(const std::string& prompt);
 
   Config config_;
+  std::unique_ptr<Extras> extras_;
   int64_t num_first_ = 0;  ///< blocks that were split off
   text::ClipConfig clip_config_;
   text::T5Config t5_config_;
