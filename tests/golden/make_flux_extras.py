@@ -15,7 +15,6 @@ import shutil
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from diffsynth.diffusion import FlowMatchSFTLoss
 from diffsynth.diffusion.base_pipeline import ControlNetInput
 from diffsynth.models import flux_controlnet, flux_dit, flux_ipadapter, flux_value_control

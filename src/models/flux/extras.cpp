@@ -31,6 +31,9 @@ Source find_ip_adapter(const ModelFiles& files) {
   return found;
 }
 
+const char *const kControlMark = "controlnet_x_embedder.weight", *const kValueMark = "prefer_value_embedder.0.weight",
+                  *const kReduxMark = "redux_up.weight";
+
 template <class Module, class ModuleConfig>
 Recipe extra_recipe(const std::string& name, const char* what, const Source& source, const ModuleConfig& config) {
   return {.name = name, .what = what, .source = source, .build = [config](const std::string&, const at::TensorOptions& options) {
@@ -40,13 +43,23 @@ Recipe extra_recipe(const std::string& name, const char* what, const Source& sou
 
 }  // namespace
 
-Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Config& dit)
+std::vector<std::string> extras_in(const ModelFiles& files) {
+  std::vector<std::string> parts;
+  if (find_marked(files, kControlMark).entry) parts.emplace_back("FLUX.1 ControlNet");
+  if (find_ip_adapter(files).entry) parts.emplace_back("FLUX.1 IP-Adapter");
+  if (find_marked(files, kValueMark).entry) parts.emplace_back("AttriCtrl value controller");
+  if (find_marked(files, kReduxMark).entry) parts.emplace_back("FLUX.1 Redux image embedder");
+  if (find_siglip(files).entry) parts.emplace_back("SigLIP image encoder");
+  return parts;
+}
+
+Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Config& dit, bool has_dit)
     : options_(options),
       dit_(dit),
-      controlnet_(find_marked(files, "controlnet_x_embedder.weight")),
+      controlnet_(find_marked(files, kControlMark)),
       ip_adapter_(find_ip_adapter(files)),
-      value_controller_(find_marked(files, "prefer_value_embedder.0.weight")),
-      redux_(find_marked(files, "redux_up.weight")),
+      value_controller_(find_marked(files, kValueMark)),
+      redux_(find_marked(files, kReduxMark)),
       image_encoder_(find_siglip(files)) {
   auto config_of = [](const Source& source) { return source.entry->config.is_null() ? nullptr : &source.entry->config; };
   if (controlnet_.entry)
@@ -63,6 +76,7 @@ Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Confi
                "the transformer takes {} channels for {} that it gives; those of FLUX.1, of Fill ({}) and of FLEX.2 ({}) are known",
                dit.in_channels, dit.out_channels, 2 * dit.out_channels + 4 * kFillSide * kFillSide, 3 * dit.out_channels + 4);
   check_together();
+  if (has_dit) check_sizes();
 }
 
 bool Extras::can_read(const ExtraInput& input) const {
@@ -102,9 +116,35 @@ void Extras::check_together() const {
   if (options_.references && (editing_ != Editing::none || any()))
     config_error("models", "reference pictures are read by FLUX.1 Kontext alone, and not beside {}; take one of them out",
                  any() ? *options_.extra_inputs.begin() : "the channels that this transformer edits by");
-  if (ip_adapter_.entry && ip_config_.num_blocks != dit_.num_double_blocks + dit_.num_single_blocks)
-    data_error("models", "{} has layers for {} blocks, and the transformer has {}; they belong to different models",
-               ip_adapter_.entry->label, ip_config_.num_blocks, dit_.num_double_blocks + dit_.num_single_blocks);
+}
+
+void Extras::check_sizes() const {
+  auto agree = [](const Source& source, const char* what, int64_t found, int64_t expected) {
+    if (found != expected)
+      data_error("models", "{}: its {} is {}, and {} was expected; it belongs to another model", source.entry->label, what, found,
+                 expected);
+  };
+  auto num_blocks = dit_.num_double_blocks + dit_.num_single_blocks;
+  if (controlnet_.entry) {
+    const auto& trunk = control_config_.trunk;
+    agree(controlnet_, "width", trunk.width(), dit_.width());
+    agree(controlnet_, "number of input channels", trunk.in_channels, dit_.out_channels);
+    agree(controlnet_, "width of texts", trunk.joint_attention_dim, dit_.joint_attention_dim);
+    agree(controlnet_, "width of pooled texts", trunk.pooled_projection_dim, dit_.pooled_projection_dim);
+    bool inpaints = control_config_.control_channels > dit_.out_channels;
+    agree(controlnet_, "number of control channels", control_config_.control_channels, dit_.out_channels + (inpaints ? 4 : 0));
+  }
+  if (ip_adapter_.entry) {
+    agree(ip_adapter_, "number of blocks", ip_config_.num_blocks, num_blocks);
+    agree(ip_adapter_, "width of keys", ip_config_.width, dit_.width());
+  }
+  if (ip_adapter_.entry && image_encoder_.entry) agree(ip_adapter_, "width of pictures", ip_config_.num_features, siglip_config_.width);
+  if (value_controller_.entry)
+    agree(value_controller_, "width of texts", ValueEncoder::detect(value_controller_.shapes()).width, dit_.joint_attention_dim);
+  if (!redux_.entry) return;
+  auto redux = Redux::detect(redux_.shapes());
+  agree(redux_, "width of texts", redux.width, dit_.joint_attention_dim);
+  if (image_encoder_.entry) agree(redux_, "width of pictures", redux.num_features, siglip_config_.width);
 }
 
 void Extras::add_components(Components& components) const {
@@ -124,7 +164,7 @@ void Extras::add_names(Names& names) const {
   add_plain(ip_adapter_, kIpAdapter);
   add_plain(value_controller_, kValueController);
   add_plain(redux_, kRedux);
-  if (image_encoder_.entry) names.components[kImageEncoder] = siglip_names(kImageEncoder);
+  if (image_encoder_.entry) names.components[kImageEncoder] = siglip_names(kImageEncoder, image_encoder_);
   if (controlnet_.entry) {
     auto& control = names.components[kControlNet] = plain_names(kControlNet);
     control.high_precision = names.of("dit").high_precision;

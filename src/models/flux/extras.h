@@ -35,13 +35,17 @@ inline constexpr ExtraInput kExtraInputs[] = {
      .example = "0.5"},
 };
 
+/// What files hold of these components, in a few words each.
+std::vector<std::string> extras_in(const ModelFiles& files);
+
 /// What a run gives the transformer beside picture and prompt: the components for it that are among its files, how they are made and
 /// called, and the units between the columns of extra_inputs and the transformer. Formulas are those of DiffSynth-Studio's
 /// pipelines/flux_image.py.
 class Extras {
  public:
-  /// A config Error for columns that do not go together. All must outlive this.
-  Extras(const ModelFiles& files, const ModelOptions& options, const Config& dit);
+  /// A config Error for columns that do not go together, a data Error for components of another model than the transformer, where the files
+  /// hold one. All must outlive this.
+  Extras(const ModelFiles& files, const ModelOptions& options, const Config& dit, bool has_dit);
 
   /// Adds those components that the files hold.
   void add_components(Components& components) const;
@@ -83,6 +87,7 @@ class Extras {
   bool can_read(const ExtraInput& input) const;
   void check_together() const;
   void check_control() const;
+  void check_sizes() const;
 
   const ModelOptions& options_;
   const Config& dit_;

@@ -63,7 +63,7 @@ std::string describe(const ModelEntry& entry) {
                                 config.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell", config.num_double_blocks,
                                 config.num_single_blocks, config.width(), bfl ? "original" : "diffusers"));
   }
-  if (find_siglip(one).entry) parts.push_back("SigLIP image encoder");
+  for (auto& part : extras_in(one)) parts.push_back(std::move(part));
   if (sources.text_encoder.entry) parts.push_back("CLIP text encoder");
   if (sources.text_encoder_2.entry) parts.push_back("T5 encoder");
   if (sources.vae.entry) parts.push_back("KL autoencoder");

@@ -64,7 +64,7 @@ at::Tensor tokens_of(pipeline::Scope& scope, const at::Tensor& target_BCHW, bool
 FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   auto sources = find_sources(files_);
   read_configs(sources);
-  extras_ = std::make_unique<Extras>(files_, options_, config_);
+  extras_ = std::make_unique<Extras>(files_, options_, config_, sources.dit.entry != nullptr);
   fill_names();
   add_components(sources);
   process_ = std::make_unique<diffusion::FlowProcess>(sampler_config());
@@ -200,22 +200,21 @@ int64_t FluxModel::t5_length(const tokenizers::Tokenizer& tokenizer) const {
   return chosen > 0 ? chosen : limit;
 }
 
-at::Tensor FluxModel::encode_by_t5(const std::string& prompt) {
-  auto& t5 = loaded<text::T5Encoder>("text_encoder_2");
-  const auto& tokenizer = components_.tokenizer("text_encoder_2");
-  return t5.forward(as_ids(tokenizer.encode_padded(prompt, t5_length(tokenizer))).to(options_.device));
-}
-
 void FluxModel::encode_prompt_2(pipeline::Scope& scope) {
   scope.uses("text_encoder_2");
-  scope.write("text_embedding", encode_by_t5(scope.text("prompt")));
+  scope.write("text_embedding", encoding().encode_text(scope.text("prompt")));
 }
 
 Extras::Encoding FluxModel::encoding() {
   auto length = options_.get<int64_t>("max_sequence_length");
   return {.downsampling = vae_config_.downsampling(),
           .encode = [this](const at::Tensor& image) { return loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device)); },
-          .encode_text = [this](const std::string& prompt) { return encode_by_t5(prompt); },
+          .encode_text =
+              [this](const std::string& prompt) {
+                const auto& tokenizer = components_.tokenizer("text_encoder_2");
+                auto ids = as_ids(tokenizer.encode_padded(prompt, t5_length(tokenizer)));
+                return loaded<text::T5Encoder>("text_encoder_2").forward(ids.to(options_.device));
+              },
           .text_encoder = "text_encoder_2",
           .text_length = length > 0 ? length : kT5Length};
 }
@@ -225,11 +224,6 @@ Transformer::Conditions FluxModel::conditions(pipeline::Scope& scope, double gui
   return {.pooled_BE = scope.tensor("pooled_embedding").to(options_.device, options_.dtype),
           .sigma_B = sigma,
           .guidance_B = at::full(sigma.sizes(), guidance, sigma.options())};
-}
-
-void FluxModel::modulate(pipeline::Scope& scope, double guidance) {
-  scope.uses(kModulation);
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(conditions(scope, guidance)));
 }
 
 void FluxModel::modulate_first(pipeline::Scope& scope, double guidance) {
@@ -275,8 +269,10 @@ pipeline::Units FluxModel::denoise_units(double guidance) {
   using pipeline::Scope;
   if (num_first_ == 0) {
     auto units = extras_->control_units(components_, [this, guidance](Scope& s) { return conditions(s, guidance); });
-    units.push_back(
-        {"modulate", {"sigma", "pooled_embedding"}, {"modulation"}, {kModulation}, [this, guidance](Scope& s) { modulate(s, guidance); }});
+    units.push_back({"modulate", {"sigma", "pooled_embedding"}, {"modulation"}, {kModulation}, [this, guidance](Scope& s) {
+                       s.uses(kModulation);
+                       s.write("modulation", loaded<Transformer>(kModulation).modulate(conditions(s, guidance)));
+                     }});
     units.push_back({"denoise",
                      with_references({"noisy", "text_embedding", "modulation"}, options_.references),
                      {"prediction"},

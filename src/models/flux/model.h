@@ -40,7 +40,6 @@ class FluxModel : public Model {
   int64_t t5_length(const tokenizers::Tokenizer& tokenizer) const;
   void encode_prompt_1(pipeline::Scope& scope);
   void encode_prompt_2(pipeline::Scope& scope);
-  void modulate(pipeline::Scope& scope, double guidance);
   void denoise(pipeline::Scope& scope);
   void modulate_first(pipeline::Scope& scope, double guidance);
   void run_first_blocks(pipeline::Scope& scope);
@@ -50,7 +49,6 @@ class FluxModel : public Model {
   Transformer::Conditions conditions(pipeline::Scope& scope, double guidance) const;
   Transformer::Inputs inputs(pipeline::Scope& scope, const std::string& modulation) const;
   Extras::Encoding encoding();
-  at::Tensor encode_by_t5(const std::string& prompt);
 
   Config config_;
   std::unique_ptr<Extras> extras_;
