@@ -44,12 +44,30 @@ class FluxExtras : public BadInput {
     return run("train " + golden_model() + data() + more + to(name));
   }
 
+  /// The rows of kExtras with files where any run finds them.
+  std::string absolute_data(size_t first = 0, size_t step = 1) const {
+    auto rows = nlohmann::json::parse(read_file(kExtras / "metadata.json")), chosen = nlohmann::json::array();
+    auto make_absolute = [](nlohmann::json& cell) {
+      auto text = cell.is_string() ? cell.get<std::string>() : "";
+      if (text.ends_with(".png") || text.ends_with(".safetensors")) cell = (kExtras / text).string();
+    };
+    for (size_t i = first; i < rows.size(); i += step) {
+      for (auto& cell : rows[i]) {
+        make_absolute(cell);
+        if (!cell.is_array()) continue;
+        for (auto& item : cell) make_absolute(item);
+      }
+      chosen.push_back(rows[i]);
+    }
+    return "--dataset_metadata_path " + quoted(write("rows.json", chosen.dump())) + " ";
+  }
+
   /// The first losses of a run of the replay are those of `name`.
   void expect_losses(const std::string& model, const std::string& more, const std::string& name) const {
     SCOPED_TRACE(name);
     auto folder = at(name);
-    run("train " + model + data() + more + "--replay " + quoted(kDiffSynth / "replay.safetensors") + " --use_gradient_checkpointing " +
-        "--max_steps 3 --learning_rate 1e-3 " + to(name));
+    run("train " + model + absolute_data() + more + "--replay " + quoted(kDiffSynth / "replay.safetensors") +
+        " --use_gradient_checkpointing " + "--max_steps 3 --learning_rate 1e-3 " + to(name));
     auto expected = io::SafetensorsFile::open(kExtras / "expected.safetensors")->tensor(name);
     auto log = read_log(folder);
     ASSERT_EQ(std::ssize(log), expected.numel());
@@ -95,6 +113,26 @@ TEST_F(FluxExtras, APictureInPlaceOfAPromptTrainsAsInDiffusers) {
   expect_lora(more_model("redux.safetensors") + more_model("siglip"), "flux_redux_image", "redux.loss");
 }
 
+TEST_F(FluxExtras, AnEncoderOfLorasTrainsAsInDiffSynthStudio) {
+  expect_lora(more_model("lora_encoder.safetensors"), "lora_encoder_inputs", "lora_encoder.loss");
+  expect_whole(more_model("lora_encoder.safetensors"), "lora_encoder_inputs", "lora_encoder", "lora_encoder.whole.loss");
+}
+
+TEST_F(FluxExtras, WhatAnEncodedLoraHasIsKeptByWhatIsInItsFile) {
+  auto row = nlohmann::json{
+      {"image", (kGolden / "pictures/0.png").string()}, {"prompt", "a"}, {"lora_encoder_inputs", at("lora.safetensors").string()}};
+  auto how = "train " + golden_model() + more_model("lora_encoder.safetensors") + "--extra_inputs lora_encoder_inputs --max_steps 2 " +
+             kLora + "--dataset_metadata_path " + quoted(write("row.json", nlohmann::json::array({row}).dump())) + " --cache_path " +
+             quoted(at("cache")) + " ";
+  fs::copy(kExtras / "lora_0.safetensors", at("lora.safetensors"));
+  run(how + to("first"));
+  fs::copy(kExtras / "lora_1.safetensors", at("lora.safetensors"), fs::copy_options::overwrite_existing);
+  run(how + to("second"));
+  run(how + "--precompute none " + to("live"));
+  EXPECT_NE(losses(at("first")), losses(at("second")));
+  EXPECT_EQ(losses(at("live")), losses(at("second")));
+}
+
 TEST_F(FluxExtras, FurtherChannelsTrainAsInDiffSynthStudioAndDiffusers) {
   widen_transformer(at("fill"), "fill.safetensors");
   expect_losses(model_at("fill"), kStart + "--extra_inputs flux_fill_image,flux_fill_mask ", "fill.loss");
@@ -119,19 +157,7 @@ TEST_F(FluxExtras, GiveTheSameLossesInAllWaysOfRunning) {
 }
 
 TEST_F(FluxExtras, ABatchIsItsSamples) {
-  // Rows of which the further pictures are of equal sizes share a batch.
-  auto rows = nlohmann::json::parse(read_file(kExtras / "metadata.json"));
-  auto one_kind = nlohmann::json::array();
-  for (size_t i = 0; i < rows.size(); i += 2) {
-    for (auto& [column, cell] : rows[i].items()) {
-      if (cell.is_string() && cell.get<std::string>().ends_with(".png")) cell = (kExtras / cell.get<std::string>()).string();
-      for (auto& item : cell.is_array() ? cell : nlohmann::json::array()) {
-        if (item.get<std::string>().ends_with(".png")) item = (kExtras / item.get<std::string>()).string();
-      }
-    }
-    one_kind.push_back(rows[i]);
-  }
-  auto data = "--dataset_metadata_path " + quoted(write("rows.json", one_kind.dump())) + " ";
+  auto data = absolute_data(0, 2);  // rows of which the further pictures are of equal sizes
   auto how = "train " + golden_model() + data + kAll + kLora + "--max_steps 2 ";
   run(how + "--batch_size 2 " + to("batch"));
   run(how + "--gradient_accumulation_steps 2 " + to("singles"));
@@ -195,4 +221,8 @@ TEST_F(FluxExtras, ThatCannotBeReadAreRefused) {
           train_with(golden_model() + rows(R"("controlnet_image": ")" + other + R"(", "controlnet_processor_id": "canny")"),
                      more_model("controlnet") + "--extra_inputs " + kControl),
           {"48 pixels", "scale it to the picture's size"});
+  refused(3,
+          train_with(golden_model() + rows(R"("lora_encoder_inputs": ")" + (kExtras / "redux.safetensors").string() + "\""),
+                     more_model("lora_encoder.safetensors") + "--extra_inputs lora_encoder_inputs"),
+          {"redux.safetensors has no LoRA on lora_unet_double_blocks_0_img_attn_qkv"});
 }
