@@ -77,7 +77,7 @@ std::string read_file(const nlohmann::json& row, const DatasetOptions& options) 
   // file_name is what datasets of the Hugging Face hub call it.
   for (const auto& key : split_list(options.data_file_keys + ",file_name")) {
     auto it = row.find(key);
-    if (it == row.end() || key == options.reference_column) continue;
+    if (it == row.end() || contains(options.own_sized_pictures, key)) continue;
     if (!it->is_string() || trim(it->get<std::string>()).empty()) data_error("data", "the column '{}' names no file", key);
     return it->get<std::string>();
   }
@@ -105,9 +105,9 @@ nlohmann::json list_in(const std::string& text) {
 }
 
 /// One file or a list of them, under the names that they have among further pictures.
-std::map<std::string, std::string> read_references(const nlohmann::json& row, const std::string& column, const std::string& base_path) {
+std::map<std::string, std::string> read_own_sized(const nlohmann::json& row, const std::string& column, const std::string& base_path) {
   std::map<std::string, std::string> files;
-  auto it = column.empty() ? row.end() : row.find(column);
+  auto it = row.find(column);
   if (it == row.end() || it->is_null()) return files;
   auto cell = it->is_string() ? list_in(it->get<std::string>()) : *it;
   for (const auto& file : cell.is_array() ? cell : nlohmann::json::array({cell})) {
@@ -115,7 +115,7 @@ std::map<std::string, std::string> read_references(const nlohmann::json& row, co
       data_error("data", "the column '{}' must hold a file name or a list of them, and holds a {}", column, file.type_name());
     auto given = file.get<std::string>();
     if (trim(given).empty() && !cell.is_array()) continue;
-    files[reference_name(column, files.size())] = find_file(given, base_path);
+    files[picture_name(column, files.size())] = find_file(given, base_path);
   }
   return files;
 }
@@ -147,7 +147,7 @@ Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, c
   entry.name = io::xxh64(fs::path(file).string());
   entry.file = find_file(file, subset.base_path);
   entry.further = read_further(row, options.further_pictures, subset.base_path);
-  entry.further.merge(read_references(row, options.reference_column, subset.base_path));
+  for (const auto& column : options.own_sized_pictures) entry.further.merge(read_own_sized(row, column, subset.base_path));
   entry.loss_weight = read_loss_weight(row) * subset.loss_weight;
   return entry;
 }
@@ -242,11 +242,11 @@ std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& e
   return looked;
 }
 
-/// Sizes of an entry's reference pictures, each large enough for the rule.
-std::vector<Size> look_at_references(const Dataset::Entry& entry, const std::string& column, const SizeRule& rule,
-                                     const std::function<Size(const std::string& file)>& size_of_file) {
+/// Sizes of an entry's pictures in a column, each large enough for the rule.
+std::vector<Size> look_at_own_sized(const Dataset::Entry& entry, const std::string& column, const SizeRule& rule,
+                                    const std::function<Size(const std::string& file)>& size_of_file) {
   std::vector<Size> sizes;
-  auto next = [&] { return entry.further.find(reference_name(column, sizes.size())); };
+  auto next = [&] { return entry.further.find(picture_name(column, sizes.size())); };
   for (auto file = next(); file != entry.further.end(); file = next()) {
     sizes.push_back(size_of_file(file->second));
     target_size(rule, sizes.back(), file->second);
@@ -256,7 +256,7 @@ std::vector<Size> look_at_references(const Dataset::Entry& entry, const std::str
 
 }  // namespace
 
-std::string reference_name(const std::string& column, size_t number) {
+std::string picture_name(const std::string& column, size_t number) {
   return number == 0 ? column : fmt::format("{} {}", column, number + 1);
 }
 
@@ -344,7 +344,7 @@ void Dataset::check_pictures() {
         if (contains(options_.further_pictures, column)) check_same_size(entry, column, whole(file));
       }
       const auto& rule = options_.subsets[entry.subset].size;
-      entry.reference_sizes = look_at_references(entry, options_.reference_column, rule, whole);
+      for (const auto& column : options_.own_sized_pictures) entry.picture_sizes[column] = look_at_own_sized(entry, column, rule, whole);
       sizes_[row] = target_size(rule, entry.original_size, entry.file);
       rows_.push_back(row);
     } catch (const Error& error) {
@@ -392,27 +392,25 @@ at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t
   return load_cut(file->second, original_size(row), crop(row, variant));
 }
 
-std::vector<Crop> Dataset::reference_crops(int64_t row, int64_t variant) const {
+std::vector<Crop> Dataset::picture_crops(int64_t row, const std::string& column, int64_t variant) const {
   const auto& from = entry(row);
   auto flip = crop(row, variant).flip;
   std::vector<Crop> crops;
-  for (const auto& size : from.reference_sizes) {
+  for (const auto& size : from.picture_sizes.at(column)) {
     crops.push_back(centre_crop(size, target_size(options_.subsets[from.subset].size, size, from.file)));
     crops.back().flip = flip;
   }
   return crops;
 }
 
-std::vector<at::Tensor> Dataset::load_references(int64_t row, int64_t variant) const {
+std::vector<at::Tensor> Dataset::load_pictures(int64_t row, const std::string& column, int64_t variant) const {
   check_usable(row);
   const auto& from = entry(row);
-  auto crops = reference_crops(row, variant);
-  std::vector<at::Tensor> references;
-  for (size_t i = 0; i < crops.size(); ++i) {
-    const auto& file = from.further.at(reference_name(options_.reference_column, i));
-    references.push_back(load_cut(file, from.reference_sizes[i], crops[i]));
-  }
-  return references;
+  auto crops = picture_crops(row, column, variant);
+  std::vector<at::Tensor> pictures;
+  for (size_t i = 0; i < crops.size(); ++i)
+    pictures.push_back(load_cut(from.further.at(picture_name(column, i)), from.picture_sizes.at(column)[i], crops[i]));
+  return pictures;
 }
 
 at::Tensor Dataset::load_mask(int64_t row, int64_t variant) const {

@@ -56,9 +56,9 @@ struct DatasetOptions {
   std::vector<std::string> extra_columns = {};  ///< further columns that are kept
   /// Columns that name further pictures, of the size of the row's picture and cut as it is; a row may leave them empty.
   std::vector<std::string> further_pictures = {};
-  /// The column that names reference pictures, one or a list, or none in a row that leaves it empty; each is scaled and cut by its own
-  /// size.
-  std::string reference_column = {};
+  /// Columns that name pictures of sizes of their own, one or a list, or none in a row that leaves it empty; each is scaled and cut by its
+  /// own size.
+  std::vector<std::string> own_sized_pictures = {};
   int64_t num_workers = 0;  ///< threads that are to load pictures ahead of those who take them
   MaskSource mask = {};     ///< its column is one of further pictures
   /// Where it is remembered which pictures were decoded, so that unchanged ones are not decoded again to check them; "" remembers nothing.
@@ -73,9 +73,9 @@ struct Sample {
   at::Tensor image_3HW;  ///< fp32 in [-1, 1]
 };
 
-/// What a row's reference picture of that number, from 0 on, is called among its further pictures: the column's name, and from the second
-/// on with a count: "kontext_images", "kontext_images 2".
-std::string reference_name(const std::string& column, size_t number);
+/// What a row's picture of that number, from 0 on, in a column of own-sized pictures is called among its further pictures: the column's
+/// name, and from the second on with a count: "kontext_images", "kontext_images 2".
+std::string picture_name(const std::string& column, size_t number);
 
 /// Names the content of a metadata file, or of a folder with captions.
 std::string metadata_hash(const Metadata& metadata);
@@ -91,10 +91,11 @@ class Dataset {
     uint64_t name = 0;                                ///< hash of the file's name as the metadata has it
     nlohmann::json extra = nlohmann::json::object();  ///< the extra columns that it has, by name
     std::map<std::string, std::string> further = {};  ///< paths of its further pictures, by column
-    std::vector<Size> reference_sizes = {};           ///< of its reference pictures before they are scaled and cut; their files are further
-    double loss_weight = 1;                           ///< its column loss_weight, a number of at least 0, times its subset's
-    size_t subset = 0;                                ///< which it is of
-    Size original_size = {};                          ///< of the picture before it is scaled and cut
+    /// Of its own-sized pictures before they are scaled and cut, by column; their files are further.
+    std::map<std::string, std::vector<Size>> picture_sizes = {};
+    double loss_weight = 1;   ///< its column loss_weight, a number of at least 0, times its subset's
+    size_t subset = 0;        ///< which it is of
+    Size original_size = {};  ///< of the picture before it is scaled and cut
   };
 
   /// A data Error when no usable row is left, or (unless bad samples are skipped) at the first bad one; the message counts them all.
@@ -117,11 +118,11 @@ class Dataset {
   /// A further picture of the row, fp32 [3, H, W] in [-1, 1], scaled, cut and mirrored as the row's picture is; a data Error when the row
   /// has none in that column.
   at::Tensor load_further(int64_t row, const std::string& column, int64_t variant = 0) const;
-  /// How each reference picture of a row is cut: the centre, of the size that its subset's rule gives a picture like it, mirrored where the
-  /// row's picture is.
-  std::vector<Crop> reference_crops(int64_t row, int64_t variant = 0) const;
-  /// The reference pictures of a row in their order, each fp32 [3, H, W] in [-1, 1], scaled and cut.
-  std::vector<at::Tensor> load_references(int64_t row, int64_t variant = 0) const;
+  /// How each of a row's pictures in a column of own-sized ones is cut: the centre, of the size that its subset's rule gives a picture like
+  /// it, mirrored where the row's picture is.
+  std::vector<Crop> picture_crops(int64_t row, const std::string& column, int64_t variant = 0) const;
+  /// These pictures in their order, each fp32 [3, H, W] in [-1, 1], scaled and cut.
+  std::vector<at::Tensor> load_pictures(int64_t row, const std::string& column, int64_t variant = 0) const;
   /// How much each pixel of the row's picture counts, uint8 [H, W, 1], scaled, cut and mirrored as it is; undefined when it has no mask.
   at::Tensor load_mask(int64_t row, int64_t variant = 0) const;
   const DatasetOptions& options() const { return options_; }

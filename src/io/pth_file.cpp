@@ -56,12 +56,21 @@ void PthFile::find_tensors() {
       break;
     }
   }
-  for (size_t i = 0; table->kind == PickleValue::Kind::dict && i + 1 < table->items.size(); i += 2) {
-    const auto &key = *table->items[i], &value = *table->items[i + 1];
-    if (key.kind != PickleValue::Kind::text || !PthHeader::is_tensor(value)) continue;
-    auto place = header_.tensor(value);
-    named_[key.text] = &value;
-    infos_[key.text] = {place.dtype, place.shape, place.begin, place.end};
+  find_tensors(*table, "");
+}
+
+void PthFile::find_tensors(const PickleValue& table, const std::string& prefix) {
+  for (size_t i = 0; table.kind == PickleValue::Kind::dict && i + 1 < table.items.size(); i += 2) {
+    const auto &key = *table.items[i], &value = *table.items[i + 1];
+    if (key.kind != PickleValue::Kind::text) continue;
+    auto name = prefix + key.text;
+    if (PthHeader::is_tensor(value)) {
+      auto place = header_.tensor(value);
+      named_[name] = &value;
+      infos_[name] = {place.dtype, place.shape, place.begin, place.end};
+    } else if (prefix.empty()) {
+      find_tensors(value, name + ".");
+    }
   }
 }
 

@@ -9,7 +9,7 @@ namespace burnish::io {
 /// A file that torch.save wrote, mapped into memory. No Python is run and no class is made (see PthHeader).
 ///
 /// As a TensorFile it shows the dictionary of tensors that checkpoints hold: the root itself, or what lies under state_dict, model,
-/// module, params_ema or params.
+/// module, params_ema or params. Tensors of a dictionary in it (an IP-Adapter's "image_proj") are named after it, with a dot.
 class PthFile : public TensorFile, public std::enable_shared_from_this<PthFile> {
  public:
   /// A data Error names the file and what is wrong with it.
@@ -31,6 +31,7 @@ class PthFile : public TensorFile, public std::enable_shared_from_this<PthFile> 
  private:
   PthFile() = default;
   void find_tensors();
+  void find_tensors(const PickleValue& table, const std::string& prefix);
   std::filesystem::path path_;
   char* mapping_ = nullptr;
   size_t mapped_bytes_ = 0;

@@ -1,6 +1,7 @@
 #pragma once
 #include <string_view>
 
+#include "models/extra_input.h"
 #include "models/model.h"
 
 namespace burnish::models {
@@ -23,8 +24,9 @@ struct Family {
   std::string (*describe)(const ModelEntry&);
   std::vector<Option> options = {};  ///< that it has beside those of every model
   std::string_view reference_column =
-      {};                   ///< of metadata, that names the reference pictures it can be told to read; "" where it reads none
-  bool takes_fp16 = false;  ///< whether its numbers stay within fp16
+      {};  ///< of metadata, that names the reference pictures it can be told to read; "" where it reads none
+  std::vector<ExtraInput> extra_inputs = {};  ///< further columns that it can be told to read
+  bool takes_fp16 = false;                    ///< whether its numbers stay within fp16
   std::vector<Variant> variants = {};
 };
 
@@ -45,6 +47,10 @@ OptionValues drawing_options();
 
 /// The columns in which families find reference pictures, each once.
 std::vector<std::string> reference_columns();
+/// The further columns that families read, those of one name once.
+std::vector<ExtraInput> extra_inputs();
+/// That of this column; null where no family reads it.
+const ExtraInput* find_extra_input(const std::vector<ExtraInput>& inputs, const std::string& column);
 
 /// The names of the published models, and one of them without files: names and sizes alone. Null for another name.
 std::vector<std::string> published_models();

@@ -3,7 +3,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cmath>
 
@@ -28,6 +30,22 @@ nn::Tensors joint_heads(const nn::Tensors& in) {
   return {at::cat({t[0], i[0]}, 2), at::cat({t[1], i[1]}, 2), at::cat({in[2].transpose(1, 2), in[7].transpose(1, 2)}, 2)};
 }
 }  // namespace
+
+nn::Tensors with_further(nn::Tensors inputs, const Further& further) {
+  if (further.bias.defined()) inputs.push_back(further.bias);
+  if (further.keys.defined()) inputs.insert(inputs.end(), {further.keys, further.values});
+  return inputs;
+}
+
+Further further_in(const nn::Tensors& inputs, size_t count) {
+  Further further;
+  if ((inputs.size() - count) % 2 == 1) further.bias = inputs[count];
+  if (inputs.size() - count >= 2) {
+    further.keys = inputs[inputs.size() - 2];
+    further.values = inputs[inputs.size() - 1];
+  }
+  return further;
+}
 
 nn::Tensors normed_by(const nn::Tensors& in) { return {kernels::modulated_norm(in[0], in[1], in[2], kEps)}; }
 
@@ -97,7 +115,7 @@ DoubleBlock::DoubleBlock(const Widths& c, const at::TensorOptions& options, cons
 
 nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
   const auto &image = in[0], &text = in[1], &modulation_BM = in[2], &cos = in[3], &sin = in[4];
-  const auto bias = in.size() > 5 ? in[5] : at::Tensor();
+  const auto further = further_in(in, 5);
   const int64_t num_text = text.size(1), num_image = image.size(1);
   // Order of the six parts of each stream: shift, scale, gate of attention; shift, scale, gate of the MLP.
   auto m = modulation_BM.chunk(12, -1);
@@ -112,16 +130,21 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
   add_heads(text_qkv_, text, mt);
   add_heads(image_qkv_, image, mi);
   in_heads.insert(in_heads.end(), {cos, sin});
-  auto attend = [&](const nn::Tensors& qkv) { return nn::Tensors{nn::attention(qkv[0], qkv[1], qkv[2], bias)}; };
+  auto attend = [&](const nn::Tensors& qkv) { return nn::Tensors{nn::attention(qkv[0], qkv[1], qkv[2], further.bias)}; };
   auto joint = nn::merge_heads(nn::remade(in_heads, joint_heads, attend)[0]);
+  auto of_image = joint.narrow(1, num_text, num_image);
+  if (further.keys.defined()) {
+    auto query = kernels::qk_norm_rope(in_heads[5], in_heads[8], at::ones_like(cos.narrow(0, num_text, num_image)),
+                                       at::zeros_like(sin.narrow(0, num_text, num_image)), kEps);
+    of_image = of_image + nn::merge_heads(nn::attention(query, further.keys, further.values));
+  }
 
   auto finish = [](const at::Tensor& x, const at::Tensor& attended, const nn::Linear& out, const FeedForward& ff, const nn::Tensors& m) {
     auto mid = kernels::gated_residual(x, m[2], out.forward(attended));
     auto y = nn::remade({mid, m[4], m[3]}, normed_by, [&](const nn::Tensors& normed) { return nn::Tensors{ff.forward(normed[0])}; });
     return kernels::gated_residual(mid, m[5], y[0]);
   };
-  return {finish(image, joint.narrow(1, num_text, num_image), to_out_, image_mlp_, mi),
-          finish(text, joint.narrow(1, 0, num_text), to_add_out_, text_mlp_, mt)};
+  return {finish(image, of_image, to_out_, image_mlp_, mi), finish(text, joint.narrow(1, 0, num_text), to_add_out_, text_mlp_, mt)};
 }
 
 }  // namespace burnish::models::mmdit

@@ -65,8 +65,19 @@ nn::Tensors normed_by(const nn::Tensors& in);
 /// {query, key [B,L,H,D/H], weights of their norms, cos, sin [L,P]} -> {query, key [B,H,L,D/H]}, ready for attention.
 nn::Tensors heads_of(const nn::Tensors& in);
 
+/// What a block's attention can have beside its tokens.
+struct Further {
+  at::Tensor bias;          ///< of attention, broadcast to [B,H,L,L]; undefined: none
+  at::Tensor keys, values;  ///< [B,H,N,D/H]: what is attended to apart, its result added (IP-Adapter, arXiv 2308.06721); undefined: nothing
+};
+/// A block's inputs with these behind them, those that are defined.
+nn::Tensors with_further(nn::Tensors inputs, const Further& further);
+/// What stands behind the first `count` of a block's inputs.
+Further further_in(const nn::Tensors& inputs, size_t count);
+
 /// Joint attention over separate image and text streams, text first. Inputs and outputs of `body`: {image [B,I,D], text [B,T,D], modulation
-/// of image and text [B,12D], cos, sin [T+I,P], and where texts are masked the bias of attention [B,1,1,T+I]} -> {image, text}.
+/// of image and text [B,12D], cos, sin [T+I,P], and Further} -> {image, text}. Further keys are attended to by image tokens alone, with
+/// queries that have no place.
 class DoubleBlock : public nn::Block {
  public:
   /// What the MLPs of the two streams are called.

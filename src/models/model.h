@@ -15,11 +15,11 @@ namespace burnish::models {
 /// prompt (text), image [B,3,H,W] in [-1,1], latents, noise and latent_noise [B,C,h,w], of video [B,C,F,h,w], the process's time [B] fp32
 /// by its name (sigma or timestep), noisy, target, prediction, loss [B] (one unweighted loss a sample, fp32), and size_conditioning [B,6]
 /// fp32: height and width of the picture before it was cut, top and left of the cut, height and width of what is trained or drawn;
-/// and reference_images, lists of pictures [3,H,W] in [-1,1].
+/// and reference_images, lists of pictures [3,H,W] in [-1,1]. Values of further columns (ExtraInput) have the columns' names.
 struct UnitGroups {
   pipeline::Units encode_prompt;      ///< prompt (and further inputs) -> what the denoiser reads of it
   pipeline::Units encode_image;       ///< image (and latent_noise) -> latents: latent_units()
-  pipeline::Units encode_references;  ///< reference_images -> what the denoiser reads of them; none where it reads nothing
+  pipeline::Units encode_references;  ///< reference_images and extra inputs -> what the denoiser reads of them; none where it reads none
   pipeline::Units encode_size;        ///< size_conditioning -> what the denoiser reads of it; none where it reads nothing
   pipeline::Units add_noise;          ///< latents, noise, time -> noisy, target
   pipeline::Units denoise;            ///< noisy, time, prompt values -> prediction

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/key_map.h"
+#include "models/extra_input.h"
 
 namespace burnish::models {
 
@@ -82,6 +83,7 @@ struct Names {
   std::map<std::string, ComponentNames> components;  ///< of every component that the units may run
   std::map<std::string, ValueNames> values;          ///< of those values of which there is something to say
   std::string reference_column = {};                 ///< of metadata, whose pictures units read as reference_images; "" where none does
+  std::vector<ExtraInput> extra_inputs = {};         ///< further columns of metadata that its units read
   std::vector<std::string> marks;                    ///< names of tensors by which single files say how the model predicts
   bool zeros_for_no_prompt = false;  ///< whether the prompt values of an empty negative prompt are zeros, and not those of the empty text
 

@@ -95,6 +95,21 @@ std::vector<std::string> reference_columns() {
   return columns;
 }
 
+std::vector<ExtraInput> extra_inputs() {
+  std::vector<ExtraInput> all;
+  for (const auto* family : all_families()) {
+    for (const auto& input : family->extra_inputs) {
+      if (find_extra_input(all, std::string(input.column)) == nullptr) all.push_back(input);
+    }
+  }
+  return all;
+}
+
+const ExtraInput* find_extra_input(const std::vector<ExtraInput>& inputs, const std::string& column) {
+  auto it = std::ranges::find(inputs, column, &ExtraInput::column);
+  return it == inputs.end() ? nullptr : &*it;
+}
+
 namespace {
 
 /// Refuses options of other families that were given a value and cannot be left unread.

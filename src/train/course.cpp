@@ -13,7 +13,14 @@ namespace {
 
 data::Sampler make_sampler(const CourseSettings& settings, const Samples& samples) {
   std::vector<data::SampledRow> rows;
-  for (const auto& sample : samples.list) rows.push_back({sample.row, sample.size, sample.set, sample.reference_sizes});
+  for (const auto& sample : samples.list) {
+    rows.push_back({sample.row, sample.size, sample.set, {}});
+    // Pictures of one size in each column: a column that another row leaves empty is told from this one by a size of nothing.
+    for (const auto& [column, sizes] : sample.picture_sizes) {
+      rows.back().references.insert(rows.back().references.end(), sizes.begin(), sizes.end());
+      rows.back().references.push_back({0, 0});
+    }
+  }
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
   return {rows, sets, settings.global_batch_size, settings.seed};

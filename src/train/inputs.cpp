@@ -8,10 +8,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <stdexcept>
 
+#include "base/error.h"
 #include "base/random_key.h"
+#include "base/text.h"
 #include "diffusion/flow_match.h"
 #include "io/hash.h"
+#include "models/family.h"
 #include "train/dpo.h"
 
 namespace burnish::train {
@@ -52,24 +57,86 @@ pipeline::Value load_image(const View& view) {
 
 std::string no_prompt_content(const View&) { return "text " + io::sha256(""); }
 
-/// What each reference picture is, and how it is cut.
-std::string references_content(const View& view) {
+/// What each picture of a column is, and how it is cut.
+std::string pictures_content(const View& view, const std::string& column) {
   if (view.sample == nullptr) return "";
-  const auto& column = view.pictures->options().reference_column;
   std::string content = "references";
   size_t number = 0;
-  for (const auto& crop : view.pictures->reference_crops(view.sample->row, view.variant)) {
-    auto hash = view.further_hashes.at(data::reference_name(column, number++));
+  for (const auto& crop : view.pictures->picture_crops(view.sample->row, column, view.variant)) {
+    auto hash = view.further_hashes.at(data::picture_name(column, number++));
     content += fmt::format(", sRGB picture {} cut to {}x{}{}", hash, crop.size.height, crop.size.width, crop.flip ? " mirrored" : "");
   }
   return content;
 }
 
-pipeline::Value load_references(const View& view) {
-  if (view.pictures != nullptr) return pipeline::TensorLists{view.pictures->load_references(view.sample->row, view.variant)};
+pipeline::Value load_pictures(const View& view, const std::string& column) {
+  if (view.pictures != nullptr) return pipeline::TensorLists{view.pictures->load_pictures(view.sample->row, column, view.variant)};
   std::vector<at::Tensor> any;
-  for (const auto& size : view.sample->reference_sizes) any.push_back(at::zeros({}).expand({3, size.height, size.width}));
+  for (const auto& size : view.sample->picture_sizes.at(column)) any.push_back(at::zeros({}).expand({3, size.height, size.width}));
   return pipeline::TensorLists{any};
+}
+
+/// Of the columns that families call reference pictures, the one that this sample's run reads.
+std::string reference_column_of(const View& view) {
+  for (const auto& column : models::reference_columns()) {
+    if (view.sample->picture_sizes.contains(column)) return column;
+  }
+  throw std::logic_error("units read reference_images, and the run has no column of them");
+}
+
+std::string references_content(const View& view) { return view.sample == nullptr ? "" : pictures_content(view, reference_column_of(view)); }
+
+pipeline::Value load_references(const View& view) { return load_pictures(view, reference_column_of(view)); }
+
+/// What stands in a sample's cell, without blanks around it.
+nlohmann::json cell_of(const View& view, const std::string& column) {
+  auto cell = view.sample->columns.value(column, nlohmann::json());
+  return cell.is_string() ? nlohmann::json(trim(cell.get<std::string>())) : cell;
+}
+
+/// [1, N] of a number or a list of them, either of which may be written as text.
+pipeline::Value load_numbers(const View& view, const std::string& column) {
+  auto cell = cell_of(view, column);
+  if (cell.is_string()) cell = nlohmann::json::parse(cell.get<std::string>(), nullptr, /*allow_exceptions=*/false);
+  if (!cell.is_array()) cell = nlohmann::json::array({cell});
+  std::vector<float> numbers;
+  for (const auto& item : cell) {
+    if (!item.is_number())
+      data_error("train", "row {} has {} in the column '{}', and a number or a list of them was expected", view.sample->row,
+                 cell_of(view, column).dump(), column);
+    numbers.push_back(item.get<float>());
+  }
+  return at::tensor(numbers).unsqueeze(0);
+}
+
+pipeline::Value load_text(const View& view, const std::string& column) {
+  auto cell = cell_of(view, column);
+  return cell.is_string() ? cell.get<std::string>() : cell.dump();
+}
+
+/// The cell, and where a text in it names a file what is in that.
+std::string text_content(const View& view, const std::string& column) {
+  if (view.sample == nullptr) return "";
+  auto cell = cell_of(view, column);
+  auto content = "cell " + cell.dump();
+  for (const auto& item : cell.is_array() ? cell : nlohmann::json::array({cell})) {
+    std::error_code ignored;
+    if (item.is_string() && std::filesystem::is_regular_file(item.get<std::string>(), ignored))
+      content += " of " + io::file_hash(item.get<std::string>());
+  }
+  return content;
+}
+
+/// A column that units read under its name.
+Input input_of(const models::ExtraInput& extra) {
+  using Kind = models::ExtraInput::Kind;
+  std::string column(extra.column);
+  if (extra.kind == Kind::pictures)
+    return {column, false, [=](const View& view) { return pictures_content(view, column); },
+            [=](const View& view) { return load_pictures(view, column); }};
+  return {
+      column, true, [=](const View& view) { return text_content(view, column); },
+      [=, kind = extra.kind](const View& view) { return kind == Kind::numbers ? load_numbers(view, column) : load_text(view, column); }};
 }
 
 pipeline::Value load_no_prompt(const View&) { return std::string(); }
@@ -145,14 +212,18 @@ pipeline::Value load_mask(const View& view) {
 }  // namespace
 
 std::span<const Input> inputs() {
-  static const std::vector<Input> all{{"prompt", true, prompt_content, load_prompt},
-                                      {"image", false, image_content, load_image},
-                                      {"mask", false, mask_content, load_mask},
-                                      {"negative_prompt", true, no_prompt_content, load_no_prompt},
-                                      {"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise},
-                                      {"reference_images", false, references_content, load_references},
-                                      {kRejectedImage, false, rejected_content, load_rejected},
-                                      {"size_conditioning", false, size_content, load_size}};
+  static const std::vector<Input> all = [] {
+    std::vector<Input> rows{{"prompt", true, prompt_content, load_prompt},
+                            {"image", false, image_content, load_image},
+                            {"mask", false, mask_content, load_mask},
+                            {"negative_prompt", true, no_prompt_content, load_no_prompt},
+                            {"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise},
+                            {"reference_images", false, references_content, load_references},
+                            {kRejectedImage, false, rejected_content, load_rejected},
+                            {"size_conditioning", false, size_content, load_size}};
+    for (const auto& extra : models::extra_inputs()) rows.push_back(input_of(extra));
+    return rows;
+  }();
   return all;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -19,7 +20,8 @@ struct SampleInfo {
   std::vector<int64_t> latent_shape = {};                 ///< without the batch: [C, h, w]
   double loss_weight = 1;                                 ///< its own factor on its loss
   size_t set = 0;                                         ///< which of the run's datasets it is of
-  std::vector<data::Size> reference_sizes = {};           ///< of its reference pictures as they are cut
+  /// Of its pictures of sizes of their own as they are cut, by column.
+  std::map<std::string, std::vector<data::Size>> picture_sizes = {};
 };
 
 /// What a visit takes of a sample.
@@ -46,12 +48,13 @@ struct Input {
   std::string name;
   bool in_list = false;  ///< a cache's list of samples has it too; the others need the picture
   /// Names the content: what is made of equal contents is computed once. "" when the view has no such value.
-  std::string (*content)(const View&);
+  std::function<std::string(const View&)> content;
   /// The value, with a leading dimension of 1. Of a sample without its picture, one of the right shape.
-  pipeline::Value (*load)(const View&);
+  std::function<pipeline::Value(const View&)> load;
 };
 
-/// All there are. A family whose units read something new of a sample adds a row here.
+/// All there are, with the columns that families read as they are (models::ExtraInput). A family whose units read something else of a
+/// sample adds a row here.
 std::span<const Input> inputs();
 /// The input of that name, or null.
 const Input* find_input(const std::string& name);

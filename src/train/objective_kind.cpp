@@ -33,18 +33,12 @@ std::string all_columns() {
 
 /// What inputs of DiffSynth-Studio are for, by a part of their names.
 constexpr std::pair<const char*, const char*> kConditions[] = {
-    {"controlnet_", "a ControlNet"},
-    {"ipadapter_", "an IP-Adapter"},
+    {"blockwise_controlnet_", "a blockwise ControlNet"},
     {"edit_image", "models that edit a picture"},
     {"step1x_", "models that edit a picture (Step1X-Edit)"},
     {"nexus_gen_", "models that edit a picture (Nexus-Gen)"},
-    {"_fill_", "models that fill a masked part (Fill)"},
-    {"_redux_", "an image encoder beside the prompt (Redux)"},
-    {"eligen_", "prompts for parts of a picture (EliGen)"},
     {"infinityou_", "an encoder of faces (InfiniteYou)"},
     {"insert_anything_", "models that put a thing into a picture (Insert-Anything)"},
-    {"value_controller_", "controllers of a picture's values (AttriCtrl)"},
-    {"lora_encoder_", "an encoder of LoRAs"},
     {"template_", "plug-in models"},
     {"video", "videos"},
     {"audio", "sound"},
@@ -56,17 +50,27 @@ void refuse_condition(const std::string& name) {
   }
 }
 
+/// The columns that models read, references first.
+std::vector<std::string> model_columns() {
+  auto columns = models::reference_columns();
+  for (const auto& input : models::extra_inputs()) columns.emplace_back(input.column);
+  return columns;
+}
+
 void check_extra_inputs(const TrainOptions& o) {
   const auto& kind = objective_of(o);
   for (const auto& name : split_list(o.extra_inputs)) {
-    if (contains(kind.columns, name) || contains(models::reference_columns(), name)) continue;
+    if (contains(kind.columns, name) || contains(model_columns(), name)) continue;
     refuse_condition(name);
     auto known = kind.columns;
-    std::ranges::copy(models::reference_columns(), std::back_inserter(known));
+    std::ranges::copy(model_columns(), std::back_inserter(known));
     config_error("train", "extra_inputs '{}': task {} reads a picture and a caption, and of further columns only {}", name, kind.word,
                  join(known));
   }
+  if (!extra_columns(o).empty() && !o.preview_prompts.empty())
+    config_error("train", "preview_prompts have no columns for extra_inputs {}; take one of them out", *extra_columns(o).begin());
   auto column = reference_column(o);
+  if (column.empty() && !extra_columns(o).empty()) column = *extra_columns(o).begin();
   if (column.empty() || !encodes(o)) return;
   if (std::ranges::any_of(datasets_of(o), &DatasetChoice::random_crop))
     config_error("train", "random_crop cuts a picture elsewhere than its reference pictures (extra_inputs {}); take one of them out",
@@ -82,8 +86,8 @@ void objective_fields(config::Fields& f, TrainOptions& o) {
                 join(all_words())),
     {"objective"});
   f("extra_inputs", o.extra_inputs,
-    fmt::format("comma list of columns with reference pictures, which the model then reads ({}); and, read anyway, {}",
-                join(models::reference_columns()), all_columns()));
+    fmt::format("comma list of further columns, which the model then reads ({}); and, read anyway, {}", join(model_columns()),
+                all_columns()));
   f("distill_spacing", o.objective.distill_spacing,
     "of direct_distill and trajectory_imitation: steps of the model's own sampler (default), or diffsynth");
   for (auto* kind : kObjectives) {
@@ -97,6 +101,15 @@ std::string reference_column(const TrainOptions& o) {
     if (contains(known, name)) return name;
   }
   return "";
+}
+
+std::set<std::string> extra_columns(const TrainOptions& o) {
+  std::set<std::string> columns;
+  auto known = models::extra_inputs();
+  for (const auto& name : split_list(o.extra_inputs)) {
+    if (models::find_extra_input(known, name) != nullptr) columns.insert(name);
+  }
+  return columns;
 }
 
 const ObjectiveKind& objective_of(const TrainOptions& o) {

@@ -1,6 +1,8 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "train/options.h"
 
@@ -43,6 +45,9 @@ bool is_whole(const TrainOptions& o);
 
 /// The one of extra_inputs whose pictures are references to the model; "" when it names none.
 std::string reference_column(const TrainOptions& o);
+
+/// Those of extra_inputs that the model reads under their own names (models::ExtraInput).
+std::set<std::string> extra_columns(const TrainOptions& o);
 
 /// Refuses options that mean nothing to the objective, or that contradict it.
 void check_objective(const TrainOptions& o);

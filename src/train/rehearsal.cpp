@@ -238,10 +238,12 @@ void Rehearsal::add(const std::string& name, int64_t begin) {
   if (device_.is_cuda()) stages_.back().reserved = memory::most_reserved(blocks, begin, dry_.now(), limit_.value_or(kNoLimit));
 }
 
-/// How many latents the denoiser sees of a sample and of its reference pictures.
+/// How many latents there are of a sample and of the pictures beside it.
 int64_t num_latents(const SampleInfo& sample) {
   auto area = sample.size.height * sample.size.width, seen = area;
-  for (const auto& reference : sample.reference_sizes) seen += reference.height * reference.width;
+  for (const auto& [column, sizes] : sample.picture_sizes) {
+    for (const auto& size : sizes) seen += size.height * size.width;
+  }
   return c10::multiply_integers(sample.latent_shape) * seen / area;
 }
 

@@ -85,8 +85,11 @@ void read_sample(const nlohmann::json& json, const Sections& sections, Listed& l
   sample.set = json.value("set", size_t{0});
   for (const auto& caption : json.value("captions", nlohmann::json::array()))
     sample.captions.push_back({caption.at("text").get<std::string>(), caption.at("weight").get<double>()});
-  for (const auto& size : json.value("reference_sizes", nlohmann::json::array()))
-    sample.reference_sizes.push_back({size.at(0).get<int64_t>(), size.at(1).get<int64_t>()});
+  const auto sizes = json.value("picture_sizes", nlohmann::json::object());
+  for (const auto& [column, list] : sizes.items()) {
+    auto& of_column = sample.picture_sizes[column];
+    for (const auto& size : list) of_column.push_back({size.at(0).get<int64_t>(), size.at(1).get<int64_t>()});
+  }
   if (sample.captions.empty()) sample.captions.push_back({sample.prompt});
   if (sample.set >= samples.sets.size())
     data_error("train", "row {} is of the dataset {}, and the list has {}; make the cache again", sample.row, sample.set,
@@ -175,7 +178,10 @@ nlohmann::ordered_json entry_of(const SampleInfo& sample, const Kept& kept) {
   }
   for (const auto& [column, file] : sample.further_files)
     json["further_files"][column] = {{"file", file}, {"file_hash", kept.further_hashes.at(sample.row).at(column)}};
-  for (const auto& size : sample.reference_sizes) json["reference_sizes"].push_back({size.height, size.width});
+  for (const auto& [column, sizes] : sample.picture_sizes) {
+    auto& list = json["picture_sizes"][column] = nlohmann::ordered_json::array();
+    for (const auto& size : sizes) list.push_back({size.height, size.width});
+  }
   if (!sample.columns.empty()) json["inputs"] = sample.columns;
   if (sample.loss_weight != 1) json["loss_weight"] = sample.loss_weight;
   if (sample.set > 0) json["set"] = sample.set;

@@ -19,8 +19,12 @@ constexpr double kManyVisits = 1024;
 std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const Objective& objective) {
   for (auto& subset : options.subsets) subset.size.division = model.size_division();
   options.extra_columns = objective.columns();
+  for (const auto& input : model.names().extra_inputs) {
+    bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
+    (is_picture ? options.own_sized_pictures : options.extra_columns).emplace_back(input.column);
+  }
   for (const auto& column : objective.pictures()) options.further_pictures.push_back(column);
-  options.reference_column = model.names().reference_column;
+  if (const auto& column = model.names().reference_column; !column.empty()) options.own_sized_pictures.push_back(column);
   return std::make_unique<data::Dataset>(options);
 }
 
@@ -37,10 +41,13 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
     auto file = std::filesystem::absolute(entry.file).string();
     std::map<std::string, std::string> further;
     for (const auto& [column, path] : entry.further) further[column] = std::filesystem::absolute(path).string();
-    std::vector<data::Size> references;
-    for (const auto& crop : pictures->reference_crops(row)) references.push_back(crop.size);
+    std::map<std::string, std::vector<data::Size>> sizes;
+    for (const auto& column : pictures->options().own_sized_pictures) {
+      sizes[column] = {};
+      for (const auto& crop : pictures->picture_crops(row, column)) sizes[column].push_back(crop.size);
+    }
     samples.list.push_back({row, size, entry.prompt, entry.captions, entry.extra, file, further,
-                            model.latent_shape({size.height, size.width}), entry.loss_weight, entry.subset, std::move(references)});
+                            model.latent_shape({size.height, size.width}), entry.loss_weight, entry.subset, std::move(sizes)});
   }
   samples.num_variants = pictures->num_variants();
   samples.sets.clear();
@@ -62,10 +69,9 @@ void check_any_mask(const data::Dataset& pictures) {
 }
 
 /// Nor must a column of reference pictures look like samples that have none.
-void check_any_reference(const data::Dataset& pictures) {
-  const auto& column = pictures.options().reference_column;
+void check_any_reference(const data::Dataset& pictures, const std::string& column) {
   if (column.empty()) return;
-  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return !pictures.entry(row).reference_sizes.empty(); });
+  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return !pictures.entry(row).picture_sizes.at(column).empty(); });
   if (!any)
     data_error("train", "{}: no row names a reference picture in the column '{}'; name some there, or take {} out of extra_inputs",
                pictures.origins().front().path, column, column);
@@ -77,11 +83,11 @@ Samples look_at_pictures(const DataSettings& settings, const models::Model& mode
   }
   auto pictures = open_pictures(settings.pictures, model, objective);
   check_any_mask(*pictures);
-  check_any_reference(*pictures);
+  check_any_reference(*pictures, model.names().reference_column);
   return samples_of(std::move(pictures), model);
 }
 
-/// One of each size that is asked for, with a reference picture of that size where the model reads any, visited so often that batches are
+/// One of each size that is asked for, with a picture of that size in each column that the model reads, visited so often that batches are
 /// full: what a plan makes do with.
 Samples without_pictures(const DataSettings& settings, const models::Model& model) {
   Samples samples;
@@ -91,13 +97,20 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     rule.division = model.size_division();
     auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : data::Size{rule.height, rule.width}, "a picture");
     auto set = samples.sets.size();
-    std::vector<data::Size> references(model.names().reference_column.empty() ? 0 : 1, size);
+    std::map<std::string, std::vector<data::Size>> sizes;
+    if (const auto& column = model.names().reference_column; !column.empty()) sizes[column] = {size};
+    auto columns = nlohmann::json::object();
+    for (const auto& input : model.names().extra_inputs) {
+      if (input.kind == models::ExtraInput::Kind::pictures) sizes[std::string(input.column)] = {size};
+      else columns[std::string(input.column)] = input.example;
+    }
     samples.list.push_back({.row = static_cast<int64_t>(set),
                             .size = size,
                             .captions = {{""}},
+                            .columns = std::move(columns),
                             .latent_shape = model.latent_shape({size.height, size.width}),
                             .set = set,
-                            .reference_sizes = std::move(references)});
+                            .picture_sizes = std::move(sizes)});
     samples.sets.push_back({.num_repeats = kManyVisits, .captions = subset.visits.captions});
   }
   return samples;
@@ -133,11 +146,37 @@ void check_settings(const Listed& listed, const pipeline::Schedule& schedule, co
   }
 }
 
-/// A cache of samples with reference pictures is not trained from as if they had none.
-void check_references_read(const Samples& samples, const models::Model& model, const std::string& folder) {
-  bool any = std::ranges::any_of(samples.list, [](const auto& sample) { return !sample.reference_sizes.empty(); });
-  if (any && model.names().reference_column.empty())
-    config_error("train", "the cache {} was made of samples with reference pictures; give the extra_inputs that it was made with", folder);
+/// A cache of samples with further pictures is not trained from as if they had none.
+void check_pictures_read(const Samples& samples, const models::Model& model, const std::string& folder) {
+  for (const auto& sample : samples.list) {
+    for (const auto& [column, sizes] : sample.picture_sizes) {
+      bool is_read = column == model.names().reference_column || models::find_extra_input(model.names().extra_inputs, column) != nullptr;
+      if (!sizes.empty() && !is_read)
+        config_error("train", "the cache {} was made of samples with reference pictures ({}); give the extra_inputs that it was made with",
+                     folder, column);
+    }
+  }
+}
+
+/// That a sample has what the model reads of it in further columns.
+void check_extra_inputs(const SampleInfo& sample, const models::Model& model) {
+  for (const auto& input : model.names().extra_inputs) {
+    std::string column(input.column);
+    auto sizes = sample.picture_sizes.find(column);
+    auto cell = sample.columns.find(column);
+    bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
+    bool has_cell = cell != sample.columns.end() && !cell->is_null() && !(cell->is_string() && trim(cell->get<std::string>()).empty());
+    if (is_picture ? sizes == sample.picture_sizes.end() || sizes->second.empty() : !has_cell)
+      data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
+                 column);
+    for (const auto& size : is_picture&& input.fits_picture ? sizes->second : std::vector<data::Size>{}) {
+      if (size != sample.size)
+        data_error("train",
+                   "row {}: the picture in the column '{}' is cut to {} by {} pixels and the picture that is trained to {} by {}; scale it "
+                   "to the picture's size",
+                   sample.row, column, size.width, size.height, sample.size.width, sample.size.height);
+    }
+  }
 }
 
 /// A cache is trained from with the LoRAs that were merged into its models when it was made.
@@ -171,7 +210,7 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
   check_shapes(listed, model.names().shapes(), kept);
   check_settings(listed, schedule, folder);
   check_inputs_in_cache(listed.samples, schedule, folder);
-  check_references_read(listed.samples, model, folder);
+  check_pictures_read(listed.samples, model, folder);
   find_latent_shapes(listed, model, kept);
   return listed;
 }
@@ -223,14 +262,20 @@ Listed open_samples(const DataSettings& settings, const models::Model& model, co
   if (settings.from_pictures && lack(settings.pictures)) return {without_pictures(settings, model), {}};
   auto listed = settings.from_pictures ? Listed{look_at_pictures(settings, model, objective), {}}
                                        : open_list(settings, model, objective, schedule, cache);
-  for (const auto& sample : listed.samples.list) objective.check(sample);
+  for (const auto& sample : listed.samples.list) {
+    objective.check(sample);
+    check_extra_inputs(sample, model);
+  }
   return listed;
 }
 
 std::optional<Samples> open_held_out(const DataSettings& settings, const models::Model& model, const Objective& objective) {
   if (settings.held_out.subsets.empty()) return std::nullopt;
   auto samples = samples_of(open_pictures(settings.held_out, model, objective), model);
-  for (const auto& sample : samples.list) objective.check(sample);
+  for (const auto& sample : samples.list) {
+    objective.check(sample);
+    check_extra_inputs(sample, model);
+  }
   return samples;
 }
 

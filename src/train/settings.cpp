@@ -1,6 +1,7 @@
 #include "train/settings.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -42,6 +43,7 @@ ModelSettings model_settings(const TrainOptions& o) {
   s.options.drawing = models::drawing_options();
   s.reference_column = reference_column(o);
   s.options.references = !s.reference_column.empty();
+  s.options.extra_inputs = extra_columns(o);
   s.options.init = o.init;
   s.options.latents = o.latents;
   return s;
@@ -251,6 +253,7 @@ std::string fingerprint(const TrainOptions& o, int64_t global_batch_size, const 
   auto more = learned_text(o) + objective_fingerprint(o);
   if (o.latents != "mean") more += ", latents " + o.latents;
   if (auto column = reference_column(o); !column.empty()) more += ", references " + column;
+  if (auto columns = extra_columns(o); !columns.empty()) more += fmt::format(", extra inputs {}", fmt::join(columns, " "));
   if (has_adapters && o.lora_alpha > 0) more += fmt::format(", alpha {}", o.lora_alpha);
   if (has_adapters && !o.lora_rank_groups.empty()) more += ", rank groups " + o.lora_rank_groups;
   if (has_adapters && !o.lora_alpha_groups.empty()) more += ", alpha groups " + o.lora_alpha_groups;

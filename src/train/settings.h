@@ -28,7 +28,7 @@ struct ModelSettings {
   bool first_blocks_apart = false;                  ///< the blocks before the first trained one are a part of their own
   std::vector<loras::LoraFile> presets = {};        ///< merged into the weights before anything is done with them
   std::vector<std::string> preset_components = {};  ///< that they are merged into; none: all that the files adapt
-  std::string reference_column = {};                ///< of metadata, whose pictures the model is to read; "" for none
+  std::string reference_column = {};                ///< of metadata, whose pictures the model is to read; "" for none (others: options)
 };
 
 /// What trains.

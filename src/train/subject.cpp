@@ -41,6 +41,16 @@ void check_references(const models::Model& model, const std::string& column) {
                read.empty() ? "none" : "those of '" + read + "'", read.empty() ? "take it out" : "name that column");
 }
 
+/// That the model reads the further columns that a run names.
+void check_extra_inputs(const models::Model& model, const std::set<std::string>& columns) {
+  for (const auto& column : columns) {
+    if (models::find_extra_input(model.names().extra_inputs, column) != nullptr) continue;
+    auto known = models::extra_inputs();
+    config_error("train", "extra_inputs '{}' is for {}, which is not among the files of this {} model; name its file too, or take it out",
+                 column, models::find_extra_input(known, column)->needs, model.names().family);
+  }
+}
+
 /// Makes preset LoRAs a part of the model.
 void merge_presets(models::Model& model, const ModelSettings& settings) {
   auto components = pipeline::components_of(training_units(model));
@@ -59,6 +69,7 @@ void merge_presets(models::Model& model, const ModelSettings& settings) {
 Subject open_subject(const ModelSettings& settings, const TrainedSettings& trained_settings) {
   auto model = models::open_model(models::open_model_files(settings.names), settings.options);
   check_references(*model, settings.reference_column);
+  check_extra_inputs(*model, settings.options.extra_inputs);
   merge_presets(*model, settings);
   Trained trained(trained_settings, *model);
   hold_weights(*model, settings, trained);

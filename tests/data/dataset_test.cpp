@@ -236,15 +236,15 @@ TEST_F(Pictures, ReferencePicturesAreCutByTheirOwnSize) {
   o.subsets[0].size = {.max_pixels = 600, .division = 8};
   o.subsets[0].augmentation = {.random_flip = true, .num_variants = 2};
   o.data_file_keys = "kontext_images,image";
-  o.reference_column = "kontext_images";
+  o.own_sized_pictures = {"kontext_images"};
   Dataset dataset(o);
   EXPECT_EQ(dataset.file(0), (scratch / "rgb.jpg").string()) << "a column of references names no picture to train";
   EXPECT_THAT(dataset.entry(0).further, ::testing::SizeIs(3));
   EXPECT_EQ(dataset.entry(0).further.at("kontext_images 3"), (scratch / "lossy.webp").string());
-  EXPECT_EQ(dataset.reference_crops(1).at(0).size, (data::Size{8, 8})) << "14 by 9 pixels, each side rounded down";
-  EXPECT_TRUE(dataset.load_references(2).empty());
+  EXPECT_EQ(dataset.picture_crops(1, "kontext_images").at(0).size, (data::Size{8, 8})) << "14 by 9 pixels, each side rounded down";
+  EXPECT_TRUE(dataset.load_pictures(2, "kontext_images").empty());
   for (int64_t v = 0; v < 2; ++v) {
-    auto references = dataset.load_references(0, v);
+    auto references = dataset.load_pictures(0, "kontext_images", v);
     ASSERT_EQ(references.size(), 3u);
     for (size_t i = 0; i < 3; ++i) {
       auto whole = data::decode_image(std::vector{scratch / "rgb.png", scratch / "small.png", scratch / "lossy.webp"}[i]);
@@ -260,10 +260,10 @@ TEST_F(Pictures, ReferencePicturesInCsvAreAFileOrAListInJson) {
   auto with = [&](const std::string& cell) {
     auto o = options("m.csv", "image,prompt,kontext_images\nrgb.jpg,a," + cell + "\n");
     o.subsets[0].size.division = 8;
-    o.reference_column = "kontext_images";
+    o.own_sized_pictures = {"kontext_images"};
     return o;
   };
-  auto count = [&](const std::string& cell) { return Dataset(with(cell)).load_references(0).size(); };
+  auto count = [&](const std::string& cell) { return Dataset(with(cell)).load_pictures(0, "kontext_images").size(); };
   EXPECT_EQ(count(""), 0u);
   EXPECT_EQ(count("rgb.png"), 1u);
   EXPECT_EQ(count(R"("[""rgb.png"", ""lossy.webp""]")"), 2u);

@@ -2,18 +2,19 @@
 """What burnish writes, read by the programs it is for: `./dev golden check`.
 
 Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRAs (of the transformer, and with CLIP) with diffusers'
-load_lora_weights, the whole transformer and the whole CLIP with from_pretrained, and compares the latents that both programs draw from the
+load_lora_weights, the whole transformer, the whole CLIP and a whole ControlNet with from_pretrained, and compares the latents that both programs draw from the
 same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
 kohya's names, adapters of the UNet with all text encoders, the whole UNet; and with those of make_zimage.py and make_qwen_image.py: LoRA in the names
 of diffusers, kohya and DiffSynth-Studio, the whole transformer. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
-from diffusers import (EulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel, UNet2DConditionModel,
-                       ZImagePipeline, ZImageTransformer2DModel)
+from diffusers import (EulerDiscreteScheduler, FluxControlNetModel, FluxPipeline, FluxTransformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
+                       UNet2DConditionModel, ZImagePipeline, ZImageTransformer2DModel)
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast
 
+import make_flux_extras as flux_extras
 import make_qwen_image as qwen_image
 import make_stable_diffusion_runs as stable_diffusion
 import make_zimage as zimage
@@ -164,6 +165,22 @@ def check_small(golden, pipeline, transformer, folder):
     return good & report(f"{name}: whole transformer through from_pretrained", small_draw(golden, whole, folder), golden.sampled(pipe, noise))
 
 
+def check_control_net(folder):
+    """A ControlNet that trained, beside what it was made of: it loads, and gives other residuals."""
+    train(folder / "control", "--model", flux_extras.OUT / "controlnet", "--dataset_metadata_path", flux_extras.OUT / "metadata.json", "--extra_inputs",
+          "controlnet_image,controlnet_processor_id", "--trainable_models", "controlnet")
+    shutil.copytree(flux_extras.OUT / "controlnet", folder / "controlnet")
+    shutil.copy(folder / "control/step-2.controlnet.safetensors", folder / "controlnet/diffusion_pytorch_model.safetensors")
+    torch.manual_seed(0)
+    tokens, text, pooled = torch.randn(1, 12, 64), torch.randn(1, 5, flux_extras.TEXT), torch.randn(1, flux_extras.POOLED)
+    given = {"hidden_states": tokens, "controlnet_cond": tokens.flip(1), "controlnet_mode": torch.zeros(1, 1, dtype=torch.long), "encoder_hidden_states": text, "pooled_projections": pooled,
+             "timestep": torch.tensor([0.5]), "guidance": torch.tensor([1.0]), "txt_ids": torch.zeros(5, 3), "img_ids": torch.zeros(12, 3), "return_dict": False}
+    before, after = (FluxControlNetModel.from_pretrained(at / "controlnet").float()(**given)[0][0] for at in (flux_extras.OUT, folder))
+    change = ((after - before).abs().max() / before.abs().max()).item()
+    print(f"whole ControlNet through from_pretrained: its residuals have changed by {change:.1e} of the largest")
+    return 1e-4 < change < 1
+
+
 def main():
     expected = load_file(OUT / "expected.safetensors")
     noise = expected["noise"]
@@ -191,6 +208,7 @@ def main():
         shutil.copytree(OUT / "model", whole)
         shutil.copy(train(folder / "full", "--trainable_models", "dit"), whole / "transformer/diffusion_pytorch_model.safetensors")
         pipe = pipeline(transformer=FluxTransformer2DModel.from_pretrained(whole / "transformer"))
+        good &= check_control_net(folder)
         good &= report("whole transformer through from_pretrained", draw(whole, folder / "latents.safetensors"), sampled(pipe, noise, PROMPTS))
 
         for kind in ("lora", "dora"):

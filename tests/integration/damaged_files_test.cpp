@@ -25,10 +25,18 @@ struct Part {
   const char *model, *folder;
 };
 
+/// Folders of tests/golden/flux_extras, by the components that they hold.
+const std::map<std::string, std::string> kFurther{{"controlnet", "controlnet"}, {"image_encoder", "siglip"}};
+
 /// A model in a folder of its own, of which a test damages a file at a time, and opens it after every damage, or every `stride`-th.
 class Damaged : public testing::TestWithParam<Part> {
  protected:
-  Damaged() { fs::copy(kSource / "tests/golden" / GetParam().model / "model", model(), fs::copy_options::recursive); }
+  Damaged() {
+    fs::copy(kSource / "tests/golden" / GetParam().model / "model", model(), fs::copy_options::recursive);
+    if (is_further()) fs::copy(kSource / "tests/golden/flux_extras" / kFurther.at(GetParam().folder), model() / GetParam().folder);
+  }
+  /// Whether the part is none that model_index.json lists.
+  bool is_further() const { return kFurther.contains(GetParam().folder); }
   fs::path model() const { return scratch_ / "model"; }
 
   /// What comes of opening the model and comparing the part's weights with what they must be: "" or the sentence. With `load` they are
@@ -41,7 +49,9 @@ class Damaged : public testing::TestWithParam<Part> {
     options.dtype = at::kFloat;
     if (*GetParam().folder && files_ending(".safetensors").empty()) options.init = "random";
     try {
-      auto files = open_model_files({{model().string()}, "", ""});
+      std::vector<std::string> names{model().string()};
+      if (is_further()) names.push_back((model() / GetParam().folder).string());
+      auto files = open_model_files({names, "", ""});
       auto opened = open_model(files, options);
       const std::string folder = GetParam().folder, component = folder == "transformer" ? "dit" : folder.empty() ? "vae" : folder;
       opened->components().check(component);
@@ -244,6 +254,7 @@ void Damaged::damage_settings(int64_t stride) {
 // clang-format off
 const Part kParts[] = {
     {"pipeline", "transformer"}, {"pipeline", "text_encoder"}, {"pipeline", "text_encoder_2"}, {"pipeline", "vae"}, {"pipeline", ""},
+    {"pipeline", "controlnet"}, {"pipeline", "image_encoder"},
     {"sdxl_pipeline", "unet"}, {"sdxl_pipeline", "text_encoder"}, {"sdxl_pipeline", "text_encoder_2"}, {"sdxl_pipeline", "vae"},
     {"sdxl_pipeline", ""},
     {"sd15_pipeline", "unet"}, {"sd15_pipeline", "text_encoder"}, {"sd15_pipeline", "vae"}, {"sd15_pipeline", ""},

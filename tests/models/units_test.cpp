@@ -20,6 +20,8 @@ struct Tiny {
   const char *tokenizer, *tokenizer_2;
   const char* first_trained = "";  ///< a layer of the denoiser, before which its blocks are split off
   bool references = false;
+  std::vector<std::string> more = {};  ///< further files of the model, below tests/golden
+  std::set<std::string> extra_inputs = {};
 };
 const Tiny kTiny[] = {
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"},
@@ -28,6 +30,23 @@ const Tiny kTiny[] = {
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2", "single_transformer_blocks.1.",
      true},
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2", "proj_out."},
+    {"flux",
+     "tests/golden/pipeline/model",
+     "assets/tiny-flux/tokenizer",
+     "assets/tiny-flux/tokenizer_2",
+     "",
+     false,
+     {"flux_extras/controlnet", "flux_extras/ipadapter.bin", "flux_extras/siglip", "flux_extras/value_controller.safetensors"},
+     {"controlnet_image", "controlnet_processor_id", "ipadapter_images", "eligen_entity_prompts", "eligen_entity_masks",
+      "value_controller_inputs"}},
+    {"flux",
+     "tests/golden/pipeline/model",
+     "assets/tiny-flux/tokenizer",
+     "assets/tiny-flux/tokenizer_2",
+     "",
+     false,
+     {"flux_extras/inpaint", "flux_extras/redux.safetensors", "flux_extras/siglip"},
+     {"controlnet_image", "controlnet_inpaint_mask", "flux_redux_image"}},
     {"stable_diffusion", "tests/golden/sdxl_pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer"},
     {"stable_diffusion", "tests/golden/sd15_pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer"},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", ""},
@@ -40,8 +59,11 @@ std::unique_ptr<Model> open(const Tiny& tiny) {
   ModelOptions options{.dtype = at::kFloat,
                        .tokenizer_path = (kSource / tiny.tokenizer).string(),
                        .tokenizer_2_path = (kSource / tiny.tokenizer_2).string(),
-                       .references = tiny.references};
-  auto model = open_model(open_model_files({{(kSource / tiny.model).string()}, "", ""}), options);
+                       .references = tiny.references,
+                       .extra_inputs = tiny.extra_inputs};
+  std::vector<std::string> files{(kSource / tiny.model).string()};
+  for (const auto& more : tiny.more) files.push_back((kSource / "tests/golden" / more).string());
+  auto model = open_model(open_model_files({files, "", ""}), options);
   std::string trained = tiny.first_trained;
   if (!trained.empty()) {
     EXPECT_NE(model->split_first_blocks([&](const std::string& path) { return path.starts_with(trained); }), "");
@@ -62,13 +84,22 @@ pipeline::Units units_in_order(Model& model) {
 pipeline::Values first_values(const Model& model) {
   auto side = 4 * model.size_division();
   auto shape = model.latent_shape({side, side});
-  return {{"prompt", "a red circle"},
-          {"image", at::linspace(-1, 1, 3 * side * side).view({1, 3, side, side})},
-          {"reference_images",
-           pipeline::TensorLists{{at::linspace(-1, 1, 3 * side * side).view({3, side, side}), at::zeros({3, side / 2, side})}}},
-          {"noise", at::linspace(-2, 2, shape[0] * shape[1] * shape[2]).view({1, shape[0], shape[1], shape[2]})},
-          {"size_conditioning", at::full({1, 6}, side, at::kFloat)},
-          {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}};
+  pipeline::Values values;
+  for (const auto& input : model.names().extra_inputs) {
+    auto& value = values[std::string(input.column)];
+    auto picture = at::linspace(-1, 1, 3 * side * side).view({3, side, side});
+    if (input.kind == ExtraInput::Kind::pictures) value = pipeline::TensorLists{{picture}};
+    else if (input.kind == ExtraInput::Kind::numbers) value = at::full({1, 1}, 0.5, at::kFloat);
+    else value = std::string(input.example);
+  }
+  values.merge(pipeline::Values{{"prompt", "a red circle"},
+                                {"image", at::linspace(-1, 1, 3 * side * side).view({1, 3, side, side})},
+                                {"reference_images", pipeline::TensorLists{{at::linspace(-1, 1, 3 * side * side).view({3, side, side}),
+                                                                            at::zeros({3, side / 2, side})}}},
+                                {"noise", at::linspace(-2, 2, shape[0] * shape[1] * shape[2]).view({1, shape[0], shape[1], shape[2]})},
+                                {"size_conditioning", at::full({1, 6}, side, at::kFloat)},
+                                {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}});
+  return values;
 }
 
 }  // namespace

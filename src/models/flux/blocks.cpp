@@ -1,5 +1,6 @@
 #include "models/flux/blocks.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 
 #include "kernels/gated_residual/gated_residual.h"
@@ -31,6 +32,7 @@ SingleBlock::SingleBlock(const Config& c, const at::TensorOptions& options)
 
 nn::Tensors SingleBlock::body(const nn::Tensors& in) {
   const auto &x = in[0], &modulation_BM = in[1], &cos = in[2], &sin = in[3];
+  const auto further = mmdit::further_in(in, 4);
   auto m = modulation_BM.chunk(3, -1);  // shift, scale, gate
   auto projected = nn::remade({x, m[1], m[0]}, mmdit::normed_by, [&](const nn::Tensors& normed) {
     auto all = qkv_.project(normed[0]);
@@ -39,8 +41,10 @@ nn::Tensors SingleBlock::body(const nn::Tensors& in) {
   });
   const auto v = projected[2].transpose(1, 2), hidden = projected[3];
   const auto weights = qkv_.norm_weights();
-  auto attended = nn::remade({projected[0], projected[1], weights[0], weights[1], cos, sin}, mmdit::heads_of,
-                             [&](const nn::Tensors& qk) { return nn::Tensors{nn::attention(qk[0], qk[1], v)}; });
+  auto attended = nn::remade({projected[0], projected[1], weights[0], weights[1], cos, sin}, mmdit::heads_of, [&](const nn::Tensors& qk) {
+    auto out = nn::attention(qk[0], qk[1], v, further.bias);
+    return nn::Tensors{further.keys.defined() ? out + nn::attention(qk[0], further.keys, further.values) : out};
+  });
   auto y = nn::remade(
       {attended[0], hidden},
       [](const nn::Tensors& in) {

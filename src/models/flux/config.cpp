@@ -35,7 +35,7 @@ void read_shapes(Config& c, const Shapes& shapes) {
   auto dim = [&](const std::string& name, size_t d) { return io::side_of(shapes, name, d, "transformer"); };
   auto width = dim("x_embedder.weight", 0);
   c.in_channels = dim("x_embedder.weight", 1);
-  c.out_channels = dim("proj_out.weight", 0);
+  c.out_channels = shapes.contains("proj_out.weight") ? dim("proj_out.weight", 0) : c.in_channels;  // a ControlNet has no last layer
   c.joint_attention_dim = dim("context_embedder.weight", 1);
   c.pooled_projection_dim = dim("time_text_embed.text_embedder.linear_1.weight", 1);
   c.guidance_embeds = shapes.contains("time_text_embed.guidance_embedder.linear_1.weight");

@@ -10,8 +10,8 @@ namespace burnish::models::flux {
 
 /// Every architecture number of the transformer. Defaults are FLUX.1-dev's.
 struct Config {
-  int64_t in_channels = 64;  ///< latent channels × 2 × 2
-  int64_t out_channels = 64;
+  int64_t in_channels = 64;   ///< 4 × (latent channels, and what an editing model reads beside them)
+  int64_t out_channels = 64;  ///< 4 × latent channels
   int64_t num_double_blocks = 19;
   int64_t num_single_blocks = 38;
   int64_t head_dim = 128;

@@ -18,6 +18,7 @@ const std::vector<std::string> kClipPrefixes{"", "text_encoders.clip_l.transform
 const std::vector<std::string> kT5Prefixes{"", "text_encoders.t5xxl.transformer.", "text_encoders.t5xxl."};
 Source find_dit(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
+    if (entry.tensors && entry.tensors->contains("controlnet_x_embedder.weight")) continue;  // of which the blocks have the same names
     for (const char* mark : {"transformer_blocks.0.norm1_context.linear.weight", "single_transformer_blocks.0.proj_mlp.weight"}) {
       if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors, {}};
     }
@@ -32,6 +33,7 @@ Source find_dit(const ModelFiles& files) {
 
 Source find_clip(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
+    if (is_siglip(entry)) continue;
     for (const char* mark : {"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight"}) {
       if (auto tensors = find_below(entry, kClipPrefixes, mark)) return {&entry, text::clip_tensors(*tensors), {}};
     }
@@ -61,6 +63,7 @@ std::string describe(const ModelEntry& entry) {
                                 config.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell", config.num_double_blocks,
                                 config.num_single_blocks, config.width(), bfl ? "original" : "diffusers"));
   }
+  for (auto& part : extras_in(one)) parts.push_back(std::move(part));
   if (sources.text_encoder.entry) parts.push_back("CLIP text encoder");
   if (sources.text_encoder_2.entry) parts.push_back("T5 encoder");
   if (sources.vae.entry) parts.push_back("KL autoencoder");
@@ -100,6 +103,7 @@ extern const Family kFamily{
                  .when_drawing = 3.5},
                 tile_option()},
     .reference_column = kReferenceColumn,
+    .extra_inputs = {std::begin(kExtraInputs), std::end(kExtraInputs)},
     .variants = {{"flux-dev", [] { return named_sizes("flux-dev", {}); }},
                  {"flux-schnell", [] { return named_sizes("flux-schnell", {.guidance_embeds = false}); }}},
 };

@@ -25,6 +25,9 @@ const std::string kFirst = "dit.first_blocks", kLast = "dit.last_blocks";  // ea
 const std::string kFirstModulation = kFirst + ".modulation", kFirstBody = kFirst + ".body";
 const std::string kLastModulation = kLast + ".modulation", kLastBody = kLast + ".body";
 
+/// Of a text as FLUX.1 was trained.
+constexpr int64_t kT5Length = 512;
+
 at::Tensor as_ids(const tokenizers::Encoded& encoded) { return at::tensor(encoded.ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0); }
 
 /// What units that run blocks read, where references are read as well.
@@ -43,9 +46,9 @@ Grids grids_of(pipeline::Scope& scope, bool references) {
   return grids;
 }
 
-/// The tokens of the target, then those of its reference pictures.
-at::Tensor tokens_of(pipeline::Scope& scope, bool references) {
-  std::vector<at::Tensor> tokens{pack_latents(scope.tensor("noisy"))};
+/// The tokens of the target with its further channels, then those of its reference pictures.
+at::Tensor tokens_of(pipeline::Scope& scope, const at::Tensor& target_BCHW, bool references) {
+  std::vector<at::Tensor> tokens{pack_latents(target_BCHW)};
   if (!references) return tokens[0];
   const auto& lists = scope.lists("latents_of_references");
   for (size_t i = 0; i < lists.at(0).size(); ++i) {
@@ -61,6 +64,7 @@ at::Tensor tokens_of(pipeline::Scope& scope, bool references) {
 FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   auto sources = find_sources(files_);
   read_configs(sources);
+  extras_ = std::make_unique<Extras>(files_, options_, config_, sources.dit.entry != nullptr);
   fill_names();
   add_components(sources);
   process_ = std::make_unique<diffusion::FlowProcess>(sampler_config());
@@ -73,9 +77,9 @@ void FluxModel::read_configs(const Sources& sources) {
   if (clip.entry) clip_config_ = text::clip_config(clip.entry->config, clip.shapes());
   if (t5.entry) t5_config_ = text::t5_config(t5.entry->config, t5.shapes());
   if (vae.entry) vae_config_ = models::vae::kl_config(vae.entry->config, vae.shapes());
-  if (vae_config_.latent_channels * 4 != config_.in_channels && vae.entry && dit.entry) {
+  if (vae_config_.latent_channels * 4 != config_.out_channels && vae.entry && dit.entry) {
     data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
-               config_.in_channels / 4, vae_config_.latent_channels);
+               config_.out_channels / 4, vae_config_.latent_channels);
   }
 }
 
@@ -103,8 +107,9 @@ void FluxModel::fill_names() {
       {"vae", autoencoder_names("vae", vae_config_, "vae.")},
   };
   names_.components.at("text_encoder").not_run = {"text_projection"};
+  extras_->add_names(names_);
   names_.values = {
-      {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = "input_latents"}},
+      {"latents", {.shape = {-1, config_.out_channels / 4, -1, -1}, .diffsynth = "input_latents"}},
       {"text_embedding", {.shape = {-1, -1, config_.joint_attention_dim}, .diffsynth = "prompt_emb", .of_prompt = true}},
       {"pooled_embedding", {.shape = {-1, config_.pooled_projection_dim}, .diffsynth = "pooled_prompt_emb", .of_prompt = true}},
   };
@@ -138,6 +143,7 @@ void FluxModel::add_components(const Sources& sources) {
   components_.add(t5);
   vae_config_.tile_size = options_.get<int64_t>("vae_tile_size");
   components_.add(autoencoder_recipe("vae", sources.vae, vae_config_));
+  extras_->add_components(components_);
 }
 
 Part FluxModel::part_of(const std::string& name) const {
@@ -148,6 +154,7 @@ Part FluxModel::part_of(const std::string& name) const {
 }
 
 std::string FluxModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
+  if (extras_->any()) return "";  // what it gives the blocks is not kept between them
   num_first_ = config_.num_double_blocks + config_.num_single_blocks;
   for (const auto& [path, slot] : components_.skeleton("dit")->parameters()) {
     if (trains(path)) num_first_ = std::min(num_first_, blocks_before(path, config_));
@@ -189,17 +196,28 @@ void FluxModel::encode_prompt_1(pipeline::Scope& scope) {
 }
 
 int64_t FluxModel::t5_length(const tokenizers::Tokenizer& tokenizer) const {
-  auto limit = tokenizer.model_max_length() > 0 ? std::min<int64_t>(512, tokenizer.model_max_length()) : 512;
+  auto limit = tokenizer.model_max_length() > 0 ? std::min<int64_t>(kT5Length, tokenizer.model_max_length()) : kT5Length;
   auto chosen = options_.get<int64_t>("max_sequence_length");
   return chosen > 0 ? chosen : limit;
 }
 
 void FluxModel::encode_prompt_2(pipeline::Scope& scope) {
   scope.uses("text_encoder_2");
-  auto& t5 = loaded<text::T5Encoder>("text_encoder_2");
-  const auto& tokenizer = components_.tokenizer("text_encoder_2");
-  auto ids = as_ids(tokenizer.encode_padded(scope.text("prompt"), t5_length(tokenizer))).to(options_.device);
-  scope.write("text_embedding", t5.forward(ids));
+  scope.write("text_embedding", encoding().encode_text(scope.text("prompt")));
+}
+
+Extras::Encoding FluxModel::encoding() {
+  auto length = options_.get<int64_t>("max_sequence_length");
+  return {.downsampling = vae_config_.downsampling(),
+          .encode = [this](const at::Tensor& image) { return loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device)); },
+          .encode_text =
+              [this](const std::string& prompt) {
+                const auto& tokenizer = components_.tokenizer("text_encoder_2");
+                auto ids = as_ids(tokenizer.encode_padded(prompt, t5_length(tokenizer)));
+                return loaded<text::T5Encoder>("text_encoder_2").forward(ids.to(options_.device));
+              },
+          .text_encoder = "text_encoder_2",
+          .text_length = length > 0 ? length : kT5Length};
 }
 
 Transformer::Conditions FluxModel::conditions(pipeline::Scope& scope, double guidance) const {
@@ -207,11 +225,6 @@ Transformer::Conditions FluxModel::conditions(pipeline::Scope& scope, double gui
   return {.pooled_BE = scope.tensor("pooled_embedding").to(options_.device, options_.dtype),
           .sigma_B = sigma,
           .guidance_B = at::full(sigma.sizes(), guidance, sigma.options())};
-}
-
-void FluxModel::modulate(pipeline::Scope& scope, double guidance) {
-  scope.uses(kModulation);
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(conditions(scope, guidance)));
 }
 
 void FluxModel::modulate_first(pipeline::Scope& scope, double guidance) {
@@ -224,7 +237,9 @@ void FluxModel::modulate_first(pipeline::Scope& scope, double guidance) {
 
 /// What the blocks from the first on read.
 Transformer::Inputs FluxModel::inputs(pipeline::Scope& scope, const std::string& modulation) const {
-  return {.latents_BIC = tokens_of(scope, options_.references).to(options_.dtype),
+  auto target = scope.tensor("noisy");
+  if (auto channels = extras_->channels(scope, target); channels.defined()) target = at::cat({target, channels}, 1);
+  return {.latents_BIC = tokens_of(scope, target, options_.references).to(options_.dtype),
           .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
           .modulation_BM = scope.tensor(modulation),
           .grids = grids_of(scope, options_.references)};
@@ -233,6 +248,7 @@ Transformer::Inputs FluxModel::inputs(pipeline::Scope& scope, const std::string&
 void FluxModel::denoise(pipeline::Scope& scope) {
   scope.uses(kBody);
   auto in = inputs(scope, "modulation");
+  extras_->give(components_, scope, in);
   scope.write("prediction", unpack_latents(loaded<Transformer>(kBody).forward(in), in.grids.target));
 }
 
@@ -252,14 +268,21 @@ void FluxModel::finish_blocks(pipeline::Scope& scope) {
 
 pipeline::Units FluxModel::denoise_units(double guidance) {
   using pipeline::Scope;
-  if (num_first_ == 0)
-    return {
-        {"modulate", {"sigma", "pooled_embedding"}, {"modulation"}, {kModulation}, [this, guidance](Scope& s) { modulate(s, guidance); }},
-        {"denoise",
-         with_references({"noisy", "text_embedding", "modulation"}, options_.references),
-         {"prediction"},
-         {kBody},
-         [this](Scope& s) { denoise(s); }}};
+  if (num_first_ == 0) {
+    auto units = extras_->control_units(components_, [this, guidance](Scope& s) { return conditions(s, guidance); });
+    units.push_back({"modulate", {"sigma", "pooled_embedding"}, {"modulation"}, {kModulation}, [this, guidance](Scope& s) {
+                       s.uses(kModulation);
+                       s.write("modulation", loaded<Transformer>(kModulation).modulate(conditions(s, guidance)));
+                     }});
+    units.push_back({"denoise",
+                     with_references({"noisy", "text_embedding", "modulation"}, options_.references),
+                     {"prediction"},
+                     {kBody},
+                     [this](Scope& s) { denoise(s); }});
+    for (const auto& name : extras_->reads()) units.back().reads.push_back(name);
+    for (const auto& name : extras_->models()) units.back().models.push_back(name);
+    return units;
+  }
   auto modulate_last = [this](Scope& s) {
     s.uses(kLastModulation);
     s.write("last_modulation", loaded<Transformer>(kLastModulation).modulate(s.tensor("conditioning")));
@@ -289,8 +312,10 @@ UnitGroups FluxModel::units() {
       {"encode_prompt_clip", {"prompt"}, {"pooled_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt_1(s); }},
       {"encode_prompt_t5", {"prompt"}, {"text_embedding"}, {"text_encoder_2"}, [this](Scope& s) { encode_prompt_2(s); }},
   };
-  auto encode = [this](const at::Tensor& image) { return loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device)); };
+  if (auto by_picture = extras_->prompt_units(components_, encoding()); !by_picture.empty()) groups.encode_prompt = by_picture;
+  auto encode = encoding().encode;
   groups.encode_image = latent_units(options_.latents, "vae", encode);
+  groups.encode_references = extras_->encode_units(components_, encoding());
   if (options_.references) groups.encode_references = reference_picture_units("vae", encode);
   groups.add_noise = noise_units(*process_);
   groups.denoise = denoise_units(options_.get<double>("embedded_guidance"));

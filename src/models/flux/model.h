@@ -1,6 +1,7 @@
 #pragma once
 #include "diffusion/flow_process.h"
 #include "models/flux/config.h"
+#include "models/flux/extras.h"
 #include "models/flux/transformer.h"
 #include "models/model.h"
 #include "models/text/clip.h"
@@ -39,7 +40,6 @@ class FluxModel : public Model {
   int64_t t5_length(const tokenizers::Tokenizer& tokenizer) const;
   void encode_prompt_1(pipeline::Scope& scope);
   void encode_prompt_2(pipeline::Scope& scope);
-  void modulate(pipeline::Scope& scope, double guidance);
   void denoise(pipeline::Scope& scope);
   void modulate_first(pipeline::Scope& scope, double guidance);
   void run_first_blocks(pipeline::Scope& scope);
@@ -48,8 +48,10 @@ class FluxModel : public Model {
   Part part_of(const std::string& name) const;
   Transformer::Conditions conditions(pipeline::Scope& scope, double guidance) const;
   Transformer::Inputs inputs(pipeline::Scope& scope, const std::string& modulation) const;
+  Extras::Encoding encoding();
 
   Config config_;
+  std::unique_ptr<Extras> extras_;
   int64_t num_first_ = 0;  ///< blocks that were split off
   text::ClipConfig clip_config_;
   text::T5Config t5_config_;

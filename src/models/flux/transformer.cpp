@@ -191,11 +191,14 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto next = modulation.begin();
 
   auto num_image = in.grids.size();
-  auto num_text = b.x_embedder ? in.text_BTE.size(1) : in.hidden_BLD.size(1) - num_image;
+  auto num_prefix = in.prefix_BTD.defined() ? in.prefix_BTD.size(1) : 0;
+  auto num_text = b.x_embedder ? in.text_BTE.size(1) + num_prefix : in.hidden_BLD.size(1) - num_image;
   at::Tensor image, text, tokens;
   if (b.x_embedder) {
     image = b.x_embedder->forward(in.latents_BIC);
+    if (in.added_BID.defined()) image = image + in.added_BID;
     text = b.context_embedder->forward(in.text_BTE);
+    if (in.prefix_BTD.defined()) text = at::cat({in.prefix_BTD, text}, 1);
   } else if (b.double_blocks.empty()) {
     tokens = in.hidden_BLD;
   } else {
@@ -203,13 +206,22 @@ at::Tensor Transformer::forward(const Inputs& in) {
     image = in.hidden_BLD.narrow(1, num_text, num_image).contiguous();
   }
   auto [cos, sin] = rope(num_text, in.grids, in.modulation_BM.options());
+  int64_t number = 0;
+  auto further = [&] { return in.further ? in.further(number) : mmdit::Further{}; };
   for (auto& block : b.double_blocks) {
-    auto out = block->run({image, text, *next++, cos, sin});
-    image = out[0];
+    auto out = block->run(mmdit::with_further({image, text, *next++, cos, sin}, further()));
+    auto changed = in.after_block ? in.after_block(number, out[0]) : at::Tensor();
+    image = changed.defined() ? changed : out[0];
     text = out[1];
+    ++number;
   }
   if (!tokens.defined()) tokens = at::cat({text, image}, 1);
-  for (auto& block : b.single_blocks) tokens = block->run({tokens, *next++, cos, sin})[0];
+  for (auto& block : b.single_blocks) {
+    tokens = block->run(mmdit::with_further({tokens, *next++, cos, sin}, further()))[0];
+    auto changed = in.after_block ? in.after_block(number, tokens.narrow(1, num_text, num_image)) : at::Tensor();
+    if (changed.defined()) tokens = at::cat({tokens.narrow(1, 0, num_text), changed}, 1);
+    ++number;
+  }
   if (!b.proj_out) return tokens;
   image = tokens.narrow(1, num_text, in.grids.target.size());
   auto m = next->chunk(2, -1);  // scale, shift

@@ -1,7 +1,9 @@
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "models/flux/config.h"
+#include "models/mmdit.h"
 #include "nn/block.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
@@ -60,6 +62,12 @@ class Transformer : public nn::Module {
     at::Tensor modulation_BM;  ///< of `modulate`
     Grids grids = {};          ///< of I tokens
     at::Tensor hidden_BLD{};   ///< in place of latents and text where the blocks begin later: what `forward` of those before them gave
+    at::Tensor added_BID{};    ///< added to the embedded latents; undefined: nothing
+    at::Tensor prefix_BTD{};   ///< tokens before the embedded text; undefined: none
+    /// Of a block that is held, counted from 0, double blocks first; empty: nothing.
+    std::function<mmdit::Further(int64_t block)> further = {};
+    /// Given the image tokens [B, I, D] behind a block, gives what takes their place, or undefined to leave them; empty: nothing.
+    std::function<at::Tensor(int64_t block, const at::Tensor& image_BID)> after_block = {};
   };
   /// Velocity [B, I, out_channels] of the target's tokens alone, in the dtype of the weights; where later blocks are to follow, the tokens
   /// [B, L, D] after the blocks that are held, text before image. Needs the body.

@@ -1,0 +1,107 @@
+#pragma once
+#include "models/extra_input.h"
+#include "models/flux/controlnet.h"
+#include "models/flux/extra_modules.h"
+#include "models/flux/lora_encoder.h"
+#include "models/model.h"
+#include "models/shared_units.h"
+#include "models/siglip.h"
+
+namespace burnish::models::flux {
+
+/// Components that FLUX.1 can have beside its own; those that train are called as DiffSynth-Studio calls them.
+inline const std::string kControlNet = "controlnet", kIpAdapter = "ipadapter", kValueController = "value_controller",
+                         kRedux = "flux_redux_image_embedder", kImageEncoder = "image_encoder", kLoraEncoder = "lora_encoder";
+
+/// Columns that FLUX.1 can be told to read, as DiffSynth-Studio's pipelines/flux_image.py calls them.
+inline constexpr ExtraInput kExtraInputs[] = {
+    {.column = "flux_fill_image", .needs = "FLUX.1 Fill", .fits_picture = true},
+    {.column = "flux_fill_mask", .needs = "FLUX.1 Fill", .fits_picture = true},
+    {.column = "flex_inpaint_image", .needs = "FLEX.2", .fits_picture = true},
+    {.column = "flex_inpaint_mask", .needs = "FLEX.2", .fits_picture = true},
+    {.column = "flex_control_image", .needs = "FLEX.2", .fits_picture = true},
+    {.column = "controlnet_image", .needs = "a ControlNet", .fits_picture = true},
+    {.column = "controlnet_inpaint_mask", .needs = "a ControlNet that inpaints", .fits_picture = true},
+    {.column = "controlnet_processor_id",
+     .kind = ExtraInput::Kind::text,
+     .needs = "a ControlNet for several kinds of control",
+     .example = "canny"},
+    {.column = "ipadapter_images", .needs = "an IP-Adapter and its image encoder"},
+    {.column = "flux_redux_image", .needs = "FLUX.1 Redux and its image encoder"},
+    {.column = "eligen_entity_prompts", .kind = ExtraInput::Kind::text, .needs = "prompts for parts of a picture", .example = "[\"\"]"},
+    {.column = "eligen_entity_masks", .needs = "prompts for parts of a picture", .fits_picture = true},
+    {.column = "value_controller_inputs",
+     .kind = ExtraInput::Kind::numbers,
+     .needs = "a controller of a picture's values (AttriCtrl)",
+     .example = "0.5"},
+    {.column = "lora_encoder_inputs", .kind = ExtraInput::Kind::text, .needs = "an encoder of LoRAs"},
+};
+
+/// What files hold of these components, in a few words each.
+std::vector<std::string> extras_in(const ModelFiles& files);
+
+/// What a run gives the transformer beside picture and prompt: the components for it that are among its files, how they are made and
+/// called, and the units between the columns of extra_inputs and the transformer. Formulas are those of DiffSynth-Studio's
+/// pipelines/flux_image.py.
+class Extras {
+ public:
+  /// A config Error for columns that do not go together, a data Error for components of another model than the transformer, where the files
+  /// hold one. All must outlive this.
+  Extras(const ModelFiles& files, const ModelOptions& options, const Config& dit, bool has_dit);
+
+  /// Adds those components that the files hold.
+  void add_components(Components& components) const;
+  /// Their names, and the columns of this run that can be read.
+  void add_names(Names& names) const;
+
+  /// The pixels behind a latent along a side, and how pictures become latents.
+  struct Encoding {
+    int64_t downsampling = 8;
+    std::function<Moments(const at::Tensor& image)> encode;
+    std::function<at::Tensor(const std::string& prompt)> encode_text;  ///< by T5: [1, T, E]
+    std::string text_encoder;
+    int64_t text_length = 512;  ///< of a text that is none
+  };
+  /// From columns to what the transformer or its ControlNet reads.
+  pipeline::Units encode_units(Components& components, const Encoding& encoding) const;
+  /// In place of the text encoders, where a picture takes the prompt's place (Redux).
+  pipeline::Units prompt_units(Components& components, const Encoding& encoding) const;
+  /// What a ControlNet makes of noisy latents at every step, to be run before the transformer.
+  using ConditionsOf = std::function<Transformer::Conditions(pipeline::Scope&)>;
+  pipeline::Units control_units(Components& components, const ConditionsOf& conditions) const;
+
+  /// Values that the unit of the transformer reads further, and components that it runs.
+  std::vector<std::string> reads() const;
+  std::vector<std::string> models() const;
+  /// Puts them where the transformer takes them. `in` has latents of the target and the text.
+  void give(Components& components, pipeline::Scope& scope, Transformer::Inputs& in) const;
+  /// The channels that stand behind those of noisy latents [B, C, h, w]: read of the scope, or where the run names no columns those of a
+  /// picture of which all is to be drawn. Undefined for a transformer that reads none.
+  at::Tensor channels(pipeline::Scope& scope, const at::Tensor& noisy_BCHW) const;
+  /// Whether the run names any column.
+  bool any() const { return !options_.extra_inputs.empty(); }
+
+ private:
+  enum class Editing { none, fill, flex };
+  bool has(const char* column) const { return options_.extra_inputs.contains(column); }
+  bool fills() const { return has("flux_fill_image"); }
+  bool flexes() const { return has("flex_inpaint_image") || has("flex_inpaint_mask") || has("flex_control_image"); }
+  bool can_read(const ExtraInput& input) const;
+  void check_together() const;
+  void check_control() const;
+  void check_sizes() const;
+
+  const ModelOptions& options_;
+  const Config& dit_;
+  /// Those without an entry are not among the files.
+  struct Found {
+    Source controlnet, ip_adapter, value_controller, redux, image_encoder, lora_encoder;
+  } found_;
+  ControlConfig control_config_;
+  IpAdapter::Config ip_config_;
+  SiglipConfig siglip_config_;
+  LoraEncoder::Config lora_config_;
+  Editing editing_ = Editing::none;
+};
+
+}  // namespace burnish::models::flux

@@ -1,0 +1,37 @@
+#pragma once
+#include <ATen/Functions.h>
+
+#include "io/safetensors.h"
+#include "tests/integration/program.h"
+
+namespace burnish::test {
+
+/// What tests/golden/make_flux_extras.py made.
+inline const fs::path kExtras = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/flux_extras";
+
+/// Gives a file of a transformer, and the config.json beside it where there is one, the x_embedder with further channels of a file of
+/// kExtras.
+inline void widen_transformer_file(const fs::path& file, const std::string& channels) {
+  auto weight = io::SafetensorsFile::open(kExtras / channels)->tensor("x_embedder.weight").clone();
+  io::NamedTensors tensors;
+  {
+    auto opened = io::SafetensorsFile::open(file);
+    for (const auto& [name, info] : opened->tensors())
+      tensors.emplace_back(name, name == "x_embedder.weight" ? weight : opened->tensor(name).clone());
+  }
+  io::save_safetensors(file, tensors);
+  auto config = file.parent_path() / "config.json";
+  if (!fs::exists(config)) return;
+  auto json = nlohmann::json::parse(read_file(config));
+  json["in_channels"] = weight.size(1);
+  json["out_channels"] = 64;
+  std::ofstream(config) << json.dump();
+}
+
+/// The model of tests/golden/make_pipeline.py in `folder`, its transformer widened.
+inline void widen_transformer(const fs::path& folder, const std::string& channels) {
+  fs::copy(kGolden / "model", folder, fs::copy_options::recursive);
+  widen_transformer_file(folder / "transformer/diffusion_pytorch_model.safetensors", channels);
+}
+
+}  // namespace burnish::test
