@@ -242,14 +242,14 @@ std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& e
   return looked;
 }
 
-/// Sizes of an entry's reference pictures, each large enough for the rule.
-std::vector<Size> look_at_references(const Dataset::Entry& entry, const std::string& column, const SizeRule& rule,
+/// Sizes of an entry's reference pictures, each large enough for the rule where there is one.
+std::vector<Size> look_at_references(const Dataset::Entry& entry, const std::string& column, const SizeRule* rule,
                                      const std::function<Size(const std::string& file)>& size_of_file) {
   std::vector<Size> sizes;
   auto next = [&] { return entry.further.find(reference_name(column, sizes.size())); };
   for (auto file = next(); file != entry.further.end(); file = next()) {
     sizes.push_back(size_of_file(file->second));
-    target_size(rule, sizes.back(), file->second);
+    if (rule) target_size(*rule, sizes.back(), file->second);
   }
   return sizes;
 }
@@ -344,7 +344,7 @@ void Dataset::check_pictures() {
         if (contains(options_.further_pictures, column)) check_same_size(entry, column, whole(file));
       }
       const auto& rule = options_.subsets[entry.subset].size;
-      entry.reference_sizes = look_at_references(entry, options_.reference_column, rule, whole);
+      entry.reference_sizes = look_at_references(entry, options_.reference_column, options_.whole_references ? nullptr : &rule, whole);
       sizes_[row] = target_size(rule, entry.original_size, entry.file);
       rows_.push_back(row);
     } catch (const Error& error) {
@@ -397,7 +397,8 @@ std::vector<Crop> Dataset::reference_crops(int64_t row, int64_t variant) const {
   auto flip = crop(row, variant).flip;
   std::vector<Crop> crops;
   for (const auto& size : from.reference_sizes) {
-    crops.push_back(centre_crop(size, target_size(options_.subsets[from.subset].size, size, from.file)));
+    const auto& rule = options_.subsets[from.subset].size;
+    crops.push_back(centre_crop(size, options_.whole_references ? size : target_size(rule, size, from.file)));
     crops.back().flip = flip;
   }
   return crops;

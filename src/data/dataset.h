@@ -59,6 +59,7 @@ struct DatasetOptions {
   /// The column that names reference pictures, one or a list, or none in a row that leaves it empty; each is scaled and cut by its own
   /// size.
   std::string reference_column = {};
+  bool whole_references = false;  ///< they are neither scaled nor cut
   int64_t num_workers = 0;  ///< threads that are to load pictures ahead of those who take them
   MaskSource mask = {};     ///< its column is one of further pictures
   /// Where it is remembered which pictures were decoded, so that unchanged ones are not decoded again to check them; "" remembers nothing.
@@ -117,8 +118,8 @@ class Dataset {
   /// A further picture of the row, fp32 [3, H, W] in [-1, 1], scaled, cut and mirrored as the row's picture is; a data Error when the row
   /// has none in that column.
   at::Tensor load_further(int64_t row, const std::string& column, int64_t variant = 0) const;
-  /// How each reference picture of a row is cut: the centre, of the size that its subset's rule gives a picture like it, mirrored where the
-  /// row's picture is.
+  /// How each reference picture of a row is cut: the centre, of the size that its subset's rule gives a picture like it, or all of it where
+  /// they are whole; mirrored where the row's picture is.
   std::vector<Crop> reference_crops(int64_t row, int64_t variant = 0) const;
   /// The reference pictures of a row in their order, each fp32 [3, H, W] in [-1, 1], scaled and cut.
   std::vector<at::Tensor> load_references(int64_t row, int64_t variant = 0) const;

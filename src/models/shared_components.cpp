@@ -52,6 +52,12 @@ ComponentNames qwen_names(const std::string& name, const text::QwenConfig& confi
   return names;
 }
 
+ComponentNames vision_names(const std::string& name, const std::string& kohya) {
+  return {.layers = {.weights = "visual.", .diffusers = name + ".", .kohya = kohya},
+          .lora_targets = "qkv,proj,gate_proj,up_proj,down_proj",
+          .folder_file = {"visual.", {}}};
+}
+
 Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config) {
   return {.name = name, .what = "KL autoencoder", .source = source, .build = builds<vae::AutoencoderKL>(config), .dtype = at::kFloat};
 }

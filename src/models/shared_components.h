@@ -28,6 +28,9 @@ Recipe qwen_recipe(const std::string& name, const Source& source, const text::Qw
 ComponentNames qwen_names(const std::string& name, const text::QwenConfig& config, int64_t num_read, const std::string& kohya,
                           const std::string& comfyui);
 
+/// The vision tower of Qwen2.5-VL, whose layers lie below "visual." in the text encoder's files.
+ComponentNames vision_names(const std::string& name, const std::string& kohya);
+
 /// A KL autoencoder, which computes in fp32 and of which no weight is stored as codes.
 Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config);
 /// `single_prefix`: what stands before its tensors in single files.

@@ -19,7 +19,7 @@ struct SampleInfo {
   std::vector<int64_t> latent_shape = {};                 ///< without the batch: [C, h, w]
   double loss_weight = 1;                                 ///< its own factor on its loss
   size_t set = 0;                                         ///< which of the run's datasets it is of
-  std::vector<data::Size> reference_sizes = {};           ///< of its reference pictures as they are cut
+  std::vector<data::Size> reference_sizes = {};           ///< of its reference pictures as the denoiser sees them
 };
 
 /// What a visit takes of a sample.

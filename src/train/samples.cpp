@@ -21,7 +21,13 @@ std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const
   options.extra_columns = objective.columns();
   for (const auto& column : objective.pictures()) options.further_pictures.push_back(column);
   options.reference_column = model.names().reference_column;
+  options.whole_references = model.scales_references();
   return std::make_unique<data::Dataset>(options);
+}
+
+data::Size seen_size(const models::Model& model, const data::Size& given) {
+  auto seen = model.seen_reference({given.height, given.width});
+  return {seen.height, seen.width};
 }
 
 data::MetadataOrigin absolute(data::MetadataOrigin origin) {
@@ -38,7 +44,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
     std::map<std::string, std::string> further;
     for (const auto& [column, path] : entry.further) further[column] = std::filesystem::absolute(path).string();
     std::vector<data::Size> references;
-    for (const auto& crop : pictures->reference_crops(row)) references.push_back(crop.size);
+    for (const auto& crop : pictures->reference_crops(row)) references.push_back(seen_size(model, crop.size));
     samples.list.push_back({row, size, entry.prompt, entry.captions, entry.extra, file, further,
                             model.latent_shape({size.height, size.width}), entry.loss_weight, entry.subset, std::move(references)});
   }
@@ -91,7 +97,7 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     rule.division = model.size_division();
     auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : data::Size{rule.height, rule.width}, "a picture");
     auto set = samples.sets.size();
-    std::vector<data::Size> references(model.names().reference_column.empty() ? 0 : 1, size);
+    std::vector<data::Size> references(model.names().reference_column.empty() ? 0 : 1, seen_size(model, size));
     samples.list.push_back({.row = static_cast<int64_t>(set),
                             .size = size,
                             .captions = {{""}},

@@ -20,6 +20,7 @@ struct Tiny {
   const char *tokenizer, *tokenizer_2;
   const char* first_trained = "";  ///< a layer of the denoiser, before which its blocks are split off
   bool references = false;
+  OptionValues own = {};
 };
 const Tiny kTiny[] = {
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"},
@@ -34,13 +35,21 @@ const Tiny kTiny[] = {
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "layers.2."},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "all_final_layer."},
     {"qwen_image", "tests/golden/qwen_image_pipeline/model", "tests/golden/tokenizers/qwen", ""},
+    {"qwen_image",
+     "tests/golden/qwen_edit_pipeline/model",
+     "tests/golden/qwen_edit_pipeline/model/tokenizer",
+     "",
+     "",
+     true,
+     {{"reference_pixels", int64_t{4096}}, {"zero_cond_t", true}}},
 };
 
 std::unique_ptr<Model> open(const Tiny& tiny) {
   ModelOptions options{.dtype = at::kFloat,
                        .tokenizer_path = (kSource / tiny.tokenizer).string(),
                        .tokenizer_2_path = (kSource / tiny.tokenizer_2).string(),
-                       .references = tiny.references};
+                       .references = tiny.references,
+                       .own = tiny.own};
   auto model = open_model(open_model_files({{(kSource / tiny.model).string()}, "", ""}), options);
   std::string trained = tiny.first_trained;
   if (!trained.empty()) {

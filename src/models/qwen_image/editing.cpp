@@ -1,0 +1,103 @@
+#include "models/qwen_image/editing.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/files.h"
+#include "io/json.h"
+#include "io/model_values.h"
+#include "models/text/resample.h"
+
+namespace burnish::models::qwen_image {
+
+namespace {
+
+struct NamingWord {
+  const char* word;
+  Naming naming;
+};
+constexpr std::array<NamingWord, 3> kNamings{{{"by_count", Naming::by_count}, {"plain", Naming::plain}, {"numbered", Naming::numbered}}};
+
+}  // namespace
+
+std::string word_of(Naming naming) {
+  for (const auto& [word, of] : kNamings) {
+    if (of == naming) return word;
+  }
+  throw std::logic_error("a way to tell of reference pictures without a word");
+}
+
+std::optional<Naming> published_naming(const ModelFiles& files) {
+  for (const auto& folder : files.pipeline_folders) {
+    auto path = folder / "model_index.json";
+    auto name = io::is_there(path) ? io::class_name(io::read_json(path)) : "";
+    if (name == "QwenImageEditPipeline") return Naming::plain;
+    if (name == "QwenImageEditPlusPipeline") return Naming::numbered;
+  }
+  return std::nullopt;
+}
+
+Naming naming_of(const std::string& word, const ModelFiles& files) {
+  for (const auto& [known, naming] : kNamings) {
+    if (word == known) return naming;
+  }
+  return published_naming(files).value_or(Naming::by_count);
+}
+
+std::string why_no_naming(const std::string& name, const OptionValue& value) {
+  const auto& word = std::get<std::string>(value);
+  for (const auto& [known, naming] : kNamings) {
+    if (word == known) return "";
+  }
+  return word == "auto" ? "" : fmt::format("{} must be auto, plain, numbered or by_count, not {}", name, word);
+}
+
+bool is_numbered(Naming naming, size_t count) {
+  if (naming == Naming::plain && count > 1)
+    data_error("models",
+               "a row or a prompt has {} reference pictures, and this model's prompts tell of one; take the others out, or choose "
+               "reference_prompt numbered",
+               count);
+  return naming == Naming::numbered || (naming == Naming::by_count && count > 1);
+}
+
+Extent scaled_to(const Extent& picture, int64_t area) {
+  constexpr double kStep = 32;
+  auto ratio = static_cast<double>(picture.width) / static_cast<double>(picture.height);
+  auto width = std::sqrt(static_cast<double>(area) * ratio), height = width / ratio;
+  auto side = [](double length) { return std::max<int64_t>(1, static_cast<int64_t>(std::nearbyint(length / kStep))) * 32; };
+  return {side(height), side(width)};
+}
+
+at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area) {
+  auto size = scaled_to({image_3HW.size(1), image_3HW.size(2)}, area);
+  return text::resampled(text::to_levels(image_3HW), size.height, size.width, text::Filter::lanczos);
+}
+
+Telling telling(bool numbered, size_t count) {
+  Telling told{
+      "<|im_start|>system\nDescribe the key features of the input image (color, shape, size, texture, objects, background), then explain "
+      "how the user's text instruction should alter or modify the image. Generate a new image that meets the user's requirements while "
+      "maintaining consistency with the original input where appropriate.<|im_end|>\n<|im_start|>user\n",
+      "",
+      "<|im_end|>\n<|im_start|>assistant\n"};
+  for (size_t i = 1; i <= count; ++i) {
+    if (numbered) told.pictures += fmt::format("Picture {}: ", i);
+    told.pictures += fmt::format("<|vision_start|>{}<|vision_end|>", kPictureToken);
+  }
+  return told;
+}
+
+text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen) {
+  const std::string name = "preprocessor_config.json";
+  auto path = chosen.empty() ? files.in_pipeline("processor/" + name) : std::filesystem::path(chosen) / name;
+  if (!path) return {};
+  if (!io::is_there(*path)) data_error("models", "the processor_path {} holds no {}; name the folder that has it", chosen, name);
+  return naming(path->string(), [&] { return text::pixel_rule(io::read_json(*path)); });
+}
+
+}  // namespace burnish::models::qwen_image
