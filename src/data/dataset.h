@@ -60,8 +60,8 @@ struct DatasetOptions {
   /// size.
   std::string reference_column = {};
   bool whole_references = false;  ///< they are neither scaled nor cut
-  int64_t num_workers = 0;  ///< threads that are to load pictures ahead of those who take them
-  MaskSource mask = {};     ///< its column is one of further pictures
+  int64_t num_workers = 0;        ///< threads that are to load pictures ahead of those who take them
+  MaskSource mask = {};           ///< its column is one of further pictures
   /// Where it is remembered which pictures were decoded, so that unchanged ones are not decoded again to check them; "" remembers nothing.
   std::string checks_folder = {};
 };

@@ -35,7 +35,6 @@ std::string all_columns() {
 constexpr std::pair<const char*, const char*> kConditions[] = {
     {"controlnet_", "a ControlNet"},
     {"ipadapter_", "an IP-Adapter"},
-    {"edit_image", "models that edit a picture"},
     {"step1x_", "models that edit a picture (Step1X-Edit)"},
     {"nexus_gen_", "models that edit a picture (Nexus-Gen)"},
     {"_fill_", "models that fill a masked part (Fill)"},

@@ -31,8 +31,8 @@ class PromptBatches : public testing::Test {
     for (const std::string prompt : {"", "a", "cat"}) {
       auto length = std::ssize(prompt) + 1;
       encoded.prompts[{prompt}] = {{"text_embedding", at::full({1, length, 2}, static_cast<double>(length))},
-                                 {"text_mask", at::ones({1, length})},
-                                 {"references", TensorLists{std::vector<at::Tensor>(prompt.size(), at::ones({1, 3, length, 4}))}}};
+                                   {"text_mask", at::ones({1, length})},
+                                   {"references", TensorLists{std::vector<at::Tensor>(prompt.size(), at::ones({1, 3, length, 4}))}}};
     }
   }
   static at::Tensor tensor(const pipeline::Values& values, const char* name) { return std::get<at::Tensor>(values.at(name)); }

@@ -14,8 +14,12 @@ inline std::string qwen_image_model(const fs::path& model = kQwenImage / "model"
 inline const fs::path kQwenEdit = golden_path("qwen_edit_pipeline");
 
 /// With reference pictures of the size that the golden ones have.
-inline std::string qwen_edit_model() { return qwen_image_model(kQwenEdit / "model") + "--reference_pixels 147456 --extra_inputs edit_image "; }
+inline std::string qwen_edit_model() {
+  return qwen_image_model(kQwenEdit / "model") + "--reference_pixels 147456 --extra_inputs edit_image ";
+}
 /// Rows with one reference, with two, with none, and with one.
-inline std::string qwen_edit_data() { return "--dataset_metadata_path '" + (kQwenEdit / "metadata.json").string() + "' --height 48 --width 64 "; }
+inline std::string qwen_edit_data() {
+  return "--dataset_metadata_path '" + (kQwenEdit / "metadata.json").string() + "' --height 48 --width 64 ";
+}
 
 }  // namespace burnish::test

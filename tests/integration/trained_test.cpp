@@ -142,7 +142,8 @@ INSTANTIATE_TEST_SUITE_P(
                                 kQwen},
                     TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kQwen},
                     TrainedCase{"edit_lora", kSmall + "--zero_cond_t --use_gradient_checkpointing ", kEdit},
-                    TrainedCase{"edit_dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit,image_encoder --weight_format nf4 ", kEdit},
+                    TrainedCase{"edit_dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit,image_encoder --weight_format nf4 ",
+                                kEdit},
                     TrainedCase{"edit_text_lora", kSmall + "--lora_base_model dit,text_encoder ", kEdit}),
     [](const auto& info) { return info.param.name; });
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "io/json.h"
 #include "memory/recompute.h"
+#include "models/family.h"
 #include "models/qwen_image/transformer.h"
 #include "models/shared_components.h"
 #include "tests/golden.h"
@@ -227,4 +228,21 @@ TEST(QwenImageReferences, AreModulatedByTheTimeZeroWhereTheModelSaysSo) {
   auto without = run(one.sigma_B);
   one.inputs.modulation_BM = zero->modulate(one.sigma_B, at::kFloat);
   EXPECT_TRUE(at::equal(zero->forward(one.inputs), without));
+}
+
+TEST(QwenImageReferences, ComfyUisMarkSaysThatTheyAreModulatedByTheTimeZero) {
+  io::NamedTensors tensors{{"model.diffusion_model.__index_timestep_zero__", at::zeros({1})}};
+  for (const auto& name : weights().names()) tensors.emplace_back("model.diffusion_model." + name, weights().tensor(name));
+  test::Scratch scratch;
+  auto open = [&](const std::string& name) {
+    io::save_safetensors((scratch / name).string(), tensors);
+    ModelOptions options;
+    options.own = default_options();
+    auto model = open_model(open_model_files({{(scratch / name).string()}, "", ""}), options);
+    model->components().check("dit");
+    return model->names();
+  };
+  EXPECT_EQ(open("2511.safetensors").marks, std::vector<std::string>{"__index_timestep_zero__"});
+  tensors.erase(tensors.begin());
+  EXPECT_TRUE(open("plain.safetensors").marks.empty());
 }

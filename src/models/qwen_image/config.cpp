@@ -54,9 +54,10 @@ void refuse_others(const nlohmann::json& json) {
     bool is_on = false;
     io::take(json, key, is_on, kWhat);
     if (is_on)
-      data_error("models",
-                 "the transformer's config.json switches {} on, as Qwen-Image-Layered does; Qwen-Image and Qwen-Image-Edit can be opened here",
-                 key);
+      data_error(
+          "models",
+          "the transformer's config.json switches {} on, as Qwen-Image-Layered does; Qwen-Image and Qwen-Image-Edit can be opened here",
+          key);
   }
 }
 

@@ -20,6 +20,7 @@ struct NamingWord {
   const char* word;
   Naming naming;
 };
+constexpr const char* kPictureToken = "<|image_pad|>";
 constexpr std::array<NamingWord, 3> kNamings{{{"by_count", Naming::by_count}, {"plain", Naming::plain}, {"numbered", Naming::numbered}}};
 
 }  // namespace
@@ -83,13 +84,19 @@ Telling telling(bool numbered, size_t count) {
       "<|im_start|>system\nDescribe the key features of the input image (color, shape, size, texture, objects, background), then explain "
       "how the user's text instruction should alter or modify the image. Generate a new image that meets the user's requirements while "
       "maintaining consistency with the original input where appropriate.<|im_end|>\n<|im_start|>user\n",
-      "",
-      "<|im_end|>\n<|im_start|>assistant\n"};
+      "", "<|im_end|>\n<|im_start|>assistant\n"};
   for (size_t i = 1; i <= count; ++i) {
     if (numbered) told.pictures += fmt::format("Picture {}: ", i);
     told.pictures += fmt::format("<|vision_start|>{}<|vision_end|>", kPictureToken);
   }
   return told;
+}
+
+int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer) {
+  auto ids = tokenizer.encode_bare(kPictureToken);
+  if (ids.size() != 1)
+    data_error("models", "the tokenizer knows no {}, which stands for a reference picture; take that of Qwen2.5-VL", kPictureToken);
+  return ids[0];
 }
 
 text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen) {

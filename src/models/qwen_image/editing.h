@@ -1,6 +1,7 @@
 #pragma once
 #include "models/model.h"
 #include "models/text/qwen_vision.h"
+#include "tokenizers/qwen.h"
 
 // What Qwen-Image-Edit makes of reference pictures before text encoder and autoencoder see them.
 namespace burnish::models::qwen_image {
@@ -41,8 +42,8 @@ struct Telling {
   std::string before, pictures, after;
 };
 Telling telling(bool numbered, size_t count);
-/// The token that stands for a picture, in `pictures`.
-inline constexpr const char* kPictureToken = "<|image_pad|>";
+/// The token that stands for a picture there; a data Error where the vocabulary has none.
+int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer);
 
 /// From the folder of the processor: the chosen one, or that beside the model; the published rule where there is none.
 text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen);

@@ -21,7 +21,7 @@ constexpr const char* kTextMark = "q_proj.bias";
 
 Source find_transformer(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
-    if (auto tensors = find_below(entry, kTransformerPrefixes, kMark)) return {&entry, tensors, {}};
+    if (auto tensors = find_below(entry, kTransformerPrefixes, kMark)) return {&entry, tensors->without({kZeroMark}), {}};
     bool config_only = !entry.tensors && io::class_name(entry.config) == "QwenImageTransformer2DModel";
     if (config_only) return {&entry, std::nullopt, {}};
   }
@@ -112,7 +112,8 @@ extern const Family kFamily{
                  .otherwise = std::string(),
                  .elsewhere = ""}},
     .reference_column = kReferenceColumn,
-    .variants = {{"qwen-image", [] { return named_sizes("qwen-image"); }}, {"qwen-image-edit", [] { return edit_sizes("qwen-image-edit"); }}},
+    .variants = {{"qwen-image", [] { return named_sizes("qwen-image"); }},
+                 {"qwen-image-edit", [] { return edit_sizes("qwen-image-edit"); }}},
 };
 
 }  // namespace burnish::models::qwen_image

@@ -67,7 +67,9 @@ void QwenImageModel::read_configs(const Sources& sources) {
   if (image.entry && options_.references) vision_config_ = text::vision_config(image.entry->config, image.shapes());
   if (options_.references) pixels_ = find_pixel_rule(files_, options_.get<std::string>("processor_path"));
   naming_ = naming_of(options_.get<std::string>("reference_prompt"), files_);
-  config_.zero_cond_t |= options_.get<bool>("zero_cond_t");
+  auto is_mark = [](const std::string& name) { return name.ends_with(kZeroMark); };
+  bool is_marked = dit.entry && dit.entry->tensors && std::ranges::any_of(dit.entry->tensors->names(), is_mark);
+  config_.zero_cond_t |= is_marked || options_.get<bool>("zero_cond_t");
   if (vae.entry) vae_config_ = models::vae::causal_config(vae.entry->config, vae.shapes());
   if (dit.entry && vae.entry && 4 * vae_config_.latent_channels != config_.in_channels)
     data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
@@ -82,6 +84,7 @@ void QwenImageModel::fill_names() {
   names_.family = "qwen_image";
   bool edits = published_naming(files_).has_value() || config_.zero_cond_t;
   if (edits) names_.expected_references = kReferenceColumn;
+  if (config_.zero_cond_t) names_.marks.emplace_back(kZeroMark);
   names_.variant = edits || options_.references ? "Qwen-Image-Edit" : "Qwen-Image";
   names_.denoisers = {"dit"};
   if (options_.references) names_.reference_column = kReferenceColumn;
@@ -127,18 +130,23 @@ void QwenImageModel::add_components(const Sources& sources) {
   });
   auto text = qwen_recipe("text_encoder", sources.text_encoder, text_config_);
   text.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "Qwen"); },
-                    .load = [](const auto& folder) { return tokenizers::load_qwen(folder, kChat); },
+                    .load = [this](const auto& folder) -> std::unique_ptr<tokenizers::Tokenizer> {
+                      auto tokenizer = tokenizers::load_qwen(folder, kChat);
+                      if (options_.references) picture_token(*tokenizer);
+                      return tokenizer;
+                    },
                     .limit = [this](const auto& tokenizer) { return tokenizer.num_before() + text_length(); },
                     .option = "max_sequence_length",
                     .vocab_size = text_config_.vocab_size};
   text.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", text_length()); };
   components_.add(text);
   if (options_.references)
-    components_.add({.name = "image_encoder",
-                     .what = "vision tower",
-                     .source = sources.image_encoder,
-                     .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<text::QwenVision>(vision_config_, o); },
-                     .settings = [this](const std::string&) { return fmt::format("shown {} to {} pixels", pixels_.least, pixels_.most); }});
+    components_.add(
+        {.name = "image_encoder",
+         .what = "vision tower",
+         .source = sources.image_encoder,
+         .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<text::QwenVision>(vision_config_, o); },
+         .settings = [this](const std::string&) { return fmt::format("shown {} to {} pixels", pixels_.least, pixels_.most); }});
   components_.add(causal_autoencoder_recipe("vae", sources.vae, vae_config_));
 }
 
@@ -200,14 +208,12 @@ void QwenImageModel::encode_edit_prompt(pipeline::Scope& scope, const std::vecto
   } else {
     const auto& tokenizer = static_cast<const tokenizers::ChatTokenizer&>(components_.tokenizer("text_encoder"));
     auto told = telling(is_numbered(naming_, seen.size()), seen.size());
-    const auto marks = tokenizer.encode_bare(kPictureToken);
-    if (marks.size() != 1)
-      data_error("models", "the tokenizer beside the model knows no {}, which stands for a reference picture; take that of Qwen2.5-VL", kPictureToken);
+    const auto stands_for_picture = picture_token(tokenizer);
     append(tokenizer.encode_bare(told.before));
     num_dropped = std::ssize(ids);
     auto next = seen.begin();
     for (auto id : tokenizer.encode_bare(told.pictures)) {
-      if (id == marks[0]) add_picture(*next++);
+      if (id == stands_for_picture) add_picture(*next++);
       else ids.push_back(id);
     }
     auto prompt = tokenizer.encode_bare(scope.text("prompt"));

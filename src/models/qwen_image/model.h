@@ -9,13 +9,16 @@
 
 namespace burnish::models::qwen_image {
 
-/// The components of Qwen-Image found among a run's files; detection reads tensor names only. The vision tower is part of the text encoder's
-/// files.
+/// The components of Qwen-Image found among a run's files; detection reads tensor names only. The vision tower is part of the text
+/// encoder's files.
 struct Sources {
   Source dit, text_encoder, image_encoder, vae;
 };
 Sources find_sources(const ModelFiles& files);
 Sources find_sources(ModelFiles&& files) = delete;  // what is found points into the files
+
+/// The name of a tensor by which ComfyUI's files of Qwen-Image-Edit-2511 say zero_cond_t.
+inline constexpr const char* kZeroMark = "__index_timestep_zero__";
 
 /// Numbers of Qwen2.5-VL-7B's text part.
 text::QwenConfig published_text_config();

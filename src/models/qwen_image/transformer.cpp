@@ -114,8 +114,8 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype
   return at::cat(parts, -1);
 }
 
-/// Rotary tables [T + I, P]. The tokens of the n-th picture sit at n and at their rows and columns counted from its middle; the caption's on
-/// the diagonal behind all of them (diffusers: QwenEmbedRope with scale_rope).
+/// Rotary tables [T + I, P]. The tokens of the n-th picture sit at n and at their rows and columns counted from its middle; the caption's
+/// on the diagonal behind all of them (diffusers: QwenEmbedRope with scale_rope).
 std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, const std::vector<at::Tensor>& pictures,
                                                     const at::TensorOptions& options) const {
   auto opts = options.dtype(at::kDouble);

@@ -99,7 +99,8 @@ nn::Tensors windows_of(const VisionConfig& c, int64_t rows, int64_t columns, c10
       bias.resize(patches.size(), -std::numeric_limits<float>::infinity());
     }
   }
-  return {at::tensor(patches).view({-1, most}).to(device), at::tensor(bias).view({-1, 1, 1, most}).to(device), at::tensor(places).to(device)};
+  return {at::tensor(patches).view({-1, most}).to(device), at::tensor(bias).view({-1, 1, 1, most}).to(device),
+          at::tensor(places).to(device)};
 }
 
 /// {cos, sin [N, P]}: half of the pairs turn with the row of a patch, the others with its column.
@@ -119,10 +120,11 @@ void check_vision(const VisionConfig& c) {
   bool fits = c.num_heads > 0 && c.width % (4 * c.num_heads) == 0 && c.merge > 0 && c.merge <= kMostMerged && c.window >= c.cell() &&
               c.window <= kMostWindow && c.num_layers > 0;
   if (!fits)
-    data_error("models",
-               "the vision tower's {} heads in a width of {}, patches of {} pixels, cells of {} patches and windows of {} pixels do not fit "
-               "together; its files are damaged",
-               c.num_heads, c.width, c.patch, c.merge, c.window);
+    data_error(
+        "models",
+        "the vision tower's {} heads in a width of {}, patches of {} pixels, cells of {} patches and windows of {} pixels do not fit "
+        "together; its files are damaged",
+        c.num_heads, c.width, c.patch, c.merge, c.window);
 }
 
 }  // namespace
@@ -166,8 +168,9 @@ PixelRule pixel_rule(const nlohmann::json& json) {
 std::pair<int64_t, int64_t> shown_size(int64_t height, int64_t width, const VisionConfig& config, const PixelRule& rule) {
   constexpr int64_t kMostLong = 200;
   if (std::max(height, width) > kMostLong * std::min(height, width))
-    data_error("models", "a reference picture is {} by {} pixels, and the vision tower sees none that is more than {} times as long as wide",
-               width, height, kMostLong);
+    data_error("models",
+               "a reference picture is {} by {} pixels, and the vision tower sees none that is more than {} times as long as wide", width,
+               height, kMostLong);
   const auto cell = static_cast<double>(config.cell());
   auto cells = [&](double side, double (*round)(double)) { return static_cast<int64_t>(round(side / cell)) * config.cell(); };
   const auto h = static_cast<double>(height), w = static_cast<double>(width);

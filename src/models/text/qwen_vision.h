@@ -17,11 +17,11 @@ struct VisionConfig {
   int64_t hidden = 3420;  ///< of the MLPs
   int64_t num_layers = 32;
   int64_t num_heads = 16;
-  int64_t patch = 14;        ///< pixels of a patch's side
-  int64_t num_frames = 2;    ///< that a patch spans; a picture is all of them
-  int64_t merge = 2;         ///< patches of a cell's side; a cell becomes one token of the text
-  int64_t window = 112;      ///< pixels of a window's side
-  int64_t out_width = 3584;  ///< of the text encoder's tokens
+  int64_t patch = 14;                                  ///< pixels of a patch's side
+  int64_t num_frames = 2;                              ///< that a patch spans; a picture is all of them
+  int64_t merge = 2;                                   ///< patches of a cell's side; a cell becomes one token of the text
+  int64_t window = 112;                                ///< pixels of a window's side
+  int64_t out_width = 3584;                            ///< of the text encoder's tokens
   std::set<int64_t> full_attention = {7, 15, 23, 31};  ///< layers in which all patches see each other; in the others those of a window do
   int64_t cell() const { return patch * merge; }       ///< pixels of its side
 };
