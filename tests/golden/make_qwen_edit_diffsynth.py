@@ -2,7 +2,7 @@
 """What DiffSynth-Studio's own code makes of the pipeline and rows of make_qwen_edit.py, in qwen_edit_diffsynth/:
 
 replay.safetensors    step.{i}.noise, step.{i}.sigma, step.{i}.sample of eight steps
-expected.safetensors  loss of these from qwen_edit_pipeline/lora.safetensors, and zero.loss with zero_cond_t
+expected.safetensors  loss of these from qwen_edit_pipeline/lora.safetensors, without weights of its schedule, and zero.loss with zero_cond_t
 
 A cell with one picture is a picture there, and one with several a list, which is how it tells Edit from Edit-2509. Its transformer has the width of Qwen-Image
 written into it, so a smaller one is put together here from its blocks, with the GELU that the models were trained with in place of its own. It drops 34 or 64
@@ -89,6 +89,7 @@ def opened_pipe():
     pipe.tokenizer = dropping(theirs.tokenizer, theirs.prompt_template_encode_start_idx, 34)
     pipe.processor = dropping(plus.processor, plus.prompt_template_encode_start_idx, 64)
     pipe.scheduler.set_timesteps(1000, training=True)
+    pipe.scheduler.training_weight = lambda timestep: 1
     return pipe
 
 

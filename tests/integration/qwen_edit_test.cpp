@@ -76,7 +76,7 @@ TEST(QwenEditReplayParity, FullWithZeroCondTCheckpointed) {
 
 TEST_F(QwenEdit, TrainsAsInDiffSynthStudio) {
   const auto golden = fs::path(golden_path("qwen_edit_diffsynth"));
-  auto how = mixed() + "--reference_prompt by_count --max_steps 8 --learning_rate 1e-3 --lora_checkpoint " +
+  auto how = mixed() + "--loss_weighting uniform --reference_prompt by_count --max_steps 8 --learning_rate 1e-3 --lora_checkpoint " +
              quoted(kEdit / "lora.safetensors") + " --replay " + quoted(golden / "replay.safetensors") + " ";
   for (const std::string name : {"", "zero."}) {
     train(how + (name.empty() ? "" : "--zero_cond_t"), name + "run");

@@ -1,5 +1,6 @@
 #pragma once
 #include "models/model.h"
+#include "models/text/qwen.h"
 #include "models/text/qwen_vision.h"
 #include "tokenizers/qwen.h"
 
@@ -37,12 +38,20 @@ at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area);
 /// numbers it sees those of the autoencoder.
 inline constexpr int64_t kReferenceArea = 1024 * 1024, kNumberedArea = 384 * 384;
 
-/// The conversation around a prompt: what is told of its pictures between `before`, whose states are dropped, and the prompt.
-struct Telling {
-  std::string before, pictures, after;
+/// What the text encoder reads of a prompt and its pictures.
+struct EditText {
+  std::vector<int64_t> ids = {};
+  std::vector<text::SeenPicture> pictures = {};
+  int64_t num_dropped = 0;  ///< of the first tokens, whose states are dropped
 };
-Telling telling(bool numbered, size_t count);
-/// The token that stands for a picture there; a data Error where the vocabulary has none.
+
+/// The conversation around a prompt (diffusers: pipeline_qwenimage_edit.py, pipeline_qwenimage_edit_plus.py). `seen` [R, C, E] are the
+/// vision tower's tokens of its pictures; the prompt is cut so that it has, with what stands behind it, `limit` tokens.
+EditText edit_text(const tokenizers::ChatTokenizer& tokenizer, std::string_view prompt, const std::vector<at::Tensor>& seen, bool numbered,
+                   int64_t limit);
+/// In place of a prompt that is not known, the longest.
+EditText longest_edit_text(const std::vector<at::Tensor>& seen, int64_t limit);
+/// The token that stands for a picture; a data Error where the vocabulary has none.
 int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer);
 
 /// From the folder of the processor: the chosen one, or that beside the model; the published rule where there is none.

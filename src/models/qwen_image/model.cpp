@@ -190,41 +190,16 @@ void QwenImageModel::encode_prompt(pipeline::Scope& scope) {
   encode_by_qwen(scope, components_, options_.device, text_config_.num_layers, num_before + text_length(), num_before);
 }
 
-/// The prompt is cut so that it is as long, with what stands behind it, as one without pictures may be.
 void QwenImageModel::encode_edit_prompt(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) {
   scope.uses("text_encoder");
-  std::vector<int64_t> ids, behind;
-  int64_t num_dropped = 0, limit = text_length();
-  std::vector<text::SeenPicture> pictures;
-  auto append = [&](const std::vector<int64_t>& more) { ids.insert(ids.end(), more.begin(), more.end()); };
-  auto add_picture = [&](const at::Tensor& tokens_RCE) {
-    pictures.push_back({std::ssize(ids), tokens_RCE});
-    ids.resize(ids.size() + static_cast<size_t>(tokens_RCE.size(0) * tokens_RCE.size(1)));
-  };
-  if (components_.source("text_encoder").entry->is_sizes) {
-    // No text is known of a model that is only named; it may be as long as any.
-    std::ranges::for_each(seen, add_picture);
-    ids.resize(ids.size() + static_cast<size_t>(limit));
-  } else {
-    const auto& tokenizer = static_cast<const tokenizers::ChatTokenizer&>(components_.tokenizer("text_encoder"));
-    auto told = telling(is_numbered(naming_, seen.size()), seen.size());
-    const auto stands_for_picture = picture_token(tokenizer);
-    append(tokenizer.encode_bare(told.before));
-    num_dropped = std::ssize(ids);
-    auto next = seen.begin();
-    for (auto id : tokenizer.encode_bare(told.pictures)) {
-      if (id == stands_for_picture) add_picture(*next++);
-      else ids.push_back(id);
-    }
-    auto prompt = tokenizer.encode_bare(scope.text("prompt"));
-    behind = tokenizer.encode_bare(told.after);
-    prompt.resize(static_cast<size_t>(std::clamp(limit - std::ssize(behind), int64_t{0}, std::ssize(prompt))));
-    append(prompt);
-    append(behind);
-  }
-  auto ids_BL = at::tensor(ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0).to(options_.device);
-  auto states = loaded<text::QwenEncoder>("text_encoder").forward(ids_BL, {text_config_.num_layers}, pictures).front();
-  write_text(scope, states.narrow(1, num_dropped, states.size(1) - num_dropped));
+  const auto& tokenizer = components_.tokenizer("text_encoder");
+  bool is_named = components_.source("text_encoder").entry->is_sizes;
+  auto text = is_named ? longest_edit_text(seen, text_length())
+                       : edit_text(static_cast<const tokenizers::ChatTokenizer&>(tokenizer), scope.text("prompt"), seen,
+                                   is_numbered(naming_, seen.size()), text_length());
+  auto ids_BL = at::tensor(text.ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0).to(options_.device);
+  auto states = loaded<text::QwenEncoder>("text_encoder").forward(ids_BL, {text_config_.num_layers}, text.pictures).front();
+  write_text(scope, states.narrow(1, text.num_dropped, states.size(1) - text.num_dropped));
 }
 
 void QwenImageModel::modulate(pipeline::Scope& scope) {

@@ -52,9 +52,11 @@ class VisionLayer : public nn::Block {
 
   nn::Tensors body(const nn::Tensors& in) override {
     auto qkv = qkv_.forward(norm1_.forward(in[0])).chunk(3, -1);
-    auto q = rotate_halves(nn::split_heads(qkv[0], num_heads_), in[1], in[2]);
-    auto k = rotate_halves(nn::split_heads(qkv[1], num_heads_), in[1], in[2]);
-    auto v = nn::split_heads(qkv[2], num_heads_);
+    // The angles grow with the picture's sides: they are turned by in fp32.
+    auto rotated = [&](const at::Tensor& x_1ND) {
+      return rotate_halves(nn::split_heads(x_1ND, num_heads_).to(at::kFloat), in[1], in[2]).to(x_1ND.scalar_type());
+    };
+    auto q = rotated(qkv[0]), k = rotated(qkv[1]), v = nn::split_heads(qkv[2], num_heads_);
     auto attended = in.size() > 3 ? within_windows(q, k, v, in) : nn::attention(q, k, v);
     auto mid = in[0] + proj_.forward(nn::merge_heads(attended));
     auto normed = norm2_.forward(mid);
