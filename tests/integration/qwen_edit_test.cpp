@@ -175,11 +175,13 @@ TEST_F(QwenEdit, WhatCannotBeIsRefused) {
   refused(3, train_with(qwen_image_model() + "--reference_pixels 147456 " + mixed(), ""), {"<|image_pad|>", "Qwen2.5-VL"});
   refused(2, train_with(golden_model() + golden_data(), kOn), {"extra_inputs 'edit_image' names reference pictures", "'kontext_images'"});
   for (const char* option : {"--zero_cond_t", "--reference_prompt plain", "--reference_pixels 4096"})
-    refused(2, train_with(golden_model() + golden_data(), option), {"is not supported for this model", "leave it out"});
+    refused(2, train_with(golden_model() + golden_data() + "--extra_inputs kontext_images ", option),
+            {"is not supported for this model", "leave it out"});
 }
 
 TEST_F(QwenEdit, WithoutReferencesIsSaid) {
-  EXPECT_THAT(train("--dataset_metadata_path " + quoted(kEdit / "metadata.json") + " " + kLora + "--max_steps 1", "run"),
+  EXPECT_THAT(run("train " + qwen_image_model(kEdit / "model") + "--dataset_metadata_path " + quoted(kEdit / "metadata.json") + " " +
+                  kLora + "--max_steps 1 --output_path " + quoted(at("run"))),
               HasSubstr("Qwen-Image-Edit was trained with reference pictures, and this run has none"));
   EXPECT_THAT(
       run("sample " + sized_model() + "--prompt cat --height 48 --width 64 --num_inference_steps 1 --output_path " + quoted(at("drawn"))),
