@@ -126,12 +126,13 @@ DoubleBlock::DoubleBlock(const Widths& c, const at::TensorOptions& options, cons
 nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
   const auto &text = in[1], &modulation_BM = in[2], &cos = in[3], &sin = in[4];
   const bool is_apart = modulation_BM.size(1) > 12 * in[0].size(2);
-  const auto bias = in.size() > (is_apart ? 6 : 5) ? in[5] : at::Tensor();
+  const size_t num_streams = is_apart ? 6 : 5;
+  const auto bias = in.size() > num_streams ? in[num_streams] : at::Tensor();
   // Order of the six parts of each stream: shift, scale, gate of attention; shift, scale, gate of the MLP.
   auto m = modulation_BM.chunk(is_apart ? 18 : 12, -1);
   auto six_from = [&](int64_t first) { return nn::Tensors(m.begin() + first, m.begin() + first + 6); };
   std::vector<ModulatedRun> texts{{text, six_from(6)}}, images{{in[0], six_from(0)}};
-  if (is_apart) images.push_back({in.back(), six_from(12)});
+  if (is_apart) images.push_back({in[5], six_from(12)});
 
   nn::Tensors in_heads;
   auto add_heads = [&](const StreamQkv& qkv, const std::vector<ModulatedRun>& runs) {

@@ -67,8 +67,8 @@ nn::Tensors heads_of(const nn::Tensors& in);
 
 /// Joint attention over separate image and text streams, text first. Inputs and outputs of `body`: {image [B,I,D], text [B,T,D], modulation
 /// of image and text [B,12D], cos, sin [T+I,P], and where texts are masked the bias of attention [B,1,1,T+I]} -> {image, text}. Image
-/// tokens that are modulated otherwise stand apart: their modulation is behind that of the text [B,18D], and they are the last input and
-/// the last output; I counts them.
+/// tokens that are modulated otherwise stand apart, and I counts them: their modulation is behind that of the text [B,18D], and they are
+/// the input behind sin and the last output.
 class DoubleBlock : public nn::Block {
  public:
   /// What the MLPs of the two streams are called.

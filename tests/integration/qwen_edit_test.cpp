@@ -148,6 +148,18 @@ TEST_F(QwenEdit, IsSeenByPreviewsAndValidation) {
   EXPECT_NE(pictures[0], pictures[1]);
 }
 
+TEST_F(QwenEdit, ALoraOnTheVisionTowerIsDrawnWithAndConverted) {
+  auto how = mixed() + "--learning_rate 1e-2 --lora_rank 4 --max_steps 2 ";
+  train(how + "--lora_base_model dit,image_encoder ", "run");
+  auto lora = quoted(at("run/step-2.safetensors"));
+  EXPECT_THAT(run("sample " + sized_model() + "--prompt cat --height 48 --width 64 --num_inference_steps 1 " + kOne + "--lora " + lora +
+                  " --output_path " + quoted(at("drawn"))),
+              HasSubstr("15 layers of image_encoder"));
+  run("convert --model " + quoted(kEdit / "model") + " --lora_format kohya " + lora + " " + quoted(at("kohya.safetensors")));
+  auto names = io::TensorSource::open({at("kohya.safetensors")}).names();
+  EXPECT_TRUE(std::ranges::any_of(names, [](const auto& name) { return name.starts_with("lora_vis_"); }));
+}
+
 TEST_F(QwenEdit, IsCountedByThePlan) {
   auto peak = [&](const std::string& more) {
     auto outcome =

@@ -168,8 +168,8 @@ at::Tensor Transformer::forward(const Inputs& in) {
   for (auto& block : b.blocks) {
     nn::Tensors inputs{image, text, for_two && !is_apart ? next->narrow(1, 0, 12 * width) : *next, cos, sin};
     ++next;
-    if (bias.defined()) inputs.push_back(bias);
     if (is_apart) inputs.push_back(references);
+    if (bias.defined()) inputs.push_back(bias);
     auto out = block->run(inputs);
     image = out[0];
     text = out[1];
