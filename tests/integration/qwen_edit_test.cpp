@@ -191,6 +191,13 @@ TEST_F(QwenEdit, WhatCannotBeIsRefused) {
             {"is not supported for this model", "leave it out"});
 }
 
+TEST_F(QwenEdit, AFolderMayLackTheProcessor) {
+  fs::copy(kEdit / "model", at("model"), fs::copy_options::recursive);
+  fs::remove_all(at("model/processor"));
+  run("train " + qwen_image_model(at("model")) + "--reference_pixels 147456 " + mixed() + kLora + "--max_steps 1 --output_path " +
+      quoted(out()));
+}
+
 TEST_F(QwenEdit, WithoutReferencesIsSaid) {
   EXPECT_THAT(run("train " + qwen_image_model(kEdit / "model") + "--dataset_metadata_path " + quoted(kEdit / "metadata.json") + " " +
                   kLora + "--max_steps 1 --output_path " + quoted(at("run"))),

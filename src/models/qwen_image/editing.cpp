@@ -26,9 +26,8 @@ constexpr std::array<NamingWord, 3> kNamings{{{"by_count", Naming::by_count}, {"
 
 constexpr const char* kBefore =
     "<|im_start|>system\nDescribe the key features of the input image (color, shape, size, texture, objects, background), then explain how "
-    "the "
-    "user's text instruction should alter or modify the image. Generate a new image that meets the user's requirements while maintaining "
-    "consistency with the original input where appropriate.<|im_end|>\n<|im_start|>user\n";
+    "the user's text instruction should alter or modify the image. Generate a new image that meets the user's requirements while "
+    "maintaining consistency with the original input where appropriate.<|im_end|>\n<|im_start|>user\n";
 constexpr const char* kAfter = "<|im_end|>\n<|im_start|>assistant\n";
 
 /// What stands for pictures, before the prompt.
@@ -105,9 +104,10 @@ EditText edit_text(const tokenizers::ChatTokenizer& tokenizer, std::string_view 
   EditText text;
   text.ids = tokenizer.encode_bare(kBefore);
   text.num_dropped = std::ssize(text.ids);
+  const auto stands_for_picture = picture_token(tokenizer);
   auto next = seen.begin();
   for (auto id : tokenizer.encode_bare(told_pictures(numbered, seen.size()))) {
-    if (id == picture_token(tokenizer)) add_picture(text, *next++);
+    if (id == stands_for_picture) add_picture(text, *next++);
     else text.ids.push_back(id);
   }
   auto ids = tokenizer.encode_bare(prompt), behind = tokenizer.encode_bare(kAfter);
