@@ -207,7 +207,7 @@ bool is_lora(const std::string& path) {
 
 std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vector<std::string>& names) {
   if (!names.empty()) {
-    models::ModelOptions options;
+    models::ModelOptions options{.references = true};  // a LoRA may adapt what sees them
     options.own = models::default_options();
     return models::open_model(models::open_model_files({names, "", ""}), options);
   }

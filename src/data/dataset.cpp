@@ -242,14 +242,14 @@ std::map<std::string, Looked> look_at_files(const std::vector<Dataset::Entry>& e
   return looked;
 }
 
-/// Sizes of an entry's pictures in a column, each large enough for the rule.
-std::vector<Size> look_at_own_sized(const Dataset::Entry& entry, const std::string& column, const SizeRule& rule,
+/// Sizes of an entry's pictures in a column, each large enough for the rule where there is one.
+std::vector<Size> look_at_own_sized(const Dataset::Entry& entry, const std::string& column, const SizeRule* rule,
                                     const std::function<Size(const std::string& file)>& size_of_file) {
   std::vector<Size> sizes;
   auto next = [&] { return entry.further.find(picture_name(column, sizes.size())); };
   for (auto file = next(); file != entry.further.end(); file = next()) {
     sizes.push_back(size_of_file(file->second));
-    target_size(rule, sizes.back(), file->second);
+    if (rule) target_size(*rule, sizes.back(), file->second);
   }
   return sizes;
 }
@@ -344,7 +344,8 @@ void Dataset::check_pictures() {
         if (contains(options_.further_pictures, column)) check_same_size(entry, column, whole(file));
       }
       const auto& rule = options_.subsets[entry.subset].size;
-      for (const auto& column : options_.own_sized_pictures) entry.picture_sizes[column] = look_at_own_sized(entry, column, rule, whole);
+      for (const auto& column : options_.own_sized_pictures)
+        entry.picture_sizes[column] = look_at_own_sized(entry, column, options_.whole_pictures.contains(column) ? nullptr : &rule, whole);
       sizes_[row] = target_size(rule, entry.original_size, entry.file);
       rows_.push_back(row);
     } catch (const Error& error) {
@@ -397,7 +398,8 @@ std::vector<Crop> Dataset::picture_crops(int64_t row, const std::string& column,
   auto flip = crop(row, variant).flip;
   std::vector<Crop> crops;
   for (const auto& size : from.picture_sizes.at(column)) {
-    crops.push_back(centre_crop(size, target_size(options_.subsets[from.subset].size, size, from.file)));
+    const auto& rule = options_.subsets[from.subset].size;
+    crops.push_back(centre_crop(size, options_.whole_pictures.contains(column) ? size : target_size(rule, size, from.file)));
     crops.back().flip = flip;
   }
   return crops;

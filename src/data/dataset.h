@@ -2,6 +2,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <set>
 
 #include "data/captions.h"
 #include "data/file_notes.h"
@@ -59,8 +60,9 @@ struct DatasetOptions {
   /// Columns that name pictures of sizes of their own, one or a list, or none in a row that leaves it empty; each is scaled and cut by its
   /// own size.
   std::vector<std::string> own_sized_pictures = {};
-  int64_t num_workers = 0;  ///< threads that are to load pictures ahead of those who take them
-  MaskSource mask = {};     ///< its column is one of further pictures
+  std::set<std::string> whole_pictures = {};  ///< those of them that are neither scaled nor cut
+  int64_t num_workers = 0;                    ///< threads that are to load pictures ahead of those who take them
+  MaskSource mask = {};                       ///< its column is one of further pictures
   /// Where it is remembered which pictures were decoded, so that unchanged ones are not decoded again to check them; "" remembers nothing.
   std::string checks_folder = {};
 };
@@ -119,7 +121,7 @@ class Dataset {
   /// has none in that column.
   at::Tensor load_further(int64_t row, const std::string& column, int64_t variant = 0) const;
   /// How each of a row's pictures in a column of own-sized ones is cut: the centre, of the size that its subset's rule gives a picture like
-  /// it, mirrored where the row's picture is.
+  /// it, or all of it where they are whole, mirrored where the row's picture is.
   std::vector<Crop> picture_crops(int64_t row, const std::string& column, int64_t variant = 0) const;
   /// These pictures in their order, each fp32 [3, H, W] in [-1, 1], scaled and cut.
   std::vector<at::Tensor> load_pictures(int64_t row, const std::string& column, int64_t variant = 0) const;

@@ -2,11 +2,13 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <span>
 #include <tuple>
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "drawing/walk.h"
 
 namespace burnish::drawing {
@@ -41,10 +43,10 @@ diffusion::SamplerOptions sampler_options(const models::Model& model, const Pict
 
 /// What the denoiser reads of a batch beside noisy and time.
 pipeline::Values conditions_of(models::Model& model, const Encoded& encoded, std::span<const Picture> batch, c10::Device device) {
-  std::vector<std::string> prompts;
-  for (const auto& picture : batch) prompts.push_back(picture.prompt);
+  std::vector<Told> prompts;
+  for (const auto& picture : batch) prompts.push_back(told(model, picture, picture.prompt));
   auto conditions = stack_prompts(model, encoded, prompts);
-  conditions.merge(stack_references(encoded, batch.front(), std::ssize(batch)));
+  conditions.merge(stack_references(model, encoded, batch.front(), std::ssize(batch)));
   conditions.merge(encode_size(model.units().encode_size, batch.front(), std::ssize(batch), device));
   return conditions;
 }
@@ -59,6 +61,10 @@ void check(const models::Model& model, const std::vector<Picture>& pictures, con
           "the reference picture {} is of no use: this {} model reads none; take it out, or for previews give the run extra_inputs",
           picture.references.front(), model.names().family);
   }
+  bool has_references = std::ranges::any_of(pictures, [](const auto& picture) { return !picture.references.empty(); });
+  if (!model.names().expected_references.empty() && !has_references)
+    warn("{} was trained with reference pictures, and nothing is drawn with any; name them with --reference, or --ci behind a prompt",
+         model.names().variant);
   for (const auto& alike : batches_of(pictures, std::ssize(pictures)))
     model.process().sampler(sampler_options(model, alike.front(), options));
 }
@@ -84,7 +90,7 @@ std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, cons
     auto conditions = conditions_of(model, encoded, batch, options.device);
     WalkOptions walking{.sampler = sampler_options(model, picture, options)};
     if (picture.is_guided()) {
-      auto negative = negative_of(model, encoded, picture.negative_prompt, conditions);
+      auto negative = negative_of(model, encoded, told(model, picture, picture.negative_prompt), conditions);
       walking.guidance = {std::move(negative), picture.cfg_scale, picture.guidance_rescale};
     }
     walking.step_noise = [&](int64_t step) { return noise.of_step(step, first, size, shape).to(options.device); };

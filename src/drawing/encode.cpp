@@ -15,15 +15,20 @@ namespace burnish::drawing {
 
 namespace {
 
+References references_of(const models::Model& model, const Picture& picture) {
+  return {picture.references, model.scales_references() ? 0 : picture.height * picture.width};
+}
+
 /// Every prompt that is read, once, in the order of the pictures.
-std::vector<std::string> prompts_of(const std::vector<Picture>& pictures) {
-  std::vector<std::string> prompts;
-  auto add = [&](const std::string& prompt) {
-    if (!contains(prompts, prompt)) prompts.push_back(prompt);
+std::vector<Told> prompts_of(models::Model& model, const std::vector<Picture>& pictures) {
+  std::vector<Told> prompts;
+  auto add = [&](const Picture& picture, const std::string& prompt) {
+    auto next = told(model, picture, prompt);
+    if (std::ranges::find(prompts, next) == prompts.end()) prompts.push_back(next);
   };
-  for (const auto& picture : pictures) add(picture.prompt);
+  for (const auto& picture : pictures) add(picture, picture.prompt);
   for (const auto& picture : pictures) {
-    if (picture.is_guided()) add(picture.negative_prompt);
+    if (picture.is_guided()) add(picture, picture.negative_prompt);
   }
   return prompts;
 }
@@ -43,11 +48,10 @@ pipeline::Value repeated(const pipeline::Value& value, int64_t count) {
   return tensor.expand(shape);
 }
 
-References references_of(const Picture& picture) { return {picture.references, picture.height * picture.width}; }
-
-/// fp32 [3, H, W] in [-1, 1].
+/// fp32 [3, H, W] in [-1, 1]; of `max_pixels` 0 the whole picture as it is.
 at::Tensor load_reference(const std::string& file, int64_t max_pixels, int64_t division) {
   auto pixels_HW3 = data::decode_image(file);
+  if (max_pixels == 0) return data::to_model_range(pixels_HW3);
   data::Size size{pixels_HW3.size(0), pixels_HW3.size(1)};
   return data::to_model_range(
       data::resize_and_crop(pixels_HW3, data::target_size({.max_pixels = max_pixels, .division = division}, size, file)));
@@ -58,7 +62,7 @@ std::map<References, pipeline::Values> load_references(models::Model& model, con
   std::map<References, pipeline::Values> all;
   if (model.units().encode_references.empty()) return all;
   for (const auto& picture : pictures) {
-    auto references = references_of(picture);
+    auto references = references_of(model, picture);
     if (all.contains(references)) continue;
     std::vector<at::Tensor> images;
     for (const auto& file : references.files) images.push_back(load_reference(file, references.max_pixels, model.size_division()));
@@ -82,17 +86,26 @@ void encode_references(loras::Loader& loader, std::map<References, pipeline::Val
 
 }  // namespace
 
+Told told(models::Model& model, const Picture& picture, const std::string& prompt) {
+  auto units = model.units().encode_prompt;
+  bool beside = std::ranges::any_of(units, [](const auto& unit) { return contains(unit.reads, "reference_images"); });
+  return {prompt, beside ? references_of(model, picture) : References{}};
+}
+
 std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>& pictures, const std::function<bool()>& goes_on) {
   at::NoGradGuard no_grad;
-  auto prompts = prompts_of(pictures);
+  auto prompts = prompts_of(loader.model(), pictures);
+  std::vector<std::string> texts;
+  for (const auto& [prompt, references] : prompts) texts.push_back(prompt);
   Encoded encoded{{}, load_references(loader.model(), pictures)};
-  models::warn_of_cut_texts(loader.model().components(), loader.model().units().encode_prompt, prompts, "prompts");
+  models::warn_of_cut_texts(loader.model().components(), loader.model().units().encode_prompt, texts, "prompts");
   for (const auto& unit : loader.model().units().encode_prompt) {
     auto loaded = loader.load({unit});
     for (const auto& prompt : prompts) {
       if (goes_on && !goes_on()) return std::nullopt;
       auto& values = encoded.prompts[prompt];
-      values["prompt"] = prompt;
+      values["prompt"] = prompt.prompt;
+      if (contains(unit.reads, "reference_images")) values.merge(pipeline::Values(encoded.references.at(prompt.references)));
       pipeline::run({unit}, values);
     }
   }
@@ -102,7 +115,7 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
   return encoded;
 }
 
-pipeline::Values stack_prompts(const models::Model& model, const Encoded& encoded, const std::vector<std::string>& prompts) {
+pipeline::Values stack_prompts(const models::Model& model, const Encoded& encoded, const std::vector<Told>& prompts) {
   pipeline::Values values;
   auto padded = model.names().padded_values();
   for (const auto& name : model.names().prompt_values()) {
@@ -113,10 +126,9 @@ pipeline::Values stack_prompts(const models::Model& model, const Encoded& encode
   return values;
 }
 
-pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const std::string& prompt,
-                             const pipeline::Values& positive) {
+pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const Told& prompt, const pipeline::Values& positive) {
   auto values = positive;
-  bool zeros = prompt.empty() && model.names().zeros_for_no_prompt;
+  bool zeros = prompt.prompt.empty() && model.names().zeros_for_no_prompt;
   for (const auto& name : model.names().prompt_values()) {
     values[name] = zeros ? positive.at(name) : repeated(encoded.prompts.at(prompt).at(name), batch_size_of(positive.at(name)));
     if (zeros) pipeline::change_tensors(values[name], [](const at::Tensor& tensor) { return at::zeros_like(tensor); });
@@ -124,9 +136,9 @@ pipeline::Values negative_of(const models::Model& model, const Encoded& encoded,
   return values;
 }
 
-pipeline::Values stack_references(const Encoded& encoded, const Picture& picture, int64_t count) {
+pipeline::Values stack_references(const models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count) {
   if (encoded.references.empty()) return {};
-  auto values = encoded.references.at(references_of(picture));
+  auto values = encoded.references.at(references_of(model, picture));
   for (auto& [name, value] : values) value = repeated(value, count);
   return values;
 }

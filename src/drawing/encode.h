@@ -12,13 +12,23 @@ namespace burnish::drawing {
 /// The reference pictures that a picture is drawn with.
 struct References {
   std::vector<std::string> files;
-  int64_t max_pixels = 0;  ///< as many as are drawn: larger ones are scaled down to that, as when training (data::target_size)
+  /// As many as are drawn: larger ones are scaled down to that, as when training (data::target_size); 0 where the model scales them.
+  int64_t max_pixels = 0;
   auto operator<=>(const References&) const = default;
 };
 
+/// A prompt, with the reference pictures where the model reads it beside them.
+struct Told {
+  std::string prompt;
+  References references = {};
+  auto operator<=>(const Told&) const = default;
+};
+/// A prompt of a picture.
+Told told(models::Model& model, const Picture& picture, const std::string& prompt);
+
 /// What a model's units make of what pictures are drawn from: values that the denoiser reads.
 struct Encoded {
-  std::map<std::string, pipeline::Values> prompts;
+  std::map<Told, pipeline::Values> prompts;
   std::map<References, pipeline::Values> references;  ///< none where the model reads none
 };
 
@@ -28,14 +38,13 @@ struct Encoded {
 std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>& pictures, const std::function<bool()>& goes_on = {});
 
 /// The values of several prompts as a batch, joined along the first dimension in their order.
-pipeline::Values stack_prompts(const models::Model& model, const Encoded& encoded, const std::vector<std::string>& prompts);
+pipeline::Values stack_prompts(const models::Model& model, const Encoded& encoded, const std::vector<Told>& prompts);
 
 /// `positive` with the prompt values of a negative prompt in place of its own.
-pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const std::string& prompt,
-                             const pipeline::Values& positive);
+pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const Told& prompt, const pipeline::Values& positive);
 
 /// What units made of the reference pictures of a picture, for a batch of `count`. None where the model reads none.
-pipeline::Values stack_references(const Encoded& encoded, const Picture& picture, int64_t count);
+pipeline::Values stack_references(const models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count);
 
 /// What the model's units make of a picture's size, for a batch of `count`: that of a picture which was not cut. None where the denoiser
 /// reads nothing of it.

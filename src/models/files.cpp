@@ -66,7 +66,7 @@ void add_pipeline_folder(ModelFiles& files, const fs::path& folder, const fs::pa
     auto part = folder / component;
     if (leaves_out(use, component) && !(io::is_folder(part) && has_weights(part))) continue;
     if (!io::is_folder(part)) {
-      if (component.starts_with("tokenizer") || is_unused_component(component))
+      if (component.starts_with("tokenizer") || component == "processor" || is_unused_component(component))
         continue;  // may be given apart; missed when it is asked for
       data_error("models", "{} lists the component '{}', but the folder {} is not there", (folder / "model_index.json").string(), component,
                  part.string());

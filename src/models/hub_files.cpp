@@ -153,7 +153,7 @@ bool have_all_shards(const std::vector<fs::path>& files) {
   return std::ranges::all_of(counts, [](const auto& item) { return item.second.first >= item.second.second; });
 }
 
-/// What is opened beside the files that match: their settings, and the model's tokenizers and scheduler.
+/// What is opened beside the files that match: their settings, and the model's tokenizers, scheduler and picture processor.
 Paths companions(const Paths& paths, const Paths& matches) {
   std::set<std::string> folders;
   for (const auto& match : matches) folders.insert(match.substr(0, match.rfind('/') + 1));
@@ -162,7 +162,7 @@ Paths companions(const Paths& paths, const Paths& matches) {
     auto folder = path.substr(0, path.rfind('/') + 1);
     bool is_config = path == folder + "config.json" && folders.contains(folder);
     bool is_part = (folder.starts_with("tokenizer") || folder == "scheduler/") && is_small(path);
-    if (is_config || is_part || path == "model_index.json") beside.push_back(path);
+    if (is_config || is_part || path == "model_index.json" || path == "processor/preprocessor_config.json") beside.push_back(path);
   }
   return beside;
 }

@@ -29,6 +29,30 @@ nn::Tensors joint_heads(const nn::Tensors& in) {
   auto i = heads_of({in[5], in[6], in[8], in[9], cos.narrow(0, num_text, num_image), sin.narrow(0, num_text, num_image)});
   return {at::cat({t[0], i[0]}, 2), at::cat({t[1], i[1]}, 2), at::cat({in[2].transpose(1, 2), in[7].transpose(1, 2)}, 2)};
 }
+
+/// Tokens of a stream that are modulated alike, by the six parts of their modulation.
+struct ModulatedRun {
+  at::Tensor tokens_BLD;
+  nn::Tensors modulation;
+};
+
+/// What normed_by reads of a stream.
+nn::Tensors in_norms(const std::vector<ModulatedRun>& runs, size_t scale, size_t shift) {
+  nn::Tensors in;
+  for (const auto& run : runs) in.insert(in.end(), {run.tokens_BLD, run.modulation[scale], run.modulation[shift]});
+  return in;
+}
+
+/// Adds y [B, L, D] of all runs to their tokens.
+void add_gated(std::vector<ModulatedRun>& runs, size_t gate, const at::Tensor& y_BLD) {
+  int64_t first = 0;
+  for (auto& [tokens_BLD, modulation] : runs) {
+    auto count = tokens_BLD.size(1);
+    auto own_BLD = count == y_BLD.size(1) ? y_BLD : y_BLD.narrow(1, first, count);
+    tokens_BLD = kernels::gated_residual(tokens_BLD, modulation[gate], own_BLD);
+    first += count;
+  }
+}
 }  // namespace
 
 nn::Tensors with_further(nn::Tensors inputs, const Further& further) {
@@ -47,7 +71,11 @@ Further further_in(const nn::Tensors& inputs, size_t count) {
   return further;
 }
 
-nn::Tensors normed_by(const nn::Tensors& in) { return {kernels::modulated_norm(in[0], in[1], in[2], kEps)}; }
+nn::Tensors normed_by(const nn::Tensors& in) {
+  nn::Tensors runs;
+  for (size_t i = 0; i < in.size(); i += 3) runs.push_back(kernels::modulated_norm(in[i], in[i + 1], in[i + 2], kEps));
+  return {runs.size() == 1 ? runs[0] : at::cat(runs, 1)};
+}
 
 nn::Tensors heads_of(const nn::Tensors& in) {
   return {kernels::qk_norm_rope(in[0], in[2], in[4], in[5], kEps), kernels::qk_norm_rope(in[1], in[3], in[4], in[5], kEps)};
@@ -114,21 +142,24 @@ DoubleBlock::DoubleBlock(const Widths& c, const at::TensorOptions& options, cons
 }
 
 nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
-  const auto &image = in[0], &text = in[1], &modulation_BM = in[2], &cos = in[3], &sin = in[4];
-  const auto further = further_in(in, 5);
-  const int64_t num_text = text.size(1), num_image = image.size(1);
+  const auto &text = in[1], &modulation_BM = in[2], &cos = in[3], &sin = in[4];
+  const bool is_apart = modulation_BM.size(1) > 12 * in[0].size(2);
+  const auto further = further_in(in, is_apart ? 6 : 5);
+  const int64_t num_text = text.size(1), num_image = in[0].size(1) + (is_apart ? in[5].size(1) : 0);
   // Order of the six parts of each stream: shift, scale, gate of attention; shift, scale, gate of the MLP.
-  auto m = modulation_BM.chunk(12, -1);
-  nn::Tensors mi(m.begin(), m.begin() + 6), mt(m.begin() + 6, m.end());
+  auto m = modulation_BM.chunk(is_apart ? 18 : 12, -1);
+  auto six_from = [&](int64_t first) { return nn::Tensors(m.begin() + first, m.begin() + first + 6); };
+  std::vector<ModulatedRun> texts{{text, six_from(6)}}, images{{in[0], six_from(0)}};
+  if (is_apart) images.push_back({in[5], six_from(12)});
 
   nn::Tensors in_heads;
-  auto add_heads = [&](const StreamQkv& qkv, const at::Tensor& x, const nn::Tensors& m) {
-    auto projected = nn::remade({x, m[1], m[0]}, normed_by, [&](const nn::Tensors& normed) { return qkv.project(normed[0]); });
+  auto add_heads = [&](const StreamQkv& qkv, const std::vector<ModulatedRun>& runs) {
+    auto projected = nn::remade(in_norms(runs, 1, 0), normed_by, [&](const nn::Tensors& normed) { return qkv.project(normed[0]); });
     in_heads.insert(in_heads.end(), projected.begin(), projected.end());
     for (const auto& weight : qkv.norm_weights()) in_heads.push_back(weight);
   };
-  add_heads(text_qkv_, text, mt);
-  add_heads(image_qkv_, image, mi);
+  add_heads(text_qkv_, texts);
+  add_heads(image_qkv_, images);
   in_heads.insert(in_heads.end(), {cos, sin});
   auto attend = [&](const nn::Tensors& qkv) { return nn::Tensors{nn::attention(qkv[0], qkv[1], qkv[2], further.bias)}; };
   auto joint = nn::merge_heads(nn::remade(in_heads, joint_heads, attend)[0]);
@@ -139,12 +170,17 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
     of_image = of_image + nn::merge_heads(nn::attention(query, further.keys, further.values));
   }
 
-  auto finish = [](const at::Tensor& x, const at::Tensor& attended, const nn::Linear& out, const FeedForward& ff, const nn::Tensors& m) {
-    auto mid = kernels::gated_residual(x, m[2], out.forward(attended));
-    auto y = nn::remade({mid, m[4], m[3]}, normed_by, [&](const nn::Tensors& normed) { return nn::Tensors{ff.forward(normed[0])}; });
-    return kernels::gated_residual(mid, m[5], y[0]);
+  auto finish = [](std::vector<ModulatedRun> runs, const at::Tensor& attended, const nn::Linear& out, const FeedForward& ff) {
+    add_gated(runs, 2, out.forward(attended));
+    auto y = nn::remade(in_norms(runs, 4, 3), normed_by, [&](const nn::Tensors& normed) { return nn::Tensors{ff.forward(normed[0])}; });
+    add_gated(runs, 5, y[0]);
+    return runs;
   };
-  return {finish(image, of_image, to_out_, image_mlp_, mi), finish(text, joint.narrow(1, 0, num_text), to_add_out_, text_mlp_, mt)};
+  images = finish(images, of_image, to_out_, image_mlp_);
+  texts = finish(texts, joint.narrow(1, 0, num_text), to_add_out_, text_mlp_);
+  nn::Tensors out{images[0].tokens_BLD, texts[0].tokens_BLD};
+  if (is_apart) out.push_back(images[1].tokens_BLD);
+  return out;
 }
 
 }  // namespace burnish::models::mmdit

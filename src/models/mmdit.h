@@ -60,7 +60,7 @@ class StreamQkv : public nn::Module {
 };
 
 // What blocks make anew for backward (nn::remade).
-/// {x [B,L,D], scale, shift} -> {modulated norm}.
+/// {x [B,L,D], scale, shift}, once or for several runs of tokens -> {their modulated norms, one behind the other}.
 nn::Tensors normed_by(const nn::Tensors& in);
 /// {query, key [B,L,H,D/H], weights of their norms, cos, sin [L,P]} -> {query, key [B,H,L,D/H]}, ready for attention.
 nn::Tensors heads_of(const nn::Tensors& in);
@@ -77,7 +77,8 @@ Further further_in(const nn::Tensors& inputs, size_t count);
 
 /// Joint attention over separate image and text streams, text first. Inputs and outputs of `body`: {image [B,I,D], text [B,T,D], modulation
 /// of image and text [B,12D], cos, sin [T+I,P], and Further} -> {image, text}. Further keys are attended to by image tokens alone, with
-/// queries that have no place.
+/// queries that have no place. Image tokens that are modulated otherwise stand apart, and I counts them: their modulation is behind that of
+/// the text [B,18D], and they are the input behind sin and the last output.
 class DoubleBlock : public nn::Block {
  public:
   /// What the MLPs of the two streams are called.

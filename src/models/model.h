@@ -57,6 +57,10 @@ class Model {
   virtual int64_t num_tokens(at::IntArrayRef latent_shape) const = 0;
   /// Pixels that a side must be a multiple of.
   virtual int64_t size_division() const = 0;
+  /// Whether its units scale reference pictures themselves, and are to be given them whole; the others take them as a run cuts pictures.
+  virtual bool scales_references() const { return false; }
+  /// As how large the denoiser sees a reference picture that units are given in this size.
+  virtual Extent seen_reference(const Extent& given) const { return given; }
   /// Splits off, as a part of its own, the blocks of the denoiser that run before the first of which a parameter trains, by its path. To be
   /// called before `units`, which run the new parts from then on ("dit.first_blocks.body"). The name of what was split off
   /// ("dit.first_blocks"); "" where the first block trains, or the family cannot do it.

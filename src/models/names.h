@@ -84,6 +84,7 @@ struct Names {
   std::map<std::string, ValueNames> values;          ///< of those values of which there is something to say
   std::string reference_column = {};                 ///< of metadata, whose pictures units read as reference_images; "" where none does
   std::vector<ExtraInput> extra_inputs = {};         ///< further columns of metadata that its units read
+  std::string expected_references = {};              ///< the same column of a model that was trained with such pictures; "" for others
   std::vector<std::string> marks;                    ///< names of tensors by which single files say how the model predicts
   bool zeros_for_no_prompt = false;  ///< whether the prompt values of an empty negative prompt are zeros, and not those of the empty text
 

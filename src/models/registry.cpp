@@ -138,7 +138,7 @@ std::vector<std::string> published_models() {
 std::unique_ptr<Model> open_published_model(const std::string& name) {
   auto entries = published_sizes(name);
   if (!entries) return nullptr;
-  ModelOptions options;
+  ModelOptions options{.references = true};  // with all components that it may have
   options.own = default_options();
   return open_model({std::move(*entries), {}}, options);
 }

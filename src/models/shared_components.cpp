@@ -69,6 +69,12 @@ ComponentNames qwen_names(const std::string& name, const text::QwenConfig& confi
   return names;
 }
 
+ComponentNames vision_names(const std::string& name, const std::string& kohya) {
+  return {.layers = {.weights = "visual.", .diffusers = name + ".", .kohya = kohya},
+          .lora_targets = "qkv,proj,gate_proj,up_proj,down_proj",
+          .folder_file = {"visual.", {}}};
+}
+
 Option tile_option() {
   return {.name = "vae_tile_size",
           .help = "encode and decode larger pictures in overlapping tiles of so many pixels a side, for less memory; 0: whole",

@@ -30,6 +30,8 @@ ComponentNames qwen_names(const std::string& name, const text::QwenConfig& confi
 
 /// "vae_tile_size" of families with an autoencoder: what its config has as tile_size.
 Option tile_option();
+/// The vision tower of Qwen2.5-VL, whose layers lie below "visual." in the text encoder's files.
+ComponentNames vision_names(const std::string& name, const std::string& kohya);
 
 /// A KL autoencoder, which computes in fp32 and of which no weight is stored as codes.
 Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config);

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
 #include <set>
@@ -23,9 +24,12 @@ void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device 
   if (is_named || std::ssize(ids) > limit) ids.resize(static_cast<size_t>(limit));
   auto ids_BL = at::tensor(ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0).to(device);
   auto states_BLD = static_cast<text::QwenEncoder&>(components.module(encoder)).forward(ids_BL, {layer}).front();
-  auto text = states_BLD.narrow(1, num_dropped, ids_BL.size(1) - num_dropped).contiguous();
-  scope.write("text_embedding", text);
-  scope.write("text_mask", at::ones({1, text.size(1)}, text.options()));
+  write_text(scope, states_BLD.narrow(1, num_dropped, ids_BL.size(1) - num_dropped));
+}
+
+void write_text(pipeline::Scope& scope, const at::Tensor& states_1LD) {
+  scope.write("text_embedding", states_1LD.contiguous());
+  scope.write("text_mask", at::ones({1, states_1LD.size(1)}, states_1LD.options()));
 }
 
 pipeline::Units latent_units(const std::string& kind, const std::string& vae, std::function<Moments(const at::Tensor&)> encode) {
@@ -58,6 +62,16 @@ pipeline::Units reference_picture_units(const std::string& vae, std::function<Mo
              pipeline::change_tensors(latents, [&](const at::Tensor& image) { return encode(image.unsqueeze(0)).mean_BCHW.squeeze(0); });
              s.write("latents_of_references", std::move(latents));
            }}};
+}
+
+std::vector<at::Tensor> stack_lists(const pipeline::TensorLists& lists) {
+  std::vector<at::Tensor> batches;
+  for (size_t i = 0; i < lists.at(0).size(); ++i) {
+    std::vector<at::Tensor> of_samples;
+    for (const auto& list : lists) of_samples.push_back(list.at(i));
+    batches.push_back(at::stack(of_samples));
+  }
+  return batches;
 }
 
 pipeline::Units noise_units(const diffusion::Process& process) {

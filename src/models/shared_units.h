@@ -21,11 +21,17 @@ pipeline::Units latent_units(const std::string& kind, const std::string& vae, st
 /// The unit from `reference_images` to `latents_of_references`: lists of the means [C, h, w], picture by picture. `encode` as above.
 pipeline::Units reference_picture_units(const std::string& vae, std::function<Moments(const at::Tensor& image)> encode);
 
+/// Of lists of as many tensors, of equal sizes in their order, a batch for each place: [B, ...].
+std::vector<at::Tensor> stack_lists(const pipeline::TensorLists& lists);
+
 /// What the unit from `prompt` to text_embedding [1, L, width] and text_mask [1, L], ones, does with a Qwen text encoder named
 /// "text_encoder": the states after `layer` layers of at most `limit` tokens, without those of the first `num_dropped`. The text of a model
 /// that is only named has `limit` tokens.
 void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device device, int64_t layer, int64_t limit,
                     int64_t num_dropped = 0);
+
+/// Writes states [1, L, width] of a text as text_embedding and text_mask.
+void write_text(pipeline::Scope& scope, const at::Tensor& states_1LD);
 
 /// latents, noise and the process's time -> noisy, target. `process` must outlive the units.
 pipeline::Units noise_units(const diffusion::Process& process);

@@ -36,7 +36,7 @@ void check_steps(const nlohmann::json& file, const std::filesystem::path& path) 
                path.string());
 }
 
-class QwenTokenizer : public Tokenizer {
+class QwenTokenizer : public ChatTokenizer {
  public:
   QwenTokenizer(const std::filesystem::path& folder, const ChatTemplate& chat) : pairs_(folder, "Qwen", "", check_steps), chat_(chat) {
     auto settings = read_settings(folder);
@@ -62,6 +62,7 @@ class QwenTokenizer : public Tokenizer {
   }
 
   std::vector<int64_t> encode(std::string_view text) const override { return ids_of(chat_.before + std::string(text) + chat_.after); }
+  std::vector<int64_t> encode_bare(std::string_view text) const override { return ids_of(std::string(text)); }
 
  private:
   using Codes = std::vector<int32_t>;
@@ -120,7 +121,7 @@ class QwenTokenizer : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_qwen(const std::filesystem::path& folder, const ChatTemplate& chat) {
+std::unique_ptr<ChatTokenizer> load_qwen(const std::filesystem::path& folder, const ChatTemplate& chat) {
   return std::make_unique<QwenTokenizer>(folder, chat);
 }
 

@@ -12,8 +12,15 @@ struct ChatTemplate {
   std::string before = {}, after = {};
 };
 
+/// A tokenizer that encodes texts within a template.
+class ChatTokenizer : public Tokenizer {
+ public:
+  /// The ids of a text as it is, without a template.
+  virtual std::vector<int64_t> encode_bare(std::string_view text) const = 0;
+};
+
 /// The byte-level BPE of Qwen2, Qwen2.5 and Qwen3, from a folder with vocab.json and merges.txt or a tokenizer.json. Texts are encoded
 /// within the template, and end without a token of their own.
-std::unique_ptr<Tokenizer> load_qwen(const std::filesystem::path& folder, const ChatTemplate& chat = {});
+std::unique_ptr<ChatTokenizer> load_qwen(const std::filesystem::path& folder, const ChatTemplate& chat = {});
 
 }  // namespace burnish::tokenizers

@@ -49,6 +49,7 @@ bool imitates(const TrainOptions& o) { return objective_of(o).word == "trajector
 bool walks(const TrainOptions& o) { return imitates(o) || objective_of(o).word == "direct_distill"; }
 
 bool has_mask_column(const TrainOptions& o) { return o.masked_loss == "column"; }
+bool has_references(const TrainOptions& o) { return !reference_column(o).empty(); }
 bool has_previews(const TrainOptions& o) { return !o.preview_prompts.empty(); }
 
 struct Rule {
@@ -85,6 +86,9 @@ const std::vector<Rule>& rules() {
       {imitates, "task trajectory_imitation", {"student_num_inference_steps", "teacher_num_inference_steps", "teacher_cfg_scale"}},
       {walks, "the tasks direct_distill and trajectory_imitation", {"distill_spacing"}},
       {has_mask_column, "masked_loss column", {"mask_column"}},
+      {has_references,
+       "extra_inputs that name reference pictures",
+       {"reference_prompt", "reference_pixels", "processor_path", "zero_cond_t"}},
       {has_previews, "preview_prompts", {"preview_num_inference_steps"}},
   };
   return kRules;

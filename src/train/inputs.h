@@ -20,7 +20,7 @@ struct SampleInfo {
   std::vector<int64_t> latent_shape = {};                 ///< without the batch: [C, h, w]
   double loss_weight = 1;                                 ///< its own factor on its loss
   size_t set = 0;                                         ///< which of the run's datasets it is of
-  /// Of its pictures of sizes of their own as they are cut, by column.
+  /// Of its pictures of sizes of their own as the denoiser sees them, by column.
   std::map<std::string, std::vector<data::Size>> picture_sizes = {};
 };
 

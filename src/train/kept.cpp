@@ -65,13 +65,15 @@ pipeline::Value take(const data::Tensors& entry, const std::string& name) {
 }
 
 void check_empty_caption(const Kept& kept, const pipeline::Schedule& schedule) {
+  auto others = input_labels();
+  others.erase("prompt");
   auto of_caption = pipeline::label(schedule.units, {{"prompt", {.sample = true}}}, {}).values;
+  auto of_others = pipeline::label(schedule.units, others, {}).values;
   for (const auto& [name, place] : kept.by_row.begin()->second.front()) {
-    if (of_caption[name].sample && kept.empty_caption.empty())
-      data_error("train", "caption_dropout needs the empty caption, which an imported cache does not hold; set it to 0");
-    if (of_caption[name].sample && !kept.empty_caption.contains(name))
-      data_error("train", "caption_dropout needs the {} of an empty caption, and here it depends on the picture as well; set it to 0",
-                 name);
+    if (!of_caption[name].sample || kept.empty_caption.contains(name)) continue;
+    if (of_others[name].sample)
+      data_error("train", "caption_dropout needs the {} of an empty caption, and here it depends on pictures as well; set it to 0", name);
+    data_error("train", "caption_dropout needs the empty caption, which an imported cache does not hold; set it to 0");
   }
 }
 

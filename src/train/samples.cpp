@@ -24,8 +24,16 @@ std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const
     (is_picture ? options.own_sized_pictures : options.extra_columns).emplace_back(input.column);
   }
   for (const auto& column : objective.pictures()) options.further_pictures.push_back(column);
-  if (const auto& column = model.names().reference_column; !column.empty()) options.own_sized_pictures.push_back(column);
+  if (const auto& column = model.names().reference_column; !column.empty()) {
+    options.own_sized_pictures.push_back(column);
+    if (model.scales_references()) options.whole_pictures.insert(column);
+  }
   return std::make_unique<data::Dataset>(options);
+}
+
+data::Size seen_size(const models::Model& model, const data::Size& given) {
+  auto seen = model.seen_reference({given.height, given.width});
+  return {seen.height, seen.width};
 }
 
 data::MetadataOrigin absolute(data::MetadataOrigin origin) {
@@ -44,7 +52,9 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
     std::map<std::string, std::vector<data::Size>> sizes;
     for (const auto& column : pictures->options().own_sized_pictures) {
       sizes[column] = {};
-      for (const auto& crop : pictures->picture_crops(row, column)) sizes[column].push_back(crop.size);
+      bool is_reference = column == model.names().reference_column;
+      for (const auto& crop : pictures->picture_crops(row, column))
+        sizes[column].push_back(is_reference ? seen_size(model, crop.size) : crop.size);
     }
     samples.list.push_back({row, size, entry.prompt, entry.captions, entry.extra, file, further,
                             model.latent_shape({size.height, size.width}), entry.loss_weight, entry.subset, std::move(sizes)});
@@ -98,7 +108,7 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
     auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : data::Size{rule.height, rule.width}, "a picture");
     auto set = samples.sets.size();
     std::map<std::string, std::vector<data::Size>> sizes;
-    if (const auto& column = model.names().reference_column; !column.empty()) sizes[column] = {size};
+    if (const auto& column = model.names().reference_column; !column.empty()) sizes[column] = {seen_size(model, size)};
     auto columns = nlohmann::json::object();
     for (const auto& input : model.names().extra_inputs) {
       if (input.kind == models::ExtraInput::Kind::pictures) sizes[std::string(input.column)] = {size};

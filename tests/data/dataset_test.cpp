@@ -256,6 +256,25 @@ TEST_F(Pictures, ReferencePicturesAreCutByTheirOwnSize) {
   EXPECT_NE(dataset.crop(0, 0).flip, dataset.crop(0, 1).flip);
 }
 
+TEST_F(Pictures, WholeReferencePicturesAreNeitherScaledNorCut) {
+  auto o = options("m.jsonl", R"({"image": "rgb.jpg", "prompt": "a", "kontext_images": ["rgb.png", "small.png"]})"
+                              "\n");
+  o.subsets[0].size = {.max_pixels = 600, .division = 16};
+  o.subsets[0].augmentation = {.random_flip = true, .num_variants = 2};
+  o.own_sized_pictures = {"kontext_images"};
+  o.whole_pictures = {"kontext_images"};
+  Dataset dataset(o);
+  for (int64_t v = 0; v < 2; ++v) {
+    auto references = dataset.load_pictures(0, "kontext_images", v);
+    ASSERT_EQ(references.size(), 2u);
+    for (size_t i = 0; i < 2; ++i) {
+      auto whole = data::decode_image(scratch / std::vector<std::string>{"rgb.png", "small.png"}[i]);
+      EXPECT_TRUE(at::equal(references[i], data::to_model_range(dataset.crop(0, v).flip ? whole.flip({1}) : whole))) << v << " " << i;
+      EXPECT_EQ(dataset.picture_crops(0, "kontext_images", v)[i].size, (data::Size{whole.size(0), whole.size(1)}));
+    }
+  }
+}
+
 TEST_F(Pictures, ReferencePicturesInCsvAreAFileOrAListInJson) {
   auto with = [&](const std::string& cell) {
     auto o = options("m.csv", "image,prompt,kontext_images\nrgb.jpg,a," + cell + "\n");

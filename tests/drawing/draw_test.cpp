@@ -75,13 +75,13 @@ TEST_F(Draws, EncodeEachDistinctPromptOnceUnitByUnit) {
   EXPECT_THAT(model->ran, ElementsAre("cat", "dog", "sun", "blur", "project_text", "project_text", "project_text", "project_text"));
   ASSERT_EQ(encoded.prompts.size(), 4u);
   for (const auto& [prompt, values] : encoded.prompts) {
-    ASSERT_EQ(values.size(), 1u) << prompt;  // nothing of what the denoiser does not read
+    ASSERT_EQ(values.size(), 1u) << prompt.prompt;  // nothing of what the denoiser does not read
     EXPECT_TRUE(values.contains("text_embedding"));
   }
   EXPECT_FALSE(is_loaded("text_encoder"));
-  auto two = std::get<at::Tensor>(drawing::stack_prompts(*model, encoded, {"sun", "cat"}).at("text_embedding"));
-  EXPECT_TRUE(at::equal(two[0], std::get<at::Tensor>(encoded.prompts.at("sun").at("text_embedding"))[0]));
-  EXPECT_TRUE(at::equal(two[1], std::get<at::Tensor>(encoded.prompts.at("cat").at("text_embedding"))[0]));
+  auto two = std::get<at::Tensor>(drawing::stack_prompts(*model, encoded, {{"sun"}, {"cat"}}).at("text_embedding"));
+  EXPECT_TRUE(at::equal(two[0], std::get<at::Tensor>(encoded.prompts.at({"sun"}).at("text_embedding"))[0]));
+  EXPECT_TRUE(at::equal(two[1], std::get<at::Tensor>(encoded.prompts.at({"cat"}).at("text_embedding"))[0]));
 }
 
 TEST_F(Draws, EncodingEndsWhereItIsToldTo) {
@@ -106,8 +106,8 @@ TEST_F(Draws, EqualTheWalkOfEachPicture) {
     const auto& p = pictures[static_cast<size_t>(i)];
     auto shape = model->latent_shape({p.height, p.width});
     drawing::WalkOptions options{.sampler = {.num_steps = p.num_inference_steps, .num_image_tokens = shape[1] * shape[2]}};
-    if (p.is_guided()) options.guidance = {encoded.prompts.at("blur"), 3, 0};
-    auto expected = drawing::walk({model->process(), units}, noise.start(i, 1, shape), encoded.prompts.at(p.prompt), options);
+    if (p.is_guided()) options.guidance = {encoded.prompts.at({"blur"}), 3, 0};
+    auto expected = drawing::walk({model->process(), units}, noise.start(i, 1, shape), encoded.prompts.at({p.prompt}), options);
     EXPECT_TRUE(at::equal(found[static_cast<size_t>(i)], expected)) << i;
   }
   EXPECT_EQ(pictures[2].seed, 7);

@@ -23,6 +23,7 @@ const fs::path kSource = BURNISH_SOURCE_DIR;
 /// A folder of one of the models in tests/golden, or "" for the files beside its folders.
 struct Part {
   const char *model, *folder;
+  bool references = false;  ///< whether it is opened to read reference pictures
 };
 
 /// Folders of tests/golden/flux_extras, by the components that they hold.
@@ -47,6 +48,7 @@ class Damaged : public testing::TestWithParam<Part> {
     if (!has_tokenizer) options.tokenizer_path = (kSource / "assets/tiny-flux/tokenizer").string();
     if (std::string(GetParam().model) == "pipeline") options.tokenizer_2_path = (kSource / "assets/tiny-flux/tokenizer_2").string();
     options.dtype = at::kFloat;
+    options.references = GetParam().references;
     if (*GetParam().folder && files_ending(".safetensors").empty()) options.init = "random";
     try {
       std::vector<std::string> names{model().string()};
@@ -54,8 +56,12 @@ class Damaged : public testing::TestWithParam<Part> {
       auto files = open_model_files({names, "", ""});
       auto opened = open_model(files, options);
       const std::string folder = GetParam().folder, component = folder == "transformer" ? "dit" : folder.empty() ? "vae" : folder;
-      opened->components().check(component);
-      if (load) opened->components().load(component);
+      std::vector<std::string> components{component};
+      if (component == "text_encoder" && options.references) components.emplace_back("image_encoder");
+      for (const auto& name : components) {
+        opened->components().check(name);
+        if (load) opened->components().load(name);
+      }
       return "";
     } catch (const Error& error) {
       EXPECT_TRUE(error.code() == Exit::config || error.code() == Exit::data) << error.what();
@@ -74,7 +80,9 @@ class Damaged : public testing::TestWithParam<Part> {
     if (*GetParam().folder) {
       for (const auto& entry : fs::directory_iterator(model() / GetParam().folder)) add(entry.path());
     } else {
-      for (const char* name : {"model_index.json", "scheduler/scheduler_config.json"}) add(model() / name);
+      for (const char* name : {"model_index.json", "scheduler/scheduler_config.json", "processor/preprocessor_config.json"}) {
+        if (fs::exists(model() / name)) add(model() / name);
+      }
     }
     return files;
   }
@@ -105,13 +113,15 @@ struct Header {
 
 /// Whether nothing reads a tensor, which then may be damaged as it likes: what an encoder of texts has for pictures, and an autoencoder of
 /// pictures for video.
-bool is_unread(const std::string& name) { return name.starts_with("visual.") || name.find(".time_conv.") != name.npos; }
+bool is_unread(const std::string& name, bool references) {
+  return (name.starts_with("visual.") && !references) || name.find(".time_conv.") != name.npos;
+}
 
-Header header_of(const fs::path& path) {
+Header header_of(const fs::path& path, bool references) {
   Header header;
   auto file = io::SafetensorsFile::open(path);
   for (const auto& [name, info] : file->tensors()) {
-    if (!is_unread(name)) header.shapes[name] = info.shape;
+    if (!is_unread(name, references)) header.shapes[name] = info.shape;
   }
   return header;
 }
@@ -159,7 +169,7 @@ std::vector<Shape> damages(const Shape& shape) {
 
 void Damaged::damage_tensors(int64_t stride) {
   for (const auto& path : files_ending(".safetensors")) {
-    const auto whole = header_of(path);
+    const auto whole = header_of(path, GetParam().references);
     write_header(path, whole);
     ASSERT_EQ(outcome(), "");
     int64_t number = 0, num_damages = 0, num_refused = 0;
@@ -188,7 +198,7 @@ void Damaged::damage_tensors(int64_t stride) {
 
 void Damaged::damage_dtypes(int64_t stride) {
   for (const auto& path : files_ending(".safetensors")) {
-    auto damaged = header_of(path);
+    auto damaged = header_of(path, GetParam().references);
     write_header(path, damaged);
     ASSERT_EQ(outcome(/*load=*/true), "");
     int64_t number = 0;
@@ -260,6 +270,7 @@ const Part kParts[] = {
     {"sd15_pipeline", "unet"}, {"sd15_pipeline", "text_encoder"}, {"sd15_pipeline", "vae"}, {"sd15_pipeline", ""},
     {"zimage_pipeline", "transformer"}, {"zimage_pipeline", "text_encoder"}, {"zimage_pipeline", ""},
     {"qwen_image_pipeline", "transformer"}, {"qwen_image_pipeline", "text_encoder"}, {"qwen_image_pipeline", "vae"}, {"qwen_image_pipeline", ""},
+    {"qwen_edit_pipeline", "text_encoder", true}, {"qwen_edit_pipeline", "", true},
 };
 // clang-format on
 

@@ -64,6 +64,8 @@ TEST(IdleOptionsTable, EachCountsWithWhatItBelongsTo) {
            {"student_num_inference_steps", "4", "--task trajectory_imitation:train"},
            {"distill_spacing", "diffsynth", "--task direct_distill"},
            {"mask_column", "mask", "--masked_loss column"},
+           {"reference_pixels", "4096", "--extra_inputs edit_image"},
+           {"reference_prompt", "plain", "--extra_inputs edit_image"},
            {"preview_num_inference_steps", "4", "--preview_prompts prompts.txt"},
        }) {
     SCOPED_TRACE(option);

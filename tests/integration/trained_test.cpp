@@ -44,15 +44,20 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
-const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline", kQwen = "qwen_image_pipeline";
+const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline", kQwen = "qwen_image_pipeline",
+                  kEdit = "qwen_edit_pipeline";
 
 struct TrainedCase {
   std::string name, options, pipeline = "";  ///< FLUX's without a name
   std::string model() const {
     if (pipeline == kQwen) return qwen_image_model();
+    if (pipeline == kEdit) return qwen_edit_model();
     return pipeline.empty() ? golden_model() : pipeline == kZ ? zimage_model() : sd_model(pipeline);
   }
-  std::string data() const { return pipeline.empty() || pipeline == kZ || pipeline == kQwen ? golden_data() : sd_data(pipeline); }
+  std::string data() const {
+    if (pipeline == kEdit) return qwen_edit_data();
+    return pipeline.empty() || pipeline == kZ || pipeline == kQwen ? golden_data() : sd_data(pipeline);
+  }
 };
 void PrintTo(const TrainedCase& c, std::ostream* out) { *out << c.name; }
 
@@ -135,7 +140,11 @@ INSTANTIATE_TEST_SUITE_P(
                                 kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
                                     "--use_gradient_checkpointing ",
                                 kQwen},
-                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kQwen}),
+                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kQwen},
+                    TrainedCase{"edit_lora", kSmall + "--zero_cond_t --use_gradient_checkpointing ", kEdit},
+                    TrainedCase{"edit_dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit,image_encoder --weight_format nf4 ",
+                                kEdit},
+                    TrainedCase{"edit_text_lora", kSmall + "--lora_base_model dit,text_encoder ", kEdit}),
     [](const auto& info) { return info.param.name; });
 
 TEST(TrainedEncoders, ResumeBitForBit) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "io/json.h"
 #include "memory/recompute.h"
+#include "models/family.h"
 #include "models/qwen_image/transformer.h"
 #include "models/shared_components.h"
 #include "tests/golden.h"
@@ -187,11 +188,61 @@ TEST(QwenImageConfig, PublishedSizesHaveThePublishedParameterCount) {
   EXPECT_EQ(config.axes_dims, qwen_image::Config().axes_dims);
 }
 
-TEST(QwenImageConfig, WhatReadsMoreThanTextIsAnError) {
+TEST(QwenImageConfig, WhatHasLayersIsAnError) {
   for (const auto& [key, value] :
-       std::map<std::string, nlohmann::json>{{"num_layers", 7}, {"zero_cond_t", true}, {"use_layer3d_rope", true}}) {
+       std::map<std::string, nlohmann::json>{{"num_layers", 7}, {"use_additional_t_cond", true}, {"use_layer3d_rope", true}}) {
     auto json = config_json();
     json[key] = value;
     EXPECT_NE(test::error_of([&] { qwen_image::detect(&json, weights().shapes()); }).find(key), std::string::npos) << key;
   }
+}
+
+TEST(QwenImageReferences, AreModulatedByTheTimeZeroWhereTheModelSaysSo) {
+  at::NoGradGuard no_grad;
+  Batch batch;
+  auto one = batch.one(0);
+  one.inputs.references = {at::linspace(-1, 1, 16 * 4 * 8).view({1, 16, 4, 8})};
+  auto plain = load_transformer()->forward([&] {
+    one.inputs.modulation_BM = load_transformer()->modulate(one.sigma_B, at::kFloat, /*with_references=*/true);
+    return one.inputs;
+  }());
+  auto json = config_json();
+  json["zero_cond_t"] = true;
+  auto zero = std::make_unique<Transformer>(qwen_image::detect(&json, weights().shapes()), at::TensorOptions().device(at::kMeta));
+  for (auto& [path, slot] : zero->parameters()) *slot = weights().tensor(path).to(at::kFloat);
+  auto run = [&](const at::Tensor& sigma_B) {
+    one.inputs.modulation_BM = zero->modulate(sigma_B, at::kFloat, /*with_references=*/true);
+    return zero->forward(one.inputs);
+  };
+  EXPECT_GT(relative_error(run(one.sigma_B), plain), 1e-3);
+  // At the time 0 both are modulated alike.
+  auto at_zero = at::zeros_like(one.sigma_B);
+  auto expected = [&] {
+    auto model = load_transformer();
+    one.inputs.modulation_BM = model->modulate(at_zero, at::kFloat);
+    return model->forward(one.inputs);
+  }();
+  EXPECT_LE(relative_error(run(at_zero), expected), 1e-5);
+  // Without references nothing is.
+  one.inputs.references.clear();
+  auto without = run(one.sigma_B);
+  one.inputs.modulation_BM = zero->modulate(one.sigma_B, at::kFloat);
+  EXPECT_TRUE(at::equal(zero->forward(one.inputs), without));
+}
+
+TEST(QwenImageReferences, ComfyUisMarkSaysThatTheyAreModulatedByTheTimeZero) {
+  io::NamedTensors tensors{{"model.diffusion_model.__index_timestep_zero__", at::zeros({1})}};
+  for (const auto& name : weights().names()) tensors.emplace_back("model.diffusion_model." + name, weights().tensor(name));
+  test::Scratch scratch;
+  auto open = [&](const std::string& name) {
+    io::save_safetensors((scratch / name).string(), tensors);
+    ModelOptions options;
+    options.own = default_options();
+    auto model = open_model(open_model_files({{(scratch / name).string()}, "", ""}), options);
+    model->components().check("dit");
+    return model->names();
+  };
+  EXPECT_EQ(open("2511.safetensors").marks, std::vector<std::string>{"__index_timestep_zero__"});
+  tensors.erase(tensors.begin());
+  EXPECT_TRUE(open("plain.safetensors").marks.empty());
 }

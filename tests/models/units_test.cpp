@@ -22,6 +22,7 @@ struct Tiny {
   bool references = false;
   std::vector<std::string> more = {};  ///< further files of the model, below tests/golden
   std::set<std::string> extra_inputs = {};
+  OptionValues own = {};
 };
 const Tiny kTiny[] = {
     {"flux", "tests/golden/pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer_2"},
@@ -53,6 +54,13 @@ const Tiny kTiny[] = {
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "layers.2."},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "all_final_layer."},
     {"qwen_image", "tests/golden/qwen_image_pipeline/model", "tests/golden/tokenizers/qwen", ""},
+    {"qwen_image",
+     "tests/golden/qwen_edit_pipeline/model",
+     "tests/golden/qwen_edit_pipeline/model/tokenizer",
+     "",
+     "",
+     true,
+     {{"reference_pixels", int64_t{4096}}, {"zero_cond_t", true}}},
 };
 
 std::unique_ptr<Model> open(const Tiny& tiny) {
@@ -60,7 +68,8 @@ std::unique_ptr<Model> open(const Tiny& tiny) {
                        .tokenizer_path = (kSource / tiny.tokenizer).string(),
                        .tokenizer_2_path = (kSource / tiny.tokenizer_2).string(),
                        .references = tiny.references,
-                       .extra_inputs = tiny.extra_inputs};
+                       .extra_inputs = tiny.extra_inputs,
+                       .own = tiny.own};
   std::vector<std::string> files{(kSource / tiny.model).string()};
   for (const auto& more : tiny.more) files.push_back((kSource / "tests/golden" / more).string());
   auto model = open_model(open_model_files({files, "", ""}), options);

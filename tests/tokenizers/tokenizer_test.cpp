@@ -90,6 +90,7 @@ TEST(Tokenizer, QwenEncodesWithinAChatTemplate) {
   auto chat = tokenizers::load_qwen(kGolden / "qwen", {"<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"});
   EXPECT_EQ(chat->encode("a cat"), plain->encode("<|im_start|>user\na cat<|im_end|>\n<|im_start|>assistant\n"));
   EXPECT_EQ(chat->num_before(), std::ssize(plain->encode("<|im_start|>user\n")));
+  EXPECT_EQ(chat->encode_bare("a cat"), plain->encode("a cat"));
   EXPECT_EQ(plain->num_before(), 0);
   EXPECT_EQ(plain->end_id(), -1);
   EXPECT_NE(test::error_of([] { tokenizers::load_qwen(kGolden / "qwen", {"<|begin|>", ""}); }).find("<|begin|>"), std::string::npos);

@@ -50,14 +50,14 @@ void agree_on(const nlohmann::json& json, const char* key, int64_t& value, bool 
 
 /// Switches of models that are not this one, whose tensors have the same names and shapes.
 void refuse_others(const nlohmann::json& json) {
-  for (const char* key : {"zero_cond_t", "use_layer3d_rope", "use_additional_t_cond", "guidance_embeds"}) {
+  for (const char* key : {"use_layer3d_rope", "use_additional_t_cond", "guidance_embeds"}) {
     bool is_on = false;
     io::take(json, key, is_on, kWhat);
     if (is_on)
-      data_error("models",
-                 "the transformer's config.json switches {} on, as Qwen-Image-Edit-2511 or Qwen-Image-Layered do; Qwen-Image and "
-                 "Qwen-Image-2512, which read texts alone, can be opened here",
-                 key);
+      data_error(
+          "models",
+          "the transformer's config.json switches {} on, as Qwen-Image-Layered does; Qwen-Image and Qwen-Image-Edit can be opened here",
+          key);
   }
 }
 
@@ -77,6 +77,7 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
     c.axes_dims = default_axes_of(c.head_dim);
   }
   io::take(json, "axes_dims_rope", c.axes_dims, kWhat);
+  io::take(json, "zero_cond_t", c.zero_cond_t, kWhat);
 }
 
 void check_config(const Config& c) {

@@ -7,7 +7,7 @@
 
 namespace burnish::models::qwen_image {
 
-/// Every architecture number of the transformer. Defaults are Qwen-Image's, and those of its version 2512.
+/// Every architecture number of the transformer. Defaults are Qwen-Image's, and those of its version 2512, of Edit and of Edit-2509.
 struct Config {
   int64_t in_channels = 64;  ///< of a token, which holds 2 × 2 latents
   int64_t num_layers = 60;
@@ -16,12 +16,13 @@ struct Config {
   int64_t hidden = 12288;                         ///< of the MLPs
   int64_t caption_width = 3584;                   ///< of the text encoder's states
   std::vector<int64_t> axes_dims = {16, 56, 56};  ///< per position (picture, row, column); sums to head_dim
+  bool zero_cond_t = false;                       ///< reference pictures are modulated by the time 0: Qwen-Image-Edit-2511
 
   int64_t width() const { return num_heads * head_dim; }
 };
 
 /// Reads the numbers from tensor shapes (our names) and, where there is one, the component's config.json, which wins for what shapes cannot
-/// tell (RoPE axes). Throws a data Error when the two disagree, and for what is no Qwen-Image that reads texts alone.
+/// tell (RoPE axes, zero_cond_t). Throws a data Error when the two disagree, and for what has layers (Qwen-Image-Layered).
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes);
 
 }  // namespace burnish::models::qwen_image

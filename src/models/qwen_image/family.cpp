@@ -21,9 +21,21 @@ constexpr const char* kTextMark = "q_proj.bias";
 
 Source find_transformer(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
-    if (auto tensors = find_below(entry, kTransformerPrefixes, kMark)) return {&entry, tensors, {}};
+    if (auto tensors = find_below(entry, kTransformerPrefixes, kMark)) return {&entry, tensors->without({kZeroMark}), {}};
     bool config_only = !entry.tensors && io::class_name(entry.config) == "QwenImageTransformer2DModel";
     if (config_only) return {&entry, std::nullopt, {}};
+  }
+  return {};
+}
+
+/// Old files keep it at the top, new ones beside the text model.
+Source find_vision_tower(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    for (const auto& prefix : kTextPrefixes) {
+      for (const char* tower : {"visual.", "model.visual."}) {
+        if (auto tensors = find_below(entry, {prefix + tower}, text::kVisionMark)) return {&entry, tensors, {}};
+      }
+    }
   }
   return {};
 }
@@ -37,23 +49,32 @@ std::string describe_entry(const ModelEntry& entry) {
     parts.push_back(fmt::format("Qwen-Image transformer ({} layers, width {})", config.num_layers, config.width()));
   }
   if (sources.text_encoder.entry) parts.push_back("Qwen2.5 text encoder");
+  if (sources.image_encoder.entry) parts.push_back("vision tower");
   if (sources.vae.entry) parts.push_back("causal autoencoder");
   return join(parts, " + ");
 }
 
-std::vector<ModelEntry> published() {
+std::vector<ModelEntry> named_sizes(std::string_view name) {
   auto options = at::TensorOptions().device(at::kMeta);
   Transformer dit({}, options);
   text::QwenEncoder text(published_text_config(), options);
   vae::CausalAutoencoder vae({}, options);
-  constexpr const char* kName = "qwen-image";
-  return {sizes_of(kName, dit), sizes_of(kName, text), sizes_of(kName, vae)};
+  return {sizes_of(name, dit), sizes_of(name, text), sizes_of(name, vae)};
+}
+
+/// Of one that also sees.
+std::vector<ModelEntry> edit_sizes(std::string_view name) {
+  auto entries = named_sizes(name);
+  text::QwenVision tower({}, at::TensorOptions().device(at::kMeta));
+  auto& entry = entries.emplace_back(sizes_of(name, tower));
+  entry.tensors = entry.tensors->renamed([](const std::string& path) { return "visual." + path; });
+  return entries;
 }
 
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_transformer(files), find_qwen(files, kTextPrefixes, kTextMark), find_causal_autoencoder(files)};
+  return {find_transformer(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files), find_causal_autoencoder(files)};
 }
 
 extern const Family kFamily{
@@ -69,8 +90,31 @@ extern const Family kFamily{
                  .otherwise = int64_t{0},
                  .elsewhere = "",
                  .why_wrong = why_no_token_count},
-                tile_option()},
-    .variants = {{"qwen-image", published}},
+                 tile_option(),
+                {.name = "zero_cond_t",
+                 .help = "modulate reference pictures by the time 0, as Qwen-Image-Edit-2511 does; on by itself where the transformer's "
+                         "config.json says so",
+                 .otherwise = false,
+                 .elsewhere = "it is of Qwen-Image-Edit-2511, leave it out"},
+                {.name = "reference_prompt",
+                 .help = "how prompts tell of reference pictures: plain (Qwen-Image-Edit: one without a name), numbered (Edit-2509 and "
+                         "2511: 'Picture 1: '), by_count (plain for one, numbered for several), or auto: what model_index.json says, else "
+                         "by_count",
+                 .otherwise = std::string("auto"),
+                 .elsewhere = "its prompts tell nothing of reference pictures, leave it out",
+                 .why_wrong = why_no_naming},
+                {.name = "reference_pixels",
+                 .help = "area that reference pictures are scaled to, in pixels; 0 takes what the model was trained with",
+                 .otherwise = int64_t{0},
+                 .elsewhere = "its reference pictures are of the size that max_pixels, height and width say, leave it out",
+                 .why_wrong = why_negative},
+                {.name = "processor_path",
+                 .help = "folder of the vision tower's preprocessor_config.json, where it is not beside the model",
+                 .otherwise = std::string(),
+                 .elsewhere = ""}},
+    .reference_column = kReferenceColumn,
+    .variants = {{"qwen-image", [] { return named_sizes("qwen-image"); }},
+                 {"qwen-image-edit", [] { return edit_sizes("qwen-image-edit"); }}},
 };
 
 }  // namespace burnish::models::qwen_image

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/norm.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "models/scheduler_file.h"
 #include "models/shared_components.h"
 #include "models/shared_units.h"
+#include "models/text/resample.h"
 #include "tokenizers/qwen.h"
 
 namespace burnish::models::qwen_image {
@@ -59,9 +61,15 @@ QwenImageModel::QwenImageModel(const ModelFiles& files, const ModelOptions& opti
 }
 
 void QwenImageModel::read_configs(const Sources& sources) {
-  const auto& [dit, text, vae] = sources;
+  const auto& [dit, text, image, vae] = sources;
   if (dit.entry) config_ = detect(dit.entry->config.is_null() ? nullptr : &dit.entry->config, dit.shapes());
   text_config_ = text.entry ? text::qwen_config(text.entry->config, text.shapes()) : published_text_config();
+  if (image.entry && options_.references) vision_config_ = text::vision_config(image.entry->config, image.shapes());
+  if (options_.references) pixels_ = find_pixel_rule(files_, options_.get<std::string>("processor_path"));
+  naming_ = naming_of(options_.get<std::string>("reference_prompt"), files_);
+  auto is_mark = [](const std::string& name) { return name.ends_with(kZeroMark); };
+  bool is_marked = dit.entry && dit.entry->tensors && std::ranges::any_of(dit.entry->tensors->names(), is_mark);
+  config_.zero_cond_t |= is_marked || options_.get<bool>("zero_cond_t");
   if (vae.entry) vae_config_ = models::vae::causal_config(vae.entry->config, vae.shapes());
   if (dit.entry && vae.entry && 4 * vae_config_.latent_channels != config_.in_channels)
     data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
@@ -75,8 +83,12 @@ void QwenImageModel::read_configs(const Sources& sources) {
 // underscores.
 void QwenImageModel::fill_names() {
   names_.family = "qwen_image";
-  names_.variant = "Qwen-Image";
+  bool edits = published_naming(files_).has_value() || config_.zero_cond_t;
+  if (edits) names_.expected_references = kReferenceColumn;
+  if (config_.zero_cond_t) names_.marks.emplace_back(kZeroMark);
+  names_.variant = edits || options_.references ? "Qwen-Image-Edit" : "Qwen-Image";
   names_.denoisers = {"dit"};
+  if (options_.references) names_.reference_column = kReferenceColumn;
   auto last = fmt::format("transformer_blocks.{}.", config_.num_layers - 1);
   names_.components = {
       {"dit",
@@ -97,6 +109,7 @@ void QwenImageModel::fill_names() {
        qwen_names("text_encoder", text_config_, text_config_.num_layers, "lora_te_", "text_encoders.qwen25_7b.transformer.")},
       {"vae", causal_autoencoder_names("vae", vae_config_, "vae.")},
   };
+  if (options_.references) names_.components["image_encoder"] = vision_names("image_encoder", "lora_vis_");
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = "input_latents"}},
       {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .diffsynth = "prompt_emb", .of_prompt = true, .padded = true}},
@@ -115,15 +128,27 @@ void QwenImageModel::add_components(const Sources& sources) {
           },
       .parts = {kModulation, kBody},
       .initialise = [this](nn::Module& whole) { static_cast<Transformer&>(whole).initialise(options_.seed); },
+      .settings = [this](const std::string& part) { return denoiser_settings(part); },
   });
   auto text = qwen_recipe("text_encoder", sources.text_encoder, text_config_);
   text.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "Qwen"); },
-                    .load = [](const auto& folder) { return tokenizers::load_qwen(folder, kChat); },
+                    .load = [this](const auto& folder) -> std::unique_ptr<tokenizers::Tokenizer> {
+                      auto tokenizer = tokenizers::load_qwen(folder, kChat);
+                      if (options_.references) picture_token(*tokenizer);
+                      return tokenizer;
+                    },
                     .limit = [this](const auto& tokenizer) { return tokenizer.num_before() + text_length(); },
                     .option = "max_sequence_length",
                     .vocab_size = text_config_.vocab_size};
   text.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", text_length()); };
   components_.add(text);
+  if (options_.references)
+    components_.add(
+        {.name = "image_encoder",
+         .what = "vision tower",
+         .source = sources.image_encoder,
+         .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<text::QwenVision>(vision_config_, o); },
+         .settings = [this](const std::string&) { return fmt::format("shown {} to {} pixels", pixels_.least, pixels_.most); }});
   vae_config_.tile_size = options_.get<int64_t>("vae_tile_size");
   components_.add(causal_autoencoder_recipe("vae", sources.vae, vae_config_));
 }
@@ -140,38 +165,92 @@ int64_t QwenImageModel::text_length() const {
   return chosen > 0 ? chosen : 1024;
 }
 
+int64_t QwenImageModel::reference_area() const {
+  auto chosen = options_.get<int64_t>("reference_pixels");
+  return chosen > 0 ? chosen : kReferenceArea;
+}
+
+std::string QwenImageModel::denoiser_settings(const std::string& part) const {
+  return part != kBody && config_.zero_cond_t && options_.references ? "reference pictures by the time 0" : "";
+}
+
+void QwenImageModel::see_references(pipeline::Scope& scope) {
+  scope.uses("image_encoder");
+  auto& tower = loaded<text::QwenVision>("image_encoder");
+  pipeline::Value seen = scope.value("reference_images");
+  auto area = is_numbered(naming_, std::get<pipeline::TensorLists>(seen).at(0).size()) ? kNumberedArea : reference_area();
+  pipeline::change_tensors(seen, [&](const at::Tensor& image) {
+    return tower.forward(text::patches_of(levels_at(image.to(options_.device), area), vision_config_, pixels_));
+  });
+  scope.write("seen_references", std::move(seen));
+}
+
 void QwenImageModel::encode_prompt(pipeline::Scope& scope) {
+  if (options_.references) {
+    if (const auto& seen = scope.lists("seen_references").at(0); !seen.empty()) return encode_edit_prompt(scope, seen);
+  }
   const auto num_before = components_.tokenizer("text_encoder").num_before();
   encode_by_qwen(scope, components_, options_.device, text_config_.num_layers, num_before + text_length(), num_before);
+}
+
+void QwenImageModel::encode_edit_prompt(pipeline::Scope& scope, const std::vector<at::Tensor>& seen) {
+  scope.uses("text_encoder");
+  const auto& tokenizer = components_.tokenizer("text_encoder");
+  bool is_named = components_.source("text_encoder").entry->is_sizes;
+  auto text = is_named ? longest_edit_text(seen, text_length())
+                       : edit_text(static_cast<const tokenizers::ChatTokenizer&>(tokenizer), scope.text("prompt"), seen,
+                                   is_numbered(naming_, seen.size()), text_length());
+  auto ids_BL = at::tensor(text.ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0).to(options_.device);
+  auto states = loaded<text::QwenEncoder>("text_encoder").forward(ids_BL, {text_config_.num_layers}, text.pictures).front();
+  write_text(scope, states.narrow(1, text.num_dropped, states.size(1) - text.num_dropped));
 }
 
 void QwenImageModel::modulate(pipeline::Scope& scope) {
   scope.uses(kModulation);
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype));
+  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype, options_.references));
 }
 
 void QwenImageModel::denoise(pipeline::Scope& scope) {
   scope.uses(kBody);
+  std::vector<at::Tensor> references;
+  if (options_.references) references = stack_lists(scope.lists("latents_of_references"));
   auto prediction = loaded<Transformer>(kBody).forward({.noisy_BCHW = scope.tensor("noisy"),
+                                                        .references = references,
                                                         .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
                                                         .mask_BT = scope.tensor("text_mask").to(options_.device),
                                                         .modulation_BM = scope.tensor("modulation")});
   scope.write("prediction", prediction);
 }
 
+pipeline::Units QwenImageModel::prompt_units() {
+  using pipeline::Scope;
+  const std::vector<std::string> writes{"text_embedding", "text_mask"};
+  if (!options_.references) return {{"encode_prompt", {"prompt"}, writes, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
+  pipeline::Units units{
+      {"see_references", {"reference_images"}, {"seen_references"}, {"image_encoder"}, [this](Scope& s) { see_references(s); }},
+      {"encode_prompt", {"prompt", "seen_references"}, writes, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
+  for (auto& unit : units) unit.settings = fmt::format("reference_prompt {}, reference_pixels {}", word_of(naming_), reference_area());
+  return units;
+}
+
 UnitGroups QwenImageModel::units() {
   using pipeline::Scope;
   UnitGroups groups;
-  groups.encode_prompt = {
-      {"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
-  groups.encode_image = latent_units(options_.latents, "vae", [this](const at::Tensor& image) {
-    return loaded<vae::CausalAutoencoder>("vae").encode(image.to(options_.device));
-  });
+  groups.encode_prompt = prompt_units();
+  auto encode = [this](const at::Tensor& image) { return loaded<vae::CausalAutoencoder>("vae").encode(image.to(options_.device)); };
+  groups.encode_image = latent_units(options_.latents, "vae", encode);
+  if (options_.references) {
+    groups.encode_references = reference_picture_units("vae", [this, encode](const at::Tensor& image_13HW) {
+      return encode(text::from_levels(levels_at(image_13HW[0].to(options_.device), reference_area())).unsqueeze(0));
+    });
+    groups.encode_references.front().settings = fmt::format("reference_pixels {}", reference_area());
+  }
   groups.add_noise = noise_units(*process_);
-  groups.denoise = {
-      {"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-      {"denoise", {"noisy", "text_embedding", "text_mask", "modulation"}, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+  std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"};
+  if (options_.references) reads.emplace_back("latents_of_references");
+  groups.denoise = {{"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
+                    {"denoise", reads, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
   groups.loss = loss_units();
   groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::CausalAutoencoder>("vae").decode(latents); });
   return groups;

@@ -7,8 +7,10 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/split_with_sizes.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -97,31 +99,43 @@ std::vector<nn::Block*> Transformer::blocks() {
   return all;
 }
 
-at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const {
+at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype, bool with_references) const {
   const auto& m = *modulation_;
-  auto conditioning_BD = at::silu(m.embedder.forward(mmdit::time_projection(sigma_B, dtype)));
+  auto embedded = [&](const at::Tensor& sigma) { return at::silu(m.embedder.forward(mmdit::time_projection(sigma, dtype))); };
+  auto conditioning_BD = embedded(sigma_B);
+  auto of_references_BD = config_.zero_cond_t && with_references ? embedded(at::zeros_like(sigma_B)) : at::Tensor();
   std::vector<at::Tensor> parts;
-  for (const auto& linear : m.of_blocks) parts.push_back(linear->forward(conditioning_BD));
+  for (size_t i = 0; i < m.of_blocks.size(); i += 2) {
+    parts.push_back(m.of_blocks[i]->forward(conditioning_BD));
+    parts.push_back(m.of_blocks[i + 1]->forward(conditioning_BD));
+    if (of_references_BD.defined()) parts.push_back(m.of_blocks[i]->forward(of_references_BD));
+  }
   parts.push_back(m.last.forward(conditioning_BD));
   return at::cat(parts, -1);
 }
 
-/// Rotary tables [T + I, P]. The picture's tokens sit at 0 and at their rows and columns counted from its middle; the caption's on the
-/// diagonal behind it (diffusers: QwenEmbedRope with scale_rope).
-std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, int64_t rows, int64_t columns,
+/// Rotary tables [T + I, P]. The tokens of the n-th picture sit at n and at their rows and columns counted from its middle; the caption's
+/// on the diagonal behind all of them (diffusers: QwenEmbedRope with scale_rope).
+std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, const std::vector<at::Tensor>& pictures,
                                                     const at::TensorOptions& options) const {
   auto opts = options.dtype(at::kDouble);
   auto from_middle = [&](int64_t count) { return at::arange(count / 2 - count, count / 2, opts); };
-  auto row = from_middle(rows).unsqueeze(1).expand({rows, columns}).reshape({-1});
-  auto column = from_middle(columns).unsqueeze(0).expand({rows, columns}).reshape({-1});
-  auto first = std::max(rows / 2, columns / 2);
+  std::vector<at::Tensor> places_3I;
+  int64_t first = 0;
+  for (const auto& x_BCHW : pictures) {
+    auto rows = x_BCHW.size(2) / 2, columns = x_BCHW.size(3) / 2;
+    auto row = from_middle(rows).unsqueeze(1).expand({rows, columns}).flatten();
+    auto column = from_middle(columns).unsqueeze(0).expand({rows, columns}).flatten();
+    places_3I.push_back(at::stack({at::full_like(row, std::ssize(places_3I)), row, column}));
+    first = std::max({first, rows / 2, columns / 2});
+  }
   auto text = at::arange(first, first + num_text, opts);
-  const at::Tensor image[] = {at::zeros_like(row), row, column};
+  auto image_3I = at::cat(places_3I, 1);
   std::vector<at::Tensor> angles;
   for (size_t axis = 0; axis < config_.axes_dims.size(); ++axis) {
     auto dim = config_.axes_dims[axis];
     auto frequencies = (at::arange(0, dim, 2, opts) * (-std::log(kRopeTheta) / static_cast<double>(dim))).exp();
-    angles.push_back(at::cat({text, image[axis]}).unsqueeze(1) * frequencies.unsqueeze(0));
+    angles.push_back(at::cat({text, image_3I[static_cast<int64_t>(axis)]}).unsqueeze(1) * frequencies.unsqueeze(0));
   }
   auto table = at::cat(angles, 1);
   return {table.cos().to(at::kFloat), table.sin().to(at::kFloat)};
@@ -130,25 +144,39 @@ std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, int64_t ro
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
   // One split for all blocks: its gradient is put together once.
-  std::vector<int64_t> sizes(b.blocks.size(), 12 * config_.width());
-  sizes.push_back(2 * config_.width());
+  const auto width = config_.width(), in_blocks = in.modulation_BM.size(1) - 2 * width;
+  std::vector<int64_t> sizes(b.blocks.size(), in_blocks / std::ssize(b.blocks));
+  sizes.push_back(2 * width);
   auto modulation = at::split_with_sizes(in.modulation_BM, sizes, -1);
   auto next = modulation.begin();
 
-  const auto rows = in.noisy_BCHW.size(2) / 2, columns = in.noisy_BCHW.size(3) / 2, num_text = in.text_BTE.size(1);
-  auto image = b.image_in.forward(to_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()));
+  std::vector<at::Tensor> pictures{in.noisy_BCHW}, tokens;
+  pictures.insert(pictures.end(), in.references.begin(), in.references.end());
+  for (const auto& picture : pictures) tokens.push_back(to_tokens(picture).to(in.text_BTE.scalar_type()));
+  const auto rows = in.noisy_BCHW.size(2) / 2, columns = in.noisy_BCHW.size(3) / 2, num_target = rows * columns;
+  auto image = b.image_in.forward(tokens.size() == 1 ? tokens[0] : at::cat(tokens, 1));
   auto text = b.text_in.forward(b.text_norm.forward(in.text_BTE));
-  auto [cos, sin] = rope(num_text, rows, columns, in.modulation_BM.options());
+  auto [cos, sin] = rope(text.size(1), pictures, in.modulation_BM.options());
   // Of one sample nothing is masked.
-  auto bias = in.mask_BT.size(0) > 1 ? bias_of(in.mask_BT, rows * columns) : at::Tensor();
+  auto bias = in.mask_BT.size(0) > 1 ? bias_of(in.mask_BT, image.size(1)) : at::Tensor();
+  at::Tensor references;
+  const bool for_two = sizes.front() > 12 * width, is_apart = for_two && !in.references.empty();
+  if (is_apart) {
+    references = image.narrow(1, num_target, image.size(1) - num_target).contiguous();
+    image = image.narrow(1, 0, num_target).contiguous();
+  }
   for (auto& block : b.blocks) {
-    nn::Tensors inputs{image, text, *next++, cos, sin};
+    nn::Tensors inputs{image, text, for_two && !is_apart ? next->narrow(1, 0, 12 * width) : *next, cos, sin};
+    ++next;
+    if (is_apart) inputs.push_back(references);
     if (bias.defined()) inputs.push_back(bias);
     auto out = block->run(inputs);
     image = out[0];
     text = out[1];
+    if (is_apart) references = out[2];
   }
   auto m = next->chunk(2, -1);  // scale, shift
+  if (image.size(1) > num_target) image = image.narrow(1, 0, num_target);
   return from_tokens(b.out.forward(kernels::modulated_norm(image, m[0], m[1], kNormEps)), rows, columns);
 }
 

@@ -6,7 +6,8 @@
 
 namespace burnish::models::qwen_image {
 
-// Shape letters: B batch, I image tokens, T text tokens, L = T + I, E caption width, D width, P rotated pairs, M modulation values.
+// Shape letters: B batch, I image tokens (of the target, then of its reference pictures), T text tokens, L = T + I, E caption width, D
+// width, P rotated pairs, M modulation values.
 
 /// Which layers a Transformer holds. The modulation is made of the time alone, so it can be run, loaded and dropped apart from the body.
 struct Part {
@@ -21,14 +22,16 @@ class Transformer : public nn::Module {
   ~Transformer() override;
 
   /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of each block 6 D for the picture and 6 D for the caption,
-  /// then scale and shift of the last norm. Needs the modulation.
-  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
+  /// then scale and shift of the last norm. Where the config says zero_cond_t and there are references, 6 D more behind those of each
+  /// block: for the reference pictures, of sigma 0. Needs the modulation.
+  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype, bool with_references = false) const;
 
   struct Inputs {
     at::Tensor noisy_BCHW;
-    at::Tensor text_BTE;       ///< the text encoder's states
-    at::Tensor mask_BT;        ///< 1 for a caption's tokens, which come first, and 0 behind them, where nothing is read
-    at::Tensor modulation_BM;  ///< of `modulate`
+    std::vector<at::Tensor> references = {};  ///< latents of the reference pictures [B, C, h, w], each of its own size
+    at::Tensor text_BTE;                      ///< the text encoder's states
+    at::Tensor mask_BT;                       ///< 1 for a caption's tokens, which come first, and 0 behind them, where nothing is read
+    at::Tensor modulation_BM;                 ///< of `modulate`
   };
   /// The velocity, noise - latents [B, C, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);
@@ -44,7 +47,7 @@ class Transformer : public nn::Module {
  private:
   struct Modulation;
   struct Body;
-  std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, int64_t rows, int64_t columns, const at::TensorOptions& options) const;
+  std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, const std::vector<at::Tensor>& pictures, const at::TensorOptions& options) const;
 
   Config config_;
   std::unique_ptr<Modulation> modulation_;

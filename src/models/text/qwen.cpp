@@ -4,11 +4,15 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/split_with_sizes.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "models/text/rotate_halves.h"
 #include "models/text/shape_reading.h"
 #include "nn/attention.h"
 
@@ -17,13 +21,6 @@ namespace burnish::models::text {
 namespace {
 
 const std::string kQwenLayer = "layers.0.";
-
-/// The second half of every head turned against the first: pair i is (x_i, x_(i + D/2)).
-at::Tensor rotate_halves(const at::Tensor& x_BHLD, const at::Tensor& cos_LP, const at::Tensor& sin_LP) {
-  auto halves = x_BHLD.chunk(2, -1);
-  auto cos = cos_LP.to(x_BHLD.scalar_type()), sin = sin_LP.to(x_BHLD.scalar_type());
-  return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
-}
 
 /// {tokens [B,L,E], cos, sin [L,P]} -> {tokens}: causal self-attention and gated MLP, each behind an RMS norm.
 class QwenLayer : public nn::Block {
@@ -87,7 +84,27 @@ void check_heads(const QwenConfig& c) {
                c.num_heads, c.num_kv_heads, c.head_dim);
 }
 
+/// Of Qwen2.5-VL, as config.json says; a quarter of the pairs for time and three eighths each for row and column where it does not.
+void read_sections(QwenConfig& c, const nlohmann::json& json) {
+  auto pairs = c.head_dim / 2, plane = pairs * 3 / 8;
+  c.sections = {pairs - 2 * plane, plane, plane};
+  for (const char* where : {"rope_scaling", "rope_parameters"}) {
+    if (json.is_object() && json.contains(where)) take(json[where], "mrope_section", c.sections);
+  }
+  bool fits = c.sections.size() == 3 && std::ranges::all_of(c.sections, [](int64_t n) { return n >= 0; }) &&
+              c.sections[0] + c.sections[1] + c.sections[2] == pairs;
+  if (!fits)
+    data_error("models", "the config.json of the Qwen text encoder divides the {} rotated pairs of a head by mrope_section {}", pairs,
+               nlohmann::json(c.sections).dump());
+}
+
 }  // namespace
+
+at::Tensor rotate_halves(const at::Tensor& x_BHLD, const at::Tensor& cos_LP, const at::Tensor& sin_LP) {
+  auto halves = x_BHLD.chunk(2, -1);
+  auto cos = cos_LP.to(x_BHLD.scalar_type()), sin = sin_LP.to(x_BHLD.scalar_type());
+  return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
+}
 
 QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
   // A model that also sees keeps the numbers of its text part apart.
@@ -108,6 +125,7 @@ QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shap
   c.num_heads = query_width / c.head_dim;
   c.num_kv_heads = dim_of(shapes, kQwenLayer + "self_attn.k_proj.weight", 0) / c.head_dim;
   check_heads(c);
+  read_sections(c, json);
   take(json, "rms_norm_eps", c.eps);
   take(json, "rope_theta", c.rope_theta);
   // transformers 5 keeps it among the other numbers of the positions.
@@ -153,12 +171,51 @@ std::vector<nn::Block*> QwenEncoder::blocks() {
   return all;
 }
 
-nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after) {
-  auto x = embed_tokens_.forward(ids_BL);
-  auto opts = x.options().dtype(at::kDouble);
+/// [L, P] fp64.
+at::Tensor QwenEncoder::angles(int64_t length, const std::vector<SeenPicture>& pictures, const at::TensorOptions& options) const {
+  auto opts = options.dtype(at::kDouble);
+  std::vector<at::Tensor> places_3L;
+  int64_t token = 0, next = 0;  // the token, and its place in the text
+  auto add_text = [&](int64_t end) {
+    places_3L.push_back(at::arange(next, next + end - token, opts).expand({3, end - token}));
+    next += end - token;
+    token = end;
+  };
+  for (const auto& picture : pictures) {
+    add_text(picture.first);
+    auto rows = picture.tokens_RCE.size(0), columns = picture.tokens_RCE.size(1);
+    auto row = at::arange(rows, opts).unsqueeze(1).expand({rows, columns}).flatten();
+    auto column = at::arange(columns, opts).unsqueeze(0).expand({rows, columns}).flatten();
+    places_3L.push_back(at::stack({at::zeros_like(row), row, column}) + next);
+    next += std::max(rows, columns);
+    token += rows * columns;
+  }
+  add_text(length);
+  auto places = at::cat(places_3L, 1);
   auto frequencies =
       (at::arange(0, config_.head_dim, 2, opts) * (-std::log(config_.rope_theta) / static_cast<double>(config_.head_dim))).exp();
-  auto angles_LP = at::arange(ids_BL.size(1), opts).unsqueeze(1) * frequencies.unsqueeze(0);
+  std::vector<at::Tensor> angles;
+  auto parts = at::split_with_sizes(frequencies, config_.sections);
+  for (size_t axis = 0; axis < parts.size(); ++axis)
+    angles.push_back(places[static_cast<int64_t>(axis)].unsqueeze(1) * parts[axis].unsqueeze(0));
+  return at::cat(angles, 1);
+}
+
+nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures) {
+  auto x = embed_tokens_.forward(ids_BL);
+  if (!pictures.empty()) {
+    nn::Tensors pieces;
+    int64_t token = 0;
+    for (const auto& [first, tokens_RCE] : pictures) {
+      pieces.push_back(x.narrow(1, token, first - token));
+      auto seen = tokens_RCE.flatten(0, 1).to(x.device(), x.scalar_type());
+      pieces.push_back(seen.expand({x.size(0), seen.size(0), seen.size(1)}));
+      token = first + seen.size(0);
+    }
+    pieces.push_back(x.narrow(1, token, x.size(1) - token));
+    x = at::cat(pieces, 1);
+  }
+  auto angles_LP = angles(ids_BL.size(1), pictures, x.options());
   auto cos = angles_LP.cos().to(at::kFloat), sin = angles_LP.sin().to(at::kFloat);
   nn::Tensors states;
   for (int64_t layer = 0; layer <= after.back(); ++layer) {

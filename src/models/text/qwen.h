@@ -21,6 +21,9 @@ struct QwenConfig {
   double rope_theta = 1e6;
   bool qkv_bias = false;  ///< Qwen2 and Qwen2.5
   bool qk_norm = true;    ///< RMS norm of every head's query and key: Qwen3
+  /// Of the rotated pairs of a head, how many turn with the place in time, with the row and with the column: Qwen2.5-VL. Without pictures
+  /// all three are the place in the text.
+  std::vector<int64_t> sections = {16, 24, 24};
 };
 
 /// Reads sizes from shapes (our names) and the rest from config.json (null for none; Qwen3's values then, which are also Qwen2.5-VL's).
@@ -34,19 +37,27 @@ io::TensorSource qwen_tensors(const io::TensorSource& source);
 /// Rules between the names that transformers writes, below "model.", and ours.
 io::KeyMap transformers_qwen_keys();
 
+/// What the tokens of a text from `first` on are, that stand for a picture.
+struct SeenPicture {
+  int64_t first = 0;
+  at::Tensor tokens_RCE;  ///< of each row and column
+};
+
 /// The decoder of Qwen2, Qwen2.5 and Qwen3 as an encoder of texts (Yang et al. 2025, arXiv 2505.09388; names of transformers' Qwen3Model).
-/// Qwen2.5-VL's three rotary positions are all the place in the text, where there is no picture, so it is one of them.
 class QwenEncoder : public nn::Module {
  public:
   QwenEncoder(const QwenConfig& config, const at::TensorOptions& options);
   ~QwenEncoder() override;
   /// ids [B, L] int64 -> [B, L, E] for each of `after`, which ascends: the states after so many layers, of all layers after the final norm
   /// as well (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
-  /// behind a text changes nothing of it.
-  nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after);
+  /// behind a text changes nothing of it. A picture's tokens share one place in time; the text behind it goes on after its longer side
+  /// (transformers: Qwen2_5_VLModel.get_rope_index). `pictures`, in their order, are of all texts alike.
+  nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures = {});
   std::vector<nn::Block*> blocks();
 
  private:
+  at::Tensor angles(int64_t length, const std::vector<SeenPicture>& pictures, const at::TensorOptions& options) const;
+
   QwenConfig config_;
   nn::Embedding embed_tokens_;
   std::vector<std::unique_ptr<nn::Block>> layers_;

@@ -1,0 +1,60 @@
+#pragma once
+#include "models/model.h"
+#include "models/text/qwen.h"
+#include "models/text/qwen_vision.h"
+#include "tokenizers/qwen.h"
+
+// What Qwen-Image-Edit makes of reference pictures before text encoder and autoencoder see them.
+namespace burnish::models::qwen_image {
+
+/// Where reference pictures are found, as DiffSynth-Studio calls them (pipelines/qwen_image.py).
+inline constexpr const char* kReferenceColumn = "edit_image";
+
+/// How a prompt tells of its reference pictures.
+enum class Naming {
+  by_count,  ///< plain for one, numbered for several, as DiffSynth-Studio tells them apart
+  plain,     ///< one, without a name: Qwen-Image-Edit
+  numbered,  ///< "Picture 1: " and so on: Qwen-Image-Edit-2509 and 2511
+};
+/// The words of the option.
+std::string word_of(Naming naming);
+
+/// What the model_index.json of a pipeline that edits says; nothing where there is none.
+std::optional<Naming> published_naming(const ModelFiles& files);
+/// By the option reference_prompt: "auto" takes what is published, or else by_count. `why_no_naming` is its Option::why_wrong.
+Naming naming_of(const std::string& word, const ModelFiles& files);
+std::string why_no_naming(const std::string& name, const OptionValue& value);
+
+/// Whether `count` pictures are numbered; a data Error for several that have no numbers.
+bool is_numbered(Naming naming, size_t count);
+
+/// The sides of a picture scaled to an area, multiples of 32 (diffusers: calculate_dimensions of pipeline_qwenimage_edit.py).
+Extent scaled_to(const Extent& picture, int64_t area);
+
+/// A picture [3, H, W] in [-1, 1] scaled to an area, as whole numbers from 0 to 255 in fp64.
+at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area);
+
+/// The area of the reference pictures that the autoencoder sees, and, where they are numbered, of those that the vision tower sees; without
+/// numbers it sees those of the autoencoder.
+inline constexpr int64_t kReferenceArea = 1024 * 1024, kNumberedArea = 384 * 384;
+
+/// What the text encoder reads of a prompt and its pictures.
+struct EditText {
+  std::vector<int64_t> ids = {};
+  std::vector<text::SeenPicture> pictures = {};
+  int64_t num_dropped = 0;  ///< of the first tokens, whose states are dropped
+};
+
+/// The conversation around a prompt (diffusers: pipeline_qwenimage_edit.py, pipeline_qwenimage_edit_plus.py). `seen` [R, C, E] are the
+/// vision tower's tokens of its pictures; the prompt is cut so that it has, with what stands behind it, `limit` tokens.
+EditText edit_text(const tokenizers::ChatTokenizer& tokenizer, std::string_view prompt, const std::vector<at::Tensor>& seen, bool numbered,
+                   int64_t limit);
+/// In place of a prompt that is not known, the longest.
+EditText longest_edit_text(const std::vector<at::Tensor>& seen, int64_t limit);
+/// The token that stands for a picture; a data Error where the vocabulary has none.
+int64_t picture_token(const tokenizers::ChatTokenizer& tokenizer);
+
+/// From the folder of the processor: the chosen one, or that beside the model; the published rule where there is none.
+text::PixelRule find_pixel_rule(const ModelFiles& files, const std::string& chosen);
+
+}  // namespace burnish::models::qwen_image

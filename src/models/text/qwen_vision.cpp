@@ -1,0 +1,248 @@
+#include "models/text/qwen_vision.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "models/text/resample.h"
+#include "models/text/rotate_halves.h"
+#include "models/text/shape_reading.h"
+#include "nn/attention.h"
+
+namespace burnish::models::text {
+
+namespace {
+
+constexpr double kVisionEps = 1e-6, kVisionTheta = 10000;
+/// Of CLIP, by which pictures are normalised.
+const std::vector<double> kMean{0.48145466, 0.4578275, 0.40821073}, kDeviation{0.26862954, 0.26130258, 0.27577711};
+
+/// {patches [1,N,D], cos, sin [N,P], and for attention within windows: patches of each window [W,S], bias [W,1,1,S], where each patch is
+/// among them [N]} -> {patches}.
+class VisionLayer : public nn::Block {
+ public:
+  VisionLayer(const VisionConfig& c, const at::TensorOptions& options)
+      : num_heads_(c.num_heads),
+        norm1_(c.width, kVisionEps, options),
+        norm2_(c.width, kVisionEps, options),
+        qkv_(c.width, 3 * c.width, options),
+        proj_(c.width, c.width, options),
+        gate_(c.width, c.hidden, options),
+        up_(c.width, c.hidden, options),
+        down_(c.hidden, c.width, options) {
+    own("norm1", norm1_);
+    own("norm2", norm2_);
+    own("attn.qkv", qkv_);
+    own("attn.proj", proj_);
+    own("mlp.gate_proj", gate_);
+    own("mlp.up_proj", up_);
+    own("mlp.down_proj", down_);
+  }
+
+  nn::Tensors body(const nn::Tensors& in) override {
+    auto qkv = qkv_.forward(norm1_.forward(in[0])).chunk(3, -1);
+    // The angles grow with the picture's sides: they are turned by in fp32.
+    auto rotated = [&](const at::Tensor& x_1ND) {
+      return rotate_halves(nn::split_heads(x_1ND, num_heads_).to(at::kFloat), in[1], in[2]).to(x_1ND.scalar_type());
+    };
+    auto q = rotated(qkv[0]), k = rotated(qkv[1]), v = nn::split_heads(qkv[2], num_heads_);
+    auto attended = in.size() > 3 ? within_windows(q, k, v, in) : nn::attention(q, k, v);
+    auto mid = in[0] + proj_.forward(nn::merge_heads(attended));
+    auto normed = norm2_.forward(mid);
+    return {mid + down_.forward(at::silu(gate_.forward(normed)) * up_.forward(normed))};
+  }
+
+ private:
+  static at::Tensor within_windows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const nn::Tensors& in) {
+    const auto &patches_WS = in[3], &bias = in[4], &places_N = in[5];
+    auto windows = [&](const at::Tensor& x_1HNd) {
+      return x_1HNd[0].index_select(1, patches_WS.flatten()).unflatten(1, patches_WS.sizes()).transpose(0, 1);
+    };
+    auto attended_WHSd = nn::attention(windows(q), windows(k), windows(v), bias);
+    return attended_WHSd.transpose(0, 1).flatten(1, 2).index_select(1, places_N).unsqueeze(0);
+  }
+
+  int64_t num_heads_;
+  nn::RMSNorm norm1_, norm2_;
+  nn::Linear qkv_, proj_, gate_, up_, down_;
+};
+
+/// The last three inputs of a layer that attends within windows; those at the right and the bottom may be smaller, and are filled up with
+/// patches that are not seen.
+nn::Tensors windows_of(const VisionConfig& c, int64_t rows, int64_t columns, c10::Device device) {
+  const auto side = c.window / c.cell(), cell = c.merge * c.merge;
+  const auto most = std::min(side, rows) * std::min(side, columns) * cell;
+  std::vector<int64_t> patches, places(static_cast<size_t>(rows * columns * cell));
+  std::vector<float> bias;
+  for (int64_t top = 0; top < rows; top += side) {
+    for (int64_t left = 0; left < columns; left += side) {
+      auto begin = patches.size();
+      for (auto row = top; row < std::min(top + side, rows); ++row) {
+        for (auto column = left; column < std::min(left + side, columns); ++column) {
+          for (auto patch = (row * columns + column) * cell, end = patch + cell; patch < end; ++patch) {
+            places[static_cast<size_t>(patch)] = std::ssize(patches);
+            patches.push_back(patch);
+          }
+        }
+      }
+      bias.resize(patches.size(), 0);
+      patches.resize(begin + static_cast<size_t>(most), 0);
+      bias.resize(patches.size(), -std::numeric_limits<float>::infinity());
+    }
+  }
+  return {at::tensor(patches).view({-1, most}).to(device), at::tensor(bias).view({-1, 1, 1, most}).to(device),
+          at::tensor(places).to(device)};
+}
+
+/// {cos, sin [N, P]}: half of the pairs turn with the row of a patch, the others with its column.
+nn::Tensors rotary_of(const VisionConfig& c, int64_t rows, int64_t columns, c10::Device device) {
+  auto opts = at::TensorOptions().dtype(at::kDouble).device(device);
+  auto half = c.width / c.num_heads / 2;
+  auto frequencies = (at::arange(0, half, 2, opts) * (-std::log(kVisionTheta) / static_cast<double>(half))).exp();
+  auto shape = std::vector<int64_t>{rows, columns, c.merge, c.merge};
+  auto row = at::arange(rows * c.merge, opts).view({rows, 1, c.merge, 1}).expand(shape).reshape({-1, 1});
+  auto column = at::arange(columns * c.merge, opts).view({1, columns, 1, c.merge}).expand(shape).reshape({-1, 1});
+  auto angles_NP = at::cat({row * frequencies, column * frequencies}, 1);
+  return {angles_NP.cos().to(at::kFloat), angles_NP.sin().to(at::kFloat)};
+}
+
+void check_vision(const VisionConfig& c) {
+  constexpr int64_t kMostMerged = 64, kMostWindow = 1 << 20;
+  bool fits = c.num_heads > 0 && c.width % (4 * c.num_heads) == 0 && c.merge > 0 && c.merge <= kMostMerged && c.window >= c.cell() &&
+              c.window <= kMostWindow && c.num_layers > 0;
+  if (!fits)
+    data_error(
+        "models",
+        "the vision tower's {} heads in a width of {}, patches of {} pixels, cells of {} patches and windows of {} pixels do not fit "
+        "together; its files are damaged",
+        c.num_heads, c.width, c.patch, c.merge, c.window);
+}
+
+}  // namespace
+
+VisionConfig vision_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
+  VisionConfig c;
+  c.width = dim_of(shapes, kVisionMark, 0);
+  c.num_frames = dim_of(shapes, kVisionMark, 2);
+  c.patch = dim_of(shapes, kVisionMark, 3);
+  c.num_layers = count_layers(shapes, "blocks.");
+  c.hidden = dim_of(shapes, "blocks.0.mlp.gate_proj.weight", 0);
+  c.out_width = dim_of(shapes, "merger.mlp.2.weight", 0);
+  if (config_json.is_object() && config_json.contains("vision_config")) {
+    const auto& json = config_json["vision_config"];
+    take(json, "num_heads", c.num_heads);
+    take(json, "spatial_merge_size", c.merge);
+    take(json, "window_size", c.window);
+    std::vector<int64_t> full(c.full_attention.begin(), c.full_attention.end());
+    take(json, "fullatt_block_indexes", full);
+    c.full_attention = {full.begin(), full.end()};
+  }
+  check_vision(c);
+  return c;
+}
+
+PixelRule pixel_rule(const nlohmann::json& json) {
+  PixelRule rule;
+  if (json.is_object() && json.contains("size")) {
+    take(json["size"], "shortest_edge", rule.least);
+    take(json["size"], "longest_edge", rule.most);
+  }
+  take(json, "min_pixels", rule.least);
+  take(json, "max_pixels", rule.most);
+  constexpr int64_t kMostPixels = 1 << 28;
+  if (rule.least < 1 || rule.most < rule.least || rule.most > kMostPixels)
+    data_error("models", "the preprocessor_config.json shows the vision tower from {} to {} pixels; its file is damaged", rule.least,
+               rule.most);
+  return rule;
+}
+
+std::pair<int64_t, int64_t> shown_size(int64_t height, int64_t width, const VisionConfig& config, const PixelRule& rule) {
+  constexpr int64_t kMostLong = 200;
+  if (std::max(height, width) > kMostLong * std::min(height, width))
+    data_error("models",
+               "a reference picture is {} by {} pixels, and the vision tower sees none that is more than {} times as long as wide", width,
+               height, kMostLong);
+  const auto cell = static_cast<double>(config.cell());
+  auto cells = [&](double side, double (*round)(double)) { return static_cast<int64_t>(round(side / cell)) * config.cell(); };
+  const auto h = static_cast<double>(height), w = static_cast<double>(width);
+  auto even = [](double x) { return std::nearbyint(x); };
+  auto rows = cells(h, even), columns = cells(w, even);
+  if (rows * columns > rule.most) {
+    auto beta = std::sqrt(h * w / static_cast<double>(rule.most));
+    auto down = [](double x) { return std::max(std::floor(x), 1.0); };
+    return {cells(h / beta, down), cells(w / beta, down)};
+  }
+  if (rows * columns < rule.least) {
+    auto beta = std::sqrt(static_cast<double>(rule.least) / (h * w));
+    auto up = [](double x) { return std::ceil(x); };
+    return {cells(h * beta, up), cells(w * beta, up)};
+  }
+  return {rows, columns};
+}
+
+Patches patches_of(const at::Tensor& levels_3HW, const VisionConfig& c, const PixelRule& rule) {
+  auto [height, width] = shown_size(levels_3HW.size(1), levels_3HW.size(2), c, rule);
+  auto levels = resampled(levels_3HW, height, width, Filter::bicubic);
+  auto mean = at::tensor(kMean, levels.options()).view({3, 1, 1}), deviation = at::tensor(kDeviation, levels.options()).view({3, 1, 1});
+  auto rows = height / c.cell(), columns = width / c.cell();
+  auto pixels = ((levels / 255 - mean) / deviation).view({3, rows, c.merge, c.patch, columns, c.merge, c.patch});
+  auto patches = pixels.permute({1, 4, 2, 5, 0, 3, 6}).unsqueeze(5);
+  auto shape = patches.sizes().vec();
+  shape[5] = c.num_frames;
+  return {patches.expand(shape).flatten(4).flatten(0, 3).to(at::kFloat), rows, columns};
+}
+
+/// A cell's patches, normed and side by side, become a token of the text.
+struct QwenVision::Merger {
+  Merger(const VisionConfig& c, const at::TensorOptions& o)
+      : norm(c.width, kVisionEps, o),
+        first(c.width * c.merge * c.merge, c.width * c.merge * c.merge, o),
+        last(c.width * c.merge * c.merge, c.out_width, o) {}
+  at::Tensor forward(const at::Tensor& x_ND) const {
+    return last.forward(at::gelu(first.forward(norm.forward(x_ND).reshape({-1, first.in_features()}))));
+  }
+  nn::RMSNorm norm;
+  nn::Linear first, last;
+};
+
+QwenVision::QwenVision(const VisionConfig& c, const at::TensorOptions& options)
+    : config_(c),
+      patch_weight_(at::empty({c.width, 3, c.num_frames, c.patch, c.patch}, options)),
+      merger_(std::make_unique<Merger>(c, options)) {
+  own("patch_embed.proj.weight", patch_weight_);
+  for (int64_t i = 0; i < c.num_layers; ++i) {
+    layers_.push_back(std::make_unique<VisionLayer>(c, options));
+    own("blocks." + std::to_string(i), *layers_.back());
+  }
+  own("merger.ln_q", merger_->norm);
+  own("merger.mlp.0", merger_->first);
+  own("merger.mlp.2", merger_->last);
+}
+
+QwenVision::~QwenVision() = default;
+
+at::Tensor QwenVision::forward(const Patches& patches) {
+  const auto device = patch_weight_.device();
+  auto rotary = rotary_of(config_, patches.rows, patches.columns, device);
+  auto windows = windows_of(config_, patches.rows, patches.columns, device);
+  auto x = at::linear(patches.pixels_NF.to(device, patch_weight_.scalar_type()), patch_weight_.flatten(1)).unsqueeze(0);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    nn::Tensors inputs{x, rotary[0], rotary[1]};
+    if (!config_.full_attention.contains(static_cast<int64_t>(i))) inputs.insert(inputs.end(), windows.begin(), windows.end());
+    x = layers_[i]->run(inputs)[0];
+  }
+  return merger_->forward(x[0]).view({patches.rows, patches.columns, -1});
+}
+
+}  // namespace burnish::models::text

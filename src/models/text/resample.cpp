@@ -1,0 +1,75 @@
+#include "models/text/resample.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/floor.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/round.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+namespace burnish::models::text {
+
+namespace {
+
+/// A weight of one.
+constexpr double kOne = 1 << 22;
+
+double bicubic(double x) {
+  constexpr double kA = -0.5;
+  x = std::abs(x);
+  if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * kA : 0;
+}
+
+double sinc(double x) { return x == 0 ? 1 : std::sin(x * std::numbers::pi) / (x * std::numbers::pi); }
+double lanczos(double x) { return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
+
+/// Row o: what each of `in` pixels counts in pixel o of `out`, as whole numbers.
+at::Tensor weights_of(int64_t in, int64_t out, Filter filter) {
+  auto weights_OI = at::zeros({out, in}, at::TensorOptions().dtype(at::kDouble));
+  auto* rows = weights_OI.mutable_data_ptr<double>();
+  auto scale = static_cast<double>(in) / static_cast<double>(out), stretch = std::max(scale, 1.0);
+  auto reach = static_cast<double>(filter) * stretch;
+  for (int64_t o = 0; o < out; ++o) {
+    auto centre = (static_cast<double>(o) + 0.5) * scale;
+    auto first = std::max(static_cast<int64_t>(centre - reach + 0.5), int64_t{0});
+    auto end = std::min(static_cast<int64_t>(centre + reach + 0.5), in);
+    std::vector<double> window;
+    double sum = 0;
+    for (auto i = first; i < end; ++i) {
+      auto x = (static_cast<double>(i) - centre + 0.5) / stretch;
+      window.push_back(filter == Filter::bicubic ? bicubic(x) : lanczos(x));
+      sum += window.back();
+    }
+    for (auto i = first; i < end; ++i) {
+      auto weight = window[static_cast<size_t>(i - first)] / sum * kOne;
+      rows[o * in + i] = std::trunc(weight < 0 ? weight - 0.5 : weight + 0.5);
+    }
+  }
+  return weights_OI;
+}
+
+/// The last dimension scaled.
+at::Tensor scaled(const at::Tensor& levels, int64_t size, Filter filter) {
+  if (levels.size(-1) == size) return levels;
+  auto weights_OI = weights_of(levels.size(-1), size, filter).to(levels.device());
+  return at::floor((at::matmul(levels, weights_OI.t()) + kOne / 2) / kOne).clamp(0, 255);
+}
+
+}  // namespace
+
+at::Tensor resampled(const at::Tensor& levels_3HW, int64_t height, int64_t width, Filter filter) {
+  auto columns = scaled(levels_3HW, width, filter);
+  return scaled(columns.transpose(1, 2), height, filter).transpose(1, 2).contiguous();
+}
+
+at::Tensor to_levels(const at::Tensor& image_3HW) { return ((image_3HW.to(at::kDouble) + 1) * 127.5).round().clamp(0, 255); }
+
+at::Tensor from_levels(const at::Tensor& levels_3HW) { return (levels_3HW / 127.5 - 1).to(at::kFloat); }
+
+}  // namespace burnish::models::text
