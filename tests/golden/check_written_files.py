@@ -4,14 +4,16 @@
 Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRAs (of the transformer, and with CLIP) with diffusers'
 load_lora_weights, the whole transformer and the whole CLIP with from_pretrained, and compares the latents that both programs draw from the
 same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
-kohya's names, adapters of the UNet with all text encoders, the whole UNet; and with that of make_zimage.py: LoRA in diffusers' and
-kohya's names, the whole transformer. Exits 1 when they differ.
+kohya's names, adapters of the UNet with all text encoders, the whole UNet; and with those of make_zimage.py and make_flux2.py: LoRA in
+diffusers' and kohya's names, the whole transformer. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
-from diffusers import EulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel, UNet2DConditionModel, ZImagePipeline, ZImageTransformer2DModel
+from diffusers import (EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, FluxPipeline, FluxTransformer2DModel, UNet2DConditionModel,
+                       ZImagePipeline, ZImageTransformer2DModel)
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast
 
+import make_flux2 as flux2
 import make_stable_diffusion_runs as stable_diffusion
 import make_zimage as zimage
 from make_pipeline import ASSETS, OUT, sampled
@@ -108,40 +110,43 @@ def check_stable_diffusion(name, folder):
     return good & report(f"{name}: whole UNet through from_pretrained", sd_draw(whole, name, folder), expected(pipe))
 
 
-def check_zimage(folder):
-    noise = load_file(zimage.OUT / "expected.safetensors")["noise"]
+def check_flow(folder, maker, pipeline_class, transformer_class):
+    """The pipeline that a make_*.py made, of one text encoder."""
+    name = maker.OUT.name
+    noise = load_file(maker.OUT / "expected.safetensors")["noise"]
     save_file({"noise": noise}, folder / "noise.safetensors")
 
     def pipeline(**parts):
-        pipe = ZImagePipeline.from_pretrained(zimage.OUT / "model", **parts)
-        pipe.transformer.float()
+        pipe = pipeline_class.from_pretrained(maker.OUT / "model", **parts)
+        for part in (pipe.transformer, pipe.text_encoder, pipe.vae):
+            part.float()
         pipe.set_progress_bar_config(disable=True)
         return pipe
 
-    def train(name, *options):
-        burnish("train", "--model", zimage.OUT / "model", "--dtype", "fp32", "--dataset_metadata_path", OUT / "pictures/metadata.csv", "--height", 48, "--width", 64,
-                "--max_steps", 3, "--learning_rate", 0.01, "--save_dtype", "fp32", "--overwrite", "--output_path", folder / name, *options)
-        return folder / name / "step-3.safetensors"
+    def train(run, *options):
+        burnish("train", "--model", maker.OUT / "model", "--dtype", "fp32", "--dataset_metadata_path", OUT / "pictures/metadata.csv", "--height", 48, "--width", 64,
+                "--max_steps", 3, "--learning_rate", 0.01, "--save_dtype", "fp32", "--overwrite", "--output_path", folder / run, *options)
+        return folder / run / "step-3.safetensors"
 
     def draw(model, *options):
-        burnish("sample", "--model", model, "--dtype", "fp32", *(word for prompt in zimage.PROMPTS for word in ("--prompt", prompt)), "--height", 48, "--width", 64,
+        burnish("sample", "--model", model, "--dtype", "fp32", *(word for prompt in maker.PROMPTS for word in ("--prompt", prompt)), "--height", 48, "--width", 64,
                 "--num_inference_steps", 4, "--noise", folder / "noise.safetensors", "--save_latents", folder / "latents.safetensors", "--output_path", folder / "pictures", *options)
         return load_file(folder / "latents.safetensors")["latents"]
 
-    plain, good = zimage.sampled(pipeline(), noise), True
+    plain, good = maker.sampled(pipeline(), noise), True
     for what, options in (("LoRA", []), ("LoRA in kohya's names", ["--lora_format", "kohya"]),
                           ("LoRA over FP8", ["--fp8_models", "dit"])):
         lora = train(what.replace(" ", "_").replace("'", ""), "--lora_rank", 4, "--lora_alpha", 8, *options)
         pipe = pipeline()
         pipe.load_lora_weights(str(lora))
-        found = zimage.sampled(pipe, noise)
-        good &= report(f"zimage_pipeline: {what} through load_lora_weights", draw(zimage.OUT / "model", "--lora", lora), found)
+        found = maker.sampled(pipe, noise)
+        good &= report(f"{name}: {what} through load_lora_weights", draw(maker.OUT / "model", "--lora", lora), found)
         good &= (found - plain).abs().max().item() > 1e-3
     whole = folder / "model"
-    shutil.copytree(zimage.OUT / "model", whole)
+    shutil.copytree(maker.OUT / "model", whole)
     shutil.copy(train("full", "--trainable_models", "dit"), whole / "transformer/diffusion_pytorch_model.safetensors")
-    pipe = pipeline(transformer=ZImageTransformer2DModel.from_pretrained(whole / "transformer"))
-    return good & report("zimage_pipeline: whole transformer through from_pretrained", draw(whole), zimage.sampled(pipe, noise))
+    pipe = pipeline(transformer=transformer_class.from_pretrained(whole / "transformer"))
+    return good & report(f"{name}: whole transformer through from_pretrained", draw(whole), maker.sampled(pipe, noise))
 
 
 def main():
@@ -192,8 +197,9 @@ def main():
         for name in ("sdxl_pipeline", "sd15_pipeline"):
             (folder / name).mkdir()
             good &= check_stable_diffusion(name, folder / name)
-        (folder / "zimage").mkdir()
-        good &= check_zimage(folder / "zimage")
+        for maker, *classes in ((zimage, ZImagePipeline, ZImageTransformer2DModel), (flux2, Flux2KleinPipeline, Flux2Transformer2DModel)):
+            (folder / maker.OUT.name).mkdir()
+            good &= check_flow(folder / maker.OUT.name, maker, *classes)
     sys.exit(0 if good and changed > 0 else 1)
 
 

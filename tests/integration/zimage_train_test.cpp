@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "models/zimage/keys.h"
-#include "tests/integration/refused.h"
+#include "tests/integration/model_run.h"
 #include "tests/integration/zimage.h"
 
 using namespace burnish;
@@ -13,49 +13,10 @@ namespace {
 
 const std::string kLong = "tree of the north and a cat face and a red apple on the tree and a cat on it and a tree behind it and a red cat";
 
-class ZImageRun : public BadInput {
+class ZImageRun : public ModelRun {
  protected:
-  Outcome ok(const std::string& arguments) const {
-    auto outcome = run_burnish(arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
-    return outcome;
-  }
-  Outcome train(const std::string& name, const std::string& options) const {
-    return ok("train " + zimage_model() + golden_data() + "--learning_rate 1e-3 --max_steps 3 " + options + " --output_path " +
-              quoted(at(name)));
-  }
-  std::vector<double> of_log(const std::string& name, const char* key) const {
-    std::vector<double> values;
-    for (auto& line : read_log(at(name))) values.push_back(line[key]);
-    return values;
-  }
-  void expect_same(const std::string& a, const std::string& b) const {
-    for (const char* key : {"loss", "grad_norm"}) EXPECT_EQ(of_log(a, key), of_log(b, key));
-    EXPECT_EQ(read_file(at(a) / "step-3.safetensors"), read_file(at(b) / "step-3.safetensors"));
-  }
-  at::Tensor latents(const std::string& model, const std::string& options) const {
-    auto file = at("latents.safetensors");
-    ok("sample " + model + "--prompt 'red apple' --seed 3 --height 48 --width 64 --num_inference_steps 2 --save_latents " + quoted(file) +
-       " --output_path " + quoted(at("pictures")) + " " + options);
-    return io::SafetensorsFile::open(file)->tensor("latents").clone();
-  }
+  ZImageRun() : ModelRun(zimage_model()) {}
 };
-
-/// The golden adapter under other names: of each key, what `rename` makes of it.
-void rename_lora(const fs::path& to, const std::function<std::string(std::string layer, bool down)>& rename, bool alphas = true) {
-  auto source = io::TensorSource::open({(kZImage / "lora.safetensors").string()});
-  io::NamedTensors renamed;
-  const std::string prefix = "transformer.", down = ".lora_A.weight", up = ".lora_B.weight", alpha = ".alpha";
-  for (const auto& name : source.names()) {
-    auto layer = name.substr(prefix.size());
-    auto cut = [&](const std::string& ending) { return layer.substr(0, layer.size() - ending.size()); };
-    if (layer.ends_with(down)) renamed.emplace_back(rename(cut(down), true), source.tensor(name));
-    else if (layer.ends_with(up)) renamed.emplace_back(rename(cut(up), false), source.tensor(name));
-    else if (alphas)
-      renamed.emplace_back(rename(cut(alpha), true).substr(0, rename(cut(alpha), true).rfind(".lora")) + alpha, source.tensor(name));
-  }
-  io::save_safetensors(to, renamed);
-}
 
 }  // namespace
 
@@ -74,10 +35,11 @@ TEST_F(ZImageRun, NamesOfOtherProgramsMeanTheSameLayers) {
   auto expected = latents(zimage_model(), "--lora " + quoted(kZImage / "lora.safetensors"));
   EXPECT_GT(relative_error(latents(zimage_model(), ""), expected), 1e-3);
   auto down_or_up = [](bool down, const char* a, const char* b) { return std::string(down ? a : b); };
-  rename_lora(at("ai.safetensors"), [&](const std::string& layer, bool down) {
+  rename_lora(kZImage / "lora.safetensors", at("ai.safetensors"), [&](const std::string& layer, bool down) {
     return "diffusion_model." + layer + down_or_up(down, ".lora_A.weight", ".lora_B.weight");
   });
-  rename_lora(at("kohya.safetensors"), [&](std::string layer, bool down) {
+  rename_lora(kZImage / "lora.safetensors", at("kohya.safetensors"), [&](const std::string& path, bool down) {
+    auto layer = path;
     std::ranges::replace(layer, '.', '_');
     return "lora_unet_" + layer + down_or_up(down, ".lora_down.weight", ".lora_up.weight");
   });

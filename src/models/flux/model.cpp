@@ -189,8 +189,7 @@ void FluxModel::encode_prompt_1(pipeline::Scope& scope) {
 
 int64_t FluxModel::t5_length(const tokenizers::Tokenizer& tokenizer) const {
   auto limit = tokenizer.model_max_length() > 0 ? std::min<int64_t>(512, tokenizer.model_max_length()) : 512;
-  auto chosen = options_.get<int64_t>("max_sequence_length");
-  return chosen > 0 ? chosen : limit;
+  return prompt_length(options_, limit);
 }
 
 void FluxModel::encode_prompt_2(pipeline::Scope& scope) {

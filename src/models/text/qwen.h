@@ -1,5 +1,6 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 
 #include "io/key_map.h"
 #include "nn/block.h"
@@ -42,8 +43,9 @@ class QwenEncoder : public nn::Module {
   ~QwenEncoder() override;
   /// ids [B, L] int64 -> [B, L, E] for each of `after`, which ascends: the states after so many layers, of all layers after the final norm
   /// as well (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
-  /// behind a text changes nothing of it.
-  nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after);
+  /// behind a text changes nothing of it. Tokens behind the first `num_tokens`, where it is given, see these alone, as transformers'
+  /// attention_mask has it: what they become belongs to the text.
+  nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, std::optional<int64_t> num_tokens = {});
   std::vector<nn::Block*> blocks();
 
  private:
