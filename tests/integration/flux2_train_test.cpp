@@ -61,7 +61,7 @@ TEST_F(Flux2Run, NamesOfOtherProgramsMeanTheSameLayers) {
   for (const auto& [format, key] : {std::pair("kohya", "lora_unet_single_blocks_2_linear1.lora_down.weight"),
                                     {"comfyui", "diffusion_model.double_blocks.1.img_attn.qkv.lora_A.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
-    ok("convert " + quoted(lora) + " " + quoted(file) + " --to " + format + " --model " + quoted(kFlux2 / "model"));
+    ok("convert " + quoted(lora) + " " + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux2 / "model"));
     EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
     EXPECT_LE(relative_error(latents(flux2_model(), "--lora " + quoted(file)), expected), 1e-5) << format;
   }
@@ -126,4 +126,6 @@ TEST_F(Flux2Run, AnotherModelsPartsAreRefused) {
   };
   refused(3, with("text_encoder", "zimage_pipeline/model/text_encoder"),
           {"the text encoder has 3 layers, and the states behind 27 of them are read"});
+  refused(3, with("transformer", "zimage_pipeline/model/transformer"),
+          {"the transformer takes 16 latent channels and the autoencoder makes 8"});
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "io/model_values.h"
 #include "models/flux2/keys.h"
@@ -29,6 +31,16 @@ Source find_transformer(const ModelFiles& files) {
     if (config_only) return {&entry, std::nullopt, {}};
   }
   return {};
+}
+
+/// Whether these are the files of a stage that only encodes, which may come without the transformer. The text encoder may be another
+/// family's, the autoencoder is not.
+bool only_encode(const ModelFiles& files) {
+  auto is_encoder = [](const ModelEntry& entry) {
+    const ModelFiles one{{entry}, {}};
+    return find_patch_autoencoder(one).entry || find_qwen(one, kTextPrefixes, kTextMark).entry;
+  };
+  return find_patch_autoencoder(files).entry && std::ranges::all_of(files.entries, is_encoder);
 }
 
 std::string describe_entry(const ModelEntry& entry) {
@@ -62,8 +74,7 @@ Sources find_sources(const ModelFiles& files) {
 
 extern const Family kFamily{
     .name = "flux2",
-    // A stage that only encodes may come without the transformer. Its text encoder may be another family's; its autoencoder is the mark.
-    .recognises = [](const ModelFiles& files) { return find_transformer(files).entry || find_patch_autoencoder(files).entry; },
+    .recognises = [](const ModelFiles& files) { return find_transformer(files).entry || only_encode(files); },
     .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> {
       return std::make_unique<Flux2Model>(files, options);
     },
