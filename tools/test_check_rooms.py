@@ -116,6 +116,11 @@ class CheckRooms(unittest.TestCase):
         changes = {"src/models/qwen_image/family.cpp": "", "src/io/other.h": "struct QwenImageVae {};\n"}
         self.assert_one(changes, "src/io/other.h:1", "family qwen_image")
 
+    def test_family_whose_name_has_anothers_in_it(self):
+        changes = {"src/models/flux2/family.cpp": "namespace flux2 {}\n"}
+        self.assertEqual(self.problems(changes), [])
+        self.assert_one(changes | {"src/models/flux2/model.h": '#include "models/flux/config.h"\n'}, "src/models/flux2/model.h:1", "belongs to a family")
+
     def test_words_of_other_programs(self):
         changes = {"tools/rooms.txt": TABLE + "@ flux_shift  # a mode of another program\n", "src/io/other.h": 'auto s = "flux_shift";\n'}
         self.assertEqual(self.problems(changes), [])

@@ -105,7 +105,8 @@ void data(const Arguments& arguments) {
   f.group("Model");
   f.path("model", o.model.model, "as for burnish train: counts the tokens that its text encoders make of the captions", {},
          config::seen_from_if_there);
-  f.path("tokenizer_path", o.model.tokenizer_path, "tokenizer folder (CLIP, Qwen), when it is not beside the model");
+  f.path("tokenizer_path", o.model.tokenizer_path,
+         "tokenizer folder (CLIP, Qwen), or author/model:tokenizer/, when it is not beside the model", {}, config::seen_from_if_there);
   f.path("tokenizer_2_path", o.model.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model");
   f.group("Contact sheet");
   f.path("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");

@@ -51,8 +51,9 @@ FlowSamplerConfig flow_sampler_config(const SchedulerValues& values) {
 
 std::vector<double> sampling_sigmas(const FlowSamplerConfig& config, int64_t num_steps, int64_t num_image_tokens) {
   if (num_steps < 1) config_error("diffusion", "num_inference_steps must be at least 1, not {}", num_steps);
-  const double mu = mu_of_tokens(static_cast<double>(num_image_tokens), config.base_image_seq_len, config.max_image_seq_len,
-                                 config.base_shift, config.max_shift);
+  const double mu = config.mu_of ? config.mu_of(num_image_tokens, num_steps)
+                                 : mu_of_tokens(static_cast<double>(num_image_tokens), config.base_image_seq_len, config.max_image_seq_len,
+                                                config.base_shift, config.max_shift);
   std::vector<double> sigmas;
   for (int64_t i = 0; i < num_steps; ++i) {
     sigmas.push_back(shifted(config, mu, static_cast<double>(num_steps - i) / static_cast<double>(num_steps)));

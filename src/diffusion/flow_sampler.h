@@ -18,6 +18,8 @@ struct FlowSamplerConfig {
   double max_image_seq_len = 4096;
   std::string time_shift_type = "exponential";  ///< "exponential": e^mu / (e^mu + 1/t - 1); "linear": mu / (mu + 1/t - 1)
   double shift_terminal = 0;                    ///< when above 0, sigmas are stretched so that the last one before 0 is this
+  /// mu of a model whose shift depends on the number of steps as well, which is in no file; null: the line above.
+  double (*mu_of)(int64_t num_image_tokens, int64_t num_steps) = nullptr;
 };
 
 /// Reads the keys above; an absent one takes the default of diffusers' FlowMatchEulerDiscreteScheduler (no dynamic shifting, shift 1).

@@ -1,8 +1,10 @@
 #include "models/mmdit.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/zeros_like.h>
@@ -88,30 +90,49 @@ at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype) {
   return at::cat({angles.cos(), angles.sin()}, -1).to(dtype);
 }
 
-EmbedMlp::EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options) : linear_1_(in, out, options), linear_2_(out, out, options) {
+std::pair<at::Tensor, at::Tensor> rotary_tables(const std::vector<at::Tensor>& places_L, const std::vector<int64_t>& dims, double theta) {
+  std::vector<at::Tensor> angles;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    auto frequencies =
+        (at::arange(0, dims[axis], 2, places_L.at(axis).options()) * (-std::log(theta) / static_cast<double>(dims[axis]))).exp();
+    angles.push_back(places_L[axis].unsqueeze(1) * frequencies.unsqueeze(0));
+  }
+  auto table = at::cat(angles, 1);
+  return {table.cos().to(at::kFloat), table.sin().to(at::kFloat)};
+}
+
+EmbedMlp::EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options, bool with_biases)
+    : linear_1_(in, out, options, with_biases), linear_2_(out, out, options, with_biases) {
   own("linear_1", linear_1_);
   own("linear_2", linear_2_);
 }
 
 at::Tensor EmbedMlp::forward(const at::Tensor& x) const { return linear_2_.forward(at::silu(linear_1_.forward(x))); }
 
-FeedForward::FeedForward(int64_t width, int64_t hidden, const at::TensorOptions& options)
-    : up_(width, hidden, options), down_(hidden, width, options) {
-  own("net.0.proj", up_);
-  own("net.2", down_);
+at::Tensor swiglu(const at::Tensor& x) {
+  auto halves = x.chunk(2, -1);
+  return at::silu(halves[0]) * halves[1];
+}
+
+FeedForward::FeedForward(const Widths& c, const at::TensorOptions& options)
+    : is_gated_(c.is_gated),
+      up_(c.width(), c.is_gated ? 2 * c.hidden : c.hidden, options, c.with_biases),
+      down_(c.hidden, c.width(), options, c.with_biases) {
+  own(is_gated_ ? "linear_in" : "net.0.proj", up_);
+  own(is_gated_ ? "linear_out" : "net.2", down_);
 }
 
 at::Tensor FeedForward::forward(const at::Tensor& x) const {
   return nn::remade(
-      {up_.forward(x)}, [](const auto& in) { return kernels::gelu_tanh(in[0]); },
+      {up_.forward(x)}, [is_gated = is_gated_](const auto& in) { return is_gated ? swiglu(in[0]) : kernels::gelu_tanh(in[0]); },
       [&](const at::Tensor& hidden) { return down_.forward(hidden); });
 }
 
 StreamQkv::StreamQkv(const Widths& c, const at::TensorOptions& options, const Names& names)
     : num_heads_(c.num_heads),
-      q_(c.width(), c.width(), options),
-      k_(c.width(), c.width(), options),
-      v_(c.width(), c.width(), options),
+      q_(c.width(), c.width(), options, c.with_biases),
+      k_(c.width(), c.width(), options, c.with_biases),
+      v_(c.width(), c.width(), options, c.with_biases),
       norm_q_(c.head_dim, kEps, options),
       norm_k_(c.head_dim, kEps, options) {
   own(names.q, q_);
@@ -129,10 +150,10 @@ nn::Tensors StreamQkv::project(const at::Tensor& x_BLD) const {
 DoubleBlock::DoubleBlock(const Widths& c, const at::TensorOptions& options, const Names& names)
     : image_qkv_(c, options, StreamQkv::kImage),
       text_qkv_(c, options, StreamQkv::kText),
-      to_out_(c.width(), c.width(), options),
-      to_add_out_(c.width(), c.width(), options),
-      image_mlp_(c.width(), c.hidden, options),
-      text_mlp_(c.width(), c.hidden, options) {
+      to_out_(c.width(), c.width(), options, c.with_biases),
+      to_add_out_(c.width(), c.width(), options, c.with_biases),
+      image_mlp_(c, options),
+      text_mlp_(c, options) {
   own("attn", image_qkv_);
   own("attn", text_qkv_);
   own("attn.to_out.0", to_out_);
@@ -181,6 +202,21 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
   nn::Tensors out{images[0].tokens_BLD, texts[0].tokens_BLD};
   if (is_apart) out.push_back(images[1].tokens_BLD);
   return out;
+}
+
+void initialise(nn::Module& transformer, uint64_t seed, const std::function<bool(const std::string& path)>& begins_as_zero) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  transformer.visit_parameters([&](const std::string& path, at::Tensor& p) {
+    bool zero = path.ends_with(".bias") || begins_as_zero(path);
+    auto fresh = at::empty(p.sizes(), at::TensorOptions().dtype(at::kFloat));
+    if (zero || p.dim() < 2) {
+      fresh.fill_(zero ? 0.0 : 1.0);
+    } else {
+      auto bound = std::sqrt(6.0 / static_cast<double>(p.size(0) + p.size(1)));
+      fresh.uniform_(-bound, bound, generator);
+    }
+    p = fresh.to(p.scalar_type());
+  });
 }
 
 }  // namespace burnish::models::mmdit

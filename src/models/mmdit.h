@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "nn/block.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
@@ -11,30 +13,40 @@ namespace burnish::models::mmdit {
 at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype);
 inline constexpr int64_t kTimeChannels = 256;
 
+/// Rotary tables {cos, sin} [L, P] in fp32 of the places of L tokens along several axes, each of which has a share of every head: `dims`.
+/// Places are fp64, and so is what is computed of them (diffusers: get_1d_rotary_pos_embed).
+std::pair<at::Tensor, at::Tensor> rotary_tables(const std::vector<at::Tensor>& places_L, const std::vector<int64_t>& dims, double theta);
+
 /// linear, SiLU, linear: the embedders of timestep, guidance and pooled text; named linear_1 and linear_2.
 class EmbedMlp : public nn::Module {
  public:
-  EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options);
+  EmbedMlp(int64_t in, int64_t out, const at::TensorOptions& options, bool with_biases = true);
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
   nn::Linear linear_1_, linear_2_;
 };
 
-/// Sizes of a block: its heads side by side are as wide as its tokens.
+/// Sizes and kinds of a block's layers: its heads side by side are as wide as its tokens.
 struct Widths {
   int64_t num_heads, head_dim;
-  int64_t hidden;  ///< of the MLPs
+  int64_t hidden;           ///< of the MLPs
+  bool with_biases = true;  ///< of linear layers
+  bool is_gated = false;    ///< whether the MLPs are gated by SiLU
   int64_t width() const { return num_heads * head_dim; }
 };
 
-/// linear, tanh-GELU, linear; named net.0.proj and net.2 as in diffusers.
+/// SiLU of the first half of the last dimension, times the second half (Shazeer 2020, arXiv 2002.05202).
+at::Tensor swiglu(const at::Tensor& x);
+
+/// linear, tanh-GELU, linear, named net.0.proj and net.2; or linear, swiglu, linear, named linear_in and linear_out, as in diffusers.
 class FeedForward : public nn::Module {
  public:
-  FeedForward(int64_t width, int64_t hidden, const at::TensorOptions& options);
+  FeedForward(const Widths& widths, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
+  bool is_gated_;
   nn::Linear up_, down_;
 };
 
@@ -93,5 +105,9 @@ class DoubleBlock : public nn::Block {
   nn::Linear to_out_, to_add_out_;
   FeedForward image_mlp_, text_mlp_;
 };
+
+/// Fills the parameters of a transformer for training from scratch: Xavier for matrices, one for weights of norms, zero for biases and for
+/// layers below paths of which `begins_as_zero` is true: modulations and the last layer (DiT, arXiv 2212.09748). `seed` fixes the draw.
+void initialise(nn::Module& transformer, uint64_t seed, const std::function<bool(const std::string& path)>& begins_as_zero);
 
 }  // namespace burnish::models::mmdit

@@ -12,6 +12,9 @@ namespace burnish::models {
 namespace flux {
 extern const Family kFamily;
 }
+namespace flux2 {
+extern const Family kFamily;
+}
 namespace qwen_image {
 extern const Family kFamily;
 }
@@ -23,10 +26,7 @@ extern const Family kFamily;
 }
 
 static constexpr const Family* kFamilies[] = {
-    &flux::kFamily,
-    &qwen_image::kFamily,
-    &stable_diffusion::kFamily,
-    &zimage::kFamily,
+    &flux::kFamily, &flux2::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily, &zimage::kFamily,
 };
 
 static std::vector<const Family*>& added() {

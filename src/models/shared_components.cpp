@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "io/files.h"
+#include "models/hub_files.h"
 
 namespace burnish::models {
 
@@ -96,6 +98,17 @@ ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& c
   return names;
 }
 
+Recipe patch_autoencoder_recipe(const std::string& name, const Source& source, const vae::PatchConfig& config) {
+  return {.name = name, .what = "KL autoencoder", .source = source, .build = builds<vae::PatchAutoencoder>(config), .dtype = at::kFloat};
+}
+
+ComponentNames patch_autoencoder_names(const std::string& name, const vae::PatchConfig& config, const std::string& single_prefix) {
+  auto names = autoencoder_names(name, config.kl, single_prefix);
+  names.single_file.keys = vae::original_kl_keys(config.kl.block_out_channels.size(), /*beside=*/false);
+  names.without_gradient.push_back("bn");
+  return names;
+}
+
 Recipe causal_autoencoder_recipe(const std::string& name, const Source& source, const vae::CausalConfig& config) {
   return in_fp32<vae::CausalAutoencoder>(name, "causal autoencoder", source, config);
 }
@@ -126,6 +139,14 @@ Source find_autoencoder(const ModelFiles& files) {
   return {};
 }
 
+Source find_patch_autoencoder(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    auto found = find_autoencoder({{entry}, {}});
+    if (found.entry && vae::has_patch_statistics(*found.tensors)) return {&entry, vae::patch_tensors(*found.tensors), found.keys};
+  }
+  return {};
+}
+
 Source find_causal_autoencoder(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
     for (const char* mark : {"decoder.up_blocks.0.resnets.0.norm1.gamma", "decoder.upsamples.0.residual.0.gamma"}) {
@@ -146,8 +167,25 @@ Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefix
   return {};
 }
 
+Option prompt_length_option() {
+  return {.name = "max_sequence_length",
+          .help = "text tokens; 0 takes what the model was trained with",
+          .otherwise = int64_t{0},
+          .elsewhere = "",
+          .why_wrong = why_no_token_count};
+}
+
+int64_t prompt_length(const ModelOptions& options, int64_t otherwise) {
+  auto chosen = options.get<int64_t>("max_sequence_length");
+  return chosen > 0 ? chosen : otherwise;
+}
+
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder) {
-  return chosen.empty() ? files.in_pipeline(folder) : chosen;
+  if (chosen.empty()) return files.in_pipeline(folder);
+  auto colon = chosen.rfind(':');
+  if (colon == chosen.npos || io::is_there(chosen)) return chosen;
+  auto found = model_base_files(chosen.substr(0, colon), chosen.substr(colon + 1), HubUse::all);
+  return found.empty() ? std::filesystem::path(chosen) : found[0];
 }
 
 std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind) {

@@ -6,6 +6,7 @@
 #include "models/text/t5.h"
 #include "models/vae/autoencoder_kl.h"
 #include "models/vae/causal_autoencoder.h"
+#include "models/vae/patch_autoencoder.h"
 
 // Components that are the same in every family: how they are made, and what their layers are called.
 namespace burnish::models {
@@ -38,6 +39,10 @@ Recipe autoencoder_recipe(const std::string& name, const Source& source, const v
 /// `single_prefix`: what stands before its tensors in single files.
 ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& config, const std::string& single_prefix);
 
+/// An autoencoder of latents in patches, likewise.
+Recipe patch_autoencoder_recipe(const std::string& name, const Source& source, const vae::PatchConfig& config);
+ComponentNames patch_autoencoder_names(const std::string& name, const vae::PatchConfig& config, const std::string& single_prefix);
+
 /// A causal autoencoder for pictures, likewise.
 Recipe causal_autoencoder_recipe(const std::string& name, const Source& source, const vae::CausalConfig& config);
 ComponentNames causal_autoencoder_names(const std::string& name, const vae::CausalConfig& config, const std::string& single_prefix);
@@ -46,12 +51,20 @@ ComponentNames causal_autoencoder_names(const std::string& name, const vae::Caus
 std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark);
 /// A KL autoencoder in its own files or in a single one.
 Source find_autoencoder(const ModelFiles& files);
+/// One of latents in patches: that has statistics of them.
+Source find_patch_autoencoder(const ModelFiles& files);
 Source find_causal_autoencoder(const ModelFiles& files);
 /// A Qwen text encoder in its own files or below one of these prefixes of a single one. Its first layer's attention has a tensor `mark`:
 /// "q_norm.weight" of Qwen3, "q_proj.bias" of Qwen2 and Qwen2.5.
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);
 
-/// The folder of a tokenizer: the chosen one, or that of this name beside the model; nothing when there is neither.
+/// The option max_sequence_length: tokens that the text encoder reads of a prompt, 0 for as many as the model was trained with.
+Option prompt_length_option();
+/// Its value, or `otherwise` where that is 0.
+int64_t prompt_length(const ModelOptions& options, int64_t otherwise);
+
+/// The folder of a tokenizer: the chosen one, which may be a folder of a model on a hub ("author/model:tokenizer/"), or that of this name
+/// beside the model; nothing when there is neither.
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder);
 /// The same; a data Error that names `kind` and the option when there is neither.
 std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind);

@@ -4,16 +4,17 @@
 Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRAs (of the transformer, and with CLIP) with diffusers'
 load_lora_weights, the whole transformer, the whole CLIP and a whole ControlNet with from_pretrained, and compares the latents that both programs draw from the
 same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
-kohya's names, adapters of the UNet with all text encoders, the whole UNet; and with those of make_zimage.py and make_qwen_image.py: LoRA in the names
+kohya's names, adapters of the UNet with all text encoders, the whole UNet; and with those of make_zimage.py, make_qwen_image.py and make_flux2.py: LoRA in the names
 of diffusers, kohya and DiffSynth-Studio, the whole transformer. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
-from diffusers import (EulerDiscreteScheduler, FluxControlNetModel, FluxPipeline, FluxTransformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
+from diffusers import (EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, FluxControlNetModel, FluxPipeline, FluxTransformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
                        UNet2DConditionModel, ZImagePipeline, ZImageTransformer2DModel)
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast
 
+import make_flux2 as flux2
 import make_flux_extras as flux_extras
 import make_qwen_image as qwen_image
 import make_stable_diffusion_runs as stable_diffusion
@@ -115,6 +116,14 @@ def check_stable_diffusion(name, folder):
 def zimage_pipeline(**parts):
     pipe = ZImagePipeline.from_pretrained(zimage.OUT / "model", **parts)
     pipe.transformer.float()
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def flux2_pipeline(**parts):
+    pipe = Flux2KleinPipeline.from_pretrained(flux2.OUT / "model", **parts)
+    for part in (pipe.transformer, pipe.text_encoder, pipe.vae):
+        part.float()
     pipe.set_progress_bar_config(disable=True)
     return pipe
 
@@ -230,7 +239,8 @@ def main():
         for name in ("sdxl_pipeline", "sd15_pipeline"):
             (folder / name).mkdir()
             good &= check_stable_diffusion(name, folder / name)
-        for golden, pipe, transformer in ((zimage, zimage_pipeline, ZImageTransformer2DModel), (qwen_image, qwen_image_pipeline, QwenImageTransformer2DModel)):
+        for golden, pipe, transformer in ((zimage, zimage_pipeline, ZImageTransformer2DModel), (qwen_image, qwen_image_pipeline, QwenImageTransformer2DModel),
+                                         (flux2, flux2_pipeline, Flux2Transformer2DModel)):
             (folder / golden.OUT.name).mkdir()
             good &= check_small(golden, pipe, transformer, folder / golden.OUT.name)
     sys.exit(0 if good and changed > 0 else 1)

@@ -271,6 +271,7 @@ const Part kParts[] = {
     {"zimage_pipeline", "transformer"}, {"zimage_pipeline", "text_encoder"}, {"zimage_pipeline", ""},
     {"qwen_image_pipeline", "transformer"}, {"qwen_image_pipeline", "text_encoder"}, {"qwen_image_pipeline", "vae"}, {"qwen_image_pipeline", ""},
     {"qwen_edit_pipeline", "text_encoder", true}, {"qwen_edit_pipeline", "", true},
+    {"flux2_pipeline", "transformer"}, {"flux2_pipeline", "text_encoder"}, {"flux2_pipeline", "vae"}, {"flux2_pipeline", ""},
 };
 // clang-format on
 
@@ -278,7 +279,8 @@ const Part kDenoisers[] = {{"pipeline", "transformer"},
                            {"sdxl_pipeline", "unet"},
                            {"sd15_pipeline", "unet"},
                            {"zimage_pipeline", "transformer"},
-                           {"qwen_image_pipeline", "transformer"}};
+                           {"qwen_image_pipeline", "transformer"},
+                           {"flux2_pipeline", "transformer"}};
 
 std::string name_of(const testing::TestParamInfo<Part>& info) {
   return std::string(info.param.model) + "_" + (*info.param.folder ? info.param.folder : "index");

@@ -1,4 +1,5 @@
-// Command lines as DiffSynth-Studio's examples of FLUX.1, Z-Image and Qwen-Image spell them, with `burnish train` in front.
+// Command lines as DiffSynth-Studio's examples of FLUX.1, FLUX.2 klein, Z-Image and Qwen-Image spell them, with `burnish train` in front.
+#include "tests/integration/flux2.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/zimage.h"
@@ -120,4 +121,96 @@ TEST_F(QwenImageCommand, DirectDistillation) {
               " --data_file_keys \"image\"";
   run("out", data, kQwenLora + " --task direct_distill --extra_inputs \"seed,num_inference_steps,cfg_scale\"");
   EXPECT_TRUE(fs::exists(at("out") / "step-2.safetensors"));
+}
+
+namespace {
+
+/// The models of the examples: text encoder, autoencoder and tokenizer are those of the distilled model, also beside a base's transformer.
+class KleinCommand : public BadInput {
+ protected:
+  KleinCommand() {
+    for (const std::string size : {"4B", "9B"}) {
+      copy("FLUX.2-klein-" + size, {"transformer", "text_encoder", "vae", "tokenizer", "scheduler"});
+      copy("FLUX.2-klein-base-" + size, {"transformer"});
+    }
+  }
+  std::string run(const std::string& command) const {
+    auto outcome = run_burnish("train " + command, "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return outcome.output;
+  }
+  std::string out_path(const std::string& name) const { return " --output_path " + quoted(at(name)); }
+  std::string pictures() const {
+    return "--dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv");
+  }
+  /// One sample with an edited picture, of two pictures that it is made of.
+  std::string edits() const {
+    auto picture = golden_path("references/a.png");
+    nlohmann::json row{{"image", (kGolden / "pictures/0.png").string()}, {"prompt", "red apple"}, {"edit_image", {picture, picture}}};
+    return "--dataset_base_path " + quoted(kGolden / "pictures") + " --dataset_metadata_path " +
+           quoted(write("metadata.json", nlohmann::json::array({row}).dump())) +
+           " --data_file_keys \"image,edit_image\" --extra_inputs \"edit_image\"";
+  }
+  /// What the examples have behind the data: the models, of which the transformer is a base's or not.
+  static std::string models(const std::string& size, const std::string& transformer) {
+    const std::string id = "black-forest-labs/FLUX.2-klein-";
+    return " --max_pixels 1048576 --dataset_repeat 1 --model_id_with_origin_paths \"" + id + size + ":text_encoder/*.safetensors," + id +
+           transformer + size + ":transformer/*.safetensors," + id + size +
+           ":vae/diffusion_pytorch_model.safetensors\" --tokenizer_path \"" + id + size + ":tokenizer/\"";
+  }
+  /// Their targets name to_out of every single block, of which the small model has three.
+  static std::string lora() {
+    std::string targets = "to_q,to_k,to_v,to_out.0,add_q_proj,add_k_proj,add_v_proj,to_add_out,linear_in,linear_out,to_qkv_mlp_proj";
+    for (int i = 0; i < 3; ++i) targets += ",single_transformer_blocks." + std::to_string(i) + ".attn.to_out";
+    return " --learning_rate 1e-4 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --lora_base_model \"dit\" --lora_target_modules \"" +
+           targets + "\" --lora_rank 32 --use_gradient_checkpointing";
+  }
+
+ private:
+  void copy(const std::string& name, const std::vector<std::string>& parts) const {
+    for (const auto& part : parts) {
+      auto to = at("models/black-forest-labs/" + name) / part;
+      fs::create_directories(to.parent_path());
+      fs::copy(kFlux2 / "model" / part, to, fs::copy_options::recursive);
+    }
+  }
+};
+
+const std::string kKleinFull =
+    " --learning_rate 1e-5 --num_epochs 1 --remove_prefix_in_ckpt \"pipe.dit.\" --trainable_models \"dit\" --use_gradient_checkpointing";
+
+}  // namespace
+
+TEST_F(KleinCommand, Lora) {
+  for (const auto& [size, base] : {std::pair("4B", ""), {"4B", "base-"}, {"9B", ""}, {"9B", "base-"}}) {
+    auto name = std::string(base) + size;
+    auto said = run(pictures() + models(size, base) + lora() + out_path(name));
+    EXPECT_NE(said.find("lora of rank 32, scale 1 on 30 layers"), std::string::npos) << said;
+    EXPECT_TRUE(fs::exists(at(name) / "step-4.safetensors"));
+  }
+}
+
+TEST_F(KleinCommand, LoraThatEdits) {
+  run(edits() + models("4B", "base-") + lora() + out_path("out"));
+  EXPECT_TRUE(fs::exists(at("out") / "step-1.safetensors"));
+}
+
+TEST_F(KleinCommand, Full) {
+  for (const auto& [size, base] : {std::pair("4B", ""), {"4B", "base-"}, {"9B", ""}, {"9B", "base-"}}) {
+    auto name = std::string(base) + size;
+    run(pictures() + models(size, base) + kKleinFull + out_path(name));
+    EXPECT_TRUE(fs::exists(at(name) / "step-4.safetensors"));
+  }
+  run(edits() + models("9B", "") + kKleinFull + out_path("edits"));
+  EXPECT_TRUE(fs::exists(at("edits") / "step-1.safetensors"));
+}
+
+TEST_F(KleinCommand, SplitIsTheSameAsOneRun) {
+  const std::string id = "black-forest-labs/FLUX.2-klein-", tokenizer = " --tokenizer_path \"" + id + "4B:tokenizer/\"";
+  run(pictures() + models("4B", "base-") + lora() + out_path("out"));
+  run(pictures() + " --max_pixels 1048576 --dataset_repeat 1 --model_id_with_origin_paths \"" + id + "4B:text_encoder/*.safetensors," + id +
+      "4B:vae/diffusion_pytorch_model.safetensors\"" + tokenizer + lora() + out_path("cache") + " --task \"sft:data_process\"");
+  run("--dataset_base_path " + quoted(at("cache")) + " --max_pixels 1048576 --dataset_repeat 1 --model_id_with_origin_paths \"" + id +
+      "base-4B:transformer/*.safetensors\"" + tokenizer + lora() + out_path("split") + " --task \"sft:train\"");
+  EXPECT_EQ(read_file(at("out") / "step-4.safetensors"), read_file(at("split") / "step-4.safetensors"));
 }

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "models/zimage/keys.h"
-#include "tests/integration/refused.h"
+#include "tests/integration/model_run.h"
 #include "tests/integration/zimage.h"
 
 using namespace burnish;
@@ -13,32 +13,9 @@ namespace {
 
 const std::string kLong = "tree of the north and a cat face and a red apple on the tree and a cat on it and a tree behind it and a red cat";
 
-class ZImageRun : public BadInput {
+class ZImageRun : public ModelRun {
  protected:
-  Outcome ok(const std::string& arguments) const {
-    auto outcome = run_burnish(arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
-    return outcome;
-  }
-  Outcome train(const std::string& name, const std::string& options) const {
-    return ok("train " + zimage_model() + golden_data() + "--learning_rate 1e-3 --max_steps 3 " + options + " --output_path " +
-              quoted(at(name)));
-  }
-  std::vector<double> of_log(const std::string& name, const char* key) const {
-    std::vector<double> values;
-    for (auto& line : read_log(at(name))) values.push_back(line[key]);
-    return values;
-  }
-  void expect_same(const std::string& a, const std::string& b) const {
-    for (const char* key : {"loss", "grad_norm"}) EXPECT_EQ(of_log(a, key), of_log(b, key));
-    EXPECT_EQ(read_file(at(a) / "step-3.safetensors"), read_file(at(b) / "step-3.safetensors"));
-  }
-  at::Tensor latents(const std::string& model, const std::string& options) const {
-    auto file = at("latents.safetensors");
-    ok("sample " + model + "--prompt 'red apple' --seed 3 --height 48 --width 64 --num_inference_steps 2 --save_latents " + quoted(file) +
-       " --output_path " + quoted(at("pictures")) + " " + options);
-    return io::SafetensorsFile::open(file)->tensor("latents").clone();
-  }
+  ZImageRun() : ModelRun(zimage_model()) {}
 };
 
 }  // namespace

@@ -10,11 +10,13 @@
 #include "models/qwen_image/transformer.h"
 #include "models/shared_components.h"
 #include "tests/golden.h"
+#include "tests/models/load.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
 using namespace burnish::models;
 using qwen_image::Transformer;
+using test::load;
 using test::relative_error;
 
 namespace {
@@ -24,15 +26,6 @@ const std::string kTransformer = kModel + "transformer/";
 
 io::TensorSource weights() { return test::golden(kTransformer + "diffusion_pytorch_model.safetensors"); }
 nlohmann::json config_json(const std::string& folder = kTransformer) { return io::read_json(test::golden_path(folder + "config.json")); }
-
-void load(nn::Module& module, const io::TensorSource& source, const io::KeyMap& keys = {}) {
-  auto slots = module.parameters();
-  io::Shapes wanted;
-  for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
-  io::load_named(
-      source, keys, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.to(at::kFloat, false, true); },
-      "model");
-}
 
 std::unique_ptr<Transformer> load_transformer(qwen_image::Part part = {}) {
   auto json = config_json();

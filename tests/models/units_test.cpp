@@ -50,6 +50,8 @@ const Tiny kTiny[] = {
      {"controlnet_image", "controlnet_inpaint_mask", "flux_redux_image"}},
     {"stable_diffusion", "tests/golden/sdxl_pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer"},
     {"stable_diffusion", "tests/golden/sd15_pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer"},
+    {"flux2", "tests/golden/flux2_pipeline/model", "tests/golden/tokenizers/qwen", ""},
+    {"flux2", "tests/golden/flux2_pipeline/model", "tests/golden/tokenizers/qwen", "", "", true},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "layers.2."},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "all_final_layer."},

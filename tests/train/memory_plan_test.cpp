@@ -54,7 +54,7 @@ const std::string kLarger = "--dtype bf16 --height 128 --width 192 --batch_size 
 std::vector<Case> cases() {
   std::vector<Case> all;
   auto add = [&](const std::string& model, const std::string& flags) { all.push_back({model, flags}); };
-  for (const std::string model : {"flux", "sdxl", "sd15", "zimage"}) {
+  for (const std::string model : {"flux", "sdxl", "sd15", "zimage", "flux2"}) {
     for (const auto& trained : {kLora, kDora, model.starts_with("sd") ? "--trainable_models unet" : kFull}) {
       add(model, "--dtype fp32 " + trained);
       add(model, kLarger + trained);
@@ -76,6 +76,8 @@ std::vector<Case> cases() {
   add("sdxl", "--dtype fp16 --fp8_models unet " + kLora);
   add("zimage", kLarger + "--fp8_models dit " + kDora);
   add("zimage", "--dtype fp32 --batch_size 2 --lora_base_model dit,text_encoder " + kLora);
+  add("flux2", kLarger + "--fp8_models dit " + kDora);
+  add("flux2", "--dtype fp32 --batch_size 2 --precompute_timesteps off " + kLora);
   add("flux", "--dtype fp32 --gradient_accumulation_steps 2 " + kLora);
   add("flux", "--dtype fp32 --max_grad_norm 1 " + kFull);
   add("flux", "--dtype fp32 --ema_decay 0.99 " + kLora);

@@ -22,7 +22,7 @@ Source find_dit(const ModelFiles& files) {
     for (const char* mark : {"transformer_blocks.0.norm1_context.linear.weight", "single_transformer_blocks.0.proj_mlp.weight"}) {
       if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors, {}};
     }
-    for (const char* mark : {"double_blocks.0.img_attn.qkv.weight", "single_blocks.0.linear1.weight"}) {
+    for (const char* mark : {"double_blocks.0.img_mod.lin.weight", "single_blocks.0.modulation.lin.weight"}) {
       if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors, bfl_keys()};
     }
     bool config_only = !entry.tensors && io::class_name(entry.config) == "FluxTransformer2DModel";
@@ -91,11 +91,7 @@ extern const Family kFamily{
       return std::make_unique<FluxModel>(files, options);
     },
     .describe = describe,
-    .options = {{.name = "max_sequence_length",
-                 .help = "text tokens; 0 takes what the model was trained with",
-                 .otherwise = int64_t{0},
-                 .elsewhere = "",
-                 .why_wrong = why_no_token_count},
+    .options = {prompt_length_option(),
                 {.name = "embedded_guidance",
                  .help = "guidance value given to models that embed it",
                  .otherwise = 1.0,

@@ -2,18 +2,14 @@
 
 #include <algorithm>
 
+#include "models/layer_tables.h"
+
 namespace burnish::models::flux {
 
 namespace {
 
-/// One layer of another program: its name and ours below the same block.
-struct Layer {
-  std::string theirs;
-  std::vector<std::string> ours;
-};
-
 // Facts: black-forest-labs' flux/model.py and diffusers' convert_flux_to_diffusers.py.
-const std::vector<Layer> kBflDouble{
+const RenamedLayers kBflDouble{
     {"img_mod.lin", {"norm1.linear"}},
     {"txt_mod.lin", {"norm1_context.linear"}},
     {"img_attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}},
@@ -25,12 +21,12 @@ const std::vector<Layer> kBflDouble{
     {"txt_mlp.0", {"ff_context.net.0.proj"}},
     {"txt_mlp.2", {"ff_context.net.2"}},
 };
-const std::vector<Layer> kBflSingle{
+const RenamedLayers kBflSingle{
     {"modulation.lin", {"norm.linear"}},
     {"linear1", {"attn.to_q", "attn.to_k", "attn.to_v", "proj_mlp"}},
     {"linear2", {"proj_out"}},
 };
-const std::vector<Layer> kBflOuter{
+const RenamedLayers kBflOuter{
     {"img_in", {"x_embedder"}},
     {"txt_in", {"context_embedder"}},
     {"time_in.in_layer", {"time_text_embed.timestep_embedder.linear_1"}},
@@ -41,7 +37,7 @@ const std::vector<Layer> kBflOuter{
     {"guidance_in.out_layer", {"time_text_embed.guidance_embedder.linear_2"}},
     {"final_layer.linear", {"proj_out"}},
 };
-const std::vector<Layer> kBflNorms{
+const RenamedLayers kBflNorms{
     {"double_blocks.{}.img_attn.norm.query_norm.scale", {"transformer_blocks.{}.attn.norm_q.weight"}},
     {"double_blocks.{}.img_attn.norm.key_norm.scale", {"transformer_blocks.{}.attn.norm_k.weight"}},
     {"double_blocks.{}.txt_attn.norm.query_norm.scale", {"transformer_blocks.{}.attn.norm_added_q.weight"}},
@@ -49,7 +45,7 @@ const std::vector<Layer> kBflNorms{
     {"single_blocks.{}.norm.query_norm.scale", {"single_transformer_blocks.{}.attn.norm_q.weight"}},
     {"single_blocks.{}.norm.key_norm.scale", {"single_transformer_blocks.{}.attn.norm_k.weight"}},
 };
-const std::vector<Layer> kDiffSynthDouble{
+const RenamedLayers kDiffSynthDouble{
     {"norm1_a.linear", {"norm1.linear"}},
     {"norm1_b.linear", {"norm1_context.linear"}},
     {"attn.a_to_qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}},
@@ -61,19 +57,19 @@ const std::vector<Layer> kDiffSynthDouble{
     {"ff_b.0", {"ff_context.net.0.proj"}},
     {"ff_b.2", {"ff_context.net.2"}},
 };
-const std::vector<Layer> kDiffSynthSingle{
+const RenamedLayers kDiffSynthSingle{
     {"norm.linear", {"norm.linear"}},
     {"to_qkv_mlp", {"attn.to_q", "attn.to_k", "attn.to_v", "proj_mlp"}},
     {"proj_out", {"proj_out"}},
 };
 // Facts: diffusers' lora_conversion_utils.py.
-const std::vector<Layer> kXlabsDouble{
+const RenamedLayers kXlabsDouble{
     {"processor.qkv_lora1", {"attn.to_q", "attn.to_k", "attn.to_v"}},
     {"processor.qkv_lora2", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}},
     {"processor.proj_lora1", {"attn.to_out.0"}},
     {"processor.proj_lora2", {"attn.to_add_out"}},
 };
-const std::vector<Layer> kXlabsSingle{
+const RenamedLayers kXlabsSingle{
     {"processor.qkv_lora", {"attn.to_q", "attn.to_k", "attn.to_v"}},
     {"processor.proj_lora", {"proj_out"}},
 };
@@ -81,7 +77,7 @@ const std::vector<Layer> kXlabsSingle{
 const char* const kSwappedBfl = "final_layer.adaLN_modulation.1";
 const char* const kSwappedKohya = "lora_unet_final_layer_adaLN_modulation_1";
 const char* const kSwappedDiffSynth = "final_norm_out.linear";
-const std::vector<Layer> kDiffSynthOuter{
+const RenamedLayers kDiffSynthOuter{
     {"x_embedder", {"x_embedder"}},
     {"context_embedder", {"context_embedder"}},
     {"time_embedder.timestep_embedder.0", {"time_text_embed.timestep_embedder.linear_1"}},
@@ -93,23 +89,8 @@ const std::vector<Layer> kDiffSynthOuter{
     {"final_proj_out", {"proj_out"}},
 };
 
-std::vector<std::string> below(const std::string& prefix, const std::vector<std::string>& names) {
-  std::vector<std::string> paths;
-  for (const auto& name : names) paths.push_back(prefix + name);
-  return paths;
-}
-
-/// `layers` of every block, with both sides' prefixes spelled out.
-void add_blocks(std::vector<Layer>& all, const std::vector<Layer>& layers, const std::string& theirs, const std::string& ours,
-                int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    auto number = std::to_string(i) + ".";
-    for (const auto& layer : layers) all.push_back({theirs + number + layer.theirs, below(ours + number, layer.ours)});
-  }
-}
-
 /// The norms of every block by the names of their weights without what stands behind the last dot, and with it, as ComfyUI has them.
-void add_norms(std::vector<Layer>& all, const Config& config) {
+void add_norms(RenamedLayers& all, const Config& config) {
   for (const auto& norm : kBflNorms) {
     auto number = norm.theirs.find("{}"), ours = norm.ours[0].find("{}");
     auto count = norm.theirs.starts_with("double") ? config.num_double_blocks : config.num_single_blocks;
@@ -123,20 +104,15 @@ void add_norms(std::vector<Layer>& all, const Config& config) {
   }
 }
 
-std::string underscored(std::string name) {
-  std::replace(name.begin(), name.end(), '.', '_');
-  return name;
-}
-
-std::vector<Layer> bfl_layers(const Config& config) {
-  std::vector<Layer> layers = kBflOuter;
+RenamedLayers bfl_layers(const Config& config) {
+  RenamedLayers layers = kBflOuter;
   add_blocks(layers, kBflDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
   add_blocks(layers, kBflSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
   return layers;
 }
 
-std::vector<Layer> diffsynth_layers(const Config& config) {
-  std::vector<Layer> layers = kDiffSynthOuter;
+RenamedLayers diffsynth_layers(const Config& config) {
+  RenamedLayers layers = kDiffSynthOuter;
   add_blocks(layers, kDiffSynthDouble, "blocks.", "transformer_blocks.", config.num_double_blocks);
   add_blocks(layers, kDiffSynthSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
   return layers;
@@ -146,16 +122,9 @@ std::vector<Layer> diffsynth_layers(const Config& config) {
 
 io::KeyMap bfl_keys() {
   std::vector<io::KeyRule> rules;
-  auto add = [&](const std::string& theirs, const std::vector<std::string>& ours) {
-    for (const char* part : {".weight", ".bias"}) {
-      std::vector<std::string> names;
-      for (const auto& name : ours) names.push_back(name + part);
-      rules.push_back({theirs + part, names, ours.size() > 1 ? io::KeyRule::Op::stack_rows : io::KeyRule::Op::copy});
-    }
-  };
-  for (const auto& layer : kBflDouble) add("double_blocks.{}." + layer.theirs, below("transformer_blocks.{}.", layer.ours));
-  for (const auto& layer : kBflSingle) add("single_blocks.{}." + layer.theirs, below("single_transformer_blocks.{}.", layer.ours));
-  for (const auto& layer : kBflOuter) add(layer.theirs, layer.ours);
+  add_rules(rules, kBflDouble, "double_blocks.{}.", "transformer_blocks.{}.");
+  add_rules(rules, kBflSingle, "single_blocks.{}.", "single_transformer_blocks.{}.");
+  add_rules(rules, kBflOuter);
   for (const auto& norm : kBflNorms) rules.push_back({norm.theirs, norm.ours, io::KeyRule::Op::copy});
   // BFL stores shift before scale in the last modulation, diffusers scale before shift.
   for (const char* part : {".weight", ".bias"}) {
@@ -169,7 +138,7 @@ std::map<std::string, LayerTable> written_layers(const Config& config) {
   std::map<std::string, LayerTable> written;
   for (const auto& [theirs, ours] : bfl_layers(config)) {
     written["comfyui"]["diffusion_model." + theirs] = ours;
-    written["kohya"]["lora_unet_" + underscored(theirs)] = ours;
+    written["kohya"]["lora_unet_" + with_underscores(theirs)] = ours;
   }
   for (const auto& [theirs, ours] : diffsynth_layers(config)) written["diffsynth"][theirs] = ours;
   written["comfyui"][std::string("diffusion_model.") + kSwappedBfl] = {"norm_out.linear"};
@@ -181,7 +150,7 @@ std::map<std::string, LayerTable> written_layers(const Config& config) {
 LayerTable foreign_layers(const Config& config) {
   auto layers = bfl_layers(config);
   LayerTable table;
-  for (const auto& layer : layers) table["lora_unet_" + underscored(layer.theirs)] = layer.ours;
+  for (const auto& layer : layers) table["lora_unet_" + with_underscores(layer.theirs)] = layer.ours;
   for (auto& layer : diffsynth_layers(config)) layers.push_back(std::move(layer));
   add_blocks(layers, kXlabsDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
   add_blocks(layers, kXlabsSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
@@ -191,8 +160,8 @@ LayerTable foreign_layers(const Config& config) {
   for (const auto& layer : layers) {
     table[layer.theirs] = layer.ours;
     for (const auto& ours : layer.ours) {
-      table["lora_transformer_" + underscored(ours)] = {ours};
-      table["lora_unet_" + underscored(ours)] = {ours};
+      table["lora_transformer_" + with_underscores(ours)] = {ours};
+      table["lora_unet_" + with_underscores(ours)] = {ours};
     }
   }
   return table;
@@ -202,12 +171,12 @@ std::set<std::string> swapped_layers() { return {kSwappedBfl, kSwappedKohya, kSw
 
 std::vector<std::string> target_names(const std::string& path) {
   std::vector<std::string> names;
-  auto add = [&](const std::string& rest, const std::string& prefix, const std::vector<Layer>& layers) {
+  auto add = [&](const std::string& rest, const std::string& prefix, const RenamedLayers& layers) {
     for (const auto& layer : layers) {
       if (std::find(layer.ours.begin(), layer.ours.end(), rest) != layer.ours.end()) names.push_back(prefix + layer.theirs);
     }
   };
-  auto add_block = [&](const std::string& ours, const std::string& theirs, const std::vector<Layer>& layers) {
+  auto add_block = [&](const std::string& ours, const std::string& theirs, const RenamedLayers& layers) {
     auto dot = path.find('.', ours.size());
     if (!path.starts_with(ours) || dot == path.npos) return;
     add(path.substr(dot + 1), theirs + path.substr(ours.size(), dot + 1 - ours.size()), layers);

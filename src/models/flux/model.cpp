@@ -197,8 +197,7 @@ void FluxModel::encode_prompt_1(pipeline::Scope& scope) {
 
 int64_t FluxModel::t5_length(const tokenizers::Tokenizer& tokenizer) const {
   auto limit = tokenizer.model_max_length() > 0 ? std::min<int64_t>(kT5Length, tokenizer.model_max_length()) : kT5Length;
-  auto chosen = options_.get<int64_t>("max_sequence_length");
-  return chosen > 0 ? chosen : limit;
+  return prompt_length(options_, limit);
 }
 
 void FluxModel::encode_prompt_2(pipeline::Scope& scope) {

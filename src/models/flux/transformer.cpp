@@ -1,17 +1,14 @@
 #include "models/flux/transformer.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "kernels/modulated_norm/modulated_norm.h"
@@ -169,16 +166,7 @@ static std::vector<at::Tensor> positions(int64_t num_text, const Grids& grids, c
 
 /// Rotary tables [T + I, P].
 std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, const Grids& grids, const at::TensorOptions& options) const {
-  auto opts = options.dtype(at::kDouble);
-  auto ids = positions(num_text, grids, opts);
-  std::vector<at::Tensor> angles;
-  for (size_t axis = 0; axis < config_.axes_dims_rope.size(); ++axis) {
-    auto dim = config_.axes_dims_rope[axis];
-    auto freqs = (at::arange(0, dim, 2, opts) * (-std::log(kRopeTheta) / static_cast<double>(dim))).exp();
-    angles.push_back(ids.at(axis).unsqueeze(1) * freqs.unsqueeze(0));
-  }
-  auto table = at::cat(angles, 1);
-  return {table.cos().to(at::kFloat), table.sin().to(at::kFloat)};
+  return mmdit::rotary_tables(positions(num_text, grids, options.dtype(at::kDouble)), config_.axes_dims_rope, kRopeTheta);
 }
 
 at::Tensor Transformer::forward(const Inputs& in) {
@@ -229,20 +217,9 @@ at::Tensor Transformer::forward(const Inputs& in) {
 }
 
 void Transformer::initialise(uint64_t seed) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  visit_parameters([&](const std::string& path, at::Tensor& p) {
-    bool zero = path.ends_with(".bias") || path.starts_with("proj_out.") || path.find("norm1.linear") != path.npos ||
-                path.find("norm1_context.linear") != path.npos || path.find(".norm.linear") != path.npos || path.starts_with("norm_out.");
-    auto fresh = at::empty(p.sizes(), at::TensorOptions().dtype(at::kFloat));
-    if (p.dim() < 2) {
-      fresh.fill_(zero ? 0.0 : 1.0);
-    } else if (zero) {
-      fresh.zero_();
-    } else {
-      auto bound = std::sqrt(6.0 / static_cast<double>(p.size(0) + p.size(1)));
-      fresh.uniform_(-bound, bound, generator);
-    }
-    p = fresh.to(p.scalar_type());
+  mmdit::initialise(*this, seed, [](const std::string& path) {
+    return path.starts_with("proj_out.") || path.find("norm1.linear") != path.npos || path.find("norm1_context.linear") != path.npos ||
+           path.find(".norm.linear") != path.npos || path.starts_with("norm_out.");
   });
 }
 

@@ -85,12 +85,8 @@ extern const Family kFamily{
       return std::make_unique<QwenImageModel>(files, options);
     },
     .describe = describe_entry,
-    .options = {{.name = "max_sequence_length",
-                 .help = "text tokens; 0 takes what the model was trained with",
-                 .otherwise = int64_t{0},
-                 .elsewhere = "",
-                 .why_wrong = why_no_token_count},
-                 tile_option(),
+    .options = {prompt_length_option(),
+                tile_option(),
                 {.name = "zero_cond_t",
                  .help = "modulate reference pictures by the time 0, as Qwen-Image-Edit-2511 does; on by itself where the transformer's "
                          "config.json says so",

@@ -160,10 +160,7 @@ std::vector<int64_t> QwenImageModel::latent_shape(const Extent& extent) const {
   return {vae_config_.latent_channels, extent.height / vae_config_.downsampling(), extent.width / vae_config_.downsampling()};
 }
 
-int64_t QwenImageModel::text_length() const {
-  auto chosen = options_.get<int64_t>("max_sequence_length");
-  return chosen > 0 ? chosen : 1024;
-}
+int64_t QwenImageModel::text_length() const { return prompt_length(options_, 1024); }
 
 int64_t QwenImageModel::reference_area() const {
   auto chosen = options_.get<int64_t>("reference_pixels");

@@ -1,11 +1,9 @@
 #include "models/qwen_image/transformer.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/silu.h>
@@ -181,18 +179,8 @@ at::Tensor Transformer::forward(const Inputs& in) {
 }
 
 void Transformer::initialise(uint64_t seed) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  visit_parameters([&](const std::string& path, at::Tensor& p) {
-    bool zero =
-        path.ends_with(".bias") || path.find("_mod.1.") != path.npos || path.starts_with("norm_out.") || path.starts_with("proj_out.");
-    auto fresh = at::empty(p.sizes(), at::TensorOptions().dtype(at::kFloat));
-    if (zero || p.dim() < 2) {
-      fresh.fill_(zero ? 0.0 : 1.0);
-    } else {
-      auto bound = std::sqrt(6.0 / static_cast<double>(p.size(0) + p.size(1)));
-      fresh.uniform_(-bound, bound, generator);
-    }
-    p = fresh.to(p.scalar_type());
+  mmdit::initialise(*this, seed, [](const std::string& path) {
+    return path.find("_mod.1.") != path.npos || path.starts_with("norm_out.") || path.starts_with("proj_out.");
   });
 }
 

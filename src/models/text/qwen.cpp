@@ -3,13 +3,16 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "models/text/rotate_halves.h"
@@ -22,7 +25,8 @@ namespace {
 
 const std::string kQwenLayer = "layers.0.";
 
-/// {tokens [B,L,E], cos, sin [L,P]} -> {tokens}: causal self-attention and gated MLP, each behind an RMS norm.
+/// {tokens [B,L,E], cos, sin [L,P], and where not all that comes before a token is seen the bias of attention [L,L]} -> {tokens}: causal
+/// self-attention and gated MLP, each behind an RMS norm.
 class QwenLayer : public nn::Block {
  public:
   QwenLayer(const QwenConfig& c, const at::TensorOptions& options)
@@ -58,8 +62,9 @@ class QwenLayer : public nn::Block {
     auto q = heads(q_.forward(normed), q_norm_.get(), in), k = heads(k_.forward(normed), k_norm_.get(), in);
     auto v = nn::split_heads(v_.forward(normed), config_.num_kv_heads);
     auto shared = config_.num_heads / config_.num_kv_heads;
-    auto mid = in[0] + o_.forward(nn::merge_heads(nn::attention(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), {},
-                                                                /*causal=*/true)));
+    auto bias = in.size() > 3 ? in[3] : at::Tensor();
+    auto mid = in[0] + o_.forward(nn::merge_heads(nn::attention(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), bias,
+                                                                /*causal=*/!bias.defined())));
     auto normed_mid = post_norm_.forward(mid);
     return {mid + down_.forward(at::silu(gate_.forward(normed_mid)) * up_.forward(normed_mid))};
   }
@@ -201,25 +206,42 @@ at::Tensor QwenEncoder::angles(int64_t length, const std::vector<SeenPicture>& p
   return at::cat(angles, 1);
 }
 
-nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures) {
-  auto x = embed_tokens_.forward(ids_BL);
-  if (!pictures.empty()) {
-    nn::Tensors pieces;
-    int64_t token = 0;
-    for (const auto& [first, tokens_RCE] : pictures) {
-      pieces.push_back(x.narrow(1, token, first - token));
-      auto seen = tokens_RCE.flatten(0, 1).to(x.device(), x.scalar_type());
-      pieces.push_back(seen.expand({x.size(0), seen.size(0), seen.size(1)}));
-      token = first + seen.size(0);
-    }
-    pieces.push_back(x.narrow(1, token, x.size(1) - token));
-    x = at::cat(pieces, 1);
+/// Zero where the token of a row sees that of a column, which comes before it and is one of the first `num_tokens`; else minus infinity.
+static at::Tensor bias_of_padded(int64_t length, int64_t num_tokens, const at::TensorOptions& options) {
+  auto place = at::arange(length, options);
+  auto is_seen = (place.unsqueeze(0) <= place.unsqueeze(1)) & (place.unsqueeze(0) < num_tokens);
+  auto hidden = at::full({}, -std::numeric_limits<double>::infinity(), options);
+  return at::where(is_seen, at::zeros_like(hidden), hidden);
+}
+
+/// The tokens with those of pictures in their places.
+static at::Tensor with_pictures(const at::Tensor& x_BLE, const std::vector<SeenPicture>& pictures) {
+  if (pictures.empty()) return x_BLE;
+  nn::Tensors pieces;
+  int64_t token = 0;
+  for (const auto& [first, tokens_RCE] : pictures) {
+    pieces.push_back(x_BLE.narrow(1, token, first - token));
+    auto seen = tokens_RCE.flatten(0, 1).to(x_BLE.device(), x_BLE.scalar_type());
+    pieces.push_back(seen.expand({x_BLE.size(0), seen.size(0), seen.size(1)}));
+    token = first + seen.size(0);
   }
+  pieces.push_back(x_BLE.narrow(1, token, x_BLE.size(1) - token));
+  return at::cat(pieces, 1);
+}
+
+nn::Tensors QwenEncoder::forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures,
+                                 std::optional<int64_t> num_tokens) {
+  auto x = with_pictures(embed_tokens_.forward(ids_BL), pictures);
   auto angles_LP = angles(ids_BL.size(1), pictures, x.options());
   auto cos = angles_LP.cos().to(at::kFloat), sin = angles_LP.sin().to(at::kFloat);
-  nn::Tensors states;
+  nn::Tensors shared{cos, sin}, states;
+  if (num_tokens && *num_tokens < ids_BL.size(1)) shared.push_back(bias_of_padded(ids_BL.size(1), *num_tokens, cos.options()));
   for (int64_t layer = 0; layer <= after.back(); ++layer) {
-    if (layer > 0) x = layers_[static_cast<size_t>(layer - 1)]->run({x, cos, sin})[0];
+    if (layer > 0) {
+      nn::Tensors inputs{x};
+      inputs.insert(inputs.end(), shared.begin(), shared.end());
+      x = layers_[static_cast<size_t>(layer - 1)]->run(inputs)[0];
+    }
     if (std::ranges::find(after, layer) != after.end()) states.push_back(layer == config_.num_layers ? norm_.forward(x) : x);
   }
   return states;

@@ -1,5 +1,6 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 
 #include "io/key_map.h"
 #include "nn/block.h"
@@ -52,7 +53,9 @@ class QwenEncoder : public nn::Module {
   /// as well (transformers: hidden_states[after]). Layers behind the last are not run. A token sees those before it alone, so what stands
   /// behind a text changes nothing of it. A picture's tokens share one place in time; the text behind it goes on after its longer side
   /// (transformers: Qwen2_5_VLModel.get_rope_index). `pictures`, in their order, are of all texts alike.
-  nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures = {});
+  /// attention_mask has it: what they become belongs to the text.
+  nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures = {},
+                      std::optional<int64_t> num_tokens = {});
   std::vector<nn::Block*> blocks();
 
  private:

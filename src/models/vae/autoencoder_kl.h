@@ -30,8 +30,9 @@ KlConfig kl_config(const nlohmann::json& config_json, const io::Shapes& shapes, 
 /// Whether `source` names its tensors as the original latent-diffusion code does (`ae.safetensors`).
 bool has_original_names(const io::TensorSource& source);
 
-/// Rules between the original names of an autoencoder with this many levels, or diffusers' names, and ours.
-io::KeyMap original_kl_keys(size_t num_levels);
+/// Rules between the original names of an autoencoder with this many levels, or diffusers' names, and ours. The convolutions of latents
+/// stand beside the original encoder and decoder, or else within them.
+io::KeyMap original_kl_keys(size_t num_levels, bool beside = true);
 io::KeyMap diffusers_kl_keys();
 
 /// Rules between the names of `source` (original or diffusers') and ours.

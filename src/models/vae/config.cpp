@@ -53,7 +53,7 @@ static size_t count_original_levels(const io::TensorSource& source) {
 }
 
 // Facts: black-forest-labs' flux/modules/autoencoder.py and diffusers' convert_ldm_vae_checkpoint.
-io::KeyMap original_kl_keys(size_t num_levels) {
+io::KeyMap original_kl_keys(size_t num_levels, bool beside) {
   using Op = io::KeyRule::Op;
   std::vector<io::KeyRule> rules;
   auto add = [&](const std::string& theirs, const std::string& ours, Op op = Op::copy) {
@@ -86,8 +86,10 @@ io::KeyMap original_kl_keys(size_t num_levels) {
     add_resnet("decoder.up." + number + ".block.{}", "decoder.up_blocks." + reversed + ".resnets.{}");
     add("decoder.up." + number + ".upsample.conv", "decoder.up_blocks." + reversed + ".upsamplers.0.conv");
   }
-  add("quant_conv", "encoder.quant_conv");
-  add("post_quant_conv", "decoder.post_quant_conv");
+  if (beside) {
+    add("quant_conv", "encoder.quant_conv");
+    add("post_quant_conv", "decoder.post_quant_conv");
+  }
   return io::KeyMap(rules);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "io/model_values.h"
+#include "models/config_values.h"
 
 namespace burnish::models::zimage {
 
@@ -38,15 +39,6 @@ void read_shapes(Config& c, const io::Shapes& shapes) {
   c.hidden = side("layers.0.feed_forward.w1.weight", 0);
   c.caption_width = side("cap_embedder.1.weight", 1);
   c.time_hidden = side("t_embedder.mlp.0.weight", 0);
-}
-
-template <class T>
-void agree_on(const nlohmann::json& json, const char* key, T& value, bool from_shapes) {
-  auto stated = value;
-  if (!io::take(json, key, stated, kWhat)) return;
-  if (from_shapes && stated != value)
-    data_error("models", "config.json says {} = {} but the tensors say {}; the folder mixes two models", key, stated, value);
-  value = stated;
 }
 
 void read_config(Config& c, const nlohmann::json& json, bool tensors) {

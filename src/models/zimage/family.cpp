@@ -69,12 +69,7 @@ extern const Family kFamily{
       return std::make_unique<ZImageModel>(files, options);
     },
     .describe = describe_entry,
-    .options = {{.name = "max_sequence_length",
-                 .help = "text tokens; 0 takes what the model was trained with",
-                 .otherwise = int64_t{0},
-                 .elsewhere = "",
-                 .why_wrong = why_no_token_count},
-                tile_option()},
+    .options = {prompt_length_option(), tile_option()},
     .variants = {{"z-image", [] { return published("z-image"); }}, {"z-image-turbo", [] { return published("z-image-turbo"); }}},
 };
 

@@ -120,10 +120,7 @@ std::vector<int64_t> ZImageModel::latent_shape(const Extent& extent) const {
   return {vae_config_.latent_channels, extent.height / vae_config_.downsampling(), extent.width / vae_config_.downsampling()};
 }
 
-int64_t ZImageModel::text_length() const {
-  auto chosen = options_.get<int64_t>("max_sequence_length");
-  return chosen > 0 ? chosen : 512;
-}
+int64_t ZImageModel::text_length() const { return prompt_length(options_, 512); }
 
 void ZImageModel::encode_prompt(pipeline::Scope& scope) {
   encode_by_qwen(scope, components_, options_.device, num_text_layers(), text_length());

@@ -1,6 +1,5 @@
 #include "models/zimage/transformer.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -16,6 +15,7 @@
 #include <limits>
 
 #include "kernels/modulated_norm/modulated_norm.h"
+#include "models/mmdit.h"
 #include "models/zimage/blocks.h"
 
 namespace burnish::models::zimage {
@@ -213,17 +213,8 @@ Transformer::Out Transformer::forward(const Inputs& in) {
 }
 
 void Transformer::initialise(uint64_t seed) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  visit_parameters([&](const std::string& path, at::Tensor& p) {
-    bool zero = path.ends_with(".bias") || path.find("adaLN_modulation") != path.npos || path.starts_with("all_final_layer.");
-    auto fresh = at::empty(p.sizes(), at::TensorOptions().dtype(at::kFloat));
-    if (zero || p.dim() < 2) {
-      fresh.fill_(zero ? 0.0 : 1.0);
-    } else {
-      auto bound = std::sqrt(6.0 / static_cast<double>(p.size(0) + p.size(1)));
-      fresh.uniform_(-bound, bound, generator);
-    }
-    p = fresh.to(p.scalar_type());
+  mmdit::initialise(*this, seed, [](const std::string& path) {
+    return path.find("adaLN_modulation") != path.npos || path.starts_with("all_final_layer.");
   });
 }
 

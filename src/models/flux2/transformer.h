@@ -1,0 +1,53 @@
+#pragma once
+#include <memory>
+
+#include "models/flux2/config.h"
+#include "nn/block.h"
+
+namespace burnish::models::flux2 {
+
+// Shape letters: B batch, C latent channels, I image tokens (of the target, then of its reference pictures), T text tokens, L = T + I,
+// E caption width, D width, P rotated pairs, M modulation values.
+
+/// Which layers a Transformer holds. The modulation is made of the time alone, so it can be run, loaded and dropped apart from the body.
+struct Part {
+  bool modulation = true, body = true;
+};
+
+/// The transformer of FLUX.2 (Black Forest Labs; parameter names are those of diffusers' Flux2Transformer2DModel): a velocity field over
+/// latents, of which each is a token. All blocks of a kind share their shifts, scales and gates.
+class Transformer : public nn::Module {
+ public:
+  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  ~Transformer() override;
+
+  /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of double blocks 6 D for the picture and 6 D for the text, of
+  /// single blocks 3 D, then scale and shift of the last norm. Needs the modulation.
+  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
+
+  struct Inputs {
+    at::Tensor noisy_BCHW;
+    std::vector<at::Tensor> references_BCHW = {};  ///< latents of reference pictures, of any sizes
+    at::Tensor text_BTE;                           ///< the text encoder's states
+    at::Tensor modulation_BM;                      ///< of `modulate`
+  };
+  /// The velocity, noise - latents [B, C, H, W]. Needs the body.
+  at::Tensor forward(const Inputs& in);
+
+  /// In order of execution; none without the body.
+  std::vector<nn::Block*> blocks();
+  const Config& config() const { return config_; }
+
+  /// Fills every parameter for training from scratch (mmdit::initialise).
+  void initialise(uint64_t seed);
+
+ private:
+  struct Modulation;
+  struct Body;
+
+  Config config_;
+  std::unique_ptr<Modulation> modulation_;
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace burnish::models::flux2

@@ -1,0 +1,62 @@
+#include "models/vae/patch_autoencoder.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/pixel_shuffle.h>
+#include <ATen/ops/pixel_unshuffle.h>
+
+#include "base/error.h"
+#include "io/model_values.h"
+
+namespace burnish::models::vae {
+
+namespace {
+
+const std::string kMean = "bn.running_mean", kVariance = "bn.running_var";
+
+at::Tensor of_channels(const at::Tensor& x_C) { return x_C.unsqueeze(-1).unsqueeze(-1); }
+
+}  // namespace
+
+PatchConfig patch_config(const nlohmann::json& config_json, const io::Shapes& shapes) {
+  PatchConfig c{.kl = kl_config(config_json, shapes)};
+  io::take(config_json, "batch_norm_eps", c.norm_eps, "autoencoder");
+  std::vector<int64_t> patch{2, 2};
+  io::take(config_json, "patch_size", patch, "autoencoder");
+  if (patch != std::vector<int64_t>{2, 2} || io::side_of(shapes, kMean, 0, "autoencoder") != c.channels())
+    data_error("models", "the autoencoder's patches are not the 2 x 2 latents that were expected: it has statistics of {} channels, not {}",
+               io::side_of(shapes, kMean, 0, "autoencoder"), c.channels());
+  return c;
+}
+
+bool has_patch_statistics(const io::TensorSource& source) { return source.contains(kMean); }
+
+io::TensorSource patch_tensors(const io::TensorSource& source) { return source.without({"bn.num_batches_tracked"}); }
+
+LatentStatistics::LatentStatistics(int64_t channels, const at::TensorOptions& options)
+    : running_mean(at::empty({channels}, options)), running_var(at::empty({channels}, options)) {
+  own("running_mean", running_mean);
+  own("running_var", running_var);
+}
+
+PatchAutoencoder::PatchAutoencoder(const PatchConfig& c, const at::TensorOptions& options)
+    : config_(c), encoder_(c.kl, options), decoder_(c.kl, options), statistics_(c.channels(), options) {
+  own("encoder", encoder_);
+  own("decoder", decoder_);
+  own("bn", statistics_);
+}
+
+at::Tensor PatchAutoencoder::variance_C11() const { return of_channels(statistics_.running_var) + config_.norm_eps; }
+
+Encoder::Moments PatchAutoencoder::encode(const at::Tensor& image) const {
+  auto raw = encoder_.forward(image);
+  auto variance = variance_C11();
+  return {(at::pixel_unshuffle(raw.mean_BCHW, 2) - of_channels(statistics_.running_mean)) / variance.sqrt(),
+          at::pixel_unshuffle(raw.logvar_BCHW, 2) - variance.log()};
+}
+
+at::Tensor PatchAutoencoder::decode(const at::Tensor& latents) const {
+  return decoder_.forward(at::pixel_shuffle(latents * variance_C11().sqrt() + of_channels(statistics_.running_mean), 2));
+}
+
+}  // namespace burnish::models::vae

@@ -1,0 +1,62 @@
+#pragma once
+#include "tests/golden.h"
+#include "tests/integration/refused.h"
+
+// Runs of one small model in the whole program, and its adapter under other programs' names.
+namespace burnish::test {
+
+class ModelRun : public BadInput {
+ protected:
+  explicit ModelRun(std::string model) : model_(std::move(model)) {}
+  Outcome ok(const std::string& arguments) const {
+    auto outcome = run_burnish(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
+    return outcome;
+  }
+  std::string train_command(const std::string& name, const std::string& options) const {
+    return "train " + model_ + golden_data() + "--learning_rate 1e-3 --max_steps 3 " + options + " --output_path " + quoted(at(name));
+  }
+  Outcome train(const std::string& name, const std::string& options) const { return ok(train_command(name, options)); }
+  std::vector<double> of_log(const std::string& name, const char* key) const {
+    std::vector<double> values;
+    for (auto& line : read_log(at(name))) values.push_back(line[key]);
+    return values;
+  }
+  void expect_same(const std::string& a, const std::string& b) const {
+    for (const char* key : {"loss", "grad_norm"}) EXPECT_EQ(of_log(a, key), of_log(b, key));
+    EXPECT_EQ(read_file(at(a) / "step-3.safetensors"), read_file(at(b) / "step-3.safetensors"));
+  }
+  at::Tensor latents(const std::string& model, const std::string& options) const {
+    auto file = at("latents.safetensors");
+    ok("sample " + model + "--prompt 'red apple' --seed 3 --height 48 --width 64 --num_inference_steps 2 --save_latents " + quoted(file) +
+       " --output_path " + quoted(at("pictures")) + " " + options);
+    return io::SafetensorsFile::open(file)->tensor("latents").clone();
+  }
+
+ private:
+  std::string model_;
+};
+
+/// An adapter file of diffusers' names, which begin with "transformer.", under others: of each layer's lower or upper half, what `rename`
+/// makes of its path.
+inline void rename_lora(const fs::path& from, const fs::path& to,
+                        const std::function<std::string(const std::string& layer, bool down)>& rename) {
+  auto source = io::TensorSource::open({from.string()});
+  io::NamedTensors renamed;
+  const std::string prefix = "transformer.", down = ".lora_A.weight", up = ".lora_B.weight", alpha = ".alpha";
+  for (const auto& name : source.names()) {
+    auto layer = name.substr(prefix.size());
+    auto cut = [&](const std::string& ending) { return layer.substr(0, layer.size() - ending.size()); };
+    if (layer.ends_with(down)) {
+      renamed.emplace_back(rename(cut(down), true), source.tensor(name));
+    } else if (layer.ends_with(up)) {
+      renamed.emplace_back(rename(cut(up), false), source.tensor(name));
+    } else {
+      auto half = rename(cut(alpha), true);
+      renamed.emplace_back(half.substr(0, half.rfind(".lora")) + alpha, source.tensor(name));
+    }
+  }
+  io::save_safetensors(to, renamed);
+}
+
+}  // namespace burnish::test
