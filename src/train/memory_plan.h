@@ -36,6 +36,7 @@ struct MemoryPlan {
   std::vector<NamedBytes> disk;       ///< that the run writes
   int64_t mapped_bytes = 0;           ///< of weight files, which are mapped while they are read: the system's to keep or to drop
   int64_t num_pageable_blocks = 0;    ///< of the denoiser
+  bool can_page_from_disk = false;    ///< whether they can wait in their file
 
   const StageMemory& step() const;
   /// The one that needs most.
