@@ -5,7 +5,9 @@ usage: paging.py
 
 24 blocks, all paged, compute for 8 ms forward and 16 ms backward, and wait for weights over a link of 0.1 ms latency whose bandwidth is
 such that a block's weights take a quarter of the forward time to four times of it. Nothing else is timed: blocks and link keep time by the
-clock, so that the figures are those of the order in which blocks are asked for and not of a processor.
+clock, so that the figures are those of the order in which blocks are asked for and not of a processor. The last rows read weights of 16 MiB
+a block from a file in the current folder, which is taken out of the system's cache before forward and in backward; its link is what reading it
+from end to end takes.
 """
 import json
 import subprocess
@@ -14,7 +16,7 @@ import measure
 
 
 def kind(case):
-    return ("trained" if case["trains"] else "frozen") + (", recomputed" if case["recomputes"] else "")
+    return ("on disk" if case.get("on_disk") else "trained" if case["trains"] else "frozen") + (", recomputed" if case["recomputes"] else "")
 
 
 def main():
@@ -25,7 +27,7 @@ def main():
     rows = {}
     for case in cases:
         bound = max(case["compute"], case["link"])
-        row = rows.setdefault((kind(case), case["ratio"]), {})
+        row = rows.setdefault((kind(case), case.get("ratio", "the disk's")), {})
         row[case["places"]] = f"{case['step'] / bound:.2f}"
         if case["places"] == 2:
             row["link"] = f"{case['link'] / case['compute']:.2f}"

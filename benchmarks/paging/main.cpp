@@ -1,15 +1,21 @@
 // Paging beside a link of any speed: how long a step takes whose blocks compute for a known time, while their weights come over a link of
-// known bandwidth and latency. Prints a JSON object a case: seconds that blocks compute and that the link is busy, and that the step took.
+// known bandwidth and latency, or from a file that is not in the system's cache. Prints a JSON object a case: seconds that blocks compute
+// and that the link is busy, and that the step took.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
+#include "io/files.h"
+#include "io/safetensors.h"
 #include "memory/paging.h"
 #include "memory/recompute.h"
 
@@ -73,9 +79,9 @@ struct Work : torch::autograd::Function<Work> {
 };
 
 struct Layer : nn::Block {
-  Layer() { own("weight", weight); }
+  explicit Layer(int64_t numel = kNumel) : weight(at::randn({numel})) { own("weight", weight); }
   nn::Tensors body(const nn::Tensors& in) override { return {Work::apply(in[0], weight, &trained)}; }
-  at::Tensor weight = at::randn({kNumel});
+  at::Tensor weight;
   std::function<void()> trained = [] {};
 };
 
@@ -116,6 +122,67 @@ void measure(const Case& c) {
              c.trains, c.recomputes, c.ratio, c.num_places, computes, link->busy, took);
 }
 
+/// Weights of all blocks in a file, which lies in the current folder while it lives.
+class WeightFile {
+ public:
+  static constexpr int64_t kNumelOnDisk = 1 << 22;  // 16 MiB a block
+
+  explicit WeightFile(const std::vector<std::unique_ptr<Layer>>& blocks) {
+    io::NamedTensors all;
+    for (size_t i = 0; i < blocks.size(); ++i) all.emplace_back(std::to_string(i), blocks[i]->weight);
+    io::save_safetensors(path_, all);
+    file_ = io::SafetensorsFile::open(path_);
+    opened_ = std::make_unique<io::InputFile>(path_);
+  }
+  ~WeightFile() { std::filesystem::remove(path_); }
+  WeightFile(const WeightFile&) = delete;
+  WeightFile& operator=(const WeightFile&) = delete;
+
+  at::Tensor weight(size_t block) const { return file_->tensor(std::to_string(block)); }
+  /// Takes the file out of the system's cache.
+  void drop() const { ::posix_fadvise(opened_->descriptor(), 0, 0, POSIX_FADV_DONTNEED); }
+  /// Seconds that reading it once from the disk takes.
+  double time_to_read() const {
+    drop();
+    std::vector<char> part(1 << 22);
+    const auto start = Clock::now();
+    for (off_t at = 0; ::pread(opened_->descriptor(), part.data(), part.size(), at) > 0;) at += static_cast<off_t>(part.size());
+    return Seconds(Clock::now() - start).count();
+  }
+
+ private:
+  std::filesystem::path path_ = "bench_paging.safetensors";
+  std::shared_ptr<io::SafetensorsFile> file_;
+  std::unique_ptr<io::InputFile> opened_;
+};
+
+void measure_disk(bool recomputes, size_t num_places) {
+  std::vector<std::unique_ptr<Layer>> blocks;
+  for (int64_t i = 0; i < kNumBlocks; ++i) blocks.push_back(std::make_unique<Layer>(WeightFile::kNumelOnDisk));
+  const WeightFile file(blocks);
+  const auto device = c10::Device(c10::kCPU);
+  auto pager = std::make_shared<memory::Pager>(std::make_shared<memory::HostStore>(device), device, num_places);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    pager->take(*blocks[i], [&file, i](const std::string& /*name*/) { return file.weight(i); });
+    blocks[i]->runner = pager->runner();
+    blocks[i]->trained = [&file] { file.drop(); };  // what forward has read is read anew by backward
+    if (recomputes) blocks[i]->runner = memory::recompute(blocks[i]->runner);
+  }
+  pager->make_places();
+  const double link = 2 * file.time_to_read();
+  file.drop();
+  const auto start = Clock::now();
+  auto y = at::ones({4}).requires_grad_(true);
+  for (auto& block : blocks) y = block->run({y})[0];
+  file.drop();
+  torch::autograd::backward({y.sum()}, {});
+  const double took = Seconds(Clock::now() - start).count();
+  const double computes = static_cast<double>(kNumBlocks) * (kForward * (recomputes ? 2 : 1) + kBackward);
+  fmt::print(R"({{"on_disk": true, "recomputes": {}, "places": {}, "compute": {:.4f}, "link": {:.4f}, "step": {:.4f}}})"
+             "\n",
+             recomputes, num_places, computes, link, took);
+}
+
 }  // namespace
 
 int main() {
@@ -125,5 +192,8 @@ int main() {
         for (const size_t num_places : {1, 2, 4}) measure({trains, recomputes, ratio, num_places});
       }
     }
+  }
+  for (const bool recomputes : {false, true}) {
+    for (const size_t num_places : {1, 2, 4}) measure_disk(recomputes, num_places);
   }
 }

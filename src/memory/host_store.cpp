@@ -60,13 +60,13 @@ HostStore::HostStore(c10::Device device, std::shared_ptr<Lane> lane)
 
 HostStore::~HostStore() = default;
 
-at::Tensor HostStore::make(const at::Tensor& like) const {
+at::Tensor HostStore::room_for(const at::Tensor& like) const {
   return at::Tensor(at::detail::empty_strided_generic(like.sizes(), like.strides(), memory_.get(),
                                                       c10::DispatchKeySet(c10::DispatchKey::CPU), like.scalar_type()));
 }
 
 at::Tensor HostStore::put(const at::Tensor& tensor) {
-  auto in_host = make(tensor);
+  auto in_host = room_for(tensor);
   update({{tensor, in_host}});
   return in_host;
 }

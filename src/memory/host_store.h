@@ -20,6 +20,8 @@ class HostStore {
   /// When a copy has come to the device. Null: it has.
   using Arrival = std::shared_ptr<Lane::Arrival>;
 
+  /// Memory for a tensor like this one, which may lie anywhere; its numbers are not set.
+  at::Tensor room_for(const at::Tensor& tensor) const;
   /// A copy of the tensor, with its strides. The tensor's memory may be given up at once.
   at::Tensor put(const at::Tensor& tensor);
   /// Copies to host tensors that `put` made.
@@ -38,7 +40,6 @@ class HostStore {
 
  private:
   class Memory;
-  at::Tensor make(const at::Tensor& like) const;
   Arrival copy(const Lane::Copies& copies) const;
 
   std::shared_ptr<Memory> memory_;

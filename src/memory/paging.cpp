@@ -6,8 +6,11 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
+#include <cstring>
+#include <stdexcept>
 #include <utility>
 
+#include "memory/file_lane.h"
 #include "nn/linear.h"
 
 namespace burnish::memory {
@@ -18,6 +21,26 @@ constexpr int64_t kAlignment = 256;  // of a tensor in its place, as allocators 
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+/// All of a storage.
+at::Tensor bytes_of(const c10::Storage& storage, const at::TensorOptions& options) {
+  return at::empty({0}, options.dtype(at::kByte)).set_(storage, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
+}
+
+/// The bytes of a tensor whose elements lie side by side.
+at::Tensor bytes_of(const at::Tensor& tensor) {
+  const auto first = tensor.storage_offset() * tensor.element_size();
+  return bytes_of(tensor.storage(), tensor.options()).narrow(0, first, static_cast<int64_t>(tensor.nbytes()));
+}
+
+/// A weight's bytes in its file, where the file has just these; undefined elsewhere.
+at::Tensor found_in_file(const at::Tensor& bytes, const at::Tensor& in_file) {
+  if (!in_file.defined() || !in_file.is_contiguous() || in_file.nbytes() != bytes.nbytes()) return {};
+  const auto found = bytes_of(in_file), here = bytes.cpu();
+  const bool same = std::memcmp(found.const_data_ptr(), here.const_data_ptr(), here.nbytes()) == 0;
+  let_go(found);
+  return same ? found : at::Tensor();
+}
 
 }  // namespace
 
@@ -31,18 +54,19 @@ std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged) {
 struct Pager::Page {
   struct Weight {
     c10::Storage storage;  ///< points into a place, or nowhere
-    at::Tensor in_host;    ///< its bytes
-    int64_t offset;        ///< in a place
+    at::Tensor waiting;    ///< its bytes, in host memory or in a file; undefined for the meta device where they would be in a file
+    bool in_file;
+    int64_t offset;  ///< in a place
   };
   nn::Block* block;
   std::vector<Weight> weights = {};
   int64_t num_bytes = 0;
   Place* place = nullptr;
-  bool changed = false;  ///< since it came
-  HostStore::Arrival arrival = {};
+  bool changed = false;                           ///< since it came
+  HostStore::Arrival arrival = {}, reading = {};  ///< of what comes from host memory, and of what comes from a file
 
-  /// Its bytes in its place on the device and in host memory.
-  HostStore::Copies copies() const;
+  /// Its bytes in its place on the device and where they wait: those in files, or those in host memory.
+  HostStore::Copies copies(bool in_file) const;
   /// Null where the tensor is none of its weights.
   const Weight* find(const at::Tensor& tensor) const {
     auto found = std::ranges::find_if(weights, [&](const auto& w) { return w.storage.is_alias_of(tensor.storage()); });
@@ -56,9 +80,12 @@ struct Pager::Place {
   Page* page = nullptr;
 };
 
-HostStore::Copies Pager::Page::copies() const {
+HostStore::Copies Pager::Page::copies(bool in_file) const {
   HostStore::Copies copies;
-  for (const auto& weight : weights) copies.emplace_back(place->bytes.narrow(0, weight.offset, weight.in_host.numel()), weight.in_host);
+  for (const auto& weight : weights) {
+    if (weight.in_file != in_file || !weight.waiting.defined()) continue;
+    copies.emplace_back(place->bytes.narrow(0, weight.offset, weight.waiting.numel()), weight.waiting);
+  }
   return copies;
 }
 
@@ -102,26 +129,29 @@ Pager::~Pager() = default;
 
 std::shared_ptr<nn::BlockRunner> Pager::runner() { return std::make_shared<Runner>(shared_from_this()); }
 
-void Pager::take(nn::Block& block) {
+void Pager::take(nn::Block& block, const InFile& in_file) {
   auto [found, is_new] = numbers_.emplace(&block, pages_.size());
   if (is_new) pages_.push_back(std::make_unique<Page>(Page{&block}));
   auto& page = *pages_[found->second];
-  block.visit_parameters([&](const std::string& /*path*/, at::Tensor& parameter) { take(page, parameter); });
-  block.visit([&](const std::string& /*path*/, nn::Module& module) {
+  block.visit_parameters([&](const std::string& path, at::Tensor& parameter) { take(page, parameter, path, in_file); });
+  block.visit([&](const std::string& path, nn::Module& module) {
     auto* layer = dynamic_cast<nn::LinearMap*>(&module);
     if (layer == nullptr) return;
-    for (const auto& tensor : layer->source().tensors()) take(page, tensor);
+    for (const auto& tensor : layer->source().tensors()) take(page, tensor, path + ".weight", in_file);
   });
 }
 
-void Pager::take(Page& page, const at::Tensor& tensor) {
+void Pager::take(Page& page, const at::Tensor& tensor, const std::string& name, const InFile& in_file) {
   if (!tensor.defined() || tensor.device() != device_ || tensor.nbytes() == 0) return;
   const at::NoGradGuard no_grad;
   if (page.find(tensor) != nullptr) return;
   auto storage = tensor.storage();
   const auto num_bytes = static_cast<int64_t>(storage.nbytes());
-  auto bytes = at::empty({0}, tensor.options().dtype(at::kByte)).set_(storage, 0, {num_bytes}, {1});
-  page.weights.push_back({storage, store_->put(bytes), page.num_bytes});
+  const auto bytes = bytes_of(storage, tensor.options().requires_grad(false));
+  const auto found = in_file && !device_.is_meta() ? found_in_file(bytes, in_file(name)) : at::Tensor();
+  const bool is_in_file = found.defined() || (in_file && device_.is_meta() && tensor.dim() > 1);
+  if (is_in_file && !files_ && !device_.is_meta()) files_ = lane_from_files(device_, store_);
+  page.weights.push_back({storage, is_in_file ? found : store_->put(bytes), is_in_file, page.num_bytes});
   page.num_bytes += (num_bytes + kAlignment - 1) / kAlignment * kAlignment;
   storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
 }
@@ -145,14 +175,18 @@ void Pager::fetch(size_t number) {
   if (place->page != nullptr) leave(*place->page);
   page.place = &*place;
   place->page = &page;
-  const auto copies = page.copies();
-  for (size_t i = 0; i < copies.size() && !device_.is_meta(); ++i)
-    page.weights[i].storage.set_data_ptr_noswap(c10::DataPtr(copies[i].first.data_ptr(), device_));
-  page.arrival = store_->fetch(copies);
+  for (auto& weight : page.weights) {
+    if (device_.is_meta()) break;
+    auto* begin = static_cast<char*>(place->bytes.data_ptr()) + weight.offset;
+    weight.storage.set_data_ptr_noswap(c10::DataPtr(begin, device_));
+  }
+  if (auto reads = page.copies(/*in_file=*/true); !reads.empty()) page.reading = files_->go(reads);
+  page.arrival = store_->fetch(page.copies(/*in_file=*/false));
 }
 
 void Pager::leave(Page& page) {
-  if (std::exchange(page.changed, false)) store_->update(page.copies());
+  if (page.reading) std::exchange(page.reading, {})->wait();  // what is on its way is written to the place
+  if (std::exchange(page.changed, false)) store_->update(page.copies(/*in_file=*/false));
   for (auto& weight : page.weights) weight.storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
   page.place->page = nullptr;
   page.place = nullptr;
@@ -164,6 +198,7 @@ void Pager::bring(size_t number) {
   if (number < first_ || number > last_) first_ = last_ = number;
   fetch(number);
   store_->wait(pages_[number]->arrival);
+  if (pages_[number]->reading) pages_[number]->reading->wait();
 }
 
 void Pager::bring(size_t number, Direction direction) {
@@ -180,7 +215,11 @@ std::optional<size_t> Pager::block_of(const at::Tensor& tensor) const {
   return static_cast<size_t>(found - pages_.begin());
 }
 
-void Pager::mark_changed(size_t number) { pages_.at(number)->changed = true; }
+void Pager::mark_changed(size_t number) {
+  auto& page = *pages_.at(number);
+  if (std::ranges::any_of(page.weights, &Page::Weight::in_file)) throw std::logic_error("weights that wait in a file are never written");
+  page.changed = true;
+}
 
 at::Tensor Pager::in_host(size_t number, const at::Tensor& tensor) {
   if (device_.is_meta()) return tensor;
@@ -189,12 +228,20 @@ at::Tensor Pager::in_host(size_t number, const at::Tensor& tensor) {
   store_->synchronize();
   const at::NoGradGuard no_grad;
   return at::empty({0}, tensor.options().device(at::kCPU).requires_grad(false))
-      .set_(page.find(tensor)->in_host.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
+      .set_(page.find(tensor)->waiting.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
 }
 
 int64_t Pager::num_waiting_bytes() const {
   int64_t bytes = 0;
   for (const auto& page : pages_) bytes += page->num_bytes;
+  return bytes;
+}
+
+int64_t Pager::num_file_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& page : pages_) {
+    for (const auto& weight : page->weights) bytes += weight.in_file ? static_cast<int64_t>(weight.storage.nbytes()) : 0;
+  }
   return bytes;
 }
 

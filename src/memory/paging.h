@@ -13,10 +13,13 @@ namespace burnish::memory {
 /// time to bring the next one (musubi-tuner, docs/block_swap.md, block_swap_h2d_only). Rising numbers.
 std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged);
 
-/// Keeps the weights of blocks in host memory, and on the device those of the block at work and of the one that comes next, in forward and
-/// in backward: there are `num_places` for weights on the device, each as large as the largest block; with more than two, more blocks come
-/// ahead. Weights that were changed there are written back when they leave. A tensor of a block that is not on the device has no numbers;
-/// autograd may go on holding it.
+/// A weight of a block in a mapped file, by its name in the block; undefined where no file has it.
+using InFile = std::function<at::Tensor(const std::string& name)>;
+
+/// Keeps the weights of blocks in host memory or in files, and on the device those of the block at work and of the one that comes next, in
+/// forward and in backward: there are `num_places` for weights on the device, each as large as the largest block; with more than two, more
+/// blocks come ahead. Weights that were changed there are written back when they leave. A tensor of a block that is not on the device has
+/// no numbers; autograd may go on holding it.
 ///
 /// Blocks are run in the order in which they are named. Nothing else may read their weights but through LinearMap::source, or after
 /// `bring`.
@@ -27,8 +30,9 @@ class Pager : public std::enable_shared_from_this<Pager> {
   Pager(const Pager&) = delete;
   Pager& operator=(const Pager&) = delete;
 
-  /// The block's weights wait in host memory from here on: those that are on the device. May be called again when more have come.
-  void take(nn::Block& block);
+  /// The block's weights wait in host memory from here on: those that are on the device. May be called again when more have come. Those
+  /// whose very bytes `in_file` finds wait there, and are never written; for the meta device it finds every matrix.
+  void take(nn::Block& block, const InFile& in_file = {});
   /// Makes the places on the device, once all weights are taken and before one is read.
   void make_places();
   /// Runs blocks that were taken by `block.body`, their weights on the device when it reads them.
@@ -44,7 +48,9 @@ class Pager : public std::enable_shared_from_this<Pager> {
   /// The tensor itself on the meta device.
   at::Tensor in_host(size_t number, const at::Tensor& tensor);
 
+  /// Of all that waits, and of what waits in files.
   int64_t num_waiting_bytes() const;
+  int64_t num_file_bytes() const;
   /// Of the places on the device.
   int64_t num_device_bytes() const;
 
@@ -55,13 +61,14 @@ class Pager : public std::enable_shared_from_this<Pager> {
   struct BringBack;
   enum class Direction { forward, backward };
 
-  void take(Page& page, const at::Tensor& tensor);
+  void take(Page& page, const at::Tensor& tensor, const std::string& name, const InFile& in_file);
   void fetch(size_t number);
   void leave(Page& page);
   bool is_wanted(const Page& page) const;
   void bring(size_t number, Direction direction);
 
   std::shared_ptr<HostStore> store_;
+  std::shared_ptr<Lane> files_;  ///< null where nothing waits in one
   c10::Device device_;
   std::vector<std::unique_ptr<Page>> pages_;
   std::map<const nn::Block*, size_t> numbers_;

@@ -55,9 +55,9 @@ constexpr int64_t kTile = 512;  // a quarter of the memory of a picture of 1024 
 bool encodes_whole(const TrainOptions& o) { return encodes(o) && o.model.own.at(kTileSize) == models::OptionValue(int64_t{0}); }
 
 /// In order of what they cost a step, by what is published of them: samples kept on disk and pictures encoded in tiles nothing, an
-/// optimizer's states in 8 bits and
-/// factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the processor, updates inside backward nothing
-/// but the norm to clip by, recomputation another forward or half of it, and what waits in main memory the way there and back.
+/// optimizer's states in 8 bits and factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the processor,
+/// updates inside backward nothing but the norm to clip by, recomputation another forward or half of it, what waits in main memory the way
+/// there and back, and what waits on disk a longer one.
 const std::vector<Lever>& levers() {
   static const std::vector<Lever> all{
       {[](const auto& o, const auto&) { return encodes(o) && o.cache_path.empty(); }, [](auto& o, const auto&) { o.cache_path = "cache"; },
@@ -93,6 +93,9 @@ const std::vector<Lever>& levers() {
        [](const auto&, const auto&) { return std::string("--enable_optimizer_cpu_offload"); }},
       paging<2>(),
       paging<1>(),
+      {[](const auto& o, const auto& plan) { return plan.can_page_from_disk && o.blocks_on_disk < plan.num_pageable_blocks; },
+       [](auto& o, const auto& plan) { o.blocks_to_swap = o.blocks_on_disk = plan.num_pageable_blocks; },
+       [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {0} --blocks_on_disk {0}", plan.num_pageable_blocks); }},
   };
   return all;
 }

@@ -122,6 +122,7 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
   f("enable_optimizer_cpu_offload", o.enable_optimizer_cpu_offload, "keep the optimizer's states in main memory");
   f("blocks_to_swap", o.blocks_to_swap,
     "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use");
+  f("blocks_on_disk", o.blocks_on_disk, "of blocks_to_swap, so many wait in the model's file instead, which frozen blocks are read from");
 }
 
 static void optimizer_fields(config::Fields& f, TrainOptions& o) {
@@ -527,6 +528,10 @@ void check_hooks(const TrainOptions& o) {
 void check_memory(const TrainOptions& o) {
   check_at_least("gradient_checkpointing_interval", static_cast<double>(o.gradient_checkpointing_interval), 1);
   check_at_least("blocks_to_swap", static_cast<double>(o.blocks_to_swap), 0);
+  check_at_least("blocks_on_disk", static_cast<double>(o.blocks_on_disk), 0);
+  if (o.blocks_on_disk > o.blocks_to_swap)
+    config_error("train", "blocks_on_disk {} is more than blocks_to_swap {}, of which they are; raise blocks_to_swap", o.blocks_on_disk,
+                 o.blocks_to_swap);
   if (o.gradient_checkpointing_interval > 1 && !recomputes(o))
     config_error("train",
                  "gradient_checkpointing_interval says how many blocks are recomputed, and none is; add use_gradient_checkpointing");

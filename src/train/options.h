@@ -81,7 +81,7 @@ struct TrainOptions {
   double noising_weight = 0, noising_bias = 0, min_t = 0, max_t = 1;
   double min_timestep_boundary = 0.0, max_timestep_boundary = 1.0;
   bool use_gradient_checkpointing = false, use_gradient_checkpointing_offload = false;
-  int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0;
+  int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0, blocks_on_disk = 0;
   std::string activation_budget;
   bool fused_backward_pass = false, enable_optimizer_cpu_offload = false;
   std::string reduction = "fast";

@@ -1,6 +1,7 @@
 #include "train/planning.h"
 
 #include "base/error.h"
+#include "train/blocks_on_disk.h"
 #include "train/samples.h"
 
 namespace burnish::train {
@@ -36,6 +37,17 @@ void check_initial(const pipeline::Schedule& schedule, bool always_ahead) {
   }
 }
 
+void check_blocks_on_disk(const Settings& settings, const Subject& subject) {
+  if (settings.step.memory.blocks_on_disk == 0) return;
+  auto why = why_not_on_disk(subject, settings.model.options.dtype);
+  if (why.empty()) return;
+  config_error(
+      "train",
+      "blocks_on_disk reads frozen weights from their file as they are computed with, and {}; take it out, or have a file written of "
+      "what the run holds (burnish convert, --weight_format)",
+      why);
+}
+
 void check_files(models::Model& model, const pipeline::Units& units) {
   for (const auto& component : pipeline::models_of(units)) model.components().check(component);
 }
@@ -57,6 +69,7 @@ pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subjec
   auto schedule = pipeline::schedule(units, labels, subject.trained.models(), policy, subject.model->names().padded_values());
   if (trains) check_initial(schedule, settings.schedule.always_ahead());
   if (trains && settings.schedule.always_ahead()) check_ahead(schedule, subject);
+  if (trains) check_blocks_on_disk(settings, subject);
 
   bool has_pictures = settings.data.from_pictures || !settings.data.held_out.subsets.empty();
   if (has_pictures) check_files(*subject, schedule.once.units);

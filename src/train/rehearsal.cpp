@@ -12,6 +12,7 @@
 #include "memory/caching_allocator.h"
 #include "memory/dry_run.h"
 #include "train/ahead.h"
+#include "train/blocks_on_disk.h"
 #include "train/planning.h"
 #include "train/snapshot.h"
 #include "train/step.h"
@@ -388,6 +389,7 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
   const auto& denoiser = subject.model->names().denoiser();
   if (contains(pipeline::components_of(schedule.live.units), denoiser))
     plan.num_pageable_blocks = std::ssize(subject.model->components().blocks(denoiser));
+  plan.can_page_from_disk = why_not_on_disk(subject, settings.model.options.dtype).empty();
   auto whole = subject.trained.whole_components();
   add_host_and_disk(plan, settings, device, beside, snapshot, course, !whole.empty());
   for (const auto& component : subject.model->components().list()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -10,38 +11,52 @@
 #include "memory/heap.h"
 #include "memory/paging.h"
 #include "optim/paged_store.h"
+#include "train/blocks_on_disk.h"
 
 namespace burnish::train {
 
 namespace {
 
+std::vector<std::string> parts_of(const std::string& component, const std::vector<std::string>& run) {
+  std::vector<std::string> parts;
+  std::copy_if(run.begin(), run.end(), std::back_inserter(parts), [&](const auto& m) { return pipeline::component_of(m) == component; });
+  return parts;
+}
+
 /// Of a component, the parts that units run; everything else of it stays on disk.
 void load_component(models::Model& model, const std::string& component, const std::vector<std::string>& run,
                     const models::Components::Placed& placed) {
-  std::vector<std::string> parts;
-  std::copy_if(run.begin(), run.end(), std::back_inserter(parts), [&](const auto& m) { return pipeline::component_of(m) == component; });
+  const auto parts = parts_of(component, run);
   model.components().load(pipeline::common_part(parts), placed);
   info("in memory while training: {}, {}", join(parts), human_bytes(static_cast<double>(model.components().module(component).num_bytes())));
 }
 
-/// Loads a component whose weights wait in host memory for some of its blocks, none of them longer on the device than it takes to
-/// get there. Those blocks have the pager's runner then.
+/// Loads a component whose weights wait in host memory or in its files for some of its blocks, none of them longer on the device than it
+/// takes to get there. Those blocks have the pager's runner then.
 std::shared_ptr<memory::Pager> load_paged(models::Model& model, const std::string& component, const std::vector<std::string>& run,
-                                          int64_t num_paged, const Trainee& trainee) {
+                                          const MemorySettings& settings, const Trainee& trainee) {
+  const auto num_paged = settings.paged_blocks;
+  const auto on_disk = memory::paged_blocks(num_paged, settings.blocks_on_disk);
+  std::optional<BlocksInFiles> files;
+  if (!on_disk.empty()) files.emplace(model.components(), pipeline::common_part(parts_of(component, run)));
   auto pager = std::make_shared<memory::Pager>(trainee.host, trainee.device);
   auto runner = pager->runner();
   load_component(model, component, run, [&](const std::vector<nn::Block*>& blocks) {
     if (num_paged > std::ssize(blocks))
       config_error("train", "blocks_to_swap {} is more than the {} blocks that {} runs; lower it", num_paged, blocks.size(), component);
-    for (auto number : memory::paged_blocks(std::ssize(blocks), num_paged)) {
-      auto& block = *blocks[static_cast<size_t>(number)];
-      pager->take(block);
+    const auto numbers = memory::paged_blocks(std::ssize(blocks), num_paged);
+    for (int64_t i = 0; i < num_paged; ++i) {
+      const auto number = static_cast<size_t>(numbers[static_cast<size_t>(i)]);
+      auto& block = *blocks[number];
+      pager->take(block, std::ranges::binary_search(on_disk, i) ? files->of(number) : memory::InFile());
       block.runner = runner;
     }
   });
   pager->make_places();
   info("{} of its blocks wait in main memory: {}, of which {} at a time are on the device", num_paged,
-       human_bytes(static_cast<double>(pager->num_waiting_bytes())), human_bytes(static_cast<double>(pager->num_device_bytes())));
+       human_bytes(static_cast<double>(pager->num_waiting_bytes() - pager->num_file_bytes())),
+       human_bytes(static_cast<double>(pager->num_device_bytes())));
+  if (files) info("and {} of them in their file: {}", on_disk.size(), human_bytes(static_cast<double>(pager->num_file_bytes())));
   return pager;
 }
 
@@ -63,8 +78,7 @@ std::shared_ptr<memory::Pager> load_models(models::Model& model, const MemorySet
   auto run = pipeline::models_of(trainee.live.units);
   auto checkpoints = settings.checkpoints_in_host ? std::make_shared<memory::Checkpoints>(trainee.host) : nullptr;
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
-    if (settings.paged_blocks > 0 && component == model.names().denoiser())
-      pager = load_paged(model, component, run, settings.paged_blocks, trainee);
+    if (settings.paged_blocks > 0 && component == model.names().denoiser()) pager = load_paged(model, component, run, settings, trainee);
     else load_component(model, component, run, {});
     keep_of_blocks(model.components(), component, settings, checkpoints);
   }

@@ -100,9 +100,13 @@ const std::vector<std::string> kLevers{
     "--use_gradient_checkpointing_offload ", "--fused_backward_pass ",
     "--enable_optimizer_cpu_offload ",       "--blocks_to_swap 2 "};
 
+/// And of a model whose frozen weights are held as their file has them.
+const std::string kOnDisk = "--blocks_to_swap 2 --blocks_on_disk 1 ";
+
 struct LeverCase {
   Family family;
   std::string name, trained;
+  bool can_read_from_disk = false;
 };
 void PrintTo(const LeverCase& c, std::ostream* out) { *out << c.family.name << " " << c.trained; }
 
@@ -114,6 +118,7 @@ TEST_P(LeverPairs, LeaveTheRunAsItIsBitForBit) {
   Runs runs(GetParam().family, GetParam().trained);
   auto levers = kLevers;
   levers.push_back(runs.budget());
+  if (GetParam().can_read_from_disk) levers.push_back(kOnDisk);
   const auto plain = runs.run("plain", "");
   std::string all;
   for (size_t i = 0; i < levers.size(); ++i) {
@@ -128,7 +133,7 @@ TEST_P(LeverPairs, LeaveTheRunAsItIsBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, LeverPairs,
-                         testing::Values(LeverCase{kFlux, "flux_lora", kLora},
+                         testing::Values(LeverCase{kFlux, "flux_lora", kLora, true},
                                          LeverCase{kFlux, "flux_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kFlux, "flux_bf16_adamw8bit", in_full(kFlux) + "--dtype bf16 --optimizer adamw8bit "},
                                          LeverCase{kFlux, "flux_in_trained_fp8", in_full(kFlux) + "--dtype bf16 --trained_weights fp8 "},
@@ -136,6 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LeverPairs,
                                          LeverCase{kFlux, "flux_bf16_remainder_ema",
                                                    in_full(kFlux) + "--dtype bf16 --trained_weights remainder --ema_decay 0.9 "},
                                          LeverCase{kSdxl, "sdxl_dora", kDora},
+                                         LeverCase{kQwen, "qwen_image_dora", kDora + "--dtype bf16 ", true},
                                          LeverCase{kSdxl, "sdxl_adafactor", in_full(kSdxl) + "--optimizer adafactor "},
                                          LeverCase{kZ, "zimage_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kQwen, "qwen_image_dora_over_fp8", kDora + "--fp8_models dit "},
@@ -175,4 +181,31 @@ TEST_F(Levers, ThatDoNotGoTogetherAreRefused) {
   refused(2, train("--gradient_checkpointing_interval 0"), {"gradient_checkpointing_interval must be at least 1"});
   refused(2, train("--blocks_to_swap -1"), {"blocks_to_swap must be at least 0"});
   refused(2, train("--blocks_to_swap 99"), {"blocks_to_swap 99 is more than the", "blocks that dit runs"});
+  refused(2, train("--blocks_to_swap 1 --blocks_on_disk 2"), {"blocks_on_disk 2 is more than blocks_to_swap 1", "raise blocks_to_swap"});
+  refused(2, train("--blocks_on_disk -1"), {"blocks_on_disk must be at least 0"});
+}
+
+TEST_F(Levers, OnDiskAreRefusedWhereTheFileHasOtherWeights) {
+  const std::string on_disk = "--blocks_to_swap 2 --blocks_on_disk 2 ";
+  refused(2, train(on_disk + "--dtype bf16"),
+          {"blocks_on_disk reads frozen weights from their file", "' in fp32, and the run holds it in bf16"});
+  refused(2, train(on_disk + "--fp8_models dit"), {"the file of dit has no codes, and the run holds it in codes", "burnish convert"});
+  refused(2, train_with(golden_model() + golden_data() + "--trainable_models dit ", on_disk + "--plan off"), {"and dit trains whole"});
+}
+
+/// Codes are read from a file of codes, whose scales and biases are a small part.
+TEST_F(Levers, OnDiskReadCodesThatWereWrittenBefore) {
+  auto fp8 = at("fp8.safetensors");
+  auto written = run_burnish("convert " + quoted(kGolden / "model/transformer") + " " + quoted(fp8) + " --weight_format fp8");
+  ASSERT_EQ(written.exit_code, 0) << written.output;
+  auto model = "--model " + quoted(fp8) + golden_model().substr(7);
+  std::vector<std::string> files;
+  for (const std::string more : {"", "--blocks_to_swap 3 --blocks_on_disk 3"}) {
+    auto outcome = run_burnish("train " + model + golden_data() + kDora + "--fp8_models dit --max_steps 2 --plan off --output_path " +
+                               quoted(at("out " + more)) + " " + more);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+    if (!more.empty()) EXPECT_THAT(outcome.output, HasSubstr("and 3 of them in their file: "));
+    files.push_back(read_file(at("out " + more) / "step-2.safetensors"));
+  }
+  EXPECT_EQ(files[0], files[1]);
 }

@@ -6,9 +6,11 @@
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "io/safetensors.h"
 #include "memory/recompute.h"
 #include "nn/linear.h"
 #include "tests/allocations.h"
+#include "tests/scratch.h"
 
 using namespace burnish;
 
@@ -124,6 +126,73 @@ TEST(Checkpoints, LeaveTheDevice) {
     return allocations.live() - store->num_bytes();
   };
   EXPECT_LT(kept(true), kept(false) / 4);
+}
+
+namespace {
+
+/// Blocks of a model whose weights lie in a file, and a pager that reads them from there.
+struct InFiles {
+  test::Scratch scratch;
+  std::shared_ptr<io::SafetensorsFile> file;
+  std::shared_ptr<memory::HostStore> store = host();
+  Model model;
+  std::shared_ptr<memory::Pager> pager;
+
+  /// `changed`: a block whose matrix is another in memory.
+  explicit InFiles(size_t num_places = 2, int64_t changed = -1) {
+    io::NamedTensors all;
+    for (size_t i = 0; i < model.blocks.size(); ++i) {
+      for (auto& [name, parameter] : model.blocks[i]->parameters()) {
+        if (name != "scale") all.emplace_back(std::to_string(i) + "." + name, *parameter);
+      }
+    }
+    io::save_safetensors(path(), all);
+    file = io::SafetensorsFile::open(path());
+    if (changed >= 0) model.blocks[static_cast<size_t>(changed)]->linear.weight[0][0] += 1;
+    pager = std::make_shared<memory::Pager>(store, c10::Device(c10::kCPU), num_places);
+    for (size_t i = 0; i < model.blocks.size(); ++i) {
+      pager->take(*model.blocks[i], [this, i](const std::string& name) {
+        auto whole = std::to_string(i) + "." + name;
+        return file->tensors().contains(whole) ? file->tensor(whole) : at::Tensor();
+      });
+      model.blocks[i]->runner = pager->runner();
+    }
+    pager->make_places();
+  }
+  std::filesystem::path path() const { return scratch / "weights.safetensors"; }
+};
+
+constexpr int64_t kFrozen = (kWidth + 1) * kWidth * 4, kScale = kWidth * 4;
+
+}  // namespace
+
+TEST(PagingFromFiles, GivesTheSameBitsForwardAndBackward) {
+  const auto plain = Model().gradients();
+  for (size_t num_places : {1, 2, 4}) {
+    for (size_t interval : {0, 1, 2}) {
+      SCOPED_TRACE(testing::Message() << num_places << " places, recomputed " << interval);
+      InFiles run(num_places);
+      const auto before = test::content(run.path());
+      if (interval > 0) run.model.recompute(nullptr, interval);
+      expect_equal(run.model.gradients(), plain);
+      EXPECT_EQ(run.pager->num_file_bytes(), 7 * kFrozen);
+      EXPECT_EQ(run.store->peak(), 7 * kScale) << "what trains is in no file";
+      EXPECT_EQ(test::content(run.path()), before);
+    }
+  }
+}
+
+TEST(PagingFromFiles, TakesWhatTheFileHasOtherwiseToHostMemory) {
+  InFiles run(2, /*changed=*/3);
+  EXPECT_EQ(run.store->num_bytes(), 7 * kScale + kWidth * kWidth * 4);
+  Model other;
+  other.blocks[3]->linear.weight[0][0] += 1;
+  expect_equal(run.model.gradients(), other.gradients());
+}
+
+TEST(PagingFromFiles, IsForWeightsThatAreOnlyRead) {
+  InFiles run;
+  EXPECT_THROW(run.pager->mark_changed(2), std::logic_error);
 }
 
 TEST(Paging, LiesBetweenBlocksThatStay) {

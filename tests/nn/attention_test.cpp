@@ -65,11 +65,12 @@ TEST(TrainedBias, IsWhereTheMatrixIsWhole) {
 
 INSTANTIATE_TEST_SUITE_P(
     Of, TiledAttention,
-    testing::Values(Case{.name = "flux", .heads = 2, .head_dim = 128}, Case{.name = "flux_bf16", .heads = 2, .head_dim = 128, .dtype = at::kBFloat16},
-                    Case{.name = "masked_texts", .heads = 2, .head_dim = 128, .bias = "mask"},
-                    Case{.name = "masked_texts_bf16", .heads = 2, .head_dim = 128, .bias = "mask", .dtype = at::kBFloat16},
-                    Case{.name = "sdxl", .heads = 2, .head_dim = 64}, Case{.name = "sdxl_text", .heads = 2, .head_dim = 64, .keys = 77},
-                    Case{.name = "sd15_40", .heads = 2, .head_dim = 40}, Case{.name = "sd15_160_fp16", .heads = 2, .head_dim = 160, .dtype = at::kHalf},
-                    Case{.name = "t5", .heads = 2, .bias = "of pairs"}, Case{.name = "clip_or_qwen", .heads = 2, .causal = true},
-                    Case{.name = "autoencoder", .head_dim = 512}, Case{.name = "causal_autoencoder", .head_dim = 384, .channels_last = false}),
+    testing::Values(
+        Case{.name = "flux", .heads = 2, .head_dim = 128}, Case{.name = "flux_bf16", .heads = 2, .head_dim = 128, .dtype = at::kBFloat16},
+        Case{.name = "masked_texts", .heads = 2, .head_dim = 128, .bias = "mask"},
+        Case{.name = "masked_texts_bf16", .heads = 2, .head_dim = 128, .bias = "mask", .dtype = at::kBFloat16},
+        Case{.name = "sdxl", .heads = 2, .head_dim = 64}, Case{.name = "sdxl_text", .heads = 2, .head_dim = 64, .keys = 77},
+        Case{.name = "sd15_40", .heads = 2, .head_dim = 40}, Case{.name = "sd15_160_fp16", .heads = 2, .head_dim = 160, .dtype = at::kHalf},
+        Case{.name = "t5", .heads = 2, .bias = "of pairs"}, Case{.name = "clip_or_qwen", .heads = 2, .causal = true},
+        Case{.name = "autoencoder", .head_dim = 512}, Case{.name = "causal_autoencoder", .head_dim = 384, .channels_last = false}),
     [](const auto& info) { return info.param.name; });

@@ -67,6 +67,8 @@ std::vector<Case> cases() {
   }
   for (const auto* optimizer : {"adamw8bit", "adafactor", "lion", "prodigy", "came", "muon", "adamw_schedulefree", "prodigy_schedulefree"})
     add("flux", "--dtype bf16 --learning_rate 0.5 " + kFull + " --optimizer " + optimizer);
+  add("flux", "--dtype fp32 --blocks_to_swap 3 --blocks_on_disk 3 " + kLora);
+  add("flux", "--dtype fp32 --blocks_to_swap 3 --blocks_on_disk 1 --use_gradient_checkpointing " + kDora);
   add("flux", "--dtype bf16 --trained_weights remainder " + kFull);
   add("flux", "--dtype bf16 --trained_weights fp8 " + kFull);
   add("flux", kLarger + "--fp8_models dit " + kLora);

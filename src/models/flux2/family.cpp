@@ -79,7 +79,7 @@ extern const Family kFamily{
       return std::make_unique<Flux2Model>(files, options);
     },
     .describe = describe_entry,
-    .options = {prompt_length_option()},
+    .options = {prompt_length_option(), tile_option()},
     .reference_column = kReferenceColumn,
     .variants = {{"flux2-klein-4b", [] { return published("flux2-klein-4b", {}, {}); }},
                  {"flux2-klein-9b", [] { return published("flux2-klein-9b", klein_9b(), {.width = 4096, .hidden = 12288}); }}},

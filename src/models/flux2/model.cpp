@@ -119,6 +119,7 @@ void Flux2Model::add_components(const Sources& sources) {
                     .vocab_size = text_config_.vocab_size};
   text.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", text_length()); };
   components_.add(text);
+  vae_config_.kl.tile_size = options_.get<int64_t>("vae_tile_size");
   components_.add(patch_autoencoder_recipe("vae", sources.vae, vae_config_));
 }
 

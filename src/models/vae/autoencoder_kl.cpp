@@ -187,15 +187,14 @@ at::Tensor AutoencoderKL::to_model(const at::Tensor& mean) const { return (mean 
 
 Encoder::Moments AutoencoderKL::encode(const at::Tensor& image) const {
   auto size = config_.tile_size;
-  auto raw = Encoder::moments_of(
-      in_tiles(image, size, size / config_.downsampling(), [&](const at::Tensor& tile) { return encoder.run(tile); }));
+  auto raw =
+      Encoder::moments_of(in_tiles(image, size, size / config_.downsampling(), [&](const at::Tensor& tile) { return encoder.run(tile); }));
   return {to_model(raw.mean_BCHW), raw.logvar_BCHW + 2 * std::log(config_.scaling_factor)};
 }
 
 at::Tensor AutoencoderKL::decode(const at::Tensor& latents) const {
   auto size = config_.tile_size;
-  return in_tiles(from_model(latents), size / config_.downsampling(), size,
-                  [&](const at::Tensor& tile) { return decoder.forward(tile); });
+  return in_tiles(from_model(latents), size / config_.downsampling(), size, [&](const at::Tensor& tile) { return decoder.forward(tile); });
 }
 
 at::Tensor AutoencoderKL::from_model(const at::Tensor& latents) const { return latents / config_.scaling_factor + config_.shift_factor; }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "io/model_values.h"
+#include "models/vae/tiles.h"
 
 namespace burnish::models::vae {
 
@@ -49,14 +50,18 @@ PatchAutoencoder::PatchAutoencoder(const PatchConfig& c, const at::TensorOptions
 at::Tensor PatchAutoencoder::variance_C11() const { return of_channels(statistics_.running_var) + config_.norm_eps; }
 
 Encoder::Moments PatchAutoencoder::encode(const at::Tensor& image) const {
-  auto raw = encoder_.forward(image);
+  auto size = config_.kl.tile_size;
+  auto raw = Encoder::moments_of(
+      in_tiles(image, size, size / config_.kl.downsampling(), [&](const at::Tensor& tile) { return encoder_.run(tile); }));
   auto variance = variance_C11();
   return {(at::pixel_unshuffle(raw.mean_BCHW, 2) - of_channels(statistics_.running_mean)) / variance.sqrt(),
           at::pixel_unshuffle(raw.logvar_BCHW, 2) - variance.log()};
 }
 
 at::Tensor PatchAutoencoder::decode(const at::Tensor& latents) const {
-  return decoder_.forward(at::pixel_shuffle(latents * variance_C11().sqrt() + of_channels(statistics_.running_mean), 2));
+  auto unpatched = at::pixel_shuffle(latents * variance_C11().sqrt() + of_channels(statistics_.running_mean), 2);
+  auto size = config_.kl.tile_size;
+  return in_tiles(unpatched, size / config_.kl.downsampling(), size, [&](const at::Tensor& tile) { return decoder_.forward(tile); });
 }
 
 }  // namespace burnish::models::vae

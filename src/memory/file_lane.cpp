@@ -1,0 +1,126 @@
+#include "memory/file_lane.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace burnish::memory {
+
+namespace {
+
+/// What the system may do with the pages of a mapped tensor.
+void advise(const at::Tensor& mapped, int advice) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(mapped.const_data_ptr()), first = begin / page * page;
+  ::madvise(reinterpret_cast<void*>(first), begin + mapped.nbytes() - first, advice);  // whether it is taken is no matter
+}
+
+void read_all(const Lane::Copies& copies) {
+  for (const auto& [to, from] : copies) advise(from, MADV_WILLNEED);
+  for (const auto& [to, from] : copies) {
+    std::memcpy(to.data_ptr(), from.const_data_ptr(), from.nbytes());
+    let_go(from);
+  }
+}
+
+/// Runs tasks one after the other.
+class Worker {
+ public:
+  Worker() : thread_([this] { run(); }) {}
+  ~Worker() {
+    add({});
+    thread_.join();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// One that is empty is the last.
+  void add(std::packaged_task<void()> task) {
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    wakes_.notify_one();
+  }
+
+ private:
+  void run() {
+    while (true) {
+      std::unique_lock lock(mutex_);
+      wakes_.wait(lock, [this] { return !tasks_.empty(); });
+      auto task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      if (!task.valid()) return;
+      task();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wakes_;
+  std::deque<std::packaged_task<void()>> tasks_;
+  std::thread thread_;
+};
+
+class FileLane final : public Lane {
+ public:
+  FileLane(c10::Device device, std::shared_ptr<HostStore> store) : device_(device), store_(std::move(store)) {}
+
+  std::shared_ptr<Arrival> go(const Copies& copies) override {
+    Copies reads = copies, rest;
+    for (auto& [to, from] : reads) {
+      if (device_.is_cpu()) break;
+      rest.emplace_back(to, store_->room_for(from));
+      to = rest.back().second;
+    }
+    std::packaged_task<void()> task([reads] { read_all(reads); });
+    last_ = task.get_future().share();
+    auto arrival = std::make_shared<Coming>(last_, store_, std::move(rest));
+    worker_.add(std::move(task));
+    return arrival;
+  }
+
+  void synchronize() override {
+    if (last_.valid()) last_.wait();
+  }
+
+ private:
+  class Coming final : public Arrival {
+   public:
+    Coming(std::shared_future<void> read, std::shared_ptr<HostStore> store, Copies rest)
+        : read_(std::move(read)), store_(std::move(store)), rest_(std::move(rest)) {}
+    void wait() const override {
+      read_.get();
+      if (!rest_.empty()) arrival_ = store_->fetch(std::exchange(rest_, {}));
+      store_->wait(arrival_);
+    }
+
+   private:
+    std::shared_future<void> read_;
+    std::shared_ptr<HostStore> store_;
+    mutable Copies rest_;  ///< to the device, which begin when they are waited for
+    mutable HostStore::Arrival arrival_;
+  };
+
+  c10::Device device_;
+  std::shared_ptr<HostStore> store_;
+  std::shared_future<void> last_;
+  Worker worker_;
+};
+
+}  // namespace
+
+void let_go(const at::Tensor& mapped) { advise(mapped, MADV_DONTNEED); }
+
+std::shared_ptr<Lane> lane_from_files(c10::Device device, std::shared_ptr<HostStore> store) {
+  return std::make_shared<FileLane>(device, std::move(store));
+}
+
+}  // namespace burnish::memory
