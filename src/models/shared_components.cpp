@@ -18,9 +18,9 @@ auto builds(const Config& config) {
 
 /// An autoencoder, whose results depend on the tiles that it is run in.
 template <class Module, class Config>
-Recipe in_fp32(const std::string& name, const char* what, const Source& source, const Config& config) {
+Recipe in_fp32(const std::string& name, const char* what, const Source& source, const Config& config, int64_t tile_size) {
   Recipe recipe{.name = name, .what = what, .source = source, .build = builds<Module>(config), .dtype = at::kFloat};
-  if (config.tile_size > 0) recipe.settings = [size = config.tile_size](const std::string&) { return fmt::format("tiles of {}", size); };
+  if (tile_size > 0) recipe.settings = [size = tile_size](const std::string&) { return fmt::format("tiles of {}", size); };
   return recipe;
 }
 
@@ -86,7 +86,7 @@ Option tile_option() {
 }
 
 Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config) {
-  return in_fp32<vae::AutoencoderKL>(name, "KL autoencoder", source, config);
+  return in_fp32<vae::AutoencoderKL>(name, "KL autoencoder", source, config, config.tile_size);
 }
 
 ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& config, const std::string& single_prefix) {
@@ -99,7 +99,7 @@ ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& c
 }
 
 Recipe patch_autoencoder_recipe(const std::string& name, const Source& source, const vae::PatchConfig& config) {
-  return {.name = name, .what = "KL autoencoder", .source = source, .build = builds<vae::PatchAutoencoder>(config), .dtype = at::kFloat};
+  return in_fp32<vae::PatchAutoencoder>(name, "KL autoencoder", source, config, config.kl.tile_size);
 }
 
 ComponentNames patch_autoencoder_names(const std::string& name, const vae::PatchConfig& config, const std::string& single_prefix) {
@@ -110,7 +110,7 @@ ComponentNames patch_autoencoder_names(const std::string& name, const vae::Patch
 }
 
 Recipe causal_autoencoder_recipe(const std::string& name, const Source& source, const vae::CausalConfig& config) {
-  return in_fp32<vae::CausalAutoencoder>(name, "causal autoencoder", source, config);
+  return in_fp32<vae::CausalAutoencoder>(name, "causal autoencoder", source, config, config.tile_size);
 }
 
 ComponentNames causal_autoencoder_names(const std::string& name, const vae::CausalConfig& config, const std::string& single_prefix) {
