@@ -52,7 +52,7 @@ struct AdapterWeights {
   std::string target = "weight";  ///< or "bias"
   Kind kind = Kind::lora;
   Parameters
-      parameters;  ///< as make_change has them; beside a bias' `diff` of_weight [in, 1], whose product with the layer's weight is added
+      parameters;  ///< as make_change has them; a bias may have of_weight [in, 1] too, whose product with its layer's weight is added
   double scale = 1;
   Magnitude magnitude;  ///< undefined m unless DoRA
   RowRange fused_rows = {};

@@ -29,8 +29,7 @@ struct LayerNames {
       {};                       ///< before our path, in adapter files of further programs; those with "_" at the end before underscores
   bool diffusers_alpha = true;  ///< whether diffusers' loader of this family takes files with `.alpha` under its own names
   std::string comfyui = {};     ///< before `weights` and our path in ComfyUI's adapter files; "" where a table says its names, or none
-  std::optional<std::string> diffsynth =
-      {};  ///< before `weights` and our path in DiffSynth-Studio's; none where a table says its names, or none
+  std::optional<std::string> diffsynth = {};  ///< the same in DiffSynth-Studio's; none where a table says its names, or none
 };
 
 /// What the layers of a component are called, and which are meant when the user names none.
