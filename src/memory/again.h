@@ -11,7 +11,7 @@ namespace burnish::memory {
 
 /// What of a block backward computes again instead of finding it kept.
 struct Again {
-  bool whole = false;                                       ///< the block, from its inputs
+  bool whole = false;                                     ///< the block, from its inputs
   std::optional<std::set<size_t>> values = std::nullopt;  ///< of its calls of nn::remade, by number in their order; nothing: of all
 };
 

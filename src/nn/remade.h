@@ -21,8 +21,8 @@ Tensors remade(const Tensors& inputs, const Compute& compute, const std::functio
 at::Tensor remade(const Tensors& inputs, const std::function<at::Tensor(const Tensors& inputs)>& compute,
                   const std::function<at::Tensor(const at::Tensor& value)>& use);
 
-/// Who says, while it lives, which values of `remade` on its thread are kept after all. They are left to autograd then and take their memory
-/// until backward, which computes nothing again; the bits are the same.
+/// Who says, while it lives, which values of `remade` on its thread are kept after all. They are left to autograd then and take their
+/// memory until backward, which computes nothing again; the bits are the same.
 class Keeper {
  public:
   Keeper();
@@ -30,8 +30,8 @@ class Keeper {
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 
-  /// The values, computed with autograd, where they are kept; nothing where they are to be made again. Asked once for each call of `remade`,
-  /// in their order.
+  /// The values, computed with autograd, where they are kept; nothing where they are to be made again. Asked once for each call of
+  /// `remade`, in their order.
   virtual std::optional<Tensors> kept(const Tensors& inputs, const Compute& compute) = 0;
 
  private:

@@ -119,9 +119,7 @@ Pulled pull(const std::vector<const Lever*>& levers, const TrainOptions& options
   return pulled;
 }
 
-Change change_of(const Pulled& pulled, const MemoryPlan& plan) {
-  return {join(pulled.flags, " "), plan.num_bytes(), plan.host_bytes()};
-}
+Change change_of(const Pulled& pulled, const MemoryPlan& plan) { return {join(pulled.flags, " "), plan.num_bytes(), plan.host_bytes()}; }
 
 Change with(const std::vector<const Lever*>& levers, const TrainOptions& options, const MemoryPlan& plan, const Planner& planner) {
   auto pulled = pull(levers, options, plan);

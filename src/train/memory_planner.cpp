@@ -72,7 +72,8 @@ class Planning {
   MemoryPlan within_budget() {
     const auto budget = settings_.step.memory.activation_bytes;
     const auto savings = rehearse_savings(settings_, device_, listed_, held_out_);
-    // What is saved is found from a run that keeps everything. A run that does not can keep a little more, which the next choice makes up for.
+    // What is saved is found from a run that keeps everything. A run that does not can keep a little more, which the next choice makes up
+    // for.
     constexpr int kAttempts = 4;
     auto goal = budget;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -83,10 +84,11 @@ class Planning {
       if (plan.activation_bytes <= budget) return plan;
       goal -= plan.activation_bytes - budget;
     }
-    config_error("train",
-                 "activation_budget is {}, and where everything is computed again that can be, forward leaves {} for backward; raise it, or "
-                 "train smaller batches or pictures",
-                 in_units(budget), in_units(least_left(savings)));
+    config_error(
+        "train",
+        "activation_budget is {}, and where everything is computed again that can be, forward leaves {} for backward; raise it, or "
+        "train smaller batches or pictures",
+        in_units(budget), in_units(least_left(savings)));
   }
 
   static memory::AgainByBlock by_name(const Savings& savings, const std::vector<memory::Chosen>& chosen) {
