@@ -125,7 +125,7 @@ TEST_F(QwenEdit, WhatIsChangedIsEncodedAnew) {
   train(cached, "first");
   EXPECT_THAT(train(cached, "again"), HasSubstr("encode_prompt: 0 of 4 results to compute"));
   EXPECT_THAT(train(cached + "--reference_prompt by_count ", "counted"), HasSubstr("encode_prompt: 4 of 4 results to compute"));
-  nlohmann::json rows{row(0, (kEdit / "a.png").string())};
+  nlohmann::json rows{row(1, (kEdit / "a.png").string())};
   auto prompt = "--dataset_metadata_path " + quoted(write("a.json", rows.dump())) + " " + kOn + kLora + "--max_steps 1 --cache_path " +
                 quoted(at("cache"));
   train(prompt, "one");
