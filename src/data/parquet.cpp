@@ -43,11 +43,12 @@ fs::path cache_folder() {
 /// Our library lies beside the program, and finds Arrow's where it was linked to them or along LD_LIBRARY_PATH.
 OpenParquet* load_library(const fs::path& file) {
   static const auto path = fs::read_symlink("/proc/self/exe").parent_path() / "libburnish_parquet.so";
-  if (!io::is_there(path))
+  if (!io::is_there(path)) {
     data_error("data",
-               "{} cannot be read: this program was built without Arrow's library, which the wheel of burnish has: pip install "
-               "'burnish[parquet]'",
+               "{} cannot be read: this program was built without Arrow's library; the wheel of burnish has it, and a checkout after "
+               "./dev setup and ./dev build",
                file.string());
+  }
   static void* const library = dlopen(path.c_str(), RTLD_NOW);
   static const std::string reason = library == nullptr ? dlerror() : "";
   if (library == nullptr)
