@@ -42,7 +42,8 @@ fs::path cache_folder() {
 
 /// Our library lies beside the program, and finds Arrow's where it was linked to them or along LD_LIBRARY_PATH.
 OpenParquet* load_library(const fs::path& file) {
-  static const auto path = fs::read_symlink("/proc/self/exe").parent_path() / "libburnish_parquet.so";
+  std::error_code no_proc;
+  static const auto path = fs::read_symlink("/proc/self/exe", no_proc).parent_path() / "libburnish_parquet.so";
   if (!io::is_there(path)) {
     data_error("data",
                "{} cannot be read: this program was built without Arrow's library; the wheel of burnish has it, and a checkout after "
