@@ -4,6 +4,9 @@ if(TARGET burnish)
   set_target_properties(burnish PROPERTIES
     INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../torch/lib;$ORIGIN/../torch/../nvidia/cu13/lib;${BURNISH_TORCH_RPATH}")
   install(TARGETS burnish RUNTIME_DEPENDENCY_SET burnish_libraries RUNTIME DESTINATION bin)
+  if(TARGET burnish_parquet)
+    install(TARGETS burnish_parquet LIBRARY DESTINATION bin)
+  endif()
   install(RUNTIME_DEPENDENCY_SET burnish_libraries
     PRE_EXCLUDE_REGEXES "^libtorch" "^libc10" "^libcu" "^libnv" "^libnccl" "^libgomp" "^ld-linux"
                         "^lib(c|m|dl|rt|util|pthread|stdc\\+\\+|gcc_s)\\.so"

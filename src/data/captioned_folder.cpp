@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/parquet.h"
 #include "data/tar.h"
 #include "io/files.h"
 
@@ -36,7 +37,7 @@ bool is_hidden(const fs::path& path) {
 
 /// What a folder or an archive holds.
 struct Found {
-  std::set<fs::path> pictures = {};
+  std::set<fs::path> pictures = {}, parquets = {};
   std::map<fs::path, std::string> damaged = {};              ///< archives, and what is wrong with each
   std::vector<fs::path> linked_folders = {}, dangling = {};  ///< links that lead to a folder, and to nothing
 };
@@ -54,6 +55,7 @@ void add_file(const fs::directory_entry& file, Found& found) {
   if (file.is_symlink() && fs::is_directory(status)) found.linked_folders.push_back(file.path());
   if (!fs::is_regular_file(status)) return;
   if (is_picture(file.path())) found.pictures.insert(file.path());
+  if (is_parquet(file.path())) found.parquets.insert(file.path());
   if (file.path().extension() != ".tar") return;
   try {
     add_members(file.path(), found);
@@ -85,6 +87,22 @@ Found look_into(const fs::path& folder) {
   say_links(found.linked_folders, "linked folder", "links are not followed, so name what they lead to as a dataset of its own");
   say_links(found.dangling, "link", "what it leads to is not there");
   return found;
+}
+
+/// Where the hub's names of files say that some are to be trained (`train-00000-of-00003.parquet`), those of other parts are left out.
+void take_training_parts(std::set<fs::path>& parquets) {
+  auto is_of = [](const fs::path& file, std::initializer_list<std::string_view> parts) {
+    auto name = file.filename().string();
+    return std::ranges::any_of(parts, [&](std::string_view part) {
+      auto rest = std::string_view(name).substr(std::min(part.size(), name.size()));
+      return name.starts_with(part) && (rest.starts_with('-') || rest.starts_with('.'));
+    });
+  };
+  if (std::ranges::none_of(parquets, [&](const auto& file) { return is_of(file, {"train"}); })) return;
+  auto all = std::ssize(parquets);
+  std::erase_if(parquets, [&](const auto& file) { return is_of(file, {"test", "validation", "valid", "val", "dev", "eval"}); });
+  if (auto left = all - std::ssize(parquets); left > 0)
+    info("{} left out, which hold what is not for training by their names; name one itself to use it", count_of(left, "Parquet file"));
 }
 
 /// The mask of `cat.png` is `cat.mask.png`: takes masks out of the pictures, by the path of their picture without its ending.
@@ -202,14 +220,29 @@ int repeats_by_folder(const fs::path& picture, const fs::path& root, std::set<fs
   return repeats;
 }
 
+void add_parquet(const fs::path& file, Metadata& m, Found& found) {
+  try {
+    auto read = load_parquet(file);
+    m.rows.insert(m.rows.end(), read.rows.begin(), read.rows.end());
+    for (const auto& column : read.columns) {
+      if (!contains(m.columns, column)) m.columns.push_back(column);
+    }
+  } catch (const Error& error) {
+    if (error.code() != Exit::data) throw;
+    found.damaged[file] = without_source(error);
+  }
+}
+
 }  // namespace
 
 Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& captions) {
   auto root = fs::canonical(folder);
   auto found = look_into(root);
-  if (found.pictures.empty() && found.damaged.empty()) {
+  take_training_parts(found.parquets);
+  if (found.pictures.empty() && found.parquets.empty() && found.damaged.empty()) {
     data_error("data",
-               "the folder {} holds no picture (.png, .jpg, .webp, .tiff, .heic, .avif, .jxl, .gif or .bmp); name a folder that does, or a "
+               "the folder {} holds no picture (.png, .jpg, .webp, .tiff, .heic, .avif, .jxl, .gif or .bmp) and no Parquet file; name a "
+               "folder that does, or a "
                "metadata file",
                folder.string());
   }
@@ -229,6 +262,7 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
       m.rows.push_back({{"image", picture.string()}});
     }
   }
+  for (const auto& file : found.parquets) add_parquet(file, m, found);
   for (const auto& [archive, reason] : found.damaged) {
     m.bad[m.rows.size()] = reason;
     m.rows.push_back({{"image", archive.string()}});

@@ -10,6 +10,9 @@ namespace burnish::data {
 /// The fields of the JSON object in `cat.json` are further columns, and where no text file is there its prompt, caption or text is the
 /// caption. `cat.mask.png` is no picture but the column mask.
 ///
+/// Rows of Parquet files in it come after, as they are (parquet.h). Where such files are named by the parts of a dataset as on the hub
+/// (`train-00000-of-00003.parquet`), those for tests and validation (`test-`, `validation-`) are left out.
+///
 /// Subfolders and archives in it count as well; hidden files and what links to folders lead to do not. In a folder whose name begins with a
 /// number, as in sd-scripts' `train_data_dir` (`10_cat`), every picture gives that many rows. Pictures without caption, or with one that
 /// cannot be read, are bad rows (without class tokens), and so are damaged archives. A data Error when there is no picture.

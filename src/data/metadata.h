@@ -26,9 +26,9 @@ struct CaptionFiles {
 /// no folder or holds none.
 std::filesystem::path metadata_in(const std::filesystem::path& path);
 
-/// .csv, .json (a list of objects) or .jsonl (an object a line, blank lines skipped), in UTF-8 with or without a byte order mark, or a
-/// folder: the metadata in it, or pictures with captions (captioned_folder.h), which may also be in a .tar archive. Blank csv cells are
-/// empty strings. A data Error names the file and line, and what was expected.
+/// .csv, .json (a list of objects) or .jsonl (an object a line, blank lines skipped), in UTF-8 with or without a byte order mark, .parquet
+/// (parquet.h), or a folder: the metadata in it, or pictures with captions (captioned_folder.h), which may also be in a .tar archive. Blank
+/// csv cells are empty strings. A data Error names the file and line, and what was expected.
 Metadata load_metadata(const std::filesystem::path& path, const CaptionFiles& captions = {});
 
 /// The parsers behind it, on text; `file` is for messages.

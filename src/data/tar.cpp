@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "data/parquet.h"
 #include "io/files.h"
 
 namespace burnish::data {
@@ -103,7 +104,11 @@ std::string name_in(std::string_view block) {
   return has_prefix ? prefix + "/" + name : name;
 }
 
-using TarIndex = std::map<std::string, TarMember, std::less<>>;
+/// Where the members of an archive lie.
+struct TarIndex {
+  fs::path file;  ///< the archive, or what a Parquet file was unpacked into
+  std::map<std::string, TarMember, std::less<>> members = {};
+};
 
 /// Of an archive that was not changed since it was last asked for.
 std::shared_ptr<const TarIndex> index_of(const fs::path& archive) {
@@ -115,19 +120,26 @@ std::shared_ptr<const TarIndex> index_of(const fs::path& archive) {
   std::lock_guard lock(mutex);
   auto& index = known[key];
   if (!index) {
-    auto members = std::make_shared<TarIndex>();
-    for (auto& member : read_tar(archive)) members->insert_or_assign(member.name, member);  // of two of one name the later one counts
-    index = members;
+    auto read = std::make_shared<TarIndex>(TarIndex{is_parquet(archive) ? unpacked_parquet(archive) : archive});
+    for (auto& member : read_tar(read->file))
+      read->members.insert_or_assign(member.name, member);  // of two of one name the later one counts
+    index = read;
   }
   return index;
 }
 
-/// The member that a path names; none where it goes through no archive, or that has no such member.
-std::optional<TarMember> member_at(const fs::path& path, const fs::path& archive) {
+/// A member, and the file that it lies in.
+struct TarPlace {
+  fs::path file;
+  TarMember member;
+};
+
+/// Where the bytes lie that a path names; none where it goes through no archive, or that has no such member.
+std::optional<TarPlace> place_of(const fs::path& path, const fs::path& archive) {
   if (archive == path) return std::nullopt;
   auto index = index_of(archive);
-  auto found = index->find(path.lexically_relative(archive).string());
-  return found == index->end() ? std::nullopt : std::optional(found->second);
+  auto found = index->members.find(path.lexically_relative(archive).string());
+  return found == index->members.end() ? std::nullopt : std::optional(TarPlace{index->file, found->second});
 }
 
 }  // namespace
@@ -168,21 +180,20 @@ fs::path file_behind(const fs::path& path) {
   if (io::is_there(path)) return path;
   for (auto parent = path.parent_path(); parent.has_relative_path(); parent = parent.parent_path()) {
     if (!io::is_there(parent)) continue;
-    return parent.extension() == ".tar" && !io::is_folder(parent) ? parent : path;
+    return (parent.extension() == ".tar" || is_parquet(parent)) && !io::is_folder(parent) ? parent : path;
   }
   return path;
 }
 
 bool is_file_there(const fs::path& path) {
   auto archive = file_behind(path);
-  return archive == path ? io::is_there(path) : member_at(path, archive).has_value();
+  return archive == path ? io::is_there(path) : place_of(path, archive).has_value();
 }
 
 std::string read_file_bytes(const fs::path& path) {
-  auto archive = file_behind(path);
-  auto member = member_at(path, archive);
-  if (!member) return io::read_text(path);
-  return read_range(io::InputFile(archive), archive, member->offset, member->size);
+  auto place = place_of(path, file_behind(path));
+  if (!place) return io::read_text(path);
+  return read_range(io::InputFile(place->file), place->file, place->member.offset, place->member.size);
 }
 
 }  // namespace burnish::data

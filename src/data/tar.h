@@ -15,7 +15,8 @@ struct TarMember {
 /// The members of an archive (ustar, GNU or pax) in its order. A data Error for what is no archive, is compressed or truncated.
 std::vector<TarMember> read_tar(const std::filesystem::path& path);
 
-// A path may go through an archive: photos.tar/cat.jpg is the member cat.jpg of photos.tar.
+// A path may go through an archive: photos.tar/cat.jpg is the member cat.jpg of photos.tar. A Parquet file is an archive of the files that
+// it holds (data/parquet.h).
 
 /// The archive that a path goes through; the path itself where it goes through none.
 std::filesystem::path file_behind(const std::filesystem::path& path);

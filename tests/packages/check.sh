@@ -36,6 +36,12 @@ python3 -m venv "$work/venv"
 dirname "$TORCH" >"$(echo "$work"/venv/lib/python3*/site-packages)/torch_of_the_test.pth"
 "$work/venv/bin/pip" install --quiet --no-deps --disable-pip-version-check dist/burnish-*.whl
 try "$work/data" env -i PATH=/usr/bin:/bin "$work/venv/bin/burnish"
+# Parquet is read with pyarrow, and a sentence says so without it.
+look() { env -i PATH=/usr/bin:/bin XDG_CACHE_HOME="$work/cache" "$work/venv/bin/burnish" data tests/golden/data/parquets/photos.parquet; }
+if look 2>"$work/said"; then exit 1; fi
+grep -q "pip install 'pyarrow>=26,<27'" "$work/said"
+echo "$PWD/.deps/arrow" >"$(echo "$work"/venv/lib/python3*/site-packages)/pyarrow_of_the_test.pth"
+look | grep "3 pictures, 3 samples"
 gzip -dc "$work/venv/share/man/man1/burnish.1.gz" | grep 'lora_rank' >/dev/null  # to the end: gzip must not find its pipe closed
 completed=$(PATH=$work/venv/bin:$PATH bash -c '. "$0"; COMP_WORDS=(burnish train --lora_ra); COMP_CWORD=2; _burnish; echo "${COMPREPLY[*]}"' \
   "$work/venv/share/bash-completion/completions/burnish")

@@ -14,7 +14,7 @@ build_jobs() {
 configure() {
   local preset=$1 folder=$2
   shift 2
-  local options=(--preset "$preset" "-DBURNISH_TORCH=$TORCH" "$@")
+  local options=(--preset "$preset" "-DBURNISH_TORCH=$TORCH" "-DBURNISH_ARROW=$DEPS/arrow/pyarrow" "$@")
   if [[ $DEVICE == cuda && $preset != cuda ]]; then options+=(-DBURNISH_CUDA=ON); fi
   if [[ -f $folder/build.ninja && $folder/.dev-options -nt CMakePresets.json && $(<"$folder/.dev-options") == "${options[*]}" ]]; then return; fi
   cmake "${options[@]}" --log-level=WARNING

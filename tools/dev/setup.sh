@@ -157,7 +157,12 @@ choose_torch() {
   need_python_folder libtorch-cuda tools/requirements-torch-cuda.txt "libtorch 2.11.0 and the CUDA libraries, about 3 GB to download"
 }
 
+need_arrow() {
+  need_python_folder arrow tools/requirements-arrow.txt "Arrow's libraries, which read Parquet files, about 54 MB to download" --no-deps
+}
+
 need_build_tools() {
   need_packages build
   choose_torch
+  need_arrow
 }

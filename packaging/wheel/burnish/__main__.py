@@ -1,4 +1,4 @@
-"""Starts the native program: finds torch without importing it, which would take seconds."""
+"""Starts the native program: finds torch, and pyarrow where it is, without importing them, which would take seconds."""
 import importlib.util
 import os
 import pathlib
@@ -30,6 +30,9 @@ def main():
     if not has_cuda or not program.exists():
         program = programs / "burnish"
     paths = [str(torch / "lib"), *map(str, torch.parent.glob("nvidia/*/lib"))]
+    arrow = importlib.util.find_spec("pyarrow")  # its libraries read Parquet files
+    if arrow is not None and arrow.submodule_search_locations:
+        paths.append(next(iter(arrow.submodule_search_locations)))
     if os.environ.get("LD_LIBRARY_PATH"):
         paths.append(os.environ["LD_LIBRARY_PATH"])
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(paths)
