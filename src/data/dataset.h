@@ -2,7 +2,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <set>
 
 #include "data/captions.h"
 #include "data/file_notes.h"

@@ -40,7 +40,7 @@ struct MemoryPlan {
   int64_t activation_bytes = 0;            ///< that forward leaves for backward
   bool keeps_values = false;               ///< as in MemorySettings: what the run is to set there to be as planned
   memory::AgainByBlock again = {};         ///< likewise
-  bool can_page_from_disk = false;    ///< whether they can wait in their file
+  bool can_page_from_disk = false;         ///< whether they can wait in their file
 
   const StageMemory& step() const;
   /// The one that needs most.

@@ -46,8 +46,7 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 }  // namespace
 
 const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline", kQwen = "qwen_image_pipeline",
-                  kEdit = "qwen_edit_pipeline",
-                  kKlein = "flux2_pipeline";
+                  kEdit = "qwen_edit_pipeline", kKlein = "flux2_pipeline";
 
 struct TrainedCase {
   std::string name, options, pipeline = "";  ///< FLUX's without a name
