@@ -89,7 +89,14 @@ void optimizer_rows(Table& table) {
                   {"warmup_stable_decay", "warmup_stable_decay"},
                   {"rex", "rex"}},
                  "no such schedule; the learning rate stays constant unless lr_scheduler says otherwise");
-  for (const char* name : {"lr_scheduler_num_cycles", "lr_scheduler_power", "lr_scheduler_min_lr_ratio"}) table << same(name, name);
+  auto of_schedule = [](std::string schedule) {
+    return [schedule](const Value& value, const Settings& all) {
+      return lower(all.text("lr_scheduler")) == schedule ? carried(value) : left_out("");
+    };
+  };
+  table << rewritten("lr_scheduler_num_cycles", "lr_scheduler_num_cycles", of_schedule("cosine_with_restarts"))
+        << rewritten("lr_scheduler_power", "lr_scheduler_power", of_schedule("polynomial"))
+        << same("lr_scheduler_min_lr_ratio", "lr_scheduler_min_lr_ratio");
   table << rewritten("lr_warmup_steps", "lr_warmup_steps", steps_or_share) << rewritten("lr_decay_steps", "lr_decay_steps", steps_or_share);
   table << no_place({"lr_scheduler_timescale", "lr_scheduler_args", "lr_scheduler_type"}, "no such schedule");
 }

@@ -326,7 +326,7 @@ TEST_F(ImportVerb, SettingsOfZImageAndQwenImage) {
               "      model: {name_or_path: " +
                   zimage + ", arch: zimage}\n",
               "--overwrite");
-  starts(data, "");
+  starts("--dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " --max_pixels 4096 --dtype fp32 --overwrite", "");
   import_file(
       "pipe.toml",
       "output_dir = 'runs'\nepochs = 1\n[model]\ntype = 'z_image'\ndiffusion_model = '" + of(zimage, "transformer") + "'\nvae = '" +
