@@ -220,7 +220,7 @@ TEST_F(FluxExtras, ThatCannotBeReadAreRefused) {
   refused(3,
           train_with(golden_model() + rows(R"("controlnet_image": ")" + other + R"(", "controlnet_processor_id": "canny")"),
                      more_model("controlnet") + "--extra_inputs " + kControl),
-          {"48 pixels", "scale it to the picture's size"});
+          {"cut to 48 by 32 pixels", "scale it to the picture's size"});
   refused(3,
           train_with(golden_model() + rows(R"("lora_encoder_inputs": ")" + (kExtras / "redux.safetensors").string() + "\""),
                      more_model("lora_encoder.safetensors") + "--extra_inputs lora_encoder_inputs"),
