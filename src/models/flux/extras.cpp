@@ -57,6 +57,7 @@ std::vector<std::string> extras_in(const ModelFiles& files) {
 Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Config& dit, bool has_dit)
     : options_(options),
       dit_(dit),
+      has_dit_(has_dit),
       found_{.controlnet = find_marked(files, kControlMark),
              .ip_adapter = find_ip_adapter(files),
              .value_controller = find_marked(files, kValueMark),
@@ -69,7 +70,7 @@ Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Confi
         naming(found_.controlnet.entry->label, [&] { return detect_control(config_of(found_.controlnet), found_.controlnet.shapes()); });
   if (found_.ip_adapter.entry)
     ip_config_ = naming(found_.ip_adapter.entry->label, [&] { return IpAdapter::detect(found_.ip_adapter.shapes(), dit.num_heads); });
-  if (found_.lora_encoder.entry && has_dit)
+  if (found_.lora_encoder.entry)
     lora_config_ = naming(found_.lora_encoder.entry->label, [&] { return LoraEncoder::detect(found_.lora_encoder.shapes(), dit); });
   if (found_.image_encoder.entry)
     siglip_config_ = naming(found_.image_encoder.entry->label,
@@ -86,8 +87,8 @@ Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Confi
 
 bool Extras::can_read(const ExtraInput& input) const {
   const auto& column = input.column;
-  if (column.starts_with("flux_fill_")) return editing_ == Editing::fill;
-  if (column.starts_with("flex_")) return editing_ == Editing::flex;
+  if (column.starts_with("flux_fill_")) return !has_dit_ || editing_ == Editing::fill;
+  if (column.starts_with("flex_")) return !has_dit_ || editing_ == Editing::flex;
   if (column == "controlnet_inpaint_mask") return found_.controlnet.entry && control_config_.control_channels > dit_.out_channels;
   if (column == "controlnet_processor_id") return control_config_.num_modes > 0;
   if (column.starts_with("controlnet_")) return found_.controlnet.entry != nullptr;
@@ -167,8 +168,7 @@ void Extras::add_components(Components& components) const {
                                               ValueEncoder::detect(found_.value_controller.shapes())));
   if (found_.redux.entry)
     components.add(extra_recipe<Redux>(kRedux, "Redux image embedder", found_.redux, Redux::detect(found_.redux.shapes())));
-  if (found_.lora_encoder.entry && !lora_config_.layers.empty())
-    components.add(extra_recipe<LoraEncoder>(kLoraEncoder, "LoRA encoder", found_.lora_encoder, lora_config_));
+  if (found_.lora_encoder.entry) components.add(extra_recipe<LoraEncoder>(kLoraEncoder, "LoRA encoder", found_.lora_encoder, lora_config_));
   if (found_.image_encoder.entry) components.add(siglip_recipe(kImageEncoder, found_.image_encoder, siglip_config_));
 }
 

@@ -93,6 +93,7 @@ class Extras {
 
   const ModelOptions& options_;
   const Config& dit_;
+  bool has_dit_;  ///< else it is of any, and a stage that only encodes
   /// Those without an entry are not among the files.
   struct Found {
     Source controlnet, ip_adapter, value_controller, redux, image_encoder, lora_encoder;
