@@ -11,6 +11,8 @@
 #include <limits>
 #include <map>
 
+#include "kernels/block_codes/block_codes.h"
+#include "kernels/place.h"
 #include "optim/rules.h"
 
 namespace burnish::optim {
@@ -21,13 +23,19 @@ constexpr int64_t kBlock = 256;
 /// The values of codes and the halves between them, on one device.
 struct Map {
   at::Tensor values, borders;
+  kernels::BlockCodes on_cpu;
 };
 
 Map map_on(const at::Device& device, bool is_signed) {
   const std::vector<float> values = dynamic_map(is_signed);
   std::vector<float> borders;
   for (size_t i = 0; i + 1 < values.size(); ++i) borders.push_back((values[i] + values[i + 1]) / 2);
-  return {at::tensor(values).to(device), at::tensor(borders).to(device)};
+  return {at::tensor(values).to(device), at::tensor(borders).to(device), kernels::BlockCodes(values, kBlock)};
+}
+
+/// Whether states are those of a CPU, in the layout in which they were made.
+bool suits_cpu(const at::Tensor& codes, const at::Tensor& scales) {
+  return kernels::runs_on_cpu(codes) && codes.is_contiguous() && scales.is_contiguous() && scales.scalar_type() == at::kFloat;
 }
 
 /// A flat tensor as blocks [n, 256], filled up with zeros.
@@ -37,11 +45,13 @@ at::Tensor in_blocks(const at::Tensor& flat) {
 }
 
 at::Tensor decode(const Map& map, const at::Tensor& codes, const at::Tensor& scales) {
+  if (suits_cpu(codes, scales)) return map.on_cpu.decode(codes, scales);
   const at::Tensor values = map.values.index_select(0, codes.to(at::kInt));
   return in_blocks(values).mul(scales.unsqueeze(1)).view({-1}).narrow(0, 0, codes.numel());
 }
 
 void encode(const Map& map, const at::Tensor& exact, const at::Tensor& codes, const at::Tensor& scales) {
+  if (suits_cpu(codes, scales)) return map.on_cpu.encode(exact, codes, scales);
   const at::Tensor blocks = in_blocks(exact);
   const at::Tensor most = at::linalg_vector_norm(blocks, std::numeric_limits<double>::infinity(), 1);
   scales.copy_(most);
@@ -85,7 +95,7 @@ class AdamW8bit final : public UpdateRule {
   const std::pair<Map, Map>& maps_on(const at::Device& device) {
     const auto found = maps_.find(device.str());
     if (found != maps_.end()) return found->second;
-    return maps_[device.str()] = {map_on(device, true), map_on(device, false)};
+    return maps_.emplace(device.str(), std::pair(map_on(device, true), map_on(device, false))).first->second;
   }
 
   AdamWOptions options_;
