@@ -25,6 +25,7 @@ struct Lever {
   bool (*can)(const TrainOptions&, const MemoryPlan&);
   void (*pull)(TrainOptions&, const MemoryPlan&);
   std::string (*flags)(const TrainOptions&, const MemoryPlan&);
+  bool makes_codes = false, reads_files = false;  ///< of which the latter needs weights as files have them
 };
 
 bool trains_whole(const TrainOptions& o) { return !o.trainable_models.empty(); }
@@ -69,9 +70,10 @@ const std::vector<Lever>& levers() {
       {[](const auto& o, const auto&) { return trains_whole(o) && (o.optimizer == "adamw" || o.optimizer == "adamw8bit"); },
        [](auto& o, const auto&) { o.optimizer = "adafactor"; },
        [](const auto&, const auto&) { return std::string("--optimizer adafactor"); }},
-      {[](const auto& o, const auto& plan) { return o.model.fp8_models.empty() && !plan.storable.empty(); },
-       [](auto& o, const auto& plan) { o.model.fp8_models = join(plan.storable, ","); },
-       [](const auto&, const auto& plan) { return "--fp8_models " + join(plan.storable, ","); }},
+      {.can = [](const auto& o, const auto& plan) { return o.model.fp8_models.empty() && o.blocks_on_disk == 0 && !plan.storable.empty(); },
+       .pull = [](auto& o, const auto& plan) { o.model.fp8_models = join(plan.storable, ","); },
+       .flags = [](const auto&, const auto& plan) { return "--fp8_models " + join(plan.storable, ","); },
+       .makes_codes = true},
       {[](const auto& o, const auto&) { return o.batch_size > 1; },
        [](auto& o, const auto&) { o.gradient_accumulation_steps *= std::exchange(o.batch_size, 1); },
        [](const auto& o, const auto&) {
@@ -93,14 +95,16 @@ const std::vector<Lever>& levers() {
        [](const auto&, const auto&) { return std::string("--enable_optimizer_cpu_offload"); }},
       paging<2>(),
       paging<1>(),
-      {[](const auto& o, const auto& plan) { return plan.can_page_from_disk && o.blocks_on_disk < plan.num_pageable_blocks; },
-       [](auto& o, const auto& plan) { o.blocks_to_swap = o.blocks_on_disk = plan.num_pageable_blocks; },
-       [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {0} --blocks_on_disk {0}", plan.num_pageable_blocks); }},
+      {.can = [](const auto& o, const auto& plan) { return plan.can_page_from_disk && o.blocks_on_disk < plan.num_pageable_blocks; },
+       .pull = [](auto& o, const auto& plan) { o.blocks_to_swap = o.blocks_on_disk = plan.num_pageable_blocks; },
+       .flags = [](const auto&,
+                   const auto& plan) { return fmt::format("--blocks_to_swap {0} --blocks_on_disk {0}", plan.num_pageable_blocks); },
+       .reads_files = true},
   };
   return all;
 }
 
-/// The run with some of the levers pulled. Of two that set one option, the later holds.
+/// The run with some of the levers pulled. Of two that set one option, or exclude each other, the later holds.
 struct Pulled {
   TrainOptions options;
   std::vector<std::string> flags;
@@ -110,6 +114,7 @@ Pulled pull(const std::vector<const Lever*>& levers, const TrainOptions& options
   Pulled pulled{options, {}};
   auto& [changed, flags] = pulled;
   for (const auto* lever : levers) {
+    if (lever->makes_codes && levers.back()->reads_files) continue;
     if (!lever->can(changed, plan)) continue;  // after those before it
     auto text = lever->flags(changed, plan);
     std::erase_if(flags, [&](const auto& other) { return other.substr(0, other.find(' ')) == text.substr(0, text.find(' ')); });

@@ -95,6 +95,18 @@ TEST(MemoryPlan, LargePicturesAreEncodedInTilesWhereTheyDoNotFitWhole) {
   EXPECT_TRUE(plan_of(flags + limit + "--vae_tile_size 512")["fits"].get<bool>());
 }
 
+TEST(MemoryPlan, BlocksAreReadFromDiskWhereNothingElseFits) {
+  const std::string flags = "--model sd15 --device cpu --height 64 --width 64 --max_steps 10 --lora_rank 4 ";
+  auto host = [](const nlohmann::json& plan) { return gib(plan["host"]["bytes"]); };
+  const std::string on_disk = "--use_gradient_checkpointing --blocks_to_swap 38 --blocks_on_disk 38 ";
+  auto fewest = host(plan_of(flags + on_disk + "--cache_path cache"));
+  ASSERT_GT(host(plan_of(flags + "--use_gradient_checkpointing --fp8_models unet --cache_path cache")), 1.1 * fewest);
+  auto fit = plan_of(flags + fmt::format("--fit --host_memory {} ", 1.05 * fewest))["fit"];
+  ASSERT_TRUE(fit.is_object());
+  EXPECT_THAT(fit["flags"].get<std::string>(), HasSubstr("--blocks_on_disk "));
+  EXPECT_THAT(fit["flags"].get<std::string>(), testing::Not(HasSubstr("--fp8_models")));
+}
+
 using TrainPlansFirst = BadInput;
 
 TEST_F(TrainPlansFirst, AndRefusesWhatDoesNotFit) {
