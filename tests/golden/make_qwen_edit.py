@@ -142,7 +142,7 @@ def vision(text, processor):
         frames = out["pixel_values"].reshape(-1, 3, 2, 14, 14)
         return ((frames[:, :, 0] * std + mean) * 255).round().to(torch.uint8).flatten(1).contiguous()
 
-    for i, (height, width, block) in enumerate([(72, 100, 10), (130, 61, 1), (30, 37, 1)]):
+    for i, (height, width, block) in enumerate([(72, 100, 10), (130, 61, 1), (30, 90, 4)]):
         image = np.kron(rng.integers(0, 256, (-(-height // block), -(-width // block), 3), dtype=np.uint8), np.ones((block, block, 1), np.uint8))[:height, :width]
         out = process(Image.fromarray(image), return_tensors="pt")
         grids.append(out["image_grid_thw"])
