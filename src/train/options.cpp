@@ -94,8 +94,6 @@ static void diffsynth_options(config::Fields& f) {
   f.refused("base_weights_multiplier", "write the strength behind the file: --base_weights FILE:0.8");
   for (const char* name : {"template_model_id_or_path", "enable_lora_hot_loading"}) f.refused(name, "no plug-in models are trained");
   f.refused("resume_from_checkpoint", "name a LoRA with --lora_checkpoint and a whole denoiser with --model; --resume goes on with a run");
-  f.refused("zero_cond_t", "models that edit pictures by their instructions are not trained");
-  f.refused("processor_path", "models that edit pictures by their instructions are not trained");
   for (const char* name :
        {"dmd2_discriminator_learning_rate", "dmd2_fake_score_learning_rate", "dmd2_feature_indices", "dmd2_gan_loss_weight",
         "dmd2_gan_r1_reg_alpha", "dmd2_gan_r1_reg_weight", "dmd2_matching_t_max", "dmd2_matching_t_mean", "dmd2_matching_t_min",
