@@ -84,7 +84,7 @@ TEST_F(Parquet, SeveralPicturesARowAreFurtherFiles) {
       << "of several none is taken for the picture";
   several.data_file_keys = "picture";
   several.mask = {data::MaskSource::From::column, "mask"};
-  several.reference_column = "reference_images";
+  several.own_sized_pictures = {"reference_images"};
   several.skip_bad_samples = true;
   data::Dataset dataset(several);
   ASSERT_THAT(dataset.rows(), ElementsAre(0, 1));
@@ -92,10 +92,10 @@ TEST_F(Parquet, SeveralPicturesARowAreFurtherFiles) {
   expect_picture(dataset.load(0).image_3HW, 0);
   EXPECT_EQ(dataset.load_mask(0)[0][0].item<int>(), 255);
   EXPECT_EQ(dataset.load_mask(0)[31][0].item<int>(), 0);
-  ASSERT_EQ(dataset.load_references(0).size(), 2u);
-  expect_picture(dataset.load_references(0)[0], 1);
-  expect_picture(dataset.load_references(0)[1], 2);
-  EXPECT_EQ(dataset.load_references(1).size(), 0u);
+  ASSERT_EQ(dataset.load_pictures(0, "reference_images").size(), 2u);
+  expect_picture(dataset.load_pictures(0, "reference_images")[0], 1);
+  expect_picture(dataset.load_pictures(0, "reference_images")[1], 2);
+  EXPECT_EQ(dataset.load_pictures(1, "reference_images").size(), 0u);
   EXPECT_EQ(dataset.entry(0).captions.size(), 2u);
 }
 
