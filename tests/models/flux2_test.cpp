@@ -83,7 +83,7 @@ TEST(Flux2Parity, TextEncoderOfPaddedText) {
   load(encoder, source);
   auto ids = file.tensor("ids");
   auto num_tokens = file.tensor("num_tokens").item<int64_t>();
-  auto states = at::cat(encoder.forward(ids, {9, 18, 27}, num_tokens), -1);
+  auto states = at::cat(encoder.forward(ids, {9, 18, 27}, {}, num_tokens), -1);
   EXPECT_LE(relative_error(states, file.tensor("states")), 1e-5);
   auto unpadded = at::cat(encoder.forward(ids.narrow(1, 0, num_tokens), {9, 18, 27}), -1);
   EXPECT_LE(relative_error(states.narrow(1, 0, num_tokens), unpadded), 1e-5);
