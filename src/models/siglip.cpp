@@ -22,15 +22,7 @@ namespace burnish::models {
 namespace {
 
 constexpr const char* kSiglip = "SigLIP image encoder";
-const std::string kSiglipPrefix = "vision_model.", kSiglipMark = "head.probe";
-
-/// What stands before the tower's names in an entry; nothing where it has no tower.
-std::optional<std::string> tower_prefix(const ModelEntry& entry) {
-  for (const auto& prefix : {kSiglipPrefix, std::string()}) {
-    if (entry.tensors && entry.tensors->contains(prefix + kSiglipMark)) return prefix;
-  }
-  return std::nullopt;
-}
+const std::string kSiglipMark = "vision_model.head.probe";
 
 class SiglipMlp : public nn::Module {
  public:
@@ -168,11 +160,11 @@ SiglipVision::Output SiglipVision::forward(const at::Tensor& image_B3SS) {
   return {tokens, pool_->forward(tokens)};
 }
 
-bool is_siglip(const ModelEntry& entry) { return tower_prefix(entry).has_value(); }
+bool is_siglip(const ModelEntry& entry) { return entry.tensors && entry.tensors->contains(kSiglipMark); }
 
 Source find_siglip(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
-    if (is_siglip(entry)) return {&entry, find_below(entry, {kSiglipPrefix, ""}, kSiglipMark), {}};
+    if (is_siglip(entry)) return {&entry, entry.tensors->below("vision_model."), {}};
   }
   return {};
 }
@@ -183,12 +175,12 @@ Recipe siglip_recipe(const std::string& name, const Source& source, const Siglip
           }};
 }
 
-ComponentNames siglip_names(const std::string& name, const Source& source) {
+ComponentNames siglip_names(const std::string& name) {
   auto names = plain_names(name);
-  names.layers.weights = tower_prefix(*source.entry).value_or("");
+  names.layers.weights = "vision_model.";
   names.lora_targets = "q_proj,k_proj,v_proj,out_proj,fc1,fc2";
   names.high_precision = {"embeddings\\..*"};
-  names.folder_file = names.single_file = {names.layers.weights, {}};
+  names.folder_file = names.single_file = {"vision_model.", {}};
   return names;
 }
 
