@@ -102,7 +102,7 @@ void take_training_parts(std::set<fs::path>& parquets) {
   auto all = std::ssize(parquets);
   std::erase_if(parquets, [&](const auto& file) { return is_of(file, {"test", "validation", "valid", "val", "dev", "eval"}); });
   if (auto left = all - std::ssize(parquets); left > 0)
-    info("{} left out, which hold what is not for training by their names; name one itself to use it", count_of(left, "Parquet file"));
+    info("{} left out, by name for tests or validation; name such a file itself to use it", count_of(left, "Parquet file"));
 }
 
 /// The mask of `cat.png` is `cat.mask.png`: takes masks out of the pictures, by the path of their picture without its ending.

@@ -95,11 +95,11 @@ void unpack(const fs::path& file, const fs::path& target) {
   auto* open = load_library(file);
   io::check_space(target, fs::file_size(file));
   io::remove_partial_files(target.parent_path());
-  info("{} is unpacked once, into {}", file.string(), target.string());
   TarWriter archive(target);
   std::string lines;
   try {
     std::unique_ptr<ParquetRows> rows(open(file.c_str()));
+    info("{} is unpacked once, into {}", file.string(), target.string());
     const auto file_column = rows->only_file_column();
     Progress progress("unpack " + file.filename().string(), rows->num_rows());
     for (int64_t number = 0; auto row = rows->next(); ++number) {
