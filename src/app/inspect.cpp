@@ -37,7 +37,9 @@ void print_entry(const models::ModelEntry& entry) {
   std::string kind;
   for (const auto* family : models::all_families()) {
     // Families share parts; the one whose denoiser is in the file says what it is.
-    if (kind.empty() || family->recognises({{entry}, {}})) kind = family->describe(entry);
+    bool is_its_own = family->recognises({{entry}, {}});
+    if (kind.empty() || is_its_own) kind = family->describe(entry);
+    if (is_its_own) break;
   }
   if (auto kinds = adapters::kinds_in(source); !kinds.empty()) print_adapter(kinds);
   else fmt::print("  {}\n", kind.empty() ? "no model known here" : kind);

@@ -35,3 +35,26 @@ TEST(Flux2SampleParity, ReferencePictures) { expect_latents("latents.references"
 TEST(Flux2ReplayParity, Lora) { expect_steps("lora", golden_data() + kLora); }
 TEST(Flux2ReplayParity, LoraCheckpointed) { expect_steps("lora", golden_data() + kLora + "--use_gradient_checkpointing"); }
 TEST(Flux2ReplayParity, Full) { expect_steps("full", golden_data() + "--trainable_models dit"); }
+
+TEST(Flux2ReplayParity, ReferencePictures) {
+  TempFolder folder;
+  std::ofstream rows(folder / "data.jsonl");
+  std::ifstream captions(kGolden / "pictures/metadata.csv");
+  const std::vector<std::vector<std::string>> references{{"a.png"}, {"b.png", "a.png"}, {}, {"b.png"}};
+  std::string line;
+  std::getline(captions, line);
+  for (const auto& names : references) {
+    std::getline(captions, line);
+    auto paths = nlohmann::json::array();
+    for (const auto& name : names) paths.push_back((kReferences / name).string());
+    auto caption = line.substr(line.find(',') + 1);
+    std::erase(caption, '"');
+    rows << nlohmann::json{{"image", (kGolden / "pictures" / line.substr(0, line.find(','))).string()},
+                           {"prompt", caption},
+                           {"edit_image", paths}}
+                .dump()
+         << "\n";
+  }
+  rows.close();
+  expect_steps("references", kLora + "--extra_inputs edit_image --dataset_metadata_path '" + (folder / "data.jsonl").string() + "'");
+}

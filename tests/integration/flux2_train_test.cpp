@@ -2,6 +2,7 @@
 // pictures.
 #include <gmock/gmock.h>
 
+#include "models/flux2/keys.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/model_run.h"
 
@@ -66,11 +67,44 @@ TEST_F(Flux2Run, NamesOfOtherProgramsMeanTheSameLayers) {
   }
 }
 
+TEST_F(Flux2Run, ASingleFileInOriginalNamesIsTheSameModel) {
+  io::NamedTensors all, ours;
+  auto of = [](const char* folder, const char* stem) { return io::TensorSource::open_folder(kFlux2 / "model" / folder, {stem}); };
+  auto transformer = of("transformer", "diffusion_pytorch_model"), text = of("text_encoder", "model");
+  for (const auto& name : transformer.names()) ours.emplace_back(name, transformer.tensor(name));
+  for (auto& [name, tensor] : models::flux2::original_keys().to_file(ours)) all.emplace_back("model.diffusion_model." + name, tensor);
+  for (const auto& name : text.names()) all.emplace_back("text_encoders.qwen3_4b.transformer." + name, text.tensor(name));
+  io::save_safetensors(at("single.safetensors"), all);
+  // The norm groups of the small autoencoder are in its config.json alone.
+  auto single = "--model " + quoted(at("single.safetensors")) + " --model " + quoted(kFlux2 / "model/vae") + " --tokenizer_path " +
+                quoted(kFlux2 / "model/tokenizer") + " --dtype fp32 ";
+  EXPECT_LE(relative_error(latents(single, ""), latents(flux2_model(), "")), 1e-5);
+  EXPECT_THAT(ok("inspect " + quoted(at("single.safetensors"))).output,
+              HasSubstr("FLUX.2 klein transformer (2 double and 3 single blocks, width 32, original names) + Qwen3 text encoder"));
+}
+
 TEST_F(Flux2Run, ConvertedToASingleFileAndBackItDrawsTheSame) {
   auto model = quoted(kFlux2 / "model"), single = quoted(at("single.safetensors"));
   EXPECT_THAT(ok("convert " + model + " " + single).output, HasSubstr("FLUX.2-klein"));
   ok("convert " + single + " " + quoted(at("back")) + " --config_from " + model);
   EXPECT_TRUE(at::equal(latents(flux2_model(at("back")), ""), latents(flux2_model(), "")));
+}
+
+TEST_F(Flux2Run, PicturesThatAreEditedTrainBesideOthers) {
+  auto picture = [](const char* name) { return golden_path(std::string("references/") + name); };
+  std::string rows;
+  for (int i = 0; i < 4; ++i) {
+    nlohmann::json row{{"image", (kGolden / "pictures" / (std::to_string(i) + ".png")).string()}, {"prompt", "cat"}};
+    if (i == 1) row["edit_image"] = picture("a.png");
+    if (i == 2) row["edit_image"] = {picture("b.png"), picture("a.png")};
+    rows += row.dump() + "\n";
+  }
+  auto data = "--dataset_metadata_path " + quoted(write("data.jsonl", rows)) + " --extra_inputs edit_image --lora_rank 4 ";
+  train("one", data);
+  train("cached", data + "--task sft:data_process");
+  train("split", "--dataset_base_path " + quoted(at("cached")) +
+                     " --dataset_metadata_path '' --extra_inputs edit_image --lora_rank 4 --task sft:train");
+  expect_same("one", "split");
 }
 
 TEST_F(Flux2Run, CaptionsAreCutAtTheirLimitAndThatIsSaid) {

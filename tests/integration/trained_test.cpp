@@ -1,6 +1,7 @@
 // What a run trains: text encoders beside or instead of the denoiser, whole or under adapters, computed once, at every visit or in two
 // stages.
 #include "tests/golden.h"
+#include "tests/integration/flux2.h"
 #include "tests/integration/program.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
@@ -45,13 +46,14 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 }  // namespace
 
 const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline", kQwen = "qwen_image_pipeline",
-                  kEdit = "qwen_edit_pipeline";
+                  kEdit = "qwen_edit_pipeline", kKlein = "flux2_pipeline";
 
 struct TrainedCase {
   std::string name, options, pipeline = "";  ///< FLUX's without a name
   std::string model() const {
     if (pipeline == kQwen) return qwen_image_model();
     if (pipeline == kEdit) return qwen_edit_model();
+    if (pipeline == kKlein) return flux2_model();
     return pipeline.empty() ? golden_model() : pipeline == kZ ? zimage_model() : sd_model(pipeline);
   }
   std::string data() const {
@@ -129,6 +131,19 @@ INSTANTIATE_TEST_SUITE_P(
                                     "--use_gradient_checkpointing ",
                                 kZ},
                     TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kZ}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Flux2, Trained,
+    testing::Values(TrainedCase{"lora", kSmall, kKlein}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kKlein},
+                    TrainedCase{"lora_of_the_modulation",
+                                "--lora_rank 4 --lora_target_modules single_stream_modulation.linear,to_qkv_mlp_proj ", kKlein},
+                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kKlein},
+                    TrainedCase{"both_loras_with_all_that_is_drawn",
+                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
+                                    "--use_gradient_checkpointing ",
+                                kKlein},
+                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kKlein}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
