@@ -92,6 +92,7 @@ void Watch::end() {
   bool tells = true;
   try {
     tells = is_told_first(*store_);
+    store_->add(kEnded, 1);
   } catch (const std::exception&) {  // without a store each tells by itself
   }
   if (tells) fmt::print(stderr, "[dist] {}\n", failure_);

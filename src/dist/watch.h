@@ -14,6 +14,9 @@ namespace burnish::dist {
 /// The key of the sentence about what ends a run.
 inline constexpr const char* kFailed = "failed";
 
+/// The key of how many processes know that the run has failed and need the store no more.
+inline constexpr const char* kEnded = "ended";
+
 /// Whether nobody has printed yet why the processes end; the first to ask is to do so.
 bool is_told_first(Store& store);
 

@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+constexpr double kWaitForOthers = 5;  // seconds, at the end of a run that has failed, in which they read of it
+
 std::string here_key(int64_t rank) { return fmt::format("here/{}", rank); }
 
 void wait_for_all(Store& store, const Place& place, double patience) {
@@ -116,7 +118,12 @@ bool World::fail(const std::string& sentence) const noexcept {
   if (!store_) return true;
   try {
     if (!store_->has(kFailed)) store_->set(kFailed, fmt::format("process {} of {} ended: {}", rank(), size(), sentence));
-    return is_told_first(*store_);
+    bool tells = is_told_first(*store_);
+    store_->add(kEnded, 1);
+    bool serves = is_first() && !place_.launcher_serves;
+    for (auto start = Clock::now(); serves && store_->add(kEnded, 0) < size() && seconds_since(start) < kWaitForOthers;)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return tells;
   } catch (const std::exception&) {  // nobody is left to tell
     return true;
   }

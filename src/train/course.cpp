@@ -23,7 +23,7 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
   }
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
-  return {rows, sets, settings.global_batch_size, settings.seed};
+  return {rows, sets, settings.visits_a_batch(), settings.seed};
 }
 
 void check_class_set(const CourseSettings& settings, const Samples& samples) {

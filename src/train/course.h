@@ -38,7 +38,7 @@ class Course {
   double visits_an_epoch(size_t set) const;
   int64_t num_held_out() const;
   /// How often the samples of all batches are visited.
-  int64_t num_visits() const { return num_batches() * settings_.global_batch_size; }
+  int64_t num_visits() const { return num_batches() * settings_.visits_a_batch(); }
 
   /// Of N processes, process r runs the visits from s·r/N to s·(r+1)/N of the s of a batch, in parts of at most batch_size: none is left
   /// out or run twice.

@@ -530,7 +530,7 @@ void check_memory(const TrainOptions& o) {
   if (o.blocks_on_disk > o.blocks_to_swap)
     config_error("train", "blocks_on_disk {} is more than blocks_to_swap {}, of which they are; raise blocks_to_swap", o.blocks_on_disk,
                  o.blocks_to_swap);
-  if (o.gradient_checkpointing_interval > 1 && !recomputes(o))
+  if (o.gradient_checkpointing_interval > 1 && !recomputes(o) && o.activation_budget.empty())
     config_error("train",
                  "gradient_checkpointing_interval says how many blocks are recomputed, and none is; add use_gradient_checkpointing");
   if (!o.activation_budget.empty()) {

@@ -122,7 +122,7 @@ std::string hash_of_weights(const Opened& run) {
 /// What a state to go on with must have been made with.
 std::string fingerprint(const Opened& run) {
   const auto& trained = run.subject.trained;
-  auto text = fingerprint(run.settings.given, run.settings.course.global_batch_size, trained.text(), trained.has_adapters(),
+  auto text = fingerprint(run.settings.given, run.settings.course.visits_a_batch(), trained.text(), trained.has_adapters(),
                           !trained.whole_components().empty(), std::ssize(run.samples().list));
   text += fmt::format(", pictures with captions and sizes {}, weights of the model {}", hash_of(run), hash_of_weights(run));
   for (const auto& [component, names] : run.subject.model->names().components) {
@@ -277,7 +277,7 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
       compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory, run.settings.model.options.device,
                     ahead_limit(run.settings, *run.subject, schedule, encoded.training.num_bytes() + encoded.held_out.num_bytes()));
   auto what = fmt::format("{} of {} visits", join(schedule.ahead.kept),
-                          (course.num_batches() - first_batch) * run.settings.course.global_batch_size + course.num_held_out());
+                          (course.num_batches() - first_batch) * run.settings.course.visits_a_batch() + course.num_held_out());
   auto num_freed = ahead_weight_bytes(*run.subject, schedule);
   auto weights = human_bytes(static_cast<double>(num_freed)), bytes = human_bytes(ahead.num_bytes);
   bool done_everywhere = dist::sum_of(world.group(), {ahead.done ? 0. : 1.}).front() == 0;

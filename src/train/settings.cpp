@@ -172,7 +172,7 @@ Share share_of(const TrainOptions& o, Share together) {
 
 CourseSettings course_settings(const TrainOptions& o, Share share) {
   return {.batch_size = o.batch_size,
-          .global_batch_size = o.global_batch_size > 0 ? o.global_batch_size : o.batch_size * share.num_processes,
+          .global_batch_size = o.global_batch_size,
           .num_repeats = o.dataset_repeat,
           .batches_per_step = o.gradient_accumulation_steps,
           .max_steps = o.max_steps,

@@ -63,13 +63,14 @@ struct DataSettings {
 /// Which samples each batch has, and what is drawn for it.
 struct CourseSettings {
   int64_t batch_size = 1;         ///< that a process runs at once
-  int64_t global_batch_size = 1;  ///< of a batch, which all processes share out among them
+  int64_t global_batch_size = 0;  ///< of a batch, which all processes share out; 0: what they run at once
   int64_t num_repeats = 1, batches_per_step = 1;
   int64_t max_steps = 0, num_epochs = 1;  ///< max_steps 0 goes by epochs
   std::string replay = {};                ///< a file with recorded draws, or ""
   uint64_t seed = 0;
   double prior_loss_weight = 1;  ///< the factor on losses of the class set
   Share share = {};
+  int64_t visits_a_batch() const { return global_batch_size > 0 ? global_batch_size : batch_size * share.num_processes; }
 };
 
 /// What a sample's loss is.

@@ -250,7 +250,7 @@ TEST_F(BadPictures, Metadata) {
   refused(3, train("--validation_metadata_path " + quoted(at("blank.csv"))), {"blank.csv", "1 of 2 samples", "row 0"});
   refused(3, sample("--prompts " + quoted(at("prompts.txt"))), {"prompts.txt", "No such file"});
   write("a.txt", "good.png cat\n");
-  refused(3, run("a.txt"), {".csv, .json or .jsonl"});
+  refused(3, run("a.txt"), {".csv, .json, .jsonl or .parquet"});
 }
 
 TEST_F(BadPictures, UnreadableOnesStopTheRunOrAreLeftOut) {

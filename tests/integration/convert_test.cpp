@@ -71,7 +71,7 @@ TEST_F(BadConversion, IsRefusedInASentence) {
   refused(2, "convert " + kLora + to + " --lora_energy 2", {"lora_energy must be from 0 to 1"});
   refused(2, "convert " + kLora + to + " --weight_format fp8", {"--weight_format has no meaning where a LoRA is written"});
   refused(2, "convert " + kModel + to + ".safetensors --config_from " + kModel, {"--config_from is for folders"});
-  refused(3, "convert " + kLora + to, {"do not tell which model it is for", "give --model with one of flux-dev, flux-schnell, qwen-image"});
+  refused(3, "convert " + kLora + to, {"do not tell which model it is for", "give --model with one of flux-dev, flux-schnell"});
   refused(3, "convert " + kLora + to + " --model sdxl", {"is a LoRA for another model"});
   refused(3, "convert " + kModel + " " + kModel + "-out.safetensors --base '" + golden_path("sdxl_pipeline/model") + "' --lora_rank 2",
           {"is the difference between two states of one model"});

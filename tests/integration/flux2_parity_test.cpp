@@ -49,11 +49,11 @@ TEST(Flux2ReplayParity, ReferencePictures) {
     for (const auto& name : names) paths.push_back((kReferences / name).string());
     auto caption = line.substr(line.find(',') + 1);
     std::erase(caption, '"');
-    rows << nlohmann::json{{"image", (kGolden / "pictures" / line.substr(0, line.find(','))).string()},
-                           {"prompt", caption},
-                           {"edit_image", paths}}
-                .dump()
-         << "\n";
+    nlohmann::json row;
+    row["image"] = (kGolden / "pictures" / line.substr(0, line.find(','))).string();
+    row["prompt"] = caption;
+    row["edit_image"] = paths;
+    rows << row.dump() << "\n";
   }
   rows.close();
   expect_steps("references", kLora + "--extra_inputs edit_image --dataset_metadata_path '" + (folder / "data.jsonl").string() + "'");

@@ -62,6 +62,8 @@ const Tiny kTiny[] = {
      "",
      "",
      true,
+     {},
+     {},
      {{"reference_pixels", int64_t{4096}}, {"zero_cond_t", true}}},
 };
 
