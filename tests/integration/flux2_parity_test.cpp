@@ -48,7 +48,7 @@ TEST(Flux2ReplayParity, ReferencePictures) {
     auto paths = nlohmann::json::array();
     for (const auto& name : names) paths.push_back((kReferences / name).string());
     auto caption = line.substr(line.find(',') + 1);
-    std::erase(caption, '"');
+    std::erase_if(caption, [](char c) { return c == '"' || c == '\r'; });
     nlohmann::json row;
     row["image"] = (kGolden / "pictures" / line.substr(0, line.find(','))).string();
     row["prompt"] = caption;
