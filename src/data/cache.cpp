@@ -83,9 +83,10 @@ Cache::Cache(fs::path folder) : folder_(std::move(folder)), hashes_(folder_.empt
     std::error_code error;
     fs::create_directories(folder_, error);
     if (error) data_error("data", "cannot create the cache folder {}: {}", folder_.string(), error.message());
-    io::write_text_atomic(folder_ / kManifest, nlohmann::ordered_json{{"format", kFormat}, {"schema", kSchema}}.dump(2) + "\n");
   }
   FolderLock lock(folder_);
+  if (!is_cache(folder_))
+    io::write_text_atomic(folder_ / kManifest, nlohmann::ordered_json{{"format", kFormat}, {"schema", kSchema}}.dump(2) + "\n");
   remove_left_overs(folder_);
 }
 

@@ -370,15 +370,19 @@ void train(const TrainOptions& options, const dist::World& world) {
   if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
   for (const auto& [option, belongs_to] : repeated_options(options)) info("{} has no effect here: it belongs to {}", option, belongs_to);
   set_threads(options.model);
+  if (!world.is_first()) world.decided("folder", "");  // the first clears it of what killed runs left
   auto run = open(std::move(settings));
   auto course = make_course(run);
   auto start = check_start(run, course);
-  if (world.is_first())  // what is wrong, now
-    read_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);
-  auto plan = world.is_first() ? check_memory(options, run) : std::nullopt;  // what one has room for all have
-  world.agree("settings, samples or weights", io::sha256(fingerprint(run)).substr(0, 8));
+  std::optional<MemoryPlan> plan;
   std::optional<io::FolderClaim> claim;
-  if (world.is_first()) claim.emplace(claim_run_folder(run.settings.output));
+  if (world.is_first()) {
+    read_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);  // what is wrong, now
+    plan = check_memory(options, run);  // what one process has room for all have
+    claim.emplace(claim_run_folder(run.settings.output));
+    world.decided("folder", "claimed");
+  }
+  world.agree("settings, samples or weights", io::sha256(fingerprint(run)).substr(0, 8));
   save_checks(run);
   std::optional<NoMemory> missing;
   try {

@@ -117,32 +117,36 @@ TEST(World, DifferencesAreNamedEverywhere) {
 }
 
 TEST(World, CollectivesThatDoNotMatchAreErrorsEverywhere) {
-  auto errors = together<std::string>(2, [](const World& world) -> std::string {
-    try {
-      world.group().sum(at::ones({world.is_first() ? 4 : 5}))->wait();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  }, /*all_end_well=*/false);
+  auto errors = together<std::string>(
+      2,
+      [](const World& world) -> std::string {
+        try {
+          world.group().sum(at::ones({world.is_first() ? 4 : 5}))->wait();
+        } catch (const Error& error) {
+          return error.what();
+        }
+        return "";
+      },
+      /*all_end_well=*/false);
   EXPECT_THAT(errors, testing::Each(testing::HasSubstr("mismatch")));
 }
 
 TEST(World, AProcessThatFailsIsNamedToTheOthers) {
-  auto errors = together<std::string>(3, [](const World& world) -> std::string {
-    if (world.rank() == 1) {
-      world.fail("the disk is full");
-      return "";
-    }
-    try {
-      world.decided("never", "");
-      auto values = at::ones({3});
-      world.group().sum(values)->wait();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing was thrown";
-  }, /*all_end_well=*/false);
+  auto errors = together<std::string>(
+      3,
+      [](const World& world) -> std::string {
+        if (world.rank() == 1) {
+          world.fail("the disk is full");
+          return "";
+        }
+        try {
+          world.agree("what process 1 never says", "");
+        } catch (const Error& error) {
+          return error.what();
+        }
+        return "nothing was thrown";
+      },
+      /*all_end_well=*/false);
   EXPECT_EQ(errors[1], "");
   EXPECT_THAT(errors[0], testing::HasSubstr("process 1 of 3 ended: the disk is full"));
   EXPECT_THAT(errors[2], testing::HasSubstr("process 1 of 3 ended: the disk is full"));
