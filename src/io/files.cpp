@@ -77,14 +77,31 @@ std::string read_text(const fs::path& path) {
   }
 }
 
+/// Whether the open file is the one at that path.
+static bool is_at(int descriptor, const fs::path& path) {
+  struct stat open_one {
+  }, there{};
+  return fstat(descriptor, &open_one) == 0 && stat(path.c_str(), &there) == 0 && open_one.st_ino == there.st_ino &&
+         open_one.st_dev == there.st_dev;
+}
+
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   std::error_code ignored;
   if (path_.has_parent_path()) fs::create_directories(path_.parent_path(), ignored);
   temporary_ = path_;
   temporary_ += fmt::format(".partial-{}", getpid());
-  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) fail("create");
-  flock(descriptor_, LOCK_EX | LOCK_NB);  // tells others that the file is being written; a killed process lets go of it
+  constexpr int kAttempts = 100;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (descriptor_ < 0) fail("create");
+    // Tells others that the file is being written; a killed process lets go of it. Who clears the folder may take it for one that is left.
+    bool is_cleared = flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!is_cleared && is_at(descriptor_, temporary_)) return;
+    close(std::exchange(descriptor_, -1));
+    usleep(1000);
+  }
+  errno = EAGAIN;
+  fail("create");
 }
 
 AtomicFile::~AtomicFile() {
@@ -178,12 +195,17 @@ bool is_locked(const fs::path& path) {
   return locked;
 }
 
+/// Holds the lock while it removes, so that whoever begins to write the file just then sees that it is gone.
+static void remove_unless_locked(const fs::path& path) {
+  auto descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return;
+  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
+  close(descriptor);
+}
+
 void remove_partial_files(const fs::path& folder) {
-  std::error_code ignored;
   for (const char* pattern : {"*.partial-*", "*/*.partial-*"}) {
-    for (const auto& left : glob(folder, pattern)) {
-      if (!is_locked(left)) fs::remove(left, ignored);
-    }
+    for (const auto& left : glob(folder, pattern)) remove_unless_locked(left);
   }
 }
 
