@@ -161,6 +161,8 @@ def check_small(golden, pipeline, transformer, folder):
     plain, good = golden.sampled(pipeline(), noise), True
     for what, options in (("LoRA", []), ("LoRA in kohya's names", ["--lora_format", "kohya"]), ("LoRA in DiffSynth-Studio's names", ["--lora_format", "diffsynth"]),
                           ("LoRA over FP8", ["--fp8_models", "dit"])):
+        if golden is flux2 and "DiffSynth" in what:  # klein's LoRAs are not written in these names
+            continue
         lora = small_train(golden, folder / what.replace(" ", "_").replace("'", ""), "--lora_rank", 4, "--lora_alpha", 8, *options)
         pipe = pipeline()
         pipe.load_lora_weights(str(lora))
