@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <chrono>
-#include <mutex>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -12,7 +11,6 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "dist/group.h"
 #include "dist/store.h"
 
@@ -29,6 +27,12 @@ std::string first_line(const std::exception& error) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   std::string text = torch_error == nullptr ? error.what() : torch_error->what_without_backtrace();
   return text.substr(0, text.find('\n'));
+}
+
+/// The Error about a collective that failed.
+Error lost(const GlooOptions& options, const std::exception& error) {
+  auto what = first_line(error);
+  return {Exit::data, "dist", options.why ? options.why(what) : what};
 }
 
 class C10dStore final : public Store {
@@ -98,8 +102,7 @@ class GlooPending final : public Pending {
     try {
       work_->wait();
     } catch (const std::exception& error) {
-      auto what = first_line(error);
-      throw Error(Exit::data, "dist", options_.why ? options_.why(what) : what);
+      throw lost(options_, error);
     }
   }
 
@@ -157,8 +160,7 @@ class GlooGroup final : public Group {
       has_failed_ = false;
       return pending;
     } catch (const std::exception& error) {
-      auto what = first_line(error);
-      throw Error(Exit::data, "dist", options_.why ? options_.why(what) : what);
+      throw lost(options_, error);
     }
   }
 
@@ -216,8 +218,7 @@ std::shared_ptr<Group> join_gloo(const std::shared_ptr<Store>& store, int64_t ra
     }
     return std::make_shared<GlooGroup>(std::move(backend), options);
   } catch (const std::exception& error) {
-    auto what = first_line(error);
-    throw Error(Exit::data, "dist", options.why ? options.why(what) : what);
+    throw lost(options, error);
   }
 }
 

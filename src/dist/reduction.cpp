@@ -8,17 +8,48 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <stdexcept>
 
 namespace burnish::dist {
 
 namespace {
 
-/// Gradients that travel together: their numbers one after the other in fp32, then for each how many processes have it.
+/// The gradients of parameters one after the other in fp32, then for each whether it is there.
+at::Tensor pack(std::span<const at::Tensor> parameters) {
+  int64_t numel = 0;
+  for (const auto& parameter : parameters) numel += parameter.numel();
+  auto flat = at::zeros({numel + std::ssize(parameters)}, at::kFloat);
+  int64_t offset = 0, number = numel;
+  for (const auto& parameter : parameters) {
+    if (const auto& gradient = parameter.grad(); gradient.defined()) {
+      flat.narrow(0, offset, gradient.numel()).view(gradient.sizes()).copy_(gradient);
+      flat.select(0, number).fill_(1);
+    }
+    offset += parameter.numel();
+    ++number;
+  }
+  return flat;
+}
+
+/// Puts sums of what `pack` gave in the place of the gradients; what no process had stays as it is.
+void unpack(const at::Tensor& flat, std::span<const at::Tensor> parameters) {
+  int64_t offset = 0;
+  const auto* had = flat.const_data_ptr<float>() + flat.numel() - std::ssize(parameters);
+  for (const auto& parameter : parameters) {
+    auto sum = flat.narrow(0, offset, parameter.numel()).view(parameter.sizes());
+    offset += parameter.numel();
+    if (*had++ == 0) continue;
+    auto& gradient = parameter.mutable_grad();
+    if (gradient.defined()) gradient.copy_(sum);
+    else gradient = sum.to(parameter.options().requires_grad(false), /*non_blocking=*/false, /*copy=*/true);
+  }
+}
+
+/// Gradients that travel together.
 struct Bucket {
   size_t first = 0, last = 0;  ///< of the parameters
-  int64_t numel = 0;
-  size_t num_there = 0;  ///< gradients that are complete
+  size_t num_there = 0;        ///< gradients that are complete
   at::Tensor flat = {};
   PendingPtr pending = {};
 
@@ -30,29 +61,15 @@ std::vector<Bucket> make_buckets(const std::vector<at::Tensor>& parameters, int6
   std::vector<Bucket> buckets;
   for (size_t end = parameters.size(); end > 0;) {
     Bucket bucket{.first = end, .last = end};
-    while (bucket.first > 0) {
+    for (int64_t numel = 0; bucket.first > 0; --bucket.first) {
       auto more = parameters[bucket.first - 1].numel();
-      if (bucket.numel > 0 && 4 * (bucket.numel + more) > bucket_bytes) break;
-      bucket.numel += more;
-      --bucket.first;
+      if (numel > 0 && 4 * (numel + more) > bucket_bytes) break;
+      numel += more;
     }
     end = bucket.first;
     buckets.push_back(std::move(bucket));
   }
   return buckets;
-}
-
-/// Where parameter i lies in its bucket.
-std::vector<int64_t> offsets_of(const std::vector<at::Tensor>& parameters, const std::vector<Bucket>& buckets) {
-  std::vector<int64_t> offsets(parameters.size());
-  for (const auto& bucket : buckets) {
-    int64_t offset = 0;
-    for (size_t i = bucket.first; i < bucket.last; ++i) {
-      offsets[i] = offset;
-      offset += parameters[i].numel();
-    }
-  }
-  return offsets;
 }
 
 /// The backend's sum, under way while backward still runs.
@@ -62,7 +79,6 @@ class Overlapped final : public Reduction {
       : group_(group),
         parameters_(std::move(parameters)),
         buckets_(make_buckets(parameters_, options.bucket_bytes)),
-        offsets_(offsets_of(parameters_, buckets_)),
         bucket_of_(parameters_.size()) {
     for (size_t b = 0; b < buckets_.size(); ++b) {
       for (size_t i = buckets_[b].first; i < buckets_[b].last; ++i) bucket_of_[i] = b;
@@ -114,39 +130,26 @@ class Overlapped final : public Reduction {
     while (next_ < buckets_.size() && buckets_[next_].num_there == buckets_[next_].count()) start(buckets_[next_++]);
   }
 
+  std::span<const at::Tensor> parameters_of(const Bucket& bucket) const {
+    return std::span(parameters_).subspan(bucket.first, bucket.count());
+  }
+
   void start(Bucket& bucket) {
     at::NoGradGuard no_grad;
-    auto count = static_cast<int64_t>(bucket.count());
-    bucket.flat = at::zeros({bucket.numel + count}, at::kFloat);
-    for (size_t i = bucket.first; i < bucket.last; ++i) {
-      const auto& gradient = parameters_[i].grad();
-      if (!gradient.defined()) continue;
-      bucket.flat.narrow(0, offsets_[i], gradient.numel()).view(gradient.sizes()).copy_(gradient);
-      bucket.flat.select(0, bucket.numel + static_cast<int64_t>(i - bucket.first)).fill_(1);
-    }
+    bucket.flat = pack(parameters_of(bucket));
     bucket.pending = group_.sum(bucket.flat);
   }
 
   void end(Bucket& bucket) {
     at::NoGradGuard no_grad;
     bucket.pending->wait();
-    bucket.pending.reset();
-    const auto* had = bucket.flat.const_data_ptr<float>() + bucket.numel;
-    for (size_t i = bucket.first; i < bucket.last; ++i) {
-      if (had[i - bucket.first] == 0) continue;
-      auto& gradient = parameters_[i].mutable_grad();
-      auto sum = bucket.flat.narrow(0, offsets_[i], parameters_[i].numel()).view(parameters_[i].sizes());
-      if (gradient.defined()) gradient.copy_(sum);
-      else gradient = sum.to(parameters_[i].options().requires_grad(false), /*non_blocking=*/false, /*copy=*/true);
-    }
-    bucket.flat = at::Tensor();
-    bucket.num_there = 0;
+    unpack(bucket.flat, parameters_of(bucket));
+    bucket = {.first = bucket.first, .last = bucket.last};
   }
 
   Group& group_;
   std::vector<at::Tensor> parameters_;
   std::vector<Bucket> buckets_;
-  std::vector<int64_t> offsets_;
   std::vector<size_t> bucket_of_;
   size_t next_ = 0;                                                                          ///< of the buckets, which travels next
   std::vector<int64_t> hits_ = std::vector<int64_t>(parameters_.size()), expected_ = hits_;  ///< by parameter: in a step
@@ -182,47 +185,21 @@ class Tree {
 /// One order for every number of processes: a tree over the batches of a process, one over processes, one over what they shared out.
 class Ordered final : public Reduction {
  public:
-  Ordered(Group& group, std::vector<at::Tensor> parameters) : group_(group), parameters_(std::move(parameters)) {
-    for (const auto& parameter : parameters_) numel_ += parameter.numel();
-  }
+  Ordered(Group& group, std::vector<at::Tensor> parameters) : group_(group), parameters_(std::move(parameters)) {}
 
   void ran(bool ends_unit) override {
     at::NoGradGuard no_grad;
-    of_process_.add(take_gradients());
+    of_process_.add(pack(parameters_));
+    for (const auto& parameter : parameters_) parameter.mutable_grad() = at::Tensor();
     if (ends_unit) of_step_.add(over_processes(of_process_.take()));
   }
 
   void finish() override {
     at::NoGradGuard no_grad;
-    auto sum = of_step_.take();
-    int64_t offset = 0;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const auto& parameter = parameters_[i];
-      auto of_parameter = sum.narrow(0, offset, parameter.numel()).view(parameter.sizes());
-      offset += parameter.numel();
-      if (sum[numel_ + static_cast<int64_t>(i)].item<float>() == 0) continue;
-      parameter.mutable_grad() = of_parameter.to(parameter.options().requires_grad(false), /*non_blocking=*/false, /*copy=*/true);
-    }
+    unpack(of_step_.take(), parameters_);
   }
 
  private:
-  /// Of the last backward, with a flag for each that there is; they begin anew then.
-  at::Tensor take_gradients() {
-    auto flat = at::zeros({numel_ + std::ssize(parameters_)}, at::kFloat);
-    int64_t offset = 0;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      auto& gradient = parameters_[i].mutable_grad();
-      auto numel = parameters_[i].numel();
-      if (gradient.defined()) {
-        flat.narrow(0, offset, numel).view(gradient.sizes()).copy_(gradient);
-        flat.select(0, numel_ + static_cast<int64_t>(i)).fill_(1);
-      }
-      gradient = at::Tensor();
-      offset += numel;
-    }
-    return flat;
-  }
-
   /// Each process sums a stretch of the numbers of all, in the order of their ranks.
   at::Tensor over_processes(const at::Tensor& mine) {
     auto size = group_.size();
@@ -240,7 +217,6 @@ class Ordered final : public Reduction {
 
   Group& group_;
   std::vector<at::Tensor> parameters_;
-  int64_t numel_ = 0;
   Tree of_process_, of_step_;
 };
 

@@ -74,7 +74,10 @@ int64_t Course::held_out_row(const BatchId& id) const {
 
 BatchPart Course::part(const BatchId& id) const {
   if (id.held_out) return {};
-  auto count = replay_ ? 1 : std::ssize(sampler_.batch(id.number));
+  return part_of(replay_ ? 1 : std::ssize(sampler_.batch(id.number)), id);
+}
+
+BatchPart Course::part_of(int64_t count, const BatchId& id) const {
   const auto& [processes, process] = settings_.share;
   auto first = count * process / processes, mine = count * (process + 1) / processes - first;
   if (mine == 0) return {.share = 0};
@@ -91,7 +94,7 @@ BatchId Course::next(const BatchId& id) const {
 
 data::Visits Course::visits(const BatchId& id) const {
   auto all = sampler_.batch(id.number);
-  auto mine = part(id);
+  auto mine = part_of(std::ssize(all), id);
   return {all.begin() + mine.first, all.begin() + mine.first + mine.count};
 }
 

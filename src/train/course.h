@@ -56,6 +56,7 @@ class Course {
  private:
   DrawRequest request(const BatchId& id, const std::set<std::string>& names) const;
   data::Visits visits(const BatchId& id) const;
+  BatchPart part_of(int64_t num_visits, const BatchId& id) const;
   int64_t held_out_row(const BatchId& id) const;
 
   CourseSettings settings_;

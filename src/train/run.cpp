@@ -335,7 +335,7 @@ std::optional<MemoryPlan> check_memory(const TrainOptions& options, Opened& run)
 
 /// From what is kept of the samples on to the last step.
 std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const MemoryPlan* plan,
-                              const dist::World& world) {
+                              const std::string& identity, const dist::World& world) {
   auto within = within_budget(run, course, world);
   say_data(run, within, &course);
   auto encoded = encode_all(run, within, world);
@@ -346,7 +346,7 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   std::optional<Previews> previews;
   if (world.is_first())
     previews = prepare_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);
-  auto trainee = load_trainee(run.subject, ahead.schedule, run.settings, fingerprint(run), world);
+  auto trainee = load_trainee(run.subject, ahead.schedule, run.settings, identity, world);
   Training training{run.settings,
                     run.subject,
                     *run.objective,
@@ -382,11 +382,12 @@ void train(const TrainOptions& options, const dist::World& world) {
     claim.emplace(claim_run_folder(run.settings.output));
     world.decided("folder", "claimed");
   }
-  world.agree("settings, samples or weights", io::sha256(fingerprint(run)).substr(0, 8));
+  auto identity = fingerprint(run);
+  world.agree("settings, samples or weights", io::sha256(identity).substr(0, 8));
   save_checks(run);
   std::optional<NoMemory> missing;
   try {
-    missing = train(run, course, start, plan ? &*plan : nullptr, world);
+    missing = train(run, course, start, plan ? &*plan : nullptr, identity, world);
   } catch (const Error&) {  // Ctrl-C
     save_checks(run);
     throw;

@@ -21,6 +21,7 @@ namespace {
 template <class Result>
 std::vector<Result> together(int64_t size, const std::function<Result(const World&)>& work, bool all_end_well = true) {
   setenv("BURNISH_CHECK_COLLECTIVES", "1", 1);
+  setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // c10d's record of what was begun is one for the process and not made for several threads
   auto store = serve_store("127.0.0.1", 0);
   std::vector<Result> results(static_cast<size_t>(size));
   std::vector<std::thread> threads;

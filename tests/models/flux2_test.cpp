@@ -27,13 +27,7 @@ const std::string kTransformer = kModel + "transformer/";
 io::TensorSource weights() { return test::golden(kTransformer + "diffusion_pytorch_model.safetensors"); }
 nlohmann::json config_json(const std::string& folder = kTransformer) { return io::read_json(test::golden_path(folder + "config.json")); }
 
-std::unique_ptr<Transformer> load_transformer(flux2::Part part = {}) {
-  auto json = config_json();
-  auto file = weights();
-  auto model = std::make_unique<Transformer>(flux2::detect(&json, file.shapes()), at::TensorOptions().device(at::kMeta), part);
-  for (auto& [path, slot] : model->parameters()) *slot = file.tensor(path).to(at::kFloat).set_requires_grad(true);
-  return model;
-}
+std::unique_ptr<Transformer> load_transformer(flux2::Part part = {}) { return test::load_trained<Transformer>(kTransformer, flux2::detect, part); }
 
 /// The batch of the golden file, with two reference pictures of other sizes.
 struct Batch {
@@ -55,13 +49,7 @@ void expect_gradients(Transformer& model) {
   auto out = batch.run(model);
   EXPECT_LE(relative_error(out, batch.file.tensor("out")), 1e-5);
   batch.backward(out);
-  auto expected = batch.file.below("grad.");
-  auto slots = model.parameters();
-  EXPECT_EQ(slots.size(), expected.names().size());
-  for (auto& [path, slot] : slots) {
-    ASSERT_TRUE(slot->grad().defined()) << path;
-    EXPECT_LE(relative_error(test::digest(slot->grad()), expected.tensor(path)), 1e-4) << path;
-  }
+  test::expect_digests(model, batch.file.below("grad."));
 }
 
 }  // namespace

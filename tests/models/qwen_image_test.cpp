@@ -27,13 +27,7 @@ const std::string kTransformer = kModel + "transformer/";
 io::TensorSource weights() { return test::golden(kTransformer + "diffusion_pytorch_model.safetensors"); }
 nlohmann::json config_json(const std::string& folder = kTransformer) { return io::read_json(test::golden_path(folder + "config.json")); }
 
-std::unique_ptr<Transformer> load_transformer(qwen_image::Part part = {}) {
-  auto json = config_json();
-  auto file = weights();
-  auto model = std::make_unique<Transformer>(qwen_image::detect(&json, file.shapes()), at::TensorOptions().device(at::kMeta), part);
-  for (auto& [path, slot] : model->parameters()) *slot = file.tensor(path).to(at::kFloat).set_requires_grad(true);
-  return model;
-}
+std::unique_ptr<Transformer> load_transformer(qwen_image::Part part = {}) { return test::load_trained<Transformer>(kTransformer, qwen_image::detect, part); }
 
 /// The batch of the golden file: captions of 5 and of 9 tokens, the shorter one filled up with zeros.
 struct Batch {
@@ -41,14 +35,9 @@ struct Batch {
   Transformer::Inputs inputs;
   at::Tensor sigma_B = file.tensor("in.sigma");
   Batch() {
-    at::Tensor captions[] = {file.tensor("in.caption.0"), file.tensor("in.caption.1")};
-    auto longest = std::max(captions[0].size(0), captions[1].size(0));
-    inputs.text_BTE = at::zeros({2, longest, captions[0].size(1)});
-    inputs.mask_BT = at::zeros({2, longest});
-    for (int64_t b = 0; b < 2; ++b) {
-      inputs.text_BTE[b].narrow(0, 0, captions[b].size(0)).copy_(captions[b]);
-      inputs.mask_BT[b].narrow(0, 0, captions[b].size(0)).fill_(1);
-    }
+    test::Captions captions(file);
+    inputs.text_BTE = captions.text_BTE;
+    inputs.mask_BT = captions.mask_BT;
     inputs.noisy_BCHW = file.tensor("in.noisy");
   }
   at::Tensor run(Transformer& model) {

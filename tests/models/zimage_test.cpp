@@ -9,6 +9,7 @@
 #include "models/zimage/keys.h"
 #include "models/zimage/transformer.h"
 #include "tests/golden.h"
+#include "tests/models/load.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -23,27 +24,16 @@ const std::string kModel = "zimage_pipeline/model/transformer/";
 io::TensorSource weights() { return test::golden(kModel + "diffusion_pytorch_model.safetensors"); }
 nlohmann::json config_json() { return io::read_json(test::golden_path(kModel + "config.json")); }
 
-std::unique_ptr<Transformer> load(zimage::Part part = {}) {
-  auto json = config_json();
-  auto file = weights();
-  auto model = std::make_unique<Transformer>(zimage::detect(&json, file.shapes()), at::TensorOptions().device(at::kMeta), part);
-  for (auto& [path, slot] : model->parameters()) *slot = file.tensor(path).to(at::kFloat).set_requires_grad(true);
-  return model;
-}
+std::unique_ptr<Transformer> load(zimage::Part part = {}) { return test::load_trained<Transformer>(kModel, zimage::detect, part); }
 
 /// The batch of the golden file: captions of 5 and of 37 tokens, the shorter one filled up with zeros.
 struct Batch {
   io::TensorSource file = test::golden("zimage_pipeline/batch.safetensors");
   Transformer::Inputs inputs;
   Batch() {
-    at::Tensor captions[] = {file.tensor("in.caption.0"), file.tensor("in.caption.1")};
-    auto longest = std::max(captions[0].size(0), captions[1].size(0));
-    inputs.text_BTE = at::zeros({2, longest, captions[0].size(1)});
-    inputs.mask_BT = at::zeros({2, longest});
-    for (int64_t b = 0; b < 2; ++b) {
-      inputs.text_BTE[b].narrow(0, 0, captions[b].size(0)).copy_(captions[b]);
-      inputs.mask_BT[b].narrow(0, 0, captions[b].size(0)).fill_(1);
-    }
+    test::Captions captions(file);
+    inputs.text_BTE = captions.text_BTE;
+    inputs.mask_BT = captions.mask_BT;
     inputs.noisy_BCHW = file.tensor("in.noisy");
     inputs.sigma_B = file.tensor("in.sigma");
   }
@@ -63,13 +53,7 @@ void expect_gradients(Transformer& model) {
   auto out = model.forward(batch.inputs).velocity_BCHW;
   EXPECT_LE(relative_error(out, batch.file.tensor("out")), 1e-5);
   batch.backward(out);
-  auto expected = batch.file.below("grad.");
-  auto slots = model.parameters();
-  EXPECT_EQ(slots.size(), expected.names().size());
-  for (auto& [path, slot] : slots) {
-    ASSERT_TRUE(slot->grad().defined()) << path;
-    EXPECT_LE(relative_error(test::digest(slot->grad()), expected.tensor(path)), 1e-4) << path;
-  }
+  test::expect_digests(model, batch.file.below("grad."));
 }
 
 }  // namespace
