@@ -30,18 +30,31 @@ using Optional = std::optional<Tensor>;
 using Pair = std::tuple<Tensor, Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-/// Whether ATen gives a convolution of stride `stride` to oneDNN, which takes its memory elsewhere; if not, the CPU multiplies with columns
+/// What the CPU multiplies in a convolution: the input as it lies, copies in oneDNN's own order, or columns of the input
 /// (use_mkldnn of Convolution.cpp).
-bool has_columns(const Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride) {
-  if (!kernels::runs_on_cpu(input)) return false;
+enum class Multiplied { as_it_lies, reordered, columns };
+
+Multiplied multiplied(const Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride) {
   bool pointwise = kernel[0] == 1 && kernel[1] == 1, strided = stride[0] != 1 || stride[1] != 1;
-  if (pointwise && !strided) return false;                                           // the input itself is its columns
-  if (input.scalar_type() != at::kFloat) return input.scalar_type() == at::kDouble;  // 16 bits come here where oneDNN multiplies them
-  return !((kernel[0] > 3 && kernel[1] > 3) || input.size(0) > 1 || input.numel() > 20480);
+  if (!kernels::runs_on_cpu(input) || (pointwise && !strided)) return Multiplied::as_it_lies;
+  bool is_large = (kernel[0] > 3 && kernel[1] > 3) || input.size(0) > 1 || input.numel() > 20480;
+  auto dtype = input.scalar_type();  // 16 bits come here where oneDNN multiplies them
+  return dtype != at::kDouble && (dtype != at::kFloat || is_large) ? Multiplied::reordered : Multiplied::columns;
 }
 
 Tensor columns(const Tensor& input, at::IntArrayRef kernel, at::IntArrayRef output) {
   return at::empty({input.size(0), input.size(1) * kernel[0] * kernel[1], output[2] * output[3]}, input.options());
+}
+
+/// A product of `a` and `b` by oneDNN: copies of both and the result in its order, and the result again as it lies when the copies are
+/// gone.
+Tensor reordered_product(const Tensor& a, const Tensor& b, at::IntArrayRef sizes) {
+  Tensor blocked;
+  {
+    auto a_blocked = at::empty(a.sizes(), a.options()), b_blocked = at::empty(b.sizes(), b.options());
+    blocked = at::empty(sizes, a.options());
+  }
+  return at::empty(sizes, a.options());
 }
 
 Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& /*bias*/, at::IntArrayRef stride, at::IntArrayRef padding,
@@ -53,8 +66,10 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& /*
     sizes.push_back((side + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1);
   }
   auto x = input.contiguous();
+  auto way = multiplied(x, kernel, stride);
+  if (way == Multiplied::reordered) return reordered_product(x, weight, sizes);
   Tensor workspace;
-  if (has_columns(x, kernel, stride)) workspace = columns(x, kernel, sizes);
+  if (way == Multiplied::columns) workspace = columns(x, kernel, sizes);
   return at::empty(sizes, input.options());
 }
 
@@ -62,11 +77,15 @@ Three convolution_backward(const Tensor& dy_given, const Tensor& input, const Te
                            at::IntArrayRef stride, at::IntArrayRef /*padding*/, at::IntArrayRef /*dilation*/, bool /*transposed*/,
                            at::IntArrayRef /*output_padding*/, int64_t /*groups*/, std::array<bool, 3> wanted) {
   auto dy = dy_given.contiguous(), w = weight.contiguous(), x = input.contiguous();
+  auto way = multiplied(x, weight.sizes().slice(2), stride);
+  auto product = [&](const Tensor& other, const Tensor& like) {
+    return way == Multiplied::reordered ? reordered_product(dy, other, like.sizes()) : at::empty(like.sizes(), dy.options());
+  };
   Tensor dx, dw, db, workspace;
-  if (wanted[0]) dx = at::empty(input.sizes(), dy.options());
+  if (wanted[0]) dx = product(w, input);
   if (wanted[1]) {
-    if (has_columns(x, weight.sizes().slice(2), stride)) workspace = columns(x, weight.sizes().slice(2), dy.sizes());
-    dw = at::empty(weight.sizes(), dy.options());
+    if (way == Multiplied::columns) workspace = columns(x, weight.sizes().slice(2), dy.sizes());
+    dw = product(x, weight);
   }
   if (wanted[2]) db = at::empty(*bias_sizes, dy.options());
   return {dx, dw, db};
