@@ -51,8 +51,8 @@ struct AdapterWeights {
   std::string path;
   std::string target = "weight";  ///< or "bias"
   Kind kind = Kind::lora;
-  Parameters
-      parameters;  ///< as make_change has them; a bias may have of_weight [in, 1] too, whose product with its layer's weight is added
+  /// As make_change has them; a bias may have of_weight [in, 1] too, whose product with its layer's weight is added.
+  Parameters parameters = {};
   double scale = 1;
   Magnitude magnitude;  ///< undefined m unless DoRA
   RowRange fused_rows = {};

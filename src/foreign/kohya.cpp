@@ -48,7 +48,7 @@ std::string trained_parts(const Settings& all) {
 }
 
 /// A single block counts there as half a double block; a UNet has no such option.
-Outcome swapped_blocks(const Value& value, const Settings& all) {
+Outcome swapped_blocks(const Value& value, const Settings& /*all*/) {
   auto count = static_cast<int64_t>(number_of(value).value_or(0));
   return carried(count / 2 + 2 * (count - count / 2), "a number of blocks, whatever their size");
 }

@@ -18,8 +18,8 @@ struct Stage {
 
 /// What is left open once units and labels are known.
 struct Policy {
-  std::set<std::string> at_every_visit;  ///< units that run at every visit whatever they depend on
-  bool ahead = true;                     ///< whether anything is computed ahead of training
+  std::set<std::string> at_every_visit = {};  ///< units that run at every visit whatever they depend on
+  bool ahead = true;                          ///< whether anything is computed ahead of training
 };
 
 /// When each unit of a run runs: once a sample, ahead of training for the draws of every visit, or at every visit. Which of them it can be

@@ -31,7 +31,7 @@ enum class Weights {
 struct Unit {
   std::string name;
   std::vector<std::string> reads, writes, models;
-  std::function<void(Scope&)> run;
+  std::function<void(Scope&)> run = {};
   bool draws = false;  ///< it draws random numbers itself; a unit without this gives the same from the same
   Weights weights = Weights::trained;
   std::string settings = {};  ///< what beside its reads and models decides what it computes, in words

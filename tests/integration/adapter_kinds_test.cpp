@@ -57,7 +57,9 @@ TEST_P(AdapterKind, IsMergedAsItsOwnProgramDoes) {
   auto all = io::TensorSource::open({kKinds / "expected.safetensors"});
   for (double strength : {1.0, 0.6}) {
     auto expected = all.below(kind + (strength == 1 ? "/" : "-0.6/"));
-    if (strength == 1) ASSERT_FALSE(expected.names().empty());
+    if (strength == 1) {
+      ASSERT_FALSE(expected.names().empty());
+    }
     if (expected.names().empty()) continue;
     auto model = open(is_flux);
     loras::merge(*model, {{file_of(kind), strength}});
@@ -73,7 +75,9 @@ TEST_P(AdapterKind, IsMergedAsItsOwnProgramDoes) {
     plain->components().load(component);
     auto without = plain->components().module(component).parameters();
     for (const auto& name : expected.names()) {
-      if (name.ends_with(".weight")) EXPECT_FALSE(at::equal(*parameters.at(name), *without.at(name))) << name;
+      if (name.ends_with(".weight")) {
+        EXPECT_FALSE(at::equal(*parameters.at(name), *without.at(name))) << name;
+      }
     }
     loras::without_merged(*model, [&] {
       auto now = model->components().module(component).parameters();
@@ -128,7 +132,9 @@ TEST(AdapterKinds, OfNormsAndBiasesHaveTheNamesOfComfyUI) {
     for (const auto& w : found) {
       bool is_bias = w.target == "bias";
       EXPECT_EQ(w.path == "transformer_blocks.0.attn.norm_q", !is_bias) << w.path;
-      if (w.path.ends_with("to_k")) EXPECT_EQ(w.parameters[0].second[w.fused_rows.begin].item<float>(), 33);
+      if (w.path.ends_with("to_k")) {
+        EXPECT_EQ(w.parameters[0].second[w.fused_rows.begin].item<float>(), 33);
+      }
     }
   }
   io::save_safetensors(folder / "a.safetensors", {{"diffusion_model." + norm + ".diff", at::ones({width + 1})}});
@@ -217,7 +223,9 @@ TEST(AdapterKinds, OftAndFullTrainWithEveryOptimizer) {
       for (auto loss : losses(folder / name)) EXPECT_TRUE(std::isfinite(loss)) << name;
       auto file = io::TensorSource::open({folder / name / "step-2.safetensors"});
       for (const auto& key : file.names()) {
-        if (!key.ends_with(".alpha")) EXPECT_TRUE(file.tensor(key).any().item<bool>()) << name << " " << key;
+        if (!key.ends_with(".alpha")) {
+          EXPECT_TRUE(file.tensor(key).any().item<bool>()) << name << " " << key;
+        }
       }
     }
   }

@@ -24,7 +24,7 @@ std::string whole(const std::string& components, const std::string& prefix) {
 }
 
 struct Command {
-  std::string name, models, keys, extra_inputs, trained;
+  std::string name, models, keys = {}, extra_inputs = {}, trained = {};
   std::string metadata = "metadata.csv";
 };
 

@@ -49,7 +49,9 @@ TEST_F(ImportVerb, EveryRowNamesAnOption) {
   for (const auto& field : fields.list()) names.insert(field.name);
   for (const auto& program : foreign::programs()) {
     for (const auto& row : program.table().rows) {
-      if (!row.ours.empty()) EXPECT_TRUE(names.contains(row.ours)) << program.word << ": " << row.theirs << " -> " << row.ours;
+      if (!row.ours.empty()) {
+        EXPECT_TRUE(names.contains(row.ours)) << program.word << ": " << row.theirs << " -> " << row.ours;
+      }
     }
   }
 }

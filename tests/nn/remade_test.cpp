@@ -47,7 +47,9 @@ void expect_same(const nn::Tensors& a, const nn::Tensors& b) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
     ASSERT_EQ(a[i].defined(), b[i].defined()) << i;
-    if (a[i].defined()) EXPECT_TRUE(at::equal(a[i], b[i])) << i;
+    if (a[i].defined()) {
+      EXPECT_TRUE(at::equal(a[i], b[i])) << i;
+    }
   }
 }
 
