@@ -45,7 +45,7 @@ build_bench() {
   cmake --build build -j "$(build_jobs)" --target "$1"
 }
 
-# The grids of tests/grids.txt as a regular expression of test names, or nothing. With a commit: those that cannot have changed since.
+# The grids of tests/grids.txt as a filter of GoogleTest, or nothing. With a commit: those that cannot have changed since.
 grids_to_leave_out() {
   local commit=${1:-} suite rooms paths suites=()
   while IFS=: read -r suite rooms; do
@@ -53,19 +53,26 @@ grids_to_leave_out() {
     paths="$(printf 'src/%s ' $rooms) $(grep -lw "$suite" tests/integration/*.cpp)" || die "tests/grids.txt: no file of tests/integration has a suite $suite"
     ls -d $paths >/dev/null || die "tests/grids.txt: $suite names a room that is not there"
     # shellcheck disable=SC2086
-    if [[ -z $commit ]] || git diff --quiet "$commit" -- $paths; then suites+=("$suite"); fi
+    if [[ -z $commit ]] || git diff --quiet "$commit" -- $paths; then suites+=("*/$suite.*"); fi
   done < <(grep '^[A-Z]' tests/grids.txt)
-  ((${#suites[@]} == 0)) || (IFS='|'; echo "/(${suites[*]})[.]")
+  ((${#suites[@]} == 0)) || (IFS=:; echo "-${suites[*]}")
 }
 
-# The tests of the rooms, a process of each program on each core: for most tests, loading libtorch takes longer than the test.
-run_unit_tests() {
-  local folder=$1 cores program i
+# All tests: of each room's program a process on each core, of the program's tests many, so that the cores end together. For most tests,
+# loading libtorch takes longer than the test. What failed is said once more at the end, and all of it is in FOLDER/tests.log.
+run_tests() {
+  local folder=$1 filter=$2 cores program i status=0
   cores=$(nproc)
-  for program in "$folder"/test_*; do
-    [[ $program == */test_integration ]] || for ((i = 0; i < cores; ++i)); do echo "$program $i"; done
-  done | GTEST_TOTAL_SHARDS=$cores GTEST_BRIEF=1 OMP_WAIT_POLICY=passive \
-    xargs -P "$cores" -L 1 sh -c 'GTEST_SHARD_INDEX=$1 exec timeout 1800 "$0"'
+  {
+    for ((i = 0; i < 12 * cores; ++i)); do echo "$folder/test_integration $((12 * cores)) $i"; done
+    for program in "$folder"/test_*; do
+      [[ $program == */test_integration ]] || for ((i = 0; i < cores; ++i)); do echo "$program $cores $i"; done
+    done
+  } | GTEST_FILTER=${filter:-*} GTEST_BRIEF=1 OMP_WAIT_POLICY=passive ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+    xargs -P "$cores" -L 1 sh -c 'GTEST_TOTAL_SHARDS=$1 GTEST_SHARD_INDEX=$2 timeout 1800 "$0" || { echo "[dev] $0, part $2 of $1: $?"; false; }' \
+    2>&1 | tee "$folder/tests.log" || status=$?
+  grep -E '^\[  FAILED  \]|^\[dev\] ' "$folder/tests.log" | sort -u || true
+  return "$status"
 }
 
 # Compares numbers once more as a processor with shorter vectors computes them: last bits differ, and bounds have to allow for that.
@@ -102,12 +109,8 @@ verb_test() {
   if [[ -n $numeric ]]; then run_numeric_tests "$folder"; return; fi
   if [[ -z $all && -z $regex ]]; then left_out=$(grids_to_leave_out "$since"); fi
   if [[ -n $regex ]]; then ctest --preset "$preset" -j "$(nproc)" -R "$regex"; return; fi
-  local failed=""
-  say "running the tests of the rooms"
-  run_unit_tests "$folder" || failed=1
-  say "running the tests of the program${left_out:+ but for the grids $left_out}"
-  ctest --preset "$preset" -j "$(nproc)" -L integration ${left_out:+-E "$left_out"} || failed=1
-  [[ -z $failed ]] || die "tests fail, see above"
+  say "running the tests${left_out:+ but for the grids $left_out}"
+  run_tests "$folder" "$left_out" || die "tests fail, see above"
 }
 
 # The pages of `burnish report` and `burnish watch` in headless Chromium; the screenshots stay in build/pages/ to be looked at.
