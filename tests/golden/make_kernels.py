@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Operators of src/kernels/*/triton.py by plain torch and its autograd, in fp64 -> kernels/OPERATOR.safetensors.
+
+<case>.<name>   inputs (numbers that bf16 holds), the result y, the gradient dy that comes in, and the gradients d<input>; fp32
+Cases differ in sizes: odd ones, one row, rows that fill no block, several samples.
+"""
+import pathlib
+
+import torch
+from safetensors.torch import save_file
+from torch.nn import functional as F
+
+FOLDER = pathlib.Path(__file__).parent / "kernels"
+
+
+def draw(*shape, scale=1.0):
+    return (torch.randn(shape) * scale).bfloat16().double()
+
+
+def gradients(operator, result="y", **inputs):
+    """What `operator` makes of the inputs, and the gradient of each."""
+    leaves = {name: value.clone().requires_grad_() for name, value in inputs.items()}
+    y = operator(**leaves)
+    dy = draw(*y.shape)
+    y.backward(dy)
+    return {**inputs, result: y.detach(), f"d{result}": dy, **{f"d{name}": leaf.grad for name, leaf in leaves.items()}}
+
+
+def modulated_norm():
+    def operator(x, modulation):
+        scale, shift = modulation.unsqueeze(2).unbind(1)
+        return F.layer_norm(x, x.shape[-1:], eps=1e-6) * (1 + scale) + shift
+
+    for name, (batch, rows, width) in {"odd": (2, 9, 131), "one": (1, 1, 64), "narrow": (3, 5, 7)}.items():
+        yield name, gradients(operator, x=(draw(batch, rows, width, scale=3) + 1).bfloat16().double(), modulation=draw(batch, 2, width))
+
+
+def qk_norm_rope():
+    for name, (batch, rows, heads, width, of_batch) in {"odd": (2, 5, 3, 16, False), "one": (1, 1, 1, 64, False), "placed": (2, 3, 5, 8, True)}.items():
+        angles = torch.randn((batch if of_batch else 1, rows, width // 2)).float()
+        cos, sin = angles.cos(), angles.sin()
+
+        def operator(x, weight):
+            pairs = F.rms_norm(x, (width,), weight, eps=1e-6).transpose(1, 2).unflatten(-1, (-1, 2))
+            first, second = pairs.unbind(-1)
+            c, s = cos.double().unsqueeze(1), sin.double().unsqueeze(1)
+            return torch.stack((first * c - second * s, second * c + first * s), -1).flatten(-2)
+
+        yield name, {**gradients(operator, x=draw(batch, rows, heads, width), weight=draw(width)), "cos": cos, "sin": sin}
+
+
+def gated_residual():
+    for name, (batch, rows, width) in {"odd": (2, 9, 131), "one": (1, 1, 16)}.items():
+        yield name, gradients(lambda residual, gate, y: residual + gate.unsqueeze(1) * y, residual=draw(batch, rows, width),
+                              gate=draw(batch, width), y=draw(batch, rows, width), result="out")
+
+
+def gelu_tanh():
+    for name, count in {"odd": 1003, "few": 3}.items():
+        yield name, gradients(lambda x: F.gelu(x, approximate="tanh"), x=draw(count, scale=4))
+
+
+def geglu():
+    for name, (rows, width) in {"odd": (5, 131), "one": (1, 16)}.items():
+        yield name, gradients(lambda x: x.chunk(2, -1)[0] * F.gelu(x.chunk(2, -1)[1]), x=draw(rows, 2 * width, scale=2))
+
+
+def group_norm_silu():
+    for name, (batch, channels, groups, pixels) in {"odd": (2, 12, 4, 37), "one": (1, 2, 2, 8), "long": (1, 6, 2, 150)}.items():
+        x = (draw(batch, channels, pixels, scale=3) + torch.arange(channels).unsqueeze(1)).bfloat16().double()
+        yield name, {**gradients(lambda x, weight, bias: F.silu(F.group_norm(x, groups, weight, bias, 1e-5)), x=x, weight=draw(channels),
+                                 bias=draw(channels)), "groups": torch.tensor(groups)}
+
+
+def channel_gain():
+    for name, (rows, width) in {"odd": (9, 131), "one": (1, 16)}.items():
+        yield name, gradients(lambda x, gain, offset: x * gain + offset, x=draw(rows, width), gain=draw(width), offset=draw(width))
+
+
+OPERATORS = (modulated_norm, qk_norm_rope, gated_residual, gelu_tanh, geglu, group_norm_silu, channel_gain)
+
+
+def main():
+    FOLDER.mkdir(exist_ok=True)
+    for operator in OPERATORS:
+        torch.manual_seed(0)
+        tensors = {f"{case}.{name}": value.float().contiguous() if value.is_floating_point() else value
+                   for case, values in operator() for name, value in values.items()}
+        save_file(tensors, FOLDER / f"{operator.__name__}.safetensors")
+
+
+if __name__ == "__main__":
+    main()
