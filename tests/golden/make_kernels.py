@@ -77,7 +77,32 @@ def channel_gain():
         yield name, gradients(lambda x, gain, offset: x * gain + offset, x=draw(rows, width), gain=draw(width), offset=draw(width))
 
 
-OPERATORS = (modulated_norm, qk_norm_rope, gated_residual, gelu_tanh, geglu, group_norm_silu, channel_gain)
+def unpack():
+    """Every code of the 8-bit formats, times a scale for each row or for 128 numbers of it."""
+    for name, dtype in {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "int8": torch.int8}.items():
+        codes = torch.stack((torch.arange(256), torch.arange(256).flip(0), torch.randperm(256))).byte()[:, :251].contiguous()
+        for part, scales in {"row": torch.rand(3, 1) + 0.5, "block": torch.rand(3, 2) + 0.5}.items():
+            each = scales.double().repeat_interleave(251 if part == "row" else 128, 1)[:, :251]
+            values = codes.view(dtype).double()
+            yield f"{name}_{part}", {"codes": codes.clone(), "scales": scales, "out": values.masked_fill(values.isinf(), torch.nan) * each}
+
+
+def quantize_rows():
+    """Rows over the scales that torch's own conversion to E4M3 makes of them, and one of zeros."""
+    for name, (rows, width) in {"odd": (5, 131), "one": (1, 8)}.items():
+        x = draw(rows, width).float() * torch.logspace(-3, 3, rows).unsqueeze(1)
+        x = x.bfloat16().float()
+        x[-1, ::2] *= 2.0**-9  # codes below the smallest exponent
+        if rows > 1:
+            x[0] = 0
+        gain = torch.rand(width) + 0.5
+        for part, exact in {"plain": x, "gained": x * gain}.items():
+            scales = exact.abs().amax(1, True).clamp_min(1e-12) / 448
+            codes = (exact / scales).clamp(-448, 448).to(torch.float8_e4m3fn)
+            yield f"{name}_{part}", {"x": x.clone(), "gain": gain.clone(), "scales": scales.squeeze(1), "codes": codes.view(torch.uint8)}
+
+
+OPERATORS = (modulated_norm, qk_norm_rope, gated_residual, gelu_tanh, geglu, group_norm_silu, channel_gain, unpack, quantize_rows)
 
 
 def main():
