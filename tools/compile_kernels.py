@@ -19,7 +19,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CAPABILITIES = (80, 86, 89, 90, 100, 120)
 ALIGNMENT = 64  # of a binary in kernels.bin
-PTX_BITS = {"pointer": 64, "i32": 32, "fp32": 32}
+PTX_BITS = {"pointer": 64, "i32": 32, "u32": 32, "fp32": 32}
 
 SOURCE = """// Written by tools/compile_kernels.py.
 #include "kernels/binary.h"
@@ -72,11 +72,11 @@ def name_of(operator, dtype, function, arguments):
 
 
 def described(names, arguments):
-    """The argument list as the launcher reads it, "x:P rows:i": p a pointer, i an int32, f an fp32; in capitals a multiple of 16."""
+    """The argument list as the launcher reads it, "x:P rows:i": p a pointer, i an int32, u a uint32, f an fp32; in capitals a multiple of 16."""
     words = []
     for name, (type_, alignment, constant) in zip(names, arguments):
         if constant is None:
-            letter = "p" if type_.startswith("*") else {"i32": "i", "fp32": "f"}[type_]
+            letter = "p" if type_.startswith("*") else {"i32": "i", "u32": "u", "fp32": "f"}[type_]
             words.append(f"{name.removesuffix('_ptr')}:{letter.upper() if alignment == 16 else letter}")
     return " ".join(words)
 

@@ -7,12 +7,13 @@ namespace burnish::kernels {
 
 /// A kernel of src/kernels/*/triton.py, compiled ahead of time by tools/compile_kernels.py.
 struct Binary {
-  std::string_view name;       ///< operator, function, dtype and constants: "modulated_norm.forward.bf16.4096"
-  const char* symbol;          ///< of the function in the image
-  int capability;              ///< compute capability that it was compiled for: 90 for 9.0
-  int num_warps;               ///< threads of a program, by 32
-  int shared_bytes;            ///< shared memory of a program
-  std::string_view arguments;  ///< names and kinds, "x:P rows:i": p a pointer, i an int32, f an fp32; in capitals a multiple of 16
+  std::string_view name;  ///< operator, function, dtype and constants: "modulated_norm.forward.bf16.4096"
+  const char* symbol;     ///< of the function in the image
+  int capability;         ///< compute capability that it was compiled for: 90 for 9.0
+  int num_warps;          ///< threads of a program, by 32
+  int shared_bytes;       ///< shared memory of a program
+  std::string_view
+      arguments;  ///< names and kinds, "x:P rows:i": p a pointer, i an int32, u a uint32, f an fp32; in capitals a multiple of 16
   const unsigned char* image;
   size_t size;
 };

@@ -31,8 +31,9 @@ uint64_t bits_of(const Binary& kernel, const Argument& argument, char kind) {
   if (const auto* tensor = std::get_if<at::Tensor>(&argument.value); tensor != nullptr && (kind == 'p' || kind == 'P')) {
     if (tensor->defined() && !tensor->is_meta()) bits = reinterpret_cast<uintptr_t>(tensor->data_ptr());
     check_multiple(bits);
-  } else if (const auto* whole = std::get_if<int64_t>(&argument.value); whole != nullptr && (kind == 'i' || kind == 'I')) {
-    if (*whole < 0 || *whole > std::numeric_limits<int32_t>::max()) refuse(kernel, fmt::format("{} is {}", argument.name, *whole));
+  } else if (const auto* whole = std::get_if<int64_t>(&argument.value); whole != nullptr && (kind == 'i' || kind == 'I' || kind == 'u')) {
+    const int64_t most = kind == 'u' ? std::numeric_limits<uint32_t>::max() : std::numeric_limits<int32_t>::max();
+    if (*whole < 0 || *whole > most) refuse(kernel, fmt::format("{} is {}", argument.name, *whole));
     check_multiple(static_cast<uint64_t>(*whole));
     bits = static_cast<uint64_t>(*whole);
   } else if (const auto* number = std::get_if<double>(&argument.value); number != nullptr && kind == 'f') {

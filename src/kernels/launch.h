@@ -22,7 +22,7 @@ struct Argument {
 /// Arguments as a launch wants them: the places of the values, in the kernel's order, then two null pointers for scratch memory.
 class PackedArguments {
  public:
-  /// std::logic_error unless names, kinds and multiples are those of the kernel, and integers fit 32 bits.
+  /// std::logic_error unless names, kinds and multiples are those of the kernel, and integers fit theirs.
   PackedArguments(const Binary& kernel, const std::vector<Argument>& arguments);
 
   /// As many as the kernel's arguments and two; they point into this object.

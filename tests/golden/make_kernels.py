@@ -7,6 +7,7 @@ Cases differ in sizes: odd ones, one row, rows that fill no block, several sampl
 import pathlib
 
 import torch
+from bitsandbytes.functional import create_dynamic_map
 from safetensors.torch import save_file
 from torch.nn import functional as F
 
@@ -102,7 +103,29 @@ def quantize_rows():
             yield f"{name}_{part}", {"x": x.clone(), "gain": gain.clone(), "scales": scales.squeeze(1), "codes": codes.view(torch.uint8)}
 
 
-OPERATORS = (modulated_norm, qk_norm_rope, gated_residual, gelu_tanh, geglu, group_norm_silu, channel_gain, unpack, quantize_rows)
+def adamw_8bit():
+    """AdamW of torch on moments that are codes of bitsandbytes' maps, with a scale for 256 numbers: the new value and moments, exact."""
+    for name, (count, step) in {"odd": (1100, 3), "first": (300, 1), "few": (7, 1000)}.items():
+        blocks = -(-count // 256)
+        case = {"value": draw(count), "gradient": draw(count), "step": torch.tensor(step)}
+        state = {"step": torch.tensor(float(step - 1))}
+        for moment, is_signed in {"exp_avg": True, "exp_avg_sq": False}.items():
+            map_ = create_dynamic_map(is_signed)
+            codes, scales = torch.randint(0, 256, (count,)).byte(), torch.rand(blocks) * 0.1
+            if step == 1:
+                scales.zero_()
+            case |= {f"{moment}_map": map_, f"{moment}_codes": codes, f"{moment}_scales": scales}
+            state[moment] = map_[codes.long()].double() * scales.double().repeat_interleave(256)[:count]
+        value = case["value"].clone().requires_grad_()
+        value.grad = case["gradient"].clone()
+        adamw = torch.optim.AdamW([value], lr=1e-2, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1)
+        adamw.state[value] = state
+        adamw.step()
+        yield name, {**case, "new_value": value.detach(), "new_exp_avg": state["exp_avg"], "new_exp_avg_sq": state["exp_avg_sq"]}
+
+
+OPERATORS = (modulated_norm, qk_norm_rope, gated_residual, gelu_tanh, geglu, group_norm_silu, channel_gain, unpack, quantize_rows,
+             adamw_8bit)
 
 
 def main():

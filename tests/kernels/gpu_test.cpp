@@ -7,6 +7,7 @@
 
 #include <functional>
 
+#include "kernels/adamw_8bit/gpu.h"
 #include "kernels/channel_gain/channel_gain.h"
 #include "kernels/gated_residual/gpu.h"
 #include "kernels/geglu/geglu.h"
@@ -20,6 +21,9 @@
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "kernels/place.h"
 #include "kernels/qk_norm_rope/gpu.h"
+#include "kernels/quantize_rows/quantize_rows.h"
+#include "kernels/rounding/gpu.h"
+#include "kernels/unpack/gpu.h"
 
 using namespace burnish;
 
@@ -112,6 +116,47 @@ TEST_P(GpuOperators, ChannelGain) {
   for (const auto& fixed : {at::Tensor(), drawn({48})})
     run([&](const Tensors& in) { return kernels::channel_gain_(in[0].clone(), in[1], fixed); }, {drawn({3, 5, 48}), gain});
   run([](const Tensors& in) { return kernels::input_gain(in[0], in[1]); }, {drawn({3, 5, 48}), gain});
+}
+
+TEST_P(GpuOperators, Unpack) {
+  using kernels::CodeKind;
+  auto fits = [&](CodeKind kind, int64_t bytes, int64_t groups, int64_t group, int64_t in) {
+    auto codes = at::empty({6, bytes}, at::device(at::kMeta).dtype(at::kByte));
+    auto scales = at::empty({6, groups}, codes.options().dtype(at::kFloat));
+    if (!kernels::unpack_fits_gpu(codes, kind, scales, group, in, GetParam())) return false;
+    auto out = kernels::unpack(codes, kind, scales, group, in, GetParam());
+    return out.sizes() == at::IntArrayRef{6, in} && out.scalar_type() == GetParam();
+  };
+  for (auto kind : {CodeKind::e4m3, CodeKind::e5m2, CodeKind::int8}) EXPECT_TRUE(fits(kind, 320, 1, 320, 320));
+  EXPECT_TRUE(fits(CodeKind::e4m3, 320, 3, 128, 320));
+  EXPECT_TRUE(fits(CodeKind::nf4, 160, 5, 64, 320));
+  EXPECT_FALSE(fits(CodeKind::e4m3, 40, 1, 40, 40));
+  EXPECT_FALSE(fits(CodeKind::e4m3, 320, 5, 64, 320));  // as many values a scale as no format has
+}
+
+TEST_P(GpuOperators, QuantizedRows) {
+  for (const auto& gain : {at::Tensor(), drawn({48}).to(at::kFloat)}) {
+    auto [codes, scales] = kernels::quantize_rows(drawn({5, 48}), gain);
+    EXPECT_EQ(codes.scalar_type(), at::kFloat8_e4m3fn);
+    EXPECT_EQ(codes.sizes(), (at::IntArrayRef{5, 48}));
+    EXPECT_EQ(scales.sizes(), (at::IntArrayRef{5, 1}));
+  }
+}
+
+TEST_P(GpuOperators, UpdatesOfTrainedValues) {
+  auto exact = drawn({512}).to(at::kFloat), rounded = drawn({512}).to(at::kBFloat16), bytes = drawn({512}).to(at::kByte);
+  auto remainder = rounded.to(at::kShort);
+  ASSERT_TRUE(kernels::rounding_fits_gpu({exact, rounded, remainder}));
+  EXPECT_FALSE(kernels::rounding_fits_gpu({exact, rounded.narrow(0, 0, 500)}));
+  kernels::round_stochastically_gpu(exact, rounded, 0xFFFFFFFF);
+  kernels::round_to_e4m3_gpu(exact, bytes, 7);
+  kernels::split_remainder_gpu(exact, rounded, remainder);
+  kernels::join_remainder_gpu(rounded, remainder, exact);
+  auto scales = drawn({2}).to(at::kFloat), map = drawn({256}).to(at::kFloat);
+  const kernels::CodedMoment moment{bytes, scales, map, map.narrow(0, 0, 255)};
+  ASSERT_TRUE(kernels::adamw_8bit_fits_gpu(exact, exact, moment, moment));
+  EXPECT_FALSE(kernels::adamw_8bit_fits_gpu(rounded, exact, moment, moment));
+  kernels::adamw_8bit_gpu(exact, exact, moment, moment, {1e-3, 0.9, 0.999, 1e-8, 0.01, 3});
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, GpuOperators, testing::Values(at::kBFloat16, at::kFloat));

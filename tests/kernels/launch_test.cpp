@@ -48,16 +48,18 @@ TEST(Kernels, AreChosenByComputeCapability) {
 
 TEST(Kernels, ArgumentsArePackedInTheirOrder) {
   auto x = at::zeros({16});
-  PackedArguments packed(binary("a", 80, "x:P y:p rows:i width:I eps:f"),
-                         {{"x", x}, {"y", at::Tensor()}, {"rows", int64_t{7}}, {"width", int64_t{48}}, {"eps", 0.5}});
-  ASSERT_EQ(packed.size(), 7U);  // and two pointers to scratch memory
+  PackedArguments packed(
+      binary("a", 80, "x:P y:p rows:i width:I eps:f key:u"),
+      {{"x", x}, {"y", at::Tensor()}, {"rows", int64_t{7}}, {"width", int64_t{48}}, {"eps", 0.5}, {"key", int64_t{0xFFFFFFFF}}});
+  ASSERT_EQ(packed.size(), 8U);  // and two pointers to scratch memory
   EXPECT_EQ(value_at<void*>(packed.places()[0]), x.data_ptr());
   EXPECT_EQ(value_at<void*>(packed.places()[1]), nullptr);
   EXPECT_EQ(value_at<int32_t>(packed.places()[2]), 7);
   EXPECT_EQ(value_at<int32_t>(packed.places()[3]), 48);
   EXPECT_EQ(value_at<float>(packed.places()[4]), 0.5F);
-  EXPECT_EQ(value_at<void*>(packed.places()[5]), nullptr);
+  EXPECT_EQ(value_at<uint32_t>(packed.places()[5]), 0xFFFFFFFFU);
   EXPECT_EQ(value_at<void*>(packed.places()[6]), nullptr);
+  EXPECT_EQ(value_at<void*>(packed.places()[7]), nullptr);
 }
 
 TEST(Kernels, ArgumentsThatDoNotFitAreRefused) {
