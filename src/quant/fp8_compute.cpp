@@ -36,18 +36,18 @@ at::Tensor Fp8ComputeSource::input_gradient(const kernels::Product&, const at::T
 }
 
 at::Tensor Fp8ComputeSource::multiply_rows(const at::Tensor& x_NI, const at::Tensor& bias) const {
-  auto [codes_NI, scales_N1] = kernels::quantize_rows(x_NI, {});
+  auto x = kernels::quantize_rows(x_NI, {});
   auto scales_1O = row_scales().t();
   if (has_fp8_products(device()) && multiple_of_16(weight_)) {
     auto codes = weight_.codes.view(at::kFloat8_e4m3fn);
-    auto y = scaled_mm(codes_NI, codes.t(), scales_N1, scales_1O.contiguous()).to(x_NI.scalar_type());
+    auto y = scaled_mm(x.codes_NI, codes.t(), x.scales_N1, scales_1O.contiguous()).to(x_NI.scalar_type());
     return bias.defined() ? y + bias : y;
   }
-  auto exact_NI = codes_NI.to(at::kFloat);
+  auto exact_NI = x.codes_NI.to(at::kFloat);
   auto y = at::empty({x_NI.size(0), weight_.out}, x_NI.options().requires_grad(false));
   nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
     auto sums = at::mm(exact_NI, dequantize_rows(weight_, begin, end, at::kFloat, /*with_scales=*/false).t());
-    sums.mul_(scales_N1).mul_(scales_1O.narrow(1, begin, end - begin));
+    sums.mul_(x.scales_N1).mul_(scales_1O.narrow(1, begin, end - begin));
     if (bias.defined()) sums.add_(bias.narrow(0, begin, end - begin));
     y.narrow(1, begin, end - begin).copy_(sums);
   });
@@ -55,18 +55,18 @@ at::Tensor Fp8ComputeSource::multiply_rows(const at::Tensor& x_NI, const at::Ten
 }
 
 at::Tensor Fp8ComputeSource::multiply_transposed(const at::Tensor& dy_NO) const {
-  auto [codes_NO, scales_N1] = kernels::quantize_rows(dy_NO, row_scales().select(1, 0));
+  auto dy = kernels::quantize_rows(dy_NO, row_scales().select(1, 0));
   if (has_fp8_products(device()) && multiple_of_16(weight_)) {
     auto transposed = weight_.codes.t().contiguous().view(at::kFloat8_e4m3fn);  // [in, out]: the product needs it contiguous along out
-    auto ones = at::ones({1, weight_.in}, scales_N1.options());
-    return scaled_mm(codes_NO, transposed.t(), scales_N1, ones).to(dy_NO.scalar_type());
+    auto ones = at::ones({1, weight_.in}, dy.scales_N1.options());
+    return scaled_mm(dy.codes_NI, transposed.t(), dy.scales_N1, ones).to(dy_NO.scalar_type());
   }
-  auto exact_NO = codes_NO.to(at::kFloat);
+  auto exact_NO = dy.codes_NI.to(at::kFloat);
   auto dx = at::zeros({dy_NO.size(0), weight_.in}, exact_NO.options());
   nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
     dx.addmm_(exact_NO.narrow(1, begin, end - begin), dequantize_rows(weight_, begin, end, at::kFloat, /*with_scales=*/false));
   });
-  return dx.mul_(scales_N1).to(dy_NO.scalar_type());
+  return dx.mul_(dy.scales_N1).to(dy_NO.scalar_type());
 }
 
 }  // namespace burnish::quant

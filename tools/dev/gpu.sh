@@ -15,7 +15,7 @@ pack_for_gpu() {
   for program in burnish bench_micro $GPU_TESTS; do
     strip -o "$GPU_PACK/bin/$program" "build-cuda/$program"
     # Torch brings its own libraries and those of CUDA; the C library is the machine's.
-    ldd "build-cuda/$program" | awk '$3 ~ /^\// {print $3}' | grep -vE "/lib(torch|c10|cu[^r]|nv|nccl|gomp|c\.so|m\.so|dl\.so|rt\.so|util\.so|pthread|resolv)" |
+    ldd "build-cuda/$program" | awk '$3 ~ /^\// {print $3}' | grep -vE "/lib(torch|c10|cu[^r]|curand|nv|nccl|gomp|c\.so|m\.so|dl\.so|rt\.so|util\.so|pthread|resolv)" |
       xargs -r cp -Ln -t "$GPU_PACK/lib"
   done
   say "$GPU_PACK holds $(du -sm "$GPU_PACK" | cut -f 1) MiB: carry it with a checkout, and run ./dev gpu there"
