@@ -1,32 +1,48 @@
 #!/usr/bin/env python3
-"""FLUX.1 at its full 12 billion parameters on an NVIDIA GPU: a LoRA of rank 16 at 1024x1024, batch 1, bf16, checkpointed and not.
+"""What a GPU makes of burnish, in one call of at most --minutes: tests on it, single operators beside ATen's and the memory's bandwidth, and
+steps of FLUX.1 at its full 12 billion parameters (LoRA of rank 16, 1024x1024, batch 1) beside diffusers + peft where python3 imports them.
 
-Weights are random (24 GB, written once into build/bench/); speed and memory do not depend on their values. diffusers + peft run the same
-case where python3 can import them. Model FLOPs leave recomputation out: 2 forward costs of the linear layers, 3 of attention.
+Weights are random (24 GB, written once into build/bench/); speed and memory do not depend on their values. Model FLOPs leave recomputation
+out: 2 forward costs of the linear layers, 3 of attention. What fails is named in the report, and the rest goes on.
+BURNISH_TEST_DEVICE=cpu rehearses all of it with a small model.
 """
 import argparse
 import datetime
+import importlib.util
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 import measure
-from flux_folder import FLUX_DEV, LORA_TARGETS, make_model, make_pictures
+from flux_folder import FLUX_DEV, LORA_TARGETS, SMALL, make_model, make_pictures
 
-PIXELS, TEXT_TOKENS, RANK = 1024, 512, 16
-IMAGE_SIDE = PIXELS // 16
-DROPPED = 3
-PEAK_TFLOPS = 989  # dense bf16 of an H100 or H200 (SXM)
-GIB = 1 << 30
+DEVICE = os.environ.get("BURNISH_TEST_DEVICE", "cuda")
+ON_GPU = DEVICE != "cpu"
+MODEL, PIXELS, TEXT_TOKENS = (FLUX_DEV, 1024, 512) if ON_GPU else (SMALL, 128, 64)
+SCALE = 16 if ON_GPU else 8  # pixels that a token is wide: the small autoencoder scales by 4
+IMAGE_SIDE, RANK, DROPPED, GIB = PIXELS // SCALE, 16, 3, 1 << 30
+PEAK_TFLOPS, PEAK_GB = 989, 4800  # dense bf16 and memory of an H200 (SXM)
+TESTS = {"test_kernels": "*", "test_optim": "OnDevice.*", "test_quant": "*"}
+# The most important first: what no time is left for is left out.
+CASES = {"bf16": [], "fp8 weights": ["fp8"], "fp8 products": ["fp8", "products"], "bf16, checkpointed": ["checkpointed"],
+         "fp8 weights, checkpointed": ["fp8", "checkpointed"]}
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--programs", type=Path, default=measure.ROOT / "build", help="a build folder, or what ./dev gpu --pack made")
+    p.add_argument("--minutes", type=float, default=9)
     p.add_argument("--steps", type=int, default=15, help=f"of each process; the first {DROPPED} are dropped")
     p.add_argument("--peak_tflops", type=float, default=PEAK_TFLOPS, help="dense bf16 rate that the utilisation is a share of")
+    p.add_argument("--peak_gb", type=float, default=PEAK_GB, help="GB/s of the device's memory")
     p.add_argument("--no_peer", action="store_true", help="leave diffusers + peft out")
+    p.add_argument("--out", type=Path, default=measure.SCRATCH / "gpu", help="folder for report.md and report.json")
     args = p.parse_args()
     if args.steps <= DROPPED:
         p.error(f"--steps must be above {DROPPED}")
@@ -36,38 +52,51 @@ def arguments():
 def flops(checkpointed):
     """(executed, model) FLOPs of a step; the frozen weights get no gradient. Flash attention multiplies 2 matrices in forward and 5 in
     backward; the LoRA itself, about 1 %, is left out."""
-    config, tokens = FLUX_DEV, IMAGE_SIDE**2 + TEXT_TOKENS
-    blocks = config.num_layers + config.num_single_layers
-    linear = 2 * 12 * config.width**2 * tokens * blocks
-    attention = blocks * 4 * tokens**2 * config.width
+    tokens, blocks = IMAGE_SIDE**2 + TEXT_TOKENS, MODEL.num_layers + MODEL.num_single_layers
+    linear, attention = 2 * 12 * MODEL.width**2 * tokens * blocks, blocks * 4 * tokens**2 * MODEL.width
     extra = 1 if checkpointed else 0
     return linear * (2 + extra) + attention * (3.5 + extra), 2 * linear + 3 * attention
 
 
 def query(what):
+    if not ON_GPU:
+        return ""
     got = subprocess.run(["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits", "-i", "0"], capture_output=True, text=True)
     return got.stdout.strip() if got.returncode == 0 else ""
 
 
-def require_gpu():
+def require_machine():
+    """What the GPU has to be, before minutes are spent."""
+    if not ON_GPU:
+        return
     if shutil.which("nvidia-smi") is None or not query("name"):
-        sys.exit("bench gpu needs an NVIDIA GPU with its driver, and this machine has none: run it on one that has")
-    total = float(query("memory.total")) / 1024
-    if total < 40:
-        sys.exit(f"bench gpu needs a GPU of at least 40 GiB for 12 billion bf16 parameters, and this one has {total:.0f} GiB")
-    measure.SCRATCH.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(measure.SCRATCH).free
-    if free < 2.2 * FLUX_DEV.num_parameters() and not (measure.SCRATCH / "flux-dev/made_from.json").exists():
-        sys.exit(f"bench gpu writes 24 GB of weights, and {measure.SCRATCH} has {free / 1e9:.0f} GB free")
+        sys.exit("gpu needs an NVIDIA GPU with its driver, and this machine has none: run it on one that has, or rehearse with "
+                 "BURNISH_TEST_DEVICE=cpu")
+    free = shutil.disk_usage(measure.ROOT).free
+    if free < 2.2 * MODEL.num_parameters() and not (measure.SCRATCH / "flux-gpu/made_from.json").exists():
+        sys.exit(f"gpu writes 24 GB of weights into {measure.SCRATCH}, where {free / 1e9:.0f} GB are free")
+
+
+def environment(args):
+    """For our programs: torch's libraries are found where python3 has its torch, and the others in the pack."""
+    environ = measure.environment(measure.cpu()["cores"])
+    folders = [args.programs.resolve() / "lib"] if (args.programs / "lib").exists() else []
+    spec = importlib.util.find_spec("torch")
+    if spec is not None and ON_GPU:
+        torch = Path(spec.submodule_search_locations[0])
+        folders += [torch / "lib", *sorted(torch.parent.glob("nvidia/*/lib"))]
+    path = [str(folder) for folder in folders] + [environ[key] for key in ("LD_LIBRARY_PATH",) if key in environ]
+    return environ | ({"LD_LIBRARY_PATH": ":".join(path)} if path else {}) | {"BURNISH_TEST_DEVICE": DEVICE}
 
 
 class DeviceMemory:
     """The highest device memory in use while in the `with` block, every 0.2 s as nvidia-smi sees it, above what was in use before."""
 
     def __enter__(self):
-        self.before, self.peak_mib, self.ended = float(query("memory.used")), 0.0, threading.Event()
+        self.before, self.peak_mib, self.ended = float(query("memory.used") or 0), 0.0, threading.Event()
         self.thread = threading.Thread(target=self.watch)
-        self.thread.start()
+        if ON_GPU:
+            self.thread.start()
         return self
 
     def watch(self):
@@ -76,84 +105,150 @@ class DeviceMemory:
 
     def __exit__(self, *_):
         self.ended.set()
-        self.thread.join()
+        if ON_GPU:
+            self.thread.join()
 
 
-class Bench:
+class Report:
     def __init__(self, args):
-        self.args, self.environment = args, measure.environment(measure.cpu()["cores"])
-        print("the model folder: 24 GB of random weights, written once", flush=True)
-        self.model = make_model(measure.SCRATCH / "flux-dev", FLUX_DEV)
-        self.metadata = make_pictures(measure.SCRATCH / "pictures-1024", 2, PIXELS)
+        self.args, self.environment, self.begin = args, environment(args), time.time()
+        self.failures, self.data, self.sections = [], {}, []
 
-    def peer(self, checkpointed):
+    def program(self, name):
+        packed = self.args.programs / "bin" / name
+        return packed if packed.exists() else self.args.programs / name
+
+    def seconds_left(self):
+        return 60 * self.args.minutes - (time.time() - self.begin)
+
+    def attempt(self, what, task):
+        """The task's result, or None where it fails, which the report then says, or where no time is left."""
+        if self.seconds_left() < 20:
+            self.failures.append(f"{what}: no time was left")
+            return None
+        print(f"{what} ({self.seconds_left():.0f} s left)", flush=True)
+        try:
+            return task()
+        except (Exception, SystemExit) as failure:  # the next ones may well work
+            self.failures.append(f"{what}: {failure}")
+            print(f"  failed: {failure}", flush=True)
+            return None
+
+    def tests(self):
+        rows = []
+        for name, chosen in TESTS.items():
+            got = self.attempt(name, lambda name=name, chosen=chosen: self.run_tests(name, chosen))
+            if got is not None:
+                self.data.setdefault("tests", {})[name] = got
+                rows.append([name, got["passed"], got["skipped"], ", ".join(got["failed"]) or "none"])
+        self.sections.append("## Tests\n\n" + measure.markdown(["program", "passed", "skipped", "failed"], rows))
+
+    def run_tests(self, name, chosen):
+        got = subprocess.run([self.program(name), f"--gtest_filter={chosen}"], env=self.environment, capture_output=True, text=True,
+                             timeout=max(20, min(120, self.seconds_left())), cwd=measure.ROOT)
+        (self.args.out / f"{name}.txt").write_text(got.stdout + got.stderr)
+        results = re.findall(r"^\[ +(OK|FAILED|SKIPPED) +\] (\S+) \(", got.stdout, re.M)
+        of = lambda word: [test for result, test in results if result == word]  # noqa: E731
+        if not results or (got.returncode != 0 and not of("FAILED")):
+            raise RuntimeError(f"ended with {got.returncode}: {(got.stderr or got.stdout).strip().splitlines()[-1:]}")
+        return {"passed": len(of("OK")), "skipped": len(of("SKIPPED")), "failed": of("FAILED")}
+
+    def operators(self):
+        """Each operator, ATen's expression of it, and how near it comes to the memory's bandwidth."""
+        out = self.args.out / "operators.json"
+        command = [self.program("bench_micro"), "--benchmark_filter=bf16", f"--benchmark_out={out}", "--benchmark_out_format=json",
+                   "--benchmark_min_time=0.05"]
+        subprocess.run([str(c) for c in command], env=self.environment, check=True, capture_output=True, text=True,
+                       timeout=max(20, min(150, self.seconds_left())))
+        times = {run["name"].removesuffix("/real_time"): run for run in json.loads(out.read_text())["benchmarks"]}
+        self.data["operators"] = {name: {"us": run["real_time"], "bytes_per_second": run.get("bytes_per_second")} for name, run in times.items()}
+        rows = []
+        for name, run in times.items():
+            aten = times.get(name.replace("/", "_of_aten/", 1))
+            if aten is not None:
+                share = run["bytes_per_second"] / 1e9 / self.args.peak_gb
+                rows.append([name, f"{run['real_time']:.1f}", f"{aten['real_time']:.1f}", f"{aten['real_time'] / run['real_time']:.2f}", f"{share:.0%}"])
+        self.sections.append("## Operators\n\n" + measure.markdown(
+            ["operator", "us", "of ATen, us", "times as fast", f"share of {self.args.peak_gb:g} GB/s"], rows))
+
+    def steps(self):
+        model = self.attempt("the model folder", lambda: make_model(measure.SCRATCH / ("flux-gpu" if ON_GPU else "flux-rehearsal"), MODEL))
+        if model is None:
+            return
+        pictures = make_pictures(measure.SCRATCH / f"pictures-{PIXELS}", 2, PIXELS)
+        has_peer = not self.args.no_peer and measure.has_modules(["torch", "diffusers", "peft"], dict(os.environ))
+        rows, results = [], self.data.setdefault("steps", {})
+        for case, words in CASES.items():
+            for who in ["burnish"] + (["diffusers + peft"] if has_peer and "products" not in words else []):
+                run = self.burnish if who == "burnish" else self.peer
+                figures = self.attempt(f"{who}, {case}", lambda: run(model, pictures, words))
+                if figures is not None:
+                    results[f"{who}, {case}"] = figures
+                    rows.append([who, case, f"{figures['median_step_ms']:.0f}", f"{figures['device_peak_gib']:.1f}",
+                                 f"{figures['allocated_peak_gib']:.1f}", f"{figures['executed_tflops']:.1f}", f"{figures['utilisation']:.1%}",
+                                 f"{figures['startup_s']:.0f}"])
+        note = "" if has_peer else "diffusers + peft were left out" + (".\n\n" if self.args.no_peer else ": python3 cannot import them.\n\n")
+        self.sections.append(f"## Steps of a LoRA of rank {RANK}, {MODEL.num_parameters() / 1e9:.2f} billion parameters\n\n{note}" + measure.markdown(
+            ["program", "case", "ms a step", "peak GiB of the device", "of the allocator", "TFLOP/s executed",
+             f"model FLOPs, share of {self.args.peak_tflops:g} TFLOP/s", "s to first step"], rows))
+
+    def peer(self, model, _, words):
         out = measure.SCRATCH / "peer.json"
-        command = [sys.executable, measure.ROOT / "benchmarks/peer_flux.py", "--transformer", self.model / "transformer", "--train", "lora",
-                   "--dtype", "bf16", "--targets", LORA_TARGETS, "--rank", RANK, "--image_side", IMAGE_SIDE, "--text_tokens", TEXT_TOKENS,
-                   "--steps", self.args.steps, "--device", "cuda", "--threads", measure.cpu()["cores"], "--out", out]
-        command += ["--checkpointing"] if checkpointed else []
-        finished, peak_mib = self.run(command, "peer.txt")
+        command = [sys.executable, measure.ROOT / "benchmarks/peer_flux.py", "--transformer", model / "transformer", "--train", "lora", "--dtype", "bf16",
+                   "--targets", LORA_TARGETS, "--rank", RANK, "--image_side", IMAGE_SIDE, "--text_tokens", TEXT_TOKENS, "--steps", self.args.steps,
+                   "--device", DEVICE, "--threads", measure.cpu()["cores"], "--out", out]
+        command += ["--checkpointing"] * ("checkpointed" in words) + ["--fp8"] * ("fp8" in words)
+        finished, peak_mib = self.run(command, "peer.txt", measure.environment(measure.cpu()["cores"]))
         got = measure.read_lines(out)[0]
-        return self.figures(finished, peak_mib, got["step_seconds"], got["first_step_end"], got["peak_device_bytes"], checkpointed)
+        return self.figures(finished, peak_mib, got["step_seconds"], got["first_step_end"], got["peak_device_bytes"], words)
 
-    def burnish(self, checkpointed):
+    def burnish(self, model, pictures, words):
         out = measure.SCRATCH / "run"
-        command = [measure.burnish(), "train", "--model", self.model, "--dataset_metadata_path", self.metadata, "--height", PIXELS,
-                   "--width", PIXELS, "--max_sequence_length", TEXT_TOKENS, "--dtype", "bf16", "--device", "cuda", "--lora_rank", RANK,
-                   "--lora_target_modules", LORA_TARGETS, "--max_steps", self.args.steps, "--overwrite", "--output_path", out]
-        command += ["--use_gradient_checkpointing"] if checkpointed else []
-        finished, peak_mib = self.run(command, "burnish.txt")
+        command = [self.program("burnish"), "train", "--model", model, "--dataset_metadata_path", pictures, "--height", PIXELS, "--width", PIXELS,
+                   "--max_sequence_length", TEXT_TOKENS, "--dtype", "bf16", "--device", DEVICE, "--lora_rank", RANK, "--lora_target_modules", LORA_TARGETS,
+                   "--max_steps", self.args.steps, "--overwrite", "--output_path", out]
+        command += ["--use_gradient_checkpointing"] * ("checkpointed" in words) + ["--fp8_compute"] * ("products" in words)
+        command += ["--fp8_models", f"{model}:transformer"] * ("fp8" in words)
+        finished, peak_mib = self.run(command, "burnish.txt", self.environment)
         lines = measure.read_lines(out / "log.jsonl")
         return self.figures(finished, peak_mib, [line["step_seconds"] for line in lines], lines[0]["time"],
-                            max(line.get("peak_device_memory_bytes", 0) for line in lines), checkpointed)
+                            max(line.get("peak_device_memory_bytes", 0) for line in lines), words)
 
-    def run(self, command, log):
+    def run(self, command, log, environ):
         with DeviceMemory() as memory:
-            finished = measure.run(command, measure.SCRATCH / log, self.environment)
+            finished = measure.run(command, self.args.out / log, environ)
         return finished, memory.peak_mib
 
-    def figures(self, finished, peak_mib, step_seconds, first_step_end, allocated_bytes, checkpointed):
+    def figures(self, finished, peak_mib, step_seconds, first_step_end, allocated_bytes, words):
         step = measure.median(step_seconds[DROPPED:])
-        executed, model = flops(checkpointed)
-        return {"step_ms": [round(1e3 * s, 2) for s in step_seconds], "median_step_ms": 1e3 * step,
-                "startup_s": first_step_end - finished.start, "device_peak_gib": peak_mib / 1024,
-                "allocated_peak_gib": allocated_bytes / GIB, "host_peak_gib": finished.peak_mib / 1024,
+        executed, model = flops("checkpointed" in words)
+        return {"step_ms": [round(1e3 * s, 2) for s in step_seconds], "median_step_ms": 1e3 * step, "startup_s": first_step_end - finished.start,
+                "device_peak_gib": peak_mib / 1024, "allocated_peak_gib": allocated_bytes / GIB, "host_peak_gib": finished.peak_mib / 1024,
                 "executed_tflops": executed / step / 1e12, "utilisation": model / step / 1e12 / self.args.peak_tflops}
 
-
-def row(who, checkpointed, f):
-    return [who, "yes" if checkpointed else "no", f"{f['median_step_ms']:.0f}", f"{f['device_peak_gib']:.1f}", f"{f['allocated_peak_gib']:.1f}",
-            f"{f['executed_tflops']:.0f}", f"{f['utilisation']:.1%}", f"{f['startup_s']:.0f}", f"{f['host_peak_gib']:.1f}"]
+    def write(self):
+        device = query("name") or measure.cpu()["name"]
+        title = f"# burnish {measure.commit()} on {device}, {datetime.date.today().isoformat()}" + ("" if ON_GPU else " (a rehearsal)")
+        machine = f"Driver {query('driver_version') or 'none'}, compute capability {query('compute_cap') or 'none'}, {measure.cpu()['cores']} CPU cores."
+        failed = "".join(f"- {failure}\n" for failure in self.failures) or "None.\n"
+        text = "\n\n".join([title, machine, *(s.rstrip() for s in self.sections), "## What failed or was left out\n\n" + failed])
+        (self.args.out / "report.md").write_text(text)
+        facts = {"device": device, "driver": query("driver_version"), "cpu": measure.cpu(), "commit": measure.commit(), "failures": self.failures}
+        (self.args.out / "report.json").write_text(json.dumps(facts | self.data, indent=1) + "\n")
+        print(f"\n{text}\nin {self.args.out}, after {time.time() - self.begin:.0f} s")
 
 
 def main():
     args = arguments()
-    require_gpu()
-    bench, results = Bench(args), {}
-    who = ["burnish"]
-    if not args.no_peer and measure.has_modules(["torch", "diffusers", "peft"], bench.environment):
-        who.append("peer")
-    else:
-        print("diffusers + peft are left out: " + ("as asked" if args.no_peer else "python3 cannot import them"))
-    rows = []
-    for checkpointed in (True, False):
-        for name in who:
-            figures = getattr(bench, name)(checkpointed)
-            results[f"{name}-{'checkpointed' if checkpointed else 'plain'}"] = figures
-            rows.append(row("diffusers + peft" if name == "peer" else name, checkpointed, figures))
-            print(" | ".join(rows[-1]), flush=True)
-    device, driver = query("name"), query("driver_version")
-    table = measure.markdown(["program", "checkpointed", "ms a step", "peak GiB of the device", "of the allocator", "TFLOP/s executed",
-                              f"model FLOPs, share of {args.peak_tflops:g} TFLOP/s", "s to first step", "host peak GiB"], rows)
-    text = (f"# FLUX.1 of 12 billion parameters on {device}, {datetime.date.today().isoformat()}\n\n"
-            f"LoRA of rank {RANK} on attention and feed-forward layers, {PIXELS}x{PIXELS}, batch 1, bf16, random weights, {args.steps} steps, "
-            f"the first {DROPPED} dropped; driver {driver}, burnish {measure.commit()}.\n\n{table}\n"
-            f"Reproduce: `./dev bench gpu --steps {args.steps}{' --no_peer' if args.no_peer else ''}`\n")
-    print("\n" + text)
-    data = {"device": device, "driver": driver, "cpu": measure.cpu(), "commit": measure.commit(), "peak_tflops": args.peak_tflops,
-            "flops": {"checkpointed": flops(True), "plain": flops(False)}, "results": results}
-    slug = re.sub(r"^nvidia ", "", device.lower())
-    print("recorded in", measure.record("gpu", slug, text, data))
+    require_machine()
+    args.out.mkdir(parents=True, exist_ok=True)
+    report = Report(args)
+    report.tests()
+    report.write()  # what there is, should this call be ended from outside
+    report.attempt("operators", report.operators)
+    report.write()
+    report.steps()
+    report.write()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ MAX_FIELDS = 12
 MAX_METHODS = 25
 SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
 CODE_FOLDERS = ("src", "tests", "benchmarks", "examples")
-SCRIPT_FOLDERS = ("tools", "tests", "benchmarks", "examples", "recipes")
+SCRIPT_FOLDERS = ("src", "tools", "tests", "benchmarks", "examples", "recipes")
 
 
 def blanked(text):

@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 
+#include "kernels/adamw_8bit/gpu.h"
 #include "kernels/block_codes/block_codes.h"
 #include "kernels/place.h"
 #include "optim/rules.h"
@@ -81,6 +82,13 @@ class AdamW8bit final : public UpdateRule {
   void apply(const Batch& batch) override {
     const auto& [first, second] = maps_on(batch.values[0].device());
     for (size_t i = 0; i < batch.values.size(); ++i) {
+      const kernels::CodedMoment moments[] = {{batch.slots[i][0], batch.slots[i][1], first.values, first.borders},
+                                              {batch.slots[i][2], batch.slots[i][3], second.values, second.borders}};
+      if (kernels::adamw_8bit_fits_gpu(batch.values[i], batch.gradients[i], moments[0], moments[1])) {
+        const kernels::AdamWStep step{batch.lr, options_.beta1, options_.beta2, options_.eps, batch.weight_decay, batch.steps[i]};
+        kernels::adamw_8bit_gpu(batch.values[i], batch.gradients[i], moments[0], moments[1], step);
+        continue;
+      }
       at::Tensor exp_avg = decode(first, batch.slots[i][0], batch.slots[i][1]);
       at::Tensor exp_avg_sq = decode(second, batch.slots[i][2], batch.slots[i][3]);
       at::Tensor count = at::full({}, static_cast<double>(batch.steps[i]), batch.values[i].options());

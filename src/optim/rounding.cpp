@@ -12,6 +12,7 @@
 #include "base/choice.h"
 #include "kernels/cpu_rows.h"
 #include "kernels/place.h"
+#include "kernels/rounding/gpu.h"
 
 namespace burnish::optim {
 
@@ -113,6 +114,7 @@ void round_stochastically(at::Tensor& from, const at::Tensor& to, uint64_t key) 
               [&](int64_t begin, int64_t end) { round_some(data<const uint32_t>(from), data<uint16_t>(to), short_key(key), begin, end); });
     return;
   }
+  if (kernels::rounding_fits_gpu({from, to})) return kernels::round_stochastically_gpu(from, to, short_key(key));
   const at::Tensor below = at::randint(0, 1 << 16, from.sizes(), generator_of(from, key), from.options().dtype(at::kInt));
   // bf16 is the upper half of fp32: adding 16 random bits carries into it as often as the lower half is large.
   at::Tensor bits = from.view(at::kInt);
@@ -127,6 +129,7 @@ void round_to_e4m3(const at::Tensor& from, const at::Tensor& codes, uint64_t key
     });
     return;
   }
+  if (kernels::rounding_fits_gpu({from, codes})) return kernels::round_to_e4m3_gpu(from, codes, short_key(key));
   const at::Tensor size = from.abs().contiguous(), fits = size <= 448;
   const at::Tensor e = size.view(at::kInt).bitwise_right_shift(23).clamp_min_(121).sub_(127);
   const at::Tensor steps = size * e.neg().add_(130).bitwise_left_shift_(23).view(at::kFloat), whole = steps.floor();
@@ -142,6 +145,7 @@ void split_remainder(const at::Tensor& exact, const at::Tensor& rounded, const a
     });
     return;
   }
+  if (kernels::rounding_fits_gpu({exact, rounded, remainder})) return kernels::split_remainder_gpu(exact, rounded, remainder);
   const at::Tensor bits = exact.view(at::kInt), upper = (bits + 0x8000).bitwise_right_shift_(16);
   remainder.copy_(bits - upper.bitwise_left_shift(16));
   rounded.copy_(upper.to(at::kShort).view(at::kBFloat16));
@@ -154,6 +158,7 @@ void join_remainder(const at::Tensor& rounded, const at::Tensor& remainder, cons
     });
     return;
   }
+  if (kernels::rounding_fits_gpu({exact, rounded, remainder})) return kernels::join_remainder_gpu(rounded, remainder, exact);
   exact.copy_(rounded.to(at::kFloat).contiguous().view(at::kInt).add_(remainder).view(at::kFloat));
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/error.h"
+#include "kernels/quantize_rows/quantize_rows.h"
 #include "quant/scaled_mm.h"
 #include "quant/source.h"
 
@@ -12,20 +13,9 @@ namespace burnish::quant {
 
 namespace {
 
-constexpr double kSmallest = 1e-12;  // largest magnitude of a row that is taken for zero
-
-at::Tensor as_fp8(const at::Tensor& codes) { return codes.to(at::kFloat8_e4m3fn); }
-
 bool multiple_of_16(const QuantizedWeight& w) { return w.in % 16 == 0 && w.out % 16 == 0; }
 
 }  // namespace
-
-QuantizedRows quantize_rows(const at::Tensor& x_NI) {
-  auto x = x_NI.to(at::kFloat);
-  auto scales = x.abs().amax(1, true).clamp_min_(kSmallest).div_(largest(CodeKind::e4m3));
-  auto limit = largest(CodeKind::e4m3);
-  return {(x / scales).clamp_(-limit, limit).to(at::kFloat8_e4m3fn).to(at::kFloat), scales};
-}
 
 Fp8ComputeSource::Fp8ComputeSource(QuantizedWeight weight) : QuantizedSource(std::move(weight)) {
   if (weight_.format.codes != CodeKind::e4m3 || weight_.format.scaling == Scaling::block)
@@ -46,16 +36,17 @@ at::Tensor Fp8ComputeSource::input_gradient(const kernels::Product&, const at::T
 }
 
 at::Tensor Fp8ComputeSource::multiply_rows(const at::Tensor& x_NI, const at::Tensor& bias) const {
-  auto x = quantize_rows(x_NI);
+  auto x = kernels::quantize_rows(x_NI, {});
   auto scales_1O = row_scales().t();
   if (has_fp8_products(device()) && multiple_of_16(weight_)) {
     auto codes = weight_.codes.view(at::kFloat8_e4m3fn);
-    auto y = scaled_mm(as_fp8(x.codes_NI), codes.t(), x.scales_N1, scales_1O.contiguous()).to(x_NI.scalar_type());
+    auto y = scaled_mm(x.codes_NI, codes.t(), x.scales_N1, scales_1O.contiguous()).to(x_NI.scalar_type());
     return bias.defined() ? y + bias : y;
   }
+  auto exact_NI = x.codes_NI.to(at::kFloat);
   auto y = at::empty({x_NI.size(0), weight_.out}, x_NI.options().requires_grad(false));
   nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
-    auto sums = at::mm(x.codes_NI, dequantize_rows(weight_, begin, end, at::kFloat, /*with_scales=*/false).t());
+    auto sums = at::mm(exact_NI, dequantize_rows(weight_, begin, end, at::kFloat, /*with_scales=*/false).t());
     sums.mul_(x.scales_N1).mul_(scales_1O.narrow(1, begin, end - begin));
     if (bias.defined()) sums.add_(bias.narrow(0, begin, end - begin));
     y.narrow(1, begin, end - begin).copy_(sums);
@@ -64,15 +55,16 @@ at::Tensor Fp8ComputeSource::multiply_rows(const at::Tensor& x_NI, const at::Ten
 }
 
 at::Tensor Fp8ComputeSource::multiply_transposed(const at::Tensor& dy_NO) const {
-  auto dy = quantize_rows(dy_NO.to(at::kFloat) * row_scales().t());
+  auto dy = kernels::quantize_rows(dy_NO, row_scales().select(1, 0));
   if (has_fp8_products(device()) && multiple_of_16(weight_)) {
     auto transposed = weight_.codes.t().contiguous().view(at::kFloat8_e4m3fn);  // [in, out]: the product needs it contiguous along out
     auto ones = at::ones({1, weight_.in}, dy.scales_N1.options());
-    return scaled_mm(as_fp8(dy.codes_NI), transposed.t(), dy.scales_N1, ones).to(dy_NO.scalar_type());
+    return scaled_mm(dy.codes_NI, transposed.t(), dy.scales_N1, ones).to(dy_NO.scalar_type());
   }
-  auto dx = at::zeros({dy_NO.size(0), weight_.in}, dy.codes_NI.options());
+  auto exact_NO = dy.codes_NI.to(at::kFloat);
+  auto dx = at::zeros({dy_NO.size(0), weight_.in}, exact_NO.options());
   nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
-    dx.addmm_(dy.codes_NI.narrow(1, begin, end - begin), dequantize_rows(weight_, begin, end, at::kFloat, /*with_scales=*/false));
+    dx.addmm_(exact_NO.narrow(1, begin, end - begin), dequantize_rows(weight_, begin, end, at::kFloat, /*with_scales=*/false));
   });
   return dx.mul_(dy.scales_N1).to(dy_NO.scalar_type());
 }

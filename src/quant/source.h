@@ -51,10 +51,4 @@ class Fp8ComputeSource : public QuantizedSource {
   at::Tensor row_scales() const;
 };
 
-/// Rows of x as E4M3 numbers (still in fp32) and their scales [N, 1].
-struct QuantizedRows {
-  at::Tensor codes_NI, scales_N1;
-};
-QuantizedRows quantize_rows(const at::Tensor& x_NI);
-
 }  // namespace burnish::quant

@@ -1,19 +1,27 @@
-// Fused operators against their plain-ATen references: values and all gradients, fp32 and bf16, odd sizes.
+// Fused operators against their plain-ATen references: values and all gradients, fp32 and bf16, odd sizes. On a
+// GPU (BURNISH_TEST_DEVICE=cuda) kernels take what vectors of 16 divide, and ATen's path the rest; references are computed on the CPU.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <functional>
 
+#include "kernels/channel_gain/channel_gain.h"
+#include "kernels/gated_residual/gated_residual.h"
 #include "kernels/geglu/geglu.h"
 #include "kernels/gelu_tanh/cpu.h"
+#include "kernels/gelu_tanh/gelu_tanh.h"
 #include "kernels/group_norm_silu/cpu.h"
 #include "kernels/group_norm_silu/group_norm_silu.h"
 #include "kernels/linear/linear.h"
 #include "kernels/modulated_norm/cpu.h"
+#include "kernels/modulated_norm/gpu.h"
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "kernels/qk_norm_rope/cpu.h"
+#include "kernels/qk_norm_rope/gpu.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
+#include "kernels/quantize_rows/quantize_rows.h"
+#include "tests/device.h"
 
 using namespace burnish;
 
@@ -22,7 +30,8 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 
 double relative_error(const at::Tensor& a, const at::Tensor& b) {
-  return ((a.to(at::kDouble) - b.to(at::kDouble)).abs().max() / b.to(at::kDouble).abs().max()).item<double>();
+  auto found = a.cpu().to(at::kDouble), expected = b.cpu().to(at::kDouble);
+  return ((found - expected).abs().max() / expected.abs().max()).item<double>();
 }
 
 /// Runs `op` on copies of `inputs` that require grad: the output and every gradient of sum(output * weight).
@@ -30,7 +39,7 @@ Tensors values_and_gradients(const std::function<at::Tensor(const Tensors&)>& op
   Tensors leaves;
   for (const auto& input : inputs) leaves.push_back(input.detach().clone().set_requires_grad(true));
   auto y = op(leaves);
-  auto weight = at::linspace(-1, 1, y.numel(), y.options().dtype(at::kFloat)).sin().view(y.sizes());
+  auto weight = at::linspace(-1, 1, y.numel(), at::kFloat).sin().view(y.sizes()).to(y.device());
   torch::autograd::backward({(y.to(at::kFloat) * weight).sum()}, {});
   Tensors all{y.detach()};
   for (const auto& leaf : leaves) all.push_back(leaf.grad());
@@ -42,8 +51,8 @@ void expect_equal(const std::function<at::Tensor(const Tensors&)>& fused, const 
                   const Tensors& inputs, at::ScalarType dtype) {
   Tensors rounded, exact;
   for (const auto& input : inputs) {
-    rounded.push_back(input.to(dtype));
-    exact.push_back(rounded.back().to(at::kDouble));
+    rounded.push_back(input.to(test::device(), dtype));
+    exact.push_back(rounded.back().cpu().to(at::kDouble));
   }
   auto found = values_and_gradients(fused, rounded);
   auto expected = values_and_gradients(reference, exact);
@@ -68,9 +77,11 @@ TEST(FusedOperators, GroupNormSilu) {
   at::manual_seed(0);
   auto reference = [](const Tensors& in) { return at::silu(at::group_norm(in[0], 4, in[1], in[2], 1e-5)); };
   for (auto dtype : {at::kFloat, at::kBFloat16}) {
-    for (int64_t side : {1, 7, 50}) {
+    for (int64_t side : {1, 7, 16, 50}) {
       Tensors inputs{at::randn({2, 12, side, side + 1}) * 3 + 1, at::randn({12}), at::randn({12})};
-      ASSERT_TRUE(kernels::group_norm_silu_fits_cpu(inputs[0], 4, inputs[1], inputs[2]));
+      if (test::device().is_cpu()) {
+        ASSERT_TRUE(kernels::group_norm_silu_fits_cpu(inputs[0], 4, inputs[1], inputs[2]));
+      }
       expect_equal([](const Tensors& in) { return kernels::group_norm_silu(in[0], 4, in[1], in[2], 1e-5); }, reference, inputs, dtype);
       // Other layouts take the path of every other device.
       auto turned = [&](const Tensors& in) {
@@ -97,8 +108,10 @@ TEST(FusedOperators, ModulatedNorm) {
     for (int64_t width : {8, 37, 512}) {
       auto modulation = at::randn({3, 6, width});
       Tensors inputs{at::randn({3, 41, width}) * 3 + 1, modulation.select(1, 1).contiguous(), modulation.select(1, 4).contiguous()};
-      ASSERT_TRUE(kernels::modulated_norm_fits_cpu(inputs[0], inputs[1], inputs[2]));
-      expect_equal([](const Tensors& in) { return kernels::modulated_norm_cpu(in[0], in[1], in[2], 1e-6); },
+      auto x = inputs[0].to(test::device()), part = inputs[1].to(test::device());
+      ASSERT_TRUE(x.is_cpu() ? kernels::modulated_norm_fits_cpu(x, part, part)
+                             : width % 16 != 0 || kernels::modulated_norm_fits_gpu(x, part, part));
+      expect_equal([](const Tensors& in) { return kernels::modulated_norm(in[0], in[1], in[2], 1e-6); },
                    [](const Tensors& in) { return kernels::modulated_norm_reference(in[0], in[1], in[2], 1e-6); }, inputs, dtype);
     }
   }
@@ -121,10 +134,49 @@ TEST(FusedOperators, QkNormRope) {
       Tensors inputs{at::randn({2, 53, 3, head_dim}), at::randn({head_dim}) + 1};
       for (const auto& angles : {at::randn({53, head_dim / 2}), at::randn({2, 53, head_dim / 2})}) {
         auto cos = angles.cos(), sin = angles.sin();
-        ASSERT_TRUE(kernels::qk_norm_rope_fits_cpu(inputs[0], inputs[1], cos, sin));
-        expect_equal([&](const Tensors& in) { return kernels::qk_norm_rope_cpu(in[0], in[1], cos, sin, 1e-6); },
+        auto x = inputs[0].to(test::device()), weight = inputs[1].to(test::device());
+        auto c = cos.to(test::device()), s = sin.to(test::device());
+        ASSERT_TRUE(x.is_cpu() ? kernels::qk_norm_rope_fits_cpu(x, weight, c, s)
+                               : head_dim < 64 || kernels::qk_norm_rope_fits_gpu(x, weight, c, s));
+        expect_equal([&](const Tensors& in) { return kernels::qk_norm_rope(in[0], in[1], c, s, 1e-6); },
                      [&](const Tensors& in) { return kernels::qk_norm_rope_reference(in[0], in[1], cos, sin, 1e-6); }, inputs, dtype);
       }
+    }
+  }
+}
+
+TEST(FusedOperators, GatedResidual) {
+  at::manual_seed(6);
+  auto op = [](const Tensors& in) { return kernels::gated_residual(in[0], in[1], in[2]); };
+  auto reference = [](const Tensors& in) { return in[0] + in[1].unsqueeze(1) * in[2]; };
+  for (auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (int64_t width : {8, 37, 512})
+      expect_equal(op, reference, {at::randn({3, 41, width}), at::randn({3, width}), at::randn({3, 41, width})}, dtype);
+  }
+}
+
+TEST(FusedOperators, InputGain) {
+  at::manual_seed(7);
+  auto reference = [](const Tensors& in) { return in[0] * in[1]; };
+  for (auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (int64_t width : {8, 37, 1040}) {
+      // The gain is held in fp32 whatever x is; numbers that x's dtype holds too.
+      auto op = [](const Tensors& in) { return kernels::input_gain(in[0], in[1].to(at::kFloat)); };
+      expect_equal(op, reference, {at::randn({3, 71, width}), at::rand({width}) + 0.5}, dtype);
+    }
+  }
+}
+
+TEST(FusedOperators, QuantizedRowsAreCodesOfLibtorch) {
+  at::manual_seed(8);
+  for (auto dtype : {at::kFloat, at::kBFloat16}) {
+    for (int64_t width : {8, 37, 4112}) {
+      auto x = (at::randn({5, width}) * at::logspace(-3, 3, 5).unsqueeze(1)).to(dtype);
+      auto gain = at::rand({width}) + 0.5;
+      auto [codes, scales] = kernels::quantize_rows(x.to(test::device()), gain.to(test::device()));
+      auto exact = x.to(at::kFloat) * gain, expected = exact.abs().amax(1, true).div(448);
+      EXPECT_TRUE(at::equal(scales.cpu(), expected));
+      EXPECT_TRUE(at::equal(codes.cpu().view(at::kByte), (exact / expected).clamp(-448, 448).to(at::kFloat8_e4m3fn).view(at::kByte)));
     }
   }
 }
@@ -149,7 +201,7 @@ TEST(FusedOperators, Linear) {
 TEST(FusedOperators, GeluTanh) {
   for (auto dtype : {at::kFloat, at::kBFloat16}) {
     Tensors inputs{at::cat({at::linspace(-12, 12, 5003), at::tensor({-1e4, -90.0, 0.0, 90.0, 1e4}).to(at::kFloat)})};
-    expect_equal([](const Tensors& in) { return kernels::gelu_tanh_cpu(in[0]); }, [](const Tensors& in) { return at::gelu(in[0], "tanh"); },
+    expect_equal([](const Tensors& in) { return kernels::gelu_tanh(in[0]); }, [](const Tensors& in) { return at::gelu(in[0], "tanh"); },
                  inputs, dtype);
   }
   auto small = at::linspace(-3, 3, 4001);

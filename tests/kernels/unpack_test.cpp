@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "tests/device.h"
+
 using namespace burnish;
 using kernels::CodeKind;
 
@@ -39,4 +41,20 @@ TEST(Unpack, LongRowsAndOddLengths) {
   auto codes = at::randint(0, 0x7F, {3, 2501}, at::kByte), scales = at::rand({3, 1});
   auto expected = codes.view(at::kFloat8_e4m3fn).to(at::kFloat).mul_(scales).to(at::kBFloat16);
   EXPECT_TRUE(at::equal(kernels::unpack(codes, CodeKind::e4m3, scales, 2501, 2501, at::kBFloat16), expected));
+}
+
+TEST(Unpack, RowsThatKernelsForGpusTake) {
+  at::manual_seed(0);
+  const auto device = test::device();
+  for (auto kind : {CodeKind::e4m3, CodeKind::e5m2, CodeKind::int8, CodeKind::nf4}) {
+    const int64_t width = 1184, group = kind == CodeKind::nf4 ? 64 : kind == CodeKind::e4m3 ? 128 : width;
+    // Codes below 0x78 are numbers in every format.
+    auto codes = at::randint(0, 0x78, {5, kind == CodeKind::nf4 ? width / 2 : width}, at::kByte);
+    auto scales = at::rand({5, (width + group - 1) / group}) + 0.5;
+    for (auto out : {at::kFloat, at::kBFloat16}) {
+      auto found = kernels::unpack(codes.to(device), kind, scales.to(device), group, width, out);
+      EXPECT_TRUE(at::equal(found.cpu(), kernels::unpack(codes, kind, scales, group, width, out)))
+          << static_cast<int>(kind) << " in " << out;
+    }
+  }
 }

@@ -16,6 +16,8 @@ configure() {
   shift 2
   local options=(--preset "$preset" "-DBURNISH_TORCH=$TORCH" "-DBURNISH_ARROW=$DEPS/arrow/pyarrow" "$@")
   if [[ $DEVICE == cuda && $preset != cuda ]]; then options+=(-DBURNISH_CUDA=ON); fi
+  if [[ $DEVICE == cuda || $preset == cuda ]]; then need_triton; fi
+  if [[ -d $DEPS/triton ]]; then options+=("-DBURNISH_TRITON=$DEPS/triton"); fi  # so that a build from before it was there sees it
   if [[ -f $folder/build.ninja && $folder/.dev-options -nt CMakePresets.json && $(<"$folder/.dev-options") == "${options[*]}" ]]; then return; fi
   cmake "${options[@]}" --log-level=WARNING
   printf '%s\n' "${options[*]}" >"$folder/.dev-options"
@@ -104,6 +106,7 @@ verb_test() {
   done
   folder=$(folder_of "$preset")
   need_build_tools
+  need_triton
   configure "$preset" "$folder"
   cmake --build "$folder" -j "$(build_jobs)"
   if [[ -n $numeric ]]; then run_numeric_tests "$folder"; return; fi

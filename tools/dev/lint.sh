@@ -22,7 +22,7 @@ verb_lint() {
   say "the checks' own tests"; python3 -m unittest discover -q -s tools -p 'test_*.py' || failed=1
   say "sizes, headers, Python syntax"; python3 tools/check_style.py || failed=1
   say "format";  check_format || failed=1
-  say "names in Python scripts"; find tools tests benchmarks examples recipes -name '*.py' -exec pyflakes3 {} + || failed=1
+  say "names in Python scripts"; find src tools tests benchmarks examples recipes -name '*.py' -exec pyflakes3 {} + || failed=1
   say "shell scripts"
   while read -r file; do bash -n "$file" || failed=1; done < <(echo dev; echo .ci/run; find tools tests benchmarks examples recipes -name '*.sh' 2>/dev/null)
   if [[ $tidy == --tidy ]]; then

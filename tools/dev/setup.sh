@@ -161,6 +161,10 @@ need_arrow() {
   need_python_folder arrow tools/requirements-arrow.txt "Arrow's libraries, which read Parquet files, about 54 MB to download" --no-deps
 }
 
+need_triton() {
+  need_python_folder triton tools/requirements-triton.txt "Triton, which compiles kernels for GPUs and interprets them in tests, about 210 MB to download" --no-deps
+}
+
 need_build_tools() {
   need_packages build
   choose_torch

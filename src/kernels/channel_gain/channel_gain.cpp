@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "kernels/channel_gain/cpu.h"
+#include "kernels/channel_gain/gpu.h"
 #include "kernels/place.h"
 
 namespace burnish::kernels {
@@ -29,6 +30,7 @@ at::Tensor along(const at::Tensor& vector, int64_t dim) {
 /// y ← x · gain (+ offset), computed in gain's dtype and rounded once to x's. y is as x, or x itself.
 void scale(const at::Tensor& x, const at::Tensor& gain_C, const at::Tensor& offset_C, int64_t dim, at::Tensor& y) {
   if (dim == -1 && channel_gain_fits_cpu(x, gain_C) && y.is_contiguous()) return scale_channels_cpu(x, gain_C, offset_C, y);
+  if (dim == -1 && channel_gain_fits_gpu(x, gain_C) && y.is_contiguous()) return scale_channels_gpu(x, gain_C, offset_C, y);
   auto gain = along(gain_C, dim), offset = offset_C.defined() ? along(offset_C, dim) : offset_C;
   if (offset.defined()) {
     at::addcmul_out(y, offset, x, gain);
@@ -62,6 +64,7 @@ at::Tensor column_sums(const at::Tensor& a, const at::Tensor& b, int64_t dim) {
 ChannelGradients gradients(const at::Tensor& dy, const at::Tensor& y, const at::Tensor& gain, bool with_sum, int64_t dim) {
   if (dim == -1 && channel_gain_fits_cpu(dy, gain) && y.is_contiguous() && y.scalar_type() == dy.scalar_type())
     return channel_gradients_cpu(dy, y, gain);
+  if (dim == -1 && channel_gain_fits_gpu(dy, gain) && y.scalar_type() == dy.scalar_type()) return channel_gradients_gpu(dy, y, gain);
   return {scaled(dy, gain, dim), column_sums(dy, y, dim), with_sum ? column_sums(dy, {}, dim) : at::Tensor()};
 }
 

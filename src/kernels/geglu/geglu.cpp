@@ -7,6 +7,8 @@
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/geglu/gpu.h"
+
 namespace burnish::kernels {
 
 namespace {
@@ -31,6 +33,6 @@ struct Geglu : torch::autograd::Function<Geglu> {
 
 }  // namespace
 
-at::Tensor geglu(const at::Tensor& x) { return Geglu::apply(x); }
+at::Tensor geglu(const at::Tensor& x) { return geglu_fits_gpu(x) ? geglu_gpu(x) : Geglu::apply(x); }
 
 }  // namespace burnish::kernels

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/group_norm_silu/cpu.h"
+#include "kernels/group_norm_silu/gpu.h"
 
 namespace burnish::kernels {
 
@@ -41,6 +42,7 @@ struct GroupNormSilu : torch::autograd::Function<GroupNormSilu> {
 
 at::Tensor group_norm_silu(const at::Tensor& x, int64_t num_groups, const at::Tensor& weight, const at::Tensor& bias, double eps) {
   if (group_norm_silu_fits_cpu(x, num_groups, weight, bias)) return group_norm_silu_cpu(x, num_groups, weight, bias, eps);
+  if (group_norm_silu_fits_gpu(x, num_groups, weight, bias)) return group_norm_silu_gpu(x, num_groups, weight, bias, eps);
   return GroupNormSilu::apply(x, num_groups, weight, bias, eps);
 }
 

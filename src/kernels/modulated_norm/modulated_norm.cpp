@@ -4,6 +4,7 @@
 #include <ATen/ops/layer_norm.h>
 
 #include "kernels/modulated_norm/cpu.h"
+#include "kernels/modulated_norm/gpu.h"
 
 namespace burnish::kernels {
 
@@ -14,6 +15,7 @@ at::Tensor modulated_norm_reference(const at::Tensor& x_BLD, const at::Tensor& s
 
 at::Tensor modulated_norm(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD, double eps) {
   if (modulated_norm_fits_cpu(x_BLD, scale_BD, shift_BD)) return modulated_norm_cpu(x_BLD, scale_BD, shift_BD, eps);
+  if (modulated_norm_fits_gpu(x_BLD, scale_BD, shift_BD)) return modulated_norm_gpu(x_BLD, scale_BD, shift_BD, eps);
   return modulated_norm_reference(x_BLD, scale_BD, shift_BD, eps);
 }
 

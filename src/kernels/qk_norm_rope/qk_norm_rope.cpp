@@ -5,6 +5,7 @@
 #include <ATen/ops/stack.h>
 
 #include "kernels/qk_norm_rope/cpu.h"
+#include "kernels/qk_norm_rope/gpu.h"
 
 namespace burnish::kernels {
 
@@ -22,6 +23,7 @@ at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& we
 at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
                         double eps) {
   if (qk_norm_rope_fits_cpu(x_BLHD, weight_D, cos_LP, sin_LP)) return qk_norm_rope_cpu(x_BLHD, weight_D, cos_LP, sin_LP, eps);
+  if (qk_norm_rope_fits_gpu(x_BLHD, weight_D, cos_LP, sin_LP)) return qk_norm_rope_gpu(x_BLHD, weight_D, cos_LP, sin_LP, eps);
   return qk_norm_rope_reference(x_BLHD, weight_D, cos_LP, sin_LP, eps);
 }
 

@@ -13,6 +13,7 @@
 
 #include "kernels/cpu_rows.h"
 #include "kernels/place.h"
+#include "kernels/unpack/gpu.h"
 
 namespace burnish::kernels {
 
@@ -131,6 +132,7 @@ at::Tensor unpack_anywhere(const at::Tensor& codes, CodeKind kind, const at::Ten
 }  // namespace
 
 at::Tensor unpack(const at::Tensor& codes, CodeKind kind, const at::Tensor& scales, int64_t group, int64_t in, c10::ScalarType dtype) {
+  if (unpack_fits_gpu(codes, kind, scales, group, in, dtype)) return unpack_gpu(codes, kind, scales, group, in, dtype);
   if (!runs_on_cpu(codes)) return unpack_anywhere(codes, kind, scales, group, in, dtype);
   const bool narrow = dtype == at::kBFloat16;
   auto out = at::empty({codes.size(0), in}, scales.options().dtype(narrow ? at::kBFloat16 : at::kFloat));

@@ -1,0 +1,28 @@
+# ./dev gpu: what is worth knowing of a GPU in one call. Sourced by ./dev.
+
+GPU_PACK=build-cuda/pack
+GPU_TESTS="test_kernels test_optim test_quant"
+
+# What a machine without compiler and packages needs beside this checkout, Python and torch: programs, stripped, and their libraries.
+pack_for_gpu() {
+  local program
+  need_build_tools
+  configure cuda build-cuda -DBURNISH_BENCHMARKS=ON
+  # shellcheck disable=SC2086
+  cmake --build build-cuda -j "$(build_jobs)" --target burnish bench_micro $GPU_TESTS
+  rm -rf "$GPU_PACK"
+  mkdir -p "$GPU_PACK/bin" "$GPU_PACK/lib"
+  for program in burnish bench_micro $GPU_TESTS; do
+    strip -o "$GPU_PACK/bin/$program" "build-cuda/$program"
+    # Torch brings its own libraries and those of CUDA; the C library is the machine's.
+    ldd "build-cuda/$program" | awk '$3 ~ /^\// {print $3}' | grep -vE "/lib(torch|c10|cu[^r]|curand|nv|nccl|gomp|c\.so|m\.so|dl\.so|rt\.so|util\.so|pthread|resolv)" |
+      xargs -r cp -Ln -t "$GPU_PACK/lib"
+  done
+  say "$GPU_PACK holds $(du -sm "$GPU_PACK" | cut -f 1) MiB: carry it with a checkout, and run ./dev gpu there"
+}
+
+verb_gpu() {
+  if [[ ${1:-} == --pack ]]; then pack_for_gpu; return; fi
+  have python3 || die "gpu needs a python3 that imports torch 2.11.0"
+  python3 benchmarks/gpu.py --programs "$(if [[ -d $GPU_PACK ]]; then echo "$GPU_PACK"; else echo build; fi)" "$@"
+}
