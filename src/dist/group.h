@@ -26,6 +26,8 @@ class Group {
   virtual int64_t size() const = 0;
   /// Replaces `values` by their sum over all processes: the same bits everywhere.
   virtual PendingPtr sum(const at::Tensor& values) = 0;
+  /// The same for process `rank` alone; what the others have in `values` then is not said.
+  virtual PendingPtr sum_at(const at::Tensor& values, int64_t rank) = 0;
   /// `all` [size, ...] becomes the `mine` [...] of all, by rank.
   virtual PendingPtr gather(const at::Tensor& mine, const at::Tensor& all) = 0;
   /// Row r of `mine` [size, ...] goes to process r, into the row of `theirs` [size, ...] of this process's rank.

@@ -100,9 +100,13 @@ void World::agree(const std::string& what, const std::string& text) const {
   }
 }
 
+void World::arrive(const std::string& name) const {
+  if (size() > 1) store_->add("meet/" + name, 1);
+}
+
 void World::meet(const std::string& name) const {
   if (size() == 1) return;
-  store_->add("meet/" + name, 1);
+  arrive(name);
   while (store_->add("meet/" + name, 0) < size()) {
     watch_->look();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

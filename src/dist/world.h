@@ -35,6 +35,8 @@ class World {
   void agree(const std::string& what, const std::string& text) const;
   /// What the first process says.
   std::string decided(const std::string& name, const std::string& text) const;
+  /// Says that this process has come to a place, and waits for nobody.
+  void arrive(const std::string& name) const;
   /// Waits until all have come here, however long that takes. `name` is used once.
   void meet(const std::string& name) const;
 

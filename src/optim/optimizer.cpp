@@ -78,7 +78,8 @@ Optimizer::Optimizer(ParameterList parameters, std::vector<RulePtr> rules, uint6
   for (size_t i = 0; i < parameters_.size(); ++i) {
     auto found = std::find(rules_.begin(), rules_.end(), rules.at(i));
     if (found == rules_.end()) found = rules_.insert(found, rules[i]);
-    members_.push_back({static_cast<size_t>(found - rules_.begin()), rules[i]->slots(parameters_[i])});
+    members_.push_back({static_cast<size_t>(found - rules_.begin()), {}});
+    if (parameters_[i].owned) members_.back().slots = rules[i]->slots(parameters_[i]);
     if (!host_) continue;
     for (Slot& slot : members_.back().slots) slot.tensor = host_->put(slot.tensor);
   }
@@ -166,7 +167,7 @@ void Optimizer::update(const std::vector<size_t>& indices) {
 
 bool Optimizer::is_due(size_t index) const {
   const at::Tensor& gradient = parameters_[index].value.grad();
-  return !members_[index].updated && gradient.defined() && gradient.numel() > 0;
+  return parameters_[index].owned && !members_[index].updated && gradient.defined() && gradient.numel() > 0;
 }
 
 void Optimizer::begin(double lr) {
@@ -202,10 +203,17 @@ StateList Optimizer::state() const {
   if (host_) host_->synchronize();
   StateList list;
   for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].owned) continue;
     const std::string& name = parameters_[i].name;
     for (const Slot& slot : members_[i].slots) list.emplace_back(name + "." + slot.name, slot.tensor);
     list.emplace_back(name + ".step", at::full({}, members_[i].num_steps, at::TensorOptions().dtype(at::kLong)));
   }
+  for (auto& entry : common_state()) list.push_back(std::move(entry));
+  return list;
+}
+
+StateList Optimizer::common_state() const {
+  StateList list;
   for (const RulePtr& rule : rules_) {
     for (auto& entry : rule->state()) list.push_back(std::move(entry));
   }
@@ -214,23 +222,31 @@ StateList Optimizer::state() const {
 
 void Optimizer::load_state(const StateList& saved) {
   const StateList live = state();
-  load_into("optimizer state", live, saved);
+  load_into("optimizer state", live, saved, owns_all());
   size_t place = 0;
   for (const auto& [name, tensor] : live) {
+    while (place < parameters_.size() && !parameters_[place].owned) ++place;
     if (place == parameters_.size()) break;
     if (name == parameters_[place].name + ".step") members_[place++].num_steps = tensor.item<int64_t>();
   }
 }
 
+bool Optimizer::owns_all() const { return std::ranges::all_of(parameters_, &NamedParameter::owned); }
+
+bool Optimizer::averages() const {
+  return std::ranges::any_of(rules_, [](const RulePtr& rule) { return rule->averages(); });
+}
+
 at::Tensor Optimizer::average(size_t index) const {
   const at::NoGradGuard no_grad;
+  const UpdateRule& rule = *rules_[members_[index].rule];
+  if (!parameters_[index].owned || !rule.averages()) return {};
   const at::Device device = parameters_[index].value.device();
   std::vector<at::Tensor> slots;
   if (host_) host_->synchronize();
   for (const Slot& slot : members_[index].slots) slots.push_back((slot.elements == 0 ? slot.tensor : slot.tensor.view({-1})).to(device));
   const at::Tensor exact = exact_value(parameters_[index]).detach().to(at::kFloat).contiguous();
-  const at::Tensor average = rules_[members_[index].rule]->average(exact.view({-1}), slots);
-  return average.defined() ? average.view(exact.sizes()) : average;
+  return rule.average(exact.view({-1}), slots).view(exact.sizes());
 }
 
 at::Tensor Optimizer::learned_rate() const {

@@ -28,7 +28,8 @@ struct OptimizerOptions {
 ///
 /// Values that are not plain fp32 are read from their stores, updated in fp32, in batches of bounded size, and written back rounded once.
 /// Random draws depend on the seed, the parameter's step and its place in the list alone. What was written is marked as changed
-/// (mark_changed of optim/parameter.h), whatever the rule does.
+/// (mark_changed of optim/parameter.h), whatever the rule does. Of a parameter that another process owns nothing is kept, and it is left
+/// alone.
 class Optimizer {
  public:
   /// `rules` has one for each parameter; parameters may share them. All parameters have their stores. With `host` what rules keep is there,
@@ -54,12 +55,16 @@ class Optimizer {
   /// Everything beside the values that is needed to go on bit for bit, named after the parameters: "<parameter>.exp_avg",
   /// "<parameter>.step", ...
   StateList state() const;
+  /// Of that, what belongs to no parameter, and is the same on all processes.
+  StateList common_state() const;
 
   /// Puts back what state() gave. Throws the data Error of load_into (optim/state.h), and then changes nothing.
   void load_state(const StateList& saved);
 
-  /// The value to judge, show and save a parameter by, fp32 of its shape, where its rule averages (UpdateRule::average); otherwise
-  /// undefined.
+  /// Whether a rule averages (UpdateRule::average).
+  bool averages() const;
+  /// The value to judge, show and save a parameter by, fp32 of its shape, where its rule averages; otherwise undefined, and likewise of a
+  /// parameter that is not owned.
   at::Tensor average(size_t index) const;
   /// What the step's rate is multiplied with by a rule that finds its rate itself; undefined for 1.
   at::Tensor learned_rate() const;
@@ -67,6 +72,8 @@ class Optimizer {
   /// Makes every gradient undefined, which frees its memory.
   void zero_grad();
 
+  /// Whether this process owns all parameters.
+  bool owns_all() const;
   /// All have their stores.
   const ParameterList& parameters() const { return parameters_; }
 
@@ -104,6 +111,9 @@ void check(const OptimizerOptions& options);
 /// Also checks the schedule, and the two and the rate together: a config Error for a decaying schedule beside schedule-free averages or
 /// Adafactor's relative steps, a warning for a rate far from 1 where the optimizer finds the rate itself.
 void check(const OptimizerOptions& options, const ScheduleOptions& schedule, double learning_rate);
+
+/// Whether the optimizer finds its rate itself, from all parameters together.
+bool finds_rate(const OptimizerOptions& options);
 
 /// Whether the optimizer averages (Optimizer::average), so that a moving average beside it would be one too many.
 bool is_schedule_free(const OptimizerOptions& options);

@@ -66,6 +66,7 @@ class ScheduleFree final : public UpdateRule {
     move(batch.values, z, updates, fp64(batch.lr, device), fp64(c_, device), options_.beta1);
   }
 
+  bool averages() const override { return true; }
   at::Tensor average(const at::Tensor& value, const Tensors& slots) const override { return average_of(value, slots[0], options_.beta1); }
 
   StateList state() const override {
@@ -123,6 +124,7 @@ class ScheduleFreeProdigy final : public UpdateRule {
     move(batch.values, z, updates, d_ * batch.lr, c_, options_.beta1);
   }
 
+  bool averages() const override { return true; }
   at::Tensor average(const at::Tensor& value, const Tensors& slots) const override { return average_of(value, slots[2], options_.beta1); }
   at::Tensor learned_rate() const override { return d_; }
 

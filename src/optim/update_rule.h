@@ -57,8 +57,9 @@ class UpdateRule {
   /// Updates values and slots in place.
   virtual void apply(const Batch& batch) = 0;
 
-  /// The value that a model should be judged, shown and saved by, where that is another than the one that gradients are taken at; `value`
-  /// and the slots are flat and whole. Undefined where there is no such difference.
+  /// Whether a model should be judged, shown and saved by another value than the one that gradients are taken at.
+  virtual bool averages() const { return false; }
+  /// That value, where there is one; `value` and the slots are flat and whole.
   virtual at::Tensor average(const at::Tensor& /*value*/, const std::vector<at::Tensor>& /*slots*/) const { return {}; }
   /// What `lr` is multiplied with by a rule that finds its rate itself, a 0-dim fp64 tensor; undefined for 1.
   virtual at::Tensor learned_rate() const { return {}; }

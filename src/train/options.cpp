@@ -117,6 +117,8 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
     "update every parameter inside backward and free its gradient at once; max_grad_norm then clips every tensor by its own norm");
   f("reduction", o.reduction,
     "how gradients of several processes are summed: fast, or ordered, which gives the same bits for 1, 2, 4, 8 ... processes");
+  f("zero_stage", o.zero_stage,
+    "what is divided among several processes: 0 nothing, 1 the optimizer's states, averages and exact values, 2 gradients as well");
   f("enable_optimizer_cpu_offload", o.enable_optimizer_cpu_offload, "keep the optimizer's states in main memory");
   f("blocks_to_swap", o.blocks_to_swap,
     "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use");
@@ -571,6 +573,17 @@ void check_limits(const TrainOptions& o) {
                  o.gradient_accumulation_steps, o.batch_size);
 }
 
+void check_stage(const TrainOptions& o) {
+  if (o.zero_stage < 0 || o.zero_stage > 2) config_error("train", "zero_stage must be 0, 1 or 2, not {}", o.zero_stage);
+  if (o.zero_stage == 0) return;
+  if (optim::finds_rate(optimizer_options(o)))
+    config_error("train", "{} finds its rate from all parameters at once, and zero_stage {} divides them; set it to 0, or choose adamw",
+                 o.optimizer, o.zero_stage);
+  if (o.blocks_to_swap > 0 && !o.trainable_models.empty())
+    config_error("train", "zero_stage {} divides weights that train, and blocks_to_swap has them wait in main memory; take one of them out",
+                 o.zero_stage);
+}
+
 void check_counts(const TrainOptions& o) {
   auto at_least = [](const char* name, int64_t value, int64_t least) {
     check_at_least(name, static_cast<double>(value), static_cast<double>(least));
@@ -578,6 +591,7 @@ void check_counts(const TrainOptions& o) {
   at_least("batch_size", o.batch_size, 1);
   at_least("global_batch_size", o.global_batch_size, 0);
   if (o.reduction != "fast" && o.reduction != "ordered") config_error("train", "reduction must be fast or ordered, not '{}'", o.reduction);
+  check_stage(o);
   at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);
   at_least("dataset_repeat", o.dataset_repeat, 1);
   at_least("dataset_num_workers", o.dataset_num_workers, 0);

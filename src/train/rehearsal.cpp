@@ -177,7 +177,7 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
 
   auto begin = dry_.now();
   dry_.enter("save");
-  auto snapshot = take_snapshot(subject_, trainee, settings.output.dtype, /*by_step=*/true, /*is_best=*/false);
+  auto snapshot = take_snapshot(subject_, trainee, settings, /*by_step=*/true, /*is_best=*/false);
   add("save", begin);
   return snapshot;
 }

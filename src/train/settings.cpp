@@ -144,7 +144,8 @@ StepSettings step_settings(const TrainOptions& o) {
           .groups = group_options(o),
           .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf,
           .memory = memory_settings(o),
-          .reduction = {.ordered = o.reduction == "ordered"}};
+          .reduction = {.ordered = o.reduction == "ordered"},
+          .zero_stage = o.zero_stage};
 }
 
 OutputSettings output_settings(const TrainOptions& o) {
