@@ -31,7 +31,8 @@ class Row {
     for (int64_t at = 0; at < piece.numel() && next_ < tensors_.size();) {
       const auto& [owner, tensor, num_bytes] = *tensors_[next_];
       auto count = std::min(piece.numel() - at, num_bytes - passed_);
-      if (tensor.defined() && count > 0) {
+      bool has_numbers = tensor.defined() && !tensor.is_meta();
+      if (has_numbers && count > 0) {
         auto here = bytes_of(tensor).narrow(0, passed_, count), there = piece.narrow(0, at, count);
         if (into_piece) there.copy_(here);
         else here.copy_(there);
@@ -69,7 +70,8 @@ void share(Group& group, const std::vector<Owned>& tensors, int64_t piece_bytes)
   for (const auto& row : rows) longest = std::max(longest, row.num_bytes());
   auto piece = std::min(piece_bytes, longest);
   for (int64_t begin = 0; begin < longest; begin += piece) {
-    auto all = at::empty({group.size(), piece}, at::kByte), mine = at::empty({piece}, at::kByte);
+    auto bytes = at::TensorOptions(at::kByte).device(group.device());
+    auto all = at::empty({group.size(), piece}, bytes), mine = at::empty({piece}, bytes);
     rows[static_cast<size_t>(group.rank())].pass(mine, /*into_piece=*/true);
     group.gather(mine, all)->wait();
     for (int64_t rank = 0; rank < group.size(); ++rank) {

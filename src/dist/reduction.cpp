@@ -30,7 +30,7 @@ void pack(Parameters parameters, const at::Tensor& flat) {
   int64_t offset = 0, number = packed_numel(parameters) - std::ssize(parameters);
   for (const auto& parameter : parameters) {
     if (const auto& gradient = parameter.grad(); gradient.defined()) {
-      flat.narrow(0, offset, gradient.numel()).view(gradient.sizes()).copy_(gradient);
+      if (!gradient.is_meta() || flat.is_meta()) flat.narrow(0, offset, gradient.numel()).view(gradient.sizes()).copy_(gradient);
       flat.select(0, number).fill_(1);
     }
     offset += parameter.numel();
@@ -44,11 +44,12 @@ enum class There { replaced, added };
 /// Makes gradients of sums of what `pack` gave; what no process had stays as it is.
 void unpack(const at::Tensor& flat, Parameters parameters, There there) {
   int64_t offset = 0;
-  const auto* had = flat.const_data_ptr<float>() + packed_numel(parameters) - std::ssize(parameters);
+  const auto number = packed_numel(parameters) - std::ssize(parameters);
+  const auto* had = flat.is_meta() ? nullptr : flat.const_data_ptr<float>() + number;
   for (const auto& parameter : parameters) {
     auto sum = flat.narrow(0, offset, parameter.numel()).view(parameter.sizes());
     offset += parameter.numel();
-    if (*had++ == 0) continue;
+    if (had != nullptr && *had++ == 0) continue;
     auto& gradient = parameter.mutable_grad();
     if (gradient.defined() && there == There::added) gradient.add_(sum);
     else if (gradient.defined()) gradient.copy_(sum);
@@ -187,7 +188,7 @@ class Overlapped final : public Reduction {
   void start(Bucket& bucket) {
     at::NoGradGuard no_grad;
     auto parameters = parameters_of(bucket);
-    bucket.flat = at::zeros({packed_numel(parameters)}, at::kFloat);
+    bucket.flat = at::zeros({packed_numel(parameters)}, at::TensorOptions(at::kFloat).device(group_.device()));
     pack(parameters, bucket.flat);
     if (has_owners_) drop_gradients(parameters);
     bucket.pending = has_owners_ ? group_.sum_at(bucket.flat, bucket.owner) : group_.sum(bucket.flat);
@@ -270,7 +271,7 @@ class Ordered final : public Reduction {
  private:
   /// [processes, numbers of a row].
   at::Tensor packed() const {
-    auto all = at::zeros({group_.size(), row_numel_}, at::kFloat);
+    auto all = at::zeros({group_.size(), row_numel_}, at::TensorOptions(at::kFloat).device(group_.device()));
     if (!has_owners_) pack(parameters_, all.view({-1}));
     for (size_t rank = 0; rank < rows_.size(); ++rank) pack(rows_[rank], all[static_cast<int64_t>(rank)]);
     return all;

@@ -50,6 +50,8 @@ bool is_checked() { return of_process("BURNISH_CHECK_COLLECTIVES").value_or("") 
 
 World::World() : group_(alone()) {}
 
+World::World(int64_t rank, int64_t size, c10::Device device) : place_{.rank = rank, .size = size}, group_(imagined(rank, size, device)) {}
+
 World::World(const Place& place, double patience) : place_(place) {
   if (place.size == 1) {
     group_ = alone();
@@ -81,14 +83,14 @@ std::string World::wait_for(const std::string& key) const {
 }
 
 std::string World::decided(const std::string& name, const std::string& text) const {
-  if (size() == 1) return text;
+  if (!store_) return text;
   auto key = "decided/" + name;
   if (is_first()) store_->set(key, text);
   return is_first() ? text : wait_for(key);
 }
 
 void World::agree(const std::string& what, const std::string& text) const {
-  if (size() == 1) return;
+  if (!store_) return;
   auto key = [&](int64_t rank) { return fmt::format("agree/{}/{}", what, rank); };
   store_->set(key(rank()), text);
   auto first = wait_for(key(0));
@@ -101,11 +103,11 @@ void World::agree(const std::string& what, const std::string& text) const {
 }
 
 void World::arrive(const std::string& name) const {
-  if (size() > 1) store_->add("meet/" + name, 1);
+  if (store_) store_->add("meet/" + name, 1);
 }
 
 void World::meet(const std::string& name) const {
-  if (size() == 1) return;
+  if (!store_) return;
   arrive(name);
   while (store_->add("meet/" + name, 0) < size()) {
     watch_->look();

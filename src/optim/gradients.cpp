@@ -66,6 +66,7 @@ at::Tensor gradient_norm(const ParameterList& parameters) {
 
 at::Tensor gradient_norm_of_owners(const ParameterList& parameters, const std::function<void(const at::Tensor&)>& sum) {
   const at::NoGradGuard no_grad;
+  if (!parameters.empty() && parameters.front().value.is_meta()) return gradient_norm(parameters);  // there is nothing to sum
   // One number a parameter, so that they are added in one order wherever they come from.
   const at::Tensor squares = at::zeros({std::ssize(parameters)}, at::kDouble);
   for (size_t i = 0; i < parameters.size(); ++i) {

@@ -170,8 +170,6 @@ RuleOf rule_of(const OptimizerOptions& options) {
 
 }  // namespace
 
-bool finds_rate(const OptimizerOptions& options) { return chosen(options).rate == Rate::found; }
-
 bool is_schedule_free(const OptimizerOptions& options) { return options.name.ends_with("_schedulefree"); }
 
 void check(const OptimizerOptions& options) {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <set>
 #include <stdexcept>
 
 #include "base/random_key.h"
@@ -135,6 +134,7 @@ void Optimizer::add(size_t index, Use use, Batches& batches) {
     for (const Slot& slot : member.slots) slots.push_back(slot_slice(slot, begin, count));
     batch.shapes.push_back(parameter.value.sizes());
     batch.steps.push_back(member.num_steps);
+    if (sums_[member.rule].defined()) batch.sums.push_back(sums_[member.rule].select(0, static_cast<int64_t>(index)));
     pending.num_elements += count;
     if (pending.num_elements >= limit && !whole) run(key, use, pending);
   }
@@ -148,21 +148,29 @@ void Optimizer::pass(Use use, const std::vector<size_t>& indices) {
 
 void Optimizer::update(const std::vector<size_t>& indices) {
   const at::NoGradGuard no_grad;
-  std::set<size_t> first_look;  // rules
+  std::vector<size_t> looked_at;
   for (const size_t i : indices) {
     ++members_[i].num_steps;
     members_[i].updated = true;
-    if (rules_[members_[i].rule]->looks_first()) first_look.insert(members_[i].rule);
+    if (rules_[members_[i].rule]->looks_first()) looked_at.push_back(i);
   }
-  if (!first_look.empty()) {
-    std::vector<size_t> looked_at;
-    std::copy_if(indices.begin(), indices.end(), std::back_inserter(looked_at),
-                 [&](size_t i) { return first_look.contains(members_[i].rule); });
-    pass(Use::look, looked_at);
-    for (const size_t rule : first_look) rules_[rule]->decide();
-  }
+  pass(Use::look, looked_at);
+  decide(/*looks_first=*/true);
   pass(Use::apply, indices);
   for (const size_t i : indices) mark_changed(parameters_[i]);
+}
+
+/// One number a parameter is added up in the order of the list, so that it does not matter who owns which.
+void Optimizer::decide(bool looks_first) {
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    if (!sums_[i].defined() || rules_[i]->looks_first() != looks_first) continue;
+    if (sum_ && !sums_[i].is_meta()) {
+      const at::Tensor on_host = sums_[i].cpu();
+      sum_(on_host);
+      sums_[i].copy_(on_host);
+    }
+    rules_[i]->decide(sums_[i].sum(0));
+  }
 }
 
 bool Optimizer::is_due(size_t index) const {
@@ -174,7 +182,13 @@ void Optimizer::begin(double lr) {
   const at::NoGradGuard no_grad;
   lr_ = lr;
   for (Member& member : members_) member.updated = false;
-  for (const RulePtr& rule : rules_) rule->begin(lr);
+  sums_.assign(rules_.size(), at::Tensor());
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    rules_[i]->begin(lr);
+    if (rules_[i]->num_sums() == 0) continue;
+    const auto fp64 = parameters_.front().value.options().dtype(at::kDouble).requires_grad(false);
+    sums_[i] = at::zeros({std::ssize(parameters_), rules_[i]->num_sums()}, fp64);
+  }
 }
 
 void Optimizer::update(size_t index) {
@@ -188,6 +202,8 @@ void Optimizer::finish() {
     if (is_due(i)) due.push_back(i);
   }
   update(due);
+  const at::NoGradGuard no_grad;
+  decide(/*looks_first=*/false);
 }
 
 void Optimizer::step(double lr) {

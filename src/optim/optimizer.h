@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,6 +37,9 @@ class Optimizer {
   /// and on the device for one batch at a time.
   Optimizer(ParameterList parameters, std::vector<RulePtr> rules, uint64_t seed, std::shared_ptr<memory::HostStore> host = nullptr);
   Optimizer(const Optimizer&) = delete;
+  /// Where other processes own parameters: replaces numbers, fp64 on the CPU, by their sums over the processes. All of them come to it in
+  /// every step of rules that add something up.
+  void set_sum(std::function<void(const at::Tensor&)> sum) { sum_ = std::move(sum); }
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// One update with the gradients now in `value.grad()`; a parameter without a gradient is left alone, its step count too.
@@ -96,9 +100,12 @@ class Optimizer {
   void add(size_t index, Use use, Batches& batches);
   void run(const Key& key, Use use, Pending& pending);
   void pass(Use use, const std::vector<size_t>& indices);
+  void decide(bool looks_first);
 
   ParameterList parameters_;
-  std::vector<RulePtr> rules_;  ///< each once
+  std::vector<RulePtr> rules_;    ///< each once
+  std::vector<at::Tensor> sums_;  ///< of a rule's parameters in the step under way, [parameters, num_sums]; undefined for none
+  std::function<void(const at::Tensor&)> sum_;
   std::vector<Member> members_;
   uint64_t seed_;
   std::shared_ptr<memory::HostStore> host_;
@@ -111,9 +118,6 @@ void check(const OptimizerOptions& options);
 /// Also checks the schedule, and the two and the rate together: a config Error for a decaying schedule beside schedule-free averages or
 /// Adafactor's relative steps, a warning for a rate far from 1 where the optimizer finds the rate itself.
 void check(const OptimizerOptions& options, const ScheduleOptions& schedule, double learning_rate);
-
-/// Whether the optimizer finds its rate itself, from all parameters together.
-bool finds_rate(const OptimizerOptions& options);
 
 /// Whether the optimizer averages (Optimizer::average), so that a moving average beside it would be one too many.
 bool is_schedule_free(const OptimizerOptions& options);

@@ -25,6 +25,7 @@ struct Batch {
   std::vector<std::vector<at::Tensor>> slots;  ///< [i][slot]: the numbers for that stretch; flat unless Slot::elements is 0
   std::vector<at::IntArrayRef> shapes;         ///< of the whole parameters
   std::vector<int64_t> steps;                  ///< of the parameters, counted from 1
+  std::vector<at::Tensor> sums;                ///< of the parameters, for a rule to add to: fp64 [UpdateRule::num_sums] on their device
   double lr = 0;                               ///< the step's rate times the parameters' factor
   double lr_factor = 1;                        ///< that factor
   double weight_decay = 0;
@@ -53,7 +54,11 @@ class UpdateRule {
   virtual bool looks_first() const { return false; }
   /// Updates slots and what they add up to; leaves values as they are.
   virtual void look(const Batch& /*batch*/) {}
-  virtual void decide() {}
+
+  /// How many numbers a step adds up over parameters (Batch::sums): in `look`, or in `apply` where it does not look first.
+  virtual int64_t num_sums() const { return 0; }
+  /// Takes them, of all parameters together, fp64 [num_sums]: before the first `apply`, or after the last where it does not look first.
+  virtual void decide(const at::Tensor& /*sums*/) {}
   /// Updates values and slots in place.
   virtual void apply(const Batch& batch) = 0;
 

@@ -188,6 +188,7 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya, lycoris, onetrainer or diffsynth");
   f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype");
   f("resume", o.resume, "go on from the state in output_path");
+  f("auto_resume", o.auto_resume, "go on from the state in output_path where there is one, and begin anew where there is none");
   f("overwrite", o.overwrite, "start anew in an output_path that holds a run, whose log and state are replaced");
   f.path("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
   f("validation_steps", o.validation_steps, "also judge held-out samples every N steps");
@@ -576,9 +577,6 @@ void check_limits(const TrainOptions& o) {
 void check_stage(const TrainOptions& o) {
   if (o.zero_stage < 0 || o.zero_stage > 2) config_error("train", "zero_stage must be 0, 1 or 2, not {}", o.zero_stage);
   if (o.zero_stage == 0) return;
-  if (optim::finds_rate(optimizer_options(o)))
-    config_error("train", "{} finds its rate from all parameters at once, and zero_stage {} divides them; set it to 0, or choose adamw",
-                 o.optimizer, o.zero_stage);
   if (o.blocks_to_swap > 0 && !o.trainable_models.empty())
     config_error("train", "zero_stage {} divides weights that train, and blocks_to_swap has them wait in main memory; take one of them out",
                  o.zero_stage);
@@ -604,7 +602,8 @@ void check_counts(const TrainOptions& o) {
   at_least("validation_steps", o.validation_steps, 0);
   at_least("preview_steps", o.preview_steps, 0);
   at_least("preview_num_inference_steps", o.preview_num_inference_steps, 1);
-  if (o.resume && o.overwrite) config_error("train", "resume goes on with a run and overwrite replaces it; take one of them out");
+  if ((o.resume || o.auto_resume) && o.overwrite)
+    config_error("train", "resume goes on with a run and overwrite replaces it; take one of them out");
   check_limits(o);
   check_hooks(o);
   if (o.max_steps < 0 || (o.max_steps == 0 && o.num_epochs < 1))

@@ -98,7 +98,7 @@ struct TrainOptions {
   bool write_report = true;
   bool enable_tensorboard_log = false, enable_csv_log = false;
   std::string save_dtype;
-  bool resume = false, overwrite = false;
+  bool resume = false, auto_resume = false, overwrite = false;
   std::string replay, validation_metadata_path;
 
   std::string plan = "on", device_memory, host_memory;

@@ -9,11 +9,10 @@
 namespace burnish::train {
 
 void Ownership::mark(optim::ParameterList& parameters) const {
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].owned = owners_[i] == rank_;
+  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].owned = owners_[i] == world_.rank();
 }
 
 void Ownership::share(const optim::ParameterList& parameters) const {
-  if (world_.size() == 1) return;
   std::vector<dist::Owned> weights;
   for (size_t i = 0; i < parameters.size(); ++i) {
     for (const auto& [name, tensor] : parameters[i].store->weights())
@@ -25,14 +24,16 @@ void Ownership::share(const optim::ParameterList& parameters) const {
   }
 }
 
+void Ownership::sum(const at::Tensor& numbers) const { world_.group().sum(numbers)->wait(); }
+
 at::Tensor Ownership::gradient_norm(const optim::ParameterList& parameters) const {
-  return optim::gradient_norm_of_owners(parameters, [this](const at::Tensor& numbers) { world_.group().sum(numbers)->wait(); });
+  return optim::gradient_norm_of_owners(parameters, [this](const at::Tensor& numbers) { sum(numbers); });
 }
 
 std::vector<at::Tensor> Ownership::exact_values(const optim::ParameterList& parameters, optim::Rounding rounding,
                                                 c10::ScalarType dtype) const {
   std::vector<at::Tensor> values(parameters.size());
-  if (rounding != optim::Rounding::remainder || world_.size() == 1) return values;
+  if (rounding != optim::Rounding::remainder) return values;
   std::vector<dist::Owned> travel;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const optim::NamedParameter& parameter = parameters[i];
@@ -45,12 +46,11 @@ std::vector<at::Tensor> Ownership::exact_values(const optim::ParameterList& para
   return values;
 }
 
-std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, int64_t zero_stage, const Share& share,
-                                        const dist::World& world) {
-  if (zero_stage == 0 || share.num_processes == 1) return nullptr;
+std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, int64_t zero_stage, const dist::World& world) {
+  if (zero_stage == 0 || world.size() == 1) return nullptr;
   std::vector<int64_t> numels;
   for (const optim::NamedParameter& parameter : parameters) numels.push_back(parameter.value.numel());
-  return std::make_unique<Ownership>(world, dist::owners_of(numels, share.num_processes), share.process_index, zero_stage);
+  return std::make_unique<Ownership>(world, dist::owners_of(numels, world.size()), zero_stage);
 }
 
 }  // namespace burnish::train

@@ -10,9 +10,9 @@ namespace burnish::train {
 /// averages and exact values of those that it owns, which it alone updates, and in stage 2 their gradients alone.
 class Ownership {
  public:
-  /// `world` may be of one process alone: then that with number `rank` is rehearsed. It must outlive this.
-  Ownership(const dist::World& world, std::vector<int64_t> owners, int64_t rank, int64_t stage)
-      : world_(world), owners_(std::move(owners)), rank_(rank), stage_(stage) {}
+  /// `world` must outlive this.
+  Ownership(const dist::World& world, std::vector<int64_t> owners, int64_t stage)
+      : world_(world), owners_(std::move(owners)), stage_(stage) {}
 
   /// Whether this process writes what is the same on all.
   bool is_first() const { return world_.is_first(); }
@@ -26,6 +26,8 @@ class Ownership {
 
   /// Brings the weights of all parameters from their owners.
   void share(const optim::ParameterList& parameters) const;
+  /// Replaces numbers, fp64 on the CPU, by their sums over the processes.
+  void sum(const at::Tensor& numbers) const;
   /// optim::gradient_norm where gradients are divided.
   at::Tensor gradient_norm(const optim::ParameterList& parameters) const;
   /// optim::kept_value in `dtype`, on the first process alone, of the parameters that keep more than their weights when they are rounded
@@ -35,11 +37,10 @@ class Ownership {
  private:
   const dist::World& world_;
   std::vector<int64_t> owners_;
-  int64_t rank_, stage_;
+  int64_t stage_;
 };
 
 /// Null where each process keeps all.
-std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, int64_t zero_stage, const Share& share,
-                                        const dist::World& world);
+std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, int64_t zero_stage, const dist::World& world);
 
 }  // namespace burnish::train

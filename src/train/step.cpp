@@ -128,7 +128,7 @@ Gradients update_in_backward(Trainee& trainee, const Objective& objective, Batch
     DropoutOn dropout(trainee.dropout.get());
     optim::InBackward step(*trainee.optimizer, learning_rate, settings.max_grad_norm);
     add_part(trainee, objective, std::move(batch), 0, 1, result);
-    result.norm = step.norm();
+    result.norm = step.finish();
   }
   advance(trainee, settings, 1);
   return result;

@@ -101,7 +101,7 @@ std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, opt
 /// Also sees that all processes begin with the same values.
 std::unique_ptr<dist::Reduction> reduction_of(const optim::ParameterList& parameters, dist::ReductionOptions options,
                                               const Ownership* ownership, const dist::World& world) {
-  if (parameters.empty() || parameters.front().value.is_meta()) return nullptr;
+  if (parameters.empty() || (parameters.front().value.is_meta() && world.size() == 1)) return nullptr;
   std::vector<at::Tensor> values;
   std::string names;
   for (const optim::NamedParameter& parameter : parameters) {
@@ -141,8 +141,10 @@ Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const
   memory::trim_heap();
 
   auto parameters = subject.trained.parameters();
-  trainee.ownership = ownership_of(parameters, settings.step.zero_stage, settings.course.share, world);
+  trainee.ownership = ownership_of(parameters, settings.step.zero_stage, world);
   trainee.optimizer = optimizer_of(settings.step, std::move(parameters), trainee.ownership.get(), trainee.host, pager);
+  if (trainee.ownership)
+    trainee.optimizer->set_sum([owners = trainee.ownership.get()](const at::Tensor& numbers) { owners->sum(numbers); });
   if (settings.step.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());
   trainee.reduction = reduction_of(trainee.optimizer->parameters(), settings.step.reduction, trainee.ownership.get(), world);
   trainee.progress.fingerprint = fingerprint;
