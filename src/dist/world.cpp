@@ -50,7 +50,10 @@ bool is_checked() { return of_process("BURNISH_CHECK_COLLECTIVES").value_or("") 
 
 World::World() : group_(alone()) {}
 
-World::World(int64_t rank, int64_t size, c10::Device device) : place_{.rank = rank, .size = size}, group_(imagined(rank, size, device)) {}
+World::World(int64_t rank, int64_t size, c10::Device device) : group_(imagined(rank, size, device)) {
+  place_.rank = rank;
+  place_.size = size;
+}
 
 World::World(const Place& place, double patience) : place_(place) {
   if (place.size == 1) {

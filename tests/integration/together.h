@@ -1,4 +1,3 @@
-// Training in several processes of one machine.
 #pragma once
 #include <gmock/gmock.h>
 
@@ -9,7 +8,7 @@
 
 namespace burnish::test {
 
-/// Runs of a tiny model, each in a folder below `folder`.
+/// Runs of a tiny model in several processes of this machine, each in a folder below `folder`.
 class Together : public testing::Test {
  protected:
   /// A run in so many processes; 0: by itself.
