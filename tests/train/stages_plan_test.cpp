@@ -1,7 +1,9 @@
-// The plan of one of several processes beside what it takes. The other one is forked off.
+// The plan of each of two processes beside what it takes. They are forked off, before anything has threads.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <fstream>
 
 #include "dist/store.h"
 #include "tests/train/small_run.h"
@@ -12,36 +14,43 @@ using namespace burnish::train;
 
 namespace {
 
-/// What a process of two takes at the peak of a run, by a counting allocator.
-int64_t peak_of(int64_t rank, const TrainOptions& options) {
+/// Trains as one of two processes and leaves the most bytes that it had, by a counting allocator, in a file.
+void train_one(int64_t rank, int64_t port, const TrainOptions& options, const std::filesystem::path& peak) {
+  dist::Place place{.rank = rank, .size = 2, .local_rank = rank, .local_size = 2, .launcher = "a test", .host = "127.0.0.1"};
+  place.port = port;
+  place.launcher_serves = true;
+  dist::World world(place, 60);
+  test::Allocations allocations;
+  train::train(options, world);
+  world.leave();
+  std::ofstream(peak) << allocations.peak();
+}
+
+/// What each process of two takes at the peak of a run.
+std::vector<double> peaks_of(const TrainOptions& options, const test::Scratch& scratch) {
   auto store = dist::serve_store("127.0.0.1", 0);
-  auto place_of = [&](int64_t one) {
-    dist::Place place{.rank = one, .size = 2, .local_rank = one, .local_size = 2, .launcher = "a test", .host = "127.0.0.1"};
-    place.port = store->port();
-    place.launcher_serves = true;
-    return place;
-  };
-  auto run = [&](int64_t one) {
-    dist::World world(place_of(one), 60);
-    train::train(options, world);
-    world.leave();
-  };
-  auto other = fork();
-  if (other == 0) {
+  auto file = [&](int64_t rank) { return scratch / ("peak-" + std::to_string(rank)); };
+  std::vector<pid_t> processes;
+  for (int64_t rank : {0, 1}) {
+    processes.push_back(fork());
+    if (processes.back() != 0) continue;
     int code = 0;
     try {
-      run(1 - rank);
-    } catch (const std::exception&) {
+      train_one(rank, store->port(), options, file(rank));
+    } catch (const std::exception& error) {
+      std::cerr << error.what() << '\n';
       code = 1;
     }
     _exit(code);
   }
-  test::Allocations allocations;
-  run(rank);
-  int status = 0;
-  waitpid(other, &status, 0);
-  EXPECT_EQ(status, 0);
-  return allocations.peak();
+  std::vector<double> peaks(2);
+  for (int64_t rank : {0, 1}) {
+    int status = 0;
+    waitpid(processes[static_cast<size_t>(rank)], &status, 0);
+    EXPECT_EQ(status, 0) << "process " << rank;
+    std::ifstream(file(rank)) >> peaks[static_cast<size_t>(rank)];
+  }
+  return peaks;
 }
 
 class StagesPlan : public testing::TestWithParam<std::string> {};
@@ -52,14 +61,13 @@ TEST_P(StagesPlan, IsWhatEachProcessTakes) {
   test::Scratch scratch;
   auto options = test::options_of(test::small_run("flux", "--dtype bf16 --height 128 --width 192 --batch_size 4 " + GetParam()));
   options.cache_path = (scratch / "cache").string();
+  options.output_path = (scratch / "first").string();
+  peaks_of(options, scratch);  // after which the cache is there
+  options.output_path = (scratch / "second").string();
+  auto peaks = peaks_of(options, scratch);
   for (int64_t rank : {0, 1}) {
-    auto own = options;
-    own.output_path = (scratch / ("first-" + std::to_string(rank))).string();
-    if (rank == 0) peak_of(rank, own);  // after which the cache is there
-    auto plan = plan_memory(own, {.num_processes = 2, .process_index = rank});
-    own.output_path = (scratch / ("second-" + std::to_string(rank))).string();
-    auto peak = peak_of(rank, own);
-    EXPECT_NEAR(static_cast<double>(plan.num_bytes(plan.step())) / static_cast<double>(peak), 1, 0.03) << "process " << rank;
+    auto plan = plan_memory(options, {.num_processes = 2, .process_index = rank});
+    EXPECT_NEAR(static_cast<double>(plan.num_bytes(plan.step())) / peaks[static_cast<size_t>(rank)], 1, 0.03) << "process " << rank;
   }
 }
 
