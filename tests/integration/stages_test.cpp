@@ -111,3 +111,16 @@ TEST_F(Stages, WhatCannotBeDividedIsRefused) {
   refused("--zero_stage 3", "zero_stage must be 0, 1 or 2, not 3");
   refused("--zero_stage 2 --trainable_models dit --blocks_to_swap 1", "blocks_to_swap has them wait in main memory");
 }
+
+TEST_F(Stages, ArePlannedAndWhatSeveralProcessesCannotDoIsNotOffered) {
+  auto plan = [](const std::string& more) {
+    auto outcome = run_burnish("plan --num_threads 1 " + golden_model() + golden_data() + "--trainable_models dit --json " + more,
+                               "BURNISH_LOG=error");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return nlohmann::json::parse(outcome.output.substr(outcome.output.find('{')));
+  };
+  auto alone = plan(""), divided = plan("--processes 4 --zero_stage 2");
+  EXPECT_THAT(alone.dump(), HasSubstr("--fused_backward_pass"));
+  EXPECT_THAT(divided.dump(), testing::Not(HasSubstr("--fused_backward_pass")));
+  expect_one_error(run_burnish("plan --processes 0 " + golden_model() + golden_data()), 2, {"[plan]", "processes must be at least 1"});
+}
