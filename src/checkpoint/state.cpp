@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -14,6 +15,8 @@ namespace burnish::checkpoint {
 namespace {
 
 const char* const kFile = "state.safetensors";
+const char* const kIndex = "state.safetensors.index.json";
+const std::string kPart = "state-step-";  // how names of parts begin
 const std::string kParameter = "parameter.";
 const std::string kOptimizer = "optimizer.";
 const std::string kAverage = "average.";
@@ -70,11 +73,29 @@ Progress progress_of(const io::TensorSource& source, const std::filesystem::path
   return progress;
 }
 
+/// The file of a state, or the index of its parts.
 std::filesystem::path state_in(const std::filesystem::path& folder) {
-  auto path = folder / kFile;
-  if (!io::is_there(path))
-    data_error("checkpoint", "nothing to resume: {} is not there; take --resume out, or correct --output_path", path.string());
-  return path;
+  for (const char* name : {kFile, kIndex}) {
+    if (io::is_there(folder / name)) return folder / name;
+  }
+  data_error("checkpoint", "nothing to resume: {} is not there; take --resume out, or correct --output_path", (folder / kFile).string());
+}
+
+io::TensorSource open_state(const std::filesystem::path& folder) { return io::TensorSource::open_folder(folder, {"state"}); }
+
+std::string part_name(int64_t step, int64_t part, int64_t num_parts) {
+  return fmt::format("{}{}-{:05}-of-{:05}.safetensors", kPart, step, part + 1, num_parts);
+}
+
+/// Removes parts of states, but for those of a step.
+void remove_parts(const std::filesystem::path& folder, int64_t but_of_step) {
+  auto kept = fmt::format("{}{}-", kPart, but_of_step);
+  std::vector<std::filesystem::path> old;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    auto name = entry.path().filename().string();
+    if (name.starts_with(kPart) && !name.starts_with(kept)) old.push_back(entry.path());
+  }
+  for (const auto& path : old) std::filesystem::remove(path);
 }
 
 }  // namespace
@@ -85,19 +106,26 @@ std::optional<int64_t> step_of_state(const io::TensorSource& file) {
   return read_count(metadata, "step", file.files().front()->path());
 }
 
-bool is_there(const std::filesystem::path& folder) { return io::is_there(folder / kFile); }
+bool is_there(const std::filesystem::path& folder) { return io::is_there(folder / kFile) || io::is_there(folder / kIndex); }
 
 void check_there(const std::filesystem::path& folder) { state_in(folder); }
 
 Progress read_progress(const std::filesystem::path& folder, const std::string& fingerprint) {
   auto path = state_in(folder);
-  return progress_of(io::TensorSource::open({path}), path, fingerprint);
+  return progress_of(open_state(folder), path, fingerprint);
 }
 
 State state_of(const Trainee& trainee, const Progress& progress) {
   io::NamedTensors tensors;
   for (const auto& [name, value] : optim::values(trainee.optimizer.parameters())) tensors.emplace_back(kParameter + name, value);
-  for (const auto& [name, value] : trainee.optimizer.state()) tensors.emplace_back(kOptimizer + name, value);
+  auto is_common = [&, common = trainee.optimizer.common_state()](const std::string& name) {
+    return std::ranges::any_of(common, [&](const auto& item) { return item.first == name; });
+  };
+  const auto& parameters = trainee.optimizer.parameters();
+  bool writes_common = parameters.empty() || parameters.front().owned;  // one process does
+  for (const auto& [name, value] : trainee.optimizer.state()) {
+    if (writes_common || !is_common(name)) tensors.emplace_back(kOptimizer + name, value);
+  }
   if (trainee.ema != nullptr) {
     for (const auto& [name, value] : trainee.ema->state()) tensors.emplace_back(kAverage + name, value);
   }
@@ -112,20 +140,42 @@ State state_of(const Trainee& trainee, const Progress& progress) {
 
 void save_state(const std::filesystem::path& folder, const State& state) {
   io::save_safetensors(folder / kFile, state.tensors, state.metadata);
+  std::filesystem::remove(folder / kIndex);
+  remove_parts(folder, -1);
+}
+
+void save_part(const std::filesystem::path& folder, const State& state, int64_t part, int64_t num_parts) {
+  io::save_safetensors(folder / part_name(std::stoll(state.metadata.at("step")), part, num_parts), state.tensors, state.metadata);
+}
+
+void publish(const std::filesystem::path& folder, int64_t step, int64_t num_parts) {
+  nlohmann::json files = nlohmann::json::object();
+  int64_t num_bytes = 0;
+  for (int64_t part = 0; part < num_parts; ++part) {
+    auto name = part_name(step, part, num_parts);
+    auto source = io::TensorSource::open({folder / name});
+    for (const auto& tensor : source.names()) files[tensor] = name;
+    num_bytes += source.num_bytes();
+  }
+  nlohmann::json index{{"metadata", {{"total_size", num_bytes}}}, {"weight_map", files}};
+  io::write_text_atomic(folder / kIndex, index.dump(2) + "\n");
+  std::filesystem::remove(folder / kFile);  // which would come first
+  remove_parts(folder, step);
 }
 
 Progress load_state(const std::filesystem::path& folder, const Trainee& trainee, const std::string& fingerprint) {
   auto& [optimizer, ema] = trainee;
   auto path = state_in(folder);
-  auto source = io::TensorSource::open({path});
+  auto source = open_state(folder);
   auto progress = progress_of(source, path, fingerprint);
+  bool is_all = optimizer.owns_all();
   // All parts are compared before any is changed.
-  optim::check_state("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter));
-  optim::check_state("optimizer state in " + path.string(), optimizer.state(), below(source, kOptimizer));
-  if (ema != nullptr) optim::check_state("moving averages in " + path.string(), ema->state(), below(source, kAverage));
+  optim::check_state("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter), is_all);
+  optim::check_state("optimizer state in " + path.string(), optimizer.state(), below(source, kOptimizer), is_all);
+  if (ema != nullptr) optim::check_state("moving averages in " + path.string(), ema->state(), below(source, kAverage), is_all);
   if (ema != nullptr) ema->load_state(below(source, kAverage));
   optimizer.load_state(below(source, kOptimizer));
-  optim::load_into("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter));
+  optim::load_into("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter), is_all);
   return progress;
 }
 

@@ -23,7 +23,8 @@ struct Trainee {
   optim::Ema* ema = nullptr;
 };
 
-/// A state as it is written: parameters, optimizer state, moving averages and progress. Its tensors are those of the trainee.
+/// A state as it is written: parameters, optimizer state, moving averages and progress; of parameters that this process owns. Its tensors
+/// are those of the trainee.
 struct State {
   io::NamedTensors tensors;
   io::Metadata metadata;
@@ -32,6 +33,13 @@ State state_of(const Trainee& trainee, const Progress& progress);
 
 /// Writes `folder`/state.safetensors, atomically.
 void save_state(const std::filesystem::path& folder, const State& state);
+
+/// One of several files that make up a state, each with what a process owns: "state-step-12-00001-of-00004.safetensors". It counts once all
+/// are there and `publish` was called.
+void save_part(const std::filesystem::path& folder, const State& state, int64_t part, int64_t num_parts);
+/// Makes the parts of a step the state that is there, atomically, by the index that lists shards ("state.safetensors.index.json"), and
+/// removes what was there before.
+void publish(const std::filesystem::path& folder, int64_t step, int64_t num_parts);
 
 /// The step at which a file's state was saved; nothing for a file that is no state.
 std::optional<int64_t> step_of_state(const io::TensorSource& file);

@@ -14,6 +14,7 @@ class Alone final : public Group {
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 1; }
   PendingPtr sum(const at::Tensor& /*values*/) override { return std::make_unique<Done>(); }
+  PendingPtr sum_at(const at::Tensor& /*values*/, int64_t /*rank*/) override { return std::make_unique<Done>(); }
   PendingPtr gather(const at::Tensor& mine, const at::Tensor& all) override { return copy(mine, all.select(0, 0)); }
   PendingPtr exchange(const at::Tensor& mine, const at::Tensor& theirs) override { return copy(mine, theirs); }
 
@@ -24,8 +25,26 @@ class Alone final : public Group {
   }
 };
 
+class Imagined final : public Group {
+ public:
+  Imagined(int64_t rank, int64_t size, c10::Device device) : rank_(rank), size_(size), device_(device) {}
+  int64_t rank() const override { return rank_; }
+  int64_t size() const override { return size_; }
+  c10::Device device() const override { return device_; }
+  PendingPtr sum(const at::Tensor& /*values*/) override { return std::make_unique<Done>(); }
+  PendingPtr sum_at(const at::Tensor& /*values*/, int64_t /*rank*/) override { return std::make_unique<Done>(); }
+  PendingPtr gather(const at::Tensor& /*mine*/, const at::Tensor& /*all*/) override { return std::make_unique<Done>(); }
+  PendingPtr exchange(const at::Tensor& /*mine*/, const at::Tensor& /*theirs*/) override { return std::make_unique<Done>(); }
+
+ private:
+  int64_t rank_, size_;
+  c10::Device device_;
+};
+
 }  // namespace
 
 std::shared_ptr<Group> alone() { return std::make_shared<Alone>(); }
+
+std::shared_ptr<Group> imagined(int64_t rank, int64_t size, c10::Device device) { return std::make_shared<Imagined>(rank, size, device); }
 
 }  // namespace burnish::dist

@@ -137,6 +137,14 @@ class GlooGroup final : public Group {
       return backend_->allreduce(list);
     });
   }
+  PendingPtr sum_at(const at::Tensor& values, int64_t rank) override {
+    return start({values}, [&] {
+      std::vector<at::Tensor> list{values};
+      c10d::ReduceOptions to;
+      to.rootRank = rank;
+      return backend_->reduce(list, to);
+    });
+  }
   PendingPtr gather(const at::Tensor& mine, const at::Tensor& all) override {
     return start({mine, all}, [&] {
       auto to = all.view({-1}), from = mine.reshape({-1});

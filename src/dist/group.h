@@ -17,15 +17,18 @@ class Pending {
 };
 using PendingPtr = std::unique_ptr<Pending>;
 
-/// Processes that compute together, numbered from 0. All start the same collectives in the same order; tensors are contiguous and lie in
-/// main memory, and belong to the collective until it was waited for.
+/// Processes that compute together, numbered from 0. All start the same collectives in the same order; tensors are contiguous and lie on
+/// `device`, and belong to the collective until it was waited for.
 class Group {
  public:
   virtual ~Group() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
+  virtual c10::Device device() const { return c10::Device(c10::kCPU); }
   /// Replaces `values` by their sum over all processes: the same bits everywhere.
   virtual PendingPtr sum(const at::Tensor& values) = 0;
+  /// The same for process `rank` alone; what the others have in `values` then is not said.
+  virtual PendingPtr sum_at(const at::Tensor& values, int64_t rank) = 0;
   /// `all` [size, ...] becomes the `mine` [...] of all, by rank.
   virtual PendingPtr gather(const at::Tensor& mine, const at::Tensor& all) = 0;
   /// Row r of `mine` [size, ...] goes to process r, into the row of `theirs` [size, ...] of this process's rank.
@@ -34,6 +37,9 @@ class Group {
 
 /// A process by itself.
 std::shared_ptr<Group> alone();
+/// One of several that are only imagined, for tensors without numbers: nothing travels. `device`: the meta device where what would travel
+/// is to be counted, else the CPU.
+std::shared_ptr<Group> imagined(int64_t rank, int64_t size, c10::Device device);
 
 class Store;
 

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -15,41 +16,57 @@ namespace burnish::dist {
 
 namespace {
 
-/// The gradients of parameters one after the other in fp32, then for each whether it is there.
-at::Tensor pack(std::span<const at::Tensor> parameters) {
-  int64_t numel = 0;
+using Parameters = std::span<const at::Tensor>;
+
+/// Of what `pack` makes of them.
+int64_t packed_numel(Parameters parameters) {
+  auto numel = std::ssize(parameters);
   for (const auto& parameter : parameters) numel += parameter.numel();
-  auto flat = at::zeros({numel + std::ssize(parameters)}, at::kFloat);
-  int64_t offset = 0, number = numel;
+  return numel;
+}
+
+/// The gradients of parameters one after the other in fp32, then for each whether it is there, into zeros.
+void pack(Parameters parameters, const at::Tensor& flat) {
+  int64_t offset = 0, number = packed_numel(parameters) - std::ssize(parameters);
   for (const auto& parameter : parameters) {
     if (const auto& gradient = parameter.grad(); gradient.defined()) {
-      flat.narrow(0, offset, gradient.numel()).view(gradient.sizes()).copy_(gradient);
+      if (!gradient.is_meta() || flat.is_meta()) flat.narrow(0, offset, gradient.numel()).view(gradient.sizes()).copy_(gradient);
       flat.select(0, number).fill_(1);
     }
     offset += parameter.numel();
     ++number;
   }
-  return flat;
 }
 
-/// Puts sums of what `pack` gave in the place of the gradients; what no process had stays as it is.
-void unpack(const at::Tensor& flat, std::span<const at::Tensor> parameters) {
+/// What becomes of gradients that are there when sums come.
+enum class There { replaced, added };
+
+/// Makes gradients of sums of what `pack` gave; what no process had stays as it is.
+void unpack(const at::Tensor& flat, Parameters parameters, There there) {
   int64_t offset = 0;
-  const auto* had = flat.const_data_ptr<float>() + flat.numel() - std::ssize(parameters);
+  const auto number = packed_numel(parameters) - std::ssize(parameters);
+  const auto* had = flat.is_meta() ? nullptr : flat.const_data_ptr<float>() + number;
   for (const auto& parameter : parameters) {
     auto sum = flat.narrow(0, offset, parameter.numel()).view(parameter.sizes());
     offset += parameter.numel();
-    if (*had++ == 0) continue;
+    if (had != nullptr && *had++ == 0) continue;
     auto& gradient = parameter.mutable_grad();
-    if (gradient.defined()) gradient.copy_(sum);
+    if (gradient.defined() && there == There::added) gradient.add_(sum);
+    else if (gradient.defined()) gradient.copy_(sum);
     else gradient = sum.to(parameter.options().requires_grad(false), /*non_blocking=*/false, /*copy=*/true);
   }
+}
+
+void drop_gradients(Parameters parameters) {
+  for (const auto& parameter : parameters) parameter.mutable_grad() = at::Tensor();
 }
 
 /// Gradients that travel together.
 struct Bucket {
   size_t first = 0, last = 0;  ///< of the parameters
+  int64_t owner = -1;          ///< of their gradients; -1: all
   size_t num_there = 0;        ///< gradients that are complete
+  bool is_late = false;        ///< whether there came more after it had begun to travel
   at::Tensor flat = {};
   PendingPtr pending = {};
 
@@ -57,13 +74,14 @@ struct Bucket {
 };
 
 /// In the order in which backward makes them, so from the last parameter to the first.
-std::vector<Bucket> make_buckets(const std::vector<at::Tensor>& parameters, int64_t bucket_bytes) {
+std::vector<Bucket> make_buckets(const std::vector<at::Tensor>& parameters, const ReductionOptions& options) {
+  auto owner_of = [&](size_t parameter) { return options.owners.empty() ? -1 : options.owners[parameter]; };
   std::vector<Bucket> buckets;
   for (size_t end = parameters.size(); end > 0;) {
-    Bucket bucket{.first = end, .last = end};
-    for (int64_t numel = 0; bucket.first > 0; --bucket.first) {
+    Bucket bucket{.first = end, .last = end, .owner = owner_of(end - 1)};
+    for (int64_t numel = 0; bucket.first > 0 && owner_of(bucket.first - 1) == bucket.owner; --bucket.first) {
       auto more = parameters[bucket.first - 1].numel();
-      if (numel > 0 && 4 * (numel + more) > bucket_bytes) break;
+      if (numel > 0 && 4 * (numel + more) > options.bucket_bytes) break;
       numel += more;
     }
     end = bucket.first;
@@ -72,37 +90,39 @@ std::vector<Bucket> make_buckets(const std::vector<at::Tensor>& parameters, int6
   return buckets;
 }
 
-/// The backend's sum, under way while backward still runs.
+/// The backend's sum, under way while backward still runs: the last of a step, or every one where gradients have owners, which then begin
+/// the next with the sums so far.
 class Overlapped final : public Reduction {
  public:
   Overlapped(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options)
       : group_(group),
         parameters_(std::move(parameters)),
-        buckets_(make_buckets(parameters_, options.bucket_bytes)),
-        bucket_of_(parameters_.size()) {
+        has_owners_(!options.owners.empty()),
+        buckets_(make_buckets(parameters_, options)),
+        bucket_of_(parameters_.size()),
+        expected_(parameters_.size(), 1) {
     for (size_t b = 0; b < buckets_.size(); ++b) {
       for (size_t i = buckets_[b].first; i < buckets_[b].last; ++i) bucket_of_[i] = b;
     }
   }
   ~Overlapped() override { unhook(); }
 
-  void begin_last() override {
+  void begin(bool is_last) override {
+    if (!is_last && !has_owners_) return;
     for (size_t i = 0; i < parameters_.size(); ++i)
       torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
     is_hooked_ = true;
   }
-
+  void ran(bool /*ends_unit*/) override {
+    if (has_owners_) end_round();
+  }
   void finish() override {
-    unhook();
-    for (; next_ < buckets_.size(); ++next_) start(buckets_[next_]);
-    for (auto& bucket : buckets_) end(bucket);
-    next_ = 0;
-    if (is_first_) expected_ = hits_;
-    is_first_ = false;
-    hits_.assign(hits_.size(), 0);
+    if (!has_owners_) end_round();
   }
 
  private:
+  static constexpr size_t kUnderWay = 4;
+
   class Hook final : public torch::autograd::PostAccumulateGradHook {
    public:
     Hook(Overlapped& reduction, size_t index) : reduction_(reduction), index_(index) {}
@@ -119,40 +139,78 @@ class Overlapped final : public Reduction {
     is_hooked_ = false;
   }
 
-  /// Backward may add to a gradient more than once; how often is learned in the first step, in which nothing travels early.
+  /// Backward may add to a gradient more than once; how often is learned in the first round. In it nothing travels early, or, where
+  /// gradients are to be freed, what comes late travels once more.
   void is_there(size_t index) {
-    auto& hits = hits_[index];
-    if (++hits > expected_[index] && !is_first_)
+    auto hits = ++hits_[index];
+    auto& bucket = buckets_[bucket_of_[index]];
+    if (is_first_ && !has_owners_) return;
+    if (hits > expected_[index] && !is_first_)
       throw std::logic_error("backward adds to a gradient more often than in the first step, after it was summed over processes");
-    if (is_first_ || hits < expected_[index]) return;
-    ++buckets_[bucket_of_[index]].num_there;
+    if (hits > expected_[index]) bucket.is_late = true;
+    if (hits != expected_[index]) return;
+    ++bucket.num_there;
     // All processes start buckets in one order.
-    while (next_ < buckets_.size() && buckets_[next_].num_there == buckets_[next_].count()) start(buckets_[next_++]);
+    while (next_ < buckets_.size() && buckets_[next_].num_there == buckets_[next_].count()) start_next();
   }
 
-  std::span<const at::Tensor> parameters_of(const Bucket& bucket) const {
-    return std::span(parameters_).subspan(bucket.first, bucket.count());
+  void end_round() {
+    unhook();
+    while (next_ < buckets_.size()) start_next();
+    while (ended_ < next_) end(buckets_[ended_++]);
+    if (is_first_ && has_owners_) send_late();
+    for (auto& bucket : buckets_) bucket = {.first = bucket.first, .last = bucket.last, .owner = bucket.owner};
+    next_ = ended_ = 0;
+    if (is_first_) expected_ = hits_;
+    is_first_ = false;
+    hits_.assign(hits_.size(), 0);
+  }
+
+  void send_late() {
+    std::vector<double> late;
+    for (const auto& bucket : buckets_) late.push_back(bucket.is_late ? 1 : 0);
+    late = sum_of(group_, late);
+    for (size_t i = 0; i < buckets_.size(); ++i) {
+      if (late[i] == 0) continue;
+      start(buckets_[i]);
+      end(buckets_[i]);
+    }
+  }
+
+  Parameters parameters_of(const Bucket& bucket) const { return Parameters(parameters_).subspan(bucket.first, bucket.count()); }
+
+  /// Not many are under way at once: each is a copy of its gradients.
+  void start_next() {
+    if (next_ - ended_ == kUnderWay) end(buckets_[ended_++]);
+    start(buckets_[next_++]);
   }
 
   void start(Bucket& bucket) {
     at::NoGradGuard no_grad;
-    bucket.flat = pack(parameters_of(bucket));
-    bucket.pending = group_.sum(bucket.flat);
+    auto parameters = parameters_of(bucket);
+    bucket.flat = at::zeros({packed_numel(parameters)}, at::TensorOptions(at::kFloat).device(group_.device()));
+    pack(parameters, bucket.flat);
+    if (has_owners_) drop_gradients(parameters);
+    bucket.pending = has_owners_ ? group_.sum_at(bucket.flat, bucket.owner) : group_.sum(bucket.flat);
   }
 
   void end(Bucket& bucket) {
     at::NoGradGuard no_grad;
     bucket.pending->wait();
-    unpack(bucket.flat, parameters_of(bucket));
-    bucket = {.first = bucket.first, .last = bucket.last};
+    if (!has_owners_) unpack(bucket.flat, parameters_of(bucket), There::replaced);
+    else if (bucket.owner == group_.rank()) unpack(bucket.flat, parameters_of(bucket), There::added);
+    bucket.flat = at::Tensor();
+    bucket.pending.reset();
   }
 
   Group& group_;
   std::vector<at::Tensor> parameters_;
+  bool has_owners_;
   std::vector<Bucket> buckets_;
   std::vector<size_t> bucket_of_;
-  size_t next_ = 0;                                                                          ///< of the buckets, which travels next
-  std::vector<int64_t> hits_ = std::vector<int64_t>(parameters_.size()), expected_ = hits_;  ///< by parameter: in a step
+  size_t next_ = 0, ended_ = 0;                                           ///< of the buckets, which travels next, and how many have arrived
+  std::vector<int64_t> hits_ = std::vector<int64_t>(parameters_.size());  ///< by parameter: in a round
+  std::vector<int64_t> expected_;                                         ///< likewise, of those after the first
   bool is_hooked_ = false, is_first_ = true;
 };
 
@@ -182,48 +240,67 @@ class Tree {
   std::vector<at::Tensor> levels_;
 };
 
-/// One order for every number of processes: a tree over the batches of a process, one over processes, one over what they shared out.
+/// One order for every number of processes: a tree over the batches of a process, one over processes, one over what they shared out. Each
+/// process sums a row of what all have: what it owns, or an even part.
 class Ordered final : public Reduction {
  public:
-  Ordered(Group& group, std::vector<at::Tensor> parameters) : group_(group), parameters_(std::move(parameters)) {}
+  Ordered(Group& group, std::vector<at::Tensor> parameters, const std::vector<int64_t>& owners)
+      : group_(group), parameters_(std::move(parameters)), has_owners_(!owners.empty()) {
+    auto size = group.size();
+    if (!has_owners_) row_numel_ = (packed_numel(parameters_) + size - 1) / size;
+    for (int64_t rank = 0; rank < size && has_owners_; ++rank) {
+      auto [first, last] = std::ranges::equal_range(owners, rank);
+      rows_.push_back(Parameters(parameters_).subspan(static_cast<size_t>(first - owners.begin()), static_cast<size_t>(last - first)));
+      row_numel_ = std::max(row_numel_, packed_numel(rows_.back()));
+    }
+  }
 
   void ran(bool ends_unit) override {
     at::NoGradGuard no_grad;
-    of_process_.add(pack(parameters_));
-    for (const auto& parameter : parameters_) parameter.mutable_grad() = at::Tensor();
+    of_process_.add(packed());
+    drop_gradients(parameters_);
     if (ends_unit) of_step_.add(over_processes(of_process_.take()));
   }
 
   void finish() override {
     at::NoGradGuard no_grad;
-    unpack(of_step_.take(), parameters_);
+    auto sum = of_step_.take().view({-1});
+    unpack(sum, has_owners_ ? rows_[static_cast<size_t>(group_.rank())] : Parameters(parameters_), There::replaced);
   }
 
  private:
-  /// Each process sums a stretch of the numbers of all, in the order of their ranks.
+  /// [processes, numbers of a row].
+  at::Tensor packed() const {
+    auto all = at::zeros({group_.size(), row_numel_}, at::TensorOptions(at::kFloat).device(group_.device()));
+    if (!has_owners_) pack(parameters_, all.view({-1}));
+    for (size_t rank = 0; rank < rows_.size(); ++rank) pack(rows_[rank], all[static_cast<int64_t>(rank)]);
+    return all;
+  }
+
+  /// The sum of this process's row, or of all where gradients have no owners.
   at::Tensor over_processes(const at::Tensor& mine) {
-    auto size = group_.size();
-    if (size == 1) return mine;
-    auto stretch = (mine.numel() + size - 1) / size;
-    auto padded = at::zeros({size, stretch}, at::kFloat);
-    padded.view({-1}).narrow(0, 0, mine.numel()).copy_(mine);
-    auto of_all = at::empty({size, stretch}, at::kFloat);
-    group_.exchange(padded, of_all)->wait();
+    if (group_.size() == 1) return mine;
+    auto of_all = at::empty_like(mine);
+    group_.exchange(mine, of_all)->wait();
     Tree tree;
-    for (int64_t rank = 0; rank < size; ++rank) tree.add(of_all[rank].clone());
-    group_.gather(tree.take(), padded)->wait();
-    return padded.view({-1}).narrow(0, 0, mine.numel()).clone();
+    for (int64_t rank = 0; rank < group_.size(); ++rank) tree.add(of_all[rank].clone());
+    if (has_owners_) return tree.take();
+    group_.gather(tree.take(), of_all)->wait();
+    return of_all;
   }
 
   Group& group_;
   std::vector<at::Tensor> parameters_;
+  bool has_owners_;
+  std::vector<Parameters> rows_;  ///< by owner
+  int64_t row_numel_ = 0;
   Tree of_process_, of_step_;
 };
 
 }  // namespace
 
 std::unique_ptr<Reduction> make_reduction(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options) {
-  if (options.ordered) return std::make_unique<Ordered>(group, std::move(parameters));
+  if (options.ordered) return std::make_unique<Ordered>(group, std::move(parameters), options.owners);
   if (group.size() == 1) return nullptr;
   return std::make_unique<Overlapped>(group, std::move(parameters), options);
 }

@@ -12,18 +12,21 @@ struct ReductionOptions {
   /// bits for every number of processes that is a power of two, and for one. Otherwise the order is the backend's.
   bool ordered = false;
   int64_t bucket_bytes = int64_t{16} << 20;  ///< gradients travel together in so many
+  /// By parameter, which process alone keeps its gradient (dist/owners.h); none: all keep all.
+  std::vector<int64_t> owners = {};
 };
 
 /// Sums the gradients of parameters over all processes, each process having run its own batches. Sums are fp32; the results are put back in
-/// the gradient's dtype. A parameter that no process has a gradient for keeps none; where only some have one it counts as zero elsewhere.
+/// the gradient's dtype. Where gradients have owners they travel after every backward, and the others' are freed as they do, unless sums
+/// are ordered. A parameter that no process has a gradient for keeps none; where only some have one it counts as zero elsewhere.
 class Reduction {
  public:
   virtual ~Reduction() = default;
-  /// Before the last backward of a step: from here on a bucket of gradients may travel as soon as it is full.
-  virtual void begin_last() {}
+  /// Before every backward. `is_last`: of a step.
+  virtual void begin(bool /*is_last*/) {}
   /// After every backward. `ends_unit`: the last of a batch that the processes have shared out.
   virtual void ran(bool /*ends_unit*/) {}
-  /// After the last: the gradients are summed when it returns.
+  /// After the last of a step: the gradients are summed when it returns.
   virtual void finish() = 0;
 };
 

@@ -50,6 +50,11 @@ bool is_checked() { return of_process("BURNISH_CHECK_COLLECTIVES").value_or("") 
 
 World::World() : group_(alone()) {}
 
+World::World(int64_t rank, int64_t size, c10::Device device) : group_(imagined(rank, size, device)) {
+  place_.rank = rank;
+  place_.size = size;
+}
+
 World::World(const Place& place, double patience) : place_(place) {
   if (place.size == 1) {
     group_ = alone();
@@ -81,14 +86,14 @@ std::string World::wait_for(const std::string& key) const {
 }
 
 std::string World::decided(const std::string& name, const std::string& text) const {
-  if (size() == 1) return text;
+  if (!store_) return text;
   auto key = "decided/" + name;
   if (is_first()) store_->set(key, text);
   return is_first() ? text : wait_for(key);
 }
 
 void World::agree(const std::string& what, const std::string& text) const {
-  if (size() == 1) return;
+  if (!store_) return;
   auto key = [&](int64_t rank) { return fmt::format("agree/{}/{}", what, rank); };
   store_->set(key(rank()), text);
   auto first = wait_for(key(0));
@@ -100,9 +105,13 @@ void World::agree(const std::string& what, const std::string& text) const {
   }
 }
 
+void World::arrive(const std::string& name) const {
+  if (store_) store_->add("meet/" + name, 1);
+}
+
 void World::meet(const std::string& name) const {
-  if (size() == 1) return;
-  store_->add("meet/" + name, 1);
+  if (!store_) return;
+  arrive(name);
   while (store_->add("meet/" + name, 0) < size()) {
     watch_->look();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

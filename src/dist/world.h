@@ -18,6 +18,8 @@ class World {
  public:
   /// A process by itself.
   World();
+  /// One of several that are only imagined (dist/group.h).
+  World(int64_t rank, int64_t size, c10::Device device);
   /// Meets the others, which takes until all are there. A config Error when one has not come after `patience` seconds, naming it.
   explicit World(const Place& place, double patience = 300);
   ~World();
@@ -35,6 +37,8 @@ class World {
   void agree(const std::string& what, const std::string& text) const;
   /// What the first process says.
   std::string decided(const std::string& name, const std::string& text) const;
+  /// Says that this process has come to a place, and waits for nobody.
+  void arrive(const std::string& name) const;
   /// Waits until all have come here, however long that takes. `name` is used once.
   void meet(const std::string& name) const;
 
@@ -49,7 +53,7 @@ class World {
   std::string wait_for(const std::string& key) const;
 
   Place place_;
-  std::shared_ptr<Store> store_;  ///< null alone
+  std::shared_ptr<Store> store_;  ///< null where nobody else is
   std::unique_ptr<Watch> watch_;
   std::shared_ptr<Group> group_;
 };

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include "foreign/program.h"
 
 // Names: the file that `accelerate config` writes.
@@ -19,12 +21,25 @@ Table table() {
   table << same("deepspeed_config.gradient_clipping", "max_grad_norm");
   table << rewritten("use_cpu", "device",
                      [](const Value& value, const Settings&) { return asks_for_something(value) ? carried("cpu") : left_out(""); });
-  auto more_than_one = [](const Value& value, const Settings&) {
-    return left_out(number_of(value).value_or(1) > 1 ? "one process trains" : "");
+  table << rewritten("deepspeed_config.zero_stage", "zero_stage", [](const Value& value, const Settings&) {
+    auto stage = static_cast<int64_t>(number_of(value).value_or(0));
+    return stage < 3 ? carried(stage) : carried(int64_t{2}, "weights are not divided among processes, so this is stage 2");
+  });
+  table << rewritten("deepspeed_config.offload_optimizer_device", "enable_optimizer_cpu_offload", [](const Value& value, const Settings&) {
+    return asks_for_something(value) && value != "none" ? carried(true) : left_out("");
+  });
+  auto launched = [](const Value& value, const Settings&) {
+    auto count = number_of(value).value_or(1);
+    return left_out(count > 1 ? fmt::format("who starts the processes says how many: burnish launch -n {:.0f} -- train", count) : "");
   };
-  table << rewritten("num_processes", "", more_than_one) << rewritten("num_machines", "", more_than_one);
-  table << no_place({"distributed_type", "deepspeed_config.*", "fsdp_config.*", "megatron_lm_config.*", "parallelism_config.*"},
-                    "one process trains, and nothing is sharded");
+  auto more_than_one = [](const Value& value, const Settings&) {
+    return left_out(number_of(value).value_or(1) > 1 ? "on several machines torchrun, srun or mpirun starts burnish train" : "");
+  };
+  table << rewritten("num_processes", "", launched) << rewritten("num_machines", "", more_than_one);
+  table << no_place({"deepspeed_config.offload_param_device"}, "frozen blocks wait in main memory with blocks_to_swap");
+  table << no_place({"fsdp_config.*", "megatron_lm_config.*", "parallelism_config.*"},
+                    "zero_stage 1 and 2 divide states and gradients among processes; weights are not divided");
+  table << looked_at({"distributed_type"}) << needless({"deepspeed_config.*"});
   table << needless({"*"});
   return table;
 }

@@ -176,7 +176,7 @@ Table kohya_training(bool (*flows)(const Settings&)) {
   saving_rows(table);
   table << same("max_data_loader_n_workers", "dataset_num_workers");
   table << no_place({"launch.num_processes", "launch.multi_gpu", "launch.num_machines", "deepspeed", "zero_stage", "fsdp"},
-                    "one process trains");
+                    "burnish launch starts several processes, and zero_stage divides what they keep");
   table << needless({"launch.*", "persistent_data_loader_workers", "config_file", "torch_compile", "dynamo_backend", "compile",
                      "split_attn", "flash_attn", "sage_attn", "flash3", "ddp_gradient_as_bucket_view", "ddp_static_graph"});
   return table;

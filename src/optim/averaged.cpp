@@ -4,18 +4,20 @@
 
 namespace burnish::optim {
 
-Averaged::Averaged(const Optimizer& optimizer, const Ema* ema) {
+Averaged::Averaged(const Optimizer& optimizer, const Ema* ema, const std::function<void()>& share) {
   const at::NoGradGuard no_grad;
+  if (ema == nullptr && !optimizer.averages()) return;
   for (size_t i = 0; i < optimizer.parameters().size(); ++i) {
     const at::Tensor average = ema != nullptr ? ema->average(i) : optimizer.average(i);
-    if (!average.defined()) continue;
     const NamedParameter& parameter = optimizer.parameters()[i];
+    if (parameter.owned && !average.defined()) continue;
     StateList copies = parameter.store->state();
     for (auto& [name, tensor] : copies) tensor = tensor.clone();
     kept_.push_back({&parameter, std::move(copies)});
-    parameter.store->write(0, average.clone().view({-1}), std::nullopt);
+    if (parameter.owned) parameter.store->write(0, average.clone().view({-1}), std::nullopt);
     mark_changed(parameter);
   }
+  if (share) share();
 }
 
 Averaged::~Averaged() {

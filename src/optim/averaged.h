@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "optim/ema.h"
 #include "optim/optimizer.h"
 
@@ -9,8 +11,9 @@ namespace burnish::optim {
 /// is kept; the parameters' own values are kept aside bit for bit and put back. No step may be taken and no state saved meanwhile.
 class Averaged {
  public:
-  /// `ema` may be null; it averages the optimizer's parameters.
-  Averaged(const Optimizer& optimizer, const Ema* ema);
+  /// `ema` may be null; it averages the optimizer's parameters. `share` brings the weights of parameters from the processes that own them
+  /// to the others, where there are such: then all of them have to come here.
+  Averaged(const Optimizer& optimizer, const Ema* ema, const std::function<void()>& share = {});
   ~Averaged();
   Averaged(const Averaged&) = delete;
   Averaged& operator=(const Averaged&) = delete;

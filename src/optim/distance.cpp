@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/zeros_like.h>
 
 namespace burnish::optim {
 namespace {
@@ -23,22 +22,15 @@ std::vector<Slot> distance_slots(const NamedParameter& parameter, int64_t slice_
   return {{"p0", p0, slice_p}, {"s", zeros_for(parameter, p0.sizes()), slice_p}};
 }
 
-void DistanceSums::reset() {
-  numerator = at::zeros_like(numerator);
-  denominator = at::zeros_like(denominator);
-}
-
-void DistanceSums::add(const std::vector<at::Tensor>& positions, const std::vector<at::Tensor>& gradients,
-                       const std::vector<at::Tensor>& p0, const std::vector<at::Tensor>& s, const DistanceWeights& weights) {
-  numerator = numerator.to(positions[0].device());
-  denominator = denominator.to(positions[0].device());
+void add_distances(const Batch& batch, const std::vector<at::Tensor>& positions, const DistanceWeights& weights) {
   for (size_t i = 0; i < positions.size(); ++i) {
-    const at::Tensor gradient = every(gradients[i], weights.slice_p);
-    const at::Tensor way = p0[i] - every(positions[i], weights.slice_p);
-    numerator.add_(gradient.to(at::kDouble).mul_(way).sum() * weights.weight);
-    at::Tensor sum = s[i];
-    sum.mul_(weights.beta3).add_(gradient * fp32(weights.s_weight));
-    denominator.add_(at::linalg_vector_norm(sum, 1, /*dim=*/{}, /*keepdim=*/false, at::kDouble));
+    const at::Tensor &p0 = batch.slots[i][0], &sums = batch.sums[i];
+    const at::Tensor gradient = every(batch.gradients[i], weights.slice_p);
+    const at::Tensor way = p0 - every(positions[i], weights.slice_p);
+    sums.select(0, 0).add_(gradient.to(at::kDouble).mul_(way).sum() * weights.weight);
+    at::Tensor s = batch.slots[i][1];
+    s.mul_(weights.beta3).add_(gradient * fp32(weights.s_weight));
+    sums.select(0, 1).add_(at::linalg_vector_norm(s, 1, /*dim=*/{}, /*keepdim=*/false, at::kDouble));
   }
 }
 

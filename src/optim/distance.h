@@ -24,16 +24,9 @@ struct DistanceWeights {
   at::Tensor s_weight;  ///< of its gradient in s, 0-dim
 };
 
-/// The sums over all parameters in one step.
-struct DistanceSums {
-  at::Tensor numerator = fp64(0);    ///< weight * <gradient, p0 - position>
-  at::Tensor denominator = fp64(0);  ///< the 1-norm of s
-
-  /// To zero, where they are.
-  void reset();
-  /// Also brings s up to date. Lists as in Batch.
-  void add(const std::vector<at::Tensor>& positions, const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& p0,
-           const std::vector<at::Tensor>& s, const DistanceWeights& weights);
-};
+/// Adds to a batch's sums weight * <gradient, p0 - position> and the 1-norm of s, and brings s up to date. `positions` has the batch's
+/// stretches; p0 and s are its first two slots.
+void add_distances(const Batch& batch, const std::vector<at::Tensor>& positions, const DistanceWeights& weights);
+constexpr int64_t kNumDistanceSums = 2;
 
 }  // namespace burnish::optim

@@ -8,8 +8,9 @@ namespace burnish::optim {
 /// OneTrainer have it, so that the start is soon forgotten.
 double ema_decay(double decay, int64_t step);
 
-/// An exponential moving average of parameters, kept in fp32 on their devices; it starts at their present values. Parameters come with the
-/// stores that their optimizer gave them, or are kept in `value`. Averaged (optim/averaged.h) puts it in their place.
+/// An exponential moving average of the parameters that this process owns, kept in fp32 on their devices; it starts at their present
+/// values. Parameters come with the stores that their optimizer gave them, or are kept in `value`. Averaged (optim/averaged.h) puts it in
+/// their place.
 class Ema {
  public:
   explicit Ema(ParameterList parameters);
@@ -17,7 +18,7 @@ class Ema {
   /// average = decay * average + (1 - decay) * parameter.
   void update(double decay);
 
-  /// Of the parameter at that place of the list, fp32 of its shape.
+  /// Of the parameter at that place of the list, fp32 of its shape; undefined where it is not owned.
   const at::Tensor& average(size_t index) const { return averages_.at(index); }
 
   /// "<parameter>.ema", sharing storage with the averages.

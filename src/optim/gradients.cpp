@@ -7,9 +7,12 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <span>
 
 namespace burnish::optim {
 namespace {
@@ -59,6 +62,23 @@ at::Tensor gradient_norm(const ParameterList& parameters) {
   std::vector<at::Tensor> parts;
   for (const at::Tensor& gradient : gradients_of(parameters)) parts.push_back(norm_part(gradient));
   return norm_of_parts(parts);
+}
+
+at::Tensor gradient_norm_of_owners(const ParameterList& parameters, const std::function<void(const at::Tensor&)>& sum) {
+  const at::NoGradGuard no_grad;
+  if (!parameters.empty() && parameters.front().value.is_meta()) return gradient_norm(parameters);  // there is nothing to sum
+  // One number a parameter, so that they are added in one order wherever they come from.
+  const at::Tensor squares = at::zeros({std::ssize(parameters)}, at::kDouble);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor& gradient = parameters[i].value.grad();
+    if (!parameters[i].owned || !gradient.defined()) continue;
+    const at::Tensor part = norm_part(gradient).to(at::kDouble);
+    squares.select(0, static_cast<int64_t>(i)).copy_(gradient.is_cpu() ? part : part.square());
+  }
+  sum(squares);
+  double all = 0;
+  for (const auto* p = squares.const_data_ptr<double>(); const double square : std::span(p, parameters.size())) all += square;
+  return at::full({}, std::sqrt(all), at::kDouble);
 }
 
 void scale_gradients(const ParameterList& parameters, double factor) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "optim/parameter.h"
 
 namespace burnish::optim {
@@ -7,6 +9,10 @@ namespace burnish::optim {
 /// fp32 within a few thousand elements and in fp64 over them; a missing gradient counts as zero. Not finite when a gradient is not: the
 /// caller decides what to do about that.
 at::Tensor gradient_norm(const ParameterList& parameters);
+
+/// The same bits where each gradient is with the process that owns its parameter. `sum` replaces numbers, fp64 on the CPU, by their sums
+/// over the processes. On the CPU.
+at::Tensor gradient_norm_of_owners(const ParameterList& parameters, const std::function<void(const at::Tensor&)>& sum);
 
 /// The same in parts, for gradients that are not there all at once: what one of them adds, in the order of their parameters.
 at::Tensor norm_part(const at::Tensor& gradient);

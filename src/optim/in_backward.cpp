@@ -48,7 +48,8 @@ void InBackward::update(size_t index) {
   parameter.value.mutable_grad() = at::Tensor();
 }
 
-at::Tensor InBackward::norm() const {
+at::Tensor InBackward::finish() {
+  optimizer_.finish();
   std::vector<at::Tensor> parts;
   for (const at::Tensor& part : parts_) {
     if (part.defined()) parts.push_back(part);

@@ -14,8 +14,8 @@ class InBackward {
   InBackward(const InBackward&) = delete;
   InBackward& operator=(const InBackward&) = delete;
 
-  /// After backward: the norm over all gradients, as gradient_norm gives it, before any was clipped.
-  at::Tensor norm() const;
+  /// After backward: ends the step. The norm over all gradients, as gradient_norm gives it, before any was clipped.
+  at::Tensor finish();
 
  private:
   class Hook;

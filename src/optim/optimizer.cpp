@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <set>
 #include <stdexcept>
 
 #include "base/random_key.h"
@@ -78,7 +77,8 @@ Optimizer::Optimizer(ParameterList parameters, std::vector<RulePtr> rules, uint6
   for (size_t i = 0; i < parameters_.size(); ++i) {
     auto found = std::find(rules_.begin(), rules_.end(), rules.at(i));
     if (found == rules_.end()) found = rules_.insert(found, rules[i]);
-    members_.push_back({static_cast<size_t>(found - rules_.begin()), rules[i]->slots(parameters_[i])});
+    members_.push_back({static_cast<size_t>(found - rules_.begin()), {}});
+    if (parameters_[i].owned) members_.back().slots = rules[i]->slots(parameters_[i]);
     if (!host_) continue;
     for (Slot& slot : members_.back().slots) slot.tensor = host_->put(slot.tensor);
   }
@@ -134,6 +134,7 @@ void Optimizer::add(size_t index, Use use, Batches& batches) {
     for (const Slot& slot : member.slots) slots.push_back(slot_slice(slot, begin, count));
     batch.shapes.push_back(parameter.value.sizes());
     batch.steps.push_back(member.num_steps);
+    if (sums_[member.rule].defined()) batch.sums.push_back(sums_[member.rule].select(0, static_cast<int64_t>(index)));
     pending.num_elements += count;
     if (pending.num_elements >= limit && !whole) run(key, use, pending);
   }
@@ -147,33 +148,47 @@ void Optimizer::pass(Use use, const std::vector<size_t>& indices) {
 
 void Optimizer::update(const std::vector<size_t>& indices) {
   const at::NoGradGuard no_grad;
-  std::set<size_t> first_look;  // rules
+  std::vector<size_t> looked_at;
   for (const size_t i : indices) {
     ++members_[i].num_steps;
     members_[i].updated = true;
-    if (rules_[members_[i].rule]->looks_first()) first_look.insert(members_[i].rule);
+    if (rules_[members_[i].rule]->looks_first()) looked_at.push_back(i);
   }
-  if (!first_look.empty()) {
-    std::vector<size_t> looked_at;
-    std::copy_if(indices.begin(), indices.end(), std::back_inserter(looked_at),
-                 [&](size_t i) { return first_look.contains(members_[i].rule); });
-    pass(Use::look, looked_at);
-    for (const size_t rule : first_look) rules_[rule]->decide();
-  }
+  pass(Use::look, looked_at);
+  decide(/*looks_first=*/true);
   pass(Use::apply, indices);
   for (const size_t i : indices) mark_changed(parameters_[i]);
 }
 
+/// One number a parameter is added up in the order of the list, so that it does not matter who owns which.
+void Optimizer::decide(bool looks_first) {
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    if (!sums_[i].defined() || rules_[i]->looks_first() != looks_first) continue;
+    if (sum_ && !sums_[i].is_meta()) {
+      const at::Tensor on_host = sums_[i].cpu();
+      sum_(on_host);
+      sums_[i].copy_(on_host);
+    }
+    rules_[i]->decide(sums_[i].sum(0));
+  }
+}
+
 bool Optimizer::is_due(size_t index) const {
   const at::Tensor& gradient = parameters_[index].value.grad();
-  return !members_[index].updated && gradient.defined() && gradient.numel() > 0;
+  return parameters_[index].owned && !members_[index].updated && gradient.defined() && gradient.numel() > 0;
 }
 
 void Optimizer::begin(double lr) {
   const at::NoGradGuard no_grad;
   lr_ = lr;
   for (Member& member : members_) member.updated = false;
-  for (const RulePtr& rule : rules_) rule->begin(lr);
+  sums_.assign(rules_.size(), at::Tensor());
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    rules_[i]->begin(lr);
+    if (rules_[i]->num_sums() == 0) continue;
+    const auto fp64 = parameters_.front().value.options().dtype(at::kDouble).requires_grad(false);
+    sums_[i] = at::zeros({std::ssize(parameters_), rules_[i]->num_sums()}, fp64);
+  }
 }
 
 void Optimizer::update(size_t index) {
@@ -187,6 +202,8 @@ void Optimizer::finish() {
     if (is_due(i)) due.push_back(i);
   }
   update(due);
+  const at::NoGradGuard no_grad;
+  decide(/*looks_first=*/false);
 }
 
 void Optimizer::step(double lr) {
@@ -202,10 +219,17 @@ StateList Optimizer::state() const {
   if (host_) host_->synchronize();
   StateList list;
   for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].owned) continue;
     const std::string& name = parameters_[i].name;
     for (const Slot& slot : members_[i].slots) list.emplace_back(name + "." + slot.name, slot.tensor);
     list.emplace_back(name + ".step", at::full({}, members_[i].num_steps, at::TensorOptions().dtype(at::kLong)));
   }
+  for (auto& entry : common_state()) list.push_back(std::move(entry));
+  return list;
+}
+
+StateList Optimizer::common_state() const {
+  StateList list;
   for (const RulePtr& rule : rules_) {
     for (auto& entry : rule->state()) list.push_back(std::move(entry));
   }
@@ -214,23 +238,31 @@ StateList Optimizer::state() const {
 
 void Optimizer::load_state(const StateList& saved) {
   const StateList live = state();
-  load_into("optimizer state", live, saved);
+  load_into("optimizer state", live, saved, owns_all());
   size_t place = 0;
   for (const auto& [name, tensor] : live) {
+    while (place < parameters_.size() && !parameters_[place].owned) ++place;
     if (place == parameters_.size()) break;
     if (name == parameters_[place].name + ".step") members_[place++].num_steps = tensor.item<int64_t>();
   }
 }
 
+bool Optimizer::owns_all() const { return std::ranges::all_of(parameters_, &NamedParameter::owned); }
+
+bool Optimizer::averages() const {
+  return std::ranges::any_of(rules_, [](const RulePtr& rule) { return rule->averages(); });
+}
+
 at::Tensor Optimizer::average(size_t index) const {
   const at::NoGradGuard no_grad;
+  const UpdateRule& rule = *rules_[members_[index].rule];
+  if (!parameters_[index].owned || !rule.averages()) return {};
   const at::Device device = parameters_[index].value.device();
   std::vector<at::Tensor> slots;
   if (host_) host_->synchronize();
   for (const Slot& slot : members_[index].slots) slots.push_back((slot.elements == 0 ? slot.tensor : slot.tensor.view({-1})).to(device));
   const at::Tensor exact = exact_value(parameters_[index]).detach().to(at::kFloat).contiguous();
-  const at::Tensor average = rules_[members_[index].rule]->average(exact.view({-1}), slots);
-  return average.defined() ? average.view(exact.sizes()) : average;
+  return rule.average(exact.view({-1}), slots).view(exact.sizes());
 }
 
 at::Tensor Optimizer::learned_rate() const {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,13 +29,17 @@ struct OptimizerOptions {
 ///
 /// Values that are not plain fp32 are read from their stores, updated in fp32, in batches of bounded size, and written back rounded once.
 /// Random draws depend on the seed, the parameter's step and its place in the list alone. What was written is marked as changed
-/// (mark_changed of optim/parameter.h), whatever the rule does.
+/// (mark_changed of optim/parameter.h), whatever the rule does. Of a parameter that another process owns nothing is kept, and it is left
+/// alone.
 class Optimizer {
  public:
   /// `rules` has one for each parameter; parameters may share them. All parameters have their stores. With `host` what rules keep is there,
   /// and on the device for one batch at a time.
   Optimizer(ParameterList parameters, std::vector<RulePtr> rules, uint64_t seed, std::shared_ptr<memory::HostStore> host = nullptr);
   Optimizer(const Optimizer&) = delete;
+  /// Where other processes own parameters: replaces numbers, fp64 on the CPU, by their sums over the processes. All of them come to it in
+  /// every step of rules that add something up.
+  void set_sum(std::function<void(const at::Tensor&)> sum) { sum_ = std::move(sum); }
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// One update with the gradients now in `value.grad()`; a parameter without a gradient is left alone, its step count too.
@@ -54,12 +59,16 @@ class Optimizer {
   /// Everything beside the values that is needed to go on bit for bit, named after the parameters: "<parameter>.exp_avg",
   /// "<parameter>.step", ...
   StateList state() const;
+  /// Of that, what belongs to no parameter, and is the same on all processes.
+  StateList common_state() const;
 
   /// Puts back what state() gave. Throws the data Error of load_into (optim/state.h), and then changes nothing.
   void load_state(const StateList& saved);
 
-  /// The value to judge, show and save a parameter by, fp32 of its shape, where its rule averages (UpdateRule::average); otherwise
-  /// undefined.
+  /// Whether a rule averages (UpdateRule::average).
+  bool averages() const;
+  /// The value to judge, show and save a parameter by, fp32 of its shape, where its rule averages; otherwise undefined, and likewise of a
+  /// parameter that is not owned.
   at::Tensor average(size_t index) const;
   /// What the step's rate is multiplied with by a rule that finds its rate itself; undefined for 1.
   at::Tensor learned_rate() const;
@@ -67,6 +76,8 @@ class Optimizer {
   /// Makes every gradient undefined, which frees its memory.
   void zero_grad();
 
+  /// Whether this process owns all parameters.
+  bool owns_all() const;
   /// All have their stores.
   const ParameterList& parameters() const { return parameters_; }
 
@@ -89,9 +100,12 @@ class Optimizer {
   void add(size_t index, Use use, Batches& batches);
   void run(const Key& key, Use use, Pending& pending);
   void pass(Use use, const std::vector<size_t>& indices);
+  void decide(bool looks_first);
 
   ParameterList parameters_;
-  std::vector<RulePtr> rules_;  ///< each once
+  std::vector<RulePtr> rules_;    ///< each once
+  std::vector<at::Tensor> sums_;  ///< of a rule's parameters in the step under way, [parameters, num_sums]; undefined for none
+  std::function<void(const at::Tensor&)> sum_;
   std::vector<Member> members_;
   uint64_t seed_;
   std::shared_ptr<memory::HostStore> host_;

@@ -22,15 +22,17 @@ class PagedStore final : public ValueStore {
     pager_->mark_changed(block_);
   }
 
-  StateList state() const override {
-    auto list = store_->state();
+  StateList state() const override { return in_host(store_->state()); }
+  StateList weights() const override { return in_host(store_->weights()); }
+
+ private:
+  StateList in_host(StateList list) const {
     for (auto& [name, tensor] : list) {
       if (pager_->block_of(tensor)) tensor = pager_->in_host(block_, tensor);
     }
     return list;
   }
 
- private:
   std::shared_ptr<ValueStore> store_;
   std::shared_ptr<memory::Pager> pager_;
   size_t block_;

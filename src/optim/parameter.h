@@ -18,11 +18,12 @@ struct NamedParameter {
   double lr_factor = 1;                         ///< of the step's learning rate
   std::shared_ptr<ValueStore> store = nullptr;  ///< where the numbers are kept; null: in `value`
   std::optional<double> weight_decay = {};      ///< none: the optimizer's
+  bool owned = true;                            ///< whether this process updates it, and keeps more of it than its weights
 };
 
 using ParameterList = std::vector<NamedParameter>;
 
-/// Gives every parameter without a store one over its `value` (see store_in).
+/// Gives every parameter without a store one over its `value` (see store_in); of one that is not owned, the weights alone.
 void complete(ParameterList& parameters, Rounding rounding);
 
 /// All bits that are kept of the value, on its device: the tensor itself, or a copy in fp32 where ValueStore::tensor has none. After
@@ -36,7 +37,7 @@ at::Tensor kept_value(const NamedParameter& parameter);
 /// write without doing so, and codes are not in `value` at all.
 void mark_changed(const NamedParameter& parameter);
 
-/// The tensors that make up the values, named after the parameters; what a saved state needs of them. After `complete`.
+/// The tensors that make up the values of owned parameters, named after them; what a saved state needs of them. After `complete`.
 StateList values(const ParameterList& parameters);
 
 }  // namespace burnish::optim

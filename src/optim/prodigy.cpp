@@ -34,6 +34,7 @@ class Prodigy final : public UpdateRule {
 
   int64_t granule(int64_t /*numel*/) const override { return options_.slice_p; }
   bool looks_first() const override { return true; }
+  int64_t num_sums() const override { return kNumDistanceSums; }
 
   void begin(double lr) override {
     const double k = num_steps_.add_(1).item<double>();  // on the CPU
@@ -41,11 +42,10 @@ class Prodigy final : public UpdateRule {
     const double correction = o.use_bias_correction ? std::sqrt(1 - std::pow(o.beta2, k)) / (1 - std::pow(o.beta1, k)) : 1;
     rate_ = d_ * correction;
     lr_ = lr;
-    sums_.reset();
   }
 
   void look(const Batch& batch) override {
-    const auto p0 = batch.slot(0), s = batch.slot(1), exp_avg = batch.slot(2), exp_avg_sq = batch.slot(3);
+    const auto exp_avg = batch.slot(2), exp_avg_sq = batch.slot(3);
     for (at::Tensor* number : {&d_, &d_max_, &numerator_, &rate_}) *number = number->to(batch.values[0].device());
     at::_foreach_mul_(exp_avg, options_.beta1);
     at::_foreach_add_(exp_avg, at::_foreach_mul(batch.gradients, fp32(d_ * (1 - options_.beta1))));
@@ -56,12 +56,13 @@ class Prodigy final : public UpdateRule {
     // In units of d0, so that numbers do not become too small.
     const at::Tensor weight = d_ / options_.d0 * rate_ * lr_;
     const at::Tensor s_weight = options_.safeguard_warmup ? d_ / options_.d0 * d_ : weight;
-    sums_.add(batch.values, batch.gradients, p0, s, {options_.slice_p, beta3_, weight, s_weight});
+    add_distances(batch, batch.values, {options_.slice_p, beta3_, weight, s_weight});
   }
 
-  void decide() override {
-    numerator_ = numerator_ * beta3_ + sums_.numerator;
-    const at::Tensor estimate = options_.d_coef * numerator_ / sums_.denominator.clamp_min(kSmallest);
+  void decide(const at::Tensor& sums) override {
+    for (at::Tensor* number : {&d_, &d_max_, &numerator_, &rate_}) *number = number->to(sums.device());
+    numerator_ = numerator_ * beta3_ + sums[0];
+    const at::Tensor estimate = options_.d_coef * numerator_ / sums[1].clamp_min(kSmallest);
     const at::Tensor is_first = d_.eq(options_.d0).to(at::kDouble);
     d_ = d_ + is_first * (at::maximum(d_, estimate) - d_);
     d_max_ = at::maximum(d_max_, estimate);
@@ -87,7 +88,6 @@ class Prodigy final : public UpdateRule {
   ProdigyOptions options_;
   double beta3_, lr_ = 0;
   at::Tensor d_, d_max_, numerator_, num_steps_, rate_;
-  DistanceSums sums_;
 };
 
 }  // namespace

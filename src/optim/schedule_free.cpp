@@ -66,6 +66,7 @@ class ScheduleFree final : public UpdateRule {
     move(batch.values, z, updates, fp64(batch.lr, device), fp64(c_, device), options_.beta1);
   }
 
+  bool averages() const override { return true; }
   at::Tensor average(const at::Tensor& value, const Tensors& slots) const override { return average_of(value, slots[0], options_.beta1); }
 
   StateList state() const override {
@@ -92,22 +93,24 @@ class ScheduleFreeProdigy final : public UpdateRule {
 
   int64_t granule(int64_t /*numel*/) const override { return options_.slice_p; }
 
+  int64_t num_sums() const override { return kNumDistanceSums; }
+  void decide(const at::Tensor& sums) override { step_numerator_ = sums[0].clone(), step_denominator_ = sums[1].clone(); }
+
   /// Takes in what the last step summed up, so that parameters can be updated one by one.
   void begin(double lr) override {
-    const at::Tensor &numerator = sums_.numerator, &denominator = sums_.denominator;
+    const at::Tensor &numerator = step_numerator_, &denominator = step_denominator_;
     // A way that leads back does not count before d has begun to grow.
     const at::Tensor counts = d_.gt(options_.d0).bitwise_or(numerator.gt(0)).to(at::kDouble);
     numerator_ = numerator_ * beta3_ + counts * numerator;
     const at::Tensor estimate = numerator_ / denominator.clamp_min(kSmallest) * denominator.gt(0).to(at::kDouble);
     d_ = at::maximum(d_, at::minimum(estimate, d_ * std::pow(2, 0.25)) * options_.d_coef);
-    sums_.reset();
     const at::Tensor weight = (d_ * lr).square_();
     weight_sum_ = weight_sum_ + weight;
     c_ = weight / weight_sum_.clamp_min(kSmallest);
   }
 
   void apply(const Batch& batch) override {
-    const auto p0 = batch.slot(0), s = batch.slot(1), z = batch.slot(2), exp_avg_sq = batch.slot(3);
+    const auto z = batch.slot(2), exp_avg_sq = batch.slot(3);
     for (at::Tensor* number : {&d_, &numerator_, &weight_sum_, &c_}) *number = number->to(batch.values[0].device());
     auto squares = at::_foreach_mul(batch.gradients, batch.gradients);
     at::_foreach_mul_(squares, fp32(d_ * d_ * (1 - options_.beta2)));
@@ -118,19 +121,20 @@ class ScheduleFreeProdigy final : public UpdateRule {
     auto updates = at::_foreach_mul(batch.gradients, fp32(d_));
     at::_foreach_div_(updates, size);
     const at::Tensor weight = d_ * d_ / std::sqrt(options_.d0);
-    sums_.add(z, batch.gradients, p0, s, {options_.slice_p, beta3_, weight, weight});
+    add_distances(batch, z, {options_.slice_p, beta3_, weight, weight});
     if (batch.weight_decay != 0) at::_foreach_add_(updates, batch.values, batch.weight_decay);
     move(batch.values, z, updates, d_ * batch.lr, c_, options_.beta1);
   }
 
+  bool averages() const override { return true; }
   at::Tensor average(const at::Tensor& value, const Tensors& slots) const override { return average_of(value, slots[2], options_.beta1); }
   at::Tensor learned_rate() const override { return d_; }
 
   StateList state() const override {
     return {{"prodigy_schedulefree.d", d_},
             {"prodigy_schedulefree.d_numerator", numerator_},
-            {"prodigy_schedulefree.step_numerator", sums_.numerator},
-            {"prodigy_schedulefree.step_denominator", sums_.denominator},
+            {"prodigy_schedulefree.step_numerator", step_numerator_},
+            {"prodigy_schedulefree.step_denominator", step_denominator_},
             {"prodigy_schedulefree.weight_sum", weight_sum_}};
   }
 
@@ -138,7 +142,7 @@ class ScheduleFreeProdigy final : public UpdateRule {
   ProdigyOptions options_;
   double beta3_;
   at::Tensor d_, numerator_ = fp64(0), weight_sum_ = fp64(0), c_;
-  DistanceSums sums_;
+  at::Tensor step_numerator_ = fp64(0), step_denominator_ = fp64(0);  ///< what the last step summed up
 };
 
 }  // namespace

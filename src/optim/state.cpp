@@ -28,7 +28,7 @@ void add_finding(std::vector<std::string>& findings, const char* kind, const std
 
 }  // namespace
 
-void check_state(const std::string& what, const StateList& live, const StateList& saved_list) {
+void check_state(const std::string& what, const StateList& live, const StateList& saved_list, bool is_all) {
   const std::map<std::string, at::Tensor> saved(saved_list.begin(), saved_list.end());
   std::vector<std::string> missing, reshaped, unexpected, findings;
   std::set<std::string> known;
@@ -42,7 +42,7 @@ void check_state(const std::string& what, const StateList& live, const StateList
     }
   }
   for (const auto& [name, tensor] : saved) {
-    if (!known.contains(name)) unexpected.push_back(name);
+    if (is_all && !known.contains(name)) unexpected.push_back(name);
   }
   add_finding(findings, "missing", missing);
   add_finding(findings, "unexpected", unexpected);
@@ -53,8 +53,8 @@ void check_state(const std::string& what, const StateList& live, const StateList
   }
 }
 
-void load_into(const std::string& what, const StateList& live, const StateList& saved_list) {
-  check_state(what, live, saved_list);
+void load_into(const std::string& what, const StateList& live, const StateList& saved_list, bool is_all) {
+  check_state(what, live, saved_list, is_all);
   const std::map<std::string, at::Tensor> saved(saved_list.begin(), saved_list.end());
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : live) tensor.copy_(saved.at(name));

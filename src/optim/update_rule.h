@@ -25,6 +25,7 @@ struct Batch {
   std::vector<std::vector<at::Tensor>> slots;  ///< [i][slot]: the numbers for that stretch; flat unless Slot::elements is 0
   std::vector<at::IntArrayRef> shapes;         ///< of the whole parameters
   std::vector<int64_t> steps;                  ///< of the parameters, counted from 1
+  std::vector<at::Tensor> sums;                ///< of the parameters, for a rule to add to: fp64 [UpdateRule::num_sums] on their device
   double lr = 0;                               ///< the step's rate times the parameters' factor
   double lr_factor = 1;                        ///< that factor
   double weight_decay = 0;
@@ -53,12 +54,17 @@ class UpdateRule {
   virtual bool looks_first() const { return false; }
   /// Updates slots and what they add up to; leaves values as they are.
   virtual void look(const Batch& /*batch*/) {}
-  virtual void decide() {}
+
+  /// How many numbers a step adds up over parameters (Batch::sums): in `look`, or in `apply` where it does not look first.
+  virtual int64_t num_sums() const { return 0; }
+  /// Takes them, of all parameters together, fp64 [num_sums]: before the first `apply`, or after the last where it does not look first.
+  virtual void decide(const at::Tensor& /*sums*/) {}
   /// Updates values and slots in place.
   virtual void apply(const Batch& batch) = 0;
 
-  /// The value that a model should be judged, shown and saved by, where that is another than the one that gradients are taken at; `value`
-  /// and the slots are flat and whole. Undefined where there is no such difference.
+  /// Whether a model should be judged, shown and saved by another value than the one that gradients are taken at.
+  virtual bool averages() const { return false; }
+  /// That value, where there is one; `value` and the slots are flat and whole.
   virtual at::Tensor average(const at::Tensor& /*value*/, const std::vector<at::Tensor>& /*slots*/) const { return {}; }
   /// What `lr` is multiplied with by a rule that finds its rate itself, a 0-dim fp64 tensor; undefined for 1.
   virtual at::Tensor learned_rate() const { return {}; }

@@ -41,6 +41,8 @@ class TensorStore : public ValueStore {
     return list;
   }
 
+  StateList weights() const override { return {{"", value_}}; }
+
  private:
   at::Tensor slice(const at::Tensor& from, int64_t begin, const at::Tensor& exact) const {
     return value_.is_contiguous() ? from.view({-1}).narrow(0, begin, exact.numel()) : from;
@@ -56,7 +58,7 @@ std::shared_ptr<ValueStore> store_in(const at::Tensor& value, Rounding rounding)
 
 void complete(ParameterList& parameters, Rounding rounding) {
   for (auto& parameter : parameters) {
-    if (!parameter.store) parameter.store = store_in(parameter.value, rounding);
+    if (!parameter.store) parameter.store = store_in(parameter.value, parameter.owned ? rounding : Rounding::nearest);
   }
 }
 
@@ -78,6 +80,7 @@ void mark_changed(const NamedParameter& parameter) { parameter.value.unsafeGetTe
 StateList values(const ParameterList& parameters) {
   StateList list;
   for (const auto& parameter : parameters) {
+    if (!parameter.owned) continue;
     for (auto& [ending, tensor] : parameter.store->state()) list.emplace_back(parameter.name + ending, tensor);
   }
   return list;

@@ -26,6 +26,8 @@ class ValueStore {
   virtual at::Tensor tensor() const { return {}; }
   /// All tensors that hold it, sharing storage, by what follows the parameter's name ("", ".remainder", ".codes").
   virtual StateList state() const = 0;
+  /// Of those, what layers compute with; the rest only an optimizer reads.
+  virtual StateList weights() const { return state(); }
 };
 
 /// A value in a tensor of fp32, bf16 or fp16. `rounding` is for bf16; everything else is rounded to nearest.

@@ -126,9 +126,16 @@ Pulled pull(const std::vector<const Lever*>& levers, const TrainOptions& options
 
 Change change_of(const Pulled& pulled, const MemoryPlan& plan) { return {join(pulled.flags, " "), plan.num_bytes(), plan.host_bytes()}; }
 
-Change with(const std::vector<const Lever*>& levers, const TrainOptions& options, const MemoryPlan& plan, const Planner& planner) {
+/// Nothing where the planner refuses them: not everything is for several processes.
+std::optional<Change> with(const std::vector<const Lever*>& levers, const TrainOptions& options, const MemoryPlan& plan,
+                           const Planner& planner) {
   auto pulled = pull(levers, options, plan);
-  return change_of(pulled, planner(pulled.options));
+  try {
+    return change_of(pulled, planner(pulled.options));
+  } catch (const Error& error) {
+    if (error.code() != Exit::config) throw;
+    return std::nullopt;
+  }
 }
 
 bool are_within(int64_t num_bytes, int64_t host_bytes, const Limits& limits) {
@@ -206,7 +213,7 @@ std::vector<Change> changes(const TrainOptions& options, const MemoryPlan& plan,
   for (const auto& lever : levers()) {
     if (!lever.can(options, plan)) continue;
     auto change = with({&lever}, options, plan, planner);
-    if (change.num_bytes < plan.num_bytes() || change.host_bytes < plan.host_bytes()) all.push_back(std::move(change));
+    if (change && (change->num_bytes < plan.num_bytes() || change->host_bytes < plan.host_bytes())) all.push_back(std::move(*change));
   }
   return all;
 }
@@ -218,16 +225,17 @@ std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, c
     if (fits(best, limits)) break;
     if (!lever.can(options, plan)) continue;
     pulled.push_back(&lever);
-    best = with(pulled, options, plan, planner);
+    if (auto change = with(pulled, options, plan, planner)) best = *change;
+    else pulled.pop_back();
   }
   if (!fits(best, limits)) return std::nullopt;
   for (auto i = pulled.size(); pulled.size() > 1 && i-- > 0;) {
     auto fewer = pulled;
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));
     auto without = with(fewer, options, plan, planner);
-    if (!fits(without, limits)) continue;
+    if (!without || !fits(*without, limits)) continue;
     pulled = std::move(fewer);
-    best = without;
+    best = *without;
   }
   auto within = with_budget(pull(pulled, options, plan), limits, planner);
   return within ? within : best;

@@ -144,7 +144,7 @@ NoMemory give_up(const Training& training, const std::vector<std::unique_ptr<Hoo
   trainee.optimizer->zero_grad();
   memory::trim_heap();
   bool updates = trainee.place == kOptimizerStep || (training.settings.step.memory.updates_in_backward && trainee.place == kBackward);
-  bool is_whole = !updates && trainee.progress.step > 0;
+  bool is_whole = !updates && trainee.progress.step > 0 && !trainee.ownership;  // which takes all processes
   try {
     for (const auto& hook : hooks) {
       if (is_whole) hook->interrupted();

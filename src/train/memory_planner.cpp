@@ -31,11 +31,11 @@ class Quiet {
 /// The plan of a run, with what is decided for it.
 class Planning {
  public:
-  Planning(const TrainOptions& options, const Listed& listed, const Samples* held_out, const NamedBytes& program)
+  Planning(const TrainOptions& options, const Listed& listed, const Samples* held_out, const Share& share, const NamedBytes& program)
       : options_(options),
         limits_(limits_of(options)),
         device_(model_options(options.model).device),
-        settings_(on_meta(settle(options))),
+        settings_(on_meta(settle(options, share))),
         listed_(listed),
         held_out_(held_out),
         program_(program) {}
@@ -125,11 +125,11 @@ class Planning {
 
 }  // namespace
 
-Planner planner_of(const Listed& listed, const Samples* held_out) {
+Planner planner_of(const Listed& listed, const Samples* held_out, const Share& share) {
   NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
-  return [&listed, held_out, program](const TrainOptions& options) {
+  return [&listed, held_out, share, program](const TrainOptions& options) {
     Quiet quiet;
-    return Planning(options, listed, held_out, program).plan();
+    return Planning(options, listed, held_out, share, program).plan();
   };
 }
 

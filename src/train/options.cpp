@@ -117,6 +117,8 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
     "update every parameter inside backward and free its gradient at once; max_grad_norm then clips every tensor by its own norm");
   f("reduction", o.reduction,
     "how gradients of several processes are summed: fast, or ordered, which gives the same bits for 1, 2, 4, 8 ... processes");
+  f("zero_stage", o.zero_stage,
+    "what is divided among several processes: 0 nothing, 1 the optimizer's states, averages and exact values, 2 gradients as well");
   f("enable_optimizer_cpu_offload", o.enable_optimizer_cpu_offload, "keep the optimizer's states in main memory");
   f("blocks_to_swap", o.blocks_to_swap,
     "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use");
@@ -186,6 +188,7 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya, lycoris, onetrainer or diffsynth");
   f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype");
   f("resume", o.resume, "go on from the state in output_path");
+  f("auto_resume", o.auto_resume, "go on from the state in output_path where there is one, and begin anew where there is none");
   f("overwrite", o.overwrite, "start anew in an output_path that holds a run, whose log and state are replaced");
   f.path("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
   f("validation_steps", o.validation_steps, "also judge held-out samples every N steps");
@@ -571,6 +574,14 @@ void check_limits(const TrainOptions& o) {
                  o.gradient_accumulation_steps, o.batch_size);
 }
 
+void check_stage(const TrainOptions& o) {
+  if (o.zero_stage < 0 || o.zero_stage > 2) config_error("train", "zero_stage must be 0, 1 or 2, not {}", o.zero_stage);
+  if (o.zero_stage == 0) return;
+  if (o.blocks_to_swap > 0 && !o.trainable_models.empty())
+    config_error("train", "zero_stage {} divides weights that train, and blocks_to_swap has them wait in main memory; take one of them out",
+                 o.zero_stage);
+}
+
 void check_counts(const TrainOptions& o) {
   auto at_least = [](const char* name, int64_t value, int64_t least) {
     check_at_least(name, static_cast<double>(value), static_cast<double>(least));
@@ -578,6 +589,7 @@ void check_counts(const TrainOptions& o) {
   at_least("batch_size", o.batch_size, 1);
   at_least("global_batch_size", o.global_batch_size, 0);
   if (o.reduction != "fast" && o.reduction != "ordered") config_error("train", "reduction must be fast or ordered, not '{}'", o.reduction);
+  check_stage(o);
   at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);
   at_least("dataset_repeat", o.dataset_repeat, 1);
   at_least("dataset_num_workers", o.dataset_num_workers, 0);
@@ -590,7 +602,8 @@ void check_counts(const TrainOptions& o) {
   at_least("validation_steps", o.validation_steps, 0);
   at_least("preview_steps", o.preview_steps, 0);
   at_least("preview_num_inference_steps", o.preview_num_inference_steps, 1);
-  if (o.resume && o.overwrite) config_error("train", "resume goes on with a run and overwrite replaces it; take one of them out");
+  if ((o.resume || o.auto_resume) && o.overwrite)
+    config_error("train", "resume goes on with a run and overwrite replaces it; take one of them out");
   check_limits(o);
   check_hooks(o);
   if (o.max_steps < 0 || (o.max_steps == 0 && o.num_epochs < 1))

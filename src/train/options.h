@@ -85,6 +85,7 @@ struct TrainOptions {
   std::string activation_budget;
   bool fused_backward_pass = false, enable_optimizer_cpu_offload = false;
   std::string reduction = "fast";
+  int64_t zero_stage = 0;
 
   std::string output_path = "./models/train";
   int64_t save_steps = -1, save_epochs = 0, keep_last = 0;
@@ -97,7 +98,7 @@ struct TrainOptions {
   bool write_report = true;
   bool enable_tensorboard_log = false, enable_csv_log = false;
   std::string save_dtype;
-  bool resume = false, overwrite = false;
+  bool resume = false, auto_resume = false, overwrite = false;
   std::string replay, validation_metadata_path;
 
   std::string plan = "on", device_memory, host_memory;

@@ -149,8 +149,10 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
                           int64_t batches_per_step) {
   dry_.enter("loading");
   auto first = dry_.allocations().size();
-  dist::World alone;
-  auto trainee = load_trainee(subject_, schedule, settings, "", alone);
+  // What travels lies in main memory, which is the device's where that is a CPU.
+  const auto& [num_processes, process] = settings.course.share;
+  dist::World world(process, num_processes, c10::Device(device_.is_cpu() ? c10::kMeta : c10::kCPU));
+  auto trainee = load_trainee(subject_, schedule, settings, "", world);
   for (auto number = first; number < dry_.allocations().size(); ++number) kinds_[number] = memory::Kind::weights;
   mark(trainee.optimizer->state(), memory::Kind::optimizer);
   if (trainee.ema) mark(trainee.ema->state(), memory::Kind::optimizer);
@@ -177,7 +179,7 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
 
   auto begin = dry_.now();
   dry_.enter("save");
-  auto snapshot = take_snapshot(subject_, trainee, settings.output.dtype, /*by_step=*/true, /*is_best=*/false);
+  auto snapshot = take_snapshot(subject_, trainee, settings, /*by_step=*/true, /*is_best=*/false);
   add("save", begin);
   return snapshot;
 }
@@ -325,6 +327,7 @@ void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device d
                        const Course& course, bool trains_whole) {
   bool on_disk = !settings.data.cache_folder.empty(), ahead_on_disk = on_disk && settings.schedule.always_ahead();
   auto weights = weight_bytes(snapshot), state = state_bytes(snapshot);
+  auto parts = settings.step.zero_stage > 0 ? settings.course.share.num_processes : 1;  // of the state, about as large as this one
   plan.host = {{kRunTensors, device.is_cpu() ? plan.num_bytes() : 0},
                {"what waits for the device", device.is_cpu() ? 0 : plan.step().num_host_bytes},
                {"samples that are kept", on_disk ? 0 : beside.kept},
@@ -334,7 +337,7 @@ void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device d
   auto count = most_saves(save, course) + (save.keep_best ? 1 : 0);
   plan.disk = {{"cache", (on_disk ? beside.kept : 0) + (ahead_on_disk ? beside.ahead : 0)},
                {count == 1 ? "weights once" : fmt::format("weights {} times", count), count * weights},
-               {"state and the one before it", 2 * state}};
+               {"state and the one before it", 2 * parts * state}};
 }
 
 }  // namespace

@@ -305,7 +305,7 @@ std::string why_not(const std::exception& error) {
   return lines.empty() ? "of no reason that is given" : lines.front();
 }
 
-Planner planner_of(const Opened& run) { return planner_of(run.listed, run.held_out ? &*run.held_out : nullptr); }
+Planner planner_of(const Opened& run) { return planner_of(run.listed, run.held_out ? &*run.held_out : nullptr, run.settings.course.share); }
 
 /// Says what memory the run takes, refuses one that does not fit, and has it keep for backward what its plan says. Nothing where it is not
 /// planned.
@@ -384,6 +384,7 @@ void train(const TrainOptions& options, const dist::World& world) {
   }
   auto identity = fingerprint(run);
   world.agree("settings, samples or weights", io::sha256(identity).substr(0, 8));
+  world.agree("saved steps", std::to_string(start.step));
   save_checks(run);
   std::optional<NoMemory> missing;
   try {
@@ -408,9 +409,9 @@ void make_cache(const TrainOptions& options, const dist::World& world) {
              count_of(std::ssize(run.samples().list), "sample"), human_bytes(static_cast<double>(encoded.training.num_bytes())));
 }
 
-Advice advise(const TrainOptions& options, bool wants_fit) {
+Advice advise(const TrainOptions& options, const Share& share, bool wants_fit) {
   set_threads(options.model);
-  auto run = open(on_meta(settle(options)));
+  auto run = open(on_meta(settle(options, share)));
   auto planner = planner_of(run);
   try {
     Advice advice{.plan = planner(options), .limits = limits_of(options)};
@@ -423,9 +424,9 @@ Advice advise(const TrainOptions& options, bool wants_fit) {
   }
 }
 
-MemoryPlan plan_memory(const TrainOptions& options) {
+MemoryPlan plan_memory(const TrainOptions& options, const Share& share) {
   set_threads(options.model);
-  auto run = open(on_meta(settle(options)));
+  auto run = open(on_meta(settle(options, share)));
   return planner_of(run)(options);
 }
 

@@ -9,6 +9,7 @@
 #include "adapters/adapter_file.h"
 #include "base/dtype.h"
 #include "base/text.h"
+#include "checkpoint/state.h"
 #include "train/fit.h"
 
 namespace burnish::train {
@@ -144,7 +145,8 @@ StepSettings step_settings(const TrainOptions& o) {
           .groups = group_options(o),
           .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf,
           .memory = memory_settings(o),
-          .reduction = {.ordered = o.reduction == "ordered"}};
+          .reduction = {.ordered = o.reduction == "ordered"},
+          .zero_stage = o.zero_stage};
 }
 
 OutputSettings output_settings(const TrainOptions& o) {
@@ -156,7 +158,7 @@ OutputSettings output_settings(const TrainOptions& o) {
   s.tensorboard = o.enable_tensorboard_log;
   s.csv = o.enable_csv_log;
   s.dtype = parse_dtype(o.save_dtype.empty() ? o.model.dtype : o.save_dtype);
-  s.resume = o.resume;
+  s.resume = o.resume || (o.auto_resume && checkpoint::is_there(s.state()));
   s.overwrite = o.overwrite;
   return s;
 }

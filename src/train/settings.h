@@ -118,6 +118,7 @@ struct StepSettings {
   bool scales_loss = false;
   MemorySettings memory = {};
   dist::ReductionOptions reduction = {};  ///< of gradients over processes
+  int64_t zero_stage = 0;                 ///< what of the rest each process keeps a part of (train/ownership.h)
 };
 
 /// When a run saves, beside its end; 0 is never.

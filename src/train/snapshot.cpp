@@ -16,18 +16,23 @@ int64_t bytes_of(const io::NamedTensors& tensors) {
   return bytes;
 }
 
-bool averages(const Trainee& trainee) {
+/// What this process writes of the weights.
+std::vector<Trained::File> files_of(const Subject& subject, const Trainee& trainee, const Settings& settings) {
   const auto& optimizer = *trainee.optimizer;
-  return trainee.ema || (!optimizer.parameters().empty() && optimizer.average(0).defined());
+  auto step = trainee.progress.step;
+  auto dtype = settings.output.dtype;
+  if (!trainee.ownership) return subject.trained.files(step, dtype, optimizer);
+  auto exact = trainee.ownership->exact_values(optimizer.parameters(), settings.step.optimizer.rounding, dtype);
+  return trainee.ownership->is_first() ? subject.trained.files(step, dtype, optimizer, exact) : std::vector<Trained::File>();
 }
 
 }  // namespace
 
-Snapshot take_snapshot(const Subject& subject, const Trainee& trainee, c10::ScalarType dtype, bool by_step, bool is_best) {
-  std::optional<optim::Averaged> averaged(std::in_place, *trainee.optimizer, trainee.ema.get());
+Snapshot take_snapshot(const Subject& subject, const Trainee& trainee, const Settings& settings, bool by_step, bool is_best) {
+  std::optional<optim::Averaged> averaged(std::in_place, *trainee.optimizer, trainee.ema.get(), trainee.share());
   Snapshot snapshot{.step = trainee.progress.step, .files = {}, .state = {}, .by_step = by_step, .is_best = is_best};
-  snapshot.files = subject.trained.files(trainee.progress.step, dtype, *trainee.optimizer);
-  if (averages(trainee)) {
+  snapshot.files = files_of(subject, trainee, settings);
+  if (trainee.ema || trainee.optimizer->averages()) {
     for (auto& file : snapshot.files) make_own(file.tensors);  // the averages leave their place again
   }
   averaged.reset();  // the state has both

@@ -89,6 +89,13 @@ void advance(Trainee& trainee, const StepSettings& settings, int64_t num_batches
   trainee.place = kAfterStep;
 }
 
+/// Of all gradients, wherever they are.
+at::Tensor norm_of(const Trainee& trainee) {
+  const auto& parameters = trainee.optimizer->parameters();
+  bool is_divided = trainee.ownership && trainee.ownership->divides_gradients();
+  return is_divided ? trainee.ownership->gradient_norm(parameters) : optim::gradient_norm(parameters);
+}
+
 }  // namespace
 
 Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_t num_batches, const std::function<Batch()>& next) {
@@ -101,7 +108,7 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
     for (bool is_last = false; !is_last;) {
       auto batch = next();
       is_last = batch.part.is_last;
-      if (trainee.reduction && is_last && i + 1 == num_batches) trainee.reduction->begin_last();
+      if (trainee.reduction) trainee.reduction->begin(is_last && i + 1 == num_batches);
       add_part(trainee, objective, std::move(batch), i, num_batches, result);
       if (trainee.reduction) trainee.reduction->ran(is_last);
     }
@@ -109,7 +116,7 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
   if (trainee.reduction) trainee.reduction->finish();
   for (auto& [name, sum] : result.logged) sum /= static_cast<double>(num_batches);
   if (scale.in_use()) optim::scale_gradients(trainee.optimizer->parameters(), 1 / scale.factor);
-  result.norm = optim::gradient_norm(trainee.optimizer->parameters());
+  result.norm = norm_of(trainee);
   return result;
 }
 
@@ -121,7 +128,7 @@ Gradients update_in_backward(Trainee& trainee, const Objective& objective, Batch
     DropoutOn dropout(trainee.dropout.get());
     optim::InBackward step(*trainee.optimizer, learning_rate, settings.max_grad_norm);
     add_part(trainee, objective, std::move(batch), 0, 1, result);
-    result.norm = step.norm();
+    result.norm = step.finish();
   }
   advance(trainee, settings, 1);
   return result;
@@ -131,6 +138,7 @@ void update(Trainee& trainee, const Gradients& gradients, const StepSettings& se
   trainee.place = kOptimizerStep;
   optim::clip_gradients(trainee.optimizer->parameters(), gradients.norm, settings.max_grad_norm);
   trainee.optimizer->step(learning_rate);
+  if (trainee.ownership) trainee.ownership->share(trainee.optimizer->parameters());
   advance(trainee, settings, num_batches);
 }
 

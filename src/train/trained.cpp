@@ -399,7 +399,8 @@ Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
   return file;
 }
 
-std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer) const {
+std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer,
+                                          const std::vector<at::Tensor>& exact) const {
   std::map<std::string, size_t> index;  // of a parameter in the optimizer
   for (size_t i = 0; i < optimizer.parameters().size(); ++i) index[optimizer.parameters()[i].name] = i;
   std::vector<File> files;
@@ -410,7 +411,10 @@ std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, c
     auto prefix = model_->names().of(component).layers.weights;
     model_->components().module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
       auto it = index.find(component + "." + path);
-      if (it != index.end()) file.tensors.emplace_back(prefix + path, optim::kept_value(optimizer.parameters()[it->second]).to(dtype));
+      if (it == index.end()) return;
+      bool is_given = it->second < exact.size() && exact[it->second].defined();
+      file.tensors.emplace_back(prefix + path,
+                                is_given ? exact[it->second] : optim::kept_value(optimizer.parameters()[it->second]).to(dtype));
     });
     files.push_back(std::move(file));
   }

@@ -47,8 +47,9 @@ class Trained {
   };
   /// The files of a step. Adapters of all components share `step-N.safetensors`. A denoiser that trains whole has that name when there are
   /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file. Their values are those
-  /// that `optimizer` knows exactly.
-  std::vector<File> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer) const;
+  /// that `optimizer` knows exactly; `exact` has those that another process does, by its parameters, undefined for the others.
+  std::vector<File> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer,
+                          const std::vector<at::Tensor>& exact = {}) const;
 
  private:
   struct Whole {

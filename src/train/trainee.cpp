@@ -85,22 +85,23 @@ std::shared_ptr<memory::Pager> load_models(models::Model& model, const MemorySet
   return pager;
 }
 
-std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, optim::ParameterList parameters,
+std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, optim::ParameterList parameters, const Ownership* ownership,
                                                const std::shared_ptr<memory::HostStore>& host,
                                                const std::shared_ptr<memory::Pager>& pager) {
   int64_t count = 0;
   for (const auto& p : parameters) count += p.value.numel();
   info("{:.2f} million trained parameters", static_cast<double>(count) / 1e6);
   optim::apply_groups(parameters, settings.groups, settings.learning_rate);
+  if (ownership) ownership->mark(parameters);
   optim::complete(parameters, settings.optimizer.rounding);
   if (pager) optim::page(parameters, pager);
   return optim::make_optimizer(settings.optimizer, std::move(parameters), settings.memory.optimizer_in_host ? host : nullptr);
 }
 
 /// Also sees that all processes begin with the same values.
-std::unique_ptr<dist::Reduction> reduction_of(const optim::ParameterList& parameters, const dist::ReductionOptions& options,
-                                              const dist::World& world) {
-  if (parameters.empty() || parameters.front().value.is_meta()) return nullptr;
+std::unique_ptr<dist::Reduction> reduction_of(const optim::ParameterList& parameters, dist::ReductionOptions options,
+                                              const Ownership* ownership, const dist::World& world) {
+  if (parameters.empty() || (parameters.front().value.is_meta() && world.size() == 1)) return nullptr;
   std::vector<at::Tensor> values;
   std::string names;
   for (const optim::NamedParameter& parameter : parameters) {
@@ -108,10 +109,16 @@ std::unique_ptr<dist::Reduction> reduction_of(const optim::ParameterList& parame
     names += fmt::format("{} {} {}\n", parameter.name, parameter.value.numel(), static_cast<int>(parameter.value.scalar_type()));
   }
   world.agree("trained parameters", io::sha256(names).substr(0, 8));
+  if (ownership && ownership->divides_gradients()) options.owners = ownership->owners();
   return dist::make_reduction(world.group(), std::move(values), options);
 }
 
 }  // namespace
+
+std::function<void()> Trainee::share() const {
+  if (!ownership) return {};
+  return [this] { ownership->share(optimizer->parameters()); };
+}
 
 NamedBlocks named_blocks(models::Components& components, const std::string& component) {
   std::map<const nn::Module*, std::string> names;
@@ -133,13 +140,18 @@ Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const
   subject.trained.start(trainee.dropout);
   memory::trim_heap();
 
-  trainee.optimizer = optimizer_of(settings.step, subject.trained.parameters(), trainee.host, pager);
+  auto parameters = subject.trained.parameters();
+  trainee.ownership = ownership_of(parameters, settings.step.zero_stage, world);
+  trainee.optimizer = optimizer_of(settings.step, std::move(parameters), trainee.ownership.get(), trainee.host, pager);
+  if (trainee.ownership)
+    trainee.optimizer->set_sum([owners = trainee.ownership.get()](const at::Tensor& numbers) { owners->sum(numbers); });
   if (settings.step.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());
-  trainee.reduction = reduction_of(trainee.optimizer->parameters(), settings.step.reduction, world);
+  trainee.reduction = reduction_of(trainee.optimizer->parameters(), settings.step.reduction, trainee.ownership.get(), world);
   trainee.progress.fingerprint = fingerprint;
   if (settings.step.scales_loss) trainee.progress.loss_scale = optim::LossScale::for_fp16();
   if (settings.output.resume) {
     trainee.progress = checkpoint::load_state(settings.output.state(), {*trainee.optimizer, trainee.ema.get()}, fingerprint);
+    if (trainee.ownership) trainee.ownership->share(trainee.optimizer->parameters());
     trainee.saved_step = trainee.progress.step;
     info("resumed at step {}", trainee.progress.step);
   }

@@ -7,6 +7,7 @@
 #include "memory/host_store.h"
 #include "optim/averaged.h"
 #include "pipeline/schedule.h"
+#include "train/ownership.h"
 #include "train/subject.h"
 
 namespace burnish::train {
@@ -21,9 +22,13 @@ struct Trainee {
   std::unique_ptr<optim::Optimizer> optimizer = {};
   std::unique_ptr<optim::Ema> ema = {};             ///< null where files take the weights themselves
   std::unique_ptr<dist::Reduction> reduction = {};  ///< of gradients over processes; null where there is none
+  std::unique_ptr<Ownership> ownership = {};        ///< of parameters; null where each process keeps all of them
   checkpoint::Progress progress = {};
   int64_t saved_step = -1;  ///< of the state on disk; -1 for none
   std::string_view place;   ///< in the step: what goes on
+
+  /// As Averaged takes it.
+  std::function<void()> share() const;
 };
 
 // Places in a step.

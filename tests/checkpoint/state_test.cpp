@@ -167,3 +167,33 @@ TEST(State, WithoutTheAveragesOfARunChangesNothing) {
   EXPECT_THAT(text, HasSubstr("moving averages"));
   expect_equal(trained.all(), before);
 }
+
+TEST(State, PartsOfOwnersAreOneState) {
+  Scratch scratch;
+  Trained whole(1);
+  whole.step(3);
+  for (int64_t part = 0; part < 2; ++part) {
+    Trained mine(1);
+    for (int64_t i = 0; i < 2; ++i) mine.parameters[static_cast<size_t>(i)].owned = i == part;
+    mine.optimizer = optim::make_optimizer({}, mine.parameters);
+    mine.step(3);
+    checkpoint::save_part(scratch.path(), checkpoint::state_of({*mine.optimizer}, {3, 12, "rank=4"}), part, 2);
+    EXPECT_FALSE(checkpoint::is_there(scratch.path())) << "before all parts are published";
+  }
+  checkpoint::publish(scratch.path(), 3, 2);
+  Trained second(2);
+  EXPECT_EQ(checkpoint::load_state(scratch.path(), {*second.optimizer}, "rank=4").step, 3);
+  expect_equal(second.all(), whole.all());
+
+  Trained other(3);  // owns the second parameter alone
+  other.parameters[0].owned = false;
+  other.optimizer = optim::make_optimizer({}, other.parameters);
+  auto unowned = other.parameters[0].value.clone();
+  checkpoint::load_state(scratch.path(), {*other.optimizer}, "rank=4");
+  EXPECT_TRUE(at::equal(other.parameters[1].value, whole.parameters[1].value));
+  EXPECT_TRUE(at::equal(other.parameters[0].value, unowned));
+
+  checkpoint::save_state(scratch.path(), checkpoint::state_of({*whole.optimizer}, {4, 16, "rank=4"}));
+  EXPECT_EQ(scratch.num_files(), 1u) << "parts of the older state";
+  EXPECT_EQ(checkpoint::read_progress(scratch.path(), "rank=4").step, 4);
+}

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "dist/owners.h"
 #include "dist/reduction.h"
 #include "dist/store.h"
 
@@ -46,17 +47,17 @@ at::Tensor gradient(int64_t number, int64_t parameter) {
 }
 
 /// Sums batches 0 to 7 of two steps, shared out in stretches, as a training step does.
-std::vector<at::Tensor> summed(const World& world, bool ordered) {
+std::vector<at::Tensor> summed(const World& world, bool ordered, std::vector<int64_t> owners = {}) {
   std::vector<at::Tensor> parameters;
   for (int64_t i = 0; i < 3; ++i) parameters.push_back(at::zeros({i + 2, 3}).requires_grad_());
-  auto reduction = make_reduction(world.group(), parameters, {.ordered = ordered, .bucket_bytes = 40});
+  auto reduction = make_reduction(world.group(), parameters, {.ordered = ordered, .bucket_bytes = 40, .owners = std::move(owners)});
   constexpr int64_t kBatches = 8;
   auto mine = kBatches / world.size();
   for (int step = 0; step < 2; ++step) {
     for (auto& parameter : parameters) parameter.mutable_grad() = at::Tensor();
     for (int64_t i = 0; i < mine; ++i) {
       auto number = world.rank() * mine + i;
-      if (reduction && i + 1 == mine) reduction->begin_last();
+      if (reduction) reduction->begin(i + 1 == mine);
       for (size_t p = 0; p < 2; ++p) {
         if (p == 1 && number % 2 == 1) continue;
         (parameters[p] * gradient(number, static_cast<int64_t>(p))).sum().backward();
@@ -171,4 +172,71 @@ TEST(Reduction, OrderedSumsDoNotDependOnTheNumberOfProcesses) {
     }
   }
   EXPECT_TRUE(at::allclose(of_one[0], expected(0), 1e-6, 1e-6));
+}
+
+TEST(Reduction, OwnersAloneKeepTheSums) {
+  auto of_one = together<std::vector<at::Tensor>>(1, [](const World& world) { return summed(world, true); }).front();
+  for (bool ordered : {false, true}) {
+    for (int64_t size : {2, 4}) {
+      const std::vector<int64_t> owners{0, 1, 1};
+      auto all = together<std::vector<at::Tensor>>(size, [&](const World& world) { return summed(world, ordered, owners); });
+      for (size_t rank = 0; rank < all.size(); ++rank) {
+        for (size_t i = 0; i < 2; ++i) {
+          const auto& gradient = all[rank][i];
+          ASSERT_EQ(gradient.defined(), owners[i] == static_cast<int64_t>(rank)) << "parameter " << i << " on process " << rank;
+          if (!gradient.defined()) continue;
+          EXPECT_TRUE(!ordered || at::equal(gradient, of_one[i])) << size << " processes, parameter " << i;
+          EXPECT_TRUE(at::allclose(gradient, expected(static_cast<int64_t>(i)), 1e-6, 1e-6));
+        }
+        EXPECT_FALSE(all[rank][2].defined());
+      }
+    }
+  }
+}
+
+TEST(Reduction, GradientsThatBackwardAddsToTwiceTravelTwiceInTheFirstStep) {
+  auto gradients = together<at::Tensor>(2, [](const World& world) {
+    auto twice = at::ones({3}).requires_grad_(), once = at::ones({3}).requires_grad_();
+    auto reduction = make_reduction(world.group(), {twice, once}, {.bucket_bytes = 8, .owners = {0, 0}});
+    for (int step = 0; step < 2; ++step) {
+      twice.mutable_grad() = once.mutable_grad() = at::Tensor();
+      reduction->begin(true);
+      (twice * 2).sum().backward();
+      (twice * 3 + once).sum().backward();
+      reduction->ran(true);
+      reduction->finish();
+    }
+    return twice.grad();
+  });
+  EXPECT_TRUE(at::equal(gradients[0], at::full({3}, 10.)));
+  EXPECT_FALSE(gradients[1].defined());
+}
+
+TEST(Owners, AreStretchesOfAboutOneSize) {
+  EXPECT_EQ(owners_of({1, 1, 1, 1, 4, 4}, 3), (std::vector<int64_t>{0, 0, 0, 0, 1, 2}));
+  EXPECT_EQ(owners_of({100, 1, 1}, 2), (std::vector<int64_t>{0, 1, 1}));
+  EXPECT_EQ(owners_of({5, 5}, 1), (std::vector<int64_t>{0, 0}));
+  EXPECT_EQ(owners_of({}, 2), std::vector<int64_t>());
+}
+
+TEST(Owners, ShareTheBitsOfTheirTensors) {
+  const std::vector<int64_t> owners{0, 0, 1, 2};
+  auto made = [](double number) {
+    return std::vector<at::Tensor>{at::full({7}, number), at::full({2, 3}, number).t(), at::full({9}, number).to(at::kBFloat16),
+                                   at::full({5}, number).to(at::kByte)};
+  };
+  auto all = together<std::vector<at::Tensor>>(3, [&](const World& world) {
+    auto tensors = made(1 + static_cast<double>(world.rank()));
+    std::vector<Owned> owned;
+    for (size_t i = 0; i < tensors.size(); ++i) owned.push_back({owners[i], tensors[i], static_cast<int64_t>(tensors[i].nbytes())});
+    if (world.rank() == 2) owned[0].tensor = tensors[0] = at::Tensor();  // is not wanted there
+    share(world.group(), owned, /*piece_bytes=*/11);
+    return tensors;
+  });
+  for (size_t rank = 0; rank < 3; ++rank) {
+    for (size_t i = 0; i < owners.size(); ++i) {
+      if (rank == 2 && i == 0) continue;
+      EXPECT_TRUE(at::equal(all[rank][i], made(1 + static_cast<double>(owners[i]))[i])) << "tensor " << i << " on process " << rank;
+    }
+  }
 }

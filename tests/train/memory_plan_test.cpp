@@ -185,14 +185,15 @@ TEST_F(OutOfMemory, IsExplainedByThePlan) {
   run.batch_size = 16;
   auto plan = plan_memory(run);
   NoMemory missing{.step = 3, .place = "backward", .saved_step = 2, .host_bytes = plan.host_bytes() - 1};
-  auto text = explain(missing, run, plan, plan_memory);
+  auto planner = [](const TrainOptions& other) { return plan_memory(other); };
+  auto text = explain(missing, run, plan, planner);
   EXPECT_THAT(text, testing::StartsWith("out of memory in step 3 (backward), which was given up; the state of step 2 is saved"));
   EXPECT_THAT(text, testing::ContainsRegex("the plan said [0-9.]+ MiB of cpu at the peak \\((forward|backward), .*\\); it takes [0-9.]+ "
                                            "[KM]iB with --"));
   missing.host_bytes = 0;
-  EXPECT_THAT(explain(missing, run, plan, plan_memory), testing::HasSubstr("no option that this program has makes it fit"));
+  EXPECT_THAT(explain(missing, run, plan, planner), testing::HasSubstr("no option that this program has makes it fit"));
   missing.saved_step = -1;
-  EXPECT_THAT(explain(missing, run, std::nullopt, plan_memory),
+  EXPECT_THAT(explain(missing, run, std::nullopt, planner),
               testing::HasSubstr("nothing was saved yet; it was not planned: `burnish plan`"));
 }
 

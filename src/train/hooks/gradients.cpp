@@ -27,9 +27,13 @@ class NoGradient final : public Hook {
     const auto& optimizer = *training_.trainee.optimizer;
     const auto& parameters = optimizer.parameters();
     optim::ParameterList untouched;  // gradients may be gone by now
+    std::vector<double> updated;
+    for (size_t i = 0; i < parameters.size(); ++i) updated.push_back(optimizer.was_updated(i) ? 1 : 0);
+    if (training_.trainee.ownership) updated = dist::sum_of(training_.world.group(), updated);
     for (size_t i = 0; i < parameters.size(); ++i) {
-      if (!optimizer.was_updated(i)) untouched.push_back(parameters[i]);
+      if (updated[i] == 0) untouched.push_back(parameters[i]);
     }
+    if (!training_.world.is_first()) return;
     auto [expected, unexpected] = without_gradient(untouched, training_.subject.model->names());
     if (!expected.empty())
       info("{} of {} trained parameters are never reached by a gradient in this model: {}", expected.size(), parameters.size(),
@@ -46,6 +50,9 @@ class NoGradient final : public Hook {
 
 }  // namespace
 
-std::unique_ptr<Hook> make_gradients(const Training& training) { return std::make_unique<NoGradient>(training); }
+std::unique_ptr<Hook> make_gradients(const Training& training) {
+  bool has_part = training.world.is_first() || training.trainee.ownership;
+  return has_part ? std::make_unique<NoGradient>(training) : nullptr;
+}
 
 }  // namespace burnish::train

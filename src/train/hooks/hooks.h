@@ -27,10 +27,10 @@ std::unique_ptr<Hook> make_save(const Training& training);
 
 struct HookMaker {
   std::unique_ptr<Hook> (*make)(const Training&);
-  bool on_all = false;  ///< of several processes; otherwise on the first alone
+  bool on_all = false;  ///< asked of all processes; otherwise of the first alone
 };
 /// All of them, in their order.
-inline constexpr std::array kHookMakers{HookMaker{make_validate, true}, HookMaker{make_log},     HookMaker{make_bar},
-                                        HookMaker{make_gradients},      HookMaker{make_preview}, HookMaker{make_save}};
+inline constexpr std::array kHookMakers{HookMaker{make_validate, true},  HookMaker{make_log},           HookMaker{make_bar},
+                                        HookMaker{make_gradients, true}, HookMaker{make_preview, true}, HookMaker{make_save, true}};
 
 }  // namespace burnish::train

@@ -85,7 +85,7 @@ class Log final : public Hook {
   void write_config() const {
     auto again = training_.settings.given;
     again.max_steps = training_.course.num_steps();
-    again.resume = again.overwrite = false;  // the file starts a run, in a folder of its own
+    again.resume = again.auto_resume = again.overwrite = false;  // the file starts a run, in a folder of its own
     config::Fields resolved;
     fields(resolved, again);
     for (const auto& field : resolved.list()) config::relocate(field, std::filesystem::current_path());  // files stay where they are

@@ -23,11 +23,12 @@ class Preview final : public Hook {
   }
 
  private:
-  /// With the averaged weights where there are any, as they would be saved.
+  /// With the averaged weights where there are any, as they would be saved. The first process draws.
   void draw() {
     const auto& trainee = training_.trainee;
-    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get());
+    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.share());
     last_ = trainee.progress.step;
+    if (training_.previews == nullptr) return;
     auto held = pipeline::models_of(trainee.live.units);
     draw_previews(*training_.previews, trainee.model, held, [&](int64_t number, const drawing::Picture& picture, const at::Tensor& image) {
       auto path = records::preview_path(training_.settings.output.folder, last_, number);
@@ -49,7 +50,9 @@ class Preview final : public Hook {
 }  // namespace
 
 std::unique_ptr<Hook> make_preview(const Training& training) {
-  return training.previews != nullptr ? std::make_unique<Preview>(training) : nullptr;
+  bool is_asked_for = !training.settings.output.previews.prompts.empty();
+  bool has_part = training.world.is_first() || training.trainee.ownership;  // in averages, of which each process has some
+  return is_asked_for && has_part ? std::make_unique<Preview>(training) : nullptr;
 }
 
 }  // namespace burnish::train

@@ -70,9 +70,9 @@ class Save final : public Hook {
   }
 
   void stepped(StepReport& r) override {
-    bool is_best = settings_.save.keep_best && r.validation_loss && *r.validation_loss < lowest_;
+    bool is_best = settings_.save.keep_best && r.validation_loss && as_first(*r.validation_loss < lowest_);
     if (is_best) lowest_ = *r.validation_loss;
-    bool due = is_due(r.step);
+    bool due = when_.minutes > 0 ? as_first(is_due(r.step)) : is_due(r.step);
     if (due || is_best) save(due, is_best);
   }
   void interrupted() override { ended(); }
@@ -82,6 +82,12 @@ class Save final : public Hook {
   }
 
  private:
+  /// What the first process finds where all save, since clocks and files may say otherwise to each.
+  bool as_first(bool found) const {
+    if (!training_.trainee.ownership) return found;
+    return dist::sum_of(training_.world.group(), {training_.world.is_first() && found ? 1. : 0.}).front() > 0;
+  }
+
   bool is_due(int64_t step) {
     if (when_.minutes > 0 && std::chrono::steady_clock::now() - last_ > std::chrono::duration<double>(60 * when_.minutes)) return true;
     if (when_.steps > 0 && step % when_.steps == 0) return true;
@@ -95,11 +101,11 @@ class Save final : public Hook {
   /// The names of what is there once it is written. `beside`: while training goes on, where a copy is small.
   std::vector<std::string> save(bool by_step, bool is_best, bool beside = true) {
     finish();
-    auto snapshot = take_snapshot(training_.subject, training_.trainee, settings_.dtype, by_step, is_best);
+    auto snapshot = take_snapshot(training_.subject, training_.trainee, training_.settings, by_step, is_best);
     std::vector<std::string> names;
     for (const auto& file : snapshot.files) names.push_back(file.name);
     bool all_there = std::all_of(names.begin(), names.end(), [&](const auto& name) { return fs::exists(settings_.folder / name); });
-    if (training_.trainee.saved_step == snapshot.step && all_there && !is_best) return names;
+    if (!is_best && as_first(training_.trainee.saved_step == snapshot.step && all_there)) return names;
     if (by_step) last_ = std::chrono::steady_clock::now();
     if (!beside || !is_written_beside(snapshot)) {
       write(snapshot);
@@ -130,8 +136,19 @@ class Save final : public Hook {
       if (snapshot.is_best) write_checked(settings_.folder / best, file, own);
     }
     if (!snapshot.by_step) return;
-    checkpoint::save_state(settings_.state(), snapshot.state);
-    if (when_.keep_last > 0) keep_last(settings_.folder, when_.keep_last, snapshot.step);
+    save_state(snapshot);
+    if (when_.keep_last > 0 && training_.world.is_first()) keep_last(settings_.folder, when_.keep_last, snapshot.step);
+  }
+
+  /// Where each process has a part of it, all write theirs, and the first has the state count when all are there.
+  void save_state(const Snapshot& snapshot) const {
+    if (!training_.trainee.ownership) return checkpoint::save_state(settings_.state(), snapshot.state);
+    const auto& world = training_.world;
+    checkpoint::save_part(settings_.state(), snapshot.state, world.rank(), world.size());
+    auto here = fmt::format("state of step {}", snapshot.step);
+    if (!world.is_first()) return world.arrive(here);
+    world.meet(here);
+    checkpoint::publish(settings_.state(), snapshot.step, world.size());
   }
 
   /// Waits for what is being written; its error is thrown here.
@@ -152,6 +169,9 @@ class Save final : public Hook {
 
 }  // namespace
 
-std::unique_ptr<Hook> make_save(const Training& training) { return std::make_unique<Save>(training); }
+std::unique_ptr<Hook> make_save(const Training& training) {
+  bool has_part = training.world.is_first() || training.trainee.ownership;
+  return has_part ? std::make_unique<Save>(training) : nullptr;
+}
 
 }  // namespace burnish::train

@@ -70,7 +70,7 @@ class Validate final : public Hook {
   double loss() const {
     at::NoGradGuard no_grad;
     const auto& trainee = training_.trainee;
-    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get());
+    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.share());
     double sum = 0;
     auto count = training_.course.num_held_out();
     const auto& world = training_.world;

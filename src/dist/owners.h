@@ -1,0 +1,24 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "dist/group.h"
+
+namespace burnish::dist {
+
+/// Which process keeps what belongs to each of a list of tensors alone: stretches of the list, by rank, of about equal numbers of elements
+/// (ZeRO, Rajbhandari et al. 2020, arXiv 1910.02054; whole tensors, as torch's ZeroRedundancyOptimizer has it).
+std::vector<int64_t> owners_of(const std::vector<int64_t>& numels, int64_t num_processes);
+
+/// Tensors of an owner, the same on all processes by shape and strides. One that this process does not want may be undefined elsewhere than
+/// with its owner, where `num_bytes` says how large it is.
+struct Owned {
+  int64_t owner = 0;
+  at::Tensor tensor = {};
+  int64_t num_bytes = 0;
+};
+
+/// Gives all processes the bits that their owners have. Travels in pieces, of which each process holds one for every process.
+void share(Group& group, const std::vector<Owned>& tensors, int64_t piece_bytes = int64_t{4} << 20);
+
+}  // namespace burnish::dist

@@ -1,0 +1,126 @@
+// What several processes divide among themselves (zero_stage) changes no number.
+#include <ATen/ops/equal.h>
+
+#include "io/checkpoint_files.h"
+#include "tests/integration/together.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+const std::string kOrdered = "--batch_size 1 --global_batch_size 4 --reduction ordered --max_steps 4 ";
+
+class Stages : public Together {
+ protected:
+  void expect_same_state(const std::string& run, const std::string& other) const {
+    auto of = [&](const std::string& name) { return io::TensorSource::open_folder(folder / name / "state", {"state"}); };
+    auto state = of(run), expected = of(other);
+    ASSERT_EQ(state.names(), expected.names());
+    for (const auto& name : state.names()) EXPECT_TRUE(at::equal(state.tensor(name), expected.tensor(name))) << run << ": " << name;
+  }
+  /// The run by one process and by several, with all divided.
+  void expect_same(const std::string& options, int64_t processes = 2, int64_t stage = 2) const {
+    SCOPED_TRACE(options);
+    train(0, "one", kOrdered + options);
+    train(processes, "divided", kOrdered + options + " --zero_stage " + std::to_string(stage));
+    EXPECT_EQ(weights("divided", 4), weights("one", 4));
+    expect_same_state("divided", "one");
+  }
+};
+
+}  // namespace
+
+TEST_F(Stages, AndNumbersOfProcessesWriteTheSameBits) {
+  const std::string options = kOrdered + "--max_grad_norm 0.1 --ema_decay 0.9 --gradient_accumulation_steps 2 --lora_type dora ";
+  train(0, "one", options);
+  for (int64_t processes : {2, 4}) {
+    for (const char* stage : {"1", "2"}) {
+      auto run = std::to_string(processes) + "-" + stage;
+      train(processes, run, options + "--zero_stage " + stage);
+      EXPECT_EQ(weights(run, 4), weights("one", 4)) << run;
+      expect_same_state(run, "one");
+      auto lines = read_log(folder / run), expected = read_log(folder / "one");
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(lines.at(i)["grad_norm"], expected[i]["grad_norm"]) << run << " step " << i;
+    }
+  }
+}
+
+TEST_F(Stages, FastSumsAreThoseOfOneProcess) {
+  const std::string options = "--max_grad_norm 0.1 --gradient_accumulation_steps 2 --max_steps 4 ";
+  train(0, "one", options + "--batch_size 4");
+  train(2, "two", options + "--batch_size 2 --zero_stage 2");
+  train(4, "four", options + "--batch_size 1 --zero_stage 2");
+  train(4, "four-1", options + "--batch_size 1 --zero_stage 1");
+  for (const char* run : {"two", "four", "four-1"}) expect_close("one", run);
+}
+
+TEST_F(Stages, WeightsOfTheirOwnInEveryPrecision) {
+  const std::string whole = "--trainable_models dit --learning_rate 1e-3 ";
+  expect_same(whole + "--dtype bf16 --trained_weights remainder --save_dtype fp32 --optimizer adamw8bit --ema_decay 0.5 --overwrite");
+  expect_same(whole + "--dtype bf16 --trained_weights stochastic --optimizer lion --overwrite");
+  expect_same(whole + "--dtype bf16 --trained_weights fp8 --optimizer came --overwrite", 2, 1);
+}
+
+TEST_F(Stages, EveryOptimizer) {
+  for (const char* optimizer :
+       {"adafactor", "muon", "adamw_schedulefree", "prodigy --learning_rate 1", "prodigy_schedulefree --learning_rate 1"})
+    expect_same("--overwrite --lora_dropout 0.2 --validation_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " --optimizer " +
+                optimizer);
+}
+
+TEST_F(Stages, AStateInPartsGoesOnWithAnyNumberAndStage) {
+  const std::string averaged = kOrdered + "--ema_decay 0.9 ";
+  train(0, "one", averaged);
+  train(4, "begun", averaged + "--max_steps 1 --zero_stage 2");
+  EXPECT_TRUE(fs::exists(folder / "begun/state/state-step-1-00004-of-00004.safetensors"));
+  train(2, "begun", averaged + "--max_steps 2 --zero_stage 1 --resume");
+  EXPECT_FALSE(fs::exists(folder / "begun/state/state-step-1-00004-of-00004.safetensors")) << "parts of an older state";
+  train(0, "begun", averaged + "--max_steps 3 --resume");
+  EXPECT_EQ(files_below(folder / "begun/state"), std::vector<std::string>{"state.safetensors"});
+  train(2, "begun", averaged + "--zero_stage 2 --resume");
+  EXPECT_EQ(weights("begun", 4), weights("one", 4));
+  expect_same_state("begun", "one");
+}
+
+TEST_F(Stages, AutoResumeBeginsAndGoesOn) {
+  const std::string options = kOrdered + "--auto_resume --zero_stage 1 ";
+  train(2, "run", options + "--max_steps 2");
+  train(4, "run", options);
+  train(0, "one", kOrdered);
+  EXPECT_EQ(weights("run", 4), weights("one", 4));
+  EXPECT_EQ(read_log(folder / "run").size(), 4u);
+  expect_one_error(try_train(0, "run", options + "--overwrite"), 2, {"[train]", "overwrite replaces it"});
+}
+
+TEST_F(Stages, APartThatIsLostIsNamed) {
+  const std::string options = kOrdered + "--max_steps 1 --zero_stage 1 ";
+  train(2, "run", options);
+  fs::remove(folder / "run/state/state-step-1-00002-of-00002.safetensors");
+  auto outcome = try_train(2, "run", options + "--max_steps 2 --resume");
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("state-step-1-00002-of-00002.safetensors"));
+}
+
+TEST_F(Stages, WhatCannotBeDividedIsRefused) {
+  auto refused = [&](const std::string& options, const std::string& word) {
+    auto outcome = try_train(0, "run", options);
+    expect_one_error(outcome, 2, {"[train]", word});
+  };
+  refused("--zero_stage 3", "zero_stage must be 0, 1 or 2, not 3");
+  refused("--zero_stage 2 --trainable_models dit --blocks_to_swap 1", "blocks_to_swap has them wait in main memory");
+}
+
+TEST_F(Stages, ArePlannedAndWhatSeveralProcessesCannotDoIsNotOffered) {
+  auto plan = [](const std::string& more) {
+    auto outcome = run_burnish("plan --num_threads 1 " + golden_model() + golden_data() + "--trainable_models dit --json " + more,
+                               "BURNISH_LOG=error");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return nlohmann::json::parse(outcome.output.substr(outcome.output.find('{')));
+  };
+  auto alone = plan(""), divided = plan("--processes 4 --zero_stage 2");
+  EXPECT_THAT(alone.dump(), HasSubstr("--fused_backward_pass"));
+  EXPECT_THAT(divided.dump(), testing::Not(HasSubstr("--fused_backward_pass")));
+  expect_one_error(run_burnish("plan --processes 0 " + golden_model() + golden_data()), 2, {"[plan]", "processes must be at least 1"});
+}

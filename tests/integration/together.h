@@ -1,0 +1,43 @@
+#pragma once
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "io/safetensors.h"
+#include "tests/integration/refused.h"
+
+namespace burnish::test {
+
+/// Runs of a tiny model in several processes of this machine, each in a folder below `folder`.
+class Together : public testing::Test {
+ protected:
+  /// A run in so many processes; 0: by itself.
+  Outcome try_train(int64_t processes, const std::string& run, const std::string& options) const {
+    bool trains_whole = options.find("--trainable_models") != options.npos;
+    std::string command = "train " + golden_model() + golden_data() + "--learning_rate 1e-2 " +
+                          (trains_whole ? "" : "--lora_rank 2 --lora_target_modules to_q,to_v ") + options + " --output_path " +
+                          quoted(folder / run);
+    if (processes > 0) command = "launch -n " + std::to_string(processes) + " -- " + command + " --num_threads 1";
+    return run_burnish(command, "BURNISH_CHECK_COLLECTIVES=1");
+  }
+  void train(int64_t processes, const std::string& run, const std::string& options) const {
+    auto outcome = try_train(processes, run, options);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  }
+  std::string weights(const std::string& run, int64_t step) const {
+    return read_file(folder / run / ("step-" + std::to_string(step) + ".safetensors"));
+  }
+  void expect_close(const std::string& run, const std::string& other) const {
+    auto lines = read_log(folder / run), others = read_log(folder / other);
+    ASSERT_EQ(lines.size(), others.size());
+    for (size_t i = 0; i < lines.size(); ++i) {
+      double loss = lines[i]["loss"], norm = lines[i]["grad_norm"];
+      EXPECT_NEAR(loss, others[i]["loss"], 2e-6 * std::abs(loss)) << "step " << i;
+      EXPECT_NEAR(norm, others[i]["grad_norm"], 1e-5 * norm) << "step " << i;
+      EXPECT_EQ(lines[i]["loss_by_time"].size(), others[i]["loss_by_time"].size());
+    }
+  }
+  TempFolder folder;
+};
+
+}  // namespace burnish::test

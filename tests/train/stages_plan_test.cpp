@@ -1,0 +1,91 @@
+// The plan of each of two processes beside what it takes. They are forked off, before anything has threads.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "dist/store.h"
+#include "tests/train/small_run.h"
+#include "train/memory_plan.h"
+
+using namespace burnish;
+using namespace burnish::train;
+
+namespace {
+
+/// Trains as one of two processes and leaves the most bytes that it had, by a counting allocator, in a file.
+void train_one(int64_t rank, int64_t port, const TrainOptions& options, const std::filesystem::path& peak) {
+  dist::Place place{.rank = rank, .size = 2, .local_rank = rank, .local_size = 2, .launcher = "a test", .host = "127.0.0.1"};
+  place.port = port;
+  place.launcher_serves = true;
+  dist::World world(place, 60);
+  test::Allocations allocations;
+  train::train(options, world);
+  world.leave();
+  std::ofstream(peak) << allocations.peak();
+}
+
+/// What each process of two takes at the peak of a run.
+std::vector<double> peaks_of(const TrainOptions& options, const test::Scratch& scratch) {
+  auto store = dist::serve_store("127.0.0.1", 0);
+  auto file = [&](int64_t rank) { return scratch / ("peak-" + std::to_string(rank)); };
+  std::vector<pid_t> processes;
+  for (int64_t rank : {0, 1}) {
+    processes.push_back(fork());
+    if (processes.back() != 0) continue;
+    int code = 0;
+    try {
+      train_one(rank, store->port(), options, file(rank));
+    } catch (const std::exception& error) {
+      std::cerr << error.what() << '\n';
+      code = 1;
+    }
+    _exit(code);
+  }
+  std::vector<double> peaks(2);
+  for (int64_t rank : {0, 1}) {
+    int status = 0;
+    waitpid(processes[static_cast<size_t>(rank)], &status, 0);
+    EXPECT_EQ(status, 0) << "process " << rank;
+    std::ifstream(file(rank)) >> peaks[static_cast<size_t>(rank)];
+  }
+  return peaks;
+}
+
+class StagesPlan : public testing::TestWithParam<std::string> {};
+
+}  // namespace
+
+TEST_P(StagesPlan, IsWhatEachProcessTakes) {
+  test::Scratch scratch;
+  auto options = test::options_of(test::small_run("flux", "--dtype bf16 --height 128 --width 192 --batch_size 4 " + GetParam()));
+  options.cache_path = (scratch / "cache").string();
+  options.output_path = (scratch / "first").string();
+  peaks_of(options, scratch);  // after which the cache is there
+  options.output_path = (scratch / "second").string();
+  auto peaks = peaks_of(options, scratch);
+  for (int64_t rank : {0, 1}) {
+    auto plan = plan_memory(options, {.num_processes = 2, .process_index = rank});
+    EXPECT_NEAR(static_cast<double>(plan.num_bytes(plan.step())) / peaks[static_cast<size_t>(rank)], 1, 0.03) << "process " << rank;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, StagesPlan,
+                         testing::Values("--trainable_models dit", "--trainable_models dit --zero_stage 1",
+                                         "--trainable_models dit --zero_stage 2 --ema_decay 0.9",
+                                         "--trainable_models dit --zero_stage 2 --reduction ordered --trained_weights remainder"));
+
+TEST(StagesPlanOfFour, DividesWhatTheStageSays) {
+  auto options = [](const std::string& stage) {
+    return test::options_of(test::small_run("flux", "--dtype bf16 --optimizer adamw --trainable_models dit --zero_stage " + stage));
+  };
+  auto of = [&](const std::string& stage, int64_t processes) {
+    return plan_memory(options(stage), {.num_processes = processes}).step().profile.peak;
+  };
+  auto whole = of("0", 4), states = of("1", 4), gradients = of("2", 4);
+  auto most = [](memory::Kind kind, const auto& peak) { return static_cast<double>(peak[kind]); };
+  EXPECT_NEAR(most(memory::Kind::optimizer, states) / most(memory::Kind::optimizer, whole), 0.25, 0.05);
+  EXPECT_NEAR(most(memory::Kind::optimizer, gradients) / most(memory::Kind::optimizer, whole), 0.25, 0.05);
+  EXPECT_LT(gradients.total(), states.total());
+}
