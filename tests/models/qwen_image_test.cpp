@@ -27,7 +27,9 @@ const std::string kTransformer = kModel + "transformer/";
 io::TensorSource weights() { return test::golden(kTransformer + "diffusion_pytorch_model.safetensors"); }
 nlohmann::json config_json(const std::string& folder = kTransformer) { return io::read_json(test::golden_path(folder + "config.json")); }
 
-std::unique_ptr<Transformer> load_transformer(qwen_image::Part part = {}) { return test::load_trained<Transformer>(kTransformer, qwen_image::detect, part); }
+std::unique_ptr<Transformer> load_transformer(qwen_image::Part part = {}) {
+  return test::load_trained<Transformer>(kTransformer, qwen_image::detect, part);
+}
 
 /// The batch of the golden file: captions of 5 and of 9 tokens, the shorter one filled up with zeros.
 struct Batch {
