@@ -22,7 +22,15 @@ namespace burnish::models {
 namespace {
 
 constexpr const char* kSiglip = "SigLIP image encoder";
-const std::string kSiglipMark = "vision_model.head.probe";
+const std::string kSiglipPrefix = "vision_model.", kSiglipMark = "head.probe";
+
+/// What stands before the tower's names in an entry; nothing where it has no tower.
+std::optional<std::string> tower_prefix(const ModelEntry& entry) {
+  for (const auto& prefix : {kSiglipPrefix, std::string()}) {
+    if (entry.tensors && entry.tensors->contains(prefix + kSiglipMark)) return prefix;
+  }
+  return std::nullopt;
+}
 
 class SiglipMlp : public nn::Module {
  public:
@@ -160,11 +168,11 @@ SiglipVision::Output SiglipVision::forward(const at::Tensor& image_B3SS) {
   return {tokens, pool_->forward(tokens)};
 }
 
-bool is_siglip(const ModelEntry& entry) { return entry.tensors && entry.tensors->contains(kSiglipMark); }
+bool is_siglip(const ModelEntry& entry) { return tower_prefix(entry).has_value(); }
 
 Source find_siglip(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
-    if (is_siglip(entry)) return {&entry, entry.tensors->below("vision_model."), {}};
+    if (is_siglip(entry)) return {&entry, find_below(entry, {kSiglipPrefix, ""}, kSiglipMark), {}};
   }
   return {};
 }
@@ -175,12 +183,12 @@ Recipe siglip_recipe(const std::string& name, const Source& source, const Siglip
           }};
 }
 
-ComponentNames siglip_names(const std::string& name) {
+ComponentNames siglip_names(const std::string& name, const Source& source) {
   auto names = plain_names(name);
-  names.layers.weights = "vision_model.";
+  names.layers.weights = tower_prefix(*source.entry).value_or("");
   names.lora_targets = "q_proj,k_proj,v_proj,out_proj,fc1,fc2";
   names.high_precision = {"embeddings\\..*"};
-  names.folder_file = names.single_file = {"vision_model.", {}};
+  names.folder_file = names.single_file = {names.layers.weights, {}};
   return names;
 }
 

@@ -18,7 +18,8 @@ struct SiglipConfig {
 };
 SiglipConfig siglip_config(const nlohmann::json& config_json, const io::Shapes& shapes);
 
-/// A SigLIP vision tower (Zhai et al. 2023, arXiv 2303.15343; parameter names of transformers' SiglipVisionModel below "vision_model").
+/// A SigLIP vision tower (Zhai et al. 2023, arXiv 2303.15343; parameter names of transformers' SiglipVisionModel, without the
+/// "vision_model." that stands before them in published files).
 class SiglipVision : public nn::Module {
  public:
   SiglipVision(const SiglipConfig& config, const at::TensorOptions& options);
@@ -45,7 +46,7 @@ Source find_siglip(const ModelFiles& files);
 /// Whether an entry has SigLIP's towers, whose text tower is no CLIP.
 bool is_siglip(const ModelEntry& entry);
 Recipe siglip_recipe(const std::string& name, const Source& source, const SiglipConfig& config);
-ComponentNames siglip_names(const std::string& name);
+ComponentNames siglip_names(const std::string& name, const Source& source);
 
 /// A picture [3, H, W] in [-1, 1] of 256 levels as PIL's bicubic resize gives it (Pillow: Resample.c): smoothed where it shrinks, columns
 /// before rows, each rounded to a level.

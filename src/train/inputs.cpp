@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -113,6 +114,19 @@ pipeline::Value load_text(const View& view, const std::string& column) {
   return cell.is_string() ? cell.get<std::string>() : cell.dump();
 }
 
+/// The cell, and where a text in it names a file what is in that.
+std::string text_content(const View& view, const std::string& column) {
+  if (view.sample == nullptr) return "";
+  auto cell = cell_of(view, column);
+  auto content = "cell " + cell.dump();
+  for (const auto& item : cell.is_array() ? cell : nlohmann::json::array({cell})) {
+    std::error_code ignored;
+    if (item.is_string() && std::filesystem::is_regular_file(item.get<std::string>(), ignored))
+      content += " of " + io::file_hash(item.get<std::string>());
+  }
+  return content;
+}
+
 /// A column that units read under its name.
 Input input_of(const models::ExtraInput& extra) {
   using Kind = models::ExtraInput::Kind;
@@ -121,7 +135,7 @@ Input input_of(const models::ExtraInput& extra) {
     return {column, false, [=](const View& view) { return pictures_content(view, column); },
             [=](const View& view) { return load_pictures(view, column); }};
   return {
-      column, true, [=](const View& view) { return view.sample == nullptr ? std::string() : "cell " + cell_of(view, column).dump(); },
+      column, true, [=](const View& view) { return text_content(view, column); },
       [=, kind = extra.kind](const View& view) { return kind == Kind::numbers ? load_numbers(view, column) : load_text(view, column); }};
 }
 

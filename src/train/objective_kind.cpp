@@ -38,7 +38,6 @@ constexpr std::pair<const char*, const char*> kConditions[] = {
     {"nexus_gen_", "models that edit a picture (Nexus-Gen)"},
     {"infinityou_", "an encoder of faces (InfiniteYou)"},
     {"insert_anything_", "models that put a thing into a picture (Insert-Anything)"},
-    {"lora_encoder_", "an encoder of LoRAs"},
     {"template_", "plug-in models"},
     {"video", "videos"},
     {"audio", "sound"},

@@ -5,6 +5,7 @@ controlnet/, inpaint/     ControlNets as diffusers saves them: for several kinds
 siglip/                   an image encoder as transformers saves it
 ipadapter.bin             an IP-Adapter's two dictionaries, as InstantX's file has them
 value_controller.safetensors, redux.safetensors   AttriCtrl's and Redux's
+lora_encoder.safetensors, lora_{0,1}.safetensors  an encoder of LoRAs, and LoRAs on all layers of the blocks in kohya's names
 fill.safetensors, flex.safetensors   x_embedder.weight of transformers with further input channels
 white_*.png, metadata.json   masks, and the pictures of make_pipeline.py with a cell in every column
 expected.safetensors      <case>.loss: the first steps of make_diffsynth.py's replay and LoRA, the component frozen; <case>.whole.loss: the component trains and the LoRA is
@@ -17,8 +18,9 @@ import numpy as np
 import torch
 from diffsynth.diffusion import FlowMatchSFTLoss
 from diffsynth.diffusion.base_pipeline import ControlNetInput
-from diffsynth.models import flux_controlnet, flux_dit, flux_ipadapter, flux_value_control
+from diffsynth.models import flux_controlnet, flux_dit, flux_ipadapter, flux_lora_encoder, flux_value_control
 from diffsynth.pipelines import flux_image
+from diffsynth.utils.lora.flux import FluxLoRAConverter
 from diffsynth.utils.state_dict_converters.flux_controlnet import FluxControlNetStateDictConverter
 from diffusers import FluxControlNetModel
 from diffusers.pipelines.flux.modeling_flux import ReduxImageEncoder
@@ -86,6 +88,28 @@ def ip_adapter():
     return model
 
 
+def lora_encoder(dit):
+    """It, and two LoRAs for it."""
+    layers = {n: m for n, m in dit.named_modules() if "blocks." in n and isinstance(m, torch.nn.Linear)}
+    patterns = [{"name": n, "dim": (m.in_features, m.out_features), "type": ".".join(n.split(".")[2:])} for n, m in layers.items()]
+    model = flux_lora_encoder.FluxLoRAEncoder.__new__(flux_lora_encoder.FluxLoRAEncoder)
+    torch.nn.Module.__init__(model)
+    model.num_embeds_per_lora, model.num_special_embeds = 2, 3
+    model.embedder = flux_lora_encoder.LoRAEmbedder(patterns, L=2, out_dim=TEXT)
+    model.encoders = torch.nn.ModuleList([flux_lora_encoder.CLIPEncoderLayer(TEXT, 24, num_heads=1, head_dim=16)])
+    model.special_embeds = torch.nn.Parameter(torch.zeros(1, 3, TEXT))
+    model.final_layer_norm, model.final_linear = torch.nn.LayerNorm(TEXT), torch.nn.Linear(TEXT, TEXT)
+    drawn(model, 1.0)
+    for i in range(2):
+        state = {}
+        for pattern in patterns:
+            state[pattern["name"] + ".lora_A.default.weight"] = torch.randn(2, pattern["dim"][0]).bfloat16() * 0.5
+            state[pattern["name"] + ".lora_B.default.weight"] = torch.randn(pattern["dim"][1], 2).bfloat16() * 0.5
+        save_file({n: v.contiguous() for n, v in FluxLoRAConverter.align_to_opensource_format(state, alpha=1 + 3 * i).items()}, OUT / f"lora_{i}.safetensors")
+    save_file(half(model.state_dict()), OUT / "lora_encoder.safetensors")
+    return model
+
+
 def write_data():
     for i, box in enumerate([(8, 8, 40, 32), (24, 16, 64, 48)]):
         mask = Image.new("RGB", (64, 48))
@@ -98,7 +122,7 @@ def write_data():
                      "controlnet_processor_id": "canny" if i % 2 else "depth", "flux_fill_image": other, "flux_fill_mask": mask, "flex_inpaint_image": other,
                      "flex_inpaint_mask": mask, "flex_control_image": f"../pipeline/pictures/{(i + 2) % 4}.png",
                      "ipadapter_images": ["../references/a.png", "../references/b.png"][:1 + i % 2], "flux_redux_image": "../references/a.png",
-                     "eligen_entity_prompts": ["a tree", "an apple"], "eligen_entity_masks": ["white_0.png", "white_1.png"], "value_controller_inputs": 0.25 + 0.1 * i})
+                     "eligen_entity_prompts": ["a tree", "an apple"], "eligen_entity_masks": ["white_0.png", "white_1.png"], "value_controller_inputs": 0.25 + 0.1 * i, "lora_encoder_inputs": f"lora_{i % 2}.safetensors"})
     (OUT / "metadata.json").write_text(json.dumps(rows, indent=1) + "\n")
     return rows
 
@@ -190,8 +214,6 @@ def main():
 
     siglip = drawn(SiglipVisionModel(SiglipVisionConfig(hidden_size=FEATURES, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=384, patch_size=14)))
     siglip.to(torch.bfloat16).save_pretrained(OUT / "siglip")
-    file = OUT / "siglip/model.safetensors"
-    save_file({"vision_model." + name: value for name, value in load_file(file).items()}, file)  # as published files have it
     siglip.float()
     adapter = ip_adapter()
 
@@ -277,6 +299,19 @@ def main():
 
     module = case.module()
     expected["redux.loss"] = case.run(module, by_redux)
+    encoder = lora_encoder(make_diffsynth.small_dit())
+
+    def by_lora(module):
+        def inputs(which, given):
+            prompt = {name: given[name] for name in ("prompt_emb", "text_ids")}
+            file = str(OUT / rows[which]["lora_encoder_inputs"])
+            return flux_image.FluxImageUnit_LoRAEncode().process(module.pipe, {"lora_encoder_inputs": file}, prompt, {})[1]
+        return inputs
+
+    for whole in (False, True):
+        module = case.module(lora=not whole)
+        module.pipe.lora_encoder = encoder.requires_grad_(whole)
+        expected["lora_encoder.whole.loss" if whole else "lora_encoder.loss"] = case.run(module, by_lora(module), list(encoder.parameters()) if whole else None)
     save_file({k: v.contiguous() for k, v in expected.items()}, OUT / "expected.safetensors")
     for file in OUT.rglob("*.*"):
         file.chmod(0o644)

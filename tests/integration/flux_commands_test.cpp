@@ -75,6 +75,8 @@ std::vector<Command> commands() {
       {"FLUX.1-dev-AttriCtrl", dev + ",DiffSynth-Studio/AttriCtrl-FLUX.1-Dev:models/brightness.safetensors", "image",
        "value_controller_inputs"},
       "value_controller", "pipe.value_controller.encoders.0.");
+  all.push_back({"full/FLUX.1-dev-LoRA-Encoder", dev + ",DiffSynth-Studio/LoRA-Encoder-FLUX.1-Dev:model.safetensors", "image",
+                 "lora_encoder_inputs", whole("lora_encoder", "pipe.lora_encoder.")});
   all.push_back({"lora/FLUX.1-dev-EliGen", dev, "image,eligen_entity_masks", "eligen_entity_masks,eligen_entity_prompts",
                  kLora + "--remove_prefix_in_ckpt \"pipe.dit.\" ", "metadata.json"});
   const auto dit = whole("dit", "pipe.dit.");
@@ -100,6 +102,7 @@ class FluxCommands : public BadInput {
     put(kExtras / "redux.safetensors", "black-forest-labs/FLUX.1-Redux-dev/image_embedder/diffusion_pytorch_model.safetensors");
     put(kExtras / "ipadapter.bin", "InstantX/FLUX.1-dev-IP-Adapter/ip-adapter.bin");
     put(kExtras / "value_controller.safetensors", "DiffSynth-Studio/AttriCtrl-FLUX.1-Dev/models/brightness.safetensors");
+    put(kExtras / "lora_encoder.safetensors", "DiffSynth-Studio/LoRA-Encoder-FLUX.1-Dev/model.safetensors");
     put_control_nets();
     put_data();
   }
@@ -134,13 +137,22 @@ class FluxCommands : public BadInput {
   /// The rows of kExtras as the examples have them: in csv, and in JSON where cells hold lists.
   void put_data() const {
     auto rows = nlohmann::json::parse(read_file(kExtras / "metadata.json"));
-    std::vector<std::string> columns{
-        "image",           "prompt",         "controlnet_image", "controlnet_inpaint_mask", "controlnet_processor_id",
-        "flux_fill_image", "flux_fill_mask", "flux_redux_image", "value_controller_inputs", "ipadapter_images",
-        "kontext_images"};
+    std::vector<std::string> columns{"image",
+                                     "prompt",
+                                     "controlnet_image",
+                                     "controlnet_inpaint_mask",
+                                     "controlnet_processor_id",
+                                     "flux_fill_image",
+                                     "flux_fill_mask",
+                                     "flux_redux_image",
+                                     "value_controller_inputs",
+                                     "ipadapter_images",
+                                     "kontext_images",
+                                     "lora_encoder_inputs"};
     std::string csv;
     for (const auto& column : columns) csv += (csv.empty() ? "" : ",") + column;
     for (auto& row : rows) {
+      row["lora_encoder_inputs"] = (kExtras / row["lora_encoder_inputs"].get<std::string>()).string();
       row["kontext_images"] = "../references/a.png";
       row["ipadapter_images"] = "../references/b.png";
       csv += "\n";
@@ -172,5 +184,5 @@ TEST_F(FluxCommands, OfDiffSynthStudiosExamplesRun) {
     auto is_saved = [](const std::string& file) { return file.starts_with("step-4") && file.ends_with(".safetensors"); };
     EXPECT_EQ(std::ranges::count_if(files_below(folder), is_saved), 1) << outcome.output;
   }
-  EXPECT_EQ(number, 25) << "of the 33";
+  EXPECT_EQ(number, 26) << "of the 33";
 }

@@ -113,9 +113,32 @@ TEST_F(FluxExtras, APictureInPlaceOfAPromptTrainsAsInDiffusers) {
   expect_lora(more_model("redux.safetensors") + more_model("siglip"), "flux_redux_image", "redux.loss");
 }
 
+TEST_F(FluxExtras, AnEncoderOfLorasTrainsAsInDiffSynthStudio) {
+  expect_lora(more_model("lora_encoder.safetensors"), "lora_encoder_inputs", "lora_encoder.loss");
+  expect_whole(more_model("lora_encoder.safetensors"), "lora_encoder_inputs", "lora_encoder", "lora_encoder.whole.loss");
+}
+
+TEST_F(FluxExtras, WhatAnEncodedLoraHasIsKeptByWhatIsInItsFile) {
+  auto row = nlohmann::json{
+      {"image", (kGolden / "pictures/0.png").string()}, {"prompt", "a"}, {"lora_encoder_inputs", at("lora.safetensors").string()}};
+  auto how = "train " + golden_model() + more_model("lora_encoder.safetensors") + "--extra_inputs lora_encoder_inputs --max_steps 2 " +
+             kLora + "--dataset_metadata_path " + quoted(write("row.json", nlohmann::json::array({row}).dump())) + " ";
+  auto kept = "--cache_path " + quoted(at("cache")) + " ";
+  fs::copy(kExtras / "lora_0.safetensors", at("lora.safetensors"));
+  run(how + kept + to("first"));
+  fs::copy(kExtras / "lora_1.safetensors", at("lora.safetensors"), fs::copy_options::overwrite_existing);
+  run(how + kept + to("second"));
+  run(how + "--precompute none " + to("live"));
+  EXPECT_NE(losses(at("first")), losses(at("second")));
+  EXPECT_EQ(losses(at("live")), losses(at("second")));
+}
+
 TEST_F(FluxExtras, FurtherChannelsTrainAsInDiffSynthStudioAndDiffusers) {
   widen_transformer(at("fill"), "fill.safetensors");
   expect_losses(model_at("fill"), kStart + "--extra_inputs flux_fill_image,flux_fill_mask ", "fill.loss");
+  auto encoders = [&](const char* name) { return "--model " + quoted(at("fill") / name) + " "; };
+  run("train " + encoders("vae") + encoders("text_encoder") + encoders("text_encoder_2") + tokenizers() + "--dtype fp32 " + data() +
+      "--task sft:data_process --extra_inputs flux_fill_image,flux_fill_mask " + to("cache"));
   widen_transformer(at("flex"), "flex.safetensors");
   expect_losses(model_at("flex"), kStart + "--extra_inputs flex_inpaint_image,flex_inpaint_mask,flex_control_image ", "flex.loss");
   expect_losses(model_at("flex"), kStart, "flex.plain.loss");
@@ -201,4 +224,8 @@ TEST_F(FluxExtras, ThatCannotBeReadAreRefused) {
           train_with(golden_model() + rows(R"("controlnet_image": ")" + other + R"(", "controlnet_processor_id": "canny")"),
                      more_model("controlnet") + "--extra_inputs " + kControl),
           {"cut to 48 by 32 pixels", "scale it to the picture's size"});
+  refused(3,
+          train_with(golden_model() + rows(R"("lora_encoder_inputs": ")" + (kExtras / "redux.safetensors").string() + "\""),
+                     more_model("lora_encoder.safetensors") + "--extra_inputs lora_encoder_inputs"),
+          {"redux.safetensors has no LoRA on lora_unet_double_blocks_0_img_attn_qkv"});
 }

@@ -47,16 +47,27 @@ at::Tensor blocks_as_channels(const at::Tensor& x_HW, int64_t side) {
   return x_HW.reshape({rows, side, columns, side}).permute({1, 3, 0, 2}).reshape({side * side, rows, columns});
 }
 
-/// Prompts of a text that is a JSON list of them, or one alone.
-std::vector<std::string> prompts_in(const std::string& text) {
-  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_array()) return {text};
-  std::vector<std::string> prompts;
-  for (const auto& prompt : json) {
-    if (!prompt.is_string()) data_error("models", "eligen_entity_prompts holds {}, and a list of texts was expected", prompt.dump());
-    prompts.push_back(prompt.get<std::string>());
+/// The texts of a column whose cell is a list of them in JSON, or one alone.
+std::vector<std::string> texts_in(Scope& s, const std::string& column) {
+  const auto& cell = s.text(column);
+  auto json = nlohmann::json::parse(cell, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_array()) return {cell};
+  std::vector<std::string> texts;
+  for (const auto& text : json) {
+    if (!text.is_string())
+      data_error("models", "the column '{}' holds {}, and a text or a list of texts was expected", column, text.dump());
+    texts.push_back(text.get<std::string>());
   }
-  return prompts;
+  return texts;
+}
+
+/// The LoRA of a file; of the plan of a run without samples, one of a usual rank.
+std::vector<LoraPair> lora_of(const std::string& path, const LoraEncoder::Config& config, const Config& transformer, c10::Device device) {
+  constexpr int64_t kUsualRank = 16;
+  if (!path.empty() || !device.is_meta()) return read_lora_pairs(path, config, transformer);
+  std::vector<LoraPair> pairs;
+  for (const auto& layer : config.layers) pairs.push_back({at::zeros({kUsualRank, layer.in}), at::zeros({layer.out, kUsualRank})});
+  return pairs;
 }
 
 /// Channels of Fill: the latents of what is kept, and the mask itself.
@@ -182,7 +193,7 @@ pipeline::Units Extras::encode_units(Components& components, const Encoding& enc
                      {"entity_text", "entity_cover"},
                      {encoding.text_encoder},
                      [encoding](Scope& s) {
-                       auto prompts = prompts_in(s.text("eligen_entity_prompts"));
+                       auto prompts = texts_in(s, "eligen_entity_prompts");
                        const auto& masks = s.lists("eligen_entity_masks").at(0);
                        if (prompts.size() != masks.size())
                          data_error("models",
@@ -203,6 +214,15 @@ pipeline::Units Extras::encode_units(Components& components, const Encoding& enc
              data_error("models", "a sample has {} value_controller_inputs, and there is one value controller", value_BN.size(1));
            s.write("value_text", static_cast<ValueEncoder&>(components.module(kValueController)).forward(value_BN.select(1, 0)));
          }});
+  if (has("lora_encoder_inputs"))
+    units.push_back({"encode_lora", {"lora_encoder_inputs"}, {"lora_text"}, {kLoraEncoder}, [this, &components](Scope& s) {
+                       s.uses(kLoraEncoder);
+                       auto& encoder = static_cast<LoraEncoder&>(components.module(kLoraEncoder));
+                       std::vector<at::Tensor> tokens;
+                       for (const auto& path : texts_in(s, "lora_encoder_inputs"))
+                         tokens.push_back(encoder.forward(lora_of(path, lora_config_, dit_, options_.device)));
+                       s.write("lora_text", at::cat(tokens, 1));
+                     }});
   return units;
 }
 
@@ -251,6 +271,7 @@ std::vector<std::string> Extras::reads() const {
   if (has("ipadapter_images")) reads.emplace_back("ipadapter_features");
   if (has("eligen_entity_prompts")) reads.insert(reads.end(), {"entity_text", "entity_cover"});
   if (has("value_controller_inputs")) reads.emplace_back("value_text");
+  if (has("lora_encoder_inputs")) reads.emplace_back("lora_text");
   return reads;
 }
 
@@ -271,6 +292,7 @@ at::Tensor Extras::channels(Scope& scope, const at::Tensor& noisy) const {
 void Extras::give(Components& components, Scope& scope, Transformer::Inputs& in) const {
   auto as_model = [&](const char* name) { return scope.tensor(name).to(options_.device, options_.dtype); };
   if (has("value_controller_inputs")) in.text_BTE = at::cat({in.text_BTE, as_model("value_text")}, 1);
+  if (has("lora_encoder_inputs")) in.text_BTE = at::cat({in.text_BTE, as_model("lora_text")}, 1);
   mmdit::Further for_all;
   if (has("eligen_entity_prompts")) {
     auto texts = as_model("entity_text");

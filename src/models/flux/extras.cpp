@@ -32,7 +32,7 @@ Source find_ip_adapter(const ModelFiles& files) {
 }
 
 const char *const kControlMark = "controlnet_x_embedder.weight", *const kValueMark = "prefer_value_embedder.0.weight",
-                  *const kReduxMark = "redux_up.weight";
+                  *const kReduxMark = "redux_up.weight", *const kLoraMark = "special_embeds";
 
 template <class Module, class ModuleConfig>
 Recipe extra_recipe(const std::string& name, const char* what, const Source& source, const ModuleConfig& config) {
@@ -49,6 +49,7 @@ std::vector<std::string> extras_in(const ModelFiles& files) {
   if (find_ip_adapter(files).entry) parts.emplace_back("FLUX.1 IP-Adapter");
   if (find_marked(files, kValueMark).entry) parts.emplace_back("AttriCtrl value controller");
   if (find_marked(files, kReduxMark).entry) parts.emplace_back("FLUX.1 Redux image embedder");
+  if (find_marked(files, kLoraMark).entry) parts.emplace_back("FLUX.1 LoRA encoder");
   if (find_siglip(files).entry) parts.emplace_back("SigLIP image encoder");
   return parts;
 }
@@ -56,19 +57,24 @@ std::vector<std::string> extras_in(const ModelFiles& files) {
 Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Config& dit, bool has_dit)
     : options_(options),
       dit_(dit),
-      controlnet_(find_marked(files, kControlMark)),
-      ip_adapter_(find_ip_adapter(files)),
-      value_controller_(find_marked(files, kValueMark)),
-      redux_(find_marked(files, kReduxMark)),
-      image_encoder_(find_siglip(files)) {
+      has_dit_(has_dit),
+      found_{.controlnet = find_marked(files, kControlMark),
+             .ip_adapter = find_ip_adapter(files),
+             .value_controller = find_marked(files, kValueMark),
+             .redux = find_marked(files, kReduxMark),
+             .image_encoder = find_siglip(files),
+             .lora_encoder = find_marked(files, kLoraMark)} {
   auto config_of = [](const Source& source) { return source.entry->config.is_null() ? nullptr : &source.entry->config; };
-  if (controlnet_.entry)
-    control_config_ = naming(controlnet_.entry->label, [&] { return detect_control(config_of(controlnet_), controlnet_.shapes()); });
-  if (ip_adapter_.entry)
-    ip_config_ = naming(ip_adapter_.entry->label, [&] { return IpAdapter::detect(ip_adapter_.shapes(), dit.num_heads); });
-  if (image_encoder_.entry)
-    siglip_config_ =
-        naming(image_encoder_.entry->label, [&] { return siglip_config(image_encoder_.entry->config, image_encoder_.shapes()); });
+  if (found_.controlnet.entry)
+    control_config_ =
+        naming(found_.controlnet.entry->label, [&] { return detect_control(config_of(found_.controlnet), found_.controlnet.shapes()); });
+  if (found_.ip_adapter.entry)
+    ip_config_ = naming(found_.ip_adapter.entry->label, [&] { return IpAdapter::detect(found_.ip_adapter.shapes(), dit.num_heads); });
+  if (found_.lora_encoder.entry)
+    lora_config_ = naming(found_.lora_encoder.entry->label, [&] { return LoraEncoder::detect(found_.lora_encoder.shapes(), dit); });
+  if (found_.image_encoder.entry)
+    siglip_config_ = naming(found_.image_encoder.entry->label,
+                            [&] { return siglip_config(found_.image_encoder.entry->config, found_.image_encoder.shapes()); });
   if (dit.in_channels == 2 * dit.out_channels + 4 * kFillSide * kFillSide) editing_ = Editing::fill;
   else if (dit.in_channels == 3 * dit.out_channels + 4) editing_ = Editing::flex;
   else if (dit.in_channels != dit.out_channels)
@@ -81,25 +87,26 @@ Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Confi
 
 bool Extras::can_read(const ExtraInput& input) const {
   const auto& column = input.column;
-  if (column.starts_with("flux_fill_")) return editing_ == Editing::fill;
-  if (column.starts_with("flex_")) return editing_ == Editing::flex;
-  if (column == "controlnet_inpaint_mask") return controlnet_.entry && control_config_.control_channels > dit_.out_channels;
+  if (column.starts_with("flux_fill_")) return !has_dit_ || editing_ == Editing::fill;
+  if (column.starts_with("flex_")) return !has_dit_ || editing_ == Editing::flex;
+  if (column == "controlnet_inpaint_mask") return found_.controlnet.entry && control_config_.control_channels > dit_.out_channels;
   if (column == "controlnet_processor_id") return control_config_.num_modes > 0;
-  if (column.starts_with("controlnet_")) return controlnet_.entry != nullptr;
-  if (column.starts_with("ipadapter_")) return ip_adapter_.entry && image_encoder_.entry;
-  if (column.starts_with("flux_redux_")) return redux_.entry && image_encoder_.entry;
-  if (column.starts_with("value_controller_")) return value_controller_.entry != nullptr;
+  if (column.starts_with("controlnet_")) return found_.controlnet.entry != nullptr;
+  if (column.starts_with("ipadapter_")) return found_.ip_adapter.entry && found_.image_encoder.entry;
+  if (column.starts_with("flux_redux_")) return found_.redux.entry && found_.image_encoder.entry;
+  if (column.starts_with("lora_encoder_")) return found_.lora_encoder.entry != nullptr;
+  if (column.starts_with("value_controller_")) return found_.value_controller.entry != nullptr;
   return true;  // EliGen needs no component
 }
 
 void Extras::check_control() const {
   if (!has("controlnet_image")) return;
   bool inpaints = control_config_.control_channels > dit_.out_channels;
-  if (controlnet_.entry && inpaints && !has("controlnet_inpaint_mask"))
-    config_error("models", "the ControlNet {} inpaints; name controlnet_inpaint_mask in extra_inputs too", controlnet_.entry->label);
-  if (controlnet_.entry && control_config_.num_modes > 0 && !has("controlnet_processor_id"))
+  if (found_.controlnet.entry && inpaints && !has("controlnet_inpaint_mask"))
+    config_error("models", "the ControlNet {} inpaints; name controlnet_inpaint_mask in extra_inputs too", found_.controlnet.entry->label);
+  if (found_.controlnet.entry && control_config_.num_modes > 0 && !has("controlnet_processor_id"))
     config_error("models", "the ControlNet {} tells {} kinds of control apart; name controlnet_processor_id in extra_inputs too",
-                 controlnet_.entry->label, control_config_.num_modes);
+                 found_.controlnet.entry->label, control_config_.num_modes);
 }
 
 void Extras::check_together() const {
@@ -125,47 +132,56 @@ void Extras::check_sizes() const {
                  expected);
   };
   auto num_blocks = dit_.num_double_blocks + dit_.num_single_blocks;
-  if (controlnet_.entry) {
+  if (found_.controlnet.entry) {
     const auto& trunk = control_config_.trunk;
-    agree(controlnet_, "width", trunk.width(), dit_.width());
-    agree(controlnet_, "number of input channels", trunk.in_channels, dit_.out_channels);
-    agree(controlnet_, "width of texts", trunk.joint_attention_dim, dit_.joint_attention_dim);
-    agree(controlnet_, "width of pooled texts", trunk.pooled_projection_dim, dit_.pooled_projection_dim);
+    agree(found_.controlnet, "width", trunk.width(), dit_.width());
+    agree(found_.controlnet, "number of input channels", trunk.in_channels, dit_.out_channels);
+    agree(found_.controlnet, "width of texts", trunk.joint_attention_dim, dit_.joint_attention_dim);
+    agree(found_.controlnet, "width of pooled texts", trunk.pooled_projection_dim, dit_.pooled_projection_dim);
     bool inpaints = control_config_.control_channels > dit_.out_channels;
-    agree(controlnet_, "number of control channels", control_config_.control_channels, dit_.out_channels + (inpaints ? 4 : 0));
+    agree(found_.controlnet, "number of control channels", control_config_.control_channels, dit_.out_channels + (inpaints ? 4 : 0));
   }
-  if (ip_adapter_.entry) {
-    agree(ip_adapter_, "number of blocks", ip_config_.num_blocks, num_blocks);
-    agree(ip_adapter_, "width of keys", ip_config_.width, dit_.width());
+  if (found_.ip_adapter.entry) {
+    agree(found_.ip_adapter, "number of blocks", ip_config_.num_blocks, num_blocks);
+    agree(found_.ip_adapter, "width of keys", ip_config_.width, dit_.width());
   }
-  if (ip_adapter_.entry && image_encoder_.entry) agree(ip_adapter_, "width of pictures", ip_config_.num_features, siglip_config_.width);
-  if (value_controller_.entry)
-    agree(value_controller_, "width of texts", ValueEncoder::detect(value_controller_.shapes()).width, dit_.joint_attention_dim);
-  if (!redux_.entry) return;
-  auto redux = Redux::detect(redux_.shapes());
-  agree(redux_, "width of texts", redux.width, dit_.joint_attention_dim);
-  if (image_encoder_.entry) agree(redux_, "width of pictures", redux.num_features, siglip_config_.width);
+  if (found_.ip_adapter.entry && found_.image_encoder.entry)
+    agree(found_.ip_adapter, "width of pictures", ip_config_.num_features, siglip_config_.width);
+  if (found_.value_controller.entry)
+    agree(found_.value_controller, "width of texts", ValueEncoder::detect(found_.value_controller.shapes()).width,
+          dit_.joint_attention_dim);
+  if (found_.lora_encoder.entry) {
+    agree(found_.lora_encoder, "width of texts", lora_config_.width, dit_.joint_attention_dim);
+    agree(found_.lora_encoder, "width of layers", lora_config_.layers[0].in, dit_.width());
+  }
+  if (!found_.redux.entry) return;
+  auto redux = Redux::detect(found_.redux.shapes());
+  agree(found_.redux, "width of texts", redux.width, dit_.joint_attention_dim);
+  if (found_.image_encoder.entry) agree(found_.redux, "width of pictures", redux.num_features, siglip_config_.width);
 }
 
 void Extras::add_components(Components& components) const {
-  if (controlnet_.entry) components.add(extra_recipe<ControlNet>(kControlNet, "ControlNet", controlnet_, control_config_));
-  if (ip_adapter_.entry) components.add(extra_recipe<IpAdapter>(kIpAdapter, "IP-Adapter", ip_adapter_, ip_config_));
-  if (value_controller_.entry)
-    components.add(extra_recipe<ValueEncoder>(kValueController, "value controller", value_controller_,
-                                              ValueEncoder::detect(value_controller_.shapes())));
-  if (redux_.entry) components.add(extra_recipe<Redux>(kRedux, "Redux image embedder", redux_, Redux::detect(redux_.shapes())));
-  if (image_encoder_.entry) components.add(siglip_recipe(kImageEncoder, image_encoder_, siglip_config_));
+  if (found_.controlnet.entry) components.add(extra_recipe<ControlNet>(kControlNet, "ControlNet", found_.controlnet, control_config_));
+  if (found_.ip_adapter.entry) components.add(extra_recipe<IpAdapter>(kIpAdapter, "IP-Adapter", found_.ip_adapter, ip_config_));
+  if (found_.value_controller.entry)
+    components.add(extra_recipe<ValueEncoder>(kValueController, "value controller", found_.value_controller,
+                                              ValueEncoder::detect(found_.value_controller.shapes())));
+  if (found_.redux.entry)
+    components.add(extra_recipe<Redux>(kRedux, "Redux image embedder", found_.redux, Redux::detect(found_.redux.shapes())));
+  if (found_.lora_encoder.entry) components.add(extra_recipe<LoraEncoder>(kLoraEncoder, "LoRA encoder", found_.lora_encoder, lora_config_));
+  if (found_.image_encoder.entry) components.add(siglip_recipe(kImageEncoder, found_.image_encoder, siglip_config_));
 }
 
 void Extras::add_names(Names& names) const {
   auto add_plain = [&](const Source& source, const std::string& name) {
     if (source.entry) names.components[name] = plain_names(name);
   };
-  add_plain(ip_adapter_, kIpAdapter);
-  add_plain(value_controller_, kValueController);
-  add_plain(redux_, kRedux);
-  if (image_encoder_.entry) names.components[kImageEncoder] = siglip_names(kImageEncoder);
-  if (controlnet_.entry) {
+  add_plain(found_.ip_adapter, kIpAdapter);
+  add_plain(found_.value_controller, kValueController);
+  add_plain(found_.redux, kRedux);
+  add_plain(found_.lora_encoder, kLoraEncoder);
+  if (found_.image_encoder.entry) names.components[kImageEncoder] = siglip_names(kImageEncoder, found_.image_encoder);
+  if (found_.controlnet.entry) {
     auto& control = names.components[kControlNet] = plain_names(kControlNet);
     control.high_precision = names.of("dit").high_precision;
     for (const char* more : {"controlnet_x_embedder", "controlnet_(single_)?blocks\\..*"}) control.high_precision.emplace_back(more);

@@ -2,6 +2,7 @@
 #include "models/extra_input.h"
 #include "models/flux/controlnet.h"
 #include "models/flux/extra_modules.h"
+#include "models/flux/lora_encoder.h"
 #include "models/model.h"
 #include "models/shared_units.h"
 #include "models/siglip.h"
@@ -10,7 +11,7 @@ namespace burnish::models::flux {
 
 /// Components that FLUX.1 can have beside its own; those that train are called as DiffSynth-Studio calls them.
 inline const std::string kControlNet = "controlnet", kIpAdapter = "ipadapter", kValueController = "value_controller",
-                         kRedux = "flux_redux_image_embedder", kImageEncoder = "image_encoder";
+                         kRedux = "flux_redux_image_embedder", kImageEncoder = "image_encoder", kLoraEncoder = "lora_encoder";
 
 /// Columns that FLUX.1 can be told to read, as DiffSynth-Studio's pipelines/flux_image.py calls them.
 inline constexpr ExtraInput kExtraInputs[] = {
@@ -33,6 +34,7 @@ inline constexpr ExtraInput kExtraInputs[] = {
      .kind = ExtraInput::Kind::numbers,
      .needs = "a controller of a picture's values (AttriCtrl)",
      .example = "0.5"},
+    {.column = "lora_encoder_inputs", .kind = ExtraInput::Kind::text, .needs = "an encoder of LoRAs"},
 };
 
 /// What files hold of these components, in a few words each.
@@ -91,10 +93,15 @@ class Extras {
 
   const ModelOptions& options_;
   const Config& dit_;
-  Source controlnet_, ip_adapter_, value_controller_, redux_, image_encoder_;
+  bool has_dit_;  ///< else it is of any, and a stage that only encodes
+  /// Those without an entry are not among the files.
+  struct Found {
+    Source controlnet, ip_adapter, value_controller, redux, image_encoder, lora_encoder;
+  } found_;
   ControlConfig control_config_;
   IpAdapter::Config ip_config_;
   SiglipConfig siglip_config_;
+  LoraEncoder::Config lora_config_;
   Editing editing_ = Editing::none;
 };
 
