@@ -73,6 +73,7 @@ run_tests() {
   } | GTEST_FILTER=${filter:-*} GTEST_BRIEF=1 OMP_WAIT_POLICY=passive ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     xargs -P "$cores" -L 1 sh -c 'GTEST_TOTAL_SHARDS=$1 GTEST_SHARD_INDEX=$2 timeout 1800 "$0" || { echo "[dev] $0, part $2 of $1: $?"; false; }' \
     2>&1 | tee "$folder/tests.log" || status=$?
+  ctest --test-dir "$folder" -j "$cores" -L interpreted --output-on-failure || status=$?
   grep -E '^\[  FAILED  \]|^\[dev\] ' "$folder/tests.log" | sort -u || true
   return "$status"
 }
