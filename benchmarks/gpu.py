@@ -216,7 +216,7 @@ class Report:
 
     def run(self, command, log, environ):
         with DeviceMemory() as memory:
-            finished = measure.run(command, self.args.out / log, environ)
+            finished = measure.run(["timeout", f"{self.seconds_left():.0f}", *command], self.args.out / log, environ)
         return finished, memory.peak_mib
 
     def figures(self, finished, peak_mib, step_seconds, first_step_end, allocated_bytes, words):

@@ -21,12 +21,12 @@ if(BURNISH_CUDA)
   # The wheels of the CUDA libraries bring headers; without them (torch installed alone) a toolkit has to.
   if(EXISTS ${site}/nvidia/cu13/include/cublas_v2.h AND EXISTS ${site}/nvidia/cu13/include/cuda_runtime_api.h)
     set(BURNISH_CUDA_INCLUDE ${site}/nvidia/cu13/include)
-    target_link_libraries(torch_wheel INTERFACE ${site}/nvidia/cu13/lib/libcudart.so.13)
   else()
     find_package(CUDAToolkit REQUIRED)
     set(BURNISH_CUDA_INCLUDE ${CUDAToolkit_INCLUDE_DIRS})
-    target_link_libraries(torch_wheel INTERFACE CUDA::cudart)
   endif()
+  # The runtime that libtorch itself is linked to, which comes with its wheel.
+  target_link_libraries(torch_wheel INTERFACE ${site}/nvidia/cu13/lib/libcudart.so.13)
   # libtorch_cuda registers its operators from static initialisers, so it is linked although no symbol is asked of it. Its own
   # libraries (cuBLAS, cuDNN, NCCL) are found when the program runs; a machine that only compiles need not have them.
   target_link_options(torch_wheel INTERFACE "LINKER:--no-as-needed" -ltorch_cuda -lc10_cuda "LINKER:--as-needed"
