@@ -33,17 +33,22 @@ double scale_of(const AdapterOptions& o) {
   return alpha_of(o) / (o.use_rslora ? std::sqrt(rank) : rank);
 }
 
+/// Where a parameter begins.
 struct Fresh {
-  at::Generator generator;
+  at::Generator generator;       ///< undefined for shapes without numbers, of a model on the meta device
   at::Tensor normal(int64_t rows, int64_t columns, double deviation) {
+    if (!generator.defined()) return zeros(rows, columns);
     return at::empty({rows, columns}, kFp32).normal_(0, deviation, generator);
   }
   /// Kaiming-uniform with a = √5: bound 1 / √columns.
   at::Tensor kaiming(int64_t rows, int64_t columns) {
+    if (!generator.defined()) return zeros(rows, columns);
     auto bound = 1.0 / std::sqrt(static_cast<double>(columns));
     return at::empty({rows, columns}, kFp32).uniform_(-bound, bound, generator);
   }
-  at::Tensor zeros(int64_t rows, int64_t columns) { return at::zeros({rows, columns}, kFp32); }
+  at::Tensor zeros(int64_t rows, int64_t columns) {
+    return generator.defined() ? at::zeros({rows, columns}, kFp32) : at::zeros({}, kFp32).expand({rows, columns});
+  }
 };
 
 struct Start {
@@ -226,7 +231,8 @@ std::vector<AdapterWeights> fresh_weights(const AdapterOptions& options, const s
     rows += table.at(path)->out_features();
   }
   const auto& first = *table.at(paths[0]);
-  Fresh fresh{at::make_generator<at::CPUGeneratorImpl>(seed ^ mix64(paths[0]))};
+  Fresh fresh;
+  if (!first.source().device().is_meta()) fresh.generator = at::make_generator<at::CPUGeneratorImpl>(seed ^ mix64(paths[0]));
   auto start = start_of(options, rows, first.in_features(), first.product()->columns_per_channel(), fresh);
   Magnitude magnitude{{}, options.dora_norm};
   if (options.type == "dora") magnitude.m = norms_of_stacked(paths, table, options.dora_norm);

@@ -45,6 +45,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::find(int64_t num_bytes, boo
   if (found == free.end()) return blocks_.end();
   auto block = blocks_.find(found->second);
   free.erase(found);
+  idle_.erase(block->first);
   return block;
 }
 
@@ -84,6 +85,9 @@ void CachingAllocator::free(int64_t address) {
     block = merge(std::prev(block), block);
   }
   free_of(block->second).insert({block->second.num_bytes, block->first});
+  auto next = std::next(block);
+  bool ends_segment = next == blocks_.end() || next->second.segment != block->second.segment;
+  if (ends_segment && block->first == block->second.segment) idle_.insert(block->first);
 }
 
 CachingAllocator::Blocks::iterator CachingAllocator::merge(Blocks::iterator first, Blocks::iterator second) {
@@ -93,16 +97,13 @@ CachingAllocator::Blocks::iterator CachingAllocator::merge(Blocks::iterator firs
 }
 
 void CachingAllocator::release() {
-  for (auto block = blocks_.begin(); block != blocks_.end();) {
-    auto next = std::next(block);
-    bool is_last = next == blocks_.end() || next->second.segment != block->second.segment;
-    if (block->second.is_free && block->first == block->second.segment && is_last) {
-      free_of(block->second).erase({block->second.num_bytes, block->first});
-      reserved_ -= block->second.num_bytes;
-      blocks_.erase(block);
-    }
-    block = next;
+  for (auto address : idle_) {
+    auto block = blocks_.find(address);
+    free_of(block->second).erase({block->second.num_bytes, address});
+    reserved_ -= block->second.num_bytes;
+    blocks_.erase(block);
   }
+  idle_.clear();
 }
 
 int64_t most_reserved(const Allocations& allocations, int64_t begin, int64_t end, int64_t limit) {

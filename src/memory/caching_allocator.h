@@ -49,6 +49,7 @@ class CachingAllocator {
   int64_t reserved_ = 0, allocated_ = 0, next_address_ = 0;
   Blocks blocks_;
   std::array<Free, 2> free_;  ///< of small blocks, and of large ones
+  std::set<int64_t> idle_;    ///< addresses of segments that are one free block
 };
 
 /// The most that the caching allocator keeps from `begin` to before `end` when it is asked for these blocks from the first on. Segments

@@ -7,7 +7,9 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "kernels/place.h"
@@ -22,19 +24,25 @@ struct DryRun::Books {
   std::mutex mutex;  // operators allocate from threads of their own
   Allocations allocations;
   int64_t now = 0;
-  std::string place;
-  /// Nodes of autograd are numbered in the order in which forward makes them: the last number of a watched block, its first and its name.
-  std::map<uint64_t, std::pair<uint64_t, std::string>> nodes;
-  std::string last_backward = "backward";
+  std::set<std::string> names;  ///< of places
+  std::string_view place;
+  /// Nodes of autograd are numbered in the order in which forward makes them: the last number of a watched block, its first, and the place
+  /// that its backward is.
+  std::map<uint64_t, std::pair<uint64_t, std::string_view>> nodes;
+  std::string_view last_backward = kBackward;
   bool traces = false;
   std::vector<Part> parts;
 
+  static constexpr std::string_view kBackward = "backward";
+
+  std::string_view named(const std::string& name) { return *names.insert(name).first; }
+
   /// In backward, the block that made the node which is at work; a block that is run again has nodes that came later.
-  const std::string& current() {
+  std::string_view current() {
     auto node = torch::autograd::get_current_node();
     if (node == nullptr) return place;
     auto found = nodes.lower_bound(node->sequence_nr());
-    if (found != nodes.end()) last_backward = found->second.first <= node->sequence_nr() ? "backward, " + found->second.second : "backward";
+    if (found != nodes.end()) last_backward = found->second.first <= node->sequence_nr() ? found->second.second : kBackward;
     return last_backward;
   }
 };
@@ -147,12 +155,12 @@ class DryRun::Watch final : public nn::BlockRunner {
 
   nn::Tensors run(nn::Block& block, const nn::Tensors& inputs) override {
     auto first = at::sequence_number::peek();
-    auto before = std::exchange(books_->place, "forward, " + name_);
+    auto before = std::exchange(books_->place, books_->named("forward, " + name_));
     auto self = std::exchange(block.runner, inner_);
     auto outputs = books_->traces && at::GradMode::is_enabled() ? traced(block, inputs) : block.run(inputs);
     block.runner = self;
     books_->place = before;
-    if (auto end = at::sequence_number::peek(); end > first) books_->nodes[end - 1] = {first, name_};
+    if (auto end = at::sequence_number::peek(); end > first) books_->nodes[end - 1] = {first, books_->named("backward, " + name_)};
     return outputs;
   }
 
@@ -188,7 +196,7 @@ DryRun::~DryRun() {
   stand_in().reset();
 }
 
-void DryRun::enter(const std::string& place) { books_->place = place; }
+void DryRun::enter(const std::string& place) { books_->place = books_->named(place); }
 
 void DryRun::watch(nn::Block& block, const std::string& name) { block.runner = std::make_shared<Watch>(books_, name, block.runner); }
 

@@ -40,7 +40,7 @@ class DryRun {
   void trace();
   const std::vector<Part>& parts() const;
 
-  /// The blocks of memory taken so far, in their order.
+  /// The blocks of memory taken so far, in their order. Their places are names that the dry run keeps.
   const Allocations& allocations() const;
   /// The number of the block that a tensor's storage is; nothing for a tensor from elsewhere.
   std::optional<size_t> number_of(const at::Tensor& tensor) const;

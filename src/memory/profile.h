@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace burnish::memory {
@@ -16,7 +17,7 @@ struct Allocation {
   int64_t num_bytes = 0;
   int64_t taken = 0;
   int64_t freed = std::numeric_limits<int64_t>::max();
-  std::string place = {};  ///< what went on when it was taken
+  std::string_view place = {};  ///< what went on when it was taken, a name kept by what counts
   Kind kind = Kind::workspace;
 };
 using Allocations = std::vector<Allocation>;
