@@ -35,7 +35,7 @@ double scale_of(const AdapterOptions& o) {
 
 /// Where a parameter begins.
 struct Fresh {
-  at::Generator generator;       ///< undefined for shapes without numbers, of a model on the meta device
+  at::Generator generator;  ///< undefined for shapes without numbers, of a model on the meta device
   at::Tensor normal(int64_t rows, int64_t columns, double deviation) {
     if (!generator.defined()) return zeros(rows, columns);
     return at::empty({rows, columns}, kFp32).normal_(0, deviation, generator);

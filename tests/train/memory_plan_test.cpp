@@ -71,19 +71,14 @@ std::vector<std::string> ways_of(const std::string& model) {
 std::vector<Case> levers(const std::string& model) {
   const auto full = ways_of(model).back();
   std::vector<Case> all;
-  for (const auto& flags : {"--use_gradient_checkpointing --gradient_checkpointing_interval 2 " + kLora,
-                            "--use_gradient_checkpointing --plan off " + kLora,
-                            "--activation_budget 0.12MiB " + kLora,
-                            "--activation_budget 0.2MiB " + kLora,
-                            "--use_gradient_checkpointing_offload --activation_budget 0.12MiB " + kLora,
-                            "--use_gradient_checkpointing_offload " + kLora,
-                            "--fused_backward_pass " + full,
-                            "--fused_backward_pass --use_gradient_checkpointing " + full,
-                            "--enable_optimizer_cpu_offload " + full,
-                            "--blocks_to_swap 3 " + kLora,
-                            "--blocks_to_swap 3 " + full,
-                            "--blocks_to_swap 3 --fused_backward_pass --use_gradient_checkpointing " + full,
-                            "--blocks_to_swap 3 --use_gradient_checkpointing " + kDora})
+  for (const auto& flags :
+       {"--use_gradient_checkpointing --gradient_checkpointing_interval 2 " + kLora, "--use_gradient_checkpointing --plan off " + kLora,
+        "--activation_budget 0.12MiB " + kLora, "--activation_budget 0.2MiB " + kLora,
+        "--use_gradient_checkpointing_offload --activation_budget 0.12MiB " + kLora, "--use_gradient_checkpointing_offload " + kLora,
+        "--fused_backward_pass " + full, "--fused_backward_pass --use_gradient_checkpointing " + full,
+        "--enable_optimizer_cpu_offload " + full, "--blocks_to_swap 3 " + kLora, "--blocks_to_swap 3 " + full,
+        "--blocks_to_swap 3 --fused_backward_pass --use_gradient_checkpointing " + full,
+        "--blocks_to_swap 3 --use_gradient_checkpointing " + kDora})
     all.push_back({model, "--dtype fp32 " + flags});
   return all;
 }
