@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -50,30 +51,52 @@ Lever paging() {
           [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.num_pageable_blocks / share); }};
 }
 
+/// `fp8_models` with more components.
+std::string in_fp8(const TrainOptions& o, const std::vector<std::string>& components) {
+  auto all = split_list(o.model.fp8_models);
+  std::ranges::copy_if(components, std::back_inserter(all), [&](const auto& component) { return !contains(all, component); });
+  return join(all, ",");
+}
+
+/// Holds some of a run's components in FP8.
+template <std::vector<std::string> MemoryPlan::*components>
+Lever storing() {
+  return {.can = [](const auto& o, const auto& plan) { return in_fp8(o, plan.*components) != o.model.fp8_models; },
+          .pull = [](auto& o, const auto& plan) { o.model.fp8_models = in_fp8(o, plan.*components); },
+          .flags = [](const auto& o, const auto& plan) { return "--fp8_models " + in_fp8(o, plan.*components); }};
+}
+
+Lever storing_denoisers() {
+  auto lever = storing<&MemoryPlan::storable>();
+  lever.can = [](const auto& o, const auto& plan) { return o.blocks_on_disk == 0 && in_fp8(o, plan.storable) != o.model.fp8_models; };
+  lever.makes_codes = true;
+  return lever;
+}
+
 constexpr const char* kTileSize = "vae_tile_size";
+constexpr const char* kNothingFits = "no option that takes less memory makes it fit: train smaller pictures, or fewer layers";
+
 constexpr int64_t kTile = 512;  // a quarter of the memory of a picture of 1024 × 1024
 
 bool encodes_whole(const TrainOptions& o) { return encodes(o) && o.model.own.at(kTileSize) == models::OptionValue(int64_t{0}); }
 
-/// In order of what they cost a step, by what is published of them: samples kept on disk and pictures encoded in tiles nothing, an
-/// optimizer's states in 8 bits and factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the processor,
-/// updates inside backward nothing but the norm to clip by, recomputation another forward or half of it, what waits in main memory the way
-/// there and back, and what waits on disk a longer one.
+/// In order of what they cost a step, by what is published of them: samples kept on disk, pictures encoded in tiles and encoders in FP8
+/// nothing, an optimizer's states in 8 bits and factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the
+/// processor, updates inside backward nothing but the norm to clip by, recomputation another forward or half of it, what waits in main
+/// memory the way there and back, and what waits on disk a longer one.
 const std::vector<Lever>& levers() {
   static const std::vector<Lever> all{
       {[](const auto& o, const auto&) { return encodes(o) && o.cache_path.empty(); }, [](auto& o, const auto&) { o.cache_path = "cache"; },
        [](const auto&, const auto&) { return std::string("--cache_path cache"); }},
       {[](const auto& o, const auto&) { return encodes_whole(o); }, [](auto& o, const auto&) { o.model.own[kTileSize] = kTile; },
        [](const auto&, const auto&) { return fmt::format("--{} {}", kTileSize, kTile); }},
+      storing<&MemoryPlan::encoders>(),
       {[](const auto& o, const auto&) { return o.optimizer == "adamw"; }, [](auto& o, const auto&) { o.optimizer = "adamw8bit"; },
        [](const auto&, const auto&) { return std::string("--optimizer adamw8bit"); }},
       {[](const auto& o, const auto&) { return trains_whole(o) && (o.optimizer == "adamw" || o.optimizer == "adamw8bit"); },
        [](auto& o, const auto&) { o.optimizer = "adafactor"; },
        [](const auto&, const auto&) { return std::string("--optimizer adafactor"); }},
-      {.can = [](const auto& o, const auto& plan) { return o.model.fp8_models.empty() && o.blocks_on_disk == 0 && !plan.storable.empty(); },
-       .pull = [](auto& o, const auto& plan) { o.model.fp8_models = join(plan.storable, ","); },
-       .flags = [](const auto&, const auto& plan) { return "--fp8_models " + join(plan.storable, ","); },
-       .makes_codes = true},
+      storing_denoisers(),
       {[](const auto& o, const auto&) { return o.batch_size > 1; },
        [](auto& o, const auto&) { o.gradient_accumulation_steps *= std::exchange(o.batch_size, 1); },
        [](const auto& o, const auto&) {
@@ -256,8 +279,9 @@ std::string to_text(const Advice& advice) {
   if (advice.limits.host) there.push_back(fmt::format("{} of the host", in_units(*advice.limits.host)));
   if (there.empty()) return text;
   text += fmt::format("\nthere is {}: the run {}\n", join(there, " and "), all_fits ? "fits" : "does not fit");
-  if (advice.fitting && !all_fits)
-    text += fmt::format("it fits in {} with {}\n", in_units(advice.fitting->num_bytes), advice.fitting->flags);
+  if (all_fits || !advice.is_fit_sought) return text;
+  if (!advice.fitting) return text + kNothingFits + "\n";
+  text += fmt::format("it fits in {} with {}\n", in_units(advice.fitting->num_bytes), advice.fitting->flags);
   return text;
 }
 
@@ -304,8 +328,7 @@ void check_fits(const TrainOptions& options, const MemoryPlan& plan, const Limit
                                        largest.profile.place, in_units(*limits.host));
   throw Error(Exit::no_fit, "train",
               fmt::format("{}; {}, or train all the same with --plan off", takes,
-                          found ? fmt::format("it fits with {} ({})", found->flags, in_units(found->num_bytes))
-                                : "no option that this program has makes it fit: train smaller pictures"));
+                          found ? fmt::format("it fits with {} ({})", found->flags, in_units(found->num_bytes)) : kNothingFits));
 }
 
 std::string explain(const NoMemory& missing, const TrainOptions& options, const std::optional<MemoryPlan>& plan, const Planner& planner) {
@@ -318,7 +341,7 @@ std::string explain(const NoMemory& missing, const TrainOptions& options, const 
   try {
     auto found = fit(options, steps, had(missing, options, steps), [&](const auto& changed) { return steps_of(planner(changed)); });
     return text + (found ? fmt::format("; it takes {} with {}", in_units(found->num_bytes), found->flags)
-                         : "; no option that this program has makes it fit in what there was: train smaller pictures");
+                         : "; no option that takes less memory makes it fit in what there was: train smaller pictures, or fewer layers");
   } catch (const std::exception&) {  // for a plan memory may be missing too
     return text;
   }

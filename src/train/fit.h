@@ -40,6 +40,7 @@ struct Advice {
   MemoryPlan plan;
   Limits limits = {};
   std::vector<Change> changes = {};  ///< each lever alone
+  bool is_fit_sought = false;
   std::optional<Change> fitting = {};
 };
 /// For people, and as JSON, with bytes in whole numbers.

@@ -33,6 +33,7 @@ struct MemoryPlan {
   std::string device;
   std::vector<StageMemory> stages;         ///< in the order in which they run; the training step, and what is computed to save, come last
   std::vector<std::string> storable = {};  ///< components that a step runs, do not train whole, and are held as parameters
+  std::vector<std::string> encoders = {};  ///< large components that only run before the step, not on pictures, and are held as parameters
   std::vector<NamedBytes> host = {};       ///< of the host's memory at once, what runs on it with it
   std::vector<NamedBytes> disk = {};       ///< that the run writes
   int64_t mapped_bytes = 0;                ///< of weight files, which are mapped while they are read: the system's to keep or to drop

@@ -340,6 +340,22 @@ void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device d
                {"state and the one before it", 2 * parts * state}};
 }
 
+/// Which components could be held as codes.
+void add_storable(MemoryPlan& plan, const Subject& subject, const pipeline::Schedule& schedule) {
+  constexpr int64_t kLittle = 10;  // a part of the whole model that is less than one of so many is left as it is
+  auto live = pipeline::components_of(schedule.live.units), once = pipeline::components_of(schedule.once.units);
+  auto of_pictures = pipeline::components_of(subject.model->units().encode_image);
+  auto whole = subject.trained.whole_components();
+  const auto& components = subject.model->components().list();
+  int64_t num_bytes = 0;
+  for (const auto& component : components) num_bytes += component.num_bytes;
+  for (const auto& [name, origin, bytes, num_stored, num_kept, share] : components) {
+    if (num_stored > 0 || whole.contains(name)) continue;
+    if (contains(live, name)) plan.storable.push_back(name);
+    else if (contains(once, name) && !contains(of_pictures, name) && bytes > num_bytes / kLittle) plan.encoders.push_back(name);
+  }
+}
+
 }  // namespace
 
 Settings on_meta(Settings settings) {
@@ -395,10 +411,7 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
   plan.can_page_from_disk = why_not_on_disk(subject, settings.model.options.dtype).empty();
   auto whole = subject.trained.whole_components();
   add_host_and_disk(plan, settings, device, beside, snapshot, course, !whole.empty());
-  for (const auto& component : subject.model->components().list()) {
-    bool runs = contains(pipeline::components_of(schedule.live.units), component.name);
-    if (runs && component.num_stored == 0 && !whole.contains(component.name)) plan.storable.push_back(component.name);
-  }
+  add_storable(plan, subject, schedule);
   return {std::move(plan), traces ? rehearsal.savings() : Savings{}};
 }
 

@@ -414,7 +414,7 @@ Advice advise(const TrainOptions& options, const Share& share, bool wants_fit) {
   auto run = open(on_meta(settle(options, share)));
   auto planner = planner_of(run);
   try {
-    Advice advice{.plan = planner(options), .limits = limits_of(options)};
+    Advice advice{.plan = planner(options), .limits = limits_of(options), .is_fit_sought = wants_fit};
     advice.changes = changes(options, advice.plan, planner);
     if (wants_fit) advice.fitting = fit(options, advice.plan, advice.limits, planner);
     return advice;

@@ -219,7 +219,7 @@ TEST_F(OutOfMemory, IsExplainedByThePlan) {
   EXPECT_THAT(text, testing::ContainsRegex("the plan said [0-9.]+ MiB of cpu at the peak \\((forward|backward), .*\\); it takes [0-9.]+ "
                                            "[KM]iB with --"));
   missing.host_bytes = 0;
-  EXPECT_THAT(explain(missing, run, plan, planner), testing::HasSubstr("no option that this program has makes it fit"));
+  EXPECT_THAT(explain(missing, run, plan, planner), testing::HasSubstr("no option that takes less memory makes it fit"));
   missing.saved_step = -1;
   EXPECT_THAT(explain(missing, run, std::nullopt, planner),
               testing::HasSubstr("nothing was saved yet; it was not planned: `burnish plan`"));

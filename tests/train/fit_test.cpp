@@ -1,0 +1,54 @@
+// Which options a fit takes, of a run whose memory is made up.
+#include "train/fit.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/train/small_run.h"
+
+using namespace burnish;
+using namespace burnish::train;
+
+namespace {
+
+/// An encoder of 10 GiB that runs before a step of 20, which FP8 halves, and recomputation makes 4 smaller.
+MemoryPlan made_up(const TrainOptions& options) {
+  auto stored = split_list(options.model.fp8_models);
+  auto stage = [](const char* name, int64_t gib) {
+    StageMemory stage;
+    stage.name = name;
+    stage.profile.peak[memory::Kind::weights] = gib << 30;
+    return stage;
+  };
+  MemoryPlan plan;
+  plan.device = "cuda:0";
+  plan.storable = {"dit"};
+  plan.encoders = {"text_encoder_2"};
+  plan.stages = {stage("encode_prompt_t5", contains(stored, "text_encoder_2") ? 5 : 10),
+                 stage(kStepStage, (contains(stored, "dit") ? 10 : 20) - (options.use_gradient_checkpointing ? 4 : 0)), stage("save", 1)};
+  return plan;
+}
+
+std::string flags_for(int64_t gib, const std::string& given = "") {
+  auto options = test::options_of(test::small_run("flux", "--lora_rank 4 --cache_path cache --optimizer adamw8bit " + given));
+  auto found = fit(options, made_up(options), {.device = gib << 30, .host = {}}, made_up);
+  return found ? found->flags : "nothing";
+}
+
+}  // namespace
+
+TEST(Fit, StoresWhatTheFullestStageHolds) {
+  EXPECT_EQ(flags_for(20), "");
+  EXPECT_EQ(flags_for(16), "--fp8_models dit");
+  EXPECT_EQ(flags_for(9), "--fp8_models text_encoder_2,dit --use_gradient_checkpointing --gradient_checkpointing_interval 2");
+  EXPECT_EQ(flags_for(9, "--use_gradient_checkpointing --fp8_models dit"), "--fp8_models dit,text_encoder_2");
+  EXPECT_EQ(flags_for(4), "nothing");
+}
+
+TEST(Fit, SaysThatNothingFits) {
+  auto options = test::options_of(test::small_run("flux", "--lora_rank 4"));
+  Advice advice{.plan = made_up(options), .limits = {.device = int64_t{4} << 30, .host = {}}};
+  EXPECT_THAT(to_text(advice), testing::Not(testing::HasSubstr("train smaller pictures")));
+  advice.is_fit_sought = true;
+  EXPECT_THAT(to_text(advice),
+              testing::HasSubstr("the run does not fit\nno option that takes less memory makes it fit: train smaller pictures"));
+}
