@@ -89,8 +89,9 @@ OptionValues drawing_options() {
 std::vector<std::string> reference_columns() {
   std::vector<std::string> columns;
   for (const auto* family : all_families()) {
-    std::string column(family->reference_column);
-    if (!column.empty() && !contains(columns, column)) columns.push_back(column);
+    for (auto column : family->reference_columns) {
+      if (!contains(columns, std::string(column))) columns.emplace_back(column);
+    }
   }
   return columns;
 }

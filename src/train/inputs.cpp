@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "diffusion/flow_match.h"
 #include "io/hash.h"
+#include "io/safetensors.h"
 #include "models/family.h"
 #include "train/dpo.h"
 
@@ -109,6 +110,16 @@ pipeline::Value load_numbers(const View& view, const std::string& column) {
   return at::tensor(numbers).unsqueeze(0);
 }
 
+/// [1, N] of a file's one tensor; where the cell is the example of a plan without samples, so many zeros.
+pipeline::Value load_file(const View& view, const std::string& column) {
+  auto path = cell_of(view, column).get<std::string>();
+  if (!path.ends_with(".safetensors")) return at::zeros({1, std::stoll(path)});
+  auto file = io::SafetensorsFile::open(path);
+  if (file->tensors().size() != 1)
+    data_error("train", "row {}: {} holds {} tensors, and one was expected", view.sample->row, path, file->tensors().size());
+  return file->tensor(file->tensors().begin()->first).to(at::kFloat).reshape({1, -1});
+}
+
 pipeline::Value load_text(const View& view, const std::string& column) {
   auto cell = cell_of(view, column);
   return cell.is_string() ? cell.get<std::string>() : cell.dump();
@@ -134,9 +145,8 @@ Input input_of(const models::ExtraInput& extra) {
   if (extra.kind == Kind::pictures)
     return {column, false, [=](const View& view) { return pictures_content(view, column); },
             [=](const View& view) { return load_pictures(view, column); }};
-  return {
-      column, true, [=](const View& view) { return text_content(view, column); },
-      [=, kind = extra.kind](const View& view) { return kind == Kind::numbers ? load_numbers(view, column) : load_text(view, column); }};
+  auto load = extra.kind == Kind::numbers ? load_numbers : extra.kind == Kind::file ? load_file : load_text;
+  return {column, true, [=](const View& view) { return text_content(view, column); }, [=](const View& view) { return load(view, column); }};
 }
 
 pipeline::Value load_no_prompt(const View&) { return std::string(); }

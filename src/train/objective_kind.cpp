@@ -33,10 +33,7 @@ std::string all_columns() {
 
 /// What inputs of DiffSynth-Studio are for, by a part of their names.
 constexpr std::pair<const char*, const char*> kConditions[] = {
-    {"blockwise_controlnet_", "a blockwise ControlNet"},
-    {"step1x_", "models that edit a picture (Step1X-Edit)"},
     {"nexus_gen_", "models that edit a picture (Nexus-Gen)"},
-    {"infinityou_", "an encoder of faces (InfiniteYou)"},
     {"insert_anything_", "models that put a thing into a picture (Insert-Anything)"},
     {"template_", "plug-in models"},
     {"video", "videos"},

@@ -23,7 +23,7 @@ Source find_dit(const ModelFiles& files) {
       if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors, {}};
     }
     for (const char* mark : {"double_blocks.0.img_mod.lin.weight", "single_blocks.0.modulation.lin.weight"}) {
-      if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors, bfl_keys()};
+      if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors->without({kConnectorPrefix}), bfl_keys()};
     }
     bool config_only = !entry.tensors && io::class_name(entry.config) == "FluxTransformer2DModel";
     if (config_only) return {&entry, std::nullopt, {}};
@@ -64,6 +64,7 @@ std::string describe(const ModelEntry& entry) {
                                 config.num_single_blocks, config.width(), bfl ? "original" : "diffusers"));
   }
   for (auto& part : extras_in(one)) parts.push_back(std::move(part));
+  if (Step1x::is_in(one)) parts.push_back("Step1X-Edit connector");
   if (sources.text_encoder.entry) parts.push_back("CLIP text encoder");
   if (sources.text_encoder_2.entry) parts.push_back("T5 encoder");
   if (sources.vae.entry) parts.push_back("KL autoencoder");
@@ -98,7 +99,7 @@ extern const Family kFamily{
                  .elsewhere = "",
                  .when_drawing = 3.5},
                 tile_option()},
-    .reference_column = kReferenceColumn,
+    .reference_columns = {kReferenceColumn, kStep1xColumn},
     .extra_inputs = {std::begin(kExtraInputs), std::end(kExtraInputs)},
     .variants = {{"flux-dev", [] { return named_sizes("flux-dev", {}); }},
                  {"flux-schnell", [] { return named_sizes("flux-schnell", {.guidance_embeds = false}); }}},

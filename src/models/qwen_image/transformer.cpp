@@ -27,8 +27,6 @@ namespace {
 constexpr double kRopeTheta = 10000.0, kNormEps = 1e-6;
 constexpr mmdit::DoubleBlock::Names kBlockNames{.image_mlp = "img_mlp", .text_mlp = "txt_mlp"};
 
-at::Tensor to_tokens(const at::Tensor& x) { return as_patches(x).permute({0, 2, 4, 1, 3, 5}).flatten(3).flatten(1, 2); }
-
 at::Tensor from_tokens(const at::Tensor& x_BIC, int64_t rows, int64_t columns) {
   auto x = x_BIC.view({x_BIC.size(0), rows, columns, -1, 2, 2}).permute({0, 3, 1, 4, 2, 5});
   return x.reshape({x.size(0), x.size(1), rows * 2, columns * 2});
@@ -39,6 +37,12 @@ at::Tensor bias_of(const at::Tensor& mask_BT, int64_t num_image) {
   auto reads_BL = at::constant_pad_nd(mask_BT, {0, num_image}, 1) > 0;
   auto masked = at::full({}, -std::numeric_limits<double>::infinity(), mask_BT.options().dtype(at::kFloat));
   return at::where(reads_BL, at::zeros_like(masked), masked).unsqueeze(1).unsqueeze(1);
+}
+
+/// The tokens of a target and its references, with others in the target's place.
+at::Tensor with_target(const at::Tensor& image_BID, int64_t num_target, const at::Tensor& target_BID) {
+  auto num_behind = image_BID.size(1) - num_target;
+  return num_behind == 0 ? target_BID : at::cat({target_BID, image_BID.narrow(1, num_target, num_behind)}, 1);
 }
 
 }  // namespace
@@ -163,6 +167,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
     references = image.narrow(1, num_target, image.size(1) - num_target).contiguous();
     image = image.narrow(1, 0, num_target).contiguous();
   }
+  int64_t number = 0;
   for (auto& block : b.blocks) {
     nn::Tensors inputs{image, text, for_two && !is_apart ? next->narrow(1, 0, 12 * width) : *next, cos, sin};
     ++next;
@@ -172,6 +177,8 @@ at::Tensor Transformer::forward(const Inputs& in) {
     image = out[0];
     text = out[1];
     if (is_apart) references = out[2];
+    if (in.after_block) image = with_target(image, num_target, in.after_block(number, image.narrow(1, 0, num_target)));
+    ++number;
   }
   auto m = next->chunk(2, -1);  // scale, shift
   if (image.size(1) > num_target) image = image.narrow(1, 0, num_target);
@@ -183,6 +190,8 @@ void Transformer::initialise(uint64_t seed) {
     return path.find("_mod.1.") != path.npos || path.starts_with("norm_out.") || path.starts_with("proj_out.");
   });
 }
+
+at::Tensor to_tokens(const at::Tensor& x) { return as_patches(x).permute({0, 2, 4, 1, 3, 5}).flatten(3).flatten(1, 2); }
 
 at::Tensor as_patches(const at::Tensor& x) { return x.view({x.size(0), x.size(1), x.size(2) / 2, 2, x.size(3) / 2, 2}); }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "models/qwen_image/config.h"
@@ -32,6 +33,8 @@ class Transformer : public nn::Module {
     at::Tensor text_BTE;                      ///< the text encoder's states
     at::Tensor mask_BT;                       ///< 1 for a caption's tokens, which come first, and 0 behind them, where nothing is read
     at::Tensor modulation_BM;                 ///< of `modulate`
+    /// Given the target's tokens [B, I, D] behind a block, gives what takes their place; empty: nothing.
+    std::function<at::Tensor(int64_t block, const at::Tensor& image_BID)> after_block = {};
   };
   /// The velocity, noise - latents [B, C, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);
@@ -56,5 +59,7 @@ class Transformer : public nn::Module {
 
 /// [B, C, H, W] as [B, C, rows, 2, columns, 2]: the last three of C, 2 and 2 are the numbers of a token.
 at::Tensor as_patches(const at::Tensor& latents_BCHW);
+/// [B, C, H, W] -> [B, H/2 · W/2, 4 C].
+at::Tensor to_tokens(const at::Tensor& latents_BCHW);
 
 }  // namespace burnish::models::qwen_image
