@@ -50,6 +50,15 @@ TEST(MemoryPlan, EveryFamilyHasNames) {
   }
 }
 
+TEST(MemoryPlan, IsMadeOfALoraThatIsWrittenInFusedLayers) {
+  for (const auto* model : {"flux-dev", "flux2-klein-4b"}) {
+    auto of = [&](const std::string& format) {
+      return plan_of("--model " + std::string(model) + " --height 256 --width 256 --max_steps 10 --lora_rank 4 --lora_format " + format);
+    };
+    EXPECT_EQ(stage_of(of("kohya"), "step")["peak"]["weights"], stage_of(of("diffusers"), "step")["peak"]["weights"]) << model;
+  }
+}
+
 TEST(MemoryPlan, SaysWhatFits) {
   auto outcome = run_burnish("plan --num_threads 1 --device_memory 24GiB --fit " + kFluxDev, "BURNISH_LOG=error");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
