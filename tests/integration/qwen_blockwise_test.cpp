@@ -85,8 +85,8 @@ TEST_F(QwenBlockwise, GivesTheSameLossesInAllWaysOfRunning) {
 
 TEST_F(QwenBlockwise, ABatchIsItsSamples) {
   auto how = "train " + with_control("control") + controlled() + kPlain + kFew + "--height 48 --width 64 ";
-  run(how + "--batch_size 2 --output_path " + quoted(at("batch")));
-  run(how + "--gradient_accumulation_steps 2 --output_path " + quoted(at("singles")));
+  run(how + "--batch_size 4 --output_path " + quoted(at("batch")));
+  run(how + "--gradient_accumulation_steps 4 --output_path " + quoted(at("singles")));
   auto batch = read_log(at("batch")), singles = read_log(at("singles"));
   ASSERT_EQ(batch.size(), singles.size());
   for (size_t i = 0; i < batch.size(); ++i) {

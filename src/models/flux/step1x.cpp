@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "io/files.h"
-#include "models/flux/config.h"
 #include "models/shared_components.h"
 #include "models/text/resample.h"
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "models/flux/config.h"
 #include "models/flux/connector.h"
 #include "models/model.h"
 #include "models/text/qwen.h"
