@@ -203,7 +203,8 @@ TEST_F(FluxExtras, ThatCannotBeReadAreRefused) {
   refused(2, with("--extra_inputs infinityou_id_image"), {"infinityou_id_image, which is read together with controlnet_image"});
   refused(2, with(more_model("controlnet") + "--random_crop --extra_inputs " + kControl), {"random_crop"});
   auto prompts = write("prompts.txt", "cat\n");
-  refused(2, with(more_model("inpaint") + "--preview_prompts " + quoted(prompts) + " --extra_inputs " + kInpaint), {"preview_prompts"});
+  refused(2, with(more_model("inpaint") + "--preview_prompts " + quoted(prompts) + " --extra_inputs " + kInpaint),
+          {"the prompt 'cat' has no controlnet_image"});
   auto picture = (kGolden / "pictures/0.png").string();
   auto rows = [&](const std::string& cells) {
     return "--dataset_metadata_path " + quoted(write("rows.json", R"([{"image": ")" + picture + R"(", "prompt": "a", )" + cells + "}]")) +
