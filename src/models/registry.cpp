@@ -9,6 +9,9 @@
 
 namespace burnish::models {
 
+namespace chroma {
+extern const Family kFamily;
+}
 namespace flux {
 extern const Family kFamily;
 }
@@ -26,7 +29,7 @@ extern const Family kFamily;
 }
 
 static constexpr const Family* kFamilies[] = {
-    &flux::kFamily, &flux2::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily, &zimage::kFamily,
+    &chroma::kFamily, &flux::kFamily, &flux2::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily, &zimage::kFamily,
 };
 
 static std::vector<const Family*>& added() {

@@ -165,6 +165,16 @@ Source find_causal_autoencoder(const ModelFiles& files) {
   return {};
 }
 
+Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+  for (const auto& entry : files.entries) {
+    if (auto found = find_below(entry, prefixes, "encoder.block.0.layer.0.SelfAttention.q.weight")) {
+      auto tensors = text::t5_tensors(*found);
+      return {&entry, tensors, text::t5_keys(tensors)};
+    }
+  }
+  return {};
+}
+
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark) {
   for (const auto& entry : files.entries) {
     for (const std::string body : {"model.language_model.", "model.", ""}) {

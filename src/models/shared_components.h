@@ -56,6 +56,8 @@ Source find_autoencoder(const ModelFiles& files);
 /// One of latents in patches: that has statistics of them.
 Source find_patch_autoencoder(const ModelFiles& files);
 Source find_causal_autoencoder(const ModelFiles& files);
+/// A T5 encoder in its own files or below one of these prefixes of a single one.
+Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes);
 /// A Qwen text encoder in its own files or below one of these prefixes of a single one. Its first layer's attention has a tensor `mark`:
 /// "q_norm.weight" of Qwen3, "q_proj.bias" of Qwen2 and Qwen2.5.
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);

@@ -41,16 +41,6 @@ Source find_clip(const ModelFiles& files) {
   return {};
 }
 
-Source find_t5(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    if (auto found = find_below(entry, kT5Prefixes, "encoder.block.0.layer.0.SelfAttention.q.weight")) {
-      auto tensors = text::t5_tensors(*found);
-      return {&entry, tensors, text::t5_keys(tensors)};
-    }
-  }
-  return {};
-}
-
 std::string describe(const ModelEntry& entry) {
   ModelFiles one{{entry}, {}};
   auto sources = find_sources(one);
@@ -82,12 +72,15 @@ std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config)
 
 }  // namespace
 
-Sources find_sources(const ModelFiles& files) { return {find_dit(files), find_clip(files), find_t5(files), find_autoencoder(files)}; }
+Sources find_sources(const ModelFiles& files) {
+  return {find_dit(files), find_clip(files), find_t5(files, kT5Prefixes), find_autoencoder(files)};
+}
 
 extern const Family kFamily{
     .name = "flux",
     // A stage that only encodes may come without the transformer; the pair of text encoders is then the mark.
-    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || (find_clip(files).entry && find_t5(files).entry); },
+    .recognises =
+        [](const ModelFiles& files) { return find_dit(files).entry || (find_clip(files).entry && find_t5(files, kT5Prefixes).entry); },
     .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> {
       return std::make_unique<FluxModel>(files, options);
     },

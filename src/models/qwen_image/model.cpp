@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "models/mmdit.h"
 #include "models/scheduler_file.h"
 #include "models/shared_components.h"
 #include "models/shared_units.h"
@@ -218,7 +219,7 @@ void QwenImageModel::denoise(pipeline::Scope& scope) {
   if (control_->is_read()) {
     scope.uses(kBlockwise);
     const auto& control = loaded<BlockwiseControlNet>(kBlockwise);
-    auto embedded = control.embed(to_tokens(scope.tensor("control_latents")).to(options_.device, options_.dtype));
+    auto embedded = control.embed(mmdit::to_tokens(scope.tensor("control_latents")).to(options_.device, options_.dtype));
     in.after_block = [&control, embedded](int64_t block, const at::Tensor& image_BID) {
       return control.forward(block, image_BID, embedded);
     };

@@ -59,7 +59,5 @@ class Transformer : public nn::Module {
 
 /// [B, C, H, W] as [B, C, rows, 2, columns, 2]: the last three of C, 2 and 2 are the numbers of a token.
 at::Tensor as_patches(const at::Tensor& latents_BCHW);
-/// [B, C, H, W] -> [B, H/2 · W/2, 4 C].
-at::Tensor to_tokens(const at::Tensor& latents_BCHW);
 
 }  // namespace burnish::models::qwen_image

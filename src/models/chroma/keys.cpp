@@ -1,0 +1,45 @@
+#include "models/chroma/keys.h"
+
+#include "models/layer_tables.h"
+#include "models/mmdit_names.h"
+
+namespace burnish::models::chroma {
+
+namespace {
+
+// Facts: diffusers' single_file_utils.py.
+const RenamedLayers kOriginalOuter{
+    {"img_in", {"x_embedder"}},
+    {"txt_in", {"context_embedder"}},
+    {"final_layer.linear", {"proj_out"}},
+};
+const RenamedLayers kOriginalTime{{"in_layer", {"linear_1"}}, {"out_layer", {"linear_2"}}};
+const std::string kTimeLayers = "distilled_guidance_layer.layers.";
+
+}  // namespace
+
+io::KeyMap original_keys() {
+  std::vector<io::KeyRule> rules;
+  add_rules(rules, kDoubleBlockLayers, "double_blocks.{}.", "transformer_blocks.{}.");
+  add_rules(rules, kSingleBlockLayers, "single_blocks.{}.", "single_transformer_blocks.{}.");
+  add_rules(rules, kOriginalOuter);
+  add_rules(rules, kOriginalTime, kTimeLayers + "{}.", kTimeLayers + "{}.");
+  for (const auto& norm : kBlockNorms) rules.push_back({norm.theirs, norm.ours, io::KeyRule::Op::copy});
+  rules.push_back({"distilled_guidance_layer.norms.{}.scale", {"distilled_guidance_layer.norms.{}.weight"}, io::KeyRule::Op::copy});
+  return io::KeyMap(rules);
+}
+
+LayerTable foreign_layers(const Config& config) {
+  auto all = kOriginalOuter;
+  add_blocks(all, kDoubleBlockLayers, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
+  add_blocks(all, kSingleBlockLayers, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+  add_blocks(all, kOriginalTime, kTimeLayers, kTimeLayers, config.num_time_layers);
+  LayerTable table;
+  for (const auto& layer : all) {
+    table[layer.theirs] = table["diffusion_model." + layer.theirs] = layer.ours;
+    table["lora_unet_" + with_underscores(layer.theirs)] = layer.ours;
+  }
+  return table;
+}
+
+}  // namespace burnish::models::chroma
