@@ -29,7 +29,7 @@ extern const Family kFamily;
 }
 
 static constexpr const Family* kFamilies[] = {
-    &chroma::kFamily, &flux::kFamily, &flux2::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily, &zimage::kFamily,
+    &flux::kFamily, &flux2::kFamily, &chroma::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily, &zimage::kFamily,
 };
 
 static std::vector<const Family*>& added() {

@@ -1,6 +1,7 @@
 // Chroma in the whole program: beside diffusers and peft (tests/golden/make_chroma.py), and in all ways of running it.
 #include <gmock/gmock.h>
 
+#include "tests/integration/chroma.h"
 #include "tests/integration/parity.h"
 #include "tests/integration/refused.h"
 
@@ -10,11 +11,6 @@ using testing::HasSubstr;
 
 namespace {
 
-const fs::path kChroma = golden_path("chroma_pipeline");
-
-std::string chroma_model() {
-  return "--model " + quoted(kChroma / "model") + " --tokenizer_path " + quoted(kAssets / "tokenizer_2") + " --dtype fp32 ";
-}
 void expect_drawn(const std::string& name, const std::string& options) {
   expect_latents(kChroma, name, chroma_model() + "--prompt 'red apple' --prompt 'tree of the north, a cat' " + options);
 }
@@ -74,8 +70,8 @@ TEST_F(ChromaRun, ABatchIsItsSamples) {
 TEST_F(ChromaRun, ASingleFileInOriginalNamesIsTheSameModel) {
   run("convert --model " + quoted(kChroma / "model/transformer") + " " + quoted(at("single.safetensors")));
   auto drawn = [&](const std::string& model, const std::string& name) {
-    run("sample " + model + "--tokenizer_path " + quoted(kAssets / "tokenizer_2") +
-        " --dtype fp32 --prompt 'red apple' --height 48 --width 64 --num_inference_steps 2 --save_latents " + quoted(at(name)) +
+    run("sample " + model + "--dtype fp32 --prompt 'red apple' --height 48 --width 64 --num_inference_steps 2 --save_latents " +
+        quoted(at(name)) +
         " --output_path " + quoted(at("pictures")));
     return io::SafetensorsFile::open(at(name))->tensor("latents").clone();
   };

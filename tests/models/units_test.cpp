@@ -52,6 +52,7 @@ const Tiny kTiny[] = {
     {"stable_diffusion", "tests/golden/sd15_pipeline/model", "assets/tiny-flux/tokenizer", "assets/tiny-flux/tokenizer"},
     {"flux2", "tests/golden/flux2_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"flux2", "tests/golden/flux2_pipeline/model", "tests/golden/tokenizers/qwen", "", "", true},
+    {"chroma", "tests/golden/chroma_pipeline/model", "assets/tiny-flux/tokenizer_2", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", ""},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "layers.2."},
     {"zimage", "tests/golden/zimage_pipeline/model", "tests/golden/tokenizers/qwen", "", "all_final_layer."},

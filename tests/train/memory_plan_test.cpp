@@ -60,7 +60,7 @@ const std::string kLargest = "--dtype bf16 --height 256 --width 384 --batch_size
 std::vector<Case> cases() {
   std::vector<Case> all;
   auto add = [&](const std::string& model, const std::string& flags) { all.push_back({model, flags}); };
-  for (const std::string model : {"flux", "sdxl", "sd15", "zimage", "flux2"}) {
+  for (const std::string model : {"flux", "sdxl", "sd15", "zimage", "flux2", "chroma"}) {
     const auto& larger = model == "flux2" ? kLargest : kLarger;
     for (const auto& trained : {kLora, kDora, model.starts_with("sd") ? "--trainable_models unet" : kFull}) {
       add(model, "--dtype fp32 " + trained);

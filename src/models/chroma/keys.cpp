@@ -16,6 +16,15 @@ const RenamedLayers kOriginalOuter{
 const RenamedLayers kOriginalTime{{"in_layer", {"linear_1"}}, {"out_layer", {"linear_2"}}};
 const std::string kTimeLayers = "distilled_guidance_layer.layers.";
 
+RenamedLayers original_layers(const Config& config) {
+  auto layers = kOriginalOuter;
+  for (const char* same : {"distilled_guidance_layer.in_proj", "distilled_guidance_layer.out_proj"}) layers.push_back({same, {same}});
+  add_blocks(layers, kDoubleBlockLayers, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
+  add_blocks(layers, kSingleBlockLayers, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+  add_blocks(layers, kOriginalTime, kTimeLayers, kTimeLayers, config.num_time_layers);
+  return layers;
+}
+
 }  // namespace
 
 io::KeyMap original_keys() {
@@ -29,15 +38,20 @@ io::KeyMap original_keys() {
   return io::KeyMap(rules);
 }
 
+std::map<std::string, LayerTable> written_layers(const Config& config) {
+  std::map<std::string, LayerTable> written;
+  for (const auto& [theirs, ours] : original_layers(config)) {
+    written["comfyui"]["diffusion_model." + theirs] = ours;
+    written["kohya"]["lora_unet_" + with_underscores(theirs)] = ours;
+  }
+  return written;
+}
+
 LayerTable foreign_layers(const Config& config) {
-  auto all = kOriginalOuter;
-  add_blocks(all, kDoubleBlockLayers, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
-  add_blocks(all, kSingleBlockLayers, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
-  add_blocks(all, kOriginalTime, kTimeLayers, kTimeLayers, config.num_time_layers);
   LayerTable table;
-  for (const auto& layer : all) {
-    table[layer.theirs] = table["diffusion_model." + layer.theirs] = layer.ours;
-    table["lora_unet_" + with_underscores(layer.theirs)] = layer.ours;
+  for (const auto& layer : original_layers(config)) {
+    table[layer.theirs] = table["lora_unet_" + with_underscores(layer.theirs)] = layer.ours;
+    for (const auto& ours : layer.ours) table["lora_transformer_" + with_underscores(ours)] = {ours};
   }
   return table;
 }

@@ -7,7 +7,9 @@ namespace burnish::models::chroma {
 
 /// Rules between the names of lodestones' files and ours.
 io::KeyMap original_keys();
-/// Our layers behind those of adapters in the original names, with and without ComfyUI's and kohya's prefixes.
+/// Layer names of kohya's sd-scripts, ComfyUI and OneTrainer.
 LayerTable foreign_layers(const Config& config);
+/// Names of all our layers in adapter files of kohya's sd-scripts and ComfyUI.
+std::map<std::string, LayerTable> written_layers(const Config& config);
 
 }  // namespace burnish::models::chroma

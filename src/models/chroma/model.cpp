@@ -51,16 +51,12 @@ void ChromaModel::fill_names() {
   names_.denoisers = {"dit"};
   names_.components = {
       {"dit",
-       {.layers = {.weights = "",
-                   .diffusers = "transformer.",
-                   .kohya = "lora_unet_",
-                   .others = {"lora_transformer_"},
-                   .comfyui = "diffusion_model.",
-                   .diffsynth = ""},
+       {.layers = {"", "transformer.", "lora_transformer_"},
         .lora_targets = "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,ff.net.0.proj,ff.net.2,ff_context.net.0.proj,"
                         "ff_context.net.2,proj_mlp,proj_out",
         .high_precision = {"x_embedder", "context_embedder", "distilled_guidance_layer\\..*", "proj_out"},
         .foreign_layers = foreign_layers(config_),
+        .written = written_layers(config_),
         .single_file = {"model.diffusion_model.", original_keys()}}},
       {kText, t5_names(kText, "lora_te1_", "text_encoders.t5xxl.transformer.", {"lora_te_"})},
       {"vae", autoencoder_names("vae", vae_config_, "vae.")},

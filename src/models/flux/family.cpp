@@ -19,7 +19,7 @@ const std::vector<std::string> kT5Prefixes{"", "text_encoders.t5xxl.transformer.
 Source find_dit(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
     if (entry.tensors && entry.tensors->contains("controlnet_x_embedder.weight")) continue;  // of which the blocks have the same names
-    for (const char* mark : {"transformer_blocks.0.norm1_context.linear.weight", "single_transformer_blocks.0.proj_mlp.weight"}) {
+    for (const char* mark : {"transformer_blocks.0.norm1_context.linear.weight", "single_transformer_blocks.0.norm.linear.weight"}) {
       if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors, {}};
     }
     for (const char* mark : {"double_blocks.0.img_mod.lin.weight", "single_blocks.0.modulation.lin.weight"}) {
