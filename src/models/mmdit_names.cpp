@@ -1,5 +1,7 @@
 #include "models/mmdit_names.h"
 
+#include <algorithm>
+
 namespace burnish::models {
 
 const RenamedLayers kDoubleBlockLayers{
@@ -24,5 +26,13 @@ const RenamedLayers kBlockNorms{
     {"single_blocks.{}.norm.query_norm.scale", {"single_transformer_blocks.{}.attn.norm_q.weight"}},
     {"single_blocks.{}.norm.key_norm.scale", {"single_transformer_blocks.{}.attn.norm_k.weight"}},
 };
+
+int64_t blocks_before(const std::string& path, int64_t num_double, int64_t num_single, const std::vector<std::string>& behind) {
+  const std::string of_double = "transformer_blocks.", of_single = "single_transformer_blocks.";
+  if (path.starts_with(of_double)) return std::stoll(path.substr(of_double.size()));
+  if (path.starts_with(of_single)) return num_double + std::stoll(path.substr(of_single.size()));
+  bool is_behind = std::ranges::any_of(behind, [&](const auto& layer) { return path.starts_with(layer + "."); });
+  return is_behind ? num_double + num_single : 0;
+}
 
 }  // namespace burnish::models

@@ -171,11 +171,7 @@ std::vector<std::string> target_names(const std::string& path) {
 }
 
 int64_t blocks_before(const std::string& path, const Config& c) {
-  auto number = [&](std::string_view kind) { return std::stoll(path.substr(kind.size())); };
-  if (path.starts_with("transformer_blocks.")) return number("transformer_blocks.");
-  if (path.starts_with("single_transformer_blocks.")) return c.num_double_blocks + number("single_transformer_blocks.");
-  bool after = path.starts_with("norm_out.") || path.starts_with("proj_out.");
-  return after ? c.num_double_blocks + c.num_single_blocks : 0;
+  return models::blocks_before(path, c.num_double_blocks, c.num_single_blocks, {"norm_out", "proj_out"});
 }
 
 }  // namespace burnish::models::flux
