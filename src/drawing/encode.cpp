@@ -72,7 +72,7 @@ at::Tensor load_reference(const std::string& file, int64_t max_pixels, int64_t d
 
 /// fp32 [3, H, W] in [-1, 1], of the size of the picture that is drawn: scaled to cover it and cut around the centre.
 at::Tensor load_fitting(const std::string& file, const Given& given) {
-  return data::to_model_range(data::resize_and_crop(data::decode_image(file), {given.height, given.width}));
+  return data::to_model_range(data::resize_and_crop(data::decode_image(file), data::Size{given.height, given.width}));
 }
 
 /// The value of a further column.

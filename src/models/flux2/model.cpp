@@ -20,8 +20,8 @@ namespace burnish::models::flux2 {
 namespace {
 
 const std::string kModulation = "dit.modulation", kBody = "dit.body";
-const std::string kFirst = "dit.first_blocks", kLast = "dit.last_blocks";  // the first with the modulation
-const std::string kFirstModulation = kFirst + ".modulation", kFirstBody = kFirst + ".body";
+const std::string kFirstBlocks = "dit.first_blocks", kLastBlocks = "dit.last_blocks";  // the first with the modulation
+const std::string kFirstModulation = kFirstBlocks + ".modulation", kFirstBody = kFirstBlocks + ".body";
 /// The user's turn of a conversation, and the beginning of an answer that is not thought over.
 const tokenizers::ChatTemplate kChat{"<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"};
 /// The layers of the text encoder behind which states are read (diffusers: pipeline_flux2_klein.py).
@@ -112,16 +112,16 @@ void Flux2Model::add_components(const Sources& sources) {
       .source = sources.dit,
       .build =
           [this](const std::string& name, const at::TensorOptions& options) {
-            Part part{.modulation = !name.ends_with(".body") && name != kLast, .body = !name.ends_with(".modulation")};
-            if (name.starts_with(kFirst)) part.end = num_first_;
-            if (name == kLast) part.begin = num_first_;
+            Part part{.modulation = !name.ends_with(".body") && name != kLastBlocks, .body = !name.ends_with(".modulation")};
+            if (name.starts_with(kFirstBlocks)) part.end = num_first_;
+            if (name == kLastBlocks) part.begin = num_first_;
             return std::make_unique<Transformer>(config_, options, part);
           },
       .parts = {kModulation, kBody},
       .initialise = [this](nn::Module& whole) { static_cast<Transformer&>(whole).initialise(options_.seed); },
       .settings =
           [this](const std::string& part) {
-            return part == kFirstBody || part == kLast ? fmt::format("split after {} blocks", num_first_) : std::string();
+            return part == kFirstBody || part == kLastBlocks ? fmt::format("split after {} blocks", num_first_) : std::string();
           },
   });
   auto text = qwen_recipe("text_encoder", sources.text_encoder, text_config_);
@@ -144,8 +144,8 @@ std::string Flux2Model::split_first_blocks(const std::function<bool(const std::s
     if (trains(path)) num_first_ = std::min(num_first_, blocks_before(path, num_double, num_single, {"proj_out"}));
   }
   using Parts = std::vector<std::string>;
-  components_.set_parts("dit", num_first_ > 0 ? Parts{kFirstModulation, kFirstBody, kLast} : Parts{kModulation, kBody});
-  return num_first_ > 0 ? kFirst : "";
+  components_.set_parts("dit", num_first_ > 0 ? Parts{kFirstModulation, kFirstBody, kLastBlocks} : Parts{kModulation, kBody});
+  return num_first_ > 0 ? kFirstBlocks : "";
 }
 
 std::vector<int64_t> Flux2Model::latent_shape(const Extent& extent) const {
@@ -177,7 +177,7 @@ void Flux2Model::run_blocks(pipeline::Scope& scope, const std::string& part, con
   Transformer::Inputs in;
   in.noisy_BCHW = scope.tensor("noisy");
   if (options_.references) in.references_BCHW = references_of(scope);
-  if (part == kLast) in.hidden_BLD = scope.tensor("hidden_states");
+  if (part == kLastBlocks) in.hidden_BLD = scope.tensor("hidden_states");
   else in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
   in.modulation_BM = scope.tensor("modulation");
   scope.write(result, loaded<Transformer>(part).forward(in));
@@ -196,7 +196,7 @@ pipeline::Units Flux2Model::denoise_units() {
     units.push_back(unit("denoise", "text_embedding", "prediction", kBody));
   } else {
     units.push_back(unit("run_first_blocks", "text_embedding", "hidden_states", kFirstBody));
-    units.push_back(unit("denoise", "hidden_states", "prediction", kLast));
+    units.push_back(unit("denoise", "hidden_states", "prediction", kLastBlocks));
   }
   return units;
 }
