@@ -5,7 +5,7 @@ expected.safetensors  the initial noise of two pictures, and the latents after 4
                       true guidance of 2.5 away from "cat"), latents.fill (FluxFillPipeline), latents.redux (FluxPriorReduxPipeline, then FluxPipeline)
 
 Latents of pictures are the means of their distributions, where diffusers draws from these. Redux' prior has the width of FLUX.1 written into it for the text that is none,
-so its tokens are put behind zeros here.
+so its tokens are put behind zeros here. FluxControlNetPipeline gives the pass of the negative prompt what the ControlNet makes of the prompt; here each pass has its own.
 """
 import shutil
 
@@ -41,6 +41,22 @@ def drawn(pipe, noise, texts=None, **options):
     return torch.cat(out)
 
 
+def controlled_by_own_text(pipe):
+    control, denoise, given = pipe.controlnet.forward, pipe.transformer.forward, {}
+
+    def of_prompt(**values):
+        given.update(values)
+        return control(**values)
+
+    def of_either(**values):
+        texts = {name: values[name] for name in ("encoder_hidden_states", "pooled_projections")}
+        values["controlnet_block_samples"], values["controlnet_single_block_samples"] = control(**(given | texts))
+        return denoise(**values)
+
+    pipe.controlnet.forward, pipe.transformer.forward = of_prompt, of_either
+    return denoise
+
+
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
@@ -54,7 +70,9 @@ def main():
     pipe = FluxControlNetPipeline(**parts, controlnet=FluxControlNetModel.from_pretrained(extras.OUT / "controlnet", torch_dtype=torch.float32))
     control = dict(control_image=picture, control_mode=extras.MODES["depth"])
     expected["latents.control"] = drawn(pipe, expected["noise"], **control)
+    denoise = controlled_by_own_text(pipe)
     expected["latents.control_cfg"] = drawn(pipe, expected["noise"], true_cfg_scale=2.5, negative_prompt="cat", **control)
+    pipe.transformer.forward = denoise
 
     with torch.no_grad():
         image_encoder = SiglipVisionModel.from_pretrained(extras.OUT / "siglip", torch_dtype=torch.float32)
