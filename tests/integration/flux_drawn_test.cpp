@@ -55,8 +55,8 @@ TEST(FluxDrawnParity, ByAPictureInPlaceOfAPrompt) {
 }
 
 TEST_F(FluxDrawn, LinesOfAFileHaveTheirOwn) {
-  auto other = (kGolden / "pictures/2.png").string();
-  auto lines = write("prompts.txt", "red apple\nred apple --d 5 --controlnet_image " + other + "\n");
+  const auto other = kGolden / "pictures/2.png";
+  auto lines = write("prompts.txt", "red apple\nred apple --d 5 --controlnet_image " + other.string() + "\n");
   auto both = latents(golden_model() + kControlled + kEdges + "--prompts " + quoted(lines));
   auto first = latents(golden_model() + kControlled + kEdges + "--prompt 'red apple'");
   auto second = latents(golden_model() + kControlled + "--controlnet_image " + quoted(other) + " --prompt 'red apple'");
@@ -82,7 +82,7 @@ TEST_F(FluxDrawn, AllKindsOfInputsAreSeen) {
 }
 
 TEST_F(FluxDrawn, QwenImageIsControlledToo) {
-  const auto net = golden_path("qwen_blockwise") + "/control.safetensors";
+  const auto net = fs::path(golden_path("qwen_blockwise")) / "control.safetensors";
   auto controlled = [&](const std::string& picture) {
     return latents(qwen_image_model() + "--model " + quoted(net) + " --prompt 'red apple' --blockwise_controlnet_image " +
                    quoted(kGolden / "pictures" / picture));
