@@ -9,8 +9,8 @@ extern const RenamedLayers kDoubleBlockLayers, kSingleBlockLayers;
 /// Weights of norms, whole names with {} for a block's number.
 extern const RenamedLayers kBlockNorms;
 
-/// How many blocks run before what a parameter belongs to, double blocks first: 0 for what comes before all blocks, and all of them for what
-/// comes after them, which is below one of the paths `behind`.
+/// How many blocks run before what a parameter belongs to, double blocks first: 0 for what comes before all blocks, and all of them for
+/// what comes after them, which is below one of the paths `behind`.
 int64_t blocks_before(const std::string& path, int64_t num_double, int64_t num_single, const std::vector<std::string>& behind);
 
 }  // namespace burnish::models

@@ -1,8 +1,9 @@
 // Chroma in the whole program: beside diffusers and peft (tests/golden/make_chroma.py), and what of it other families have not.
+#include "tests/integration/chroma.h"
+
 #include <gmock/gmock.h>
 
 #include "models/chroma/keys.h"
-#include "tests/integration/chroma.h"
 #include "tests/integration/model_run.h"
 #include "tests/integration/parity.h"
 
@@ -50,8 +51,7 @@ TEST_F(ChromaRun, BatchesEqualTheirSamplesOneByOne) {
 TEST_F(ChromaRun, TheModulationLeavesMemoryUnlessItTrains) {
   const auto cached = " --cache_path " + quoted(at("cache")) + " ";
   train("live", "--lora_rank 4 --precompute_timesteps off" + cached);
-  EXPECT_THAT(train("ahead", "--lora_rank 4 --precompute_timesteps on" + cached).output,
-              HasSubstr("in memory while training: dit.body, "));
+  EXPECT_THAT(train("ahead", "--lora_rank 4 --precompute_timesteps on" + cached).output, HasSubstr("in memory while training: dit.body, "));
   expect_same("live", "ahead");
   const std::string modulation = "--lora_rank 4 --lora_target_modules distilled_guidance_layer.out_proj,to_q ";
   auto refused = run_burnish(train_command("refused", modulation + cached + "--precompute_timesteps on"));

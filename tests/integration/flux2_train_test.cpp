@@ -53,9 +53,8 @@ TEST_F(Flux2Run, BlocksBeforeTheFirstThatTrainsLeaveMemory) {
     EXPECT_THAT(ahead.output, HasSubstr("in memory while training: dit.last_blocks, ")) << layers;
     expect_same("live", "ahead");
   }
-  auto refused = run_burnish(train_command("refused",
-                                           "--lora_rank 4 --lora_target_modules single_stream_modulation.linear --cache_path " +
-                                               quoted(at("cache")) + " --precompute_timesteps blocks"));
+  auto refused = run_burnish(train_command("refused", "--lora_rank 4 --lora_target_modules single_stream_modulation.linear --cache_path " +
+                                                          quoted(at("cache")) + " --precompute_timesteps blocks"));
   EXPECT_THAT(refused.output, HasSubstr("finds no frozen blocks to compute ahead"));
 }
 

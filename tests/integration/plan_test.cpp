@@ -44,8 +44,8 @@ TEST(MemoryPlan, OfAModelThatIsOnlyNamed) {
 }
 
 TEST(MemoryPlan, EveryFamilyHasNames) {
-  for (const auto* name : {"sdxl", "sd15", "flux-schnell", "z-image", "z-image-turbo", "qwen-image", "flux2-klein-4b", "flux2-klein-9b",
-                           "chroma"}) {
+  for (const auto* name :
+       {"sdxl", "sd15", "flux-schnell", "z-image", "z-image-turbo", "qwen-image", "flux2-klein-4b", "flux2-klein-9b", "chroma"}) {
     auto plan = plan_of("--model " + std::string(name) + " --height 512 --width 512 --max_steps 10 --lora_rank 4");
     EXPECT_GT(gib(stage_of(plan, "step")["peak"]["weights"]), 1.5) << name;
   }

@@ -138,8 +138,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Chroma, Trained,
     testing::Values(TrainedCase{"lora", kSmall, kChromaSmall}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kChromaSmall},
-                    TrainedCase{"lora_of_the_modulation",
-                                kSmall + "--lora_target_modules distilled_guidance_layer.out_proj,to_q ", kChromaSmall},
+                    TrainedCase{"lora_of_the_modulation", kSmall + "--lora_target_modules distilled_guidance_layer.out_proj,to_q ",
+                                kChromaSmall},
                     TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kChromaSmall},
                     TrainedCase{"both_loras_with_all_that_is_drawn",
                                 kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +

@@ -35,8 +35,8 @@ class Transformer : public nn::Module {
     at::Tensor modulation_BM;                      ///< of `modulate`
     at::Tensor hidden_BLD{};                       ///< in place of the text where the blocks begin later: what those before them gave
   };
-  /// The velocity, noise - latents [B, C, H, W]; where later blocks are to follow, the tokens [B, L, D] after the blocks that are held, text
-  /// before image. Needs the body.
+  /// The velocity, noise - latents [B, C, H, W]; where later blocks are to follow, the tokens [B, L, D] after the blocks that are held,
+  /// text before image. Needs the body.
   at::Tensor forward(const Inputs& in);
 
   /// Of the body, those that are held; none without it.
