@@ -108,9 +108,9 @@ void Extras::check_control() const {
   if (!has("controlnet_image")) return;
   bool inpaints = control_config_.control_channels > dit_.out_channels;
   if (found_.controlnet.entry && inpaints && !has("controlnet_inpaint_mask"))
-    config_error("models", "the ControlNet {} inpaints; name controlnet_inpaint_mask in extra_inputs too", found_.controlnet.entry->label);
+    config_error("models", "the ControlNet {} inpaints; name controlnet_inpaint_mask too", found_.controlnet.entry->label);
   if (found_.controlnet.entry && control_config_.num_modes > 0 && !has("controlnet_processor_id"))
-    config_error("models", "the ControlNet {} tells {} kinds of control apart; name controlnet_processor_id in extra_inputs too",
+    config_error("models", "the ControlNet {} tells {} kinds of control apart; name controlnet_processor_id too",
                  found_.controlnet.entry->label, control_config_.num_modes);
 }
 

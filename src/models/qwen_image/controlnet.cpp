@@ -82,7 +82,7 @@ Control::Control(const ModelFiles& files, const ModelOptions& options, const qwe
         "to another model",
         label, config_.num_blocks, config_.width, config_.in_channels, dit.num_layers, dit.width(), dit.in_channels, dit.in_channels + 4);
   if (has_dit && is_read() && of_mask != 0 && !inpaints())
-    config_error("models", "the ControlNet {} inpaints; name {} in extra_inputs too", label, kControlMaskColumn);
+    config_error("models", "the ControlNet {} inpaints; name {} too", label, kControlMaskColumn);
 }
 
 void Control::add_components(Components& components) const {
