@@ -59,6 +59,7 @@ bool share_one(const std::vector<Part>& parts) {
 bool share_others(const AdapterWeights& a, const AdapterWeights& b) {
   return std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), [](const auto& x, const auto& y) {
     if (x.first != y.first || has_rows(x.first)) return x.first == y.first;
+    if (x.second.is_meta()) return x.second.is_same(y.second);  // without numbers, which training would have moved apart
     return x.second.scalar_type() == y.second.scalar_type() && at::equal(x.second, y.second);
   });
 }

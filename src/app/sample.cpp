@@ -43,6 +43,9 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
                    .cfg_scale = o.cfg_scale,
                    .guidance_rescale = o.guidance_rescale,
                    .references = o.reference};
+  for (const auto& [column, values] : o.inputs) {
+    if (!values.empty()) defaults.inputs[column] = values;
+  }
   std::vector<Picture> pictures(o.prompt.size(), defaults);
   for (size_t i = 0; i < pictures.size(); ++i) pictures[i].prompt = o.prompt[i];
   if (!o.prompts.empty()) {
@@ -113,6 +116,9 @@ void check_files(const SampleOptions& o, models::Model& model) {
 std::unique_ptr<models::Model> open_model(const SampleOptions& o, const std::vector<Picture>& pictures) {
   auto options = train::model_options(o.model);
   options.references = std::ranges::any_of(pictures, [](const auto& picture) { return !picture.references.empty(); });
+  for (const auto& picture : pictures) {
+    for (const auto& [column, values] : picture.inputs) options.extra_inputs.insert(column);
+  }
   auto model =
       models::open_model(models::open_model_files({o.model.model, o.model.model_paths, o.model.model_id_with_origin_paths}), options);
   train::choose_storage(*model, o.model);
@@ -160,6 +166,7 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
         {"model", join(o.model.model)},
         {"lora", join(o.lora)}};
     if (!picture.references.empty()) text.emplace_back("references", join(picture.references));
+    for (const auto& [column, values] : picture.inputs) text.emplace_back(column, join(values));
     data::write_png(std::filesystem::path(o.output_path) / fmt::format("{:04}.png", i), data::to_pixels(image.cpu()), text);
     bar.update(i + 1);
   });

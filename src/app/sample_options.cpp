@@ -1,11 +1,14 @@
 #include "app/sample_options.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "base/error.h"
 #include "base/limits.h"
 #include "diffusion/process.h"
 #include "loras/merged.h"
+#include "models/family.h"
 #include "train/checks.h"
 
 namespace burnish::app {
@@ -30,6 +33,14 @@ void fields(config::Fields& f, SampleOptions& o) {
   f("guidance_rescale", o.guidance_rescale, "share by which guided predictions are brought back to their deviation without guidance");
   f("num_images", o.num_images, "pictures of each prompt");
   f("batch_size", o.batch_size, "pictures computed at once");
+  f.group("Extra inputs");
+  for (const auto& input : models::extra_inputs()) {
+    std::string column(input.column);
+    bool names_file = input.kind == models::ExtraInput::Kind::pictures || input.kind == models::ExtraInput::Kind::file;
+    auto help = fmt::format("{} for {}; a list: several times", names_file ? "file" : "value", input.needs);
+    if (names_file) f.path(column, o.inputs[column], help);
+    else f(column, o.inputs[column], help);
+  }
   f.group("Files");
   f.path("output_path", o.output_path, "folder for 0000.png, 0001.png, ...");
   f.path("noise", o.noise, "safetensors with the initial noise [N, C, h, w] instead of seeds");

@@ -1,4 +1,6 @@
 #pragma once
+#include <map>
+
 #include "train/options.h"
 
 namespace burnish::app {
@@ -10,6 +12,7 @@ struct SampleOptions {
   std::vector<std::string> prompt;
   std::string prompts, negative_prompt;
   std::vector<std::string> lora, reference;
+  std::map<std::string, std::vector<std::string>> inputs;  ///< see drawing::Picture
   int64_t height = 1024, width = 1024, num_inference_steps = 28, num_images = 1, batch_size = 1;
   double cfg_scale = 1.0, guidance_rescale = 0;
   std::string sampler = "default", timestep_spacing = "default";

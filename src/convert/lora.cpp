@@ -193,6 +193,19 @@ bool has_all(const io::Shapes& shapes, const io::Shapes& wanted) {
   });
 }
 
+/// The denoiser's layers in those of its parts that an adapter adapts; all where it adapts none.
+io::Shapes layers_of_adapted(models::Model& model, const loras::AdaptersByComponent& lora) {
+  const auto& denoiser = model.names().denoiser();
+  auto adapted = lora.find(denoiser);
+  io::Shapes layers;
+  for (const auto& part : model.components().parts(denoiser)) {
+    auto of_part = models::shapes_of(*model.components().skeleton(part));
+    auto is_in = [&](const adapters::AdapterWeights& weights) { return of_part.contains(weights.path + ".weight"); };
+    if (adapted == lora.end() || std::ranges::any_of(adapted->second, is_in)) layers.merge(of_part);
+  }
+  return layers;
+}
+
 }  // namespace
 
 bool is_lora(const std::string& path) {
@@ -215,16 +228,17 @@ std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vect
   std::vector<io::Shapes> layers;  // of those
   for (const auto& name : models::published_models()) {
     auto model = models::open_published_model(name);
+    loras::AdaptersByComponent read;
     try {
-      loras::read(*model, lora, loras::Absent::as_published);
+      read = loras::read(*model, lora, loras::Absent::as_published);
     } catch (const Error&) {
       continue;
     }
-    auto own = models::shapes_of(*model->components().skeleton(model->names().denoiser()));
+    auto own = layers_of_adapted(*model, read);
     bool is_part = std::any_of(layers.begin(), layers.end(), [&](const auto& of) { return has_all(of, own); });
     if (is_part) continue;  // schnell's layers are dev's: what is written is the same
     fitting.push_back(name);
-    layers.push_back(own);
+    layers.push_back(models::shapes_of(*model->components().skeleton(model->names().denoiser())));
   }
   if (fitting.size() != 1) {
     data_error("convert",

@@ -139,6 +139,8 @@ Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, c
   for (const auto& column : options.extra_columns) {
     if (row.contains(column)) entry.extra[column] = row[column];
   }
+  for (const auto& [column, path] : read_further(row, options.extra_files, subset.base_path))
+    entry.extra[column] = fs::absolute(path).string();
   const auto& rule = subset.visits.captions;
   entry.captions = read_captions(row, metadata.columns);
   if (rule.wildcards) entry.captions = by_line(entry.captions);

@@ -54,6 +54,7 @@ struct DatasetOptions {
   std::string data_file_keys = "image,video";   ///< columns that hold files; the first one present is the picture
   bool skip_bad_samples = false;                ///< name and count them and go on; else the first one stops the run
   std::vector<std::string> extra_columns = {};  ///< further columns that are kept
+  std::vector<std::string> extra_files = {};    ///< further ones that name files; what is kept of them is the path
   /// Columns that name further pictures, of the size of the row's picture and cut as it is; a row may leave them empty.
   std::vector<std::string> further_pictures = {};
   /// Columns that name pictures of sizes of their own, one or a list, or none in a row that leaves it empty; each is scaled and cut by its

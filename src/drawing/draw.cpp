@@ -18,7 +18,7 @@ namespace {
 /// Whether two pictures can be drawn in one batch.
 bool are_alike(const Picture& a, const Picture& b) {
   auto what = [](const Picture& p) {
-    return std::tie(p.height, p.width, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt, p.references);
+    return std::tie(p.height, p.width, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt, p.references, p.inputs);
   };
   return what(a) == what(b);
 }
@@ -46,9 +46,27 @@ pipeline::Values conditions_of(models::Model& model, const Encoded& encoded, std
   std::vector<Told> prompts;
   for (const auto& picture : batch) prompts.push_back(told(model, picture, picture.prompt));
   auto conditions = stack_prompts(model, encoded, prompts);
-  conditions.merge(stack_references(model, encoded, batch.front(), std::ssize(batch)));
+  conditions.merge(stack_given(model, encoded, batch.front(), std::ssize(batch)));
   conditions.merge(encode_size(model.units().encode_size, batch.front(), std::ssize(batch), device));
   return conditions;
+}
+
+/// That the model reads what a picture is given in further columns, and that it is given all that the model reads.
+void check_inputs(const models::Model& model, const Picture& picture) {
+  const auto& read = model.names().extra_inputs;
+  for (const auto& [column, values] : picture.inputs) {
+    auto known = models::extra_inputs();
+    if (models::find_extra_input(read, column) == nullptr)
+      config_error("drawing",
+                   "{} is for {}, which is not among the files of this {} model; name its file too, or take it out; for previews name the "
+                   "column in extra_inputs",
+                   column, models::find_extra_input(known, column)->needs, model.names().family);
+  }
+  for (const auto& input : read) {
+    if (!picture.inputs.contains(std::string(input.column)))
+      config_error("drawing", "the prompt '{}' has no {}, which this model reads; give it with --{}, or so behind the prompt",
+                   picture.prompt, input.column, input.column);
+  }
 }
 
 }  // namespace
@@ -60,6 +78,7 @@ void check(const models::Model& model, const std::vector<Picture>& pictures, con
           "drawing",
           "the reference picture {} is of no use: this {} model reads none; take it out, or for previews give the run extra_inputs",
           picture.references.front(), model.names().family);
+    check_inputs(model, picture);
   }
   bool has_references = std::ranges::any_of(pictures, [](const auto& picture) { return !picture.references.empty(); });
   if (!model.names().expected_references.empty() && !has_references)

@@ -11,8 +11,8 @@ struct DrawOptions {
   c10::Device device = c10::Device(c10::DeviceType::CPU);  ///< of the model
 };
 
-/// A config Error for a size that does not divide, a sampler that does not fit the model, or reference pictures that it does not read;
-/// nothing has to be loaded.
+/// A config Error for a size that does not divide, a sampler that does not fit the model, reference pictures or further inputs that it
+/// does not read, or inputs that are missing; nothing has to be loaded.
 void check(const models::Model& model, const std::vector<Picture>& pictures, const DrawOptions& options);
 
 /// The steps that `draw` takes in all; a batch takes them together.

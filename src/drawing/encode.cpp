@@ -5,18 +5,31 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "base/text.h"
 #include "data/image.h"
 #include "data/resize.h"
+#include "models/extra_values.h"
 #include "models/shared_units.h"
 
 namespace burnish::drawing {
 
 namespace {
 
-References references_of(const models::Model& model, const Picture& picture) {
-  return {picture.references, model.scales_references() ? 0 : picture.height * picture.width};
+Given given_of(const models::Model& model, const Picture& picture) {
+  Given given{picture.references, model.scales_references() ? 0 : picture.height * picture.width, picture.inputs};
+  if (!picture.inputs.empty()) std::tie(given.height, given.width) = std::pair(picture.height, picture.width);
+  return given;
+}
+
+/// The columns beside the prompt that the model reads.
+std::vector<std::string> columns_of(const models::Model& model) {
+  std::vector<std::string> columns;
+  if (!model.names().reference_column.empty()) columns.emplace_back("reference_images");
+  for (const auto& input : model.names().extra_inputs) columns.emplace_back(input.column);
+  return columns;
 }
 
 /// Every prompt that is read, once, in the order of the pictures.
@@ -57,47 +70,70 @@ at::Tensor load_reference(const std::string& file, int64_t max_pixels, int64_t d
       data::resize_and_crop(pixels_HW3, data::target_size({.max_pixels = max_pixels, .division = division}, size, file)));
 }
 
+/// fp32 [3, H, W] in [-1, 1], of the size of the picture that is drawn: scaled to cover it and cut around the centre.
+at::Tensor load_fitting(const std::string& file, const Given& given) {
+  return data::to_model_range(data::resize_and_crop(data::decode_image(file), data::Size{given.height, given.width}));
+}
+
+/// The value of a further column.
+pipeline::Value load_input(const models::ExtraInput& input, const Given& given, int64_t division) {
+  const auto& cells = given.inputs.at(std::string(input.column));
+  if (input.kind != models::ExtraInput::Kind::pictures)
+    return models::extra_value(input, cells.size() == 1 ? nlohmann::json(cells[0]) : nlohmann::json(cells), "a prompt");
+  std::vector<at::Tensor> images;
+  for (const auto& file : cells)
+    images.push_back(input.fits_picture ? load_fitting(file, given) : load_reference(file, given.height * given.width, division));
+  return pipeline::TensorLists{std::move(images)};
+}
+
 /// The distinct ones of the pictures, where the model reads any: also that there is none.
-std::map<References, pipeline::Values> load_references(models::Model& model, const std::vector<Picture>& pictures) {
-  std::map<References, pipeline::Values> all;
-  if (model.units().encode_references.empty()) return all;
+std::map<Given, pipeline::Values> load_given(models::Model& model, const std::vector<Picture>& pictures) {
+  std::map<Given, pipeline::Values> all;
+  if (columns_of(model).empty()) return all;
   for (const auto& picture : pictures) {
-    auto references = references_of(model, picture);
-    if (all.contains(references)) continue;
+    auto given = given_of(model, picture);
+    if (all.contains(given)) continue;
+    auto& values = all[given];
+    for (const auto& input : model.names().extra_inputs)
+      values[std::string(input.column)] = load_input(input, given, model.size_division());
+    if (model.names().reference_column.empty()) continue;
     std::vector<at::Tensor> images;
-    for (const auto& file : references.files) images.push_back(load_reference(file, references.max_pixels, model.size_division()));
-    all[references] = {{"reference_images", pipeline::TensorLists{std::move(images)}}};
+    for (const auto& file : given.references) images.push_back(load_reference(file, given.max_pixels, model.size_division()));
+    values["reference_images"] = pipeline::TensorLists{std::move(images)};
   }
   return all;
 }
 
 /// Leaves what the denoiser reads.
-void encode_references(loras::Loader& loader, std::map<References, pipeline::Values>& references) {
+void encode_given(loras::Loader& loader, std::map<Given, pipeline::Values>& all) {
   auto groups = loader.model().units();
   for (const auto& unit : groups.encode_references) {
     auto loaded = loader.load({unit});
-    for (auto& [files, values] : references) pipeline::run({unit}, values);
+    for (auto& [given, values] : all) pipeline::run({unit}, values);
   }
   auto is_read = [&](const auto& value) {
     return std::ranges::any_of(groups.drawing(), [&](const auto& unit) { return contains(unit.reads, value.first); });
   };
-  for (auto& [files, values] : references) std::erase_if(values, [&](const auto& value) { return !is_read(value); });
+  for (auto& [given, values] : all) std::erase_if(values, [&](const auto& value) { return !is_read(value); });
 }
 
 }  // namespace
 
 Told told(models::Model& model, const Picture& picture, const std::string& prompt) {
   auto units = model.units().encode_prompt;
-  bool beside = std::ranges::any_of(units, [](const auto& unit) { return contains(unit.reads, "reference_images"); });
-  return {prompt, beside ? references_of(model, picture) : References{}};
+  bool beside = std::ranges::any_of(columns_of(model), [&](const std::string& column) {
+    return std::ranges::any_of(units, [&](const auto& unit) { return contains(unit.reads, column); });
+  });
+  return {prompt, beside ? given_of(model, picture) : Given{}};
 }
 
 std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>& pictures, const std::function<bool()>& goes_on) {
   at::NoGradGuard no_grad;
   auto prompts = prompts_of(loader.model(), pictures);
   std::vector<std::string> texts;
-  for (const auto& [prompt, references] : prompts) texts.push_back(prompt);
-  Encoded encoded{{}, load_references(loader.model(), pictures)};
+  for (const auto& [prompt, given] : prompts) texts.push_back(prompt);
+  Encoded encoded{{}, load_given(loader.model(), pictures)};
+  auto columns = columns_of(loader.model());
   models::warn_of_cut_texts(loader.model().components(), loader.model().units().encode_prompt, texts, "prompts");
   for (const auto& unit : loader.model().units().encode_prompt) {
     auto loaded = loader.load({unit});
@@ -105,13 +141,15 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
       if (goes_on && !goes_on()) return std::nullopt;
       auto& values = encoded.prompts[prompt];
       values["prompt"] = prompt.prompt;
-      if (contains(unit.reads, "reference_images")) values.merge(pipeline::Values(encoded.references.at(prompt.references)));
+      for (const auto& column : columns) {
+        if (contains(unit.reads, column)) values[column] = encoded.given.at(prompt.given).at(column);
+      }
       pipeline::run({unit}, values);
     }
   }
   auto read = loader.model().names().prompt_values();
   for (auto& [prompt, values] : encoded.prompts) std::erase_if(values, [&](const auto& value) { return !contains(read, value.first); });
-  encode_references(loader, encoded.references);
+  encode_given(loader, encoded.given);
   return encoded;
 }
 
@@ -136,9 +174,9 @@ pipeline::Values negative_of(const models::Model& model, const Encoded& encoded,
   return values;
 }
 
-pipeline::Values stack_references(const models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count) {
-  if (encoded.references.empty()) return {};
-  auto values = encoded.references.at(references_of(model, picture));
+pipeline::Values stack_given(const models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count) {
+  if (encoded.given.empty()) return {};
+  auto values = encoded.given.at(given_of(model, picture));
   for (auto& [name, value] : values) value = repeated(value, count);
   return values;
 }

@@ -9,18 +9,21 @@
 
 namespace burnish::drawing {
 
-/// The reference pictures that a picture is drawn with.
-struct References {
-  std::vector<std::string> files;
-  /// As many as are drawn: larger ones are scaled down to that, as when training (data::target_size); 0 where the model scales them.
+/// What a picture is drawn from beside its prompt.
+struct Given {
+  std::vector<std::string> references;  ///< files
+  /// As many as are drawn: larger reference pictures are scaled down to that, as when training (data::target_size); 0 where the model
+  /// scales them.
   int64_t max_pixels = 0;
-  auto operator<=>(const References&) const = default;
+  std::map<std::string, std::vector<std::string>> inputs = {};  ///< see Picture
+  int64_t height = 0, width = 0;                                ///< of the picture, where there are inputs
+  auto operator<=>(const Given&) const = default;
 };
 
-/// A prompt, with the reference pictures where the model reads it beside them.
+/// A prompt, with what else is given where the model reads the prompt beside it.
 struct Told {
   std::string prompt;
-  References references = {};
+  Given given = {};
   auto operator<=>(const Told&) const = default;
 };
 /// A prompt of a picture.
@@ -29,12 +32,12 @@ Told told(models::Model& model, const Picture& picture, const std::string& promp
 /// What a model's units make of what pictures are drawn from: values that the denoiser reads.
 struct Encoded {
   std::map<Told, pipeline::Values> prompts;
-  std::map<References, pipeline::Values> references;  ///< none where the model reads none
+  std::map<Given, pipeline::Values> given;  ///< none where the model reads nothing beside prompts
 };
 
-/// Encodes every prompt that drawing the pictures takes, negative ones of guided pictures included, and their reference pictures: each
+/// Encodes every prompt that drawing the pictures takes, negative ones of guided pictures included, and what else they are drawn from: each
 /// distinct one once, and unit by unit, so that one unit's models are loaded at a time. `goes_on` is asked before each prompt; nothing when
-/// it says no. A data Error for a reference picture that cannot be read, before a model is loaded.
+/// it says no. A data Error for a picture that cannot be read, before a model is loaded.
 std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>& pictures, const std::function<bool()>& goes_on = {});
 
 /// The values of several prompts as a batch, joined along the first dimension in their order.
@@ -43,8 +46,8 @@ pipeline::Values stack_prompts(const models::Model& model, const Encoded& encode
 /// `positive` with the prompt values of a negative prompt in place of its own.
 pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const Told& prompt, const pipeline::Values& positive);
 
-/// What units made of the reference pictures of a picture, for a batch of `count`. None where the model reads none.
-pipeline::Values stack_references(const models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count);
+/// What units made of what a picture is drawn from beside its prompt, for a batch of `count`. None where the model reads no such thing.
+pipeline::Values stack_given(const models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count);
 
 /// What the model's units make of a picture's size, for a batch of `count`: that of a picture which was not cut. None where the denoiser
 /// reads nothing of it.

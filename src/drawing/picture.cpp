@@ -5,11 +5,13 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "models/family.h"
 
 namespace burnish::drawing {
 
@@ -63,10 +65,12 @@ class Line {
       picture_.negative_prompt = value;
     } else if (name == "ci") {
       add_reference(value);
+    } else if (models::find_extra_input(models::extra_inputs(), std::string(name)) != nullptr) {
+      add_input(std::string(name), value);
     } else {
       data_error("drawing",
                  "{}: --{} is not known; behind a prompt there may be --w, --h, --d (seed), --s (steps), --l (guidance scale), --n "
-                 "(negative prompt) and --ci (reference picture)",
+                 "(negative prompt), --ci (reference picture) and the extra inputs of models",
                  where_, name);
     }
   }
@@ -76,6 +80,13 @@ class Line {
     if (file.empty()) data_error("drawing", "{}: --ci must name the file of a reference picture", where_);
     if (!std::exchange(has_references_, true)) picture_.references.clear();
     picture_.references.emplace_back(file);
+  }
+
+  /// Likewise.
+  void add_input(const std::string& column, std::string_view value) {
+    if (value.empty()) data_error("drawing", "{}: --{} must have a value", where_, column);
+    if (columns_.insert(column).second) picture_.inputs.erase(column);
+    picture_.inputs[column].emplace_back(value);
   }
 
   int64_t whole(std::string_view name, std::string_view text, int64_t least, int64_t most = std::numeric_limits<int64_t>::max()) const {
@@ -97,6 +108,7 @@ class Line {
   std::string where_;
   Picture picture_;
   bool has_references_ = false;
+  std::set<std::string> columns_;  ///< that the line has named
 };
 
 }  // namespace

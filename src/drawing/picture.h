@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,13 +15,16 @@ struct Picture {
   int64_t height = 1024, width = 1024, num_inference_steps = 28;
   double cfg_scale = 1, guidance_rescale = 0;
   std::vector<std::string> references = {};  ///< files of the reference pictures that the model is to see
+  /// Of further columns that the model is to read (models::ExtraInput), by their names: files, texts or numbers.
+  std::map<std::string, std::vector<std::string>> inputs = {};
 
   bool is_guided() const { return cfg_scale != 1; }
 };
 
 /// The pictures of a prompt file's text: a prompt a line, blank lines and those that begin with # skipped. Behind a prompt, flags as in
 /// kohya's sd-scripts (library/train_util.py) replace a value of `defaults`: --w and --h (pixels), --d (seed), --s (steps), --l (guidance
-/// scale), --n (negative prompt); and, as in musubi-tuner, --ci (a reference picture; may be given several times). A flag is two dashes
+/// scale), --n (negative prompt); as in musubi-tuner, --ci (a reference picture; may be given several times); and further columns under
+/// their names (--controlnet_image FILE), which may be given several times as well. A flag is two dashes
 /// before a letter, at the line's start or behind a blank. A data Error names `origin` and the line for text that is not UTF-8, a flag that
 /// is not known, or a value that makes no sense.
 std::vector<Picture> parse_prompts(std::string_view text, const std::string& origin, const Picture& defaults);

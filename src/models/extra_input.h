@@ -9,12 +9,13 @@ struct ExtraInput {
     pictures,  ///< one or a list: a list of [3, H, W] in [-1, 1], each scaled and cut by its own size
     numbers,   ///< one or a list: [1, N] fp32
     text,      ///< a text, or a list as JSON
+    file,      ///< a safetensors file, whose one tensor is read: [1, N] fp32
   };
   std::string_view column;  ///< as DiffSynth-Studio calls it
   Kind kind = Kind::pictures;
   std::string_view needs = {};    ///< what of a model reads it, for messages: "a ControlNet"
   bool fits_picture = false;      ///< its pictures are cut to the size of the row's picture
-  std::string_view example = {};  ///< of numbers and texts, one that a plan without samples takes
+  std::string_view example = {};  ///< of numbers and texts, one that a plan without samples takes; of files, how many numbers they hold
 };
 
 }  // namespace burnish::models

@@ -23,8 +23,8 @@ struct Family {
   /// What a single weight set is, in a few words ("FLUX.1-dev transformer, BFL names"), or "".
   std::string (*describe)(const ModelEntry&);
   std::vector<Option> options = {};  ///< that it has beside those of every model
-  std::string_view reference_column =
-      {};  ///< of metadata, that names the reference pictures it can be told to read; "" where it reads none
+  /// Of metadata, that name the reference pictures it can be told to read: each is another model's of the family. None where it reads none.
+  std::vector<std::string_view> reference_columns = {};
   std::vector<ExtraInput> extra_inputs = {};  ///< further columns that it can be told to read
   bool takes_fp16 = false;                    ///< whether its numbers stay within fp16
   std::vector<Variant> variants = {};

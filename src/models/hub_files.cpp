@@ -153,7 +153,11 @@ bool have_all_shards(const std::vector<fs::path>& files) {
   return std::ranges::all_of(counts, [](const auto& item) { return item.second.first >= item.second.second; });
 }
 
-/// What is opened beside the files that match: their settings, and the model's tokenizers, scheduler and picture processor.
+/// A tokenizer beside the weights of a text encoder.
+const std::set<std::string> kVocabularies{"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"};
+
+/// What is opened beside the files that match: their settings and vocabularies, and the model's tokenizers, scheduler and picture
+/// processor.
 Paths companions(const Paths& paths, const Paths& matches) {
   std::set<std::string> folders;
   for (const auto& match : matches) folders.insert(match.substr(0, match.rfind('/') + 1));
@@ -162,7 +166,9 @@ Paths companions(const Paths& paths, const Paths& matches) {
     auto folder = path.substr(0, path.rfind('/') + 1);
     bool is_config = path == folder + "config.json" && folders.contains(folder);
     bool is_part = (folder.starts_with("tokenizer") || folder == "scheduler/") && is_small(path);
-    if (is_config || is_part || path == "model_index.json" || path == "processor/preprocessor_config.json") beside.push_back(path);
+    bool is_vocabulary = folders.contains(folder) && kVocabularies.contains(path.substr(folder.size()));
+    if (is_config || is_part || is_vocabulary || path == "model_index.json" || path == "processor/preprocessor_config.json")
+      beside.push_back(path);
   }
   return beside;
 }

@@ -4,12 +4,16 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/gated_residual/gated_residual.h"
 #include "kernels/gelu_tanh/gelu_tanh.h"
@@ -202,6 +206,53 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
   nn::Tensors out{images[0].tokens_BLD, texts[0].tokens_BLD};
   if (is_apart) out.push_back(images[1].tokens_BLD);
   return out;
+}
+
+SingleBlock::SingleBlock(const Widths& c, const at::TensorOptions& options)
+    : qkv_(c, options, StreamQkv::kImage), proj_mlp_(c.width(), c.hidden, options), proj_out_(c.width() + c.hidden, c.width(), options) {
+  own("attn", qkv_);
+  own("proj_mlp", proj_mlp_);
+  own("proj_out", proj_out_);
+}
+
+nn::Tensors SingleBlock::body(const nn::Tensors& in) {
+  const auto &x = in[0], &modulation_BM = in[1], &cos = in[2], &sin = in[3];
+  const auto further = further_in(in, 4);
+  auto m = modulation_BM.chunk(3, -1);  // shift, scale, gate
+  auto projected = nn::remade({x, m[1], m[0]}, normed_by, [&](const nn::Tensors& normed) {
+    auto all = qkv_.project(normed[0]);
+    all.push_back(proj_mlp_.forward(normed[0]));
+    return all;
+  });
+  const auto v = projected[2].transpose(1, 2), hidden = projected[3];
+  const auto weights = qkv_.norm_weights();
+  auto attended = nn::remade({projected[0], projected[1], weights[0], weights[1], cos, sin}, heads_of, [&](const nn::Tensors& qk) {
+    auto out = nn::attention(qk[0], qk[1], v, further.bias);
+    return nn::Tensors{further.keys.defined() ? out + nn::attention(qk[0], further.keys, further.values) : out};
+  });
+  auto y = nn::remade(
+      {attended[0], hidden},
+      [](const nn::Tensors& in) {
+        return at::cat({nn::merge_heads(in[0]), kernels::gelu_tanh(in[1])}, -1);
+      },
+      [&](const at::Tensor& both) { return proj_out_.forward(both); });
+  return {kernels::gated_residual(x, m[2], y)};
+}
+
+at::Tensor to_tokens(const at::Tensor& x) {
+  auto patches = x.view({x.size(0), x.size(1), x.size(2) / 2, 2, x.size(3) / 2, 2});
+  return patches.permute({0, 2, 4, 1, 3, 5}).flatten(3).flatten(1, 2);
+}
+
+at::Tensor from_tokens(const at::Tensor& x_BIC, int64_t rows, int64_t columns) {
+  auto x = x_BIC.view({x_BIC.size(0), rows, columns, -1, 2, 2}).permute({0, 3, 1, 4, 2, 5});
+  return x.reshape({x.size(0), x.size(1), rows * 2, columns * 2});
+}
+
+at::Tensor padding_bias(const at::Tensor& mask_BT, int64_t num_image) {
+  auto reads_BL = at::constant_pad_nd(mask_BT, {0, num_image}, 1) > 0;
+  auto masked = at::full({}, -std::numeric_limits<double>::infinity(), mask_BT.options().dtype(at::kFloat));
+  return at::where(reads_BL, at::zeros_like(masked), masked).unsqueeze(1).unsqueeze(1);
 }
 
 void initialise(nn::Module& transformer, uint64_t seed, const std::function<bool(const std::string& path)>& begins_as_zero) {

@@ -106,6 +106,26 @@ class DoubleBlock : public nn::Block {
   FeedForward image_mlp_, text_mlp_;
 };
 
+/// Attention and MLP side by side over text and image tokens in one stream, named attn, proj_mlp and proj_out.
+/// {tokens [B,L,D], modulation [B,3D], cos, sin [L,P], and Further} -> {tokens}. Further keys are attended to by all tokens, with queries
+/// in their places.
+class SingleBlock : public nn::Block {
+ public:
+  SingleBlock(const Widths& widths, const at::TensorOptions& options);
+  nn::Tensors body(const nn::Tensors& inputs) override;
+
+ private:
+  StreamQkv qkv_;
+  nn::Linear proj_mlp_, proj_out_;
+};
+
+/// [B, C, H, W] -> [B, H/2 · W/2, 4 C]: each 2×2 patch becomes one token; and the way back.
+at::Tensor to_tokens(const at::Tensor& latents_BCHW);
+at::Tensor from_tokens(const at::Tensor& tokens_BIC, int64_t rows, int64_t columns);
+
+/// A bias of attention [B, 1, 1, T + I] in fp32: zero on what is read, the picture too, and minus infinity where mask [B, T] is 0.
+at::Tensor padding_bias(const at::Tensor& mask_BT, int64_t num_image);
+
 /// Fills the parameters of a transformer for training from scratch: Xavier for matrices, one for weights of norms, zero for biases and for
 /// layers below paths of which `begins_as_zero` is true: modulations and the last layer (DiT, arXiv 2212.09748). `seed` fixes the draw.
 void initialise(nn::Module& transformer, uint64_t seed, const std::function<bool(const std::string& path)>& begins_as_zero);

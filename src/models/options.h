@@ -40,7 +40,7 @@ struct ModelOptions {
   std::string latents = "mean";                            ///< of the autoencoder's distribution, or "sample": drawn at every visit
   std::string init = "pretrained";                         ///< "random" builds the denoiser from its config.json and a seed
   uint64_t seed = 0;
-  bool references = false;                  ///< whether its units read reference pictures (Family::reference_column)
+  bool references = false;                  ///< whether its units read reference pictures (Family::reference_columns)
   std::set<std::string> extra_inputs = {};  ///< further columns that its units read (Family::extra_inputs)
   OptionValues own = {};      ///< of options that the families declare; open_model fills in those of the model's family that are missing
   OptionValues drawing = {};  ///< values of these where pictures are drawn to be looked at (UnitGroups::draw), if they are others there

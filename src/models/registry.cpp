@@ -9,6 +9,9 @@
 
 namespace burnish::models {
 
+namespace chroma {
+extern const Family kFamily;
+}
 namespace flux {
 extern const Family kFamily;
 }
@@ -26,7 +29,7 @@ extern const Family kFamily;
 }
 
 static constexpr const Family* kFamilies[] = {
-    &flux::kFamily, &flux2::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily, &zimage::kFamily,
+    &flux::kFamily, &flux2::kFamily, &chroma::kFamily, &qwen_image::kFamily, &stable_diffusion::kFamily, &zimage::kFamily,
 };
 
 static std::vector<const Family*>& added() {
@@ -89,8 +92,9 @@ OptionValues drawing_options() {
 std::vector<std::string> reference_columns() {
   std::vector<std::string> columns;
   for (const auto* family : all_families()) {
-    std::string column(family->reference_column);
-    if (!column.empty() && !contains(columns, column)) columns.push_back(column);
+    for (auto column : family->reference_columns) {
+      if (!contains(columns, std::string(column))) columns.emplace_back(column);
+    }
   }
   return columns;
 }

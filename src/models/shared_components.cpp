@@ -71,6 +71,14 @@ ComponentNames qwen_names(const std::string& name, const text::QwenConfig& confi
   return names;
 }
 
+Recipe vision_recipe(const std::string& name, const Source& source, const text::VisionConfig& config, const text::PixelRule& pixels) {
+  return {.name = name,
+          .what = "vision tower",
+          .source = source,
+          .build = builds<text::QwenVision>(config),
+          .settings = [pixels](const std::string&) { return fmt::format("shown {} to {} pixels", pixels.least, pixels.most); }};
+}
+
 ComponentNames vision_names(const std::string& name, const std::string& kohya) {
   return {.layers = {.weights = "visual.", .diffusers = name + ".", .kohya = kohya},
           .lora_targets = "qkv,proj,gate_proj,up_proj,down_proj",
@@ -157,11 +165,33 @@ Source find_causal_autoencoder(const ModelFiles& files) {
   return {};
 }
 
+Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+  for (const auto& entry : files.entries) {
+    if (auto found = find_below(entry, prefixes, "encoder.block.0.layer.0.SelfAttention.q.weight")) {
+      auto tensors = text::t5_tensors(*found);
+      return {&entry, tensors, text::t5_keys(tensors)};
+    }
+  }
+  return {};
+}
+
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark) {
   for (const auto& entry : files.entries) {
     for (const std::string body : {"model.language_model.", "model.", ""}) {
       if (auto tensors = find_below(entry, prefixes, body + "layers.0.self_attn." + mark))
         return {&entry, text::qwen_tensors(*tensors), {}};
+    }
+  }
+  return {};
+}
+
+// Old files keep it at the top, new ones beside the text model.
+Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>& prefixes) {
+  for (const auto& entry : files.entries) {
+    for (const auto& prefix : prefixes) {
+      for (const char* tower : {"visual.", "model.visual."}) {
+        if (auto tensors = find_below(entry, {prefix + tower}, text::kVisionMark)) return {&entry, tensors, {}};
+      }
     }
   }
   return {};

@@ -3,6 +3,7 @@
 #include "models/names.h"
 #include "models/text/clip.h"
 #include "models/text/qwen.h"
+#include "models/text/qwen_vision.h"
 #include "models/text/t5.h"
 #include "models/vae/autoencoder_kl.h"
 #include "models/vae/causal_autoencoder.h"
@@ -31,7 +32,8 @@ ComponentNames qwen_names(const std::string& name, const text::QwenConfig& confi
 
 /// "vae_tile_size" of families with an autoencoder: what its config has as tile_size.
 Option tile_option();
-/// The vision tower of Qwen2.5-VL, whose layers lie below "visual." in the text encoder's files.
+/// The vision tower of Qwen2.5-VL, shown pictures by `pixels`. Its layers lie below "visual." in the text encoder's files.
+Recipe vision_recipe(const std::string& name, const Source& source, const text::VisionConfig& config, const text::PixelRule& pixels);
 ComponentNames vision_names(const std::string& name, const std::string& kohya);
 
 /// A KL autoencoder, which computes in fp32 and of which no weight is stored as codes.
@@ -54,9 +56,13 @@ Source find_autoencoder(const ModelFiles& files);
 /// One of latents in patches: that has statistics of them.
 Source find_patch_autoencoder(const ModelFiles& files);
 Source find_causal_autoencoder(const ModelFiles& files);
+/// A T5 encoder in its own files or below one of these prefixes of a single one.
+Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes);
 /// A Qwen text encoder in its own files or below one of these prefixes of a single one. Its first layer's attention has a tensor `mark`:
 /// "q_norm.weight" of Qwen3, "q_proj.bias" of Qwen2 and Qwen2.5.
 Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);
+/// The vision tower of Qwen2.5-VL among the text encoder's files, below one of these prefixes.
+Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>& prefixes);
 
 /// The option max_sequence_length: tokens that the text encoder reads of a prompt, 0 for as many as the model was trained with.
 Option prompt_length_option();

@@ -1,13 +1,17 @@
 #include "models/shared_units.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/exp.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
 
 #include <set>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "diffusion/flow_match.h"
@@ -62,6 +66,27 @@ pipeline::Units reference_picture_units(const std::string& vae, std::function<Mo
              pipeline::change_tensors(latents, [&](const at::Tensor& image) { return encode(image.unsqueeze(0)).mean_BCHW.squeeze(0); });
              s.write("latents_of_references", std::move(latents));
            }}};
+}
+
+const at::Tensor& picture_of(pipeline::Scope& scope, const std::string& column) {
+  const auto& list = scope.lists(column).at(0);
+  if (list.size() != 1) data_error("models", "the column '{}' names {} pictures of a sample, and one was expected", column, list.size());
+  return list[0];
+}
+
+at::Tensor white_of(const at::Tensor& mask_3HW) { return (mask_3HW.mean(0) > 0).to(mask_3HW.scalar_type()); }
+
+at::Tensor every_nth(const at::Tensor& x_HW, int64_t first, int64_t n) {
+  return x_HW.slice(-2, first, std::nullopt, n).slice(-1, first, std::nullopt, n);
+}
+
+at::Tensor control_latents(const at::Tensor& image_3HW, const at::Tensor& mask_3HW, int64_t downsampling,
+                           const std::function<at::Tensor(const at::Tensor&)>& encode) {
+  if (!mask_3HW.defined()) return encode(image_3HW.unsqueeze(0));
+  auto black = at::full({}, -1, image_3HW.options());
+  auto latents = encode(at::where(white_of(mask_3HW) > 0, black, image_3HW).unsqueeze(0));
+  auto kept = 1 - every_nth((mask_3HW.mean(0) + 1) / 2, 0, downsampling);
+  return at::cat({latents, kept.unsqueeze(0).unsqueeze(0).to(latents.options())}, 1);
 }
 
 std::vector<at::Tensor> stack_lists(const pipeline::TensorLists& lists) {

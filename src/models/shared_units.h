@@ -21,6 +21,18 @@ pipeline::Units latent_units(const std::string& kind, const std::string& vae, st
 /// The unit from `reference_images` to `latents_of_references`: lists of the means [C, h, w], picture by picture. `encode` as above.
 pipeline::Units reference_picture_units(const std::string& vae, std::function<Moments(const at::Tensor& image)> encode);
 
+/// The one picture [3, H, W] of a sample in a column; a data Error where there are more.
+const at::Tensor& picture_of(pipeline::Scope& scope, const std::string& column);
+/// Where a mask [3, H, W] is white [H, W]: 1, elsewhere 0.
+at::Tensor white_of(const at::Tensor& mask_3HW);
+/// Every n-th row and column from `first` on.
+at::Tensor every_nth(const at::Tensor& x_HW, int64_t first, int64_t n);
+/// Latents [1, C, h, w] of a picture that controls; with a mask (undefined: none) of the picture with black where that is white, and behind
+/// them as a further channel 1 where it is kept, between 0 and 1 on gray (DiffSynth-Studio: FluxImageUnit_ControlNet of
+/// pipelines/flux_image.py). `downsampling`: pixels along a side of a latent.
+at::Tensor control_latents(const at::Tensor& image_3HW, const at::Tensor& mask_3HW, int64_t downsampling,
+                           const std::function<at::Tensor(const at::Tensor& image_13HW)>& encode);
+
 /// Of lists of as many tensors, of equal sizes in their order, a batch for each place: [B, ...].
 std::vector<at::Tensor> stack_lists(const pipeline::TensorLists& lists);
 

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "diffusion/flow_match.h"
 #include "io/hash.h"
+#include "models/extra_values.h"
 #include "models/family.h"
 #include "train/dpo.h"
 
@@ -94,26 +95,6 @@ nlohmann::json cell_of(const View& view, const std::string& column) {
   return cell.is_string() ? nlohmann::json(trim(cell.get<std::string>())) : cell;
 }
 
-/// [1, N] of a number or a list of them, either of which may be written as text.
-pipeline::Value load_numbers(const View& view, const std::string& column) {
-  auto cell = cell_of(view, column);
-  if (cell.is_string()) cell = nlohmann::json::parse(cell.get<std::string>(), nullptr, /*allow_exceptions=*/false);
-  if (!cell.is_array()) cell = nlohmann::json::array({cell});
-  std::vector<float> numbers;
-  for (const auto& item : cell) {
-    if (!item.is_number())
-      data_error("train", "row {} has {} in the column '{}', and a number or a list of them was expected", view.sample->row,
-                 cell_of(view, column).dump(), column);
-    numbers.push_back(item.get<float>());
-  }
-  return at::tensor(numbers).unsqueeze(0);
-}
-
-pipeline::Value load_text(const View& view, const std::string& column) {
-  auto cell = cell_of(view, column);
-  return cell.is_string() ? cell.get<std::string>() : cell.dump();
-}
-
 /// The cell, and where a text in it names a file what is in that.
 std::string text_content(const View& view, const std::string& column) {
   if (view.sample == nullptr) return "";
@@ -134,9 +115,8 @@ Input input_of(const models::ExtraInput& extra) {
   if (extra.kind == Kind::pictures)
     return {column, false, [=](const View& view) { return pictures_content(view, column); },
             [=](const View& view) { return load_pictures(view, column); }};
-  return {
-      column, true, [=](const View& view) { return text_content(view, column); },
-      [=, kind = extra.kind](const View& view) { return kind == Kind::numbers ? load_numbers(view, column) : load_text(view, column); }};
+  return {column, true, [=](const View& view) { return text_content(view, column); },
+          [=](const View& view) { return models::extra_value(extra, cell_of(view, column), fmt::format("row {}", view.sample->row)); }};
 }
 
 pipeline::Value load_no_prompt(const View&) { return std::string(); }

@@ -33,10 +33,7 @@ std::string all_columns() {
 
 /// What inputs of DiffSynth-Studio are for, by a part of their names.
 constexpr std::pair<const char*, const char*> kConditions[] = {
-    {"blockwise_controlnet_", "a blockwise ControlNet"},
-    {"step1x_", "models that edit a picture (Step1X-Edit)"},
     {"nexus_gen_", "models that edit a picture (Nexus-Gen)"},
-    {"infinityou_", "an encoder of faces (InfiniteYou)"},
     {"insert_anything_", "models that put a thing into a picture (Insert-Anything)"},
     {"template_", "plug-in models"},
     {"video", "videos"},
@@ -66,8 +63,6 @@ void check_extra_inputs(const TrainOptions& o) {
     config_error("train", "extra_inputs '{}': task {} reads a picture and a caption, and of further columns only {}", name, kind.word,
                  join(known));
   }
-  if (!extra_columns(o).empty() && !o.preview_prompts.empty())
-    config_error("train", "preview_prompts have no columns for extra_inputs {}; take one of them out", *extra_columns(o).begin());
   auto column = reference_column(o);
   if (column.empty() && !extra_columns(o).empty()) column = *extra_columns(o).begin();
   if (column.empty() || !encodes(o)) return;

@@ -20,8 +20,11 @@ std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const
   for (auto& subset : options.subsets) subset.size.division = model.size_division();
   options.extra_columns = objective.columns();
   for (const auto& input : model.names().extra_inputs) {
-    bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
-    (is_picture ? options.own_sized_pictures : options.extra_columns).emplace_back(input.column);
+    using Kind = models::ExtraInput::Kind;
+    auto& columns = input.kind == Kind::pictures ? options.own_sized_pictures
+                    : input.kind == Kind::file   ? options.extra_files
+                                                 : options.extra_columns;
+    columns.emplace_back(input.column);
   }
   for (const auto& column : objective.pictures()) options.further_pictures.push_back(column);
   if (const auto& column = model.names().reference_column; !column.empty()) {
@@ -179,6 +182,11 @@ void check_extra_inputs(const SampleInfo& sample, const models::Model& model) {
     if (is_picture ? sizes == sample.picture_sizes.end() || sizes->second.empty() : !has_cell)
       data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
                  column);
+    if (input.kind == models::ExtraInput::Kind::file && !cell->get<std::string>().ends_with(".safetensors"))
+      data_error(
+          "train",
+          "row {}: the column '{}' names {}, and a safetensors file with one tensor was expected; docs/train.md says how one is made",
+          sample.row, column, cell->get<std::string>());
     for (const auto& size : is_picture&& input.fits_picture ? sizes->second : std::vector<data::Size>{}) {
       if (size != sample.size)
         data_error("train",

@@ -147,6 +147,8 @@ TEST(LoraNames, TheFamilyIsToldFromNamesAndShapes) {
   EXPECT_EQ(convert::model_of(file, {})->names().family, "flux");
   write_one(file, "lora_unet_double_blocks_0_img_attn_qkv", 3072, 9216);  // FLUX.2 klein is as wide, and has fewer blocks
   expect_refused([&] { convert::model_of(file, {}); }, "flux-dev, flux2-klein-4b have such layers");
+  write_one(file, "lora_unet_distilled_guidance_layer_out_proj", 5120, 3072);
+  EXPECT_EQ(convert::model_of(file, {})->names().family, "chroma");
   write_one(file, "lora_unet_input_blocks_4_1_transformer_blocks_0_attn1_to_q", 640, 640);  // both UNets have it
   expect_refused([&] { convert::model_of(file, {}); }, "sdxl, sd15 have such layers");
   write_one(file, "lora_unet_input_blocks_4_1_transformer_blocks_1_attn1_to_q", 640, 640);

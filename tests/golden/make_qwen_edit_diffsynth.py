@@ -30,9 +30,8 @@ class Gelu(qwen_image_dit.ApproximateGELU):
         return torch.nn.functional.gelu(self.proj(x), approximate="tanh")
 
 
-def small_dit():
+def small_dit(folder=edit.OUT / "model/transformer"):
     qwen_image_dit.ApproximateGELU = Gelu
-    folder = edit.OUT / "model/transformer"
     config = json.loads((folder / "config.json").read_text())
     heads, head = config["num_attention_heads"], config["attention_head_dim"]
     width, text = heads * head, config["joint_attention_dim"]

@@ -67,7 +67,8 @@ TEST_F(BadOption, Contradictions) {
 
 TEST_F(BadOption, OfDiffSynthStudio) {
   refused(2, train("--quant_options {}"), {"'quant_options' is not supported", "--weight_format"});
-  refused(2, train("--extra_inputs step1x_reference_image"), {"extra_inputs 'step1x_reference_image' is for models that edit a picture"});
+  refused(2, train("--extra_inputs nexus_gen_reference_image"),
+          {"extra_inputs 'nexus_gen_reference_image' is for models that edit a picture"});
   refused(2, train("--task direct_destill"), {"task 'direct_destill' is not known", "choose one of sft, direct_distill"});
   auto accepted =
       run_burnish(train("--remove_prefix_in_ckpt pipe.dit. --align_to_opensource_format --dataset_num_workers 8 "

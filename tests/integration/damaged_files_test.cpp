@@ -274,6 +274,7 @@ const Part kParts[] = {
     {"zimage_pipeline", "transformer"}, {"zimage_pipeline", "text_encoder"}, {"zimage_pipeline", ""},
     {"qwen_image_pipeline", "transformer"}, {"qwen_image_pipeline", "text_encoder"}, {"qwen_image_pipeline", "vae"}, {"qwen_image_pipeline", ""},
     {"qwen_edit_pipeline", "text_encoder", true}, {"qwen_edit_pipeline", "", true},
+    {"chroma_pipeline", "transformer"}, {"chroma_pipeline", "text_encoder"}, {"chroma_pipeline", ""},
     {"flux2_pipeline", "transformer"}, {"flux2_pipeline", "text_encoder"}, {"flux2_pipeline", "vae"}, {"flux2_pipeline", ""},
 };
 // clang-format on
@@ -283,6 +284,7 @@ const Part kDenoisers[] = {{"pipeline", "transformer"},
                            {"sd15_pipeline", "unet"},
                            {"zimage_pipeline", "transformer"},
                            {"qwen_image_pipeline", "transformer"},
+                           {"chroma_pipeline", "transformer"},
                            {"flux2_pipeline", "transformer"}};
 
 std::string name_of(const testing::TestParamInfo<Part>& info) {

@@ -81,8 +81,7 @@ TEST_F(BadInput, EveryOptionOfDiffSynthStudioIsKnown) {
 
 TEST_F(BadInput, InputsOfModelsThatAreNotHereAreRefusedWithWhatTheyAreFor) {
   auto with = [&](const std::string& names) { return train("--extra_inputs \"" + names + "\""); };
-  refused(2, with("infinityou_id_image"), {"extra_inputs 'infinityou_id_image' is for an encoder of faces (InfiniteYou)"});
   refused(2, with("insert_anything_ref_image"), {"Insert-Anything"});
-  refused(2, with("blockwise_controlnet_image"), {"a blockwise ControlNet"});
+  refused(2, with("blockwise_controlnet_image"), {"is for a blockwise ControlNet"});
   refused(2, with("nosuch"), {"extra_inputs 'nosuch': task sft reads a picture and a caption"});
 }

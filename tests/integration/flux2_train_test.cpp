@@ -45,6 +45,19 @@ TEST_F(Flux2Run, TheModulationLeavesMemoryUnlessItTrains) {
   EXPECT_THAT(refused.output, HasSubstr("finds nothing to compute ahead"));
 }
 
+TEST_F(Flux2Run, BlocksBeforeTheFirstThatTrainsLeaveMemory) {
+  for (const std::string layers : {"transformer_blocks\\.1\\.attn\\.to_q", "single_transformer_blocks\\.[02]\\..*", "proj_out"}) {
+    auto trained = "--overwrite --lora_rank 4 --lora_target_modules '" + layers + "' --cache_path " + quoted(at("cache")) + " ";
+    train("live", trained + "--precompute_timesteps off");
+    auto ahead = train("ahead", trained + "--precompute_timesteps blocks");
+    EXPECT_THAT(ahead.output, HasSubstr("in memory while training: dit.last_blocks, ")) << layers;
+    expect_same("live", "ahead");
+  }
+  auto refused = run_burnish(train_command("refused", "--lora_rank 4 --lora_target_modules single_stream_modulation.linear --cache_path " +
+                                                          quoted(at("cache")) + " --precompute_timesteps blocks"));
+  EXPECT_THAT(refused.output, HasSubstr("finds no frozen blocks to compute ahead"));
+}
+
 TEST_F(Flux2Run, NamesOfOtherProgramsMeanTheSameLayers) {
   const auto lora = kFlux2 / "lora.safetensors";
   auto expected = latents(flux2_model(), "--lora " + quoted(lora));

@@ -79,6 +79,16 @@ std::vector<Command> commands() {
                  "lora_encoder_inputs", whole("lora_encoder", "pipe.lora_encoder.")});
   all.push_back({"lora/FLUX.1-dev-EliGen", dev, "image,eligen_entity_masks", "eligen_entity_masks,eligen_entity_prompts",
                  kLora + "--remove_prefix_in_ckpt \"pipe.dit.\" ", "metadata.json"});
+  add(all,
+      {"FLUX.1-dev-InfiniteYou",
+       dev + ",ByteDance/InfiniteYou:infu_flux_v1.0/aes_stage2/image_proj_model.bin,"
+             "ByteDance/InfiniteYou:infu_flux_v1.0/aes_stage2/InfuseNetModel/*.safetensors",
+       "image,controlnet_image,infinityou_id_image", "controlnet_image,infinityou_id_image,infinityou_guidance"},
+      "controlnet,image_proj_model", "pipe.");
+  add(all, {"Step1X-Edit",
+            "Qwen/Qwen2.5-VL-7B-Instruct:model-*.safetensors,stepfun-ai/Step1X-Edit:step1x-edit-i1258.safetensors,"
+            "stepfun-ai/Step1X-Edit:vae.safetensors",
+            "image,step1x_reference_image", "step1x_reference_image"});
   const auto dit = whole("dit", "pipe.dit.");
   all.push_back({"special/npu_training/FLUX.1-dev-NPU", dev, "", "", dit});
   all.push_back({"special/npu_training/FLUX.1-Kontext-dev-NPU", kontext, "image,kontext_images", "kontext_images", dit});
@@ -103,6 +113,14 @@ class FluxCommands : public BadInput {
     put(kExtras / "ipadapter.bin", "InstantX/FLUX.1-dev-IP-Adapter/ip-adapter.bin");
     put(kExtras / "value_controller.safetensors", "DiffSynth-Studio/AttriCtrl-FLUX.1-Dev/models/brightness.safetensors");
     put(kExtras / "lora_encoder.safetensors", "DiffSynth-Studio/LoRA-Encoder-FLUX.1-Dev/model.safetensors");
+    put(kFaces / "image_proj_model.bin", "ByteDance/InfiniteYou/infu_flux_v1.0/aes_stage2/image_proj_model.bin");
+    put(kFaces / "controlnet/diffusion_pytorch_model.safetensors",
+        "ByteDance/InfiniteYou/infu_flux_v1.0/aes_stage2/InfuseNetModel/diffusion_pytorch_model-00001-of-00001.safetensors");
+    put(kStep1x / "step1x.safetensors", "stepfun-ai/Step1X-Edit/step1x-edit-i1258.safetensors");
+    put(kGolden / "model/vae/diffusion_pytorch_model.safetensors", "stepfun-ai/Step1X-Edit/vae.safetensors");
+    put(kStep1x / "qwen/model.safetensors", "Qwen/Qwen2.5-VL-7B-Instruct/model-00001-of-00001.safetensors");
+    for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json"})
+      put(kStep1x / "qwen" / name, "Qwen/Qwen2.5-VL-7B-Instruct/" + std::string(name));
     put_control_nets();
     put_data();
   }
@@ -148,12 +166,18 @@ class FluxCommands : public BadInput {
                                      "value_controller_inputs",
                                      "ipadapter_images",
                                      "kontext_images",
-                                     "lora_encoder_inputs"};
+                                     "lora_encoder_inputs",
+                                     "infinityou_id_image",
+                                     "infinityou_guidance",
+                                     "step1x_reference_image"};
     std::string csv;
     for (const auto& column : columns) csv += (csv.empty() ? "" : ",") + column;
     for (auto& row : rows) {
       row["lora_encoder_inputs"] = (kExtras / row["lora_encoder_inputs"].get<std::string>()).string();
       row["kontext_images"] = "../references/a.png";
+      row["infinityou_id_image"] = "../infinite_you/face_0.safetensors";
+      row["infinityou_guidance"] = 1.0;
+      row["step1x_reference_image"] = row["controlnet_image"];
       row["ipadapter_images"] = "../references/b.png";
       csv += "\n";
       for (const auto& column : columns) {
@@ -182,7 +206,8 @@ TEST_F(FluxCommands, OfDiffSynthStudiosExamplesRun) {
                                "OMP_NUM_THREADS=1 DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     auto is_saved = [](const std::string& file) { return file.starts_with("step-4") && file.ends_with(".safetensors"); };
-    EXPECT_EQ(std::ranges::count_if(files_below(folder), is_saved), 1) << outcome.output;
+    bool trains_two = command.trained.find("controlnet,image_proj_model") != std::string::npos;
+    EXPECT_EQ(std::ranges::count_if(files_below(folder), is_saved), trains_two ? 2 : 1) << outcome.output;
   }
-  EXPECT_EQ(number, 26) << "of the 33";
+  EXPECT_EQ(number, 30) << "of the 33";
 }

@@ -197,11 +197,14 @@ TEST_F(FluxExtras, ThatCannotBeReadAreRefused) {
   refused(2, with(more_model("inpaint") + "--extra_inputs controlnet_image"), {"inpaints", "controlnet_inpaint_mask"});
   refused(2, with("--extra_inputs flux_fill_image,flux_fill_mask"), {"FLUX.1 Fill"});
   refused(2, with("--extra_inputs flux_fill_image"), {"flux_fill_image, which is read together with flux_fill_mask"});
-  refused(2, with("--extra_inputs eligen_entity_masks,eligen_entity_prompts,kontext_images"), {"FLUX.1 Kontext alone"});
-  refused(2, with("--extra_inputs infinityou_id_image"), {"an encoder of faces (InfiniteYou)"});
+  refused(2, with("--extra_inputs eligen_entity_masks,eligen_entity_prompts,kontext_images"), {"FLUX.1 Kontext and Step1X-Edit alone"});
+  refused(2, with(more_model("inpaint") + "--extra_inputs infinityou_id_image," + kInpaint),
+          {"'infinityou_id_image' is for an encoder of faces (InfiniteYou)", "not among the files"});
+  refused(2, with("--extra_inputs infinityou_id_image"), {"infinityou_id_image, which is read together with controlnet_image"});
   refused(2, with(more_model("controlnet") + "--random_crop --extra_inputs " + kControl), {"random_crop"});
   auto prompts = write("prompts.txt", "cat\n");
-  refused(2, with(more_model("inpaint") + "--preview_prompts " + quoted(prompts) + " --extra_inputs " + kInpaint), {"preview_prompts"});
+  refused(2, with(more_model("inpaint") + "--preview_prompts " + quoted(prompts) + " --extra_inputs " + kInpaint),
+          {"the prompt 'cat' has no controlnet_image"});
   auto picture = (kGolden / "pictures/0.png").string();
   auto rows = [&](const std::string& cells) {
     return "--dataset_metadata_path " + quoted(write("rows.json", R"([{"image": ")" + picture + R"(", "prompt": "a", )" + cells + "}]")) +

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "foreign/program.h"
+#include "tests/integration/chroma.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/zimage.h"
@@ -300,6 +301,27 @@ TEST_F(ImportVerb, MusubisTomlAndItsDataset) {
                            "max_pixels = 3072", "num_epochs = 16", "fp8_models = \"dit\"", "vae_tile_size = 256"})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts();
+}
+
+TEST_F(ImportVerb, SettingsOfChroma) {
+  const auto model = (kChroma / "model").string();
+  auto carried = [&](const char* name, const std::string& text, const std::string& size) {
+    EXPECT_THAT(import_file(name, text, "--overwrite"), Not(HasSubstr("this kind is not trained here"))) << name;
+    starts("--dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " --dtype fp32 --overwrite " + size, "");
+  };
+  carried("onetrainer.json",
+          R"({"training_method": "LORA", "model_type": "CHROMA_1", "base_model_name": ")" + model +
+              R"(", "text_encoder": {"train": false}, "transformer": {"train": true}, "train_dtype": "BFLOAT_16"})",
+          "--resolution 64");
+  carried("job.yaml",
+          "config:\n  process:\n    - type: diffusion_trainer\n      network: {type: lora, linear: 4}\n      datasets:\n        - "
+          "{folder_path: x}\n      train: {noise_scheduler: flowmatch, dtype: bf16, steps: 4}\n      model: {name_or_path: " +
+              model + ", arch: chroma}\n",
+          "--max_pixels 4096");
+  carried("pipe.toml",
+          "output_dir = 'runs'\nepochs = 1\n[model]\ntype = 'chroma'\ndiffusers_path = '" + model +
+              "'\ndtype = 'bfloat16'\n[adapter]\ntype = 'lora'\nrank = 4\n[optimizer]\ntype = 'adamw'\n",
+          "--resolution 64");
 }
 
 TEST_F(ImportVerb, SettingsOfZImageAndQwenImage) {

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
@@ -26,6 +27,7 @@ void PrintTo(const Family& f, std::ostream* out) { *out << f.name; }
 std::string model_and_data(const Family& family, const fs::path& folder) {
   if (family.name == "flux") return golden_model() + golden_data();
   if (family.name == "zimage") return zimage_model() + golden_data();
+  if (family.name == "chroma") return chroma_model() + golden_data();
   if (family.name == "flux2") return flux2_model() + "--max_sequence_length 48 " + golden_data();
   if (family.name == "qwen_image") return qwen_image_model() + golden_data();
   if (family.name != "skeleton") return sd_model(family.name + "_pipeline") + sd_data(family.name + "_pipeline");
@@ -72,7 +74,7 @@ class Runs {
 };
 
 const Family kFlux{"flux", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kZ{"zimage", "dit"}, kQwen{"qwen_image", "dit"},
-    kKlein{"flux2", "dit"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON};
+    kKlein{"flux2", "dit"}, kChromaSmall{"chroma", "dit"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON};
 
 std::string in_full(const Family& family) { return "--trainable_models " + family.denoiser + " "; }
 
@@ -91,7 +93,7 @@ TEST_P(CheckpointedRun, OfEveryKindIsTheSameBitForBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, CheckpointedRun, testing::Values(kFlux, kSdxl, kSd15, kZ, kQwen, kKlein, kSkeleton),
+INSTANTIATE_TEST_SUITE_P(Of, CheckpointedRun, testing::Values(kFlux, kSdxl, kSd15, kZ, kQwen, kKlein, kChromaSmall, kSkeleton),
                          [](const auto& info) { return info.param.name; });
 
 /// What saves memory by itself, and no number of the run depends on.
@@ -146,6 +148,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LeverPairs,
                                          LeverCase{kZ, "zimage_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kQwen, "qwen_image_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kKlein, "flux2_dora_over_fp8", kDora + "--fp8_models dit "},
+                                         LeverCase{kChromaSmall, "chroma_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kSkeleton, "skeleton_lora", kLora + "--lora_dropout 0.2 "}),
                          [](const auto& info) { return info.param.name; });
 

@@ -44,9 +44,19 @@ TEST(MemoryPlan, OfAModelThatIsOnlyNamed) {
 }
 
 TEST(MemoryPlan, EveryFamilyHasNames) {
-  for (const auto* name : {"sdxl", "sd15", "flux-schnell", "z-image", "z-image-turbo", "qwen-image", "flux2-klein-4b", "flux2-klein-9b"}) {
+  for (const auto* name :
+       {"sdxl", "sd15", "flux-schnell", "z-image", "z-image-turbo", "qwen-image", "flux2-klein-4b", "flux2-klein-9b", "chroma"}) {
     auto plan = plan_of("--model " + std::string(name) + " --height 512 --width 512 --max_steps 10 --lora_rank 4");
     EXPECT_GT(gib(stage_of(plan, "step")["peak"]["weights"]), 1.5) << name;
+  }
+}
+
+TEST(MemoryPlan, IsMadeOfALoraThatIsWrittenInFusedLayers) {
+  for (const auto* model : {"flux-dev", "flux2-klein-4b"}) {
+    auto of = [&](const std::string& format) {
+      return plan_of("--model " + std::string(model) + " --height 256 --width 256 --max_steps 10 --lora_rank 4 --lora_format " + format);
+    };
+    EXPECT_EQ(stage_of(of("kohya"), "step")["peak"]["weights"], stage_of(of("diffusers"), "step")["peak"]["weights"]) << model;
   }
 }
 

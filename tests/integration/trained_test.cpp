@@ -1,6 +1,7 @@
 // What a run trains: text encoders beside or instead of the denoiser, whole or under adapters, computed once, at every visit or in two
 // stages.
 #include "tests/golden.h"
+#include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/program.h"
 #include "tests/integration/qwen_image.h"
@@ -46,7 +47,7 @@ void expect_same_files(const fs::path& a, const fs::path& b) {
 }  // namespace
 
 const std::string kXl = "sdxl_pipeline", k15 = "sd15_pipeline", kZ = "zimage_pipeline", kQwen = "qwen_image_pipeline",
-                  kEdit = "qwen_edit_pipeline", kKlein = "flux2_pipeline";
+                  kEdit = "qwen_edit_pipeline", kKlein = "flux2_pipeline", kChromaSmall = "chroma_pipeline";
 
 struct TrainedCase {
   std::string name, options, pipeline = "";  ///< FLUX's without a name
@@ -54,6 +55,7 @@ struct TrainedCase {
     if (pipeline == kQwen) return qwen_image_model();
     if (pipeline == kEdit) return qwen_edit_model();
     if (pipeline == kKlein) return flux2_model();
+    if (pipeline == kChromaSmall) return chroma_model();
     return pipeline.empty() ? golden_model() : pipeline == kZ ? zimage_model() : sd_model(pipeline);
   }
   std::string data() const {
@@ -131,6 +133,19 @@ INSTANTIATE_TEST_SUITE_P(
                                     "--use_gradient_checkpointing ",
                                 kZ},
                     TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kZ}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Chroma, Trained,
+    testing::Values(TrainedCase{"lora", kSmall, kChromaSmall}, TrainedCase{"whole_denoiser", "--trainable_models dit ", kChromaSmall},
+                    TrainedCase{"lora_of_the_modulation", kSmall + "--lora_target_modules distilled_guidance_layer.out_proj,to_q ",
+                                kChromaSmall},
+                    TrainedCase{"dora_over_nf4", kSmall + "--lora_type dora --fp8_models dit --weight_format nf4 ", kChromaSmall},
+                    TrainedCase{"both_loras_with_all_that_is_drawn",
+                                kSmall + "--lora_base_model dit,text_encoder --lora_dropout 0.2 --caption_dropout 0.4 --latents sample " +
+                                    "--use_gradient_checkpointing ",
+                                kChromaSmall},
+                    TrainedCase{"whole_text_alone", "--trainable_models text_encoder ", kChromaSmall}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

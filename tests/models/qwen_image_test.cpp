@@ -7,6 +7,7 @@
 #include "io/json.h"
 #include "memory/recompute.h"
 #include "models/family.h"
+#include "models/qwen_image/controlnet.h"
 #include "models/qwen_image/transformer.h"
 #include "models/shared_components.h"
 #include "tests/golden.h"
@@ -229,4 +230,13 @@ TEST(QwenImageReferences, ComfyUisMarkSaysThatTheyAreModulatedByTheTimeZero) {
   EXPECT_EQ(open("2511.safetensors").marks, std::vector<std::string>{"__index_timestep_zero__"});
   tensors.erase(tensors.begin());
   EXPECT_TRUE(open("plain.safetensors").marks.empty());
+}
+
+TEST(QwenImage, ABlockwiseControlNetAddsWhatDiffSynthStudiosDoes) {
+  auto file = test::golden("qwen_blockwise/control.safetensors");
+  qwen_image::BlockwiseControlNet net(qwen_image::BlockwiseControlNet::detect(file.shapes()), at::TensorOptions().device(at::kMeta));
+  load(net, file);
+  auto expected = test::golden("qwen_blockwise/expected.safetensors");
+  auto out = net.forward(1, expected.tensor("block.image"), net.embed(expected.tensor("block.control")));
+  EXPECT_LE(relative_error(out, expected.tensor("block.out")), 1e-6);
 }

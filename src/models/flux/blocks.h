@@ -10,17 +10,10 @@ class DoubleBlock : public mmdit::DoubleBlock {
   DoubleBlock(const Config& c, const at::TensorOptions& options);
 };
 
-/// Attention and MLP side by side over text and image tokens in one stream.
-/// {tokens [B,L,D], modulation [B,3D], cos, sin [L,P], and mmdit::Further} -> {tokens}. Further keys are attended to by all tokens, with
-/// queries in their places.
-class SingleBlock : public nn::Block {
+/// The block of one stream.
+class SingleBlock : public mmdit::SingleBlock {
  public:
   SingleBlock(const Config& c, const at::TensorOptions& options);
-  nn::Tensors body(const nn::Tensors& inputs) override;
-
- private:
-  mmdit::StreamQkv qkv_;
-  nn::Linear proj_mlp_, proj_out_;
 };
 
 }  // namespace burnish::models::flux

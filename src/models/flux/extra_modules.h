@@ -1,5 +1,6 @@
 #pragma once
 #include "io/key_map.h"
+#include "nn/block.h"
 #include "nn/layers.h"
 
 // Small components that FLUX.1 can be given beside its own: what they make of pictures and numbers is read by the transformer.
@@ -59,6 +60,29 @@ class Redux : public nn::Module {
 
  private:
   nn::Linear up_, down_;
+};
+
+/// What is known of a face as text tokens for a ControlNet (InfiniteYou, Jiang et al. 2025, arXiv 2503.16418; tensors of its
+/// image_proj_model.bin, whose dictionary is "image_proj"): a few learned tokens that attend to it.
+class FaceProjector : public nn::Module {
+ public:
+  struct Config {
+    int64_t num_features = 512, dim = 1280, hidden = 5120, inner = 1280;  ///< of the face; of the tokens, their MLPs and their attention
+    int64_t num_blocks = 4, num_tokens = 8, width = 4096;
+  };
+  static Config detect(const io::Shapes& shapes);
+  FaceProjector(const Config& config, const at::TensorOptions& options);
+  ~FaceProjector() override;
+  /// face [B, F], by ArcFace -> [B, num_tokens, width].
+  at::Tensor forward(const at::Tensor& face_BF) const;
+  const Config& config() const { return config_; }
+
+ private:
+  Config config_;
+  at::Tensor latents_1TD_;
+  nn::Linear in_, out_;
+  nn::LayerNorm norm_;
+  std::vector<std::unique_ptr<nn::Block>> blocks_;
 };
 
 }  // namespace burnish::models::flux

@@ -26,21 +26,6 @@ using pipeline::Unit;
 /// Of FLEX.2's control picture, as DiffSynth-Studio draws with it.
 constexpr double kFlexStrength = 0.5;
 
-/// The one picture [3, H, W] of a sample in a column.
-const at::Tensor& picture_of(Scope& s, const std::string& column) {
-  const auto& list = s.lists(column).at(0);
-  if (list.size() != 1) data_error("models", "the column '{}' names {} pictures of a sample, and one was expected", column, list.size());
-  return list[0];
-}
-
-/// Where a mask is white [H, W]: 1, elsewhere 0.
-at::Tensor white_of(const at::Tensor& mask_3HW) { return (mask_3HW.mean(0) > 0).to(mask_3HW.scalar_type()); }
-
-/// Every `stride`-th row and column from `first` on.
-at::Tensor every(const at::Tensor& x_HW, int64_t first, int64_t stride) {
-  return x_HW.slice(-2, first, std::nullopt, stride).slice(-1, first, std::nullopt, stride);
-}
-
 /// Each block of side² pixels as that many channels: [H, W] -> [side², H/side, W/side].
 at::Tensor blocks_as_channels(const at::Tensor& x_HW, int64_t side) {
   auto rows = x_HW.size(0) / side, columns = x_HW.size(1) / side;
@@ -101,22 +86,11 @@ at::Tensor flex_channels(Scope& s, const Extras::Encoding& encoding, const std::
   return at::cat({kept, mask, control.defined() ? control * kFlexStrength : at::zeros_like(any)}, 1);
 }
 
-/// Latents of a control picture; of one that is inpainted, black where it is masked, and behind them what is kept.
-at::Tensor control_latents(Scope& s, const Extras::Encoding& encoding, bool inpaints) {
-  auto image = picture_of(s, "controlnet_image");
-  if (!inpaints) return encoding.encode(image.unsqueeze(0)).mean_BCHW;
-  const auto& mask_3HW = picture_of(s, "controlnet_inpaint_mask");
-  image = at::where(white_of(mask_3HW) > 0, at::full({}, -1, image.options()), image);
-  auto latents = encoding.encode(image.unsqueeze(0)).mean_BCHW;
-  auto kept = 1 - every((mask_3HW.mean(0) + 1) / 2, 0, encoding.downsampling);
-  return at::cat({latents, kept.unsqueeze(0).unsqueeze(0).to(latents.options())}, 1);
-}
-
 /// Of each mask, which of the target's tokens it touches [1, N, I].
 at::Tensor covered_tokens(const std::vector<at::Tensor>& masks, int64_t downsampling) {
   std::vector<at::Tensor> covered;
   for (const auto& mask_3HW : masks) {
-    auto at_latents = every(white_of(mask_3HW), downsampling / 2, downsampling);
+    auto at_latents = every_nth(white_of(mask_3HW), downsampling / 2, downsampling);
     covered.push_back(blocks_as_channels(at_latents, 2).amax(0).flatten());
   }
   return at::stack(covered).unsqueeze(0);
@@ -174,7 +148,9 @@ pipeline::Units Extras::encode_units(Components& components, const Encoding& enc
     if (inpaints) unit.reads.emplace_back("controlnet_inpaint_mask");
     unit.run = [encoding, inpaints](Scope& s) {
       s.uses("vae");
-      s.write("control_latents", control_latents(s, encoding, inpaints));
+      auto mask = inpaints ? picture_of(s, "controlnet_inpaint_mask") : at::Tensor();
+      auto encode = [&](const at::Tensor& image) { return encoding.encode(image).mean_BCHW; };
+      s.write("control_latents", control_latents(picture_of(s, "controlnet_image"), mask, encoding.downsampling, encode));
     };
     units.push_back(unit);
     auto count = control_config_.num_modes;
@@ -214,6 +190,7 @@ pipeline::Units Extras::encode_units(Components& components, const Encoding& enc
              data_error("models", "a sample has {} value_controller_inputs, and there is one value controller", value_BN.size(1));
            s.write("value_text", static_cast<ValueEncoder&>(components.module(kValueController)).forward(value_BN.select(1, 0)));
          }});
+  for (auto& unit : face_units(components)) units.push_back(std::move(unit));
   if (has("lora_encoder_inputs"))
     units.push_back({"encode_lora", {"lora_encoder_inputs"}, {"lora_text"}, {kLoraEncoder}, [this, &components](Scope& s) {
                        s.uses(kLoraEncoder);
@@ -222,6 +199,29 @@ pipeline::Units Extras::encode_units(Components& components, const Encoding& enc
                        for (const auto& path : texts_in(s, "lora_encoder_inputs"))
                          tokens.push_back(encoder.forward(lora_of(path, lora_config_, dit_, options_.device)));
                        s.write("lora_text", at::cat(tokens, 1));
+                     }});
+  return units;
+}
+
+pipeline::Units Extras::face_units(Components& components) const {
+  pipeline::Units units;
+  if (has("infinityou_id_image"))
+    units.push_back({"encode_face", {"infinityou_id_image"}, {"face_text"}, {kFaceProjector}, [this, &components](Scope& s) {
+                       s.uses(kFaceProjector);
+                       const auto& face_BF = s.tensor("infinityou_id_image");
+                       if (face_BF.size(1) != face_config_.num_features)
+                         data_error("models",
+                                    "an infinityou_id_image holds {} numbers of a face, and {} were expected: what ArcFace makes of it",
+                                    face_BF.size(1), face_config_.num_features);
+                       const auto& projector = static_cast<FaceProjector&>(components.module(kFaceProjector));
+                       s.write("face_text", projector.forward(face_BF.to(options_.device, options_.dtype)));
+                     }});
+  if (has("infinityou_guidance"))
+    units.push_back({"read_face_guidance", {"infinityou_guidance"}, {"face_guidance"}, {}, [](Scope& s) {
+                       const auto& value_BN = s.tensor("infinityou_guidance");
+                       if (value_BN.size(1) != 1)
+                         data_error("models", "a sample has {} numbers of infinityou_guidance, and one was expected", value_BN.size(1));
+                       s.write("face_guidance", value_BN.select(1, 0));
                      }});
   return units;
 }
@@ -247,17 +247,20 @@ pipeline::Units Extras::prompt_units(Components& components, const Encoding& enc
 
 pipeline::Units Extras::control_units(Components& components, const ConditionsOf& conditions) const {
   if (!has("controlnet_image")) return {};
-  bool has_modes = has("controlnet_processor_id");
-  Unit unit{"control", {"noisy", "sigma", "pooled_embedding", "text_embedding", "control_latents"}, {"control_residuals"}, {kControlNet}};
+  bool has_modes = has("controlnet_processor_id"), has_guidance = has("infinityou_guidance");
+  const std::string text = has("infinityou_id_image") ? "face_text" : "text_embedding";
+  Unit unit{"control", {"noisy", "sigma", "pooled_embedding", text, "control_latents"}, {"control_residuals"}, {kControlNet}};
+  if (has_guidance) unit.reads.emplace_back("face_guidance");
   if (has_modes) unit.reads.emplace_back("control_mode");
-  unit.run = [this, &components, conditions, has_modes](Scope& s) {
+  unit.run = [this, &components, conditions, has_modes, has_guidance, text](Scope& s) {
     s.uses(kControlNet);
     const auto& noisy = s.tensor("noisy");
     ControlNet::Inputs in{.conditions = conditions(s),
                           .latents_BIC = pack_latents(noisy).to(options_.dtype),
                           .control_BIC = pack_latents(s.tensor("control_latents")).to(options_.device, options_.dtype),
-                          .text_BTE = s.tensor("text_embedding").to(options_.dtype),
+                          .text_BTE = s.tensor(text).to(options_.device, options_.dtype),
                           .grid = {noisy.size(2) / 2, noisy.size(3) / 2}};
+    if (has_guidance) in.conditions.guidance_B = s.tensor("face_guidance").to(options_.device, at::kFloat);
     if (has_modes) in.mode_B = s.tensor("control_mode").to(options_.device);
     s.write("control_residuals", static_cast<ControlNet&>(components.module(kControlNet)).forward(in));
   };

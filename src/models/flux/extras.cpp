@@ -32,7 +32,7 @@ Source find_ip_adapter(const ModelFiles& files) {
 }
 
 const char *const kControlMark = "controlnet_x_embedder.weight", *const kValueMark = "prefer_value_embedder.0.weight",
-                  *const kReduxMark = "redux_up.weight", *const kLoraMark = "special_embeds";
+                  *const kReduxMark = "redux_up.weight", *const kLoraMark = "special_embeds", *const kFaceMark = "image_proj.latents";
 
 template <class Module, class ModuleConfig>
 Recipe extra_recipe(const std::string& name, const char* what, const Source& source, const ModuleConfig& config) {
@@ -50,6 +50,7 @@ std::vector<std::string> extras_in(const ModelFiles& files) {
   if (find_marked(files, kValueMark).entry) parts.emplace_back("AttriCtrl value controller");
   if (find_marked(files, kReduxMark).entry) parts.emplace_back("FLUX.1 Redux image embedder");
   if (find_marked(files, kLoraMark).entry) parts.emplace_back("FLUX.1 LoRA encoder");
+  if (find_marked(files, kFaceMark).entry) parts.emplace_back("InfiniteYou image projector");
   if (find_siglip(files).entry) parts.emplace_back("SigLIP image encoder");
   return parts;
 }
@@ -63,7 +64,8 @@ Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Confi
              .value_controller = find_marked(files, kValueMark),
              .redux = find_marked(files, kReduxMark),
              .image_encoder = find_siglip(files),
-             .lora_encoder = find_marked(files, kLoraMark)} {
+             .lora_encoder = find_marked(files, kLoraMark),
+             .face_projector = find_marked(files, kFaceMark)} {
   auto config_of = [](const Source& source) { return source.entry->config.is_null() ? nullptr : &source.entry->config; };
   if (found_.controlnet.entry)
     control_config_ =
@@ -72,6 +74,8 @@ Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Confi
     ip_config_ = naming(found_.ip_adapter.entry->label, [&] { return IpAdapter::detect(found_.ip_adapter.shapes(), dit.num_heads); });
   if (found_.lora_encoder.entry)
     lora_config_ = naming(found_.lora_encoder.entry->label, [&] { return LoraEncoder::detect(found_.lora_encoder.shapes(), dit); });
+  if (found_.face_projector.entry)
+    face_config_ = naming(found_.face_projector.entry->label, [&] { return FaceProjector::detect(found_.face_projector.shapes()); });
   if (found_.image_encoder.entry)
     siglip_config_ = naming(found_.image_encoder.entry->label,
                             [&] { return siglip_config(found_.image_encoder.entry->config, found_.image_encoder.shapes()); });
@@ -94,6 +98,7 @@ bool Extras::can_read(const ExtraInput& input) const {
   if (column.starts_with("controlnet_")) return found_.controlnet.entry != nullptr;
   if (column.starts_with("ipadapter_")) return found_.ip_adapter.entry && found_.image_encoder.entry;
   if (column.starts_with("flux_redux_")) return found_.redux.entry && found_.image_encoder.entry;
+  if (column.starts_with("infinityou_")) return found_.face_projector.entry != nullptr;
   if (column.starts_with("lora_encoder_")) return found_.lora_encoder.entry != nullptr;
   if (column.starts_with("value_controller_")) return found_.value_controller.entry != nullptr;
   return true;  // EliGen needs no component
@@ -103,9 +108,9 @@ void Extras::check_control() const {
   if (!has("controlnet_image")) return;
   bool inpaints = control_config_.control_channels > dit_.out_channels;
   if (found_.controlnet.entry && inpaints && !has("controlnet_inpaint_mask"))
-    config_error("models", "the ControlNet {} inpaints; name controlnet_inpaint_mask in extra_inputs too", found_.controlnet.entry->label);
+    config_error("models", "the ControlNet {} inpaints; name controlnet_inpaint_mask too", found_.controlnet.entry->label);
   if (found_.controlnet.entry && control_config_.num_modes > 0 && !has("controlnet_processor_id"))
-    config_error("models", "the ControlNet {} tells {} kinds of control apart; name controlnet_processor_id in extra_inputs too",
+    config_error("models", "the ControlNet {} tells {} kinds of control apart; name controlnet_processor_id too",
                  found_.controlnet.entry->label, control_config_.num_modes);
 }
 
@@ -115,13 +120,15 @@ void Extras::check_together() const {
                                                             {"flux_fill_mask", "flux_fill_image"},
                                                             {"controlnet_inpaint_mask", "controlnet_image"},
                                                             {"controlnet_processor_id", "controlnet_image"},
+                                                            {"infinityou_id_image", "controlnet_image"},
+                                                            {"infinityou_guidance", "infinityou_id_image"},
                                                             {"eligen_entity_masks", "eligen_entity_prompts"},
                                                             {"eligen_entity_prompts", "eligen_entity_masks"}};
   for (const auto& [one, other] : kPairs) {
     if (has(one) && !has(other)) config_error("models", "extra_inputs names {}, which is read together with {}; name both", one, other);
   }
   if (options_.references && (editing_ != Editing::none || any()))
-    config_error("models", "reference pictures are read by FLUX.1 Kontext alone, and not beside {}; take one of them out",
+    config_error("models", "reference pictures are read by FLUX.1 Kontext and Step1X-Edit alone, and not beside {}; take one of them out",
                  any() ? *options_.extra_inputs.begin() : "the channels that this transformer edits by");
 }
 
@@ -154,6 +161,7 @@ void Extras::check_sizes() const {
     agree(found_.lora_encoder, "width of texts", lora_config_.width, dit_.joint_attention_dim);
     agree(found_.lora_encoder, "width of layers", lora_config_.layers[0].in, dit_.width());
   }
+  if (found_.face_projector.entry) agree(found_.face_projector, "width of texts", face_config_.width, dit_.joint_attention_dim);
   if (!found_.redux.entry) return;
   auto redux = Redux::detect(found_.redux.shapes());
   agree(found_.redux, "width of texts", redux.width, dit_.joint_attention_dim);
@@ -169,6 +177,8 @@ void Extras::add_components(Components& components) const {
   if (found_.redux.entry)
     components.add(extra_recipe<Redux>(kRedux, "Redux image embedder", found_.redux, Redux::detect(found_.redux.shapes())));
   if (found_.lora_encoder.entry) components.add(extra_recipe<LoraEncoder>(kLoraEncoder, "LoRA encoder", found_.lora_encoder, lora_config_));
+  if (found_.face_projector.entry)
+    components.add(extra_recipe<FaceProjector>(kFaceProjector, "image projector", found_.face_projector, face_config_));
   if (found_.image_encoder.entry) components.add(siglip_recipe(kImageEncoder, found_.image_encoder, siglip_config_));
 }
 
@@ -180,6 +190,7 @@ void Extras::add_names(Names& names) const {
   add_plain(found_.value_controller, kValueController);
   add_plain(found_.redux, kRedux);
   add_plain(found_.lora_encoder, kLoraEncoder);
+  add_plain(found_.face_projector, kFaceProjector);
   if (found_.image_encoder.entry) names.components[kImageEncoder] = siglip_names(kImageEncoder, found_.image_encoder);
   if (found_.controlnet.entry) {
     auto& control = names.components[kControlNet] = plain_names(kControlNet);

@@ -11,7 +11,8 @@ namespace burnish::models::flux {
 
 /// Components that FLUX.1 can have beside its own; those that train are called as DiffSynth-Studio calls them.
 inline const std::string kControlNet = "controlnet", kIpAdapter = "ipadapter", kValueController = "value_controller",
-                         kRedux = "flux_redux_image_embedder", kImageEncoder = "image_encoder", kLoraEncoder = "lora_encoder";
+                         kRedux = "flux_redux_image_embedder", kImageEncoder = "image_encoder", kLoraEncoder = "lora_encoder",
+                         kFaceProjector = "image_proj_model";
 
 /// Columns that FLUX.1 can be told to read, as DiffSynth-Studio's pipelines/flux_image.py calls them.
 inline constexpr ExtraInput kExtraInputs[] = {
@@ -34,6 +35,8 @@ inline constexpr ExtraInput kExtraInputs[] = {
      .kind = ExtraInput::Kind::numbers,
      .needs = "a controller of a picture's values (AttriCtrl)",
      .example = "0.5"},
+    {.column = "infinityou_id_image", .kind = ExtraInput::Kind::file, .needs = "an encoder of faces (InfiniteYou)", .example = "512"},
+    {.column = "infinityou_guidance", .kind = ExtraInput::Kind::numbers, .needs = "an encoder of faces (InfiniteYou)", .example = "1"},
     {.column = "lora_encoder_inputs", .kind = ExtraInput::Kind::text, .needs = "an encoder of LoRAs"},
 };
 
@@ -82,6 +85,7 @@ class Extras {
   bool any() const { return !options_.extra_inputs.empty(); }
 
  private:
+  pipeline::Units face_units(Components& components) const;
   enum class Editing { none, fill, flex };
   bool has(const char* column) const { return options_.extra_inputs.contains(column); }
   bool fills() const { return has("flux_fill_image"); }
@@ -96,12 +100,13 @@ class Extras {
   bool has_dit_;  ///< else it is of any, and a stage that only encodes
   /// Those without an entry are not among the files.
   struct Found {
-    Source controlnet, ip_adapter, value_controller, redux, image_encoder, lora_encoder;
+    Source controlnet, ip_adapter, value_controller, redux, image_encoder, lora_encoder, face_projector;
   } found_;
   ControlConfig control_config_;
   IpAdapter::Config ip_config_;
   SiglipConfig siglip_config_;
   LoraEncoder::Config lora_config_;
+  FaceProjector::Config face_config_;
   Editing editing_ = Editing::none;
 };
 

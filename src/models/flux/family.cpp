@@ -19,11 +19,11 @@ const std::vector<std::string> kT5Prefixes{"", "text_encoders.t5xxl.transformer.
 Source find_dit(const ModelFiles& files) {
   for (const auto& entry : files.entries) {
     if (entry.tensors && entry.tensors->contains("controlnet_x_embedder.weight")) continue;  // of which the blocks have the same names
-    for (const char* mark : {"transformer_blocks.0.norm1_context.linear.weight", "single_transformer_blocks.0.proj_mlp.weight"}) {
+    for (const char* mark : {"transformer_blocks.0.norm1_context.linear.weight", "single_transformer_blocks.0.norm.linear.weight"}) {
       if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors, {}};
     }
     for (const char* mark : {"double_blocks.0.img_mod.lin.weight", "single_blocks.0.modulation.lin.weight"}) {
-      if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors, bfl_keys()};
+      if (auto tensors = find_below(entry, kDitPrefixes, mark)) return {&entry, tensors->without({kConnectorPrefix}), bfl_keys()};
     }
     bool config_only = !entry.tensors && io::class_name(entry.config) == "FluxTransformer2DModel";
     if (config_only) return {&entry, std::nullopt, {}};
@@ -36,16 +36,6 @@ Source find_clip(const ModelFiles& files) {
     if (is_siglip(entry)) continue;
     for (const char* mark : {"text_model.embeddings.token_embedding.weight", "embeddings.token_embedding.weight"}) {
       if (auto tensors = find_below(entry, kClipPrefixes, mark)) return {&entry, text::clip_tensors(*tensors), {}};
-    }
-  }
-  return {};
-}
-
-Source find_t5(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    if (auto found = find_below(entry, kT5Prefixes, "encoder.block.0.layer.0.SelfAttention.q.weight")) {
-      auto tensors = text::t5_tensors(*found);
-      return {&entry, tensors, text::t5_keys(tensors)};
     }
   }
   return {};
@@ -64,6 +54,7 @@ std::string describe(const ModelEntry& entry) {
                                 config.num_single_blocks, config.width(), bfl ? "original" : "diffusers"));
   }
   for (auto& part : extras_in(one)) parts.push_back(std::move(part));
+  if (Step1x::is_in(one)) parts.push_back("Step1X-Edit connector");
   if (sources.text_encoder.entry) parts.push_back("CLIP text encoder");
   if (sources.text_encoder_2.entry) parts.push_back("T5 encoder");
   if (sources.vae.entry) parts.push_back("KL autoencoder");
@@ -81,12 +72,15 @@ std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config)
 
 }  // namespace
 
-Sources find_sources(const ModelFiles& files) { return {find_dit(files), find_clip(files), find_t5(files), find_autoencoder(files)}; }
+Sources find_sources(const ModelFiles& files) {
+  return {find_dit(files), find_clip(files), find_t5(files, kT5Prefixes), find_autoencoder(files)};
+}
 
 extern const Family kFamily{
     .name = "flux",
     // A stage that only encodes may come without the transformer; the pair of text encoders is then the mark.
-    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || (find_clip(files).entry && find_t5(files).entry); },
+    .recognises =
+        [](const ModelFiles& files) { return find_dit(files).entry || (find_clip(files).entry && find_t5(files, kT5Prefixes).entry); },
     .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> {
       return std::make_unique<FluxModel>(files, options);
     },
@@ -98,7 +92,7 @@ extern const Family kFamily{
                  .elsewhere = "",
                  .when_drawing = 3.5},
                 tile_option()},
-    .reference_column = kReferenceColumn,
+    .reference_columns = {kReferenceColumn, kStep1xColumn},
     .extra_inputs = {std::begin(kExtraInputs), std::end(kExtraInputs)},
     .variants = {{"flux-dev", [] { return named_sizes("flux-dev", {}); }},
                  {"flux-schnell", [] { return named_sizes("flux-schnell", {.guidance_embeds = false}); }}},

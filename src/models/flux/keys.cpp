@@ -3,29 +3,15 @@
 #include <algorithm>
 
 #include "models/layer_tables.h"
+#include "models/mmdit_names.h"
 
 namespace burnish::models::flux {
 
 namespace {
 
 // Facts: black-forest-labs' flux/model.py and diffusers' convert_flux_to_diffusers.py.
-const RenamedLayers kBflDouble{
-    {"img_mod.lin", {"norm1.linear"}},
-    {"txt_mod.lin", {"norm1_context.linear"}},
-    {"img_attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}},
-    {"txt_attn.qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}},
-    {"img_attn.proj", {"attn.to_out.0"}},
-    {"txt_attn.proj", {"attn.to_add_out"}},
-    {"img_mlp.0", {"ff.net.0.proj"}},
-    {"img_mlp.2", {"ff.net.2"}},
-    {"txt_mlp.0", {"ff_context.net.0.proj"}},
-    {"txt_mlp.2", {"ff_context.net.2"}},
-};
-const RenamedLayers kBflSingle{
-    {"modulation.lin", {"norm.linear"}},
-    {"linear1", {"attn.to_q", "attn.to_k", "attn.to_v", "proj_mlp"}},
-    {"linear2", {"proj_out"}},
-};
+const RenamedLayers kBflDoubleModulation{{"img_mod.lin", {"norm1.linear"}}, {"txt_mod.lin", {"norm1_context.linear"}}};
+const RenamedLayers kBflSingleModulation{{"modulation.lin", {"norm.linear"}}};
 const RenamedLayers kBflOuter{
     {"img_in", {"x_embedder"}},
     {"txt_in", {"context_embedder"}},
@@ -36,14 +22,6 @@ const RenamedLayers kBflOuter{
     {"guidance_in.in_layer", {"time_text_embed.guidance_embedder.linear_1"}},
     {"guidance_in.out_layer", {"time_text_embed.guidance_embedder.linear_2"}},
     {"final_layer.linear", {"proj_out"}},
-};
-const RenamedLayers kBflNorms{
-    {"double_blocks.{}.img_attn.norm.query_norm.scale", {"transformer_blocks.{}.attn.norm_q.weight"}},
-    {"double_blocks.{}.img_attn.norm.key_norm.scale", {"transformer_blocks.{}.attn.norm_k.weight"}},
-    {"double_blocks.{}.txt_attn.norm.query_norm.scale", {"transformer_blocks.{}.attn.norm_added_q.weight"}},
-    {"double_blocks.{}.txt_attn.norm.key_norm.scale", {"transformer_blocks.{}.attn.norm_added_k.weight"}},
-    {"single_blocks.{}.norm.query_norm.scale", {"single_transformer_blocks.{}.attn.norm_q.weight"}},
-    {"single_blocks.{}.norm.key_norm.scale", {"single_transformer_blocks.{}.attn.norm_k.weight"}},
 };
 const RenamedLayers kDiffSynthDouble{
     {"norm1_a.linear", {"norm1.linear"}},
@@ -91,7 +69,7 @@ const RenamedLayers kDiffSynthOuter{
 
 /// The norms of every block by the names of their weights without what stands behind the last dot, and with it, as ComfyUI has them.
 void add_norms(RenamedLayers& all, const Config& config) {
-  for (const auto& norm : kBflNorms) {
+  for (const auto& norm : kBlockNorms) {
     auto number = norm.theirs.find("{}"), ours = norm.ours[0].find("{}");
     auto count = norm.theirs.starts_with("double") ? config.num_double_blocks : config.num_single_blocks;
     for (int64_t i = 0; i < count; ++i) {
@@ -106,8 +84,10 @@ void add_norms(RenamedLayers& all, const Config& config) {
 
 RenamedLayers bfl_layers(const Config& config) {
   RenamedLayers layers = kBflOuter;
-  add_blocks(layers, kBflDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
-  add_blocks(layers, kBflSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+  for (const auto* of_double : {&kBflDoubleModulation, &kDoubleBlockLayers})
+    add_blocks(layers, *of_double, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
+  for (const auto* of_single : {&kBflSingleModulation, &kSingleBlockLayers})
+    add_blocks(layers, *of_single, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
   return layers;
 }
 
@@ -122,10 +102,12 @@ RenamedLayers diffsynth_layers(const Config& config) {
 
 io::KeyMap bfl_keys() {
   std::vector<io::KeyRule> rules;
-  add_rules(rules, kBflDouble, "double_blocks.{}.", "transformer_blocks.{}.");
-  add_rules(rules, kBflSingle, "single_blocks.{}.", "single_transformer_blocks.{}.");
+  for (const auto* of_double : {&kBflDoubleModulation, &kDoubleBlockLayers})
+    add_rules(rules, *of_double, "double_blocks.{}.", "transformer_blocks.{}.");
+  for (const auto* of_single : {&kBflSingleModulation, &kSingleBlockLayers})
+    add_rules(rules, *of_single, "single_blocks.{}.", "single_transformer_blocks.{}.");
   add_rules(rules, kBflOuter);
-  for (const auto& norm : kBflNorms) rules.push_back({norm.theirs, norm.ours, io::KeyRule::Op::copy});
+  for (const auto& norm : kBlockNorms) rules.push_back({norm.theirs, norm.ours, io::KeyRule::Op::copy});
   // BFL stores shift before scale in the last modulation, diffusers scale before shift.
   for (const char* part : {".weight", ".bias"}) {
     rules.push_back(
@@ -189,11 +171,7 @@ std::vector<std::string> target_names(const std::string& path) {
 }
 
 int64_t blocks_before(const std::string& path, const Config& c) {
-  auto number = [&](std::string_view kind) { return std::stoll(path.substr(kind.size())); };
-  if (path.starts_with("transformer_blocks.")) return number("transformer_blocks.");
-  if (path.starts_with("single_transformer_blocks.")) return c.num_double_blocks + number("single_transformer_blocks.");
-  bool after = path.starts_with("norm_out.") || path.starts_with("proj_out.");
-  return after ? c.num_double_blocks + c.num_single_blocks : 0;
+  return models::blocks_before(path, c.num_double_blocks, c.num_single_blocks, {"norm_out", "proj_out"});
 }
 
 }  // namespace burnish::models::flux

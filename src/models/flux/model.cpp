@@ -37,9 +37,9 @@ std::vector<std::string> with_references(std::vector<std::string> reads, bool re
 }
 
 /// Of the target and of its reference pictures, which are of equal sizes in all samples.
-Grids grids_of(pipeline::Scope& scope, bool references) {
+Grids grids_of(pipeline::Scope& scope, bool references, bool are_apart) {
   const auto& noisy = scope.tensor("noisy");
-  Grids grids{{noisy.size(2) / 2, noisy.size(3) / 2}, {}};
+  Grids grids{{noisy.size(2) / 2, noisy.size(3) / 2}, {}, are_apart};
   if (!references) return grids;
   for (const auto& latents_CHW : scope.lists("latents_of_references").at(0))
     grids.references.push_back({latents_CHW.size(1) / 2, latents_CHW.size(2) / 2});
@@ -65,6 +65,7 @@ FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : Mod
   auto sources = find_sources(files_);
   read_configs(sources);
   extras_ = std::make_unique<Extras>(files_, options_, config_, sources.dit.entry != nullptr);
+  step1x_ = std::make_unique<Step1x>(files_, options_, config_);
   fill_names();
   add_components(sources);
   process_ = std::make_unique<diffusion::FlowProcess>(sampler_config());
@@ -113,6 +114,7 @@ void FluxModel::fill_names() {
       {"text_embedding", {.shape = {-1, -1, config_.joint_attention_dim}, .diffsynth = "prompt_emb", .of_prompt = true}},
       {"pooled_embedding", {.shape = {-1, config_.pooled_projection_dim}, .diffsynth = "pooled_prompt_emb", .of_prompt = true}},
   };
+  if (step1x_->is_there()) step1x_->add_names(names_);
 }
 
 void FluxModel::add_components(const Sources& sources) {
@@ -126,21 +128,27 @@ void FluxModel::add_components(const Sources& sources) {
       .initialise = [this](nn::Module& whole) { static_cast<Transformer&>(whole).initialise(options_.seed); },
       .settings = [this](const std::string& part) { return denoiser_settings(part); },
   });
-  auto clip = clip_recipe("text_encoder", "CLIP text encoder", sources.text_encoder, clip_config_);
-  clip.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "CLIP"); },
-                    .load = [](const auto& folder) { return tokenizers::load_clip(folder); },
-                    .limit = [this](const auto&) { return clip_length(); },
-                    .option = nullptr,
-                    .vocab_size = clip_config_.vocab_size};
-  components_.add(clip);
-  auto t5 = t5_recipe("text_encoder_2", sources.text_encoder_2, t5_config_);
-  t5.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_2_path, "tokenizer_2", "T5"); },
-                  .load = tokenizers::load_t5,
-                  .limit = [this](const auto& tokenizer) { return t5_length(tokenizer); },
-                  .option = "max_sequence_length",
-                  .vocab_size = t5_config_.vocab_size};
-  t5.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", options_.get<int64_t>("max_sequence_length")); };
-  components_.add(t5);
+  if (step1x_->is_there()) {
+    step1x_->add_components(components_);
+  } else {
+    auto clip = clip_recipe("text_encoder", "CLIP text encoder", sources.text_encoder, clip_config_);
+    clip.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "CLIP"); },
+                      .load = [](const auto& folder) { return tokenizers::load_clip(folder); },
+                      .limit = [this](const auto&) { return clip_length(); },
+                      .option = nullptr,
+                      .vocab_size = clip_config_.vocab_size};
+    components_.add(clip);
+    auto t5 = t5_recipe("text_encoder_2", sources.text_encoder_2, t5_config_);
+    t5.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_2_path, "tokenizer_2", "T5"); },
+                    .load = tokenizers::load_t5,
+                    .limit = [this](const auto& tokenizer) { return t5_length(tokenizer); },
+                    .option = "max_sequence_length",
+                    .vocab_size = t5_config_.vocab_size};
+    t5.settings = [this](const std::string&) {
+      return fmt::format("max_sequence_length {}", options_.get<int64_t>("max_sequence_length"));
+    };
+    components_.add(t5);
+  }
   vae_config_.tile_size = options_.get<int64_t>("vae_tile_size");
   components_.add(autoencoder_recipe("vae", sources.vae, vae_config_));
   extras_->add_components(components_);
@@ -154,7 +162,7 @@ Part FluxModel::part_of(const std::string& name) const {
 }
 
 std::string FluxModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
-  if (extras_->any()) return "";  // what it gives the blocks is not kept between them
+  if (extras_->any() || step1x_->is_there()) return "";  // what they give the blocks is not kept between them
   num_first_ = config_.num_double_blocks + config_.num_single_blocks;
   for (const auto& [path, slot] : components_.skeleton("dit")->parameters()) {
     if (trains(path)) num_first_ = std::min(num_first_, blocks_before(path, config_));
@@ -182,8 +190,9 @@ diffusion::FlowSamplerConfig FluxModel::sampler_config() const {
   if (auto values = read_scheduler(files_))
     return naming(files_.in_pipeline("scheduler")->string(), [&] { return diffusion::flow_sampler_config(*values); });
   diffusion::FlowSamplerConfig c;
-  c.use_dynamic_shifting = config_.guidance_embeds;
-  c.shift = config_.guidance_embeds ? 3.0 : 1.0;
+  bool is_schnell = !config_.guidance_embeds && !step1x_->is_there();
+  c.use_dynamic_shifting = !is_schnell;
+  c.shift = is_schnell ? 1.0 : 3.0;
   return c;
 }
 
@@ -241,7 +250,7 @@ Transformer::Inputs FluxModel::inputs(pipeline::Scope& scope, const std::string&
   return {.latents_BIC = tokens_of(scope, target, options_.references).to(options_.dtype),
           .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
           .modulation_BM = scope.tensor(modulation),
-          .grids = grids_of(scope, options_.references)};
+          .grids = grids_of(scope, options_.references, !step1x_->is_there())};
 }
 
 void FluxModel::denoise(pipeline::Scope& scope) {
@@ -261,14 +270,16 @@ void FluxModel::finish_blocks(pipeline::Scope& scope) {
   Transformer::Inputs in;
   in.hidden_BLD = scope.tensor("hidden_states");
   in.modulation_BM = scope.tensor("last_modulation");
-  in.grids = grids_of(scope, options_.references);
+  in.grids = grids_of(scope, options_.references, !step1x_->is_there());
   scope.write("prediction", unpack_latents(loaded<Transformer>(kLastBody).forward(in), in.grids.target));
 }
 
 pipeline::Units FluxModel::denoise_units(double guidance) {
   using pipeline::Scope;
   if (num_first_ == 0) {
-    auto units = extras_->control_units(components_, [this, guidance](Scope& s) { return conditions(s, guidance); });
+    auto units = step1x_->connect_units(components_);
+    for (auto& unit : extras_->control_units(components_, [this, guidance](Scope& s) { return conditions(s, guidance); }))
+      units.push_back(std::move(unit));
     units.push_back({"modulate", {"sigma", "pooled_embedding"}, {"modulation"}, {kModulation}, [this, guidance](Scope& s) {
                        s.uses(kModulation);
                        s.write("modulation", loaded<Transformer>(kModulation).modulate(conditions(s, guidance)));
@@ -311,6 +322,7 @@ UnitGroups FluxModel::units() {
       {"encode_prompt_clip", {"prompt"}, {"pooled_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt_1(s); }},
       {"encode_prompt_t5", {"prompt"}, {"text_embedding"}, {"text_encoder_2"}, [this](Scope& s) { encode_prompt_2(s); }},
   };
+  if (step1x_->is_there()) groups.encode_prompt = step1x_->prompt_units(components_);
   if (auto by_picture = extras_->prompt_units(components_, encoding()); !by_picture.empty()) groups.encode_prompt = by_picture;
   auto encode = encoding().encode;
   groups.encode_image = latent_units(options_.latents, "vae", encode);

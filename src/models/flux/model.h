@@ -2,6 +2,7 @@
 #include "diffusion/flow_process.h"
 #include "models/flux/config.h"
 #include "models/flux/extras.h"
+#include "models/flux/step1x.h"
 #include "models/flux/transformer.h"
 #include "models/model.h"
 #include "models/text/clip.h"
@@ -52,6 +53,7 @@ class FluxModel : public Model {
 
   Config config_;
   std::unique_ptr<Extras> extras_;
+  std::unique_ptr<Step1x> step1x_;
   int64_t num_first_ = 0;  ///< blocks that were split off
   text::ClipConfig clip_config_;
   text::T5Config t5_config_;

@@ -151,7 +151,8 @@ int64_t Grids::size() const {
   return size;
 }
 
-/// Of each axis the positions [T + I]: text tokens sit at (0, 0, 0), the target's token (r, c) at (0, r, c), a reference's at (1, r, c).
+/// Of each axis the positions [T + I]: text tokens sit at (0, 0, 0), the target's token (r, c) at (0, r, c), a reference's at (1, r, c) or
+/// where the target's would.
 static std::vector<at::Tensor> positions(int64_t num_text, const Grids& grids, const at::TensorOptions& options) {
   std::vector<std::vector<at::Tensor>> axes(3, {at::zeros({num_text}, options)});
   auto add = [&](const Grid& grid, double first) {
@@ -160,7 +161,7 @@ static std::vector<at::Tensor> positions(int64_t num_text, const Grids& grids, c
     axes[2].push_back(at::arange(grid.columns, options).unsqueeze(0).expand({grid.rows, grid.columns}).reshape({-1}));
   };
   add(grids.target, 0);
-  for (const auto& reference : grids.references) add(reference, 1);
+  for (const auto& reference : grids.references) add(reference, grids.are_apart ? 1 : 0);
   return {at::cat(axes[0]), at::cat(axes[1]), at::cat(axes[2])};
 }
 

@@ -30,10 +30,11 @@ struct Grid {
 
 /// The pictures whose tokens lie behind each other. Positions of FLUX.1 Kontext (diffusers: pipeline_flux_kontext.py; of several pictures
 /// DiffSynth-Studio: pipelines/flux_image.py): the first id is 0 in the target and 1 in each reference picture, the others are row and
-/// column in their own picture.
+/// column in their own picture. In Step1X-Edit the first id of the reference picture is 0 as well.
 struct Grids {
   Grid target = {};
   std::vector<Grid> references = {};
+  bool are_apart = true;  ///< whether the first id of reference pictures is another than the target's
   int64_t size() const;
 };
 

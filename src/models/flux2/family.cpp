@@ -80,7 +80,7 @@ extern const Family kFamily{
     },
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},
-    .reference_column = kReferenceColumn,
+    .reference_columns = {kReferenceColumn},
     .variants = {{"flux2-klein-4b", [] { return published("flux2-klein-4b", {}, {}); }},
                  {"flux2-klein-9b", [] { return published("flux2-klein-9b", klein_9b(), {.width = 4096, .hidden = 12288}); }}},
 };

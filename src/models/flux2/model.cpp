@@ -5,8 +5,11 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "models/flux2/keys.h"
+#include "models/mmdit_names.h"
 #include "models/scheduler_file.h"
 #include "models/shared_components.h"
 #include "models/shared_units.h"
@@ -17,6 +20,8 @@ namespace burnish::models::flux2 {
 namespace {
 
 const std::string kModulation = "dit.modulation", kBody = "dit.body";
+const std::string kFirstBlocks = "dit.first_blocks", kLastBlocks = "dit.last_blocks";  // the first with the modulation
+const std::string kFirstModulation = kFirstBlocks + ".modulation", kFirstBody = kFirstBlocks + ".body";
 /// The user's turn of a conversation, and the beginning of an answer that is not thought over.
 const tokenizers::ChatTemplate kChat{"<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"};
 /// The layers of the text encoder behind which states are read (diffusers: pipeline_flux2_klein.py).
@@ -106,11 +111,18 @@ void Flux2Model::add_components(const Sources& sources) {
       .what = "transformer",
       .source = sources.dit,
       .build =
-          [this](const std::string& part, const at::TensorOptions& options) {
-            return std::make_unique<Transformer>(config_, options, Part{.modulation = part != kBody, .body = part != kModulation});
+          [this](const std::string& name, const at::TensorOptions& options) {
+            Part part{.modulation = !name.ends_with(".body") && name != kLastBlocks, .body = !name.ends_with(".modulation")};
+            if (name.starts_with(kFirstBlocks)) part.end = num_first_;
+            if (name == kLastBlocks) part.begin = num_first_;
+            return std::make_unique<Transformer>(config_, options, part);
           },
       .parts = {kModulation, kBody},
       .initialise = [this](nn::Module& whole) { static_cast<Transformer&>(whole).initialise(options_.seed); },
+      .settings =
+          [this](const std::string& part) {
+            return part == kFirstBody || part == kLastBlocks ? fmt::format("split after {} blocks", num_first_) : std::string();
+          },
   });
   auto text = qwen_recipe("text_encoder", sources.text_encoder, text_config_);
   text.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "Qwen"); },
@@ -122,6 +134,18 @@ void Flux2Model::add_components(const Sources& sources) {
   components_.add(text);
   vae_config_.kl.tile_size = options_.get<int64_t>("vae_tile_size");
   components_.add(patch_autoencoder_recipe("vae", sources.vae, vae_config_));
+}
+
+// The modulation is one for all blocks, so none stays as it is where that trains.
+std::string Flux2Model::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
+  const auto num_double = config_.num_double_blocks, num_single = config_.num_single_blocks;
+  num_first_ = num_double + num_single;
+  for (const auto& [path, slot] : components_.skeleton("dit")->parameters()) {
+    if (trains(path)) num_first_ = std::min(num_first_, blocks_before(path, num_double, num_single, {"proj_out"}));
+  }
+  using Parts = std::vector<std::string>;
+  components_.set_parts("dit", num_first_ > 0 ? Parts{kFirstModulation, kFirstBody, kLastBlocks} : Parts{kModulation, kBody});
+  return num_first_ > 0 ? kFirstBlocks : "";
 }
 
 std::vector<int64_t> Flux2Model::latent_shape(const Extent& extent) const {
@@ -141,27 +165,40 @@ void Flux2Model::encode_prompt(pipeline::Scope& scope) {
 }
 
 void Flux2Model::modulate(pipeline::Scope& scope) {
-  scope.uses(kModulation);
+  const auto& part = num_first_ > 0 ? kFirstModulation : kModulation;
+  scope.uses(part);
   auto sigma = scope.tensor("sigma").to(options_.device, at::kFloat);
-  scope.write("modulation", loaded<Transformer>(kModulation).modulate(sigma, options_.dtype));
+  scope.write("modulation", loaded<Transformer>(part).modulate(sigma, options_.dtype));
 }
 
-void Flux2Model::denoise(pipeline::Scope& scope) {
-  scope.uses(kBody);
+/// Those of a part of the body: all, the first on the text, or the last on what the first gave.
+void Flux2Model::run_blocks(pipeline::Scope& scope, const std::string& part, const std::string& result) {
+  scope.uses(part);
   Transformer::Inputs in;
   in.noisy_BCHW = scope.tensor("noisy");
   if (options_.references) in.references_BCHW = references_of(scope);
-  in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
+  if (part == kLastBlocks) in.hidden_BLD = scope.tensor("hidden_states");
+  else in.text_BTE = scope.tensor("text_embedding").to(options_.dtype);
   in.modulation_BM = scope.tensor("modulation");
-  scope.write("prediction", loaded<Transformer>(kBody).forward(in));
+  scope.write(result, loaded<Transformer>(part).forward(in));
 }
 
 pipeline::Units Flux2Model::denoise_units() {
   using pipeline::Scope;
-  std::vector<std::string> reads{"noisy", "text_embedding", "modulation"};
-  if (options_.references) reads.push_back("latents_of_references");
-  return {{"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-          {"denoise", reads, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+  auto unit = [this](const std::string& name, const std::string& read, const std::string& result, const std::string& part) {
+    std::vector<std::string> reads{"noisy", read, "modulation"};
+    if (options_.references) reads.emplace_back("latents_of_references");
+    return pipeline::Unit{name, reads, {result}, {part}, [this, part, result](Scope& s) { run_blocks(s, part, result); }};
+  };
+  const auto& modulation = num_first_ > 0 ? kFirstModulation : kModulation;
+  pipeline::Units units{{"modulate", {"sigma"}, {"modulation"}, {modulation}, [this](Scope& s) { modulate(s); }}};
+  if (num_first_ == 0) {
+    units.push_back(unit("denoise", "text_embedding", "prediction", kBody));
+  } else {
+    units.push_back(unit("run_first_blocks", "text_embedding", "hidden_states", kFirstBody));
+    units.push_back(unit("denoise", "hidden_states", "prediction", kLastBlocks));
+  }
+  return units;
 }
 
 UnitGroups Flux2Model::units() {

@@ -29,6 +29,7 @@ class Flux2Model : public Model {
   std::vector<int64_t> latent_shape(const Extent& extent) const override;
   int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] * latent_shape[2]; }
   int64_t size_division() const override { return vae_config_.downsampling(); }
+  std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
 
  private:
   void read_configs(const Sources& sources);
@@ -37,10 +38,11 @@ class Flux2Model : public Model {
   int64_t text_length() const;
   void encode_prompt(pipeline::Scope& scope);
   void modulate(pipeline::Scope& scope);
-  void denoise(pipeline::Scope& scope);
+  void run_blocks(pipeline::Scope& scope, const std::string& part, const std::string& result);
   pipeline::Units denoise_units();
 
   Config config_;
+  int64_t num_first_ = 0;  ///< blocks that were split off
   text::QwenConfig text_config_;
   vae::PatchConfig vae_config_;
   std::unique_ptr<diffusion::FlowProcess> process_;

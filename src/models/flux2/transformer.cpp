@@ -8,6 +8,8 @@
 #include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "models/flux2/blocks.h"
 
@@ -54,21 +56,27 @@ struct Transformer::Modulation {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const at::TensorOptions& o)
-      : image_in(c.in_channels, c.width(), o, false),
-        text_in(c.caption_width, c.width(), o, false),
-        out(c.width(), c.in_channels, o, false) {
-    for (int64_t i = 0; i < c.num_double_blocks; ++i) double_blocks.push_back(std::make_unique<DoubleBlock>(c, o));
-    for (int64_t i = 0; i < c.num_single_blocks; ++i) single_blocks.push_back(std::make_unique<SingleBlock>(c, o));
+  Body(const Config& c, const Part& p, const at::TensorOptions& o) {
+    const auto num_blocks = c.num_double_blocks + c.num_single_blocks;
+    if (p.begin == 0) {
+      image_in = std::make_unique<nn::Linear>(c.in_channels, c.width(), o, false);
+      text_in = std::make_unique<nn::Linear>(c.caption_width, c.width(), o, false);
+    }
+    for (auto i = p.begin; i < std::min(p.end, num_blocks); ++i) {
+      if (i < c.num_double_blocks) double_blocks.push_back(std::make_unique<DoubleBlock>(c, o));
+      else single_blocks.push_back(std::make_unique<SingleBlock>(c, o));
+    }
+    if (p.end > num_blocks) out = std::make_unique<nn::Linear>(c.width(), c.in_channels, o, false);
   }
-  nn::Linear image_in, text_in;
+  std::unique_ptr<nn::Linear> image_in, text_in;
   std::vector<std::unique_ptr<DoubleBlock>> double_blocks;
   std::vector<std::unique_ptr<SingleBlock>> single_blocks;
-  nn::Linear out;
+  std::unique_ptr<nn::Linear> out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c) {
-  if (part.modulation) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c), part_(part) {
+  if (part_.end < 0) part_.end = c.num_double_blocks + c.num_single_blocks + 1;
+  if (part_.modulation) {
     auto& m = *(modulation_ = std::make_unique<Modulation>(c, options));
     own("time_guidance_embed.timestep_embedder", m.embedder);
     own("double_stream_modulation_img.linear", m.image);
@@ -76,13 +84,15 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part
     own("single_stream_modulation.linear", m.single);
     own("norm_out.linear", m.last);
   }
-  if (!part.body) return;
-  auto& b = *(body_ = std::make_unique<Body>(c, options));
-  own("x_embedder", b.image_in);
-  own("context_embedder", b.text_in);
-  for (size_t i = 0; i < b.double_blocks.size(); ++i) own("transformer_blocks." + std::to_string(i), *b.double_blocks[i]);
-  for (size_t i = 0; i < b.single_blocks.size(); ++i) own("single_transformer_blocks." + std::to_string(i), *b.single_blocks[i]);
-  own("proj_out", b.out);
+  if (!part_.body) return;
+  auto& b = *(body_ = std::make_unique<Body>(c, part_, options));
+  if (b.image_in) own("x_embedder", *b.image_in);
+  if (b.text_in) own("context_embedder", *b.text_in);
+  auto number = part_.begin;
+  for (auto& block : b.double_blocks) own("transformer_blocks." + std::to_string(number++), *block);
+  number = std::max(part_.begin - c.num_double_blocks, int64_t{0});
+  for (auto& block : b.single_blocks) own("single_transformer_blocks." + std::to_string(number++), *block);
+  if (b.out) own("proj_out", *b.out);
 }
 
 Transformer::~Transformer() = default;
@@ -105,27 +115,35 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype
 
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
-  const auto D = config_.width(), num_text = in.text_BTE.size(1);
+  const auto D = config_.width(), rows = in.noisy_BCHW.size(2), columns = in.noisy_BCHW.size(3);
   auto modulation = at::split_with_sizes(in.modulation_BM, {12 * D, 3 * D, 2 * D}, -1);
   auto pictures = in.references_BCHW;
   pictures.insert(pictures.begin(), in.noisy_BCHW);
+  std::vector<at::Tensor> tokens_of;
+  int64_t num_image = 0;
+  for (const auto& picture : pictures) num_image += tokens_of.emplace_back(to_tokens(picture)).size(1);
+  const auto num_text = b.text_in ? in.text_BTE.size(1) : in.hidden_BLD.size(1) - num_image;
   auto [cos, sin] = mmdit::rotary_tables(places(num_text, pictures, in.modulation_BM.options().dtype(at::kDouble)), config_.axes_dims,
                                          config_.rope_theta);
-  std::vector<at::Tensor> tokens_of;
-  for (const auto& picture : pictures) tokens_of.push_back(to_tokens(picture));
-  auto image = b.image_in.forward(at::cat(tokens_of, 1).to(in.text_BTE.scalar_type()));
-  auto text = b.text_in.forward(in.text_BTE);
+  at::Tensor image, text, tokens = in.hidden_BLD;
+  if (b.text_in) {
+    image = b.image_in->forward(at::cat(tokens_of, 1).to(in.text_BTE.scalar_type()));
+    text = b.text_in->forward(in.text_BTE);
+  } else if (!b.double_blocks.empty()) {
+    text = tokens.narrow(1, 0, num_text).contiguous();
+    image = tokens.narrow(1, num_text, num_image).contiguous();
+  }
   for (auto& block : b.double_blocks) {
     auto out = block->run({image, text, modulation[0], cos, sin});
     image = out[0];
     text = out[1];
   }
-  auto tokens = at::cat({text, image}, 1);
+  if (text.defined()) tokens = at::cat({text, image}, 1);
   for (auto& block : b.single_blocks) tokens = block->run({tokens, modulation[1], cos, sin})[0];
-  const auto rows = in.noisy_BCHW.size(2), columns = in.noisy_BCHW.size(3);
+  if (!b.out) return tokens;
   auto m = modulation[2].chunk(2, -1);  // scale, shift
   auto last = kernels::modulated_norm(tokens.narrow(1, num_text, rows * columns), m[0], m[1], kNormEps);
-  return b.out.forward(last).transpose(1, 2).unflatten(2, {rows, columns});
+  return b.out->forward(last).transpose(1, 2).unflatten(2, {rows, columns});
 }
 
 void Transformer::initialise(uint64_t seed) {

@@ -10,8 +10,11 @@ namespace burnish::models::flux2 {
 // E caption width, D width, P rotated pairs, M modulation values.
 
 /// Which layers a Transformer holds. The modulation is made of the time alone, so it can be run, loaded and dropped apart from the body.
+/// The body may be of some blocks alone, counted in order of execution, double blocks first: those from `begin` to before `end`. What comes
+/// before the blocks belongs to those from 0 on. What comes after them counts as one more block.
 struct Part {
   bool modulation = true, body = true;
+  int64_t begin = 0, end = -1;  ///< -1: all that follow
 };
 
 /// The transformer of FLUX.2 (Black Forest Labs; parameter names are those of diffusers' Flux2Transformer2DModel): a velocity field over
@@ -30,11 +33,13 @@ class Transformer : public nn::Module {
     std::vector<at::Tensor> references_BCHW = {};  ///< latents of reference pictures, of any sizes
     at::Tensor text_BTE;                           ///< the text encoder's states
     at::Tensor modulation_BM;                      ///< of `modulate`
+    at::Tensor hidden_BLD{};                       ///< in place of the text where the blocks begin later: what those before them gave
   };
-  /// The velocity, noise - latents [B, C, H, W]. Needs the body.
+  /// The velocity, noise - latents [B, C, H, W]; where later blocks are to follow, the tokens [B, L, D] after the blocks that are held,
+  /// text before image. Needs the body.
   at::Tensor forward(const Inputs& in);
 
-  /// In order of execution; none without the body.
+  /// Of the body, those that are held; none without it.
   std::vector<nn::Block*> blocks();
   const Config& config() const { return config_; }
 
@@ -46,6 +51,7 @@ class Transformer : public nn::Module {
   struct Body;
 
   Config config_;
+  Part part_;
   std::unique_ptr<Modulation> modulation_;
   std::unique_ptr<Body> body_;
 };

@@ -28,18 +28,6 @@ Source find_transformer(const ModelFiles& files) {
   return {};
 }
 
-/// Old files keep it at the top, new ones beside the text model.
-Source find_vision_tower(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    for (const auto& prefix : kTextPrefixes) {
-      for (const char* tower : {"visual.", "model.visual."}) {
-        if (auto tensors = find_below(entry, {prefix + tower}, text::kVisionMark)) return {&entry, tensors, {}};
-      }
-    }
-  }
-  return {};
-}
-
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
   auto sources = find_sources(one);
@@ -48,6 +36,7 @@ std::string describe_entry(const ModelEntry& entry) {
     auto config = detect(entry.config.is_null() ? nullptr : &entry.config, sources.dit.shapes());
     parts.push_back(fmt::format("Qwen-Image transformer ({} layers, width {})", config.num_layers, config.width()));
   }
+  if (Control::is_in(one)) parts.push_back("Qwen-Image blockwise ControlNet");
   if (sources.text_encoder.entry) parts.push_back("Qwen2.5 text encoder");
   if (sources.image_encoder.entry) parts.push_back("vision tower");
   if (sources.vae.entry) parts.push_back("causal autoencoder");
@@ -74,7 +63,8 @@ std::vector<ModelEntry> edit_sizes(std::string_view name) {
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_transformer(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files), find_causal_autoencoder(files)};
+  return {find_transformer(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes),
+          find_causal_autoencoder(files)};
 }
 
 extern const Family kFamily{
@@ -108,7 +98,8 @@ extern const Family kFamily{
                  .help = "folder of the vision tower's preprocessor_config.json, where it is not beside the model",
                  .otherwise = std::string(),
                  .elsewhere = ""}},
-    .reference_column = kReferenceColumn,
+    .reference_columns = {kReferenceColumn},
+    .extra_inputs = {std::begin(kExtraInputs), std::end(kExtraInputs)},
     .variants = {{"qwen-image", [] { return named_sizes("qwen-image"); }},
                  {"qwen-image-edit", [] { return edit_sizes("qwen-image-edit"); }}},
 };

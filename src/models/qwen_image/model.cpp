@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "models/mmdit.h"
 #include "models/scheduler_file.h"
 #include "models/shared_components.h"
 #include "models/shared_units.h"
@@ -52,6 +53,7 @@ text::QwenConfig published_text_config() {
 QwenImageModel::QwenImageModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   auto sources = find_sources(files_);
   read_configs(sources);
+  control_ = std::make_unique<Control>(files_, options_, config_, sources.dit.entry != nullptr);
   fill_names();
   add_components(sources);
   auto scheduler = read_scheduler(files_);
@@ -110,6 +112,7 @@ void QwenImageModel::fill_names() {
        qwen_names("text_encoder", text_config_, text_config_.num_layers, "lora_te_", "text_encoders.qwen25_7b.transformer.")},
       {"vae", causal_autoencoder_names("vae", vae_config_, "vae.")},
   };
+  control_->add_names(names_);
   if (options_.references) names_.components["image_encoder"] = vision_names("image_encoder", "lora_vis_");
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}, .diffsynth = "input_latents"}},
@@ -143,15 +146,10 @@ void QwenImageModel::add_components(const Sources& sources) {
                     .vocab_size = text_config_.vocab_size};
   text.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", text_length()); };
   components_.add(text);
-  if (options_.references)
-    components_.add(
-        {.name = "image_encoder",
-         .what = "vision tower",
-         .source = sources.image_encoder,
-         .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<text::QwenVision>(vision_config_, o); },
-         .settings = [this](const std::string&) { return fmt::format("shown {} to {} pixels", pixels_.least, pixels_.most); }});
+  if (options_.references) components_.add(vision_recipe("image_encoder", sources.image_encoder, vision_config_, pixels_));
   vae_config_.tile_size = options_.get<int64_t>("vae_tile_size");
   components_.add(causal_autoencoder_recipe("vae", sources.vae, vae_config_));
+  control_->add_components(components_);
 }
 
 diffusion::Guide QwenImageModel::guide() const { return guide_tokens; }
@@ -213,12 +211,20 @@ void QwenImageModel::denoise(pipeline::Scope& scope) {
   scope.uses(kBody);
   std::vector<at::Tensor> references;
   if (options_.references) references = stack_lists(scope.lists("latents_of_references"));
-  auto prediction = loaded<Transformer>(kBody).forward({.noisy_BCHW = scope.tensor("noisy"),
-                                                        .references = references,
-                                                        .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
-                                                        .mask_BT = scope.tensor("text_mask").to(options_.device),
-                                                        .modulation_BM = scope.tensor("modulation")});
-  scope.write("prediction", prediction);
+  Transformer::Inputs in{.noisy_BCHW = scope.tensor("noisy"),
+                         .references = references,
+                         .text_BTE = scope.tensor("text_embedding").to(options_.dtype),
+                         .mask_BT = scope.tensor("text_mask").to(options_.device),
+                         .modulation_BM = scope.tensor("modulation")};
+  if (control_->is_read()) {
+    scope.uses(kBlockwise);
+    const auto& control = loaded<BlockwiseControlNet>(kBlockwise);
+    auto embedded = control.embed(mmdit::to_tokens(scope.tensor("control_latents")).to(options_.device, options_.dtype));
+    in.after_block = [&control, embedded](int64_t block, const at::Tensor& image_BID) {
+      return control.forward(block, image_BID, embedded);
+    };
+  }
+  scope.write("prediction", loaded<Transformer>(kBody).forward(in));
 }
 
 pipeline::Units QwenImageModel::prompt_units() {
@@ -244,11 +250,18 @@ UnitGroups QwenImageModel::units() {
     });
     groups.encode_references.front().settings = fmt::format("reference_pixels {}", reference_area());
   }
+  for (auto& unit :
+       control_->encode_units(vae_config_.downsampling(), [encode](const at::Tensor& image) { return encode(image).mean_BCHW; }))
+    groups.encode_references.push_back(std::move(unit));
   groups.add_noise = noise_units(*process_);
-  std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"};
+  std::vector<std::string> reads{"noisy", "text_embedding", "text_mask", "modulation"}, runs{kBody};
   if (options_.references) reads.emplace_back("latents_of_references");
+  if (control_->is_read()) {
+    reads.emplace_back("control_latents");
+    runs.push_back(kBlockwise);
+  }
   groups.denoise = {{"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
-                    {"denoise", reads, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
+                    {"denoise", reads, {"prediction"}, runs, [this](Scope& s) { denoise(s); }}};
   groups.loss = loss_units();
   groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::CausalAutoencoder>("vae").decode(latents); });
   return groups;

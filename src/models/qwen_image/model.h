@@ -2,6 +2,7 @@
 #include "diffusion/flow_process.h"
 #include "models/model.h"
 #include "models/qwen_image/config.h"
+#include "models/qwen_image/controlnet.h"
 #include "models/qwen_image/editing.h"
 #include "models/qwen_image/transformer.h"
 #include "models/text/qwen.h"
@@ -53,6 +54,7 @@ class QwenImageModel : public Model {
   text::QwenConfig text_config_;
   text::VisionConfig vision_config_;
   text::PixelRule pixels_;
+  std::unique_ptr<Control> control_;
   Naming naming_ = Naming::by_count;
   vae::CausalConfig vae_config_;
   std::unique_ptr<diffusion::FlowProcess> process_;

@@ -3,19 +3,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "models/mmdit.h"
@@ -27,18 +22,10 @@ namespace {
 constexpr double kRopeTheta = 10000.0, kNormEps = 1e-6;
 constexpr mmdit::DoubleBlock::Names kBlockNames{.image_mlp = "img_mlp", .text_mlp = "txt_mlp"};
 
-at::Tensor to_tokens(const at::Tensor& x) { return as_patches(x).permute({0, 2, 4, 1, 3, 5}).flatten(3).flatten(1, 2); }
-
-at::Tensor from_tokens(const at::Tensor& x_BIC, int64_t rows, int64_t columns) {
-  auto x = x_BIC.view({x_BIC.size(0), rows, columns, -1, 2, 2}).permute({0, 3, 1, 4, 2, 5});
-  return x.reshape({x.size(0), x.size(1), rows * 2, columns * 2});
-}
-
-/// Zero on what attention reads, the picture too, and minus infinity behind a caption.
-at::Tensor bias_of(const at::Tensor& mask_BT, int64_t num_image) {
-  auto reads_BL = at::constant_pad_nd(mask_BT, {0, num_image}, 1) > 0;
-  auto masked = at::full({}, -std::numeric_limits<double>::infinity(), mask_BT.options().dtype(at::kFloat));
-  return at::where(reads_BL, at::zeros_like(masked), masked).unsqueeze(1).unsqueeze(1);
+/// The tokens of a target and its references, with others in the target's place.
+at::Tensor with_target(const at::Tensor& image_BID, int64_t num_target, const at::Tensor& target_BID) {
+  auto num_behind = image_BID.size(1) - num_target;
+  return num_behind == 0 ? target_BID : at::cat({target_BID, image_BID.narrow(1, num_target, num_behind)}, 1);
 }
 
 }  // namespace
@@ -150,19 +137,20 @@ at::Tensor Transformer::forward(const Inputs& in) {
 
   std::vector<at::Tensor> pictures{in.noisy_BCHW}, tokens;
   pictures.insert(pictures.end(), in.references.begin(), in.references.end());
-  for (const auto& picture : pictures) tokens.push_back(to_tokens(picture).to(in.text_BTE.scalar_type()));
+  for (const auto& picture : pictures) tokens.push_back(mmdit::to_tokens(picture).to(in.text_BTE.scalar_type()));
   const auto rows = in.noisy_BCHW.size(2) / 2, columns = in.noisy_BCHW.size(3) / 2, num_target = rows * columns;
   auto image = b.image_in.forward(tokens.size() == 1 ? tokens[0] : at::cat(tokens, 1));
   auto text = b.text_in.forward(b.text_norm.forward(in.text_BTE));
   auto [cos, sin] = rope(text.size(1), pictures, in.modulation_BM.options());
   // Of one sample nothing is masked.
-  auto bias = in.mask_BT.size(0) > 1 ? bias_of(in.mask_BT, image.size(1)) : at::Tensor();
+  auto bias = in.mask_BT.size(0) > 1 ? mmdit::padding_bias(in.mask_BT, image.size(1)) : at::Tensor();
   at::Tensor references;
   const bool for_two = sizes.front() > 12 * width, is_apart = for_two && !in.references.empty();
   if (is_apart) {
     references = image.narrow(1, num_target, image.size(1) - num_target).contiguous();
     image = image.narrow(1, 0, num_target).contiguous();
   }
+  int64_t number = 0;
   for (auto& block : b.blocks) {
     nn::Tensors inputs{image, text, for_two && !is_apart ? next->narrow(1, 0, 12 * width) : *next, cos, sin};
     ++next;
@@ -172,10 +160,12 @@ at::Tensor Transformer::forward(const Inputs& in) {
     image = out[0];
     text = out[1];
     if (is_apart) references = out[2];
+    if (in.after_block) image = with_target(image, num_target, in.after_block(number, image.narrow(1, 0, num_target)));
+    ++number;
   }
   auto m = next->chunk(2, -1);  // scale, shift
   if (image.size(1) > num_target) image = image.narrow(1, 0, num_target);
-  return from_tokens(b.out.forward(kernels::modulated_norm(image, m[0], m[1], kNormEps)), rows, columns);
+  return mmdit::from_tokens(b.out.forward(kernels::modulated_norm(image, m[0], m[1], kNormEps)), rows, columns);
 }
 
 void Transformer::initialise(uint64_t seed) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "models/qwen_image/config.h"
@@ -32,6 +33,8 @@ class Transformer : public nn::Module {
     at::Tensor text_BTE;                      ///< the text encoder's states
     at::Tensor mask_BT;                       ///< 1 for a caption's tokens, which come first, and 0 behind them, where nothing is read
     at::Tensor modulation_BM;                 ///< of `modulate`
+    /// Given the target's tokens [B, I, D] behind a block, gives what takes their place; empty: nothing.
+    std::function<at::Tensor(int64_t block, const at::Tensor& image_BID)> after_block = {};
   };
   /// The velocity, noise - latents [B, C, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);

@@ -9,6 +9,7 @@
 #include <ATen/ops/where.h>
 
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "models/text/shape_reading.h"
@@ -140,9 +141,14 @@ at::Tensor T5Encoder::position_bias(int64_t length) const {
   return relative_bias_.forward(bucket).permute({2, 0, 1}).unsqueeze(0).contiguous();
 }
 
-at::Tensor T5Encoder::forward(const at::Tensor& ids_BL) {
+at::Tensor T5Encoder::forward(const at::Tensor& ids_BL, std::optional<int64_t> num_tokens) {
   auto x = shared_.forward(ids_BL);
-  auto bias = position_bias(ids_BL.size(1));
+  const auto length = ids_BL.size(1);
+  auto bias = position_bias(length);
+  if (num_tokens && *num_tokens < length) {
+    auto is_read = at::arange(length, bias.options().dtype(at::kLong)) < *num_tokens;
+    bias = at::where(is_read, bias, at::full({}, -std::numeric_limits<double>::infinity(), bias.options()));
+  }
   for (auto& layer : layers_) x = layer->run({x, bias})[0];
   return final_layer_norm_.forward(x);
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 
 #include "io/key_map.h"
 #include "nn/block.h"
@@ -38,8 +39,8 @@ class T5Encoder : public nn::Module {
  public:
   T5Encoder(const T5Config& config, const at::TensorOptions& options);
   ~T5Encoder() override;
-  /// ids [B, L] int64 -> [B, L, E]. No attention mask: FLUX.1 attends to padding as it was trained to.
-  at::Tensor forward(const at::Tensor& ids_BL);
+  /// ids [B, L] int64 -> [B, L, E]. Only the first `num_tokens` are attended to, or all, padding among them.
+  at::Tensor forward(const at::Tensor& ids_BL, std::optional<int64_t> num_tokens = {});
   std::vector<nn::Block*> blocks();
 
  private:

@@ -1,0 +1,53 @@
+#pragma once
+#include <memory>
+
+#include "models/chroma/config.h"
+#include "nn/block.h"
+
+namespace burnish::models::chroma {
+
+// Shape letters: B batch, I image tokens, T text tokens, E caption width, D width, M modulation values.
+
+/// Which layers a Transformer holds. The modulation is made of the time alone, so it can be run, loaded and dropped apart from the body.
+struct Part {
+  bool modulation = true, body = true;
+};
+
+/// The transformer of Chroma (lodestones/Chroma1-HD; parameter names are those of diffusers' ChromaTransformer2DModel): blocks of two
+/// streams and of one, whose modulation a network of its own makes of the time and of each vector's number.
+class Transformer : public nn::Module {
+ public:
+  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  ~Transformer() override;
+
+  /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of each single block 3 D, of each double block 6 D for the
+  /// picture, then 6 D for the caption, then shift and scale of the last norm. Needs the modulation.
+  at::Tensor modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const;
+
+  struct Inputs {
+    at::Tensor noisy_BCHW;
+    at::Tensor text_BTE;       ///< T5's states
+    at::Tensor mask_BT;        ///< 1 for a caption's tokens, which come first, and 0 behind them, where nothing is read
+    at::Tensor modulation_BM;  ///< of `modulate`
+  };
+  /// The velocity, noise - latents [B, C, H, W]. Needs the body.
+  at::Tensor forward(const Inputs& in);
+
+  /// In order of execution; none without the body.
+  std::vector<nn::Block*> blocks();
+  const Config& config() const { return config_; }
+
+  /// Fills every parameter for training from scratch: Xavier for matrices, zero for biases, the last layer and what makes the modulation's
+  /// vectors, one for norms. `seed` fixes the draw.
+  void initialise(uint64_t seed);
+
+ private:
+  struct Approximator;
+  struct Body;
+
+  Config config_;
+  std::unique_ptr<Approximator> approximator_;
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace burnish::models::chroma

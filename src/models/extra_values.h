@@ -1,0 +1,14 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "models/extra_input.h"
+#include "pipeline/unit.h"
+
+namespace burnish::models {
+
+/// The value that units read of a further column which holds no pictures. `where` names the cell in messages ("row 3"). A data Error for a
+/// cell of another kind, and for a file that is none of one tensor.
+pipeline::Value extra_value(const ExtraInput& input, const nlohmann::json& cell, const std::string& where);
+
+}  // namespace burnish::models

@@ -1,0 +1,70 @@
+// Parity of Chroma's transformer with diffusers' on a small random model (tests/golden/make_chroma.py).
+#include <torch/csrc/autograd/autograd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "io/json.h"
+#include "memory/recompute.h"
+#include "models/chroma/keys.h"
+#include "models/chroma/transformer.h"
+#include "tests/golden.h"
+#include "tests/models/load.h"
+
+using namespace burnish;
+using namespace burnish::models;
+using chroma::Transformer;
+using test::relative_error;
+
+namespace {
+
+const std::string kChromaFolder = "chroma_pipeline/model/transformer/";
+
+std::unique_ptr<Transformer> load_transformer(chroma::Part part = {}) {
+  return test::load_trained<Transformer>(kChromaFolder, chroma::detect, part);
+}
+
+/// The batch of the golden file: captions of 5 and of 9 tokens, the shorter one filled up with zeros.
+struct ChromaBatch {
+  io::TensorSource file = test::golden("chroma_pipeline/transformer.safetensors");
+  test::Captions captions{file};
+  at::Tensor run(Transformer& model) const {
+    return model.forward({.noisy_BCHW = file.tensor("in.noisy"),
+                          .text_BTE = captions.text_BTE,
+                          .mask_BT = captions.mask_BT,
+                          .modulation_BM = model.modulate(file.tensor("in.sigma"), at::kFloat)});
+  }
+};
+
+}  // namespace
+
+TEST(Chroma, ABatchAndItsGradientsAreThoseOfDiffusers) {
+  auto model = load_transformer();
+  ChromaBatch batch;
+  auto out = batch.run(*model);
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), 1e-5);
+  torch::autograd::backward({(out * batch.file.tensor("out_weight")).sum()}, {});
+  test::expect_digests(*model, batch.file.below("grad."));
+}
+
+TEST(Chroma, RecomputedBlocksGiveTheSameGradients) {
+  auto model = load_transformer();
+  for (auto* block : model->blocks()) block->runner = memory::recompute();
+  ChromaBatch batch;
+  torch::autograd::backward({(batch.run(*model) * batch.file.tensor("out_weight")).sum()}, {});
+  test::expect_digests(*model, batch.file.below("grad."));
+}
+
+TEST(Chroma, OriginalNamesAreOurs) {
+  auto model = load_transformer();
+  io::NamedTensors ours;
+  for (auto& [path, slot] : model->parameters()) ours.emplace_back(path, *slot);
+  auto theirs = chroma::original_keys().to_file(ours);
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : theirs) names.insert(name);
+  for (const char* name : {"img_in.weight", "txt_in.bias", "double_blocks.0.img_attn.qkv.weight", "double_blocks.1.txt_mlp.2.bias",
+                           "single_blocks.1.linear1.weight", "single_blocks.0.norm.key_norm.scale", "final_layer.linear.weight",
+                           "distilled_guidance_layer.in_proj.weight", "distilled_guidance_layer.layers.1.out_layer.weight",
+                           "distilled_guidance_layer.norms.0.scale", "distilled_guidance_layer.out_proj.bias"})
+    EXPECT_TRUE(names.contains(name)) << name;
+  for (const auto& name : names) EXPECT_FALSE(name.starts_with("transformer_blocks.") || name.starts_with("single_transformer")) << name;
+}

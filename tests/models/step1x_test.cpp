@@ -1,0 +1,67 @@
+// Parity of Step1X-Edit's parts with DiffSynth-Studio's on a small random model (tests/golden/make_step1x.py).
+#include "models/flux/step1x.h"
+
+#include <nlohmann/json.hpp>
+
+#include "io/json.h"
+#include "models/shared_components.h"
+#include "models/text/resample.h"
+#include "tests/golden.h"
+#include "tests/models/load.h"
+
+using namespace burnish;
+using namespace burnish::models;
+using test::relative_error;
+
+namespace {
+
+const std::string kGoldenStep1x = "step1x/";
+
+struct Prompt {
+  std::string text;
+  at::Tensor ids, states_TF;
+};
+
+Prompt golden_prompt(int64_t row) {
+  auto rows = io::read_json(test::golden_path(kGoldenStep1x + "metadata.json"));
+  auto file = test::golden(kGoldenStep1x + "text.safetensors");
+  return {rows[static_cast<size_t>(row)]["prompt"].get<std::string>(), file.tensor(std::to_string(row) + ".ids").to(at::kLong),
+          file.tensor(std::to_string(row) + ".states")};
+}
+
+}  // namespace
+
+TEST(Step1x, ReadsQuotesLetterByLetter) {
+  auto tokenizer = tokenizers::load_qwen(test::golden_path(kGoldenStep1x + "qwen"));
+  auto pad = tokenizer->encode_bare("<|image_pad|>").at(0);
+  for (int64_t row = 0; row < 4; ++row) {
+    auto [prompt, ids, states] = golden_prompt(row);
+    auto num_seen = (ids == pad).sum().item<int64_t>();
+    auto text = flux::step1x_text(*tokenizer, prompt, at::zeros({1, num_seen, 16}), 640);
+    auto found = at::tensor(text.ids, at::kLong);
+    found.narrow(0, text.picture.first, num_seen).fill_(pad);
+    EXPECT_TRUE(at::equal(found, ids)) << prompt;
+    EXPECT_EQ(std::min<int64_t>(640, ids.size(0) - text.num_dropped), states.size(0));
+  }
+  auto [prompt, ids, states] = golden_prompt(0);
+  auto seen = at::zeros({4, 4, 16});
+  auto text = flux::step1x_text(*tokenizer, "red apple", seen, 30);
+  EXPECT_EQ(std::ssize(text.ids), text.num_dropped + 30);
+}
+
+TEST(Step1x, ConnectsTextsAsInDiffSynthStudio) {
+  auto weights = test::golden(kGoldenStep1x + "step1x.safetensors").below(flux::kConnectorPrefix);
+  auto config = flux::Connector::detect(weights.shapes());
+  EXPECT_EQ(config.num_blocks, 2);
+  EXPECT_EQ(config.num_features, 16);
+  flux::Connector connector(config, at::TensorOptions().device(at::kMeta));
+  test::load(connector, weights);
+  auto states = golden_prompt(0).states_TF;
+  auto missing = 640 - states.size(0);
+  auto padded = at::constant_pad_nd(states, {0, 0, 0, missing}).unsqueeze(0);
+  auto mask = at::constant_pad_nd(at::ones({1, states.size(0)}), {0, missing});
+  auto [text, pooled] = connector.forward(padded, mask, at::tensor({0.3F}));
+  auto expected = test::golden(kGoldenStep1x + "expected.safetensors");
+  EXPECT_LE(relative_error(text, expected.tensor("connector.text")), 1e-5);
+  EXPECT_LE(relative_error(pooled, expected.tensor("connector.pooled")), 1e-5);
+}
