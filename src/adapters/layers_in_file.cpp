@@ -55,11 +55,12 @@ bool share_one(const std::vector<Part>& parts) {
   return true;
 }
 
-/// Whether two adapters differ in the factors that have ΔW's rows alone.
+/// Whether two adapters differ in the factors that have ΔW's rows alone. On the meta device, where runs are planned, there are no numbers:
+/// factors that train apart differ.
 bool share_others(const AdapterWeights& a, const AdapterWeights& b) {
   return std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), [](const auto& x, const auto& y) {
     if (x.first != y.first || has_rows(x.first)) return x.first == y.first;
-    return x.second.scalar_type() == y.second.scalar_type() && at::equal(x.second, y.second);
+    return x.second.scalar_type() == y.second.scalar_type() && !x.second.is_meta() && at::equal(x.second, y.second);
   });
 }
 
