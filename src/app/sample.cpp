@@ -50,7 +50,7 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
     auto listed = drawing::parse_prompts(io::read_text(o.prompts), o.prompts, defaults);
     pictures.insert(pictures.end(), listed.begin(), listed.end());
   }
-  if (pictures.empty() && !o.prompts.empty()) data_error("sample", "{} holds no prompt; write one a line", o.prompts);
+  if (pictures.empty() && !o.prompts.empty()) data_error("sample", "{} holds no prompts; write one a line", o.prompts);
   if (pictures.empty()) config_error("sample", "nothing to draw: give --prompt TEXT or --prompts FILE (one a line)");
   bool is_guided = std::ranges::any_of(pictures, [](const Picture& p) { return p.cfg_scale != 1; });
   if (!is_guided && (!o.negative_prompt.empty() || o.guidance_rescale > 0))

@@ -37,7 +37,7 @@ TEST_F(SampleVerb, FlagsInAPromptFileAreTheOptionsOfTheirLine) {
 
 TEST_F(SampleVerb, RefusesWhatNoLineCanBe) {
   write("blank.txt", "# none yet\n\n");
-  refused(3, "sample " + golden_model() + "--prompts " + quoted(at("blank.txt")), {"blank.txt holds no prompt"});
+  refused(3, "sample " + golden_model() + "--prompts " + quoted(at("blank.txt")), {"blank.txt holds no prompts; write one a line"});
   auto with = [&](const std::string& text) { return sample("--prompts " + quoted(write("prompts.txt", text))); };
   refused(3, with("cat\ntree --steps 4"), {"prompts.txt line 2: --steps is not known", "--s (steps)"});
   refused(3, with("cat --w wide"), {"line 1: --w must be a whole number of at least 1, not 'wide'"});
