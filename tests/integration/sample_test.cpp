@@ -35,6 +35,10 @@ TEST_F(SampleVerb, FlagsInAPromptFileAreTheOptionsOfTheirLine) {
   EXPECT_EQ(of_file, first + "0001.png" + second.substr(8));
 }
 
+TEST_F(SampleVerb, RefusesWhatItsModelDoesNotRead) {
+  refused(2, sample("--processor_path nowhere"), {"processor_path is not supported for this model; it is of Qwen-Image-Edit"});
+}
+
 TEST_F(SampleVerb, RefusesWhatNoLineCanBe) {
   write("blank.txt", "# none yet\n\n");
   refused(3, "sample " + golden_model() + "--prompts " + quoted(at("blank.txt")), {"blank.txt holds no prompts; write one a line"});
