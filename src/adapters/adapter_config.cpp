@@ -38,7 +38,9 @@ AdapterPlace find_adapter(const std::filesystem::path& path) {
   for (const char* name : {"adapter_model.safetensors", "adapter_model.bin", "pytorch_lora_weights.safetensors"}) {
     if (std::filesystem::is_regular_file(path / name, ignored)) return find_adapter(path / name);
   }
-  data_error("adapters", "the folder {} holds no LoRA: neither adapter_model.safetensors nor pytorch_lora_weights.safetensors",
+  data_error("adapters",
+             "the folder {} holds no LoRA: neither adapter_model.safetensors nor pytorch_lora_weights.safetensors; "
+             "name the file itself, of a run one of its step-N.safetensors",
              path.string());
 }
 

@@ -255,7 +255,7 @@ FileParts read_parts(const io::TensorSource& source, const std::string& file) {
       continue;
     }
     auto key = split_key(source, name);
-    if (!key) data_error("adapters", "{}: '{}' is not a key of a LoRA; is this a whole model?", file, name);
+    if (!key) data_error("adapters", "{}: '{}' is not a key of a LoRA; is this a whole model, or the state of a run?", file, name);
     bool is_delta = key->part == "diff_b" || key->part == "lora_bias" || (key->part == "diff" && tensor.dim() < 2);
     if (is_delta && !tensor.any().item<bool>()) ++num_zeros;
     else parts.by_layer[key->layer][key->part] = shaped(tensor, key->part, name, file);

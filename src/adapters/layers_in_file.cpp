@@ -55,7 +55,8 @@ bool share_one(const std::vector<Part>& parts) {
   return true;
 }
 
-/// Whether two adapters differ in the factors that have ΔW's rows alone.
+/// Whether two adapters differ in the factors that have ΔW's rows alone. On the meta device, where runs are planned, there are no numbers:
+/// factors that train apart differ.
 bool share_others(const AdapterWeights& a, const AdapterWeights& b) {
   return std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), [](const auto& x, const auto& y) {
     if (x.first != y.first || has_rows(x.first)) return x.first == y.first;

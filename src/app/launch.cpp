@@ -13,15 +13,15 @@ namespace burnish::app {
 
 namespace {
 
-/// What stands behind "--" is the command; what stands before it are options of the launcher.
+/// What stands behind "--" is the command, which otherwise begins at its verb; what stands before are options of the launcher.
 struct Split {
   Arguments own, command;
 };
 
 Split split(const Arguments& arguments) {
-  auto dashes = std::ranges::find(arguments, "--");
-  Split split{{arguments.begin(), dashes}, {}};
-  if (dashes != arguments.end()) split.command = {dashes + 1, arguments.end()};
+  auto end = std::ranges::find_if(arguments, [](const auto& word) { return word == "--" || word == "train" || word == "cache"; });
+  bool is_dashes = end != arguments.end() && *end == "--";
+  Split split{{arguments.begin(), end}, {is_dashes ? end + 1 : end, arguments.end()}};
   std::ranges::replace(split.own, std::string("-n"), std::string("--num_processes"));
   return split;
 }
@@ -39,7 +39,7 @@ void launch(const Arguments& arguments) {
   constexpr const char* kExample = "for example: burnish launch -n 2 -- train --config run.toml";
   if (count < 1 || count > 1024) config_error("launch", "num_processes must lie between 1 and 1024, not {}; {}", count, kExample);
   if (command.empty() || (command.front() != "train" && command.front() != "cache"))
-    config_error("launch", "behind -- it takes the verb train or cache and its options; {}", kExample);
+    config_error("launch", "behind its own options stands the verb train or cache with its options; {}", kExample);
   command.insert(command.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
   std::string said;
   auto code = dist::launch(count, command, said);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "app/sample_options.h"
 #include "app/verbs.h"
@@ -52,6 +53,7 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
     auto listed = drawing::parse_prompts(io::read_text(o.prompts), o.prompts, defaults);
     pictures.insert(pictures.end(), listed.begin(), listed.end());
   }
+  if (pictures.empty() && !o.prompts.empty()) data_error("sample", "{} holds no prompts; write one a line", o.prompts);
   if (pictures.empty()) config_error("sample", "nothing to draw: give --prompt TEXT or --prompts FILE (one a line)");
   bool is_guided = std::ranges::any_of(pictures, [](const Picture& p) { return p.cfg_scale != 1; });
   if (!is_guided && (!o.negative_prompt.empty() || o.guidance_rescale > 0))
@@ -128,32 +130,17 @@ std::unique_ptr<models::Model> open_model(const SampleOptions& o, const std::vec
   return model;
 }
 
-/// The latents of the pictures; of those that were finished when Ctrl-C came.
-std::vector<at::Tensor> draw(const SampleOptions& o, loras::Loader& loader, const std::vector<Picture>& pictures,
-                             const drawing::Noise& noise, const drawing::DrawOptions& drawing_options) {
-  auto encoded = drawing::encode(loader, pictures, [] { return !interrupted(); });
-  if (!encoded) throw Error(Exit::interrupted, "sample", "interrupted while encoding the prompts; nothing was drawn yet");
-  auto num_steps = drawing::num_steps(pictures, o.batch_size);
-  Progress bar("sample", num_steps);
-  auto latents = drawing::draw(loader, *encoded, pictures, noise, drawing_options, [&](int64_t num_done) {
-    bar.update(num_done);
-    return !interrupted();
-  });
-  if (latents.empty()) throw Error(Exit::interrupted, "sample", "interrupted; no picture was written");
-  if (latents.size() == pictures.size()) bar.update(num_steps);
-  for (const auto& one : latents) {
-    if (at::isfinite(one).all().item<bool>()) continue;
+/// Writes finished pictures, those from `first` on. A data Error for one that is not finite.
+void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::vector<at::Tensor>& latents,
+                    const std::vector<Picture>& pictures, int64_t first) {
+  for (auto i = static_cast<size_t>(first); i < latents.size(); ++i) {
+    if (at::isfinite(latents[i]).all().item<bool>()) continue;
     data_error("sample",
                "the latents came out not finite: the weights of the model or of a LoRA are damaged, or too large for {}; try --dtype fp32",
                o.model.dtype);
   }
-  return latents;
-}
-
-void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::vector<at::Tensor>& latents,
-                    const std::vector<Picture>& pictures) {
-  Progress bar("decode", std::ssize(latents));
-  drawing::decode(loader, latents, [&](int64_t i, const at::Tensor& image) {
+  Progress bar("decode", std::ssize(latents), first);
+  auto write = [&](int64_t i, const at::Tensor& image) {
     const auto& picture = pictures[static_cast<size_t>(i)];
     std::vector<std::pair<std::string, std::string>> text{
         {"prompt", picture.prompt},
@@ -169,7 +156,30 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
     for (const auto& [column, values] : picture.inputs) text.emplace_back(column, join(values));
     data::write_png(std::filesystem::path(o.output_path) / fmt::format("{:04}.png", i), data::to_pixels(image.cpu()), text);
     bar.update(i + 1);
-  });
+  };
+  drawing::decode(loader, latents, write, first);
+}
+
+/// Draws and writes the pictures; the latents of those that were finished when Ctrl-C came.
+std::vector<at::Tensor> draw(const SampleOptions& o, loras::Loader& loader, const std::vector<Picture>& pictures,
+                             const drawing::Noise& noise, const drawing::DrawOptions& drawing_options) {
+  auto encoded = drawing::encode(loader, pictures, [] { return !interrupted(); });
+  if (!encoded) throw Error(Exit::interrupted, "sample", "interrupted while encoding the prompts; nothing was drawn yet");
+  auto num_steps = drawing::num_steps(pictures, o.batch_size);
+  int64_t num_written = 0;
+  auto write = [&](const std::vector<at::Tensor>& finished) {
+    write_pictures(o, loader, finished, pictures, std::exchange(num_written, std::ssize(finished)));
+  };
+  Progress bar("sample", num_steps);
+  auto goes_on = [&](int64_t num_done) {
+    bar.update(num_done);
+    return !interrupted();
+  };
+  auto latents = drawing::draw(loader, *encoded, pictures, noise, drawing_options, goes_on, write);
+  if (latents.empty()) throw Error(Exit::interrupted, "sample", "interrupted; no picture was written");
+  if (latents.size() == pictures.size()) bar.update(num_steps);
+  write(latents);
+  return latents;
 }
 
 void run(const SampleOptions& o) {
@@ -188,7 +198,6 @@ void run(const SampleOptions& o) {
   loras::Loader loader(*model);
 
   auto latents = draw(o, loader, pictures, noise, drawing_options);
-  write_pictures(o, loader, latents, pictures);
   if (!o.save_latents.empty()) io::save_safetensors(o.save_latents, {{"latents", at::cat(latents, 0)}});
   if (latents.size() < pictures.size()) {
     throw Error(Exit::interrupted, "sample",

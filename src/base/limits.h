@@ -13,6 +13,7 @@ constexpr int64_t kMostRank = 16384;               ///< of an adapter; few layer
 constexpr int64_t kMostThreads = 1024;             ///< more than machines have cores; thousands leave a machine unable to start a process
 constexpr int64_t kMostEpochs = 1'000'000;         ///< times the sampler's 10^12 visits an epoch this is no overflow
 constexpr int64_t kMostSteps = 1'000'000'000'000;  ///< 30,000 years at a step a second
+constexpr int64_t kMostBatchesAStep = 1'000'000;   ///< a step cannot be stopped half-way
 constexpr int64_t kMostSamples = 1'000'000'000'000'000'000;  ///< that a run visits, of all steps
 
 }  // namespace burnish

@@ -39,6 +39,16 @@ void check_paths(const Options& o) {
   }
 }
 
+/// Readers tell what a file is by the ending of its name.
+void check_lora_name(const Options& o) {
+  const fs::path out = o.paths.back();
+  bool is_file = out.extension() == ".safetensors", wants_folder = parse_lora_format(o.lora_format) == LoraFormat::peft;
+  if (wants_folder && is_file)
+    config_error("convert", "--lora_format peft writes a folder, and {} is named like a file; leave .safetensors out", out.string());
+  if (!wants_folder && !is_file)
+    config_error("convert", "a LoRA is written into one file; name it {}.safetensors", fs::path(out).replace_extension().string());
+}
+
 /// Options that were given and say nothing about what is done.
 void refuse(const std::string& what, std::initializer_list<std::pair<const char*, bool>> given) {
   for (const auto& [name, is_given] : given) {
@@ -67,7 +77,12 @@ std::string convert(const Options& o) {
     else refuse("a LoRA is extracted", {{"model", !o.model.empty()}, {"lora_type", o.lora_type != plain.lora_type}});
     if (!from_lora && o.lora_rank == 0 && o.lora_energy == 0)
       config_error("convert", "say how large the LoRA may become: --lora_rank, or --lora_energy with the share to keep");
+    check_lora_name(o);
     return text_of(from_lora ? convert_lora(o) : extract_lora(o));
+  }
+  for (size_t i = 1; i + 1 < o.paths.size(); ++i) {
+    if (is_lora(o.paths[i]))
+      config_error("convert", "{} is a LoRA, and what is read with a model are its parts; merge it with --lora {}", o.paths[i], o.paths[i]);
   }
   refuse("a model is written", {{"lora_format", o.lora_format != plain.lora_format},
                                 {"lora_rank", o.lora_rank != 0},

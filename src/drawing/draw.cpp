@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -69,6 +71,36 @@ void check_inputs(const models::Model& model, const Picture& picture) {
   }
 }
 
+/// The denoiser, in memory for as long as this lives, but for pauses.
+class LoadedDenoiser {
+ public:
+  LoadedDenoiser(loras::Loader& loader, const pipeline::Units& units) : loader_(loader), units_(units) { load(); }
+
+  /// Whether it was used for so long that loading it once more hardly counts.
+  bool may_pause() const { return Clock::now() - since_ > std::max<Clock::duration>(std::chrono::seconds(10), 10 * loading_); }
+
+  void pause(const std::function<void()>& meanwhile) {
+    loaded_.reset();
+    meanwhile();
+    load();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void load() {
+    auto start = Clock::now();
+    loaded_.emplace(loader_.load(units_));
+    since_ = Clock::now();
+    loading_ = since_ - start;
+  }
+
+  loras::Loader& loader_;
+  const pipeline::Units& units_;
+  std::optional<loras::Loader::Loaded> loaded_;
+  Clock::time_point since_;
+  Clock::duration loading_;
+};
+
 }  // namespace
 
 void check(const models::Model& model, const std::vector<Picture>& pictures, const DrawOptions& options) {
@@ -95,14 +127,16 @@ int64_t num_steps(const std::vector<Picture>& pictures, int64_t batch_size) {
 }
 
 std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, const std::vector<Picture>& pictures, const Noise& noise,
-                             const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on) {
+                             const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on,
+                             const std::function<void(const std::vector<at::Tensor>& finished)>& pause) {
   at::NoGradGuard no_grad;
   auto& model = loader.model();
   Denoiser denoiser{model.process(), model.units().drawing(), model.guide()};
-  auto loaded = loader.load(denoiser.units);
+  LoadedDenoiser loaded(loader, denoiser.units);
   std::vector<at::Tensor> finished;
   int64_t num_done = 0;
   for (auto batch : batches_of(pictures, options.batch_size)) {
+    if (pause && !finished.empty() && loaded.may_pause()) loaded.pause([&] { pause(finished); });
     const auto& picture = batch.front();
     auto first = std::ssize(finished), size = std::ssize(batch);
     auto shape = model.latent_shape({picture.height, picture.width});
@@ -123,11 +157,11 @@ std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, cons
 }
 
 void decode(loras::Loader& loader, const std::vector<at::Tensor>& latents,
-            const std::function<void(int64_t index, const at::Tensor& image)>& take) {
+            const std::function<void(int64_t index, const at::Tensor& image)>& take, int64_t first) {
   at::NoGradGuard no_grad;
   auto units = loader.model().units().decode;
   auto loaded = loader.load(units);
-  for (int64_t i = 0; i < std::ssize(latents); ++i) {
+  for (int64_t i = first; i < std::ssize(latents); ++i) {
     pipeline::Values values{{"latents", latents[static_cast<size_t>(i)]}};
     pipeline::run(units, values);
     take(i, std::get<at::Tensor>(values.at("image"))[0]);

@@ -22,11 +22,14 @@ int64_t num_steps(const std::vector<Picture>& pictures, int64_t batch_size);
 /// denoiser is loaded for it, or drawn with as the loader's caller holds it: adapters, averaged weights and dropout are the caller's to
 /// set. Nothing records gradients. `goes_on` is asked before each step with the number of those done; when it says no, what comes back are
 /// the latents of the batches that were finished.
+/// `pause` is given what is finished so far, between batches and with the denoiser dropped unless the caller holds it: when drawing has
+/// gone on for ten seconds, and for ten times as long as loading takes.
 std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, const std::vector<Picture>& pictures, const Noise& noise,
-                             const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on = {});
+                             const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on = {},
+                             const std::function<void(const std::vector<at::Tensor>& finished)>& pause = {});
 
-/// Decodes latents one by one and hands each image [3, H, W] in [-1, 1] to `take`, on the model's device.
+/// Decodes latents, those from `first` on, one by one and hands each image [3, H, W] in [-1, 1] to `take`, on the model's device.
 void decode(loras::Loader& loader, const std::vector<at::Tensor>& latents,
-            const std::function<void(int64_t index, const at::Tensor& image)>& take);
+            const std::function<void(int64_t index, const at::Tensor& image)>& take, int64_t first = 0);
 
 }  // namespace burnish::drawing

@@ -130,11 +130,15 @@ std::vector<Picture> parse_prompts(std::string_view text, const std::string& ori
 }
 
 std::vector<Picture> numbered(const std::vector<Picture>& pictures, int64_t num_copies, int64_t seed) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  auto plus = [&](int64_t first, int64_t count) {
+    return static_cast<int64_t>((static_cast<uint64_t>(first) + static_cast<uint64_t>(count)) & kMost);
+  };
   std::vector<Picture> all;
   for (const auto& picture : pictures) {
     for (int64_t copy = 0; copy < num_copies; ++copy) {
       all.push_back(picture);
-      all.back().seed = picture.seed ? *picture.seed + copy : seed + std::ssize(all) - 1;
+      all.back().seed = picture.seed ? plus(*picture.seed, copy) : plus(seed, std::ssize(all) - 1);
     }
   }
   return all;

@@ -30,7 +30,7 @@ struct Picture {
 std::vector<Picture> parse_prompts(std::string_view text, const std::string& origin, const Picture& defaults);
 
 /// Each picture `num_copies` times in a row, every one with a seed: copies count up from a picture's own seed; without one the i-th of all
-/// has `seed` + i.
+/// has `seed` + i. Behind the largest seed comes 0.
 std::vector<Picture> numbered(const std::vector<Picture>& pictures, int64_t num_copies, int64_t seed);
 
 }  // namespace burnish::drawing

@@ -201,7 +201,7 @@ Option prompt_length_option() {
   return {.name = "max_sequence_length",
           .help = "text tokens; 0 takes what the model was trained with",
           .otherwise = int64_t{0},
-          .elsewhere = "",
+          .elsewhere = "give max_token_length, or take it out",
           .why_wrong = why_no_token_count};
 }
 

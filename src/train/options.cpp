@@ -80,7 +80,7 @@ static void diffsynth_options(config::Fields& f) {
   f.title_no_effect("Accepted for DiffSynth-Studio commands, no effect here");
   f.no_effect("remove_prefix_in_ckpt", true, "files always have the names that diffusers reads");
   f.no_effect("align_to_opensource_format", false, "--lora_format kohya writes those names");
-  f.no_effect("find_unused_parameters", false, "one process trains");
+  f.no_effect("find_unused_parameters", false, "gradients of several processes add up whether or not a step uses a layer");
   f.no_effect("initialize_model_on_cpu", false, "weights are read straight to the device");
   f.no_effect("enable_npu_patch", false, "the device is chosen with --device");
   for (const char* name : {"enable_swanlab_log", "enable_wandb_log"})
@@ -564,6 +564,7 @@ void check_limits(const TrainOptions& o) {
   check_at_most("lora_rank", o.lora_rank, kMostRank);
   check_at_most("max_steps", o.max_steps, kMostSteps);
   check_at_most("num_epochs", o.num_epochs, kMostEpochs);
+  check_at_most("gradient_accumulation_steps", o.gradient_accumulation_steps, kMostBatchesAStep);
   check_at_most("save_epochs", o.save_epochs, kMostEpochs);
   check_at_most("lr_warmup_steps", o.lr_warmup_steps, kMostSteps);
   check_at_most("lr_decay_steps", o.lr_decay_steps, kMostSteps);

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/error.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "memory/caching_allocator.h"
 #include "memory/dry_run.h"
@@ -22,6 +24,9 @@ namespace burnish::train {
 namespace {
 
 constexpr size_t kNumParts = 64;  // of a stage's time, for its chart
+
+/// Of a step's batches: what the second finds of the first is all that further ones find.
+constexpr int64_t kMostBatches = 2;
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
@@ -373,6 +378,7 @@ struct Rehearsed {
 
 Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const Listed& listed,
                        const Samples* held_out, bool traces) {
+  if (interrupted()) throw Error(Exit::interrupted, "train", "interrupted while memory was planned");
   memory::DryRun dry(device);
   if (traces) dry.trace();
   auto subject = open_subject(settings.model, settings.trained);
@@ -401,7 +407,7 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
     for (const auto& name : schedule.ahead.kept) live.draws[name] = ahead.draws.at(name);
   }
   samples.clear();
-  auto snapshot = rehearsal.train(schedule, settings, *objective, live, traces ? 1 : course.batches_per_step());
+  auto snapshot = rehearsal.train(schedule, settings, *objective, live, traces ? 1 : std::min(course.batches_per_step(), kMostBatches));
   MemoryPlan plan{.device = device.str(), .stages = rehearsal.stages()};
   plan.activation_bytes = rehearsal.activation_bytes();
   plan.mapped_bytes = bytes_mapped(subject.model->components());

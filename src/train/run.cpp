@@ -119,12 +119,30 @@ std::string hash_of_weights(const Opened& run) {
   return hash.hex().substr(0, 8);
 }
 
+/// Names the frozen models that make of pictures and captions what is trained on, with their vocabularies and what their configs say.
+std::string hash_of_encoders(const Opened& run) {
+  auto units = run.schedule.after_once();
+  if (run.settings.data.from_pictures) units.insert(units.end(), run.schedule.once.units.begin(), run.schedule.once.units.end());
+  auto others = run.subject.trained.whole_components();
+  for (const auto& component : run.subject.model->names().denoisers) others.insert(component);
+  const auto& components = run.subject.model->components();
+  io::Sha256 hash;
+  for (const auto& component : pipeline::components_of(units)) {
+    if (others.contains(component)) continue;
+    const auto* entry = components.source(component).entry;
+    if (entry != nullptr) hash.update(component + " " + entry->config.dump() + "\n");
+    for (const auto& file : components.provenance(component).files) hash.update(io::sampled_hash(file));
+  }
+  return hash.hex().substr(0, 8);
+}
+
 /// What a state to go on with must have been made with.
 std::string fingerprint(const Opened& run) {
   const auto& trained = run.subject.trained;
   auto text = fingerprint(run.settings.given, run.settings.course.visits_a_batch(), trained.text(), trained.has_adapters(),
                           !trained.whole_components().empty(), std::ssize(run.samples().list));
-  text += fmt::format(", pictures with captions and sizes {}, weights of the model {}", hash_of(run), hash_of_weights(run));
+  text += fmt::format(", pictures with captions and sizes {}, weights of the model {}, text encoders and autoencoder {}", hash_of(run),
+                      hash_of_weights(run), hash_of_encoders(run));
   for (const auto& [component, names] : run.subject.model->names().components) {
     auto merge = run.subject.model->components().holding(component).merge;
     if (!merge) continue;

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -112,4 +114,6 @@ TEST(Numbered, CountsSeedsOverAllPicturesAndOverCopiesOfOneThatHasItsOwn) {
   auto pictures = drawing::numbered(parse("a\nb --d 5\nc"), 2, 0);
   EXPECT_EQ(seeds(pictures), (Seeds{0, 1, 5, 6, 4, 5}));
   EXPECT_EQ(pictures[3].prompt, "b");
+  constexpr auto kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(seeds(drawing::numbered(parse("a"), 3, kMost)), (Seeds{kMost, 0, 1}));
 }

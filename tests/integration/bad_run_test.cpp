@@ -223,6 +223,19 @@ TEST_F(BadState, OtherPicturesOrAnotherModel) {
   bytes[bytes.size() / 2] ^= 1;
   std::ofstream(weights, std::ios::binary) << bytes;
   expect_one_error(resume(), 3, {"other settings", "weights of the model"});
+  bytes[bytes.size() / 2] ^= 1;
+  std::ofstream(weights, std::ios::binary) << bytes;
+
+  auto encoder = read_file(model / "text_encoder/model.safetensors"), changed_encoder = encoder;
+  changed_encoder[encoder.size() / 2] ^= 1;
+  write("model/text_encoder/model.safetensors", changed_encoder);
+  expect_one_error(resume(), 3, {"other settings", "it was saved with text encoders and autoencoder "});
+  write("model/text_encoder/model.safetensors", encoder);
+
+  auto config = nlohmann::json::parse(read_file(model / "vae/config.json"));
+  config["scaling_factor"] = 0.5;
+  write("model/vae/config.json", config.dump());
+  expect_one_error(resume(), 3, {"other settings", "text encoders and autoencoder"});
 }
 
 std::string under_limit(int megabytes) { return "ulimit -v " + std::to_string(megabytes * 1024) + "; OMP_NUM_THREADS=1 BURNISH_LOG=error"; }

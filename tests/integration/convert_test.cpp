@@ -64,15 +64,19 @@ TEST(Convert, ComparesTwoFiles) {
 using BadConversion = BadInput;
 
 TEST_F(BadConversion, IsRefusedInASentence) {
-  auto to = " " + quoted(out());
+  auto to = " " + quoted(out()), to_file = to + ".safetensors";
   refused(2, "convert " + kLora, {"name what is read and what is written"});
   refused(2, "convert " + kLora + " " + kModel, {"is there already", "--overwrite"});
-  refused(2, "convert " + kLora + to + " --lora_format koya", {"did you mean \"kohya\"?"});
+  refused(2, "convert " + kLora + to_file + " --lora_format koya", {"did you mean \"kohya\"?"});
   refused(2, "convert " + kLora + to + " --lora_energy 2", {"lora_energy must be from 0 to 1"});
   refused(2, "convert " + kLora + to + " --weight_format fp8", {"--weight_format has no meaning where a LoRA is written"});
   refused(2, "convert " + kModel + to + ".safetensors --config_from " + kModel, {"--config_from is for folders"});
-  refused(3, "convert " + kLora + to, {"do not tell which model it is for", "give --model with one of flux-dev, flux-schnell"});
-  refused(3, "convert " + kLora + to + " --model sdxl", {"is a LoRA for another model"});
+  refused(2, "convert " + kLora + to + ".bin --model " + kModel, {"a LoRA is written into one file; name it ", "out.safetensors"});
+  refused(2, "convert " + kLora + to_file + " --lora_format peft --model " + kModel, {"--lora_format peft writes a folder"});
+  refused(2, "convert " + kModel + " " + kLora + to_file,
+          {"is a LoRA, and what is read with a model are its parts", "merge it with --lora"});
+  refused(3, "convert " + kLora + to_file, {"do not tell which model it is for", "give --model with one of flux-dev, flux-schnell"});
+  refused(3, "convert " + kLora + to_file + " --model sdxl", {"is a LoRA for another model"});
   refused(3, "convert " + kModel + " " + kModel + "-out.safetensors --base '" + golden_path("sdxl_pipeline/model") + "' --lora_rank 2",
           {"is the difference between two states of one model"});
 }

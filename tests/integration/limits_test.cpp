@@ -21,9 +21,15 @@ TEST_F(Limits, NumbersThatNobodyMeans) {
   refused(2, train("--max_steps 9223372036854775807"), {"max_steps must be at most 1000000000000"});
   refused(2, train("--max_steps 1000000000000 --gradient_accumulation_steps 1000000 --batch_size 1000"),
           {"more samples than can be counted"});
-  refused(2, train("--gradient_accumulation_steps 9223372036854775807"), {"more samples than can be counted"});
+  refused(2, train("--gradient_accumulation_steps 9223372036854775807"), {"gradient_accumulation_steps must be at most 1000000"});
   refused(2, train("--max_steps 0 --num_epochs 9223372036854775807"), {"num_epochs must be at most 1000000"});
   refused(2, train("--dataset_repeat 9223372036854775807"), {"9.22337e+18 repeats make of 4 samples more than", "dataset_repeat"});
+}
+
+TEST_F(Limits, PlanningTakesNoLongerForManyBatchesAStep) {
+  auto outcome = run_burnish("plan " + golden_model() + golden_data() + "--max_steps 1 --gradient_accumulation_steps 1000000",
+                             "BURNISH_LOG=error timeout 100");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
 TEST_F(Limits, ExpressionsEndOrAreRefused) {

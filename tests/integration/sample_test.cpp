@@ -35,13 +35,29 @@ TEST_F(SampleVerb, FlagsInAPromptFileAreTheOptionsOfTheirLine) {
   EXPECT_EQ(of_file, first + "0001.png" + second.substr(8));
 }
 
+TEST_F(SampleVerb, RefusesWhatItsModelDoesNotRead) {
+  refused(2, sample("--processor_path nowhere"), {"processor_path is not supported for this model; it is of Qwen-Image-Edit"});
+}
+
 TEST_F(SampleVerb, RefusesWhatNoLineCanBe) {
+  write("blank.txt", "# none yet\n\n");
+  refused(3, "sample " + golden_model() + "--prompts " + quoted(at("blank.txt")), {"blank.txt holds no prompts; write one a line"});
   auto with = [&](const std::string& text) { return sample("--prompts " + quoted(write("prompts.txt", text))); };
   refused(3, with("cat\ntree --steps 4"), {"prompts.txt line 2: --steps is not known", "--s (steps)"});
   refused(3, with("cat --w wide"), {"line 1: --w must be a whole number of at least 1, not 'wide'"});
   refused(3, with("cat\xFF"), {"line 1 is not UTF-8"});
   refused(2, with("cat --w 50"), {"multiples of 16", "50"});
   refused(2, with("cat --w 32") + " --save_latents " + quoted(out() / "latents.safetensors"), {"save_latents keeps latents of one size"});
+}
+
+TEST_F(SampleVerb, WhatIsFinishedIsWrittenWhileFurtherPicturesAreDrawn) {
+  // More than can be drawn in time; a killed program has nobody who writes what it had.
+  auto many = "sample " + golden_model() + "--height 16 --width 16 --num_images 1000000 --num_inference_steps 200 --prompt cat ";
+  for (int seconds = 20; seconds < 200 && files_below(out()).empty(); seconds *= 2) {
+    auto killed = "BURNISH_LOG=error timeout --foreground -s KILL " + std::to_string(seconds);
+    run_burnish(many + "--output_path " + quoted(out()), killed);
+  }
+  EXPECT_THAT(files_below(out()), testing::Contains("0000.png"));
 }
 
 TEST_F(SampleVerb, CtrlCWritesWhatIsFinished) {

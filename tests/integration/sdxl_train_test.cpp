@@ -33,6 +33,7 @@ TEST(StableDiffusionTraining, OptionsThatMeanNothingAreRefusedBeforeLoading) {
   refused_here("sdxl_pipeline", "--zero_terminal_snr", "needs prediction_type v_prediction");
   refused_here("sdxl_pipeline", "--prediction_type velocity", "choose epsilon or v_prediction");
   refused_here("sdxl_pipeline", "--max_token_length 77", "multiple of 75");
+  refused_here("sdxl_pipeline", "--max_sequence_length 77", "give max_token_length");
   refused_here("sdxl_pipeline", "--clip_skip 9", "goes back beyond");
   refused_here("sdxl_pipeline", "--min_snr_gamma -1", "min_snr_gamma");
   refused_here("sdxl_pipeline", "--noise_offset -1", "noise_offset");

@@ -74,4 +74,6 @@ TEST_F(Together, LaunchNeedsACommand) {
   refused("launch -n 2", "burnish launch -n 2 -- train");
   refused("launch -- train", "num_processes");
   refused("launch -n 2 -- sample", "train or cache");
+  auto without_dashes = run_burnish("launch -n 1 train --lora_rnk 4", "BURNISH_LOG=error");
+  EXPECT_NE(without_dashes.output.find("did you mean 'lora_rank'?"), std::string::npos) << without_dashes.output;
 }

@@ -108,6 +108,8 @@ std::vector<Case> cases() {
   add("zimage", "--dtype fp32 --batch_size 2 --lora_base_model dit,text_encoder " + kLora);
   add("flux2", "--dtype fp32 --batch_size 2 --precompute_timesteps off " + kLora);
   add("flux", "--dtype fp32 --gradient_accumulation_steps 2 " + kLora);
+  add("flux", "--dtype fp32 --gradient_accumulation_steps 5 " + kLora);
+  add("flux", "--dtype fp32 --lora_format kohya " + kLora);
   add("flux", "--dtype fp32 --max_grad_norm 1 " + kFull);
   add("flux", "--dtype fp32 --ema_decay 0.99 " + kLora);
   add("flux", "--dtype fp32 --lora_dropout 0.1 " + kLora);

@@ -97,7 +97,7 @@ extern const Family kFamily{
                 {.name = "processor_path",
                  .help = "folder of the vision tower's preprocessor_config.json, where it is not beside the model",
                  .otherwise = std::string(),
-                 .elsewhere = ""}},
+                 .elsewhere = "it is of Qwen-Image-Edit, leave it out"}},
     .reference_columns = {kReferenceColumn},
     .extra_inputs = {std::begin(kExtraInputs), std::end(kExtraInputs)},
     .variants = {{"qwen-image", [] { return named_sizes("qwen-image"); }},
