@@ -190,6 +190,14 @@ TEST_F(Faults, ADiskThatIsFullForOneEndsAll) {
   EXPECT_FALSE(fs::exists(folder / "run/state/state.safetensors.index.json")) << "a state without one of its parts";
 }
 
+TEST_F(Faults, ASmallDiskOfOneEndsAll) {
+  if (std::system("unshare -m mount -t tmpfs none /mnt >/dev/null 2>&1") != 0) GTEST_SKIP() << "only root can mount a small file system";
+  fs::create_directories(folder / "run/state");
+  auto mount = "unshare -m sh -c 'mount -t tmpfs -o size=32k none \"$1\" && shift && exec \"$@\"' sh " + quoted(folder / "run/state") + " ";
+  auto processes = start(2, kEndless + "--trainable_models dit --zero_stage 2 ", [&](int64_t rank) { return rank == 1 ? mount : ""; });
+  expect_end(processes, 2, 60, "No space left on device");
+}
+
 TEST_F(Faults, OneThatComesLateIsWaitedFor) {
   auto processes =
       start(2, "--max_steps 2 ", [](int64_t rank) { return rank == 0 ? std::string("sh -c 'sleep 3; exec \"$0\" \"$@\"' ") : ""; });

@@ -142,8 +142,8 @@ TEST(MemoryPlan, ATableOfManyProcessesIsComputedOnRequest) {
   EXPECT_EQ(steps[0]["exposed_seconds"], 0);
   EXPECT_EQ(steps[10]["processes"], 1024);
   EXPECT_EQ(steps[10]["machines"], 256);
-  // 4096 places of a picture and 512 of a caption: 3.0e13 multiplications of 57 blocks' matrices, as many again for gradients of their inputs;
-  // 7.4e12 of attention, and two and a half times that in backward.
+  // 4096 places of a picture and 512 of a caption: 3.0e13 multiplications of 57 blocks' matrices, as many again for gradients of their
+  // inputs; 7.4e12 of attention, and two and a half times that in backward.
   EXPECT_NEAR(steps[0]["step_seconds"].get<double>(), 2 * (2 * 3.0e13 + 3.5 * 7.4e12) / 400e12, 0.02);
   EXPECT_GT(steps[3]["exposed_seconds"], steps[2]["exposed_seconds"]) << "from one machine to two";
   for (const auto& [options, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
