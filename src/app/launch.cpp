@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "app/train_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
 #include "config/fields.h"
@@ -30,16 +31,20 @@ Split split(const Arguments& arguments) {
 
 void launch(const Arguments& arguments) {
   int64_t count = 0;
+  std::string config_file;
   config::Fields fields;
   fields.group("Processes");
   fields("num_processes", count, "to start on this machine, one for each GPU; also -n");
+  fields.path("config_file", config_file, "YAML of `accelerate config`: says how many unless -n does, and goes to the command");
   auto [own, command] = split(arguments);
   auto parsed = config::read_command_line("launch", "start a training run in several processes of this machine", own, fields);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
   constexpr const char* kExample = "for example: burnish launch -n 2 -- train --config run.toml";
+  if (count == 0 && !config_file.empty()) count = processes_of(config_file);
   if (count < 1 || count > 1024) config_error("launch", "num_processes must lie between 1 and 1024, not {}; {}", count, kExample);
   if (command.empty() || (command.front() != "train" && command.front() != "cache"))
     config_error("launch", "behind its own options stands the verb train or cache with its options; {}", kExample);
+  if (!config_file.empty()) command.insert(command.end(), {"--config_file", config_file});
   command.insert(command.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
   std::string said;
   auto code = dist::launch(count, command, said);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -52,9 +53,11 @@ void run_together(train::TrainOptions& options, const char* answer, const std::f
   if (place.size == 1) return work(dist::World());
   options.model.local_rank = place.local_rank;
   options.model.local_size = place.local_size;
+  std::signal(SIGPIPE, SIG_IGN);  // a connection whose other side is gone is an error of the collective, which has a message
   dist::World world(place);
-  info("{} processes train together", place.size);
   try {
+    world.join();
+    info("{} processes train together", place.size);
     work(world);
     world.leave();
   } catch (const std::exception& failure) {

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "app/together.h"
+#include "app/train_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -20,9 +21,8 @@ constexpr const char* kCacheAnswer = "interrupted: making the cache ends after t
 bool read_options(const char* verb, const char* summary, const Arguments& arguments, train::TrainOptions& options) {
   config::Fields fields;
   train::fields(fields, options);
-  auto parsed = config::read_command_line(verb, summary, arguments, fields);
+  auto parsed = read_train_options(verb, summary, arguments, fields, options);
   if (parsed.help) fmt::print("{}", parsed.help_text);
-  options.given = parsed.given;
   if (!parsed.without_effect.empty()) info("without effect here: {}", join(parsed.without_effect));
   return !parsed.help;
 }

@@ -1,8 +1,10 @@
 #define USE_C10D_GLOO
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 #include <fmt/core.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -73,7 +75,13 @@ class C10dStore final : public Store {
   int64_t port_;
 };
 
+/// What c10d has to say of a connection that broke is told here in a sentence of ours.
+void silence_c10d() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_ERROR;
+}
+
 c10d::TCPStoreOptions store_options(int64_t port, bool serves, double seconds) {
+  silence_c10d();
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(port);
   options.isServer = serves;
@@ -179,10 +187,9 @@ class GlooGroup final : public Group {
 
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name, int64_t rank,
                                             int64_t size, const GlooOptions& options) {
-  auto gloo = c10d::ProcessGroupGloo::Options::create(kNoLimit);
-  bool is_local = options.host == "127.0.0.1" || options.host == "localhost";
-  gloo->devices.push_back(is_local ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
-                                   : c10d::ProcessGroupGloo::createDefaultDevice());
+  using Gloo = c10d::ProcessGroupGloo;
+  auto gloo = options.address.empty() ? Gloo::Options::create_default(kNoLimit) : Gloo::Options::create(kNoLimit);
+  if (!options.address.empty()) gloo->devices.push_back(Gloo::createDeviceForHostname(options.address));
   gloo->threads = 2;
   auto keys = c10::make_intrusive<c10d::PrefixStore>(name, store);
   return c10::make_intrusive<c10d::ProcessGroupGloo>(keys, static_cast<int>(rank), static_cast<int>(size), gloo);

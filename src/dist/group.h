@@ -45,7 +45,7 @@ class Store;
 
 /// How processes meet by Gloo.
 struct GlooOptions {
-  std::string host;            ///< of the store, which tells the network
+  std::string address;         ///< of this process for the others; "": as torch finds it (GLOO_SOCKET_IFNAME, the machine's name)
   bool checked = false;        ///< collectives that do not match are an Error everywhere instead of a crash, at more than twice the time
   std::function<void()> look;  ///< called while something is waited for; throws to end that
   std::function<std::string(const std::string& what)> why = nullptr;  ///< makes the sentence about a collective that failed

@@ -22,7 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(30);  // of torchrun
+/// A process that runs ends 4 seconds after it can know (dist/watch.h): one that is still there is stopped, or waits for a disk.
+constexpr auto kPatience = std::chrono::seconds(6);
 
 volatile std::sig_atomic_t g_signal = 0;
 void on_signal(int number) { g_signal = number; }

@@ -14,26 +14,44 @@ namespace burnish::dist {
 namespace {
 
 constexpr double kBeat = 0.5;          // seconds between two heartbeats
-constexpr double kSilence = 15;        // after which a process is taken for lost
-constexpr double kShortSilence = 2.5;  // the same where a collective has failed
+constexpr double kSilence = 15;        // after which a process, or the store, is taken for lost
+constexpr double kShortSilence = 2.5;  // the same of a process where a collective has failed
 constexpr double kGrace = 3;           // for the program to end by itself
+
+/// The key that is there once a collective has failed: the one who looks after the lost process may not be one who noticed.
+constexpr const char* kDoubt = "doubt";
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::string beat_of(int64_t rank) { return fmt::format("beat/{}", rank); }
 
+std::string store_of(const Place& place) {
+  return place.launcher_serves ? "the launcher, which keeps the store where processes meet,"
+                               : "process 0, which keeps the store where processes meet,";
+}
+
 }  // namespace
 
 bool is_told_first(Store& store) { return store.add("told", 1) == 1; }
 
-Watch::Watch(const Place& place, std::shared_ptr<Store> store) : place_(place), store_(std::move(store)), silent_since_(now()) {
+bool tells_without_store(const Place& place) {
+  bool store_was_here = place.rank == place.local_rank && !place.launcher_serves;
+  return place.local_rank == (store_was_here ? 1 : 0);
+}
+
+std::string here_key(int64_t rank) { return fmt::format("here/{}", rank); }
+
+Watch::Watch(const Place& place, std::shared_ptr<Store> store) : place_(place), store_(std::move(store)) {
+  next_.heard_at = answered_at_ = now();
   store_->add(beat_of(place_.rank), 1);
-  thread_ = std::thread([this] { run(); });
+  clock_ = std::thread([this] { look_at_clock(); });
+  asks_ = std::thread([this] { ask(); });
 }
 
 Watch::~Watch() {
   stop();
-  thread_.join();
+  clock_.join();
+  asks_.join();
 }
 
 void Watch::stop() {
@@ -44,74 +62,103 @@ void Watch::stop() {
 
 void Watch::look() const {
   std::lock_guard lock(mutex_);
-  if (!failure_.empty()) throw Error(Exit::data, "dist", failure_);
+  if (!failure_.sentence.empty()) throw Error(Exit::data, "dist", failure_.sentence);
+}
+
+bool Watch::is_cut_off() const {
+  std::lock_guard lock(mutex_);
+  return failure_.is_of_store;
 }
 
 std::string Watch::why(const std::string& what) {
   std::unique_lock lock(mutex_);
-  blames_ = true;
-  changed_.wait_for(lock, std::chrono::duration<double>(kShortSilence + 4 * kBeat), [&] { return !failure_.empty(); });
-  return failure_.empty() ? "processes lost each other: " + what : failure_;
+  doubts_ = true;
+  changed_.wait_for(lock, std::chrono::duration<double>(kShortSilence + 4 * kBeat), [&] { return !failure_.sentence.empty(); });
+  return failure_.sentence.empty() ? "processes lost each other: " + what : failure_.sentence;
 }
 
-void Watch::know(const std::string& sentence) {
+void Watch::know(const std::string& sentence, bool is_of_store) {
   std::lock_guard lock(mutex_);
-  if (!failure_.empty()) return;
-  failure_ = sentence;
-  failed_at_ = now();
+  failure_.is_of_store = failure_.is_of_store || is_of_store;
+  if (!failure_.sentence.empty()) return;
+  failure_.sentence = sentence;
+  failure_.at = now();
   changed_.notify_all();
 }
 
 void Watch::look_after_next() {
   auto next = (place_.rank + 1) % place_.size;
   auto beats = store_->add(beat_of(next), 0);
-  std::unique_lock lock(mutex_);
-  if (beats != beats_of_next_) {
-    beats_of_next_ = beats;
-    silent_since_ = now();
-    return;
+  bool in_doubt = store_->has(kDoubt);
+  {
+    std::lock_guard lock(mutex_);
+    if (beats != next_.beats) next_ = {beats, now()};
+    if (now() - next_.heard_at < (in_doubt ? kShortSilence : kSilence)) return;
   }
-  bool lost = now() - silent_since_ > (blames_ ? kShortSilence : kSilence);
-  lock.unlock();
-  if (lost) store_->set(kFailed, fmt::format("process {} of {} is gone or does not answer", next, place_.size));
+  auto machine = place_.local_size == place_.size ? "" : fmt::format(" (on {})", store_->get(here_key(next)));
+  if (store_->has(kFailed)) return;
+  store_->set(kFailed, fmt::format("process {} of {}{} is gone or does not answer", next, place_.size, machine));
+  store_->add(kEnded, 1);  // in its place
 }
 
 void Watch::turn() {
   try {
     store_->add(beat_of(place_.rank), 1);
+    bool doubts = [&] {
+      std::lock_guard lock(mutex_);
+      answered_at_ = now();
+      return doubts_;
+    }();
+    if (doubts) store_->set(kDoubt, "");
     if (store_->has(kFailed)) know(store_->get(kFailed));
     else look_after_next();
   } catch (const std::exception&) {
-    know(place_.launcher_serves ? "the launcher, which keeps the store where processes meet, is gone"
-                                : "process 0, which keeps the store where processes meet, is gone");
+    know(store_of(place_) + " is gone", true);
   }
 }
 
 /// The main thread is somewhere where it cannot be reached.
 void Watch::end() {
-  bool tells = true;
+  bool tells = tells_without_store(place_);
   try {
-    tells = is_told_first(*store_);
-    store_->add(kEnded, 1);
-  } catch (const std::exception&) {  // without a store each tells by itself
+    if (!failure_.is_of_store) {
+      tells = is_told_first(*store_);
+      store_->add(kEnded, 1);
+    }
+  } catch (const std::exception&) {  // it is gone since
   }
-  if (tells) fmt::print(stderr, "[dist] {}\n", failure_);
+  if (tells) fmt::print(stderr, "[dist] {}\n", failure_.sentence);
   std::fflush(nullptr);
   _exit(static_cast<int>(Exit::data));
 }
 
-void Watch::run() {
+/// Sleeps for a beat; whether to go on. Nobody was silent while this process was stopped itself.
+bool Watch::sleep(std::unique_lock<std::mutex>& lock) {
+  auto before = now();
+  changed_.wait_for(lock, std::chrono::duration<double>(kBeat), [&] { return stopped_; });
+  if (now() - before > kShortSilence) next_.heard_at = answered_at_ = now();
+  return !stopped_;
+}
+
+void Watch::ask() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, std::chrono::duration<double>(kBeat), [&] { return stopped_; });
-      if (stopped_) return;
-      if (!failure_.empty()) {
-        if (now() - failed_at_ < kGrace) continue;
-        end();
-      }
+      if (!sleep(lock)) return;
+      if (!failure_.sentence.empty()) continue;
     }
     turn();
+  }
+}
+
+void Watch::look_at_clock() {
+  std::unique_lock lock(mutex_);
+  while (sleep(lock)) {
+    if (!failure_.sentence.empty() && now() - failure_.at >= kGrace) end();
+    if (!failure_.sentence.empty() || now() - answered_at_ < kSilence) continue;
+    lock.unlock();
+    know(store_of(place_) + " does not answer", true);
+    lock.lock();
   }
 }
 

@@ -11,6 +11,9 @@
 
 namespace burnish::dist {
 
+/// The key under which a process says on which machine it is.
+std::string here_key(int64_t rank);
+
 /// The key of the sentence about what ends a run.
 inline constexpr const char* kFailed = "failed";
 
@@ -19,9 +22,11 @@ inline constexpr const char* kEnded = "ended";
 
 /// Whether nobody has printed yet why the processes end; the first to ask is to do so.
 bool is_told_first(Store& store);
+/// The same where the store is gone, and a process can ask nobody: one of each machine tells.
+bool tells_without_store(const Place& place);
 
-/// A thread that says once a second that this process lives, and learns whether the others do: each process looks after the next one.
-/// When one has failed, the process ends with a sentence a few seconds later, unless it ended by itself before.
+/// Threads that say twice a second that this process lives, and learn whether the others do: each process looks after the next one, and all
+/// after the store. When one has failed, the process ends with a sentence a few seconds later, unless it ended by itself before.
 class Watch {
  public:
   Watch(const Place& place, std::shared_ptr<Store> store);
@@ -33,26 +38,39 @@ class Watch {
   void look() const;
   /// The sentence about a collective that failed with `what`: waits for a moment until it is known whose fault it was.
   std::string why(const std::string& what);
+  /// Whether the store has not answered: whoever asks it may wait for ever.
+  bool is_cut_off() const;
   /// From here on it does not matter who is there.
   void stop();
 
  private:
-  void run();
+  void look_at_clock();
+  void ask();
   void turn();
   void look_after_next();
   [[noreturn]] void end();
-  void know(const std::string& sentence);
+  void know(const std::string& sentence, bool is_of_store = false);
+  bool sleep(std::unique_lock<std::mutex>& lock);
 
   Place place_;
   std::shared_ptr<Store> store_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string failure_;  ///< "" while all is well
+  /// What ends the run; no sentence while all is well.
+  struct Failure {
+    std::string sentence = {};
+    double at = 0;
+    bool is_of_store = false;
+  } failure_;
+  /// The process that this one looks after.
+  struct Next {
+    int64_t beats = -1;
+    double heard_at = 0;
+  } next_;
+  double answered_at_ = 0;  ///< by the store
   bool stopped_ = false;
-  int64_t beats_of_next_ = -1;
-  double silent_since_ = 0, failed_at_ = 0;
-  bool blames_ = false;  ///< a collective failed: silence is believed sooner
-  std::thread thread_;
+  bool doubts_ = false;       ///< a collective failed here
+  std::thread clock_, asks_;  ///< the second waits for answers of the store, the first for nothing
 };
 
 }  // namespace burnish::dist

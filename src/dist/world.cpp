@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "dist/address.h"
 #include "dist/store.h"
 #include "dist/watch.h"
 
@@ -22,8 +23,6 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 constexpr double kWaitForOthers = 5;  // seconds, at the end of a run that has failed, in which they read of it
 
-std::string here_key(int64_t rank) { return fmt::format("here/{}", rank); }
-
 void wait_for_all(Store& store, const Place& place, double patience) {
   auto start = Clock::now();
   for (int64_t rank = 0; rank < place.size;) {
@@ -32,6 +31,7 @@ void wait_for_all(Store& store, const Place& place, double patience) {
       continue;
     }
     if (interrupted()) throw Error(Exit::interrupted, "dist", "interrupted while waiting for the other processes");
+    if (store.has(kFailed)) throw Error(Exit::data, "dist", store.get(kFailed));
     if (seconds_since(start) > patience) {
       std::vector<std::string> missing;
       for (; rank < place.size; ++rank) {
@@ -42,6 +42,12 @@ void wait_for_all(Store& store, const Place& place, double patience) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+}
+
+/// Where the others find this process; "" leaves it to GLOO_SOCKET_IFNAME, or to the machine's name.
+std::string address_of(const Place& place) {
+  bool says_interface = !of_process("GLOO_SOCKET_IFNAME").value_or("").empty();
+  return says_interface ? "" : address_towards(place.host, place.port);
 }
 
 bool is_checked() { return of_process("BURNISH_CHECK_COLLECTIVES").value_or("") == "1"; }
@@ -63,11 +69,15 @@ World::World(const Place& place, double patience) : place_(place) {
   const auto& prefix = place.attempt;
   bool serves = place.rank == 0 && !place.launcher_serves;
   store_ = serves ? with_prefix(serve_store(place.host, place.port), prefix) : join_store(place.host, place.port, prefix, patience);
-  store_->set(here_key(place.rank), "");
-  wait_for_all(*store_, place, patience);
-  watch_ = std::make_unique<Watch>(place, store_->clone());
-  group_ = join_gloo(store_, place.rank, place.size,
-                     {.host = place.host,
+  store_->set(here_key(place.rank), machine_name());
+}
+
+void World::join(double patience) {
+  if (!store_) return;
+  wait_for_all(*store_, place_, patience);
+  watch_ = std::make_unique<Watch>(place_, store_->clone());
+  group_ = join_gloo(store_, place_.rank, place_.size,
+                     {.address = address_of(place_),
                       .checked = is_checked(),
                       .look = [this] { watch_->look(); },
                       .why = [this](const std::string& what) { return watch_->why(what); }});
@@ -126,6 +136,7 @@ void World::leave() const {
 bool World::fail(const std::string& sentence) const noexcept {
   if (!store_) return true;
   try {
+    if (watch_ && watch_->is_cut_off()) return tells_without_store(place_);
     if (!store_->has(kFailed)) store_->set(kFailed, fmt::format("process {} of {} ended: {}", rank(), size(), sentence));
     bool tells = is_told_first(*store_);
     store_->add(kEnded, 1);
@@ -133,8 +144,8 @@ bool World::fail(const std::string& sentence) const noexcept {
     for (auto start = Clock::now(); serves && store_->add(kEnded, 0) < size() && seconds_since(start) < kWaitForOthers;)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return tells;
-  } catch (const std::exception&) {  // nobody is left to tell
-    return true;
+  } catch (const std::exception&) {
+    return tells_without_store(place_);
   }
 }
 

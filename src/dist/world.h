@@ -16,15 +16,21 @@ class Watch;
 /// others then end with a sentence that names it: at their next collective, or a few seconds later wherever they are.
 class World {
  public:
+  static constexpr double kPatience = 300;  ///< seconds
+
   /// A process by itself.
   World();
   /// One of several that are only imagined (dist/group.h).
   World(int64_t rank, int64_t size, c10::Device device);
-  /// Meets the others, which takes until all are there. A config Error when one has not come after `patience` seconds, naming it.
-  explicit World(const Place& place, double patience = 300);
+  /// One of those that a launcher started: opens the store where they meet, or waits for it.
+  explicit World(const Place& place, double patience = kPatience);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
+
+  /// Meets the others, which takes until all are there; ahead of all that follows. A config Error when one has not come after `patience`
+  /// seconds, naming it.
+  void join(double patience = kPatience);
 
   int64_t rank() const { return place_.rank; }
   int64_t size() const { return place_.size; }

@@ -10,36 +10,104 @@ namespace {
 
 bool recognises(const Value& tree) { return tree.is_object() && tree.contains("distributed_type") && tree.contains("compute_environment"); }
 
-Arranged arrange(Value tree, const Open&) { return {.tree = std::move(tree), .whole = false}; }
+/// What DeepSpeed's own file says, under the names that accelerate has for it; "auto" leaves a value to the script.
+Value of_deepspeed_file(const Value& file) {
+  const std::pair<const char*, const char*> names[] = {{"/zero_optimization/stage", "zero_stage"},
+                                                       {"/zero_optimization/offload_optimizer/device", "offload_optimizer_device"},
+                                                       {"/zero_optimization/offload_param/device", "offload_param_device"},
+                                                       {"/gradient_accumulation_steps", "gradient_accumulation_steps"},
+                                                       {"/gradient_clipping", "gradient_clipping"}};
+  auto values = Value::object();
+  for (const auto& [theirs, name] : names) {
+    auto at = Value::json_pointer(theirs);
+    if (file.contains(at)) values[name] = file.at(at);
+  }
+  return values;
+}
+
+Arranged arrange(Value tree, const Open& open) {
+  Arranged arranged{.tree = std::move(tree), .whole = false};
+  auto at = Value::json_pointer("/deepspeed_config/deepspeed_config_file");
+  if (!arranged.tree.contains(at)) return arranged;
+  auto name = text_of(arranged.tree.at(at));
+  auto file = open(name);
+  auto& deepspeed = arranged.tree["deepspeed_config"];
+  if (file.is_null()) arranged.not_carried.push_back("deepspeed_config.deepspeed_config_file = " + name + ": the file is not there");
+  else deepspeed.update(of_deepspeed_file(file));
+  return arranged;
+}
+
+/// Nothing where DeepSpeed's file leaves a value to the script.
+Convert unless_auto(const Convert& convert) {
+  return [convert](const Value& value, const Settings& all) { return text_of(value) == "auto" ? left_out("") : convert(value, all); };
+}
+
+constexpr const char* kWeightsStay = "weights that train are not divided, so this is stage 2; zero_stage 3 divides frozen ones";
+
+Outcome stage_of_deepspeed(const Value& value, const Settings&) {
+  auto stage = static_cast<int64_t>(number_of(value).value_or(0));
+  return stage < 3 ? carried(stage) : carried(int64_t{2}, kWeightsStay);
+}
+
+/// FSDP's first version has words for it, the second a truth value.
+Outcome stage_of_fsdp(const Value& value, const Settings&) {
+  auto word = lower(text_of(value));
+  if (word == "no_shard" || word == "3") return carried(int64_t{0});
+  bool keeps_weights = word == "shard_grad_op" || word == "2" || word == "false";
+  return carried(int64_t{2}, keeps_weights ? "" : kWeightsStay);
+}
+
+Outcome offloaded(const Value& value, const Settings&) {
+  return asks_for_something(value) ? carried(true, value == "nvme" ? "states wait in main memory" : "") : left_out("");
+}
+
+Outcome offloaded_weights(const Value& value, const Settings& all) {
+  if (!asks_for_something(value)) return left_out("");
+  bool is_ignored = all.number("deepspeed_config.zero_stage").value_or(0) < 3;
+  return left_out(std::string(is_ignored ? "DeepSpeed ignores it below stage 3; " : "") +
+                  "frozen blocks wait in main memory with blocks_to_swap");
+}
+
+/// What DeepSpeed does unasked when accelerate starts it (Accelerator._prepare_deepspeed).
+Outcome of_kind(const Value& value, const Settings& all) {
+  bool clips = value == "DEEPSPEED" && !all.has("deepspeed_config.gradient_clipping");
+  return left_out(clips ? "DeepSpeed clips gradients at a norm of 1 where nothing is said; max_grad_norm 1 does" : "");
+}
+
+Outcome launched(const Value& value, const Settings&) {
+  auto count = number_of(value).value_or(1);
+  return left_out(count > 1 ? fmt::format("who starts the processes says how many: burnish launch -n {:.0f} -- train", count) : "");
+}
+
+Outcome on_machines(const Value& value, const Settings&) {
+  return left_out(number_of(value).value_or(1) > 1 ? "on several machines torchrun, srun or mpirun starts burnish train" : "");
+}
 
 Table table() {
   Table table;
   table << words("mixed_precision", "dtype", {{"no", "fp32"}, {"false", "fp32"}, {"bf16", "bf16"}, {"fp16", "fp16"}},
                  "a dtype is fp32, bf16 or fp16; frozen weights are stored in FP8 with fp8_models");
   table << same("gradient_accumulation_steps", "gradient_accumulation_steps");
-  table << same("deepspeed_config.gradient_accumulation_steps", "gradient_accumulation_steps");
-  table << same("deepspeed_config.gradient_clipping", "max_grad_norm");
+  auto steps = [](const Value& value, const Settings&) { return carried(value, "under accelerate the training script's own is ignored"); };
+  table << rewritten("deepspeed_config.gradient_accumulation_steps", "gradient_accumulation_steps", unless_auto(steps));
+  auto clipped = [](const Value& value, const Settings&) { return carried(value); };
+  table << rewritten("deepspeed_config.gradient_clipping", "max_grad_norm", unless_auto(clipped));
   table << rewritten("use_cpu", "device",
                      [](const Value& value, const Settings&) { return asks_for_something(value) ? carried("cpu") : left_out(""); });
-  table << rewritten("deepspeed_config.zero_stage", "zero_stage", [](const Value& value, const Settings&) {
-    auto stage = static_cast<int64_t>(number_of(value).value_or(0));
-    return stage < 3 ? carried(stage) : carried(int64_t{2}, "weights are not divided among processes, so this is stage 2");
-  });
-  table << rewritten("deepspeed_config.offload_optimizer_device", "enable_optimizer_cpu_offload", [](const Value& value, const Settings&) {
-    return asks_for_something(value) && value != "none" ? carried(true) : left_out("");
-  });
-  auto launched = [](const Value& value, const Settings&) {
-    auto count = number_of(value).value_or(1);
-    return left_out(count > 1 ? fmt::format("who starts the processes says how many: burnish launch -n {:.0f} -- train", count) : "");
-  };
-  auto more_than_one = [](const Value& value, const Settings&) {
-    return left_out(number_of(value).value_or(1) > 1 ? "on several machines torchrun, srun or mpirun starts burnish train" : "");
-  };
-  table << rewritten("num_processes", "", launched) << rewritten("num_machines", "", more_than_one);
-  table << no_place({"deepspeed_config.offload_param_device"}, "frozen blocks wait in main memory with blocks_to_swap");
-  table << no_place({"fsdp_config.*", "megatron_lm_config.*", "parallelism_config.*"},
-                    "zero_stage 1 and 2 divide states and gradients among processes; weights are not divided");
-  table << looked_at({"distributed_type"}) << needless({"deepspeed_config.*"});
+  table << rewritten("deepspeed_config.zero_stage", "zero_stage", unless_auto(stage_of_deepspeed));
+  for (const char* name : {"fsdp_config.fsdp_sharding_strategy", "fsdp_config.fsdp_reshard_after_forward"})
+    table << rewritten(name, "zero_stage", stage_of_fsdp);
+  table << same("fsdp_config.fsdp_activation_checkpointing", "use_gradient_checkpointing");
+  table << rewritten("deepspeed_config.offload_optimizer_device", "enable_optimizer_cpu_offload", offloaded);
+  table << rewritten("deepspeed_config.offload_param_device", "", offloaded_weights);
+  table << no_place({"fsdp_config.fsdp_offload_params"},
+                    "enable_optimizer_cpu_offload has optimizer states wait in main memory, blocks_to_swap frozen blocks");
+  table << rewritten("num_processes", "", launched) << rewritten("num_machines", "", on_machines);
+  table << no_place({"megatron_lm_config.*", "parallelism_config.*"}, "processes divide batches, and what zero_stage says");
+  table << no_place({"fp8_config.*"}, "frozen weights are stored in FP8 with fp8_models, and multiplied so with fp8_compute");
+  table << no_place({"gpu_ids"}, "the environment variable CUDA_VISIBLE_DEVICES chooses among GPUs")
+        << no_place({"dynamo_config.*"}, "nothing is compiled when a run starts");
+  table << rewritten("distributed_type", "", of_kind) << needless({"deepspeed_config.*", "fsdp_config.*"});
   table << needless({"*"});
   return table;
 }

@@ -215,6 +215,8 @@ void data_rows(Table& table) {
   table << no_place({"dataset.*"}, "no option of the data here");
 }
 
+constexpr const char* kNotCut = "a model is not cut into stages: each of several processes (burnish launch -n 2 -- train) runs all of it";
+
 void run_rows(Table& table) {
   table << same("output_dir", "output_path") << same("max_steps", "max_steps");
   table << rewritten("epochs", "num_epochs", [](const Value& value, const Settings& all) {
@@ -244,11 +246,9 @@ void run_rows(Table& table) {
   table << no_place({"eval_datasets"}, "name held-out samples in validation_metadata_path");
   table << same("blocks_to_swap", "blocks_to_swap");
   table << no_place({"force_constant_lr"}, "say learning_rate with lr_scheduler constant");
-  auto more_than_one = [](const Value& value, const Settings&) {
-    return left_out(number_of(value).value_or(1) > 1 ? "one process trains" : "");
-  };
-  table << rewritten("pipeline_stages", "", more_than_one);
-  table << no_place({"partition_split", "image_micro_batch_size_per_gpu"}, "one process trains, on pictures alone");
+  auto more_than_one = [](const Value& value, const Settings&) { return left_out(number_of(value).value_or(1) > 1 ? kNotCut : ""); };
+  table << rewritten("pipeline_stages", "", more_than_one) << no_place({"partition_split"}, kNotCut);
+  table << no_place({"image_micro_batch_size_per_gpu"}, "pictures alone are trained; batch_size is what one process runs at once");
   table << needless({"monitoring.*", "eval_every_n_epochs", "eval_every_n_steps", "eval_before_first_step", "eval_micro_batch_size_per_gpu",
                      "image_eval_micro_batch_size_per_gpu", "eval_gradient_accumulation_steps", "disable_block_swap_for_eval",
                      "reentrant_activation_checkpointing", "partition_method", "caching_batch_size", "map_num_proc", "compile",

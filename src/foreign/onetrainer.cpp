@@ -479,7 +479,8 @@ void train_rows(Table& table) {
   table << rewritten("ema_update_step_interval", "", [](const Value& value, const Settings& all) {
     return left_out(all.on("ema") && number_of(value) != 1.0 ? "averages are updated at every step" : "");
   });
-  table << no_place({"multi_gpu"}, "one process trains") << no_place({"only_cache"}, "`burnish cache` makes a cache");
+  table << no_place({"multi_gpu"}, "who starts the processes says how many: burnish launch -n 2 -- train")
+        << no_place({"only_cache"}, "`burnish cache` makes a cache");
   table << no_place({"additional_embeddings", "embedding_learning_rate", "preserve_embedding_norm"}, "embeddings are not trained");
 }
 

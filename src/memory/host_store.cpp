@@ -65,6 +65,11 @@ at::Tensor HostStore::room_for(const at::Tensor& like) const {
                                                       c10::DispatchKeySet(c10::DispatchKey::CPU), like.scalar_type()));
 }
 
+at::Tensor HostStore::room(int64_t num_bytes) const {
+  return at::Tensor(
+      at::detail::empty_generic({num_bytes}, memory_.get(), c10::DispatchKeySet(c10::DispatchKey::CPU), at::kByte, std::nullopt));
+}
+
 at::Tensor HostStore::put(const at::Tensor& tensor) {
   auto in_host = room_for(tensor);
   update({{tensor, in_host}});

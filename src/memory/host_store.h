@@ -22,6 +22,8 @@ class HostStore {
 
   /// Memory for a tensor like this one, which may lie anywhere; its numbers are not set.
   at::Tensor room_for(const at::Tensor& tensor) const;
+  /// The same for so many bytes.
+  at::Tensor room(int64_t num_bytes) const;
   /// A copy of the tensor, with its strides. The tensor's memory may be given up at once.
   at::Tensor put(const at::Tensor& tensor);
   /// Copies to host tensors that `put` made.

@@ -29,7 +29,10 @@ double multiplications_of(const at::RecordFunction& function) {
   if (name == "aten::bmm") return count(0) * size(1, 2);
   if (name == "mkldnn::_linear_pointwise") return count(0) * size(1, 0);
   if (name == "aten::scaled_dot_product_attention") return 2 * count(0) * size(1, -2);
-  if (name == "aten::convolution") {  // of stride 1; others are few
+  bool is_backward_of_attention = name.starts_with("aten::_scaled_dot_product") && name.ends_with("_backward");
+  if (is_backward_of_attention) return 5 * count(1) * size(2, -2);  // the scores once more, and a product for each of four gradients
+  if (name == "aten::convolution_backward") return 2 * count(0) * count(2) / size(2, 0);  // for the input's and the weight's
+  if (name == "aten::convolution") {                                                      // of stride 1; others are few
     auto num_places = count(0) / size(0, 1);
     return count(1) * num_places;
   }

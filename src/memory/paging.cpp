@@ -42,6 +42,12 @@ at::Tensor found_in_file(const at::Tensor& bytes, const at::Tensor& in_file) {
   return same ? found : at::Tensor();
 }
 
+/// What process `number` keeps of some bytes; nothing where those before it have all.
+at::Tensor share_of(const at::Tensor& bytes, int64_t share, int64_t number) {
+  const auto first = std::min(bytes.numel(), number * share);
+  return bytes.narrow(0, first, std::min(bytes.numel() - first, share));
+}
+
 }  // namespace
 
 std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged) {
@@ -56,7 +62,9 @@ struct Pager::Page {
     c10::Storage storage;  ///< points into a place, or nowhere
     at::Tensor waiting;    ///< its bytes, in host memory or in a file; undefined for the meta device where they would be in a file
     bool in_file;
-    int64_t offset;  ///< in a place
+    int64_t offset;         ///< in a place
+    int64_t share = 0;      ///< bytes that each of several processes keeps, the last of them fewer
+    int64_t my_offset = 0;  ///< of them in what the page keeps
   };
   nn::Block* block;
   std::vector<Weight> weights = {};
@@ -64,6 +72,10 @@ struct Pager::Page {
   Place* place = nullptr;
   bool changed = false;                           ///< since it came
   HostStore::Arrival arrival = {}, reading = {};  ///< of what comes from host memory, and of what comes from a file
+  at::Tensor mine = {};                           ///< of all weights what this process keeps, where several divide them
+  int64_t num_my_bytes = 0;
+  at::Tensor all = {};               ///< of all processes, while it comes
+  HostStore::Arrival gathered = {};  ///< when it has come
 
   /// Its bytes in its place on the device and where they wait: those in files, or those in host memory.
   HostStore::Copies copies(bool in_file) const;
@@ -123,8 +135,8 @@ class Pager::Runner final : public nn::BlockRunner {
   std::shared_ptr<Pager> pager_;
 };
 
-Pager::Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places)
-    : store_(std::move(store)), device_(device), num_places_(num_places) {}
+Pager::Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places, std::shared_ptr<Sharers> sharers)
+    : store_(std::move(store)), sharers_(std::move(sharers)), device_(device), num_places_(num_places) {}
 Pager::~Pager() = default;
 
 std::shared_ptr<nn::BlockRunner> Pager::runner() { return std::make_shared<Runner>(shared_from_this()); }
@@ -151,13 +163,34 @@ void Pager::take(Page& page, const at::Tensor& tensor, const std::string& name, 
   const auto found = in_file && !device_.is_meta() ? found_in_file(bytes, in_file(name)) : at::Tensor();
   const bool is_in_file = found.defined() || (in_file && device_.is_meta() && tensor.dim() > 1);
   if (is_in_file && !files_ && !device_.is_meta()) files_ = lane_from_files(device_, store_);
-  page.weights.push_back({storage, is_in_file ? found : store_->put(bytes), is_in_file, page.num_bytes});
+  page.weights.push_back({storage, found, is_in_file, page.num_bytes});
+  if (auto& weight = page.weights.back(); sharers_) {
+    weight.share = (num_bytes + sharers_->count() - 1) / sharers_->count();
+    weight.my_offset = std::exchange(page.num_my_bytes, page.num_my_bytes + weight.share);
+    weight.waiting = store_->put(share_of(bytes, weight.share, sharers_->number()));
+  } else if (!is_in_file) {
+    weight.waiting = store_->put(bytes);
+  }
   page.num_bytes += (num_bytes + kAlignment - 1) / kAlignment * kAlignment;
   storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
 }
 
+/// One tensor for what this process keeps of a page, so that it travels at once.
+void Pager::put_together(Page& page) {
+  const at::NoGradGuard no_grad;
+  page.mine = store_->room(page.num_my_bytes);
+  store_->synchronize();
+  for (auto& weight : page.weights) {
+    if (!device_.is_meta()) page.mine.narrow(0, weight.my_offset, weight.waiting.numel()).copy_(weight.waiting);
+    weight.waiting = at::Tensor();
+  }
+}
+
 void Pager::make_places() {
   int64_t most = 0;
+  for (const auto& page : pages_) {
+    if (sharers_) put_together(*page);
+  }
   for (const auto& page : pages_) most = std::max(most, page->num_bytes);
   places_.resize(std::min(num_places_, pages_.size()));
   for (auto& place : places_) place.bytes = at::empty({most}, at::TensorOptions().dtype(at::kByte).device(device_));
@@ -180,11 +213,33 @@ void Pager::fetch(size_t number) {
     auto* begin = static_cast<char*>(place->bytes.data_ptr()) + weight.offset;
     weight.storage.set_data_ptr_noswap(c10::DataPtr(begin, device_));
   }
+  if (sharers_) {
+    page.all = store_->room(sharers_->count() * page.num_my_bytes);
+    page.gathered = sharers_->gather(page.mine, page.all.view({sharers_->count(), page.num_my_bytes}));
+    return;
+  }
   if (auto reads = page.copies(/*in_file=*/true); !reads.empty()) page.reading = files_->go(reads);
   page.arrival = store_->fetch(page.copies(/*in_file=*/false));
 }
 
+/// What all processes have of a page has come: puts it where it belongs on the device.
+void Pager::arrive(Page& page) {
+  if (!page.gathered) return;
+  std::exchange(page.gathered, {})->wait();
+  HostStore::Copies copies;
+  for (const auto& weight : page.weights) {
+    const auto bytes = page.place->bytes.narrow(0, weight.offset, static_cast<int64_t>(weight.storage.nbytes()));
+    for (int64_t number = 0; number < sharers_->count(); ++number) {
+      const auto to = share_of(bytes, weight.share, number);
+      copies.emplace_back(to, page.all.narrow(0, number * page.num_my_bytes + weight.my_offset, to.numel()));
+    }
+  }
+  page.arrival = store_->fetch(copies);
+  page.all = at::Tensor();
+}
+
 void Pager::leave(Page& page) {
+  arrive(page);                                               // what is on its way may not be given up
   if (page.reading) std::exchange(page.reading, {})->wait();  // what is on its way is written to the place
   if (std::exchange(page.changed, false)) store_->update(page.copies(/*in_file=*/false));
   for (auto& weight : page.weights) weight.storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
@@ -197,6 +252,7 @@ bool Pager::is_wanted(const Page& page) const { return numbers_.at(page.block) >
 void Pager::bring(size_t number) {
   if (number < first_ || number > last_) first_ = last_ = number;
   fetch(number);
+  arrive(*pages_[number]);
   store_->wait(pages_[number]->arrival);
   if (pages_[number]->reading) pages_[number]->reading->wait();
 }
@@ -218,6 +274,7 @@ std::optional<size_t> Pager::block_of(const at::Tensor& tensor) const {
 void Pager::mark_changed(size_t number) {
   auto& page = *pages_.at(number);
   if (std::ranges::any_of(page.weights, &Page::Weight::in_file)) throw std::logic_error("weights that wait in a file are never written");
+  if (sharers_) throw std::logic_error("weights that processes divide are never written");
   page.changed = true;
 }
 
@@ -233,7 +290,7 @@ at::Tensor Pager::in_host(size_t number, const at::Tensor& tensor) {
 
 int64_t Pager::num_waiting_bytes() const {
   int64_t bytes = 0;
-  for (const auto& page : pages_) bytes += page->num_bytes;
+  for (const auto& page : pages_) bytes += sharers_ ? page->num_my_bytes : page->num_bytes;
   return bytes;
 }
 

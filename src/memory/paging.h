@@ -16,16 +16,27 @@ std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged);
 /// A weight of a block in a mapped file, by its name in the block; undefined where no file has it.
 using InFile = std::function<at::Tensor(const std::string& name)>;
 
-/// Keeps the weights of blocks in host memory or in files, and on the device those of the block at work and of the one that comes next, in
-/// forward and in backward: there are `num_places` for weights on the device, each as large as the largest block; with more than two, more
-/// blocks come ahead. Weights that were changed there are written back when they leave. A tensor of a block that is not on the device has
-/// no numbers; autograd may go on holding it.
+/// Processes among which weights are divided: each keeps the bytes of its number, and all get them from all.
+class Sharers {
+ public:
+  virtual ~Sharers() = default;
+  virtual int64_t number() const = 0;
+  virtual int64_t count() const = 0;
+  /// `all` [count, n], in host memory, gets the `mine` [n] of each, by number. All processes ask for the same in the same order.
+  virtual std::shared_ptr<Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) = 0;
+};
+
+/// Keeps the weights of blocks in host memory, in files or divided among processes, and on the device those of the block at work and of the
+/// one that comes next, in forward and in backward: there are `num_places` for weights on the device, each as large as the largest block;
+/// with more than two, more blocks come ahead. Weights that were changed there are written back when they leave. A tensor of a block that
+/// is not on the device has no numbers; autograd may go on holding it.
 ///
 /// Blocks are run in the order in which they are named. Nothing else may read their weights but through LinearMap::source, or after
 /// `bring`.
 class Pager : public std::enable_shared_from_this<Pager> {
  public:
-  Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places = 2);
+  /// With `sharers` all weights are divided among them; they are never written then, and every process runs the same blocks in one order.
+  Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places = 2, std::shared_ptr<Sharers> sharers = nullptr);
   ~Pager();
   Pager(const Pager&) = delete;
   Pager& operator=(const Pager&) = delete;
@@ -62,13 +73,16 @@ class Pager : public std::enable_shared_from_this<Pager> {
   enum class Direction { forward, backward };
 
   void take(Page& page, const at::Tensor& tensor, const std::string& name, const InFile& in_file);
+  void put_together(Page& page);
+  void arrive(Page& page);
   void fetch(size_t number);
   void leave(Page& page);
   bool is_wanted(const Page& page) const;
   void bring(size_t number, Direction direction);
 
   std::shared_ptr<HostStore> store_;
-  std::shared_ptr<Lane> files_;  ///< null where nothing waits in one
+  std::shared_ptr<Sharers> sharers_;  ///< null where this process has all
+  std::shared_ptr<Lane> files_;       ///< null where nothing waits in one
   c10::Device device_;
   std::vector<std::unique_ptr<Page>> pages_;
   std::map<const nn::Block*, size_t> numbers_;

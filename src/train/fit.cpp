@@ -46,7 +46,9 @@ void recompute_one_of(TrainOptions& o, int64_t interval) {
 
 template <int64_t share>
 Lever paging() {
-  return {[](const auto& o, const auto& plan) { return has_main_memory_beside(o) && o.blocks_to_swap < plan.num_pageable_blocks / share; },
+  return {[](const auto& o, const auto& plan) {
+            return has_main_memory_beside(o) && o.zero_stage < 3 && o.blocks_to_swap < plan.num_pageable_blocks / share;
+          },
           [](auto& o, const auto& plan) { o.blocks_to_swap = plan.num_pageable_blocks / share; },
           [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.num_pageable_blocks / share); }};
 }
@@ -118,7 +120,8 @@ const std::vector<Lever>& levers() {
        [](const auto&, const auto&) { return std::string("--enable_optimizer_cpu_offload"); }},
       paging<2>(),
       paging<1>(),
-      {.can = [](const auto& o, const auto& plan) { return plan.can_page_from_disk && o.blocks_on_disk < plan.num_pageable_blocks; },
+      {.can = [](const auto& o,
+                 const auto& plan) { return plan.can_page_from_disk && o.zero_stage < 3 && o.blocks_on_disk < plan.num_pageable_blocks; },
        .pull = [](auto& o, const auto& plan) { o.blocks_to_swap = o.blocks_on_disk = plan.num_pageable_blocks; },
        .flags = [](const auto&,
                    const auto& plan) { return fmt::format("--blocks_to_swap {0} --blocks_on_disk {0}", plan.num_pageable_blocks); },
@@ -277,12 +280,13 @@ std::string to_text(const Advice& advice) {
   std::vector<std::string> there;
   if (advice.limits.device) there.push_back(fmt::format("{} of {}", in_units(*advice.limits.device), advice.plan.device));
   if (advice.limits.host) there.push_back(fmt::format("{} of the host", in_units(*advice.limits.host)));
-  if (there.empty()) return text;
+  const auto table = advice.scaling.steps.empty() ? "" : to_text(advice.scaling);
+  if (there.empty()) return text + table;
   text += fmt::format("\nthere is {}: the run {}\n", join(there, " and "), all_fits ? "fits" : "does not fit");
-  if (all_fits || !advice.is_fit_sought) return text;
-  if (!advice.fitting) return text + kNothingFits + "\n";
+  if (all_fits || !advice.is_fit_sought) return text + table;
+  if (!advice.fitting) return text + kNothingFits + "\n" + table;
   text += fmt::format("it fits in {} with {}\n", in_units(advice.fitting->num_bytes), advice.fitting->flags);
-  return text;
+  return text + table;
 }
 
 std::string to_json(const Advice& advice) {
@@ -296,6 +300,7 @@ std::string to_json(const Advice& advice) {
   if (advice.limits.host) json["host"]["limit"] = *advice.limits.host;
   json["fits"] = fits(advice.plan, advice.limits);
   if (advice.fitting) json["fit"] = json_of(*advice.fitting);
+  if (!advice.scaling.steps.empty()) json["scaling"] = to_json(advice.scaling);
   return json.dump(2) + "\n";
 }
 

@@ -4,6 +4,7 @@
 
 #include "train/memory_plan.h"
 #include "train/options.h"
+#include "train/scaling.h"
 
 namespace burnish::train {
 
@@ -42,6 +43,7 @@ struct Advice {
   std::vector<Change> changes = {};  ///< each lever alone
   bool is_fit_sought = false;
   std::optional<Change> fitting = {};
+  Scaling scaling = {};  ///< no steps: not asked for
 };
 /// For people, and as JSON, with bytes in whole numbers.
 std::string to_text(const Advice& advice);

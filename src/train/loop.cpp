@@ -80,11 +80,13 @@ Gradients next_gradients(const Training& training, StepReport& report, std::vect
 }
 
 /// What a step came to on this process, as numbers that add up to what it came to on all of them. The norm is of all of them already, and
-/// taken from the first, so that every process clips alike whatever its processor.
-void sum_over_processes(const dist::World& world, StepReport& report, bool& stops) {
-  if (world.size() == 1) return;
-  std::vector<double> numbers{report.loss, world.is_first() ? report.grad_norm : 0, static_cast<double>(report.num_samples),
-                              stops ? 1. : 0.};
+/// taken from the first, so that every process clips alike whatever its processor. Says where the loss is not finite, if it is not.
+std::string sum_over_processes(const dist::World& world, StepReport& report, bool& stops) {
+  if (world.size() == 1) return "";
+  bool is_finite = std::isfinite(report.loss);
+  std::vector<double> numbers{
+      report.loss,         world.is_first() ? report.grad_norm : 0,           static_cast<double>(report.num_samples), stops ? 1. : 0.,
+      is_finite ? 0. : 1., is_finite ? 0. : static_cast<double>(world.rank())};
   for (const auto& [name, mean] : report.logged) numbers.push_back(mean);
   for (size_t bin = 0; bin < kTimeBins; ++bin) {
     auto mine = bin < report.by_time.size() ? report.by_time[bin] : LossBin{};
@@ -95,12 +97,14 @@ void sum_over_processes(const dist::World& world, StepReport& report, bool& stop
   report.grad_norm = sums[1];
   report.num_samples = static_cast<int64_t>(sums[2]);
   stops = sums[3] > 0;
-  size_t at = 4;
+  size_t at = 6;
   for (auto& [name, mean] : report.logged) mean = sums[at++];
   std::vector<LossBin> bins;
   for (; at < sums.size(); at += 3) bins.push_back({sums[at], sums[at + 1], static_cast<int64_t>(sums[at + 2])});
   bool has_any = std::ranges::any_of(bins, [](const LossBin& bin) { return bin.count > 0; });
   report.by_time = has_any ? bins : std::vector<LossBin>();
+  if (sums[4] == 0) return "";
+  return sums[4] == 1 ? fmt::format(" on process {}", sums[5]) : fmt::format(" on {} of {} processes", sums[4], world.size());
 }
 
 /// One step. Gradients that overflowed fp16 are computed again at a smaller scale. `stops`: whether a process was interrupted before.
@@ -115,6 +119,7 @@ StepReport step(const Training& training, bool& stops) {
   report.step = trainee.progress.step + 1;
   Gradients gradients;
   std::vector<Objective::Counted> counted;
+  std::string where;
   do {
     gradients = next_gradients(training, report, counted);
     report.loss = gradients.loss.item<double>();
@@ -123,10 +128,10 @@ StepReport step(const Training& training, bool& stops) {
     report.by_time = by_time(gradients.losses_B, counted);
     for (const auto& [name, mean] : gradients.logged) report.logged[name] = mean.item<double>();
     stops = interrupted();
-    sum_over_processes(training.world, report, stops);
+    where = sum_over_processes(training.world, report, stops);
   } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
-    data_error("train", "step {}: loss {} and gradient norm {} are not finite; {}; {}", report.step, report.loss, report.grad_norm,
+    data_error("train", "step {}: loss {} and gradient norm {} are not finite{}; {}; {}", report.step, report.loss, report.grad_norm, where,
                why_not_finite(trainee), trainee.saved_step < 0 ? "nothing was saved yet" : "the last saved state is intact");
   }
   if (training.world.size() > 1) gradients.norm.fill_(report.grad_norm);

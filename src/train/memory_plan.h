@@ -28,6 +28,15 @@ int64_t total(const std::vector<NamedBytes>& parts);
 
 inline constexpr const char *kStepStage = "step", *kRunTensors = "the run's tensors";
 
+/// What a process does in a step.
+struct StepWork {
+  double multiplications = 0;  ///< of products, convolutions and attention, for one part of a batch, forward and backward
+  int64_t gradient_bytes = 0;  ///< that are summed over processes, in fp32
+  int64_t weight_bytes = 0;    ///< that train, as layers compute with them
+  int64_t divided_bytes = 0;   ///< of frozen blocks that processes divide, gathered in forward and in backward
+  int64_t num_blocks = 1;      ///< of them
+};
+
 /// What a run needs of memory and disks, from a dry run of it.
 struct MemoryPlan {
   std::string device;
@@ -41,7 +50,8 @@ struct MemoryPlan {
   int64_t activation_bytes = 0;            ///< that forward leaves for backward
   bool keeps_values = false;               ///< as in MemorySettings: what the run is to set there to be as planned
   memory::AgainByBlock again = {};         ///< likewise
-  bool can_page_from_disk = false;         ///< whether they can wait in their file
+  StepWork work = {};
+  bool can_page_from_disk = false;  ///< whether they can wait in their file
 
   const StageMemory& step() const;
   /// The one that needs most.

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "memory/caching_allocator.h"
 #include "memory/dry_run.h"
+#include "memory/multiplications.h"
 #include "train/ahead.h"
 #include "train/blocks_on_disk.h"
 #include "train/planning.h"
@@ -67,9 +68,11 @@ class Rehearsal {
   int64_t compute_ahead(const pipeline::Stage& ahead, Batch& batch);
   /// Loads the trainee and goes through two steps: the second finds what the first has left. Then computes what is saved, which is given.
   Snapshot train(const pipeline::Schedule& schedule, const Settings& settings, const Objective& objective, const Batch& batch,
-                 int64_t batches_per_step);
+                 int64_t batches_per_step, bool counts_work);
 
   const std::vector<StageMemory>& stages() const { return stages_; }
+  /// After `train`, of a run that was not traced.
+  const StepWork& work() const { return work_; }
   /// What forward leaves for backward in the step, after `train`.
   int64_t activation_bytes() const;
   /// Of a dry run that was traced, after `train`.
@@ -92,6 +95,7 @@ class Rehearsal {
   std::optional<int64_t> limit_;
   std::map<size_t, memory::Kind> kinds_;  ///< of blocks of memory, by number
   std::vector<StageMemory> stages_;
+  StepWork work_;
   int64_t step_begin_ = 0, step_end_ = 0;
 };
 
@@ -151,7 +155,7 @@ void Rehearsal::mark(const optim::StateList& state, memory::Kind kind) {
 }
 
 Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settings, const Objective& objective, const Batch& batch,
-                          int64_t batches_per_step) {
+                          int64_t batches_per_step, bool counts_work) {
   dry_.enter("loading");
   auto first = dry_.allocations().size();
   // What travels lies in main memory, which is the device's where that is a CPU.
@@ -163,7 +167,9 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   if (trainee.ema) mark(trainee.ema->state(), memory::Kind::optimizer);
   watch_blocks(trainee.live);
 
+  std::optional<memory::Multiplications> counted;  // a traced run counts by itself
   for (int step = 0; step < 2; ++step) {
+    if (counts_work && step == 1) counted.emplace();
     step_begin_ = dry_.now();
     auto next = [&] {
       dry_.enter(std::string(kForward));
@@ -179,6 +185,12 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
     update(trainee, gradients, settings.step, settings.step.learning_rate, batches_per_step);
   }
   step_end_ = dry_.now();
+  if (counted) work_.multiplications = counted->so_far() / static_cast<double>(batches_per_step);
+  counted.reset();
+  for (const auto& parameter : trainee.optimizer->parameters()) {
+    work_.gradient_bytes += 4 * parameter.value.numel();
+    for (const auto& [name, weight] : parameter.store->weights()) work_.weight_bytes += static_cast<int64_t>(weight.nbytes());
+  }
   add(kStepStage, step_begin_);
   if (trainee.host) stages_.back().num_host_bytes = trainee.host->peak();
 
@@ -407,13 +419,19 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
     for (const auto& name : schedule.ahead.kept) live.draws[name] = ahead.draws.at(name);
   }
   samples.clear();
-  auto snapshot = rehearsal.train(schedule, settings, *objective, live, traces ? 1 : std::min(course.batches_per_step(), kMostBatches));
+  auto num_batches = traces ? 1 : std::min(course.batches_per_step(), kMostBatches);
+  auto snapshot = rehearsal.train(schedule, settings, *objective, live, num_batches, !traces);
   MemoryPlan plan{.device = device.str(), .stages = rehearsal.stages()};
+  plan.work = rehearsal.work();
   plan.activation_bytes = rehearsal.activation_bytes();
   plan.mapped_bytes = bytes_mapped(subject.model->components());
   const auto& denoiser = subject.model->names().denoiser();
-  if (contains(pipeline::components_of(schedule.live.units), denoiser))
-    plan.num_pageable_blocks = std::ssize(subject.model->components().blocks(denoiser));
+  if (contains(pipeline::components_of(schedule.live.units), denoiser)) {
+    const auto blocks = subject.model->components().blocks(denoiser);
+    plan.num_pageable_blocks = plan.work.num_blocks = std::ssize(blocks);
+    bool is_divided = settings.step.divides_frozen() && settings.course.share.num_processes > 1;
+    for (auto* block : blocks) plan.work.divided_bytes += is_divided ? block->num_bytes() : 0;
+  }
   plan.can_page_from_disk = why_not_on_disk(subject, settings.model.options.dtype).empty();
   auto whole = subject.trained.whole_components();
   add_host_and_disk(plan, settings, device, beside, snapshot, course, !whole.empty());

@@ -182,7 +182,8 @@ CourseSettings course_settings(const TrainOptions& o, Share share) {
           .replay = o.replay,
           .seed = static_cast<uint64_t>(o.model.seed),
           .prior_loss_weight = o.prior_loss_weight,
-          .share = share};
+          .share = share,
+          .same_parts = o.zero_stage >= 3};
 }
 
 /// Refuses what several processes cannot do together yet.

@@ -70,6 +70,7 @@ struct CourseSettings {
   uint64_t seed = 0;
   double prior_loss_weight = 1;  ///< the factor on losses of the class set
   Share share = {};
+  bool same_parts = false;  ///< all processes run as many parts of a batch, since they need each other for each
   int64_t visits_a_batch() const { return global_batch_size > 0 ? global_batch_size : batch_size * share.num_processes; }
 };
 
@@ -119,6 +120,8 @@ struct StepSettings {
   MemorySettings memory = {};
   dist::ReductionOptions reduction = {};  ///< of gradients over processes
   int64_t zero_stage = 0;                 ///< what of the rest each process keeps a part of (train/ownership.h)
+  /// Of the frozen weights of the denoiser's blocks each process keeps a part (memory::Sharers).
+  bool divides_frozen() const { return zero_stage >= 3; }
 };
 
 /// When a run saves, beside its end; 0 is never.

@@ -31,6 +31,47 @@ void load_component(models::Model& model, const std::string& component, const st
   info("in memory while training: {}, {}", join(parts), human_bytes(static_cast<double>(model.components().module(component).num_bytes())));
 }
 
+/// The processes of a run, which meet in host memory.
+class TheProcesses final : public memory::Sharers {
+ public:
+  explicit TheProcesses(dist::Group& group) : group_(group) {}
+  int64_t number() const override { return group_.rank(); }
+  int64_t count() const override { return group_.size(); }
+  std::shared_ptr<memory::Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) override {
+    return std::make_shared<Coming>(group_.gather(mine, all));
+  }
+
+ private:
+  class Coming final : public memory::Lane::Arrival {
+   public:
+    explicit Coming(dist::PendingPtr pending) : pending_(std::move(pending)) {}
+    void wait() const override { pending_->wait(); }
+
+   private:
+    dist::PendingPtr pending_;
+  };
+
+  dist::Group& group_;
+};
+
+/// Loads a component of whose blocks each process keeps a part: of a weight no more than that is there longer than it takes to read it.
+std::shared_ptr<memory::Pager> load_divided(models::Model& model, const std::string& component, const std::vector<std::string>& run,
+                                            const Trainee& trainee, const dist::World& world) {
+  constexpr size_t kPlaces = 2;
+  auto pager = std::make_shared<memory::Pager>(trainee.host, trainee.device, kPlaces, std::make_shared<TheProcesses>(world.group()));
+  auto runner = pager->runner();
+  load_component(model, component, run, [&](const std::vector<nn::Block*>& blocks) {
+    for (auto* block : blocks) {
+      pager->take(*block);
+      block->runner = runner;
+    }
+  });
+  pager->make_places();
+  info("its blocks are divided among {} processes: {} here, of which {} at a time are whole on the device", world.size(),
+       human_bytes(static_cast<double>(pager->num_waiting_bytes())), human_bytes(static_cast<double>(pager->num_device_bytes())));
+  return pager;
+}
+
 /// Loads a component whose weights wait in host memory or in its files for some of its blocks, none of them longer on the device than it
 /// takes to get there. Those blocks have the pager's runner then.
 std::shared_ptr<memory::Pager> load_paged(models::Model& model, const std::string& component, const std::vector<std::string>& run,
@@ -72,13 +113,19 @@ void keep_of_blocks(models::Components& components, const std::string& component
   }
 }
 
+bool is_divided(const StepSettings& settings, const dist::World& world) { return settings.divides_frozen() && world.size() > 1; }
+
 /// The pager of the denoiser's blocks; null where they all stay on the device.
-std::shared_ptr<memory::Pager> load_models(models::Model& model, const MemorySettings& settings, const Trainee& trainee) {
+std::shared_ptr<memory::Pager> load_models(models::Model& model, const StepSettings& step, const Trainee& trainee,
+                                           const dist::World& world) {
+  const auto& settings = step.memory;
   std::shared_ptr<memory::Pager> pager;
   auto run = pipeline::models_of(trainee.live.units);
   auto checkpoints = settings.checkpoints_in_host ? std::make_shared<memory::Checkpoints>(trainee.host) : nullptr;
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
-    if (settings.paged_blocks > 0 && component == model.names().denoiser()) pager = load_paged(model, component, run, settings, trainee);
+    bool is_denoiser = component == model.names().denoiser();
+    if (is_denoiser && is_divided(step, world)) pager = load_divided(model, component, run, trainee, world);
+    else if (is_denoiser && settings.paged_blocks > 0) pager = load_paged(model, component, run, settings, trainee);
     else load_component(model, component, run, {});
     keep_of_blocks(model.components(), component, settings, checkpoints);
   }
@@ -131,8 +178,9 @@ NamedBlocks named_blocks(models::Components& components, const std::string& comp
 Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint,
                      const dist::World& world) {
   Trainee trainee{.model = *subject.model, .live = schedule.live, .device = settings.model.options.device, .place = {}};
-  if (settings.step.memory.uses_host()) trainee.host = std::make_shared<memory::HostStore>(trainee.device);
-  auto pager = load_models(*subject.model, settings.step.memory, trainee);
+  if (settings.step.memory.uses_host() || is_divided(settings.step, world))
+    trainee.host = std::make_shared<memory::HostStore>(trainee.device);
+  auto pager = load_models(*subject.model, settings.step, trainee, world);
   if (subject.trained.has_adapters()) {
     adapters::Dropout dropout{.probability = settings.trained.adapter.dropout, .seed = settings.trained.seed};
     trainee.dropout = std::make_shared<adapters::Dropout>(dropout);

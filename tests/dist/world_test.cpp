@@ -9,9 +9,11 @@
 #include <thread>
 
 #include "base/error.h"
+#include "dist/address.h"
 #include "dist/owners.h"
 #include "dist/reduction.h"
 #include "dist/store.h"
+#include "dist/watch.h"
 
 using namespace burnish;
 using namespace burnish::dist;
@@ -31,7 +33,8 @@ std::vector<Result> together(int64_t size, const std::function<Result(const Worl
       Place place{.rank = rank, .size = size, .local_rank = rank, .local_size = size, .launcher = "a test", .host = "127.0.0.1"};
       place.port = store->port();
       place.launcher_serves = true;
-      World world(place, 30);
+      World world(place);
+      world.join(30);
       results[static_cast<size_t>(rank)] = work(world);
       if (all_end_well) world.leave();
     });
@@ -152,6 +155,52 @@ TEST(World, AProcessThatFailsIsNamedToTheOthers) {
   EXPECT_EQ(errors[1], "");
   EXPECT_THAT(errors[0], testing::HasSubstr("process 1 of 3 ended: the disk is full"));
   EXPECT_THAT(errors[2], testing::HasSubstr("process 1 of 3 ended: the disk is full"));
+}
+
+TEST(World, OneThatDoesNotComeIsNamedByOneOfTheOthers) {
+  auto store = serve_store("127.0.0.1", 0);
+  std::vector<std::string> errors(2);
+  std::vector<int> tell(2);
+  std::vector<std::thread> threads;
+  for (size_t rank : {0, 1}) {
+    threads.emplace_back([&, rank] {
+      auto number = static_cast<int64_t>(rank);
+      Place place{.rank = number, .size = 3, .local_rank = number, .local_size = 3, .launcher = "a test", .host = "127.0.0.1"};
+      place.port = store->port();
+      place.launcher_serves = true;
+      World world(place);
+      try {
+        world.join(0.5);
+      } catch (const Error& error) {
+        errors[rank] = error.what();
+        tell[rank] = world.fail("it waits for process 2") ? 1 : 0;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_THAT(errors, testing::Contains(testing::HasSubstr("of 3 processes 2 did not come within")));
+  EXPECT_THAT(errors, testing::Each(testing::HasSubstr("process")));
+  EXPECT_EQ(tell[0] + tell[1], 1);
+}
+
+TEST(Watch, WithoutAStoreOneProcessOfEachMachineTells) {
+  auto tells = [](int64_t rank, int64_t local_rank, bool launcher_serves) {
+    Place place{.rank = rank, .size = 8, .local_rank = local_rank, .local_size = 4, .launcher = "a test", .host = "first"};
+    place.launcher_serves = launcher_serves;
+    return tells_without_store(place);
+  };
+  EXPECT_TRUE(tells(1, 1, false));  // process 0 had the store
+  EXPECT_FALSE(tells(2, 2, false));
+  EXPECT_TRUE(tells(4, 0, false));
+  EXPECT_FALSE(tells(5, 1, false));
+  EXPECT_TRUE(tells(0, 0, true));
+  EXPECT_FALSE(tells(1, 1, true));
+}
+
+TEST(Address, IsThatFromWhichTheOtherIsReached) {
+  EXPECT_EQ(address_towards("127.0.0.1", 29500), "127.0.0.1");
+  EXPECT_EQ(address_towards("no such machine", 29500), "");
+  EXPECT_FALSE(machine_name().empty());
 }
 
 TEST(Reduction, SumsWhatProcessesHave) {

@@ -144,3 +144,31 @@ TEST_F(TrainPlansFirst, AndLeavesThePlanInTheRunFolder) {
 TEST_F(TrainPlansFirst, ButNotFromANameAlone) {
   refused(3, train_with("--model sdxl " + golden_data(), ""), {"'sdxl' is the name of a model", "name its files"});
 }
+
+TEST(MemoryPlan, ATableOfManyProcessesIsComputedOnRequest) {
+  auto plan = plan_of(kFluxDev + "--device cpu --dtype bf16 --processes 8 --nodes 2 --link 100Gb");
+  const auto& steps = plan["scaling"];
+  ASSERT_EQ(steps.size(), 11u);
+  EXPECT_EQ(steps[0]["exposed_seconds"], 0);
+  EXPECT_EQ(steps[10]["processes"], 1024);
+  EXPECT_EQ(steps[10]["machines"], 256);
+  // 4096 places of a picture and 512 of a caption: 3.0e13 multiplications of 57 blocks' matrices, as many again for gradients of their
+  // inputs; 7.4e12 of attention, and two and a half times that in backward.
+  EXPECT_NEAR(steps[0]["step_seconds"].get<double>(), 2 * (2 * 3.0e13 + 3.5 * 7.4e12) / 400e12, 0.02);
+  EXPECT_GT(steps[3]["exposed_seconds"], steps[2]["exposed_seconds"]) << "from one machine to two";
+  for (const auto& [options, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"--link fast", {"link must be a rate"}},
+           {"--processes 8 --nodes 3 --link 1Gb", {"nodes must divide the 8 processes"}},
+           {"--processes 8 --nodes 2", {"nodes belongs to link"}},
+           {"--link 1Gb --tflops 0", {"tflops must be above 0"}}}) {
+    expect_one_error(run_burnish("plan " + golden_model() + golden_data() + options, "BURNISH_LOG=error"), 2, words);
+  }
+}
+
+TEST(MemoryPlan, ATableSaysThatItIsComputedAndWhatStagesDivide) {
+  auto flags = golden_model() + golden_data() + "--trainable_models dit --zero_stage 2 --processes 4 --link 10Gb --num_threads 1 ";
+  auto outcome = run_burnish("plan " + flags, "BURNISH_LOG=error");
+  EXPECT_THAT(outcome.output, HasSubstr("Computed, not measured: 4 processes a machine, 10 Gb/s between machines"));
+  auto steps = plan_of(flags)["scaling"];
+  EXPECT_LT(steps[3]["device_bytes"], steps[0]["device_bytes"]);
+}

@@ -1,7 +1,4 @@
 // What several processes divide among themselves (zero_stage) changes no number.
-#include <ATen/ops/equal.h>
-
-#include "io/checkpoint_files.h"
 #include "tests/integration/together.h"
 
 using namespace burnish;
@@ -15,12 +12,6 @@ const std::string kOrdered = "--batch_size 1 --global_batch_size 4 --reduction o
 
 class Stages : public Together {
  protected:
-  void expect_same_state(const std::string& run, const std::string& other) const {
-    auto of = [&](const std::string& name) { return io::TensorSource::open_folder(folder / name / "state", {"state"}); };
-    auto state = of(run), expected = of(other);
-    ASSERT_EQ(state.names(), expected.names());
-    for (const auto& name : state.names()) EXPECT_TRUE(at::equal(state.tensor(name), expected.tensor(name))) << run << ": " << name;
-  }
   /// The run by one process and by several, with all divided.
   void expect_same(const std::string& options, int64_t processes = 2, int64_t stage = 2) const {
     SCOPED_TRACE(options);
@@ -104,12 +95,31 @@ TEST_F(Stages, APartThatIsLostIsNamed) {
   EXPECT_THAT(outcome.output, HasSubstr("state-step-1-00002-of-00002.safetensors"));
 }
 
+TEST_F(Stages, AFrozenBaseIsDividedBlockByBlock) {
+  const std::string fp8 = "--fp8_models dit --validation_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " --overwrite ";
+  for (const char* more : {"", "--use_gradient_checkpointing --lora_type dora", "--weight_format nf4 --gradient_accumulation_steps 2"})
+    for (int64_t processes : {2, 4}) expect_same(fp8 + more, processes, 3);
+  expect_same("--overwrite --ema_decay 0.9 --optimizer prodigy --learning_rate 1", 2, 3);
+}
+
+TEST_F(Stages, ProcessesWithFewerPartsTakePartInTheOthersBlocks) {
+  const std::string options = "--batch_size 1 --global_batch_size 3 --max_steps 3 --gradient_accumulation_steps 2 ";
+  train(0, "one", options);
+  train(2, "two", options + "--zero_stage 3 --validation_metadata_path " + quoted(kGolden / "pictures/metadata.csv"));
+  train(4, "four", options + "--zero_stage 3");
+  expect_close("one", "two");
+  expect_close("one", "four");
+}
+
 TEST_F(Stages, WhatCannotBeDividedIsRefused) {
   auto refused = [&](const std::string& options, const std::string& word) {
     auto outcome = try_train(0, "run", options);
     expect_one_error(outcome, 2, {"[train]", word});
   };
-  refused("--zero_stage 3", "zero_stage must be 0, 1 or 2, not 3");
+  refused("--zero_stage 4", "zero_stage must be 0, 1, 2 or 3, not 4");
+  refused("--zero_stage 3 --trainable_models dit", "zero_stage 3 divides frozen weights, and dit trains whole; set zero_stage 2");
+  refused("--zero_stage 3 --blocks_to_swap 1", "leave blocks_to_swap out");
+  refused("--zero_stage 3 --preview_prompts prompts.txt", "leave preview_prompts out");
   refused("--zero_stage 2 --trainable_models dit --blocks_to_swap 1", "blocks_to_swap has them wait in main memory");
 }
 

@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <barrier>
+#include <thread>
+
 #include "io/safetensors.h"
 #include "memory/recompute.h"
 #include "nn/linear.h"
@@ -45,7 +48,11 @@ struct Model {
   /// Gradients of what trains and of the inputs, from two steps.
   std::vector<at::Tensor> gradients() {
     at::manual_seed(99);
-    auto x = at::randn({5, kWidth}).requires_grad_(true), shared = at::randn({5, kWidth}).requires_grad_(true);
+    auto x = at::randn({5, kWidth});
+    return gradients_of(x, at::randn({5, kWidth}));
+  }
+  std::vector<at::Tensor> gradients_of(const at::Tensor& values, const at::Tensor& shared_values) {
+    auto x = values.clone().requires_grad_(true), shared = shared_values.clone().requires_grad_(true);
     for (int step = 0; step < 2; ++step) torch::autograd::backward({forward(x, shared)}, {});
     std::vector<at::Tensor> all{x.grad(), shared.grad()};
     for (auto& block : blocks) all.push_back(block->scale.grad());
@@ -70,6 +77,33 @@ void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i], b[i])) << i;
 }
+
+/// Processes are threads here, that wait for each other in `gather`.
+class Threads final : public memory::Sharers {
+ public:
+  struct Meeting {
+    explicit Meeting(std::ptrdiff_t size) : tensors(static_cast<size_t>(size)), all_there(size) {}
+    std::vector<at::Tensor> tensors;
+    std::barrier<> all_there;
+  };
+  Threads(int64_t number, Meeting& meeting) : number_(number), meeting_(meeting) {}
+  int64_t number() const override { return number_; }
+  int64_t count() const override { return std::ssize(meeting_.tensors); }
+  std::shared_ptr<memory::Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) override {
+    class Here final : public memory::Lane::Arrival {
+      void wait() const override {}
+    };
+    meeting_.tensors[static_cast<size_t>(number_)] = mine;
+    meeting_.all_there.arrive_and_wait();
+    for (int64_t i = 0; i < count(); ++i) all.select(0, i).copy_(meeting_.tensors[static_cast<size_t>(i)]);
+    meeting_.all_there.arrive_and_wait();
+    return std::make_shared<Here>();
+  }
+
+ private:
+  int64_t number_;
+  Meeting& meeting_;
+};
 
 std::shared_ptr<memory::HostStore> host() { return std::make_shared<memory::HostStore>(c10::Device(c10::kCPU)); }
 
@@ -126,6 +160,40 @@ TEST(Checkpoints, LeaveTheDevice) {
     return allocations.live() - store->num_bytes();
   };
   EXPECT_LT(kept(true), kept(false) / 4);
+}
+
+TEST(Pager, DividedAmongProcessesBlocksGiveTheSameBits) {
+  const auto plain = Model().gradients();
+  at::manual_seed(99);
+  const auto x = at::randn({5, kWidth}), shared = at::randn({5, kWidth});
+  for (bool recomputes : {false, true}) {
+    constexpr int64_t kProcesses = 3;
+    Threads::Meeting meeting(kProcesses);
+    std::vector<Model> models(kProcesses);
+    std::vector<std::vector<at::Tensor>> gradients(kProcesses);
+    std::vector<std::shared_ptr<memory::HostStore>> stores;
+    std::vector<std::thread> threads;
+    for (int64_t i = 0; i < kProcesses; ++i) {
+      const auto number = static_cast<size_t>(i);
+      stores.push_back(host());
+      threads.emplace_back([&, i, number, store = stores.back()] {
+        auto& model = models[number];
+        auto pager = std::make_shared<memory::Pager>(store, c10::Device(c10::kCPU), 2, std::make_shared<Threads>(i, meeting));
+        for (auto& block : model.blocks) {
+          pager->take(*block);
+          block->runner = pager->runner();
+        }
+        pager->make_places();
+        // The matrix and two vectors of each block, a third of each, rounded up.
+        EXPECT_EQ(pager->num_waiting_bytes(), 7 * ((4 * kWidth * kWidth + 2) / 3 + 2 * ((4 * kWidth + 2) / 3)));
+        if (recomputes) model.recompute();
+        gradients[number] = model.gradients_of(x, shared);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    for (const auto& of_process : gradients) expect_equal(of_process, plain);
+    for (const auto& store : stores) EXPECT_LT(store->peak(), 7 * 4 * kWidth * kWidth) << "less than all weights";
+  }
 }
 
 namespace {

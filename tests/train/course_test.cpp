@@ -187,3 +187,29 @@ TEST(Course, RecordedDrawsDecideTheSampleToo) {
   samples.list[4].latent_shape = {4, 2, 4};
   EXPECT_THAT(test::error_of([&] { course.check(); }), testing::HasSubstr("the latents of row 8"));
 }
+
+TEST(Course, ProcessesThatNeedEachOtherRunAsManyParts) {
+  Rows objective;
+  auto samples = ten();
+  for (int64_t size : {1, 3, 4, 7}) {
+    for (int64_t processes : {2, 3, 5}) {
+      Course whole({.batch_size = size, .max_steps = 1, .seed = 7}, kProcess, objective, samples, nullptr);
+      std::set<int64_t> counts;
+      std::multiset<int64_t> visits;
+      for (int64_t process = 0; process < processes; ++process) {
+        Course course(
+            {.batch_size = 1, .global_batch_size = size, .max_steps = 1, .seed = 7, .share = {processes, process}, .same_parts = true},
+            kProcess, objective, samples, nullptr);
+        int64_t num_parts = 0;
+        for (BatchId id; id.number == 0; id = course.next(id), ++num_parts) {
+          auto part = course.part(id);
+          if (part.share > 0) visits.insert(part.first);
+        }
+        counts.insert(num_parts);
+      }
+      EXPECT_EQ(counts.size(), 1u) << size << " visits, " << processes << " processes";
+      EXPECT_EQ(std::ssize(visits), whole.part({}).count) << "none is left out";
+      EXPECT_EQ(std::set<int64_t>(visits.begin(), visits.end()).size(), visits.size()) << "or run twice";
+    }
+  }
+}

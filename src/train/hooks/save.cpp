@@ -70,6 +70,8 @@ class Save final : public Hook {
   }
 
   void stepped(StepReport& r) override {
+    if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+      finish();  // a full disk ends the run now
     bool is_best = settings_.save.keep_best && r.validation_loss && as_first(*r.validation_loss < lowest_);
     if (is_best) lowest_ = *r.validation_loss;
     bool due = when_.minutes > 0 ? as_first(is_due(r.step)) : is_due(r.step);

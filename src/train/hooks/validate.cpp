@@ -1,6 +1,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -74,7 +75,12 @@ class Validate final : public Hook {
     double sum = 0;
     auto count = training_.course.num_held_out();
     const auto& world = training_.world;
-    for (auto i = world.rank(); i < count; i += world.size()) sum += losses_of(trainee, training_.batch({true, i})).mean().item<double>();
+    // Where processes need each other for weights, one that has none left computes the last once more.
+    auto rounds = training_.settings.step.divides_frozen() ? (count + world.size() - 1) / world.size() * world.size() : count;
+    for (auto i = world.rank(); i < rounds; i += world.size()) {
+      auto loss = losses_of(trainee, training_.batch({true, std::min(i, count - 1)})).mean().item<double>();
+      if (i < count) sum += loss;
+    }
     return dist::sum_of(world.group(), {sum}).front() / static_cast<double>(count);
   }
 

@@ -1,0 +1,94 @@
+#include "app/train_options.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "dist/place.h"
+#include "foreign/import.h"
+#include "train/idle_options.h"
+
+namespace burnish::app {
+
+namespace {
+
+constexpr const char* kDoc =
+    "YAML of `accelerate config`, as `accelerate launch` takes it: becomes options, which --config and the command line win over";
+
+/// What of accelerate's file became options.
+struct Taken {
+  train::TrainOptions options;
+  config::Fields fields;
+  foreign::Import imported;
+};
+
+void take(const std::string& file, Taken& taken, const config::Fields& fields) {
+  train::fields(taken.fields, taken.options);
+  taken.imported = foreign::import_settings(file, "accelerate", taken.fields).second;
+  config::read_toml_text(foreign::to_toml(taken.fields, taken.imported, file), fields);
+}
+
+/// Takes back what would decide nothing in this run, and which it would refuse had the user asked for it.
+void take_idle_back(Taken& taken, train::TrainOptions& options) {
+  auto& [origins, not_carried, different, needless] = taken.imported;
+  for (const auto& [option, belongs_to] : train::idle_options(options)) {
+    if (!origins.contains(option) || contains(options.given, option)) continue;
+    train::reset(options, option);
+    not_carried.push_back(fmt::format("{}: {} belongs to {}", join(origins[option]), option, belongs_to));
+    origins.erase(option);
+  }
+}
+
+void tell(const std::string& file, const Taken& taken, const config::Fields& fields, bool is_alone) {
+  const auto& [origins, not_carried, different, needless] = taken.imported;
+  for (const auto& theirs : taken.fields.list()) {
+    auto origin = origins.find(theirs.name);
+    if (origin == origins.end()) continue;
+    auto ours = std::ranges::find(fields.list(), theirs.name, &config::Field::name);
+    auto value = config::value_text(*ours), of_file = config::value_text(theirs);
+    if (value == of_file) info("{}: {} becomes {} = {}", file, join(origin->second), theirs.name, value);
+    else info("{}: {} would become {} = {}, which is {} here as asked for", file, join(origin->second), theirs.name, of_file, value);
+  }
+  for (const auto& line : different) info("{}: {}", file, line);
+  for (const auto& line : not_carried) {
+    if (is_alone || !line.starts_with("num_processes")) warn("{}: not carried: {}", file, line);
+  }
+  std::vector<std::string> names(needless.begin(), needless.end());
+  if (!names.empty()) info("{}: nothing to set here: {}", file, join(names));
+}
+
+}  // namespace
+
+config::Parsed read_train_options(const char* verb, const char* summary, const Arguments& arguments, config::Fields& fields,
+                                  train::TrainOptions& options) {
+  std::string file;
+  fields.group("Launcher");
+  fields.path("config_file", file, kDoc);
+  auto parsed = config::read_command_line(verb, summary, arguments, fields);
+  if (!parsed.help && !file.empty()) {
+    Taken taken;
+    take(file, taken, fields);
+    parsed = config::read_command_line(verb, summary, arguments, fields);
+    options.given = parsed.given;
+    take_idle_back(taken, options);
+    auto place = dist::find_place(dist::of_process);
+    if (place.rank == 0) tell(file, taken, fields, place.size == 1);
+  }
+  options.given = parsed.given;
+  return parsed;
+}
+
+int64_t processes_of(const std::string& config_file) {
+  auto tree = foreign::read_settings_file(config_file);
+  auto number = [&](const char* name) {
+    bool is_there = tree.is_object() && tree.contains(name);
+    return static_cast<int64_t>(is_there ? foreign::number_of(tree.at(name)).value_or(1) : 1);
+  };
+  if (number("num_machines") > 1)
+    config_error("launch", "{} is of {} machines; there torchrun, srun or mpirun starts burnish train --config_file {}", config_file,
+                 number("num_machines"), config_file);
+  return number("num_processes");
+}
+
+}  // namespace burnish::app

@@ -1,0 +1,46 @@
+#include "dist/address.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+
+namespace burnish::dist {
+
+namespace {
+
+/// Of the socket that connecting chose; nothing is sent. "" where there is no way.
+std::string own_address(const addrinfo& to) {
+  int descriptor = ::socket(to.ai_family, SOCK_DGRAM, 0);
+  if (descriptor < 0) return "";
+  sockaddr_storage own{};
+  socklen_t size = sizeof(own);
+  std::array<char, NI_MAXHOST> text{};
+  auto* address = reinterpret_cast<sockaddr*>(&own);
+  bool is_there = ::connect(descriptor, to.ai_addr, to.ai_addrlen) == 0 && ::getsockname(descriptor, address, &size) == 0 &&
+                  ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+  ::close(descriptor);
+  return is_there ? text.data() : "";
+}
+
+}  // namespace
+
+std::string address_towards(const std::string& host, int64_t port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return "";
+  std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
+  for (auto* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
+    if (auto address = own_address(*entry); !address.empty()) return address;
+  }
+  return "";
+}
+
+std::string machine_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "a machine without a name";
+}
+
+}  // namespace burnish::dist

@@ -1,0 +1,148 @@
+#include "train/scaling.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "train/run.h"
+
+namespace burnish::train {
+
+namespace {
+
+constexpr double kStartUp = 50e-6;            // seconds a message, of TCP through main memory
+constexpr double kBucket = 16 << 20;          // bytes, as dist/reduction.h
+constexpr double kPiece = 4 << 20;            // of each process, as dist/owners.h
+constexpr double kShareOfBackward = 2.0 / 3;  // of a step's computing
+
+/// A ring of all processes of some machines.
+class Ring {
+ public:
+  Ring(const Machines& machines, int64_t processes) : size_(static_cast<double>(processes)) {
+    bool is_one = processes <= machines.processes_each;
+    bytes_a_second_ = is_one ? machines.local_link : std::min(machines.link, machines.local_link);
+  }
+  double sum(double bytes) const { return 2 * gather(bytes); }
+  /// `bytes`: of what all have in the end.
+  double gather(double bytes) const { return (size_ - 1) * (bytes / size_ / bytes_a_second_ + kStartUp); }
+
+ private:
+  double size_, bytes_a_second_;
+};
+
+/// What of the sums comes after a backward of so many seconds: buckets are given one after the other, and travel one after the other.
+double exposed_sums(const StepWork& work, const Ring& ring, double backward, bool overlaps) {
+  auto bytes = static_cast<double>(work.gradient_bytes);
+  auto buckets = std::max(1., std::ceil(bytes / kBucket));
+  auto one = ring.sum(bytes / buckets);
+  if (!overlaps) return buckets * one;
+  return std::max(one, backward / buckets + buckets * one - backward);
+}
+
+double sharing(const StepWork& work, const Ring& ring, int64_t processes) {
+  auto bytes = static_cast<double>(work.weight_bytes);
+  auto pieces = std::max(1., std::ceil(bytes / (kPiece * static_cast<double>(processes))));
+  return pieces * ring.gather(bytes / pieces);
+}
+
+/// Blocks come one ahead of the one that computes, in forward and again in backward, whose first is still there.
+double exposed_blocks(const StepWork& work, const Ring& ring, double computing) {
+  if (work.divided_bytes == 0) return 0;
+  auto blocks = static_cast<double>(work.num_blocks);
+  auto one = ring.gather(static_cast<double>(work.divided_bytes) / blocks);
+  auto waits = [&](double share) { return (blocks - 1) * std::max(0., one - share * computing / blocks); };
+  return one + waits(1 - kShareOfBackward) + waits(kShareOfBackward);
+}
+
+int64_t divided_up(int64_t number, int64_t by) { return (number + by - 1) / by; }
+
+}  // namespace
+
+ScaledStep scaled(const StepWork& work, const StepShape& shape, const Machines& machines, int64_t processes) {
+  ScaledStep step{.processes = processes, .machines = divided_up(processes, machines.processes_each)};
+  auto visits = shape.global_batch_size > 0 ? shape.global_batch_size : shape.batch_size * processes;
+  auto parts = divided_up(divided_up(visits, processes), shape.batch_size) * shape.batches_per_step;
+  auto computing = 2 * work.multiplications / machines.flops;
+  if (processes > 1) {
+    Ring ring(machines, processes);
+    // Gradients that owners keep travel after every backward, all others after the last of a step.
+    auto sums = exposed_sums(work, ring, kShareOfBackward * computing, !shape.ordered);
+    step.exposed = sums * static_cast<double>(shape.zero_stage >= 2 && !shape.ordered ? parts : 1);
+    step.exposed += exposed_blocks(work, ring, computing) * static_cast<double>(parts);
+    if (shape.zero_stage >= 1) step.exposed += sharing(work, ring, processes);
+  }
+  step.seconds = static_cast<double>(parts) * computing + step.exposed;
+  step.samples_per_second = static_cast<double>(visits * shape.batches_per_step) / step.seconds;
+  return step;
+}
+
+double parse_rate(const std::string& option, const std::string& text) {
+  double number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  auto unit = std::string(trim(std::string(end, text.data() + text.size())));
+  if (unit.ends_with("/s")) unit.resize(unit.size() - 2);
+  double factor = unit == "Gb" || unit == "Gbit"   ? 1e9 / 8
+                  : unit == "Mb" || unit == "Mbit" ? 1e6 / 8
+                  : unit == "GB"                   ? 1e9
+                  : unit == "MB"                   ? 1e6
+                                                   : 0;
+  if (error != std::errc() || factor == 0 || !(number > 0))
+    config_error("plan", "{} must be a rate like 400Gb (bits a second) or 50GB (bytes), not '{}'", option, text);
+  return number * factor;
+}
+
+Scaling scaling(const TrainOptions& options, const Machines& machines) {
+  StepShape shape{.batch_size = options.batch_size,
+                  .global_batch_size = options.global_batch_size,
+                  .batches_per_step = options.gradient_accumulation_steps,
+                  .zero_stage = options.zero_stage,
+                  .ordered = options.reduction == "ordered"};
+  constexpr int64_t kMost = 1024, kMostPlanned = 8;
+  Scaling result{.machines = machines};
+  std::optional<MemoryPlan> plan;
+  for (int64_t processes = 1; processes <= kMost; processes *= 2) {
+    // From two on nothing changes in memory unless it is divided, and from eight on little: it is less than that of eight.
+    if (processes <= (options.zero_stage > 0 ? kMostPlanned : 2)) plan = plan_memory(options, {.num_processes = processes});
+    result.steps.push_back(scaled(plan->work, shape, machines, processes));
+    result.steps.back().device_bytes = plan->num_bytes();
+  }
+  return result;
+}
+
+std::string to_text(const Scaling& scaling) {
+  const auto& [machines, steps] = scaling;
+  auto text =
+      fmt::format("\nComputed, not measured: {} a machine, {:.0f} Gb/s between machines, {:.0f} Gb/s within, {:.0f} TFLOPS a device\n",
+                  machines.processes_each == 1 ? "one process" : fmt::format("{} processes", machines.processes_each), machines.link * 8e-9,
+                  machines.local_link * 8e-9, machines.flops * 1e-12);
+  text += fmt::format("{:>9} {:>9} {:>12} {:>12} {:>10} {:>11} {:>12}\n", "processes", "machines", "s a step", "s exposed", "samples/s",
+                      "efficiency", "device");
+  for (const auto& step : steps) {
+    auto alone = steps.front().samples_per_second * static_cast<double>(step.processes);
+    text += fmt::format("{:>9} {:>9} {:>12.4g} {:>12.3g} {:>10.4g} {:>11.2f} {:>12}\n", step.processes, step.machines, step.seconds,
+                        step.exposed, step.samples_per_second, step.samples_per_second / alone,
+                        human_bytes(static_cast<double>(step.device_bytes)));
+  }
+  return text;
+}
+
+nlohmann::json to_json(const Scaling& scaling) {
+  auto list = nlohmann::json::array();
+  for (const auto& step : scaling.steps) {
+    list.push_back({{"processes", step.processes},
+                    {"machines", step.machines},
+                    {"step_seconds", step.seconds},
+                    {"exposed_seconds", step.exposed},
+                    {"samples_per_second", step.samples_per_second},
+                    {"device_bytes", step.device_bytes}});
+  }
+  return list;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,67 @@
+#include "train/scaling.h"
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+
+using namespace burnish;
+using namespace burnish::train;
+
+namespace {
+
+constexpr double kGigabyte = 1e9, kStartUp = 50e-6;
+
+/// A step that computes for 3 seconds, of which backward takes 2; 16 buckets of gradients.
+const StepWork kWork{.multiplications = 1.5e12, .gradient_bytes = int64_t{256} << 20, .weight_bytes = int64_t{128} << 20};
+const Machines kMachines{.processes_each = 4, .link = kGigabyte, .local_link = 4 * kGigabyte, .flops = 1e12};
+
+}  // namespace
+
+TEST(Scaling, OneProcessWaitsForNobody) {
+  auto step = scaled(kWork, {.batch_size = 2, .batches_per_step = 3}, kMachines, 1);
+  EXPECT_DOUBLE_EQ(step.seconds, 9);
+  EXPECT_EQ(step.exposed, 0);
+  EXPECT_DOUBLE_EQ(step.samples_per_second, 6. / 9);
+  EXPECT_EQ(step.machines, 1);
+}
+
+TEST(Scaling, WhatBackwardCoversIsButTheLastBucket) {
+  auto step = scaled(kWork, {}, kMachines, 4);
+  double bucket = 2 * 0.75 * static_cast<double>(16 << 20) / (4 * kGigabyte) + 6 * kStartUp;
+  EXPECT_NEAR(step.exposed, bucket, 1e-12);
+  EXPECT_NEAR(scaled(kWork, {.ordered = true}, kMachines, 4).exposed, 16 * bucket, 1e-12);
+  EXPECT_EQ(scaled(kWork, {}, kMachines, 8).machines, 2);
+  EXPECT_GT(scaled(kWork, {}, kMachines, 8).exposed, 4 * bucket) << "the link between machines sets the pace";
+}
+
+TEST(Scaling, ASlowLinkIsWaitedFor) {
+  auto slow = kMachines;
+  slow.link = 0.1 * kGigabyte;
+  auto step = scaled(kWork, {}, slow, 8);
+  double bucket = 2 * 7. / 8 * static_cast<double>(16 << 20) / slow.link + 14 * kStartUp;
+  EXPECT_NEAR(step.exposed, 2. / 16 + 16 * bucket - 2, 1e-9);
+  auto divided = scaled(kWork, {.batches_per_step = 2, .zero_stage = 2}, slow, 8);
+  EXPECT_GT(divided.exposed, 2 * step.exposed) << "after every backward, and the weights after the step";
+}
+
+TEST(Scaling, BlocksComeOneAheadOfTheirUse) {
+  auto work = kWork;
+  work.divided_bytes = int64_t{10} << 30;
+  work.num_blocks = 10;
+  auto fast = scaled(work, {.zero_stage = 3}, kMachines, 4).exposed - scaled(kWork, {.zero_stage = 3}, kMachines, 4).exposed;
+  double block = 0.75 * static_cast<double>(1 << 30) / (4 * kGigabyte) + 3 * kStartUp;  // 0.2 s, and 0.1 and 0.2 s of computing
+  EXPECT_NEAR(fast, block + 9 * (block - 0.1) + 9 * (block - 0.2), 1e-9);
+}
+
+TEST(Scaling, ABatchIsSharedOut) {
+  auto step = scaled(kWork, {.batch_size = 1, .global_batch_size = 8}, kMachines, 4);
+  EXPECT_NEAR(step.seconds - step.exposed, 6, 1e-9);
+  EXPECT_NEAR(step.samples_per_second, 8 / step.seconds, 1e-9);
+}
+
+TEST(Scaling, RatesAreBitsOrBytes) {
+  EXPECT_DOUBLE_EQ(parse_rate("link", "400Gb"), 50e9);
+  EXPECT_DOUBLE_EQ(parse_rate("link", "100 Mbit/s"), 12.5e6);
+  EXPECT_DOUBLE_EQ(parse_rate("link", "25GB/s"), 25e9);
+  for (const char* wrong : {"", "400", "fast", "-1Gb", "0Gb", "4 furlongs"}) EXPECT_THROW(parse_rate("link", wrong), Error) << wrong;
+}
