@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -267,13 +268,23 @@ int64_t num_latents(const SampleInfo& sample) {
   return c10::multiply_integers(sample.latent_shape) * seen / area;
 }
 
-/// Of the run's first epoch, the batch with the most latents.
+size_t caption_length(const SampleInfo& sample, const Pick& pick) {
+  if (pick.empty_caption) return 0;
+  return pick.caption ? pick.caption->size() : sample.prompt.size();
+}
+
+/// Of the run's first epoch, the batch with the most latents; of equally large ones that with the longest caption, since not every encoder
+/// pads what is short.
 BatchId largest_batch(const Samples& samples, const Course& course) {
   BatchId largest;
-  int64_t most = 0;
+  std::pair<int64_t, size_t> most{0, 0};
   for (BatchId id; id.number < std::min(course.batches_per_epoch(), course.num_batches()); ++id.number) {
-    int64_t size = 0;
-    for (const auto& pick : course.picks(id)) size += num_latents(samples.at(pick.row));
+    std::pair<int64_t, size_t> size{0, 0};
+    for (const auto& pick : course.picks(id)) {
+      const auto& sample = samples.at(pick.row);
+      size.first += num_latents(sample);
+      size.second = std::max(size.second, caption_length(sample, pick));
+    }
     if (size > most) largest = id;
     most = std::max(most, size);
   }

@@ -17,7 +17,8 @@ void train(const TrainOptions& options, const dist::World& world = dist::World()
 void make_cache(const TrainOptions& options, const dist::World& world = dist::World());
 
 /// What a run needs of its device's memory, from a dry run of it on tensors without numbers: nothing of the weights is read, and no files
-/// are made. The batch is that of the first epoch with the most latents. `share`: which of several processes it is that is planned.
+/// are made. The batch is that of the first epoch with the most latents and the longest caption. `share`: which of several processes it is
+/// that is planned.
 MemoryPlan plan_memory(const TrainOptions& options, const Share& share = {});
 /// The same with what could be changed; `wants_fit` looks for what fits.
 Advice advise(const TrainOptions& options, const Share& share, bool wants_fit);

@@ -29,8 +29,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.model << " " << c.fla
 
 void plans_what_is_taken(const Case& c) {
   test::Scratch scratch;
-  // Chroma's captions, which are encoded at lengths of their own, are cut to one: the plan is that of one batch.
-  auto options = test::options_of(test::small_run(c.model, c.flags + (c.model == "chroma" ? " --max_sequence_length 4" : "")));
+  auto options = test::options_of(test::small_run(c.model, c.flags));
   EXPECT_NEAR(test::error_of_plan(options, scratch), 0, c.bound());
 }
 
