@@ -47,10 +47,10 @@ void recompute_one_of(TrainOptions& o, int64_t interval) {
 template <int64_t share>
 Lever paging() {
   return {[](const auto& o, const auto& plan) {
-            return has_main_memory_beside(o) && o.zero_stage < 3 && o.blocks_to_swap < plan.num_pageable_blocks / share;
+            return has_main_memory_beside(o) && o.zero_stage < 3 && o.blocks_to_swap < plan.movable.num_blocks / share;
           },
-          [](auto& o, const auto& plan) { o.blocks_to_swap = plan.num_pageable_blocks / share; },
-          [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.num_pageable_blocks / share); }};
+          [](auto& o, const auto& plan) { o.blocks_to_swap = plan.movable.num_blocks / share; },
+          [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.movable.num_blocks / share); }};
 }
 
 /// `fp8_models` with more components.
@@ -61,16 +61,18 @@ std::string in_fp8(const TrainOptions& o, const std::vector<std::string>& compon
 }
 
 /// Holds some of a run's components in FP8.
-template <std::vector<std::string> MemoryPlan::*components>
+template <std::vector<std::string> Movable::*components>
 Lever storing() {
-  return {.can = [](const auto& o, const auto& plan) { return in_fp8(o, plan.*components) != o.model.fp8_models; },
-          .pull = [](auto& o, const auto& plan) { o.model.fp8_models = in_fp8(o, plan.*components); },
-          .flags = [](const auto& o, const auto& plan) { return "--fp8_models " + in_fp8(o, plan.*components); }};
+  return {.can = [](const auto& o, const auto& plan) { return in_fp8(o, plan.movable.*components) != o.model.fp8_models; },
+          .pull = [](auto& o, const auto& plan) { o.model.fp8_models = in_fp8(o, plan.movable.*components); },
+          .flags = [](const auto& o, const auto& plan) { return "--fp8_models " + in_fp8(o, plan.movable.*components); }};
 }
 
 Lever storing_denoisers() {
-  auto lever = storing<&MemoryPlan::storable>();
-  lever.can = [](const auto& o, const auto& plan) { return o.blocks_on_disk == 0 && in_fp8(o, plan.storable) != o.model.fp8_models; };
+  auto lever = storing<&Movable::storable>();
+  lever.can = [](const auto& o, const auto& plan) {
+    return o.blocks_on_disk == 0 && in_fp8(o, plan.movable.storable) != o.model.fp8_models;
+  };
   lever.makes_codes = true;
   return lever;
 }
@@ -92,7 +94,7 @@ const std::vector<Lever>& levers() {
        [](const auto&, const auto&) { return std::string("--cache_path cache"); }},
       {[](const auto& o, const auto&) { return encodes_whole(o); }, [](auto& o, const auto&) { o.model.own[kTileSize] = kTile; },
        [](const auto&, const auto&) { return fmt::format("--{} {}", kTileSize, kTile); }},
-      storing<&MemoryPlan::encoders>(),
+      storing<&Movable::encoders>(),
       {[](const auto& o, const auto&) { return o.optimizer == "adamw"; }, [](auto& o, const auto&) { o.optimizer = "adamw8bit"; },
        [](const auto&, const auto&) { return std::string("--optimizer adamw8bit"); }},
       {[](const auto& o, const auto&) { return trains_whole(o) && (o.optimizer == "adamw" || o.optimizer == "adamw8bit"); },
@@ -121,10 +123,10 @@ const std::vector<Lever>& levers() {
       paging<2>(),
       paging<1>(),
       {.can = [](const auto& o,
-                 const auto& plan) { return plan.can_page_from_disk && o.zero_stage < 3 && o.blocks_on_disk < plan.num_pageable_blocks; },
-       .pull = [](auto& o, const auto& plan) { o.blocks_to_swap = o.blocks_on_disk = plan.num_pageable_blocks; },
+                 const auto& plan) { return plan.movable.from_disk && o.zero_stage < 3 && o.blocks_on_disk < plan.movable.num_blocks; },
+       .pull = [](auto& o, const auto& plan) { o.blocks_to_swap = o.blocks_on_disk = plan.movable.num_blocks; },
        .flags = [](const auto&,
-                   const auto& plan) { return fmt::format("--blocks_to_swap {0} --blocks_on_disk {0}", plan.num_pageable_blocks); },
+                   const auto& plan) { return fmt::format("--blocks_to_swap {0} --blocks_on_disk {0}", plan.movable.num_blocks); },
        .reads_files = true},
   };
   return all;

@@ -37,21 +37,26 @@ struct StepWork {
   int64_t num_blocks = 1;      ///< of them
 };
 
+/// What could be held otherwise than it is.
+struct Movable {
+  std::vector<std::string> storable = {};  ///< components that a step runs, do not train whole, and are held as parameters
+  std::vector<std::string> encoders = {};  ///< large components that only run before the step, not on pictures, and are held as parameters
+  int64_t num_blocks = 0;                  ///< of the denoiser, which can wait elsewhere
+  bool from_disk = false;                  ///< whether they can wait in their file
+};
+
 /// What a run needs of memory and disks, from a dry run of it.
 struct MemoryPlan {
   std::string device;
-  std::vector<StageMemory> stages;         ///< in the order in which they run; the training step, and what is computed to save, come last
-  std::vector<std::string> storable = {};  ///< components that a step runs, do not train whole, and are held as parameters
-  std::vector<std::string> encoders = {};  ///< large components that only run before the step, not on pictures, and are held as parameters
-  std::vector<NamedBytes> host = {};       ///< of the host's memory at once, what runs on it with it
-  std::vector<NamedBytes> disk = {};       ///< that the run writes
-  int64_t mapped_bytes = 0;                ///< of weight files, which are mapped while they are read: the system's to keep or to drop
-  int64_t num_pageable_blocks = 0;         ///< of the denoiser
-  int64_t activation_bytes = 0;            ///< that forward leaves for backward
-  bool keeps_values = false;               ///< as in MemorySettings: what the run is to set there to be as planned
-  memory::AgainByBlock again = {};         ///< likewise
+  std::vector<StageMemory> stages;    ///< in the order in which they run; the training step, and what is computed to save, come last
+  std::vector<NamedBytes> host = {};  ///< of the host's memory at once, what runs on it with it
+  std::vector<NamedBytes> disk = {};  ///< that the run writes
+  int64_t mapped_bytes = 0;           ///< of weight files, which are mapped while they are read: the system's to keep or to drop
+  int64_t activation_bytes = 0;       ///< that forward leaves for backward
+  bool keeps_values = false;          ///< as in MemorySettings: what the run is to set there to be as planned
+  memory::AgainByBlock again = {};    ///< likewise
   StepWork work = {};
-  bool can_page_from_disk = false;  ///< whether they can wait in their file
+  Movable movable = {};
 
   const StageMemory& step() const;
   /// The one that needs most.

@@ -379,8 +379,8 @@ void add_storable(MemoryPlan& plan, const Subject& subject, const pipeline::Sche
   for (const auto& component : components) num_bytes += component.num_bytes;
   for (const auto& [name, origin, bytes, num_stored, num_kept, share] : components) {
     if (num_stored > 0 || whole.contains(name)) continue;
-    if (contains(live, name)) plan.storable.push_back(name);
-    else if (contains(once, name) && !contains(of_pictures, name) && bytes > num_bytes / kLittle) plan.encoders.push_back(name);
+    if (contains(live, name)) plan.movable.storable.push_back(name);
+    else if (contains(once, name) && !contains(of_pictures, name) && bytes > num_bytes / kLittle) plan.movable.encoders.push_back(name);
   }
 }
 
@@ -439,11 +439,11 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
   const auto& denoiser = subject.model->names().denoiser();
   if (contains(pipeline::components_of(schedule.live.units), denoiser)) {
     const auto blocks = subject.model->components().blocks(denoiser);
-    plan.num_pageable_blocks = plan.work.num_blocks = std::ssize(blocks);
+    plan.movable.num_blocks = plan.work.num_blocks = std::ssize(blocks);
     bool is_divided = settings.step.divides_frozen() && settings.course.share.num_processes > 1;
     for (auto* block : blocks) plan.work.divided_bytes += is_divided ? block->num_bytes() : 0;
   }
-  plan.can_page_from_disk = why_not_on_disk(subject, settings.model.options.dtype).empty();
+  plan.movable.from_disk = why_not_on_disk(subject, settings.model.options.dtype).empty();
   auto whole = subject.trained.whole_components();
   add_host_and_disk(plan, settings, device, beside, snapshot, course, !whole.empty());
   add_storable(plan, subject, schedule);

@@ -21,8 +21,8 @@ MemoryPlan made_up(const TrainOptions& options) {
   };
   MemoryPlan plan;
   plan.device = "cuda:0";
-  plan.storable = {"dit"};
-  plan.encoders = {"text_encoder_2"};
+  plan.movable.storable = {"dit"};
+  plan.movable.encoders = {"text_encoder_2"};
   plan.stages = {stage("encode_prompt_t5", contains(stored, "text_encoder_2") ? 5 : 10),
                  stage(kStepStage, (contains(stored, "dit") ? 10 : 20) - (options.use_gradient_checkpointing ? 4 : 0)), stage("save", 1)};
   return plan;
