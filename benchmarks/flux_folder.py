@@ -251,8 +251,8 @@ def write_png(path, width, height, pixel):
                            + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
 
 
-def make_pictures(folder, count, side):
-    """Gradients with a disk each, and metadata.csv with their captions; returns the metadata's path."""
+def make_pictures(folder, count, side, caption_repeats=1):
+    """Gradients with a disk each, and metadata.csv with their captions, each said so often; returns the metadata's path."""
     folder = Path(folder)
     metadata = folder / "metadata.csv"
     if metadata.exists():
@@ -268,7 +268,7 @@ def make_pictures(folder, count, side):
             return colour if inside else (255 * x // side, 255 * y // side, 128)
 
         write_png(folder / f"{i}.png", side, side, pixel)
-        rows.append((f"{i}.png", f"a disk, number {i}, on a gradient"))
+        rows.append((f"{i}.png", ", ".join([f"a disk, number {i}, on a gradient"] * caption_repeats)))
     with open(metadata, "w", newline="") as file:
         csv.writer(file).writerows([("image", "prompt"), *rows])
     return metadata

@@ -46,8 +46,8 @@ def load():
 
 class Loop(peer_loop.Loop):
     def __init__(self, model):
-        super().__init__(model, args.optimizer)
-        self.model, c = model, model.config
+        super().__init__(model, args)
+        c = model.config
         options = {"dtype": DTYPE, "device": args.device}
         batch, side = args.batch_size, args.image_side
         self.latents = torch.randn(batch, side * side, c.in_channels, **options)

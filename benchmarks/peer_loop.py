@@ -1,5 +1,6 @@
 """What the peers of diffusers and peft share: their options, the adapter, and the training loop with its figures as JSON in --out."""
 import json
+import os
 import time
 
 
@@ -11,6 +12,7 @@ def add_options(p):
     p.add_argument("--steps", type=int, required=True)
     p.add_argument("--device", default="cpu")
     p.add_argument("--checkpointing", action="store_true")
+    p.add_argument("--processes", choices=["one", "ddp", "fsdp2"], default="one", help="of torchrun, by accelerate: gradients summed, or all divided")
     p.add_argument("--optimizer", choices=["adamw", "adamw8bit"], default="adamw", help="torch's, or bitsandbytes' with 8-bit states")
     p.add_argument("--threads", type=int, required=True)
     p.add_argument("--out", required=True)
@@ -24,21 +26,37 @@ def add_adapter(model, args, use_dora, dtype):
             parameter.data = parameter.data.to(dtype)
 
 
+def accelerator_of(model, args):
+    from accelerate import Accelerator, FullyShardedDataParallelPlugin
+    if args.processes == "ddp":
+        return Accelerator(cpu=args.device == "cpu")
+    blocks = sorted({type(b).__name__ for m in model.children() if type(m).__name__ == "ModuleList" for b in m})
+    plugin = FullyShardedDataParallelPlugin(fsdp_version=2, auto_wrap_policy="transformer_based_wrap", transformer_cls_names_to_wrap=blocks)
+    return Accelerator(cpu=args.device == "cpu", fsdp_plugin=plugin)
+
+
 class Loop:
     """Plain AdamW steps over `loss()`, which a peer gives."""
 
-    def __init__(self, model, optimizer="adamw"):
+    def __init__(self, model, args):
         import torch
+        self.model = model
         self.trained = [p for p in model.parameters() if p.requires_grad]
-        if optimizer == "adamw8bit":
+        self.num_trained = sum(p.numel() for p in self.trained)
+        if args.optimizer == "adamw8bit":
             import bitsandbytes
             self.optimizer = bitsandbytes.optim.AdamW8bit(self.trained, lr=1e-4, weight_decay=0.01)
         else:
             self.optimizer = torch.optim.AdamW(self.trained, lr=1e-4, weight_decay=0.01)
+        self.backward = lambda loss: loss.backward()
+        if args.processes != "one":
+            accelerator = accelerator_of(model, args)
+            self.model, self.optimizer = accelerator.prepare(self.model, self.optimizer)
+            self.backward = accelerator.backward
 
     def step(self):
         loss = self.loss()
-        loss.backward()
+        self.backward(loss)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return loss.item()  # waits for a GPU
@@ -52,8 +70,10 @@ class Loop:
             losses.append(self.step())
             seconds.append(time.perf_counter() - begin)
             first_step_end = first_step_end or time.time()
+        if os.environ.get("RANK", "0") != "0":
+            return
         with open(args.out, "w") as file:
             json.dump({"step_seconds": seconds, "losses": losses, "first_step_end": first_step_end,
-                       "trained_parameters": sum(p.numel() for p in self.trained),
+                       "trained_parameters": self.num_trained,
                        "peak_device_bytes": torch.cuda.max_memory_allocated() if args.device.startswith("cuda") else 0,
                        "versions": {"torch": torch.__version__, "diffusers": diffusers.__version__}}, file)

@@ -43,8 +43,8 @@ def load():
 
 class Loop(peer_loop.Loop):
     def __init__(self, model):
-        super().__init__(model)
-        self.model, c = model, model.config
+        super().__init__(model, args)
+        c = model.config
         options, batch = {"dtype": DTYPE, "device": args.device}, args.batch_size
         self.latents = torch.randn(batch, c.in_channels, args.latent_side, args.latent_side, **options)
         self.text = torch.randn(batch, args.text_tokens, c.cross_attention_dim, **options)

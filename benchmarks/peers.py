@@ -2,8 +2,9 @@
 """burnish beside diffusers + peft on this CPU: step time, time to the first step, peak memory.
 
 A small FLUX of random weights (2 double and 4 single blocks, width 512) on 256 image and 64 text tokens, in fp32 and bf16, a LoRA of
-rank 16 on attention and feed-forward layers and all weights, batch 1 and 4. Every case runs in turn in a process of the peer and one of
-burnish, several times over. burnish reads pictures, encodes them, logs and saves; the peer is given its tensors and keeps nothing.
+rank 16 on attention and feed-forward layers and all weights, batch 1 and 4. --models takes other families, as wide and about as deep. Every
+case runs in turn in a process of the peer and one of burnish, several times over. burnish reads pictures, encodes them, logs and saves; the
+peer is given its tensors and keeps nothing.
 """
 import argparse
 import datetime
@@ -12,18 +13,22 @@ import re
 import sys
 
 import measure
+from family_folder import FAMILIES
 from flux_folder import LORA_TARGETS, SMALL, make_model, make_pictures
 
-IMAGE_SIDE, TEXT_TOKENS, PIXELS, RANK = 16, 64, 128, 16
+IMAGE_SIDE, TEXT_TOKENS, RANK = 16, 64, 16
 DROPPED = 5  # first steps, which warm caches and allocators
-REQUIRED = {"step_fp32": 0.95, "step_bf16": 0.6, "startup": 0.2, "memory": 0.7}
+REQUIRED = {"flux": {"step_fp32": 0.95, "step_bf16": 0.6, "startup": 0.2, "memory": 0.7}}
+REQUIRED |= dict.fromkeys(FAMILIES, {"step_fp32": 0.85, "step_bf16": 0.6, "startup": 0.2, "memory": 0.7})
+MODELS = list(REQUIRED)
 CASES = [f"{dtype}-{train}-b{batch}" for dtype, train, batch in itertools.product(("fp32", "bf16"), ("lora", "full"), (1, 4))]
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--quick", action="store_true", help="one case, once, 10 steps unless said otherwise; nothing is recorded")
-    p.add_argument("--cases", default="", help="regular expression; the cases are " + ", ".join(CASES))
+    p.add_argument("--models", default="flux", help="some of " + ",".join(MODELS) + "; flux unless said otherwise")
+    p.add_argument("--cases", default="", help="regular expression; the cases of each model are " + ", ".join(CASES))
     p.add_argument("--alternations", type=int, default=0, help="runs of each program in each case (3)")
     p.add_argument("--steps", type=int, default=0, help=f"of each process (20); the first {DROPPED} are dropped")
     p.add_argument("--threads", type=int, default=measure.cpu()["cores"])
@@ -31,7 +36,39 @@ def arguments():
     if args.quick:
         args.cases = args.cases or "fp32-lora-b1"
     args.alternations, args.steps = args.alternations or (1 if args.quick else 3), args.steps or (10 if args.quick else 20)
-    return measure.with_chosen_cases(p, args, CASES, DROPPED)
+    args.models = args.models.split(",")
+    if unknown := set(args.models) - set(MODELS):
+        p.error(f"--models names {', '.join(unknown)}; there are {', '.join(MODELS)}")
+    return measure.with_chosen_cases(p, args, [f"{model}-{case}" for model in args.models for case in CASES], DROPPED)
+
+
+def parts_of(case):
+    """Model, dtype, what trains, batch size."""
+    model, dtype, train, batch = case.rsplit("-", 3)
+    return model, dtype, train, batch[1:]
+
+
+class Flux:
+    """The small FLUX: a picture of 128 pixels is 256 tokens, since the autoencoder of the small model scales by 4."""
+    pixels, targets = 128, LORA_TARGETS
+
+    def __init__(self, _environment):
+        self.folder = make_model(measure.SCRATCH / "flux-small", SMALL)
+        self.metadata = make_pictures(measure.SCRATCH / "pictures", 8, self.pixels)
+        self.peer = [measure.ROOT / "benchmarks/peer_flux.py", "--image_side", IMAGE_SIDE]
+
+
+class OfFamily:
+    """A family of family_folder.py: a picture of 256 pixels is 256 tokens. Its captions are longer than the limit, so that all have as many tokens."""
+    pixels = 256
+
+    def __init__(self, name, environment):
+        self.targets, self.folder = FAMILIES[name].targets, measure.SCRATCH / name
+        if not (self.folder / "done").exists():
+            measure.run([sys.executable, measure.ROOT / "benchmarks/family_folder.py", name, self.folder], measure.SCRATCH / "folder.txt", environment)
+        self.metadata = make_pictures(measure.SCRATCH / "pictures-long", 8, self.pixels, caption_repeats=20)
+        side = IMAGE_SIDE if name == "flux2" else 2 * IMAGE_SIDE  # of latents; FLUX.2's are tokens already
+        self.peer = [measure.ROOT / "benchmarks/peer_family.py", "--family", name, "--latent_side", side]
 
 
 def figures(finished, step_seconds, first_step_end, **more):
@@ -45,26 +82,25 @@ class Bench:
         self.args, self.environment = args, measure.environment(args.threads)
         if not measure.has_modules(["torch", "diffusers", "peft"], self.environment):
             sys.exit("python3 cannot import torch, diffusers and peft: run ./dev bench peers, which installs them into .deps/golden")
-        self.model = make_model(measure.SCRATCH / "flux-small", SMALL)
-        self.metadata = make_pictures(measure.SCRATCH / "pictures", 8, PIXELS)
+        self.models = {name: Flux(self.environment) if name == "flux" else OfFamily(name, self.environment) for name in args.models}
 
     def peer(self, case, steps):
-        dtype, train, batch = case.split("-")
-        out = measure.SCRATCH / "peer.json"
-        done = measure.run([sys.executable, measure.ROOT / "benchmarks/peer_flux.py", "--transformer", self.model / "transformer", "--train",
-                            train, "--dtype", dtype, "--targets", LORA_TARGETS, "--rank", RANK, "--batch_size", batch[1:], "--image_side",
-                            IMAGE_SIDE, "--text_tokens", TEXT_TOKENS, "--steps", steps, "--threads", self.args.threads, "--out", out],
+        name, dtype, train, batch = parts_of(case)
+        out, model = measure.SCRATCH / "peer.json", self.models[name]
+        done = measure.run([sys.executable, *model.peer, "--transformer", model.folder / "transformer", "--train", train, "--dtype", dtype,
+                            "--targets", model.targets, "--rank", RANK, "--batch_size", batch, "--text_tokens", TEXT_TOKENS, "--steps", steps,
+                            "--threads", self.args.threads, "--out", out],
                            measure.SCRATCH / "peer.txt", self.environment)
         got = measure.read_lines(out)[0]
         return figures(done, got["step_seconds"], got["first_step_end"], versions=got["versions"], losses=got["losses"],
                        trained_millions=round(got["trained_parameters"] / 1e6, 2))
 
     def burnish(self, case, steps):
-        dtype, train, batch = case.split("-")
-        out, log = measure.SCRATCH / "run", measure.SCRATCH / "burnish.txt"
-        what = ["--trainable_models", "dit"] if train == "full" else ["--lora_rank", RANK, "--lora_target_modules", LORA_TARGETS]
-        done = measure.run([measure.burnish(), "train", "--model", self.model, "--dataset_metadata_path", self.metadata, "--height", PIXELS,
-                            "--width", PIXELS, "--max_sequence_length", TEXT_TOKENS, "--dtype", dtype, "--batch_size", batch[1:],
+        name, dtype, train, batch = parts_of(case)
+        out, log, model = measure.SCRATCH / "run", measure.SCRATCH / "burnish.txt", self.models[name]
+        what = ["--trainable_models", "dit"] if train == "full" else ["--lora_rank", RANK, "--lora_target_modules", model.targets]
+        done = measure.run([measure.burnish(), "train", "--model", model.folder, "--dataset_metadata_path", model.metadata, "--height", model.pixels,
+                            "--width", model.pixels, "--max_sequence_length", TEXT_TOKENS, "--dtype", dtype, "--batch_size", batch,
                             "--max_steps", steps, "--num_threads", self.args.threads, "--device", "cpu", "--overwrite", "--output_path", out, *what],
                            log, self.environment)
         lines = measure.read_lines(out / "log.jsonl")
@@ -80,7 +116,7 @@ class Bench:
             for who in ("peer", "burnish") if alternation % 2 == 0 else ("burnish", "peer"):
                 got = getattr(self, who)(case, self.args.steps)
                 results[case][who].append(got)
-                print(f"{case:<13} {who:<8} {got['median_step_ms']:8.1f} ms a step, first step begins after {got['startup_s']:6.2f} s and ends after {got['first_step_done_s']:6.2f} s, "
+                print(f"{case:<24} {who:<8} {got['median_step_ms']:8.1f} ms a step, first step begins after {got['startup_s']:6.2f} s and ends after {got['first_step_done_s']:6.2f} s, "
                       f"peak {got['peak_mib']:7.1f} MiB, others used {got['other_cpu']:.0%} of the CPU", flush=True)
             pair = results[case]["peer"][-1]["trained_millions"], results[case]["burnish"][-1]["trained_millions"]
             if pair[0] != pair[1]:
@@ -88,9 +124,9 @@ class Bench:
         return results
 
 
-def required_step(dtype, has_bf16):
+def required_step(model, dtype, has_bf16):
     """The required ratio, or None where none is set: bf16 on a CPU that multiplies it in hardware."""
-    return None if dtype == "bf16" and has_bf16 else REQUIRED[f"step_{dtype}"]
+    return None if dtype == "bf16" and has_bf16 else REQUIRED[model][f"step_{dtype}"]
 
 
 def judged(ratio, limit):
@@ -106,9 +142,9 @@ def table(results, has_bf16):
     rows = []
     for case, both in results.items():
         peer, ours = both["peer"], both["burnish"]
-        row = [case]
-        limits = {"median_step_ms": required_step(case.split("-")[0], has_bf16), "startup_s": REQUIRED["startup"],
-                  "peak_mib": REQUIRED["memory"]}
+        row, (model, dtype, _, _) = [case], parts_of(case)
+        limits = {"median_step_ms": required_step(model, dtype, has_bf16), "startup_s": REQUIRED[model]["startup"],
+                  "peak_mib": REQUIRED[model]["memory"]}
         for key, digits in (("median_step_ms", 1), ("startup_s", 2), ("peak_mib", 0)):
             theirs, mine = middle(peer, key), middle(ours, key)
             row += [f"{theirs:.{digits}f}", f"{mine:.{digits}f}", judged(mine / theirs, limits[key])]
@@ -132,15 +168,16 @@ def report(args, results):
             f"{'bf16 instructions: ' + ', '.join(bf16) if bf16 else 'no bf16 instructions (neither avx512_bf16 nor amx_bf16)'}"
             f"{' (held back for both programs by ONEDNN_MAX_CPU_ISA=' + cpu['held_back'] + ')' if cpu['held_back'] else ''}; "
             f"burnish {measure.commit()}, diffusers {versions['diffusers']}, torch {versions['torch']}.\n"
-            f"Small FLUX ({SMALL.num_parameters() / 1e6:.1f} million parameters, 256 + 64 tokens); {args.alternations} runs with {args.steps} "
+            f"Small {', '.join(args.models)} (width 512, 256 + 64 tokens); {args.alternations} runs with {args.steps} "
             f"steps of each in turn, medians, the first {DROPPED} steps dropped. Other processes used at most {others:.0%} of the CPU"
             f"{': above 5 %, so do not rely on the times' if others > 0.05 else ''}.\n\n{table(results, bool(bf16))}\n"
             f"Reproduce: `{'ONEDNN_MAX_CPU_ISA=' + cpu['held_back'] + ' ' if cpu['held_back'] else ''}./dev bench peers --alternations {args.alternations} --steps {args.steps} --threads {args.threads}"
-            f"{f' --cases {args.cases!r}' if args.cases else ''}`\n")
+            f"{'' if args.models == ['flux'] else ' --models ' + ','.join(args.models)}{f' --cases {args.cases!r}' if args.cases else ''}`\n")
     print("\n" + text)
     if not args.quick:
+        what = ["peers"] + ["families"] * (args.models != ["flux"]) + ["held-back"] * bool(cpu["held_back"])
         data = {"cpu": cpu, "threads": args.threads, "commit": measure.commit(), "versions": versions, "required": REQUIRED, "results": results}
-        print("recorded in", measure.record("peers-held-back" if cpu["held_back"] else "peers", cpu["name"], text, data))
+        print("recorded in", measure.record("-".join(what), cpu["name"], text, data))
 
 
 if __name__ == "__main__":

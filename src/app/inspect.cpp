@@ -87,6 +87,7 @@ void inspect(const Arguments& arguments) {
   auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is, and what two differ in", arguments, fields);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
   if (paths.empty()) config_error("inspect", "no file given; for example: burnish inspect lora.safetensors");
+  if (first < 0) config_error("inspect", "--first counts differences, so it is 0 or more and not {}", first);
   std::optional<Error> failed;  // the first, once all others are shown
   for (const auto& path : paths) {
     for (const auto& name : files_in(path)) {

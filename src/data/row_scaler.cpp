@@ -15,9 +15,21 @@ namespace {
 constexpr int kPrecisionBits = 32 - 8 - 2;  // Pillow's: 8 bits of pixel and 2 of head room in an int32
 constexpr size_t kMostChannels = 4;
 
+// The first line of a window begins the sums, the others add to them.
+
+BURNISH_SIMD void begin_weighted(const uint8_t* bytes, int32_t weight, int32_t* sums, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) sums[i] = bytes[i] * weight;
+}
+
 BURNISH_SIMD void add_weighted(const uint8_t* bytes, int32_t weight, int32_t* sums, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) sums[i] += bytes[i] * weight;
+}
+
+BURNISH_SIMD void begin_weighted_each(const uint8_t* bytes, const int32_t* weights, int32_t* sums, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) sums[i] = bytes[i] * weights[i];
 }
 
 BURNISH_SIMD void add_weighted_each(const uint8_t* bytes, const int32_t* weights, int32_t* sums, int64_t n) {
@@ -99,23 +111,21 @@ void RowScaler::scale_columns(const uint8_t* row_WC, uint8_t* to) {
   auto n = std::ssize(sums_), width = n / channels_;
   auto& c = columns_;
   std::memcpy(c.row.data(), row_WC + c.first_byte, static_cast<size_t>(c.num_bytes));
-  std::ranges::fill(sums_, 0);
   for (int64_t k = 0; k < c.widest; ++k) {
     const auto* offsets = c.offsets.data() + k * width;
     auto* picked = c.picked.data() + k * n;
     // Whole words are moved; what is too much of one is overwritten by the next.
     for (int64_t x = 0; x < width; ++x) std::memcpy(picked + x * channels_, c.row.data() + offsets[x], kMostChannels);
-    add_weighted_each(picked, c.weights.data() + k * n, sums_.data(), n);
+    (k == 0 ? begin_weighted_each : add_weighted_each)(picked, c.weights.data() + k * n, sums_.data(), n);
   }
   round_to_bytes(sums_.data(), to, n);
 }
 
 void RowScaler::finish_row() {
   auto n = std::ssize(sums_), first = rows_.first[static_cast<size_t>(num_finished_)];
-  std::ranges::fill(sums_, 0);
   for (int64_t k = 0; k < rows_.widest; ++k)
-    add_weighted(recent_.data() + (first + k) % rows_.widest * n, rows_.weights[static_cast<size_t>(num_finished_ * rows_.widest + k)],
-                 sums_.data(), n);
+    (k == 0 ? begin_weighted : add_weighted)(recent_.data() + (first + k) % rows_.widest * n,
+                                             rows_.weights[static_cast<size_t>(num_finished_ * rows_.widest + k)], sums_.data(), n);
   round_to_bytes(sums_.data(), scaled_HWC_.mutable_data_ptr<uint8_t>() + num_finished_++ * n, n);
 }
 

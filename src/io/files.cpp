@@ -51,11 +51,11 @@ InputFile::InputFile(const fs::path& path) : descriptor_(open(path.c_str(), O_RD
   if (S_ISREG(status.st_mode) && !is_pointer) return;
   close(descriptor_);
   if (is_pointer) {
-    data_error(
-        "io",
-        "{} is a pointer of git-lfs, not the file itself: run `git lfs pull` in its repository, or name a model by its id on a hub to "
-        "have it fetched",
-        path.string());
+    data_error("io",
+               "{} is a pointer of git-lfs, not the file itself: run `git lfs pull` in its repository; a model is also fetched when it is "
+               "named by "
+               "its id on a hub",
+               path.string());
   }
   data_error("io", "cannot read {}: it is {}, not a regular file", path.string(),
              S_ISDIR(status.st_mode) ? "a folder" : "a pipe, a socket or a device");

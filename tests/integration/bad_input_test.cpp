@@ -97,6 +97,7 @@ TEST_F(BadModel, NotThere) {
   expect_one_error(run_burnish(of_a_hub, "BURNISH_LOG=error DIFFSYNTH_SKIP_DOWNLOAD=true"), 3,
                    {"author/model", "nothing matches", "DIFFSYNTH_MODEL_BASE_PATH"});
   refused(3, "inspect " + quoted(at("nowhere")), {"nowhere", "does not exist"});
+  refused(2, "inspect --first -1 " + quoted(at("nowhere")), {"--first", "0 or more"});
 }
 
 /// A copy of the small model that a test can damage.

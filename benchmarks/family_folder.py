@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Writes a model folder (diffusers layout) of a family whose transformer is small and random but shaped as the published one:
+family_folder.py FAMILY FOLDER.
+
+Width 512 with heads of 128, as the small FLUX of flux_folder.py. Encoders, autoencoder and tokenizer are those of the golden files. Needs
+torch and diffusers.
+"""
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Family:
+    golden: str  # folder in tests/golden
+    transformer: str  # class in diffusers
+    config: dict
+    targets: str  # attention and feed-forward layers, as one regular expression for a whole path: peft and burnish read it alike
+
+
+HEADS = dict(attention_head_dim=128, num_attention_heads=4)
+JOINT = "to_q|to_k|to_v|to_out\\.0|add_q_proj|add_k_proj|add_v_proj|to_add_out"
+FAMILIES = {
+    "z-image": Family("zimage_pipeline", "ZImageTransformer2DModel",
+                      dict(in_channels=16, dim=512, n_layers=5, n_refiner_layers=1, n_heads=4, n_kv_heads=4, cap_feat_dim=16, axes_dims=[32, 48, 48]),
+                      r"(layers|noise_refiner|context_refiner)\.\d+\.(attention\.(to_q|to_k|to_v|to_out\.0)|feed_forward\.w[123])"),
+    "qwen-image": Family("qwen_image_pipeline", "QwenImageTransformer2DModel",
+                         HEADS | dict(in_channels=64, out_channels=16, num_layers=4, joint_attention_dim=16, axes_dims_rope=(16, 56, 56)),
+                         rf"transformer_blocks\.\d+\.(attn\.({JOINT})|(img|txt)_mlp\.net\.(0\.proj|2))"),
+    "flux2": Family("flux2_pipeline", "Flux2Transformer2DModel",
+                    HEADS | dict(in_channels=32, num_layers=2, num_single_layers=4, joint_attention_dim=48, axes_dims_rope=(32, 32, 32, 32), guidance_embeds=False),
+                    rf"transformer_blocks\.\d+\.(attn\.({JOINT})|ff(_context)?\.linear_(in|out))|single_transformer_blocks\.\d+\.attn\.(to_qkv_mlp_proj|to_out)"),
+    "chroma": Family("chroma_pipeline", "ChromaTransformer2DModel",
+                     HEADS | dict(in_channels=64, num_layers=2, num_single_layers=4, joint_attention_dim=16, axes_dims_rope=(16, 56, 56),
+                                  approximator_num_channels=64, approximator_hidden_dim=512, approximator_layers=3),
+                     rf"transformer_blocks\.\d+\.(attn\.({JOINT})|ff(_context)?\.net\.(0\.proj|2))|single_transformer_blocks\.\d+\.(attn\.(to_q|to_k|to_v)|proj_mlp|proj_out)"),
+}
+
+
+def make(family, folder):
+    import diffusers
+    import torch
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "tests/golden" / family.golden / "model", folder)
+    torch.manual_seed(0)
+    model = getattr(diffusers, family.transformer)(**family.config)
+    for parameter in model.parameters():
+        if not parameter.isfinite().all():  # left as it was allocated: padding tokens
+            torch.nn.init.normal_(parameter, std=0.02)
+    shutil.rmtree(folder / "transformer")
+    model.to(torch.bfloat16).save_pretrained(folder / "transformer")
+    (folder / "done").touch()
+
+
+if __name__ == "__main__":
+    make(FAMILIES[sys.argv[1]], Path(sys.argv[2]))

@@ -1,0 +1,107 @@
+"""The peer: diffusers' transformer of a family of family_folder.py with a peft LoRA or whole, one process a case, its figures as JSON in --out.
+
+Latents and text embeddings are random and ready, so the peer runs no encoder and writes no file: what is measured is its loop alone.
+"""
+import argparse
+
+import peer_loop
+from family_folder import FAMILIES
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--family", choices=FAMILIES, required=True)
+    p.add_argument("--transformer", required=True, help="folder with config.json and weights")
+    p.add_argument("--train", choices=["lora", "full"], required=True)
+    p.add_argument("--dtype", choices=["fp32", "bf16"], required=True, help="of every tensor")
+    p.add_argument("--latent_side", type=int, required=True, help="the latents are this high and wide")
+    peer_loop.add_options(p)
+    return p.parse_args()
+
+
+args = arguments()
+import diffusers  # noqa: E402
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+torch.set_num_threads(args.threads)
+torch.manual_seed(0)
+DTYPE = {"fp32": torch.float32, "bf16": torch.bfloat16}[args.dtype]
+
+
+class ZImage:
+    def __init__(self, text):
+        self.captions = list(text)
+
+    def __call__(self, model, noisy, sigma):
+        out = model([x[:, None] for x in noisy], 1 - sigma, self.captions, return_dict=False)[0]
+        return -torch.stack(out)[:, :, 0]
+
+
+class Packed:
+    """Models that take latents as tokens of 2x2 points."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __call__(self, model, noisy, sigma):
+        b, c, h, w = noisy.shape
+        tokens = noisy.view(b, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5).reshape(b, h * w // 4, c * 4)
+        out = model(hidden_states=tokens, encoder_hidden_states=self.text, timestep=sigma, return_dict=False, **self.places(b, h // 2, w // 2))[0]
+        return out.view(b, h // 2, w // 2, c, 2, 2).permute(0, 3, 1, 4, 2, 5).reshape(b, c, h, w)
+
+
+class QwenImage(Packed):
+    def places(self, b, h, w):
+        return {"encoder_hidden_states_mask": None, "img_shapes": [[(1, h, w)]] * b}
+
+
+class Chroma(Packed):
+    def places(self, b, h, w):
+        ids = torch.zeros(h, w, 3)
+        ids[..., 1], ids[..., 2] = torch.arange(h)[:, None], torch.arange(w)[None]
+        return {"img_ids": ids.view(-1, 3), "txt_ids": torch.zeros(self.text.shape[1], 3)}
+
+
+class Flux2:
+    def __init__(self, text):
+        self.text = text
+
+    def __call__(self, model, noisy, sigma):
+        b, c, h, w = noisy.shape
+        picture = torch.cartesian_prod(torch.arange(1), torch.arange(h), torch.arange(w), torch.arange(1))
+        words = torch.cartesian_prod(torch.arange(1), torch.arange(1), torch.arange(1), torch.arange(self.text.shape[1]))
+        out = model(hidden_states=noisy.flatten(2).transpose(1, 2), encoder_hidden_states=self.text, timestep=sigma, img_ids=picture, txt_ids=words, return_dict=False)[0]
+        return out.transpose(1, 2).view(b, c, h, w)
+
+
+PREDICTIONS = {"z-image": ZImage, "qwen-image": QwenImage, "flux2": Flux2, "chroma": Chroma}
+TEXT_WIDTH = {"z-image": "cap_feat_dim"}
+
+
+def load():
+    model = getattr(diffusers, FAMILIES[args.family].transformer).from_pretrained(args.transformer, torch_dtype=DTYPE)
+    if args.train == "lora":
+        model.requires_grad_(False)
+        peer_loop.add_adapter(model, args, use_dora=False, dtype=DTYPE)
+    return model.train()
+
+
+class Loop(peer_loop.Loop):
+    def __init__(self, model):
+        super().__init__(model, args)
+        c = FAMILIES[args.family].config
+        # Tokens are 2x2 points but for FLUX.2, whose latents are packed already.
+        channels = c["in_channels"] // (4 if issubclass(PREDICTIONS[args.family], Packed) else 1)
+        self.latents = torch.randn(args.batch_size, channels, args.latent_side, args.latent_side, dtype=DTYPE)
+        text = torch.randn(args.batch_size, args.text_tokens, c[TEXT_WIDTH.get(args.family, "joint_attention_dim")], dtype=DTYPE)
+        self.predict = PREDICTIONS[args.family](text)
+
+    def loss(self):
+        sigma, noise = torch.rand(args.batch_size), torch.randn_like(self.latents)
+        s = sigma.to(DTYPE)[:, None, None, None]
+        predicted = self.predict(self.model, (1 - s) * self.latents + s * noise, sigma)
+        return F.mse_loss(predicted.float(), (noise - self.latents).float())
+
+
+Loop(load()).run(args)
