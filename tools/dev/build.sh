@@ -60,8 +60,9 @@ grids_to_leave_out() {
   ((${#suites[@]} == 0)) || (IFS=:; echo "-${suites[*]}")
 }
 
-# All tests: of each room's program a process on each core, of the program's tests many, so that the cores end together. For most tests,
-# loading libtorch takes longer than the test. What failed is said once more at the end, and all of it is in FOLDER/tests.log.
+# All tests: of each room's program a process on each core, of the program's tests many, so that the cores end together, and one process more
+# than there are cores, since some tests wait. For most tests, loading libtorch takes longer than the test. What failed is said once more at
+# the end, and all of it is in FOLDER/tests.log.
 run_tests() {
   local folder=$1 filter=$2 cores program i status=0
   cores=$(nproc)
@@ -71,7 +72,7 @@ run_tests() {
       [[ $program == */test_integration ]] || for ((i = 0; i < cores; ++i)); do echo "$program $cores $i"; done
     done
   } | GTEST_FILTER=${filter:-*} GTEST_BRIEF=1 OMP_WAIT_POLICY=passive ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-    xargs -P "$cores" -L 1 sh -c 'GTEST_TOTAL_SHARDS=$1 GTEST_SHARD_INDEX=$2 timeout 1800 "$0" || { echo "[dev] $0, part $2 of $1: $?"; false; }' \
+    xargs -P "$((cores + 1))" -L 1 sh -c 'GTEST_TOTAL_SHARDS=$1 GTEST_SHARD_INDEX=$2 timeout 1800 "$0" || { echo "[dev] $0, part $2 of $1: $?"; false; }' \
     2>&1 | tee "$folder/tests.log" || status=$?
   ctest --test-dir "$folder" -j "$cores" -L interpreted --output-on-failure || status=$?
   grep -E '^\[  FAILED  \]|^\[dev\] ' "$folder/tests.log" | sort -u || true

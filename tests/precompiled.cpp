@@ -1,0 +1,1 @@
+// CMake makes precompiled headers of a target that has a source.
