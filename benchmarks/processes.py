@@ -3,8 +3,9 @@
 
 A small FLUX of random weights, as in peers.py, in fp32, batch 1 a process, a core each. First LoRA and all weights beside diffusers + peft
 under accelerate: DDP, and FSDP2 where burnish divides too. Then all weights in two network namespaces joined by a virtual cable that
-carries so much a second (tc's token bucket; needs root): a step's time beside what `plan` computes from the step of one process, and what of
-the exchange is waited for over what all of it takes. Every case runs in turn, several times over; times are of the fastest steps.
+carries so much a second (tc's token bucket; needs root): a step's time beside what `plan` computes, and what of the exchange is waited for over
+what all of it takes. The step without waiting is taken to be that over a free cable, since to send and to sum takes the processor here. Every
+case runs in turn, several times over; times are of the fastest steps.
 """
 import argparse
 import datetime
@@ -25,7 +26,7 @@ PEERS = {"lora-ddp": ["--train", "lora", "--targets", LORA_TARGETS, "--rank", RA
          "full-ddp": ["--train", "full", "--processes", "ddp"], "full-fsdp2": ["--train", "full", "--processes", "fsdp2"]}
 RATIOS = [("lora-stage0", "lora-ddp"), ("lora-stage3", "lora-ddp"), ("full-stage0", "full-ddp"), ("full-stage1", "full-ddp"), ("full-stage2", "full-fsdp2")]
 RATES = ["8Gb", "4Gb", "2Gb", "1Gb", "500Mb"]
-CASES = [f"peer-{case}" for case in PEERS] + [f"burnish-{case}" for case in OURS] + [f"link-{rate}" for rate in RATES]
+CASES = [f"peer-{case}" for case in PEERS] + [f"burnish-{case}" for case in OURS] + [f"link-{rate}" for rate in ["free", *RATES]]
 
 
 def arguments():
@@ -36,18 +37,16 @@ def arguments():
     return measure.with_chosen_cases(p, p.parse_args(), CASES, WARM_UP)
 
 
-def cable_script(rate, first, second, alone):
-    """Runs two commands as two machines of a process each, or each alone where `rate` is empty."""
-    if not rate:
-        return f"{alone(first, 0)} & {alone(second, 1)} & wait"
-    shape = f"tbf rate {rate.replace('b', 'bit')} burst 256k latency 400ms"
+def cable_script(rate, command):
+    """Runs a command as two machines of a process each."""
+    shape = ["tc qdisc add dev v%d root " % end + ("pfifo" if rate == "free" else f"tbf rate {rate.replace('b', 'bit')} burst 256k latency 400ms") for end in (0, 1)]
     return f"""set -e
 mount -t tmpfs none /run; ip netns add b; ip link add v0 type veth peer name v1 netns b
-ip addr add 10.9.8.1/24 dev v0; ip link set v0 up; ip link set lo up; tc qdisc add dev v0 root {shape}
-ip netns exec b sh -c 'ip addr add 10.9.8.2/24 dev v1; ip link set v1 up; ip link set lo up; tc qdisc add dev v1 root {shape}'
+ip addr add 10.9.8.1/24 dev v0; ip link set v0 up; ip link set lo up; {shape[0]}
+ip netns exec b sh -c 'ip addr add 10.9.8.2/24 dev v1; ip link set v1 up; ip link set lo up; {shape[1]}'
 export WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.9.8.1 MASTER_PORT=29500
-RANK=0 {first} & one=$!
-RANK=1 ip netns exec b {second} & two=$!
+RANK=0 {command} & one=$!
+RANK=1 ip netns exec b {command} & two=$!
 wait $one; wait $two
 """
 
@@ -80,15 +79,13 @@ class Bench:
         return [line["step_seconds"] for line in measure.read_lines(out / "log.jsonl")]
 
     def link(self, rate):
-        """Without a rate two runs of one process each, at once, so that they share the processor's memory as two of one run do."""
-        out = [measure.SCRATCH / "run", measure.SCRATCH / "run-alone"]
-        first, second = (shlex.join(map(str, [measure.burnish(), *self.train(folder, FULL)])) for folder in (out if not rate else out[:1] * 2))
-        script = cable_script(rate, first, second, lambda command, rank: f"taskset -c {rank} {command}")
-        done = measure.run(["unshare", "-m", "-n", "sh", "-c", script], measure.SCRATCH / "link.txt", self.environment)
-        return done, self.step_seconds(out[0])
+        out = measure.SCRATCH / "run"
+        command = shlex.join(map(str, [measure.burnish(), *self.train(out, FULL)]))
+        done = measure.run(["unshare", "-m", "-n", "sh", "-c", cable_script(rate, command)], measure.SCRATCH / "link.txt", self.environment)
+        return done, self.step_seconds(out)
 
     def planned(self, rate, seconds_alone):
-        """Seconds of a step of two machines by `plan`, and those of them that are waited, where one process takes so long."""
+        """Seconds of a step of two machines by `plan`, and those of them that are waited, where computing takes so long."""
         def steps(tflops):
             command = [measure.burnish(), "plan", *self.train("none", FULL)[1:], "--json", "--processes", 1, "--link", rate, "--local_link", rate, "--tflops", tflops]
             got = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=self.environment, check=True)
@@ -99,7 +96,7 @@ class Bench:
     def run(self):
         results = {case: [] for case in self.args.chosen}
         if any(case.startswith("link-") for case in results):
-            results["link-"] = []  # one process
+            results.setdefault("link-free", [])
         for alternation in range(self.args.alternations):
             for case in list(results) if alternation % 2 == 0 else reversed(list(results)):
                 who, what = case.split("-", 1)
@@ -124,14 +121,14 @@ def tables(bench, results):
         text += measure.markdown(["burnish", "accelerate", "burnish, samples a second", "accelerate", "step over step", "of medians", "burnish, MiB of the fullest process", "accelerate", "ratio"], rows) + "\n"
     rates = [rate for rate in RATES if f"link-{rate}" in got]
     if rates:
-        alone, num_bytes, rows = got["link-"]["time"], 4 * SMALL.num_parameters(), []
+        alone, num_bytes, rows = got["link-free"]["time"], 4 * SMALL.num_parameters(), []
         for rate in rates:
             time = got[f"link-{rate}"]["time"]
             seconds, exposed = planned[rate] = bench.planned(rate, alone / 1e3)
             # Each of two processes sends half of the gradients to be summed and half of the sums.
             traffic = 8e3 * num_bytes / (float(rate[:-2]) * {"G": 1e9, "M": 1e6}[rate[-2]])
             rows.append([rate, f"{traffic:.0f}", f"{alone:.0f}", f"{time:.0f}", f"{1e3 * seconds:.0f}", f"{time / (1e3 * seconds):.2f}", f"{(time - alone) / traffic:.2f}", f"{1e3 * exposed / traffic:.2f}"])
-        text += measure.markdown(["link", "gradients over it, ms", "step of one process, ms", "of two", "by the model", "measured over model", "waited for, of all that travels", "by the model"], rows)
+        text += measure.markdown(["link", "gradients over it, ms", "step over a free cable, ms", "over this one", "by the model", "measured over model", "waited for, of all that travels", "by the model"], rows)
     return text, planned
 
 

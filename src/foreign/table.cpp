@@ -69,8 +69,7 @@ const config::Field& field_named(const std::string& name, const config::Fields& 
 
 /// One name of theirs, through all rows that have it.
 struct Applied {
-  bool is_carried = false;
-  std::string why_not;
+  std::string why_not;  ///< of what one of them could not carry, though another carried the rest
 };
 
 void apply_row(const Row& row, const std::string& name, const Value& value, const Settings& settings, config::Fields& fields,
@@ -90,7 +89,6 @@ void apply_row(const Row& row, const std::string& name, const Value& value, cons
     return;
   }
   origins.push_back(name);
-  applied.is_carried = true;
   if (!outcome.note.empty()) imported.different.push_back(shown(name, value) + ": " + outcome.note);
 }
 
@@ -165,8 +163,7 @@ void apply(const Table& table, const Settings& settings, bool whole, config::Fie
     if (imported.needless.contains(name)) continue;
     auto row = applied.find(name);
     if (row == applied.end()) imported.not_carried.push_back(shown(name, value) + ": not known here");
-    else if (!row->second.is_carried && !row->second.why_not.empty())
-      imported.not_carried.push_back(shown(name, value) + ": " + row->second.why_not);
+    else if (!row->second.why_not.empty()) imported.not_carried.push_back(shown(name, value) + ": " + row->second.why_not);
   }
 }
 

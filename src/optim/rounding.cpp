@@ -1,9 +1,11 @@
 #include "optim/rounding.h"
 
 #include <ATen/Context.h>
-#include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/where.h>
 
 #include <array>
 #include <bit>

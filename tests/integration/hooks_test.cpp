@@ -85,15 +85,22 @@ TEST_F(Hooks, PreviewsChangeNothingOfTheTraining) {
 }
 
 TEST_F(Hooks, PreviewsAreWhatTheVerbDraws) {
-  train("--max_steps 1 " + option("preview_prompts", prompts()), folder / "run");
-  auto drawn = run_burnish("sample " + golden_model() + "--prompt 'a red circle' --seed 0 --num_inference_steps 3 --height 48 --width 64 " +
-                           option("lora", folder / "run/step-1.safetensors") + option("output_path", folder / "drawn"));
-  ASSERT_EQ(drawn.exit_code, 0) << drawn.output;
   auto pixels = [](const fs::path& png) {  // without the text that stands before them
     auto bytes = read_file(png);
     return bytes.substr(bytes.find("IDAT"));
   };
-  EXPECT_EQ(pixels(folder / "run/samples/step-000001/00.png"), pixels(folder / "drawn/0000.png"));
+  std::vector<std::string> seen;
+  for (const char* average : {"", "--ema_decay 0.5 "}) {  // of which the file has the averages
+    train("--max_steps 3 --learning_rate 1e-2 " + std::string(average) + option("preview_prompts", prompts()), folder / "run");
+    auto drawn =
+        run_burnish("sample " + golden_model() + "--prompt 'a red circle' --seed 0 --num_inference_steps 3 --height 48 --width 64 " +
+                    option("lora", folder / "run/step-3.safetensors") + option("output_path", folder / "drawn"));
+    ASSERT_EQ(drawn.exit_code, 0) << drawn.output;
+    EXPECT_EQ(pixels(folder / "run/samples/step-000003/00.png"), pixels(folder / "drawn/0000.png")) << average;
+    seen.push_back(pixels(folder / "drawn/0000.png"));
+    fs::remove_all(folder / "run");
+  }
+  EXPECT_NE(seen[0], seen[1]);
 }
 
 TEST_F(Hooks, OldWeightsGoAndTheBestStay) {
@@ -217,17 +224,19 @@ TEST_F(Hooks, WhatIsAskedForWithoutItsNeedsIsRefused) {
   }
 }
 
-TEST_F(Hooks, AClosedTerminalSavesLikeCtrlC) {
-  auto run = folder / "run";
-  auto child = start("'" BURNISH_PROGRAM "' train " + golden_model() + golden_data() + kLora + "--max_steps 100000 " +
-                     option("output_path", run) + ">/dev/null 2>&1");
-  for (int i = 0; i < 600 && !fs::exists(run / "log.jsonl"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  while (read_log(run).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  ::kill(child, SIGHUP);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 130);
-  EXPECT_TRUE(fs::exists(run / "state/state.safetensors"));
+TEST_F(Hooks, AClosedTerminalAndARequestToEndSaveLikeCtrlC) {
+  for (int signal : {SIGHUP, SIGTERM}) {
+    auto run = folder / std::to_string(signal);
+    auto child = start("'" BURNISH_PROGRAM "' train " + golden_model() + golden_data() + kLora + "--max_steps 100000 " +
+                       option("output_path", run) + ">/dev/null 2>&1");
+    for (int i = 0; i < 2400 && (!fs::exists(run / "log.jsonl") || read_log(run).empty()); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ::kill(child, signal);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), 130) << signal;
+    EXPECT_TRUE(fs::exists(run / "state/state.safetensors")) << signal;
+  }
 }
 
 /// BURNISH_KILLS in the environment kills more often.

@@ -163,8 +163,9 @@ TEST_F(References, AreSeenByPreviewsValidationAndDistillation) {
 
 TEST_F(References, AreCountedByThePlan) {
   auto peak = [&](const std::string& more) {
-    auto outcome = run_burnish("plan --json --num_threads 1 " + golden_model() + "--height 256 --width 256 --max_steps 10 --lora_rank 4 " + more,
-                               "BURNISH_LOG=error");
+    auto outcome =
+        run_burnish("plan --json --num_threads 1 " + golden_model() + "--height 256 --width 256 --max_steps 10 --lora_rank 4 " + more,
+                    "BURNISH_LOG=error");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     auto plan = nlohmann::json::parse(outcome.output, nullptr, /*allow_exceptions=*/false);
     return plan["stages"].back()["peak"].value("activations", 0.0) +

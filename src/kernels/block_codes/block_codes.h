@@ -18,10 +18,9 @@ class BlockCodes {
   void encode(const at::Tensor& exact, const at::Tensor& codes, const at::Tensor& scales) const;
 
  private:
-  uint8_t code_of(float fraction) const;
-
-  std::vector<float> values_, borders_;  ///< borders: the halves between values
-  std::vector<uint8_t> first_;           ///< by the upper bits of a number: the code of the least number that has them
+  std::vector<float> values_, borders_;  ///< borders: the halves between values, then infinity
+  std::vector<int32_t> first_;           ///< by the upper bits of a number: the code of the least number that has them
+  int64_t num_steps_ = 0;                ///< from there to the code of the greatest, at most
   int64_t block_size_;
 };
 

@@ -82,6 +82,15 @@ void FluxModel::read_configs(const Sources& sources) {
     data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
                config_.out_channels / 4, vae_config_.latent_channels);
   }
+  if (dit.entry && clip.entry && clip_config_.width != config_.pooled_projection_dim) {
+    data_error("models",
+               "the transformer takes pooled embeddings of width {} and the CLIP encoder makes {}; they belong to different models",
+               config_.pooled_projection_dim, clip_config_.width);
+  }
+  if (dit.entry && t5.entry && t5_config_.width != config_.joint_attention_dim) {
+    data_error("models", "the transformer takes texts of width {} and the T5 encoder makes {}; they belong to different models",
+               config_.joint_attention_dim, t5_config_.width);
+  }
 }
 
 // diffusers' and sd-scripts' prefixes (lora_te3_ is what sd-scripts calls T5, OneTrainer's lora_transformer_ stands before diffusers'
