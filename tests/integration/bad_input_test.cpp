@@ -101,15 +101,16 @@ TEST_F(BadModel, NotThere) {
 }
 
 TEST_F(BadModel, EncodersOfAnotherModel) {
-  auto with = [&](const char* component, const std::string& other) {
+  auto with = [&](const char* component, const fs::path& other) {
     std::string arguments;
     for (const char* part : {"transformer", "text_encoder", "text_encoder_2", "vae"})
       arguments += "--model " + (std::string(part) == component ? quoted(other) : quoted(kGolden / "model" / part)) + " ";
     auto tokenizer = [](const char* name) { return "--" + std::string(name) + "_path " + quoted(kAssets / name) + " "; };
     return train_with(arguments + tokenizer("tokenizer") + tokenizer("tokenizer_2") + golden_data(), "");
   };
-  refused(3, with("text_encoder", golden_path("sdxl_pipeline/model/text_encoder")), {"pooled embeddings of width", "different models"});
-  refused(3, with("text_encoder_2", (kAssets / "text_encoder_2").string()), {"texts of width", "different models"});
+  refused(3, with("text_encoder", kGolden.parent_path() / "sdxl_pipeline/model/text_encoder"),
+          {"pooled embeddings of width", "different models"});
+  refused(3, with("text_encoder_2", kAssets / "text_encoder_2"), {"texts of width", "different models"});
 }
 
 /// A copy of the small model that a test can damage.
