@@ -112,6 +112,7 @@ class Overlapped final : public Reduction {
     for (size_t i = 0; i < parameters_.size(); ++i)
       torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
     is_hooked_ = true;
+    for (size_t i = 0; i < parameters_.size(); ++i) buckets_[bucket_of_[i]].num_there += expected_[i] == 0 ? 1 : 0;
   }
   void ran(bool /*ends_unit*/) override {
     if (has_owners_) end_round();
@@ -210,7 +211,7 @@ class Overlapped final : public Reduction {
   std::vector<size_t> bucket_of_;
   size_t next_ = 0, ended_ = 0;                                           ///< of the buckets, which travels next, and how many have arrived
   std::vector<int64_t> hits_ = std::vector<int64_t>(parameters_.size());  ///< by parameter: in a round
-  std::vector<int64_t> expected_;                                         ///< likewise, of those after the first
+  std::vector<int64_t> expected_;                                         ///< likewise, of those after the first; none is not waited for
   bool is_hooked_ = false, is_first_ = true;
 };
 
@@ -248,11 +249,9 @@ class Ordered final : public Reduction {
       : group_(group), parameters_(std::move(parameters)), has_owners_(!owners.empty()) {
     auto size = group.size();
     if (!has_owners_) row_numel_ = (packed_numel(parameters_) + size - 1) / size;
-    for (int64_t rank = 0; rank < size && has_owners_; ++rank) {
-      auto [first, last] = std::ranges::equal_range(owners, rank);
-      rows_.push_back(Parameters(parameters_).subspan(static_cast<size_t>(first - owners.begin()), static_cast<size_t>(last - first)));
-      row_numel_ = std::max(row_numel_, packed_numel(rows_.back()));
-    }
+    rows_.resize(has_owners_ ? static_cast<size_t>(size) : 0);
+    for (size_t i = 0; i < owners.size(); ++i) rows_[static_cast<size_t>(owners[i])].push_back(parameters_[i]);
+    for (const auto& row : rows_) row_numel_ = std::max(row_numel_, packed_numel(row));
   }
 
   void ran(bool ends_unit) override {
@@ -265,7 +264,7 @@ class Ordered final : public Reduction {
   void finish() override {
     at::NoGradGuard no_grad;
     auto sum = of_step_.take().view({-1});
-    unpack(sum, has_owners_ ? rows_[static_cast<size_t>(group_.rank())] : Parameters(parameters_), There::replaced);
+    unpack(sum, has_owners_ ? rows_[static_cast<size_t>(group_.rank())] : parameters_, There::replaced);
   }
 
  private:
@@ -292,7 +291,7 @@ class Ordered final : public Reduction {
   Group& group_;
   std::vector<at::Tensor> parameters_;
   bool has_owners_;
-  std::vector<Parameters> rows_;  ///< by owner
+  std::vector<std::vector<at::Tensor>> rows_;  ///< by owner
   int64_t row_numel_ = 0;
   Tree of_process_, of_step_;
 };

@@ -120,8 +120,8 @@ struct StepSettings {
   MemorySettings memory = {};
   dist::ReductionOptions reduction = {};  ///< of gradients over processes
   int64_t zero_stage = 0;                 ///< what of the rest each process keeps a part of (train/ownership.h)
-  /// Of the frozen weights of the denoiser's blocks each process keeps a part (memory::Sharers).
-  bool divides_frozen() const { return zero_stage >= 3; }
+  /// Of the weights of the denoiser's blocks each process keeps a part (memory::Sharers).
+  bool divides_blocks() const { return zero_stage >= 3; }
 };
 
 /// When a run saves, beside its end; 0 is never.

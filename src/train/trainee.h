@@ -28,7 +28,7 @@ struct Trainee {
   std::string_view place;   ///< in the step: what goes on
 
   /// As Averaged takes it.
-  std::function<void()> share() const;
+  optim::Sharing sharing() const;
 };
 
 // Places in a step.

@@ -26,7 +26,7 @@ class Preview final : public Hook {
   /// With the averaged weights where there are any, as they would be saved. The first process draws.
   void draw() {
     const auto& trainee = training_.trainee;
-    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.share());
+    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.sharing());
     last_ = trainee.progress.step;
     if (training_.previews == nullptr) return;
     auto held = pipeline::models_of(trainee.live.units);
