@@ -80,7 +80,7 @@ at::Tensor expected(int64_t parameter) {
 
 }  // namespace
 
-TEST(World, SumsGathersAndExchanges) {
+TEST(World, SumsGathersBroadcastsAndExchanges) {
   auto results = together<int>(3, [](const World& world) {
     auto& group = world.group();
     auto rank = static_cast<double>(world.rank());
@@ -91,6 +91,9 @@ TEST(World, SumsGathersAndExchanges) {
       auto all = at::empty({3, 2}, at::TensorOptions(dtype));
       group.gather(at::full({2}, rank).to(dtype), all)->wait();
       EXPECT_TRUE(at::equal(all.select(1, 1), at::arange(3).to(dtype)));
+      auto of_second = at::full({4}, rank).to(dtype);
+      group.broadcast(of_second, 1)->wait();
+      EXPECT_TRUE(at::equal(of_second, at::ones({4}).to(dtype)));
     }
     auto theirs = at::empty({3, 1});
     group.exchange(at::arange(3).to(at::kFloat).view({3, 1}) + 10 * rank, theirs)->wait();

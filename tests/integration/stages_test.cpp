@@ -102,6 +102,48 @@ TEST_F(Stages, AFrozenBaseIsDividedBlockByBlock) {
   expect_same("--overwrite --ema_decay 0.9 --optimizer prodigy --learning_rate 1", 2, 3);
 }
 
+TEST_F(Stages, WeightsThatTrainAreDividedBlockByBlock) {
+  const std::string whole = "--trainable_models dit --learning_rate 1e-3 --overwrite ";
+  const std::string judged = "--validation_steps 2 --validation_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " ";
+  for (int64_t processes : {2, 4}) {
+    expect_same(whole + judged + "--ema_decay 0.5 --max_grad_norm 0.1 --gradient_accumulation_steps 2", processes, 3);
+    expect_same(whole + "--dtype bf16 --trained_weights remainder --save_dtype fp32 --optimizer adamw8bit --use_gradient_checkpointing",
+                processes, 3);
+  }
+  expect_same(whole + judged + "--dtype bf16 --trained_weights stochastic --optimizer lion --use_gradient_checkpointing", 2, 3);
+  expect_same(whole + judged + "--dtype bf16 --trained_weights nearest --optimizer muon --ema_decay 0.5", 2, 3);
+  expect_same(whole + "--dtype bf16 --trained_weights fp8 --optimizer came --use_gradient_checkpointing", 2, 3);
+  expect_same(whole + "--optimizer adafactor --enable_optimizer_cpu_offload", 2, 3);
+  for (const char* optimizer : {"adamw_schedulefree", "prodigy --learning_rate 1", "prodigy_schedulefree --learning_rate 1"})
+    expect_same(whole + judged + "--optimizer " + optimizer, 2, 3);
+}
+
+TEST_F(Stages, SomeWeightsOfBlocksTrainAndTheOthersAreFrozen) {
+  expect_same("--trainable_models dit.single_transformer_blocks --use_gradient_checkpointing --overwrite", 4, 3);
+  expect_same("--trainable_models dit.transformer_blocks.0.attn,dit.proj_out,text_encoder --ema_decay 0.5 --overwrite", 2, 3);
+}
+
+TEST_F(Stages, DividedWeightsGoOnWithAnyNumberAndStage) {
+  const std::string whole = kOrdered + "--trainable_models dit --dtype bf16 --ema_decay 0.9 ";
+  train(0, "one", whole);
+  train(4, "begun", whole + "--max_steps 1 --zero_stage 3");
+  train(2, "begun", whole + "--max_steps 2 --zero_stage 2 --resume");
+  train(2, "begun", whole + "--max_steps 3 --zero_stage 3 --resume");
+  EXPECT_EQ(weights("begun", 3).size(), weights("one", 4).size());
+  train(0, "begun", whole + "--resume");
+  EXPECT_EQ(weights("begun", 4), weights("one", 4));
+  expect_same_state("begun", "one");
+}
+
+TEST_F(Stages, FastSumsOfDividedWeightsAreThoseOfOneProcess) {
+  const std::string options = "--trainable_models dit --learning_rate 1e-4 --max_grad_norm 0.1 --gradient_accumulation_steps 2 --max_steps 4 ";
+  train(0, "one", options + "--batch_size 3");
+  train(2, "two", options + "--batch_size 1 --global_batch_size 3 --zero_stage 3 --use_gradient_checkpointing");
+  train(4, "four", options + "--batch_size 1 --global_batch_size 3 --zero_stage 3");
+  expect_close("one", "two");
+  expect_close("one", "four");
+}
+
 TEST_F(Stages, ProcessesWithFewerPartsTakePartInTheOthersBlocks) {
   const std::string options = "--batch_size 1 --global_batch_size 3 --max_steps 3 --gradient_accumulation_steps 2 ";
   train(0, "one", options);
@@ -117,7 +159,6 @@ TEST_F(Stages, WhatCannotBeDividedIsRefused) {
     expect_one_error(outcome, 2, {"[train]", word});
   };
   refused("--zero_stage 4", "zero_stage must be 0, 1, 2 or 3, not 4");
-  refused("--zero_stage 3 --trainable_models dit", "zero_stage 3 divides frozen weights, and dit trains whole; set zero_stage 2");
   refused("--zero_stage 3 --blocks_to_swap 1", "leave blocks_to_swap out");
   refused("--zero_stage 3 --preview_prompts prompts.txt", "leave preview_prompts out");
   refused("--zero_stage 2 --trainable_models dit --blocks_to_swap 1", "blocks_to_swap has them wait in main memory");

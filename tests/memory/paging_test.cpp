@@ -220,11 +220,10 @@ struct Trained {
   int64_t waiting = 0, on_device = 0, in_host = 0;
 };
 
-Trained train(int64_t number, Threads::Meeting& meeting, c10::Device travels_on, bool recomputes, const at::Tensor& x,
+Trained train(Model& model, int64_t number, Threads::Meeting& meeting, c10::Device travels_on, bool recomputes, const at::Tensor& x,
               const at::Tensor& shared) {
   Trained result;
   auto store = host();
-  Model model;
   auto pager = std::make_shared<memory::Pager>(store, c10::Device(c10::kCPU), 2, std::make_shared<Threads>(number, meeting, travels_on));
   for (size_t i = 0; i < model.blocks.size(); ++i) {
     auto& block = *model.blocks[i];
@@ -267,10 +266,12 @@ TEST(Pager, WeightsThatTrainStayWithTheirOwners) {
   for (auto travels_on : {c10::Device(c10::kCPU), c10::Device(c10::kMeta)}) {
     for (bool recomputes : {false, true}) {
       Threads::Meeting meeting(kOwners);
+      std::vector<Model> models(kOwners);
       std::vector<Trained> results(kOwners);
       std::vector<std::thread> threads;
-      for (int64_t i = 0; i < kOwners; ++i) {
-        threads.emplace_back([&, i] { results[static_cast<size_t>(i)] = train(i, meeting, travels_on, recomputes, x, shared); });
+      for (size_t i = 0; i < models.size(); ++i) {
+        threads.emplace_back(
+            [&, i] { results[i] = train(models[i], static_cast<int64_t>(i), meeting, travels_on, recomputes, x, shared); });
       }
       for (auto& thread : threads) thread.join();
       constexpr int64_t kMatrix = 4 * kWidth * kWidth, kVectors = 4 * kWidth * 2;
