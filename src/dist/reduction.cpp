@@ -97,6 +97,7 @@ class Overlapped final : public Reduction {
   Overlapped(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options)
       : group_(group),
         parameters_(std::move(parameters)),
+        column_(options.column),
         has_owners_(!options.owners.empty()),
         buckets_(make_buckets(parameters_, options)),
         bucket_of_(parameters_.size()),
@@ -171,6 +172,7 @@ class Overlapped final : public Reduction {
     std::vector<double> late;
     for (const auto& bucket : buckets_) late.push_back(bucket.is_late ? 1 : 0);
     late = sum_of(group_, late);
+    if (column_ != nullptr) late = sum_of(*column_, late);
     for (size_t i = 0; i < buckets_.size(); ++i) {
       if (late[i] == 0) continue;
       start(buckets_[i]);
@@ -198,14 +200,17 @@ class Overlapped final : public Reduction {
   void end(Bucket& bucket) {
     at::NoGradGuard no_grad;
     bucket.pending->wait();
+    const bool is_mine = bucket.owner == group_.rank();
+    if (is_mine && column_ != nullptr) column_->sum(bucket.flat)->wait();
     if (!has_owners_) unpack(bucket.flat, parameters_of(bucket), There::replaced);
-    else if (bucket.owner == group_.rank()) unpack(bucket.flat, parameters_of(bucket), There::added);
+    else if (is_mine) unpack(bucket.flat, parameters_of(bucket), There::added);
     bucket.flat = at::Tensor();
     bucket.pending.reset();
   }
 
   Group& group_;
   std::vector<at::Tensor> parameters_;
+  Group* column_;
   bool has_owners_;
   std::vector<Bucket> buckets_;
   std::vector<size_t> bucket_of_;
@@ -245,8 +250,9 @@ class Tree {
 /// process sums a row of what all have: what it owns, or an even part.
 class Ordered final : public Reduction {
  public:
-  Ordered(Group& group, std::vector<at::Tensor> parameters, const std::vector<int64_t>& owners)
-      : group_(group), parameters_(std::move(parameters)), has_owners_(!owners.empty()) {
+  Ordered(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options)
+      : group_(group), parameters_(std::move(parameters)), column_(options.column), has_owners_(!options.owners.empty()) {
+    const auto& owners = options.owners;
     auto size = group.size();
     if (!has_owners_) row_numel_ = (packed_numel(parameters_) + size - 1) / size;
     rows_.resize(has_owners_ ? static_cast<size_t>(size) : 0);
@@ -278,18 +284,29 @@ class Ordered final : public Reduction {
 
   /// The sum of this process's row, or of all where gradients have no owners.
   at::Tensor over_processes(const at::Tensor& mine) {
-    if (group_.size() == 1) return mine;
+    if (group_.size() == 1 && column_ == nullptr) return mine;
     auto of_all = at::empty_like(mine);
     group_.exchange(mine, of_all)->wait();
-    Tree tree;
-    for (int64_t rank = 0; rank < group_.size(); ++rank) tree.add(of_all[rank].clone());
-    if (has_owners_) return tree.take();
-    group_.gather(tree.take(), of_all)->wait();
+    auto sum = sum_of_rows(of_all);
+    if (column_ != nullptr) {
+      auto of_column = at::empty({column_->size(), row_numel_}, sum.options());
+      column_->gather(sum, of_column)->wait();
+      sum = sum_of_rows(of_column);
+    }
+    if (has_owners_) return sum;
+    group_.gather(sum, of_all)->wait();
     return of_all;
+  }
+
+  static at::Tensor sum_of_rows(const at::Tensor& rows) {
+    Tree tree;
+    for (int64_t row = 0; row < rows.size(0); ++row) tree.add(rows[row].clone());
+    return tree.take();
   }
 
   Group& group_;
   std::vector<at::Tensor> parameters_;
+  Group* column_;
   bool has_owners_;
   std::vector<std::vector<at::Tensor>> rows_;  ///< by owner
   int64_t row_numel_ = 0;
@@ -299,8 +316,8 @@ class Ordered final : public Reduction {
 }  // namespace
 
 std::unique_ptr<Reduction> make_reduction(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options) {
-  if (options.ordered) return std::make_unique<Ordered>(group, std::move(parameters), options.owners);
-  if (group.size() == 1) return nullptr;
+  if (options.ordered) return std::make_unique<Ordered>(group, std::move(parameters), options);
+  if (group.size() == 1 && options.column == nullptr) return nullptr;
   return std::make_unique<Overlapped>(group, std::move(parameters), options);
 }
 

@@ -14,6 +14,7 @@ struct ReductionOptions {
   int64_t bucket_bytes = int64_t{16} << 20;  ///< gradients travel together in so many
   /// By parameter, which process alone keeps its gradient (dist/owners.h); none: all keep all.
   std::vector<int64_t> owners = {};
+  Group* column = nullptr;  ///< of owners, those of the same parameters in other groups, with whom they sum; null: there are no others
 };
 
 /// Sums the gradients of parameters over all processes, each process having run its own batches. Sums are fp32; the results are put back in

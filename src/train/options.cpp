@@ -120,6 +120,8 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
   f("zero_stage", o.zero_stage,
     "what is divided among several processes: 0 nothing, 1 the optimizer's states, averages and exact values, 2 gradients as well, 3 the "
     "weights of the denoiser's blocks as well, frozen or trained");
+  f("shard_size", o.shard_size,
+    "zero_stage divides among so many neighbours, as the processes of a machine, and each such row of processes has all; 0: among all");
   f("enable_optimizer_cpu_offload", o.enable_optimizer_cpu_offload, "keep the optimizer's states in main memory");
   f("blocks_to_swap", o.blocks_to_swap,
     "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use");
@@ -578,6 +580,9 @@ void check_limits(const TrainOptions& o) {
 
 void check_stage(const TrainOptions& o) {
   if (o.zero_stage < 0 || o.zero_stage > 3) config_error("train", "zero_stage must be 0, 1, 2 or 3, not {}", o.zero_stage);
+  check_at_least("shard_size", static_cast<double>(o.shard_size), 0);
+  if (o.shard_size > 0 && o.zero_stage == 0)
+    config_error("train", "shard_size says among how many processes zero_stage divides, and that is 0; set zero_stage, or leave it out");
   if (o.zero_stage == 0) return;
   if (o.zero_stage == 3 && o.blocks_to_swap > 0)
     config_error("train",

@@ -1,6 +1,6 @@
 #pragma once
 #include "dist/owners.h"
-#include "dist/world.h"
+#include "dist/mesh.h"
 #include "memory/paging.h"
 #include "optim/averaged.h"
 #include "train/block_owners.h"
@@ -13,12 +13,15 @@ namespace burnish::train {
 /// themselves of those that lie in the denoiser's blocks.
 class Ownership {
  public:
-  /// `world` must outlive this. `pager`: of the blocks that it divides; null in lower stages.
-  Ownership(const dist::World& world, const optim::ParameterList& parameters, int64_t stage, const BlockOwners& of_blocks,
+  /// Among the processes of a row; other rows do the same with the same numbers. `mesh` must outlive this. `pager`: of the blocks that it
+  /// divides; null in lower stages.
+  Ownership(const dist::Mesh& mesh, const optim::ParameterList& parameters, int64_t stage, const BlockOwners& of_blocks,
             std::shared_ptr<memory::Pager> pager);
 
   /// Whether this process writes what is the same on all.
-  bool is_first() const { return world_.is_first(); }
+  bool is_first() const { return writes_part() && mesh_.row().rank() == 0; }
+  /// Whether it writes what it owns: one of those that own the same does.
+  bool writes_part() const { return mesh_.is_first_row(); }
   bool divides_gradients() const { return stage_ >= 2; }
   /// By parameter.
   const std::vector<int64_t>& owners() const { return owners_; }
@@ -29,11 +32,11 @@ class Ownership {
   /// Has none of the weights of blocks used that came from their owners before.
   void forget() const;
 
-  // All processes have to come to these.
+  // All processes of a row have to come to these.
 
   /// Brings the weights of all parameters from their owners; those of blocks come when their block is next run.
   void share(const optim::ParameterList& parameters) const;
-  /// Replaces numbers, fp64 on the CPU, by their sums over the processes.
+  /// Replaces numbers, fp64 on the CPU, by their sums over the row.
   void sum(const at::Tensor& numbers) const;
   /// optim::gradient_norm where gradients are divided.
   at::Tensor gradient_norm(const optim::ParameterList& parameters) const;
@@ -44,7 +47,7 @@ class Ownership {
  private:
   at::Tensor room_for(const optim::NamedParameter& parameter, c10::ScalarType dtype) const;
 
-  const dist::World& world_;
+  const dist::Mesh& mesh_;
   std::vector<int64_t> owners_;
   std::vector<bool> is_divided_;
   int64_t stage_;

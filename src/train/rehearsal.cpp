@@ -363,7 +363,7 @@ void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device d
   bool on_disk = !settings.data.cache_folder.empty(), ahead_on_disk = on_disk && settings.schedule.always_ahead();
   auto weights = weight_bytes(snapshot), state = state_bytes(snapshot);
   auto beside_device = [](const StageMemory& stage) { return stage.num_host_bytes; };
-  auto parts = settings.step.zero_stage > 0 ? settings.course.share.num_processes : 1;  // of the state, about as large as this one
+  auto parts = settings.step.num_sharers(settings.course.share.num_processes);  // of the state, about as large as this one
   plan.host = {{kRunTensors, device.is_cpu() ? plan.num_bytes() : 0},
                {"what waits for the device", device.is_cpu() ? 0 : std::ranges::max(plan.stages, {}, beside_device).num_host_bytes},
                {"samples that are kept", on_disk ? 0 : beside.kept},
@@ -448,7 +448,7 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
   if (contains(pipeline::components_of(schedule.live.units), denoiser)) {
     const auto blocks = subject.model->components().blocks(denoiser);
     plan.movable.num_blocks = plan.work.num_blocks = std::ssize(blocks);
-    bool is_divided = settings.step.divides_blocks() && settings.course.share.num_processes > 1;
+    bool is_divided = settings.step.divides_blocks() && settings.step.num_sharers(settings.course.share.num_processes) > 1;
     for (auto* block : blocks) plan.work.divided_bytes += is_divided ? block->num_bytes() : 0;
   }
   plan.movable.from_disk = why_not_on_disk(subject, settings.model.options.dtype).empty();

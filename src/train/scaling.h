@@ -21,6 +21,7 @@ struct StepShape {
   int64_t batch_size = 1, global_batch_size = 0;  ///< as in CourseSettings
   int64_t batches_per_step = 1;
   int64_t zero_stage = 0;
+  int64_t row_size = 0;  ///< as in StepSettings
   bool ordered = false;  ///< sums: they begin after backward
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "dist/address.h"
+#include "dist/mesh.h"
 #include "dist/owners.h"
 #include "dist/reduction.h"
 #include "dist/store.h"
@@ -50,10 +51,12 @@ at::Tensor gradient(int64_t number, int64_t parameter) {
 }
 
 /// Sums batches 0 to 7 of two steps, shared out in stretches, as a training step does.
-std::vector<at::Tensor> summed(const World& world, bool ordered, std::vector<int64_t> owners = {}) {
+std::vector<at::Tensor> summed(const World& world, bool ordered, std::vector<int64_t> owners = {}, const Mesh* mesh = nullptr) {
   std::vector<at::Tensor> parameters;
   for (int64_t i = 0; i < 3; ++i) parameters.push_back(at::zeros({i + 2, 3}).requires_grad_());
-  auto reduction = make_reduction(world.group(), parameters, {.ordered = ordered, .bucket_bytes = 40, .owners = std::move(owners)});
+  ReductionOptions options{.ordered = ordered, .bucket_bytes = 40, .owners = std::move(owners)};
+  if (mesh != nullptr) options.column = &mesh->column();
+  auto reduction = make_reduction(mesh != nullptr ? mesh->row() : world.group(), parameters, options);
   constexpr int64_t kBatches = 8;
   auto mine = kBatches / world.size();
   for (int step = 0; step < 2; ++step) {
@@ -241,6 +244,27 @@ TEST(Reduction, OwnersAloneKeepTheSums) {
           EXPECT_TRUE(at::allclose(gradient, expected(static_cast<int64_t>(i)), 1e-6, 1e-6));
         }
         EXPECT_FALSE(all[rank][2].defined());
+      }
+    }
+  }
+}
+
+TEST(Reduction, OwnersOfEveryRowKeepTheSumsOfAll) {
+  auto of_one = together<std::vector<at::Tensor>>(1, [](const World& world) { return summed(world, true); }).front();
+  for (bool ordered : {false, true}) {
+    const std::vector<int64_t> owners{1, 0, 1};
+    auto all = together<std::vector<at::Tensor>>(4, [&](const World& world) {
+      Mesh mesh(world, 2);
+      EXPECT_EQ(mesh.is_first_row(), world.rank() < 2);
+      return summed(world, ordered, owners, &mesh);
+    });
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      for (size_t i = 0; i < 2; ++i) {
+        ASSERT_EQ(all[rank][i].defined(), owners[i] == static_cast<int64_t>(rank % 2)) << "parameter " << i << " on process " << rank;
+        if (!all[rank][i].defined()) continue;
+        EXPECT_TRUE(!ordered || at::equal(all[rank][i], of_one[i]));
+        EXPECT_TRUE(at::equal(all[rank][i], all[(rank + 2) % 4][i])) << "rows have the same bits";
+        EXPECT_TRUE(at::allclose(all[rank][i], expected(static_cast<int64_t>(i)), 1e-6, 1e-6));
       }
     }
   }
