@@ -48,8 +48,9 @@ Outcome stage_of_deepspeed(const Value& value, const Settings&) { return carried
 Outcome stage_of_fsdp(const Value& value, const Settings&) {
   auto word = lower(text_of(value));
   if (word == "no_shard" || word == "3") return carried(int64_t{0});
-  bool keeps_weights = word == "shard_grad_op" || word == "2" || word == "false";
-  return carried(int64_t{keeps_weights ? 2 : 3});
+  bool is_hybrid = word.starts_with("hybrid_shard") || word == "4" || word == "5";
+  bool keeps_weights = word == "shard_grad_op" || word == "hybrid_shard_zero2" || word == "2" || word == "5" || word == "false";
+  return carried(int64_t{keeps_weights ? 2 : 3}, is_hybrid ? "among the processes of a machine: shard_size says how many these are" : "");
 }
 
 Outcome offloaded(const Value& value, const Settings&) {
