@@ -587,10 +587,10 @@ void check_stage(const TrainOptions& o) {
   if (o.zero_stage == 3 && o.blocks_to_swap > 0)
     config_error("train",
                  "with zero_stage 3 all blocks wait divided among the processes, and none in main memory; leave blocks_to_swap out");
-  if (o.zero_stage == 3 && !o.preview_prompts.empty())
+  if (o.zero_stage == 3 && !o.preview_prompts.empty() && !o.preset_lora_path.empty() && !o.preview_with_presets)
     config_error("train",
-                 "previews are drawn by one process, and with zero_stage 3 none has all weights; leave preview_prompts out, or set "
-                 "zero_stage 2");
+                 "previews without the presets of preset_lora_path read layers anew, and with zero_stage 3 no process has them whole; add "
+                 "preview_with_presets, or set zero_stage 2");
   if (o.blocks_to_swap > 0 && !o.trainable_models.empty())
     config_error("train", "zero_stage {} divides weights that train, and blocks_to_swap has them wait in main memory; take one of them out",
                  o.zero_stage);

@@ -164,6 +164,21 @@ TEST_F(Stages, RowsAddUpToOneProcessAndGoOnAsAnother) {
   expect_close("one", "four");
 }
 
+TEST_F(Stages, AllProcessesDrawThePreviewsOfDividedBlocks) {
+  std::ofstream(folder / "prompts.txt") << "a red square --w 64 --h 64\na blue circle --w 64 --h 64\n";
+  const std::string drawn =
+      kOrdered + "--preview_steps 2 --preview_num_inference_steps 2 --preview_prompts " + quoted(folder / "prompts.txt") + " ";
+  for (const char* what : {"--fp8_models dit", "--trainable_models dit --ema_decay 0.5"}) {
+    SCOPED_TRACE(what);
+    train(0, "one", drawn + what + " --overwrite");
+    train(2, "divided", drawn + what + " --overwrite --zero_stage 3");
+    EXPECT_EQ(weights("divided", 4), weights("one", 4));
+    EXPECT_EQ(files_below(folder / "divided/samples").size(), 6u);
+    for (const auto& name : files_below(folder / "one/samples"))
+      EXPECT_EQ(read_file(folder / "divided/samples" / name), read_file(folder / "one/samples" / name)) << name;
+  }
+}
+
 TEST_F(Stages, ProcessesWithFewerPartsTakePartInTheOthersBlocks) {
   const std::string options = "--batch_size 1 --global_batch_size 3 --max_steps 3 --gradient_accumulation_steps 2 ";
   train(0, "one", options);
@@ -184,7 +199,7 @@ TEST_F(Stages, WhatCannotBeDividedIsRefused) {
   EXPECT_EQ(uneven.exit_code, 2);
   EXPECT_THAT(uneven.output, HasSubstr("shard_size 3 does not divide the 4 processes of this run"));
   refused("--zero_stage 3 --blocks_to_swap 1", "leave blocks_to_swap out");
-  refused("--zero_stage 3 --preview_prompts prompts.txt", "leave preview_prompts out");
+  refused("--zero_stage 3 --preview_prompts prompts.txt --preset_lora_path preset.safetensors", "add preview_with_presets");
   refused("--zero_stage 2 --trainable_models dit --blocks_to_swap 1", "blocks_to_swap has them wait in main memory");
 }
 
