@@ -8,9 +8,11 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 namespace burnish::dist {
 
@@ -61,6 +63,22 @@ void drop_gradients(Parameters parameters) {
   for (const auto& parameter : parameters) parameter.mutable_grad() = at::Tensor();
 }
 
+/// Watches whether what a process has in a step is finite before it meets what others have.
+class Own {
+ public:
+  void begin_step() { *this = Own(); }
+  void had(const at::Tensor& flat) { is_finite_ = is_finite_ && (is_mixed_ || are_finite(flat)); }
+  /// What others had is part of what comes next.
+  void got(const at::Tensor& flat) { is_mixed_ = is_mixed_ || (is_finite_ && !are_finite(flat)); }
+  bool is_finite() const { return is_finite_; }
+
+ private:
+  /// One sum tells of any NaN or infinity.
+  static bool are_finite(const at::Tensor& flat) { return flat.is_meta() || std::isfinite(flat.sum().item<float>()); }
+
+  bool is_finite_ = true, is_mixed_ = false;
+};
+
 /// Gradients that travel together.
 struct Bucket {
   size_t first = 0, last = 0;  ///< of the parameters
@@ -109,6 +127,7 @@ class Overlapped final : public Reduction {
   ~Overlapped() override { unhook(); }
 
   void begin(bool is_last) override {
+    if (std::exchange(is_new_step_, false)) own_.begin_step();
     if (!is_last && !has_owners_) return;
     for (size_t i = 0; i < parameters_.size(); ++i)
       torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
@@ -120,7 +139,9 @@ class Overlapped final : public Reduction {
   }
   void finish() override {
     if (!has_owners_) end_round();
+    is_new_step_ = true;
   }
+  bool was_finite() const override { return own_.is_finite(); }
 
  private:
   static constexpr size_t kUnderWay = 4;
@@ -193,6 +214,7 @@ class Overlapped final : public Reduction {
     auto parameters = parameters_of(bucket);
     bucket.flat = at::zeros({packed_numel(parameters)}, at::TensorOptions(at::kFloat).device(group_.device()));
     pack(parameters, bucket.flat);
+    own_.had(bucket.flat);
     if (has_owners_) drop_gradients(parameters);
     bucket.pending = has_owners_ ? group_.sum_at(bucket.flat, bucket.owner) : group_.sum(bucket.flat);
   }
@@ -202,6 +224,7 @@ class Overlapped final : public Reduction {
     bucket.pending->wait();
     const bool is_mine = bucket.owner == group_.rank();
     if (is_mine && column_ != nullptr) column_->sum(bucket.flat)->wait();
+    if (is_mine) own_.got(bucket.flat);
     if (!has_owners_) unpack(bucket.flat, parameters_of(bucket), There::replaced);
     else if (is_mine) unpack(bucket.flat, parameters_of(bucket), There::added);
     bucket.flat = at::Tensor();
@@ -217,7 +240,8 @@ class Overlapped final : public Reduction {
   size_t next_ = 0, ended_ = 0;                                           ///< of the buckets, which travels next, and how many have arrived
   std::vector<int64_t> hits_ = std::vector<int64_t>(parameters_.size());  ///< by parameter: in a round
   std::vector<int64_t> expected_;                                         ///< likewise, of those after the first; none is not waited for
-  bool is_hooked_ = false, is_first_ = true;
+  bool is_hooked_ = false, is_first_ = true, is_new_step_ = true;
+  Own own_;
 };
 
 /// What is added in pairs, like the digits of a binary counter: a balanced tree over leaves as they come.
@@ -262,7 +286,10 @@ class Ordered final : public Reduction {
 
   void ran(bool ends_unit) override {
     at::NoGradGuard no_grad;
-    of_process_.add(packed());
+    if (std::exchange(is_new_step_, false)) own_.begin_step();
+    auto all = packed();
+    own_.had(all);
+    of_process_.add(std::move(all));
     drop_gradients(parameters_);
     if (ends_unit) of_step_.add(over_processes(of_process_.take()));
   }
@@ -271,7 +298,9 @@ class Ordered final : public Reduction {
     at::NoGradGuard no_grad;
     auto sum = of_step_.take().view({-1});
     unpack(sum, has_owners_ ? rows_[static_cast<size_t>(group_.rank())] : parameters_, There::replaced);
+    is_new_step_ = true;
   }
+  bool was_finite() const override { return own_.is_finite(); }
 
  private:
   /// [processes, numbers of a row].
@@ -311,6 +340,8 @@ class Ordered final : public Reduction {
   std::vector<std::vector<at::Tensor>> rows_;  ///< by owner
   int64_t row_numel_ = 0;
   Tree of_process_, of_step_;
+  bool is_new_step_ = true;
+  Own own_;
 };
 
 }  // namespace

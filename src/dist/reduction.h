@@ -29,6 +29,8 @@ class Reduction {
   virtual void ran(bool /*ends_unit*/) {}
   /// After the last of a step: the gradients are summed when it returns.
   virtual void finish() = 0;
+  /// Whether all that this process itself had in the step was finite, whatever the sums are.
+  virtual bool was_finite() const = 0;
 };
 
 /// `parameters`: leaves of autograd, in the same order on all processes. They and the group must outlive the result. Null where there is

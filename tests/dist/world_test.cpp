@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <functional>
 #include <thread>
 
@@ -286,6 +287,31 @@ TEST(Reduction, GradientsThatBackwardAddsToTwiceTravelTwiceInTheFirstStep) {
   });
   EXPECT_TRUE(at::equal(gradients[0], at::full({3}, 10.)));
   EXPECT_FALSE(gradients[1].defined());
+}
+
+TEST(Reduction, KnowsWhoseGradientsWereNotFinite) {
+  for (bool ordered : {false, true}) {
+    for (const auto& owners : {std::vector<int64_t>(), std::vector<int64_t>{0, 1}}) {
+      auto finite = together<std::vector<bool>>(3, [&](const World& world) {
+        std::vector<at::Tensor> parameters{at::ones({3}).requires_grad_(), at::ones({2}).requires_grad_()};
+        auto reduction = make_reduction(world.group(), parameters, {.ordered = ordered, .bucket_bytes = 8, .owners = owners});
+        std::vector<bool> steps;
+        for (int step = 0; step < 3; ++step) {
+          for (auto& parameter : parameters) parameter.mutable_grad() = at::Tensor();
+          for (int batch = 0; batch < 2; ++batch) {
+            reduction->begin(batch == 1);
+            double factor = step == 1 && batch == 0 && world.rank() == 2 ? std::nan("") : 1;
+            (parameters[0] * factor + parameters[1].sum()).sum().backward();
+            reduction->ran(batch == 1);
+          }
+          reduction->finish();
+          steps.push_back(reduction->was_finite());
+        }
+        return steps;
+      });
+      for (size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(finite[rank], (std::vector<bool>{true, rank != 2, true})) << rank << " " << ordered;
+    }
+  }
 }
 
 TEST(Owners, AreStretchesOfAboutOneSize) {
