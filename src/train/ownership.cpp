@@ -75,7 +75,8 @@ std::vector<at::Tensor> Ownership::exact_values(const optim::ParameterList& para
     auto& value = values[i];
     if (parameter.owned) value = optim::kept_value(parameter).to(dtype).contiguous();
     else if (is_first()) value = room_for(parameter, dtype);
-    travel.push_back({owners_[i], parameter.value.is_meta() ? at::Tensor() : value, parameter.value.numel() * static_cast<int64_t>(c10::elementSize(dtype))});
+    const auto num_bytes = parameter.value.numel() * static_cast<int64_t>(c10::elementSize(dtype));
+    travel.push_back({owners_[i], parameter.value.is_meta() ? at::Tensor() : value, num_bytes});
   }
   dist::share(mesh_.row(), travel);
   return values;
