@@ -36,7 +36,8 @@ Snapshot take_snapshot(const Subject& subject, const Trainee& trainee, const Set
     for (auto& file : snapshot.files) make_own(file.tensors);  // the averages leave their place again
   }
   averaged.reset();  // the state has both
-  if (by_step) snapshot.state = checkpoint::state_of({*trainee.optimizer, trainee.ema.get()}, trainee.progress);
+  bool has_part = !trainee.ownership || trainee.ownership->writes_part();
+  if (by_step && has_part) snapshot.state = checkpoint::state_of({*trainee.optimizer, trainee.ema.get()}, trainee.progress);
   return snapshot;
 }
 
