@@ -62,10 +62,10 @@ std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged) {
 struct Pager::Row {
   int64_t owner = 0;
   int64_t num_bytes = 0;
-  int64_t offset = 0;           ///< in a place; of another's
-  at::Tensor own = {};          ///< where they are this process's: on the device,
-  at::Tensor in_host = {};      ///< and once more where they can travel from, unless that is the device
-  at::Tensor travelling = {};   ///< while it comes, or is sent
+  int64_t offset = 0;            ///< in a place; of another's
+  at::Tensor own = {};           ///< where they are this process's: on the device,
+  at::Tensor in_host = {};       ///< and once more where they can travel from, unless that is the device
+  at::Tensor travelling = {};    ///< while it comes, or is sent
   HostStore::Arrival come = {};  ///< when it has
 
   bool is_mine() const { return own.defined(); }
@@ -77,9 +77,9 @@ struct Pager::Page {
     c10::Storage storage;  ///< points into a place, or nowhere
     at::Tensor waiting;    ///< its bytes, in host memory or in a file; undefined for the meta device where they would be in a file
     bool in_file;
-    int64_t offset;         ///< in a place
-    int64_t share = 0;      ///< bytes that each of several processes keeps, the last of them fewer
-    int64_t my_offset = 0;  ///< of them in what the page keeps
+    int64_t offset;                     ///< in a place
+    int64_t share = 0;                  ///< bytes that each of several processes keeps, the last of them fewer
+    int64_t my_offset = 0;              ///< of them in what the page keeps
     std::optional<int64_t> owner = {};  ///< of several processes, the one that has all of it
   };
   nn::Block* block;

@@ -80,8 +80,8 @@ Gradients next_gradients(const Training& training, StepReport& report, std::vect
 }
 
 /// What a step came to on this process, as numbers that add up to what it came to on all of them. The norm is of all of them already, and
-/// taken from the first, so that every process clips alike whatever its processor. Says where the loss or gradients were not finite, if they
-/// were not.
+/// taken from the first, so that every process clips alike whatever its processor. Says where the loss or gradients were not finite, if
+/// they were not.
 std::string sum_over_processes(const dist::World& world, const dist::Reduction* gradients, StepReport& report, bool& stops) {
   if (world.size() == 1) return "";
   bool is_finite = std::isfinite(report.loss) && (gradients == nullptr || gradients->was_finite());

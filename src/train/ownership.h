@@ -1,6 +1,6 @@
 #pragma once
-#include "dist/owners.h"
 #include "dist/mesh.h"
+#include "dist/owners.h"
 #include "memory/paging.h"
 #include "optim/averaged.h"
 #include "train/block_owners.h"

@@ -137,7 +137,8 @@ TEST_F(Stages, DividedWeightsGoOnWithAnyNumberAndStage) {
 }
 
 TEST_F(Stages, FastSumsOfDividedWeightsAreThoseOfOneProcess) {
-  const std::string options = "--trainable_models dit --learning_rate 1e-4 --max_grad_norm 0.1 --gradient_accumulation_steps 2 --max_steps 4 ";
+  const std::string options =
+      "--trainable_models dit --learning_rate 1e-4 --max_grad_norm 0.1 --gradient_accumulation_steps 2 --max_steps 4 ";
   train(0, "one", options + "--batch_size 3");
   train(2, "two", options + "--batch_size 1 --global_batch_size 3 --zero_stage 3 --use_gradient_checkpointing");
   train(4, "four", options + "--batch_size 1 --global_batch_size 3 --zero_stage 3");
@@ -149,7 +150,8 @@ TEST_F(Stages, AreOfNeighboursInRowsThatHaveAll) {
   const std::string whole = "--trainable_models dit --learning_rate 1e-3 --overwrite ";
   const std::string judged = "--validation_steps 2 --validation_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " ";
   for (const char* stage : {"1 --shard_size 2", "2 --shard_size 2", "3 --shard_size 2"})
-    expect_same(whole + judged + "--max_grad_norm 0.1 --ema_decay 0.5 --dtype bf16 --trained_weights remainder --save_dtype fp32", 4, stage);
+    expect_same(whole + judged + "--max_grad_norm 0.1 --ema_decay 0.5 --dtype bf16 --trained_weights remainder --save_dtype fp32", 4,
+                stage);
   expect_same(whole + "--optimizer prodigy --learning_rate 1 --use_gradient_checkpointing", 4, "3 --shard_size 2");
   expect_same("--fp8_models dit --lora_type dora --overwrite", 4, "3 --shard_size 2");
   EXPECT_THAT(files_below(folder / "divided/state"),
@@ -157,7 +159,8 @@ TEST_F(Stages, AreOfNeighboursInRowsThatHaveAll) {
 }
 
 TEST_F(Stages, RowsAddUpToOneProcessAndGoOnAsAnother) {
-  const std::string options = "--trainable_models dit --learning_rate 1e-4 --max_grad_norm 0.1 --gradient_accumulation_steps 2 --max_steps 4 ";
+  const std::string options =
+      "--trainable_models dit --learning_rate 1e-4 --max_grad_norm 0.1 --gradient_accumulation_steps 2 --max_steps 4 ";
   train(0, "one", options + "--batch_size 3");
   train(4, "four", options + "--batch_size 1 --global_batch_size 3 --zero_stage 3 --shard_size 2 --max_steps 2");
   train(2, "four", options + "--batch_size 1 --global_batch_size 3 --zero_stage 2 --resume");
