@@ -128,6 +128,7 @@ class Overlapped final : public Reduction {
 
   void begin(bool is_last) override {
     if (std::exchange(is_new_step_, false)) own_.begin_step();
+    is_last_ = is_last;
     if (!is_last && !has_owners_) return;
     for (size_t i = 0; i < parameters_.size(); ++i)
       torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
@@ -182,6 +183,7 @@ class Overlapped final : public Reduction {
     while (next_ < buckets_.size()) start_next();
     while (ended_ < next_) end(buckets_[ended_++]);
     if (is_first_ && has_owners_) send_late();
+    if (is_last_ && column_ != nullptr) sum_over_column();
     for (auto& bucket : buckets_) bucket = {.first = bucket.first, .last = bucket.last, .owner = bucket.owner};
     next_ = ended_ = 0;
     if (is_first_) expected_ = hits_;
@@ -198,6 +200,19 @@ class Overlapped final : public Reduction {
       if (late[i] == 0) continue;
       start(buckets_[i]);
       end(buckets_[i]);
+    }
+  }
+
+  /// Once a step: until then owners have the sums of their own row.
+  void sum_over_column() {
+    at::NoGradGuard no_grad;
+    for (const auto& bucket : buckets_) {
+      if (bucket.owner != group_.rank()) continue;
+      auto parameters = parameters_of(bucket);
+      auto flat = at::zeros({packed_numel(parameters)}, at::TensorOptions(at::kFloat).device(group_.device()));
+      pack(parameters, flat);
+      column_->sum(flat)->wait();
+      unpack(flat, parameters, There::replaced);
     }
   }
 
@@ -223,7 +238,6 @@ class Overlapped final : public Reduction {
     at::NoGradGuard no_grad;
     bucket.pending->wait();
     const bool is_mine = bucket.owner == group_.rank();
-    if (is_mine && column_ != nullptr) column_->sum(bucket.flat)->wait();
     if (is_mine) own_.got(bucket.flat);
     if (!has_owners_) unpack(bucket.flat, parameters_of(bucket), There::replaced);
     else if (is_mine) unpack(bucket.flat, parameters_of(bucket), There::added);
@@ -240,7 +254,7 @@ class Overlapped final : public Reduction {
   size_t next_ = 0, ended_ = 0;                                           ///< of the buckets, which travels next, and how many have arrived
   std::vector<int64_t> hits_ = std::vector<int64_t>(parameters_.size());  ///< by parameter: in a round
   std::vector<int64_t> expected_;                                         ///< likewise, of those after the first; none is not waited for
-  bool is_hooked_ = false, is_first_ = true, is_new_step_ = true;
+  bool is_hooked_ = false, is_first_ = true, is_new_step_ = true, is_last_ = false;
   Own own_;
 };
 

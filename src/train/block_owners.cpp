@@ -14,17 +14,21 @@ BlockOwners::BlockOwners(const Subject& subject, const std::string& component, c
     return std::ranges::any_of(whole.at(component), [&](const auto& of) { return lies_below(path, of); });
   };
   const auto& components = subject.model->components();
+  const auto& recipe = *components.find(part);
   const auto tree = components.skeleton(part);
-  const auto parameters = tree->parameters();
+  std::map<const nn::Module*, std::string> paths;
+  tree->visit([&](const std::string& path, nn::Module& module) { paths[&module] = path; });
   std::vector<std::string> names;
   std::vector<int64_t> numels;
-  for (const auto& block : components.block_paths(part)) {
-    blocks_.push_back(component + "." + block);
-    for (const auto& [path, parameter] : parameters) {
-      if (!lies_below(path, block) || !trains(path)) continue;
-      names.push_back(component + "." + path);
-      numels.push_back(parameter->numel());
-    }
+  for (auto* block : recipe.blocks ? recipe.blocks(*tree) : nn::blocks_below(*tree)) {
+    const auto path = paths.at(block);
+    blocks_.push_back(component + "." + path);
+    // What has its name below the block's need not be run by it, such as modulation that is a part of its own.
+    block->visit_parameters([&](const std::string& below, at::Tensor& parameter) {
+      if (!trains(path + "." + below)) return;
+      names.push_back(blocks_.back() + "." + below);
+      numels.push_back(parameter.numel());
+    });
   }
   const auto owners = dist::owners_of(numels, num_processes);
   for (size_t i = 0; i < names.size(); ++i) owners_[names[i]] = owners[i];

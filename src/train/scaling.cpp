@@ -76,8 +76,8 @@ ScaledStep scaled(const StepWork& work, const StepShape& shape, const Machines& 
     Ring all(machines, processes, processes), row(machines, in_row, in_row), column(machines, rows, processes);
     // Gradients that owners keep travel after every backward, all others after the last of a step.
     auto sums = exposed_sums(work, have_owners ? row : all, kShareOfBackward * computing, !shape.ordered);
-    if (have_owners && rows > 1) sums += column.sum(static_cast<double>(work.gradient_bytes));  // of all owners of a row, over one link
     step.exposed = sums * static_cast<double>(have_owners && !shape.ordered ? parts : 1);
+    if (have_owners && rows > 1) step.exposed += column.sum(static_cast<double>(work.gradient_bytes));  // over one link of each row
     step.exposed += exposed_blocks(work, row, computing) * static_cast<double>(parts);
     if (shape.zero_stage >= 1) step.exposed += sharing(work, row, in_row);
   }
