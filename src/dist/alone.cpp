@@ -16,6 +16,7 @@ class Alone final : public Group {
   PendingPtr sum(const at::Tensor& /*values*/) override { return std::make_unique<Done>(); }
   PendingPtr sum_at(const at::Tensor& /*values*/, int64_t /*rank*/) override { return std::make_unique<Done>(); }
   PendingPtr gather(const at::Tensor& mine, const at::Tensor& all) override { return copy(mine, all.select(0, 0)); }
+  PendingPtr broadcast(const at::Tensor& /*values*/, int64_t /*rank*/) override { return std::make_unique<Done>(); }
   PendingPtr exchange(const at::Tensor& mine, const at::Tensor& theirs) override { return copy(mine, theirs); }
 
  private:
@@ -34,6 +35,7 @@ class Imagined final : public Group {
   PendingPtr sum(const at::Tensor& /*values*/) override { return std::make_unique<Done>(); }
   PendingPtr sum_at(const at::Tensor& /*values*/, int64_t /*rank*/) override { return std::make_unique<Done>(); }
   PendingPtr gather(const at::Tensor& /*mine*/, const at::Tensor& /*all*/) override { return std::make_unique<Done>(); }
+  PendingPtr broadcast(const at::Tensor& /*values*/, int64_t /*rank*/) override { return std::make_unique<Done>(); }
   PendingPtr exchange(const at::Tensor& /*mine*/, const at::Tensor& /*theirs*/) override { return std::make_unique<Done>(); }
 
  private:

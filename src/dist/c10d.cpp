@@ -159,6 +159,14 @@ class GlooGroup final : public Group {
       return backend_->_allgather_base(to, from);
     });
   }
+  PendingPtr broadcast(const at::Tensor& values, int64_t rank) override {
+    return start({values}, [&] {
+      std::vector<at::Tensor> list{values};
+      c10d::BroadcastOptions from;
+      from.rootRank = rank;
+      return backend_->broadcast(list, from);
+    });
+  }
   PendingPtr exchange(const at::Tensor& mine, const at::Tensor& theirs) override {
     return start({mine, theirs}, [&] {
       auto to = theirs, from = mine;

@@ -31,6 +31,8 @@ class Group {
   virtual PendingPtr sum_at(const at::Tensor& values, int64_t rank) = 0;
   /// `all` [size, ...] becomes the `mine` [...] of all, by rank.
   virtual PendingPtr gather(const at::Tensor& mine, const at::Tensor& all) = 0;
+  /// `values` becomes what process `rank` has there.
+  virtual PendingPtr broadcast(const at::Tensor& values, int64_t rank) = 0;
   /// Row r of `mine` [size, ...] goes to process r, into the row of `theirs` [size, ...] of this process's rank.
   virtual PendingPtr exchange(const at::Tensor& mine, const at::Tensor& theirs) = 0;
 };

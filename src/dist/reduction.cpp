@@ -8,9 +8,11 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 namespace burnish::dist {
 
@@ -61,6 +63,22 @@ void drop_gradients(Parameters parameters) {
   for (const auto& parameter : parameters) parameter.mutable_grad() = at::Tensor();
 }
 
+/// Watches whether what a process has in a step is finite before it meets what others have.
+class Own {
+ public:
+  void begin_step() { *this = Own(); }
+  void had(const at::Tensor& flat) { is_finite_ = is_finite_ && (is_mixed_ || are_finite(flat)); }
+  /// What others had is part of what comes next.
+  void got(const at::Tensor& flat) { is_mixed_ = is_mixed_ || (is_finite_ && !are_finite(flat)); }
+  bool is_finite() const { return is_finite_; }
+
+ private:
+  /// One sum tells of any NaN or infinity.
+  static bool are_finite(const at::Tensor& flat) { return flat.is_meta() || std::isfinite(flat.sum().item<float>()); }
+
+  bool is_finite_ = true, is_mixed_ = false;
+};
+
 /// Gradients that travel together.
 struct Bucket {
   size_t first = 0, last = 0;  ///< of the parameters
@@ -97,6 +115,7 @@ class Overlapped final : public Reduction {
   Overlapped(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options)
       : group_(group),
         parameters_(std::move(parameters)),
+        column_(options.column),
         has_owners_(!options.owners.empty()),
         buckets_(make_buckets(parameters_, options)),
         bucket_of_(parameters_.size()),
@@ -108,17 +127,22 @@ class Overlapped final : public Reduction {
   ~Overlapped() override { unhook(); }
 
   void begin(bool is_last) override {
+    if (std::exchange(is_new_step_, false)) own_.begin_step();
+    is_last_ = is_last;
     if (!is_last && !has_owners_) return;
     for (size_t i = 0; i < parameters_.size(); ++i)
       torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
     is_hooked_ = true;
+    for (size_t i = 0; i < parameters_.size(); ++i) buckets_[bucket_of_[i]].num_there += expected_[i] == 0 ? 1 : 0;
   }
   void ran(bool /*ends_unit*/) override {
     if (has_owners_) end_round();
   }
   void finish() override {
     if (!has_owners_) end_round();
+    is_new_step_ = true;
   }
+  bool was_finite() const override { return own_.is_finite(); }
 
  private:
   static constexpr size_t kUnderWay = 4;
@@ -159,6 +183,7 @@ class Overlapped final : public Reduction {
     while (next_ < buckets_.size()) start_next();
     while (ended_ < next_) end(buckets_[ended_++]);
     if (is_first_ && has_owners_) send_late();
+    if (is_last_ && column_ != nullptr) sum_over_column();
     for (auto& bucket : buckets_) bucket = {.first = bucket.first, .last = bucket.last, .owner = bucket.owner};
     next_ = ended_ = 0;
     if (is_first_) expected_ = hits_;
@@ -170,10 +195,24 @@ class Overlapped final : public Reduction {
     std::vector<double> late;
     for (const auto& bucket : buckets_) late.push_back(bucket.is_late ? 1 : 0);
     late = sum_of(group_, late);
+    if (column_ != nullptr) late = sum_of(*column_, late);
     for (size_t i = 0; i < buckets_.size(); ++i) {
       if (late[i] == 0) continue;
       start(buckets_[i]);
       end(buckets_[i]);
+    }
+  }
+
+  /// Once a step: until then owners have the sums of their own row.
+  void sum_over_column() {
+    at::NoGradGuard no_grad;
+    for (const auto& bucket : buckets_) {
+      if (bucket.owner != group_.rank()) continue;
+      auto parameters = parameters_of(bucket);
+      auto flat = at::zeros({packed_numel(parameters)}, at::TensorOptions(at::kFloat).device(group_.device()));
+      pack(parameters, flat);
+      column_->sum(flat)->wait();
+      unpack(flat, parameters, There::replaced);
     }
   }
 
@@ -190,6 +229,7 @@ class Overlapped final : public Reduction {
     auto parameters = parameters_of(bucket);
     bucket.flat = at::zeros({packed_numel(parameters)}, at::TensorOptions(at::kFloat).device(group_.device()));
     pack(parameters, bucket.flat);
+    own_.had(bucket.flat);
     if (has_owners_) drop_gradients(parameters);
     bucket.pending = has_owners_ ? group_.sum_at(bucket.flat, bucket.owner) : group_.sum(bucket.flat);
   }
@@ -197,21 +237,25 @@ class Overlapped final : public Reduction {
   void end(Bucket& bucket) {
     at::NoGradGuard no_grad;
     bucket.pending->wait();
+    const bool is_mine = bucket.owner == group_.rank();
+    if (is_mine) own_.got(bucket.flat);
     if (!has_owners_) unpack(bucket.flat, parameters_of(bucket), There::replaced);
-    else if (bucket.owner == group_.rank()) unpack(bucket.flat, parameters_of(bucket), There::added);
+    else if (is_mine) unpack(bucket.flat, parameters_of(bucket), There::added);
     bucket.flat = at::Tensor();
     bucket.pending.reset();
   }
 
   Group& group_;
   std::vector<at::Tensor> parameters_;
+  Group* column_;
   bool has_owners_;
   std::vector<Bucket> buckets_;
   std::vector<size_t> bucket_of_;
   size_t next_ = 0, ended_ = 0;                                           ///< of the buckets, which travels next, and how many have arrived
   std::vector<int64_t> hits_ = std::vector<int64_t>(parameters_.size());  ///< by parameter: in a round
-  std::vector<int64_t> expected_;                                         ///< likewise, of those after the first
-  bool is_hooked_ = false, is_first_ = true;
+  std::vector<int64_t> expected_;                                         ///< likewise, of those after the first; none is not waited for
+  bool is_hooked_ = false, is_first_ = true, is_new_step_ = true, is_last_ = false;
+  Own own_;
 };
 
 /// What is added in pairs, like the digits of a binary counter: a balanced tree over leaves as they come.
@@ -244,20 +288,22 @@ class Tree {
 /// process sums a row of what all have: what it owns, or an even part.
 class Ordered final : public Reduction {
  public:
-  Ordered(Group& group, std::vector<at::Tensor> parameters, const std::vector<int64_t>& owners)
-      : group_(group), parameters_(std::move(parameters)), has_owners_(!owners.empty()) {
+  Ordered(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options)
+      : group_(group), parameters_(std::move(parameters)), column_(options.column), has_owners_(!options.owners.empty()) {
+    const auto& owners = options.owners;
     auto size = group.size();
     if (!has_owners_) row_numel_ = (packed_numel(parameters_) + size - 1) / size;
-    for (int64_t rank = 0; rank < size && has_owners_; ++rank) {
-      auto [first, last] = std::ranges::equal_range(owners, rank);
-      rows_.push_back(Parameters(parameters_).subspan(static_cast<size_t>(first - owners.begin()), static_cast<size_t>(last - first)));
-      row_numel_ = std::max(row_numel_, packed_numel(rows_.back()));
-    }
+    rows_.resize(has_owners_ ? static_cast<size_t>(size) : 0);
+    for (size_t i = 0; i < owners.size(); ++i) rows_[static_cast<size_t>(owners[i])].push_back(parameters_[i]);
+    for (const auto& row : rows_) row_numel_ = std::max(row_numel_, packed_numel(row));
   }
 
   void ran(bool ends_unit) override {
     at::NoGradGuard no_grad;
-    of_process_.add(packed());
+    if (std::exchange(is_new_step_, false)) own_.begin_step();
+    auto all = packed();
+    own_.had(all);
+    of_process_.add(std::move(all));
     drop_gradients(parameters_);
     if (ends_unit) of_step_.add(over_processes(of_process_.take()));
   }
@@ -265,8 +311,10 @@ class Ordered final : public Reduction {
   void finish() override {
     at::NoGradGuard no_grad;
     auto sum = of_step_.take().view({-1});
-    unpack(sum, has_owners_ ? rows_[static_cast<size_t>(group_.rank())] : Parameters(parameters_), There::replaced);
+    unpack(sum, has_owners_ ? rows_[static_cast<size_t>(group_.rank())] : parameters_, There::replaced);
+    is_new_step_ = true;
   }
+  bool was_finite() const override { return own_.is_finite(); }
 
  private:
   /// [processes, numbers of a row].
@@ -279,29 +327,42 @@ class Ordered final : public Reduction {
 
   /// The sum of this process's row, or of all where gradients have no owners.
   at::Tensor over_processes(const at::Tensor& mine) {
-    if (group_.size() == 1) return mine;
+    if (group_.size() == 1 && column_ == nullptr) return mine;
     auto of_all = at::empty_like(mine);
     group_.exchange(mine, of_all)->wait();
-    Tree tree;
-    for (int64_t rank = 0; rank < group_.size(); ++rank) tree.add(of_all[rank].clone());
-    if (has_owners_) return tree.take();
-    group_.gather(tree.take(), of_all)->wait();
+    auto sum = sum_of_rows(of_all);
+    if (column_ != nullptr) {
+      auto of_column = at::empty({column_->size(), row_numel_}, sum.options());
+      column_->gather(sum, of_column)->wait();
+      sum = sum_of_rows(of_column);
+    }
+    if (has_owners_) return sum;
+    group_.gather(sum, of_all)->wait();
     return of_all;
+  }
+
+  static at::Tensor sum_of_rows(const at::Tensor& rows) {
+    Tree tree;
+    for (int64_t row = 0; row < rows.size(0); ++row) tree.add(rows[row].clone());
+    return tree.take();
   }
 
   Group& group_;
   std::vector<at::Tensor> parameters_;
+  Group* column_;
   bool has_owners_;
-  std::vector<Parameters> rows_;  ///< by owner
+  std::vector<std::vector<at::Tensor>> rows_;  ///< by owner
   int64_t row_numel_ = 0;
   Tree of_process_, of_step_;
+  bool is_new_step_ = true;
+  Own own_;
 };
 
 }  // namespace
 
 std::unique_ptr<Reduction> make_reduction(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options) {
-  if (options.ordered) return std::make_unique<Ordered>(group, std::move(parameters), options.owners);
-  if (group.size() == 1) return nullptr;
+  if (options.ordered) return std::make_unique<Ordered>(group, std::move(parameters), options);
+  if (group.size() == 1 && options.column == nullptr) return nullptr;
   return std::make_unique<Overlapped>(group, std::move(parameters), options);
 }
 

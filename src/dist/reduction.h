@@ -14,6 +14,7 @@ struct ReductionOptions {
   int64_t bucket_bytes = int64_t{16} << 20;  ///< gradients travel together in so many
   /// By parameter, which process alone keeps its gradient (dist/owners.h); none: all keep all.
   std::vector<int64_t> owners = {};
+  Group* column = nullptr;  ///< of owners, those of the same parameters in other groups, with whom they sum; null: there are no others
 };
 
 /// Sums the gradients of parameters over all processes, each process having run its own batches. Sums are fp32; the results are put back in
@@ -28,6 +29,8 @@ class Reduction {
   virtual void ran(bool /*ends_unit*/) {}
   /// After the last of a step: the gradients are summed when it returns.
   virtual void finish() = 0;
+  /// Whether all that this process itself had in the step was finite, whatever the sums are.
+  virtual bool was_finite() const = 0;
 };
 
 /// `parameters`: leaves of autograd, in the same order on all processes. They and the group must outlive the result. Null where there is

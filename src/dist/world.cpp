@@ -76,11 +76,21 @@ void World::join(double patience) {
   if (!store_) return;
   wait_for_all(*store_, place_, patience);
   watch_ = std::make_unique<Watch>(place_, store_->clone());
-  group_ = join_gloo(store_, place_.rank, place_.size,
-                     {.address = address_of(place_),
-                      .checked = is_checked(),
-                      .look = [this] { watch_->look(); },
-                      .why = [this](const std::string& what) { return watch_->why(what); }});
+  group_ = meet_by_gloo(store_, place_.rank, place_.size);
+}
+
+std::shared_ptr<Group> World::meet_by_gloo(const std::shared_ptr<Store>& store, int64_t rank, int64_t size) const {
+  return join_gloo(store, rank, size,
+                   {.address = address_of(place_),
+                    .checked = is_checked(),
+                    .look = [this] { watch_->look(); },
+                    .why = [this](const std::string& what) { return watch_->why(what); }});
+}
+
+std::shared_ptr<Group> World::some(const std::string& name, int64_t rank, int64_t size) const {
+  if (size == place_.size) return group_;
+  if (size == 1) return alone();
+  return store_ ? meet_by_gloo(with_prefix(store_, name + "/"), rank, size) : imagined(rank, size, group_->device());
 }
 
 World::~World() {

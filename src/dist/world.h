@@ -37,6 +37,8 @@ class World {
   bool is_first() const { return place_.rank == 0; }
   const Place& place() const { return place_; }
   Group& group() const { return *group_; }
+  /// A group of `size` of the processes, of which this is `rank`. They ask for it by the same name, used once, and wait for each other.
+  std::shared_ptr<Group> some(const std::string& name, int64_t rank, int64_t size) const;
 
   /// A config Error on all of them unless the text is the same on all, which says which process differs from the first one. `what` names
   /// the text in that sentence, and is used once.
@@ -57,6 +59,7 @@ class World {
 
  private:
   std::string wait_for(const std::string& key) const;
+  std::shared_ptr<Group> meet_by_gloo(const std::shared_ptr<Store>& store, int64_t rank, int64_t size) const;
 
   Place place_;
   std::shared_ptr<Store> store_;  ///< null where nobody else is

@@ -42,19 +42,15 @@ Convert unless_auto(const Convert& convert) {
   return [convert](const Value& value, const Settings& all) { return text_of(value) == "auto" ? left_out("") : convert(value, all); };
 }
 
-constexpr const char* kWeightsStay = "weights that train are not divided, so this is stage 2; zero_stage 3 divides frozen ones";
-
-Outcome stage_of_deepspeed(const Value& value, const Settings&) {
-  auto stage = static_cast<int64_t>(number_of(value).value_or(0));
-  return stage < 3 ? carried(stage) : carried(int64_t{2}, kWeightsStay);
-}
+Outcome stage_of_deepspeed(const Value& value, const Settings&) { return carried(static_cast<int64_t>(number_of(value).value_or(0))); }
 
 /// FSDP's first version has words for it, the second a truth value.
 Outcome stage_of_fsdp(const Value& value, const Settings&) {
   auto word = lower(text_of(value));
   if (word == "no_shard" || word == "3") return carried(int64_t{0});
-  bool keeps_weights = word == "shard_grad_op" || word == "2" || word == "false";
-  return carried(int64_t{2}, keeps_weights ? "" : kWeightsStay);
+  bool is_hybrid = word.starts_with("hybrid_shard") || word == "4" || word == "5";
+  bool keeps_weights = word == "shard_grad_op" || word == "hybrid_shard_zero2" || word == "2" || word == "5" || word == "false";
+  return carried(int64_t{keeps_weights ? 2 : 3}, is_hybrid ? "among the processes of a machine: shard_size says how many these are" : "");
 }
 
 Outcome offloaded(const Value& value, const Settings&) {

@@ -42,6 +42,8 @@ at::Tensor found_in_file(const at::Tensor& bytes, const at::Tensor& in_file) {
   return same ? found : at::Tensor();
 }
 
+int64_t aligned(int64_t num_bytes) { return (num_bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
 /// What process `number` keeps of some bytes; nothing where those before it have all.
 at::Tensor share_of(const at::Tensor& bytes, int64_t share, int64_t number) {
   const auto first = std::min(bytes.numel(), number * share);
@@ -56,15 +58,29 @@ std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged) {
   return numbers;
 }
 
+/// The weights of a block that one of several processes owns, side by side.
+struct Pager::Row {
+  int64_t owner = 0;
+  int64_t num_bytes = 0;
+  int64_t offset = 0;            ///< in a place; of another's
+  at::Tensor own = {};           ///< where they are this process's: on the device,
+  at::Tensor in_host = {};       ///< and once more where they can travel from, unless that is the device
+  at::Tensor travelling = {};    ///< while it comes, or is sent
+  HostStore::Arrival come = {};  ///< when it has
+
+  bool is_mine() const { return own.defined(); }
+};
+
 /// A block's weights.
 struct Pager::Page {
   struct Weight {
     c10::Storage storage;  ///< points into a place, or nowhere
     at::Tensor waiting;    ///< its bytes, in host memory or in a file; undefined for the meta device where they would be in a file
     bool in_file;
-    int64_t offset;         ///< in a place
-    int64_t share = 0;      ///< bytes that each of several processes keeps, the last of them fewer
-    int64_t my_offset = 0;  ///< of them in what the page keeps
+    int64_t offset;                     ///< in a place
+    int64_t share = 0;                  ///< bytes that each of several processes keeps, the last of them fewer
+    int64_t my_offset = 0;              ///< of them in what the page keeps
+    std::optional<int64_t> owner = {};  ///< of several processes, the one that has all of it
   };
   nn::Block* block;
   std::vector<Weight> weights = {};
@@ -76,6 +92,8 @@ struct Pager::Page {
   int64_t num_my_bytes = 0;
   at::Tensor all = {};               ///< of all processes, while it comes
   HostStore::Arrival gathered = {};  ///< when it has come
+  std::vector<Row> rows = {};        ///< of each process that owns weights, in their order
+  bool is_old = false;               ///< whether owners wrote to them since they came
 
   /// Its bytes in its place on the device and where they wait: those in files, or those in host memory.
   HostStore::Copies copies(bool in_file) const;
@@ -141,23 +159,28 @@ Pager::~Pager() = default;
 
 std::shared_ptr<nn::BlockRunner> Pager::runner() { return std::make_shared<Runner>(shared_from_this()); }
 
-void Pager::take(nn::Block& block, const InFile& in_file) {
+void Pager::take(nn::Block& block, const InFile& in_file, const OwnerOf& owner_of) {
   auto [found, is_new] = numbers_.emplace(&block, pages_.size());
   if (is_new) pages_.push_back(std::make_unique<Page>(Page{&block}));
   auto& page = *pages_[found->second];
-  block.visit_parameters([&](const std::string& path, at::Tensor& parameter) { take(page, parameter, path, in_file); });
+  block.visit_parameters([&](const std::string& path, at::Tensor& parameter) { take(page, parameter, path, in_file, owner_of); });
   block.visit([&](const std::string& path, nn::Module& module) {
     auto* layer = dynamic_cast<nn::LinearMap*>(&module);
     if (layer == nullptr) return;
-    for (const auto& tensor : layer->source().tensors()) take(page, tensor, path + ".weight", in_file);
+    for (const auto& tensor : layer->source().tensors()) take(page, tensor, path + ".weight", in_file, owner_of);
   });
 }
 
-void Pager::take(Page& page, const at::Tensor& tensor, const std::string& name, const InFile& in_file) {
+void Pager::take(Page& page, const at::Tensor& tensor, const std::string& name, const InFile& in_file, const OwnerOf& owner_of) {
   if (!tensor.defined() || tensor.device() != device_ || tensor.nbytes() == 0) return;
   const at::NoGradGuard no_grad;
   if (page.find(tensor) != nullptr) return;
   auto storage = tensor.storage();
+  if (const auto owner = sharers_ && owner_of ? owner_of(name) : std::nullopt) {
+    page.weights.push_back({.storage = storage, .waiting = {}, .in_file = false, .offset = 0, .owner = owner});
+    if (owner != sharers_->number()) storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
+    return;
+  }
   const auto num_bytes = static_cast<int64_t>(storage.nbytes());
   const auto bytes = bytes_of(storage, tensor.options().requires_grad(false));
   const auto found = in_file && !device_.is_meta() ? found_in_file(bytes, in_file(name)) : at::Tensor();
@@ -171,7 +194,7 @@ void Pager::take(Page& page, const at::Tensor& tensor, const std::string& name, 
   } else if (!is_in_file) {
     weight.waiting = store_->put(bytes);
   }
-  page.num_bytes += (num_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  page.num_bytes += aligned(num_bytes);
   storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
 }
 
@@ -181,15 +204,53 @@ void Pager::put_together(Page& page) {
   page.mine = store_->room(page.num_my_bytes);
   store_->synchronize();
   for (auto& weight : page.weights) {
+    if (weight.owner) continue;
     if (!device_.is_meta()) page.mine.narrow(0, weight.my_offset, weight.waiting.numel()).copy_(weight.waiting);
     weight.waiting = at::Tensor();
   }
 }
 
+/// Lays what each process owns side by side, so that it travels at once: one's own in memory that stays, that of others in a place.
+void Pager::make_rows(Page& page) {
+  for (int64_t owner = 0; owner < sharers_->count(); ++owner) {
+    const bool is_mine = owner == sharers_->number();
+    Row row{.owner = owner, .offset = is_mine ? 0 : page.num_bytes};
+    for (auto& weight : page.weights) {
+      if (weight.owner != owner) continue;
+      weight.offset = row.offset + row.num_bytes;
+      row.num_bytes += aligned(static_cast<int64_t>(weight.storage.nbytes()));
+    }
+    if (row.num_bytes == 0) continue;
+    if (is_mine) keep(page, row);
+    else page.num_bytes += row.num_bytes;
+    page.rows.push_back(std::move(row));
+  }
+}
+
+/// Moves the weights of a row of this process to where they stay.
+void Pager::keep(Page& page, Row& row) {
+  const at::NoGradGuard no_grad;
+  const auto bytes = at::TensorOptions().dtype(at::kByte).device(device_);
+  row.own = at::empty({row.num_bytes}, bytes);
+  for (auto& weight : page.weights) {
+    if (weight.owner != row.owner) continue;
+    row.own.narrow(0, weight.offset, static_cast<int64_t>(weight.storage.nbytes())).copy_(bytes_of(weight.storage, bytes));
+    auto* begin = device_.is_meta() ? nullptr : static_cast<char*>(row.own.data_ptr()) + weight.offset;
+    auto* keeper = new at::Tensor(row.own);  // what reads the weight may outlive the pager
+    auto let_go_of = [](void* tensor) { delete static_cast<at::Tensor*>(tensor); };
+    weight.storage.set_data_ptr_noswap(c10::DataPtr(begin, keeper, let_go_of, device_));
+  }
+  if (travels_in_place()) return;
+  row.in_host = store_->put(row.own);
+  copies_are_made_ = false;
+}
+
 void Pager::make_places() {
   int64_t most = 0;
   for (const auto& page : pages_) {
-    if (sharers_) put_together(*page);
+    if (!sharers_) break;
+    put_together(*page);
+    make_rows(*page);
   }
   for (const auto& page : pages_) most = std::max(most, page->num_bytes);
   places_.resize(std::min(num_places_, pages_.size()));
@@ -203,46 +264,83 @@ void Pager::make_places() {
 
 void Pager::fetch(size_t number) {
   auto& page = *pages_[number];
-  if (page.place != nullptr) return;
+  if (page.place != nullptr) {
+    if (std::exchange(page.is_old, false)) {
+      arrive(page);  // what is on its way may not be given up
+      broadcast(page);
+    }
+    return;
+  }
+  page.is_old = false;
   auto place = std::ranges::find_if(places_, [&](const auto& p) { return p.page == nullptr || !is_wanted(*p.page); });
   if (place->page != nullptr) leave(*place->page);
   page.place = &*place;
   place->page = &page;
   for (auto& weight : page.weights) {
     if (device_.is_meta()) break;
+    if (is_mine(weight.owner)) continue;
     auto* begin = static_cast<char*>(place->bytes.data_ptr()) + weight.offset;
     weight.storage.set_data_ptr_noswap(c10::DataPtr(begin, device_));
   }
   if (sharers_) {
-    page.all = store_->room(sharers_->count() * page.num_my_bytes);
-    page.gathered = sharers_->gather(page.mine, page.all.view({sharers_->count(), page.num_my_bytes}));
+    gather(page);
+    broadcast(page);
     return;
   }
   if (auto reads = page.copies(/*in_file=*/true); !reads.empty()) page.reading = files_->go(reads);
   page.arrival = store_->fetch(page.copies(/*in_file=*/false));
 }
 
-/// What all processes have of a page has come: puts it where it belongs on the device.
+/// Begins to have come what all processes have of a page in even parts.
+void Pager::gather(Page& page) {
+  if (page.num_my_bytes == 0) return;
+  page.all = store_->room(sharers_->count() * page.num_my_bytes);
+  page.gathered = sharers_->gather(page.mine, page.all.view({sharers_->count(), page.num_my_bytes}));
+}
+
+/// Begins to have what each process owns come to the others.
+void Pager::broadcast(Page& page) {
+  if (!std::exchange(copies_are_made_, true)) store_->synchronize();
+  for (auto& row : page.rows) {
+    if (travels_in_place()) row.travelling = row.is_mine() ? row.own : page.place->bytes.narrow(0, row.offset, row.num_bytes);
+    else row.travelling = row.is_mine() ? row.in_host : store_->room(row.num_bytes);
+    row.come = sharers_->broadcast(row.travelling, row.owner);
+  }
+}
+
+/// What is on its way to a page has come: puts it where it belongs on the device.
 void Pager::arrive(Page& page) {
-  if (!page.gathered) return;
-  std::exchange(page.gathered, {})->wait();
   HostStore::Copies copies;
+  if (page.gathered) add_gathered(page, copies);
+  for (auto& row : page.rows) {
+    if (!row.come) continue;
+    std::exchange(row.come, {})->wait();
+    const auto come = std::exchange(row.travelling, {});
+    if (!row.is_mine() && !travels_in_place()) copies.emplace_back(page.place->bytes.narrow(0, row.offset, row.num_bytes), come);
+  }
+  if (!copies.empty()) page.arrival = store_->fetch(copies);
+  page.all = at::Tensor();
+}
+
+void Pager::add_gathered(Page& page, HostStore::Copies& copies) {
+  std::exchange(page.gathered, {})->wait();
   for (const auto& weight : page.weights) {
+    if (weight.owner) continue;
     const auto bytes = page.place->bytes.narrow(0, weight.offset, static_cast<int64_t>(weight.storage.nbytes()));
     for (int64_t number = 0; number < sharers_->count(); ++number) {
       const auto to = share_of(bytes, weight.share, number);
       copies.emplace_back(to, page.all.narrow(0, number * page.num_my_bytes + weight.my_offset, to.numel()));
     }
   }
-  page.arrival = store_->fetch(copies);
-  page.all = at::Tensor();
 }
 
 void Pager::leave(Page& page) {
   arrive(page);                                               // what is on its way may not be given up
   if (page.reading) std::exchange(page.reading, {})->wait();  // what is on its way is written to the place
   if (std::exchange(page.changed, false)) store_->update(page.copies(/*in_file=*/false));
-  for (auto& weight : page.weights) weight.storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
+  for (auto& weight : page.weights) {
+    if (!is_mine(weight.owner)) weight.storage.set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
+  }
   page.place->page = nullptr;
   page.place = nullptr;
 }
@@ -266,7 +364,10 @@ void Pager::bring(size_t number, Direction direction) {
 }
 
 std::optional<size_t> Pager::block_of(const at::Tensor& tensor) const {
-  auto found = std::ranges::find_if(pages_, [&](const auto& page) { return page->find(tensor) != nullptr; });
+  auto found = std::ranges::find_if(pages_, [&](const auto& page) {
+    const auto* weight = page->find(tensor);
+    return weight != nullptr && !is_mine(weight->owner);
+  });
   if (found == pages_.end()) return std::nullopt;
   return static_cast<size_t>(found - pages_.begin());
 }
@@ -277,6 +378,21 @@ void Pager::mark_changed(size_t number) {
   if (sharers_) throw std::logic_error("weights that processes divide are never written");
   page.changed = true;
 }
+
+void Pager::expire() {
+  for (const auto& page : pages_) {
+    page->is_old = page->is_old || !page->rows.empty();
+    for (const auto& row : page->rows) {
+      if (!row.in_host.defined()) continue;
+      store_->update({{row.own, row.in_host}});
+      copies_are_made_ = false;
+    }
+  }
+}
+
+bool Pager::is_mine(std::optional<int64_t> owner) const { return owner && owner == sharers_->number(); }
+
+bool Pager::travels_in_place() const { return sharers_->device() == device_; }
 
 at::Tensor Pager::in_host(size_t number, const at::Tensor& tensor) {
   if (device_.is_meta()) return tensor;
@@ -290,7 +406,10 @@ at::Tensor Pager::in_host(size_t number, const at::Tensor& tensor) {
 
 int64_t Pager::num_waiting_bytes() const {
   int64_t bytes = 0;
-  for (const auto& page : pages_) bytes += sharers_ ? page->num_my_bytes : page->num_bytes;
+  for (const auto& page : pages_) {
+    bytes += sharers_ ? page->num_my_bytes : page->num_bytes;
+    for (const auto& row : page->rows) bytes += row.is_mine() ? row.num_bytes : 0;
+  }
   return bytes;
 }
 

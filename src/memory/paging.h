@@ -16,34 +16,45 @@ std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged);
 /// A weight of a block in a mapped file, by its name in the block; undefined where no file has it.
 using InFile = std::function<at::Tensor(const std::string& name)>;
 
-/// Processes among which weights are divided: each keeps the bytes of its number, and all get them from all.
+/// Processes among which weights are divided. All of them ask for the same in the same order.
 class Sharers {
  public:
   virtual ~Sharers() = default;
   virtual int64_t number() const = 0;
   virtual int64_t count() const = 0;
-  /// `all` [count, n], in host memory, gets the `mine` [n] of each, by number. All processes ask for the same in the same order.
+  /// Where tensors lie that travel.
+  virtual c10::Device device() const = 0;
+  /// `all` [count, n], in host memory, gets the `mine` [n] of each, by number.
   virtual std::shared_ptr<Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) = 0;
+  /// `bytes`, on `device`, become those of process `from`.
+  virtual std::shared_ptr<Lane::Arrival> broadcast(const at::Tensor& bytes, int64_t from) = 0;
 };
+
+/// The process that alone updates a weight of a block and keeps all of it, by the weight's name in the block; nothing where it is frozen.
+using OwnerOf = std::function<std::optional<int64_t>(const std::string& name)>;
 
 /// Keeps the weights of blocks in host memory, in files or divided among processes, and on the device those of the block at work and of the
 /// one that comes next, in forward and in backward: there are `num_places` for weights on the device, each as large as the largest block;
 /// with more than two, more blocks come ahead. Weights that were changed there are written back when they leave. A tensor of a block that
 /// is not on the device has no numbers; autograd may go on holding it.
 ///
+/// Divided among processes, a frozen weight waits in even parts with all of them. One that trains stays on the device of its owner, who
+/// reads and writes it as if nobody else did; the others have it while its block is at work, as it was when it came.
+///
 /// Blocks are run in the order in which they are named. Nothing else may read their weights but through LinearMap::source, or after
 /// `bring`.
 class Pager : public std::enable_shared_from_this<Pager> {
  public:
-  /// With `sharers` all weights are divided among them; they are never written then, and every process runs the same blocks in one order.
+  /// With `sharers` all weights are divided among them, and every process runs the same blocks in one order.
   Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places = 2, std::shared_ptr<Sharers> sharers = nullptr);
   ~Pager();
   Pager(const Pager&) = delete;
   Pager& operator=(const Pager&) = delete;
 
   /// The block's weights wait in host memory from here on: those that are on the device. May be called again when more have come. Those
-  /// whose very bytes `in_file` finds wait there, and are never written; for the meta device it finds every matrix.
-  void take(nn::Block& block, const InFile& in_file = {});
+  /// whose very bytes `in_file` finds wait there, and are never written; for the meta device it finds every matrix. `owner_of` is for
+  /// `sharers`.
+  void take(nn::Block& block, const InFile& in_file = {}, const OwnerOf& owner_of = {});
   /// Makes the places on the device, once all weights are taken and before one is read.
   void make_places();
   /// Runs blocks that were taken by `block.body`, their weights on the device when it reads them.
@@ -55,11 +66,13 @@ class Pager : public std::enable_shared_from_this<Pager> {
   void bring(size_t number);
   /// Weights of that block were written to on the device.
   void mark_changed(size_t number);
+  /// Owners wrote to their weights: what the others have of them is not used again.
+  void expire();
   /// A tensor of that block as it lies in host memory, for as long as the block is not brought again: what is written there is what comes.
   /// The tensor itself on the meta device.
   at::Tensor in_host(size_t number, const at::Tensor& tensor);
 
-  /// Of all that waits, and of what waits in files.
+  /// Of all that waits, what this process owns included, and of what waits in files.
   int64_t num_waiting_bytes() const;
   int64_t num_file_bytes() const;
   /// Of the places on the device.
@@ -68,16 +81,24 @@ class Pager : public std::enable_shared_from_this<Pager> {
  private:
   struct Page;
   struct Place;
+  struct Row;
   class Runner;
   struct BringBack;
   enum class Direction { forward, backward };
 
-  void take(Page& page, const at::Tensor& tensor, const std::string& name, const InFile& in_file);
+  void take(Page& page, const at::Tensor& tensor, const std::string& name, const InFile& in_file, const OwnerOf& owner_of);
   void put_together(Page& page);
+  void make_rows(Page& page);
+  void keep(Page& page, Row& row);
+  void gather(Page& page);
+  void add_gathered(Page& page, HostStore::Copies& copies);
+  void broadcast(Page& page);
   void arrive(Page& page);
   void fetch(size_t number);
   void leave(Page& page);
   bool is_wanted(const Page& page) const;
+  bool is_mine(std::optional<int64_t> owner) const;
+  bool travels_in_place() const;
   void bring(size_t number, Direction direction);
 
   std::shared_ptr<HostStore> store_;
@@ -89,6 +110,7 @@ class Pager : public std::enable_shared_from_this<Pager> {
   std::vector<Place> places_;
   size_t num_places_;
   size_t first_ = 0, last_ = 0;  ///< the block at work and those that come next
+  bool copies_are_made_ = true;  ///< of what this process owns, that they travel from
 };
 
 }  // namespace burnish::memory

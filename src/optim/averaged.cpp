@@ -2,11 +2,16 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <utility>
+
 namespace burnish::optim {
 
-Averaged::Averaged(const Optimizer& optimizer, const Ema* ema, const std::function<void()>& share) {
+Averaged::Averaged(const Optimizer& optimizer, const Ema* ema, Sharing sharing) : sharing_(std::move(sharing)) {
   const at::NoGradGuard no_grad;
-  if (ema == nullptr && !optimizer.averages()) return;
+  if (ema == nullptr && !optimizer.averages()) {
+    sharing_ = {};
+    return;
+  }
   for (size_t i = 0; i < optimizer.parameters().size(); ++i) {
     const at::Tensor average = ema != nullptr ? ema->average(i) : optimizer.average(i);
     const NamedParameter& parameter = optimizer.parameters()[i];
@@ -17,7 +22,7 @@ Averaged::Averaged(const Optimizer& optimizer, const Ema* ema, const std::functi
     if (parameter.owned) parameter.store->write(0, average.clone().view({-1}), std::nullopt);
     mark_changed(parameter);
   }
-  if (share) share();
+  if (sharing_.bring) sharing_.bring();
 }
 
 Averaged::~Averaged() {
@@ -27,6 +32,7 @@ Averaged::~Averaged() {
     for (size_t i = 0; i < live.size(); ++i) live[i].second.copy_(copies[i].second);
     mark_changed(*parameter);
   }
+  if (sharing_.forget) sharing_.forget();
 }
 
 }  // namespace burnish::optim

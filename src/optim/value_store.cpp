@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <stdexcept>
+
 #include "optim/parameter.h"
 
 namespace burnish::optim {
@@ -52,9 +54,21 @@ class TensorStore : public ValueStore {
   Rounding rounding_;
 };
 
+class Elsewhere final : public ValueStore {
+ public:
+  void read(int64_t /*begin*/, const at::Tensor& /*exact*/) const override { refuse(); }
+  void write(int64_t /*begin*/, at::Tensor /*exact*/, std::optional<uint64_t> /*key*/) override { refuse(); }
+  StateList state() const override { return {}; }
+
+ private:
+  [[noreturn]] static void refuse() { throw std::logic_error("a value that another process keeps was asked for"); }
+};
+
 }  // namespace
 
 std::shared_ptr<ValueStore> store_in(const at::Tensor& value, Rounding rounding) { return std::make_shared<TensorStore>(value, rounding); }
+
+std::shared_ptr<ValueStore> kept_elsewhere() { return std::make_shared<Elsewhere>(); }
 
 void complete(ParameterList& parameters, Rounding rounding) {
   for (auto& parameter : parameters) {

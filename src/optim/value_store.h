@@ -33,4 +33,7 @@ class ValueStore {
 /// A value in a tensor of fp32, bf16 or fp16. `rounding` is for bf16; everything else is rounded to nearest.
 std::shared_ptr<ValueStore> store_in(const at::Tensor& value, Rounding rounding);
 
+/// Of a value that another process alone keeps: no tensor of it is here, and whoever reads or writes it is a std::logic_error.
+std::shared_ptr<ValueStore> kept_elsewhere();
+
 }  // namespace burnish::optim

@@ -80,10 +80,11 @@ Gradients next_gradients(const Training& training, StepReport& report, std::vect
 }
 
 /// What a step came to on this process, as numbers that add up to what it came to on all of them. The norm is of all of them already, and
-/// taken from the first, so that every process clips alike whatever its processor. Says where the loss is not finite, if it is not.
-std::string sum_over_processes(const dist::World& world, StepReport& report, bool& stops) {
+/// taken from the first, so that every process clips alike whatever its processor. Says where the loss or gradients were not finite, if
+/// they were not.
+std::string sum_over_processes(const dist::World& world, const dist::Reduction* gradients, StepReport& report, bool& stops) {
   if (world.size() == 1) return "";
-  bool is_finite = std::isfinite(report.loss);
+  bool is_finite = std::isfinite(report.loss) && (gradients == nullptr || gradients->was_finite());
   std::vector<double> numbers{
       report.loss,         world.is_first() ? report.grad_norm : 0,           static_cast<double>(report.num_samples), stops ? 1. : 0.,
       is_finite ? 0. : 1., is_finite ? 0. : static_cast<double>(world.rank())};
@@ -128,7 +129,7 @@ StepReport step(const Training& training, bool& stops) {
     report.by_time = by_time(gradients.losses_B, counted);
     for (const auto& [name, mean] : gradients.logged) report.logged[name] = mean.item<double>();
     stops = interrupted();
-    where = sum_over_processes(training.world, report, stops);
+    where = sum_over_processes(training.world, trainee.reduction.get(), report, stops);
   } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
     data_error("train", "step {}: loss {} and gradient norm {} are not finite{}; {}; {}", report.step, report.loss, report.grad_norm, where,

@@ -119,7 +119,9 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
     "how gradients of several processes are summed: fast, or ordered, which gives the same bits for 1, 2, 4, 8 ... processes");
   f("zero_stage", o.zero_stage,
     "what is divided among several processes: 0 nothing, 1 the optimizer's states, averages and exact values, 2 gradients as well, 3 the "
-    "frozen weights of the denoiser's blocks as well");
+    "weights of the denoiser's blocks as well, frozen or trained");
+  f("shard_size", o.shard_size,
+    "zero_stage divides among so many neighbours, as the processes of a machine, and each such row of processes has all; 0: among all");
   f("enable_optimizer_cpu_offload", o.enable_optimizer_cpu_offload, "keep the optimizer's states in main memory");
   f("blocks_to_swap", o.blocks_to_swap,
     "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use");
@@ -578,16 +580,17 @@ void check_limits(const TrainOptions& o) {
 
 void check_stage(const TrainOptions& o) {
   if (o.zero_stage < 0 || o.zero_stage > 3) config_error("train", "zero_stage must be 0, 1, 2 or 3, not {}", o.zero_stage);
+  check_at_least("shard_size", static_cast<double>(o.shard_size), 0);
+  if (o.shard_size > 0 && o.zero_stage == 0)
+    config_error("train", "shard_size says among how many processes zero_stage divides, and that is 0; set zero_stage, or leave it out");
   if (o.zero_stage == 0) return;
-  if (o.zero_stage == 3 && !o.trainable_models.empty())
-    config_error("train", "zero_stage 3 divides frozen weights, and {} trains whole; set zero_stage 2", o.trainable_models);
   if (o.zero_stage == 3 && o.blocks_to_swap > 0)
     config_error("train",
                  "with zero_stage 3 all blocks wait divided among the processes, and none in main memory; leave blocks_to_swap out");
-  if (o.zero_stage == 3 && !o.preview_prompts.empty())
+  if (o.zero_stage == 3 && !o.preview_prompts.empty() && !o.preset_lora_path.empty() && !o.preview_with_presets)
     config_error("train",
-                 "previews are drawn by one process, and with zero_stage 3 none has all weights; leave preview_prompts out, or set "
-                 "zero_stage 2");
+                 "previews without the presets of preset_lora_path read layers anew, and with zero_stage 3 no process has them whole; add "
+                 "preview_with_presets, or set zero_stage 2");
   if (o.blocks_to_swap > 0 && !o.trainable_models.empty())
     config_error("train", "zero_stage {} divides weights that train, and blocks_to_swap has them wait in main memory; take one of them out",
                  o.zero_stage);

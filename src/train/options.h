@@ -85,7 +85,7 @@ struct TrainOptions {
   std::string activation_budget;
   bool fused_backward_pass = false, enable_optimizer_cpu_offload = false;
   std::string reduction = "fast";
-  int64_t zero_stage = 0;
+  int64_t zero_stage = 0, shard_size = 0;
 
   std::string output_path = "./models/train";
   int64_t save_steps = -1, save_epochs = 0, keep_last = 0;

@@ -1,6 +1,7 @@
 #include "train/ownership.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -8,23 +9,55 @@
 
 namespace burnish::train {
 
+Ownership::Ownership(const dist::Mesh& mesh, const optim::ParameterList& parameters, int64_t stage, const BlockOwners& of_blocks,
+                     std::shared_ptr<memory::Pager> pager)
+    : mesh_(mesh), stage_(stage), pager_(std::move(pager)) {
+  std::vector<int64_t> numels;
+  for (const optim::NamedParameter& parameter : parameters) {
+    is_divided_.push_back(of_blocks.find(parameter.name).has_value());
+    if (!is_divided_.back()) numels.push_back(parameter.value.numel());
+  }
+  const auto others = dist::owners_of(numels, mesh.row().size());
+  auto other = others.begin();
+  for (const optim::NamedParameter& parameter : parameters) {
+    const auto of_block = of_blocks.find(parameter.name);
+    owners_.push_back(of_block ? *of_block : *other++);
+  }
+}
+
 void Ownership::mark(optim::ParameterList& parameters) const {
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].owned = owners_[i] == world_.rank();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].owned = owners_[i] == mesh_.row().rank();
+    if (is_divided_[i] && !parameters[i].owned) parameters[i].store = optim::kept_elsewhere();
+  }
+}
+
+void Ownership::forget() const {
+  if (pager_) pager_->expire();
+}
+
+/// Where another's value comes. A rehearsal for a GPU does not take main memory.
+at::Tensor Ownership::room_for(const optim::NamedParameter& parameter, c10::ScalarType dtype) const {
+  const auto options = at::TensorOptions(dtype).device(mesh_.row().device());
+  const bool in_name_only = parameter.value.is_meta() && !options.device().is_meta();
+  return in_name_only ? at::zeros({}, options).expand(parameter.value.sizes()) : at::empty(parameter.value.sizes(), options);
 }
 
 void Ownership::share(const optim::ParameterList& parameters) const {
   std::vector<dist::Owned> weights;
   for (size_t i = 0; i < parameters.size(); ++i) {
+    if (is_divided_[i]) continue;
     for (const auto& [name, tensor] : parameters[i].store->weights())
       weights.push_back({owners_[i], tensor, static_cast<int64_t>(tensor.nbytes())});
   }
-  dist::share(world_.group(), weights);
+  dist::share(mesh_.row(), weights);
   for (const optim::NamedParameter& parameter : parameters) {
     if (!parameter.owned) optim::mark_changed(parameter);
   }
+  forget();
 }
 
-void Ownership::sum(const at::Tensor& numbers) const { world_.group().sum(numbers)->wait(); }
+void Ownership::sum(const at::Tensor& numbers) const { mesh_.row().sum(numbers)->wait(); }
 
 at::Tensor Ownership::gradient_norm(const optim::ParameterList& parameters) const {
   return optim::gradient_norm_of_owners(parameters, [this](const at::Tensor& numbers) { sum(numbers); });
@@ -33,24 +66,20 @@ at::Tensor Ownership::gradient_norm(const optim::ParameterList& parameters) cons
 std::vector<at::Tensor> Ownership::exact_values(const optim::ParameterList& parameters, optim::Rounding rounding,
                                                 c10::ScalarType dtype) const {
   std::vector<at::Tensor> values(parameters.size());
-  if (rounding != optim::Rounding::remainder) return values;
+  if (!writes_part()) return values;
   std::vector<dist::Owned> travel;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const optim::NamedParameter& parameter = parameters[i];
-    if (parameter.value.scalar_type() != at::kBFloat16) continue;
-    if (parameter.owned) values[i] = optim::kept_value(parameter).to(dtype).contiguous();
-    else if (is_first()) values[i] = at::empty(parameter.value.sizes(), parameter.value.options().dtype(dtype).requires_grad(false));
-    travel.push_back({owners_[i], values[i], parameter.value.numel() * static_cast<int64_t>(c10::elementSize(dtype))});
+    const bool has_remainder = rounding == optim::Rounding::remainder && parameter.value.scalar_type() == at::kBFloat16;
+    if (!is_divided_[i] && !has_remainder) continue;
+    auto& value = values[i];
+    if (parameter.owned) value = optim::kept_value(parameter).to(dtype).contiguous();
+    else if (is_first()) value = room_for(parameter, dtype);
+    const auto num_bytes = parameter.value.numel() * static_cast<int64_t>(c10::elementSize(dtype));
+    travel.push_back({owners_[i], parameter.value.is_meta() ? at::Tensor() : value, num_bytes});
   }
-  dist::share(world_.group(), travel);
+  dist::share(mesh_.row(), travel);
   return values;
-}
-
-std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, int64_t zero_stage, const dist::World& world) {
-  if (zero_stage == 0 || world.size() == 1) return nullptr;
-  std::vector<int64_t> numels;
-  for (const optim::NamedParameter& parameter : parameters) numels.push_back(parameter.value.numel());
-  return std::make_unique<Ownership>(world, dist::owners_of(numels, world.size()), zero_stage);
 }
 
 }  // namespace burnish::train

@@ -1,46 +1,57 @@
 #pragma once
+#include "dist/mesh.h"
 #include "dist/owners.h"
-#include "dist/world.h"
-#include "optim/optimizer.h"
+#include "memory/paging.h"
+#include "optim/averaged.h"
+#include "train/block_owners.h"
 #include "train/settings.h"
 
 namespace burnish::train {
 
 /// What each of several processes keeps of the trained parameters, beside the weights that layers compute with: the optimizer's states,
-/// averages and exact values of those that it owns, which it alone updates, and in stage 2 their gradients alone.
+/// averages and exact values of those that it owns, which it alone updates, from stage 2 on their gradients, and in stage 3 the weights
+/// themselves of those that lie in the denoiser's blocks.
 class Ownership {
  public:
-  /// `world` must outlive this.
-  Ownership(const dist::World& world, std::vector<int64_t> owners, int64_t stage)
-      : world_(world), owners_(std::move(owners)), stage_(stage) {}
+  /// Among the processes of a row; other rows do the same with the same numbers. `mesh` must outlive this. `pager`: of the blocks that it
+  /// divides; null in lower stages.
+  Ownership(const dist::Mesh& mesh, const optim::ParameterList& parameters, int64_t stage, const BlockOwners& of_blocks,
+            std::shared_ptr<memory::Pager> pager);
 
   /// Whether this process writes what is the same on all.
-  bool is_first() const { return world_.is_first(); }
+  bool is_first() const { return writes_part() && mesh_.row().rank() == 0; }
+  /// Whether it writes what it owns: one of those that own the same does.
+  bool writes_part() const { return mesh_.is_first_row(); }
   bool divides_gradients() const { return stage_ >= 2; }
   /// By parameter.
   const std::vector<int64_t>& owners() const { return owners_; }
-  /// Says which parameters this process owns.
+  /// Whether its owner alone has all of the weight of that parameter.
+  bool is_divided(size_t parameter) const { return is_divided_[parameter]; }
+  /// Says which parameters this process owns, and gives those that it has nothing of stores that say so.
   void mark(optim::ParameterList& parameters) const;
+  /// Has none of the weights of blocks used that came from their owners before.
+  void forget() const;
 
-  // All processes have to come to these.
+  // All processes of a row have to come to these.
 
-  /// Brings the weights of all parameters from their owners.
+  /// Brings the weights of all parameters from their owners; those of blocks come when their block is next run.
   void share(const optim::ParameterList& parameters) const;
-  /// Replaces numbers, fp64 on the CPU, by their sums over the processes.
+  /// Replaces numbers, fp64 on the CPU, by their sums over the row.
   void sum(const at::Tensor& numbers) const;
   /// optim::gradient_norm where gradients are divided.
   at::Tensor gradient_norm(const optim::ParameterList& parameters) const;
-  /// optim::kept_value in `dtype`, on the first process alone, of the parameters that keep more than their weights when they are rounded
-  /// so; the rest is undefined.
+  /// optim::kept_value in `dtype`, on the first process alone, of the parameters that it does not know exactly itself: those of divided
+  /// blocks, which come to main memory, and those that keep more than their weights when they are rounded so. The rest is undefined.
   std::vector<at::Tensor> exact_values(const optim::ParameterList& parameters, optim::Rounding rounding, c10::ScalarType dtype) const;
 
  private:
-  const dist::World& world_;
-  std::vector<int64_t> owners_;
-  int64_t stage_;
-};
+  at::Tensor room_for(const optim::NamedParameter& parameter, c10::ScalarType dtype) const;
 
-/// Null where each process keeps all.
-std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, int64_t zero_stage, const dist::World& world);
+  const dist::Mesh& mesh_;
+  std::vector<int64_t> owners_;
+  std::vector<bool> is_divided_;
+  int64_t stage_;
+  std::shared_ptr<memory::Pager> pager_;
+};
 
 }  // namespace burnish::train

@@ -50,12 +50,12 @@ std::optional<Previews> prepare_previews(const PreviewSettings& settings, models
   return previews;
 }
 
-void draw_previews(const Previews& previews, models::Model& model, const std::vector<std::string>& held,
-                   const std::function<void(int64_t number, const drawing::Picture& picture, const at::Tensor& image)>& take) {
+void draw_previews(const Previews& previews, models::Model& model, const std::vector<std::string>& held, const TakePreview& take) {
   loras::Loader loader(model, held);
   drawing::Noise noise(previews.pictures);
   with_or_without(previews.with_presets, model, [&] {
     auto latents = drawing::draw(loader, previews.encoded, previews.pictures, noise, previews.options);
+    if (!take) return;
     drawing::decode(loader, latents, [&](int64_t number, const at::Tensor& image) {
       take(number, previews.pictures[static_cast<size_t>(number)], image.cpu());
     });

@@ -20,8 +20,8 @@ std::optional<Previews> read_previews(const PreviewSettings& settings, models::M
 std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const data::Size& size, c10::Device device);
 
 /// Draws all pictures with the denoiser as it is loaded (`held`: the names of what is), with preset LoRAs or without, and hands each
-/// [3, H, W] in [-1, 1] on the CPU to `take`.
-void draw_previews(const Previews& previews, models::Model& model, const std::vector<std::string>& held,
-                   const std::function<void(int64_t number, const drawing::Picture& picture, const at::Tensor& image)>& take);
+/// [3, H, W] in [-1, 1] on the CPU to `take`. Without it no latents are decoded: for a process without which the others cannot draw.
+using TakePreview = std::function<void(int64_t number, const drawing::Picture& picture, const at::Tensor& image)>;
+void draw_previews(const Previews& previews, models::Model& model, const std::vector<std::string>& held, const TakePreview& take);
 
 }  // namespace burnish::train

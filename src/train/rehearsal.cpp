@@ -188,9 +188,11 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   step_end_ = dry_.now();
   if (counted) work_.multiplications = counted->so_far() / static_cast<double>(batches_per_step);
   counted.reset();
-  for (const auto& parameter : trainee.optimizer->parameters()) {
-    work_.gradient_bytes += 4 * parameter.value.numel();
-    for (const auto& [name, weight] : parameter.store->weights()) work_.weight_bytes += static_cast<int64_t>(weight.nbytes());
+  const auto& parameters = trainee.optimizer->parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    work_.gradient_bytes += 4 * parameters[i].value.numel();
+    if (trainee.ownership && trainee.ownership->is_divided(i)) continue;  // it comes with its block
+    for (const auto& [name, weight] : parameters[i].store->weights()) work_.weight_bytes += static_cast<int64_t>(weight.nbytes());
   }
   add(kStepStage, step_begin_);
   if (trainee.host) stages_.back().num_host_bytes = trainee.host->peak();
@@ -199,6 +201,11 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   dry_.enter("save");
   auto snapshot = take_snapshot(subject_, trainee, settings, /*by_step=*/true, /*is_best=*/false);
   add("save", begin);
+  auto& in_host = stages_.back().num_host_bytes;
+  if (trainee.host) in_host = trainee.host->num_bytes();
+  for (const auto& file : snapshot.files) {
+    for (const auto& [name, value] : file.tensors) in_host += value.is_cpu() ? static_cast<int64_t>(value.nbytes()) : 0;  // of others
+  }
   return snapshot;
 }
 
@@ -355,9 +362,10 @@ void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device d
                        const Course& course, bool trains_whole) {
   bool on_disk = !settings.data.cache_folder.empty(), ahead_on_disk = on_disk && settings.schedule.always_ahead();
   auto weights = weight_bytes(snapshot), state = state_bytes(snapshot);
-  auto parts = settings.step.zero_stage > 0 ? settings.course.share.num_processes : 1;  // of the state, about as large as this one
+  auto beside_device = [](const StageMemory& stage) { return stage.num_host_bytes; };
+  auto parts = settings.step.num_sharers(settings.course.share.num_processes);  // of the state, about as large as this one
   plan.host = {{kRunTensors, device.is_cpu() ? plan.num_bytes() : 0},
-               {"what waits for the device", device.is_cpu() ? 0 : plan.step().num_host_bytes},
+               {"what waits for the device", device.is_cpu() ? 0 : std::ranges::max(plan.stages, {}, beside_device).num_host_bytes},
                {"samples that are kept", on_disk ? 0 : beside.kept},
                {"computed ahead", ahead_on_disk ? 0 : beside.ahead},
                {"a copy to save", is_written_beside(snapshot) ? weights + state : 0}};
@@ -440,7 +448,7 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
   if (contains(pipeline::components_of(schedule.live.units), denoiser)) {
     const auto blocks = subject.model->components().blocks(denoiser);
     plan.movable.num_blocks = plan.work.num_blocks = std::ssize(blocks);
-    bool is_divided = settings.step.divides_frozen() && settings.course.share.num_processes > 1;
+    bool is_divided = settings.step.divides_blocks() && settings.step.num_sharers(settings.course.share.num_processes) > 1;
     for (auto* block : blocks) plan.work.divided_bytes += is_divided ? block->num_bytes() : 0;
   }
   plan.movable.from_disk = why_not_on_disk(subject, settings.model.options.dtype).empty();

@@ -362,7 +362,7 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
             run.held_out ? std::optional<Source>({*run.held_out, encoded.held_out}) : std::nullopt);
   auto ahead = compute_all_ahead(run, within, course, feed, encoded, start.batch, world);
   std::optional<Previews> previews;
-  if (world.is_first())
+  if (world.is_first() || run.settings.step.divides_blocks())  // then all draw together
     previews = prepare_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);
   auto trainee = load_trainee(run.subject, ahead.schedule, run.settings, identity, world);
   Training training{run.settings,

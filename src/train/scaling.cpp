@@ -21,11 +21,12 @@ constexpr double kBucket = 16 << 20;          // bytes, as dist/reduction.h
 constexpr double kPiece = 4 << 20;            // of each process, as dist/owners.h
 constexpr double kShareOfBackward = 2.0 / 3;  // of a step's computing
 
-/// A ring of all processes of some machines.
+/// A ring of processes.
 class Ring {
  public:
-  Ring(const Machines& machines, int64_t processes) : size_(static_cast<double>(processes)) {
-    bool is_one = processes <= machines.processes_each;
+  /// `reach`: among how many neighbours they are.
+  Ring(const Machines& machines, int64_t processes, int64_t reach) : size_(static_cast<double>(processes)) {
+    bool is_one = reach <= machines.processes_each;
     bytes_a_second_ = is_one ? machines.local_link : std::min(machines.link, machines.local_link);
   }
   double sum(double bytes) const { return 2 * gather(bytes); }
@@ -70,12 +71,15 @@ ScaledStep scaled(const StepWork& work, const StepShape& shape, const Machines& 
   auto parts = divided_up(divided_up(visits, processes), shape.batch_size) * shape.batches_per_step;
   auto computing = 2 * work.multiplications / machines.flops;
   if (processes > 1) {
-    Ring ring(machines, processes);
+    auto in_row = shape.row_size == 0 ? processes : std::min(shape.row_size, processes), rows = processes / in_row;
+    bool have_owners = shape.zero_stage >= 2;
+    Ring all(machines, processes, processes), row(machines, in_row, in_row), column(machines, rows, processes);
     // Gradients that owners keep travel after every backward, all others after the last of a step.
-    auto sums = exposed_sums(work, ring, kShareOfBackward * computing, !shape.ordered);
-    step.exposed = sums * static_cast<double>(shape.zero_stage >= 2 && !shape.ordered ? parts : 1);
-    step.exposed += exposed_blocks(work, ring, computing) * static_cast<double>(parts);
-    if (shape.zero_stage >= 1) step.exposed += sharing(work, ring, processes);
+    auto sums = exposed_sums(work, have_owners ? row : all, kShareOfBackward * computing, !shape.ordered);
+    step.exposed = sums * static_cast<double>(have_owners && !shape.ordered ? parts : 1);
+    if (have_owners && rows > 1) step.exposed += column.sum(static_cast<double>(work.gradient_bytes));  // over one link of each row
+    step.exposed += exposed_blocks(work, row, computing) * static_cast<double>(parts);
+    if (shape.zero_stage >= 1) step.exposed += sharing(work, row, in_row);
   }
   step.seconds = static_cast<double>(parts) * computing + step.exposed;
   step.samples_per_second = static_cast<double>(visits * shape.batches_per_step) / step.seconds;
@@ -102,13 +106,18 @@ Scaling scaling(const TrainOptions& options, const Machines& machines) {
                   .global_batch_size = options.global_batch_size,
                   .batches_per_step = options.gradient_accumulation_steps,
                   .zero_stage = options.zero_stage,
+                  .row_size = options.shard_size,
                   .ordered = options.reduction == "ordered"};
   constexpr int64_t kMost = 1024, kMostPlanned = 8;
   Scaling result{.machines = machines};
   std::optional<MemoryPlan> plan;
   for (int64_t processes = 1; processes <= kMost; processes *= 2) {
     // From two on nothing changes in memory unless it is divided, and from eight on little: it is less than that of eight.
-    if (processes <= (options.zero_stage > 0 ? kMostPlanned : 2)) plan = plan_memory(options, {.num_processes = processes});
+    if (processes <= (options.zero_stage > 0 ? kMostPlanned : 2)) {
+      auto of_some = options;
+      of_some.shard_size = std::min(options.shard_size, processes);
+      plan = plan_memory(of_some, {.num_processes = processes});
+    }
     result.steps.push_back(scaled(plan->work, shape, machines, processes));
     result.steps.back().device_bytes = plan->num_bytes();
   }

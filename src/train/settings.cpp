@@ -146,7 +146,8 @@ StepSettings step_settings(const TrainOptions& o) {
           .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf,
           .memory = memory_settings(o),
           .reduction = {.ordered = o.reduction == "ordered"},
-          .zero_stage = o.zero_stage};
+          .zero_stage = o.zero_stage,
+          .row_size = o.shard_size};
 }
 
 OutputSettings output_settings(const TrainOptions& o) {
@@ -183,12 +184,15 @@ CourseSettings course_settings(const TrainOptions& o, Share share) {
           .seed = static_cast<uint64_t>(o.model.seed),
           .prior_loss_weight = o.prior_loss_weight,
           .share = share,
-          .same_parts = o.zero_stage >= 3};
+          .same_parts = o.zero_stage >= 2};
 }
 
 /// Refuses what several processes cannot do together yet.
 void check_together(const Settings& s, Share together) {
   if (together.num_processes == 1) return;
+  if (s.step.row_size > 0 && together.num_processes % s.step.row_size != 0)
+    config_error("train", "shard_size {} does not divide the {} processes of this run; set it to how many a machine has", s.step.row_size,
+                 together.num_processes);
   if (s.step.memory.updates_in_backward)
     config_error("train", "fused_backward_pass updates a parameter before the gradients of the {} processes are summed; take it out",
                  together.num_processes);

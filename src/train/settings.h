@@ -120,8 +120,11 @@ struct StepSettings {
   MemorySettings memory = {};
   dist::ReductionOptions reduction = {};  ///< of gradients over processes
   int64_t zero_stage = 0;                 ///< what of the rest each process keeps a part of (train/ownership.h)
-  /// Of the frozen weights of the denoiser's blocks each process keeps a part (memory::Sharers).
-  bool divides_frozen() const { return zero_stage >= 3; }
+  int64_t row_size = 0;                   ///< of the processes that divide it among them (dist/mesh.h); 0: all
+  /// Of the weights of the denoiser's blocks each process keeps a part (memory::Sharers).
+  bool divides_blocks() const { return zero_stage >= 3; }
+  /// Among how many of so many processes things are divided.
+  int64_t num_sharers(int64_t num_processes) const { return zero_stage == 0 ? 1 : row_size == 0 ? num_processes : row_size; }
 };
 
 /// When a run saves, beside its end; 0 is never.

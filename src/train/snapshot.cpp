@@ -29,14 +29,15 @@ std::vector<Trained::File> files_of(const Subject& subject, const Trainee& train
 }  // namespace
 
 Snapshot take_snapshot(const Subject& subject, const Trainee& trainee, const Settings& settings, bool by_step, bool is_best) {
-  std::optional<optim::Averaged> averaged(std::in_place, *trainee.optimizer, trainee.ema.get(), trainee.share());
+  std::optional<optim::Averaged> averaged(std::in_place, *trainee.optimizer, trainee.ema.get(), trainee.sharing());
   Snapshot snapshot{.step = trainee.progress.step, .files = {}, .state = {}, .by_step = by_step, .is_best = is_best};
   snapshot.files = files_of(subject, trainee, settings);
   if (trainee.ema || trainee.optimizer->averages()) {
     for (auto& file : snapshot.files) make_own(file.tensors);  // the averages leave their place again
   }
   averaged.reset();  // the state has both
-  if (by_step) snapshot.state = checkpoint::state_of({*trainee.optimizer, trainee.ema.get()}, trainee.progress);
+  bool has_part = !trainee.ownership || trainee.ownership->writes_part();
+  if (by_step && has_part) snapshot.state = checkpoint::state_of({*trainee.optimizer, trainee.ema.get()}, trainee.progress);
   return snapshot;
 }
 

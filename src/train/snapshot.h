@@ -13,8 +13,8 @@ struct Snapshot {
   bool by_step = true, is_best = false;  ///< what it is saved as
 };
 
-/// Of the trainee as it is now: where processes own parts of it, the state of this one's part, and the files on the first alone; then all
-/// of them have to come here. Its tensors are those of the trainee, but for what is averaged or rounded for the files.
+/// Of the trainee as it is now: where processes own parts of it, the state of what this one writes of it, and the files on the first alone;
+/// then all of them have to come here. Its tensors are those of the trainee, but for what is averaged or rounded for the files.
 Snapshot take_snapshot(const Subject& subject, const Trainee& trainee, const Settings& settings, bool by_step, bool is_best);
 int64_t weight_bytes(const Snapshot& snapshot);
 int64_t state_bytes(const Snapshot& snapshot);

@@ -31,14 +31,18 @@ void load_component(models::Model& model, const std::string& component, const st
   info("in memory while training: {}, {}", join(parts), human_bytes(static_cast<double>(model.components().module(component).num_bytes())));
 }
 
-/// The processes of a run, which meet in host memory.
+/// The processes of a row.
 class TheProcesses final : public memory::Sharers {
  public:
   explicit TheProcesses(dist::Group& group) : group_(group) {}
   int64_t number() const override { return group_.rank(); }
   int64_t count() const override { return group_.size(); }
+  c10::Device device() const override { return group_.device(); }
   std::shared_ptr<memory::Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) override {
     return std::make_shared<Coming>(group_.gather(mine, all));
+  }
+  std::shared_ptr<memory::Lane::Arrival> broadcast(const at::Tensor& bytes, int64_t from) override {
+    return std::make_shared<Coming>(group_.broadcast(bytes, from));
   }
 
  private:
@@ -54,22 +58,31 @@ class TheProcesses final : public memory::Sharers {
   dist::Group& group_;
 };
 
+/// Blocks that are not all on the device.
+struct Paged {
+  std::shared_ptr<memory::Pager> pager = {};  ///< null: they all are
+  BlockOwners owners = {};                    ///< of what trains of them, where processes divide them
+};
+
 /// Loads a component of whose blocks each process keeps a part: of a weight no more than that is there longer than it takes to read it.
-std::shared_ptr<memory::Pager> load_divided(models::Model& model, const std::string& component, const std::vector<std::string>& run,
-                                            const Trainee& trainee, const dist::World& world) {
+Paged load_divided(const Subject& subject, const std::string& component, const std::vector<std::string>& run, const Trainee& trainee) {
   constexpr size_t kPlaces = 2;
-  auto pager = std::make_shared<memory::Pager>(trainee.host, trainee.device, kPlaces, std::make_shared<TheProcesses>(world.group()));
-  auto runner = pager->runner();
-  load_component(model, component, run, [&](const std::vector<nn::Block*>& blocks) {
-    for (auto* block : blocks) {
-      pager->take(*block);
-      block->runner = runner;
+  auto& row = trainee.mesh->row();
+  Paged paged;
+  paged.pager = std::make_shared<memory::Pager>(trainee.host, trainee.device, kPlaces, std::make_shared<TheProcesses>(row));
+  paged.owners = BlockOwners(subject, component, pipeline::common_part(parts_of(component, run)), row.size());
+  auto runner = paged.pager->runner();
+  load_component(*subject.model, component, run, [&](const std::vector<nn::Block*>& blocks) {
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      paged.pager->take(*blocks[i], {}, paged.owners.of(i));
+      blocks[i]->runner = runner;
     }
   });
-  pager->make_places();
-  info("its blocks are divided among {} processes: {} here, of which {} at a time are whole on the device", world.size(),
-       human_bytes(static_cast<double>(pager->num_waiting_bytes())), human_bytes(static_cast<double>(pager->num_device_bytes())));
-  return pager;
+  paged.pager->make_places();
+  info("its blocks are divided among {} processes: {} here; {} of the device are for whole ones", row.size(),
+       human_bytes(static_cast<double>(paged.pager->num_waiting_bytes())),
+       human_bytes(static_cast<double>(paged.pager->num_device_bytes())));
+  return paged;
 }
 
 /// Loads a component whose weights wait in host memory or in its files for some of its blocks, none of them longer on the device than it
@@ -113,23 +126,30 @@ void keep_of_blocks(models::Components& components, const std::string& component
   }
 }
 
-bool is_divided(const StepSettings& settings, const dist::World& world) { return settings.divides_frozen() && world.size() > 1; }
+bool is_divided(const StepSettings& settings, const dist::Mesh& mesh) { return settings.divides_blocks() && mesh.row().size() > 1; }
 
-/// The pager of the denoiser's blocks; null where they all stay on the device.
-std::shared_ptr<memory::Pager> load_models(models::Model& model, const StepSettings& step, const Trainee& trainee,
-                                           const dist::World& world) {
+/// What becomes of the denoiser's blocks.
+Paged load_models(const Subject& subject, const StepSettings& step, const Trainee& trainee) {
   const auto& settings = step.memory;
-  std::shared_ptr<memory::Pager> pager;
+  auto& model = *subject.model;
+  Paged paged;
   auto run = pipeline::models_of(trainee.live.units);
   auto checkpoints = settings.checkpoints_in_host ? std::make_shared<memory::Checkpoints>(trainee.host) : nullptr;
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
     bool is_denoiser = component == model.names().denoiser();
-    if (is_denoiser && is_divided(step, world)) pager = load_divided(model, component, run, trainee, world);
-    else if (is_denoiser && settings.paged_blocks > 0) pager = load_paged(model, component, run, settings, trainee);
+    if (is_denoiser && is_divided(step, *trainee.mesh)) paged = load_divided(subject, component, run, trainee);
+    else if (is_denoiser && settings.paged_blocks > 0) paged.pager = load_paged(model, component, run, settings, trainee);
     else load_component(model, component, run, {});
     keep_of_blocks(model.components(), component, settings, checkpoints);
   }
-  return pager;
+  return paged;
+}
+
+/// Null where each process keeps all.
+std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, const StepSettings& step, const Paged& paged,
+                                        const dist::Mesh& mesh) {
+  if (step.zero_stage == 0 || mesh.row().size() == 1) return nullptr;
+  return std::make_unique<Ownership>(mesh, parameters, step.zero_stage, paged.owners, is_divided(step, mesh) ? paged.pager : nullptr);
 }
 
 std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, optim::ParameterList parameters, const Ownership* ownership,
@@ -147,7 +167,7 @@ std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, opt
 
 /// Also sees that all processes begin with the same values.
 std::unique_ptr<dist::Reduction> reduction_of(const optim::ParameterList& parameters, dist::ReductionOptions options,
-                                              const Ownership* ownership, const dist::World& world) {
+                                              const Ownership* ownership, const dist::Mesh& mesh, const dist::World& world) {
   if (parameters.empty() || (parameters.front().value.is_meta() && world.size() == 1)) return nullptr;
   std::vector<at::Tensor> values;
   std::string names;
@@ -156,15 +176,17 @@ std::unique_ptr<dist::Reduction> reduction_of(const optim::ParameterList& parame
     names += fmt::format("{} {} {}\n", parameter.name, parameter.value.numel(), static_cast<int>(parameter.value.scalar_type()));
   }
   world.agree("trained parameters", io::sha256(names).substr(0, 8));
-  if (ownership && ownership->divides_gradients()) options.owners = ownership->owners();
-  return dist::make_reduction(world.group(), std::move(values), options);
+  if (!ownership || !ownership->divides_gradients()) return dist::make_reduction(world.group(), std::move(values), options);
+  options.owners = ownership->owners();
+  if (mesh.column().size() > 1) options.column = &mesh.column();
+  return dist::make_reduction(mesh.row(), std::move(values), options);
 }
 
 }  // namespace
 
-std::function<void()> Trainee::share() const {
+optim::Sharing Trainee::sharing() const {
   if (!ownership) return {};
-  return [this] { ownership->share(optimizer->parameters()); };
+  return {[this] { ownership->share(optimizer->parameters()); }, [this] { ownership->forget(); }};
 }
 
 NamedBlocks named_blocks(models::Components& components, const std::string& component) {
@@ -178,9 +200,10 @@ NamedBlocks named_blocks(models::Components& components, const std::string& comp
 Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint,
                      const dist::World& world) {
   Trainee trainee{.model = *subject.model, .live = schedule.live, .device = settings.model.options.device, .place = {}};
-  if (settings.step.memory.uses_host() || is_divided(settings.step, world))
+  trainee.mesh = std::make_shared<const dist::Mesh>(world, settings.step.row_size);
+  if (settings.step.memory.uses_host() || is_divided(settings.step, *trainee.mesh))
     trainee.host = std::make_shared<memory::HostStore>(trainee.device);
-  auto pager = load_models(*subject.model, settings.step, trainee, world);
+  auto paged = load_models(subject, settings.step, trainee);
   if (subject.trained.has_adapters()) {
     adapters::Dropout dropout{.probability = settings.trained.adapter.dropout, .seed = settings.trained.seed};
     trainee.dropout = std::make_shared<adapters::Dropout>(dropout);
@@ -189,12 +212,12 @@ Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const
   memory::trim_heap();
 
   auto parameters = subject.trained.parameters();
-  trainee.ownership = ownership_of(parameters, settings.step.zero_stage, world);
-  trainee.optimizer = optimizer_of(settings.step, std::move(parameters), trainee.ownership.get(), trainee.host, pager);
+  trainee.ownership = ownership_of(parameters, settings.step, paged, *trainee.mesh);
+  trainee.optimizer = optimizer_of(settings.step, std::move(parameters), trainee.ownership.get(), trainee.host, paged.pager);
   if (trainee.ownership)
     trainee.optimizer->set_sum([owners = trainee.ownership.get()](const at::Tensor& numbers) { owners->sum(numbers); });
   if (settings.step.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());
-  trainee.reduction = reduction_of(trainee.optimizer->parameters(), settings.step.reduction, trainee.ownership.get(), world);
+  trainee.reduction = reduction_of(trainee.optimizer->parameters(), settings.step.reduction, trainee.ownership.get(), *trainee.mesh, world);
   trainee.progress.fingerprint = fingerprint;
   if (settings.step.scales_loss) trainee.progress.loss_scale = optim::LossScale::for_fp16();
   if (settings.output.resume) {

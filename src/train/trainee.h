@@ -2,8 +2,8 @@
 #include <string_view>
 
 #include "checkpoint/state.h"
+#include "dist/mesh.h"
 #include "dist/reduction.h"
-#include "dist/world.h"
 #include "memory/host_store.h"
 #include "optim/averaged.h"
 #include "pipeline/schedule.h"
@@ -19,6 +19,7 @@ struct Trainee {
   c10::Device device;
   std::shared_ptr<adapters::Dropout> dropout = {};  ///< null without adapters
   std::shared_ptr<memory::HostStore> host = {};     ///< null where nothing waits there
+  std::shared_ptr<const dist::Mesh> mesh = {};      ///< of the processes
   std::unique_ptr<optim::Optimizer> optimizer = {};
   std::unique_ptr<optim::Ema> ema = {};             ///< null where files take the weights themselves
   std::unique_ptr<dist::Reduction> reduction = {};  ///< of gradients over processes; null where there is none
@@ -28,7 +29,7 @@ struct Trainee {
   std::string_view place;   ///< in the step: what goes on
 
   /// As Averaged takes it.
-  std::function<void()> share() const;
+  optim::Sharing sharing() const;
 };
 
 // Places in a step.

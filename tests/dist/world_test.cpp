@@ -5,11 +5,13 @@
 #include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <functional>
 #include <thread>
 
 #include "base/error.h"
 #include "dist/address.h"
+#include "dist/mesh.h"
 #include "dist/owners.h"
 #include "dist/reduction.h"
 #include "dist/store.h"
@@ -50,10 +52,12 @@ at::Tensor gradient(int64_t number, int64_t parameter) {
 }
 
 /// Sums batches 0 to 7 of two steps, shared out in stretches, as a training step does.
-std::vector<at::Tensor> summed(const World& world, bool ordered, std::vector<int64_t> owners = {}) {
+std::vector<at::Tensor> summed(const World& world, bool ordered, std::vector<int64_t> owners = {}, const Mesh* mesh = nullptr) {
   std::vector<at::Tensor> parameters;
   for (int64_t i = 0; i < 3; ++i) parameters.push_back(at::zeros({i + 2, 3}).requires_grad_());
-  auto reduction = make_reduction(world.group(), parameters, {.ordered = ordered, .bucket_bytes = 40, .owners = std::move(owners)});
+  ReductionOptions options{.ordered = ordered, .bucket_bytes = 40, .owners = std::move(owners)};
+  if (mesh != nullptr) options.column = &mesh->column();
+  auto reduction = make_reduction(mesh != nullptr ? mesh->row() : world.group(), parameters, options);
   constexpr int64_t kBatches = 8;
   auto mine = kBatches / world.size();
   for (int step = 0; step < 2; ++step) {
@@ -80,7 +84,7 @@ at::Tensor expected(int64_t parameter) {
 
 }  // namespace
 
-TEST(World, SumsGathersAndExchanges) {
+TEST(World, SumsGathersBroadcastsAndExchanges) {
   auto results = together<int>(3, [](const World& world) {
     auto& group = world.group();
     auto rank = static_cast<double>(world.rank());
@@ -91,6 +95,9 @@ TEST(World, SumsGathersAndExchanges) {
       auto all = at::empty({3, 2}, at::TensorOptions(dtype));
       group.gather(at::full({2}, rank).to(dtype), all)->wait();
       EXPECT_TRUE(at::equal(all.select(1, 1), at::arange(3).to(dtype)));
+      auto of_second = at::full({4}, rank).to(dtype);
+      group.broadcast(of_second, 1)->wait();
+      EXPECT_TRUE(at::equal(of_second, at::ones({4}).to(dtype)));
     }
     auto theirs = at::empty({3, 1});
     group.exchange(at::arange(3).to(at::kFloat).view({3, 1}) + 10 * rank, theirs)->wait();
@@ -243,6 +250,27 @@ TEST(Reduction, OwnersAloneKeepTheSums) {
   }
 }
 
+TEST(Reduction, OwnersOfEveryRowKeepTheSumsOfAll) {
+  auto of_one = together<std::vector<at::Tensor>>(1, [](const World& world) { return summed(world, true); }).front();
+  for (bool ordered : {false, true}) {
+    const std::vector<int64_t> owners{1, 0, 1};
+    auto all = together<std::vector<at::Tensor>>(4, [&](const World& world) {
+      Mesh mesh(world, 2);
+      EXPECT_EQ(mesh.is_first_row(), world.rank() < 2);
+      return summed(world, ordered, owners, &mesh);
+    });
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      for (size_t i = 0; i < 2; ++i) {
+        ASSERT_EQ(all[rank][i].defined(), owners[i] == static_cast<int64_t>(rank % 2)) << "parameter " << i << " on process " << rank;
+        if (!all[rank][i].defined()) continue;
+        EXPECT_TRUE(!ordered || at::equal(all[rank][i], of_one[i]));
+        EXPECT_TRUE(at::equal(all[rank][i], all[(rank + 2) % 4][i])) << "rows have the same bits";
+        EXPECT_TRUE(at::allclose(all[rank][i], expected(static_cast<int64_t>(i)), 1e-6, 1e-6));
+      }
+    }
+  }
+}
+
 TEST(Reduction, GradientsThatBackwardAddsToTwiceTravelTwiceInTheFirstStep) {
   auto gradients = together<at::Tensor>(2, [](const World& world) {
     auto twice = at::ones({3}).requires_grad_(), once = at::ones({3}).requires_grad_();
@@ -259,6 +287,31 @@ TEST(Reduction, GradientsThatBackwardAddsToTwiceTravelTwiceInTheFirstStep) {
   });
   EXPECT_TRUE(at::equal(gradients[0], at::full({3}, 10.)));
   EXPECT_FALSE(gradients[1].defined());
+}
+
+TEST(Reduction, KnowsWhoseGradientsWereNotFinite) {
+  for (bool ordered : {false, true}) {
+    for (const auto& owners : {std::vector<int64_t>(), std::vector<int64_t>{0, 1}}) {
+      auto finite = together<std::vector<bool>>(3, [&](const World& world) {
+        std::vector<at::Tensor> parameters{at::ones({3}).requires_grad_(), at::ones({2}).requires_grad_()};
+        auto reduction = make_reduction(world.group(), parameters, {.ordered = ordered, .bucket_bytes = 8, .owners = owners});
+        std::vector<bool> steps;
+        for (int step = 0; step < 3; ++step) {
+          for (auto& parameter : parameters) parameter.mutable_grad() = at::Tensor();
+          for (int batch = 0; batch < 2; ++batch) {
+            reduction->begin(batch == 1);
+            double factor = step == 1 && batch == 0 && world.rank() == 2 ? std::nan("") : 1;
+            (parameters[0] * factor + parameters[1].sum()).sum().backward();
+            reduction->ran(batch == 1);
+          }
+          reduction->finish();
+          steps.push_back(reduction->was_finite());
+        }
+        return steps;
+      });
+      for (size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(finite[rank], (std::vector<bool>{true, rank != 2, true})) << rank << " " << ordered;
+    }
+  }
 }
 
 TEST(Owners, AreStretchesOfAboutOneSize) {

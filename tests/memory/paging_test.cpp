@@ -55,7 +55,10 @@ struct Model {
     auto x = values.clone().requires_grad_(true), shared = shared_values.clone().requires_grad_(true);
     for (int step = 0; step < 2; ++step) torch::autograd::backward({forward(x, shared)}, {});
     std::vector<at::Tensor> all{x.grad(), shared.grad()};
-    for (auto& block : blocks) all.push_back(block->scale.grad());
+    for (auto& block : blocks) {
+      all.push_back(block->scale.grad());
+      if (block->linear.weight.requires_grad()) all.push_back(block->linear.weight.grad());
+    }
     return all;
   }
   std::shared_ptr<memory::Pager> page(int64_t num_paged, const std::shared_ptr<memory::HostStore>& store, size_t num_places = 2) {
@@ -78,7 +81,7 @@ void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor
   for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i], b[i])) << i;
 }
 
-/// Processes are threads here, that wait for each other in `gather`.
+/// Processes are threads here, that wait for each other in whatever they do together.
 class Threads final : public memory::Sharers {
  public:
   struct Meeting {
@@ -86,23 +89,34 @@ class Threads final : public memory::Sharers {
     std::vector<at::Tensor> tensors;
     std::barrier<> all_there;
   };
-  Threads(int64_t number, Meeting& meeting) : number_(number), meeting_(meeting) {}
+  /// On another `device` than the blocks, all travels by way of host memory.
+  Threads(int64_t number, Meeting& meeting, c10::Device device = c10::Device(c10::kCPU))
+      : number_(number), meeting_(meeting), device_(device) {}
   int64_t number() const override { return number_; }
   int64_t count() const override { return std::ssize(meeting_.tensors); }
+  c10::Device device() const override { return device_; }
   std::shared_ptr<memory::Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) override {
-    class Here final : public memory::Lane::Arrival {
-      void wait() const override {}
-    };
     meeting_.tensors[static_cast<size_t>(number_)] = mine;
     meeting_.all_there.arrive_and_wait();
     for (int64_t i = 0; i < count(); ++i) all.select(0, i).copy_(meeting_.tensors[static_cast<size_t>(i)]);
     meeting_.all_there.arrive_and_wait();
     return std::make_shared<Here>();
   }
+  std::shared_ptr<memory::Lane::Arrival> broadcast(const at::Tensor& bytes, int64_t from) override {
+    if (number_ == from) meeting_.tensors[0] = bytes;
+    meeting_.all_there.arrive_and_wait();
+    if (number_ != from) bytes.copy_(meeting_.tensors[0]);
+    meeting_.all_there.arrive_and_wait();
+    return std::make_shared<Here>();
+  }
 
  private:
+  class Here final : public memory::Lane::Arrival {
+    void wait() const override {}
+  };
   int64_t number_;
   Meeting& meeting_;
+  c10::Device device_;
 };
 
 std::shared_ptr<memory::HostStore> host() { return std::make_shared<memory::HostStore>(c10::Device(c10::kCPU)); }
@@ -193,6 +207,85 @@ TEST(Pager, DividedAmongProcessesBlocksGiveTheSameBits) {
     for (auto& thread : threads) thread.join();
     for (const auto& of_process : gradients) expect_equal(of_process, plain);
     for (const auto& store : stores) EXPECT_LT(store->peak(), 7 * 4 * kWidth * kWidth) << "less than all weights";
+  }
+}
+
+namespace {
+
+constexpr int64_t kOwners = 3;
+
+/// What one of several processes has of a model whose matrices train, each with its owner, after a step in which owners add 1 to theirs.
+struct Trained {
+  std::vector<at::Tensor> before, after;  ///< gradients
+  int64_t waiting = 0, on_device = 0, in_host = 0;
+};
+
+Trained train(Model& model, int64_t number, Threads::Meeting& meeting, c10::Device travels_on, bool recomputes, const at::Tensor& x,
+              const at::Tensor& shared) {
+  Trained result;
+  auto store = host();
+  auto pager = std::make_shared<memory::Pager>(store, c10::Device(c10::kCPU), 2, std::make_shared<Threads>(number, meeting, travels_on));
+  for (size_t i = 0; i < model.blocks.size(); ++i) {
+    auto& block = *model.blocks[i];
+    block.linear.weight.requires_grad_(true);
+    pager->take(block, {}, [i](const std::string& name) {
+      return name == "linear.weight" ? std::optional(static_cast<int64_t>(i) % kOwners) : std::nullopt;
+    });
+    block.runner = pager->runner();
+  }
+  pager->make_places();
+  if (recomputes) model.recompute();
+  auto gradients = [&] {
+    for (auto& block : model.blocks) block->linear.weight.mutable_grad() = block->scale.mutable_grad() = at::Tensor();
+    return model.gradients_of(x, shared);
+  };
+  result.before = gradients();
+  for (size_t i = 0; i < model.blocks.size(); ++i) {
+    auto& weight = model.blocks[i]->linear.weight;
+    const bool is_mine = static_cast<int64_t>(i) % kOwners == number;
+    EXPECT_EQ(pager->block_of(weight).has_value(), !is_mine);
+    if (is_mine) weight.detach().add_(1);
+  }
+  pager->expire();
+  result.after = gradients();
+  result.waiting = pager->num_waiting_bytes();
+  result.on_device = pager->num_device_bytes();
+  result.in_host = store->peak();
+  return result;
+}
+
+}  // namespace
+
+TEST(Pager, WeightsThatTrainStayWithTheirOwners) {
+  Model before, after;
+  for (auto& block : before.blocks) block->linear.weight.requires_grad_(true);
+  for (auto& block : after.blocks) block->linear.weight = (block->linear.weight + 1).requires_grad_(true);
+  at::manual_seed(99);
+  const auto x = at::randn({5, kWidth}), shared = at::randn({5, kWidth});
+  const auto expected_before = before.gradients_of(x, shared), expected_after = after.gradients_of(x, shared);
+  for (auto travels_on : {c10::Device(c10::kCPU), c10::Device(c10::kMeta)}) {
+    for (bool recomputes : {false, true}) {
+      Threads::Meeting meeting(kOwners);
+      std::vector<Model> models(kOwners);
+      std::vector<Trained> results(kOwners);
+      std::vector<std::thread> threads;
+      for (size_t i = 0; i < models.size(); ++i) {
+        threads.emplace_back(
+            [&, i] { results[i] = train(models[i], static_cast<int64_t>(i), meeting, travels_on, recomputes, x, shared); });
+      }
+      for (auto& thread : threads) thread.join();
+      constexpr int64_t kMatrix = 4 * kWidth * kWidth, kVectors = 4 * kWidth * 2;
+      for (size_t i = 0; i < results.size(); ++i) {
+        expect_equal(results[i].before, expected_before);
+        expect_equal(results[i].after, expected_after);
+        // Of seven blocks the first process has three matrices, and the others two; of the vectors all have a third, rounded up.
+        EXPECT_EQ(results[i].waiting, (i == 0 ? 3 : 2) * kMatrix + 7 * 2 * ((4 * kWidth + 2) / 3));
+        EXPECT_EQ(results[i].on_device, 2 * (kMatrix + kVectors));
+        if (travels_on.is_cpu()) {
+          EXPECT_LT(results[i].in_host, kMatrix) << "no matrix is copied on its way";
+        }
+      }
+    }
   }
 }
 

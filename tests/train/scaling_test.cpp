@@ -53,6 +53,18 @@ TEST(Scaling, BlocksComeOneAheadOfTheirUse) {
   EXPECT_NEAR(fast, block + 9 * (block - 0.1) + 9 * (block - 0.2), 1e-9);
 }
 
+TEST(Scaling, RowsOfAMachineSendGradientsAloneToOthers) {
+  auto work = kWork;
+  work.divided_bytes = int64_t{10} << 30;
+  work.num_blocks = 10;
+  auto exposed = [&](int64_t processes, int64_t row_size) {
+    return scaled(work, {.zero_stage = 3, .row_size = row_size}, kMachines, processes).exposed;
+  };
+  EXPECT_NEAR(exposed(8, 4) - exposed(4, 4), 2 * (static_cast<double>(256 << 20) / 2 / kGigabyte + kStartUp), 1e-9);
+  EXPECT_LT(exposed(8, 4), exposed(8, 0));
+  EXPECT_EQ(exposed(4, 4), exposed(4, 0));
+}
+
 TEST(Scaling, ABatchIsSharedOut) {
   auto step = scaled(kWork, {.batch_size = 1, .global_batch_size = 8}, kMachines, 4);
   EXPECT_NEAR(step.seconds - step.exposed, 6, 1e-9);

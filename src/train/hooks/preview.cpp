@@ -23,24 +23,28 @@ class Preview final : public Hook {
   }
 
  private:
-  /// With the averaged weights where there are any, as they would be saved. The first process draws.
+  /// With the averaged weights where there are any, as they would be saved. The first process draws; where processes divide blocks all do.
   void draw() {
     const auto& trainee = training_.trainee;
-    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.share());
+    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.sharing());
     last_ = trainee.progress.step;
     if (training_.previews == nullptr) return;
-    auto held = pipeline::models_of(trainee.live.units);
-    draw_previews(*training_.previews, trainee.model, held, [&](int64_t number, const drawing::Picture& picture, const at::Tensor& image) {
-      auto path = records::preview_path(training_.settings.output.folder, last_, number);
-      std::filesystem::create_directories(path.parent_path());
-      data::write_png(path, data::to_pixels(image),
-                      {{"prompt", picture.prompt},
-                       {"negative_prompt", picture.negative_prompt},
-                       {"seed", std::to_string(picture.seed.value_or(0))},
-                       {"num_inference_steps", std::to_string(picture.num_inference_steps)},
-                       {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
-                       {"step", std::to_string(last_)}});
-    });
+    TakePreview take;
+    if (training_.world.is_first())
+      take = [this](int64_t number, const drawing::Picture& picture, const at::Tensor& image) { write(number, picture, image); };
+    draw_previews(*training_.previews, trainee.model, pipeline::models_of(trainee.live.units), take);
+  }
+
+  void write(int64_t number, const drawing::Picture& picture, const at::Tensor& image) const {
+    auto path = records::preview_path(training_.settings.output.folder, last_, number);
+    std::filesystem::create_directories(path.parent_path());
+    data::write_png(path, data::to_pixels(image),
+                    {{"prompt", picture.prompt},
+                     {"negative_prompt", picture.negative_prompt},
+                     {"seed", std::to_string(picture.seed.value_or(0))},
+                     {"num_inference_steps", std::to_string(picture.num_inference_steps)},
+                     {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
+                     {"step", std::to_string(last_)}});
   }
 
   const Training& training_;

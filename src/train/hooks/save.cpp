@@ -144,13 +144,15 @@ class Save final : public Hook {
 
   /// Where each process has a part of it, all write theirs, and the first has the state count when all are there.
   void save_state(const Snapshot& snapshot) const {
-    if (!training_.trainee.ownership) return checkpoint::save_state(settings_.state(), snapshot.state);
+    const auto& ownership = training_.trainee.ownership;
+    if (!ownership) return checkpoint::save_state(settings_.state(), snapshot.state);
     const auto& world = training_.world;
-    checkpoint::save_part(settings_.state(), snapshot.state, world.rank(), world.size());
+    const auto& row = training_.trainee.mesh->row();
+    if (ownership->writes_part()) checkpoint::save_part(settings_.state(), snapshot.state, row.rank(), row.size());
     auto here = fmt::format("state of step {}", snapshot.step);
     if (!world.is_first()) return world.arrive(here);
     world.meet(here);
-    checkpoint::publish(settings_.state(), snapshot.step, world.size());
+    checkpoint::publish(settings_.state(), snapshot.step, row.size());
   }
 
   /// Waits for what is being written; its error is thrown here.

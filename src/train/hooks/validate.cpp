@@ -71,12 +71,12 @@ class Validate final : public Hook {
   double loss() const {
     at::NoGradGuard no_grad;
     const auto& trainee = training_.trainee;
-    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.share());
+    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.sharing());
     double sum = 0;
     auto count = training_.course.num_held_out();
     const auto& world = training_.world;
     // Where processes need each other for weights, one that has none left computes the last once more.
-    auto rounds = training_.settings.step.divides_frozen() ? (count + world.size() - 1) / world.size() * world.size() : count;
+    auto rounds = training_.settings.step.divides_blocks() ? (count + world.size() - 1) / world.size() * world.size() : count;
     for (auto i = world.rank(); i < rounds; i += world.size()) {
       auto loss = losses_of(trainee, training_.batch({true, std::min(i, count - 1)})).mean().item<double>();
       if (i < count) sum += loss;

@@ -1,0 +1,27 @@
+#pragma once
+#include <memory>
+
+#include "dist/world.h"
+
+namespace burnish::dist {
+
+/// The processes of a run in rows of neighbours. What is divided is divided among the neighbours of a row, and every row has all of it, so
+/// that most of what travels does so between neighbours (hybrid sharding: Zhao et al. 2023, arXiv 2304.11277).
+class Mesh {
+ public:
+  /// `row_size`: of a row, which divides the number of processes; 0: all are one row. `world` must outlive this. All of its processes make
+  /// theirs at once.
+  Mesh(const World& world, int64_t row_size);
+
+  /// The processes of this one's row.
+  Group& row() const { return *row_; }
+  /// Those of all rows that have the same place in theirs, by row.
+  Group& column() const { return *column_; }
+  /// Whether this is the row of the first process.
+  bool is_first_row() const { return column_->rank() == 0; }
+
+ private:
+  std::shared_ptr<Group> row_, column_;
+};
+
+}  // namespace burnish::dist
