@@ -26,6 +26,7 @@
 #include "io/safetensors.h"
 #include "loras/merged.h"
 #include "train/checks.h"
+#include "train/paged_loading.h"
 #include "train/storage.h"
 
 namespace burnish::app {
@@ -195,7 +196,14 @@ void run(const SampleOptions& o) {
   std::vector<loras::LoraFile> files;
   for (const auto& text : o.lora) files.push_back(loras::parse_lora_file(text));
   loras::merge(*model, files);
-  loras::Loader loader(*model);
+  std::shared_ptr<memory::Pager> pager;  // of the denoiser, while it is loaded
+  auto host = std::make_shared<memory::HostStore>(drawing_options.device);
+  auto load_part = [&](const std::string& part) {
+    if (o.blocks_to_swap == 0 || pipeline::component_of(part) != model->names().denoiser()) return model->components().load(part);
+    pager.reset();
+    pager = train::load_paged(*model, part, {o.blocks_to_swap, o.blocks_on_disk}, host, drawing_options.device);
+  };
+  loras::Loader loader(*model, {}, load_part);
 
   auto latents = draw(o, loader, pictures, noise, drawing_options);
   if (!o.save_latents.empty()) io::save_safetensors(o.save_latents, {{"latents", at::cat(latents, 0)}});

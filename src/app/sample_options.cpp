@@ -33,6 +33,10 @@ void fields(config::Fields& f, SampleOptions& o) {
   f("guidance_rescale", o.guidance_rescale, "share by which guided predictions are brought back to their deviation without guidance");
   f("num_images", o.num_images, "pictures of each prompt");
   f("batch_size", o.batch_size, "pictures computed at once");
+  f.group("Memory");
+  f("blocks_to_swap", o.blocks_to_swap,
+    "blocks of the denoiser whose weights wait in main memory and come to the device as they are needed");
+  f("blocks_on_disk", o.blocks_on_disk, "of blocks_to_swap, so many wait in the model's file instead");
   f.group("Extra inputs");
   for (const auto& input : models::extra_inputs()) {
     std::string column(input.column);
@@ -62,6 +66,11 @@ void check(const SampleOptions& o) {
   check_count("num_inference_steps", o.num_inference_steps, kMostSamplerSteps);
   check_count("num_images", o.num_images, kMostPictures);
   check_count("batch_size", o.batch_size, kMostPictures);
+  train::check_at_least("blocks_to_swap", static_cast<double>(o.blocks_to_swap), 0);
+  train::check_at_least("blocks_on_disk", static_cast<double>(o.blocks_on_disk), 0);
+  if (o.blocks_on_disk > o.blocks_to_swap)
+    config_error("sample", "blocks_on_disk {} is more than blocks_to_swap {}, of which they are; raise blocks_to_swap", o.blocks_on_disk,
+                 o.blocks_to_swap);
   diffusion::check({.name = o.sampler, .timestep_spacing = o.timestep_spacing, .num_steps = o.num_inference_steps});
   if (o.guidance_rescale < 0 || o.guidance_rescale > 1)
     config_error("sample", "guidance_rescale must be from 0 to 1, not {}", o.guidance_rescale);

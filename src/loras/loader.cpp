@@ -18,7 +18,8 @@ Loader::Loaded Loader::load(const pipeline::Units& units) {
   auto wanted = pipeline::models_of(units);
   for (const auto& component : pipeline::components_of(units)) {
     for (const auto& name : missing(component, wanted)) {
-      model_.components().load(name);
+      if (load_part_) load_part_(name);
+      else model_.components().load(name);
       loaded.names_.push_back(name);
       held_.push_back(name);
     }

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <utility>
 
 #include "models/family.h"
@@ -10,8 +11,11 @@ namespace burnish::loras {
 /// and it is not dropped.
 class Loader {
  public:
-  /// `held` names what the caller has loaded and keeps loaded for as long as this lives.
-  explicit Loader(models::Model& model, std::vector<std::string> held = {}) : model_(model), held_(std::move(held)) {}
+  using LoadPart = std::function<void(const std::string& part)>;
+  /// `held` names what the caller has loaded and keeps loaded for as long as this lives. `load_part` loads a part of the model where that
+  /// is more than models::Components::load.
+  explicit Loader(models::Model& model, std::vector<std::string> held = {}, LoadPart load_part = {})
+      : model_(model), held_(std::move(held)), load_part_(std::move(load_part)) {}
 
   models::Model& model() const { return model_; }
 
@@ -37,6 +41,7 @@ class Loader {
 
   models::Model& model_;
   std::vector<std::string> held_;  ///< by the caller, and what is loaded here at present
+  LoadPart load_part_;
 };
 
 }  // namespace burnish::loras

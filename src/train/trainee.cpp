@@ -11,7 +11,7 @@
 #include "memory/heap.h"
 #include "memory/paging.h"
 #include "optim/paged_store.h"
-#include "train/blocks_on_disk.h"
+#include "train/paged_loading.h"
 
 namespace burnish::train {
 
@@ -23,12 +23,25 @@ std::vector<std::string> parts_of(const std::string& component, const std::vecto
   return parts;
 }
 
+void say_loaded(models::Model& model, const std::string& component, const std::vector<std::string>& parts) {
+  info("in memory while training: {}, {}", join(parts), human_bytes(static_cast<double>(model.components().module(component).num_bytes())));
+}
+
 /// Of a component, the parts that units run; everything else of it stays on disk.
 void load_component(models::Model& model, const std::string& component, const std::vector<std::string>& run,
                     const models::Components::Placed& placed) {
   const auto parts = parts_of(component, run);
   model.components().load(pipeline::common_part(parts), placed);
-  info("in memory while training: {}, {}", join(parts), human_bytes(static_cast<double>(model.components().module(component).num_bytes())));
+  say_loaded(model, component, parts);
+}
+
+std::shared_ptr<memory::Pager> load_paged_component(models::Model& model, const std::string& component, const std::vector<std::string>& run,
+                                                    const MemorySettings& settings, const Trainee& trainee) {
+  const auto parts = parts_of(component, run);
+  auto pager =
+      load_paged(model, pipeline::common_part(parts), {settings.paged_blocks, settings.blocks_on_disk}, trainee.host, trainee.device);
+  say_loaded(model, component, parts);
+  return pager;
 }
 
 /// The processes of a row.
@@ -85,35 +98,6 @@ Paged load_divided(const Subject& subject, const std::string& component, const s
   return paged;
 }
 
-/// Loads a component whose weights wait in host memory or in its files for some of its blocks, none of them longer on the device than it
-/// takes to get there. Those blocks have the pager's runner then.
-std::shared_ptr<memory::Pager> load_paged(models::Model& model, const std::string& component, const std::vector<std::string>& run,
-                                          const MemorySettings& settings, const Trainee& trainee) {
-  const auto num_paged = settings.paged_blocks;
-  const auto on_disk = memory::paged_blocks(num_paged, settings.blocks_on_disk);
-  std::optional<BlocksInFiles> files;
-  if (!on_disk.empty()) files.emplace(model.components(), pipeline::common_part(parts_of(component, run)));
-  auto pager = std::make_shared<memory::Pager>(trainee.host, trainee.device);
-  auto runner = pager->runner();
-  load_component(model, component, run, [&](const std::vector<nn::Block*>& blocks) {
-    if (num_paged > std::ssize(blocks))
-      config_error("train", "blocks_to_swap {} is more than the {} blocks that {} runs; lower it", num_paged, blocks.size(), component);
-    const auto numbers = memory::paged_blocks(std::ssize(blocks), num_paged);
-    for (int64_t i = 0; i < num_paged; ++i) {
-      const auto number = static_cast<size_t>(numbers[static_cast<size_t>(i)]);
-      auto& block = *blocks[number];
-      pager->take(block, std::ranges::binary_search(on_disk, i) ? files->of(number) : memory::InFile());
-      block.runner = runner;
-    }
-  });
-  pager->make_places();
-  info("{} of its blocks wait in main memory: {}, of which {} at a time are on the device", num_paged,
-       human_bytes(static_cast<double>(pager->num_waiting_bytes() - pager->num_file_bytes())),
-       human_bytes(static_cast<double>(pager->num_device_bytes())));
-  if (files) info("and {} of them in their file: {}", on_disk.size(), human_bytes(static_cast<double>(pager->num_file_bytes())));
-  return pager;
-}
-
 /// Has the blocks of a component keep for backward what the settings say, each run by the runner that it has.
 void keep_of_blocks(models::Components& components, const std::string& component, const MemorySettings& settings,
                     const std::shared_ptr<memory::Checkpoints>& checkpoints) {
@@ -138,7 +122,7 @@ Paged load_models(const Subject& subject, const StepSettings& step, const Traine
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
     bool is_denoiser = component == model.names().denoiser();
     if (is_denoiser && is_divided(step, *trainee.mesh)) paged = load_divided(subject, component, run, trainee);
-    else if (is_denoiser && settings.paged_blocks > 0) paged.pager = load_paged(model, component, run, settings, trainee);
+    else if (is_denoiser && settings.paged_blocks > 0) paged.pager = load_paged_component(model, component, run, settings, trainee);
     else load_component(model, component, run, {});
     keep_of_blocks(model.components(), component, settings, checkpoints);
   }

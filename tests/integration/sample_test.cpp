@@ -35,6 +35,21 @@ TEST_F(SampleVerb, FlagsInAPromptFileAreTheOptionsOfTheirLine) {
   EXPECT_EQ(of_file, first + "0001.png" + second.substr(8));
 }
 
+TEST_F(SampleVerb, BlocksThatWaitElsewhereDrawTheSame) {
+  auto with = [&](const std::string& name, const std::string& more) {
+    return drawn(name, "--prompt cat --prompt tree --height 32 --width 32 --num_inference_steps 2 --seed 4 --num_threads 1 " + more);
+  };
+  auto lora = "--lora " + quoted(kGolden / "lora.safetensors") + " ";
+  auto plain = with("plain", ""), merged = with("merged", lora);
+  EXPECT_NE(plain, merged);
+  EXPECT_EQ(with("some", "--blocks_to_swap 2"), plain);
+  EXPECT_EQ(with("all", "--blocks_to_swap 3 --batch_size 2"), with("together", "--batch_size 2"));
+  EXPECT_EQ(with("merged_some", lora + "--blocks_to_swap 2"), merged);
+  EXPECT_EQ(with("disk", "--dtype bf16 --blocks_to_swap 3 --blocks_on_disk 2"), with("bf16", "--dtype bf16"));
+  refused(2, sample("--blocks_to_swap 100"), {"blocks_to_swap 100 is more than the", "blocks that dit"});
+  refused(2, sample("--blocks_to_swap 1 --blocks_on_disk 2"), {"blocks_on_disk 2 is more than blocks_to_swap 1"});
+}
+
 TEST_F(SampleVerb, RefusesWhatItsModelDoesNotRead) {
   refused(2, sample("--processor_path nowhere"), {"processor_path is not supported for this model; it is of Qwen-Image-Edit"});
 }
