@@ -88,14 +88,15 @@ struct Pager::Page {
   Place* place = nullptr;
   bool changed = false;                           ///< since it came
   HostStore::Arrival arrival = {}, reading = {};  ///< of what comes from host memory, and of what comes from a file
-  struct {
+  struct Parts {
     at::Tensor mine = {};  ///< what this process keeps
     int64_t num_my_bytes = 0;
     at::Tensor all = {};           ///< of all processes, while it comes
     HostStore::Arrival come = {};  ///< when it has
-  } parts = {};                    ///< of all weights that several processes divide evenly
-  std::vector<Row> rows = {};      ///< of each process that owns weights, in their order
-  bool is_old = false;             ///< whether owners wrote to them since they came
+  };
+  Parts parts = {};            ///< of all weights that several processes divide evenly
+  std::vector<Row> rows = {};  ///< of each process that owns weights, in their order
+  bool is_old = false;         ///< whether owners wrote to them since they came
 
   /// Its bytes in its place on the device and where they wait: those in files, or those in host memory.
   HostStore::Copies copies(bool in_file) const;

@@ -2,8 +2,8 @@
 #include <string_view>
 
 #include "checkpoint/state.h"
-#include "dist/mesh.h"
 #include "dist/reduction.h"
+#include "dist/world.h"
 #include "memory/host_store.h"
 #include "optim/averaged.h"
 #include "pipeline/schedule.h"
