@@ -66,8 +66,12 @@ void drop_gradients(Parameters parameters) {
 /// Watches whether what a process has in a step is finite before it meets what others have.
 class Own {
  public:
-  void begin_step() { *this = Own(); }
-  void had(const at::Tensor& flat) { is_finite_ = is_finite_ && (is_mixed_ || are_finite(flat)); }
+  /// What comes from here on is of the next step.
+  void end_step() { has_ended_ = true; }
+  void had(const at::Tensor& flat) {
+    if (has_ended_) *this = Own();
+    is_finite_ = is_finite_ && (is_mixed_ || are_finite(flat));
+  }
   /// What others had is part of what comes next.
   void got(const at::Tensor& flat) { is_mixed_ = is_mixed_ || (is_finite_ && !are_finite(flat)); }
   bool is_finite() const { return is_finite_; }
@@ -76,7 +80,7 @@ class Own {
   /// One sum tells of any NaN or infinity.
   static bool are_finite(const at::Tensor& flat) { return flat.is_meta() || std::isfinite(flat.sum().item<float>()); }
 
-  bool is_finite_ = true, is_mixed_ = false;
+  bool is_finite_ = true, is_mixed_ = false, has_ended_ = false;
 };
 
 /// Gradients that travel together.
@@ -116,10 +120,9 @@ class Overlapped final : public Reduction {
       : group_(group),
         parameters_(std::move(parameters)),
         column_(options.column),
-        has_owners_(!options.owners.empty()),
         buckets_(make_buckets(parameters_, options)),
         bucket_of_(parameters_.size()),
-        expected_(parameters_.size(), 1) {
+        hits_(parameters_.size()) {
     for (size_t b = 0; b < buckets_.size(); ++b) {
       for (size_t i = buckets_[b].first; i < buckets_[b].last; ++i) bucket_of_[i] = b;
     }
@@ -127,20 +130,19 @@ class Overlapped final : public Reduction {
   ~Overlapped() override { unhook(); }
 
   void begin(bool is_last) override {
-    if (std::exchange(is_new_step_, false)) own_.begin_step();
     is_last_ = is_last;
-    if (!is_last && !has_owners_) return;
+    if (!is_last && !has_owners()) return;
     for (size_t i = 0; i < parameters_.size(); ++i)
       torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
     is_hooked_ = true;
-    for (size_t i = 0; i < parameters_.size(); ++i) buckets_[bucket_of_[i]].num_there += expected_[i] == 0 ? 1 : 0;
+    for (size_t i = 0; i < parameters_.size(); ++i) buckets_[bucket_of_[i]].num_there += hits_[i].expected == 0 ? 1 : 0;
   }
   void ran(bool /*ends_unit*/) override {
-    if (has_owners_) end_round();
+    if (has_owners()) end_round();
   }
   void finish() override {
-    if (!has_owners_) end_round();
-    is_new_step_ = true;
+    if (!has_owners()) end_round();
+    own_.end_step();
   }
   bool was_finite() const override { return own_.is_finite(); }
 
@@ -157,6 +159,13 @@ class Overlapped final : public Reduction {
     size_t index_;
   };
 
+  /// How often backward adds to a gradient in a round, and in each after the first; what is not reached is not waited for.
+  struct Hits {
+    int64_t now = 0, expected = 1;
+  };
+
+  bool has_owners() const { return !buckets_.empty() && buckets_.front().owner >= 0; }
+
   void unhook() {
     if (!is_hooked_) return;
     for (const auto& parameter : parameters_) torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
@@ -166,13 +175,13 @@ class Overlapped final : public Reduction {
   /// Backward may add to a gradient more than once; how often is learned in the first round. In it nothing travels early, or, where
   /// gradients are to be freed, what comes late travels once more.
   void is_there(size_t index) {
-    auto hits = ++hits_[index];
+    auto hits = ++hits_[index].now, expected = hits_[index].expected;
     auto& bucket = buckets_[bucket_of_[index]];
-    if (is_first_ && !has_owners_) return;
-    if (hits > expected_[index] && !is_first_)
+    if (is_first_ && !has_owners()) return;
+    if (hits > expected && !is_first_)
       throw std::logic_error("backward adds to a gradient more often than in the first step, after it was summed over processes");
-    if (hits > expected_[index]) bucket.is_late = true;
-    if (hits != expected_[index]) return;
+    if (hits > expected) bucket.is_late = true;
+    if (hits != expected) return;
     ++bucket.num_there;
     // All processes start buckets in one order.
     while (next_ < buckets_.size() && buckets_[next_].num_there == buckets_[next_].count()) start_next();
@@ -182,13 +191,15 @@ class Overlapped final : public Reduction {
     unhook();
     while (next_ < buckets_.size()) start_next();
     while (ended_ < next_) end(buckets_[ended_++]);
-    if (is_first_ && has_owners_) send_late();
+    if (is_first_ && has_owners()) send_late();
     if (is_last_ && column_ != nullptr) sum_over_column();
     for (auto& bucket : buckets_) bucket = {.first = bucket.first, .last = bucket.last, .owner = bucket.owner};
     next_ = ended_ = 0;
-    if (is_first_) expected_ = hits_;
+    for (auto& [now, expected] : hits_) {
+      if (is_first_) expected = now;
+      now = 0;
+    }
     is_first_ = false;
-    hits_.assign(hits_.size(), 0);
   }
 
   void send_late() {
@@ -230,8 +241,8 @@ class Overlapped final : public Reduction {
     bucket.flat = at::zeros({packed_numel(parameters)}, at::TensorOptions(at::kFloat).device(group_.device()));
     pack(parameters, bucket.flat);
     own_.had(bucket.flat);
-    if (has_owners_) drop_gradients(parameters);
-    bucket.pending = has_owners_ ? group_.sum_at(bucket.flat, bucket.owner) : group_.sum(bucket.flat);
+    if (has_owners()) drop_gradients(parameters);
+    bucket.pending = has_owners() ? group_.sum_at(bucket.flat, bucket.owner) : group_.sum(bucket.flat);
   }
 
   void end(Bucket& bucket) {
@@ -239,7 +250,7 @@ class Overlapped final : public Reduction {
     bucket.pending->wait();
     const bool is_mine = bucket.owner == group_.rank();
     if (is_mine) own_.got(bucket.flat);
-    if (!has_owners_) unpack(bucket.flat, parameters_of(bucket), There::replaced);
+    if (!has_owners()) unpack(bucket.flat, parameters_of(bucket), There::replaced);
     else if (is_mine) unpack(bucket.flat, parameters_of(bucket), There::added);
     bucket.flat = at::Tensor();
     bucket.pending.reset();
@@ -248,13 +259,11 @@ class Overlapped final : public Reduction {
   Group& group_;
   std::vector<at::Tensor> parameters_;
   Group* column_;
-  bool has_owners_;
   std::vector<Bucket> buckets_;
   std::vector<size_t> bucket_of_;
-  size_t next_ = 0, ended_ = 0;                                           ///< of the buckets, which travels next, and how many have arrived
-  std::vector<int64_t> hits_ = std::vector<int64_t>(parameters_.size());  ///< by parameter: in a round
-  std::vector<int64_t> expected_;                                         ///< likewise, of those after the first; none is not waited for
-  bool is_hooked_ = false, is_first_ = true, is_new_step_ = true, is_last_ = false;
+  size_t next_ = 0, ended_ = 0;  ///< of the buckets, which travels next, and how many have arrived
+  std::vector<Hits> hits_;       ///< by parameter
+  bool is_hooked_ = false, is_first_ = true, is_last_ = false;
   Own own_;
 };
 
@@ -300,7 +309,6 @@ class Ordered final : public Reduction {
 
   void ran(bool ends_unit) override {
     at::NoGradGuard no_grad;
-    if (std::exchange(is_new_step_, false)) own_.begin_step();
     auto all = packed();
     own_.had(all);
     of_process_.add(std::move(all));
@@ -312,7 +320,7 @@ class Ordered final : public Reduction {
     at::NoGradGuard no_grad;
     auto sum = of_step_.take().view({-1});
     unpack(sum, has_owners_ ? rows_[static_cast<size_t>(group_.rank())] : parameters_, There::replaced);
-    is_new_step_ = true;
+    own_.end_step();
   }
   bool was_finite() const override { return own_.is_finite(); }
 
@@ -354,7 +362,6 @@ class Ordered final : public Reduction {
   std::vector<std::vector<at::Tensor>> rows_;  ///< by owner
   int64_t row_numel_ = 0;
   Tree of_process_, of_step_;
-  bool is_new_step_ = true;
   Own own_;
 };
 

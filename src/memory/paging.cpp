@@ -88,15 +88,20 @@ struct Pager::Page {
   Place* place = nullptr;
   bool changed = false;                           ///< since it came
   HostStore::Arrival arrival = {}, reading = {};  ///< of what comes from host memory, and of what comes from a file
-  at::Tensor mine = {};                           ///< of all weights what this process keeps, where several divide them
-  int64_t num_my_bytes = 0;
-  at::Tensor all = {};               ///< of all processes, while it comes
-  HostStore::Arrival gathered = {};  ///< when it has come
-  std::vector<Row> rows = {};        ///< of each process that owns weights, in their order
-  bool is_old = false;               ///< whether owners wrote to them since they came
+  struct Parts {
+    at::Tensor mine = {};  ///< what this process keeps
+    int64_t num_my_bytes = 0;
+    at::Tensor all = {};           ///< of all processes, while it comes
+    HostStore::Arrival come = {};  ///< when it has
+  };
+  Parts parts = {};            ///< of all weights that several processes divide evenly
+  std::vector<Row> rows = {};  ///< of each process that owns weights, in their order
+  bool is_old = false;         ///< whether owners wrote to them since they came
 
   /// Its bytes in its place on the device and where they wait: those in files, or those in host memory.
   HostStore::Copies copies(bool in_file) const;
+  HostStore::Copies copies_of_parts(int64_t num_processes) const;
+  void keep(Row& row, c10::Device device);
   /// Null where the tensor is none of its weights.
   const Weight* find(const at::Tensor& tensor) const {
     auto found = std::ranges::find_if(weights, [&](const auto& w) { return w.storage.is_alias_of(tensor.storage()); });
@@ -189,7 +194,7 @@ void Pager::take(Page& page, const at::Tensor& tensor, const std::string& name, 
   page.weights.push_back({storage, found, is_in_file, page.num_bytes});
   if (auto& weight = page.weights.back(); sharers_) {
     weight.share = (num_bytes + sharers_->count() - 1) / sharers_->count();
-    weight.my_offset = std::exchange(page.num_my_bytes, page.num_my_bytes + weight.share);
+    weight.my_offset = std::exchange(page.parts.num_my_bytes, page.parts.num_my_bytes + weight.share);
     weight.waiting = store_->put(share_of(bytes, weight.share, sharers_->number()));
   } else if (!is_in_file) {
     weight.waiting = store_->put(bytes);
@@ -201,11 +206,11 @@ void Pager::take(Page& page, const at::Tensor& tensor, const std::string& name, 
 /// One tensor for what this process keeps of a page, so that it travels at once.
 void Pager::put_together(Page& page) {
   const at::NoGradGuard no_grad;
-  page.mine = store_->room(page.num_my_bytes);
+  page.parts.mine = store_->room(page.parts.num_my_bytes);
   store_->synchronize();
   for (auto& weight : page.weights) {
     if (weight.owner) continue;
-    if (!device_.is_meta()) page.mine.narrow(0, weight.my_offset, weight.waiting.numel()).copy_(weight.waiting);
+    if (!device_.is_meta()) page.parts.mine.narrow(0, weight.my_offset, weight.waiting.numel()).copy_(weight.waiting);
     weight.waiting = at::Tensor();
   }
 }
@@ -221,28 +226,29 @@ void Pager::make_rows(Page& page) {
       row.num_bytes += aligned(static_cast<int64_t>(weight.storage.nbytes()));
     }
     if (row.num_bytes == 0) continue;
-    if (is_mine) keep(page, row);
+    if (is_mine) page.keep(row, device_);
     else page.num_bytes += row.num_bytes;
+    if (is_mine && !travels_in_place()) {
+      row.in_host = store_->put(row.own);
+      copies_are_made_ = false;
+    }
     page.rows.push_back(std::move(row));
   }
 }
 
 /// Moves the weights of a row of this process to where they stay.
-void Pager::keep(Page& page, Row& row) {
+void Pager::Page::keep(Row& row, c10::Device device) {
   const at::NoGradGuard no_grad;
-  const auto bytes = at::TensorOptions().dtype(at::kByte).device(device_);
+  const auto bytes = at::TensorOptions().dtype(at::kByte).device(device);
   row.own = at::empty({row.num_bytes}, bytes);
-  for (auto& weight : page.weights) {
+  for (auto& weight : weights) {
     if (weight.owner != row.owner) continue;
     row.own.narrow(0, weight.offset, static_cast<int64_t>(weight.storage.nbytes())).copy_(bytes_of(weight.storage, bytes));
-    auto* begin = device_.is_meta() ? nullptr : static_cast<char*>(row.own.data_ptr()) + weight.offset;
+    auto* begin = device.is_meta() ? nullptr : static_cast<char*>(row.own.data_ptr()) + weight.offset;
     auto* keeper = new at::Tensor(row.own);  // what reads the weight may outlive the pager
     auto let_go_of = [](void* tensor) { delete static_cast<at::Tensor*>(tensor); };
-    weight.storage.set_data_ptr_noswap(c10::DataPtr(begin, keeper, let_go_of, device_));
+    weight.storage.set_data_ptr_noswap(c10::DataPtr(begin, keeper, let_go_of, device));
   }
-  if (travels_in_place()) return;
-  row.in_host = store_->put(row.own);
-  copies_are_made_ = false;
 }
 
 void Pager::make_places() {
@@ -293,9 +299,9 @@ void Pager::fetch(size_t number) {
 
 /// Begins to have come what all processes have of a page in even parts.
 void Pager::gather(Page& page) {
-  if (page.num_my_bytes == 0) return;
-  page.all = store_->room(sharers_->count() * page.num_my_bytes);
-  page.gathered = sharers_->gather(page.mine, page.all.view({sharers_->count(), page.num_my_bytes}));
+  if (page.parts.num_my_bytes == 0) return;
+  page.parts.all = store_->room(sharers_->count() * page.parts.num_my_bytes);
+  page.parts.come = sharers_->gather(page.parts.mine, page.parts.all.view({sharers_->count(), page.parts.num_my_bytes}));
 }
 
 /// Begins to have what each process owns come to the others.
@@ -311,7 +317,10 @@ void Pager::broadcast(Page& page) {
 /// What is on its way to a page has come: puts it where it belongs on the device.
 void Pager::arrive(Page& page) {
   HostStore::Copies copies;
-  if (page.gathered) add_gathered(page, copies);
+  if (page.parts.come) {
+    std::exchange(page.parts.come, {})->wait();
+    copies = page.copies_of_parts(sharers_->count());
+  }
   for (auto& row : page.rows) {
     if (!row.come) continue;
     std::exchange(row.come, {})->wait();
@@ -319,19 +328,21 @@ void Pager::arrive(Page& page) {
     if (!row.is_mine() && !travels_in_place()) copies.emplace_back(page.place->bytes.narrow(0, row.offset, row.num_bytes), come);
   }
   if (!copies.empty()) page.arrival = store_->fetch(copies);
-  page.all = at::Tensor();
+  page.parts.all = at::Tensor();
 }
 
-void Pager::add_gathered(Page& page, HostStore::Copies& copies) {
-  std::exchange(page.gathered, {})->wait();
-  for (const auto& weight : page.weights) {
+/// Where what all processes have of it in even parts belongs.
+HostStore::Copies Pager::Page::copies_of_parts(int64_t num_processes) const {
+  HostStore::Copies copies;
+  for (const auto& weight : weights) {
     if (weight.owner) continue;
-    const auto bytes = page.place->bytes.narrow(0, weight.offset, static_cast<int64_t>(weight.storage.nbytes()));
-    for (int64_t number = 0; number < sharers_->count(); ++number) {
+    const auto bytes = place->bytes.narrow(0, weight.offset, static_cast<int64_t>(weight.storage.nbytes()));
+    for (int64_t number = 0; number < num_processes; ++number) {
       const auto to = share_of(bytes, weight.share, number);
-      copies.emplace_back(to, page.all.narrow(0, number * page.num_my_bytes + weight.my_offset, to.numel()));
+      copies.emplace_back(to, parts.all.narrow(0, number * parts.num_my_bytes + weight.my_offset, to.numel()));
     }
   }
+  return copies;
 }
 
 void Pager::leave(Page& page) {
@@ -407,7 +418,7 @@ at::Tensor Pager::in_host(size_t number, const at::Tensor& tensor) {
 int64_t Pager::num_waiting_bytes() const {
   int64_t bytes = 0;
   for (const auto& page : pages_) {
-    bytes += sharers_ ? page->num_my_bytes : page->num_bytes;
+    bytes += sharers_ ? page->parts.num_my_bytes : page->num_bytes;
     for (const auto& row : page->rows) bytes += row.is_mine() ? row.num_bytes : 0;
   }
   return bytes;

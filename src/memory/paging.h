@@ -89,9 +89,7 @@ class Pager : public std::enable_shared_from_this<Pager> {
   void take(Page& page, const at::Tensor& tensor, const std::string& name, const InFile& in_file, const OwnerOf& owner_of);
   void put_together(Page& page);
   void make_rows(Page& page);
-  void keep(Page& page, Row& row);
   void gather(Page& page);
-  void add_gathered(Page& page, HostStore::Copies& copies);
   void broadcast(Page& page);
   void arrive(Page& page);
   void fetch(size_t number);

@@ -247,15 +247,6 @@ nn::Module& Components::module(const std::string& name) {
   return *it->second;
 }
 
-std::vector<std::string> Components::block_paths(const std::string& name) const {
-  const auto tree = skeleton(name);
-  std::map<const nn::Module*, std::string> paths;
-  tree->visit([&](const std::string& path, nn::Module& module) { paths[&module] = path; });
-  std::vector<std::string> list;
-  for (const auto* block : blocks_of(*find(name), *tree)) list.push_back(paths.at(block));
-  return list;
-}
-
 std::vector<nn::Block*> Components::blocks(const std::string& component) { return blocks_of(*find(component), module(component)); }
 
 }  // namespace burnish::models

@@ -129,8 +129,6 @@ class Components {
   nn::Module& module(const std::string& name);
   /// The blocks of a loaded component in order of execution.
   std::vector<nn::Block*> blocks(const std::string& component);
-  /// Their paths in it, loaded or not.
-  std::vector<std::string> block_paths(const std::string& name) const;
   /// Of a text encoder that was checked or loaded.
   const tokenizers::Tokenizer& tokenizer(const std::string& component) const { return *tokenizers_.at(component); }
 

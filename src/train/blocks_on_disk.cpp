@@ -61,9 +61,14 @@ std::string why_not_on_disk(const Subject& subject, c10::ScalarType dtype) {
   return "";
 }
 
-BlocksInFiles::BlocksInFiles(const models::Components& components, const std::string& part) : blocks_(components.block_paths(part)) {
+BlocksInFiles::BlocksInFiles(const models::Components& components, const std::string& part) {
+  const auto tree = components.skeleton(part);
+  const auto& recipe = *components.find(part);
+  std::map<const nn::Module*, std::string> names;
+  tree->visit([&](const std::string& path, nn::Module& module) { names[&module] = path; });
+  for (const auto* block : recipe.blocks ? recipe.blocks(*tree) : nn::blocks_below(*tree)) blocks_.push_back(names.at(block));
   if (const auto& source = components.source(part); source.tensors && !source.entry->is_sizes)
-    weights_ = mapped(source, models::shapes_of(*components.skeleton(part)));
+    weights_ = mapped(source, models::shapes_of(*tree));
 }
 
 memory::InFile BlocksInFiles::of(size_t number) const {

@@ -9,15 +9,15 @@
 
 namespace burnish::train {
 
-Ownership::Ownership(const dist::Mesh& mesh, const optim::ParameterList& parameters, int64_t stage, const BlockOwners& of_blocks,
-                     std::shared_ptr<memory::Pager> pager)
-    : mesh_(mesh), stage_(stage), pager_(std::move(pager)) {
+Ownership::Ownership(std::shared_ptr<const dist::Mesh> mesh, const optim::ParameterList& parameters, int64_t stage,
+                     const BlockOwners& of_blocks, std::shared_ptr<memory::Pager> pager)
+    : mesh_(std::move(mesh)), stage_(stage), pager_(std::move(pager)) {
   std::vector<int64_t> numels;
   for (const optim::NamedParameter& parameter : parameters) {
     is_divided_.push_back(of_blocks.find(parameter.name).has_value());
     if (!is_divided_.back()) numels.push_back(parameter.value.numel());
   }
-  const auto others = dist::owners_of(numels, mesh.row().size());
+  const auto others = dist::owners_of(numels, row().size());
   auto other = others.begin();
   for (const optim::NamedParameter& parameter : parameters) {
     const auto of_block = of_blocks.find(parameter.name);
@@ -27,7 +27,7 @@ Ownership::Ownership(const dist::Mesh& mesh, const optim::ParameterList& paramet
 
 void Ownership::mark(optim::ParameterList& parameters) const {
   for (size_t i = 0; i < parameters.size(); ++i) {
-    parameters[i].owned = owners_[i] == mesh_.row().rank();
+    parameters[i].owned = owners_[i] == row().rank();
     if (is_divided_[i] && !parameters[i].owned) parameters[i].store = optim::kept_elsewhere();
   }
 }
@@ -38,7 +38,7 @@ void Ownership::forget() const {
 
 /// Where another's value comes. A rehearsal for a GPU does not take main memory.
 at::Tensor Ownership::room_for(const optim::NamedParameter& parameter, c10::ScalarType dtype) const {
-  const auto options = at::TensorOptions(dtype).device(mesh_.row().device());
+  const auto options = at::TensorOptions(dtype).device(row().device());
   const bool in_name_only = parameter.value.is_meta() && !options.device().is_meta();
   return in_name_only ? at::zeros({}, options).expand(parameter.value.sizes()) : at::empty(parameter.value.sizes(), options);
 }
@@ -50,14 +50,14 @@ void Ownership::share(const optim::ParameterList& parameters) const {
     for (const auto& [name, tensor] : parameters[i].store->weights())
       weights.push_back({owners_[i], tensor, static_cast<int64_t>(tensor.nbytes())});
   }
-  dist::share(mesh_.row(), weights);
+  dist::share(row(), weights);
   for (const optim::NamedParameter& parameter : parameters) {
     if (!parameter.owned) optim::mark_changed(parameter);
   }
   forget();
 }
 
-void Ownership::sum(const at::Tensor& numbers) const { mesh_.row().sum(numbers)->wait(); }
+void Ownership::sum(const at::Tensor& numbers) const { row().sum(numbers)->wait(); }
 
 at::Tensor Ownership::gradient_norm(const optim::ParameterList& parameters) const {
   return optim::gradient_norm_of_owners(parameters, [this](const at::Tensor& numbers) { sum(numbers); });
@@ -78,7 +78,7 @@ std::vector<at::Tensor> Ownership::exact_values(const optim::ParameterList& para
     const auto num_bytes = parameter.value.numel() * static_cast<int64_t>(c10::elementSize(dtype));
     travel.push_back({owners_[i], parameter.value.is_meta() ? at::Tensor() : value, num_bytes});
   }
-  dist::share(mesh_.row(), travel);
+  dist::share(row(), travel);
   return values;
 }
 

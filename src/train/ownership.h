@@ -13,15 +13,17 @@ namespace burnish::train {
 /// themselves of those that lie in the denoiser's blocks.
 class Ownership {
  public:
-  /// Among the processes of a row; other rows do the same with the same numbers. `mesh` must outlive this. `pager`: of the blocks that it
+  /// Among the processes of a row; other rows do the same with the same numbers. `pager`: of the blocks that it
   /// divides; null in lower stages.
-  Ownership(const dist::Mesh& mesh, const optim::ParameterList& parameters, int64_t stage, const BlockOwners& of_blocks,
+  Ownership(std::shared_ptr<const dist::Mesh> mesh, const optim::ParameterList& parameters, int64_t stage, const BlockOwners& of_blocks,
             std::shared_ptr<memory::Pager> pager);
 
   /// Whether this process writes what is the same on all.
-  bool is_first() const { return writes_part() && mesh_.row().rank() == 0; }
+  bool is_first() const { return writes_part() && mesh_->row().rank() == 0; }
   /// Whether it writes what it owns: one of those that own the same does.
-  bool writes_part() const { return mesh_.is_first_row(); }
+  bool writes_part() const { return mesh_->is_first_row(); }
+  /// Those that divide.
+  dist::Group& row() const { return mesh_->row(); }
   bool divides_gradients() const { return stage_ >= 2; }
   /// By parameter.
   const std::vector<int64_t>& owners() const { return owners_; }
@@ -47,7 +49,7 @@ class Ownership {
  private:
   at::Tensor room_for(const optim::NamedParameter& parameter, c10::ScalarType dtype) const;
 
-  const dist::Mesh& mesh_;
+  std::shared_ptr<const dist::Mesh> mesh_;
   std::vector<int64_t> owners_;
   std::vector<bool> is_divided_;
   int64_t stage_;

@@ -47,15 +47,15 @@ std::shared_ptr<memory::Pager> load_paged_component(models::Model& model, const 
 /// The processes of a row.
 class TheProcesses final : public memory::Sharers {
  public:
-  explicit TheProcesses(dist::Group& group) : group_(group) {}
-  int64_t number() const override { return group_.rank(); }
-  int64_t count() const override { return group_.size(); }
-  c10::Device device() const override { return group_.device(); }
+  explicit TheProcesses(std::shared_ptr<const dist::Mesh> mesh) : mesh_(std::move(mesh)) {}
+  int64_t number() const override { return mesh_->row().rank(); }
+  int64_t count() const override { return mesh_->row().size(); }
+  c10::Device device() const override { return mesh_->row().device(); }
   std::shared_ptr<memory::Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) override {
-    return std::make_shared<Coming>(group_.gather(mine, all));
+    return std::make_shared<Coming>(mesh_->row().gather(mine, all));
   }
   std::shared_ptr<memory::Lane::Arrival> broadcast(const at::Tensor& bytes, int64_t from) override {
-    return std::make_shared<Coming>(group_.broadcast(bytes, from));
+    return std::make_shared<Coming>(mesh_->row().broadcast(bytes, from));
   }
 
  private:
@@ -68,7 +68,7 @@ class TheProcesses final : public memory::Sharers {
     dist::PendingPtr pending_;
   };
 
-  dist::Group& group_;
+  std::shared_ptr<const dist::Mesh> mesh_;
 };
 
 /// Blocks that are not all on the device.
@@ -78,12 +78,12 @@ struct Paged {
 };
 
 /// Loads a component of whose blocks each process keeps a part: of a weight no more than that is there longer than it takes to read it.
-Paged load_divided(const Subject& subject, const std::string& component, const std::vector<std::string>& run, const Trainee& trainee) {
+Paged load_divided(const Subject& subject, const std::string& component, const std::vector<std::string>& run, const Trainee& trainee,
+                   const std::shared_ptr<const dist::Mesh>& mesh) {
   constexpr size_t kPlaces = 2;
-  auto& row = trainee.mesh->row();
   Paged paged;
-  paged.pager = std::make_shared<memory::Pager>(trainee.host, trainee.device, kPlaces, std::make_shared<TheProcesses>(row));
-  paged.owners = BlockOwners(subject, component, pipeline::common_part(parts_of(component, run)), row.size());
+  paged.pager = std::make_shared<memory::Pager>(trainee.host, trainee.device, kPlaces, std::make_shared<TheProcesses>(mesh));
+  paged.owners = BlockOwners(subject, component, pipeline::common_part(parts_of(component, run)), mesh->row().size());
   auto runner = paged.pager->runner();
   load_component(*subject.model, component, run, [&](const std::vector<nn::Block*>& blocks) {
     for (size_t i = 0; i < blocks.size(); ++i) {
@@ -92,7 +92,7 @@ Paged load_divided(const Subject& subject, const std::string& component, const s
     }
   });
   paged.pager->make_places();
-  info("its blocks are divided among {} processes: {} here; {} of the device are for whole ones", row.size(),
+  info("its blocks are divided among {} processes: {} here; {} of the device are for whole ones", mesh->row().size(),
        human_bytes(static_cast<double>(paged.pager->num_waiting_bytes())),
        human_bytes(static_cast<double>(paged.pager->num_device_bytes())));
   return paged;
@@ -113,7 +113,7 @@ void keep_of_blocks(models::Components& components, const std::string& component
 bool is_divided(const StepSettings& settings, const dist::Mesh& mesh) { return settings.divides_blocks() && mesh.row().size() > 1; }
 
 /// What becomes of the denoiser's blocks.
-Paged load_models(const Subject& subject, const StepSettings& step, const Trainee& trainee) {
+Paged load_models(const Subject& subject, const StepSettings& step, const Trainee& trainee, const std::shared_ptr<const dist::Mesh>& mesh) {
   const auto& settings = step.memory;
   auto& model = *subject.model;
   Paged paged;
@@ -121,7 +121,7 @@ Paged load_models(const Subject& subject, const StepSettings& step, const Traine
   auto checkpoints = settings.checkpoints_in_host ? std::make_shared<memory::Checkpoints>(trainee.host) : nullptr;
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
     bool is_denoiser = component == model.names().denoiser();
-    if (is_denoiser && is_divided(step, *trainee.mesh)) paged = load_divided(subject, component, run, trainee);
+    if (is_denoiser && is_divided(step, *mesh)) paged = load_divided(subject, component, run, trainee, mesh);
     else if (is_denoiser && settings.paged_blocks > 0) paged.pager = load_paged_component(model, component, run, settings, trainee);
     else load_component(model, component, run, {});
     keep_of_blocks(model.components(), component, settings, checkpoints);
@@ -131,9 +131,9 @@ Paged load_models(const Subject& subject, const StepSettings& step, const Traine
 
 /// Null where each process keeps all.
 std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, const StepSettings& step, const Paged& paged,
-                                        const dist::Mesh& mesh) {
-  if (step.zero_stage == 0 || mesh.row().size() == 1) return nullptr;
-  return std::make_unique<Ownership>(mesh, parameters, step.zero_stage, paged.owners, is_divided(step, mesh) ? paged.pager : nullptr);
+                                        const std::shared_ptr<const dist::Mesh>& mesh) {
+  if (step.zero_stage == 0 || mesh->row().size() == 1) return nullptr;
+  return std::make_unique<Ownership>(mesh, parameters, step.zero_stage, paged.owners, is_divided(step, *mesh) ? paged.pager : nullptr);
 }
 
 std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, optim::ParameterList parameters, const Ownership* ownership,
@@ -184,10 +184,10 @@ NamedBlocks named_blocks(models::Components& components, const std::string& comp
 Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint,
                      const dist::World& world) {
   Trainee trainee{.model = *subject.model, .live = schedule.live, .device = settings.model.options.device, .place = {}};
-  trainee.mesh = std::make_shared<const dist::Mesh>(world, settings.step.row_size);
-  if (settings.step.memory.uses_host() || is_divided(settings.step, *trainee.mesh))
+  auto mesh = std::make_shared<const dist::Mesh>(world, settings.step.row_size);
+  if (settings.step.memory.uses_host() || is_divided(settings.step, *mesh))
     trainee.host = std::make_shared<memory::HostStore>(trainee.device);
-  auto paged = load_models(subject, settings.step, trainee);
+  auto paged = load_models(subject, settings.step, trainee, mesh);
   if (subject.trained.has_adapters()) {
     adapters::Dropout dropout{.probability = settings.trained.adapter.dropout, .seed = settings.trained.seed};
     trainee.dropout = std::make_shared<adapters::Dropout>(dropout);
@@ -196,12 +196,12 @@ Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const
   memory::trim_heap();
 
   auto parameters = subject.trained.parameters();
-  trainee.ownership = ownership_of(parameters, settings.step, paged, *trainee.mesh);
+  trainee.ownership = ownership_of(parameters, settings.step, paged, mesh);
   trainee.optimizer = optimizer_of(settings.step, std::move(parameters), trainee.ownership.get(), trainee.host, paged.pager);
   if (trainee.ownership)
     trainee.optimizer->set_sum([owners = trainee.ownership.get()](const at::Tensor& numbers) { owners->sum(numbers); });
   if (settings.step.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());
-  trainee.reduction = reduction_of(trainee.optimizer->parameters(), settings.step.reduction, trainee.ownership.get(), *trainee.mesh, world);
+  trainee.reduction = reduction_of(trainee.optimizer->parameters(), settings.step.reduction, trainee.ownership.get(), *mesh, world);
   trainee.progress.fingerprint = fingerprint;
   if (settings.step.scales_loss) trainee.progress.loss_scale = optim::LossScale::for_fp16();
   if (settings.output.resume) {

@@ -2,8 +2,8 @@
 #include <string_view>
 
 #include "checkpoint/state.h"
-#include "dist/mesh.h"
 #include "dist/reduction.h"
+#include "dist/world.h"
 #include "memory/host_store.h"
 #include "optim/averaged.h"
 #include "pipeline/schedule.h"
@@ -19,11 +19,10 @@ struct Trainee {
   c10::Device device;
   std::shared_ptr<adapters::Dropout> dropout = {};  ///< null without adapters
   std::shared_ptr<memory::HostStore> host = {};     ///< null where nothing waits there
-  std::shared_ptr<const dist::Mesh> mesh = {};      ///< of the processes
   std::unique_ptr<optim::Optimizer> optimizer = {};
   std::unique_ptr<optim::Ema> ema = {};             ///< null where files take the weights themselves
-  std::unique_ptr<dist::Reduction> reduction = {};  ///< of gradients over processes; null where there is none
   std::unique_ptr<Ownership> ownership = {};        ///< of parameters; null where each process keeps all of them
+  std::unique_ptr<dist::Reduction> reduction = {};  ///< of gradients over processes; null where there is none
   checkpoint::Progress progress = {};
   int64_t saved_step = -1;  ///< of the state on disk; -1 for none
   std::string_view place;   ///< in the step: what goes on

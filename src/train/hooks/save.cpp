@@ -147,7 +147,7 @@ class Save final : public Hook {
     const auto& ownership = training_.trainee.ownership;
     if (!ownership) return checkpoint::save_state(settings_.state(), snapshot.state);
     const auto& world = training_.world;
-    const auto& row = training_.trainee.mesh->row();
+    const auto& row = ownership->row();
     if (ownership->writes_part()) checkpoint::save_part(settings_.state(), snapshot.state, row.rank(), row.size());
     auto here = fmt::format("state of step {}", snapshot.step);
     if (!world.is_first()) return world.arrive(here);
