@@ -71,6 +71,16 @@ TEST(MemoryPlan, SaysWhatFits) {
   EXPECT_TRUE(fit["fits"].get<bool>()) << fit.dump(2);
 }
 
+TEST(MemoryPlan, SaysWhatFitsOfAllOfFlux) {
+  auto fit = plan_of(
+      "--device cuda --device_memory 24GiB --host_memory 64GiB --fit --model flux-dev --trainable_models dit --height 1024 "
+      "--width 1024 --max_steps 100")["fit"];
+  ASSERT_TRUE(fit.is_object());
+  EXPECT_LE(gib(fit["bytes"]), 24);
+  EXPECT_LE(gib(fit["host_bytes"]), 64);
+  EXPECT_THAT(fit["flags"].get<std::string>(), testing::AllOf(HasSubstr("--fused_backward_pass"), HasSubstr("--blocks_to_swap")));
+}
+
 TEST(MemoryPlan, OfAGpuThatIsNotHereCountsWhatItsAllocatorKeeps) {
   auto plan = plan_of("--device cuda " + kFluxDev);
   EXPECT_EQ(plan["device"], "cuda:0");
