@@ -266,6 +266,19 @@ TEST(OutOfMemoryInAnUpdate, LeavesTheStateThatWasSavedLast) {
   }
 }
 
+TEST(MemoryPlanOfHost, CountsPicturesThatWorkersDecode) {
+  auto decoded = [](const std::string& more) {
+    auto plan = plan_memory(test::options_of(test::small_run("flux", "--dtype fp32 --lora_rank 4 --height 64 --width 96 " + more)));
+    auto found = std::ranges::find(plan.host, std::string("decoded pictures"), &NamedBytes::name);
+    return static_cast<double>(found->num_bytes) / (4.0 * 3 * 64 * 96);
+  };
+  EXPECT_EQ(decoded("--dataset_num_workers 0"), 1);
+  EXPECT_EQ(decoded("--dataset_num_workers 1"), 3) << "a worker has two ready";
+  EXPECT_EQ(decoded("--dataset_num_workers 2"), 5);
+  EXPECT_EQ(decoded("--dataset_num_workers 64"), decoded("--dataset_num_workers 32")) << "there are no more pictures";
+  EXPECT_EQ(decoded("--dataset_num_workers 2 --batch_size 4 --precompute none"), 8) << "a batch, and what is ready of the next";
+}
+
 TEST(MemoryPlanOfEncoding, KnowsOfTiles) {
   auto encoding = [](const std::string& more) {
     auto plan = plan_memory(test::options_of(test::small_run("flux", "--dtype fp32 --lora_rank 4 --height 256 --width 256 " + more)));
