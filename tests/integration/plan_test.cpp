@@ -92,6 +92,20 @@ TEST(MemoryPlan, OfAGpuThatIsNotHereCountsWhatItsAllocatorKeeps) {
   EXPECT_LT(gib(plan["host"]["bytes"]), 2) << "weights are on the device";
 }
 
+TEST(MemoryPlan, OfACardCountsWhatLibrariesTakeOfIt) {
+  const std::string flags = "--model sd15 --height 64 --width 64 --max_steps 10 --lora_rank 4 --device ";
+  auto plan = plan_of(flags + "cuda --device_memory 8GiB");
+  int64_t reserved = 0;
+  for (const auto& stage : plan["stages"]) reserved = std::max(reserved, stage["reserved"].get<int64_t>());
+  EXPECT_EQ(plan["libraries"], int64_t{528} << 20);
+  EXPECT_EQ(plan["bytes"], reserved + (int64_t{528} << 20));
+  auto limit = fmt::format(" --device_memory {}MiB", (reserved + (int64_t{400} << 20)) >> 20);
+  EXPECT_FALSE(plan_of(flags + "cuda" + limit)["fits"].get<bool>()) << "tensors alone would";
+  EXPECT_EQ(plan_of(flags + "cpu --device_memory 8GiB")["libraries"], 0);
+  auto text = run_burnish("plan --num_threads 1 " + flags + "cuda", "BURNISH_LOG=error").output;
+  EXPECT_THAT(text, HasSubstr("\nCUDA and cuBLAS           528.00 MiB  ("));
+}
+
 TEST(MemoryPlan, IsOfFullBatchesWithoutADataset) {
   auto activations = [](const std::string& more) {
     auto plan = plan_of("--model sd15 --height 512 --width 512 --max_steps 10 --lora_rank 4 " + more);
