@@ -51,7 +51,7 @@ void recompute_one_of(TrainOptions& o, int64_t interval) {
 template <int64_t share>
 Lever paging() {
   return {[](const auto& o, const auto& plan) {
-            return has_main_memory_beside(o) && o.zero_stage < 3 && o.blocks_to_swap < plan.movable.num_blocks / share;
+            return has_main_memory_beside(o) && o.zero_stage < 3 && waiting_blocks(o) < plan.movable.num_blocks / share;
           },
           [](auto& o, const auto& plan) { o.blocks_to_swap = plan.movable.num_blocks / share; },
           [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.movable.num_blocks / share); }};

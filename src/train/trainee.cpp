@@ -72,20 +72,26 @@ std::shared_ptr<memory::Pager> load_divided(models::Model& model, const std::str
   return pager;
 }
 
+void check_number(const char* option, int64_t number, const std::vector<nn::Block*>& blocks, const std::string& component) {
+  if (number > std::ssize(blocks))
+    config_error("train", "{} {} is more than the {} blocks that {} runs; lower it", option, number, blocks.size(), component);
+}
+
 /// Loads a component whose weights wait in host memory or in its files for some of its blocks, none of them longer on the device than it
 /// takes to get there. Those blocks have the pager's runner then.
 std::shared_ptr<memory::Pager> load_paged(models::Model& model, const std::string& component, const std::vector<std::string>& run,
                                           const MemorySettings& settings, const Trainee& trainee) {
-  const auto num_paged = settings.paged_blocks;
-  const auto on_disk = memory::paged_blocks(num_paged, settings.blocks_on_disk);
+  auto num_paged = settings.paged_blocks;
   std::optional<BlocksInFiles> files;
-  if (!on_disk.empty()) files.emplace(model.components(), pipeline::common_part(parts_of(component, run)));
+  if (settings.blocks_on_disk > 0) files.emplace(model.components(), pipeline::common_part(parts_of(component, run)));
   auto pager = std::make_shared<memory::Pager>(trainee.host, trainee.device);
   auto runner = pager->runner();
   load_component(model, component, run, [&](const std::vector<nn::Block*>& blocks) {
-    if (num_paged > std::ssize(blocks))
-      config_error("train", "blocks_to_swap {} is more than the {} blocks that {} runs; lower it", num_paged, blocks.size(), component);
-    const auto numbers = memory::paged_blocks(std::ssize(blocks), num_paged);
+    if (num_paged == kAllBlocks) num_paged = std::ssize(blocks);
+    check_number("blocks_to_swap", num_paged, blocks, component);
+    check_number("blocks_on_disk", settings.blocks_on_disk, blocks, component);
+    const auto numbers = memory::paged_blocks(std::ssize(blocks), num_paged),
+               on_disk = memory::paged_blocks(num_paged, settings.blocks_on_disk);
     for (int64_t i = 0; i < num_paged; ++i) {
       const auto number = static_cast<size_t>(numbers[static_cast<size_t>(i)]);
       auto& block = *blocks[number];
@@ -94,10 +100,11 @@ std::shared_ptr<memory::Pager> load_paged(models::Model& model, const std::strin
     }
   });
   pager->make_places();
+  if (settings.paged_blocks == kAllBlocks) info("enable_model_cpu_offload is blocks_to_swap {} of this model", num_paged);
   info("{} of its blocks wait in main memory: {}, of which {} at a time are on the device", num_paged,
        human_bytes(static_cast<double>(pager->num_waiting_bytes() - pager->num_file_bytes())),
        human_bytes(static_cast<double>(pager->num_device_bytes())));
-  if (files) info("and {} of them in their file: {}", on_disk.size(), human_bytes(static_cast<double>(pager->num_file_bytes())));
+  if (files) info("and {} of them in their file: {}", settings.blocks_on_disk, human_bytes(static_cast<double>(pager->num_file_bytes())));
   return pager;
 }
 
