@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Paging beside a link of known speed: a step's time over the longer of what its blocks compute and what the link carries.
+"""Paging beside a link of known speed: a step's time over its bounds.
+
+The common bound is the longer of what all blocks compute and what the link carries in a step. Forward and backward each have one of their
+own, and where one waits for the link and the other for its blocks their sum is larger.
 
 usage: paging.py
 
@@ -19,6 +22,18 @@ def kind(case):
     return ("on disk" if case.get("on_disk") else "trained" if case["trains"] else "frozen") + (", recomputed" if case["recomputes"] else "")
 
 
+def in_all(case, what):
+    return case["forward"][what] + case["backward"][what]
+
+
+def common_bound(case):
+    return max(in_all(case, "compute"), in_all(case, "link"))
+
+
+def bound_by_direction(case):
+    return sum(max(case[way]["compute"], case[way]["link"]) for way in ("forward", "backward"))
+
+
 def main():
     name = measure.cpu()["name"]
     program = measure.ROOT / "build" / "bench_paging"
@@ -26,16 +41,18 @@ def main():
     cases = [json.loads(line) for line in got.stdout.splitlines()]
     rows = {}
     for case in cases:
-        bound = max(case["compute"], case["link"])
         row = rows.setdefault((kind(case), case.get("ratio", "the disk's")), {})
-        row[case["places"]] = f"{case['step'] / bound:.2f}"
+        row[case["places"]] = [f"{case['step'] / bound(case):.2f}" for bound in (common_bound, bound_by_direction)]
         if case["places"] == 2:
-            row["link"] = f"{case['link'] / case['compute']:.2f}"
-    table = measure.markdown(["weights", "a block's transfer over its forward", "link over compute", "1 place", "2 places", "4 places"],
-                             [[*key, row["link"], row[1], row[2], row[4]] for key, row in rows.items()])
+            row["link"] = f"{in_all(case, 'link') / in_all(case, 'compute'):.2f}"
+    counts = ["1 place", "2 places", "4 places"]
+    table = measure.markdown(["weights", "a block's transfer over its forward", "link over compute", *counts,
+                              *(f"{count}, by direction" for count in counts)],
+                             [[*key, row["link"], *(row[places][i] for i in (0, 1) for places in (1, 2, 4))] for key, row in rows.items()])
     text = (f"# Paging beside a link of known speed\n\n{name}; burnish {measure.commit()}; `./dev bench paging`.\n"
-            "Step time over max(compute, bytes / bandwidth). Forward and backward each have a bound of their own: where one waits for the\n"
-            f"link and the other for its blocks, as at twice the forward time, their sum lies above the common one.\n\n{table}")
+            "Step time over max(compute, bytes / bandwidth) of the whole step, and by direction: over that of forward and that of backward\n"
+            "added. Where one waits for the link and the other for its blocks, as at twice the forward time, the sum lies above the\n"
+            f"common bound.\n\n{table}")
     print(text)
     print(measure.record("paging", name, text, cases))
 

@@ -1,6 +1,6 @@
 // Paging beside a link of any speed: how long a step takes whose blocks compute for a known time, while their weights come over a link of
 // known bandwidth and latency, or from a file that is not in the system's cache. Prints a JSON object a case: seconds that blocks compute
-// and that the link is busy, and that the step took.
+// and that the link is busy, in forward and in backward, and that the step took.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
@@ -91,6 +91,16 @@ struct Case {
   size_t num_places;
 };
 
+/// Seconds of a direction, of all blocks.
+struct Busy {
+  double compute, link;
+};
+
+std::string to_json(const Busy& busy) { return fmt::format(R"({{"compute": {:.4f}, "link": {:.4f}}})", busy.compute, busy.link); }
+
+double computes_forward() { return static_cast<double>(kNumBlocks) * kForward; }
+double computes_backward(bool recomputes) { return static_cast<double>(kNumBlocks) * ((recomputes ? kForward : 0) + kBackward); }
+
 void measure(const Case& c) {
   auto link = std::make_shared<Link>(kNumel * 4 / (c.ratio * kForward));
   auto pager = std::make_shared<memory::Pager>(std::make_shared<memory::HostStore>(c10::Device(c10::kCPU), link), c10::Device(c10::kCPU),
@@ -104,9 +114,11 @@ void measure(const Case& c) {
     if (c.recomputes) block.runner = memory::recompute(block.runner);
   }
   pager->make_places();
+  double in_forward = 0;
   auto step = [&] {
     auto y = at::ones({4}).requires_grad_(true);
     for (auto& block : blocks) y = block->run({y})[0];
+    in_forward = link->busy;
     torch::autograd::backward({y.sum()}, {});
   };
   step();  // after which places are full, as they are between steps
@@ -116,10 +128,10 @@ void measure(const Case& c) {
   step();
   link->synchronize();
   const double took = Seconds(Clock::now() - start).count();
-  const double computes = static_cast<double>(kNumBlocks) * (kForward * (c.recomputes ? 2 : 1) + kBackward);
-  fmt::print(R"({{"trains": {}, "recomputes": {}, "ratio": {}, "places": {}, "compute": {:.4f}, "link": {:.4f}, "step": {:.4f}}})"
+  const Busy forward{computes_forward(), in_forward}, backward{computes_backward(c.recomputes), link->busy - in_forward};
+  fmt::print(R"({{"trains": {}, "recomputes": {}, "ratio": {}, "places": {}, "forward": {}, "backward": {}, "step": {:.4f}}})"
              "\n",
-             c.trains, c.recomputes, c.ratio, c.num_places, computes, link->busy, took);
+             c.trains, c.recomputes, c.ratio, c.num_places, to_json(forward), to_json(backward), took);
 }
 
 /// Weights of all blocks in a file, which lies in the current folder while it lives.
@@ -169,7 +181,7 @@ void measure_disk(bool recomputes, size_t num_places) {
     if (recomputes) blocks[i]->runner = memory::recompute(blocks[i]->runner);
   }
   pager->make_places();
-  const double link = 2 * file.time_to_read();
+  const double link = file.time_to_read();
   file.drop();
   const auto start = Clock::now();
   auto y = at::ones({4}).requires_grad_(true);
@@ -177,10 +189,10 @@ void measure_disk(bool recomputes, size_t num_places) {
   file.drop();
   torch::autograd::backward({y.sum()}, {});
   const double took = Seconds(Clock::now() - start).count();
-  const double computes = static_cast<double>(kNumBlocks) * (kForward * (recomputes ? 2 : 1) + kBackward);
-  fmt::print(R"({{"on_disk": true, "recomputes": {}, "places": {}, "compute": {:.4f}, "link": {:.4f}, "step": {:.4f}}})"
+  const Busy forward{computes_forward(), link}, backward{computes_backward(recomputes), link};
+  fmt::print(R"({{"on_disk": true, "recomputes": {}, "places": {}, "forward": {}, "backward": {}, "step": {:.4f}}})"
              "\n",
-             recomputes, num_places, computes, link, took);
+             recomputes, num_places, to_json(forward), to_json(backward), took);
 }
 
 }  // namespace

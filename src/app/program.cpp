@@ -50,7 +50,7 @@ void print_help() {
 void print_markdown() {
   fmt::print(
       "# All options\n\nMade by `burnish help --markdown`. Dashes work as well as underscores. Of verbs that take options, every one is a\n"
-      "TOML key of the same name: `--config FILE` reads them, and options on the command line win.\n");
+      "TOML key of the same name: `--config FILE`, or a lone `FILE.toml`, reads them, and options on the command line win.\n");
   for (const auto& verb : kVerbs) {
     fmt::print("\n");
     verb.run({"--help", "--markdown"});

@@ -174,7 +174,8 @@ std::string help_page(const std::string& verb, const std::string& summary, const
   }
   if (!fields.without_effect().empty()) page += fmt::format("\n{}\n", fields.title_no_effect());
   for (const auto& option : fields.without_effect()) page += fmt::format("  --{:<28} {}\n", option.name, option.text);
-  return page + "\nEvery option is a TOML key of the same name; --config FILE reads them, and options given here win.\n";
+  return page +
+         "\nEvery option is a TOML key of the same name; --config FILE, or a lone FILE.toml, reads them, and options given here win.\n";
 }
 
 /// A text in a cell of a table.
@@ -447,6 +448,12 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
     if (option != nullptr && option->count() > 0) parsed.given.push_back(field.name);
   }
   auto extras = app.remaining();
+  if (config_path.empty() && extras.size() == 1 && extras[0].ends_with(".toml")) {
+    auto named = args;
+    named.erase(std::ranges::find(named, extras[0]));
+    named.insert(named.begin(), {"--config", extras[0]});
+    return read_command_line(verb, summary, named, fields);
+  }
   if (!extras.empty()) {
     if (!extras[0].starts_with('-'))
       config_error("config",

@@ -115,7 +115,8 @@ struct Parsed {
   std::vector<std::string> given;           ///< names of those on the command line; what a TOML file has is not among them
 };
 
-/// Reads `args` (without program and verb) into the fields: first the TOML file named by --config, then the options, which win. The help
+/// Reads `args` (without program and verb) into the fields: first the TOML file named by --config, or by a lone word that ends in .toml,
+/// then the options, which win. The help
 /// of --help is Markdown beside --markdown, and a line an option beside --names: its name, a tab, and its doc. An unknown option, a
 /// malformed value, a text that is not UTF-8 (config.toml could not hold it), or a word that belongs to no option is a config Error.
 Parsed read_command_line(const std::string& verb, const std::string& summary, const std::vector<std::string>& args, const Fields& fields);

@@ -39,25 +39,23 @@ std::vector<std::string> folders_along(const std::string& root, const std::strin
   return folders;
 }
 
-/// /proc/self/cgroup names this process' group in the unified hierarchy as "0::/path", and in one of the first kind as
-/// "7:memory:/path" (cgroups(7)). In a container the path may not be there: the root is then its own.
-std::optional<int64_t> limit_of_group() {
+}  // namespace
+
+std::optional<int64_t> limit_of_group(const std::string& root) {
   std::optional<int64_t> limit;
-  std::ifstream file("/proc/self/cgroup");
+  std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
     auto first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     auto controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
     if (controllers.empty()) {
-      for (const auto& folder : folders_along("/sys/fs/cgroup", path)) take_limit(limit, folder + "/memory.max");
+      for (const auto& folder : folders_along(root + "/sys/fs/cgroup", path)) take_limit(limit, folder + "/memory.max");
     } else if (controllers.find("memory") != std::string::npos) {
-      for (const auto& folder : folders_along("/sys/fs/cgroup/memory", path)) take_limit(limit, folder + "/memory.limit_in_bytes");
+      for (const auto& folder : folders_along(root + "/sys/fs/cgroup/memory", path)) take_limit(limit, folder + "/memory.limit_in_bytes");
     }
   }
   return limit;
 }
-
-}  // namespace
 
 HostMemory host_memory() {
   HostMemory memory{.group = limit_of_group()};

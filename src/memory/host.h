@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace burnish::memory {
 
@@ -11,6 +12,11 @@ struct HostMemory {
   std::optional<int64_t> address_space = {};  ///< `ulimit -v`
 };
 HostMemory host_memory();
+
+/// The least of what this process' cgroup and those above it may take, in bytes, by the files that a system has below `root`; nothing where
+/// none says. /proc/self/cgroup names the group in the unified hierarchy as "0::/path", and in one of the first kind as "7:memory:/path"
+/// (cgroups(7)). In a container the path may not be there: the root of the hierarchy is then its own.
+std::optional<int64_t> limit_of_group(const std::string& root = "");
 
 /// What this process takes now. Address space holds also what is mapped and never touched: libraries, files, the stacks of threads.
 struct OwnMemory {

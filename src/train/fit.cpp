@@ -27,9 +27,13 @@ struct Lever {
   void (*pull)(TrainOptions&, const MemoryPlan&);
   std::string (*flags)(const TrainOptions&, const MemoryPlan&);
   bool makes_codes = false, reads_files = false;  ///< of which the latter needs weights as files have them
+  bool accumulates = false;                       ///< so that nothing can be updated inside backward
 };
 
 bool trains_whole(const TrainOptions& o) { return !o.trainable_models.empty(); }
+
+/// Another optimizer is another course of training: one that the command line names stays.
+bool may_change_optimizer(const TrainOptions& o) { return !contains(o.given, "optimizer"); }
 
 /// Whether main memory is another one than the device's.
 bool has_main_memory_beside(const TrainOptions& o) { return !model_options(o.model).device.is_cpu(); }
@@ -47,7 +51,7 @@ void recompute_one_of(TrainOptions& o, int64_t interval) {
 template <int64_t share>
 Lever paging() {
   return {[](const auto& o, const auto& plan) {
-            return has_main_memory_beside(o) && o.zero_stage < 3 && o.blocks_to_swap < plan.movable.num_blocks / share;
+            return has_main_memory_beside(o) && o.zero_stage < 3 && waiting_blocks(o) < plan.movable.num_blocks / share;
           },
           [](auto& o, const auto& plan) { o.blocks_to_swap = plan.movable.num_blocks / share; },
           [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.movable.num_blocks / share); }};
@@ -95,17 +99,22 @@ const std::vector<Lever>& levers() {
       {[](const auto& o, const auto&) { return encodes_whole(o); }, [](auto& o, const auto&) { o.model.own[kTileSize] = kTile; },
        [](const auto&, const auto&) { return fmt::format("--{} {}", kTileSize, kTile); }},
       storing<&Movable::encoders>(),
-      {[](const auto& o, const auto&) { return o.optimizer == "adamw"; }, [](auto& o, const auto&) { o.optimizer = "adamw8bit"; },
+      {[](const auto& o, const auto&) { return may_change_optimizer(o) && o.optimizer == "adamw"; },
+       [](auto& o, const auto&) { o.optimizer = "adamw8bit"; },
        [](const auto&, const auto&) { return std::string("--optimizer adamw8bit"); }},
-      {[](const auto& o, const auto&) { return trains_whole(o) && (o.optimizer == "adamw" || o.optimizer == "adamw8bit"); },
+      {[](const auto& o, const auto&) {
+         return may_change_optimizer(o) && trains_whole(o) && (o.optimizer == "adamw" || o.optimizer == "adamw8bit");
+       },
        [](auto& o, const auto&) { o.optimizer = "adafactor"; },
        [](const auto&, const auto&) { return std::string("--optimizer adafactor"); }},
       storing_denoisers(),
-      {[](const auto& o, const auto&) { return o.batch_size > 1; },
-       [](auto& o, const auto&) { o.gradient_accumulation_steps *= std::exchange(o.batch_size, 1); },
-       [](const auto& o, const auto&) {
-         return fmt::format("--batch_size 1 --gradient_accumulation_steps {}", o.batch_size * o.gradient_accumulation_steps);
-       }},
+      {.can = [](const auto& o, const auto&) { return o.batch_size > 1; },
+       .pull = [](auto& o, const auto&) { o.gradient_accumulation_steps *= std::exchange(o.batch_size, 1); },
+       .flags =
+           [](const auto& o, const auto&) {
+             return fmt::format("--batch_size 1 --gradient_accumulation_steps {}", o.batch_size * o.gradient_accumulation_steps);
+           },
+       .accumulates = true},
       {[](const auto& o, const auto&) { return can_update_in_backward(o); }, [](auto& o, const auto&) { o.fused_backward_pass = true; },
        [](const auto&, const auto&) { return std::string("--fused_backward_pass"); }},
       {[](const auto& o, const auto&) { return !recomputes(o) && o.activation_budget.empty(); },
@@ -154,16 +163,21 @@ Pulled pull(const std::vector<const Lever*>& levers, const TrainOptions& options
 
 Change change_of(const Pulled& pulled, const MemoryPlan& plan) { return {join(pulled.flags, " "), plan.num_bytes(), plan.host_bytes()}; }
 
-/// Nothing where the planner refuses them: not everything is for several processes.
-std::optional<Change> with(const std::vector<const Lever*>& levers, const TrainOptions& options, const MemoryPlan& plan,
-                           const Planner& planner) {
-  auto pulled = pull(levers, options, plan);
+/// Nothing where the planner refuses what the options ask for: not everything is for several processes, and not every budget can be kept.
+std::optional<MemoryPlan> planned(const TrainOptions& options, const Planner& planner) {
   try {
-    return change_of(pulled, planner(pulled.options));
+    return planner(options);
   } catch (const Error& error) {
     if (error.code() != Exit::config) throw;
     return std::nullopt;
   }
+}
+
+std::optional<Change> with(const std::vector<const Lever*>& levers, const TrainOptions& options, const MemoryPlan& plan,
+                           const Planner& planner) {
+  auto pulled = pull(levers, options, plan);
+  auto made = planned(pulled.options, planner);
+  return made ? std::optional(change_of(pulled, *made)) : std::nullopt;
 }
 
 bool are_within(int64_t num_bytes, int64_t host_bytes, const Limits& limits) {
@@ -180,26 +194,53 @@ std::optional<Change> with_budget(Pulled pulled, const Limits& limits, const Pla
   const std::string recompute = "--use_gradient_checkpointing";
   auto is_recompute = [&](const std::string& flag) { return flag == recompute || flag.starts_with(recompute + " "); };
   if (std::ranges::none_of(pulled.flags, is_recompute)) return std::nullopt;
-  auto plan = planner(pulled.options);
+  auto plan = planned(pulled.options, planner);
+  if (!plan) return std::nullopt;
+  const auto by_number = plan->activation_bytes;
+  auto budget = by_number;
   pulled.options.use_gradient_checkpointing = false;
   pulled.options.gradient_checkpointing_interval = 1;
   std::ranges::replace_if(pulled.flags, is_recompute, "");
   auto& flag = *std::ranges::find(pulled.flags, "");
-  auto budget = plan.activation_bytes;
-  const auto by_number = budget;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     auto left = std::numeric_limits<int64_t>::max();
-    if (limits.device) left = std::min(left, *limits.device - plan.num_bytes());
-    if (limits.host && plan.device == "cpu") left = std::min(left, *limits.host - plan.host_bytes());
+    if (limits.device) left = std::min(left, *limits.device - plan->num_bytes());
+    if (limits.host && plan->device == "cpu") left = std::min(left, *limits.host - plan->host_bytes());
     if (left == std::numeric_limits<int64_t>::max()) return std::nullopt;
     budget = (budget + left) / kMiB * kMiB;
     if (budget <= by_number) return std::nullopt;
     pulled.options.activation_budget = fmt::format("{}MiB", budget / kMiB);
     flag = "--activation_budget " + pulled.options.activation_budget;
-    plan = planner(pulled.options);
-    if (auto change = change_of(pulled, plan); fits(change, limits)) return change;
+    plan = planned(pulled.options, planner);
+    if (!plan) return std::nullopt;  // none so small can be kept
+    if (auto change = change_of(pulled, *plan); fits(change, limits)) return change;
   }
   return std::nullopt;
+}
+
+/// `fit`, with smaller batches in place of large ones or without.
+std::optional<Change> fit_with(bool may_accumulate, const TrainOptions& options, const MemoryPlan& plan, const Limits& limits,
+                               const Planner& planner) {
+  Change best{"", plan.num_bytes(), plan.host_bytes()};
+  std::vector<const Lever*> pulled;
+  for (const auto& lever : levers()) {
+    if (fits(best, limits)) break;
+    if (!lever.can(options, plan) || (lever.accumulates && !may_accumulate)) continue;
+    pulled.push_back(&lever);
+    if (auto change = with(pulled, options, plan, planner)) best = *change;
+    else pulled.pop_back();
+  }
+  if (!fits(best, limits)) return std::nullopt;
+  for (auto i = pulled.size(); pulled.size() > 1 && i-- > 0;) {
+    auto fewer = pulled;
+    fewer.erase(fewer.begin() + static_cast<int64_t>(i));
+    auto without = with(fewer, options, plan, planner);
+    if (!without || !fits(*without, limits)) continue;
+    pulled = std::move(fewer);
+    best = *without;
+  }
+  auto within = with_budget(pull(pulled, options, plan), limits, planner);
+  return within ? within : best;
 }
 
 /// What a run that ran out of memory can have had: less than it was planned to take, and of the host no more than it ever took.
@@ -247,26 +288,9 @@ std::vector<Change> changes(const TrainOptions& options, const MemoryPlan& plan,
 }
 
 std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
-  Change best{"", plan.num_bytes(), plan.host_bytes()};
-  std::vector<const Lever*> pulled;
-  for (const auto& lever : levers()) {
-    if (fits(best, limits)) break;
-    if (!lever.can(options, plan)) continue;
-    pulled.push_back(&lever);
-    if (auto change = with(pulled, options, plan, planner)) best = *change;
-    else pulled.pop_back();
-  }
-  if (!fits(best, limits)) return std::nullopt;
-  for (auto i = pulled.size(); pulled.size() > 1 && i-- > 0;) {
-    auto fewer = pulled;
-    fewer.erase(fewer.begin() + static_cast<int64_t>(i));
-    auto without = with(fewer, options, plan, planner);
-    if (!without || !fits(*without, limits)) continue;
-    pulled = std::move(fewer);
-    best = *without;
-  }
-  auto within = with_budget(pull(pulled, options, plan), limits, planner);
-  return within ? within : best;
+  if (auto found = fit_with(/*may_accumulate=*/true, options, plan, limits, planner)) return found;
+  if (options.batch_size == 1) return std::nullopt;
+  return fit_with(/*may_accumulate=*/false, options, plan, limits, planner);  // updates inside backward may save more than small batches
 }
 
 std::string to_text(const Advice& advice) {

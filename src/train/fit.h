@@ -33,7 +33,8 @@ using Planner = std::function<MemoryPlan(const TrainOptions&)>;
 std::vector<Change> changes(const TrainOptions& options, const MemoryPlan& plan, const Planner& planner);
 
 /// Levers with which the run stays within its limits: from the cheapest on until it fits, and then without those that turn out not to be
-/// needed. Nothing when all of them together are not enough.
+/// needed. Nothing when all of them together are not enough. They change neither what trains nor what a step sees, and the optimizer only
+/// where it is AdamW and the command line does not name it.
 std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner);
 
 /// A plan, and what could be done about it.

@@ -75,7 +75,9 @@ const StageMemory& MemoryPlan::largest() const {
   return *std::ranges::max_element(stages, {}, [&](const auto& stage) { return num_bytes(stage); });
 }
 
-int64_t MemoryPlan::num_bytes(const StageMemory& stage) const { return stage.num_bytes() + (device == "cpu" ? stage.num_host_bytes : 0); }
+int64_t MemoryPlan::num_bytes(const StageMemory& stage) const {
+  return stage.num_bytes() + (device == "cpu" ? stage.num_host_bytes : 0) + library_bytes;
+}
 
 std::string to_text(const MemoryPlan& plan) {
   bool has_reserved = plan.step().reserved.has_value();
@@ -87,6 +89,9 @@ std::string to_text(const MemoryPlan& plan) {
     for (auto bytes : stage.profile.peak.of) text += fmt::format("{:>13}", size_text(bytes));
     text += has_reserved ? fmt::format("{:>13}\n", size_text(stage.num_bytes())) : "\n";
   }
+  if (plan.library_bytes > 0)
+    text += fmt::format("{:<24}{:>12}  (the GPU's context and workspaces, beside each of these)\n", "CUDA and cuBLAS",
+                        size_text(plan.library_bytes));
   const auto& step = plan.step();
   text += fmt::format("the step's peak is in: {}\n", step.profile.place);
   text += again_text(plan);
@@ -115,6 +120,7 @@ nlohmann::json to_json(const MemoryPlan& plan) {
   };
   nlohmann::json json{{"device", plan.device},
                       {"bytes", plan.num_bytes()},
+                      {"libraries", plan.library_bytes},
                       {"left_for_backward", plan.activation_bytes},
                       {"stages", nlohmann::json::array()}};
   for (const auto& [name, profile, reserved, num_host_bytes] : plan.stages) {

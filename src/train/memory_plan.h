@@ -49,6 +49,7 @@ struct Movable {
 struct MemoryPlan {
   std::string device;
   std::vector<StageMemory> stages;    ///< in the order in which they run; the training step, and what is computed to save, come last
+  int64_t library_bytes = 0;          ///< of the device's memory, which libraries take beside every stage
   std::vector<NamedBytes> host = {};  ///< of the host's memory at once, what runs on it with it
   std::vector<NamedBytes> disk = {};  ///< that the run writes
   int64_t mapped_bytes = 0;           ///< of weight files, which are mapped while they are read: the system's to keep or to drop
@@ -61,7 +62,7 @@ struct MemoryPlan {
   const StageMemory& step() const;
   /// The one that needs most.
   const StageMemory& largest() const;
-  /// Of the device; a CPU's memory is also what waits there.
+  /// Of the device, with its libraries; a CPU's memory is also what waits there.
   int64_t num_bytes(const StageMemory& stage) const;
   int64_t num_bytes() const { return num_bytes(largest()); }
   int64_t host_bytes() const { return total(host); }

@@ -1,5 +1,7 @@
 #include "train/memory_planner.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -12,7 +14,18 @@ namespace burnish::train {
 
 namespace {
 
+/// What a process takes of a GPU beside tensors, in round numbers; no GPU has confirmed them here. Its context, with kernels loaded as they
+/// are used: 300 to 400 MB by libtorch's maintainers (pytorch/pytorch issues 107667 and 109888). And the workspaces of cuBLAS and cuBLASLt
+/// for the threads of forward and of backward, each of the 32 MiB that NVIDIA recommends for Hopper (cublasSetWorkspace).
+constexpr int64_t kContextBytes = 400 << 20, kWorkspaceBytes = 4 * (32 << 20);
+
 constexpr double kMostOfMemory = 0.9;  // the rest is left to what no plan knows, such as the holes between blocks of memory
+
+/// Nothing where what is free of a GPU was asked for: its context is there by then.
+int64_t library_bytes(const TrainOptions& options) {
+  bool is_of_card = !options.device_memory.empty() || !at::hasCUDA();
+  return is_of_card && model_options(options.model).device.is_cuda() ? kContextBytes + kWorkspaceBytes : 0;
+}
 
 std::string in_units(int64_t num_bytes) { return human_bytes(static_cast<double>(num_bytes)); }
 
@@ -35,6 +48,7 @@ class Planning {
       : options_(options),
         limits_(limits_of(options)),
         device_(model_options(options.model).device),
+        library_bytes_(library_bytes(options)),
         settings_(on_meta(settle(options, share))),
         listed_(listed),
         held_out_(held_out),
@@ -54,7 +68,10 @@ class Planning {
 
  private:
   MemoryPlan rehearsed() const {
-    auto plan = rehearse(settings_, device_, limits_.device, listed_, held_out_);
+    auto of_tensors = limits_.device;
+    if (of_tensors) *of_tensors = std::max<int64_t>(0, *of_tensors - library_bytes_);
+    auto plan = rehearse(settings_, device_, of_tensors, listed_, held_out_);
+    plan.library_bytes = library_bytes_;
     plan.host.insert(plan.host.begin(), program_);
     plan.keeps_values = settings_.step.memory.keeps_values;
     plan.again = settings_.step.memory.again;
@@ -117,6 +134,7 @@ class Planning {
   const TrainOptions& options_;
   Limits limits_;
   c10::Device device_;
+  int64_t library_bytes_;
   Settings settings_;
   const Listed& listed_;
   const Samples* held_out_;

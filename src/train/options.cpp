@@ -23,6 +23,7 @@
 #include "train/fit.h"
 #include "train/idle_options.h"
 #include "train/objective_kind.h"
+#include "train/paged_loading.h"
 #include "train/robust_loss.h"
 
 namespace burnish::train {
@@ -88,8 +89,7 @@ static void diffsynth_options(config::Fields& f) {
   for (const char* name : {"swanlab_project", "wandb_project"}) f.no_effect(name, true, "the same");
 
   f.refused("quant_options", "name the models with --fp8_models and how to store them with --weight_format (nf4, int8, fp8, ...)");
-  for (const char* name : {"enable_model_cpu_offload", "cpu_offload_split_threshold"})
-    f.refused(name, "weights are moved to main memory block by block with --blocks_to_swap");
+  f.refused("cpu_offload_split_threshold", "weights are moved to main memory block by block with --blocks_to_swap");
   f.no_effect("offload_models", true, "a stage loads only the models it runs");
   f.refused("base_weights_multiplier", "write the strength behind the file: --base_weights FILE:0.8");
   for (const char* name : {"template_model_id_or_path", "enable_lora_hot_loading"}) f.refused(name, "no plug-in models are trained");
@@ -125,6 +125,7 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
   f("enable_optimizer_cpu_offload", o.enable_optimizer_cpu_offload, "keep the optimizer's states in main memory");
   f("blocks_to_swap", o.blocks_to_swap,
     "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use");
+  f("enable_model_cpu_offload", o.enable_model_cpu_offload, "blocks_to_swap of all the denoiser's blocks");
   f("blocks_on_disk", o.blocks_on_disk, "of blocks_to_swap, so many wait in the model's file instead, which frozen blocks are read from");
 }
 
@@ -349,6 +350,8 @@ bool encodes(const TrainOptions& o) { return !o.task.ends_with(":train") && o.im
 bool trains(const TrainOptions& o) { return !o.task.ends_with(":data_process"); }
 bool recomputes(const TrainOptions& o) { return o.use_gradient_checkpointing || o.use_gradient_checkpointing_offload; }
 
+int64_t waiting_blocks(const TrainOptions& o) { return o.enable_model_cpu_offload ? kAllBlocks : o.blocks_to_swap; }
+
 std::string metadata_path(const TrainOptions& o) { return o.dataset_metadata_path.empty() ? o.dataset_base_path : o.dataset_metadata_path; }
 
 std::string cache_folder(const TrainOptions& o) {
@@ -533,7 +536,7 @@ void check_memory(const TrainOptions& o) {
   check_at_least("gradient_checkpointing_interval", static_cast<double>(o.gradient_checkpointing_interval), 1);
   check_at_least("blocks_to_swap", static_cast<double>(o.blocks_to_swap), 0);
   check_at_least("blocks_on_disk", static_cast<double>(o.blocks_on_disk), 0);
-  if (o.blocks_on_disk > o.blocks_to_swap)
+  if (o.blocks_on_disk > waiting_blocks(o))
     config_error("train", "blocks_on_disk {} is more than blocks_to_swap {}, of which they are; raise blocks_to_swap", o.blocks_on_disk,
                  o.blocks_to_swap);
   if (o.gradient_checkpointing_interval > 1 && !recomputes(o) && o.activation_budget.empty())
@@ -584,14 +587,14 @@ void check_stage(const TrainOptions& o) {
   if (o.shard_size > 0 && o.zero_stage == 0)
     config_error("train", "shard_size says among how many processes zero_stage divides, and that is 0; set zero_stage, or leave it out");
   if (o.zero_stage == 0) return;
-  if (o.zero_stage == 3 && o.blocks_to_swap > 0)
+  if (o.zero_stage == 3 && waiting_blocks(o) > 0)
     config_error("train",
                  "with zero_stage 3 all blocks wait divided among the processes, and none in main memory; leave blocks_to_swap out");
   if (o.zero_stage == 3 && !o.preview_prompts.empty() && !o.preset_lora_path.empty() && !o.preview_with_presets)
     config_error("train",
                  "previews without the presets of preset_lora_path read layers anew, and with zero_stage 3 no process has them whole; add "
                  "preview_with_presets, or set zero_stage 2");
-  if (o.blocks_to_swap > 0 && !o.trainable_models.empty())
+  if (waiting_blocks(o) > 0 && !o.trainable_models.empty())
     config_error("train", "zero_stage {} divides weights that train, and blocks_to_swap has them wait in main memory; take one of them out",
                  o.zero_stage);
 }

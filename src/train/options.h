@@ -1,4 +1,6 @@
 #pragma once
+#include <limits>
+
 #include "adapters/attach.h"
 #include "config/fields.h"
 #include "diffusion/process.h"
@@ -83,7 +85,7 @@ struct TrainOptions {
   bool use_gradient_checkpointing = false, use_gradient_checkpointing_offload = false;
   int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0, blocks_on_disk = 0;
   std::string activation_budget;
-  bool fused_backward_pass = false, enable_optimizer_cpu_offload = false;
+  bool fused_backward_pass = false, enable_optimizer_cpu_offload = false, enable_model_cpu_offload = false;
   std::string reduction = "fast";
   int64_t zero_stage = 0, shard_size = 0;
 
@@ -110,6 +112,8 @@ bool encodes(const TrainOptions& o);
 bool trains(const TrainOptions& o);
 /// Whether blocks are recomputed in backward.
 bool recomputes(const TrainOptions& o);
+/// How many of the denoiser's blocks wait in main memory; kAllBlocks stands for as many as there are.
+int64_t waiting_blocks(const TrainOptions& o);
 /// The metadata file, or the folder of pictures with captions.
 std::string metadata_path(const TrainOptions& o);
 /// text_encoder_lr as (component, rate); the component is "" for a rate of everything but the denoiser. A config Error for what is no rate.

@@ -1,12 +1,16 @@
 #pragma once
+#include <limits>
+
 #include "memory/paging.h"
 #include "models/family.h"
 
 namespace burnish::train {
 
+inline constexpr int64_t kAllBlocks = std::numeric_limits<int64_t>::max();
+
 /// How many blocks of a component are not on the device while it runs.
 struct PagedBlocks {
-  int64_t waiting = 0;  ///< in host memory or in their file
+  int64_t waiting = 0;  ///< in host memory or in their file; kAllBlocks for as many as there are
   int64_t on_disk = 0;  ///< of them, in their file
 };
 

@@ -335,6 +335,26 @@ int64_t bytes_kept(const std::vector<pipeline::Values>& samples, const pipeline:
   return num_bytes / std::max<int64_t>(1, std::ssize(samples));
 }
 
+bool is_of_files(const std::string& name) {
+  const auto* input = find_input(name);
+  return input != nullptr && !input->in_list;
+}
+
+/// Bytes of pictures that are decoded at once, taken as large as the largest of these samples: those that workers have ready
+/// (data::ReadAhead), and those that are read of them: one while encoders run, a part of a batch where steps read pictures.
+int64_t bytes_decoded(const std::vector<pipeline::Values>& samples, const pipeline::Schedule& schedule, int64_t num_workers,
+                      int64_t num_samples) {
+  int64_t largest = 0;
+  for (const auto& values : samples) {
+    int64_t num_bytes = 0;
+    for (const auto& [name, value] : values) num_bytes += is_of_files(name) ? pipeline::num_bytes(value) : 0;
+    largest = std::max(largest, num_bytes);
+  }
+  auto at_once = [&](int64_t num_read, int64_t num_values) { return num_read + 2 * std::min(num_workers, num_values); };
+  bool in_steps = std::ranges::any_of(schedule.live.of_sample, is_of_files) || std::ranges::any_of(schedule.ahead.of_sample, is_of_files);
+  return largest * std::max(at_once(1, num_samples), in_steps ? at_once(std::ssize(samples), std::ssize(samples)) : 0);
+}
+
 /// Each weight file once.
 int64_t bytes_mapped(const models::Components& components) {
   std::map<std::filesystem::path, int64_t> sizes;
@@ -354,8 +374,9 @@ int64_t bytes_mapped(const models::Components& components) {
 
 /// What lies beside the device's memory, in bytes.
 struct Beside {
-  int64_t kept = 0;   ///< what is made of all samples once
-  int64_t ahead = 0;  ///< what is computed ahead of all batches
+  int64_t kept = 0;     ///< what is made of all samples once
+  int64_t ahead = 0;    ///< what is computed ahead of all batches
+  int64_t decoded = 0;  ///< pictures on their way to who reads them
 };
 
 void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device device, const Beside& beside, const Snapshot& snapshot,
@@ -366,6 +387,7 @@ void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device d
   auto parts = settings.step.num_sharers(settings.course.share.num_processes);  // of the state, about as large as this one
   plan.host = {{kRunTensors, device.is_cpu() ? plan.num_bytes() : 0},
                {"what waits for the device", device.is_cpu() ? 0 : std::ranges::max(plan.stages, {}, beside_device).num_host_bytes},
+               {"decoded pictures", beside.decoded},
                {"samples that are kept", on_disk ? 0 : beside.kept},
                {"computed ahead", ahead_on_disk ? 0 : beside.ahead},
                {"a copy to save", is_written_beside(snapshot) ? weights + state : 0}};
@@ -423,7 +445,9 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
   Beside beside;
   if (settings.data.from_pictures) {
     auto num_held_out = held_out == nullptr ? 0 : std::ssize(held_out->list);
-    beside.kept = bytes_kept(samples, schedule.once) * (std::ssize(listed.samples.list) * listed.samples.num_variants + num_held_out);
+    auto num_samples = std::ssize(listed.samples.list) * listed.samples.num_variants + num_held_out;
+    beside.kept = bytes_kept(samples, schedule.once) * num_samples;
+    beside.decoded = bytes_decoded(samples, schedule, settings.data.pictures.num_workers, num_samples);
   }
   if (!schedule.ahead.units.empty()) {
     auto ahead = batch_of(schedule.ahead, samples, course, id);

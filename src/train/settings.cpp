@@ -132,7 +132,7 @@ MemorySettings memory_settings(const TrainOptions& o) {
           .checkpoints_in_host = o.use_gradient_checkpointing_offload,
           .updates_in_backward = o.fused_backward_pass,
           .optimizer_in_host = o.enable_optimizer_cpu_offload,
-          .paged_blocks = o.blocks_to_swap,
+          .paged_blocks = waiting_blocks(o),
           .blocks_on_disk = o.blocks_on_disk};
 }
 

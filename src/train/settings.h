@@ -105,7 +105,7 @@ struct MemorySettings {
   bool checkpoints_in_host = false;  ///< its inputs wait in host memory
   bool updates_in_backward = false;
   bool optimizer_in_host = false;
-  int64_t paged_blocks = 0;    ///< of the denoiser
+  int64_t paged_blocks = 0;    ///< of the denoiser, or kAllBlocks
   int64_t blocks_on_disk = 0;  ///< of those, that wait in their file
   bool uses_host() const { return checkpoints_in_host || optimizer_in_host || paged_blocks > 0; }
 };

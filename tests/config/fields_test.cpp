@@ -92,6 +92,20 @@ TEST(CommandLine, UnknownOptionsNameTheNearest) {
   EXPECT_THAT(refusal({"--dtype", "fp32", "--", "--max_steps"}), HasSubstr("is not known"));
 }
 
+TEST(CommandLine, ALoneTomlFileIsThatOfConfig) {
+  Scratch scratch;
+  auto file = scratch.write("run.toml", "max_steps = 7\ndtype = 'fp16'\nmodel = ['c']\n").string();
+  for (const auto& args : {std::vector<std::string>{file, "--dtype", "fp32", "--model", "a"}, {"--model", "a", "--dtype", "fp32", file}}) {
+    auto o = parse(args);
+    EXPECT_EQ(o.max_steps, 7);
+    EXPECT_EQ(o.dtype, "fp32");
+    EXPECT_THAT(o.model, ElementsAre("a"));
+  }
+  EXPECT_THAT(refusal({"--config", file, "other.toml"}), HasSubstr("'other.toml' belongs to no option"));
+  EXPECT_THAT(refusal({file, "other.toml"}), HasSubstr("belongs to no option"));
+  EXPECT_THAT(error_of([] { parse({"missing.toml"}); }), HasSubstr("cannot read missing.toml"));
+}
+
 TEST(CommandLine, ValuesOfTheWrongKind) {
   EXPECT_THAT(refusal({"--max_steps", "many"}), HasSubstr("] max_steps must be a whole number of 64 bits, not 'many'"));
   EXPECT_THAT(refusal({"--max_steps", "2.5"}), HasSubstr("max_steps"));

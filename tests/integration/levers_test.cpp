@@ -186,6 +186,19 @@ TEST_F(Levers, ThatDoNotGoTogetherAreRefused) {
   refused(2, train("--blocks_to_swap 99"), {"blocks_to_swap 99 is more than the", "blocks that dit runs"});
   refused(2, train("--blocks_to_swap 1 --blocks_on_disk 2"), {"blocks_on_disk 2 is more than blocks_to_swap 1", "raise blocks_to_swap"});
   refused(2, train("--blocks_on_disk -1"), {"blocks_on_disk must be at least 0"});
+  refused(2, train("--enable_model_cpu_offload --blocks_on_disk 99"), {"blocks_on_disk 99 is more than the 3 blocks that dit runs"});
+}
+
+/// DiffSynth-Studio's option.
+TEST_F(Levers, OffloadTheWholeDenoiserByOneWord) {
+  auto run = [&](const std::string& lever) {
+    auto outcome = run_burnish(train(lever) + " --overwrite");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return std::pair(outcome.output, read_file(out() / "step-2.safetensors"));
+  };
+  auto [said, file] = run("--enable_model_cpu_offload");
+  EXPECT_THAT(said, testing::AllOf(HasSubstr("enable_model_cpu_offload is blocks_to_swap 3"), HasSubstr("3 blocks of dit")));
+  EXPECT_EQ(file, run("--blocks_to_swap 3").second);
 }
 
 TEST_F(Levers, OnDiskAreRefusedWhereTheFileHasOtherWeights) {

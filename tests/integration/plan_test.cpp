@@ -71,6 +71,16 @@ TEST(MemoryPlan, SaysWhatFits) {
   EXPECT_TRUE(fit["fits"].get<bool>()) << fit.dump(2);
 }
 
+TEST(MemoryPlan, SaysWhatFitsOfAllOfFlux) {
+  auto fit = plan_of(
+      "--device cuda --device_memory 24GiB --host_memory 64GiB --fit --model flux-dev --trainable_models dit --height 1024 "
+      "--width 1024 --max_steps 100")["fit"];
+  ASSERT_TRUE(fit.is_object());
+  EXPECT_LE(gib(fit["bytes"]), 24);
+  EXPECT_LE(gib(fit["host_bytes"]), 64);
+  EXPECT_THAT(fit["flags"].get<std::string>(), testing::AllOf(HasSubstr("--fused_backward_pass"), HasSubstr("--blocks_to_swap")));
+}
+
 TEST(MemoryPlan, OfAGpuThatIsNotHereCountsWhatItsAllocatorKeeps) {
   auto plan = plan_of("--device cuda " + kFluxDev);
   EXPECT_EQ(plan["device"], "cuda:0");
@@ -80,6 +90,20 @@ TEST(MemoryPlan, OfAGpuThatIsNotHereCountsWhatItsAllocatorKeeps) {
     EXPECT_EQ(reserved % (2 << 20), 0) << "segments are whole numbers of 2 MiB";
   }
   EXPECT_LT(gib(plan["host"]["bytes"]), 2) << "weights are on the device";
+}
+
+TEST(MemoryPlan, OfACardCountsWhatLibrariesTakeOfIt) {
+  const std::string flags = "--model sd15 --height 64 --width 64 --max_steps 10 --lora_rank 4 --device ";
+  auto plan = plan_of(flags + "cuda --device_memory 8GiB");
+  int64_t reserved = 0;
+  for (const auto& stage : plan["stages"]) reserved = std::max(reserved, stage["reserved"].get<int64_t>());
+  EXPECT_EQ(plan["libraries"], int64_t{528} << 20);
+  EXPECT_EQ(plan["bytes"], reserved + (int64_t{528} << 20));
+  auto limit = fmt::format(" --device_memory {}MiB", (reserved + (int64_t{400} << 20)) >> 20);
+  EXPECT_FALSE(plan_of(flags + "cuda" + limit)["fits"].get<bool>()) << "tensors alone would";
+  EXPECT_EQ(plan_of(flags + "cpu --device_memory 8GiB")["libraries"], 0);
+  auto text = run_burnish("plan --num_threads 1 " + flags + "cuda", "BURNISH_LOG=error").output;
+  EXPECT_THAT(text, HasSubstr("\nCUDA and cuBLAS           528.00 MiB  ("));
 }
 
 TEST(MemoryPlan, IsOfFullBatchesWithoutADataset) {

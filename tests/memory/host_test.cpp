@@ -7,8 +7,26 @@
 #include <stdexcept>
 
 #include "memory/failure.h"
+#include "tests/scratch.h"
 
 using namespace burnish::memory;
+
+namespace {
+
+/// The files of a system that is made up.
+class System {
+ public:
+  std::string root() const { return folder_.path(); }
+  void write(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories((folder_ / file).parent_path());
+    folder_.write(file, text);
+  }
+
+ private:
+  burnish::test::Scratch folder_;
+};
+
+}  // namespace
 
 TEST(HostMemory, IsWhatTheSystemSays) {
   auto memory = host_memory();
@@ -32,6 +50,34 @@ TEST(HostMemory, IsNoMoreThanWhatIsLeftOfTheAddressSpace) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
   EXPECT_EQ(memory.address_space, static_cast<int64_t>(less.rlim_cur));
   EXPECT_NEAR(static_cast<double>(size), static_cast<double>(own.resident + (int64_t{64} << 20)), 8 << 20);
+}
+
+TEST(GroupLimit, IsTheLeastOfAGroupAndOfThoseAboveIt) {
+  System system;
+  auto limit = [&] { return limit_of_group(system.root()); };
+  EXPECT_EQ(limit(), std::nullopt) << "a system without groups";
+  system.write("proc/self/cgroup", "0::/users/run\n");
+  system.write("sys/fs/cgroup/users/run/memory.max", "max\n");
+  EXPECT_EQ(limit(), std::nullopt);
+  system.write("sys/fs/cgroup/users/memory.max", "3000000\n");
+  EXPECT_EQ(limit(), 3000000);
+  system.write("sys/fs/cgroup/users/run/memory.max", "2000000\n");
+  EXPECT_EQ(limit(), 2000000);
+  system.write("sys/fs/cgroup/users/run/memory.max", "4000000\n");
+  EXPECT_EQ(limit(), 3000000) << "the least holds, whoever it is set to";
+  system.write("sys/fs/cgroup/memory.max", "1000000\n");
+  EXPECT_EQ(limit(), 1000000) << "as in a container, whose path is not there";
+}
+
+TEST(GroupLimit, IsReadOfTheFirstKindToo) {
+  System system;
+  auto limit = [&] { return limit_of_group(system.root()); };
+  system.write("proc/self/cgroup", "9:cpu,cpuacct:/run\n4:memory:/run\n0::/\n");
+  system.write("sys/fs/cgroup/cpu/run/memory.limit_in_bytes", "1\n");
+  system.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(limit(), std::nullopt) << "as many pages as can be counted stand for no limit";
+  system.write("sys/fs/cgroup/memory/run/memory.limit_in_bytes", "700000\n");
+  EXPECT_EQ(limit(), 700000);
 }
 
 TEST(OutOfMemory, IsToldFromOtherFailures) {

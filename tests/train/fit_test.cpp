@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/error.h"
 #include "tests/train/small_run.h"
 
 using namespace burnish;
@@ -42,6 +43,48 @@ TEST(Fit, StoresWhatTheFullestStageHolds) {
   EXPECT_EQ(flags_for(9), "--fp8_models text_encoder_2,dit --use_gradient_checkpointing --gradient_checkpointing_interval 2");
   EXPECT_EQ(flags_for(9, "--use_gradient_checkpointing --fp8_models dit"), "--fp8_models dit,text_encoder_2");
   EXPECT_EQ(flags_for(4), "nothing");
+}
+
+TEST(Fit, TakesBlocksByNumberWhereNoBudgetCanBeKept) {
+  auto planner = [](const TrainOptions& options) {
+    if (!options.activation_budget.empty()) config_error("train", "activation_budget is {}; raise it", options.activation_budget);
+    return made_up(options);
+  };
+  auto options = test::options_of(test::small_run("flux", "--lora_rank 4 --cache_path cache --optimizer adamw8bit"));
+  const Limits limits{.device = int64_t{9} << 30, .host = {}};
+  auto found = fit(options, planner(options), limits, planner);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->flags, "--fp8_models text_encoder_2,dit --use_gradient_checkpointing --gradient_checkpointing_interval 2");
+  EXPECT_THAT(test::error_of([&] { check_fits(options, planner(options), limits, planner); }, Exit::no_fit),
+              testing::HasSubstr("it fits with --fp8_models text_encoder_2,dit --use_gradient_checkpointing"));
+}
+
+TEST(Fit, TakesAnotherOptimizerUnlessTheCommandLineNamesOne) {
+  auto planner = [](const TrainOptions& options) {
+    auto plan = made_up(options);
+    plan.stages[1].profile.peak[memory::Kind::optimizer] = (options.optimizer == "adafactor" ? int64_t{0} : 30) << 30;
+    return plan;
+  };
+  auto options = test::options_of(test::small_run("flux", "--trainable_models dit --cache_path cache"));
+  const Limits limits{.device = int64_t{20} << 30, .host = {}};
+  auto found = fit(options, planner(options), limits, planner);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->flags, "--optimizer adafactor");
+  options.given = {"optimizer"};
+  EXPECT_FALSE(fit(options, planner(options), limits, planner));
+}
+
+TEST(Fit, KeepsBatchesWholeWhereUpdatesInsideBackwardSaveMore) {
+  auto planner = [](const TrainOptions& options) {
+    auto plan = made_up(options);
+    plan.stages[1].profile.peak[memory::Kind::gradients] = (options.fused_backward_pass ? int64_t{0} : 30) << 30;
+    return plan;
+  };
+  auto options = test::options_of(test::small_run("flux", "--trainable_models dit --cache_path cache --batch_size 4"));
+  options.given = {"optimizer"};
+  auto found = fit(options, planner(options), {.device = int64_t{20} << 30, .host = {}}, planner);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->flags, "--fused_backward_pass");
 }
 
 TEST(Fit, SaysThatNothingFits) {

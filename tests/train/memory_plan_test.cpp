@@ -227,6 +227,58 @@ TEST_F(OutOfMemory, IsExplainedByThePlan) {
               testing::HasSubstr("nothing was saved yet; it was not planned: `burnish plan`"));
 }
 
+/// Memory that is missing while weights are half-way between two steps leaves the state that was saved before.
+TEST(OutOfMemoryInAnUpdate, LeavesTheStateThatWasSavedLast) {
+  struct {
+    const char *flags, *place;
+  } ways[]{{"--optimizer muon", "(optimizer step)"}, {"--fused_backward_pass", "(backward)"}};
+  for (const auto& [flags, place] : ways) {
+    test::Scratch scratch;
+    auto run = [&, flags = flags](const std::string& name, int64_t num_steps, const std::string& more = "") {
+      auto options = test::options_of(
+          test::small_run("flux", fmt::format("--dtype fp32 --trainable_models dit --height 32 --width 32 --plan off {} {}", flags, more)));
+      options.max_steps = num_steps;
+      options.cache_path = (scratch / "cache").string();
+      options.output_path = (scratch / name).string();
+      train::train(options);
+    };
+    auto resume_from_2 = [&](const std::string& name) {
+      fs::copy(scratch / "two steps", scratch / name, fs::copy_options::recursive);
+      run(name, 4, "--resume");
+    };
+    run("at once", 4);
+    run("two steps", 2);
+    int64_t most = 0;
+    {
+      test::Allocations allocations;
+      resume_from_2("measured");
+      most = allocations.peak();
+    }
+    std::string error;
+    {
+      test::Allocations allocations(most * 99 / 100);
+      error = test::error_of([&] { resume_from_2("run"); }, Exit::no_fit);
+    }
+    EXPECT_THAT(error, testing::HasSubstr(place)) << flags;
+    EXPECT_THAT(error, testing::HasSubstr("the state of step 2 is saved")) << flags;
+    run("run", 4, "--resume");
+    EXPECT_EQ(test::content(scratch / "run" / "step-4.safetensors"), test::content(scratch / "at once" / "step-4.safetensors")) << flags;
+  }
+}
+
+TEST(MemoryPlanOfHost, CountsPicturesThatWorkersDecode) {
+  auto decoded = [](const std::string& more) {
+    auto plan = plan_memory(test::options_of(test::small_run("flux", "--dtype fp32 --lora_rank 4 --height 64 --width 96 " + more)));
+    auto found = std::ranges::find(plan.host, std::string("decoded pictures"), &NamedBytes::name);
+    return static_cast<double>(found->num_bytes) / (4.0 * 3 * 64 * 96);
+  };
+  EXPECT_EQ(decoded("--dataset_num_workers 0"), 1);
+  EXPECT_EQ(decoded("--dataset_num_workers 1"), 3) << "a worker has two ready";
+  EXPECT_EQ(decoded("--dataset_num_workers 2"), 5);
+  EXPECT_EQ(decoded("--dataset_num_workers 64"), decoded("--dataset_num_workers 32")) << "there are no more pictures";
+  EXPECT_EQ(decoded("--dataset_num_workers 2 --batch_size 4 --precompute none"), 8) << "a batch, and what is ready of the next";
+}
+
 TEST(MemoryPlanOfEncoding, KnowsOfTiles) {
   auto encoding = [](const std::string& more) {
     auto plan = plan_memory(test::options_of(test::small_run("flux", "--dtype fp32 --lora_rank 4 --height 256 --width 256 " + more)));

@@ -21,11 +21,25 @@ class Recipes : public testing::TestWithParam<Promise> {
   std::string file() const { return (kRecipes / (GetParam().recipe + ".toml")).string(); }
 };
 
-const std::vector<Promise> kPromises{{"flux_full_80gb", "flux-dev", 56}, {"flux_full_48gb", "flux-dev", 34},
-                                     {"flux_full_24gb", "flux-dev", 22}, {"flux_lora_24gb", "flux-dev", 22},
-                                     {"flux_lora_16gb", "flux-dev", 15}, {"flux_lora_12gb", "flux-dev", 11},
-                                     {"flux_lora_8gb", "flux-dev", 7.5}, {"sdxl_full_24gb", "sdxl", 18},
-                                     {"sdxl_full_12gb", "sdxl", 11},     {"sdxl_lora_8gb", "sdxl", 5}};
+const std::vector<Promise> kPromises{{"flux_full_80gb", "flux-dev", 56},
+                                     {"flux_full_48gb", "flux-dev", 34},
+                                     {"flux_full_24gb", "flux-dev", 22},
+                                     {"flux_lora_24gb", "flux-dev", 22},
+                                     {"flux_lora_16gb", "flux-dev", 15},
+                                     {"flux_lora_12gb", "flux-dev", 11},
+                                     {"flux_lora_8gb", "flux-dev", 7.5},
+                                     {"qwen_image_lora_24gb", "qwen-image", 22},
+                                     {"qwen_image_lora_16gb", "qwen-image", 15},
+                                     {"sdxl_full_24gb", "sdxl", 18},
+                                     {"sdxl_full_12gb", "sdxl", 11},
+                                     {"sdxl_lora_8gb", "sdxl", 5}};
+
+/// A small model of the same kind, and how many blocks each of the two has.
+struct Small {
+  std::string model;
+  int64_t num_blocks = 1, num_small_blocks = 1;
+};
+const std::map<std::string, Small> kSmall{{"flux-dev", {"flux", 57, 3}}, {"qwen-image", {"qwen_image", 60, 3}}, {"sdxl", {"sdxl", 1, 1}}};
 
 }  // namespace
 
@@ -39,12 +53,11 @@ TEST_P(Recipes, StayWithinTheirPromiseAtFullSize) {
 
 TEST_P(Recipes, ArePlannedAsTheyRunAtSmallSize) {
   test::Scratch scratch;
-  auto model = GetParam().model == "sdxl" ? "sdxl" : "flux";
-  auto options = test::options_of(test::small_run(model, "--height 128 --width 192 --batch_size 4 --plan off --config " + file()));
+  const auto& small = kSmall.at(GetParam().model);
+  auto options = test::options_of(test::small_run(small.model, "--height 128 --width 192 --batch_size 4 --plan off --config " + file()));
   // With all levers pulled little is left beside what oneDNN copies in 16 bits, which depends on the processor.
   if (GetParam().recipe == "sdxl_full_12gb") options.model.dtype = "fp32";
-  constexpr int64_t kBlocks = 57, kSmallBlocks = 3;
-  options.blocks_to_swap = options.blocks_to_swap * kSmallBlocks / kBlocks;
+  options.blocks_to_swap = options.blocks_to_swap * small.num_small_blocks / small.num_blocks;
   EXPECT_NEAR(test::error_of_plan(options, scratch), 0, 0.03);
 }
 
