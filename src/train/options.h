@@ -1,5 +1,4 @@
 #pragma once
-#include <limits>
 
 #include "adapters/attach.h"
 #include "config/fields.h"
