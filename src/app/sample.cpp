@@ -224,7 +224,7 @@ void run_as_sample(const SampleOptions& o) try { run(o); } catch (const Error& e
 
 void sample(const Arguments& arguments) {
   SampleOptions options;
-  for (const auto& [name, value] : models::drawing_options()) options.model.own[name] = value;
+  train::begin_with_drawing_options(options.model);
   auto read = [&] {
     config::Fields listed;
     fields(listed, options);

@@ -73,7 +73,7 @@ void take_run(SampleOptions& o) {
   auto seed = o.model.seed;
   o.model = trained.model;
   o.model.seed = seed;
-  for (const auto& [name, value] : models::drawing_options()) o.model.own[name] = value;
+  train::begin_with_drawing_options(o.model);
   auto size = trained_size(trained);
   o.height = size.height;
   o.width = size.width;

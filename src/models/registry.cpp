@@ -120,7 +120,8 @@ namespace {
 void check_options(const Family& family, const ModelOptions& options) {
   for (const auto& option : family_options()) {
     auto given = options.own.find(option.name);
-    bool is_given = given != options.own.end() && given->second != option.otherwise;
+    auto unset = options.unset.find(option.name);
+    bool is_given = given != options.own.end() && given->second != (unset == options.unset.end() ? option.otherwise : unset->second);
     bool has_it = std::ranges::find(family.options, option.name, &Option::name) != family.options.end();
     if (is_given && !has_it && !option.elsewhere.empty())
       config_error("models", "{} is not supported for this model; {}", option.name, option.elsewhere);

@@ -197,6 +197,19 @@ Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>
   return {};
 }
 
+void check_latents(const Source& transformer, int64_t channels_read, const Source& autoencoder, int64_t channels_made) {
+  if (!transformer.entry || !autoencoder.entry || channels_read == channels_made) return;
+  data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
+             channels_read, channels_made);
+}
+
+void check_widths(const Source& transformer, const char* what, int64_t width_read, const Source& encoder, const char* name,
+                  int64_t width_made) {
+  if (!transformer.entry || !encoder.entry || width_read == width_made) return;
+  data_error("models", "the transformer takes {} of width {} and the {} makes {}; they belong to different models", what, width_read, name,
+             width_made);
+}
+
 Option prompt_length_option() {
   return {.name = "max_sequence_length",
           .help = "text tokens; 0 takes what the model was trained with",

@@ -64,6 +64,12 @@ Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefix
 /// The vision tower of Qwen2.5-VL among the text encoder's files, below one of these prefixes.
 Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>& prefixes);
 
+/// A data Error where the transformer reads other latents than the autoencoder makes; nothing where one of them is not there.
+void check_latents(const Source& transformer, int64_t channels_read, const Source& autoencoder, int64_t channels_made);
+/// The same of what it reads of an encoder: "texts" of the "text encoder".
+void check_widths(const Source& transformer, const char* what, int64_t width_read, const Source& encoder, const char* name,
+                  int64_t width_made);
+
 /// The option max_sequence_length: tokens that the text encoder reads of a prompt, 0 for as many as the model was trained with.
 Option prompt_length_option();
 /// Its value, or `otherwise` where that is 0.

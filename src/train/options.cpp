@@ -680,6 +680,11 @@ void check(const TrainOptions& o) {
     config_error("train", "{} has no effect here: it belongs to {}; take it out", option, belongs_to);
 }
 
+void begin_with_drawing_options(ModelChoice& o) {
+  o.unset = models::drawing_options();
+  for (const auto& [name, value] : o.unset) o.own[name] = value;
+}
+
 models::ModelOptions model_options(const ModelChoice& c) {
   models::ModelOptions options;
   options.dtype = parse_dtype(c.dtype);
@@ -688,6 +693,7 @@ models::ModelOptions model_options(const ModelChoice& c) {
   options.tokenizer_path = c.tokenizer_path;
   options.tokenizer_2_path = c.tokenizer_2_path;
   options.own = c.own;
+  options.unset = c.unset;
   options.seed = static_cast<uint64_t>(c.seed);
   return options;
 }

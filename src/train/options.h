@@ -20,12 +20,15 @@ struct ModelChoice {
   std::string fp8_models, weight_format = "fp8", high_precision_layers = "default";
   bool fp8_compute = false;
   models::OptionValues own = models::default_options();  ///< of the options that families declare
+  models::OptionValues unset = {};                       ///< ModelOptions::unset
   int64_t seed = 0;
   int64_t num_threads = 0;
   bool is_plan = false;                    ///< of a run that is only planned: its device and its data may lack
   int64_t local_rank = 0, local_size = 1;  ///< of the processes that share this machine: which GPU, what part of cores and main memory
 };
 void fields(config::Fields& f, ModelChoice& o);
+/// Gives options of families the values that they have where pictures are drawn to be looked at and nothing is given.
+void begin_with_drawing_options(ModelChoice& o);
 
 /// Everything `burnish train` can be told. Names are DiffSynth-Studio's where it has the option.
 struct TrainOptions {

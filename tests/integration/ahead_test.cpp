@@ -1,7 +1,10 @@
 // What depends on sample and timestep alone computed ahead of training, and cuts under a budget: the same losses and the same files.
 #include <gmock/gmock.h>
 
+#include "tests/integration/flux2.h"
 #include "tests/integration/program.h"
+#include "tests/integration/qwen_image.h"
+#include "tests/integration/zimage.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -110,6 +113,23 @@ TEST(Ahead, TrainedModulationStaysLive) {
                              "--precompute_timesteps on " + folder_option("output_path", folder / "refused"));
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.output, HasSubstr("finds nothing to compute ahead"));
+}
+
+TEST(Ahead, OnSaysWhichLayerIsInTheWay) {
+  TempFolder folder;
+  const std::string lora = "--lora_rank 4 --lora_target_modules ";
+  for (const auto& [model, options, said] :
+       {std::tuple(qwen_image_model(), std::string("--lora_rank 4 "), "trains, transformer_blocks.0.img_mod.1 for one"),
+        {qwen_image_model(), lora + "txt_mod.1 ", "trains, transformer_blocks.0.txt_mod.1 for one"},
+        {qwen_image_model(), "--trainable_models dit ", "trains, "},
+        {flux2_model(), lora + "single_stream_modulation.linear,to_q ", "trains, single_stream_modulation.linear for one"},
+        {zimage_model(), lora + "to_q ", "no layers of this model see sample and timestep alone and are frozen"}}) {
+    auto refused = run_burnish("train " + model + golden_data() + "--max_steps 1 " + options + "--precompute_timesteps on " +
+                               folder_option("output_path", folder / "refused"));
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.output, HasSubstr("finds nothing to compute ahead"));
+    EXPECT_THAT(refused.output, HasSubstr(said)) << model << options;
+  }
 }
 
 TEST(Budget, ASmallCacheGivesTheSameLosses) {

@@ -80,7 +80,7 @@ TEST_P(FluxParity, ForwardAndAllGradients) {
 
 TEST_P(FluxParity, RecomputedGradientsAreTheSame) {
   auto plain = load(GetParam()), recomputed = load(GetParam());
-  for (auto* block : recomputed.model->blocks()) block->runner = memory::recompute();
+  for (auto* block : nn::blocks_below(*recomputed.model)) block->runner = memory::recompute();
   expect_gradients(recomputed);
   torch::autograd::backward({(plain.forward() * plain.file.tensor("out_weight")).sum()}, {});
   auto other = recomputed.model->parameters();
@@ -140,7 +140,7 @@ TEST(FluxParts, TogetherAreTheWholeAndGiveTheSameVelocity) {
   auto modulation = part({.body = false}), body = part({.modulation = false});
   EXPECT_EQ(modulation->parameters().size() + body->parameters().size(), slots.size());
   EXPECT_EQ(modulation->num_bytes() + body->num_bytes(), whole.model->num_bytes());
-  EXPECT_EQ(body->blocks().size(), whole.model->blocks().size());
+  EXPECT_EQ(nn::blocks_below(*body).size(), nn::blocks_below(*whole.model).size());
   auto inputs = whole.inputs;
   inputs.modulation_BM = modulation->modulate(whole.conditions);
   EXPECT_TRUE(at::equal(body->forward(inputs), whole.forward()));
@@ -160,7 +160,7 @@ TEST(FluxParts, BlocksInTwoPartsGiveTheSameVelocityWhereverTheyAreSplit) {
       return made;
     };
     auto first = part({.end = split}), last = part({.begin = split});
-    EXPECT_EQ(std::ssize(first->blocks()), split);
+    EXPECT_EQ(std::ssize(nn::blocks_below(*first)), split);
     EXPECT_EQ(first->num_bytes() + last->num_bytes(), whole.model->num_bytes());
     auto conditioning = first->condition(whole.conditions);
     auto inputs = whole.inputs;

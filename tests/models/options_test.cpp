@@ -37,7 +37,21 @@ TEST(FamilyOptions, AreRefusedWhereTheyMeanNothing) {
   EXPECT_EQ(refusal("pipeline/model", with("clip_skip", int64_t{2})), "[models] clip_skip is not supported for this model; take it out");
   EXPECT_EQ(refusal("sd15_pipeline/model", with("clip_skip", int64_t{2})), "");
   EXPECT_EQ(refusal("pipeline/model", with("clip_skip", int64_t{0})), "") << "its default is as good as not given";
-  EXPECT_EQ(refusal("sd15_pipeline/model", with("embedded_guidance", 3.5)), "") << "and this one is left unread";
+  for (const auto* model : {"sd15_pipeline/model", "sdxl_pipeline/model", "zimage_pipeline/model", "qwen_image_pipeline/model",
+                            "flux2_pipeline/model", "chroma_pipeline/model"}) {
+    EXPECT_EQ(refusal(model, with("embedded_guidance", 3.5)),
+              "[models] embedded_guidance is not supported for this model; it embeds no guidance: take it out")
+        << model;
+  }
+  EXPECT_EQ(refusal("pipeline/model", with("embedded_guidance", 3.5)), "");
+}
+
+TEST(FamilyOptions, OfAVerbThatDrawsBeginWithTheirValuesForDrawing) {
+  auto drawn = [](double guidance) {
+    return ModelOptions{.own = {{"embedded_guidance", guidance}}, .unset = drawing_options()};
+  };
+  EXPECT_EQ(refusal("sd15_pipeline/model", drawn(3.5)), "");
+  EXPECT_NE(refusal("sd15_pipeline/model", drawn(1.0)), "");
 }
 
 TEST(FamilyOptions, OfHalfPrecisionGoByTheFamily) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -83,6 +84,18 @@ TEST(Tokenizer, T5EqualsTransformers) { expect_golden(*tokenizers::load_t5(kGold
 TEST(Tokenizer, QwenEqualsTransformers) {
   for (const char* folder : {"qwen", "qwen_json"})
     expect_golden(*tokenizers::load_qwen(kGolden / folder), "qwen", 24, "qwen_ids.safetensors", 600, "qwen_strings.json");
+}
+
+TEST(Tokenizer, QwenEqualsTiktokenOnTheRealRanks) {
+  const char* folder = std::getenv("BURNISH_QWEN_FOLDER");
+  if (folder == nullptr) GTEST_SKIP() << "tests/golden/check_tokenizer.py makes the folder from Qwen's published ranks";
+  auto tokenizer = tokenizers::load_qwen(folder);
+  const auto cases = io::read_json(fs::path(folder) / "cases.json");
+  EXPECT_GE(cases.size(), 2000u);
+  for (const auto& each : cases) {
+    const auto text = each.at("text").get<std::string>();
+    EXPECT_EQ(tokenizer->encode(text), each.at("ids").get<std::vector<int64_t>>()) << text;
+  }
 }
 
 TEST(Tokenizer, QwenEncodesWithinAChatTemplate) {

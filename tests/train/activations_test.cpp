@@ -9,9 +9,10 @@ namespace {
 
 constexpr double kGiB = 0x1p30;
 
-/// A step of FLUX.1 at 1024x1024.
+/// A step at 1024x1024, of FLUX.1 where `flags` name no model.
 train::MemoryPlan plan(const std::string& flags) {
-  auto words = split_list("--model flux-dev --dtype bf16 --height 1024 --width 1024 --device cuda --max_steps 100 " + flags, ' ');
+  auto words = split_list("--dtype bf16 --height 1024 --width 1024 --device cuda --max_steps 100 " + flags, ' ');
+  if (flags.find("--model ") == flags.npos) words.insert(words.end(), {"--model", "flux-dev"});
   auto options = test::options_of({words.begin(), words.end()});
   options.model.is_plan = true;
   return train::plan_memory(options);
@@ -23,6 +24,38 @@ double gib(int64_t num_bytes) { return static_cast<double>(num_bytes) / kGiB; }
 double activations(const std::string& flags) { return gib(plan(flags).step().profile.peak[memory::Kind::activations]); }
 
 }  // namespace
+
+namespace {
+
+/// A published model whose blocks keep little more than their products read.
+struct KeptCase {
+  std::string model;
+  double most;                             ///< of what autograd keeps of the same step
+  int64_t tokens = 0, width = 0, num_blocks = 0;  ///< of a transformer
+  double most_of_block = 0;                ///< times tokens x width, on the average
+};
+void PrintTo(const KeptCase& c, std::ostream* out) { *out << c.model; }
+
+class KeptActivations : public testing::TestWithParam<KeptCase> {};
+
+}  // namespace
+
+TEST_P(KeptActivations, AreThoseOfProducts) {
+  const auto& c = GetParam();
+  const std::string step = "--model " + c.model + " --lora_rank 16 ";
+  const auto kept = activations(step), all = activations(step + "--activation_budget 400GiB");
+  RecordProperty("of_what_autograd_keeps", std::to_string(kept / all));
+  EXPECT_LE(kept, c.most * all);
+  if (c.num_blocks == 0) return;
+  const auto of_block = kept * kGiB / static_cast<double>(c.num_blocks * c.tokens * c.width * 2);
+  RecordProperty("times_tokens_by_width", std::to_string(of_block));
+  EXPECT_LE(of_block, c.most_of_block);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, KeptActivations,
+                         testing::Values(KeptCase{"flux-dev", 0.7, 4608, 3072, 57, 11}, KeptCase{"flux2-klein-4b", 0.7, 4608, 3072, 25, 14},
+                                         KeptCase{"chroma", 0.7, 4608, 3072, 57, 11}, KeptCase{"qwen-image", 0.7, 4608, 3072, 60, 14},
+                                         KeptCase{"z-image", 0.7, 4608, 3840, 34, 14}, KeptCase{"sdxl", 0.8}));
 
 // What autograd keeps of the same blocks written out: of a double block 18 and of a single one 17 times the tokens' 4608 x 3072 bf16
 // numbers, inputs of a norm, a product, an activation or an attention counted once each.

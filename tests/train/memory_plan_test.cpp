@@ -60,7 +60,7 @@ const std::string kLarger = "--dtype bf16 --height 128 --width 192 --batch_size 
 /// The same for a family that makes a quarter of the tokens of a picture.
 const std::string kLargest = "--dtype bf16 --height 256 --width 384 --batch_size 4 ";
 
-const std::vector<std::string> kFamilies{"flux", "sdxl", "sd15", "zimage", "flux2", "chroma"};
+const std::vector<std::string> kFamilies{"flux", "sdxl", "sd15", "zimage", "flux2", "chroma", "qwen_image"};
 
 /// What a family's denoiser trains as.
 std::vector<std::string> ways_of(const std::string& model) {
@@ -148,35 +148,56 @@ INSTANTIATE_TEST_SUITE_P(Small, EveryPlan, testing::ValuesIn(further_cases()));
 
 namespace {
 
-class OutOfMemory : public testing::Test {
+class SeveralSizes : public testing::Test {
  protected:
   /// Three small pictures, and one that takes more memory than they.
-  OutOfMemory() {
+  SeveralSizes() { write_pictures("metadata.csv", {{32, 32}, {32, 32}, {32, 32}, {160, 160}}); }
+
+  void write_pictures(const std::string& metadata, const std::vector<std::pair<int64_t, int64_t>>& sizes) const {
     std::string rows = "image,prompt\n";
-    for (int i = 0; i < 4; ++i) {
-      auto side = i < 3 ? 32 : 160;
-      auto name = std::to_string(i) + ".png";
-      data::write_png(scratch / name, at::full({side, side, 3}, 40 * i, at::TensorOptions().dtype(at::kByte)));
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      auto name = fmt::format("{}.{}.png", metadata, i);
+      data::write_png(scratch / name,
+                      at::full({sizes[i].first, sizes[i].second, 3}, static_cast<int64_t>(40 * i), at::TensorOptions().dtype(at::kByte)));
       rows += name + ",a cat\n";
     }
-    scratch.write("metadata.csv", rows);
+    scratch.write(metadata, rows);
   }
 
-  TrainOptions options(const std::string& output, int seed, const std::string& more = "") const {
-    auto words = test::small_run("flux", fmt::format("--dtype fp32 --lora_rank 4 --max_pixels 25600 --seed {} {}", seed, more));
+  TrainOptions options_of(const std::string& model, const std::string& flags, const std::string& metadata, const std::string& output,
+                          int max_steps = 4) const {
+    auto words = test::small_run(model, "--dtype fp32 --lora_rank 4 " + flags);
     std::erase_if(words, [](const auto& word) { return word == "--height" || word == "--width" || word == "64"; });
     for (const auto& [name, value] : std::map<std::string, std::string>{{"--cache_path", (scratch / "cache").string()},
-                                                                        {"--dataset_metadata_path", (scratch / "metadata.csv").string()},
+                                                                        {"--dataset_metadata_path", (scratch / metadata).string()},
                                                                         {"--output_path", (scratch / output).string()},
-                                                                        {"--max_steps", "4"}})
+                                                                        {"--max_steps", std::to_string(max_steps)}})
       words.insert(words.end(), {name, value});
     return test::options_of(words);
+  }
+  TrainOptions options(const std::string& output, int seed, const std::string& more = "") const {
+    return options_of("flux", fmt::format("--max_pixels 25600 --seed {} {}", seed, more), "metadata.csv", output);
   }
 
   test::Scratch scratch;
 };
 
+using OutOfMemory = SeveralSizes;
+
 }  // namespace
+
+TEST_F(SeveralSizes, ArePlannedAsTheLargest) {
+  write_pictures("buckets.csv", {{64, 64}, {64, 64}, {64, 96}, {64, 96}, {96, 64}, {96, 64}, {128, 96}, {128, 96}});
+  const std::string as_they_are = "--max_pixels 25600 ",
+                    buckets = "--resolution 112,112 --enable_bucket --min_bucket_reso 64 --max_bucket_reso 160 --bucket_reso_steps 32 "
+                              "--batch_size 2 ";
+  for (const std::string model : {"flux", "sdxl", "qwen_image"}) {
+    EXPECT_NEAR(test::error_of_plan(options_of(model, as_they_are, "metadata.csv", "run", 4), scratch), 0, 0.03) << model;
+    fs::remove_all(scratch / "cache");
+    EXPECT_NEAR(test::error_of_plan(options_of(model, buckets, "buckets.csv", "run", 4), scratch), 0, 0.03) << model;
+    fs::remove_all(scratch / "cache");
+  }
+}
 
 TEST_F(OutOfMemory, EndsTheStepAndNotTheRunsWork) {
   int64_t most = 0;

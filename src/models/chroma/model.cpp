@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "models/chroma/keys.h"
 #include "models/scheduler_file.h"
 #include "models/shared_components.h"
@@ -37,12 +36,8 @@ void ChromaModel::read_configs(const Sources& sources) {
     config_ = naming(dit.entry->label, [&] { return detect(dit.entry->config.is_null() ? nullptr : &dit.entry->config, dit.shapes()); });
   if (text.entry) text_config_ = text::t5_config(text.entry->config, text.shapes());
   if (vae.entry) vae_config_ = models::vae::kl_config(vae.entry->config, vae.shapes());
-  if (dit.entry && vae.entry && 4 * vae_config_.latent_channels != config_.in_channels)
-    data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
-               config_.in_channels / 4, vae_config_.latent_channels);
-  if (dit.entry && text.entry && text_config_.width != config_.caption_width)
-    data_error("models", "the transformer takes texts of width {} and the text encoder makes {}; they belong to different models",
-               config_.caption_width, text_config_.width);
+  check_latents(dit, config_.in_channels / 4, vae, vae_config_.latent_channels);
+  check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config_.width);
 }
 
 void ChromaModel::fill_names() {

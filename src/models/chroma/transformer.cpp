@@ -107,14 +107,6 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part
 
 Transformer::~Transformer() = default;
 
-std::vector<nn::Block*> Transformer::blocks() {
-  std::vector<nn::Block*> all;
-  if (!body_) return all;
-  for (auto& block : body_->double_blocks) all.push_back(block.get());
-  for (auto& block : body_->single_blocks) all.push_back(block.get());
-  return all;
-}
-
 at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const {
   const auto B = sigma_B.size(0), N = config_.num_modulations(), channels = config_.time_channels / 4;
   auto time = at::cat({waves(sigma_B, channels), waves(at::zeros_like(sigma_B), channels)}, 1);  // the second of a guidance of 0

@@ -89,7 +89,7 @@ extern const Family kFamily{
                 {.name = "embedded_guidance",
                  .help = "guidance value given to models that embed it",
                  .otherwise = 1.0,
-                 .elsewhere = "",
+                 .elsewhere = "it embeds no guidance: take it out",
                  .when_drawing = 3.5},
                 tile_option()},
     .reference_columns = {kReferenceColumn, kStep1xColumn},

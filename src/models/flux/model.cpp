@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "models/flux/keys.h"
 #include "models/scheduler_file.h"
@@ -78,19 +77,9 @@ void FluxModel::read_configs(const Sources& sources) {
   if (clip.entry) clip_config_ = text::clip_config(clip.entry->config, clip.shapes());
   if (t5.entry) t5_config_ = text::t5_config(t5.entry->config, t5.shapes());
   if (vae.entry) vae_config_ = models::vae::kl_config(vae.entry->config, vae.shapes());
-  if (vae_config_.latent_channels * 4 != config_.out_channels && vae.entry && dit.entry) {
-    data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
-               config_.out_channels / 4, vae_config_.latent_channels);
-  }
-  if (dit.entry && clip.entry && clip_config_.width != config_.pooled_projection_dim) {
-    data_error("models",
-               "the transformer takes pooled embeddings of width {} and the CLIP encoder makes {}; they belong to different models",
-               config_.pooled_projection_dim, clip_config_.width);
-  }
-  if (dit.entry && t5.entry && t5_config_.width != config_.joint_attention_dim) {
-    data_error("models", "the transformer takes texts of width {} and the T5 encoder makes {}; they belong to different models",
-               config_.joint_attention_dim, t5_config_.width);
-  }
+  check_latents(dit, config_.out_channels / 4, vae, vae_config_.latent_channels);
+  check_widths(dit, "pooled embeddings", config_.pooled_projection_dim, clip, "CLIP encoder", clip_config_.width);
+  check_widths(dit, "texts", config_.joint_attention_dim, t5, "T5 encoder", t5_config_.width);
 }
 
 // diffusers' and sd-scripts' prefixes (lora_te3_ is what sd-scripts calls T5, OneTrainer's lora_transformer_ stands before diffusers'

@@ -123,14 +123,6 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part
 
 Transformer::~Transformer() = default;
 
-std::vector<nn::Block*> Transformer::blocks() {
-  std::vector<nn::Block*> all;
-  if (!body_) return all;
-  for (auto& block : body_->double_blocks) all.push_back(block.get());
-  for (auto& block : body_->single_blocks) all.push_back(block.get());
-  return all;
-}
-
 at::Tensor Transformer::condition(const Conditions& in) const { return at::silu(modulation_->conditioning(in)); }
 
 at::Tensor Transformer::modulate(const at::Tensor& conditioning_BD) const {

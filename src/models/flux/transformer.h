@@ -74,8 +74,6 @@ class Transformer : public nn::Module {
   /// [B, L, D] after the blocks that are held, text before image. Needs the body.
   at::Tensor forward(const Inputs& in);
 
-  /// Of the body, those that are held; none without it.
-  std::vector<nn::Block*> blocks();
   const Config& config() const { return config_; }
 
   /// Fills every parameter for training from scratch: Xavier for matrices, zero for modulations and the last layer (DiT, arXiv

@@ -64,16 +64,11 @@ void Flux2Model::read_configs(const Sources& sources) {
   if (dit.entry) config_ = detect(dit.entry->config.is_null() ? nullptr : &dit.entry->config, dit.shapes());
   if (text.entry) text_config_ = text::qwen_config(text.entry->config, text.shapes());
   if (vae.entry) vae_config_ = models::vae::patch_config(vae.entry->config, vae.shapes());
-  if (dit.entry && vae.entry && vae_config_.channels() != config_.in_channels)
-    data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
-               config_.in_channels, vae_config_.channels());
+  check_latents(dit, config_.in_channels, vae, vae_config_.channels());
   if (text.entry && text_config_.num_layers < kTextLayers.back())
     data_error("models", "the text encoder has {} layers, and the states behind {} of them are read; it is not the one of FLUX.2 klein",
                text_config_.num_layers, kTextLayers.back());
-  const auto text_width = std::ssize(kTextLayers) * text_config_.width;
-  if (dit.entry && text.entry && text_width != config_.caption_width)
-    data_error("models", "the transformer takes texts of width {} and the text encoder makes {}; they belong to different models",
-               config_.caption_width, text_width);
+  check_widths(dit, "texts", config_.caption_width, text, "text encoder", std::ssize(kTextLayers) * text_config_.width);
 }
 
 // diffusers and DiffSynth-Studio have our paths; ai-toolkit, ComfyUI, kohya's files and musubi-tuner the original ones.

@@ -97,14 +97,6 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part
 
 Transformer::~Transformer() = default;
 
-std::vector<nn::Block*> Transformer::blocks() {
-  std::vector<nn::Block*> all;
-  if (!body_) return all;
-  for (auto& block : body_->double_blocks) all.push_back(block.get());
-  for (auto& block : body_->single_blocks) all.push_back(block.get());
-  return all;
-}
-
 at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype) const {
   const auto& m = *modulation_;
   auto conditioning_BD = at::silu(m.embedder.forward(mmdit::time_projection(sigma_B, dtype)));

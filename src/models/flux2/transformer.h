@@ -39,8 +39,6 @@ class Transformer : public nn::Module {
   /// text before image. Needs the body.
   at::Tensor forward(const Inputs& in);
 
-  /// Of the body, those that are held; none without it.
-  std::vector<nn::Block*> blocks();
   const Config& config() const { return config_; }
 
   /// Fills every parameter for training from scratch (mmdit::initialise).

@@ -73,12 +73,8 @@ void QwenImageModel::read_configs(const Sources& sources) {
   bool is_marked = dit.entry && dit.entry->tensors && std::ranges::any_of(dit.entry->tensors->names(), is_mark);
   config_.zero_cond_t |= is_marked || options_.get<bool>("zero_cond_t");
   if (vae.entry) vae_config_ = models::vae::causal_config(vae.entry->config, vae.shapes());
-  if (dit.entry && vae.entry && 4 * vae_config_.latent_channels != config_.in_channels)
-    data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
-               config_.in_channels / 4, vae_config_.latent_channels);
-  if (dit.entry && text.entry && text_config_.width != config_.caption_width)
-    data_error("models", "the transformer takes texts of width {} and the text encoder makes {}; they belong to different models",
-               config_.caption_width, text_config_.width);
+  check_latents(dit, config_.in_channels / 4, vae, vae_config_.latent_channels);
+  check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config_.width);
 }
 
 // ai-toolkit and ComfyUI have our paths behind "diffusion_model.", DiffSynth-Studio behind nothing, kohya's and musubi-tuner's files with

@@ -77,13 +77,6 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part
 
 Transformer::~Transformer() = default;
 
-std::vector<nn::Block*> Transformer::blocks() {
-  std::vector<nn::Block*> all;
-  if (!body_) return all;
-  for (auto& block : body_->blocks) all.push_back(block.get());
-  return all;
-}
-
 at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype, bool with_references) const {
   const auto& m = *modulation_;
   auto embedded = [&](const at::Tensor& sigma) { return at::silu(m.embedder.forward(mmdit::time_projection(sigma, dtype))); };

@@ -39,8 +39,6 @@ class Transformer : public nn::Module {
   /// The velocity, noise - latents [B, C, H, W]. Needs the body.
   at::Tensor forward(const Inputs& in);
 
-  /// In order of execution; none without the body.
-  std::vector<nn::Block*> blocks();
   const Config& config() const { return config_; }
 
   /// Fills every parameter for training from scratch: Xavier for matrices, zero for modulations, biases and the last layer (DiT, arXiv

@@ -150,12 +150,6 @@ ClipTextModel::ClipTextModel(const ClipConfig& c, const at::TensorOptions& optio
 
 ClipTextModel::~ClipTextModel() = default;
 
-std::vector<nn::Block*> ClipTextModel::blocks() {
-  std::vector<nn::Block*> all;
-  for (auto& layer : layers_) all.push_back(layer.get());
-  return all;
-}
-
 ClipTextModel::Out ClipTextModel::forward(const at::Tensor& ids_BL) {
   auto length = ids_BL.size(1);
   auto x = token_embedding_.forward(ids_BL) + position_embedding_.weight.narrow(0, 0, length);

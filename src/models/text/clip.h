@@ -63,7 +63,6 @@ class ClipTextModel : public nn::Module {
   Out forward(const at::Tensor& ids_BL);
   /// The final layer norm, for models that read an earlier state through it (clip skip).
   at::Tensor normalise(const at::Tensor& state_BLE) const { return final_layer_norm_.forward(state_BLE); }
-  std::vector<nn::Block*> blocks();
   const ClipConfig& config() const { return config_; }
 
  private:

@@ -170,12 +170,6 @@ QwenEncoder::QwenEncoder(const QwenConfig& c, const at::TensorOptions& options)
 
 QwenEncoder::~QwenEncoder() = default;
 
-std::vector<nn::Block*> QwenEncoder::blocks() {
-  std::vector<nn::Block*> all;
-  for (auto& layer : layers_) all.push_back(layer.get());
-  return all;
-}
-
 /// [L, P] fp64.
 at::Tensor QwenEncoder::angles(int64_t length, const std::vector<SeenPicture>& pictures, const at::TensorOptions& options) const {
   auto opts = options.dtype(at::kDouble);

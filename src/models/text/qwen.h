@@ -56,7 +56,6 @@ class QwenEncoder : public nn::Module {
   /// attention_mask has it: what they become belongs to the text.
   nn::Tensors forward(const at::Tensor& ids_BL, const std::vector<int64_t>& after, const std::vector<SeenPicture>& pictures = {},
                       std::optional<int64_t> num_tokens = {});
-  std::vector<nn::Block*> blocks();
 
  private:
   at::Tensor angles(int64_t length, const std::vector<SeenPicture>& pictures, const at::TensorOptions& options) const;

@@ -120,12 +120,6 @@ T5Encoder::T5Encoder(const T5Config& c, const at::TensorOptions& options)
 
 T5Encoder::~T5Encoder() = default;
 
-std::vector<nn::Block*> T5Encoder::blocks() {
-  std::vector<nn::Block*> all;
-  for (auto& layer : layers_) all.push_back(layer.get());
-  return all;
-}
-
 /// Half of the buckets for each direction; near distances have one each, far ones share logarithmically.
 at::Tensor T5Encoder::position_bias(int64_t length) const {
   auto options = relative_bias_.weight.options().dtype(at::kLong);

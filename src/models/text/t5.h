@@ -41,7 +41,6 @@ class T5Encoder : public nn::Module {
   ~T5Encoder() override;
   /// ids [B, L] int64 -> [B, L, E]. Only the first `num_tokens` are attended to, or all, padding among them.
   at::Tensor forward(const at::Tensor& ids_BL, std::optional<int64_t> num_tokens = {});
-  std::vector<nn::Block*> blocks();
 
  private:
   at::Tensor position_bias(int64_t length) const;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "models/scheduler_file.h"
 #include "models/shared_components.h"
 #include "models/shared_units.h"
@@ -36,12 +35,8 @@ void ZImageModel::read_configs(const Sources& sources) {
   if (dit.entry) config_ = detect(dit.entry->config.is_null() ? nullptr : &dit.entry->config, dit.shapes());
   if (text.entry) text_config_ = text::qwen_config(text.entry->config, text.shapes());
   if (vae.entry) vae_config_ = models::vae::kl_config(vae.entry->config, vae.shapes());
-  if (dit.entry && vae.entry && vae_config_.latent_channels != config_.latent_channels)
-    data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
-               config_.latent_channels, vae_config_.latent_channels);
-  if (dit.entry && text.entry && text_config_.width != config_.caption_width)
-    data_error("models", "the transformer takes texts of width {} and the text encoder makes {}; they belong to different models",
-               config_.caption_width, text_config_.width);
+  check_latents(dit, config_.latent_channels, vae, vae_config_.latent_channels);
+  check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config_.width);
 }
 
 // ai-toolkit and ComfyUI have our paths behind "diffusion_model.", DiffSynth-Studio behind nothing, kohya's files ours or the original ones

@@ -119,17 +119,6 @@ Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part
 
 Transformer::~Transformer() = default;
 
-std::vector<nn::Block*> Transformer::blocks() {
-  std::vector<nn::Block*> all;
-  auto add = [&](auto& blocks) {
-    for (auto& block : blocks) all.push_back(block.get());
-  };
-  if (start_) add(start_->noise_refiner);
-  if (start_) add(start_->context_refiner);
-  add(layers_);
-  return all;
-}
-
 /// Positions are (caption, row, column): caption token i at (1 + i, 0, 0), tokens that fill up the caption with it; the picture's at one
 /// behind the filled caption, and its rows and columns; those that fill up the picture at 0. Angles are rounded to fp32, as in the
 /// reference.

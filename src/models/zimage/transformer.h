@@ -40,8 +40,6 @@ class Transformer : public nn::Module {
   };
   Out forward(const Inputs& in);
 
-  /// In order of execution, of those that are held.
-  std::vector<nn::Block*> blocks();
   const Config& config() const { return config_; }
 
   /// Fills every parameter for training from scratch: Xavier for matrices, zero for modulations, biases and the last layer, one for norms.
