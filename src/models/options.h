@@ -42,7 +42,7 @@ struct ModelOptions {
   uint64_t seed = 0;
   bool references = false;                  ///< whether its units read reference pictures (Family::reference_columns)
   std::set<std::string> extra_inputs = {};  ///< further columns that its units read (Family::extra_inputs)
-  OptionValues own = {};      ///< of options that the families declare; open_model fills in those of the model's family that are missing
+  OptionValues own = {};  ///< of options that the families declare; open_model fills in those of the model's family that are missing
   /// Values of these that count as not given, where they are others than Option::otherwise: those of a verb that draws.
   OptionValues unset = {};
   OptionValues drawing = {};  ///< values of these where pictures are drawn to be looked at (UnitGroups::draw), if they are others there

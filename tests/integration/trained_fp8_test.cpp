@@ -83,8 +83,8 @@ class FamilyInFp8 : public testing::TestWithParam<FamilyCase> {};
 TEST_P(FamilyInFp8, LossFallsAndItsFileIsReadAgain) {
   TempFolder folder;
   const auto& c = GetParam();
-  auto options = "train " + replaced(c.model, "--dtype fp32", "--dtype bf16") + c.data + kHeldOut + kFp8 + "--trainable_models " +
-                 c.component + " ";
+  auto options =
+      "train " + replaced(c.model, "--dtype fp32", "--dtype bf16") + c.data + kHeldOut + kFp8 + "--trainable_models " + c.component + " ";
   auto outcome = run_burnish(options + "--max_steps 40 --output_path " + quote(folder / "run"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("trained in FP8 (E4M3)"), std::string::npos) << outcome.output;
@@ -98,12 +98,11 @@ TEST_P(FamilyInFp8, LossFallsAndItsFileIsReadAgain) {
   EXPECT_NEAR(held_out(folder / "again").before, held.after, 1e-9);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Of, FamilyInFp8,
-    testing::Values(FamilyCase{"sdxl", sd_model("sdxl_pipeline"), sd_data("sdxl_pipeline"), "unet", "unet"},
-                    FamilyCase{"zimage", zimage_model()}, FamilyCase{"qwen_image", qwen_image_model()}, FamilyCase{"flux2", flux2_model()},
-                    FamilyCase{"chroma", chroma_model()}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, FamilyInFp8,
+                         testing::Values(FamilyCase{"sdxl", sd_model("sdxl_pipeline"), sd_data("sdxl_pipeline"), "unet", "unet"},
+                                         FamilyCase{"zimage", zimage_model()}, FamilyCase{"qwen_image", qwen_image_model()},
+                                         FamilyCase{"flux2", flux2_model()}, FamilyCase{"chroma", chroma_model()}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(TrainedInFp8, ComponentsPartsAndModelsFromScratch) {
   TempFolder folder;

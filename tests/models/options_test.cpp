@@ -47,9 +47,7 @@ TEST(FamilyOptions, AreRefusedWhereTheyMeanNothing) {
 }
 
 TEST(FamilyOptions, OfAVerbThatDrawsBeginWithTheirValuesForDrawing) {
-  auto drawn = [](double guidance) {
-    return ModelOptions{.own = {{"embedded_guidance", guidance}}, .unset = drawing_options()};
-  };
+  auto drawn = [](double guidance) { return ModelOptions{.own = {{"embedded_guidance", guidance}}, .unset = drawing_options()}; };
   EXPECT_EQ(refusal("sd15_pipeline/model", drawn(3.5)), "");
   EXPECT_NE(refusal("sd15_pipeline/model", drawn(1.0)), "");
 }

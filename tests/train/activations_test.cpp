@@ -30,9 +30,9 @@ namespace {
 /// A published model whose blocks keep little more than their products read.
 struct KeptCase {
   std::string model;
-  double most;                             ///< of what autograd keeps of the same step
+  double most;                                    ///< of what autograd keeps of the same step
   int64_t tokens = 0, width = 0, num_blocks = 0;  ///< of a transformer
-  double most_of_block = 0;                ///< times tokens x width, on the average
+  double most_of_block = 0;                       ///< times tokens x width, on the average
 };
 void PrintTo(const KeptCase& c, std::ostream* out) { *out << c.model; }
 
