@@ -190,7 +190,7 @@ TEST_F(SeveralSizes, ArePlannedAsTheLargest) {
   write_pictures("buckets.csv", {{64, 64}, {64, 64}, {64, 96}, {64, 96}, {96, 64}, {96, 64}, {128, 96}, {128, 96}});
   const std::string as_they_are = "--max_pixels 25600 ",
                     buckets =
-                        "--resolution 112,112 --enable_bucket --min_bucket_reso 64 --max_bucket_reso 160 --bucket_reso_steps 32 "
+                        "--resolution 112,112 --enable_bucket --min_bucket_reso 32 --max_bucket_reso 160 --bucket_reso_steps 32 "
                         "--batch_size 2 ";
   for (const std::string model : {"flux", "sdxl", "qwen_image"}) {
     EXPECT_NEAR(test::error_of_plan(options_of(model, as_they_are, "metadata.csv", "run", 4), scratch), 0, 0.03) << model;
