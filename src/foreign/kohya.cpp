@@ -194,7 +194,11 @@ void model_rows(Table& table) {
   table << rewritten("fp8_base", "fp8_models", base_fp8) << rewritten("fp8_base_unet", "fp8_models", base_fp8);
   table << rewritten(
       "guidance_scale", "embedded_guidance",
-      [](const Value& value, const Settings& all) { return flows(all) ? carried(value) : left_out("only models that flow take it"); }, 3.5);
+      [](const Value& value, const Settings& all) {
+        if (all.text("model_type") == "chroma") return left_out("");  // which embeds no guidance
+        return flows(all) ? carried(value) : left_out("only models that flow take it");
+      },
+      3.5);
 }
 
 void network_rows(Table& table) {

@@ -318,6 +318,11 @@ TEST_F(ImportVerb, SettingsOfChroma) {
           "{folder_path: x}\n      train: {noise_scheduler: flowmatch, dtype: bf16, steps: 4}\n      model: {name_or_path: " +
               model + ", arch: chroma}\n",
           "--max_pixels 4096");
+  carried("sd-scripts.toml",
+          "network_module = \"networks.lora_flux\"\nmodel_type = \"chroma\"\nguidance_scale = 0.0\nmax_train_steps = 4\n"
+          "pretrained_model_name_or_path = \"" +
+              model + "\"\n",
+          "--max_pixels 4096");
   carried("pipe.toml",
           "output_dir = 'runs'\nepochs = 1\n[model]\ntype = 'chroma'\ndiffusers_path = '" + model +
               "'\ndtype = 'bfloat16'\n[adapter]\ntype = 'lora'\nrank = 4\n[optimizer]\ntype = 'adamw'\n",
