@@ -140,6 +140,7 @@ TEST(Cache, OfAnotherModelIsRefusedBeforeTheDenoiserIsLoaded) {
   config["joint_attention_dim"] = 24;
   std::ofstream(project.folder / "model/transformer/config.json") << config;
   fs::remove(project.folder / "model/transformer/diffusion_pytorch_model.safetensors");
+  fs::remove_all(project.folder / "model/text_encoder_2");  // which would show it before the cache does
   auto outcome =
       run_burnish("train --task sft:train --init random --trainable_models dit " + project.model() + "--max_steps 1 " +
                   folder_option("dataset_base_path", project.folder / "cache") + folder_option("output_path", project.folder / "run"));

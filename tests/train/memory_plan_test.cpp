@@ -158,7 +158,7 @@ class SeveralSizes : public testing::Test {
     for (size_t i = 0; i < sizes.size(); ++i) {
       auto name = fmt::format("{}.{}.png", metadata, i);
       data::write_png(scratch / name,
-                      at::full({sizes[i].first, sizes[i].second, 3}, static_cast<int64_t>(40 * i), at::TensorOptions().dtype(at::kByte)));
+                      at::full({sizes[i].first, sizes[i].second, 3}, static_cast<int64_t>(30 * i), at::TensorOptions().dtype(at::kByte)));
       rows += name + ",a cat\n";
     }
     scratch.write(metadata, rows);
