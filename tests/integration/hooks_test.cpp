@@ -91,7 +91,7 @@ TEST_F(Hooks, PreviewsAreWhatTheVerbDraws) {
   auto difference = [](const at::Tensor& a, const at::Tensor& b) { return (a.to(at::kInt) - b.to(at::kInt)).abs().max().item<int>(); };
   std::vector<at::Tensor> seen;
   for (const char* average : {"", "--ema_decay 0.5 "}) {  // of which the file has the averages
-    train("--max_steps 3 --learning_rate 1e-2 " + std::string(average) + option("preview_prompts", prompts()), folder / "run");
+    train("--max_steps 3 --learning_rate 0.1 " + std::string(average) + option("preview_prompts", prompts()), folder / "run");
     auto drawn =
         run_burnish("sample " + golden_model() + "--prompt 'a red circle' --seed 0 --num_inference_steps 3 --height 48 --width 64 " +
                     option("lora", folder / "run/step-3.safetensors") + option("output_path", folder / "drawn"));
