@@ -53,7 +53,7 @@ completed=$(PATH=$work/venv/bin:$PATH bash -c '. "$0"; COMP_WORDS=(burnish train
 completed=$(PATH=$work/venv/bin:$PATH fish --no-config -c 'source $argv[1]; complete -C "burnish train --lora_ra"' \
   "$work/venv/share/fish/vendor_completions.d/burnish.fish" | cut -f 1 | paste -s -d ' ')
 [[ $completed == "--lora_rank --lora_rank_groups" ]] || { echo "completion of fish says '$completed'" >&2; exit 1; }
-completed=$(PATH=$work/venv/bin:$PATH zsh -f tests/packages/zsh_completion.zsh "$work/venv/share/zsh/vendor-completions" 'burnish train --lora_rank_')
+completed=$(PATH=$work/venv/bin:$PATH zsh -f tests/packages/zsh_completion.zsh "$work/venv/share/zsh/site-functions" 'burnish train --lora_rank_')
 [[ $completed == "burnish train --lora_rank_groups" ]] || { echo "completion of zsh says '$completed'" >&2; exit 1; }
 
 say "the wheel without a torch says so"
