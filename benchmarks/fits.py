@@ -38,11 +38,13 @@ def in_words(options):
         words.append("every second block")
     elif "--use_gradient_checkpointing" in options:
         words.append("checkpoints")
+    if budget := re.search(r"--activation_budget (\d+)MiB", options):
+        words.append(f"{int(budget[1]) / 1024:.1f} GiB kept for backward")
     if held := re.search(r"--fp8_models (\S+)", options):
         words.append(("NF4" if "nf4" in options else "FP8") + (" and FP8 text" if "text" in held[1] else ""))
     if swapped := re.search(r"--blocks_to_swap (\d+)", options):
         words.append(f"{swapped[1]} blocks swapped")
-    known = r"--(use_gradient_checkpointing(_offload)?|gradient_checkpointing_interval \d+|fp8_models \S+|weight_format \S+|blocks_to_swap \d+)"
+    known = r"--(activation_budget \d+MiB|use_gradient_checkpointing(_offload)?|gradient_checkpointing_interval \d+|fp8_models \S+|weight_format \S+|blocks_to_swap \d+)"
     words += [word for word in re.sub(known, "", options).split(" --") if word.strip()]
     return ", ".join(word.strip().removeprefix("--") for word in words)
 

@@ -8,6 +8,7 @@
 #include "io/checkpoint_files.h"
 #include "io/key_map.h"
 #include "nn/module.h"
+#include "tests/device.h"
 
 // Shared by the parity tests: golden files and relative errors.
 namespace burnish::test {
@@ -15,27 +16,27 @@ namespace burnish::test {
 inline std::string golden_path(const std::string& name) { return std::string(BURNISH_SOURCE_DIR) + "/tests/golden/" + name; }
 inline io::TensorSource golden(const std::string& name) { return io::TensorSource::open({golden_path(name)}); }
 
-/// Largest difference over the largest expected value.
+/// Largest difference over the largest expected value, wherever the two are.
 inline double relative_error(const at::Tensor& found, const at::Tensor& expected) {
-  auto a = found.detach().to(at::kDouble), b = expected.to(at::kDouble);
+  auto a = found.detach().cpu().to(at::kDouble), b = expected.detach().cpu().to(at::kDouble);
   if (a.sizes() != b.sizes()) return 1e30;
   return ((a - b).abs().max() / b.abs().max().clamp_min(1e-30)).item<double>();
 }
 
 /// What tests/golden/digest.py keeps of a tensor: its norm and its products with eight cosine waves over its places, fp64 [9].
 inline at::Tensor digest(const at::Tensor& tensor) {
-  auto flat = tensor.detach().to(at::kDouble).flatten();
+  auto flat = tensor.detach().cpu().to(at::kDouble).flatten();
   auto places = at::arange(flat.numel(), at::kDouble), frequencies = 0.7390851 * at::arange(1, 9, at::kDouble);
   return at::cat({flat.norm().unsqueeze(0), at::cos(frequencies.unsqueeze(1) * places).mv(flat)});
 }
 
-/// Fills every parameter of `model` from `source`, which must hold exactly these.
+/// Fills every parameter of `model`, on the device of tests, from `source`, which must hold exactly these.
 inline void load_weights(nn::Module& model, const io::TensorSource& source, const io::KeyMap& keys) {
   auto slots = model.parameters();
   io::Shapes wanted;
   for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
   io::load_named(
-      source, keys, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.clone(); }, "golden file");
+      source, keys, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = on_device(t).clone(); }, "golden file");
 }
 
 }  // namespace burnish::test

@@ -11,6 +11,7 @@ usage: check_rooms.py [ROOT]      (default: the checkout this file is in)
 - A family (a folder with family.cpp under src/models/) is named only in its own folder and in src/models/registry.cpp,
   whatever the spelling; comments may cite it as a source of facts. No other file includes its headers. Words that other
   programs made part of an option or file format are listed in the table as lines '@ word'.
+- A word of a line '! word: paths' is said in code below these paths alone; comments may say it.
 """
 import re
 import sys
@@ -36,8 +37,9 @@ class Problem:
 
 
 def read_table(path):
-    """The rows of rooms.txt in order: [(line number, room, [rooms it may include])], its '@' words, and what is wrong with it."""
-    rows, words, problems = [], [], []
+    """The rows of rooms.txt in order: [(line number, room, [rooms it may include])], its '@' words, its '!' words with their paths, and what
+    is wrong with it."""
+    rows, words, kept, problems = [], [], {}, []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         line = line.split("#")[0].strip()
         if not line:
@@ -45,12 +47,18 @@ def read_table(path):
         if line.startswith("@"):
             words.append(line[1:].strip())
             continue
+        if line.startswith("!"):
+            word, colon, paths = line[1:].partition(":")
+            if not colon or not word.strip() or not paths.split():
+                problems.append(Problem(f"{path.name}:{number}", f"expected '! word: paths', found '{line}'"))
+            kept.setdefault(word.strip(), []).extend((number, below) for below in paths.split())
+            continue
         room, colon, listed = line.partition(":")
         if not colon or not room.strip():
             problems.append(Problem(f"{path.name}:{number}", f"expected 'room: rooms', found '{line}'"))
             continue
         rows.append((number, room.strip(), listed.split()))
-    return rows, words, problems
+    return rows, words, kept, problems
 
 
 def find_cycle(graph):
@@ -194,24 +202,42 @@ def check_names(path, text, families, words):
     return problems
 
 
+def lines_with(word, text):
+    """The numbers of the lines whose code says the word."""
+    return [number for number, line in enumerate(without_comments(text).splitlines(), 1) if word.lower() in line.lower()]
+
+
+def check_kept(name, kept, texts):
+    """`kept` has the '!' words with the lines and paths that the table has for them, `texts` every file by its path."""
+    problems = []
+    for word, places in kept.items():
+        said = {path: lines for path, text in texts.items() if (lines := lines_with(word, text))}
+        for path, lines in said.items():
+            if not any(path.startswith(below) for _, below in places):
+                problems += [Problem(f"src/{path}:{number}", f"says '{word}'; only what {name} lists behind '! {word}' may") for number in lines]
+        for number, below in places:
+            if not any(path.startswith(below) for path in said):
+                problems.append(Problem(f"{name}:{number}", f"nothing below {below} says '{word}'; take the path out"))
+    return problems
+
+
 def check(root):
     """Every problem of the checkout at root, in the order of files and lines."""
     table, src = root / "tools/rooms.txt", root / "src"
-    rows, words, problems = read_table(table)
+    rows, words, kept, problems = read_table(table)
     problems += check_table(table.name, rows)
     allowed = {room: set(listed) for _, room, listed in rows}
     paths = sorted(p.relative_to(src).as_posix() for p in src.rglob("*") if p.suffix in SUFFIXES)
     families = sorted(p.parent.name for p in src.glob("models/*/family.cpp"))
-    used = {}
-    for path in paths:
-        text = (src / path).read_text()
+    used, texts = {}, {path: (src / path).read_text() for path in paths}
+    for path, text in texts.items():
         if room_of(path, allowed) is None:
             problems.append(Problem(f"src/{path}", f"lies in no room of {table.name}"))
         else:
             problems += check_includes(path, text, allowed, set(paths), families)
             used.setdefault(room_of(path, allowed), set()).update(rooms_included(text, paths, allowed))
         problems += check_names(path, text, families, words)
-    return problems + check_unused(table.name, rows, used)
+    return problems + check_kept(table.name, kept, texts) + check_unused(table.name, rows, used)
 
 
 def main(arguments):

@@ -77,6 +77,15 @@ class CheckRooms(unittest.TestCase):
     def test_room_without_files(self):
         self.assert_one({"tools/rooms.txt": TABLE + "app:\n"}, "rooms.txt:6", "room app has no files")
 
+    def test_word_that_is_kept_below_paths(self):
+        table = {"tools/rooms.txt": TABLE + "! cuda: io/ train/loop.cpp  # why\n",
+                 "src/io/file.h": '#include "base/error.h"\nint cuda_streams;\n',
+                 "src/train/loop.cpp": '#include "base/error.h"\n#include "io/file.h"\n#include "models/family.h"\nconst char* kDevice = "CUDA";\n'}
+        self.assertEqual(self.problems({**table, "src/train/plan.cpp": "// As CUDA counts.\n"}), [])
+        self.assert_one({**table, "src/train/plan.cpp": "\nbool b = device.is_cuda();\n"}, "src/train/plan.cpp:2", "says 'cuda'")
+        self.assert_one({**table, "src/io/file.h": '#include "base/error.h"\n'}, "rooms.txt:6", "nothing below io/ says 'cuda'")
+        self.assert_one({"tools/rooms.txt": TABLE + "! cuda\n"}, "rooms.txt:6", "! word: paths")
+
     def test_line_that_is_no_row(self):
         self.assert_one({"tools/rooms.txt": TABLE + "app train\n"}, "rooms.txt:6", "app train")
 

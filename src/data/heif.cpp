@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/codecs.h"
+#include "data/heif_streams.h"
 
 namespace burnish::data {
 
@@ -76,6 +77,7 @@ Decoded decode_heif(std::string_view bytes, const std::string& file, bool header
   check_size(out.size.height, out.size.width, file);
   if (header_only) return out;
 
+  check_streams(bytes, file);
   heif_image* decoded = nullptr;
   bool has_alpha = lib.image_handle_has_alpha_channel(first) != 0;
   check(lib.decode_image(first, &decoded, heif_colorspace_RGB, heif_chroma_interleaved_RGBA, nullptr));

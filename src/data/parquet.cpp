@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <memory>
 
 #include "base/error.h"
@@ -18,6 +17,7 @@
 #include "data/tar.h"
 #include "data/tar_writer.h"
 #include "io/files.h"
+#include "io/user_cache.h"
 
 namespace burnish::data {
 
@@ -29,14 +29,12 @@ namespace {
 constexpr const char* kRowsMember = "rows.jsonl";
 
 /// Of the folder; another number when what is written changes.
-constexpr const char* kUnpackedFolder = "burnish/parquet-1";
+constexpr const char* kUnpackedFolder = "parquet-1";
 
 constexpr size_t kMostReasonBytes = 200;
 
 fs::path cache_folder() {
-  for (auto [name, below] : {std::pair{"XDG_CACHE_HOME", ""}, std::pair{"HOME", ".cache"}}) {
-    if (const char* value = std::getenv(name); value && *value) return fs::path(value) / below / kUnpackedFolder;
-  }
+  if (auto cache = io::user_cache(); !cache.empty()) return cache / kUnpackedFolder;
   config_error("data", "Parquet files are unpacked into a cache, and there is no folder for it; name one in XDG_CACHE_HOME");
 }
 

@@ -265,6 +265,10 @@ void adapter_rows(Table& table) {
       "training_method", "trainable_models",
       [](const Value& value, const Settings& all) {
         if (is_lora(all)) return left_out("");
+        if (text_of(value) == "EMBEDDING")
+          return left_out(
+              "embeddings are not trained here, and what is carried would train an adapter of the denoiser; the nearest is one "
+              "of the text encoder, lora_base_model text_encoder");
         return text_of(value) == "FINE_TUNE" ? carried(trained_parts(all)) : left_out("models train whole or under adapters");
       },
       "FINE_TUNE");

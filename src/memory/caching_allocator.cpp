@@ -1,6 +1,7 @@
 #include "memory/caching_allocator.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -107,30 +108,26 @@ void CachingAllocator::release() {
 }
 
 int64_t most_reserved(const Allocations& allocations, int64_t begin, int64_t end, int64_t limit) {
-  struct Event {
-    int64_t time;
-    size_t number;
-  };
-  std::vector<Event> events;
+  constexpr size_t kNothing = std::numeric_limits<size_t>::max();
+  std::vector<size_t> events(static_cast<size_t>(end), kNothing);  // by time: which block is taken or freed
   for (size_t i = 0; i < allocations.size(); ++i) {
     if (allocations[i].num_bytes == 0) continue;
-    events.push_back({allocations[i].taken, i});
-    events.push_back({allocations[i].freed, i});
+    for (auto time : {allocations[i].taken, allocations[i].freed}) {
+      if (time < end) events[static_cast<size_t>(time)] = i;
+    }
   }
-  std::ranges::sort(events, {}, &Event::time);
   CachingAllocator allocator(limit);
-  std::map<size_t, int64_t> addresses;
+  std::vector<int64_t> addresses(allocations.size());
   int64_t most = 0;
-  bool has_begun = false;
-  for (const auto& [time, number] : events) {
-    if (time >= begin && !std::exchange(has_begun, true)) {
+  for (int64_t time = 0; time < end; ++time) {
+    if (time == begin) {
       allocator.release();
       most = allocator.reserved();
     }
-    if (time >= end) break;
-    const auto& block = allocations[number];
-    if (time == block.taken) addresses[number] = allocator.take(block.num_bytes);
-    else allocator.free(addresses.at(number));
+    const auto number = events[static_cast<size_t>(time)];
+    if (number == kNothing) continue;
+    if (time == allocations[number].taken) addresses[number] = allocator.take(allocations[number].num_bytes);
+    else allocator.free(addresses[number]);
     if (time >= begin) most = std::max(most, allocator.reserved());
   }
   return most;

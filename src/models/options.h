@@ -16,7 +16,14 @@ using OptionValue = std::variant<bool, int64_t, double, std::string>;
 /// By the option's name.
 using OptionValues = std::map<std::string, OptionValue>;
 
-/// An option that some families have and others have not. Every verb that runs a model takes it as a flag.
+/// That of the option with this name, which must be there and of this type.
+template <class T>
+const T& value_of(const OptionValues& values, const std::string& name) {
+  return std::get<T>(values.at(name));
+}
+
+/// An option that some families have and others have not, of which every verb that runs a model makes a flag; or one of a training
+/// objective.
 struct Option {
   std::string name, help;
   OptionValue otherwise;  ///< its value when it is not given, and with that its type
@@ -49,7 +56,7 @@ struct ModelOptions {
 
   template <class T>
   const T& get(const std::string& name) const {
-    return std::get<T>(own.at(name));
+    return value_of<T>(own, name);
   }
   template <class T>
   const T& get_for_drawing(const std::string& name) const {

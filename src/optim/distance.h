@@ -10,6 +10,8 @@ namespace burnish::optim {
 constexpr double kSmallest = 1e-300;
 
 at::Tensor fp64(double number, const at::Device& device = at::kCPU);
+/// What fp64 made on the CPU, where reading it waits for no device.
+inline double number_of(const at::Tensor& on_cpu) { return *on_cpu.const_data_ptr<double>(); }
 /// As factor of fp32 tensors.
 at::Tensor fp32(const at::Tensor& number);
 

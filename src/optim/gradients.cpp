@@ -14,6 +14,8 @@
 #include <iterator>
 #include <span>
 
+#include "optim/distance.h"
+
 namespace burnish::optim {
 namespace {
 
@@ -32,7 +34,7 @@ double sum_of_squares(const at::Tensor& gradient) {
   double sum = 0;
   for (int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
     const at::Tensor piece = flat.narrow(0, begin, std::min(kPiece, flat.numel() - begin)).to(at::kFloat);
-    sum += at::dot(piece, piece).item<float>();
+    sum += *at::dot(piece, piece).const_data_ptr<float>();
   }
   return sum;
 }
@@ -51,7 +53,7 @@ at::Tensor norm_of_parts(const std::vector<at::Tensor>& parts) {
   double sum = 0;
   std::vector<at::Tensor> on_device;
   for (const at::Tensor& part : parts) {
-    if (part.is_cpu()) sum += part.item<double>();
+    if (part.is_cpu()) sum += number_of(part);
     else on_device.push_back(part);
   }
   if (on_device.empty()) return at::full({}, std::sqrt(sum), at::kDouble);
@@ -90,7 +92,7 @@ void scale_gradients(const ParameterList& parameters, double factor) {
 void clip_gradients(const ParameterList& parameters, const at::Tensor& norm, double max_norm) {
   if (!(max_norm > 0)) return;
   if (norm.is_cpu()) {
-    const auto known = norm.item<double>();
+    const double known = number_of(norm);
     const double factor = max_norm / (known + 1e-6);
     if (std::isfinite(known) && factor < 1) scale_gradients(parameters, factor);
     return;

@@ -37,7 +37,7 @@ class Prodigy final : public UpdateRule {
   int64_t num_sums() const override { return kNumDistanceSums; }
 
   void begin(double lr) override {
-    const double k = num_steps_.add_(1).item<double>();  // on the CPU
+    const double k = number_of(num_steps_.add_(1));
     const auto& o = options_;
     const double correction = o.use_bias_correction ? std::sqrt(1 - std::pow(o.beta2, k)) / (1 - std::pow(o.beta1, k)) : 1;
     rate_ = d_ * correction;

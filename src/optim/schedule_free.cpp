@@ -44,10 +44,10 @@ class ScheduleFree final : public UpdateRule {
   }
 
   void begin(double lr) override {
-    const double k = num_steps_.add_(1).item<double>();
-    const double lr_max = lr_max_.clamp_min_(lr).item<double>();
+    const double k = number_of(num_steps_.add_(1));
+    const double lr_max = number_of(lr_max_.clamp_min_(lr));
     const double weight = std::pow(k, options_.r) * std::pow(lr_max, options_.weight_lr_power);
-    const double sum = weight_sum_.add_(weight).item<double>();
+    const double sum = number_of(weight_sum_.add_(weight));
     c_ = sum > 0 ? weight / sum : 0;
     bias_correction_ = 1 - std::pow(options_.beta2, k);
   }

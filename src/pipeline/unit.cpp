@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/alignment.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -159,7 +160,13 @@ int64_t num_bytes(const Value& value) {
 }
 
 Values moved(Values values, c10::Device device) {
-  for (auto& [name, value] : values) change_tensors(value, [&](const at::Tensor& tensor) { return tensor.to(device); });
+  auto moved_one = [&](const at::Tensor& tensor) {
+    if (tensor.dim() == 0) return tensor;
+    auto there = tensor.to(device);
+    bool is_aligned = !there.is_cpu() || reinterpret_cast<uintptr_t>(there.const_data_ptr()) % c10::gAlignment == 0;
+    return is_aligned ? there : there.clone();
+  };
+  for (auto& [name, value] : values) change_tensors(value, moved_one);
   return values;
 }
 

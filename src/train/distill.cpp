@@ -2,7 +2,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/randn.h>
 
 #include <charconv>
@@ -13,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "diffusion/flow_match.h"
+#include "memory/gpu.h"
 
 namespace burnish::train {
 
@@ -42,7 +42,21 @@ int64_t count_in(const nlohmann::json& columns, const char* name, int64_t row, d
   return static_cast<int64_t>(*value);
 }
 
+std::string why_no_spacing(const std::string& name, const models::OptionValue& value) {
+  const auto& spacing = std::get<std::string>(value);
+  bool is_known = spacing == "default" || spacing == "diffsynth";
+  return is_known ? "" : fmt::format("{} '{}' is not known; choose default or diffsynth", name, spacing);
+}
+
 }  // namespace
+
+models::Option spacing_option() {
+  return {.name = kSpacing,
+          .help = "steps of the model's own sampler (default), or diffsynth",
+          .otherwise = std::string("default"),
+          .elsewhere = "",
+          .why_wrong = why_no_spacing};
+}
 
 Trajectory trajectory_of(const nlohmann::json& columns, int64_t row) {
   Trajectory trajectory;
@@ -67,15 +81,16 @@ at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shap
     auto key = static_cast<uint64_t>(trajectory.seed) & 0xFFFFFFFFu;
     return diffusion::normal_noise(key, latent_shape).unsqueeze(0).to(dtype).to(at::kFloat);
   }
-  if (!at::hasCUDA())
+  auto gpu = memory::gpu();
+  if (!gpu)
     data_error("train",
                "noise of rand_device {} can only be drawn on a GPU, and this run has none; draw teacher pictures with rand_device cpu",
                trajectory.rand_device);
-  auto generator = at::detail::getCUDAHooks().getNewGenerator();
+  auto generator = at::globalContext().defaultGenerator(*gpu).clone();
   generator.set_current_seed(static_cast<uint64_t>(trajectory.seed));
   auto shape = latent_shape.vec();
   shape.insert(shape.begin(), 1);
-  return at::randn(shape, generator, at::TensorOptions().device(at::kCUDA).dtype(at::kFloat)).to(dtype).to(at::kFloat);
+  return at::randn(shape, generator, at::TensorOptions().device(*gpu).dtype(at::kFloat)).to(dtype).to(at::kFloat);
 }
 
 std::vector<std::string> condition_names(const drawing::Denoiser& denoiser) {
@@ -97,12 +112,9 @@ pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
   unit.reads.insert(unit.reads.end(), passed.begin(), passed.end());
   unit.run = [&model, denoiser, models, passed, spacing](pipeline::Scope& scope) {
     auto latents = scope.tensor("latents").to(at::kFloat);
-    auto num_steps = scope.tensor("num_inference_steps").cpu();
-    if (num_steps.min().item<int64_t>() != num_steps.max().item<int64_t>())
-      data_error("train", "a batch of direct_distill holds rows of different num_inference_steps; set batch_size to 1");
     drawing::WalkOptions options;
     options.sampler.timestep_spacing = spacing;
-    options.sampler.num_steps = num_steps.min().item<int64_t>();
+    options.sampler.num_steps = scope.tensor("num_inference_steps").item<int64_t>();
     options.sampler.num_image_tokens = model.num_tokens(latents.sizes().slice(1));
     options.step_noise = [](int64_t) -> at::Tensor {
       config_error("train", "direct_distill needs a sampler that draws no noise on its way; this model's own does");

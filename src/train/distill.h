@@ -12,6 +12,10 @@ namespace burnish::train {
 /// Metadata columns that say how a teacher's picture was drawn.
 inline const std::vector<std::string> kTrajectoryColumns{"seed", "rand_device", "num_inference_steps", "cfg_scale"};
 
+/// The option for the steps of a walk; its values are those of diffusion::SamplerOptions::timestep_spacing.
+inline const char* const kSpacing = "distill_spacing";
+models::Option spacing_option();
+
 /// The start and length of a row's trajectory.
 struct Trajectory {
   int64_t seed = 0, num_steps = 0;
@@ -28,9 +32,9 @@ at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shap
 /// What a denoiser's units read beside noisy and time.
 std::vector<std::string> condition_names(const drawing::Denoiser& denoiser);
 
-/// The unit from start_noise [B, C, H, W], num_inference_steps [B] and what `denoise` reads beside noisy and time to loss [B]: every step
-/// of the model's own sampler runs `denoise`, with gradients through all of them; the loss is the mean squared error between the latents at
-/// the end and the value latents. `spacing`: of the steps (diffusion::SamplerOptions). A batch takes the same number of steps.
+/// The unit from start_noise [B, C, H, W], the number num_inference_steps and what `denoise` reads beside noisy and time to loss [B]: every
+/// step of the model's own sampler runs `denoise`, with gradients through all of them; the loss is the mean squared error between the
+/// latents at the end and the value latents. `spacing`: of the steps (diffusion::SamplerOptions).
 pipeline::Unit distill_unit(models::Model& model, const std::string& spacing);
 
 /// What direct_distill runs: the encoders, then that unit.

@@ -17,6 +17,7 @@ namespace burnish::train {
 namespace {
 
 const std::string kRejected = "rejected_", kError = "error";
+const char* const kBeta = "beta_dpo";
 
 /// Both pictures by the model and by the reference, then what their errors come to.
 pipeline::Units dpo_units(const Subject& subject, double beta) {
@@ -33,7 +34,7 @@ pipeline::Units dpo_units(const Subject& subject, double beta) {
 
 class Dpo final : public Objective {
  public:
-  Dpo(ObjectiveSettings settings, const Subject& subject) : units_(dpo_units(subject, settings.own.beta_dpo)) {
+  Dpo(ObjectiveSettings settings, const Subject& subject) : units_(dpo_units(subject, models::value_of<double>(settings.own, kBeta))) {
     settings.loss.weighting = "uniform";
     visits_ = make_sft(settings, subject);
   }
@@ -60,18 +61,18 @@ class Dpo final : public Objective {
   std::unique_ptr<Objective> visits_;
 };
 
-void dpo_fields(config::Fields& f, ObjectiveOptions& o) {
-  f("beta_dpo", o.beta_dpo, "of dpo: how closely the model is held to what it was before training");
+std::string why_not_above_0(const std::string& name, const models::OptionValue& value) {
+  auto number = std::get<double>(value);
+  return number > 0 ? "" : fmt::format("{} must be above 0, not {}", name, number);
 }
 
 void check_dpo(const TrainOptions& o) {
-  if (o.objective.beta_dpo <= 0) config_error("train", "beta_dpo must be above 0, not {}", o.objective.beta_dpo);
   if (o.loss_type != "l2") config_error("train", "dpo compares squared errors; take loss_type {} out", o.loss_type);
   bool weighs = (o.loss_weighting != "default" && o.loss_weighting != "uniform") || o.min_snr_gamma > 0;
   if (weighs) config_error("train", "dpo has no loss weights, beta_dpo takes their place; take loss_weighting and min_snr_gamma out");
 }
 
-std::string dpo_fingerprint(const ObjectiveOptions& o) { return fmt::format("{}", o.beta_dpo); }
+std::string dpo_fingerprint(const models::OptionValues& own) { return fmt::format("{}", models::value_of<double>(own, kBeta)); }
 
 std::unique_ptr<Objective> make_dpo(const ObjectiveSettings& settings, const Subject& subject) {
   return std::make_unique<Dpo>(settings, subject);
@@ -94,7 +95,11 @@ pipeline::Unit dpo_unit(double beta) {
 const ObjectiveKind& dpo() {
   static const ObjectiveKind kind{.word = "dpo",
                                   .columns = {kRejectedImage},
-                                  .fields = dpo_fields,
+                                  .options = {{.name = kBeta,
+                                               .help = "how closely the model is held to what it was before training",
+                                               .otherwise = 5000.0,
+                                               .elsewhere = "",
+                                               .why_wrong = why_not_above_0}},
                                   .check = check_dpo,
                                   .fingerprint = dpo_fingerprint,
                                   .make = make_dpo};

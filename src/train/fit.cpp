@@ -1,6 +1,5 @@
 #include "train/fit.h"
 
-#include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <fmt/core.h>
 
@@ -8,12 +7,14 @@
 #include <cctype>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "memory/gpu.h"
 #include "memory/host.h"
 #include "train/loop.h"
 
@@ -141,13 +142,15 @@ const std::vector<Lever>& levers() {
   return all;
 }
 
+using Levers = std::vector<const Lever*>;
+
 /// The run with some of the levers pulled. Of two that set one option, or exclude each other, the later holds.
 struct Pulled {
   TrainOptions options;
   std::vector<std::string> flags;
 };
 
-Pulled pull(const std::vector<const Lever*>& levers, const TrainOptions& options, const MemoryPlan& plan) {
+Pulled pull(const Levers& levers, const TrainOptions& options, const MemoryPlan& plan) {
   Pulled pulled{options, {}};
   auto& [changed, flags] = pulled;
   for (const auto* lever : levers) {
@@ -173,12 +176,39 @@ std::optional<MemoryPlan> planned(const TrainOptions& options, const Planner& pl
   }
 }
 
-std::optional<Change> with(const std::vector<const Lever*>& levers, const TrainOptions& options, const MemoryPlan& plan,
-                           const Planner& planner) {
-  auto pulled = pull(levers, options, plan);
-  auto made = planned(pulled.options, planner);
-  return made ? std::optional(change_of(pulled, *made)) : std::nullopt;
-}
+/// A run with levers pulled, each time planned once.
+class Tries {
+ public:
+  /// `plan`: without any. All must outlive it.
+  Tries(const TrainOptions& options, const MemoryPlan& plan, const Planner& planner) : options_(options), plan_(plan), planner_(planner) {}
+
+  Pulled pull(const Levers& levers) const { return train::pull(levers, options_, plan_); }
+  /// Nothing where the planner refuses.
+  const std::optional<MemoryPlan>& plan_of(const Pulled& pulled) {
+    auto [made, is_new] = made_.try_emplace(join(pulled.flags, " "));
+    if (is_new) made->second = planned(pulled.options, planner_);
+    return made->second;
+  }
+  std::optional<Change> with(const Levers& levers) {
+    const auto pulled = pull(levers);
+    const auto& made = plan_of(pulled);
+    return made ? std::optional(change_of(pulled, *made)) : std::nullopt;
+  }
+  const MemoryPlan& without_any() const { return plan_; }
+  Levers those_that_can(bool may_accumulate) const {
+    Levers all;
+    for (const auto& lever : levers()) {
+      if (lever.can(options_, plan_) && (may_accumulate || !lever.accumulates)) all.push_back(&lever);
+    }
+    return all;
+  }
+
+ private:
+  const TrainOptions& options_;
+  const MemoryPlan& plan_;
+  const Planner& planner_;
+  std::map<std::string, std::optional<MemoryPlan>> made_;  ///< by flags
+};
 
 bool are_within(int64_t num_bytes, int64_t host_bytes, const Limits& limits) {
   return num_bytes <= limits.device.value_or(num_bytes) && host_bytes <= limits.host.value_or(host_bytes);
@@ -188,13 +218,13 @@ bool fits(const Change& change, const Limits& limits) { return are_within(change
 
 /// In place of blocks that are computed again by number, the largest budget for what forward leaves for backward that fits; nothing where
 /// they were not pulled, or no budget that is larger fits.
-std::optional<Change> with_budget(Pulled pulled, const Limits& limits, const Planner& planner) {
+std::optional<Change> with_budget(Pulled pulled, const Limits& limits, Tries& tries) {
   constexpr int64_t kMiB = 1 << 20;
   constexpr int kAttempts = 3;
   const std::string recompute = "--use_gradient_checkpointing";
   auto is_recompute = [&](const std::string& flag) { return flag == recompute || flag.starts_with(recompute + " "); };
   if (std::ranges::none_of(pulled.flags, is_recompute)) return std::nullopt;
-  auto plan = planned(pulled.options, planner);
+  auto plan = tries.plan_of(pulled);
   if (!plan) return std::nullopt;
   const auto by_number = plan->activation_bytes;
   auto budget = by_number;
@@ -211,36 +241,45 @@ std::optional<Change> with_budget(Pulled pulled, const Limits& limits, const Pla
     if (budget <= by_number) return std::nullopt;
     pulled.options.activation_budget = fmt::format("{}MiB", budget / kMiB);
     flag = "--activation_budget " + pulled.options.activation_budget;
-    plan = planned(pulled.options, planner);
+    plan = tries.plan_of(pulled);
     if (!plan) return std::nullopt;  // none so small can be kept
     if (auto change = change_of(pulled, *plan); fits(change, limits)) return change;
   }
   return std::nullopt;
 }
 
-/// `fit`, with smaller batches in place of large ones or without.
-std::optional<Change> fit_with(bool may_accumulate, const TrainOptions& options, const MemoryPlan& plan, const Limits& limits,
-                               const Planner& planner) {
-  Change best{"", plan.num_bytes(), plan.host_bytes()};
-  std::vector<const Lever*> pulled;
-  for (const auto& lever : levers()) {
-    if (fits(best, limits)) break;
-    if (!lever.can(options, plan) || (lever.accumulates && !may_accumulate)) continue;
-    pulled.push_back(&lever);
-    if (auto change = with(pulled, options, plan, planner)) best = *change;
-    else pulled.pop_back();
+/// Of levers in their order as few as make the run fit; none where all together do not. How many a device needs is found by halves, since
+/// none takes more of it than those before leave. Of the host's memory, which a CPU's is, some take more. One that the planner refuses
+/// beside the others is left out.
+Levers first_that_fit(Levers levers, const Limits& limits, Tries& tries) {
+  auto first = [&](size_t count) { return Levers(levers.begin(), levers.begin() + static_cast<int64_t>(count)); };
+  size_t too_few = 0, count = tries.without_any().device == "cpu" ? 1 : levers.size() + 1;
+  while (too_few + 1 < count) {
+    const auto middle = (too_few + count) / 2;
+    const auto change = tries.with(first(middle));
+    const bool is_enough = !change || are_within(change->num_bytes, 0, limits);
+    (is_enough ? count : too_few) = middle;
   }
-  if (!fits(best, limits)) return std::nullopt;
+  while (count <= levers.size()) {
+    const auto change = tries.with(first(count));
+    if (!change) levers.erase(levers.begin() + static_cast<int64_t>(count) - 1);
+    else if (fits(*change, limits)) return first(count);
+    else ++count;
+  }
+  return {};
+}
+
+/// `fit`, with smaller batches in place of large ones or without.
+std::optional<Change> fit_with(bool may_accumulate, const Limits& limits, Tries& tries) {
+  auto pulled = first_that_fit(tries.those_that_can(may_accumulate), limits, tries);
+  if (pulled.empty()) return std::nullopt;
   for (auto i = pulled.size(); pulled.size() > 1 && i-- > 0;) {
     auto fewer = pulled;
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));
-    auto without = with(fewer, options, plan, planner);
-    if (!without || !fits(*without, limits)) continue;
-    pulled = std::move(fewer);
-    best = *without;
+    if (auto without = tries.with(fewer); without && fits(*without, limits)) pulled = std::move(fewer);
   }
-  auto within = with_budget(pull(pulled, options, plan), limits, planner);
-  return within ? within : best;
+  auto within = with_budget(tries.pull(pulled), limits, tries);
+  return within ? within : tries.with(pulled);
 }
 
 /// What a run that ran out of memory can have had: less than it was planned to take, and of the host no more than it ever took.
@@ -268,7 +307,7 @@ Limits limits_of(const TrainOptions& options) {
   if (!options.host_memory.empty()) limits.host = parse_size("host_memory", options.host_memory);
   if (!options.device_memory.empty()) {
     limits.device = parse_size("device_memory", options.device_memory);
-  } else if (auto device = model_options(options.model).device; !device.is_cpu() && at::hasCUDA()) {
+  } else if (auto device = model_options(options.model).device; !device.is_cpu() && memory::gpu()) {
     auto [free, all] = at::accelerator::getMemoryInfo(device.index());
     limits.device = static_cast<int64_t>(free);
   }
@@ -278,19 +317,21 @@ Limits limits_of(const TrainOptions& options) {
 bool fits(const MemoryPlan& plan, const Limits& limits) { return are_within(plan.num_bytes(), plan.host_bytes(), limits); }
 
 std::vector<Change> changes(const TrainOptions& options, const MemoryPlan& plan, const Planner& planner) {
+  Tries tries(options, plan, planner);
   std::vector<Change> all;
-  for (const auto& lever : levers()) {
-    if (!lever.can(options, plan)) continue;
-    auto change = with({&lever}, options, plan, planner);
+  for (const auto* lever : tries.those_that_can(/*may_accumulate=*/true)) {
+    auto change = tries.with({lever});
     if (change && (change->num_bytes < plan.num_bytes() || change->host_bytes < plan.host_bytes())) all.push_back(std::move(*change));
   }
   return all;
 }
 
 std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
-  if (auto found = fit_with(/*may_accumulate=*/true, options, plan, limits, planner)) return found;
+  if (fits(plan, limits)) return Change{"", plan.num_bytes(), plan.host_bytes()};
+  Tries tries(options, plan, planner);
+  if (auto found = fit_with(/*may_accumulate=*/true, limits, tries)) return found;
   if (options.batch_size == 1) return std::nullopt;
-  return fit_with(/*may_accumulate=*/false, options, plan, limits, planner);  // updates inside backward may save more than small batches
+  return fit_with(/*may_accumulate=*/false, limits, tries);  // updates inside backward may save more than small batches
 }
 
 std::string to_text(const Advice& advice) {

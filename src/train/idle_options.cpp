@@ -44,10 +44,6 @@ bool trains_encoders(const TrainOptions& o) {
 /// Rates of named components are judged by their names.
 bool has_other_rates(const TrainOptions& o) { return o.text_encoder_lr.find('=') != std::string::npos || trains_encoders(o); }
 
-bool is_dpo(const TrainOptions& o) { return objective_of(o).word == "dpo"; }
-bool imitates(const TrainOptions& o) { return objective_of(o).word == "trajectory_imitation"; }
-bool walks(const TrainOptions& o) { return imitates(o) || objective_of(o).word == "direct_distill"; }
-
 bool has_mask_column(const TrainOptions& o) { return o.masked_loss == "column"; }
 bool has_references(const TrainOptions& o) { return !reference_column(o).empty(); }
 bool has_previews(const TrainOptions& o) { return !o.preview_prompts.empty(); }
@@ -82,9 +78,6 @@ const std::vector<Rule>& rules() {
       {has_other_rates,
        "components besides the denoiser that train; name them in lora_base_model or trainable_models",
        {"text_encoder_lr"}},
-      {is_dpo, "task dpo", {"beta_dpo"}},
-      {imitates, "task trajectory_imitation", {"student_num_inference_steps", "teacher_num_inference_steps", "teacher_cfg_scale"}},
-      {walks, "the tasks direct_distill and trajectory_imitation", {"distill_spacing"}},
       {has_mask_column, "masked_loss column", {"mask_column"}},
       {has_references,
        "extra_inputs that name reference pictures",
@@ -137,6 +130,11 @@ std::vector<IdleOption> idle_options(const TrainOptions& o) {
   add(rules_of_caches(), asked);
   asked.insert(asked.end(), o.given.begin(), o.given.end());
   add(rules(), asked);
+  for (const auto& [option, otherwise] : default_objective_options()) {
+    auto tasks = objectives_with(option);
+    if (!contains(asked, option) || contains(tasks, objective_of(o).word)) continue;
+    idle.push_back({option, (tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and ")});
+  }
   return idle;
 }
 

@@ -14,6 +14,10 @@ namespace burnish::train {
 
 namespace {
 
+const char* const kStudentSteps = "student_num_inference_steps";
+const char* const kTeacherSteps = "teacher_num_inference_steps";
+const char* const kTeacherGuidance = "teacher_cfg_scale";
+
 diffusion::SamplerOptions sampler_options(const std::string& spacing, int64_t num_steps, int64_t num_image_tokens) {
   return {.timestep_spacing = spacing, .num_steps = num_steps, .num_image_tokens = num_image_tokens};
 }
@@ -35,8 +39,28 @@ pipeline::Values conditions_of(pipeline::Scope& scope, const std::vector<std::st
 
 }  // namespace
 
-std::vector<double> student_times(const ObjectiveOptions& options, const diffusion::Process& process, int64_t num_image_tokens) {
-  return times_of(process, sampler_options(options.distill_spacing, options.student_num_inference_steps, num_image_tokens));
+std::vector<models::Option> imitation_options() {
+  ImitationOptions otherwise;
+  return {{.name = kStudentSteps, .help = "steps in which the model shall draw", .otherwise = otherwise.num_student_steps, .elsewhere = ""},
+          {.name = kTeacherSteps,
+           .help = "steps in which the model as it was before training walks, once a sample",
+           .otherwise = otherwise.num_teacher_steps,
+           .elsewhere = ""},
+          {.name = kTeacherGuidance,
+           .help = "the teacher's classifier-free guidance; 1 is without",
+           .otherwise = otherwise.teacher_cfg_scale,
+           .elsewhere = ""},
+          spacing_option()};
+}
+
+ImitationOptions imitation_options_of(const models::OptionValues& values) {
+  using models::value_of;
+  return {value_of<int64_t>(values, kStudentSteps), value_of<int64_t>(values, kTeacherSteps), value_of<double>(values, kTeacherGuidance),
+          value_of<std::string>(values, kSpacing)};
+}
+
+std::vector<double> student_times(const ImitationOptions& options, const diffusion::Process& process, int64_t num_image_tokens) {
+  return times_of(process, sampler_options(options.spacing, options.num_student_steps, num_image_tokens));
 }
 
 std::vector<std::vector<double>> walk_through(const std::vector<double>& times, const std::vector<double>& fine) {
@@ -62,19 +86,18 @@ pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings
   pipeline::Unit unit{"walk", names, {"trajectory"}, pipeline::models_of(denoiser.units), {}};
   unit.reads.push_back("trajectory_noise");
   for (const auto& name : negative) unit.reads.push_back(kNegative + name);
-  const auto& how = settings.own;
-  unit.settings = fmt::format("student_num_inference_steps {}, teacher_num_inference_steps {}, teacher_cfg_scale {}, distill_spacing {}",
-                              how.student_num_inference_steps, how.teacher_num_inference_steps, how.teacher_cfg_scale, how.distill_spacing);
-  unit.run = [&model, denoiser, settings, names, negative, models = unit.models](pipeline::Scope& scope) {
+  auto own = imitation_options_of(settings.own);
+  unit.settings = fmt::format("{} {}, {} {}, {} {}, {} {}", kStudentSteps, own.num_student_steps, kTeacherSteps, own.num_teacher_steps,
+                              kTeacherGuidance, own.teacher_cfg_scale, kSpacing, own.spacing);
+  unit.run = [&model, denoiser, settings, own, names, negative, models = unit.models](pipeline::Scope& scope) {
     // In fp64, so that a velocity is found again exactly between the places that it leads to.
     auto x = scope.tensor("trajectory_noise").to(settings.device, at::kDouble);
     auto num_tokens = model.num_tokens(x.sizes().slice(1));
-    auto times = student_times(settings.own, denoiser.process, num_tokens);
-    auto fine =
-        times_of(denoiser.process, sampler_options(settings.own.distill_spacing, settings.own.teacher_num_inference_steps, num_tokens));
+    auto times = student_times(own, denoiser.process, num_tokens);
+    auto fine = times_of(denoiser.process, sampler_options(own.spacing, own.num_teacher_steps, num_tokens));
     auto conditions = conditions_of(scope, names, {}, settings.device);
     drawing::WalkOptions options;
-    if (!negative.empty()) options.guidance = {conditions_of(scope, names, negative, settings.device), settings.own.teacher_cfg_scale};
+    if (!negative.empty()) options.guidance = {conditions_of(scope, names, negative, settings.device), own.teacher_cfg_scale};
     for (const auto& name : models) scope.uses(name);
     std::vector<at::Tensor> velocities;
     for (auto& steps : walk_through(times, fine)) {
@@ -90,11 +113,11 @@ pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings
 }
 
 pipeline::Unit place_unit(models::Model& model, const ObjectiveSettings& settings, const std::string& trajectory) {
-  auto run = [&model, settings, trajectory](pipeline::Scope& scope) {
+  auto run = [&model, own = imitation_options_of(settings.own), trajectory](pipeline::Scope& scope) {
     const auto& velocity_BS = scope.tensor(trajectory);
     const auto& step_B = scope.tensor("trajectory_step");
     auto x = scope.tensor("trajectory_noise").to(at::kDouble);
-    auto times = student_times(settings.own, model.process(), model.num_tokens(x.sizes().slice(1)));
+    auto times = student_times(own, model.process(), model.num_tokens(x.sizes().slice(1)));
     std::vector<at::Tensor> places;
     for (int64_t k = 0; k < velocity_BS.size(1); ++k) {
       auto i = static_cast<size_t>(k);

@@ -11,8 +11,17 @@ namespace burnish::train {
 /// Before the names of what there is of no prompt.
 inline const std::string kNegative = "negative_";
 
+/// Its options as they are used.
+struct ImitationOptions {
+  int64_t num_student_steps = 8, num_teacher_steps = 50;
+  double teacher_cfg_scale = 2;
+  std::string spacing = "default";  ///< distill.h, spacing_option
+};
+std::vector<models::Option> imitation_options();
+ImitationOptions imitation_options_of(const models::OptionValues& values);
+
 /// Where the student's steps begin and the last one ends, in the model's own schedule: num_steps + 1 falling times.
-std::vector<double> student_times(const ObjectiveOptions& options, const diffusion::Process& process, int64_t num_image_tokens);
+std::vector<double> student_times(const ImitationOptions& options, const diffusion::Process& process, int64_t num_image_tokens);
 
 /// A finer walk by way of all `times`: of each of their steps the times of the steps that it is made of, with both ends. The times nearest
 /// to `times` among `fine` make way for them.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <span>
 
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -14,6 +15,7 @@
 #include "memory/failure.h"
 #include "memory/heap.h"
 #include "memory/host.h"
+#include "train/telling.h"
 
 namespace burnish::train {
 
@@ -38,24 +40,46 @@ std::string why_not_finite(const Trainee& trainee) {
 
 constexpr size_t kTimeBins = 10;
 
-/// Puts the losses of a step into bins by the times that were drawn for them.
-std::vector<LossBin> by_time(const std::vector<at::Tensor>& losses_B, const std::vector<Objective::Counted>& counted) {
+/// Puts the losses of a step's samples into bins by the times that were drawn for them.
+std::vector<LossBin> by_time(std::span<const double> losses, const std::vector<Objective::Counted>& counted) {
   if (counted.empty()) return {};
   std::vector<LossBin> bins(kTimeBins);
-  size_t next = 0;
-  for (const auto& batch : losses_B) {
-    auto loss_B = batch.to(at::kDouble).cpu();
-    for (int64_t i = 0; i < loss_B.numel(); ++i) {
-      const auto& [share, weight] = counted.at(next++);
-      auto& bin = bins[std::min(kTimeBins - 1, static_cast<size_t>(share * kTimeBins))];
-      auto loss = loss_B[i].item<double>();
-      bin.raw += loss;
-      bin.weighted += weight * loss;
-      ++bin.count;
-    }
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const auto& [share, weight] = counted.at(i);
+    auto& bin = bins[std::min(kTimeBins - 1, static_cast<size_t>(share * kTimeBins))];
+    bin.raw += losses[i];
+    bin.weighted += weight * losses[i];
+    ++bin.count;
   }
   return bins;
 }
+
+/// What came of a step's batches, on its way to the host.
+struct OnTheWay {
+  std::vector<Objective::Counted> counted;  ///< how samples count
+  std::vector<std::string> logged;
+  memory::Numbers numbers;  ///< loss, gradient norm, what the objective has logged, the losses of samples
+
+  OnTheWay() = default;
+  OnTheWay(const Gradients& gradients, std::vector<Objective::Counted> of_samples) : counted(std::move(of_samples)) {
+    std::vector<at::Tensor> all{gradients.loss, gradients.norm};
+    for (const auto& [name, mean] : gradients.logged) {
+      logged.push_back(name);
+      all.push_back(mean);
+    }
+    all.insert(all.end(), gradients.losses_B.begin(), gradients.losses_B.end());
+    numbers = memory::Numbers(all);
+  }
+
+  /// Waits for it.
+  void read(StepReport& report) const {
+    auto all = numbers.read();
+    report.loss = all[0];
+    report.grad_norm = all[1];
+    for (size_t i = 0; i < logged.size(); ++i) report.logged[logged[i]] = all[2 + i];
+    report.by_time = by_time(std::span(all).subspan(2 + logged.size()), counted);
+  }
+};
 
 /// What comes of the next step's batches: their gradients, or the whole step where parameters are updated inside backward. Adds the host's
 /// time for its data to the report, and says how its samples count.
@@ -108,42 +132,58 @@ std::string sum_over_processes(const dist::World& world, const dist::Reduction* 
   return sums[4] == 1 ? fmt::format(" on process {}", sums[5]) : fmt::format(" on {} of {} processes", sums[4], world.size());
 }
 
+void require_finite(const StepReport& report, const std::string& where, const Trainee& trainee) {
+  if (std::isfinite(report.loss) && std::isfinite(report.grad_norm)) return;
+  data_error("train", "step {}: loss {} and gradient norm {} are not finite{}; {}; {}", report.step, report.loss, report.grad_norm, where,
+             why_not_finite(trainee), trainee.saved_step < 0 ? "nothing was saved yet" : "the last saved state is intact");
+}
+
 /// One step. Gradients that overflowed fp16 are computed again at a smaller scale. `stops`: whether a process was interrupted before.
-StepReport step(const Training& training, bool& stops) {
-  auto start = Clock::now();
+/// Waits for the device only where numbers decide how the step goes on: fp16's scale, and what several processes agree about.
+Taken step(const Training& training, bool& stops) {
+  Taken taken{};
+  taken.start = Clock::now();
+  auto& report = taken.report;
   auto& trainee = training.trainee;
   const auto& settings = training.settings.step;
   auto schedule = settings.schedule;
   schedule.max_steps = training.course.num_steps();
-  StepReport report;
   report.learning_rate = settings.learning_rate * optim::lr_factor(schedule, trainee.progress.step);
   report.step = trainee.progress.step + 1;
+  const bool decides = training.world.size() > 1 || trainee.progress.loss_scale.in_use();
   Gradients gradients;
-  std::vector<Objective::Counted> counted;
+  OnTheWay on_the_way;
   std::string where;
+  bool is_read = false;
   do {
+    std::vector<Objective::Counted> counted;
     gradients = next_gradients(training, report, counted);
-    report.loss = gradients.loss.item<double>();
-    report.grad_norm = gradients.norm.item<double>();
     report.num_samples = gradients.num_samples;
-    report.by_time = by_time(gradients.losses_B, counted);
-    for (const auto& [name, mean] : gradients.logged) report.logged[name] = mean.item<double>();
+    on_the_way = OnTheWay(gradients, std::move(counted));
+    is_read = decides || on_the_way.numbers.are_there();
+    if (!is_read) break;
+    on_the_way.read(report);
     stops = interrupted();
     where = sum_over_processes(training.world, trainee.reduction.get(), report, stops);
   } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
-  if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
-    data_error("train", "step {}: loss {} and gradient norm {} are not finite{}; {}; {}", report.step, report.loss, report.grad_norm, where,
-               why_not_finite(trainee), trainee.saved_step < 0 ? "nothing was saved yet" : "the last saved state is intact");
-  }
+  if (is_read) require_finite(report, where, trainee);
   if (training.world.size() > 1) gradients.norm.fill_(report.grad_norm);
   if (!settings.memory.updates_in_backward) update(trainee, gradients, settings, report.learning_rate, training.course.batches_per_step());
   if (training.world.size() == 1) stops = interrupted();
-  report.seconds = seconds_since(start);
-  return report;
+
+  auto rate = trainee.optimizer->learned_rate();
+  auto learned = rate.defined() ? memory::Numbers({rate}) : memory::Numbers();
+  taken.last = rate.defined() ? learned : on_the_way.numbers;
+  taken.read = [on_the_way = std::move(on_the_way), learned, has_rate = rate.defined(), is_read, &trainee](StepReport& r) {
+    if (!is_read) on_the_way.read(r);
+    if (!is_read) require_finite(r, "", trainee);
+    if (has_rate) r.learned_rate = r.learning_rate * learned.read().front();
+  };
+  return taken;
 }
 
 /// Saves what there is, in the memory that the given-up step had, and says how far it is.
-NoMemory give_up(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks) {
+NoMemory give_up(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks, Telling& telling) {
   auto& trainee = training.trainee;
   NoMemory missing{.step = trainee.progress.step + (trainee.place == kAfterStep ? 0 : 1), .place = std::string(trainee.place)};
   missing.host_bytes = memory::own_memory().most_resident;
@@ -152,6 +192,7 @@ NoMemory give_up(const Training& training, const std::vector<std::unique_ptr<Hoo
   bool updates = trainee.place == kOptimizerStep || (training.settings.step.memory.updates_in_backward && trainee.place == kBackward);
   bool is_whole = !updates && trainee.progress.step > 0 && !trainee.ownership;  // which takes all processes
   try {
+    telling.finish();
     for (const auto& hook : hooks) {
       if (is_whole) hook->interrupted();
     }
@@ -166,21 +207,23 @@ NoMemory give_up(const Training& training, const std::vector<std::unique_ptr<Hoo
 
 std::optional<NoMemory> loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks) {
   const auto& progress = training.trainee.progress;
+  Telling telling(hooks);
   for (const auto& hook : hooks) hook->before();
   while (progress.step < training.course.num_steps()) {
     bool stops = false;
     try {
-      auto report = step(training, stops);
-      for (const auto& hook : hooks) hook->stepped(report);
+      telling.add(step(training, stops));
+      if (stops) telling.finish();
     } catch (const std::exception& error) {
       if (!memory::is_out_of_memory(error)) throw;
-      return give_up(training, hooks);
+      return give_up(training, hooks, telling);
     }
     if (!stops) continue;
     for (const auto& hook : hooks) hook->interrupted();
     training.world.leave();
     throw Error(Exit::interrupted, "train", fmt::format("interrupted at step {}; everything is saved, go on with --resume", progress.step));
   }
+  telling.finish();
   for (const auto& hook : hooks) hook->ended();
   return std::nullopt;
 }

@@ -39,6 +39,7 @@ struct StepReport {
   double data_seconds = 0;                ///< of these, fetching what is kept and drawing noise
   std::vector<LossBin> by_time;           ///< equal parts of the way from no noise to noise alone; none where samples have no time
   std::map<std::string, double> logged;   ///< what else the objective has logged
+  std::optional<double> learned_rate;     ///< that an optimizer found which finds its rate itself
   std::optional<double> validation_loss;  ///< where a hook measured it after this step
 };
 
@@ -46,10 +47,14 @@ struct StepReport {
 class Hook {
  public:
   virtual ~Hook() = default;
-  virtual void before() {}                    ///< the first step
-  virtual void stepped(StepReport& /*r*/) {}  ///< after every step; later hooks see what earlier ones add to the report
-  virtual void interrupted() {}               ///< after the step in which Ctrl-C came; then the run ends
-  virtual void ended() {}                     ///< after the last step
+  virtual void before() {}  ///< the first step
+  /// Whether `stepped` of this step looks at weights as the step left them; asked once of each step after it was taken.
+  virtual bool looks_at(int64_t /*step*/) { return false; }
+  /// After every step; later hooks see what earlier ones add to the report. Where it looks at no weights, the next step may have been
+  /// taken when the numbers of this one come.
+  virtual void stepped(StepReport& /*r*/) {}
+  virtual void interrupted() {}  ///< after the step in which Ctrl-C came; then the run ends
+  virtual void ended() {}        ///< after the last step
 };
 
 /// Memory that could not be had, which ended a run.
@@ -61,7 +66,8 @@ struct NoMemory {
 };
 
 /// Trains to the end, or to Ctrl-C: then an Error with Exit::interrupted is thrown, after the hooks were told. A data Error for a step
-/// whose loss or gradients are not finite. Hooks are called in their order.
+/// whose loss or gradients are not finite: before it changes a weight where its numbers are there by then, and else before any hook looks
+/// at what it changed. Hooks are called in their order.
 ///
 /// A step for which memory is missing is given up and ends the run: what the steps before it have made is saved first (the hooks are
 /// told as by Ctrl-C), unless the weights are half-way between two steps.

@@ -30,11 +30,12 @@ inline constexpr const char *kStepStage = "step", *kRunTensors = "the run's tens
 
 /// What a process does in a step.
 struct StepWork {
-  double multiplications = 0;  ///< of products, convolutions and attention, for one part of a batch, forward and backward
-  int64_t gradient_bytes = 0;  ///< that are summed over processes, in fp32
-  int64_t weight_bytes = 0;    ///< that train, as layers compute with them
-  int64_t divided_bytes = 0;   ///< of frozen blocks that processes divide, gathered in forward and in backward
-  int64_t num_blocks = 1;      ///< of them
+  double multiplications = 0;       ///< of products, convolutions and attention, for one part of a batch, forward and backward
+  int64_t gradient_bytes = 0;       ///< that are summed over processes, in fp32
+  int64_t late_gradient_bytes = 0;  ///< of them, of parts that run before the last: they come when its backward is over
+  int64_t weight_bytes = 0;         ///< that train, as layers compute with them
+  int64_t divided_bytes = 0;        ///< of frozen blocks that processes divide, gathered in forward and in backward
+  int64_t num_blocks = 1;           ///< of them
 };
 
 /// What could be held otherwise than it is.

@@ -1,12 +1,12 @@
 #include "train/memory_planner.h"
 
-#include <ATen/Context.h>
-
 #include <algorithm>
+#include <memory>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "memory/gpu.h"
 #include "memory/host.h"
 #include "train/rehearsal.h"
 
@@ -23,8 +23,8 @@ constexpr double kMostOfMemory = 0.9;  // the rest is left to what no plan knows
 
 /// Nothing where what is free of a GPU was asked for: its context is there by then.
 int64_t library_bytes(const TrainOptions& options) {
-  bool is_of_card = !options.device_memory.empty() || !at::hasCUDA();
-  return is_of_card && model_options(options.model).device.is_cuda() ? kContextBytes + kWorkspaceBytes : 0;
+  bool is_of_card = !options.device_memory.empty() || !memory::gpu();
+  return is_of_card && !model_options(options.model).device.is_cpu() ? kContextBytes + kWorkspaceBytes : 0;
 }
 
 std::string in_units(int64_t num_bytes) { return human_bytes(static_cast<double>(num_bytes)); }
@@ -54,19 +54,27 @@ class Planning {
         held_out_(held_out),
         program_(program) {}
 
-  MemoryPlan plan() {
+  /// `is_tight`: the run is likely to have no room for values, which is found sooner from the plan without them, since it takes less.
+  MemoryPlan plan(bool is_tight) {
     if (settings_.step.memory.activation_bytes > 0) return within_budget();
     bool is_limit_known = options_.plan == "on" && (device_.is_cpu() ? limits_.host : limits_.device).has_value();
-    if (is_limit_known) {
-      settings_.step.memory.keeps_values = true;
-      auto plan = rehearsed();
-      if (has_room(plan)) return plan;
-      settings_.step.memory.keeps_values = false;
+    if (!is_limit_known) return keeping_values(false);
+    if (!is_tight) {
+      auto plan = keeping_values(true);
+      return has_room(plan) ? plan : keeping_values(false);
     }
-    return rehearsed();
+    auto plan = keeping_values(false);
+    if (!has_room(plan)) return plan;
+    auto kept = keeping_values(true);
+    return has_room(kept) ? kept : plan;
   }
 
  private:
+  MemoryPlan keeping_values(bool keeps_values) {
+    settings_.step.memory.keeps_values = keeps_values;
+    return rehearsed();
+  }
+
   MemoryPlan rehearsed() const {
     auto of_tensors = limits_.device;
     if (of_tensors) *of_tensors = std::max<int64_t>(0, *of_tensors - library_bytes_);
@@ -145,9 +153,12 @@ class Planning {
 
 Planner planner_of(const Listed& listed, const Samples* held_out, const Share& share) {
   NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
-  return [&listed, held_out, share, program](const TrainOptions& options) {
+  auto is_tight = std::make_shared<bool>(false);                     // as the plan before was
+  return [&listed, held_out, share, program, is_tight](const TrainOptions& options) {
     Quiet quiet;
-    return Planning(options, listed, held_out, share, program).plan();
+    auto plan = Planning(options, listed, held_out, share, program).plan(*is_tight);
+    *is_tight = !plan.keeps_values;
+    return plan;
   };
 }
 

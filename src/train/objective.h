@@ -30,8 +30,11 @@ class Objective {
   /// A data Error for a sample that it cannot use.
   virtual void check(const SampleInfo&) const {}
 
-  /// What is drawn for the visits, joined along the first dimension, on the CPU. A function of the visits' keys: resumed and re-batched
-  /// runs draw the same.
+  /// How often the denoiser runs on the way from the sample to its loss, with gradients through all of them.
+  virtual int64_t num_passes(const SampleInfo&) const { return 1; }
+
+  /// What is drawn for the visits, joined along the first dimension, on the CPU; a number that units read is one for all of them, without
+  /// dimensions. A function of the visits' keys: resumed and re-batched runs draw the same.
   virtual pipeline::Values draws(const DrawRequest& request) const = 0;
   /// Held-out samples are judged on this many draws each, the same in every run.
   virtual int64_t num_held_out_draws() const { return 1; }

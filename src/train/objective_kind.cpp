@@ -31,6 +31,17 @@ std::string all_columns() {
   return join(texts);
 }
 
+/// Those of all objectives, each once.
+std::vector<models::Option> all_options() {
+  std::vector<models::Option> all;
+  for (auto* kind : kObjectives) {
+    for (const auto& option : kind().options) {
+      if (std::ranges::find(all, option.name, &models::Option::name) == all.end()) all.push_back(option);
+    }
+  }
+  return all;
+}
+
 /// What inputs of DiffSynth-Studio are for, by a part of their names.
 constexpr std::pair<const char*, const char*> kConditions[] = {
     {"nexus_gen_", "models that edit a picture (Nexus-Gen)"},
@@ -82,11 +93,24 @@ void objective_fields(config::Fields& f, TrainOptions& o) {
   f("extra_inputs", o.extra_inputs,
     fmt::format("comma list of further columns, which the model then reads ({}); and, read anyway, {}", join(model_columns()),
                 all_columns()));
-  f("distill_spacing", o.objective.distill_spacing,
-    "of direct_distill and trajectory_imitation: steps of the model's own sampler (default), or diffsynth");
-  for (auto* kind : kObjectives) {
-    if (kind().fields != nullptr) kind().fields(f, o.objective);
+  for (const auto& option : all_options()) {
+    auto help = fmt::format("of {}: {}", join(objectives_with(option.name), " and "), option.help);
+    std::visit([&](auto& value) { f(option.name, value, help); }, o.objective.at(option.name));
   }
+}
+
+models::OptionValues default_objective_options() {
+  models::OptionValues values;
+  for (const auto& option : all_options()) values[option.name] = option.otherwise;
+  return values;
+}
+
+std::vector<std::string> objectives_with(const std::string& option) {
+  std::vector<std::string> words;
+  for (auto* kind : kObjectives) {
+    if (std::ranges::find(kind().options, option, &models::Option::name) != kind().options.end()) words.push_back(kind().word);
+  }
+  return words;
 }
 
 std::string reference_column(const TrainOptions& o) {
@@ -122,8 +146,10 @@ bool is_whole(const TrainOptions& o) { return o.task == word_of(o); }
 
 void check_objective(const TrainOptions& o) {
   check_extra_inputs(o);
-  if (o.objective.distill_spacing != "default" && o.objective.distill_spacing != "diffsynth")
-    config_error("train", "distill_spacing '{}' is not known; choose default or diffsynth", o.objective.distill_spacing);
+  for (const auto& option : all_options()) {
+    auto wrong = option.why_wrong ? option.why_wrong(option.name, o.objective.at(option.name)) : "";
+    if (!wrong.empty()) config_error("train", "{}", wrong);
+  }
   if (const auto& kind = objective_of(o); kind.check != nullptr) kind.check(o);
 }
 

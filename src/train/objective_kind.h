@@ -17,12 +17,12 @@ struct ObjectiveKind {
   std::string word;                       ///< what the task names before its stage
   std::vector<std::string> columns = {};  ///< of the metadata, beside picture and caption
   bool imports_diffsynth = false;         ///< whether a cache of DiffSynth-Studio holds what it reads
-  /// Lists its own options.
-  void (*fields)(config::Fields&, ObjectiveOptions&) = nullptr;
+  /// Its own options, whose values are in TrainOptions::objective. One that several objectives have is the same in each.
+  std::vector<models::Option> options = {};
   /// Refuses options that mean nothing to it, or that contradict it.
   void (*check)(const TrainOptions&) = nullptr;
   /// Its own options that decide what is learned, in words that follow its word.
-  std::string (*fingerprint)(const ObjectiveOptions&) = nullptr;
+  std::string (*fingerprint)(const models::OptionValues&) = nullptr;
   std::unique_ptr<Objective> (*make)(const ObjectiveSettings&, const Subject&);
 };
 
@@ -33,6 +33,9 @@ const ObjectiveKind& trajectory_imitation();
 
 /// All of them, in the order of --help.
 inline constexpr std::array kObjectives{sft, direct_distill, dpo, trajectory_imitation};
+
+/// The words of the objectives that have an option of this name; none where it is no objective's own.
+std::vector<std::string> objectives_with(const std::string& option);
 
 /// The options that choose an objective and those of single ones.
 void objective_fields(config::Fields& f, TrainOptions& o);

@@ -115,6 +115,9 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
     {"cpu_offload_checkpointing", "gradient_checkpointing_cpu_offload"});
   f("fused_backward_pass", o.fused_backward_pass,
     "update every parameter inside backward and free its gradient at once; max_grad_norm then clips every tensor by its own norm");
+  f("cuda_graphs", o.graphs,
+    "off, or auto: forward and backward of each shape of batches are recorded as a CUDA graph and launched as a whole, and what cannot be "
+    "recorded runs as usual; plans do not count its memory");
   f("reduction", o.reduction,
     "how gradients of several processes are summed: fast, or ordered, which gives the same bits for 1, 2, 4, 8 ... processes");
   f("zero_stage", o.zero_stage,
@@ -605,6 +608,7 @@ void check_counts(const TrainOptions& o) {
   };
   at_least("batch_size", o.batch_size, 1);
   at_least("global_batch_size", o.global_batch_size, 0);
+  if (o.graphs != "off" && o.graphs != "auto") config_error("train", "cuda_graphs must be off or auto, not '{}'", o.graphs);
   if (o.reduction != "fast" && o.reduction != "ordered") config_error("train", "reduction must be fast or ordered, not '{}'", o.reduction);
   check_stage(o);
   at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);

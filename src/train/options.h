@@ -7,7 +7,6 @@
 #include "optim/groups.h"
 #include "optim/optimizer.h"
 #include "train/dataset_choice.h"
-#include "train/objective_options.h"
 
 namespace burnish::train {
 
@@ -30,6 +29,9 @@ void fields(config::Fields& f, ModelChoice& o);
 /// Gives options of families the values that they have where pictures are drawn to be looked at and nothing is given.
 void begin_with_drawing_options(ModelChoice& o);
 
+/// What the options of single objectives (objective_kind.h) are when they are not given.
+models::OptionValues default_objective_options();
+
 /// Everything `burnish train` can be told. Names are DiffSynth-Studio's where it has the option.
 struct TrainOptions {
   std::vector<std::string> given;  ///< names of options on the command line; a run's config.toml holds all, whether they were meant or not
@@ -51,7 +53,7 @@ struct TrainOptions {
 
   std::string task = "sft";
   std::string extra_inputs;
-  ObjectiveOptions objective;
+  models::OptionValues objective = default_objective_options();
   std::string trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
   std::string lora_type = "lora", dora_norm = "output", lora_format = "auto";
   int64_t lora_rank = 32, lokr_factor = -1;
@@ -87,6 +89,7 @@ struct TrainOptions {
   bool use_gradient_checkpointing = false, use_gradient_checkpointing_offload = false;
   int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0, blocks_on_disk = 0;
   std::string activation_budget;
+  std::string graphs = "off";
   bool fused_backward_pass = false, enable_optimizer_cpu_offload = false, enable_model_cpu_offload = false;
   std::string reduction = "fast";
   int64_t zero_stage = 0, shard_size = 0;

@@ -84,6 +84,8 @@ class Rehearsal {
   void load(const std::vector<std::string>& models, int64_t begin);
   void watch_blocks(const pipeline::Stage& live);
   void mark(const optim::StateList& state, memory::Kind kind);
+  /// Of the step's work, outside of what is counted of memory.
+  void count_bytes(const Trainee& trainee);
   void add(const std::string& name, int64_t begin);
   /// The step's blocks of memory with their kinds, and those before it.
   memory::Allocations marked() const;
@@ -188,14 +190,9 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   step_end_ = dry_.now();
   if (counted) work_.multiplications = counted->so_far() / static_cast<double>(batches_per_step);
   counted.reset();
-  const auto& parameters = trainee.optimizer->parameters();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    work_.gradient_bytes += 4 * parameters[i].value.numel();
-    if (trainee.ownership && trainee.ownership->is_divided(i)) continue;  // it comes with its block
-    for (const auto& [name, weight] : parameters[i].store->weights()) work_.weight_bytes += static_cast<int64_t>(weight.nbytes());
-  }
   add(kStepStage, step_begin_);
   if (trainee.host) stages_.back().num_host_bytes = trainee.host->peak();
+  count_bytes(trainee);
 
   auto begin = dry_.now();
   dry_.enter("save");
@@ -207,6 +204,19 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
     for (const auto& [name, value] : file.tensors) in_host += value.is_cpu() ? static_cast<int64_t>(value.nbytes()) : 0;  // of others
   }
   return snapshot;
+}
+
+void Rehearsal::count_bytes(const Trainee& trainee) {
+  const auto& parameters = trainee.optimizer->parameters();
+  const auto uses = uses_of(trainee);
+  const auto last = uses.empty() ? 0 : std::ranges::max(uses);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto num_bytes = 4 * parameters[i].value.numel();
+    work_.gradient_bytes += num_bytes;
+    work_.late_gradient_bytes += uses[i] < last ? num_bytes : 0;
+    if (trainee.ownership && trainee.ownership->is_divided(i)) continue;  // it comes with its block
+    for (const auto& [name, weight] : parameters[i].store->weights()) work_.weight_bytes += static_cast<int64_t>(weight.nbytes());
+  }
 }
 
 memory::Allocations Rehearsal::marked() const {
@@ -263,16 +273,16 @@ Savings Rehearsal::savings() const {
 void Rehearsal::add(const std::string& name, int64_t begin) {
   auto blocks = marked();
   stages_.push_back({name, memory::profile(blocks, begin, dry_.now(), kNumParts)});
-  if (device_.is_cuda()) stages_.back().reserved = memory::most_reserved(blocks, begin, dry_.now(), limit_.value_or(kNoLimit));
+  if (!device_.is_cpu()) stages_.back().reserved = memory::most_reserved(blocks, begin, dry_.now(), limit_.value_or(kNoLimit));
 }
 
-/// How many latents there are of a sample and of the pictures beside it.
-int64_t num_latents(const SampleInfo& sample) {
+/// How many latents the denoiser sees of a sample and of the pictures beside it, in all its passes.
+int64_t num_latents(const SampleInfo& sample, const Objective& objective) {
   auto area = sample.size.height * sample.size.width, seen = area;
   for (const auto& [column, sizes] : sample.picture_sizes) {
     for (const auto& size : sizes) seen += size.height * size.width;
   }
-  return c10::multiply_integers(sample.latent_shape) * seen / area;
+  return c10::multiply_integers(sample.latent_shape) * seen / area * objective.num_passes(sample);
 }
 
 size_t caption_length(const SampleInfo& sample, const Pick& pick) {
@@ -282,14 +292,14 @@ size_t caption_length(const SampleInfo& sample, const Pick& pick) {
 
 /// Of the run's first epoch, the batch with the most latents; of equally large ones that with the longest caption, since not every encoder
 /// pads what is short.
-BatchId largest_batch(const Samples& samples, const Course& course) {
+BatchId largest_batch(const Samples& samples, const Course& course, const Objective& objective) {
   BatchId largest;
   std::pair<int64_t, size_t> most{0, 0};
   for (BatchId id; id.number < std::min(course.batches_per_epoch(), course.num_batches()); ++id.number) {
     std::pair<int64_t, size_t> size{0, 0};
     for (const auto& pick : course.picks(id)) {
       const auto& sample = samples.at(pick.row);
-      size.first += num_latents(sample);
+      size.first += num_latents(sample, objective);
       size.second = std::max(size.second, caption_length(sample, pick));
     }
     if (size > most) largest = id;
@@ -438,7 +448,7 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);
   Course course(settings.course, subject.model->process(), *objective, listed.samples, held_out);
-  auto id = largest_batch(listed.samples, course);
+  auto id = largest_batch(listed.samples, course, *objective);
   Rehearsal rehearsal(dry, subject, device, limit);
   auto samples = rehearse_samples(listed, schedule, course.picks(id), settings.data.from_pictures, rehearsal);
   auto live = batch_of(schedule.live, samples, course, id);

@@ -222,10 +222,11 @@ struct Encoded {
   Kept training, held_out;
 };
 
-/// Pictures that were looked at are not looked at again when the run goes on or its cache is taken once more. Without either there is
-/// nothing to remember them in, and a run that comes to nothing leaves nothing.
+/// Pictures that were looked at are not looked at again by this run when it goes on, nor by others. A cache that comes to nothing leaves
+/// nothing.
 void save_checks(const Opened& run) {
-  if (!std::filesystem::is_directory(run.settings.data.pictures.checks_folder)) return;
+  const auto& cache = run.settings.data.cache_folder;
+  if (!cache.empty() && !std::filesystem::is_directory(cache)) return;
   if (run.samples().pictures) run.samples().pictures->save_checks();
   if (run.held_out && run.held_out->pictures) run.held_out->pictures->save_checks();
 }

@@ -37,13 +37,16 @@ class Ring {
   double size_, bytes_a_second_;
 };
 
-/// What of the sums comes after a backward of so many seconds: buckets are given one after the other, and travel one after the other.
+/// What of the sums comes after a backward of so many seconds: buckets are given one after the other, the late ones at its end, and travel
+/// one after the other.
 double exposed_sums(const StepWork& work, const Ring& ring, double backward, bool overlaps) {
   auto bytes = static_cast<double>(work.gradient_bytes);
   auto buckets = std::max(1., std::ceil(bytes / kBucket));
   auto one = ring.sum(bytes / buckets);
   if (!overlaps) return buckets * one;
-  return std::max(one, backward / buckets + buckets * one - backward);
+  auto late = std::clamp(std::ceil(static_cast<double>(work.late_gradient_bytes) / kBucket), 1., buckets);
+  auto early_ends = backward / buckets + (buckets - late) * one;
+  return std::max(0., early_ends - backward) + late * one;
 }
 
 double sharing(const StepWork& work, const Ring& ring, int64_t processes) {

@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/text.h"
 #include "checkpoint/state.h"
+#include "io/user_cache.h"
 #include "train/fit.h"
 
 namespace burnish::train {
@@ -92,7 +93,7 @@ data::DatasetOptions held_out_options(const TrainOptions& o) {
   return dataset_options(o, {held_out});
 }
 
-DataSettings data_settings(const TrainOptions& o, const std::filesystem::path& state_folder) {
+DataSettings data_settings(const TrainOptions& o) {
   DataSettings s;
   s.from_pictures = encodes(o);
   if (s.from_pictures) {
@@ -104,7 +105,7 @@ DataSettings data_settings(const TrainOptions& o, const std::filesystem::path& s
   s.held_out = held_out_options(o);
   s.caption_dropout = o.dataset.caption_dropout;
   s.cache_folder = s.from_pictures || s.is_import ? cache_folder(o) : o.cache_path;
-  s.pictures.checks_folder = s.cache_folder.empty() ? state_folder.string() : s.cache_folder;
+  s.pictures.checks_folder = s.cache_folder.empty() ? io::user_cache().string() : s.cache_folder;
   s.held_out.checks_folder = s.pictures.checks_folder;
   s.cache_bytes = o.cache_budget * kGiB;
   s.weight_bytes = o.memory_budget * kGiB;
@@ -144,6 +145,7 @@ StepSettings step_settings(const TrainOptions& o) {
           .optimizer = optimizer_options(o),
           .groups = group_options(o),
           .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf,
+          .replays = o.graphs == "auto",
           .memory = memory_settings(o),
           .reduction = {.ordered = o.reduction == "ordered"},
           .zero_stage = o.zero_stage,
@@ -206,7 +208,7 @@ Settings settle(const TrainOptions& o, Share together) {
                            .makes_cache = !trains(o),
                            .model = model_settings(o),
                            .trained = trained_settings(o),
-                           .data = data_settings(o, output_settings(o).state()),
+                           .data = data_settings(o),
                            .objective = objective_settings(o),
                            .schedule = {o.precompute == "none", ahead_choice(o)},
                            .course = course_settings(o, together),

@@ -77,7 +77,7 @@ struct CourseSettings {
 /// What a sample's loss is.
 struct ObjectiveSettings {
   const ObjectiveKind* kind = &sft();
-  ObjectiveOptions own = {};  ///< of the kind
+  models::OptionValues own = default_objective_options();  ///< those of the kind among them
   diffusion::TimestepOptions timesteps = {};
   diffusion::LossOptions loss = {};
   SampleLoss sample_loss = {};
@@ -117,6 +117,7 @@ struct StepSettings {
   optim::OptimizerOptions optimizer = {};
   optim::GroupOptions groups = {};
   bool scales_loss = false;
+  bool replays = false;  ///< forward and backward are recorded and replayed, where that can be
   MemorySettings memory = {};
   dist::ReductionOptions reduction = {};  ///< of gradients over processes
   int64_t zero_stage = 0;                 ///< what of the rest each process keeps a part of (train/ownership.h)

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "diffusion/flow_match.h"
+#include "memory/transfer.h"
 #include "train/draws.h"
 #include "train/objective.h"
 #include "train/training_units.h"
@@ -59,8 +60,11 @@ class Sft final : public Objective {
   void complete(pipeline::Values& draws) const override {
     const auto& time_B = std::get<at::Tensor>(draws.at(time_name()));
     auto weight_B = std::get<at::Tensor>(draws.at(kLossWeight)).clone();
-    for (int64_t i = 0; i < weight_B.numel(); ++i)
-      weight_B[i] = weight_B[i].item<double>() * model_.process().loss_weight(settings_.loss, time_B[i].item<double>());
+    auto* weight = weight_B.mutable_data_ptr<float>();
+    for (auto time : memory::Numbers({time_B}).read()) {
+      *weight = static_cast<float>(*weight * model_.process().loss_weight(settings_.loss, time));
+      ++weight;
+    }
     draws[kLossWeight] = weight_B;
   }
 
@@ -68,8 +72,8 @@ class Sft final : public Objective {
     const auto& time_B = std::get<at::Tensor>(draws.at(time_name()));
     const auto& weight_B = std::get<at::Tensor>(draws.at(kLossWeight));
     std::vector<Counted> all;
-    for (int64_t i = 0; i < time_B.numel(); ++i)
-      all.push_back({model_.process().share_of(time_B[i].item<double>()), weight_B[i].item<double>()});
+    auto times = memory::Numbers({time_B}).read(), weights = memory::Numbers({weight_B}).read();
+    for (size_t i = 0; i < times.size(); ++i) all.push_back({model_.process().share_of(times[i]), weights[i]});
     return all;
   }
 

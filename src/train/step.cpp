@@ -1,6 +1,8 @@
 #include "train/step.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/core.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/error.h"
@@ -26,9 +28,14 @@ class DropoutOn {
   adapters::Dropout* dropout_;
 };
 
-Batch moved(Batch batch, c10::Device device) {
-  for (auto& sample : batch.samples) sample = pipeline::moved(std::move(sample), device);
-  batch.draws = pipeline::moved(std::move(batch.draws), device);
+Batch moved(Batch batch, memory::Upload& upload) {
+  auto move = [&](pipeline::Values& values) {
+    auto begin = [&](const at::Tensor& tensor) { return tensor.dim() == 0 ? tensor : upload.begin(tensor); };  // as pipeline::moved
+    for (auto& [name, value] : values) pipeline::change_tensors(value, begin);
+  };
+  for (auto& sample : batch.samples) move(sample);
+  move(batch.draws);
+  upload.wait();
   return batch;
 }
 
@@ -40,44 +47,84 @@ const at::Tensor& tensor_of(const pipeline::Values& values, const std::string& n
 
 void add_to(at::Tensor& sum, const at::Tensor& value) { sum = sum.defined() ? sum + value : value; }
 
-/// What is counted of a part of a batch; its samples' losses and what is logged are added to `result`. Its values are gone before backward
-/// begins.
-at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch batch, Gradients& result) {
-  auto share = batch.part.share;
-  auto there = moved(std::move(batch), trainee.device);
+/// What is counted of a part of a batch; its samples' losses and what is logged are put behind `results`. Its values are gone before
+/// backward begins.
+at::Tensor loss_of(const Trainee& trainee, const Objective& objective, Batch there, std::vector<at::Tensor>& results) {
+  auto share = there.part.share;
   auto values = run_live(trainee, there);
   auto loss_B = tensor_of(values, "loss");
   if (!loss_B.requires_grad())
     config_error("train",
                  "the loss depends on nothing that trains: no trained layer is run by this model's units; name others in "
                  "lora_target_modules or trainable_models");
-  if (share > 0) result.losses_B.push_back(loss_B.detach());
-  for (const auto& name : objective.logged()) add_to(result.logged[name], tensor_of(values, name).detach().to(at::kDouble).mean() * share);
+  results.push_back(loss_B.detach());
+  for (const auto& name : objective.logged()) results.push_back(tensor_of(values, name).detach().to(at::kDouble).mean() * share);
   return objective.reduce(loss_B, there.draws) * share;
 }
 
 }  // namespace
 
 at::Tensor losses_of(const Trainee& trainee, Batch batch) {
-  auto there = moved(std::move(batch), trainee.device);
+  auto there = moved(std::move(batch), *trainee.execution.upload);
   return tensor_of(run_live(trainee, there), "loss");
 }
 
 namespace {
 
-/// Adds what comes of a part of batch `number` of `num_batches`, and runs backward from its loss.
-void add_part(Trainee& trainee, const Objective& objective, Batch batch, int64_t number, int64_t num_batches, Gradients& result) {
+/// Runs a part of one of `num_batches` batches forward and backward. Its loss in fp64, its samples' losses, and what is logged of it.
+std::vector<at::Tensor> run_part(Trainee& trainee, const Objective& objective, Batch there, int64_t num_batches) {
   const auto& scale = trainee.progress.loss_scale;
-  if (batch.part.share > 0) result.num_samples += std::ssize(batch.samples);
+  std::vector<at::Tensor> results(1);
+  trainee.place = kForward;
+  auto loss = loss_of(trainee, objective, std::move(there), results) / static_cast<double>(num_batches);
+  trainee.place = kBackward;
+  torch::autograd::backward({scale.in_use() ? loss * scale.factor : loss}, {});
+  results[0] = loss.detach().to(at::kDouble);
+  return results;
+}
+
+/// The same where steps are recorded, whose gradients are found in the same tensors each time. Where no other part of the step comes, they
+/// stay there.
+std::vector<at::Tensor> replay_part(Trainee& trainee, const Objective& objective, Batch there, int64_t num_batches, bool is_alone) {
+  const auto& parameters = trainee.optimizer->parameters();
+  std::vector<at::Tensor> before;
+  for (const auto& parameter : parameters) before.push_back(parameter.value.grad());
+  auto constants = fmt::format("{} {} {}", there.part.share, num_batches, trainee.progress.loss_scale.factor);
+  auto results = trainee.execution.replays->run(constants, std::move(there), [&trainee, &objective, num_batches](Batch part) {
+    trainee.optimizer->zero_grad();
+    auto all = run_part(trainee, objective, std::move(part), num_batches);
+    for (const auto& parameter : trainee.optimizer->parameters()) all.push_back(parameter.value.grad());
+    return all;
+  });
+  at::NoGradGuard no_grad;
+  const auto num_results = results.size() - parameters.size();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto& found = results[num_results + i];
+    auto& gradient = parameters[i].value.mutable_grad();
+    if (before[i].defined()) gradient = found.defined() ? before[i].add_(found) : before[i];
+    else gradient = is_alone || !found.defined() ? found : found.clone();
+  }
+  results.resize(num_results);
+  for (auto& tensor : results) tensor = tensor.clone();
+  return results;
+}
+
+/// Adds what comes of a part of batch `number` of `num_batches`.
+void add_part(Trainee& trainee, const Objective& objective, Batch batch, int64_t number, int64_t num_batches, Gradients& result) {
+  const bool counts = batch.part.share > 0, is_alone = num_batches == 1 && batch.part.first == 0 && batch.part.is_last;
+  if (counts) result.num_samples += std::ssize(batch.samples);
   trainee.place = kForward;
   if (trainee.dropout) {
     trainee.dropout->draw = static_cast<uint64_t>(trainee.progress.batch + number);
     trainee.dropout->first = static_cast<uint64_t>(batch.part.first);
   }
-  auto loss = loss_of(trainee, objective, std::move(batch), result) / static_cast<double>(num_batches);
-  trainee.place = kBackward;
-  torch::autograd::backward({scale.in_use() ? loss * scale.factor : loss}, {});
-  add_to(result.loss, loss.detach().to(at::kDouble));
+  auto there = moved(std::move(batch), *trainee.execution.upload);
+  auto results = trainee.execution.replays ? replay_part(trainee, objective, std::move(there), num_batches, is_alone)
+                                           : run_part(trainee, objective, std::move(there), num_batches);
+  add_to(result.loss, results[0]);
+  if (counts) result.losses_B.push_back(results[1]);
+  size_t next = 2;
+  for (const auto& name : objective.logged()) add_to(result.logged[name], results[next++]);
 }
 
 void advance(Trainee& trainee, const StepSettings& settings, int64_t num_batches) {

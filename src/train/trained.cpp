@@ -34,6 +34,13 @@ std::string type_of(const adapters::Adapter& adapter) {
   return adapter.is_dora() ? "dora" : std::string(adapters::kind_name(adapter.update().kind()));
 }
 
+/// Which programs make of a DoRA what was trained.
+const char* readers_of(adapters::NormAxis axis) {
+  return axis == adapters::NormAxis::input
+             ? "dora_norm input: OneTrainer and ComfyUI load such a file as it was trained; peft, diffusers and LyCORIS do not"
+             : "dora_norm output: peft and diffusers load such a file as it was trained; ComfyUI may take norms of the base alone";
+}
+
 }  // namespace
 
 Trained::Trained(const TrainedSettings& settings, models::Model& model) : settings_(settings), model_(&model) {
@@ -336,10 +343,9 @@ void Trained::note_adapters() const {
     for (const auto& [kind, count] : counts)
       info("{} of rank {}, scale {:.4g} on {} layers of {}", type_of(*a.adapted[0].adapter), kind.first, kind.second, count, a.component);
   }
-  if (adapted_components_.empty() || !adapted_components_[0].adapted[0].adapter->is_dora()) return;
-  if (adapted_components_[0].adapted[0].adapter->magnitude().axis == adapters::NormAxis::input)
-    info("dora_norm input: OneTrainer and ComfyUI load such a file as it was trained; peft, diffusers and LyCORIS do not");
-  else info("dora_norm output: peft and diffusers load such a file as it was trained; ComfyUI may take norms of the base alone");
+  if (adapted_components_.empty()) return;
+  const auto& first = *adapted_components_[0].adapted[0].adapter;
+  if (first.is_dora()) info("{}", readers_of(first.magnitude().axis));
 }
 
 double Trained::lr_factor(const std::string& component) const {
@@ -372,7 +378,7 @@ optim::ParameterList Trained::parameters() const {
 }
 
 Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
-  File file{fmt::format("step-{}.safetensors", step), {}, {}};
+  File file{.name = fmt::format("step-{}.safetensors", step), .tensors = {}, .metadata = {}};
   std::vector<adapters::AdaptedList> all;
   for (const auto& a : adapted_components_) all.push_back(a.adapted);
   auto layout = adapters::settled(settings_.layout, all);
@@ -395,7 +401,10 @@ Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
   file.metadata["adapter"] = type_of(first);
   file.metadata["rank"] = join(ranks, "/");
   file.metadata["alpha"] = join(alphas, "/");
-  if (first.is_dora()) file.metadata["dora_norm"] = first.magnitude().axis == adapters::NormAxis::output ? "output" : "input";
+  if (!first.is_dora()) return file;
+  bool by_input = first.magnitude().axis == adapters::NormAxis::input;
+  file.metadata["dora_norm"] = by_input ? "input" : "output";
+  if (by_input) file.readers = readers_of(adapters::NormAxis::input);
   return file;
 }
 
@@ -407,7 +416,7 @@ std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, c
   if (has_adapters()) files.push_back(adapter_file(step, dtype));
   for (const auto& component : whole_components()) {
     bool plain_name = component == model_->names().denoiser() && !has_adapters();
-    File file{fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), {}, {}};
+    File file{.name = fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), .tensors = {}, .metadata = {}};
     auto prefix = model_->names().of(component).layers.weights;
     model_->components().module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
       auto it = index.find(component + "." + path);

@@ -43,7 +43,8 @@ class Trained {
   struct File {
     std::string name;
     io::NamedTensors tensors;
-    io::Metadata metadata;  ///< what a reader of adapters needs
+    io::Metadata metadata;     ///< what a reader of adapters needs
+    std::string readers = {};  ///< which programs read it as it was trained, where some that know its format do not
   };
   /// The files of a step. Adapters of all components share `step-N.safetensors`. A denoiser that trains whole has that name when there are
   /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file. Their values are those

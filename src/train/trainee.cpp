@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
@@ -38,8 +39,8 @@ void load_component(models::Model& model, const std::string& component, const st
 std::shared_ptr<memory::Pager> load_paged_component(models::Model& model, const std::string& component, const std::vector<std::string>& run,
                                                     const MemorySettings& settings, const Trainee& trainee) {
   const auto parts = parts_of(component, run);
-  auto pager =
-      load_paged(model, pipeline::common_part(parts), {settings.paged_blocks, settings.blocks_on_disk}, trainee.host, trainee.device);
+  auto pager = load_paged(model, pipeline::common_part(parts), {settings.paged_blocks, settings.blocks_on_disk}, trainee.host,
+                          trainee.execution.device);
   say_loaded(model, component, parts);
   return pager;
 }
@@ -82,7 +83,7 @@ Paged load_divided(const Subject& subject, const std::string& component, const s
                    const std::shared_ptr<const dist::Mesh>& mesh) {
   constexpr size_t kPlaces = 2;
   Paged paged;
-  paged.pager = std::make_shared<memory::Pager>(trainee.host, trainee.device, kPlaces, std::make_shared<TheProcesses>(mesh));
+  paged.pager = std::make_shared<memory::Pager>(trainee.host, trainee.execution.device, kPlaces, std::make_shared<TheProcesses>(mesh));
   paged.owners = BlockOwners(subject, component, pipeline::common_part(parts_of(component, run)), mesh->row().size());
   auto runner = paged.pager->runner();
   load_component(*subject.model, component, run, [&](const std::vector<nn::Block*>& blocks) {
@@ -149,21 +150,44 @@ std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, opt
   return optim::make_optimizer(settings.optimizer, std::move(parameters), settings.memory.optimizer_in_host ? host : nullptr);
 }
 
+/// The numbers of parameters against the order in which backward gives their gradients. In the list they stand by their places in the
+/// model, where a part that runs before the others may have layers in every block.
+std::vector<size_t> in_order_of_use(const Trainee& trainee) {
+  const auto uses = uses_of(trainee);
+  std::vector<size_t> numbers(uses.size());
+  std::iota(numbers.begin(), numbers.end(), size_t{0});
+  std::ranges::stable_sort(numbers, {}, [&](size_t number) { return uses[number]; });
+  return numbers;
+}
+
 /// Also sees that all processes begin with the same values.
-std::unique_ptr<dist::Reduction> reduction_of(const optim::ParameterList& parameters, dist::ReductionOptions options,
-                                              const Ownership* ownership, const dist::Mesh& mesh, const dist::World& world) {
-  if (parameters.empty() || (parameters.front().value.is_meta() && world.size() == 1)) return nullptr;
-  std::vector<at::Tensor> values;
+std::unique_ptr<dist::Reduction> reduction_of(const Trainee& trainee, dist::ReductionOptions options, const dist::Mesh& mesh,
+                                              const dist::World& world) {
+  const auto& parameters = trainee.optimizer->parameters();
+  if (parameters.empty() || (world.size() == 1 && (!options.ordered || parameters.front().value.is_meta()))) return nullptr;
   std::string names;
-  for (const optim::NamedParameter& parameter : parameters) {
-    values.push_back(parameter.value);
+  for (const optim::NamedParameter& parameter : parameters)
     names += fmt::format("{} {} {}\n", parameter.name, parameter.value.numel(), static_cast<int>(parameter.value.scalar_type()));
-  }
   world.agree("trained parameters", io::sha256(names).substr(0, 8));
-  if (!ownership || !ownership->divides_gradients()) return dist::make_reduction(world.group(), std::move(values), options);
-  options.owners = ownership->owners();
+  const bool have_owners = trainee.ownership && trainee.ownership->divides_gradients();
+  std::vector<at::Tensor> values;
+  for (auto number : in_order_of_use(trainee)) {
+    values.push_back(parameters[number].value);
+    if (have_owners) options.owners.push_back(trainee.ownership->owners()[number]);
+  }
+  if (!have_owners) return dist::make_reduction(world.group(), std::move(values), options);
   if (mesh.column().size() > 1) options.column = &mesh.column();
   return dist::make_reduction(mesh.row(), std::move(values), options);
+}
+
+/// Where the host does nothing in forward and backward but to tell the device what to compute.
+std::unique_ptr<Replays> replays_of(const Trainee& trainee, const StepSettings& settings) {
+  const auto& memory = settings.memory;
+  bool draws = (trainee.dropout && trainee.dropout->probability > 0) || std::ranges::any_of(trainee.live.units, &pipeline::Unit::draws);
+  bool moves = memory.checkpoints_in_host || memory.paged_blocks > 0 || memory.updates_in_backward;
+  if (!settings.replays || draws || moves || trainee.reduction || trainee.ownership) return nullptr;
+  auto recorder = memory::recorder_of(trainee.execution.device);
+  return recorder ? std::make_unique<Replays>(std::move(recorder)) : nullptr;
 }
 
 }  // namespace
@@ -171,6 +195,24 @@ std::unique_ptr<dist::Reduction> reduction_of(const optim::ParameterList& parame
 optim::Sharing Trainee::sharing() const {
   if (!ownership) return {};
   return {[this] { ownership->share(optimizer->parameters()); }, [this] { ownership->forget(); }};
+}
+
+std::vector<size_t> uses_of(const Trainee& trainee) {
+  std::map<std::string, size_t> by_layer;
+  const auto run = pipeline::models_of(trainee.live.units);
+  for (size_t use = 0; use < run.size(); ++use) {
+    for (const auto& [path, slot] : trainee.model.components().skeleton(run[use])->parameters())
+      by_layer.emplace(pipeline::component_of(run[use]) + "." + path.substr(0, path.rfind('.')), use);
+  }
+  auto use_of = [&](const std::string& name) {  // which may go on below its layer
+    for (auto end = name.rfind('.'); end != name.npos && end > 0; end = name.rfind('.', end - 1)) {
+      if (auto found = by_layer.find(name.substr(0, end)); found != by_layer.end()) return found->second;
+    }
+    return size_t{0};
+  };
+  std::vector<size_t> uses;
+  for (const optim::NamedParameter& parameter : trainee.optimizer->parameters()) uses.push_back(use_of(parameter.name));
+  return uses;
 }
 
 NamedBlocks named_blocks(models::Components& components, const std::string& component) {
@@ -183,10 +225,11 @@ NamedBlocks named_blocks(models::Components& components, const std::string& comp
 
 Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const Settings& settings, const std::string& fingerprint,
                      const dist::World& world) {
-  Trainee trainee{.model = *subject.model, .live = schedule.live, .device = settings.model.options.device, .place = {}};
+  const auto device = settings.model.options.device;
+  Trainee trainee{
+      .model = *subject.model, .live = schedule.live, .execution = {device, std::make_unique<memory::Upload>(device)}, .place = {}};
   auto mesh = std::make_shared<const dist::Mesh>(world, settings.step.row_size);
-  if (settings.step.memory.uses_host() || is_divided(settings.step, *mesh))
-    trainee.host = std::make_shared<memory::HostStore>(trainee.device);
+  if (settings.step.memory.uses_host() || is_divided(settings.step, *mesh)) trainee.host = std::make_shared<memory::HostStore>(device);
   auto paged = load_models(subject, settings.step, trainee, mesh);
   if (subject.trained.has_adapters()) {
     adapters::Dropout dropout{.probability = settings.trained.adapter.dropout, .seed = settings.trained.seed};
@@ -201,7 +244,8 @@ Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const
   if (trainee.ownership)
     trainee.optimizer->set_sum([owners = trainee.ownership.get()](const at::Tensor& numbers) { owners->sum(numbers); });
   if (settings.step.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());
-  trainee.reduction = reduction_of(trainee.optimizer->parameters(), settings.step.reduction, trainee.ownership.get(), *mesh, world);
+  trainee.reduction = reduction_of(trainee, settings.step.reduction, *mesh, world);
+  trainee.execution.replays = replays_of(trainee, settings.step);
   trainee.progress.fingerprint = fingerprint;
   if (settings.step.scales_loss) trainee.progress.loss_scale = optim::LossScale::for_fp16();
   if (settings.output.resume) {

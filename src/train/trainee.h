@@ -5,18 +5,27 @@
 #include "dist/reduction.h"
 #include "dist/world.h"
 #include "memory/host_store.h"
+#include "memory/transfer.h"
 #include "optim/averaged.h"
 #include "pipeline/schedule.h"
 #include "train/ownership.h"
+#include "train/replays.h"
 #include "train/subject.h"
 
 namespace burnish::train {
+
+/// What batches are computed on.
+struct Execution {
+  c10::Device device;
+  std::unique_ptr<memory::Upload> upload;  ///< of batches to it
+  std::unique_ptr<Replays> replays = {};   ///< null where every part is computed as usual
+};
 
 /// What a training step runs and changes.
 struct Trainee {
   models::Model& model;  ///< with all loaded that the live stage runs
   pipeline::Stage live;
-  c10::Device device;
+  Execution execution;
   std::shared_ptr<adapters::Dropout> dropout = {};  ///< null without adapters
   std::shared_ptr<memory::HostStore> host = {};     ///< null where nothing waits there
   std::unique_ptr<optim::Optimizer> optimizer = {};
@@ -34,6 +43,9 @@ struct Trainee {
 // Places in a step.
 inline constexpr std::string_view kForward = "forward", kBackward = "backward", kOptimizerStep = "optimizer step",
                                   kAfterStep = "after the step";
+
+/// By parameter of the optimizer, the number of the first among the models that the live stage runs which it belongs to.
+std::vector<size_t> uses_of(const Trainee& trainee);
 
 /// The blocks of a loaded component in the order in which they run, by names as in "dit.transformer_blocks.3".
 using NamedBlocks = std::vector<std::pair<std::string, nn::Block*>>;

@@ -39,7 +39,7 @@ pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject
   add(groups.encode_references);
   add(groups.encode_size);
   std::set<std::string> negative;
-  if (settings.own.teacher_cfg_scale != 1) {
+  if (imitation_options_of(settings.own).teacher_cfg_scale != 1) {
     add(pipeline::twins(groups.encode_prompt, {.prefix = kNegative, .values = {"prompt"}}));
     for (const auto& name : condition_names({subject.model->process(), groups.denoise})) {
       if (std::ranges::any_of(groups.encode_prompt, [&](const auto& unit) { return contains(unit.writes, name); })) negative.insert(name);
@@ -58,7 +58,7 @@ pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject
 class Imitation final : public Objective {
  public:
   Imitation(ObjectiveSettings settings, const Subject& subject)
-      : settings_(settings), model_(*subject), units_(imitation_units(settings, subject)) {
+      : seed_(settings.seed), own_(imitation_options_of(settings.own)), model_(*subject), units_(imitation_units(settings, subject)) {
     if (settings.loss.weighting == "default") settings.loss.weighting = "uniform";
     weighing_ = make_sft(settings, subject);
   }
@@ -68,13 +68,13 @@ class Imitation final : public Objective {
   pipeline::Values draws(const DrawRequest& request) const override {
     std::vector<int64_t> steps;
     for (const auto& visit : request.visits) {
-      CounterRandom random(key_of(visit, settings_.seed, Purpose::timestep));
-      steps.push_back(static_cast<int64_t>(random.below(static_cast<uint64_t>(settings_.own.student_num_inference_steps))));
+      CounterRandom random(key_of(visit, seed_, Purpose::timestep));
+      steps.push_back(static_cast<int64_t>(random.below(static_cast<uint64_t>(own_.num_student_steps))));
     }
     return draws_of(steps, *request.samples.at(0));
   }
   /// Each of the student's steps.
-  int64_t num_held_out_draws() const override { return settings_.own.student_num_inference_steps; }
+  int64_t num_held_out_draws() const override { return own_.num_student_steps; }
   pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
     return draws_of({number}, *request.samples.at(0));
   }
@@ -86,34 +86,27 @@ class Imitation final : public Objective {
  private:
   pipeline::Values draws_of(const std::vector<int64_t>& steps, const SampleInfo& sample) const {
     const auto& process = model_.process();
-    auto times = student_times(settings_.own, process, model_.num_tokens(sample.latent_shape));
+    auto times = student_times(own_, process, model_.num_tokens(sample.latent_shape));
     std::vector<double> time;
     for (auto step : steps) time.push_back(times.at(static_cast<size_t>(step)));
     return {{"trajectory_step", at::tensor(steps)}, {process.time_name(), at::tensor(time, at::TensorOptions().dtype(at::kFloat))}};
   }
 
-  ObjectiveSettings settings_;
+  uint64_t seed_;
+  ImitationOptions own_;
   models::Model& model_;
   pipeline::Units units_;
   std::unique_ptr<Objective> weighing_;
 };
 
-void imitation_fields(config::Fields& f, ObjectiveOptions& o) {
-  f("student_num_inference_steps", o.student_num_inference_steps, "of trajectory_imitation: steps in which the model shall draw");
-  f("teacher_num_inference_steps", o.teacher_num_inference_steps,
-    "of trajectory_imitation: steps in which the model as it was before training walks, once a sample");
-  f("teacher_cfg_scale", o.teacher_cfg_scale, "of trajectory_imitation: the teacher's classifier-free guidance; 1 is without");
-}
-
 void check_imitation(const TrainOptions& o) {
-  const auto& own = o.objective;
-  check_at_most("student_num_inference_steps", own.student_num_inference_steps, kMostSamplerSteps);
-  check_at_most("teacher_num_inference_steps", own.teacher_num_inference_steps, kMostSamplerSteps);
-  if (own.student_num_inference_steps < 1)
-    config_error("train", "student_num_inference_steps must be at least 1, not {}", own.student_num_inference_steps);
-  if (own.teacher_num_inference_steps < own.student_num_inference_steps)
+  auto own = imitation_options_of(o.objective);
+  check_at_most("student_num_inference_steps", own.num_student_steps, kMostSamplerSteps);
+  check_at_most("teacher_num_inference_steps", own.num_teacher_steps, kMostSamplerSteps);
+  if (own.num_student_steps < 1) config_error("train", "student_num_inference_steps must be at least 1, not {}", own.num_student_steps);
+  if (own.num_teacher_steps < own.num_student_steps)
     config_error("train", "teacher_num_inference_steps {} is less than the student's {}; the teacher takes at least as many",
-                 own.teacher_num_inference_steps, own.student_num_inference_steps);
+                 own.num_teacher_steps, own.num_student_steps);
   check_at_least("teacher_cfg_scale", own.teacher_cfg_scale, 0);
   if (augments(o) || o.latents != "mean" || o.noise_offset != 0)
     config_error("train",
@@ -122,8 +115,9 @@ void check_imitation(const TrainOptions& o) {
   if (!o.replay.empty()) config_error("train", "trajectory_imitation has noise and times of its own; take replay out");
 }
 
-std::string imitation_fingerprint(const ObjectiveOptions& o) {
-  return fmt::format("{} {} {} {}", o.student_num_inference_steps, o.teacher_num_inference_steps, o.teacher_cfg_scale, o.distill_spacing);
+std::string imitation_fingerprint(const models::OptionValues& values) {
+  auto own = imitation_options_of(values);
+  return fmt::format("{} {} {} {}", own.num_student_steps, own.num_teacher_steps, own.teacher_cfg_scale, own.spacing);
 }
 
 std::unique_ptr<Objective> make_imitation(const ObjectiveSettings& settings, const Subject& subject) {
@@ -135,7 +129,7 @@ std::unique_ptr<Objective> make_imitation(const ObjectiveSettings& settings, con
 
 const ObjectiveKind& trajectory_imitation() {
   static const ObjectiveKind kind{.word = "trajectory_imitation",
-                                  .fields = imitation_fields,
+                                  .options = imitation_options(),
                                   .check = check_imitation,
                                   .fingerprint = imitation_fingerprint,
                                   .make = make_imitation};

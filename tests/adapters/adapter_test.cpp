@@ -13,7 +13,9 @@
 using namespace burnish;
 using namespace burnish::adapters;
 using burnish::test::error_of;
+using burnish::test::on_device;
 using burnish::test::relative_error;
+using burnish::test::tolerance;
 
 namespace {
 
@@ -118,7 +120,7 @@ TEST_P(Golden, OutputAndGradientsAgree) {
   auto golden = test::golden("adapters.safetensors");
   auto of_layer = convolution ? golden.below("conv.") : golden;
   auto own = golden.below(GetParam() + ".");
-  const auto options = at::TensorOptions();
+  const auto options = at::TensorOptions(test::device());
   OneLayer net(convolution ? std::unique_ptr<nn::LinearMap>(std::make_unique<nn::Conv2d>(20, 12, 3, 2, 1, options))
                            : std::make_unique<nn::Linear>(20, 12, options));
   net.layer->weight.copy_(of_layer.tensor("w"));
@@ -135,11 +137,11 @@ TEST_P(Golden, OutputAndGradientsAgree) {
   auto adapted = attach_weights(net, weights, "a");
   ASSERT_EQ(adapted.size(), 1u);
 
-  auto x = of_layer.tensor("x").clone().requires_grad_(true);
+  auto x = on_device(of_layer.tensor("x")).clone().requires_grad_(true);
   auto y = net.layer->forward(x);
-  torch::autograd::backward({y}, {of_layer.tensor("dy")});
-  EXPECT_LE(relative_error(y, own.tensor("y")), 1e-5);
-  EXPECT_LE(relative_error(x.grad(), own.tensor("dx")), 1e-5);
+  torch::autograd::backward({y}, {on_device(of_layer.tensor("dy"))});
+  EXPECT_LE(relative_error(y, own.tensor("y")), tolerance(1e-5));
+  EXPECT_LE(relative_error(x.grad(), own.tensor("dx")), tolerance(1e-5));
   const std::set<std::string> named = [&] {
     auto names = own.below("g.").names();
     return std::set<std::string>(names.begin(), names.end());
@@ -148,13 +150,13 @@ TEST_P(Golden, OutputAndGradientsAgree) {
   for (const auto& [name, value] : adapted[0].adapter->parameters()) {
     if (folded) continue;
     auto theirs = name == "lora_magnitude_vector" && !named.contains(name) ? "dora_scale" : name;
-    EXPECT_LE(relative_error(value.grad().flatten(), own.tensor("g." + theirs).flatten()), 1e-5) << name;
+    EXPECT_LE(relative_error(value.grad().flatten(), own.tensor("g." + theirs).flatten()), tolerance(1e-5)) << name;
   }
 
   // What is merged computes the same without the adapter.
   net.layer->delta = nullptr;
   merge_into(*net.layer, {{adapted[0].adapter}});
-  EXPECT_LE(relative_error(net.layer->forward(x), own.tensor("y")), 1e-5);
+  EXPECT_LE(relative_error(net.layer->forward(x), own.tensor("y")), tolerance(1e-5));
 }
 
 TEST(Attach, ChangesNothingAtTheStart) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "io/safetensors.h"
+#include "tests/device.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -21,7 +22,7 @@ struct Trained {
 
   explicit Trained(uint64_t seed, std::vector<std::string> names = {"a.weight", "b.bias"}) {
     at::manual_seed(seed);
-    for (const auto& name : names) parameters.push_back({name, at::randn({3, 4})});
+    for (const auto& name : names) parameters.push_back({name, test::on_device(at::randn({3, 4}))});
     optimizer = optim::make_optimizer({}, parameters);
   }
   void step(int count) {

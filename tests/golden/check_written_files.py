@@ -4,12 +4,14 @@
 Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the LoRAs (of the transformer, and with CLIP) with diffusers'
 load_lora_weights, the whole transformer, the whole CLIP and a whole ControlNet with from_pretrained, and compares the latents that both programs draw from the
 same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
-kohya's names, adapters of the UNet with all text encoders, the whole UNet; and with those of make_zimage.py, make_qwen_image.py, make_flux2.py and make_chroma.py: LoRA in the names
-of diffusers, kohya and DiffSynth-Studio, the whole transformer. Exits 1 when they differ.
+kohya's names, adapters of the UNet with all text encoders, the whole UNet; with those of make_zimage.py, make_qwen_image.py, make_flux2.py and make_chroma.py: LoRA in the names
+of diffusers, kohya and DiffSynth-Studio, the whole transformer; with reference pictures as FLUX.1 Kontext takes them, LoRA and the whole transformer; and a
+blockwise ControlNet in DiffSynth-Studio's class. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
 import torch
-from diffusers import (ChromaTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, FluxControlNetModel, FluxPipeline, FluxTransformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
+from diffsynth.models.qwen_image_controlnet import QwenImageBlockWiseControlNet
+from diffusers import (ChromaTransformer2DModel, EulerDiscreteScheduler, Flux2KleinPipeline, Flux2Transformer2DModel, FluxControlNetModel, FluxKontextPipeline, FluxPipeline, FluxTransformer2DModel, QwenImagePipeline, QwenImageTransformer2DModel,
                        UNet2DConditionModel, ZImagePipeline, ZImageTransformer2DModel)
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast
@@ -17,7 +19,9 @@ from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast
 import make_chroma as chroma
 import make_flux2 as flux2
 import make_flux_extras as flux_extras
+import make_qwen_blockwise as blockwise
 import make_qwen_image as qwen_image
+import make_references as references
 import make_stable_diffusion_runs as stable_diffusion
 import make_zimage as zimage
 from make_pipeline import ASSETS, OUT, sampled
@@ -202,6 +206,50 @@ def check_control_net(folder):
     return 1e-4 < change < 1
 
 
+def check_kontext(folder):
+    """FLUX.1 with a reference picture."""
+    noise = noise_of(references, folder)
+    trained = ["--dataset_metadata_path", references.OUT / "metadata.json", "--extra_inputs", "kontext_images"]
+    reference = ["--reference", references.OUT / "a.png"]
+
+    def kontext(**parts):
+        pipe = FluxKontextPipeline.from_pretrained(OUT / "model", tokenizer=CLIPTokenizer.from_pretrained(ASSETS / "tokenizer"),
+                                                   tokenizer_2=T5TokenizerFast.from_pretrained(ASSETS / "tokenizer_2"), **parts)
+        pipe.set_progress_bar_config(disable=True)
+        return pipe
+
+    plain = references.drawn(kontext(), noise)
+    lora = train(folder / "lora", *trained, "--lora_rank", 4, "--lora_alpha", 8, "--save_dtype", "fp32")
+    pipe = kontext()
+    pipe.load_lora_weights(str(lora))
+    found = references.drawn(pipe, noise)
+    good = report("Kontext: LoRA through load_lora_weights", draw(OUT / "model", folder / "latents.safetensors", "--lora", lora, *reference), found)
+    good &= (found - plain).abs().max().item() > 1e-3
+    whole = folder / "model"
+    shutil.copytree(OUT / "model", whole)
+    shutil.copy(train(folder / "full", *trained, "--trainable_models", "dit"), whole / "transformer/diffusion_pytorch_model.safetensors")
+    pipe = kontext(transformer=FluxTransformer2DModel.from_pretrained(whole / "transformer"))
+    return good & report("Kontext: whole transformer through from_pretrained", draw(whole, folder / "latents.safetensors", *reference), references.drawn(pipe, noise))
+
+
+def check_blockwise(folder):
+    """A blockwise ControlNet that trained: DiffSynth-Studio's class takes it, and it does something else than what it was made of."""
+    control = blockwise.OUT / "control.safetensors"
+    small_train(qwen_image, folder / "run", "--model", control, "--dataset_metadata_path", blockwise.OUT / "metadata.json", "--extra_inputs", "blockwise_controlnet_image",
+                "--trainable_models", "blockwise_controlnet")
+    given = load_file(blockwise.OUT / "expected.safetensors")
+    outs = []
+    for file in (control, folder / "run/step-3.blockwise_controlnet.safetensors"):
+        net = QwenImageBlockWiseControlNet(num_layers=3, in_dim=64, additional_in_dim=0, dim=32)
+        net.load_state_dict({name: value.float() for name, value in load_file(file).items()})
+        with torch.no_grad():
+            outs.append(given["block.image"] + net.blockwise_forward(given["block.image"], net.process_controlnet_conditioning(given["block.control"]), 1))
+    change = ((outs[1] - outs[0]).abs().max() / outs[0].abs().max()).item()
+    same = torch.allclose(outs[0], given["block.out"], rtol=1e-4, atol=1e-5)
+    print(f"whole blockwise ControlNet in DiffSynth-Studio's class: what it gives has changed by {change:.1e} of the largest")
+    return same and 1e-4 < change < 1
+
+
 def main():
     expected = load_file(OUT / "expected.safetensors")
     noise = expected["noise"]
@@ -255,6 +303,9 @@ def main():
                                          (flux2, flux2_pipeline, Flux2Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel)):
             (folder / golden.OUT.name).mkdir()
             good &= check_small(golden, pipe, transformer, folder / golden.OUT.name)
+        for check in (check_kontext, check_blockwise):
+            (folder / check.__name__).mkdir()
+            good &= check(folder / check.__name__)
     sys.exit(0 if good and changed > 0 else 1)
 
 

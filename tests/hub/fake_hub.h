@@ -21,6 +21,7 @@ class FakeHub {
   FakeHub() : server_([this](const std::string& request) { return answer(request); }) {}
   std::string address() const { return server_.address(); }
   std::vector<std::string> requests() const { return server_.requests(); }
+  bool is_another_waiting(int milliseconds) const { return server_.is_another_waiting(milliseconds); }
   /// Of those, how many asked for content.
   int64_t num_files_asked() const {
     int64_t count = 0;

@@ -79,6 +79,19 @@ TEST_F(RepositoryTest, TwoFilesOfOneContentAreFetchedOnce) {
   EXPECT_EQ(io::read_text(repository.folder() / "vae/model.fp16.safetensors"), std::string(5000, 'v'));
 }
 
+TEST_F(RepositoryTest, FilesAreFetchedSideBySide) {
+  int num_files = 0;
+  bool are_together = false;
+  hub_.instead = [&](const std::string& request) {
+    bool is_first_file = request.find("/resolve/") != request.npos && num_files++ == 0;
+    if (is_first_file) are_together = hub_.is_another_waiting(10000);  // which nobody begins that waits for the first
+    return std::string();
+  };
+  hub::in_cache("author/model", settings_).fetch({"vae/config.json", "vae/model.safetensors"});
+  EXPECT_EQ(num_files, 2);
+  EXPECT_TRUE(are_together);
+}
+
 TEST_F(RepositoryTest, GoesOnWithWhatAnEarlierProcessLeft) {
   auto blob = folder_ / ("hf/models--author--model/blobs/" + io::sha256(std::string(5000, 'v')) + ".burnish.incomplete");
   io::write_text_atomic(blob, std::string(2000, 'v'));

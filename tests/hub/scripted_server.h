@@ -37,6 +37,11 @@ class ScriptedServer {
   ScriptedServer& operator=(const ScriptedServer&) = delete;
 
   std::string address() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  /// While a request is answered: whether another connection comes within that time, to be answered after it.
+  bool is_another_waiting(int milliseconds) const {
+    pollfd waiting{socket_, POLLIN, 0};
+    return poll(&waiting, 1, milliseconds) > 0;
+  }
   /// The heads of all requests so far.
   std::vector<std::string> requests() const {
     std::lock_guard lock(mutex_);

@@ -40,7 +40,7 @@ void expect_case(const std::string& name, const std::vector<loras::LoraFile>& fi
     std::string component = theirs.starts_with("transformer.") ? "dit" : theirs.substr(0, dot);
     if (!model->components().is_loaded(component)) model->components().load(component);
     auto weight = *model->components().module(component).parameters().at(theirs.substr(dot + 1) + ".weight");
-    EXPECT_LE(relative_error(weight.narrow(0, 0, 6), expected.tensor(theirs)), 1e-5) << name << " " << theirs;
+    EXPECT_LE(relative_error(weight.narrow(0, 0, 6), expected.tensor(theirs)), tolerance(1e-5)) << name << " " << theirs;
   }
 }
 
@@ -247,7 +247,9 @@ TEST(AdapterNames, TheLastModulationIsInTheOtherOrder) {
   ASSERT_EQ(plain.sizes(), at::IntArrayRef({64, 32}));
   for (const char* name :
        {"lora_unet_final_layer_adaLN_modulation_1", "diffusion_model.final_layer.adaLN_modulation.1", "final_norm_out.linear"})
-    EXPECT_LE(relative_error(weight_under(name, at::cat({shift, scale})) - plain, at::cat({scale, shift}).expand({64, 32})), 1e-6) << name;
+    EXPECT_LE(relative_error(weight_under(name, at::cat({shift, scale})) - plain, at::cat({scale, shift}).expand({64, 32})),
+              tolerance(1e-6))
+        << name;
 }
 
 TEST(AdapterNames, OfOneLayerTwiceAreRefused) {

@@ -45,7 +45,7 @@ TEST_F(ChromaRun, BatchesEqualTheirSamplesOneByOne) {
   train("apart", data + "--gradient_accumulation_steps 4");
   auto together = of_log("together", "loss"), apart = of_log("apart", "loss");
   ASSERT_EQ(together.size(), 3u);
-  for (size_t i = 0; i < together.size(); ++i) EXPECT_NEAR(together[i], apart[i], 1e-5 * apart[i]) << i;
+  for (size_t i = 0; i < together.size(); ++i) EXPECT_NEAR(together[i], apart[i], tolerance(1e-5) * apart[i]) << i;
 }
 
 TEST_F(ChromaRun, TheModulationLeavesMemoryUnlessItTrains) {
@@ -68,7 +68,7 @@ TEST_F(ChromaRun, NamesOfOtherProgramsMeanTheSameLayers) {
     auto file = at(std::string(format) + ".safetensors");
     ok("convert " + kAdapterFile + quoted(file) + " --lora_format " + format + " --model " + quoted(kChroma / "model"));
     EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
-    EXPECT_LE(relative_error(latents(chroma_model(), "--lora " + quoted(file)), expected), 1e-5) << format;
+    EXPECT_LE(relative_error(latents(chroma_model(), "--lora " + quoted(file)), expected), tolerance(1e-5)) << format;
   }
 }
 
@@ -80,7 +80,7 @@ TEST_F(ChromaRun, ASingleFileInOriginalNamesIsTheSameModel) {
   io::save_safetensors(at("single.safetensors"), all);
   // The folder has the other parts and the scheduler; of two transformers the first named is taken.
   auto single = "--model " + quoted(at("single.safetensors")) + " --model " + quoted(kChroma / "model") + " --dtype fp32 ";
-  EXPECT_LE(relative_error(latents(single, ""), latents(chroma_model(), "")), 1e-5);
+  EXPECT_LE(relative_error(latents(single, ""), latents(chroma_model(), "")), tolerance(1e-5));
   EXPECT_THAT(ok("inspect " + quoted(at("single.safetensors"))).output,
               HasSubstr("Chroma transformer (2 double and 2 single blocks, width 32, original names)"));
 }

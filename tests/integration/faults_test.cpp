@@ -238,7 +238,9 @@ TEST_F(Faults, KilledAtAnyInstantARunEndsAsOneThatWasNot) {
   }
 }
 
-TEST_F(Faults, TorchrunStartsAgainWhatWasKilled) {
+using FaultsUnderTorchrun = Faults;
+
+TEST_F(FaultsUnderTorchrun, AreStartedAgain) {
   auto packages = fs::path(BURNISH_SOURCE_DIR) / ".deps/golden";
   if (!fs::exists(packages / "torch/distributed")) GTEST_SKIP() << "torchrun is not there: ./dev golden installs it";
   const std::string options = "--batch_size 1 --global_batch_size 4 --reduction ordered --save_steps 1 --max_steps 30 --auto_resume ";

@@ -34,6 +34,7 @@ TEST(Flux2SampleParity, ReferencePictures) { expect_latents("latents.references"
 
 TEST(Flux2ReplayParity, Lora) { expect_steps("lora", golden_data() + kLora); }
 TEST(Flux2ReplayParity, LoraCheckpointed) { expect_steps("lora", golden_data() + kLora + "--use_gradient_checkpointing"); }
+TEST(Flux2ReplayParity, LoraAsInDiffSynthStudio) { expect_diffsynth_losses(kFlux2, "flux2", flux2_model() + golden_data() + kLora); }
 TEST(Flux2ReplayParity, Full) { expect_steps("full", golden_data() + "--trainable_models dit"); }
 
 TEST(Flux2ReplayParity, ReferencePictures) {
@@ -56,5 +57,7 @@ TEST(Flux2ReplayParity, ReferencePictures) {
     rows << row.dump() << "\n";
   }
   rows.close();
-  expect_steps("references", kLora + "--extra_inputs edit_image --dataset_metadata_path '" + (folder / "data.jsonl").string() + "'");
+  const auto how = kLora + "--extra_inputs edit_image --dataset_metadata_path '" + (folder / "data.jsonl").string() + "'";
+  expect_steps("references", how);
+  expect_diffsynth_losses(kFlux2, "flux2.references", flux2_model() + how);
 }

@@ -28,7 +28,7 @@ TEST_F(Flux2Run, BatchesEqualTheirSamplesOneByOne) {
   train("apart", data + "--gradient_accumulation_steps 4");
   auto together = of_log("together", "loss"), apart = of_log("apart", "loss");
   ASSERT_EQ(together.size(), 3u);
-  for (size_t i = 0; i < together.size(); ++i) EXPECT_NEAR(together[i], apart[i], 1e-5 * apart[i]) << i;
+  for (size_t i = 0; i < together.size(); ++i) EXPECT_NEAR(together[i], apart[i], tolerance(1e-5) * apart[i]) << i;
 }
 
 TEST_F(Flux2Run, TheModulationLeavesMemoryUnlessItTrains) {
@@ -69,14 +69,14 @@ TEST_F(Flux2Run, NamesOfOtherProgramsMeanTheSameLayers) {
     return "diffusion_model." + layer + half(down, ".lora_A.weight", ".lora_B.weight");
   });
   for (const char* name : {"diffsynth.safetensors", "paths.safetensors"})
-    EXPECT_LE(relative_error(latents(flux2_model(), "--lora " + quoted(at(name))), expected), 1e-6) << name;
+    EXPECT_LE(relative_error(latents(flux2_model(), "--lora " + quoted(at(name))), expected), tolerance(1e-6)) << name;
   // Written in their names, of which one may stand for three layers, and read again.
   for (const auto& [format, key] : {std::pair("kohya", "lora_unet_single_blocks_2_linear1.lora_down.weight"),
                                     {"comfyui", "diffusion_model.double_blocks.1.img_attn.qkv.lora_A.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
     ok("convert " + quoted(lora) + " " + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux2 / "model"));
     EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
-    EXPECT_LE(relative_error(latents(flux2_model(), "--lora " + quoted(file)), expected), 1e-5) << format;
+    EXPECT_LE(relative_error(latents(flux2_model(), "--lora " + quoted(file)), expected), tolerance(1e-5)) << format;
   }
 }
 
@@ -91,7 +91,7 @@ TEST_F(Flux2Run, ASingleFileInOriginalNamesIsTheSameModel) {
   // The norm groups of the small autoencoder are in its config.json alone.
   auto single = "--model " + quoted(at("single.safetensors")) + " --model " + quoted(kFlux2 / "model/vae") + " --tokenizer_path " +
                 quoted(kFlux2 / "model/tokenizer") + " --dtype fp32 ";
-  EXPECT_LE(relative_error(latents(single, ""), latents(flux2_model(), "")), 1e-5);
+  EXPECT_LE(relative_error(latents(single, ""), latents(flux2_model(), "")), tolerance(1e-5));
   EXPECT_THAT(ok("inspect " + quoted(at("single.safetensors"))).output,
               HasSubstr("FLUX.2 klein transformer (2 double and 3 single blocks, width 32, original names) + Qwen3 text encoder"));
 }

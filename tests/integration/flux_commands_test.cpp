@@ -202,8 +202,8 @@ TEST_F(FluxCommands, OfDiffSynthStudiosExamplesRun) {
                                    " --max_pixels 1048576 --dataset_repeat 1 --model_id_with_origin_paths \"" + command.models +
                                    "\" --num_epochs 1 --output_path " + quoted(folder) + " " + command.trained +
                                    (command.extra_inputs.empty() ? "" : "--extra_inputs \"" + command.extra_inputs + "\" ") +
-                                   "--use_gradient_checkpointing",
-                               "OMP_NUM_THREADS=1 DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
+                                   "--use_gradient_checkpointing --num_threads 1",
+                               "DIFFSYNTH_MODEL_BASE_PATH=" + quoted(at("models")));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     auto is_saved = [](const std::string& file) { return file.starts_with("step-4") && file.ends_with(".safetensors"); };
     bool trains_two = command.trained.find("controlnet,image_proj_model") != std::string::npos;

@@ -168,7 +168,7 @@ TEST_F(FluxExtras, ABatchIsItsSamples) {
   ASSERT_EQ(batch.size(), singles.size());
   for (size_t i = 0; i < batch.size(); ++i) {
     auto loss = singles[i]["loss"].get<double>();
-    EXPECT_NEAR(batch[i]["loss"].get<double>(), loss, 1e-5 * loss) << i;
+    EXPECT_NEAR(batch[i]["loss"].get<double>(), loss, tolerance(1e-5) * loss) << i;
   }
 }
 

@@ -14,7 +14,6 @@
 
 using namespace burnish;
 using namespace burnish::test;
-using testing::AllOf;
 using testing::HasSubstr;
 
 namespace {
@@ -75,18 +74,6 @@ class Hooks : public testing::Test {
 
 }  // namespace
 
-TEST_F(Hooks, PreviewsChangeNothingOfTheTraining) {
-  train("--max_steps 4 ", folder / "plain");
-  train("--max_steps 4 --preview_steps 2 " + option("preview_prompts", prompts()), folder / "drawn");
-  auto plain = contents(folder / "plain"), drawn = contents(folder / "drawn");
-  EXPECT_EQ(plain.at("log.jsonl"), drawn.at("log.jsonl"));
-  EXPECT_EQ(plain.at("step-4.safetensors"), drawn.at("step-4.safetensors"));
-  for (const char* step : {"000000", "000002", "000004"}) {
-    for (const char* number : {"00", "01"}) EXPECT_TRUE(drawn.contains(std::string("samples/step-") + step + "/" + number + ".png"));
-  }
-  EXPECT_NE(drawn.at("samples/step-000000/00.png"), drawn.at("samples/step-000004/00.png")) << "the LoRA shows";
-}
-
 TEST_F(Hooks, PreviewsAreWhatTheVerbDraws) {
   auto difference = [](const at::Tensor& a, const at::Tensor& b) { return (a.to(at::kInt) - b.to(at::kInt)).abs().max().item<int>(); };
   std::vector<at::Tensor> seen;
@@ -118,54 +105,6 @@ TEST_F(Hooks, OldWeightsGoAndTheBestStay) {
   EXPECT_THAT(files.at("best.safetensors"), HasSubstr("\"step\":\"" + std::to_string(by_loss.begin()->second) + "\""));
 }
 
-TEST_F(Hooks, EpochsSaveToo) {
-  train("--num_epochs 3 --save_epochs 1 ", folder / "run");
-  for (const char* name : {"step-4.safetensors", "step-8.safetensors", "step-12.safetensors"})
-    EXPECT_TRUE(fs::exists(folder / "run" / name)) << name;
-}
-
-TEST_F(Hooks, MinutesSaveToo) {
-  train("--max_steps 3 --save_minutes 1e-6 ", folder / "often");
-  for (const char* name : {"step-1.safetensors", "step-2.safetensors", "step-3.safetensors"})
-    EXPECT_TRUE(fs::exists(folder / "often" / name)) << name;
-  train("--max_steps 3 --save_minutes 60 ", folder / "seldom");
-  EXPECT_FALSE(fs::exists(folder / "seldom/step-2.safetensors"));
-  EXPECT_TRUE(fs::exists(folder / "seldom/step-3.safetensors"));
-}
-
-TEST_F(Hooks, ALongRunSavesAndSpeaksUnasked) {
-  setenv("BURNISH_PROGRESS_SECONDS", "0.01", 1);
-  auto outcome =
-      run_burnish("train " + golden_model() + golden_data() + kLora + "--max_steps 251 " + option("output_path", folder / "run"));
-  unsetenv("BURNISH_PROGRESS_SECONDS");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
-  EXPECT_TRUE(fs::exists(folder / "run/step-250.safetensors"));
-  EXPECT_TRUE(fs::exists(folder / "run/step-251.safetensors"));
-  EXPECT_THAT(outcome.output, AllOf(HasSubstr("/251, "), HasSubstr(", mean of 100 steps ")));
-}
-
-TEST_F(Hooks, OfWholeModelsOneUnaskedSaveStays) {
-  train("--max_steps 501 --trainable_models dit.proj_out ", folder / "run");
-  EXPECT_FALSE(fs::exists(folder / "run/step-250.safetensors"));
-  EXPECT_FALSE(fs::exists(folder / "run/step-500.safetensors"));
-  EXPECT_TRUE(fs::exists(folder / "run/step-501.safetensors"));
-  train("--max_steps 251 --save_steps 0 ", folder / "none");
-  EXPECT_FALSE(fs::exists(folder / "none/step-250.safetensors"));
-}
-
-TEST_F(Hooks, ARisenValidationLossIsNotedOnce) {
-  auto whole = [&](const std::string& rate, const std::string& name) {
-    auto outcome = run_burnish("train " + golden_model() + golden_data() + held_out() + "--trainable_models dit --max_steps 5 " +
-                               "--validation_steps 1 --learning_rate " + rate + " " + option("output_path", folder / name));
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-    return outcome.output;
-  };
-  auto rises = whole("0.1", "rises");  // far too high
-  EXPECT_THAT(rises, HasSubstr("step 3: the validation loss is"));
-  EXPECT_EQ(rises.find("has not fallen below"), rises.rfind("has not fallen below"));
-  EXPECT_THAT(whole("1e-4", "falls"), testing::Not(HasSubstr("has not fallen below")));
-}
-
 TEST_F(Hooks, ALossThatNothingTrainedReachesIsRefused) {
   auto outcome = run_burnish("train " + golden_model() + golden_data() + "--max_steps 2 --trainable_models vae.decoder " +
                              option("output_path", folder / "run"));
@@ -186,43 +125,6 @@ TEST_F(Hooks, ARunEndsWithItsPage) {
   EXPECT_THAT(page, testing::AllOf(HasSubstr("a red circle"), HasSubstr("\"steps\":[1,2]")));
   train("--max_steps 2 --write_report false ", folder / "without");
   EXPECT_FALSE(fs::exists(folder / "without/report.html"));
-}
-
-TEST_F(Hooks, TablesAndEventsHaveEveryStep) {
-  train("--max_steps 3 --enable_csv_log --enable_tensorboard_log ", folder / "run");
-  train("--max_steps 5 --enable_csv_log --enable_tensorboard_log --resume ", folder / "run");
-  std::stringstream table(read_file(folder / "run/log.csv"));
-  std::vector<std::string> first_cells;
-  for (std::string line; std::getline(table, line);) first_cells.push_back(line.substr(0, line.find(',')));
-  EXPECT_THAT(first_cells, testing::ElementsAre("step", "1", "2", "3", "4", "5"));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "run/tensorboard"), {}), 2) << "one a session";
-}
-
-TEST_F(Hooks, LossesAreLoggedByTime) {
-  train("--max_steps 3 --batch_size 2 --loss_weighting uniform ", folder / "run");
-  for (const auto& line : read_log(folder / "run")) {
-    double sum = 0;
-    int64_t count = 0;
-    ASSERT_EQ(line["loss_by_time"].size(), 10u);
-    for (const auto& bin : line["loss_by_time"]) {
-      auto of_bin = bin["count"].get<int64_t>();
-      count += of_bin;
-      if (of_bin > 0) sum += bin["raw"].get<double>() * static_cast<double>(of_bin);
-    }
-    EXPECT_EQ(count, 2);
-    EXPECT_NEAR(sum / 2, line["loss"].get<double>(), 1e-5);
-  }
-}
-
-TEST_F(Hooks, WhatIsAskedForWithoutItsNeedsIsRefused) {
-  for (const auto& [options, sentence] : {std::pair{"--validation_steps 2 ", "validation_metadata_path"},
-                                          {"--keep_best ", "set validation_steps"},
-                                          {"--preview_steps 2 ", "preview_prompts"},
-                                          {"--keep_last 2 --save_steps 0 ", "save_steps"}}) {
-    auto outcome = run_burnish("train " + golden_model() + golden_data() + options + option("output_path", folder / "run"));
-    EXPECT_EQ(outcome.exit_code, 2) << options;
-    EXPECT_THAT(outcome.output, HasSubstr(sentence));
-  }
 }
 
 TEST_F(Hooks, AClosedTerminalAndARequestToEndSaveLikeCtrlC) {

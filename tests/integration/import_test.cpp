@@ -382,6 +382,11 @@ TEST_F(ImportVerb, KindsThatAreNotTrainedAreSaid) {
   const std::string reason = ": this kind is not trained here, and what is carried would train another";
   EXPECT_THAT(import_file("a.json", R"({"training_method": "LORA", "model_type": "ANIMA", "base_model_name": "x"})"),
               HasSubstr("not carried: model_type = ANIMA" + reason));
+  auto embedding = import_file("a.json", R"({"training_method": "EMBEDDING", "model_type": "STABLE_DIFFUSION_15", "base_model_name": "x",
+      "embedding": {"model_name": "", "placeholder": "<embedding>", "token_count": 2, "is_output_embedding": false}})",
+                               "--overwrite");
+  EXPECT_THAT(embedding, HasSubstr("not carried: training_method = EMBEDDING: embeddings are not trained here, and what is carried"));
+  EXPECT_THAT(toml(), Not(HasSubstr("trainable_models")));
   EXPECT_THAT(import_file("a.yaml", "config: {process: [{type: sd_trainer, model: {name_or_path: x, arch: wan21}}]}\n", "--overwrite"),
               HasSubstr("not carried: model.arch = wan21" + reason));
   EXPECT_THAT(import_file("a.toml", "[model]\ntype = 'wan'\n[adapter]\ntype = 'lora'\n[optimizer]\ntype = 'adamw'\n", "--overwrite"),

@@ -90,7 +90,7 @@ TEST_P(LoraNames, OfEveryFormatAreReadBack) {
     SCOPED_TRACE(format);
     auto file = at(format + ".safetensors");
     ok("convert " + quoted(lora()) + " " + quoted(file) + " --lora_format " + format + " --model " + quoted(golden() / "model"));
-    EXPECT_LE(relative_error(latents(file), expected), 1e-6);
+    EXPECT_LE(relative_error(latents(file), expected), tolerance(1e-6));
   }
   // With alphas diffusers takes files under its own names for those of other programs, and finds no layer.
   for (const auto& name : io::TensorSource::open({at("diffusers.safetensors")}).names()) EXPECT_FALSE(name.ends_with(".alpha")) << name;
@@ -110,7 +110,7 @@ TEST_P(LoraNames, OfDiffSynthStudioAreWrittenByTraining) {
     EXPECT_TRUE((name.ends_with(kDefaultA) || name.ends_with(kDefaultB)) && !name.starts_with("transformer.")) << name;
   EXPECT_TRUE(source.contains(is_qwen() ? "transformer_blocks.0.attn.to_out.0.lora_A.default.weight"
                                         : "layers.0.feed_forward.w1.lora_A.default.weight"));
-  EXPECT_LE(relative_error(latents(file), latents(train("kohya"))), 1e-6);
+  EXPECT_LE(relative_error(latents(file), latents(train("kohya"))), tolerance(1e-6));
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, LoraNames, testing::Values("zimage", "qwen_image"), [](const auto& info) { return std::string(info.param); });

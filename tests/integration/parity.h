@@ -18,25 +18,40 @@ inline void expect_latents(const fs::path& golden, const std::string& name, cons
                          " " + options);
   ASSERT_EQ(out.exit_code, 0) << out.output;
   auto latents = io::SafetensorsFile::open(folder / "latents.safetensors")->tensor("latents");
-  EXPECT_LE(relative_error(latents, source.tensor(name)), 1e-4) << name;
+  EXPECT_LE(relative_error(latents, source.tensor(name)), tolerance(1e-4)) << name;
   EXPECT_TRUE(fs::exists(folder / "out/0001.png"));
 }
 
-/// Ten steps of the golden replay have the golden losses and gradient norms `name`. `options` say the model and the data.
-inline void expect_steps(const fs::path& golden, const std::string& name, const std::string& options) {
+/// The log of ten steps of the golden replay. `options` say the model and the data.
+inline std::vector<nlohmann::json> replayed(const fs::path& golden, const std::string& options) {
   TempFolder folder;
   auto out = run_burnish("train --max_steps 10 --learning_rate 1e-3 --replay '" + (golden / "replay.safetensors").string() +
                          "' --output_path " + (folder / "run").string() + " " + options);
-  ASSERT_EQ(out.exit_code, 0) << out.output;
-  auto log = read_log(folder / "run");
-  auto source = expected_in(golden);
-  auto losses = source.tensor(name + ".loss"), norms = source.tensor(name + ".grad_norm");
-  ASSERT_EQ(log.size(), 10u);
-  for (size_t i = 0; i < log.size(); ++i) {
-    auto loss = losses[static_cast<int64_t>(i)].item<double>(), norm = norms[static_cast<int64_t>(i)].item<double>();
-    EXPECT_NEAR(log[i]["loss"].get<double>(), loss, 1e-5 * loss) << name << " step " << i;
-    EXPECT_NEAR(log[i]["grad_norm"].get<double>(), norm, 1e-4 * norm) << name << " step " << i;
+  EXPECT_EQ(out.exit_code, 0) << out.output;
+  return read_log(folder / "run");
+}
+
+inline void expect_logged(const std::vector<nlohmann::json>& log, const char* field, const at::Tensor& expected, double bound) {
+  ASSERT_EQ(std::ssize(log), expected.numel());
+  for (int64_t i = 0; i < expected.numel(); ++i) {
+    auto value = expected[i].item<double>();
+    EXPECT_NEAR(log[static_cast<size_t>(i)][field].get<double>(), value, tolerance(bound) * value) << field << " of step " << i;
   }
+}
+
+/// They have the golden losses and gradient norms `name`.
+inline void expect_steps(const fs::path& golden, const std::string& name, const std::string& options) {
+  SCOPED_TRACE(name);
+  auto log = replayed(golden, options);
+  auto source = expected_in(golden);
+  expect_logged(log, "loss", source.tensor(name + ".loss"), 1e-5);
+  expect_logged(log, "grad_norm", source.tensor(name + ".grad_norm"), 1e-4);
+}
+
+/// They have the losses of DiffSynth-Studio's own code (tests/golden/make_families_diffsynth.py).
+inline void expect_diffsynth_losses(const fs::path& golden, const std::string& name, const std::string& options) {
+  expect_logged(replayed(golden, options + " --loss_weighting uniform"), "loss",
+                test::golden("families_diffsynth.safetensors").tensor(name + ".loss"), 1e-5);
 }
 
 }  // namespace burnish::test

@@ -155,6 +155,22 @@ TEST_F(TrainPlansFirst, AndRefusesWhatDoesNotFit) {
   EXPECT_EQ(allowed.exit_code, 0) << allowed.output;
 }
 
+TEST_F(TrainPlansFirst, AndWhatItSuggestsInsteadTrains) {
+  const std::string four = "--batch_size 4 ";  // so that a step takes more than encoding
+  auto plan = plan_of(golden_model() + golden_data() + "--lora_rank 4 --max_steps 2 --plan off " + four);  // which keeps no values
+  auto limit = four + fmt::format("--device_memory {}MiB ", 0.9 * stage_of(plan, "step")["peak"]["total"].get<double>() / 0x1p20);
+  auto outcome = run_burnish(train(limit), "BURNISH_LOG=error");
+  expect_one_error(outcome, 4, {"of cpu at its peak", "; it fits with --", "or train all the same with --plan off"});
+  EXPECT_EQ(files_below(out()), std::vector<std::string>{});
+  const std::string before = "it fits with ";
+  ASSERT_THAT(outcome.output, HasSubstr(before));
+  auto begin = outcome.output.find(before) + before.size(), end = outcome.output.find(" (", begin);
+  auto flags = outcome.output.substr(begin, end - begin) + " --cache_path " + quoted(at("cache"));
+  auto fitted = run_burnish(train(limit + flags));
+  EXPECT_EQ(fitted.exit_code, 0) << flags << "\n" << fitted.output;
+  EXPECT_TRUE(fs::exists(out() / "step-2.safetensors"));
+}
+
 TEST_F(TrainPlansFirst, AndLeavesThePlanInTheRunFolder) {
   ASSERT_EQ(run_burnish(train("--max_steps 1")).exit_code, 0);
   auto plan = nlohmann::json::parse(std::ifstream(out() / "plan.json"));

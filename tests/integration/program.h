@@ -1,4 +1,5 @@
 #pragma once
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -10,10 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "tests/device.h"
+#include "tests/integration/program_forks.h"
 #include "tests/temp_folder.h"
 
 // Runs the built program as a user does.
 namespace burnish::test {
+
+/// Of programs as of tests; settled before any of them starts.
+inline const c10::Device kDevice = device();
 
 inline std::string read_file(const fs::path& path) {
   std::stringstream text;
@@ -28,10 +34,12 @@ struct Outcome {
 
 /// Runs `burnish` with the arguments, which the shell splits. `before` goes in front of the command (ulimit, variables).
 inline Outcome run_burnish(const std::string& arguments, const std::string& before = "", const std::string& program = BURNISH_PROGRAM) {
+  EXPECT_TRUE(kDevice.is_cpu() || at::hasCUDA()) << "BURNISH_TEST_DEVICE names a GPU, and the program would find none";
   TempFolder folder;
   auto log = folder / "output";
+  auto forked = program == BURNISH_PROGRAM ? run_forked(arguments, before, log.string()) : std::nullopt;
   auto command = before + " '" + program + "' " + arguments + " >'" + log.string() + "' 2>&1";
-  auto status = std::system(command.c_str());
+  auto status = forked ? *forked : std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_file(log)};
 }
 

@@ -77,15 +77,15 @@ const std::string kPrompts = "--prompt 'red apple' --prompt 'tree of the north'"
 TEST_F(References, AreDrawnWithAsInDiffusers) {
   auto expected = io::SafetensorsFile::open(kReferences / "expected.safetensors");
   auto together = draw(kPrompts, option("reference", picture("a.png")) + "--batch_size 2");
-  EXPECT_LE(relative_error(together, expected->tensor("latents.one")), 1e-4);
+  EXPECT_LE(relative_error(together, expected->tensor("latents.one")), tolerance(1e-4));
   auto guided = draw(kPrompts, option("reference", picture("a.png")) + "--negative_prompt cat --cfg_scale 2.5");
-  EXPECT_LE(relative_error(guided, expected->tensor("latents.cfg")), 1e-4);
+  EXPECT_LE(relative_error(guided, expected->tensor("latents.cfg")), tolerance(1e-4));
   auto lines = write("prompts.txt", "red apple --ci " + picture("a.png") + "\ntree of the north\n");
   auto one_of_two = draw(option("prompts", lines), "");
-  EXPECT_LE(relative_error(one_of_two[0], expected->tensor("latents.one")[0]), 1e-4);
+  EXPECT_LE(relative_error(one_of_two[0], expected->tensor("latents.one")[0]), tolerance(1e-4));
   EXPECT_GT(relative_error(one_of_two[1], expected->tensor("latents.one")[1]), 1e-2) << "it has no reference picture";
   auto plain = io::SafetensorsFile::open(kGolden / "expected.safetensors")->tensor("latents.plain");
-  EXPECT_LE(relative_error(one_of_two[1], plain[1]), 1e-4);
+  EXPECT_LE(relative_error(one_of_two[1], plain[1]), tolerance(1e-4));
 }
 
 TEST_F(References, TrainAsInThePlainLoop) {
@@ -133,7 +133,7 @@ TEST_F(References, OfOneSizeShareABatchAndOthersDoNot) {
   ASSERT_EQ(batch.size(), singles.size());
   for (size_t i = 0; i < batch.size(); ++i) {
     auto loss = singles[i]["loss"].get<double>();
-    EXPECT_NEAR(batch[i]["loss"].get<double>(), loss, 1e-5 * loss) << i;
+    EXPECT_NEAR(batch[i]["loss"].get<double>(), loss, tolerance(1e-5) * loss) << i;
   }
   EXPECT_THAT(train(mixed() + how + "--batch_size 2 ", "mixed"), HasSubstr("4 samples, 4 batches an epoch"));
 }

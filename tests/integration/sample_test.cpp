@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
-#include "tests/integration/refused.h"
+#include "tests/integration/processes.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -66,13 +66,12 @@ TEST_F(SampleVerb, RefusesWhatNoLineCanBe) {
 }
 
 TEST_F(SampleVerb, WhatIsFinishedIsWrittenWhileFurtherPicturesAreDrawn) {
-  // More than can be drawn in time; a killed program has nobody who writes what it had.
-  auto many = "sample " + golden_model() + "--height 16 --width 16 --num_images 1000000 --num_inference_steps 200 --prompt cat ";
-  for (int seconds = 20; seconds < 200 && files_below(out()).empty(); seconds *= 2) {
-    auto killed = "BURNISH_LOG=error timeout --foreground -s KILL " + std::to_string(seconds);
-    run_burnish(many + "--output_path " + quoted(out()), killed);
-  }
-  EXPECT_THAT(files_below(out()), testing::Contains("0000.png"));
+  // More than can be drawn in time.
+  Running drawing(quoted(BURNISH_PROGRAM) + " sample " + golden_model() + "--height 16 --width 16 --num_images 1000000 --prompt cat " +
+                      "--num_inference_steps 200 --output_path " + quoted(out()),
+                  at("output"));
+  EXPECT_TRUE(within(200, [&] { return drawing.has_ended() || fs::exists(out() / "0000.png"); }));
+  EXPECT_FALSE(drawing.has_ended()) << drawing.output();
 }
 
 TEST_F(SampleVerb, CtrlCWritesWhatIsFinished) {

@@ -45,7 +45,7 @@ class StableDiffusionSamples : public testing::TestWithParam<Case> {};
 TEST_P(StableDiffusionSamples, AreThoseOfDiffusers) {
   const std::string pipeline = GetParam().pipeline, name = GetParam().name;
   auto latents = draw(sd_model(pipeline), pipeline, name, GetParam().options);
-  EXPECT_LE(relative_error(latents, expected(pipeline).tensor("latents." + name)), 1e-4);
+  EXPECT_LE(relative_error(latents, expected(pipeline).tensor("latents." + name)), tolerance(1e-4));
 }
 
 #define GUIDED "--cfg_scale 3 --negative_prompt cat "
@@ -74,14 +74,14 @@ TEST(StableDiffusionSamples, OfASingleFileAndOfOneAtATimeAreTheSame) {
     auto single = "--model '" + single_file(pipeline) + "' --tokenizer_path '" + (kAssets / "tokenizer").string() +
                   "' --dtype fp32 --timestep_spacing leading ";
     auto latents = draw(single, pipeline, "euler", GUIDED "--batch_size 1");
-    EXPECT_LE(relative_error(latents, expected(pipeline).tensor("latents.euler")), 1e-4) << pipeline;
+    EXPECT_LE(relative_error(latents, expected(pipeline).tensor("latents.euler")), tolerance(1e-4)) << pipeline;
   }
 }
 
 TEST(StableDiffusionSamples, WithALora) {
   for (const std::string pipeline : {"sdxl_pipeline", "sd15_pipeline"}) {
     auto latents = draw(sd_model(pipeline), pipeline, "lora", LEADING "--lora '" + golden_path(pipeline + "/lora.safetensors") + "'");
-    EXPECT_LE(relative_error(latents, expected(pipeline).tensor("latents.lora")), 1e-4) << pipeline;
+    EXPECT_LE(relative_error(latents, expected(pipeline).tensor("latents.lora")), tolerance(1e-4)) << pipeline;
   }
 }
 
@@ -102,8 +102,8 @@ TEST_P(StableDiffusionSteps, AreThoseOfDiffusersAndPeft) {
   ASSERT_EQ(log.size(), 10u);
   for (size_t i = 0; i < log.size(); ++i) {
     auto loss = losses[static_cast<int64_t>(i)].item<double>(), norm = norms[static_cast<int64_t>(i)].item<double>();
-    EXPECT_NEAR(log[i]["loss"].get<double>(), loss, 1e-5 * loss) << name << " step " << i;
-    EXPECT_NEAR(log[i]["grad_norm"].get<double>(), norm, 1e-4 * norm) << name << " step " << i;
+    EXPECT_NEAR(log[i]["loss"].get<double>(), loss, tolerance(1e-5) * loss) << name << " step " << i;
+    EXPECT_NEAR(log[i]["grad_norm"].get<double>(), norm, tolerance(1e-4) * norm) << name << " step " << i;
   }
 }
 

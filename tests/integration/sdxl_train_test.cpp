@@ -78,7 +78,7 @@ TEST(StableDiffusionTraining, TheSingleFileTrainsAsTheFolder) {
     auto outcome = run_burnish(single);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
     auto a = losses(folder / pipeline / "folder"), b = losses(folder / pipeline / "single");
-    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * a[i]) << pipeline;
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance(1e-5) * a[i]) << pipeline;
   }
 }
 
@@ -178,10 +178,11 @@ TEST_F(SdxlEncoderLora, ReadsBackTheSameInEitherLayout) {
     EXPECT_TRUE(names->tensors().contains(std::string(layer) + ".lora_down.weight")) << layer;
   auto first = io::SafetensorsFile::open(lora), again = io::SafetensorsFile::open(saved_again(kohya, "diffusers", "diffusers"));
   EXPECT_EQ(again->tensors().size(), first->tensors().size());
-  for (const auto& [name, info] : first->tensors()) EXPECT_LE(relative_error(again->tensor(name), first->tensor(name)), 1e-6) << name;
+  for (const auto& [name, info] : first->tensors())
+    EXPECT_LE(relative_error(again->tensor(name), first->tensor(name)), tolerance(1e-6)) << name;
   auto drawn = latents("--lora '" + lora.string() + "'");
   EXPECT_GT(relative_error(drawn, latents("")), 1e-3);
-  EXPECT_LE(relative_error(latents("--lora '" + kohya.string() + "'"), drawn), 1e-5);
+  EXPECT_LE(relative_error(latents("--lora '" + kohya.string() + "'"), drawn), tolerance(1e-5));
 }
 
 TEST(StableDiffusionFiles, InspectSaysWhatTheyAre) {

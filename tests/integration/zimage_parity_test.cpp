@@ -31,4 +31,5 @@ TEST(ZImageSampleParity, WithLora) { expect_latents("latents.lora", "--lora " + 
 
 TEST(ZImageReplayParity, Lora) { expect_steps("lora", kLora); }
 TEST(ZImageReplayParity, LoraCheckpointed) { expect_steps("lora", kLora + "--use_gradient_checkpointing"); }
+TEST(ZImageReplayParity, LoraAsInDiffSynthStudio) { expect_diffsynth_losses(kZImage, "zimage", zimage_model() + golden_data() + kLora); }
 TEST(ZImageReplayParity, Full) { expect_steps("full", "--trainable_models dit"); }

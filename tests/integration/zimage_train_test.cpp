@@ -28,7 +28,7 @@ TEST_F(ZImageRun, BatchesOfCaptionsOfUnequalLengthEqualTheirSamplesOneByOne) {
   train("apart", data + "--gradient_accumulation_steps 4");
   auto together = of_log("together", "loss"), apart = of_log("apart", "loss");
   ASSERT_EQ(together.size(), 3u);
-  for (size_t i = 0; i < together.size(); ++i) EXPECT_NEAR(together[i], apart[i], 1e-5 * apart[i]) << i;
+  for (size_t i = 0; i < together.size(); ++i) EXPECT_NEAR(together[i], apart[i], tolerance(1e-5) * apart[i]) << i;
 }
 
 TEST_F(ZImageRun, AFusedLayerOfAnAdapterIsThatOfItsThree) {
@@ -60,7 +60,7 @@ TEST_F(ZImageRun, ASingleFileInOriginalNamesIsTheSameModel) {
   // The small autoencoder's scale is in its config.json alone.
   auto single = "--model " + quoted(at("single.safetensors")) + " --model " + quoted(kZImage / "model/vae") + " --tokenizer_path " +
                 quoted(kZImage / "model/tokenizer") + " --dtype fp32 ";
-  EXPECT_LE(relative_error(latents(single, ""), latents(zimage_model(), "")), 1e-5);
+  EXPECT_LE(relative_error(latents(single, ""), latents(zimage_model(), "")), tolerance(1e-5));
   auto inspected = ok("inspect " + quoted(at("single.safetensors")));
   EXPECT_THAT(inspected.output,
               HasSubstr("Z-Image transformer (3 layers, 1 in each refiner, width 32, original names) + Qwen3 text encoder"));

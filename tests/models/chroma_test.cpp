@@ -13,7 +13,9 @@
 using namespace burnish;
 using namespace burnish::models;
 using chroma::Transformer;
+using test::on_device;
 using test::relative_error;
+using test::tolerance;
 
 namespace {
 
@@ -28,10 +30,10 @@ struct ChromaBatch {
   io::TensorSource file = test::golden("chroma_pipeline/transformer.safetensors");
   test::Captions captions{file};
   at::Tensor run(Transformer& model) const {
-    return model.forward({.noisy_BCHW = file.tensor("in.noisy"),
+    return model.forward({.noisy_BCHW = on_device(file.tensor("in.noisy")),
                           .text_BTE = captions.text_BTE,
                           .mask_BT = captions.mask_BT,
-                          .modulation_BM = model.modulate(file.tensor("in.sigma"), at::kFloat)});
+                          .modulation_BM = model.modulate(on_device(file.tensor("in.sigma")), at::kFloat)});
   }
 };
 
@@ -41,8 +43,8 @@ TEST(Chroma, ABatchAndItsGradientsAreThoseOfDiffusers) {
   auto model = load_transformer();
   ChromaBatch batch;
   auto out = batch.run(*model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), 1e-5);
-  torch::autograd::backward({(out * batch.file.tensor("out_weight")).sum()}, {});
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
+  torch::autograd::backward({(out * on_device(batch.file.tensor("out_weight"))).sum()}, {});
   test::expect_digests(*model, batch.file.below("grad."));
 }
 
@@ -50,7 +52,7 @@ TEST(Chroma, RecomputedBlocksGiveTheSameGradients) {
   auto model = load_transformer();
   for (auto* block : nn::blocks_below(*model)) block->runner = memory::recompute();
   ChromaBatch batch;
-  torch::autograd::backward({(batch.run(*model) * batch.file.tensor("out_weight")).sum()}, {});
+  torch::autograd::backward({(batch.run(*model) * on_device(batch.file.tensor("out_weight"))).sum()}, {});
   test::expect_digests(*model, batch.file.below("grad."));
 }
 

@@ -11,7 +11,9 @@
 
 using namespace burnish;
 using namespace burnish::models;
+using test::on_device;
 using test::relative_error;
+using test::tolerance;
 
 namespace {
 
@@ -45,25 +47,25 @@ Loaded load(const std::string& name) {
   io::Shapes wanted;
   for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
   io::load_named(
-      weights, {}, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.clone().set_requires_grad(true); },
-      name);
+      weights, {}, wanted,
+      [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = on_device(t).clone().set_requires_grad(true); }, name);
   auto in = file.below("in.");
   return {std::move(model),
-          {in.tensor("pooled"), in.tensor("sigma"), in.tensor("guidance")},
-          {in.tensor("latents"), in.tensor("text"), {}, grids_of(file.metadata())},
+          {on_device(in.tensor("pooled")), on_device(in.tensor("sigma")), on_device(in.tensor("guidance"))},
+          {on_device(in.tensor("latents")), on_device(in.tensor("text")), {}, grids_of(file.metadata())},
           file};
 }
 
 void expect_gradients(Loaded& l) {
   auto out = l.forward();
-  EXPECT_LE(relative_error(out, l.file.tensor("out")), 1e-5);
-  torch::autograd::backward({(out * l.file.tensor("out_weight")).sum()}, {});
+  EXPECT_LE(relative_error(out, l.file.tensor("out")), tolerance(1e-5));
+  torch::autograd::backward({(out * on_device(l.file.tensor("out_weight"))).sum()}, {});
   auto expected = l.file.below("grad.");
   size_t compared = 0;
   for (auto& [path, slot] : l.model->parameters()) {
     if (!expected.contains(path)) continue;
     ASSERT_TRUE(slot->grad().defined()) << path;
-    EXPECT_LE(relative_error(test::digest(slot->grad()), expected.tensor(path)), 1e-4) << path;
+    EXPECT_LE(relative_error(test::digest(slot->grad()), expected.tensor(path)), tolerance(1e-4)) << path;
     ++compared;
   }
   EXPECT_EQ(compared, expected.names().size());
@@ -82,7 +84,7 @@ TEST_P(FluxParity, RecomputedGradientsAreTheSame) {
   auto plain = load(GetParam()), recomputed = load(GetParam());
   for (auto* block : nn::blocks_below(*recomputed.model)) block->runner = memory::recompute();
   expect_gradients(recomputed);
-  torch::autograd::backward({(plain.forward() * plain.file.tensor("out_weight")).sum()}, {});
+  torch::autograd::backward({(plain.forward() * on_device(plain.file.tensor("out_weight"))).sum()}, {});
   auto other = recomputed.model->parameters();
   for (auto& [path, slot] : plain.model->parameters()) {
     if (!slot->grad().defined()) continue;

@@ -15,8 +15,8 @@ inline void load(nn::Module& module, const io::TensorSource& source, const io::K
   io::Shapes wanted;
   for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
   io::load_named(
-      source, keys, wanted, [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.to(at::kFloat, false, true); },
-      "model");
+      source, keys, wanted,
+      [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = t.to(device(), at::kFloat, false, true); }, "model");
 }
 
 /// A transformer out of a golden folder of diffusers' (config.json and weights in our names), in fp32 and all of it trained. `detect` reads
@@ -26,7 +26,7 @@ std::unique_ptr<Transformer> load_trained(const std::string& folder, const Detec
   auto json = io::read_json(golden_path(folder + "config.json"));
   auto file = golden(folder + "diffusion_pytorch_model.safetensors");
   auto model = std::make_unique<Transformer>(detect(&json, file.shapes()), at::TensorOptions().device(at::kMeta), part);
-  for (auto& [path, slot] : model->parameters()) *slot = file.tensor(path).to(at::kFloat).set_requires_grad(true);
+  for (auto& [path, slot] : model->parameters()) *slot = file.tensor(path).to(device(), at::kFloat).set_requires_grad(true);
   return model;
 }
 
@@ -36,7 +36,7 @@ inline void expect_digests(nn::Module& model, const io::TensorSource& expected) 
   EXPECT_EQ(slots.size(), expected.names().size());
   for (auto& [path, slot] : slots) {
     ASSERT_TRUE(slot->grad().defined()) << path;
-    EXPECT_LE(relative_error(digest(slot->grad()), expected.tensor(path)), 1e-4) << path;
+    EXPECT_LE(relative_error(digest(slot->grad()), expected.tensor(path)), tolerance(1e-4)) << path;
   }
 }
 
@@ -45,8 +45,8 @@ struct Captions {
   explicit Captions(const io::TensorSource& file) {
     at::Tensor captions[] = {file.tensor("in.caption.0"), file.tensor("in.caption.1")};
     auto longest = std::max(captions[0].size(0), captions[1].size(0));
-    text_BTE = at::zeros({2, longest, captions[0].size(1)});
-    mask_BT = at::zeros({2, longest});
+    text_BTE = at::zeros({2, longest, captions[0].size(1)}, device());
+    mask_BT = at::zeros({2, longest}, device());
     for (int64_t b = 0; b < 2; ++b) {
       text_BTE[b].narrow(0, 0, captions[b].size(0)).copy_(captions[b]);
       mask_BT[b].narrow(0, 0, captions[b].size(0)).fill_(1);

@@ -18,7 +18,9 @@ using namespace burnish;
 using namespace burnish::models;
 using qwen_image::Transformer;
 using test::load;
+using test::on_device;
 using test::relative_error;
+using test::tolerance;
 
 namespace {
 
@@ -36,12 +38,12 @@ std::unique_ptr<Transformer> load_transformer(qwen_image::Part part = {}) {
 struct Batch {
   io::TensorSource file = test::golden("qwen_image_pipeline/batch.safetensors");
   Transformer::Inputs inputs;
-  at::Tensor sigma_B = file.tensor("in.sigma");
+  at::Tensor sigma_B = on_device(file.tensor("in.sigma"));
   Batch() {
     test::Captions captions(file);
     inputs.text_BTE = captions.text_BTE;
     inputs.mask_BT = captions.mask_BT;
-    inputs.noisy_BCHW = file.tensor("in.noisy");
+    inputs.noisy_BCHW = on_device(file.tensor("in.noisy"));
   }
   at::Tensor run(Transformer& model) {
     inputs.modulation_BM = model.modulate(sigma_B, at::kFloat);
@@ -58,13 +60,13 @@ struct Batch {
     sample.sigma_B = sigma_B.narrow(0, b, 1);
     return sample;
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * file.tensor("out_weight")).sum()}, {}); }
+  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 void expect_gradients(Transformer& model) {
   Batch batch;
   auto out = batch.run(model);
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), 1e-5);
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
   batch.backward(out);
   auto expected = batch.file.below("grad.");
   int num_read = 0;
@@ -76,7 +78,7 @@ void expect_gradients(Transformer& model) {
       continue;
     }
     ASSERT_TRUE(slot->grad().defined()) << path;
-    EXPECT_LE(relative_error(test::digest(slot->grad()), expected.tensor(path)), 1e-4) << path;
+    EXPECT_LE(relative_error(test::digest(slot->grad()), expected.tensor(path)), tolerance(1e-4)) << path;
   }
   EXPECT_GT(num_read, 80);
 }
@@ -99,7 +101,8 @@ TEST(QwenImageParity, TextEncoder) {
   EXPECT_TRUE(config.qkv_bias);
   text::QwenEncoder encoder(config, at::TensorOptions().device(at::kMeta));
   load(encoder, source);
-  EXPECT_LE(relative_error(encoder.forward(file.tensor("ids"), {config.num_layers}).front(), file.tensor("states")), 1e-5);
+  EXPECT_LE(relative_error(encoder.forward(on_device(file.tensor("ids")), {config.num_layers}).front(), file.tensor("states")),
+            tolerance(1e-5));
 }
 
 namespace {
@@ -112,10 +115,10 @@ void expect_autoencoder(const io::TensorSource& whole) {
   vae::CausalAutoencoder autoencoder(vae::causal_config(nullptr, io::shapes_in_our_names(source, keys)),
                                      at::TensorOptions().device(at::kMeta));
   load(autoencoder, source, keys);
-  auto moments = autoencoder.encode(file.tensor("image"));
-  EXPECT_LE(relative_error(moments.mean_BCHW, file.tensor("mean")), 1e-5);
-  EXPECT_LE(relative_error(moments.logvar_BCHW, file.tensor("logvar")), 1e-5);
-  EXPECT_LE(relative_error(autoencoder.decode(file.tensor("latents")), file.tensor("decoded")), 1e-5);
+  auto moments = autoencoder.encode(on_device(file.tensor("image")));
+  EXPECT_LE(relative_error(moments.mean_BCHW, file.tensor("mean")), tolerance(1e-5));
+  EXPECT_LE(relative_error(moments.logvar_BCHW, file.tensor("logvar")), tolerance(1e-5));
+  EXPECT_LE(relative_error(autoencoder.decode(on_device(file.tensor("latents"))), file.tensor("decoded")), tolerance(1e-5));
 }
 
 }  // namespace
@@ -146,7 +149,7 @@ TEST(QwenImageBatch, EqualsItsSamplesOneByOne) {
   auto model = load_transformer();
   Batch batch;
   auto together = batch.run(*model);
-  for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), batch.one(b).run(*model)), 1e-5) << b;
+  for (int64_t b = 0; b < 2; ++b) EXPECT_LE(relative_error(together.narrow(0, b, 1), batch.one(b).run(*model)), tolerance(1e-5)) << b;
   // What stands behind a caption's own tokens is not read.
   auto other = batch;
   other.inputs.text_BTE = other.inputs.text_BTE + (1 - other.inputs.mask_BT).unsqueeze(-1) * 100;
@@ -186,7 +189,7 @@ TEST(QwenImageReferences, AreModulatedByTheTimeZeroWhereTheModelSaysSo) {
   at::NoGradGuard no_grad;
   Batch batch;
   auto one = batch.one(0);
-  one.inputs.references = {at::linspace(-1, 1, 16 * 4 * 8).view({1, 16, 4, 8})};
+  one.inputs.references = {on_device(at::linspace(-1, 1, 16 * 4 * 8)).view({1, 16, 4, 8})};
   auto plain = load_transformer()->forward([&] {
     one.inputs.modulation_BM = load_transformer()->modulate(one.sigma_B, at::kFloat, /*with_references=*/true);
     return one.inputs;
@@ -194,7 +197,7 @@ TEST(QwenImageReferences, AreModulatedByTheTimeZeroWhereTheModelSaysSo) {
   auto json = config_json();
   json["zero_cond_t"] = true;
   auto zero = std::make_unique<Transformer>(qwen_image::detect(&json, weights().shapes()), at::TensorOptions().device(at::kMeta));
-  for (auto& [path, slot] : zero->parameters()) *slot = weights().tensor(path).to(at::kFloat);
+  for (auto& [path, slot] : zero->parameters()) *slot = weights().tensor(path).to(test::device(), at::kFloat);
   auto run = [&](const at::Tensor& sigma_B) {
     one.inputs.modulation_BM = zero->modulate(sigma_B, at::kFloat, /*with_references=*/true);
     return zero->forward(one.inputs);
@@ -207,7 +210,7 @@ TEST(QwenImageReferences, AreModulatedByTheTimeZeroWhereTheModelSaysSo) {
     one.inputs.modulation_BM = model->modulate(at_zero, at::kFloat);
     return model->forward(one.inputs);
   }();
-  EXPECT_LE(relative_error(run(at_zero), expected), 1e-5);
+  EXPECT_LE(relative_error(run(at_zero), expected), tolerance(1e-5));
   // Without references nothing is.
   one.inputs.references.clear();
   auto without = run(one.sigma_B);
@@ -237,6 +240,6 @@ TEST(QwenImage, ABlockwiseControlNetAddsWhatDiffSynthStudiosDoes) {
   qwen_image::BlockwiseControlNet net(qwen_image::BlockwiseControlNet::detect(file.shapes()), at::TensorOptions().device(at::kMeta));
   load(net, file);
   auto expected = test::golden("qwen_blockwise/expected.safetensors");
-  auto out = net.forward(1, expected.tensor("block.image"), net.embed(expected.tensor("block.control")));
-  EXPECT_LE(relative_error(out, expected.tensor("block.out")), 1e-6);
+  auto out = net.forward(1, on_device(expected.tensor("block.image")), net.embed(on_device(expected.tensor("block.control"))));
+  EXPECT_LE(relative_error(out, expected.tensor("block.out")), tolerance(1e-6));
 }

@@ -14,7 +14,9 @@
 
 using namespace burnish;
 using namespace burnish::models;
+using test::on_device;
 using test::relative_error;
+using test::tolerance;
 using zimage::Transformer;
 
 namespace {
@@ -34,8 +36,8 @@ struct Batch {
     test::Captions captions(file);
     inputs.text_BTE = captions.text_BTE;
     inputs.mask_BT = captions.mask_BT;
-    inputs.noisy_BCHW = file.tensor("in.noisy");
-    inputs.sigma_B = file.tensor("in.sigma");
+    inputs.noisy_BCHW = on_device(file.tensor("in.noisy"));
+    inputs.sigma_B = on_device(file.tensor("in.sigma"));
   }
   /// One of its samples, without anything behind its caption.
   Transformer::Inputs one(int64_t b) const {
@@ -45,13 +47,13 @@ struct Batch {
             .text_BTE = inputs.text_BTE.narrow(0, b, 1).narrow(1, 0, length),
             .sigma_B = inputs.sigma_B.narrow(0, b, 1)};
   }
-  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * file.tensor("out_weight")).sum()}, {}); }
+  void backward(const at::Tensor& out) const { torch::autograd::backward({(out * on_device(file.tensor("out_weight"))).sum()}, {}); }
 };
 
 void expect_gradients(Transformer& model) {
   Batch batch;
   auto out = model.forward(batch.inputs).velocity_BCHW;
-  EXPECT_LE(relative_error(out, batch.file.tensor("out")), 1e-5);
+  EXPECT_LE(relative_error(out, batch.file.tensor("out")), tolerance(1e-5));
   batch.backward(out);
   test::expect_digests(model, batch.file.below("grad."));
 }
@@ -76,7 +78,7 @@ TEST(ZImageBatch, EqualsItsSamplesOneByOne) {
   Batch batch;
   auto together = model->forward(batch.inputs).velocity_BCHW;
   for (int64_t b = 0; b < 2; ++b)
-    EXPECT_LE(relative_error(together.narrow(0, b, 1), model->forward(batch.one(b)).velocity_BCHW), 1e-5) << b;
+    EXPECT_LE(relative_error(together.narrow(0, b, 1), model->forward(batch.one(b)).velocity_BCHW), tolerance(1e-5)) << b;
   // What stands behind a caption's own tokens is not read.
   auto other = batch.inputs;
   other.text_BTE = other.text_BTE + (1 - other.mask_BT).unsqueeze(-1) * 100;
@@ -86,7 +88,7 @@ TEST(ZImageBatch, EqualsItsSamplesOneByOne) {
 TEST(ZImageBatch, OfPicturesThatNeedNoFillingGivesTheirTokenAGradientOfZero) {
   auto model = load();
   auto in = Batch().one(0);
-  in.noisy_BCHW = at::linspace(-1, 1, 16 * 8 * 16).view({1, 16, 8, 16});  // 4 · 8 tokens
+  in.noisy_BCHW = on_device(at::linspace(-1, 1, 16 * 8 * 16)).view({1, 16, 8, 16});  // 4 · 8 tokens
   torch::autograd::backward({model->forward(in).velocity_BCHW.square().sum()}, {});
   auto& grad = model->parameters().at("x_pad_token")->grad();
   ASSERT_TRUE(grad.defined());

@@ -11,9 +11,14 @@
 #include "io/safetensors.h"
 #include "optim/averaged.h"
 #include "optim/optimizer.h"
+#include "tests/device.h"
+#include "tests/scalar_reads.h"
 
 using namespace burnish;
 using namespace burnish::optim;
+using test::device;
+using test::on_device;
+using test::tolerance;
 
 namespace {
 
@@ -49,7 +54,8 @@ std::shared_ptr<io::SafetensorsFile> golden(const std::string& name) {
 }
 
 double relative(const at::Tensor& actual, const at::Tensor& expected) {
-  return ((actual - expected).norm() / expected.norm()).item<double>();
+  const at::Tensor there = expected.to(actual.device());
+  return ((actual - there).norm() / there.norm()).item<double>();
 }
 
 OptimizerOptions options_of(const Case& c, Rounding rounding = Rounding::nearest) {
@@ -62,7 +68,7 @@ ParameterList start(const std::string& optimizer, at::ScalarType dtype = at::kFl
   const auto file = golden("optim");
   ParameterList list;
   for (size_t i = 0; i < kNumParameters; ++i) {
-    const at::Tensor value = (file->tensor("start." + std::to_string(i)) * scale).to(dtype);
+    const at::Tensor value = (file->tensor("start." + std::to_string(i)) * scale).to(device(), dtype);
     list.push_back({"p" + std::to_string(i), value.set_requires_grad(true)});
   }
   return list;
@@ -73,7 +79,7 @@ void take_step(const Case& c, Optimizer& optimizer, int step) {
   for (size_t i = 0; i < kNumParameters; ++i) {
     const std::string name = fmt::format("grad.{}.{}", step, i);
     const at::Tensor& value = optimizer.parameters()[i].value;
-    if (file->tensors().contains(name)) value.mutable_grad() = file->tensor(name).to(value.scalar_type(), false, true);
+    if (file->tensors().contains(name)) value.mutable_grad() = file->tensor(name).to(device(), value.scalar_type(), false, true);
   }
   optimizer.step(c.lr > 0 ? c.lr : 0.01 * (step + 1) / kNumSteps);
   optimizer.zero_grad();
@@ -103,18 +109,18 @@ TEST_P(Rule, EqualsItsReferenceForTwentySteps) {
     take_step(GetParam(), *optimizer, step);
     if (!file->tensors().contains(fmt::format("{}.{}.0", name, step + 1))) continue;
     for (size_t i = 0; i < kNumParameters; ++i)
-      EXPECT_LE(relative(optimizer->parameters()[i].value, file->tensor(fmt::format("{}.{}.{}", name, step + 1, i))), 1e-6)
+      EXPECT_LE(relative(optimizer->parameters()[i].value, file->tensor(fmt::format("{}.{}.{}", name, step + 1, i))), tolerance(1e-6))
           << step << " " << i;
   }
   if (file->tensors().contains(name + ".average.0")) {
     const Averaged averaged(*optimizer, nullptr);
     for (size_t i = 0; i < kNumParameters; ++i)
-      EXPECT_LE(relative(optimizer->parameters()[i].value, file->tensor(fmt::format("{}.average.{}", name, i))), 1e-6) << i;
+      EXPECT_LE(relative(optimizer->parameters()[i].value, file->tensor(fmt::format("{}.average.{}", name, i))), tolerance(1e-6)) << i;
   }
   if (file->tensors().contains(name + ".d")) {
     optimizer->begin(1);  // what was learned of the last step shows in the next
     const double correction = name == "prodigy_sliced" ? std::sqrt(1 - std::pow(0.99, 21)) / (1 - std::pow(0.8, 21)) : 1;
-    EXPECT_NEAR(optimizer->learned_rate().item<double>() / correction / file->tensor(name + ".d")[0].item<double>(), 1, 1e-6);
+    EXPECT_NEAR(optimizer->learned_rate().item<double>() / correction / file->tensor(name + ".d")[0].item<double>(), 1, tolerance(1e-6));
   }
 }
 
@@ -148,12 +154,50 @@ TEST_P(Rule, UpdatesBf16AsFp32RoundedOnce) {
     const auto file = golden("optim");
     for (size_t i = 0; i < kNumParameters; ++i) {
       const std::string name = fmt::format("grad.{}.{}", step, i);
-      if (file->tensors().contains(name)) exact->parameters()[i].value.mutable_grad() = file->tensor(name).to(at::kBFloat16).to(at::kFloat);
+      if (file->tensors().contains(name))
+        exact->parameters()[i].value.mutable_grad() = on_device(file->tensor(name)).to(at::kBFloat16).to(at::kFloat);
     }
     exact->step(GetParam().lr > 0 ? GetParam().lr : 0.01 * (step + 1) / kNumSteps);
   }
   for (size_t i = 0; i < kNumParameters; ++i)
-    EXPECT_LE(relative(exact_value(low->parameters()[i]), exact->parameters()[i].value), 1e-6) << i;
+    EXPECT_LE(relative(exact_value(low->parameters()[i]), exact->parameters()[i].value), tolerance(1e-6)) << i;
+}
+
+namespace {
+
+/// Two steps over bf16 values, clipped by their norm, without a scalar that the host reads.
+void expect_no_reads(const OptimizerOptions& options) {
+  const auto optimizer = make_optimizer(options, start(options.name, at::kBFloat16));
+  const Case c{"", options.name, options.args};
+  const test::ScalarReads reads;
+  for (int step = 0; step < 2; ++step) {
+    take_step(c, *optimizer, step);  // makes gradients and drops them again
+    for (const NamedParameter& p : optimizer->parameters()) p.value.mutable_grad() = at::ones_like(p.value);
+    clip_gradients(optimizer->parameters(), gradient_norm(optimizer->parameters()), 0.5);
+    optimizer->step(0.01);
+  }
+  EXPECT_EQ(reads.count(), 0) << options.name << " " << static_cast<int>(options.rounding);
+}
+
+}  // namespace
+
+TEST(ScalarReads, AreCounted) {
+  const at::Tensor two = at::full({}, 2.0, device());
+  const test::ScalarReads reads;
+  EXPECT_EQ(two.item<double>() + two.sum().item<double>(), 4);
+  EXPECT_EQ(reads.count(), 2);
+}
+
+TEST_P(Rule, StepsReadNoScalar) {
+  for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic, Rounding::remainder})
+    expect_no_reads(options_of(GetParam(), rounding));
+}
+
+TEST(AdamWOf, EveryKindReadsNoScalar) {
+  for (const char* name : {"adamw", "adamw8bit"}) {
+    for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic, Rounding::remainder})
+      expect_no_reads({.name = name, .rounding = rounding});
+  }
 }
 
 TEST_P(Rule, RunsOnTheMetaDevice) {
@@ -171,7 +215,7 @@ TEST_P(Rule, RunsOnTheMetaDevice) {
 TEST(AdamW8bit, EqualsBitsandbytes) {
   const auto file = golden("optimizers");
   const int64_t n = 70 * 61;
-  const at::Tensor i = at::arange(n, at::kDouble);
+  const at::Tensor i = at::arange(n, at::TensorOptions(at::kDouble).device(device()));
   const at::Tensor value = (((i * 29).fmod(101) - 50) / 64).to(at::kFloat).view({70, 61}).set_requires_grad(true);
   const auto optimizer = make_optimizer({.name = "adamw8bit", .weight_decay = 0.1}, {{"p", value}});
   for (int step = 0; step < kNumSteps; ++step) {
@@ -179,15 +223,15 @@ TEST(AdamW8bit, EqualsBitsandbytes) {
     value.mutable_grad() = (((i * 7919 + step * 104729).fmod(65521) - 32760) / 32768 * size).to(at::kFloat).view({70, 61});
     optimizer->step(0.01 * (step + 1) / kNumSteps);
   }
-  EXPECT_LE(relative(value.view(-1), file->tensor("adamw8bit.value")), 1e-6);
+  EXPECT_LE(relative(value.view(-1), file->tensor("adamw8bit.value")), tolerance(1e-6));
   const StateList state = optimizer->state();
   ASSERT_EQ(state.size(), 5u);
   for (size_t k = 0; k < 4; ++k) {
-    const at::Tensor expected = file->tensor("adamw8bit" + state[k].first.substr(1));
+    const at::Tensor expected = on_device(file->tensor("adamw8bit" + state[k].first.substr(1)));
     if (state[k].second.scalar_type() == at::kByte) {
       EXPECT_LE((state[k].second.view(-1) != expected).sum().item<int64_t>(), 4) << state[k].first;  // ties
     } else {
-      EXPECT_LE(relative(state[k].second, expected), 1e-6) << state[k].first;
+      EXPECT_LE(relative(state[k].second, expected), tolerance(1e-6)) << state[k].first;
     }
   }
 }
@@ -202,13 +246,14 @@ TEST(AdamW8bit, MapsAreBitsandbytes) {
 
 TEST(AdamW8bit, KeepsSmallParametersInFp32AndResumes) {
   const auto make = [] {
-    ParameterList list{{"small", at::ones({4095}).set_requires_grad(true)},
-                       {"large", at::ones({300, 1000}, at::kBFloat16).set_requires_grad(true)}};
+    ParameterList list{{"small", at::ones({4095}, device()).set_requires_grad(true)},
+                       {"large", at::ones({300, 1000}, at::TensorOptions(at::kBFloat16).device(device())).set_requires_grad(true)}};
     return make_optimizer({.name = "adamw8bit", .rounding = Rounding::stochastic}, list);
   };
   const auto step = [](Optimizer& optimizer, uint64_t seed) {
     at::manual_seed(seed);
-    for (const NamedParameter& p : optimizer.parameters()) p.value.mutable_grad() = at::randn(p.value.sizes()).to(p.value.scalar_type());
+    for (const NamedParameter& p : optimizer.parameters())
+      p.value.mutable_grad() = at::randn(p.value.sizes()).to(device(), p.value.scalar_type());
     optimizer.step(1e-2);
   };
   const auto whole = make(), resumed = make();

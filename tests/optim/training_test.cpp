@@ -11,6 +11,7 @@
 #include "optim/averaged.h"
 #include "optim/gradients.h"
 #include "optim/lr_schedule.h"
+#include "tests/device.h"
 
 using namespace burnish;
 using namespace burnish::optim;
@@ -20,8 +21,8 @@ namespace {
 ParameterList with_gradients(io::SafetensorsFile& file) {
   ParameterList list;
   for (int i = 0; i < 5; ++i) {
-    at::Tensor value = file.tensor("start." + std::to_string(i)).clone().set_requires_grad(true);
-    value.mutable_grad() = file.tensor("grad.0." + std::to_string(i)).clone();
+    at::Tensor value = test::on_device(file.tensor("start." + std::to_string(i))).clone().set_requires_grad(true);
+    value.mutable_grad() = test::on_device(file.tensor("grad.0." + std::to_string(i))).clone();
     list.push_back({std::to_string(i), value});
   }
   list.push_back({"without", at::ones({3}).set_requires_grad(true)});
@@ -30,7 +31,9 @@ ParameterList with_gradients(io::SafetensorsFile& file) {
 
 double norm_of(const ParameterList& list) { return gradient_norm(list).item<double>(); }
 
-ParameterList one(const at::Tensor& gradient) {
+/// The meta device stays what it is.
+ParameterList one(at::Tensor gradient) {
+  if (!gradient.is_meta()) gradient = test::on_device(gradient);
   at::Tensor value = at::zeros_like(gradient).set_requires_grad(true);
   value.mutable_grad() = gradient;
   return {{"p", value}};
@@ -48,18 +51,18 @@ TEST(Gradients, ClippingEqualsTorch) {
   for (const std::string max_norm : {"0.5", "1000.0"}) {
     const ParameterList list = with_gradients(*file);
     const at::Tensor norm = gradient_norm(list);
-    EXPECT_NEAR(norm.item<double>() / expected, 1.0, 1e-6);
+    EXPECT_NEAR(norm.item<double>() / expected, 1.0, test::tolerance(1e-6));
     clip_gradients(list, norm, std::stod(max_norm));
     for (int i = 0; i < 5; ++i) {
-      const at::Tensor clipped = file->tensor("clip." + max_norm + "." + std::to_string(i));
-      EXPECT_TRUE(at::allclose(list[i].value.grad(), clipped, 1e-6, 1e-9)) << max_norm << " " << i;
+      const at::Tensor clipped = test::on_device(file->tensor("clip." + max_norm + "." + std::to_string(i)));
+      EXPECT_TRUE(at::allclose(list[i].value.grad(), clipped, test::tolerance(1e-6), 1e-9)) << max_norm << " " << i;
     }
     EXPECT_FALSE(list[5].value.grad().defined());
   }
 }
 
 TEST(Gradients, NormIsAccurateInEveryDtypeAndSize) {
-  EXPECT_NEAR(norm_of(one(at::full({3000001}, 0.1))) / (static_cast<double>(0.1f) * std::sqrt(3000001.0)), 1, 1e-6);
+  EXPECT_NEAR(norm_of(one(at::full({3000001}, 0.1))) / (static_cast<double>(0.1f) * std::sqrt(3000001.0)), 1, test::tolerance(1e-6));
   EXPECT_NEAR(norm_of(one(at::full({100000}, 0.5, at::kBFloat16))) / (0.5 * std::sqrt(100000.0)), 1, 1e-6);
   EXPECT_NEAR(norm_of(one(at::full({10, 4}, 2.0).t())), 2 * std::sqrt(40.0), 1e-5);
   EXPECT_EQ(norm_of({}), 0.0);

@@ -96,10 +96,20 @@ TEST(Audit, SeesAListThatIsChangedInPlace) {
 }
 
 TEST(Values, OfListsAreMovedAndCountedLikeTensors) {
-  Values values{{"references", TensorLists{{at::ones({2}), at::ones({3, 4})}, {}}}, {"prompt", "cat"}};
+  Values values{{"references", TensorLists{{at::ones({2}), at::ones({3, 4})}, {}}}, {"prompt", "cat"}, {"number", at::ones({})}};
   EXPECT_EQ(num_bytes(values.at("references")), 14 * 4);
   EXPECT_EQ(num_bytes(values.at("prompt")), 3);
   auto there = moved(values, c10::Device(c10::kMeta));
   EXPECT_TRUE(std::get<TensorLists>(there.at("references"))[0][1].is_meta());
+  EXPECT_FALSE(std::get<at::Tensor>(there.at("number")).is_meta()) << "units read it";
   EXPECT_FALSE(std::get<TensorLists>(values.at("references"))[0][1].is_meta());
+}
+
+TEST(Values, BeginWhereTheAllocatorLetsTensorsBegin) {
+  auto file = at::arange(100, at::kFloat);
+  Values values{{"x", file.narrow(0, 2, 60)}, {"y", file}};
+  auto there = moved(values, c10::kCPU);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor_of(there.at("x")).const_data_ptr()) % 64, 0U);
+  EXPECT_TRUE(at::equal(tensor_of(there.at("x")), file.narrow(0, 2, 60)));
+  EXPECT_TRUE(tensor_of(there.at("y")).is_alias_of(file)) << "what lies well is not copied";
 }

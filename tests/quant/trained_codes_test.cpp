@@ -8,6 +8,8 @@
 #include "optim/averaged.h"
 #include "optim/optimizer.h"
 #include "quant/store.h"
+#include "tests/device.h"
+#include "tests/scalar_reads.h"
 
 using namespace burnish;
 
@@ -21,12 +23,12 @@ struct Trained {
 /// A layer [80, 64] (more than 4096 elements, so that 8-bit averages are used) whose weight lives in codes.
 Trained trained(const std::string& name) {
   at::manual_seed(5);
-  auto start = at::randn({80, 64}) * 0.1;
+  auto start = test::on_device(at::randn({80, 64}) * 0.1);
   auto layer = std::make_unique<nn::Linear>(64, 80, at::TensorOptions().device(at::kMeta), true);
   quant::Store store({.format = {}, .high_precision = {}, .trained = {""}, .gradient_dtype = at::kFloat});
-  layer->set_source(store.store("weight", start, {}, at::kCPU, at::kFloat));
+  layer->set_source(store.store("weight", start, {}, test::device(), at::kFloat));
   layer->weight.set_requires_grad(true);
-  layer->bias = at::zeros({80}).set_requires_grad(true);
+  layer->bias = at::zeros({80}, test::device()).set_requires_grad(true);
   auto codes = quant::trained_codes(*layer).at("weight");
   optim::ParameterList list{{"w", layer->weight, 1, codes}, {"b", layer->bias}};
   auto optimizer = optim::make_optimizer({.name = name, .rounding = optim::Rounding::stochastic, .seed = 2}, list);
@@ -35,8 +37,8 @@ Trained trained(const std::string& name) {
 
 void take_step(Trained& trained, uint64_t step) {
   at::manual_seed(100 + step);
-  trained.layer->weight.mutable_grad() = at::randn({80, 64}) + 1;
-  trained.layer->bias.mutable_grad() = at::randn({80}) + 1;
+  trained.layer->weight.mutable_grad() = test::on_device(at::randn({80, 64}) + 1);
+  trained.layer->bias.mutable_grad() = test::on_device(at::randn({80}) + 1);
   trained.optimizer->step(1e-2);
   trained.optimizer->zero_grad();
 }
@@ -59,6 +61,13 @@ INSTANTIATE_TEST_SUITE_P(Rule, CodesUnder,
                          testing::Values("adamw", "adamw8bit", "adafactor", "lion", "prodigy", "prodigy_schedulefree", "adamw_schedulefree",
                                          "came", "muon"),
                          [](const auto& info) { return info.param; });
+
+TEST_P(CodesUnder, StepsReadNoScalar) {
+  auto layer = trained(GetParam());
+  const test::ScalarReads reads;
+  for (uint64_t step = 0; step < 2; ++step) take_step(layer, step);
+  EXPECT_EQ(reads.count(), 0);
+}
 
 TEST_P(CodesUnder, TrainsAndResumesBitForBit) {
   auto whole = trained(GetParam()), resumed = trained(GetParam());

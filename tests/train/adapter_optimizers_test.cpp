@@ -8,6 +8,7 @@
 #include "adapters/attach.h"
 #include "optim/averaged.h"
 #include "optim/optimizer.h"
+#include "tests/device.h"
 
 using namespace burnish;
 
@@ -21,12 +22,12 @@ struct Rule {
 std::ostream& operator<<(std::ostream& out, const Rule& rule) { return out << rule.name; }
 
 struct Net : nn::Module {
-  Net() : linear(256, 264, at::TensorOptions()), conv(4, 6, 3, 1, 1, at::TensorOptions()) {
+  Net() : linear(256, 264, test::device()), conv(4, 6, 3, 1, 1, test::device()) {
     own("linear", linear);
     own("conv", conv);
     at::manual_seed(1);
     at::NoGradGuard no_grad;
-    visit_parameters([](const std::string&, at::Tensor& p) { p.normal_(0, 0.1); });
+    visit_parameters([](const std::string&, at::Tensor& p) { p.copy_(at::empty(p.sizes()).normal_(0, 0.1)); });
   }
   nn::Linear linear;
   nn::Conv2d conv;
@@ -73,7 +74,7 @@ class Training {
   static at::Tensor wave(const std::vector<int64_t>& shape) {
     int64_t count = 1;
     for (auto size : shape) count *= size;
-    return at::arange(count, at::kFloat).sin().view(shape);
+    return test::on_device(at::arange(count, at::kFloat).sin().view(shape));
   }
   static optim::StateList copies(optim::StateList list) {
     for (auto& [name, tensor] : list) tensor = tensor.detach().clone();

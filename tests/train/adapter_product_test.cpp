@@ -20,7 +20,7 @@ struct Mlp : nn::Block {
     own("down", down);
   }
   nn::Tensors body(const nn::Tensors& in) override { return {down.forward(at::tanh(up.forward(in[0])))}; }
-  static at::Tensor input() { return at::randn({2, 9, 64}); }
+  static at::Tensor input() { return test::on_device(at::randn({2, 9, 64})); }
   static at::Tensor plain(size_t, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) { return at::linear(x, w, bias); }
   nn::Linear up, down;
 };
@@ -31,7 +31,7 @@ struct Convolutions : nn::Block {
     own("down", down);
   }
   nn::Tensors body(const nn::Tensors& in) override { return {down.forward(at::tanh(up.forward(in[0])))}; }
-  static at::Tensor input() { return at::randn({2, 16, 7, 6}); }
+  static at::Tensor input() { return test::on_device(at::randn({2, 16, 7, 6})); }
   static at::Tensor plain(size_t i, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
     if (i == 0) return at::conv2d(x, w.view({24, 16, 3, 3}), bias, 2, 1);
     return at::conv2d(x, w.view({16, 24, 1, 1}), bias);
@@ -64,7 +64,7 @@ double norm_error(const at::Tensor& found, const at::Tensor& expected) {
 
 double limit_of(at::ScalarType dtype, bool fp8_products) {
   if (fp8_products) return 0.15;  // activations and their gradients have three mantissa bits
-  return dtype == at::kFloat ? 2e-5 : dtype == at::kHalf ? 4e-3 : 3e-2;
+  return test::tolerance(dtype == at::kFloat ? 2e-5 : dtype == at::kHalf ? 4e-3 : 3e-2, dtype);
 }
 
 /// One point of the product: an adapter over a way to hold weights, in a dtype, with or without recompute.
@@ -72,12 +72,12 @@ template <class Block>
 void compare_with_fp64(const std::string& type, const std::string& storage, at::ScalarType dtype, bool recompute) {
   bool fp8_products = storage == "fp8_compute";
   at::manual_seed(7);
-  Block block(at::TensorOptions().dtype(dtype));
-  block.visit_parameters([](const std::string&, at::Tensor& p) { p.normal_(0, 0.15); });
+  Block block(at::TensorOptions().dtype(dtype).device(test::device()));
+  block.visit_parameters([](const std::string&, at::Tensor& p) { p.copy_(at::empty(p.sizes(), p.scalar_type()).normal_(0, 0.15)); });
   if (storage != "parameter") {
     quant::Store store({.format = quant::parse_format(fp8_products ? "fp8" : storage), .high_precision = {}, .fp8_compute = fp8_products});
-    block.up.set_source(store.store("up.weight", block.up.weight, {}, at::kCPU, at::kFloat));
-    block.down.set_source(store.store("down.weight", block.down.weight, {}, at::kCPU, at::kFloat));
+    block.up.set_source(store.store("up.weight", block.up.weight, {}, test::device(), at::kFloat));
+    block.down.set_source(store.store("down.weight", block.down.weight, {}, test::device(), at::kFloat));
   }
   adapters::AdapterOptions options{.type = type.starts_with("dora") ? "dora" : type,
                                    .rank = 4,
@@ -97,7 +97,7 @@ void compare_with_fp64(const std::string& type, const std::string& storage, at::
   if (recompute) block.runner = memory::recompute();
   auto x = Block::input().to(dtype).requires_grad_(true);
   auto y = block.run({x})[0];
-  auto dy = at::randn(y.sizes()).to(dtype);
+  auto dy = at::randn(y.sizes()).to(y.options());
   torch::autograd::backward({y}, {dy});
 
   auto x64 = x.detach().to(at::kDouble).requires_grad_(true);

@@ -200,6 +200,22 @@ TEST_F(SeveralSizes, ArePlannedAsTheLargest) {
   }
 }
 
+/// A distilled picture takes memory for every step of its trajectory.
+TEST_F(SeveralSizes, AreDistilledInAsManyStepsAsTheirRowsSay) {
+  scratch.write("trajectories.csv",
+                "image,prompt,seed,rand_device,num_inference_steps,cfg_scale\nmetadata.csv.0.png,a cat,1,cpu,2,1\n"
+                "metadata.csv.1.png,a cat,2,cpu,6,1\nmetadata.csv.2.png,a cat,3,cpu,2,1\nmetadata.csv.0.png,a dog,4,cpu,2,1\n");
+  for (const std::string model : {"flux", "sdxl"}) {
+    for (const std::string more : {"", "--use_gradient_checkpointing "}) {
+      test::Scratch runs;
+      auto options = options_of(model, "--task direct_distill --resolution 64,64 " + more, "trajectories.csv", "run");
+      EXPECT_NEAR(test::error_of_plan(options, runs), 0, 0.03) << model << " " << more;
+    }
+  }
+  auto batches = options_of("flux", "--task direct_distill --batch_size 2 --resolution 64,64", "trajectories.csv", "run");
+  EXPECT_THAT(test::error_of([&] { plan_memory(batches); }, Exit::data), testing::HasSubstr("set batch_size to 1"));
+}
+
 TEST_F(OutOfMemory, EndsTheStepAndNotTheRunsWork) {
   int64_t most = 0;
   train::train(options("fills the cache", 0));  // encoding takes more than training

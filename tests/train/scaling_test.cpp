@@ -34,6 +34,13 @@ TEST(Scaling, WhatBackwardCoversIsButTheLastBucket) {
   EXPECT_GT(scaled(kWork, {}, kMachines, 8).exposed, 4 * bucket) << "the link between machines sets the pace";
 }
 
+TEST(Scaling, WhatComesAtTheEndOfBackwardIsWaitedFor) {
+  auto work = kWork;
+  work.late_gradient_bytes = work.gradient_bytes / 4;
+  EXPECT_NEAR(scaled(work, {}, kMachines, 4).exposed, 4 * scaled(kWork, {}, kMachines, 4).exposed, 1e-12);
+  EXPECT_NEAR(scaled(work, {.ordered = true}, kMachines, 4).exposed, scaled(kWork, {.ordered = true}, kMachines, 4).exposed, 1e-12);
+}
+
 TEST(Scaling, ASlowLinkIsWaitedFor) {
   auto slow = kMachines;
   slow.link = 0.1 * kGigabyte;

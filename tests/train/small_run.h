@@ -4,12 +4,14 @@
 #include "base/text.h"
 #include "config/settings.h"
 #include "tests/allocations.h"
+#include "tests/device.h"
 #include "tests/scratch.h"
 #include "train/run.h"
 
 namespace burnish::test {
 
 inline train::TrainOptions options_of(const std::vector<std::string>& arguments) {
+  device();  // which decides what an option of auto finds
   train::TrainOptions options;
   config::Fields fields;
   train::fields(fields, options);

@@ -5,6 +5,8 @@
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
+#include "tests/device.h"
+#include "tests/scalar_reads.h"
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
 
@@ -18,10 +20,10 @@ class StepTest : public testing::Test {
   StepTest() { test::save_skeleton(scratch / "model.safetensors"); }
 
   /// A trainee whose denoiser trains whole, or under LoRA.
-  std::unique_ptr<Trainee> open(bool whole, c10::Device device = at::kCPU) {
+  std::unique_ptr<Trainee> open(bool whole, const StepSettings& step = {}) {
     models::ModelOptions options;
     options.dtype = at::kFloat;
-    options.device = device;
+    options.device = test::device();
     model = models::skeleton::kFamily.open(models::open_model_files({{(scratch / "model.safetensors").string()}, "", ""}), options);
     TrainedSettings trained;
     trained.learning_rate = 0.1;
@@ -35,6 +37,7 @@ class StepTest : public testing::Test {
     Settings settings;
     settings.model.options = options;
     settings.trained = trained;
+    settings.step = step;
     settings.step.optimizer.weight_decay = 0;
     objective = make_objective({.seed = 5}, *subjects.back());
     auto schedule = pipeline::schedule(objective->units(), input_labels(), subjects.back()->trained.models(), {{}, false});
@@ -42,13 +45,13 @@ class StepTest : public testing::Test {
     return trainee;
   }
 
-  Batch batch(int64_t number, int64_t size = 1, c10::Device device = at::kCPU) const {
+  Batch batch(int64_t number, int64_t size = 1) const {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(number));
-    auto random = [&](std::vector<int64_t> shape) { return at::empty(shape).normal_(0, 1, generator).to(device); };
+    auto random = [&](std::vector<int64_t> shape) { return at::empty(shape).normal_(0, 1, generator); };
     Batch batch;
     for (int64_t i = 0; i < size; ++i) batch.samples.push_back({{"latents", random({1, 4, 4, 4})}, {"text_embedding", random({1, 6, 16})}});
-    batch.draws = {{"noise", random({size, 4, 4, 4})}, {"sigma", at::full({size}, 0.4).to(device)}};
-    batch.draws["loss_weight"] = at::full({size}, 2.0).to(device);
+    batch.draws = {{"noise", random({size, 4, 4, 4})}, {"sigma", at::full({size}, 0.4)}};
+    batch.draws["loss_weight"] = at::full({size}, 2.0);
     return batch;
   }
 
@@ -70,6 +73,42 @@ class StepTest : public testing::Test {
   std::unique_ptr<models::Model> model;
   std::vector<std::unique_ptr<Subject>> subjects;
   std::unique_ptr<Objective> objective;
+};
+
+/// Stands for a device that records: a replay does the work once more and writes into the results that there are.
+class Anew final : public memory::Recorder {
+ public:
+  explicit Anew(int& num_recorded) : num_recorded_(num_recorded) {}
+  std::unique_ptr<memory::Recording> record(const std::function<Tensors()>& work, Tensors& results) override {
+    ++num_recorded_;
+    results = work();
+    for (auto& result : results) result = at::full_like(result, std::numeric_limits<double>::quiet_NaN());
+    return std::make_unique<Recorded>(work, results);
+  }
+
+ private:
+  class Recorded final : public memory::Recording {
+   public:
+    Recorded(std::function<Tensors()> work, Tensors results) : work_(std::move(work)), results_(std::move(results)) {}
+    void replay() override {
+      auto fresh = work_();
+      for (size_t i = 0; i < fresh.size(); ++i) results_[i].copy_(fresh[i]);
+    }
+
+   private:
+    std::function<Tensors()> work_;
+    Tensors results_;
+  };
+  int& num_recorded_;
+};
+
+/// A device that waits for what it computes.
+class Waiting final : public memory::Recorder {
+  std::unique_ptr<memory::Recording> record(const std::function<Tensors()>& work, Tensors& /*results*/) override {
+    work();
+    TORCH_CHECK(false, "operation not permitted when stream is capturing");
+    return nullptr;
+  }
 };
 
 }  // namespace
@@ -113,6 +152,13 @@ TEST_F(StepTest, TheLossIsReducedByTheObjective) {
   EXPECT_NEAR(weighted.loss.item<double>(), 2 * loss_B.mean().item<double>(), 1e-6);
 }
 
+TEST_F(StepTest, ALossThatNothingTrainedReachesIsRefused) {
+  auto trainee = open(false);
+  for (const auto& p : trainee->optimizer->parameters()) at::Tensor(p.value).set_requires_grad(false);
+  EXPECT_THAT(test::error_of([&] { compute_gradients(*trainee, *objective, 1, [&] { return batch(1); }); }, Exit::config),
+              testing::HasSubstr("the loss depends on nothing that trains"));
+}
+
 TEST_F(StepTest, ClippingBoundsWhatAnUpdateSees) {
   auto trainee = open(true);
   auto result = compute_gradients(*trainee, *objective, 1, [&] { return batch(1); });
@@ -143,4 +189,63 @@ TEST_F(StepTest, SamplesCountAsMuchAsTheirWeights) {
   auto [other, of_other] = weighted({1, 0}, 8);
   EXPECT_TRUE(equal(of_first, of_other)) << "whatever a sample of weight 0 is";
   EXPECT_TRUE(at::equal(first.loss, other.loss));
+}
+
+TEST_F(StepTest, ReplayedStepsAreTheStepsBitForBit) {
+  auto run = [&](std::unique_ptr<memory::Recorder> recorder) {
+    auto trainee = open(true, {.max_grad_norm = 1});
+    if (recorder) trainee->execution.replays = std::make_unique<Replays>(std::move(recorder));
+    std::vector<at::Tensor> seen;
+    for (int64_t number = 0; number < 12; ++number) {  // batches of two sizes in turn
+      auto result = compute_gradients(*trainee, *objective, 1, [&] { return batch(number, 1 + number % 2); });
+      update(*trainee, result, {.max_grad_norm = 1}, 0.1, 1);
+      seen.insert(seen.end(), {result.loss.clone(), result.norm, result.losses_B.at(0)});
+    }
+    auto last = values(*trainee);
+    seen.insert(seen.end(), last.begin(), last.end());
+    return seen;
+  };
+  auto expected = run(nullptr);
+  int num_recorded = 0;
+  EXPECT_TRUE(equal(run(std::make_unique<Anew>(num_recorded)), expected));
+  EXPECT_EQ(num_recorded, 2);
+  EXPECT_TRUE(equal(run(std::make_unique<Waiting>()), expected)) << "what cannot be recorded";
+}
+
+TEST_F(StepTest, ReplayedBatchesOfAStepAddUp) {
+  int num_recorded = 0;
+  auto trainee = open(false), plain = open(false);
+  trainee->execution.replays = std::make_unique<Replays>(std::make_unique<Anew>(num_recorded));
+  for (int64_t step = 0; step < 3; ++step) {
+    auto next = [&] { return [&, i = 2 * step]() mutable { return batch(++i, 2); }; };
+    auto found = compute_gradients(*trainee, *objective, 2, next()), expected = compute_gradients(*plain, *objective, 2, next());
+    EXPECT_TRUE(at::equal(found.loss, expected.loss));
+    auto sums = gradients(*trainee), plain_sums = gradients(*plain);
+    for (size_t i = 0; i < sums.size(); ++i) EXPECT_TRUE(at::allclose(sums[i], plain_sums[i], 1e-6, 1e-9));
+  }
+  EXPECT_EQ(num_recorded, 1);
+}
+
+TEST_F(StepTest, HasNoScalarThatTheHostReads) {
+  for (bool whole : {false, true}) {
+    for (double max_grad_norm : {0.0, 0.01}) {
+      for (bool in_backward : {false, true}) {
+        StepSettings settings{.max_grad_norm = max_grad_norm, .ema_decay = 0.9};
+        settings.memory.updates_in_backward = in_backward;
+        auto trainee = open(whole, settings);
+        auto before = values(*trainee);
+        {
+          const test::ScalarReads reads;
+          if (in_backward) {
+            update_in_backward(*trainee, *objective, batch(1, 2), settings, 0.1);
+          } else {
+            auto gradients = compute_gradients(*trainee, *objective, 2, [&, i = int64_t{0}]() mutable { return batch(++i, 2); });
+            update(*trainee, gradients, settings, 0.1, 2);
+          }
+          EXPECT_EQ(reads.count(), 0) << whole << " " << max_grad_norm << " " << in_backward;
+        }
+        EXPECT_FALSE(equal(before, values(*trainee)));
+      }
+    }
+  }
 }

@@ -55,21 +55,22 @@ grids_to_leave_out() {
     paths="$(printf 'src/%s ' $rooms) $(grep -lw "$suite" tests/*/*.cpp)" || die "tests/grids.txt: no file of tests/ has a suite $suite"
     ls -d $paths >/dev/null || die "tests/grids.txt: $suite names a room that is not there"
     # shellcheck disable=SC2086
-    if [[ -z $commit ]] || git diff --quiet "$commit" -- $paths; then suites+=("*/$suite.*"); fi
+    if [[ -z $commit ]] || git diff --quiet "$commit" -- $paths; then suites+=("*/$suite.*" "$suite.*"); fi
   done < <(grep '^[A-Z]' tests/grids.txt)
   ((${#suites[@]} == 0)) || (IFS=:; echo "-${suites[*]}")
 }
 
-# All tests: of each room's program a process on each core, of the program's tests many, so that the cores end together, and one process more
-# than there are cores, since some tests wait. For most tests, loading libtorch takes longer than the test. What failed is said once more at
+# All tests: of each room's program a process on each core, of the longest ones many, which begin first, so that the cores end together, and one
+# process more than there are cores, since some tests wait. For most tests, loading libtorch takes longer than the test. What failed is said once more at
 # the end, and all of it is in FOLDER/tests.log.
 run_tests() {
   local folder=$1 filter=$2 cores program i status=0
   cores=$(nproc)
   {
     for ((i = 0; i < 12 * cores; ++i)); do echo "$folder/test_integration $((12 * cores)) $i"; done
+    for ((i = 0; i < 4 * cores; ++i)); do echo "$folder/test_train $((4 * cores)) $i"; done
     for program in "$folder"/test_*; do
-      [[ $program == */test_integration ]] || for ((i = 0; i < cores; ++i)); do echo "$program $cores $i"; done
+      [[ $program == */test_integration || $program == */test_train ]] || for ((i = 0; i < cores; ++i)); do echo "$program $cores $i"; done
     done
   } | GTEST_FILTER=${filter:-*} GTEST_BRIEF=1 OMP_WAIT_POLICY=passive ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     xargs -P "$((cores + 1))" -L 1 sh -c 'GTEST_TOTAL_SHARDS=$1 GTEST_SHARD_INDEX=$2 timeout 1800 "$0" || { echo "[dev] $0, part $2 of $1: $?"; false; }' \

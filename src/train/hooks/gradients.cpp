@@ -22,6 +22,7 @@ class NoGradient final : public Hook {
  public:
   explicit NoGradient(const Training& training) : training_(training) {}
 
+  bool looks_at(int64_t /*step*/) override { return !looked_; }
   void stepped(StepReport& /*r*/) override {
     if (std::exchange(looked_, true)) return;
     const auto& optimizer = *training_.trainee.optimizer;

@@ -1,7 +1,5 @@
 #include "base/log.h"
 
-#include <ATen/Context.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <sys/resource.h>
 
 #include <chrono>
@@ -10,6 +8,7 @@
 
 #include "base/error.h"
 #include "io/files.h"
+#include "memory/gpu.h"
 #include "records/csv_log.h"
 #include "records/event_file.h"
 #include "records/json_log.h"
@@ -26,14 +25,6 @@ int64_t peak_memory() {
   return usage.ru_maxrss * 1024;
 }
 
-/// Highest memory that tensors took on the GPU so far; 0 when the run does not use one.
-int64_t peak_device_memory() {
-  if (!at::hasCUDA()) return 0;
-  auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::kCUDA));
-  if (allocator == nullptr || !allocator->initialized()) return 0;
-  return allocator->getDeviceStats(0).allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak;
-}
-
 nlohmann::json line_of(const StepReport& r, const Training& training) {
   nlohmann::json line{{"step", r.step},
                       {"loss", r.loss},
@@ -44,7 +35,7 @@ nlohmann::json line_of(const StepReport& r, const Training& training) {
                       {"data_seconds", r.data_seconds},
                       {"time", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
                       {"peak_memory_bytes", peak_memory()}};
-  if (auto bytes = peak_device_memory(); bytes > 0) line["peak_device_memory_bytes"] = bytes;
+  if (auto bytes = memory::most_gpu_bytes(); bytes > 0) line["peak_device_memory_bytes"] = bytes;
   for (const auto& [name, mean] : r.logged) line[name] = mean;
   for (const auto& bin : r.by_time) {
     auto mean = [&](double sum) { return bin.count > 0 ? nlohmann::json(sum / static_cast<double>(bin.count)) : nlohmann::json(); };
@@ -53,7 +44,7 @@ nlohmann::json line_of(const StepReport& r, const Training& training) {
   // A table's columns are those of its first row, so what is not there at every step is null at the others.
   if (training.settings.output.validation_steps > 0)
     line["validation_loss"] = r.validation_loss ? nlohmann::json(*r.validation_loss) : nlohmann::json();
-  if (auto rate = training.trainee.optimizer->learned_rate(); rate.defined()) line["learned_rate"] = r.learning_rate * rate.item<double>();
+  if (r.learned_rate) line["learned_rate"] = *r.learned_rate;
   return line;
 }
 

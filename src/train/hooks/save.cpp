@@ -69,12 +69,19 @@ class Save final : public Hook {
     }
   }
 
+  /// The best one is known by a validation loss, whose hook looks at the weights as well.
+  bool looks_at(int64_t step) override {
+    bool due = when_.minutes > 0 ? as_first(is_due(step)) : is_due(step);
+    if (due) due_step_ = step;
+    return due;
+  }
+
   void stepped(StepReport& r) override {
     if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
       finish();  // a full disk ends the run now
     bool is_best = settings_.save.keep_best && r.validation_loss && as_first(*r.validation_loss < lowest_);
     if (is_best) lowest_ = *r.validation_loss;
-    bool due = when_.minutes > 0 ? as_first(is_due(r.step)) : is_due(r.step);
+    bool due = r.step == due_step_;
     if (due || is_best) save(due, is_best);
   }
   void interrupted() override { ended(); }
@@ -109,6 +116,7 @@ class Save final : public Hook {
     bool all_there = std::all_of(names.begin(), names.end(), [&](const auto& name) { return fs::exists(settings_.folder / name); });
     if (!is_best && as_first(training_.trainee.saved_step == snapshot.step && all_there)) return names;
     if (by_step) last_ = std::chrono::steady_clock::now();
+    say_readers(snapshot);
     if (!beside || !is_written_beside(snapshot)) {
       write(snapshot);
       if (by_step) training_.trainee.saved_step = snapshot.step;
@@ -122,6 +130,14 @@ class Save final : public Hook {
       write(snapshot);
     });
     return names;
+  }
+
+  /// Once a run: whoever takes a file to another program reads it here.
+  void say_readers(const Snapshot& snapshot) {
+    for (const auto& file : snapshot.files) {
+      if (!said_readers_ && !file.readers.empty()) info("{}: {}", file.name, file.readers);
+    }
+    said_readers_ = true;
   }
 
   /// Weights first, then the state that a run goes on from, then what is kept of older weights.
@@ -167,8 +183,10 @@ class Save final : public Hook {
   SaveSettings when_;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   double lowest_ = std::numeric_limits<double>::infinity();
+  int64_t due_step_ = -1;  ///< after which it saves next, or did last
   std::future<void> writing_;
   int64_t writing_step_ = -1;
+  bool said_readers_ = false;
 };
 
 }  // namespace

@@ -26,9 +26,13 @@ class Validate final : public Hook {
     write({{"before", before_}});
   }
 
-  void stepped(StepReport& r) override {
+  bool looks_at(int64_t step) override {
     auto every = training_.settings.output.validation_steps;
-    if (every == 0 || r.step % every != 0) return;
+    return every > 0 && step % every == 0;
+  }
+
+  void stepped(StepReport& r) override {
+    if (!looks_at(r.step)) return;
     r.validation_loss = last_ = loss();
     last_step_ = r.step;
     note_rise(r);

@@ -9,7 +9,9 @@
 using namespace burnish;
 using namespace burnish::models;
 using test::load_weights;
+using test::on_device;
 using test::relative_error;
+using test::tolerance;
 
 TEST(ClipParity, HiddenAndPooled) {
   at::NoGradGuard no_grad;
@@ -19,9 +21,9 @@ TEST(ClipParity, HiddenAndPooled) {
     auto config = text::clip_config(nlohmann::json::parse(file.metadata().at("config")), tensors.shapes());
     text::ClipTextModel model(config, at::TensorOptions());
     load_weights(model, tensors, {});
-    auto out = model.forward(file.tensor("in.ids"));
-    EXPECT_LE(relative_error(out.hidden_BLE, file.tensor("out.hidden")), 1e-5) << name;
-    EXPECT_LE(relative_error(out.pooled_BE, file.tensor("out.pooled")), 1e-5) << name;
+    auto out = model.forward(on_device(file.tensor("in.ids")));
+    EXPECT_LE(relative_error(out.hidden_BLE, file.tensor("out.hidden")), tolerance(1e-5)) << name;
+    EXPECT_LE(relative_error(out.pooled_BE, file.tensor("out.pooled")), tolerance(1e-5)) << name;
   }
 }
 
@@ -34,11 +36,11 @@ TEST(ClipParity, ProjectionAndEveryState) {
   EXPECT_FALSE(config.quick_gelu);
   text::ClipTextModel model(config, at::TensorOptions());
   load_weights(model, tensors, {});
-  auto out = model.forward(file.tensor("in.ids"));
-  EXPECT_LE(relative_error(out.projected_BP, file.tensor("out.projected")), 1e-5);
+  auto out = model.forward(on_device(file.tensor("in.ids")));
+  EXPECT_LE(relative_error(out.projected_BP, file.tensor("out.projected")), tolerance(1e-5));
   ASSERT_EQ(out.states_BLE.size(), 4);
   for (size_t i = 0; i < out.states_BLE.size(); ++i)
-    EXPECT_LE(relative_error(out.states_BLE[i], file.tensor("out.state." + std::to_string(i))), 1e-5) << i;
+    EXPECT_LE(relative_error(out.states_BLE[i], file.tensor("out.state." + std::to_string(i))), tolerance(1e-5)) << i;
   EXPECT_TRUE(at::equal(model.normalise(out.states_BLE.back()), out.hidden_BLE));
   EXPECT_FALSE(text::clip_tensors(file.below("w.")).contains("text_projection.weight"));
 }
@@ -52,7 +54,7 @@ TEST(T5Parity, Hidden) {
     auto config = text::t5_config(nlohmann::json::parse(file.metadata().at("config")), io::shapes_in_our_names(tensors, keys));
     text::T5Encoder model(config, at::TensorOptions());
     load_weights(model, tensors, keys);
-    EXPECT_LE(relative_error(model.forward(file.tensor("in.ids")), file.tensor("out.hidden")), 1e-5) << name;
+    EXPECT_LE(relative_error(model.forward(on_device(file.tensor("in.ids"))), file.tensor("out.hidden")), tolerance(1e-5)) << name;
   }
 }
 
@@ -65,7 +67,7 @@ TEST(QwenParity, EveryStateOfAPaddedBatchAndOfItsSamplesAlone) {
     EXPECT_EQ(config.qkv_bias, !config.qk_norm) << name;
     text::QwenEncoder model(config, at::TensorOptions());
     load_weights(model, tensors, {});
-    auto ids = file.tensor("in.ids");
+    auto ids = on_device(file.tensor("in.ids"));
     auto states = model.forward(ids, {0, 1, 2, 3});
     ASSERT_EQ(states.size(), 4u);
     for (int64_t b = 0; b < ids.size(0); ++b) {
@@ -73,9 +75,10 @@ TEST(QwenParity, EveryStateOfAPaddedBatchAndOfItsSamplesAlone) {
       auto alone = model.forward(ids.narrow(0, b, 1).narrow(1, 0, length), {2, 3});
       for (int64_t after = 0; after < 4; ++after) {
         auto expected = file.tensor("out." + std::to_string(after))[b].narrow(0, 0, length);
-        EXPECT_LE(relative_error(states[static_cast<size_t>(after)][b].narrow(0, 0, length), expected), 1e-5) << name << " " << after;
+        EXPECT_LE(relative_error(states[static_cast<size_t>(after)][b].narrow(0, 0, length), expected), tolerance(1e-5))
+            << name << " " << after;
         if (after < 2) continue;
-        EXPECT_LE(relative_error(alone[static_cast<size_t>(after - 2)][0], expected), 1e-5) << name << " " << after;
+        EXPECT_LE(relative_error(alone[static_cast<size_t>(after - 2)][0], expected), tolerance(1e-5)) << name << " " << after;
       }
     }
   }

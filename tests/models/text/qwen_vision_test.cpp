@@ -12,7 +12,9 @@
 using namespace burnish;
 using namespace burnish::models;
 using test::load_weights;
+using test::on_device;
 using test::relative_error;
+using test::tolerance;
 
 namespace {
 
@@ -34,7 +36,7 @@ struct Golden {
 
 /// Fills a module in fp32.
 void load_wide(nn::Module& module, const io::TensorSource& source) {
-  for (auto& [path, slot] : module.parameters()) *slot = source.tensor(path).to(at::kFloat);
+  for (auto& [path, slot] : module.parameters()) *slot = source.tensor(path).to(test::device(), at::kFloat);
 }
 
 }  // namespace
@@ -48,7 +50,7 @@ TEST(QwenVisionParity, PicturesAreScaledToTheBytesOfPillow) {
     auto first_frame = pixels.view({-1, 3, 2, 14 * 14}).select(2, 0).to(at::kDouble);
     auto levels = ((first_frame * deviation + mean) * 255).round().flatten(1);
     EXPECT_TRUE(at::equal(levels.to(at::kByte), golden.file.tensor(std::to_string(i) + ".levels"))) << i;
-    EXPECT_LE(relative_error(test::digest(pixels), golden.file.tensor(std::to_string(i) + ".pixels")), 1e-6) << i;
+    EXPECT_LE(relative_error(test::digest(pixels), golden.file.tensor(std::to_string(i) + ".pixels")), tolerance(1e-6)) << i;
   }
 }
 
@@ -59,7 +61,7 @@ TEST(QwenVisionParity, TokensOfPictures) {
   load_wide(tower, golden.tower);
   for (int i = 0; i < 3; ++i) {
     auto seen = tower.forward(golden.patches(i));
-    EXPECT_LE(relative_error(seen.flatten(0, 1), golden.file.tensor(std::to_string(i) + ".seen")), 1e-5) << i;
+    EXPECT_LE(relative_error(seen.flatten(0, 1), golden.file.tensor(std::to_string(i) + ".seen")), tolerance(1e-5)) << i;
   }
 }
 
@@ -74,13 +76,13 @@ TEST(QwenVisionParity, StatesOfATextWithPictures) {
   std::vector<text::SeenPicture> pictures;
   int64_t first = 3;
   for (int i = 0; i < 2; ++i) {
-    auto seen = golden.file.tensor(std::to_string(i) + ".seen");
+    auto seen = on_device(golden.file.tensor(std::to_string(i) + ".seen"));
     auto patches = golden.patches(i);
     pictures.push_back({first, seen.view({patches.rows, patches.columns, -1})});
     first += seen.size(0) + 2;
   }
-  auto states = encoder.forward(golden.file.tensor("ids"), {config.num_layers}, pictures).front();
-  EXPECT_LE(relative_error(states, golden.file.tensor("states")), 1e-5);
+  auto states = encoder.forward(on_device(golden.file.tensor("ids")), {config.num_layers}, pictures).front();
+  EXPECT_LE(relative_error(states, golden.file.tensor("states")), tolerance(1e-5));
 }
 
 TEST(QwenVision, TheSizeThatIsShownFollowsTheRule) {

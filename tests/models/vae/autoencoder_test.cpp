@@ -6,7 +6,9 @@
 
 using namespace burnish;
 using namespace burnish::models;
+using test::on_device;
 using test::relative_error;
+using test::tolerance;
 
 namespace {
 
@@ -23,11 +25,12 @@ TEST(AutoencoderParity, MomentsAndDecoded) {
     auto file = test::golden(name);
     vae::AutoencoderKL model(config_of(file), at::TensorOptions());
     test::load_weights(model, file.below("w."), vae::kl_keys(file.below("w.")));
-    auto moments = model.encoder.forward(file.tensor("in.image"));
-    EXPECT_LE(relative_error(moments.mean_BCHW, file.tensor("out.mean")), 1e-5) << name;
-    EXPECT_LE(relative_error(moments.logvar_BCHW, file.tensor("out.logvar")), 1e-5) << name;
-    EXPECT_LE(relative_error(model.decoder.forward(file.tensor("in.latents")), file.tensor("out.decoded")), 1e-5) << name;
-    EXPECT_LE(relative_error(model.from_model(model.to_model(moments.mean_BCHW)), moments.mean_BCHW), 1e-5);
+    auto moments = model.encoder.forward(on_device(file.tensor("in.image")));
+    EXPECT_LE(relative_error(moments.mean_BCHW, file.tensor("out.mean")), tolerance(1e-5)) << name;
+    EXPECT_LE(relative_error(moments.logvar_BCHW, file.tensor("out.logvar")), tolerance(1e-5)) << name;
+    EXPECT_LE(relative_error(model.decoder.forward(on_device(file.tensor("in.latents"))), file.tensor("out.decoded")), tolerance(1e-5))
+        << name;
+    EXPECT_LE(relative_error(model.from_model(model.to_model(moments.mean_BCHW)), moments.mean_BCHW), tolerance(1e-5));
   }
 }
 
@@ -41,8 +44,8 @@ TEST(AutoencoderParity, HalfPrecisionWouldOverflow) {
     EXPECT_TRUE(p.to(at::kHalf).isfinite().all().item<bool>());
     p = p.to(at::kHalf);
   });
-  EXPECT_FALSE(model.decoder.forward(file.tensor("in.latents").to(at::kHalf)).isfinite().all().item<bool>());
-  EXPECT_FALSE(model.encoder.forward(file.tensor("in.image").to(at::kHalf)).mean_BCHW.isfinite().all().item<bool>());
+  EXPECT_FALSE(model.decoder.forward(on_device(file.tensor("in.latents")).to(at::kHalf)).isfinite().all().item<bool>());
+  EXPECT_FALSE(model.encoder.forward(on_device(file.tensor("in.image")).to(at::kHalf)).mean_BCHW.isfinite().all().item<bool>());
 }
 
 TEST(AutoencoderParity, ShiftAndScaleAreRead) {

@@ -1,0 +1,15 @@
+#include "io/user_cache.h"
+
+#include <cstdlib>
+#include <utility>
+
+namespace burnish::io {
+
+std::filesystem::path user_cache() {
+  for (auto [name, below] : {std::pair{"XDG_CACHE_HOME", ""}, std::pair{"HOME", ".cache"}}) {
+    if (const char* value = std::getenv(name); value && *value) return std::filesystem::path(value) / below / "burnish";
+  }
+  return {};
+}
+
+}  // namespace burnish::io

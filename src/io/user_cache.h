@@ -1,0 +1,9 @@
+#pragma once
+#include <filesystem>
+
+namespace burnish::io {
+
+/// Where burnish keeps for its user what saves time in other runs: "burnish" in $XDG_CACHE_HOME or ~/.cache; "" where neither is known.
+std::filesystem::path user_cache();
+
+}  // namespace burnish::io

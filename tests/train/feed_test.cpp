@@ -1,0 +1,152 @@
+// What a batch brings to a stage, and pictures that are decoded before they are asked for.
+#include "train/feed.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <thread>
+
+#include "data/image.h"
+#include "tests/scratch.h"
+#include "tests/train/skeleton_run.h"
+
+using namespace burnish;
+using namespace burnish::train;
+using testing::HasSubstr;
+
+namespace {
+
+at::Tensor tensor_of(const pipeline::Values& values, const std::string& name) { return std::get<at::Tensor>(values.at(name)); }
+
+std::vector<std::string> names_of(const pipeline::Values& values) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values) names.push_back(name);
+  return names;
+}
+
+int64_t num_threads() {
+  auto tasks = std::filesystem::directory_iterator("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+/// Six pictures, each of one colour, in batches of two; a stage that reads them and their captions.
+class PicturesTest : public testing::Test {
+ protected:
+  Samples make_samples() const {
+    std::string rows = "image,prompt\n";
+    for (int i = 0; i < 6; ++i) {
+      data::write_png(picture(i), at::full({8, 8, 3}, 40 * i + 5, at::kByte));
+      rows += std::to_string(i) + ".png,caption " + std::to_string(i) + "\n";
+    }
+    data::DatasetOptions options{.subsets = {{scratch.path(), scratch.write("metadata.csv", rows).string()}}, .num_workers = 2};
+    options.subsets[0].size.division = 4;
+    Samples samples;
+    samples.pictures = std::make_unique<data::Dataset>(options);
+    for (auto row : samples.pictures->rows()) {
+      samples.list.push_back({.row = row, .size = samples.pictures->size(row), .prompt = samples.pictures->prompt(row)});
+      samples.list.back().latent_shape = {4, 2, 2};
+    }
+    return samples;
+  }
+  Kept nothing_kept() const {
+    Kept kept;
+    for (const auto& sample : samples.list) kept.by_row[sample.row] = {{}};
+    return kept;
+  }
+  static pipeline::Stage reads_pictures() {
+    pipeline::Stage stage;
+    stage.of_sample = {"image", "prompt"};
+    return stage;
+  }
+
+  std::filesystem::path picture(int64_t row) const { return scratch / (std::to_string(row) + ".png"); }
+  /// Each picture's row by its colour, and its caption.
+  std::vector<std::string> seen(const Batch& batch) const {
+    std::vector<std::string> rows;
+    for (const auto& sample : batch.samples) {
+      auto colour = (tensor_of(sample, "image").mean().item<double>() + 1) / 2 * 255;
+      rows.push_back(std::to_string(std::lround((colour - 5) / 40)) + " " + std::get<std::string>(sample.at("prompt")));
+    }
+    return rows;
+  }
+  std::vector<std::string> expected(const BatchId& id) const {
+    std::vector<std::string> rows;
+    for (const auto& pick : course.picks(id)) rows.push_back(std::to_string(pick.row) + " caption " + std::to_string(pick.row));
+    return rows;
+  }
+  /// Prefetches, until its threads have made all there is.
+  void prefetch_whole(const BatchId& id) const {
+    auto before = num_threads();
+    feed.prefetch(stage, id);
+    for (int i = 0; i < 2000 && num_threads() > before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+
+  test::Scratch scratch;
+  Samples samples = make_samples();
+  Kept kept = nothing_kept();
+  pipeline::Stage stage = reads_pictures();
+  test::SkeletonRun any{test::SkeletonRun::settings_in(scratch.path())};  // for an objective
+  Course course{{.batch_size = 2, .num_epochs = 2, .seed = 3}, any.subject.model->process(), *any.objective, samples, nullptr};
+  Feed feed{course, {samples, kept}, std::nullopt};
+};
+
+}  // namespace
+
+TEST(FeedTest, BringsWhatTheStageReadsOfTheSamplesThatAreVisited) {
+  test::Scratch scratch;
+  auto settings = test::SkeletonRun::settings_in(scratch.path());
+  settings.course.batch_size = 3;
+  test::SkeletonRun run(settings, {.num_held_out = 2});
+  for (const auto& [id, kept] : {std::pair(BatchId{false, 1}, &run.listed.kept), {BatchId{true, 7}, &run.held_out.kept}}) {
+    auto batch = run.feed.batch(run.schedule.live, id);
+    auto picks = run.course.picks(id);
+    ASSERT_EQ(batch.samples.size(), picks.size());
+    for (size_t i = 0; i < picks.size(); ++i) {
+      EXPECT_THAT(names_of(batch.samples[i]), testing::ElementsAre("latents", "text_embedding")) << "no prompt, no picture";
+      EXPECT_TRUE(at::equal(tensor_of(batch.samples[i], "latents"), tensor_of(kept->values(picks[i], {"latents"}), "latents")));
+    }
+    auto draws = run.course.draws(id, {"noise", "sigma"});
+    EXPECT_EQ(names_of(batch.draws), names_of(draws));
+    for (const auto& [name, value] : draws) EXPECT_TRUE(at::equal(tensor_of(batch.draws, name), std::get<at::Tensor>(value))) << name;
+  }
+  EXPECT_EQ(run.feed.batch(run.schedule.live, {false, 0}).part.count, 2) << "four samples in batches of at most three";
+}
+
+TEST(FeedTest, BringsWhatWasComputedAheadOfABatchByItsName) {
+  test::Scratch scratch;
+  test::SkeletonRun run(test::SkeletonRun::settings_in(scratch.path()));
+  AheadResults ahead{&run.cache.section("ahead", nlohmann::json::object()), {{{false, 2}, "key"}}};
+  ahead.section->add("key", {{"modulation", at::full({1, 3}, 7.0)}});
+  EXPECT_TRUE(at::equal(tensor_of(run.feed.batch(run.schedule.live, {false, 2}, &ahead).draws, "modulation"), at::full({1, 3}, 7.0)));
+  EXPECT_FALSE(run.feed.batch(run.schedule.live, {false, 2}).draws.contains("modulation"));
+  EXPECT_THROW(run.feed.batch(run.schedule.live, {false, 1}, &ahead), std::logic_error);
+}
+
+TEST_F(PicturesTest, AreTheSameWhetherPrefetchedOrNot) {
+  for (int64_t number : {0, 1, 5, 2}) {
+    BatchId id{false, number};
+    EXPECT_EQ(seen(feed.batch(stage, id)), expected(id));
+    feed.prefetch(stage, id);
+    EXPECT_EQ(seen(feed.batch(stage, id)), expected(id));
+    feed.prefetch(stage, {false, 3});
+    EXPECT_EQ(seen(feed.batch(stage, id)), expected(id)) << "another batch than the one that is under way";
+  }
+}
+
+TEST_F(PicturesTest, AreDecodedBeforeTheyAreAskedFor) {
+  prefetch_whole({false, 1});
+  for (int row = 0; row < 6; ++row) std::filesystem::remove(picture(row));
+  EXPECT_EQ(seen(feed.batch(stage, {false, 1})), expected({false, 1}));
+  EXPECT_THAT(test::error_of([&] { feed.batch(stage, {false, 1}); }), HasSubstr(".png")) << "once";
+}
+
+TEST_F(PicturesTest, ThatCannotBeReadSayItWhereTheirBatchIsAskedFor) {
+  auto bytes = test::content(picture(course.picks({false, 1})[1].row));
+  auto name = std::to_string(course.picks({false, 1})[1].row) + ".png";
+  scratch.write(name, bytes.substr(0, 40));
+  prefetch_whole({false, 1});
+  EXPECT_THAT(test::error_of([&] { feed.batch(stage, {false, 1}); }), HasSubstr(name));
+  scratch.write(name, bytes);
+  EXPECT_EQ(seen(feed.batch(stage, {false, 1})), expected({false, 1}));
+}
