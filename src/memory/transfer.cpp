@@ -5,7 +5,6 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/alignment.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <optional>
@@ -67,11 +66,7 @@ Upload::Upload(c10::Device device) : device_(device), lane_(has_streams(device) 
 Upload::~Upload() = default;
 
 at::Tensor Upload::begin(const at::Tensor& tensor) {
-  if (!lane_ || !tensor.is_cpu()) {
-    auto there = tensor.to(device_);
-    bool is_aligned = !there.is_cpu() || reinterpret_cast<uintptr_t>(there.const_data_ptr()) % c10::gAlignment == 0;
-    return is_aligned ? there : there.clone();  // the last bits of a product depend on where memory begins (MKL)
-  }
+  if (!lane_ || !tensor.is_cpu()) return tensor.to(device_);
   const at::NoGradGuard no_grad;
   return lane_->begin(tensor);
 }

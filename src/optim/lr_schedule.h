@@ -12,8 +12,7 @@ struct ScheduleOptions {
   double min_lr_ratio = 0;  ///< what curves end at, as a fraction of the full rate
   int64_t num_cycles = 1;   ///< of cosine_with_restarts
   double power = 1;         ///< of polynomial
-  int64_t decay_steps =
-      0;  ///< of warmup_stable_decay: the last so many steps; 0 takes a tenth of the run (Hu et al. 2024, arXiv 2404.06395)
+  int64_t decay_steps = 0;  ///< of warmup_stable_decay: at the end; 0 takes a tenth of the run (Hu et al. 2024, arXiv 2404.06395)
 };
 
 /// Whether the rate stays what it is after the warm-up.
@@ -31,9 +30,9 @@ void check(const ScheduleOptions& options);
 ///   cosine, cosine_with_min_lr       (1 + cos(pi p)) / 2
 ///   cosine_with_restarts             (1 + cos(pi frac(num_cycles p))) / 2
 ///   polynomial                       (1 - p)^power
-///   rex                              (1 - p) / (0.1 + 0.9 (1 - p)): Chen et al. 2021, arXiv 2107.04197, in OneTrainer's and musubi-tuner's
-///   numbers inverse_sqrt                     sqrt(s / (s + n)), s = w, or 10000 without a warm-up warmup_stable_decay              (1 +
-///   cos(pi q)) / 2, where q goes from 0 to 1 over the last decay_steps, and is 0 before them
+///   rex                              (1 - p) / (0.1 + 0.9 (1 - p)), as in OneTrainer and musubi-tuner (Chen et al. 2021, arXiv 2107.04197)
+///   inverse_sqrt                     sqrt(s / (s + n)), s = w, or 10000 without a warm-up
+///   warmup_stable_decay              (1 + cos(pi q)) / 2, where q goes from 0 to 1 over the last decay_steps, and is 0 before them
 /// transformers (optimization.py) and diffusers have the same curves; their warm-up is step / w. p and q reach 1 only after the last step,
 /// max_steps - 1.
 double lr_factor(const ScheduleOptions& options, int64_t step);

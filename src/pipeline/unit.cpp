@@ -159,15 +159,19 @@ int64_t num_bytes(const Value& value) {
   return bytes;
 }
 
-Values moved(Values values, c10::Device device) {
+Values moved(Values values, const std::function<at::Tensor(const at::Tensor&)>& move) {
   auto moved_one = [&](const at::Tensor& tensor) {
     if (tensor.dim() == 0) return tensor;
-    auto there = tensor.to(device);
+    auto there = move(tensor);
     bool is_aligned = !there.is_cpu() || reinterpret_cast<uintptr_t>(there.const_data_ptr()) % c10::gAlignment == 0;
     return is_aligned ? there : there.clone();
   };
   for (auto& [name, value] : values) change_tensors(value, moved_one);
   return values;
+}
+
+Values moved(Values values, c10::Device device) {
+  return moved(std::move(values), [&](const at::Tensor& tensor) { return tensor.to(device); });
 }
 
 namespace {

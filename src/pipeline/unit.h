@@ -91,8 +91,9 @@ void change_tensors(Value& value, const std::function<at::Tensor(const at::Tenso
 /// Bytes of a value's tensors, or of its text.
 int64_t num_bytes(const Value& value);
 
-/// The values with their tensors on `device`; those without dimensions are numbers that units read, and stay as they are. On a CPU tensors
-/// begin where its allocator lets them begin, whatever file they lie in: the last bits of a product depend on that (MKL).
+/// The values with their tensors where `move` brings them; those without dimensions are numbers that units read, and stay as they are. On
+/// a CPU tensors begin where its allocator lets them begin, whatever file they lie in: the last bits of a product depend on that (MKL).
+Values moved(Values values, const std::function<at::Tensor(const at::Tensor&)>& move);
 Values moved(Values values, c10::Device device);
 
 /// The values of several samples as one of a batch, in their order. Tensors are joined along the first dimension; where `padded`, those

@@ -29,12 +29,9 @@ class DropoutOn {
 };
 
 Batch moved(Batch batch, memory::Upload& upload) {
-  auto move = [&](pipeline::Values& values) {
-    auto begin = [&](const at::Tensor& tensor) { return tensor.dim() == 0 ? tensor : upload.begin(tensor); };  // as pipeline::moved
-    for (auto& [name, value] : values) pipeline::change_tensors(value, begin);
-  };
-  for (auto& sample : batch.samples) move(sample);
-  move(batch.draws);
+  auto begin = [&](const at::Tensor& tensor) { return upload.begin(tensor); };
+  for (auto& sample : batch.samples) sample = pipeline::moved(std::move(sample), begin);
+  batch.draws = pipeline::moved(std::move(batch.draws), begin);
   upload.wait();
   return batch;
 }
