@@ -328,10 +328,9 @@ Planner planner_of(const Opened& run) { return planner_of(run.listed, run.held_o
 
 /// Says what memory the run takes, refuses one that does not fit, and has it keep for backward what its plan says. Nothing where it is not
 /// planned.
-std::optional<MemoryPlan> check_memory(const TrainOptions& options, Opened& run) {
+std::optional<MemoryPlan> check_memory(const TrainOptions& options, Opened& run, const Planner& planner) {
   auto& memory = run.settings.step.memory;
   if (options.plan == "off" && memory.activation_bytes == 0) return std::nullopt;
-  auto planner = planner_of(run);
   try {
     auto plan = planner(options);
     memory.keeps_values = plan.keeps_values;
@@ -393,11 +392,12 @@ void train(const TrainOptions& options, const dist::World& world) {
   auto run = open(std::move(settings));
   auto course = make_course(run);
   auto start = check_start(run, course);
+  const auto planner = planner_of(run);  // whose plans all hold the program to be as large as it is now
   std::optional<MemoryPlan> plan;
   std::optional<io::FolderClaim> claim;
   if (world.is_first()) {
     read_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);  // what is wrong, now
-    plan = check_memory(options, run);  // what one process has room for all have
+    plan = check_memory(options, run, planner);  // what one process has room for all have
     claim.emplace(claim_run_folder(run.settings.output));
     world.decided("folder", "claimed");
   }
@@ -413,7 +413,7 @@ void train(const TrainOptions& options, const dist::World& world) {
     throw;
   }
   save_checks(run);
-  if (missing) throw Error(Exit::no_fit, "train", explain(*missing, options, plan, planner_of(run)));
+  if (missing) throw Error(Exit::no_fit, "train", explain(*missing, options, plan, planner));
 }
 
 void make_cache(const TrainOptions& options, const dist::World& world) {

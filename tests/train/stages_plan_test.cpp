@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 #include "dist/store.h"
@@ -60,6 +61,9 @@ class StagesPlan : public testing::TestWithParam<std::string> {};
 }  // namespace
 
 TEST_P(StagesPlan, IsWhatEachProcessTakes) {
+  // oneDNN copies what it multiplies as the processor's instructions ask for it, which plans do not know: with AVX-512 some 46 KiB, up to
+  // 3.4 % of what is left here. Held to AVX2, as by `./dev test --numeric`, it copies less.
+  const auto least = std::getenv("ONEDNN_MAX_CPU_ISA") ? 0.97 : 0.96;
   test::Scratch scratch;
   auto options = test::options_of(test::small_run("flux", "--height 128 --width 192 --batch_size 4 " + GetParam()));
   options.cache_path = (scratch / "cache").string();
@@ -73,15 +77,13 @@ TEST_P(StagesPlan, IsWhatEachProcessTakes) {
     for (const auto& stage : plan.stages)
       most = stage.name == "step" || stage.name == "save" ? std::max(most, plan.num_bytes(stage)) : most;
     auto planned = static_cast<double>(most) / peaks[static_cast<size_t>(rank)];
-    EXPECT_GT(planned, 0.97) << "process " << rank;
-    if (rank == 0) {                                 // the others write less than it does, which plans do not know
+    EXPECT_GT(planned, least) << "process " << rank;
+    if (rank == 0) {  // the others write less than it does, which plans do not know
       EXPECT_LT(planned, 1.03);
     }
   }
 }
 
-// In 16 bits oneDNN copies what it multiplies as the processor's instructions ask for it, which shows where little else is left: so fp32
-// for what leaves least.
 INSTANTIATE_TEST_SUITE_P(
     Of, StagesPlan,
     testing::Values("--dtype bf16 --trainable_models dit", "--dtype bf16 --trainable_models dit --zero_stage 1",
