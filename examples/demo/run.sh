@@ -16,11 +16,11 @@ rm -rf "$OUT/run"
 "$BURNISH" train --config examples/demo/demo.toml --output_path "$OUT/run"
 cp "$OUT/run/best.safetensors" "$OUT/delft-lora.safetensors"
 
-draw() {  # draw FOLDER [options]: the same captions from the same noise each time
+draw() {  # draw FOLDER [options]: the same captions from the same noise each time; some guidance makes outlines of a small model firmer
   local folder=$1
   shift
   rm -rf "$folder"
-  "$BURNISH" sample --model assets/tiny-flux --dtype fp32 --prompts "$OUT/prompts.txt" --height 48 --width 48 --num_inference_steps 24 \
+  "$BURNISH" sample --model assets/tiny-flux --dtype fp32 --prompts "$OUT/prompts.txt" --height 48 --width 48 --num_inference_steps 24 --cfg_scale 1.5 \
     --batch_size 16 --seed 7 --output_path "$folder" "$@"
 }
 draw "$OUT/before"
