@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""What burnish and other programs make of each other's adapter files: `./dev bench compatibility` writes the table of docs/compatibility.md.
+"""What burnish and other programs make of each other's files: `./dev bench compatibility` writes the table of docs/compatibility.md, which says
+what its columns are.
 
-read     the other program puts an adapter of random numbers on a model and writes it; both draw with the file
-written  burnish trains two steps and writes the file; both draw with it
-changes  how far the adapter of `read` moves the other program's latents
-All are ‖difference‖ / ‖the other program's latents‖. FLUX.1 and SDXL in miniature, fp32, the same noise. A dash: not
-written by burnish for that program, or by it at all. Of DiffSynth-Studio, whose transformer of that size does not draw,
-weights after merging are compared; models are read as diffusers saved them and written by `burnish convert`.
+All are ‖difference of latents‖ / ‖the other program's latents‖, of models in miniature, in fp32, from the same noise. Of DiffSynth-Studio, whose
+transformer of FLUX.1 does not draw at that size, weights after merging are compared.
 """
 import json
 import pathlib
 import re
+import shutil
 import sys
 import tempfile
+from importlib.metadata import version
+from typing import NamedTuple
 import torch
 from diffusers.training_utils import _collate_lora_metadata as collate
 from lycoris.wrapper import create_lycoris_from_weights
@@ -28,6 +28,8 @@ import check_written_files as flux  # noqa: E402
 import make_diffsynth as diffsynth  # noqa: E402
 import make_kinds as kinds  # noqa: E402
 import make_stable_diffusion_runs as stable_diffusion  # noqa: E402
+import measure  # noqa: E402
+import spelled  # noqa: E402
 from make_pipeline import OUT, sampled  # noqa: E402
 
 PAGE, NAME = ROOT / "docs/compatibility.md", "sdxl_pipeline"
@@ -86,12 +88,13 @@ def read_diffusers(kind, folder):
     return flux_errors(pipe, folder / f"{kind}.safetensors", folder)
 
 
-def read_lycoris(kind, folder):
+def read_lycoris(kind, folder, strength=1):
     algo, names, options = LYCORIS[kind]
     pipe = stable_diffusion.open_pipe(NAME)
     network = kinds.lycoris_network(pipe.unet.requires_grad_(False), folder / f"{kind}.safetensors", algo, names, **options)
     network.eval()
-    return sdxl_errors(pipe, folder / f"{kind}.safetensors", folder)
+    network.set_multiplier(strength)
+    return sdxl_errors(pipe, f"{folder / kind}.safetensors:{strength}", folder)
 
 
 def written_diffusers(kind, folder):
@@ -135,63 +138,159 @@ def diffsynth_row(kind, file, lora_format, folder):
             error(merged_here(written, folder), merged_by_diffsynth(written)))
 
 
-def small_rows(title, golden, pipeline, folder):
-    """LoRAs of a family whose golden script has one model: an adapter of random numbers in the names of each program that writes such
-    files, and files that burnish trained, both through diffusers, which reads them all."""
-    noise = flux.noise_of(golden, folder)
-    base = golden.sampled(pipeline(), noise)
+class Family(NamedTuple):
+    """A small model, how both programs draw with it, how burnish trains it, and the programs between which LoRAs of it travel."""
+    title: str
+    model: pathlib.Path
+    pipeline: object
+    sampled: object  # latents of a pipeline
+    draw: object  # latents of burnish: (folder, *options)
+    train: object  # the file that burnish writes: (folder, *options)
+    targets: dict  # of the adapter, by component
+    programs: tuple  # (program, spelling, whether diffusers reads it, format and options with which burnish writes it or None)
+
+
+def small(title, golden, pipeline, *programs, **targets):
+    """A family whose golden script has one model."""
+    noise = load_file(golden.OUT / "expected.safetensors")["noise"]
+    return Family(title, golden.OUT / "model", pipeline, lambda pipe: golden.sampled(pipe, noise),
+                  lambda folder, *options: (flux.noise_of(golden, folder), flux.small_draw(golden, golden.OUT / "model", folder, *options))[1],
+                  lambda folder, *options: flux.small_train(golden, folder, *options), {"transformer": golden.TARGETS} | targets, programs)
+
+
+EVERY_LAYER = r"(?!distilled).*(to_[qkv]|to_out\.0|add_[qkv]_proj|to_add_out|net\.0\.proj|net\.2|proj_mlp|proj_out|linear(_\d)?|x_embedder|context_embedder)"
+CLIP, T5 = ["q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"], ["q", "k", "v", "o", "wi_0", "wi_1", "wo"]
+OF_DOUBLE_BLOCKS = "add_q_proj,add_k_proj,add_v_proj,to_add_out,to_out.0,ff.net.0.proj,ff.net.2,ff_context.net.0.proj,ff_context.net.2"
+ATTENTION = "to_q,to_k,to_v,to_out.0,add_q_proj,add_k_proj,add_v_proj,to_add_out"
+TRANSFORMER, COMFYUI, KOHYA = {"transformer": "transformer."}, {"transformer": "diffusion_model."}, {"transformer": "lora_unet_"}
+ONETRAINER = {"transformer": "lora_transformer_"}
+COMFYUI_CLIP, HALVES = {"text_encoder": "text_encoders.clip_l.transformer."}, {"halves": ("lora_down", "lora_up")}
+
+
+def families():
+    """Of FLUX.1 and Chroma diffusers does not read single blocks in kohya's names unless they are as wide as the published ones, MLPs in OneTrainer's
+    names, and `lora_A` in ComfyUI's; of SDXL some layers in OneTrainer's."""
+    clip = "," + ",".join(CLIP)
+    diffusers = ("diffusers", spelled.dotted(TRANSFORMER), True, ("diffusers",))
+    yield Family("FLUX.1", OUT / "model", flux.pipeline, flux_latents, lambda folder, *o: flux.draw(OUT / "model", folder / "latents.safetensors", *o),
+                 flux.train, {"transformer": EVERY_LAYER, "text_encoder": CLIP, "text_encoder_2": T5},
+                 (("kohya sd-scripts", spelled.flat(KOHYA | {"text_encoder": "lora_te1_", "text_encoder_2": "lora_te3_"}, spelled.flux), False,
+                   ("kohya", "--lora_base_model", "dit,text_encoder", "--lora_target_modules", OF_DOUBLE_BLOCKS + clip)),
+                  ("OneTrainer", spelled.flat(ONETRAINER | {"text_encoder": "lora_te1_", "text_encoder_2": "lora_te2_"}), False,
+                   ("onetrainer", "--lora_base_model", "dit,text_encoder", "--lora_target_modules", ATTENTION + clip)),
+                  ("ComfyUI", spelled.dotted(COMFYUI | COMFYUI_CLIP | {"text_encoder_2": "text_encoders.t5xxl.transformer."}, spelled.flux, **HALVES), False, None),
+                  ("ai-toolkit", *diffusers[1:])))
+    encoders = {"text_encoder": "lora_te1_", "text_encoder_2": "lora_te2_"}
+    all_three = ("--lora_base_model", "unet,text_encoder,text_encoder_2", "--dtype", "fp32")
+    yield Family("SDXL", kinds.OUT.parent / NAME / "model", lambda: stable_diffusion.open_pipe(NAME), latents,
+                 lambda folder, *o: flux.sd_draw(kinds.OUT.parent / NAME / "model", NAME, folder, *o), lambda folder, *o: flux.sd_train(NAME, folder, *o),
+                 {"unet": r".*(to_[qkv]|to_out\.0|net\.0\.proj|net\.2|proj_in|proj_out|conv[12]|conv_shortcut|time_emb_proj|samplers\.0\.conv|linear_[12])|conv_in|conv_out",
+                  "text_encoder": CLIP, "text_encoder_2": CLIP},
+                 (("kohya sd-scripts, ai-toolkit", spelled.flat({"unet": "lora_unet_"} | encoders, spelled.sdxl), True, ("kohya", *all_three)),
+                  ("OneTrainer", spelled.flat({"unet": "lora_unet_"} | encoders), False, ("onetrainer", *all_three)),
+                  ("ComfyUI", spelled.dotted({"unet": "diffusion_model.", "text_encoder_2": "text_encoders.clip_g.transformer."} | COMFYUI_CLIP, spelled.sdxl,
+                                             **HALVES), False, None)))
+    of_diffsynth = spelled.dotted({"transformer": ""}, ending=".default")
+    for title, golden, pipeline in (("Z-Image", flux.zimage, flux.zimage_pipeline), ("Qwen-Image", flux.qwen_image, flux.qwen_image_pipeline)):
+        yield small(title, golden, pipeline, diffusers, ("ai-toolkit, ComfyUI", spelled.dotted(COMFYUI), True, ("comfyui",)),
+                    ("musubi-tuner, OneTrainer", spelled.flat(KOHYA), True, ("kohya",)),
+                    ("DiffSynth-Studio", of_diffsynth, True, ("diffsynth",)))
+    yield small("FLUX.2 klein", flux.flux2, flux.flux2_pipeline, diffusers, ("ai-toolkit, ComfyUI", spelled.dotted(COMFYUI, spelled.flux2), True, ("comfyui",)),
+                ("musubi-tuner, sd-scripts", spelled.flat(KOHYA, spelled.flux2), True, ("kohya",)),
+                ("peft", spelled.dotted({"transformer": "base_model.model."}, spelled.flux2), True, None),
+                ("DiffSynth-Studio", of_diffsynth, False, None))
+    yield small("Chroma", flux.chroma, flux.chroma_pipeline, diffusers, ("ai-toolkit, ComfyUI", spelled.dotted(COMFYUI, spelled.flux), False, None),
+                ("kohya sd-scripts", spelled.flat(KOHYA, spelled.flux), False, ("kohya", "--lora_target_modules", OF_DOUBLE_BLOCKS)),
+                ("OneTrainer", spelled.flat(ONETRAINER | {"text_encoder": "lora_te_"}), False, ("onetrainer", "--lora_target_modules", ATTENTION)),
+                transformer=EVERY_LAYER, text_encoder=T5)
+
+
+def adapted(family, spelling):
+    """A pipeline under an adapter of random numbers, and peft's tensors of it by component; of the components that files so spelled hold."""
     torch.manual_seed(3)
-    pipe = pipeline()
-    pipe.transformer.add_adapter(LoraConfig(r=2, lora_alpha=3, target_modules=golden.TARGETS))
-    with torch.no_grad():
-        for name, p in pipe.transformer.named_parameters():
-            if "lora_" in name:
-                p.add_(torch.randn_like(p) * 0.1)
-    state = get_peft_model_state_dict(pipe.transformer)
-    for program, file, lora_format in (("diffusers", spelled(state, folder / "a.safetensors", "transformer."), "diffusers"),
-                                       ("ai-toolkit, ComfyUI", spelled(state, folder / "b.safetensors", "diffusion_model."), None),
-                                       ("musubi-tuner, OneTrainer", spelled(state, folder / "c.safetensors", "lora_unet_", flat=True), "kohya"),
-                                       ("DiffSynth-Studio", spelled(state, folder / "d.safetensors", "", part=".default"), "diffsynth")):
-        def errors(file):
-            pipe = pipeline()
-            pipe.load_lora_weights(str(file))
-            expected = golden.sampled(pipe, noise)
-            return error(flux.small_draw(golden, golden.OUT / "model", folder, "--lora", file), expected), error(base, expected)
-
-        found, change = errors(file)
-        written = "–" if lora_format is None else errors(
-            flux.small_train(golden, folder / lora_format, "--lora_rank", 4, "--lora_alpha", 8, "--lora_format", lora_format))[0]
-        yield program, f"lora of {title}", change, found, written
-    # A single file does not say how many heads so small a text encoder has, so there is none to write.
-    yield "diffusers", f"{title}, folder", "–", error(flux.small_draw(golden, golden.OUT / "model", folder), base), "–"
+    pipe, state = family.pipeline(), {}
+    for component in (name for name in family.targets if name in spelling.before):
+        model = getattr(pipe, component)
+        model.add_adapter(LoraConfig(r=2, lora_alpha=3, target_modules=family.targets[component]))
+        with torch.no_grad():
+            for name, p in model.named_parameters():
+                if "lora_" in name:
+                    p.add_(torch.randn_like(p) * 0.1)
+        state[component] = get_peft_model_state_dict(model)
+    spelled.share(state, spelling)
+    return pipe, state
 
 
-def spelled(state, file, prefix, flat=False, part=""):
-    """peft's tensors of an adapter in the names of another program; scales are multiplied in where it writes no alpha."""
-    tensors = {}
-    for name, value in state.items():
-        path, half = name.removesuffix(".weight").rsplit(".lora_", 1)
-        path = prefix + (path.replace(".", "_") if flat else path)
-        if flat:
-            tensors[f"{path}.lora_{'down' if half == 'A' else 'up'}.weight"] = value.contiguous()
-            tensors[f"{path}.alpha"] = torch.tensor(3.0)
-        else:
-            tensors[f"{path}.lora_{half}{part}.weight"] = (value * (1.5 if half == "B" else 1)).contiguous()
-    flux.save_file(tensors, file)
-    return file
+def write(family, folder, lora_format, *options):
+    """A LoRA that burnish trained and wrote, or converted where training does not write the format."""
+    is_trained = lora_format != "comfyui"
+    file = family.train(folder, "--lora_rank", 4, "--lora_alpha", 8, "--lora_format", lora_format if is_trained else "diffusers", *options)
+    if is_trained:
+        return file
+    converted.convert(file, folder / "converted.safetensors", "--lora_format", lora_format, "--model", family.model)
+    return folder / "converted.safetensors"
+
+
+def lora_rows(family, folder):
+    """An adapter of random numbers in the names of each program that writes such files, and files that burnish trained."""
+    base = family.sampled(family.pipeline())
+
+    def loaded(file):
+        pipe = family.pipeline()
+        pipe.load_lora_weights(str(file))
+        return family.sampled(pipe)
+
+    for number, (program, spelling, is_loaded, written_as) in enumerate(family.programs):
+        pipe, state = adapted(family, spelling)
+        file = spelled.save(state, spelling, 3, folder / f"{number}.safetensors")
+        expected = loaded(file) if is_loaded else family.sampled(pipe)
+        found, change = error(family.draw(folder, "--lora", file), expected), error(base, expected)
+        written = "–"
+        if written_as:
+            file = write(family, folder / str(number), *written_as)
+            expected = loaded(file)
+            assert (expected - base).norm() > 1e-3 * base.norm(), "diffusers found no layer"
+            written = error(family.draw(folder, "--lora", file), expected)
+        yield program, f"lora of {family.title}{', text encoders' if len(state) > 1 else ''}", change, found, written
+
+
+def folder_row(family, folder):
+    """A model as diffusers saved it, and its transformer after a way through a file in the authors' names. (Of the small text encoders such a file
+    does not say how many heads they have.)"""
+    pipe = family.pipeline()
+    expected = family.sampled(pipe)
+    converted.convert(family.model / "transformer", folder / "single.safetensors")
+    converted.convert(folder / "single.safetensors", folder / "back", "--config_from", family.model)
+    back = family.sampled(family.pipeline(transformer=type(pipe.transformer).from_pretrained(folder / "back/transformer", torch_dtype=torch.float32)))
+    return "diffusers", f"{family.title}, folder", "–", error(family.draw(folder), expected), error(back, expected)
 
 
 def model_rows(folder):
-    expected = flux_latents(flux.pipeline())
-    converted.convert(OUT / "model", folder / "flux.safetensors")
-    converted.convert(folder / "flux.safetensors", folder / "flux", "--config_from", OUT / "model")
-    pipe = flux.pipeline(transformer=converted.FluxTransformer2DModel.from_pretrained(folder / "flux/transformer"))
-    yield ("diffusers", "FLUX.1, folder", "–", error(flux.draw(OUT / "model", folder / "latents.safetensors"), expected), error(flux_latents(pipe), expected))
     for name, title in (("sdxl_pipeline", "SDXL"), ("sd15_pipeline", "SD 1.5")):
         noise = load_file(kinds.OUT.parent / name / "noise.safetensors")
         kept, from_file, from_folder = (latents(pipe, noise) for pipe in converted.pipelines(name, folder))
         yield "diffusers", f"{title}, folder", "–", error(flux.sd_draw(kinds.OUT.parent / name / "model", name, folder), kept), error(from_folder, kept)
         yield "diffusers", f"{title}, single file", "–", error(flux.sd_draw(folder / f"{name}.safetensors", name, folder), kept), error(from_file, kept)
+
+
+def fp8_rows(folder):
+    """FLUX.1 in codes: what burnish writes, and a transformer as ComfyUI's scaled files hold it; diffusers has the same numbers."""
+    base, latents_file = flux_latents(flux.pipeline()), folder / "latents.safetensors"
+    for number_format in ("fp8_tensor", "fp8", "fp8_plain", "fp8_e5m2"):
+        model, pipe = folder / number_format, flux.pipeline()
+        converted.convert(OUT / "model", model, "--weight_format", number_format, "--dtype", "fp32")
+        for component in ("transformer", "text_encoder", "text_encoder_2"):
+            (file,) = (model / component).glob("*.safetensors")
+            assert not getattr(pipe, component).load_state_dict(spelled.dequantized(load_file(file)), strict=False).unexpected_keys
+        expected = flux_latents(pipe)
+        yield "diffusers", f"FLUX.1 in {number_format}", error(base, expected), "–", error(flux.draw(model, latents_file), expected)
+    others = folder / "others"
+    shutil.copytree(OUT / "model", others, ignore=shutil.ignore_patterns("transformer"))
+    for scale, mark in (("scale_weight", "scale_input"), ("weight_scale", "input_scale")):
+        pipe, file = flux.pipeline(), folder / f"{scale}.safetensors"
+        pipe.transformer.load_state_dict(spelled.save_scaled(pipe.transformer.state_dict(), scale, mark, file))
+        expected = flux_latents(pipe)
+        yield "ComfyUI", f"FLUX.1, FP8 with {scale}", error(base, expected), error(flux.draw(others, latents_file, "--model", file), expected), "–"
 
 
 def rows(folder):
@@ -202,24 +301,37 @@ def rows(folder):
             torch.manual_seed(3)
             found, change = reader(kind, folder)
             yield program, kind, change, found, writer(kind, folder)[0] if kind in kinds_written else "–"
+    found, change = read_lycoris("dora", folder, 0.6)
+    yield "LyCORIS", "dora at strength 0.6", change, found, "–"
     for kind, file, lora_format in (("lora, its names", "trained", "diffsynth"), ("lora, kohya's names", "kohya", "kohya")):
         yield diffsynth_row(kind, diffsynth.OUT / f"{file}.safetensors", lora_format, folder)
-    for title, golden, pipeline in (("Z-Image", flux.zimage, flux.zimage_pipeline), ("Qwen-Image", flux.qwen_image, flux.qwen_image_pipeline)):
-        (folder / golden.OUT.name).mkdir()
-        yield from small_rows(title, golden, pipeline, folder / golden.OUT.name)
+    for family in families():
+        place = folder / family.title
+        place.mkdir()
+        flux.save_file({"noise": FLUX_NOISE}, place / "noise.safetensors")
+        yield from lora_rows(family, place)
+        if "transformer" in family.targets:
+            yield folder_row(family, place)
     yield from model_rows(folder)
+    yield from fp8_rows(folder)
 
 
 def main():
-    lines = ["| program | kind | changes | read | written |", "|---|---|---|---|---|"]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         flux.save_file({"noise": FLUX_NOISE}, folder / "noise.safetensors")
+        found = []
         for row in rows(folder):
-            lines.append(f"| {' | '.join(row)} |")
-            print(lines[-1], flush=True)
-    page = PAGE.read_text()
-    PAGE.write_text(re.sub(r"\| program \| kind.*?(?=\n\n|\Z)", "\n".join(lines), page, flags=re.S))
+            found.append(row)
+            print(f"| {' | '.join(row)} |", flush=True)
+    headings = ("program", "kind", "changes", "read", "written")
+    table = measure.markdown(headings, found)
+    PAGE.write_text(re.sub(r"\| program \| kind.*?\n(?=\n|\Z)", table, PAGE.read_text(), flags=re.S))
+    cpu, versions = measure.cpu()["name"], {peer: version(peer) for peer in ("diffusers", "peft", "transformers", "lycoris_lora", "torch")}
+    peers = ", ".join(f"{peer} {number}" for peer, number in versions.items())
+    print(measure.record("compatibility", cpu, f"# Compatibility of files\n\n{cpu}; burnish {measure.commit()}; {peers}; `./dev bench compatibility`.\n"
+                         f"What the columns mean: docs/compatibility.md.\n\n{table}",
+                         {"cpu": cpu, "burnish": measure.commit(), "versions": versions, "rows": [dict(zip(headings, row)) for row in found]}))
 
 
 if __name__ == "__main__":

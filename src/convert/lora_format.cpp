@@ -125,10 +125,17 @@ io::NamedTensors layer_tensors(AdapterWeights w, const Spelling& spelling, nn::L
                                LoraFormat format, std::optional<c10::ScalarType> dtype) {
   using adapters::Layout;
   bool as_peft = format == LoraFormat::diffusers || format == LoraFormat::peft;
-  bool takes_alpha = format == LoraFormat::diffusers ? layers.diffusers_alpha : format != LoraFormat::diffsynth;
+  bool takes_alpha = format == LoraFormat::diffusers ? layers.diffusers_alpha
+                     : format == LoraFormat::comfyui ? layers.comfyui_alpha
+                                                     : format != LoraFormat::diffsynth;
   auto stored = dtype.value_or(common_dtype(w));
   if (!dtype && !takes_alpha && !is_power_of_two(w.scale)) stored = c10::promoteTypes(stored, at::kFloat);
-  for (auto& [name, tensor] : w.parameters) tensor = tensor.to(stored).contiguous();
+  bool is_scaled = format == LoraFormat::comfyui && !takes_alpha && w.kind == Kind::lora;
+  for (auto& [name, tensor] : w.parameters) {
+    if (is_scaled && name == "lora_B.weight") tensor = tensor.to(at::kFloat) * w.scale;
+    tensor = tensor.to(stored).contiguous();
+  }
+  if (is_scaled) w.scale = 1;
   if (w.magnitude.m.defined()) w.magnitude.m = w.magnitude.m.to(at::kFloat);
   auto update = std::shared_ptr<adapters::Update>(adapters::make_update(w.kind, w.parameters, w.scale));
   auto adapter = std::make_shared<adapters::Adapter>(w.path, update, w.magnitude);
@@ -136,6 +143,7 @@ io::NamedTensors layer_tensors(AdapterWeights w, const Spelling& spelling, nn::L
   // The layer's whole name stands in the prefix, since paths are written in ways of their own.
   adapters::LayerPrefixes prefixes{spelling.name, spelling.name, spelling.name, takes_alpha};
   auto tensors = adapters::adapter_tensors({{"", &layer, adapter}}, prefixes, stored, plain ? Layout::diffusers : Layout::kohya);
+  if (is_scaled) std::erase_if(tensors, [](const auto& item) { return item.first.ends_with(".alpha"); });
   for (auto& [name, tensor] : tensors) {
     if (format == LoraFormat::comfyui) {
       replace_ending(name, ".lora_down.weight", ".lora_A.weight");

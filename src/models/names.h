@@ -28,6 +28,7 @@ struct LayerNames {
   std::vector<std::string> others =
       {};                       ///< before our path, in adapter files of further programs; those with "_" at the end before underscores
   bool diffusers_alpha = true;  ///< whether diffusers' loader of this family takes files with `.alpha` under its own names
+  bool comfyui_alpha = true;    ///< whether those who read ComfyUI's names of this family take `.alpha` there
   std::string comfyui = {};     ///< before `weights` and our path in ComfyUI's adapter files; "" where a table says its names, or none
   std::optional<std::string> diffsynth = {};  ///< the same in DiffSynth-Studio's; none where a table says its names, or none
 };

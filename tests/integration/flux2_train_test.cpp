@@ -75,7 +75,11 @@ TEST_F(Flux2Run, NamesOfOtherProgramsMeanTheSameLayers) {
                                     {"comfyui", "diffusion_model.double_blocks.1.img_attn.qkv.lora_A.weight"}}) {
     auto file = at(std::string(format) + ".safetensors");
     ok("convert " + quoted(lora) + " " + quoted(file) + " --lora_format " + format + " --model " + quoted(kFlux2 / "model"));
-    EXPECT_TRUE(io::TensorSource::open({file.string()}).contains(key)) << format;
+    auto source = io::TensorSource::open({file.string()});
+    EXPECT_TRUE(source.contains(key)) << format;
+    // diffusers refuses a file in ComfyUI's names that holds one.
+    auto is_alpha = [](const std::string& name) { return name.ends_with(".alpha"); };
+    EXPECT_EQ(std::ranges::any_of(source.names(), is_alpha), format == std::string("kohya")) << format;
     EXPECT_LE(relative_error(latents(flux2_model(), "--lora " + quoted(file)), expected), tolerance(1e-5)) << format;
   }
 }

@@ -79,8 +79,12 @@ void Flux2Model::fill_names() {
   if (options_.references) names_.reference_column = kReferenceColumn;
   names_.components = {
       {"dit",
-       {.layers =
-            {.weights = "", .diffusers = "transformer.", .kohya = "lora_unet_", .others = {"lora_transformer_"}, .diffusers_alpha = false},
+       {.layers = {.weights = "",
+                   .diffusers = "transformer.",
+                   .kohya = "lora_unet_",
+                   .others = {"lora_transformer_"},
+                   .diffusers_alpha = false,
+                   .comfyui_alpha = false},  // diffusers' loader refuses a file with one
         .lora_targets =
             "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,linear_in,linear_out,to_qkv_mlp_proj,attn.to_out",
         .high_precision = {"x_embedder", "context_embedder", "time_guidance_embed\\..*", ".*_stream_modulation.*", "norm_out\\.linear",
