@@ -17,7 +17,7 @@ import shutil
 
 import torch
 from accelerate import Accelerator
-from diffsynth.diffusion import DiffusionTrainingModule, DirectDistillLoss, FlowMatchSFTLoss
+from diffsynth.diffusion import DiffusionTrainingModule, DirectDistillLoss
 from diffsynth.diffusion.runner import launch_data_process_task
 from diffsynth.models import flux_dit
 from diffsynth.pipelines.flux_image import FluxImagePipeline
@@ -25,7 +25,9 @@ from diffsynth.utils.lora.flux import FluxLoRAConverter
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+import diffsynth_replay
 import make_pipeline
+import training_loop
 from make_wild import open_pipe
 
 OUT = make_pipeline.OUT.parent / "diffsynth"
@@ -129,6 +131,16 @@ class Module(DiffusionTrainingModule):
         return inputs if self.task.endswith(":data_process") else DirectDistillLoss(self.pipe, **inputs[0], **inputs[1])
 
 
+def inputs_of(sample):
+    """What its loss is called with for a sample of make_pipeline.encode."""
+    latents, text, pooled, text_ids = sample
+    return {"input_latents": latents, "prompt_emb": text, "pooled_prompt_emb": pooled, "guidance": torch.tensor([make_pipeline.GUIDANCE]), "text_ids": text_ids[None]}
+
+
+def trained_of(module):
+    return [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+
+
 def distill():
     """The cache, and losses of training from it."""
     data = [{"image": Image.open(make_pipeline.OUT / f"pictures/{i}.png").convert("RGB"), "prompt": prompt, "seed": seed, "rand_device": "cpu", "num_inference_steps": steps, "cfg_scale": 1}
@@ -137,15 +149,7 @@ def distill():
     launch_data_process_task(Accelerator(cpu=True), data, Module("direct_distill:data_process"), argparse.Namespace(output_path=OUT / "distill"), args=options)
     module = Module("direct_distill:train")
     module.load_state_dict({f"pipe.dit.{name}": value for name, value in load_file(OUT / "start.safetensors").items()}, strict=False)
-    optimizer = torch.optim.AdamW([p for p in module.parameters() if p.requires_grad], lr=1e-3, weight_decay=0.01)
-    losses = []
-    for _ in range(4):
-        loss = module({}, inputs=torch.load(OUT / "distill/0/0.pth", weights_only=False))
-        loss.backward()
-        losses.append(loss.item())
-        optimizer.step()
-        optimizer.zero_grad()
-    return torch.tensor(losses)
+    return training_loop.train(trained_of(module), 4, lambda _: module({}, inputs=torch.load(OUT / "distill/0/0.pth", weights_only=False)))[0]
 
 
 def main():
@@ -154,33 +158,24 @@ def main():
     samples = make_pipeline.encode(open_pipe(), [(f"{i}.png", prompt) for i, prompt in enumerate(["red apple", "a cat face, smiling", "tree", "red apple"])])
     torch.manual_seed(11)
     module = Module("sft:train")
-    trained = [p for p in module.parameters() if p.requires_grad]
+    trained = trained_of(module)
     with torch.no_grad():
-        for name, p in module.named_parameters():
-            if p.requires_grad:
-                p.copy_(torch.randn_like(p) * (0.1 if "lora_B" in name else 0.3))
+        for name, p in trained:
+            p.copy_(torch.randn_like(p) * (0.1 if "lora_B" in name else 0.3))
     save_file(module.exported(), OUT / "start.safetensors", metadata={"format": "pt"})
-    optimizer = torch.optim.AdamW(trained, lr=1e-3, weight_decay=0.01)
-    replay, losses = {}, []
-    randint, randn_like = torch.randint, torch.randn_like
+    replay = {}
     for step in range(STEPS):
-        latents, text, pooled, text_ids = samples[step * 3 % len(samples)]
-        noise, index = torch.randn(latents.shape[1:]), randint(50, 950, (1,))
-        replay |= {f"step.{step}.noise": noise, f"step.{step}.sigma": module.pipe.scheduler.sigmas[index][0].clone(), f"step.{step}.sample": torch.tensor(step * 3 % len(samples))}
-        torch.randint, torch.randn_like = lambda *_, **__: index, lambda *_, **__: noise[None]
-        loss = FlowMatchSFTLoss(module.pipe, input_latents=latents, prompt_emb=text, pooled_prompt_emb=pooled, guidance=torch.tensor([make_pipeline.GUIDANCE]), text_ids=text_ids[None])
-        torch.randint, torch.randn_like = randint, randn_like
-        loss.backward()
-        losses.append(loss.item())
-        optimizer.step()
-        optimizer.zero_grad()
+        sample = step * 3 % len(samples)
+        noise, index = torch.randn(samples[sample][0].shape[1:]), torch.randint(50, 950, (1,))
+        replay |= {f"step.{step}.noise": noise, f"step.{step}.sigma": module.pipe.scheduler.sigmas[index][0].clone(), f"step.{step}.sample": torch.tensor(sample)}
+    losses = diffsynth_replay.train(module.pipe, trained, replay, STEPS, lambda sample: inputs_of(samples[sample]))
     save_file(module.exported(), OUT / "trained.safetensors", metadata={"format": "pt"})
     save_file(replay, OUT / "replay.safetensors")
     save_file(FluxLoRAConverter.align_to_opensource_format(module.exported()), OUT / "kohya.safetensors", metadata={"format": "pt"})
-    save_file({"loss": torch.tensor(losses), "distill.loss": distill()}, OUT / "expected.safetensors")
+    save_file({"loss": losses, "distill.loss": distill()}, OUT / "expected.safetensors")
     for file in OUT.rglob("*.*"):
         file.chmod(0o644)
-    print(load_file(OUT / "expected.safetensors"), sum(p.numel() for p in trained))
+    print(load_file(OUT / "expected.safetensors"), sum(p.numel() for _, p in trained))
 
 
 if __name__ == "__main__":

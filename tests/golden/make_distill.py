@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from diffusers import FluxPipeline
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from transformers import CLIPTokenizer, T5TokenizerFast
 
 import training_loop
@@ -43,13 +43,10 @@ def main():
     b, c, h, w = latents.shape
     ids = FluxPipeline._prepare_latent_image_ids(b, h // 2, w // 2, "cpu", torch.float32)
     adapter = training_loop.add_adapter(model, TARGETS)
-    lora = load_file(HERE / "pipeline/lora.safetensors")
     model.train()
     out = {"noise": noise}
     for kind, sigmas in (("diffsynth", diffsynth_sigmas()), ("default", default_sigmas(pipe, (h // 2) * (w // 2)))):
-        with torch.no_grad():
-            for name, p in adapter:
-                p.copy_(lora["transformer." + name.replace(".default", "")])
+        training_loop.load_adapter(adapter, HERE / "pipeline/lora.safetensors")
 
         def loss_of(_):
             x = noise

@@ -59,10 +59,7 @@ def main():
     for name, open_model in (("flux", flux), ("sd15", sd15)):
         model, targets, file, component, errors = open_model()
         adapter = training_loop.add_adapter(model, targets)
-        lora = load_file(file)
-        with torch.no_grad():
-            for key, p in adapter:
-                p.copy_(lora[f"{component}.{key}".replace(".default", "")])
+        training_loop.load_adapter(adapter, file, component)
         margins = []
 
         def loss_of(step):

@@ -11,14 +11,13 @@ import csv
 import json
 
 import torch
-from diffsynth.diffusion import FlowMatchSFTLoss
 from diffsynth.models import z_image_dit
 from diffsynth.models.flux2_dit import Flux2DiT
 from diffsynth.pipelines import flux2_image, z_image
-from peft import LoraConfig, inject_adapter_in_model
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+import diffsynth_replay
 import make_flux2 as flux2
 import make_zimage as zimage
 
@@ -99,31 +98,12 @@ def encode(pipe, references):
 
 def train(pipe, family, samples):
     golden = family.golden
-    pipe.dit = inject_adapter_in_model(LoraConfig(r=4, lora_alpha=2, target_modules=family.targets), family.dit())
-    lora = load_file(golden.OUT / "lora.safetensors")
-    trained = [(name, p) for name, p in pipe.dit.named_parameters() if p.requires_grad]
-    with torch.no_grad():
-        for name, p in trained:
-            p.copy_(lora["transformer." + name.replace(".default", "")])
-    optimizer = torch.optim.AdamW([p for _, p in trained], lr=1e-3, weight_decay=0.01)
+    pipe.dit, trained = diffsynth_replay.adapted(family.dit(), family.targets, golden.OUT / "lora.safetensors")
     replay = load_file(golden.OUT / "replay.safetensors")
     pipe.scheduler.sigmas = torch.stack([replay[f"step.{step}.sigma"] for step in range(golden.STEPS)])
     pipe.scheduler.timesteps = 1000 * pipe.scheduler.sigmas
     pipe.scheduler.training_weight = lambda timestep: 1
-    randint, randn_like, losses = torch.randint, torch.randn_like, []
-    for step in range(golden.STEPS):
-        sample = samples[int(replay[f"step.{step}.sample"])]
-        noise = replay[f"step.{step}.noise"][None]
-        if sample["input_latents"].dim() == 3:  # as tokens
-            noise = noise.flatten(2).transpose(1, 2)
-        torch.randint, torch.randn_like = lambda *_, **__: torch.tensor([step]), lambda *_, **__: noise
-        loss = FlowMatchSFTLoss(pipe, **sample)
-        torch.randint, torch.randn_like = randint, randn_like
-        loss.backward()
-        losses.append(loss.item())
-        optimizer.step()
-        optimizer.zero_grad()
-    return torch.tensor(losses)
+    return diffsynth_replay.train(pipe, trained, replay, golden.STEPS, samples.__getitem__)
 
 
 def main():

@@ -16,7 +16,6 @@ import shutil
 
 import numpy as np
 import torch
-from diffsynth.diffusion import FlowMatchSFTLoss
 from diffsynth.diffusion.base_pipeline import ControlNetInput
 from diffsynth.models import flux_controlnet, flux_dit, flux_ipadapter, flux_lora_encoder, flux_value_control
 from diffsynth.pipelines import flux_image
@@ -28,6 +27,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from transformers import SiglipVisionConfig, SiglipVisionModel
 
+import diffsynth_replay
 import make_diffsynth
 import make_pipeline
 from make_wild import open_pipe
@@ -165,24 +165,11 @@ class Case:
         return module
 
     def run(self, module, inputs_of, trained=None):
-        trained = trained or [p for n, p in module.pipe.dit.named_parameters() if "lora" in n]
-        optimizer = torch.optim.AdamW(trained, lr=1e-3, weight_decay=0.01)
-        randint, randn_like, losses = torch.randint, torch.randn_like, []
-        for step in range(STEPS):
-            which = int(self.replay[f"step.{step}.sample"])
-            latents, text, pooled, text_ids = self.samples[which]
-            noise = self.replay[f"step.{step}.noise"][None]
-            index = (module.pipe.scheduler.sigmas - self.replay[f"step.{step}.sigma"]).abs().argmin().reshape(1)
-            values = {"input_latents": latents, "prompt_emb": text, "pooled_prompt_emb": pooled, "guidance": torch.tensor([make_pipeline.GUIDANCE]), "text_ids": text_ids[None]}
-            values |= inputs_of(which, values)
-            torch.randint, torch.randn_like = lambda *_, **__: index, lambda *_, **__: noise
-            loss = FlowMatchSFTLoss(module.pipe, **values)
-            torch.randint, torch.randn_like = randint, randn_like
-            loss.backward()
-            losses.append(loss.item())
-            optimizer.step()
-            optimizer.zero_grad()
-        return torch.tensor(losses)
+        def values_of(sample):
+            values = make_diffsynth.inputs_of(self.samples[sample])
+            return values | inputs_of(sample, values)
+
+        return diffsynth_replay.train(module.pipe, make_diffsynth.trained_of(trained or module.pipe.dit), self.replay, STEPS, values_of)
 
 
 def main():
@@ -210,7 +197,7 @@ def main():
         expected[f"{name}.loss"] = case.run(module, control(module, masked))
         module = case.module(lora=False)
         module.pipe.controlnet = flux_image.MultiControlNet([model.requires_grad_(True)])
-        expected[f"{name}.whole.loss"] = case.run(module, control(module, masked), list(model.parameters()))
+        expected[f"{name}.whole.loss"] = case.run(module, control(module, masked), model)
 
     siglip = drawn(SiglipVisionModel(SiglipVisionConfig(hidden_size=FEATURES, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=384, patch_size=14)))
     siglip.to(torch.bfloat16).save_pretrained(OUT / "siglip")
@@ -226,7 +213,7 @@ def main():
     for whole in (False, True):
         module = case.module(lora=not whole)
         module.pipe.ipadapter, module.pipe.ipadapter_image_encoder = adapter.requires_grad_(whole), siglip
-        expected["ipadapter.whole.loss" if whole else "ipadapter.loss"] = case.run(module, by_adapter(module), list(adapter.parameters()) if whole else None)
+        expected["ipadapter.whole.loss" if whole else "ipadapter.loss"] = case.run(module, by_adapter(module), adapter if whole else None)
 
     values = drawn(flux_value_control.SingleValueEncoder(256, TEXT, prefer_len=5), 0.7)
     save_file(half(values.state_dict()), OUT / "value_controller.safetensors")
@@ -238,7 +225,7 @@ def main():
     for whole in (False, True):
         module = case.module(lora=not whole)
         module.pipe.value_controller = flux_value_control.MultiValueEncoder([values.requires_grad_(whole)])
-        expected["value.whole.loss" if whole else "value.loss"] = case.run(module, by_value(module), list(values.parameters()) if whole else None)
+        expected["value.whole.loss" if whole else "value.loss"] = case.run(module, by_value(module), values if whole else None)
 
     module = case.module()
     module.pipe.text_encoder_1, module.pipe.text_encoder_2 = make_diffsynth.Clip(pipe.text_encoder), make_diffsynth.T5(pipe.text_encoder_2)
@@ -311,7 +298,7 @@ def main():
     for whole in (False, True):
         module = case.module(lora=not whole)
         module.pipe.lora_encoder = encoder.requires_grad_(whole)
-        expected["lora_encoder.whole.loss" if whole else "lora_encoder.loss"] = case.run(module, by_lora(module), list(encoder.parameters()) if whole else None)
+        expected["lora_encoder.whole.loss" if whole else "lora_encoder.loss"] = case.run(module, by_lora(module), encoder if whole else None)
     save_file({k: v.contiguous() for k, v in expected.items()}, OUT / "expected.safetensors")
     for file in OUT.rglob("*.*"):
         file.chmod(0o644)

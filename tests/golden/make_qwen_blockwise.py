@@ -11,14 +11,13 @@ import json
 import shutil
 
 import torch
-from diffsynth.diffusion import FlowMatchSFTLoss
 from diffsynth.diffusion.base_pipeline import ControlNetInput
 from diffsynth.models.qwen_image_controlnet import QwenImageBlockWiseControlNet
 from diffsynth.pipelines.qwen_image import QwenImageBlockwiseMultiControlNet, QwenImagePipeline, QwenImageUnit_BlockwiseControlNet, QwenImageUnit_PromptEmbedder
-from peft import LoraConfig, inject_adapter_in_model
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
+import diffsynth_replay
 import make_qwen_edit_diffsynth as peer
 import make_qwen_image as base
 from make_flux_extras import drawn, half
@@ -69,28 +68,12 @@ def encode(pipe, rows, masked):
 
 
 def train(pipe, samples, replay, net, whole):
-    pipe.dit = dit() if whole else inject_adapter_in_model(LoraConfig(r=4, lora_alpha=2, target_modules=base.TARGETS), dit())
     pipe.blockwise_controlnet = QwenImageBlockwiseMultiControlNet([net.requires_grad_(whole)])
-    trained = list(net.parameters()) if whole else [p for p in pipe.dit.parameters() if p.requires_grad]
-    if not whole:
-        lora = load_file(base.OUT / "lora.safetensors")
-        with torch.no_grad():
-            for name, p in pipe.dit.named_parameters():
-                if p.requires_grad:
-                    p.copy_(lora["transformer." + name.replace(".default", "")])
-    optimizer = torch.optim.AdamW(trained, lr=1e-3, weight_decay=0.01)
-    randint, randn_like, losses = torch.randint, torch.randn_like, []
-    for step in range(base.STEPS):
-        index = (pipe.scheduler.sigmas - replay[f"step.{step}.sigma"]).abs().argmin().reshape(1)
-        noise = replay[f"step.{step}.noise"][None]
-        torch.randint, torch.randn_like = lambda *_, **__: index, lambda *_, **__: noise
-        loss = FlowMatchSFTLoss(pipe, **samples[int(replay[f"step.{step}.sample"])])
-        torch.randint, torch.randn_like = randint, randn_like
-        loss.backward()
-        losses.append(loss.item())
-        optimizer.step()
-        optimizer.zero_grad()
-    return torch.tensor(losses)
+    if whole:
+        pipe.dit, trained = dit(), list(net.named_parameters())
+    else:
+        pipe.dit, trained = diffsynth_replay.adapted(dit(), base.TARGETS, base.OUT / "lora.safetensors")
+    return diffsynth_replay.train(pipe, trained, replay, base.STEPS, samples.__getitem__)
 
 
 def main():

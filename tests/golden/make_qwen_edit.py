@@ -128,7 +128,7 @@ def train(model, samples, replay, parameters):
         noise, sigma = replay[f"step.{step}.noise"][None], replay[f"step.{step}.sigma"]
         return F.mse_loss(predict(model, (1 - sigma) * latents + sigma * noise, sigma.reshape(1), references, text), noise - latents)
 
-    return training_loop.train([(n, p) for n, p in parameters if not any(f"transformer_blocks.1.{layer}" in n for layer in ("attn.to_add_out", "txt_mlp"))], base.STEPS, loss_of)
+    return training_loop.train(parameters, base.STEPS, loss_of)
 
 
 @torch.no_grad()

@@ -12,12 +12,11 @@ import json
 import shutil
 
 import torch
-from diffsynth.diffusion import FlowMatchSFTLoss
 from diffsynth.models import qwen_image_dit
 from diffsynth.pipelines.qwen_image import QwenImagePipeline, QwenImageUnit_EditImageEmbedder, QwenImageUnit_PromptEmbedder
-from peft import LoraConfig, inject_adapter_in_model
 from safetensors.torch import load_file, save_file
 
+import diffsynth_replay
 import make_qwen_edit as edit
 import make_qwen_image as base
 
@@ -108,25 +107,8 @@ def encode(pipe):
 
 
 def train(pipe, samples, replay, zero):
-    pipe.dit = inject_adapter_in_model(LoraConfig(r=4, lora_alpha=2, target_modules=base.TARGETS), small_dit())
-    lora = load_file(edit.OUT / "lora.safetensors")
-    trained = [(n, p) for n, p in pipe.dit.named_parameters() if p.requires_grad]
-    with torch.no_grad():
-        for name, p in trained:
-            p.copy_(lora["transformer." + name.replace(".default", "")])
-    optimizer = torch.optim.AdamW([p for _, p in trained], lr=1e-3, weight_decay=0.01)
-    randint, randn_like, losses = torch.randint, torch.randn_like, []
-    for step in range(STEPS):
-        index = (pipe.scheduler.sigmas - replay[f"step.{step}.sigma"]).abs().argmin().reshape(1)
-        noise = replay[f"step.{step}.noise"][None]
-        torch.randint, torch.randn_like = lambda *_, **__: index, lambda *_, **__: noise
-        loss = FlowMatchSFTLoss(pipe, zero_cond_t=zero, **samples[int(replay[f"step.{step}.sample"])])
-        torch.randint, torch.randn_like = randint, randn_like
-        loss.backward()
-        losses.append(loss.item())
-        optimizer.step()
-        optimizer.zero_grad()
-    return torch.tensor(losses)
+    pipe.dit, trained = diffsynth_replay.adapted(small_dit(), base.TARGETS, edit.OUT / "lora.safetensors")
+    return diffsynth_replay.train(pipe, trained, replay, STEPS, lambda sample: samples[sample] | {"zero_cond_t": zero})
 
 
 def main():

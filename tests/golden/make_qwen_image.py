@@ -93,11 +93,6 @@ def predict(model, noisy, sigma, captions):
     return unpack(out, h, w)
 
 
-def read(parameters):
-    """Without those that make the text behind the last block, which nothing reads."""
-    return [(n, p) for n, p in parameters if not any(f"transformer_blocks.2.{layer}" in n for layer in ("attn.to_add_out", "txt_mlp"))]
-
-
 def train(pipe, samples, replay, parameters):
     def loss_of(step):
         latents, caption = samples[int(replay[f"step.{step}.sample"])]
@@ -105,7 +100,7 @@ def train(pipe, samples, replay, parameters):
         prediction = predict(pipe.transformer, ((1 - sigma) * latents + sigma * noise)[None], sigma.reshape(1), [caption])
         return F.mse_loss(prediction[0], noise - latents)
 
-    return training_loop.train(read(parameters), STEPS, loss_of)
+    return training_loop.train(parameters, STEPS, loss_of)
 
 
 @torch.no_grad()

@@ -13,12 +13,12 @@ import shutil
 import numpy as np
 import torch
 import torch.nn.functional as F
-from diffsynth.diffusion import FlowMatchSFTLoss
 from diffsynth.pipelines.flux_image import FluxImageUnit_Kontext
 from diffusers import FluxKontextPipeline, FluxPipeline
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+import diffsynth_replay
 import make_diffsynth
 import make_pipeline
 import training_loop
@@ -72,10 +72,7 @@ def trained(pipe, samples):
     """Losses and gradient norms of the plain loop."""
     replay = load_file(make_pipeline.OUT / "replay.safetensors")
     adapter = training_loop.add_adapter(pipe.transformer, make_pipeline.TARGETS)
-    lora = load_file(make_pipeline.OUT / "lora.safetensors")
-    with torch.no_grad():
-        for name, p in adapter:
-            p.copy_(lora["transformer." + name.replace(".default", "")])
+    training_loop.load_adapter(adapter, make_pipeline.OUT / "lora.safetensors")
     pipe.transformer.train()
     references = [packed_references(pipe, names) for names in REFERENCES]
 
@@ -105,23 +102,8 @@ def trained_by_diffsynth(pipe, samples):
     unit = FluxImageUnit_Kontext()
     with torch.no_grad():
         references = [unit.process(module.pipe, opened(names) or None, False, None, None) for names in REFERENCES]
-    trained = [p for name, p in module.named_parameters() if p.requires_grad and "vae_encoder" not in name]
-    optimizer = torch.optim.AdamW(trained, lr=1e-3, weight_decay=0.01)
-    randint, randn_like, losses = torch.randint, torch.randn_like, []
-    for step in range(make_diffsynth.STEPS):
-        which = int(replay[f"step.{step}.sample"])
-        latents, text, pooled, text_ids = samples[which]
-        noise = replay[f"step.{step}.noise"][None]
-        index = (module.pipe.scheduler.sigmas - replay[f"step.{step}.sigma"]).abs().argmin().reshape(1)
-        torch.randint, torch.randn_like = lambda *_, **__: index, lambda *_, **__: noise
-        loss = FlowMatchSFTLoss(module.pipe, input_latents=latents, prompt_emb=text, pooled_prompt_emb=pooled, guidance=torch.tensor([make_pipeline.GUIDANCE]),
-                                text_ids=text_ids[None], **references[which])
-        torch.randint, torch.randn_like = randint, randn_like
-        loss.backward()
-        losses.append(loss.item())
-        optimizer.step()
-        optimizer.zero_grad()
-    return torch.tensor(losses)
+    return diffsynth_replay.train(module.pipe, make_diffsynth.trained_of(module.pipe.dit), replay, make_diffsynth.STEPS,
+                                  lambda sample: make_diffsynth.inputs_of(samples[sample]) | references[sample])
 
 
 def main():

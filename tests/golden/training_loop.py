@@ -1,6 +1,7 @@
 """Adapters of peft with random values, and the plain loop that every trainer runs, for recorded runs."""
 import torch
 from peft import LoraConfig, get_peft_model_state_dict
+from safetensors.torch import load_file
 
 
 def add_adapter(model, targets, **options):
@@ -17,6 +18,14 @@ def add_adapter(model, targets, **options):
     return trained
 
 
+@torch.no_grad()
+def load_adapter(parameters, file, component="transformer"):
+    """Gives (name, parameter) of peft the numbers that a file has under diffusers' keys."""
+    state = load_file(file)
+    for name, p in parameters:
+        p.copy_(state[f"{component}.{name}".replace(".default", "")])
+
+
 def adapter_state(component, model):
     """The adapter as diffusers writes it, with alphas; `component` goes before the keys."""
     state = {f"{component}.{k}": v.detach().clone().contiguous() for k, v in get_peft_model_state_dict(model).items()}
@@ -24,15 +33,17 @@ def adapter_state(component, model):
 
 
 def train(parameters, num_steps, loss_of):
-    """Losses, gradient norms and the first step's gradients of AdamW steps on `loss_of(step)`; parameters are (name, tensor)."""
+    """Losses, gradient norms and the first step's gradients of AdamW steps on `loss_of(step)`; parameters are (name, tensor). What the loss does not read has no gradient,
+    and stays."""
     optimizer = torch.optim.AdamW([p for _, p in parameters], lr=1e-3, weight_decay=0.01)
     losses, norms, first = [], [], None
     for step in range(num_steps):
         loss = loss_of(step)
         loss.backward()
         losses.append(loss.item())
-        norms.append(torch.stack([p.grad.norm() for _, p in parameters]).norm().item())
-        first = first or {n: p.grad.clone() for n, p in parameters}
+        gradients = {n: p.grad for n, p in parameters if p.grad is not None}
+        norms.append(torch.stack([g.norm() for g in gradients.values()]).norm().item())
+        first = first or {n: g.clone() for n, g in gradients.items()}
         optimizer.step()
         optimizer.zero_grad()
     return torch.tensor(losses), torch.tensor(norms), first
