@@ -122,7 +122,8 @@ Kind kind_of(const Parts& parts, const std::string& file, const std::string& lay
     check_rank(parts, "hada_w2_a", "hada_w2_b", file, layer);
     if (parts.at("hada_w1_a").size(0) != parts.at("hada_w2_a").size(0) || parts.at("hada_w1_b").size(1) != parts.at("hada_w2_b").size(1))
       data_error("adapters", "{}: the two products of the LoHa of '{}' differ in their sides, {} × {} and {} × {}", file, layer,
-                 parts.at("hada_w1_a").size(0), parts.at("hada_w1_b").size(1), parts.at("hada_w2_a").size(0), parts.at("hada_w2_b").size(1));
+                 parts.at("hada_w1_a").size(0), parts.at("hada_w1_b").size(1), parts.at("hada_w2_a").size(0),
+                 parts.at("hada_w2_b").size(1));
     return Kind::loha;
   }
   if (any("lokr_")) {

@@ -21,15 +21,15 @@ namespace {
 
 const fs::path kSource = BURNISH_SOURCE_DIR;
 
-/// What is damaged: a folder of one of the models in tests/golden, or "" for the files beside its folders; or what it is given beside them, a
-/// file or folder of tests/golden that is a component of that name, or an adapter.
+/// What is damaged: a folder of one of the models in tests/golden, or "" for the files beside its folders; or what it is given beside them,
+/// a file or folder of tests/golden that is a component of that name, or an adapter.
 struct Part {
   const char *model, *folder;
   bool references = false;  ///< whether it is opened to read reference pictures
   const char* given = nullptr;
 };
 
-constexpr const char* kAdapter = "adapter";
+constexpr const char *kAdapter = "adapter", *kStep1x = "step1x";
 
 /// A model in a folder of its own, of which a test damages a file at a time, and opens it after every damage, or every `stride`-th.
 class Damaged : public testing::TestWithParam<Part> {
@@ -78,10 +78,13 @@ class Damaged : public testing::TestWithParam<Part> {
     try {
       std::vector<std::string> names{model().string()};
       if (is_given() && !is_adapter()) names.push_back(given().string());
+      const std::string folder = GetParam().folder;
+      // Which has a transformer and texts of its own.
+      if (folder == kStep1x) names = {given(), kSource / "tests/golden/step1x/step1x.safetensors", model() / "vae"};
       auto files = open_model_files({names, "", ""});
       auto opened = open_model(files, options);
       if (is_adapter()) return merge_adapter(*opened), "";
-      const std::string folder = GetParam().folder, component = folder == "transformer" ? "dit" : folder.empty() ? "vae" : folder;
+      const std::string component = folder == "transformer" ? "dit" : folder.empty() ? "vae" : folder == kStep1x ? "text_encoder" : folder;
       std::vector<std::string> components{component};
       if (component == "text_encoder" && options.references) components.emplace_back("image_encoder");
       for (const auto& name : components) {
@@ -100,8 +103,9 @@ class Damaged : public testing::TestWithParam<Part> {
 
   std::vector<fs::path> files_ending(const std::string& ending) const {
     std::vector<fs::path> files;
+    // A vocabulary has a value for every word, and tests of its own.
     auto add = [&](const fs::path& path) {
-      if (path.string().ends_with(ending)) files.push_back(path);
+      if (path.string().ends_with(ending) && !path.filename().string().starts_with("tokenizer")) files.push_back(path);
     };
     if (*GetParam().folder) {
       for (const auto& entry : fs::directory_iterator(model() / GetParam().folder)) add(entry.path());
@@ -308,8 +312,10 @@ const Part kParts[] = {
     {"pipeline", "ipadapter", false, "flux_extras/ipadapter.bin"}, {"pipeline", "flux_redux_image_embedder", false, "flux_extras/redux.safetensors"},
     {"pipeline", "value_controller", false, "flux_extras/value_controller.safetensors"},
     {"pipeline", "lora_encoder", false, "flux_extras/lora_encoder.safetensors"},
-    {"pipeline", "image_proj_model", false, "infinite_you/image_proj_model.bin"},
+    {"pipeline", "image_proj_model", false, "infinite_you/image_proj_model.bin"}, {"pipeline", "controlnet", false, "infinite_you/controlnet"},
+    {"pipeline", "controlnet", false, "flux_extras/inpaint"}, {"pipeline", kStep1x, true, "step1x/qwen"},
     {"qwen_image_pipeline", "blockwise_controlnet", false, "qwen_blockwise/control.safetensors"},
+    {"qwen_image_pipeline", "blockwise_controlnet", false, "qwen_blockwise/inpaint.safetensors"},
     {"pipeline", kAdapter, false, "wild/dora.safetensors"}, {"pipeline", kAdapter, false, "wild/patterns.safetensors"},
     {"pipeline", kAdapter, false, "flux_extras/lora_0.safetensors"}, {"zimage_pipeline", kAdapter, false, "zimage_pipeline/lora.safetensors"},
     {"pipeline", kAdapter, false, "lycoris/dora_input.safetensors"}, {"pipeline", kAdapter, false, "lycoris/loha.safetensors"},
@@ -337,7 +343,10 @@ const Part kDenoisers[] = {{"pipeline", "transformer"},
 
 std::string name_of(const testing::TestParamInfo<Part>& info) {
   auto name = std::string(info.param.model) + "_" + (*info.param.folder ? info.param.folder : "index");
-  return info.param.folder == std::string(kAdapter) ? name + "_" + fs::path(info.param.given).stem().string() : name;
+  if (info.param.given == nullptr) return name;
+  std::string given = info.param.given;
+  for (char c : given) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
 }
 
 }  // namespace
