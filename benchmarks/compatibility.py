@@ -8,7 +8,6 @@ transformer of FLUX.1 does not draw at that size, weights after merging are comp
 import json
 import pathlib
 import re
-import shutil
 import sys
 import tempfile
 from importlib.metadata import version
@@ -284,13 +283,12 @@ def fp8_rows(folder):
             assert not getattr(pipe, component).load_state_dict(spelled.dequantized(load_file(file)), strict=False).unexpected_keys
         expected = flux_latents(pipe)
         yield "diffusers", f"FLUX.1 in {number_format}", error(base, expected), "–", error(flux.draw(model, latents_file), expected)
-    others = folder / "others"
-    shutil.copytree(OUT / "model", others, ignore=shutil.ignore_patterns("transformer"))
+    encoders = [word for component in ("text_encoder", "text_encoder_2") for word in ("--model", OUT / "model" / component)]
     for scale, mark in (("scale_weight", "scale_input"), ("weight_scale", "input_scale")):
         pipe, file = flux.pipeline(), folder / f"{scale}.safetensors"
         pipe.transformer.load_state_dict(spelled.save_scaled(pipe.transformer.state_dict(), scale, mark, file))
         expected = flux_latents(pipe)
-        yield "ComfyUI", f"FLUX.1, FP8 with {scale}", error(base, expected), error(flux.draw(others, latents_file, "--model", file), expected), "–"
+        yield "ComfyUI", f"FLUX.1, FP8 with {scale}", error(base, expected), error(flux.draw(OUT / "model/vae", latents_file, *encoders, "--model", file), expected), "–"
 
 
 def rows(folder):
@@ -317,6 +315,7 @@ def rows(folder):
 
 
 def main():
+    commit = measure.commit()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         flux.save_file({"noise": FLUX_NOISE}, folder / "noise.safetensors")
@@ -329,9 +328,9 @@ def main():
     PAGE.write_text(re.sub(r"\| program \| kind.*?\n(?=\n|\Z)", table, PAGE.read_text(), flags=re.S))
     cpu, versions = measure.cpu()["name"], {peer: version(peer) for peer in ("diffusers", "peft", "transformers", "lycoris_lora", "torch")}
     peers = ", ".join(f"{peer} {number}" for peer, number in versions.items())
-    print(measure.record("compatibility", cpu, f"# Compatibility of files\n\n{cpu}; burnish {measure.commit()}; {peers}; `./dev bench compatibility`.\n"
+    print(measure.record("compatibility", cpu, f"# Compatibility of files\n\n{cpu}; burnish {commit}; {peers}; `./dev bench compatibility`.\n"
                          f"What the columns mean: docs/compatibility.md.\n\n{table}",
-                         {"cpu": cpu, "burnish": measure.commit(), "versions": versions, "rows": [dict(zip(headings, row)) for row in found]}))
+                         {"cpu": cpu, "burnish": commit, "versions": versions, "rows": [dict(zip(headings, row)) for row in found]}))
 
 
 if __name__ == "__main__":

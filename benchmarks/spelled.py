@@ -150,9 +150,9 @@ def original_name(path):
 
 
 def dequantized(tensors):
-    """The numbers behind codes and their scales."""
+    """The numbers behind codes and their scales; CLIP's under the names that its module has."""
     one = torch.tensor(1.0)
-    return {name: value.float() * tensors.get(f"{name.removesuffix('.weight')}.scale_weight", one) for name, value in tensors.items()
+    return {name.removeprefix("text_model."): value.float() * tensors.get(f"{name.removesuffix('.weight')}.scale_weight", one) for name, value in tensors.items()
             if not name.endswith(("scale_weight", "scaled_fp8"))}
 
 

@@ -13,6 +13,8 @@ namespace {
 
 const char* const kConfigName = "adapter_config.json";
 const char* const kMetadataName = "lora_adapter_metadata";
+/// Of a series in powers of a small matrix, of which peft takes five.
+constexpr int64_t kMostTerms = 100;
 const std::string kPeftPrefix = "base_model.model.";
 
 /// The value of the first of `names` that is there and not null.
@@ -74,6 +76,8 @@ AdapterConfigs::Config AdapterConfigs::parse(const nlohmann::json& json) const {
     if (const auto* use = first_of(json, {"use_rslora"})) config.all.use_rslora = use->get<bool>();
     if (const auto* use = first_of(json, {"use_dora"})) config.all.use_dora = use->get<bool>();
     if (const auto* terms = first_of(json, {"num_cayley_neumann_terms"})) config.oft.num_terms = terms->get<int64_t>();
+    if (config.oft.num_terms < 1 || config.oft.num_terms > kMostTerms)
+      data_error("adapters", "its num_cayley_neumann_terms are {}, and can be 1 to {}", *config.oft.num_terms, kMostTerms);
     if (const auto* use = first_of(json, {"use_cayley_neumann"}); use && !use->get<bool>()) config.oft.num_terms.reset();
     if (const auto* use = first_of(json, {"coft"}); use && use->get<bool>()) config.oft.eps = json.value("eps", 6e-5);
     config.ranks = patterns(json, "rank_pattern");

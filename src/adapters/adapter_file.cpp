@@ -120,6 +120,10 @@ Kind kind_of(const Parts& parts, const std::string& file, const std::string& lay
     require(parts, {"hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b"}, file, layer);
     check_rank(parts, "hada_w1_a", "hada_w1_b", file, layer);
     check_rank(parts, "hada_w2_a", "hada_w2_b", file, layer);
+    if (parts.at("hada_w1_a").size(0) != parts.at("hada_w2_a").size(0) || parts.at("hada_w1_b").size(1) != parts.at("hada_w2_b").size(1))
+      data_error("adapters", "{}: the two products of the LoHa of '{}' differ in their sides, {} × {} and {} × {}", file, layer,
+                 parts.at("hada_w1_a").size(0), parts.at("hada_w1_b").size(1), parts.at("hada_w2_a").size(0),
+                 parts.at("hada_w2_b").size(1));
     return Kind::loha;
   }
   if (any("lokr_")) {
@@ -239,6 +243,11 @@ bool is_finite(const at::Tensor& tensor) {
   return !tensor.is_floating_point() || at::isfinite(tensor.element_size() == 1 ? tensor.to(at::kFloat) : tensor).all().item<bool>();
 }
 
+void check_fractions(const at::Tensor& tensor, const std::string& name, const std::string& file) {
+  if (!tensor.is_floating_point())
+    data_error("adapters", "{}: '{}' holds whole numbers, and what an adapter trains has fractions; the file is damaged", file, name);
+}
+
 FileParts read_parts(const io::TensorSource& source, const std::string& file) {
   FileParts parts;
   int64_t num_zeros = 0, num_embeddings = 0;
@@ -251,11 +260,13 @@ FileParts read_parts(const io::TensorSource& source, const std::string& file) {
     if (!is_finite(tensor))
       data_error("adapters", "{}: '{}' holds values that are not finite, so the file is damaged: get or make it again", file, name);
     if (name.ends_with("vera_A") || name.ends_with("vera_B")) {
+      check_fractions(tensor, name, file);
       (name.ends_with("A") ? parts.vera_a : parts.vera_b) = tensor;
       continue;
     }
     auto key = split_key(source, name);
     if (!key) data_error("adapters", "{}: '{}' is not a key of a LoRA; is this a whole model, or the state of a run?", file, name);
+    if (key->part != kAlpha && key->part != "on_input") check_fractions(tensor, name, file);
     bool is_delta = key->part == "diff_b" || key->part == "lora_bias" || (key->part == "diff" && tensor.dim() < 2);
     if (is_delta && !tensor.any().item<bool>()) ++num_zeros;
     else parts.by_layer[key->layer][key->part] = shaped(tensor, key->part, name, file);

@@ -653,6 +653,15 @@ TEST(FusedLayers, BrokenFilesAreRefused) {
   refused({{"qkv.lora_down.weight", at::randn({2, 6})}}, "lacks its lora_B.weight");
   refused({{"qkv.hada_w1_a", at::randn({2, 6})}}, "lacks its");
   refused({{"qkv.lora_mid.weight", at::randn({2, 2, 3, 3})}}, "lacks its");
+  auto loha = [](int64_t rows, int64_t columns) {
+    return io::NamedTensors{{"qkv.hada_w1_a", at::randn({12, 2})},
+                            {"qkv.hada_w1_b", at::randn({2, 6})},
+                            {"qkv.hada_w2_a", at::randn({rows, 2})},
+                            {"qkv.hada_w2_b", at::randn({2, columns})}};
+  };
+  refused(loha(10, 6), "differ in their sides, 12 × 6 and 10 × 6");
+  refused(loha(12, 5), "differ in their sides");
+  refused({{"qkv.lora_down.weight", at::ones({2, 6}, at::kLong)}, {"qkv.lora_up.weight", at::ones({12, 2}, at::kLong)}}, "whole numbers");
   refused({{"qkv.lora_down.weight", at::randn({2, 6})}, {"qkv.lora_up.weight", at::randn({10, 2})}}, "another model");
 }
 

@@ -113,6 +113,7 @@ TEST(AdapterFiles, OfPeftAreRefusedWhereTheirConfigContradictsThem) {
   EXPECT_THAT(refused("\"r\": 2", "\"r\": 8"), HasSubstr("has rank 2, and 8 by the settings beside it"));
   EXPECT_THAT(refused("\"r\": 2", "\"r\": \"two\""), HasSubstr("cannot be read"));
   EXPECT_THAT(refused("\"to_q\": 1", "\"to_(q\": 1"), HasSubstr("nor a regular expression"));
+  EXPECT_THAT(refused("\"r\": 2", "\"r\": 2, \"num_cayley_neumann_terms\": 4611686018427387904"), HasSubstr("can be 1 to 100"));
   EXPECT_THAT(refused("\"use_dora\": false", "\"use_dora\": true"), HasSubstr("has no magnitude"));
   EXPECT_THAT(refused("\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa\""), HasSubstr("pissa"));
   Scratch empty;
