@@ -5,7 +5,7 @@ Trains two steps with $BURNISH on the pipeline of make_pipeline.py, loads the Lo
 load_lora_weights, the whole transformer, the whole CLIP and a whole ControlNet with from_pretrained, and compares the latents that both programs draw from the
 same noise. Then the same with the pipelines of make_stable_diffusion.py: LoRA and DoRA that were trained over FP8 weights in bf16 and fp16,
 kohya's names, adapters of the UNet with all text encoders, the whole UNet; with those of make_zimage.py, make_qwen_image.py, make_flux2.py and make_chroma.py: LoRA in the names
-of diffusers, kohya and DiffSynth-Studio, the whole transformer; with reference pictures as FLUX.1 Kontext takes them, LoRA and the whole transformer; and a
+of diffusers, kohya and DiffSynth-Studio, the whole transformer; with reference pictures as FLUX.1 Kontext takes them, LoRA and the whole transformer, and as Qwen-Image-Edit does, LoRA; and a
 blockwise ControlNet in DiffSynth-Studio's class. Exits 1 when they differ.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile
@@ -20,6 +20,7 @@ import make_chroma as chroma
 import make_flux2 as flux2
 import make_flux_extras as flux_extras
 import make_qwen_blockwise as blockwise
+import make_qwen_edit as qwen_edit
 import make_qwen_image as qwen_image
 import make_references as references
 import make_stable_diffusion_runs as stable_diffusion
@@ -193,7 +194,7 @@ def check_small(golden, pipeline, transformer, folder):
 def check_control_net(folder):
     """A ControlNet that trained, beside what it was made of: it loads, and gives other residuals."""
     train(folder / "control", "--model", flux_extras.OUT / "controlnet", "--dataset_metadata_path", flux_extras.OUT / "metadata.json", "--extra_inputs",
-          "controlnet_image,controlnet_processor_id", "--trainable_models", "controlnet")
+          "controlnet_image,controlnet_processor_id", "--trainable_models", "controlnet", "--learning_rate", 0.001)
     shutil.copytree(flux_extras.OUT / "controlnet", folder / "controlnet")
     shutil.copy(folder / "control/step-2.controlnet.safetensors", folder / "controlnet/diffusion_pytorch_model.safetensors")
     torch.manual_seed(0)
@@ -230,6 +231,19 @@ def check_kontext(folder):
     shutil.copy(train(folder / "full", *trained, "--trainable_models", "dit"), whole / "transformer/diffusion_pytorch_model.safetensors")
     pipe = kontext(transformer=FluxTransformer2DModel.from_pretrained(whole / "transformer"))
     return good & report("Kontext: whole transformer through from_pretrained", draw(whole, folder / "latents.safetensors", *reference), references.drawn(pipe, noise))
+
+
+def check_qwen_edit(folder):
+    """Qwen-Image-Edit with a reference picture, in the latents and in the prompt."""
+    qwen_edit.scale_to_area()
+    noise, scaled = noise_of(qwen_edit, folder), ["--reference_pixels", qwen_edit.AREA]
+    plain = qwen_edit.drawn(qwen_edit.parts()[1], noise, ["a.png"])
+    lora = small_train(qwen_edit, folder / "lora", "--dataset_metadata_path", qwen_edit.OUT / "metadata.json", "--extra_inputs", "edit_image", "--lora_rank", 4, "--lora_alpha", 8, *scaled)
+    pipe = qwen_edit.parts()[1]
+    pipe.load_lora_weights(str(lora))
+    found = qwen_edit.drawn(pipe, noise, ["a.png"])
+    drawn = small_draw(qwen_image, qwen_edit.OUT / "model", folder, "--lora", lora, "--reference", qwen_edit.OUT / "a.png", "--reference_prompt", "plain", *scaled)
+    return report("Qwen-Image-Edit: LoRA through load_lora_weights", drawn, found) & ((found - plain).abs().max().item() > 1e-3)
 
 
 def check_blockwise(folder):
@@ -303,7 +317,7 @@ def main():
                                          (flux2, flux2_pipeline, Flux2Transformer2DModel), (chroma, chroma_pipeline, ChromaTransformer2DModel)):
             (folder / golden.OUT.name).mkdir()
             good &= check_small(golden, pipe, transformer, folder / golden.OUT.name)
-        for check in (check_kontext, check_blockwise):
+        for check in (check_kontext, check_qwen_edit, check_blockwise):
             (folder / check.__name__).mkdir()
             good &= check(folder / check.__name__)
     sys.exit(0 if good and changed > 0 else 1)

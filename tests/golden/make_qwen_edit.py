@@ -60,6 +60,13 @@ class TextEncoder(Qwen2_5_VLForConditionalGeneration):
         return super().forward(input_ids=input_ids, mm_token_type_ids=(input_ids == self.config.image_token_id).int(), **options)
 
 
+def scale_to_area():
+    """diffusers scales reference pictures to AREA from here on, where 1024 · 1024 is written into it."""
+    pipeline_qwenimage_edit_plus.VAE_IMAGE_SIZE = AREA
+    dimensions = pipeline_qwenimage_edit.calculate_dimensions
+    pipeline_qwenimage_edit.calculate_dimensions = lambda _, ratio: dimensions(AREA, ratio)
+
+
 def parts():
     pipe = base.parts()
     torch.manual_seed(20)
@@ -160,10 +167,7 @@ def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     write_pictures()
-    pipeline_qwenimage_edit_plus.VAE_IMAGE_SIZE = AREA
-    dimensions = pipeline_qwenimage_edit.calculate_dimensions
-    pipeline_qwenimage_edit.calculate_dimensions = lambda _, ratio: dimensions(AREA, ratio)
-
+    scale_to_area()
     pipe, _, plus = parts()
     plus.to(torch.bfloat16).save_pretrained(OUT / "model")
     shutil.rmtree(OUT / "model/processor")  # of which the published folders have this file as well
