@@ -69,7 +69,7 @@ class Damaged : public testing::TestWithParam<Part> {
   /// read.
   std::string outcome(bool load = false) const {
     ModelOptions options;
-    bool has_tokenizer = fs::exists(model() / "tokenizer");
+    bool has_tokenizer = fs::exists(model() / "tokenizer") || fs::exists(given() / "tokenizer.json");
     if (!has_tokenizer) options.tokenizer_path = (kSource / "assets/tiny-flux/tokenizer").string();
     if (std::string(GetParam().model) == "pipeline") options.tokenizer_2_path = (kSource / "assets/tiny-flux/tokenizer_2").string();
     options.dtype = at::kFloat;
@@ -222,7 +222,7 @@ void Damaged::damage_tensors(int64_t stride) {
       }
     }
     // Only sides that nothing else depends on may be any; an adapter may lack its alpha, and rows of alike shapes may be others'.
-    EXPECT_GT(num_refused, is_adapter() ? num_damages / 3 : num_damages * 9 / 10);
+    EXPECT_GE(num_refused, is_adapter() ? num_damages / 3 : num_damages * 9 / 10 + 1);
     write_header(path, whole);
   }
 }
@@ -344,8 +344,8 @@ const Part kDenoisers[] = {{"pipeline", "transformer"},
 std::string name_of(const testing::TestParamInfo<Part>& info) {
   auto name = std::string(info.param.model) + "_" + (*info.param.folder ? info.param.folder : "index");
   if (info.param.given == nullptr) return name;
-  std::string given = info.param.given;
-  for (char c : given) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  name += "_";
+  for (char c : std::string(info.param.given)) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 }
 
