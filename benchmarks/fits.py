@@ -21,6 +21,8 @@ def options_that_fit(program, model, size):
     said = done.stdout + done.stderr
     if found := re.search(r"it fits in [0-9.]+ [A-Za-z]+ with (.*)", said):
         return found[1]
+    if found := re.search(r"as long as layers of (\S+) train; .* the run fits in [0-9.]+ [A-Za-z]+ with --lora_target_modules \S+ ?(.*)", said):
+        return f"{found[2]} --{found[1]} not trained"
     if re.search(r"the run fits$", said, re.M):
         return ""
     if "does not fit" in said:

@@ -29,6 +29,7 @@ struct Lever {
   std::string (*flags)(const TrainOptions&, const MemoryPlan&);
   bool makes_codes = false, reads_files = false;  ///< of which the latter needs weights as files have them
   bool accumulates = false;                       ///< so that nothing can be updated inside backward
+  bool pages = false;                             ///< blocks go from main memory to the device twice a step
 };
 
 bool trains_whole(const TrainOptions& o) { return !o.trainable_models.empty(); }
@@ -51,11 +52,13 @@ void recompute_one_of(TrainOptions& o, int64_t interval) {
 
 template <int64_t share>
 Lever paging() {
-  return {[](const auto& o, const auto& plan) {
-            return has_main_memory_beside(o) && o.zero_stage < 3 && waiting_blocks(o) < plan.movable.num_blocks / share;
-          },
-          [](auto& o, const auto& plan) { o.blocks_to_swap = plan.movable.num_blocks / share; },
-          [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.movable.num_blocks / share); }};
+  return {.can =
+              [](const auto& o, const auto& plan) {
+                return has_main_memory_beside(o) && o.zero_stage < 3 && waiting_blocks(o) < plan.movable.num_blocks / share;
+              },
+          .pull = [](auto& o, const auto& plan) { o.blocks_to_swap = plan.movable.num_blocks / share; },
+          .flags = [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.movable.num_blocks / share); },
+          .pages = true};
 }
 
 /// `fp8_models` with more components.
@@ -83,7 +86,6 @@ Lever storing_denoisers() {
 }
 
 constexpr const char* kTileSize = "vae_tile_size";
-constexpr const char* kNothingFits = "no option that takes less memory makes it fit: train smaller pictures, or fewer layers";
 
 constexpr int64_t kTile = 512;  // a quarter of the memory of a picture of 1024 × 1024
 
@@ -269,11 +271,18 @@ Levers first_that_fit(Levers levers, const Limits& limits, Tries& tries) {
   return {};
 }
 
+/// Whether the run is faster without the lever where it fits without it too. Where blocks wait, weights in FP8 are not: half as many bytes
+/// come from main memory twice a step, which saves more than unpacking them costs.
+bool is_worth_leaving_out(const Lever& lever, const Levers& pulled) {
+  return !lever.makes_codes || std::ranges::none_of(pulled, &Lever::pages);
+}
+
 /// `fit`, with smaller batches in place of large ones or without.
 std::optional<Change> fit_with(bool may_accumulate, const Limits& limits, Tries& tries) {
   auto pulled = first_that_fit(tries.those_that_can(may_accumulate), limits, tries);
   if (pulled.empty()) return std::nullopt;
   for (auto i = pulled.size(); pulled.size() > 1 && i-- > 0;) {
+    if (!is_worth_leaving_out(*pulled[i], pulled)) continue;
     auto fewer = pulled;
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));
     if (auto without = tries.with(fewer); without && fits(*without, limits)) pulled = std::move(fewer);
@@ -299,6 +308,13 @@ MemoryPlan steps_of(MemoryPlan plan) {
 }
 
 std::string in_units(int64_t num_bytes) { return human_bytes(static_cast<double>(num_bytes)); }
+
+std::string nothing_fits(const MemoryPlan& plan, const std::optional<Change>& training_less) {
+  const std::string nothing = "no option that takes less memory makes it fit";
+  if (!training_less) return nothing + ": train smaller pictures, or fewer layers";
+  return fmt::format("{} as long as layers of {} train; where none does, it is computed ahead of training, and the run fits in {} with {}",
+                     nothing, plan.movable.in_the_way, in_units(training_less->num_bytes), training_less->flags);
+}
 
 }  // namespace
 
@@ -334,6 +350,16 @@ std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, c
   return fit_with(/*may_accumulate=*/false, limits, tries);  // updates inside backward may save more than small batches
 }
 
+std::optional<Change> fit_training_less(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
+  if (plan.movable.other_targets.empty()) return std::nullopt;
+  auto fewer = options;
+  fewer.lora_target_modules = plan.movable.other_targets;
+  auto made = planned(fewer, planner);
+  auto found = made ? fit(fewer, *made, limits, planner) : std::nullopt;
+  if (found) found->flags = trim(fmt::format("--lora_target_modules {} {}", fewer.lora_target_modules, found->flags));
+  return found;
+}
+
 std::string to_text(const Advice& advice) {
   auto text = to_text(advice.plan);
   bool on_cpu = advice.plan.device == "cpu";
@@ -351,7 +377,7 @@ std::string to_text(const Advice& advice) {
   if (there.empty()) return text + table;
   text += fmt::format("\nthere is {}: the run {}\n", join(there, " and "), all_fits ? "fits" : "does not fit");
   if (all_fits || !advice.is_fit_sought) return text + table;
-  if (!advice.fitting) return text + kNothingFits + "\n" + table;
+  if (!advice.fitting) return text + nothing_fits(advice.plan, advice.training_less) + "\n" + table;
   text += fmt::format("it fits in {} with {}\n", in_units(advice.fitting->num_bytes), advice.fitting->flags);
   return text + table;
 }
@@ -367,6 +393,7 @@ std::string to_json(const Advice& advice) {
   if (advice.limits.host) json["host"]["limit"] = *advice.limits.host;
   json["fits"] = fits(advice.plan, advice.limits);
   if (advice.fitting) json["fit"] = json_of(*advice.fitting);
+  if (advice.training_less) json["fit_training_less"] = json_of(*advice.training_less);
   if (!advice.scaling.steps.empty()) json["scaling"] = to_json(advice.scaling);
   return json.dump(2) + "\n";
 }
@@ -391,6 +418,7 @@ int64_t parse_size(const std::string& option, const std::string& text) {
 void check_fits(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
   if (fits(plan, limits)) return;
   auto found = fit(options, plan, limits, planner);
+  auto less = found ? std::nullopt : fit_training_less(options, plan, limits, planner);
   const auto& largest = plan.largest();
   bool is_device = limits.device && plan.num_bytes() > *limits.device;
   auto takes = is_device ? fmt::format("{} takes {} of {} at its peak ({}), and there is {}", largest.name, in_units(plan.num_bytes()),
@@ -398,9 +426,10 @@ void check_fits(const TrainOptions& options, const MemoryPlan& plan, const Limit
                          : fmt::format("the run takes {} of the host's memory, {} of it the run's tensors ({}), and there is {}",
                                        in_units(plan.host_bytes()), in_units(plan.device == "cpu" ? plan.num_bytes() : 0),
                                        largest.profile.place, in_units(*limits.host));
-  throw Error(Exit::no_fit, "train",
-              fmt::format("{}; {}, or train all the same with --plan off", takes,
-                          found ? fmt::format("it fits with {} ({})", found->flags, in_units(found->num_bytes)) : kNothingFits));
+  throw Error(
+      Exit::no_fit, "train",
+      fmt::format("{}; {}, or train all the same with --plan off", takes,
+                  found ? fmt::format("it fits with {} ({})", found->flags, in_units(found->num_bytes)) : nothing_fits(plan, less)));
 }
 
 std::string explain(const NoMemory& missing, const TrainOptions& options, const std::optional<MemoryPlan>& plan, const Planner& planner) {

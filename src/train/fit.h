@@ -33,9 +33,13 @@ using Planner = std::function<MemoryPlan(const TrainOptions&)>;
 std::vector<Change> changes(const TrainOptions& options, const MemoryPlan& plan, const Planner& planner);
 
 /// Levers with which the run stays within its limits: from the cheapest on until it fits, and then without those that turn out not to be
-/// needed. Nothing when all of them together are not enough. They change neither what trains nor what a step sees, and the optimizer only
-/// where it is AdamW and the command line does not name it.
+/// needed; where blocks wait they wait in FP8. Nothing when all of them together are not enough. They change neither what trains nor what a
+/// step sees, and the optimizer only where it is AdamW and the command line does not name it.
 std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner);
+
+/// Where nothing makes the run fit: the same with fewer layers that train, without those of a part that can then be computed ahead of
+/// training and leave memory (Movable::in_the_way). Nothing where there is none, or that is not enough.
+std::optional<Change> fit_training_less(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner);
 
 /// A plan, and what could be done about it.
 struct Advice {
@@ -43,8 +47,8 @@ struct Advice {
   Limits limits = {};
   std::vector<Change> changes = {};  ///< each lever alone
   bool is_fit_sought = false;
-  std::optional<Change> fitting = {};
-  Scaling scaling = {};  ///< no steps: not asked for
+  std::optional<Change> fitting = {}, training_less = {};  ///< the latter where nothing fits as it is
+  Scaling scaling = {};                                    ///< no steps: not asked for
 };
 /// For people, and as JSON, with bytes in whole numbers.
 std::string to_text(const Advice& advice);

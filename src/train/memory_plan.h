@@ -38,12 +38,14 @@ struct StepWork {
   int64_t num_blocks = 1;           ///< of them
 };
 
-/// What could be held otherwise than it is.
+/// What could be held otherwise than it is, or not at all.
 struct Movable {
   std::vector<std::string> storable = {};  ///< components that a step runs, do not train whole, and are held as parameters
   std::vector<std::string> encoders = {};  ///< large components that only run before the step, not on pictures, and are held as parameters
   int64_t num_blocks = 0;                  ///< of the denoiser, which can wait elsewhere
   bool from_disk = false;                  ///< whether they can wait in their file
+  std::string in_the_way = {};             ///< a part of the denoiser that leaves memory before training where nothing of it trains
+  std::string other_targets = {};          ///< lora_target_modules without that part's layers
 };
 
 /// What a run needs of memory and disks, from a dry run of it.

@@ -6,35 +6,38 @@
 
 namespace burnish::train {
 
-namespace {
-
-/// A layer that trains and but for which something could be computed ahead: one of a part of the denoiser without which its others would
-/// read what they do not train. "" where there is none.
-std::string in_the_way(const pipeline::Schedule& schedule, const Subject& subject) {
+std::string part_in_the_way(const pipeline::Schedule& schedule, const Subject& subject) {
   const auto& components = subject.model->components();
+  if (!schedule.ahead.units.empty() || !subject.first_blocks.empty()) return "";
   for (const auto& part : schedule.trained) {
     const auto component = pipeline::component_of(part);
     auto others = schedule.trained;
     for (const auto& each : components.parts(component)) others.insert(each);
     others.erase(part);
     if (others.empty() || !components.has(component)) continue;
-    if (pipeline::schedule(schedule.units, schedule.inputs, others, schedule.policy, schedule.padded).ahead.units.empty()) continue;
-    for (const auto& [path, slot] : components.skeleton(part)->parameters()) {
-      if (subject.trained.trains(component, path)) return path.substr(0, path.rfind('.'));
-    }
+    if (!pipeline::schedule(schedule.units, schedule.inputs, others, schedule.policy, schedule.padded).ahead.units.empty()) return part;
   }
   return "";
+}
+
+namespace {
+
+/// A layer that trains, of a part of a component.
+std::string trained_layer(const std::string& part, const Subject& subject) {
+  for (const auto& [path, slot] : subject.model->components().skeleton(part)->parameters()) {
+    if (subject.trained.trains(pipeline::component_of(part), path)) return path.substr(0, path.rfind('.'));
+  }
+  return part;
 }
 
 /// That what is to be computed ahead in any case can be.
 void check_ahead(const pipeline::Schedule& schedule, const Subject& subject) {
   if (schedule.ahead.units.empty() && subject.first_blocks.empty()) {
-    auto layer = in_the_way(schedule, subject);
-    if (!layer.empty())
+    if (auto part = part_in_the_way(schedule, subject); !part.empty())
       config_error("train",
                    "precompute_timesteps on finds nothing to compute ahead: what sees sample and timestep alone trains, {} for one; take "
                    "such layers out of what trains (lora_target_modules), or leave it at auto",
-                   layer);
+                   trained_layer(part, subject));
     config_error("train",
                  "precompute_timesteps on finds nothing to compute ahead: no layers of this model see sample and timestep alone and are "
                  "frozen; leave it at auto");

@@ -489,6 +489,12 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
   auto whole = subject.trained.whole_components();
   add_host_and_disk(plan, settings, device, beside, snapshot, course, !whole.empty());
   add_storable(plan, subject, schedule);
+  if (auto part = part_in_the_way(schedule, subject); !part.empty()) {
+    if (auto targets = targets_outside(part, settings.trained, *subject.model); !targets.empty()) {
+      plan.movable.in_the_way = part;
+      plan.movable.other_targets = targets;
+    }
+  }
   return {std::move(plan), traces ? rehearsal.savings() : Savings{}};
 }
 

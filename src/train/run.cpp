@@ -436,6 +436,7 @@ Advice advise(const TrainOptions& options, const Share& share, bool wants_fit) {
     Advice advice{.plan = planner(options), .limits = limits_of(options), .is_fit_sought = wants_fit};
     advice.changes = changes(options, advice.plan, planner);
     if (wants_fit) advice.fitting = fit(options, advice.plan, advice.limits, planner);
+    if (wants_fit && !advice.fitting) advice.training_less = fit_training_less(options, advice.plan, advice.limits, planner);
     return advice;
   } catch (const c10::Error& error) {
     config_error("train", "the memory of this run cannot be planned: {}; `burnish plan --graph` says what it computes when",

@@ -430,4 +430,12 @@ std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, c
   return files;
 }
 
+std::string targets_outside(const std::string& part, const TrainedSettings& settings, models::Model& model) {
+  auto component = pipeline::component_of(part);
+  if (!settings.lora_checkpoint.empty() || !model.components().has(component)) return "";
+  auto skeleton = model.components().skeleton(part);
+  auto names = [&](const std::string& path) { return model.names().of(component).target_names(path); };
+  return join(adapters::unmatched_targets(*skeleton, targets_of(settings, model, component), names), ",");
+}
+
 }  // namespace burnish::train

@@ -87,4 +87,7 @@ class Trained {
   int64_t rank_ = 0;  ///< of the settings, or the first of a checkpoint
 };
 
+/// `lora_target_modules` without the names of a part's layers, for which it must be a list; "" where no names are left, or a file decides.
+std::string targets_outside(const std::string& part, const TrainedSettings& settings, models::Model& model);
+
 }  // namespace burnish::train

@@ -87,6 +87,48 @@ TEST(Fit, KeepsBatchesWholeWhereUpdatesInsideBackwardSaveMore) {
   EXPECT_EQ(found->flags, "--fused_backward_pass");
 }
 
+TEST(Fit, HoldsWhatIsOnItsWayInFp8) {
+  auto planner = [](const TrainOptions& options) {  // of 4 GiB that stay and 16 of blocks, which FP8 halves
+    auto plan = made_up(options);
+    plan.movable.num_blocks = 4;
+    const int64_t each = contains(split_list(options.model.fp8_models), "dit") ? 2 : 4;
+    plan.stages[1].profile.peak[memory::Kind::weights] = (4 + each * (4 - options.blocks_to_swap)) << 30;
+    return plan;
+  };
+  auto options = test::options_of(test::small_run("flux", "--lora_rank 4 --cache_path cache --fp8_models text_encoder_2"));
+  options.model.is_plan = true;
+  options.model.device = "cuda";
+  auto flags_for = [&](int64_t gib) {
+    auto found = fit(options, planner(options), {.device = gib << 30, .host = {}}, planner);
+    return found ? found->flags : "nothing";
+  };
+  EXPECT_EQ(flags_for(13), "--fp8_models text_encoder_2,dit");
+  EXPECT_EQ(flags_for(8), "--fp8_models text_encoder_2,dit --blocks_to_swap 2");
+  EXPECT_EQ(flags_for(6), "--fp8_models text_encoder_2,dit --blocks_to_swap 4") << "the same in bf16, which is twice as long on its way";
+}
+
+TEST(Fit, SaysWhatFitsWhereLessTrains) {
+  auto planner = [](const TrainOptions& options) {
+    auto plan = made_up(options);
+    bool is_early = options.lora_target_modules == "to_q,to_k";
+    plan.stages[1].profile.peak[memory::Kind::gradients] = (is_early ? int64_t{0} : 30) << 30;
+    if (!is_early) plan.movable.in_the_way = "dit.modulation", plan.movable.other_targets = "to_q,to_k";
+    return plan;
+  };
+  auto options = test::options_of(test::small_run("flux", "--lora_rank 4 --cache_path cache --optimizer adamw8bit"));
+  const auto plan = planner(options);
+  const Limits limits{.device = int64_t{16} << 30, .host = {}};
+  EXPECT_FALSE(fit(options, plan, limits, planner));
+  const auto less = fit_training_less(options, plan, limits, planner);
+  ASSERT_TRUE(less);
+  EXPECT_EQ(less->flags, "--lora_target_modules to_q,to_k --fp8_models dit");
+  EXPECT_FALSE(fit_training_less(options, plan, {.device = int64_t{4} << 30, .host = {}}, planner));
+  const std::string said =
+      "as long as layers of dit.modulation train; where none does, it is computed ahead of training, and the run fits in 10";
+  EXPECT_THAT(to_text(Advice{.plan = plan, .limits = limits, .is_fit_sought = true, .training_less = less}), testing::HasSubstr(said));
+  EXPECT_THAT(test::error_of([&] { check_fits(options, plan, limits, planner); }, Exit::no_fit), testing::HasSubstr(said));
+}
+
 TEST(Fit, SaysThatNothingFits) {
   auto options = test::options_of(test::small_run("flux", "--lora_rank 4"));
   Advice advice{.plan = made_up(options), .limits = {.device = int64_t{4} << 30, .host = {}}};

@@ -308,6 +308,21 @@ TEST(OutOfMemoryInAnUpdate, LeavesTheStateThatWasSavedLast) {
   }
 }
 
+TEST(MemoryPlanOfParts, KnowsWhatWouldRunAheadOfTraining) {
+  auto movable = [](const std::string& flags) {
+    return plan_memory(test::options_of(test::small_run("qwen_image", "--lora_rank 4 " + flags))).movable;
+  };
+  const std::string others =
+      "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,img_mlp.net.0.proj,img_mlp.net.2,"
+      "txt_mlp.net.0.proj,txt_mlp.net.2";
+  EXPECT_EQ(movable("").in_the_way, "dit.modulation");
+  EXPECT_EQ(movable("").other_targets, others);
+  EXPECT_EQ(movable("--lora_target_modules img_mod.1,to_q").other_targets, "to_q");
+  const std::vector<std::string> none{"--lora_target_modules " + others, "--precompute_timesteps off",
+                                      "--lora_target_modules .*(to_q|img_mod.1)"};
+  for (const auto& flags : none) EXPECT_EQ(movable(flags).other_targets, "") << flags;
+}
+
 TEST(MemoryPlanOfHost, CountsPicturesThatWorkersDecode) {
   auto decoded = [](const std::string& more) {
     auto plan = plan_memory(test::options_of(test::small_run("flux", "--dtype fp32 --lora_rank 4 --height 64 --width 96 " + more)));
