@@ -95,13 +95,11 @@ class Bench:
         return self.peer_trained("sft:train") | {"cache_s": made.seconds, "cache_mib": made.peak_mib,
                                                  "cache_bytes": num_bytes(cache, "*.pth") / NUM_PICTURES}
 
-    def burnish(self, *options, model=True):
+    def burnish(self, *options):
         out = measure.SCRATCH / "run"
         shutil.rmtree(out, ignore_errors=True)
         done = measure.run([measure.burnish(), "train", "--dtype", "bf16", "--num_threads", self.args.threads, "--device", "cpu",
-                            "--max_sequence_length", TEXT_TOKENS, "--height", SIDE, "--width", SIDE, "--lora_rank", RANK,
-                            "--lora_target_modules", TARGETS, "--dataset_repeat", self.args.repeat, "--model",
-                            self.model if model else self.model / "transformer",
+                            "--lora_rank", RANK, "--lora_target_modules", TARGETS, "--dataset_repeat", self.args.repeat, "--model", self.model,
                             "--output_path", out, *options], measure.SCRATCH / "burnish.txt", self.environment)
         path = out / "log.jsonl"
         if not path.exists():
@@ -112,16 +110,20 @@ class Bench:
                 "to_first_step_s": lines[0]["time"] - seconds[0] - done.start,
                 "data_s": measure.median(line["data_seconds"] for line in lines[DROPPED:])}
 
+    def burnish_encoding(self, *options):
+        return self.burnish("--dataset_metadata_path", self.pictures, "--height", SIDE, "--width", SIDE, "--max_sequence_length", TEXT_TOKENS,
+                            *options)
+
     def burnish_unsplit(self):
-        return self.burnish("--dataset_metadata_path", self.pictures, "--precompute", "none")
+        return self.burnish_encoding("--precompute", "none")
 
     def burnish_staged(self):
-        return self.burnish("--dataset_metadata_path", self.pictures)
+        return self.burnish_encoding()
 
     def burnish_cached(self):
         cache = measure.SCRATCH / "cache"
         shutil.rmtree(cache, ignore_errors=True)
-        made = self.burnish("--task", "sft:data_process", "--dataset_metadata_path", self.pictures, "--cache_path", cache)
+        made = self.burnish_encoding("--task", "sft:data_process", "--cache_path", cache)
         forget(cache)
         trained = self.burnish("--task", "sft:train", "--dataset_base_path", cache)
         return trained | made | {"cache_bytes": bytes_per_sample(cache)}
