@@ -1,7 +1,9 @@
 # `cmake --install` makes a folder that can be copied: bin/burnish, and in lib/ the libraries it needs beside torch and the C and C++
 # runtimes. Torch is looked for where it was at build time, then in PREFIX/torch (a link to an installed torch folder).
 if(TARGET burnish)
+  # The build's own program has the same path: a path of its own is filled up with empty entries, which mean the folder one stands in.
   set_target_properties(burnish PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON
     INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../torch/lib;$ORIGIN/../torch/../nvidia/cu13/lib;${BURNISH_TORCH_RPATH}")
   install(TARGETS burnish RUNTIME_DEPENDENCY_SET burnish_libraries RUNTIME DESTINATION bin)
   if(TARGET burnish_parquet)

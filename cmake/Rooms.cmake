@@ -74,7 +74,7 @@ function(burnish_parquet)
   target_compile_options(burnish_parquet PRIVATE -Wall -Wextra)
   target_link_libraries(burnish_parquet PRIVATE ${arrow} nlohmann_json::nlohmann_json)
   set_target_properties(burnish_parquet PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
-    BUILD_RPATH ${BURNISH_ARROW} INSTALL_RPATH "$ORIGIN/../pyarrow;${BURNISH_ARROW}")
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../pyarrow;${BURNISH_ARROW}")
   add_dependencies(room_data burnish_parquet)
 endfunction()
 
