@@ -144,18 +144,18 @@ def shards_of(shapes):
     return shards
 
 
-def write_transformer(folder, config, noise):
+def write_weights(folder, config, shapes, noise):
+    """config.json, and weights in bf16 in as many files as it takes: biases 0, norms 1, all else noise."""
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"_class_name": "FluxTransformer2DModel"} | asdict(config), indent=2))
-    shapes, stem = config.shapes(), "diffusion_pytorch_model"
-    shards, weight_map = shards_of(shapes), {}
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    stem, shards, weight_map = "diffusion_pytorch_model", shards_of(shapes), {}
 
     def entry(name):
         shape = shapes[name]
         num = math.prod(shape)
         if name.endswith(".bias"):
             return name, "BF16", shape, bytes_writer(bytes(2 * num))
-        if ".norm_" in name and len(shape) == 1:
+        if len(shape) == 1:
             return name, "BF16", shape, bytes_writer(b"\x80\x3f" * num)  # 1.0
         return name, "BF16", shape, lambda file: noise.write(file, 2 * num)
 
@@ -164,8 +164,12 @@ def write_transformer(folder, config, noise):
         write_safetensors(folder / file, [entry(name) for name in names])
         weight_map |= dict.fromkeys(names, file)
     if len(shards) > 1:
-        index = {"metadata": {"total_size": 2 * config.num_parameters()}, "weight_map": weight_map}
-        (folder / f"{stem}.safetensors.index.json").write_text(json.dumps(index))
+        total = sum(2 * math.prod(shape) for shape in shapes.values())
+        (folder / f"{stem}.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}))
+
+
+def write_transformer(folder, config, noise):
+    write_weights(folder, {"_class_name": "FluxTransformer2DModel"} | asdict(config), config.shapes(), noise)
 
 
 def write_widened(folder, component, widths, config_changes, noise):

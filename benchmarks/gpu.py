@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What a GPU makes of burnish, in one call of at most --minutes: tests on it, single operators beside ATen's and the memory's bandwidth, and
-steps of FLUX.1 at its full 12 billion parameters (LoRA of rank 16, 1024x1024, batch 1) beside diffusers + peft where python3 imports them.
+steps of FLUX.1 at its full 12 billion parameters (batch 1) and of SDXL (batch 4), a LoRA of rank 16 at 1024x1024, beside diffusers + peft
+where python3 imports them.
 
-Weights are random (24 GB, written once into build/bench/); speed and memory do not depend on their values. Model FLOPs leave recomputation
-out: 2 forward costs of the linear layers, 3 of attention. What fails is named in the report, and the rest goes on.
-BURNISH_TEST_DEVICE=cpu rehearses all of it with a small model.
+Weights are random (24 GB and 4 GB, written once into build/bench/); speed and memory do not depend on their values. Model FLOPs leave
+recomputation out: 2 forward costs of products with weights, 3 of attention. What fails is named in the report, and the rest goes on.
+BURNISH_TEST_DEVICE=cpu rehearses all of it with small models.
 """
 import argparse
 import datetime
@@ -17,21 +18,63 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import flux_folder
 import measure
-from flux_folder import FLUX_DEV, LORA_TARGETS, SMALL, make_model, make_pictures
+import unet_folder
 
 DEVICE = os.environ.get("BURNISH_TEST_DEVICE", "cuda")
 ON_GPU = DEVICE != "cpu"
-MODEL, PIXELS, TEXT_TOKENS = (FLUX_DEV, 1024, 512) if ON_GPU else (SMALL, 128, 64)
-SCALE = 16 if ON_GPU else 8  # pixels that a token is wide: the small autoencoder scales by 4
-IMAGE_SIDE, RANK, DROPPED, GIB = PIXELS // SCALE, 16, 3, 1 << 30
+PIXELS, RANK, DROPPED, GIB = 1024 if ON_GPU else 128, 16, 3, 1 << 30
 PEAK_TFLOPS, PEAK_GB = 989, 4800  # dense bf16 and memory of an H200 (SXM)
 TESTS = {"test_kernels": "*", "test_optim": "OnDevice.*", "test_quant": "*"}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model with random weights, and how the two programs are asked to train it."""
+    name: str
+    component: str
+    batch: int
+    make: Callable  # writes it into a folder
+    num_parameters: int
+    targets: str
+    burnish: tuple  # options
+    peer: tuple  # script and options
+    flops: tuple  # of one forward of a picture: products with weights, attention
+
+    def step_flops(self, checkpointed):
+        """(executed, model) FLOPs of a step; the frozen weights get no gradient. Flash attention multiplies 2 matrices in forward and 5 in
+        backward; the LoRA itself, about 1 %, is left out."""
+        (linear, attention), extra = (self.batch * f for f in self.flops), 1 if checkpointed else 0
+        return linear * (2 + extra) + attention * (3.5 + extra), 2 * linear + 3 * attention
+
+
+def flux():
+    config, text_tokens = (flux_folder.FLUX_DEV, 512) if ON_GPU else (flux_folder.SMALL, 64)
+    side = PIXELS // (16 if ON_GPU else 8)  # in tokens; the small autoencoder scales by 4
+    tokens, blocks = side**2 + text_tokens, config.num_layers + config.num_single_layers
+    return Subject("FLUX.1", "transformer", 1, lambda folder: flux_folder.make_model(folder, config), config.num_parameters(),
+                   flux_folder.LORA_TARGETS, ("--max_sequence_length", text_tokens),
+                   ("peer_flux.py", "--image_side", side, "--text_tokens", text_tokens),
+                   (2 * 12 * config.width**2 * tokens * blocks, blocks * 4 * tokens**2 * config.width))
+
+
+def sdxl():
+    config = unet_folder.SDXL if ON_GPU else unet_folder.SMALL
+    side = PIXELS // 8
+    return Subject("SDXL", "unet", 4, lambda folder: unet_folder.make_model(folder, config), config.num_parameters(), unet_folder.LORA_TARGETS,
+                   ("--batch_size", 4), ("peer_unet.py", "--latent_side", side, "--text_tokens", unet_folder.TEXT_TOKENS, "--batch_size", 4),
+                   config.walk(side)[1])
+
+
+FLUX, SDXL = flux(), sdxl()
 # The most important first: what no time is left for is left out.
-CASES = {"bf16": [], "fp8 weights": ["fp8"], "fp8 products": ["fp8", "products"], "bf16, checkpointed": ["checkpointed"],
-         "fp8 weights, checkpointed": ["fp8", "checkpointed"]}
+CASES = [(FLUX, "bf16", []), (FLUX, "fp8 weights", ["fp8"]), (FLUX, "fp8 products", ["fp8", "products"]), (SDXL, "bf16", []),
+         (FLUX, "bf16, checkpointed", ["checkpointed"]), (FLUX, "fp8 weights, checkpointed", ["fp8", "checkpointed"])]
 
 
 def arguments():
@@ -49,15 +92,6 @@ def arguments():
     return args
 
 
-def flops(checkpointed):
-    """(executed, model) FLOPs of a step; the frozen weights get no gradient. Flash attention multiplies 2 matrices in forward and 5 in
-    backward; the LoRA itself, about 1 %, is left out."""
-    tokens, blocks = IMAGE_SIDE**2 + TEXT_TOKENS, MODEL.num_layers + MODEL.num_single_layers
-    linear, attention = 2 * 12 * MODEL.width**2 * tokens * blocks, blocks * 4 * tokens**2 * MODEL.width
-    extra = 1 if checkpointed else 0
-    return linear * (2 + extra) + attention * (3.5 + extra), 2 * linear + 3 * attention
-
-
 def query(what):
     if not ON_GPU:
         return ""
@@ -73,8 +107,13 @@ def require_machine():
         sys.exit("gpu needs an NVIDIA GPU with its driver, and this machine has none: run it on one that has, or rehearse with "
                  "BURNISH_TEST_DEVICE=cpu")
     free = shutil.disk_usage(measure.ROOT).free
-    if free < 2.2 * MODEL.num_parameters() and not (measure.SCRATCH / "flux-gpu/made_from.json").exists():
-        sys.exit(f"gpu writes 24 GB of weights into {measure.SCRATCH}, where {free / 1e9:.0f} GB are free")
+    needed = sum(2.2 * subject.num_parameters for subject in (FLUX, SDXL) if not (folder_of(subject) / "made_from.json").exists())
+    if free < needed:
+        sys.exit(f"gpu writes {needed / 1e9:.0f} GB of weights into {measure.SCRATCH}, where {free / 1e9:.0f} GB are free")
+
+
+def folder_of(subject):
+    return measure.SCRATCH / f"{subject.name}-{'gpu' if ON_GPU else 'rehearsal'}"
 
 
 def environment(args):
@@ -172,56 +211,57 @@ class Report:
             ["operator", "us", "of ATen, us", "times as fast", f"share of {self.args.peak_gb:g} GB/s"], rows))
 
     def steps(self):
-        model = self.attempt("the model folder", lambda: make_model(measure.SCRATCH / ("flux-gpu" if ON_GPU else "flux-rehearsal"), MODEL))
-        if model is None:
-            return
-        pictures = make_pictures(measure.SCRATCH / f"pictures-{PIXELS}", 2, PIXELS)
+        pictures = flux_folder.make_pictures(measure.SCRATCH / f"pictures-{PIXELS}", 4, PIXELS)
         has_peer = not self.args.no_peer and measure.has_modules(["torch", "diffusers", "peft"], dict(os.environ))
         rows, results = [], self.data.setdefault("steps", {})
-        for case, words in CASES.items():
+        for subject, case, words in CASES:
+            if self.attempt(f"the folder of {subject.name}", lambda subject=subject: subject.make(folder_of(subject))) is None:
+                continue
             for who in ["burnish"] + (["diffusers + peft"] if has_peer and "products" not in words else []):
                 run = self.burnish if who == "burnish" else self.peer
-                figures = self.attempt(f"{who}, {case}", lambda: run(model, pictures, words))
+                figures = self.attempt(f"{who}, {subject.name}, {case}", lambda: run(subject, pictures, words))
                 if figures is not None:
-                    results[f"{who}, {case}"] = figures
-                    rows.append([who, case, f"{figures['median_step_ms']:.0f}", f"{figures['device_peak_gib']:.1f}",
-                                 f"{figures['allocated_peak_gib']:.1f}", f"{figures['executed_tflops']:.1f}", f"{figures['utilisation']:.1%}",
-                                 f"{figures['startup_s']:.0f}"])
+                    results[f"{who}, {subject.name}, {case}"] = figures
+                    rows.append([f"{subject.name}, batch {subject.batch}", case, who, f"{figures['median_step_ms']:.0f}",
+                                 f"{figures['device_peak_gib']:.1f}", f"{figures['allocated_peak_gib']:.1f}",
+                                 f"{figures['executed_tflops']:.1f}", f"{figures['utilisation']:.1%}", f"{figures['startup_s']:.0f}"])
+        sizes = " and ".join(f"{subject.name} ({subject.num_parameters / 1e9:.2f} billion parameters)" for subject in (FLUX, SDXL))
         note = "" if has_peer else "diffusers + peft were left out" + (".\n\n" if self.args.no_peer else ": python3 cannot import them.\n\n")
-        self.sections.append(f"## Steps of a LoRA of rank {RANK}, {MODEL.num_parameters() / 1e9:.2f} billion parameters\n\n{note}" + measure.markdown(
-            ["program", "case", "ms a step", "peak GiB of the device", "of the allocator", "TFLOP/s executed",
+        self.sections.append(f"## Steps of a LoRA of rank {RANK}: {sizes}\n\n{note}" + measure.markdown(
+            ["model", "case", "program", "ms a step", "peak GiB of the device", "of the allocator", "TFLOP/s executed",
              f"model FLOPs, share of {self.args.peak_tflops:g} TFLOP/s", "s to first step"], rows))
 
-    def peer(self, model, _, words):
+    def peer(self, subject, _, words):
         out = measure.SCRATCH / "peer.json"
-        command = [sys.executable, measure.ROOT / "benchmarks/peer_flux.py", "--transformer", model / "transformer", "--train", "lora", "--dtype", "bf16",
-                   "--targets", LORA_TARGETS, "--rank", RANK, "--image_side", IMAGE_SIDE, "--text_tokens", TEXT_TOKENS, "--steps", self.args.steps,
-                   "--device", DEVICE, "--threads", measure.cpu()["cores"], "--out", out]
+        script, *options = subject.peer
+        command = [sys.executable, measure.ROOT / "benchmarks" / script, f"--{subject.component}", folder_of(subject) / subject.component,
+                   "--train", "lora", "--dtype", "bf16", "--targets", subject.targets, "--rank", RANK, "--steps", self.args.steps,
+                   "--device", DEVICE, "--threads", measure.cpu()["cores"], "--out", out, *options]
         command += ["--checkpointing"] * ("checkpointed" in words) + ["--fp8"] * ("fp8" in words)
         finished, peak_mib = self.run(command, "peer.txt", measure.environment(measure.cpu()["cores"]))
         got = measure.read_lines(out)[0]
-        return self.figures(finished, peak_mib, got["step_seconds"], got["first_step_end"], got["peak_device_bytes"], words)
+        return self.figures(finished, peak_mib, got["step_seconds"], got["first_step_end"], got["peak_device_bytes"], subject, words)
 
-    def burnish(self, model, pictures, words):
+    def burnish(self, subject, pictures, words):
         out = measure.SCRATCH / "run"
-        command = [self.program("burnish"), "train", "--model", model, "--dataset_metadata_path", pictures, "--height", PIXELS, "--width", PIXELS,
-                   "--max_sequence_length", TEXT_TOKENS, "--dtype", "bf16", "--device", DEVICE, "--lora_rank", RANK, "--lora_target_modules", LORA_TARGETS,
-                   "--max_steps", self.args.steps, "--overwrite", "--output_path", out]
+        command = [self.program("burnish"), "train", "--model", folder_of(subject), "--dataset_metadata_path", pictures, "--height", PIXELS,
+                   "--width", PIXELS, "--dtype", "bf16", "--device", DEVICE, "--lora_rank", RANK, "--lora_target_modules", subject.targets,
+                   "--max_steps", self.args.steps, "--overwrite", "--output_path", out, *subject.burnish]
         command += ["--use_gradient_checkpointing"] * ("checkpointed" in words) + ["--fp8_compute"] * ("products" in words)
-        command += ["--fp8_models", f"{model}:transformer"] * ("fp8" in words)
+        command += ["--fp8_models", f"{folder_of(subject)}:{subject.component}"] * ("fp8" in words)
         finished, peak_mib = self.run(command, "burnish.txt", self.environment)
         lines = measure.read_lines(out / "log.jsonl")
         return self.figures(finished, peak_mib, [line["step_seconds"] for line in lines], lines[0]["time"],
-                            max(line.get("peak_device_memory_bytes", 0) for line in lines), words)
+                            max(line.get("peak_device_memory_bytes", 0) for line in lines), subject, words)
 
     def run(self, command, log, environ):
         with DeviceMemory() as memory:
             finished = measure.run(["timeout", f"{self.seconds_left():.0f}", *command], self.args.out / log, environ)
         return finished, memory.peak_mib
 
-    def figures(self, finished, peak_mib, step_seconds, first_step_end, allocated_bytes, words):
+    def figures(self, finished, peak_mib, step_seconds, first_step_end, allocated_bytes, subject, words):
         step = measure.median(step_seconds[DROPPED:])
-        executed, model = flops("checkpointed" in words)
+        executed, model = subject.step_flops("checkpointed" in words)
         return {"step_ms": [round(1e3 * s, 2) for s in step_seconds], "median_step_ms": 1e3 * step, "startup_s": first_step_end - finished.start,
                 "device_peak_gib": peak_mib / 1024, "allocated_peak_gib": allocated_bytes / GIB, "host_peak_gib": finished.peak_mib / 1024,
                 "executed_tflops": executed / step / 1e12, "utilisation": model / step / 1e12 / self.args.peak_tflops}

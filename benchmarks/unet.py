@@ -14,7 +14,7 @@ from pathlib import Path
 
 import measure
 from flux_folder import make_pictures
-from unet_folder import LORA_TARGETS
+from unet_folder import LORA_TARGETS, SMALL, TEXT_TOKENS, make_model
 
 PIXELS, RANK = 256, 16
 DROPPED = 3  # first steps, which warm caches and allocators
@@ -42,9 +42,7 @@ class Bench:
         self.args, self.environment, self.versions = args, measure.environment(args.threads), {}
         if not measure.has_modules(["torch", "diffusers", "peft"], self.environment):
             sys.exit("python3 cannot import torch, diffusers and peft: run ./dev bench unet, which installs them into .deps/golden")
-        self.model = measure.SCRATCH / "sdxl-small"
-        if not (self.model / "done").exists():
-            measure.run([sys.executable, measure.ROOT / "benchmarks/unet_folder.py", self.model], measure.SCRATCH / "folder.txt", self.environment)
+        self.model = make_model(measure.SCRATCH / "sdxl-small", SMALL)
         self.metadata = make_pictures(measure.SCRATCH / f"pictures-{PIXELS}", 8, PIXELS)
 
     def peer(self, case):
@@ -52,7 +50,7 @@ class Bench:
         dtype, train = case.split("-")
         out, log = measure.SCRATCH / "peer.json", measure.SCRATCH / f"peer-{case}.txt"
         command = [sys.executable, measure.ROOT / "benchmarks/peer_unet.py", "--unet", self.model / "unet", "--train", train, "--dtype", dtype,
-                   "--targets", LORA_TARGETS, "--rank", RANK, "--latent_side", PIXELS // 8, "--text_tokens", 24, "--steps", self.args.steps,
+                   "--targets", LORA_TARGETS, "--rank", RANK, "--latent_side", PIXELS // 8, "--text_tokens", TEXT_TOKENS, "--steps", self.args.steps,
                    "--threads", self.args.threads, "--out", out]
         try:
             done = measure.run(command, log, self.environment)

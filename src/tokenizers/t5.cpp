@@ -2,6 +2,7 @@
 #include <sentencepiece_processor.h>
 #include <utf8proc.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
