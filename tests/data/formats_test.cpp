@@ -156,7 +156,7 @@ TEST(Formats, BmpOfOtherKindsAreReadOrRefusedByName) {
   test::Scratch scratch;
   auto number = [](uint64_t value, int num_bytes) {
     std::string bytes;
-    for (int i = 0; i < num_bytes; ++i) bytes += static_cast<char>(value >> (8 * i));
+    for (int i = 0; i < num_bytes; ++i) bytes += static_cast<char>(i < 8 ? value >> (8 * i) : 0);
     return bytes;
   };
   // Two pixels over one, of which the file's first row is the lower one unless the height is negative.

@@ -1,5 +1,6 @@
 #include "models/vae/tiles.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 
