@@ -2,7 +2,8 @@
 """Paging beside a link of known speed: a step's time over its bounds.
 
 The common bound is the longer of what all blocks compute and what the link carries in a step. Forward and backward each have one of their
-own, and where one waits for the link and the other for its blocks their sum is larger.
+own, and where one waits for the link and the other for its blocks their sum is larger. It is the least there is: no more blocks than there are
+places can be there when forward begins, so that the link carries all others while forward runs, however far ahead they are asked for.
 
 usage: paging.py
 
@@ -34,13 +35,21 @@ def bound_by_direction(case):
     return sum(max(case[way]["compute"], case[way]["link"]) for way in ("forward", "backward"))
 
 
+def table_of_reads(cases):
+    rows = {}
+    for case in cases:
+        gib = case["bytes"] / 2**30
+        rows.setdefault(case["reads"], []).append(f"{gib / case['seconds']:.1f} ({case['processor'] / gib:.2f})")
+    return measure.markdown(["GiB a second (processor seconds a GiB)", "first", "second", "third"], [[how, *cells] for how, cells in rows.items()])
+
+
 def main():
     name = measure.cpu()["name"]
     program = measure.ROOT / "build" / "bench_paging"
     got = subprocess.run([str(program)], capture_output=True, text=True, check=True)
     cases = [json.loads(line) for line in got.stdout.splitlines()]
     rows = {}
-    for case in cases:
+    for case in (case for case in cases if "reads" not in case):
         row = rows.setdefault((kind(case), case.get("ratio", "the disk's")), {})
         row[case["places"]] = [f"{case['step'] / bound(case):.2f}" for bound in (common_bound, bound_by_direction)]
         if case["places"] == 2:
@@ -52,7 +61,8 @@ def main():
     text = (f"# Paging beside a link of known speed\n\n{name}; burnish {measure.commit()}; `./dev bench paging`.\n"
             "Step time over max(compute, bytes / bandwidth) of the whole step, and by direction: over that of forward and that of backward\n"
             "added. Where one waits for the link and the other for its blocks, as at twice the forward time, the sum lies above the\n"
-            f"common bound.\n\n{table}")
+            f"common bound.\n\n{table}\nReading the file that begins out of the system's cache, which has room for it:\n\n"
+            f"{table_of_reads([case for case in cases if 'reads' in case])}")
     print(text)
     print(measure.record("paging", name, text, cases))
 

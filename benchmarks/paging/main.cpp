@@ -1,21 +1,28 @@
 // Paging beside a link of any speed: how long a step takes whose blocks compute for a known time, while their weights come over a link of
 // known bandwidth and latency, or from a file that is not in the system's cache. Prints a JSON object a case: seconds that blocks compute
-// and that the link is busy, in forward and in backward, and that the step took.
+// and that the link is busy, in forward and in backward, and that the step took. Then what reading such a file takes through its mapping
+// and as the pager reads it. With `reads GIB`: only that, of a file so large, read three times from end to end.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/mman.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstring>
+#include <ctime>
 #include <filesystem>
+#include <functional>
+#include <string>
 #include <thread>
 
 #include "io/files.h"
 #include "io/safetensors.h"
+#include "memory/file_lane.h"
 #include "memory/paging.h"
 #include "memory/recompute.h"
 
@@ -139,10 +146,13 @@ class WeightFile {
  public:
   static constexpr int64_t kNumelOnDisk = 1 << 22;  // 16 MiB a block
 
-  explicit WeightFile(const std::vector<std::unique_ptr<Layer>>& blocks) {
-    io::NamedTensors all;
-    for (size_t i = 0; i < blocks.size(); ++i) all.emplace_back(std::to_string(i), blocks[i]->weight);
-    io::save_safetensors(path_, all);
+  explicit WeightFile(size_t num_blocks, const std::function<at::Tensor(size_t block)>& weight_of = {}) {
+    std::vector<io::TensorSpec> specs;
+    for (size_t i = 0; i < num_blocks; ++i) specs.push_back({.name = std::to_string(i), .shape = {kNumelOnDisk}});
+    io::SafetensorsWriter writer(path_, specs);
+    const auto any = at::randn({kNumelOnDisk});
+    for (size_t i = 0; i < num_blocks; ++i) writer.write(specs[i].name, weight_of ? weight_of(i) : any);
+    writer.commit();
     file_ = io::SafetensorsFile::open(path_);
     opened_ = std::make_unique<io::InputFile>(path_);
   }
@@ -171,7 +181,7 @@ class WeightFile {
 void measure_disk(bool recomputes, size_t num_places) {
   std::vector<std::unique_ptr<Layer>> blocks;
   for (int64_t i = 0; i < kNumBlocks; ++i) blocks.push_back(std::make_unique<Layer>(WeightFile::kNumelOnDisk));
-  const WeightFile file(blocks);
+  const WeightFile file(blocks.size(), [&](size_t i) { return blocks[i]->weight; });
   const auto device = c10::Device(c10::kCPU);
   auto pager = std::make_shared<memory::Pager>(std::make_shared<memory::HostStore>(device), device, num_places);
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -195,9 +205,51 @@ void measure_disk(bool recomputes, size_t num_places) {
              recomputes, num_places, to_json(forward), to_json(backward), took);
 }
 
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+/// All weights in their order through the mapping alone, the system told of each before it is read.
+void read_mapping(const WeightFile& file, size_t num_blocks, const at::Tensor& to) {
+  for (size_t i = 0; i < num_blocks; ++i) {
+    const auto mapped = file.weight(i);
+    io::prefetch(mapped);
+    std::memcpy(to.data_ptr(), mapped.const_data_ptr(), mapped.nbytes());
+    memory::let_go(mapped);
+  }
+}
+
+/// Reads a file of so many blocks three times, which begins out of the system's cache.
+void measure_reads(size_t num_blocks) {
+  const WeightFile file(num_blocks);
+  const auto to = at::ones({WeightFile::kNumelOnDisk});
+  const auto device = c10::Device(c10::kCPU);
+  const auto lane = memory::lane_from_files(device, std::make_shared<memory::HostStore>(device));
+  const auto as_pager = [&] {
+    for (size_t i = 0; i < num_blocks; ++i) lane->go({{to, file.weight(i)}});
+    lane->synchronize();
+  };
+  for (const bool by_lane : {false, true}) {
+    file.drop();
+    for (int pass = 1; pass <= 3; ++pass) {
+      const double processor = processor_seconds();
+      const auto start = Clock::now();
+      if (by_lane) as_pager();
+      else read_mapping(file, num_blocks, to);
+      fmt::print(R"({{"reads": "{}", "pass": {}, "bytes": {}, "seconds": {:.4f}, "processor": {:.4f}}})"
+                 "\n",
+                 by_lane ? "as the pager does" : "through the mapping", pass,
+                 static_cast<int64_t>(num_blocks) * WeightFile::kNumelOnDisk * 4, Seconds(Clock::now() - start).count(),
+                 processor_seconds() - processor);
+    }
+  }
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "reads") {
+    measure_reads(static_cast<size_t>(std::stoi(argv[2])) * 64);
+    return 0;
+  }
   for (const bool trains : {false, true}) {
     for (const bool recomputes : {false, true}) {
       for (const double ratio : {0.25, 0.5, 1.0, 2.0, 4.0}) {
@@ -208,4 +260,5 @@ int main() {
   for (const bool recomputes : {false, true}) {
     for (const size_t num_places : {1, 2, 4}) measure_disk(recomputes, num_places);
   }
+  measure_reads(kNumBlocks);
 }

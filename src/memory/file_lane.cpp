@@ -1,34 +1,19 @@
 #include "memory/file_lane.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <future>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#include "memory/mapped_reader.h"
+
 namespace burnish::memory {
 
 namespace {
-
-/// What the system may do with the pages of a mapped tensor.
-void advise(const at::Tensor& mapped, int advice) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(mapped.const_data_ptr()), first = begin / page * page;
-  ::madvise(reinterpret_cast<void*>(first), begin + mapped.nbytes() - first, advice);  // whether it is taken is no matter
-}
-
-void read_all(const Lane::Copies& copies) {
-  for (const auto& [to, from] : copies) advise(from, MADV_WILLNEED);
-  for (const auto& [to, from] : copies) {
-    std::memcpy(to.data_ptr(), from.const_data_ptr(), from.nbytes());
-    let_go(from);
-  }
-}
 
 /// Runs tasks one after the other.
 class Worker {
@@ -80,7 +65,10 @@ class FileLane final : public Lane {
       rest.emplace_back(to, store_->room_for(from));
       to = rest.back().second;
     }
-    std::packaged_task<void()> task([reads] { read_all(reads); });
+    std::packaged_task<void()> task([this, reads] {
+      for (const auto& [to, from] : reads) reader_.expect(from);
+      for (const auto& [to, from] : reads) reader_.read(to, from);
+    });
     last_ = task.get_future().share();
     auto arrival = std::make_shared<Coming>(last_, store_, std::move(rest));
     worker_.add(std::move(task));
@@ -112,6 +100,7 @@ class FileLane final : public Lane {
   c10::Device device_;
   std::shared_ptr<HostStore> store_;
   std::shared_future<void> last_;
+  MappedReader reader_;  ///< of the worker's thread
   Worker worker_;
 };
 

@@ -4,16 +4,12 @@
 #include <ATen/ops/alias.h>
 
 namespace burnish::nn {
-namespace {
 
-/// Each input with a node of its own in the graph: it collects the gradients of this block's uses before they meet those of other blocks.
 Tensors with_own_nodes(const Tensors& inputs) {
   Tensors own;
   for (const auto& input : inputs) own.push_back(input.defined() && input.requires_grad() ? at::alias(input) : input);
   return own;
 }
-
-}  // namespace
 
 Tensors Block::run(const Tensors& inputs) {
   if (runner) return runner->run(*this, inputs);

@@ -124,7 +124,7 @@ Keeper::~Keeper() { keeper() = before_; }
 Tensors remade(const Tensors& inputs, const Compute& compute, const std::function<Tensors(const Tensors& values)>& use) {
   if (!at::GradMode::is_enabled()) return use(compute(inputs));
   if (keeper() != nullptr) {
-    if (auto values = keeper()->kept(inputs, compute)) return use(*values);
+    if (auto values = keeper()->kept(with_own_nodes(inputs), compute)) return use(*values);
   }
   auto values = c10::make_intrusive<Values>(compute);
   auto results = use(Produce::apply(values, at::TensorList(inputs)));

@@ -77,3 +77,25 @@ TEST(Again, ChangesNoBits) {
     }
   }
 }
+
+/// A value whose inputs are used twice where it is computed, and once more beside it: three gradients meet in each.
+struct SharedInput : nn::Block {
+  nn::Tensors body(const nn::Tensors& in) override {
+    auto squashed = [](const nn::Tensors& values) { return at::tanh(values[0]) * values[0]; };
+    auto y = nn::remade({in[0]}, squashed, [](const at::Tensor& value) { return at::sin(value * value); });
+    return {y + in[0] * 0.7};
+  }
+};
+
+TEST(Again, SumsGradientsOfSharedInputsInOneOrder) {
+  auto gradient = [](const memory::Again& again) {
+    at::manual_seed(4);
+    SharedInput block;
+    block.runner = memory::computing_again(again, nullptr, nullptr);
+    auto x = at::randn({kRows, kWidth}).requires_grad_(true);
+    torch::autograd::backward({block.run({x})[0].square().sum()}, {});
+    return x.grad();
+  };
+  const auto kept = gradient({.whole = false, .values = std::set<size_t>{}});
+  for (bool whole : {false, true}) EXPECT_TRUE(at::equal(kept, gradient({.whole = whole}))) << whole;
+}

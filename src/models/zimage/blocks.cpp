@@ -1,17 +1,32 @@
 #include "models/zimage/blocks.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/tanh.h>
 
 #include "kernels/gated_residual/gated_residual.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "nn/attention.h"
+#include "nn/remade.h"
 
 namespace burnish::models::zimage {
 
 namespace {
 constexpr double kHeadNormEps = 1e-5;
+
+/// {x [B, L, D], weight of an RMS norm [D]} -> the norm of x; times 1 + scale where a scale [B, D] is third.
+nn::Compute normed_by(double eps) {
+  return [eps](const nn::Tensors& in) {
+    auto normed = at::rms_norm(in[0], in[1].sizes(), in[1], eps);
+    return nn::Tensors{in.size() > 2 ? normed * (in[2] + 1).unsqueeze(1) : normed};
+  };
+}
+
+/// {query, key [B, L, H, D], weights of their norms, cos, sin} -> {query, key [B, H, L, D]}, ready for attention.
+nn::Tensors heads_of(const nn::Tensors& in) {
+  return {kernels::qk_norm_rope(in[0], in[2], in[4], in[5], kHeadNormEps), kernels::qk_norm_rope(in[1], in[3], in[4], in[5], kHeadNormEps)};
+}
 }  // namespace
 
 GatedMlp::GatedMlp(const Config& c, const at::TensorOptions& options)
@@ -21,7 +36,11 @@ GatedMlp::GatedMlp(const Config& c, const at::TensorOptions& options)
   own("w3", w3_);
 }
 
-at::Tensor GatedMlp::forward(const at::Tensor& x) const { return w2_.forward(at::silu(w1_.forward(x)) * w3_.forward(x)); }
+at::Tensor GatedMlp::forward(const at::Tensor& x) const {
+  return nn::remade(
+      {w1_.forward(x), w3_.forward(x)}, [](const nn::Tensors& in) { return at::silu(in[0]) * in[1]; },
+      [&](const at::Tensor& hidden) { return w2_.forward(hidden); });
+}
 
 SelfAttention::SelfAttention(const Config& c, const at::TensorOptions& options)
     : num_heads_(c.num_heads()),
@@ -39,12 +58,16 @@ SelfAttention::SelfAttention(const Config& c, const at::TensorOptions& options)
   own("norm_k", norm_k_);
 }
 
-at::Tensor SelfAttention::forward(const at::Tensor& x_BLD, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& bias) const {
-  auto heads = [&](const nn::Linear& layer, const nn::RMSNorm& norm) {
-    return kernels::qk_norm_rope(layer.forward(x_BLD).unflatten(-1, {num_heads_, -1}), norm.weight, cos, sin, kHeadNormEps);
-  };
-  auto v_BHLD = nn::split_heads(v_.forward(x_BLD), num_heads_);
-  return out_.forward(nn::merge_heads(nn::attention(heads(q_, norm_q_), heads(k_, norm_k_), v_BHLD, bias)));
+nn::Tensors SelfAttention::project(const at::Tensor& x_BLD) const {
+  auto heads = [&](const at::Tensor& y) { return y.unflatten(-1, {num_heads_, -1}); };
+  return {heads(q_.forward(x_BLD)), heads(k_.forward(x_BLD)), heads(v_.forward(x_BLD))};
+}
+
+at::Tensor SelfAttention::attend(const nn::Tensors& projected, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& bias) const {
+  const auto v_BHLD = projected[2].transpose(1, 2);
+  auto attended = nn::remade({projected[0], projected[1], norm_q_.weight, norm_k_.weight, cos, sin}, heads_of,
+                             [&](const nn::Tensors& qk) { return nn::Tensors{nn::attention(qk[0], qk[1], v_BHLD, bias)}; });
+  return out_.forward(nn::merge_heads(attended[0]));
 }
 
 RefinedBlock::RefinedBlock(const Config& c, bool modulated, const at::TensorOptions& options)
@@ -67,16 +90,22 @@ nn::Tensors RefinedBlock::body(const nn::Tensors& in) {
   const auto &x = in[0], &cos = in[1], &sin = in[2];
   const size_t num_fixed = modulation_ ? 4 : 3;
   auto bias = in.size() > num_fixed ? in[num_fixed] : at::Tensor();
-  if (!modulation_) {
-    auto mid = x + attention_norm2_.forward(attention_.forward(attention_norm1_.forward(x), cos, sin, bias));
-    return {mid + ffn_norm2_.forward(feed_forward_.forward(ffn_norm1_.forward(mid)))};
-  }
-  auto m = modulation_->forward(in[3]).chunk(4, -1);  // scale and gate of attention, scale and gate of the MLP
-  auto scaled = [](const at::Tensor& y, const at::Tensor& scale_BD) { return y * (scale_BD + 1).unsqueeze(1); };
-  auto attended = attention_.forward(scaled(attention_norm1_.forward(x), m[0]), cos, sin, bias);
-  auto mid = kernels::gated_residual(x, at::tanh(m[1]), attention_norm2_.forward(attended));
-  auto moved = feed_forward_.forward(scaled(ffn_norm1_.forward(mid), m[2]));
-  return {kernels::gated_residual(mid, at::tanh(m[3]), ffn_norm2_.forward(moved))};
+  nn::Tensors m;  // scale and gate of attention, scale and gate of the MLP
+  if (modulation_) m = modulation_->forward(in[3]).chunk(4, -1);
+  auto before = [&](const at::Tensor& x_BLD, const nn::RMSNorm& norm, size_t scale, const auto& use) {
+    nn::Tensors from{x_BLD, norm.weight};
+    if (modulation_) from.push_back(m[scale]);
+    return nn::remade(from, normed_by(norm.eps()), [&](const nn::Tensors& normed) { return use(normed[0]); });
+  };
+  auto added = [&](const at::Tensor& x_BLD, const at::Tensor& y_BLD, const nn::RMSNorm& norm, size_t gate) {
+    return nn::remade({y_BLD, norm.weight}, normed_by(norm.eps()), [&](const nn::Tensors& normed) {
+      return nn::Tensors{modulation_ ? kernels::gated_residual(x_BLD, at::tanh(m[gate]), normed[0]) : x_BLD + normed[0]};
+    })[0];
+  };
+  auto projected = before(x, attention_norm1_, 0, [&](const at::Tensor& normed) { return attention_.project(normed); });
+  auto mid = added(x, attention_.attend(projected, cos, sin, bias), attention_norm2_, 1);
+  auto moved = before(mid, ffn_norm1_, 2, [&](const at::Tensor& normed) { return nn::Tensors{feed_forward_.forward(normed)}; });
+  return {added(mid, moved[0], ffn_norm2_, 3)};
 }
 
 }  // namespace burnish::models::zimage

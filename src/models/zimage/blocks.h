@@ -20,8 +20,11 @@ class GatedMlp : public nn::Module {
 class SelfAttention : public nn::Module {
  public:
   SelfAttention(const Config& c, const at::TensorOptions& options);
-  /// x [B, L, D]; cos and sin [L, P] or [B, L, P]; bias [B, 1, 1, L] on the keys, or undefined.
-  at::Tensor forward(const at::Tensor& x_BLD, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& bias) const;
+  /// x [B, L, D] -> {query, key, value [B, L, H, D]}.
+  nn::Tensors project(const at::Tensor& x_BLD) const;
+  /// What the tokens read of each other, from what `project` gives; cos and sin [L, P] or [B, L, P]; bias [B, 1, 1, L] on the keys, or
+  /// undefined -> [B, L, D].
+  at::Tensor attend(const nn::Tensors& projected, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& bias) const;
 
  private:
   int64_t num_heads_;
