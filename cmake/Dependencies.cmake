@@ -25,6 +25,11 @@ if(BURNISH_CUDA)
     find_package(CUDAToolkit REQUIRED)
     set(BURNISH_CUDA_INCLUDE ${CUDAToolkit_INCLUDE_DIRS})
   endif()
+  # Its header alone: libtorch_cuda brings the library.
+  find_path(BURNISH_NCCL_INCLUDE nccl.h HINTS ${site}/nvidia/nccl/include ${CUDAToolkit_INCLUDE_DIRS})
+  if(NOT BURNISH_NCCL_INCLUDE)
+    message(STATUS "nccl.h not found: gradients and blocks of several processes will go through main memory")
+  endif()
   # The runtime that libtorch itself is linked to, which comes with its wheel.
   target_link_libraries(torch_wheel INTERFACE ${site}/nvidia/cu13/lib/libcudart.so.13)
   # libtorch_cuda registers its operators from static initialisers, so it is linked although no symbol is asked of it. Its own

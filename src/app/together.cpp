@@ -56,7 +56,7 @@ void run_together(train::TrainOptions& options, const char* answer, const std::f
   std::signal(SIGPIPE, SIG_IGN);  // a connection whose other side is gone is an error of the collective, which has a message
   dist::World world(place);
   try {
-    world.join();
+    world.join(train::model_options(options.model).device);
     info("{} processes train together", place.size);
     work(world);
     world.leave();

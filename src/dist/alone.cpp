@@ -28,10 +28,10 @@ class Alone final : public Group {
 
 class Imagined final : public Group {
  public:
-  Imagined(int64_t rank, int64_t size, c10::Device device) : rank_(rank), size_(size), device_(device) {}
+  Imagined(int64_t rank, int64_t size) : rank_(rank), size_(size) {}
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return size_; }
-  c10::Device device() const override { return device_; }
+  c10::Device device() const override { return c10::Device(c10::kMeta); }
   PendingPtr sum(const at::Tensor& /*values*/) override { return std::make_unique<Done>(); }
   PendingPtr sum_at(const at::Tensor& /*values*/, int64_t /*rank*/) override { return std::make_unique<Done>(); }
   PendingPtr gather(const at::Tensor& /*mine*/, const at::Tensor& /*all*/) override { return std::make_unique<Done>(); }
@@ -40,13 +40,12 @@ class Imagined final : public Group {
 
  private:
   int64_t rank_, size_;
-  c10::Device device_;
 };
 
 }  // namespace
 
 std::shared_ptr<Group> alone() { return std::make_shared<Alone>(); }
 
-std::shared_ptr<Group> imagined(int64_t rank, int64_t size, c10::Device device) { return std::make_shared<Imagined>(rank, size, device); }
+std::shared_ptr<Group> imagined(int64_t rank, int64_t size) { return std::make_shared<Imagined>(rank, size); }
 
 }  // namespace burnish::dist

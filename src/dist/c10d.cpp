@@ -14,9 +14,11 @@
 
 #include "base/error.h"
 #include "dist/group.h"
+#include "dist/nccl.h"
 #include "dist/store.h"
 
-// The one file that sees c10d. Of gloo itself only its names are used: the headers that Debian has are older than the gloo inside libtorch.
+// The file that sees c10d, beside nccl.cpp. Of gloo itself only its names are used: the headers that Debian has are older than the gloo
+// inside libtorch.
 
 namespace burnish::dist {
 
@@ -32,7 +34,7 @@ std::string first_line(const std::exception& error) {
 }
 
 /// The Error about a collective that failed.
-Error lost(const GlooOptions& options, const std::exception& error) {
+Error lost(const JoinOptions& options, const std::exception& error) {
   auto what = first_line(error);
   return {Exit::data, "dist", options.why ? options.why(what) : what};
 }
@@ -93,9 +95,10 @@ c10d::TCPStoreOptions store_options(int64_t port, bool serves, double seconds) {
 /// No collective is given up by the clock: another process may be drawing previews.
 constexpr auto kNoLimit = std::chrono::milliseconds(24h * 365);
 
+/// The host waits.
 class GlooPending final : public Pending {
  public:
-  GlooPending(c10::intrusive_ptr<c10d::Work> work, std::vector<at::Tensor> tensors, const GlooOptions& options)
+  GlooPending(c10::intrusive_ptr<c10d::Work> work, std::vector<at::Tensor> tensors, const JoinOptions& options)
       : work_(std::move(work)), tensors_(std::move(tensors)), options_(options) {}
   ~GlooPending() override {
     // One that is dropped after an error elsewhere still writes into its tensors.
@@ -125,19 +128,41 @@ class GlooPending final : public Pending {
 
   c10::intrusive_ptr<c10d::Work> work_;
   std::vector<at::Tensor> tensors_;
-  const GlooOptions& options_;
+  const JoinOptions& options_;
 };
 
-class GlooGroup final : public Group {
+/// The device waits; the host goes on to tell it what to compute next. A process that is gone is noticed by the watch, which ends this one.
+class NcclPending final : public Pending {
  public:
-  GlooGroup(c10::intrusive_ptr<c10d::Backend> backend, GlooOptions options) : backend_(std::move(backend)), options_(std::move(options)) {}
-  ~GlooGroup() override {
+  NcclPending(c10::intrusive_ptr<c10d::Work> work, const JoinOptions& options) : work_(std::move(work)), options_(options) {}
+  void wait() override {
+    if (options_.look) options_.look();
+    try {
+      work_->wait();
+    } catch (const std::exception& error) {
+      throw lost(options_, error);
+    }
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;  ///< holds the tensors until then
+  const JoinOptions& options_;
+};
+
+/// Of tensors in main memory, by Gloo, or of tensors on one device, by NCCL.
+class C10dGroup final : public Group {
+ public:
+  C10dGroup(c10::intrusive_ptr<c10d::Backend> backend, c10::Device device, JoinOptions options)
+      : backend_(std::move(backend)), device_(device), options_(std::move(options)) {}
+  ~C10dGroup() override {
     // Threads of the backend cannot be called back from a collective whose peer is gone; a process that ends so leaves them behind.
     if (has_failed_) new c10::intrusive_ptr<c10d::Backend>(std::move(backend_));
+    else if (!device_.is_cpu()) backend_->shutdown();
   }
 
   int64_t rank() const override { return backend_->getRank(); }
   int64_t size() const override { return backend_->getSize(); }
+  c10::Device device() const override { return device_; }
 
   PendingPtr sum(const at::Tensor& values) override {
     return start({values}, [&] {
@@ -180,21 +205,44 @@ class GlooGroup final : public Group {
   PendingPtr start(std::vector<at::Tensor> tensors, const Start& begin) {
     try {
       has_failed_ = true;  // until it has been begun
-      auto pending = std::make_unique<GlooPending>(begin(), std::move(tensors), options_);
+      auto work = begin();
       has_failed_ = false;
-      return pending;
+      if (device_.is_cpu()) return std::make_unique<GlooPending>(std::move(work), std::move(tensors), options_);
+      return std::make_unique<NcclPending>(std::move(work), options_);
     } catch (const std::exception& error) {
       throw lost(options_, error);
     }
   }
 
   c10::intrusive_ptr<c10d::Backend> backend_;
-  GlooOptions options_;
+  c10::Device device_;
+  JoinOptions options_;
   bool has_failed_ = false;
 };
 
+/// Each tensor goes the way of where it lies.
+class BothWays final : public Group {
+ public:
+  BothWays(std::shared_ptr<Group> in_host, std::shared_ptr<Group> on_device)
+      : in_host_(std::move(in_host)), on_device_(std::move(on_device)) {}
+
+  int64_t rank() const override { return in_host_->rank(); }
+  int64_t size() const override { return in_host_->size(); }
+  c10::Device device() const override { return on_device_->device(); }
+  PendingPtr sum(const at::Tensor& values) override { return way_of(values).sum(values); }
+  PendingPtr sum_at(const at::Tensor& values, int64_t rank) override { return way_of(values).sum_at(values, rank); }
+  PendingPtr gather(const at::Tensor& mine, const at::Tensor& all) override { return way_of(mine).gather(mine, all); }
+  PendingPtr broadcast(const at::Tensor& values, int64_t rank) override { return way_of(values).broadcast(values, rank); }
+  PendingPtr exchange(const at::Tensor& mine, const at::Tensor& theirs) override { return way_of(mine).exchange(mine, theirs); }
+
+ private:
+  Group& way_of(const at::Tensor& tensor) const { return tensor.is_cpu() ? *in_host_ : *on_device_; }
+
+  std::shared_ptr<Group> in_host_, on_device_;
+};
+
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name, int64_t rank,
-                                            int64_t size, const GlooOptions& options) {
+                                            int64_t size, const JoinOptions& options) {
   using Gloo = c10d::ProcessGroupGloo;
   auto gloo = options.address.empty() ? Gloo::Options::create_default(kNoLimit) : Gloo::Options::create(kNoLimit);
   if (!options.address.empty()) gloo->devices.push_back(Gloo::createDeviceForHostname(options.address));
@@ -231,15 +279,21 @@ std::shared_ptr<Store> with_prefix(const std::shared_ptr<Store>& store, const st
   return std::make_shared<C10dStore>(c10::make_intrusive<c10d::PrefixStore>(prefix, c10d_store.c10d_store()), store->port());
 }
 
-std::shared_ptr<Group> join_gloo(const std::shared_ptr<Store>& store, int64_t rank, int64_t size, const GlooOptions& options) {
+std::shared_ptr<Group> join_group(const std::shared_ptr<Store>& store, int64_t rank, int64_t size, c10::Device device,
+                                  const JoinOptions& options) {
   const auto& c10d_store = dynamic_cast<const C10dStore&>(*store).c10d_store();
-  try {
-    auto backend = make_gloo(c10d_store, "gloo/", rank, size, options);
+  auto group_of = [&](c10::intrusive_ptr<c10d::Backend> backend, const std::string& name, c10::Device on) -> std::shared_ptr<Group> {
     if (options.checked) {
-      auto checks = make_gloo(c10d_store, "checks/", rank, size, options);
+      auto checks = make_gloo(c10d_store, name, rank, size, options);
       backend = c10::make_intrusive<c10d::ProcessGroupWrapper>(backend, checks);
     }
-    return std::make_shared<GlooGroup>(std::move(backend), options);
+    return std::make_shared<C10dGroup>(std::move(backend), on, options);
+  };
+  try {
+    auto in_host = group_of(make_gloo(c10d_store, "gloo/", rank, size, options), "checks/", c10::Device(c10::kCPU));
+    if (device.is_cpu()) return in_host;
+    auto keys = c10::make_intrusive<c10d::PrefixStore>("nccl/", c10d_store);
+    return std::make_shared<BothWays>(in_host, group_of(make_nccl(keys, rank, size, kNoLimit), "checks of nccl/", device));
   } catch (const std::exception& error) {
     throw lost(options, error);
   }

@@ -12,18 +12,19 @@ namespace burnish::dist {
 class Pending {
  public:
   virtual ~Pending() = default;
-  /// Returns when its results are there; an Error when a process it needs is gone.
+  /// What is computed from here on finds its results; an Error when a process it needs is gone.
   virtual void wait() = 0;
 };
 using PendingPtr = std::unique_ptr<Pending>;
 
 /// Processes that compute together, numbered from 0. All start the same collectives in the same order; tensors are contiguous and lie on
-/// `device`, and belong to the collective until it was waited for.
+/// `device` or in main memory, and belong to the collective until it was waited for.
 class Group {
  public:
   virtual ~Group() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
+  /// Where tensors that travel had better lie.
   virtual c10::Device device() const { return c10::Device(c10::kCPU); }
   /// Replaces `values` by their sum over all processes: the same bits everywhere.
   virtual PendingPtr sum(const at::Tensor& values) = 0;
@@ -39,21 +40,23 @@ class Group {
 
 /// A process by itself.
 std::shared_ptr<Group> alone();
-/// One of several that are only imagined, for tensors without numbers: nothing travels. `device`: the meta device where what would travel
-/// is to be counted, else the CPU.
-std::shared_ptr<Group> imagined(int64_t rank, int64_t size, c10::Device device);
+/// One of several that are only imagined, for tensors without numbers: nothing travels. What would is on the meta device, and counted
+/// there.
+std::shared_ptr<Group> imagined(int64_t rank, int64_t size);
 
 class Store;
 
-/// How processes meet by Gloo.
-struct GlooOptions {
+/// How processes meet.
+struct JoinOptions {
   std::string address;         ///< of this process for the others; "": as torch finds it (GLOO_SOCKET_IFNAME, the machine's name)
   bool checked = false;        ///< collectives that do not match are an Error everywhere instead of a crash, at more than twice the time
   std::function<void()> look;  ///< called while something is waited for; throws to end that
   std::function<std::string(const std::string& what)> why = nullptr;  ///< makes the sentence about a collective that failed
 };
 
-/// Processes that meet at a store and compute by Gloo (c10d's ProcessGroupGloo). Waits for all of them.
-std::shared_ptr<Group> join_gloo(const std::shared_ptr<Store>& store, int64_t rank, int64_t size, const GlooOptions& options);
+/// Processes that meet at a store. What they have in main memory travels by Gloo (c10d's ProcessGroupGloo), and what lies on `device`,
+/// unless that is the CPU, by NCCL. Waits for all of them.
+std::shared_ptr<Group> join_group(const std::shared_ptr<Store>& store, int64_t rank, int64_t size, c10::Device device,
+                                  const JoinOptions& options);
 
 }  // namespace burnish::dist

@@ -8,7 +8,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <span>
 #include <stdexcept>
@@ -47,7 +46,8 @@ enum class There { replaced, added };
 void unpack(const at::Tensor& flat, Parameters parameters, There there) {
   int64_t offset = 0;
   const auto number = packed_numel(parameters) - std::ssize(parameters);
-  const auto* had = flat.is_meta() ? nullptr : flat.const_data_ptr<float>() + number;
+  const auto there_anywhere = flat.is_meta() ? flat : flat.narrow(0, number, std::ssize(parameters)).cpu();
+  const auto* had = flat.is_meta() ? nullptr : there_anywhere.const_data_ptr<float>();
   for (const auto& parameter : parameters) {
     auto sum = flat.narrow(0, offset, parameter.numel()).view(parameter.sizes());
     offset += parameter.numel();
@@ -70,17 +70,26 @@ class Own {
   void end_step() { has_ended_ = true; }
   void had(const at::Tensor& flat) {
     if (has_ended_) *this = Own();
-    is_finite_ = is_finite_ && (is_mixed_ || are_finite(flat));
+    if (flat.is_meta()) return;
+    auto fine = are_finite(flat);
+    if (is_mixed_.defined()) fine = fine.logical_or(is_mixed_);
+    is_finite_ = is_finite_.defined() ? is_finite_.logical_and(fine) : fine;
   }
   /// What others had is part of what comes next.
-  void got(const at::Tensor& flat) { is_mixed_ = is_mixed_ || (is_finite_ && !are_finite(flat)); }
-  bool is_finite() const { return is_finite_; }
+  void got(const at::Tensor& flat) {
+    if (flat.is_meta()) return;
+    auto mixed = are_finite(flat).logical_not();
+    if (is_finite_.defined()) mixed = mixed.logical_and(is_finite_);
+    is_mixed_ = is_mixed_.defined() ? is_mixed_.logical_or(mixed) : mixed;
+  }
+  bool is_finite() const { return !is_finite_.defined() || is_finite_.item<bool>(); }
 
  private:
   /// One sum tells of any NaN or infinity.
-  static bool are_finite(const at::Tensor& flat) { return flat.is_meta() || std::isfinite(flat.sum().item<float>()); }
+  static at::Tensor are_finite(const at::Tensor& flat) { return flat.sum().isfinite(); }
 
-  bool is_finite_ = true, is_mixed_ = false, has_ended_ = false;
+  at::Tensor is_finite_, is_mixed_;  ///< on the device, which nobody waits for until it is asked; undefined: yes, no
+  bool has_ended_ = false;
 };
 
 /// Gradients that travel together.

@@ -4,12 +4,15 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <thread>
 
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "dist/address.h"
+#include "dist/nccl.h"
 #include "dist/store.h"
 #include "dist/watch.h"
 
@@ -54,9 +57,19 @@ bool is_checked() { return of_process("BURNISH_CHECK_COLLECTIVES").value_or("") 
 
 }  // namespace
 
+std::string why_not_nccl(const std::vector<std::string>& devices) {
+  std::map<std::string, size_t> first;
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    if (devices[rank].empty()) return fmt::format("process {} has no GPU, or was built without NCCL", rank);
+    auto [found, is_new] = first.emplace(devices[rank], rank);
+    if (!is_new) return fmt::format("processes {} and {} compute on one GPU, which NCCL refuses", found->second, rank);
+  }
+  return "";
+}
+
 World::World() : group_(alone()) {}
 
-World::World(int64_t rank, int64_t size, c10::Device device) : group_(imagined(rank, size, device)) {
+World::World(int64_t rank, int64_t size) : group_(imagined(rank, size)) {
   place_.rank = rank;
   place_.size = size;
 }
@@ -72,25 +85,39 @@ World::World(const Place& place, double patience) : place_(place) {
   store_->set(here_key(place.rank), machine_name());
 }
 
-void World::join(double patience) {
+void World::join(c10::Device device, double patience) {
   if (!store_) return;
   wait_for_all(*store_, place_, patience);
   watch_ = std::make_unique<Watch>(place_, store_->clone());
-  group_ = meet_by_gloo(store_, place_.rank, place_.size);
+  choose_way(device);
+  group_ = meet_at(store_, place_.rank, place_.size);
 }
 
-std::shared_ptr<Group> World::meet_by_gloo(const std::shared_ptr<Store>& store, int64_t rank, int64_t size) const {
-  return join_gloo(store, rank, size,
-                   {.address = address_of(place_),
-                    .checked = is_checked(),
-                    .look = [this] { watch_->look(); },
-                    .why = [this](const std::string& what) { return watch_->why(what); }});
+/// All come to the same: it follows from the devices of all.
+void World::choose_way(c10::Device device) {
+  auto key = [](int64_t rank) { return fmt::format("device/{}", rank); };
+  const auto name = device.is_cpu() ? "" : nccl_name(device);
+  store_->set(key(rank()), name.empty() ? "" : machine_name() + " " + name);
+  std::vector<std::string> devices;
+  for (int64_t other = 0; other < size(); ++other) devices.push_back(wait_for(key(other)));
+  if (device.is_cpu()) return;
+  const auto why_not = why_not_nccl(devices);
+  if (why_not.empty()) device_ = device;
+  info("what processes exchange goes {}", why_not.empty() ? "from device to device, by NCCL" : "through main memory, by Gloo: " + why_not);
+}
+
+std::shared_ptr<Group> World::meet_at(const std::shared_ptr<Store>& store, int64_t rank, int64_t size) const {
+  return join_group(store, rank, size, device_,
+                    {.address = address_of(place_),
+                     .checked = is_checked(),
+                     .look = [this] { watch_->look(); },
+                     .why = [this](const std::string& what) { return watch_->why(what); }});
 }
 
 std::shared_ptr<Group> World::some(const std::string& name, int64_t rank, int64_t size) const {
   if (size == place_.size) return group_;
   if (size == 1) return alone();
-  return store_ ? meet_by_gloo(with_prefix(store_, name + "/"), rank, size) : imagined(rank, size, group_->device());
+  return store_ ? meet_at(with_prefix(store_, name + "/"), rank, size) : imagined(rank, size);
 }
 
 World::~World() {

@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dist/group.h"
 #include "dist/place.h"
@@ -21,7 +22,7 @@ class World {
   /// A process by itself.
   World();
   /// One of several that are only imagined (dist/group.h).
-  World(int64_t rank, int64_t size, c10::Device device);
+  World(int64_t rank, int64_t size);
   /// One of those that a launcher started: opens the store where they meet, or waits for it.
   explicit World(const Place& place, double patience = kPatience);
   ~World();
@@ -29,8 +30,8 @@ class World {
   World& operator=(const World&) = delete;
 
   /// Meets the others, which takes until all are there; ahead of all that follows. A config Error when one has not come after `patience`
-  /// seconds, naming it.
-  void join(double patience = kPatience);
+  /// seconds, naming it. `device`: what this one computes on.
+  void join(c10::Device device = c10::Device(c10::kCPU), double patience = kPatience);
 
   int64_t rank() const { return place_.rank; }
   int64_t size() const { return place_.size; }
@@ -59,12 +60,18 @@ class World {
 
  private:
   std::string wait_for(const std::string& key) const;
-  std::shared_ptr<Group> meet_by_gloo(const std::shared_ptr<Store>& store, int64_t rank, int64_t size) const;
+  void choose_way(c10::Device device);
+  std::shared_ptr<Group> meet_at(const std::shared_ptr<Store>& store, int64_t rank, int64_t size) const;
 
   Place place_;
   std::shared_ptr<Store> store_;  ///< null where nobody else is
   std::unique_ptr<Watch> watch_;
+  c10::Device device_ = c10::Device(c10::kCPU);  ///< whose tensors travel without a copy in main memory, beside what lies there
   std::shared_ptr<Group> group_;
 };
+
+/// Why what processes have on their devices cannot travel by NCCL; "" where it can. `devices`: by rank, a name that is the device's alone;
+/// "" for one that NCCL does not reach.
+std::string why_not_nccl(const std::vector<std::string>& devices);
 
 }  // namespace burnish::dist

@@ -28,7 +28,7 @@ class HostStore {
   at::Tensor put(const at::Tensor& tensor);
   /// Copies to host tensors that `put` made.
   void update(const Copies& copies);
-  /// Begins to copy to the device, after all that it was told to compute before. The tensors may be read after `wait`.
+  /// Begins to copy to the device, from anywhere, after all that it was told to compute before. The tensors may be read after `wait`.
   Arrival fetch(const Copies& copies);
   void wait(const Arrival& arrival) {
     if (arrival) arrival->wait();

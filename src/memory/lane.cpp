@@ -20,7 +20,9 @@ class StreamLane final : public Lane {
     const c10::StreamGuard on_lane(stream_);
     for (const auto& [to, from] : copies) {
       to.copy_(from, /*non_blocking=*/true);
-      (to.is_cpu() ? from : to).record_stream(stream_);
+      for (const auto& tensor : {to, from}) {
+        if (!tensor.is_cpu()) tensor.record_stream(stream_);
+      }
     }
     c10::Event done(stream_.device_type());
     done.record(stream_);

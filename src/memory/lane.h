@@ -12,7 +12,7 @@ class Lane {
  public:
   virtual ~Lane() = default;
 
-  /// A tensor that is written, and the one that it becomes a copy of; one of them is in host memory.
+  /// A tensor that is written, and the one that it becomes a copy of; one of them at least is on the device.
   using Copies = std::vector<std::pair<at::Tensor, at::Tensor>>;
 
   class Arrival {

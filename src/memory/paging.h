@@ -24,7 +24,7 @@ class Sharers {
   virtual int64_t count() const = 0;
   /// Where tensors lie that travel.
   virtual c10::Device device() const = 0;
-  /// `all` [count, n], in host memory, gets the `mine` [n] of each, by number.
+  /// `all` [count, n] gets the `mine` [n] of each, by number; both on `device`.
   virtual std::shared_ptr<Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) = 0;
   /// `bytes`, on `device`, become those of process `from`.
   virtual std::shared_ptr<Lane::Arrival> broadcast(const at::Tensor& bytes, int64_t from) = 0;
@@ -38,8 +38,9 @@ using OwnerOf = std::function<std::optional<int64_t>(const std::string& name)>;
 /// with more than two, more blocks come ahead. Weights that were changed there are written back when they leave. A tensor of a block that
 /// is not on the device has no numbers; autograd may go on holding it.
 ///
-/// Divided among processes, a frozen weight waits in even parts with all of them. One that trains stays on the device of its owner, who
-/// reads and writes it as if nobody else did; the others have it while its block is at work, as it was when it came.
+/// Divided among processes, a frozen weight waits in even parts with all of them, where tensors lie that travel. One that trains stays on
+/// the device of its owner, who reads and writes it as if nobody else did; the others have it while its block is at work, as it was when it
+/// came.
 ///
 /// Blocks are run in the order in which they are named. Nothing else may read their weights but through LinearMap::source, or after
 /// `bring`.

@@ -161,9 +161,9 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
                           int64_t batches_per_step, bool counts_work) {
   dry_.enter("loading");
   auto first = dry_.allocations().size();
-  // What travels lies in main memory, which is the device's where that is a CPU.
+  // What travels lies on the device.
   const auto& [num_processes, process] = settings.course.share;
-  dist::World world(process, num_processes, c10::Device(device_.is_cpu() ? c10::kMeta : c10::kCPU));
+  dist::World world(process, num_processes);
   auto trainee = load_trainee(subject_, schedule, settings, "", world);
   for (auto number = first; number < dry_.allocations().size(); ++number) kinds_[number] = memory::Kind::weights;
   mark(trainee.optimizer->state(), memory::Kind::optimizer);

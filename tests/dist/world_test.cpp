@@ -36,7 +36,7 @@ std::vector<Result> together(int64_t size, const std::function<Result(const Worl
       place.port = store->port();
       place.launcher_serves = true;
       World world(place);
-      world.join(30);
+      world.join(c10::Device(c10::kCPU), 30);
       results[static_cast<size_t>(rank)] = work(world);
       if (all_end_well) world.leave();
     });
@@ -105,6 +105,12 @@ TEST(World, SumsGathersBroadcastsAndExchanges) {
     return 0;
   });
   EXPECT_EQ(results.size(), 3u);
+}
+
+TEST(World, TensorsOfDevicesTravelByNcclUnlessADeviceIsMissingOrShared) {
+  EXPECT_EQ(why_not_nccl({"a 01", "a 02", "b 01"}), "");
+  EXPECT_THAT(why_not_nccl({"a 01", "", "b 01"}), testing::HasSubstr("process 1 has no GPU"));
+  EXPECT_THAT(why_not_nccl({"a 01", "a 02", "a 01"}), testing::HasSubstr("processes 0 and 2 compute on one GPU"));
 }
 
 TEST(World, TheFirstDecidesAndAllMeet) {
@@ -177,7 +183,7 @@ TEST(World, OneThatDoesNotComeIsNamedByOneOfTheOthers) {
       place.launcher_serves = true;
       World world(place);
       try {
-        world.join(0.5);
+        world.join(c10::Device(c10::kCPU), 0.5);
       } catch (const Error& error) {
         errors[rank] = error.what();
         tell[rank] = world.fail("it waits for process 2") ? 1 : 0;

@@ -22,7 +22,7 @@ void train_one(int64_t rank, int64_t port, const TrainOptions& options, const st
   place.port = port;
   place.launcher_serves = true;
   dist::World world(place, 60);
-  world.join(60);
+  world.join(c10::Device(c10::kCPU), 60);
   test::Allocations allocations;
   train::train(options, world);
   world.leave();
