@@ -44,10 +44,10 @@ at::Tensor found_in_file(const at::Tensor& bytes, const at::Tensor& in_file) {
 
 int64_t aligned(int64_t num_bytes) { return (num_bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Where weights lie while they travel between processes.
-at::Tensor room_to_travel(const Sharers& sharers, const HostStore& store, int64_t num_bytes) {
-  const auto device = sharers.device();
-  return device.is_cpu() ? store.room(num_bytes) : at::empty({num_bytes}, at::TensorOptions().dtype(at::kByte).device(device));
+/// Where even parts of weights of a device lie and travel between processes: on it, or in host memory where they travel from there.
+at::Tensor room_to_travel(const Sharers& sharers, c10::Device device, const HostStore& store, int64_t num_bytes) {
+  if (device.is_cpu() || sharers.device() != device) return store.room(num_bytes);
+  return at::empty({num_bytes}, at::TensorOptions().dtype(at::kByte).device(device));
 }
 
 /// What process `number` keeps of some bytes; nothing where those before it have all.
@@ -213,7 +213,7 @@ void Pager::take(Page& page, const at::Tensor& tensor, const std::string& name, 
 /// One tensor for what this process keeps of a page, so that it travels at once.
 void Pager::put_together(Page& page) {
   const at::NoGradGuard no_grad;
-  page.parts.mine = room_to_travel(*sharers_, *store_, page.parts.num_my_bytes);
+  page.parts.mine = room_to_travel(*sharers_, device_, *store_, page.parts.num_my_bytes);
   store_->synchronize();
   for (auto& weight : page.weights) {
     if (weight.owner) continue;
@@ -307,7 +307,7 @@ void Pager::fetch(size_t number) {
 /// Begins to have come what all processes have of a page in even parts.
 void Pager::gather(Page& page) {
   if (page.parts.num_my_bytes == 0) return;
-  page.parts.all = room_to_travel(*sharers_, *store_, sharers_->count() * page.parts.num_my_bytes);
+  page.parts.all = room_to_travel(*sharers_, device_, *store_, sharers_->count() * page.parts.num_my_bytes);
   page.parts.come = sharers_->gather(page.parts.mine, page.parts.all.view({sharers_->count(), page.parts.num_my_bytes}));
 }
 

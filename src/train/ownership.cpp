@@ -1,7 +1,6 @@
 #include "train/ownership.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -36,13 +35,6 @@ void Ownership::forget() const {
   if (pager_) pager_->expire();
 }
 
-/// Where another's value comes. A rehearsal for a GPU does not take main memory.
-at::Tensor Ownership::room_for(const optim::NamedParameter& parameter, c10::ScalarType dtype) const {
-  const auto options = at::TensorOptions(dtype).device(row().device());
-  const bool in_name_only = parameter.value.is_meta() && !options.device().is_meta();
-  return in_name_only ? at::zeros({}, options).expand(parameter.value.sizes()) : at::empty(parameter.value.sizes(), options);
-}
-
 void Ownership::share(const optim::ParameterList& parameters) const {
   std::vector<dist::Owned> weights;
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -63,23 +55,15 @@ at::Tensor Ownership::gradient_norm(const optim::ParameterList& parameters) cons
   return optim::gradient_norm_of_owners(parameters, [this](const at::Tensor& numbers) { sum(numbers); });
 }
 
-std::vector<at::Tensor> Ownership::exact_values(const optim::ParameterList& parameters, optim::Rounding rounding,
-                                                c10::ScalarType dtype) const {
-  std::vector<at::Tensor> values(parameters.size());
-  if (!writes_part()) return values;
-  std::vector<dist::Owned> travel;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const optim::NamedParameter& parameter = parameters[i];
-    const bool has_remainder = rounding == optim::Rounding::remainder && parameter.value.scalar_type() == at::kBFloat16;
-    if (!is_divided_[i] && !has_remainder) continue;
-    auto& value = values[i];
-    if (parameter.owned) value = optim::kept_value(parameter).to(dtype).contiguous();
-    else if (is_first()) value = room_for(parameter, dtype);
-    const auto num_bytes = parameter.value.numel() * static_cast<int64_t>(c10::elementSize(dtype));
-    travel.push_back({owners_[i], parameter.value.is_meta() ? at::Tensor() : value, num_bytes});
-  }
-  dist::share(row(), travel);
-  return values;
+at::Tensor Ownership::exact_value(const optim::ParameterList& parameters, size_t number, optim::Rounding rounding,
+                                  c10::ScalarType dtype) const {
+  const optim::NamedParameter& parameter = parameters[number];
+  const bool has_remainder = rounding == optim::Rounding::remainder && parameter.value.scalar_type() == at::kBFloat16;
+  if (!is_divided_[number] && !has_remainder) return optim::kept_value(parameter).to(dtype);
+  const auto options = at::TensorOptions(dtype).device(row().device());
+  auto value = parameter.owned ? optim::kept_value(parameter).to(options).contiguous() : at::empty(parameter.value.sizes(), options);
+  row().broadcast(value.view({-1}).view(at::kByte), owners_[number])->wait();
+  return value;
 }
 
 }  // namespace burnish::train

@@ -42,13 +42,11 @@ class Ownership {
   void sum(const at::Tensor& numbers) const;
   /// optim::gradient_norm where gradients are divided.
   at::Tensor gradient_norm(const optim::ParameterList& parameters) const;
-  /// optim::kept_value in `dtype`, on the first process alone, of the parameters that it does not know exactly itself: those of divided
-  /// blocks, which come to main memory, and those that keep more than their weights when they are rounded so. The rest is undefined.
-  std::vector<at::Tensor> exact_values(const optim::ParameterList& parameters, optim::Rounding rounding, c10::ScalarType dtype) const;
+  /// optim::kept_value in `dtype` of the parameter with that number, from its owner where no other knows it exactly: in a divided block,
+  /// and where it keeps more than its weights when they are rounded so.
+  at::Tensor exact_value(const optim::ParameterList& parameters, size_t number, optim::Rounding rounding, c10::ScalarType dtype) const;
 
  private:
-  at::Tensor room_for(const optim::NamedParameter& parameter, c10::ScalarType dtype) const;
-
   std::shared_ptr<const dist::Mesh> mesh_;
   std::vector<int64_t> owners_;
   std::vector<bool> is_divided_;

@@ -197,12 +197,12 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   auto begin = dry_.now();
   dry_.enter("save");
   auto snapshot = take_snapshot(subject_, trainee, settings, /*by_step=*/true, /*is_best=*/false);
-  add("save", begin);
-  auto& in_host = stages_.back().num_host_bytes;
-  if (trainee.host) in_host = trainee.host->num_bytes();
   for (const auto& file : snapshot.files) {
-    for (const auto& [name, value] : file.tensors) in_host += value.is_cpu() ? static_cast<int64_t>(value.nbytes()) : 0;  // of others
+    for (const auto& value : file.values) value.get();
   }
+  take_state(snapshot, trainee);
+  add("save", begin);
+  if (trainee.host) stages_.back().num_host_bytes = trainee.host->num_bytes();
   return snapshot;
 }
 
@@ -392,7 +392,7 @@ struct Beside {
 void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device device, const Beside& beside, const Snapshot& snapshot,
                        const Course& course, bool trains_whole) {
   bool on_disk = !settings.data.cache_folder.empty(), ahead_on_disk = on_disk && settings.schedule.always_ahead();
-  auto weights = weight_bytes(snapshot), state = state_bytes(snapshot);
+  auto weights = weight_bytes(snapshot), state = snapshot.num_state_bytes;
   auto beside_device = [](const StageMemory& stage) { return stage.num_host_bytes; };
   auto parts = settings.step.num_sharers(settings.course.share.num_processes);  // of the state, about as large as this one
   plan.host = {{kRunTensors, device.is_cpu() ? plan.num_bytes() : 0},

@@ -1,7 +1,6 @@
 #include "train/snapshot.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace burnish::train {
 
@@ -10,51 +9,65 @@ namespace {
 /// Copies beside training take memory.
 constexpr int64_t kBytesBeside = int64_t{2} << 30;
 
-int64_t bytes_of(const io::NamedTensors& tensors) {
-  int64_t bytes = 0;
-  for (const auto& [name, value] : tensors) bytes += static_cast<int64_t>(value.nbytes());
-  return bytes;
+at::Tensor copy_of(const at::Tensor& tensor) { return tensor.detach().to(tensor.options().device(at::kCPU), false, /*copy=*/true); }
+
+bool has_state(const Trainee& trainee) { return !trainee.ownership || trainee.ownership->writes_part(); }
+
+checkpoint::State state_of(const Trainee& trainee) {
+  return checkpoint::state_of({*trainee.optimizer, trainee.ema.get()}, trainee.progress);
 }
 
-/// What this process writes of the weights.
+/// Of what this process writes, or helps the first to.
 std::vector<Trained::File> files_of(const Subject& subject, const Trainee& trainee, const Settings& settings) {
-  const auto& optimizer = *trainee.optimizer;
   auto step = trainee.progress.step;
   auto dtype = settings.output.dtype;
-  if (!trainee.ownership) return subject.trained.files(step, dtype, optimizer);
-  auto exact = trainee.ownership->exact_values(optimizer.parameters(), settings.step.optimizer.rounding, dtype);
-  return trainee.ownership->is_first() ? subject.trained.files(step, dtype, optimizer, exact) : std::vector<Trained::File>();
+  if (!trainee.ownership) return subject.trained.files(step, dtype, *trainee.optimizer);
+  if (!trainee.ownership->writes_part()) return {};
+  return subject.trained.files(step, dtype, *trainee.optimizer, [&, dtype, rounding = settings.step.optimizer.rounding](size_t number) {
+    return trainee.ownership->exact_value(trainee.optimizer->parameters(), number, rounding, dtype);
+  });
 }
 
 }  // namespace
 
 Snapshot take_snapshot(const Subject& subject, const Trainee& trainee, const Settings& settings, bool by_step, bool is_best) {
-  std::optional<optim::Averaged> averaged(std::in_place, *trainee.optimizer, trainee.ema.get(), trainee.sharing());
-  Snapshot snapshot{.step = trainee.progress.step, .files = {}, .state = {}, .by_step = by_step, .is_best = is_best};
-  snapshot.files = files_of(subject, trainee, settings);
-  if (trainee.ema || trainee.optimizer->averages()) {
-    for (auto& file : snapshot.files) make_own(file.tensors);  // the averages leave their place again
+  Snapshot snapshot{.step = trainee.progress.step, .files = {}, .by_step = by_step, .is_best = is_best};
+  if (by_step && has_state(trainee)) {
+    for (const auto& [name, value] : state_of(trainee).tensors) snapshot.num_state_bytes += static_cast<int64_t>(value.nbytes());
   }
-  averaged.reset();  // the state has both
-  bool has_part = !trainee.ownership || trainee.ownership->writes_part();
-  if (by_step && has_part) snapshot.state = checkpoint::state_of({*trainee.optimizer, trainee.ema.get()}, trainee.progress);
+  snapshot.averaged = std::make_shared<optim::Averaged>(*trainee.optimizer, trainee.ema.get(), trainee.sharing());
+  snapshot.files = files_of(subject, trainee, settings);
+  snapshot.writes_files = !trainee.ownership || trainee.ownership->is_first();
   return snapshot;
+}
+
+void copy_files(Snapshot& snapshot) {
+  for (auto& file : snapshot.files) {
+    for (auto& [spec, get] : file.values) {
+      auto value = get();
+      if (snapshot.writes_files) get = [copy = copy_of(value)] { return copy; };
+    }
+  }
+  if (!snapshot.writes_files) snapshot.files.clear();
+}
+
+void take_state(Snapshot& snapshot, const Trainee& trainee) {
+  snapshot.averaged.reset();  // the state has both
+  if (snapshot.by_step && has_state(trainee)) snapshot.state = state_of(trainee);
 }
 
 int64_t weight_bytes(const Snapshot& snapshot) {
   int64_t bytes = 0;
-  for (const auto& file : snapshot.files) bytes += bytes_of(file.tensors);
+  for (const auto& file : snapshot.files) {
+    for (const auto& value : file.values) bytes += static_cast<int64_t>(value.spec.num_bytes());
+  }
   return bytes;
 }
 
-int64_t state_bytes(const Snapshot& snapshot) { return bytes_of(snapshot.state.tensors); }
-
-bool is_written_beside(const Snapshot& snapshot) { return weight_bytes(snapshot) + state_bytes(snapshot) <= kBytesBeside; }
+bool is_written_beside(const Snapshot& snapshot) { return weight_bytes(snapshot) + snapshot.num_state_bytes <= kBytesBeside; }
 
 void make_own(io::NamedTensors& tensors) {
-  for (auto& [name, value] : tensors) {
-    if (!value.is_meta()) value = value.detach().to(value.options().device(at::kCPU), false, /*copy=*/true);
-  }
+  for (auto& [name, value] : tensors) value = copy_of(value);
 }
 
 SaveSettings settled(SaveSettings save, int64_t num_steps, bool trains_whole) {

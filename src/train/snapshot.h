@@ -1,27 +1,34 @@
 #pragma once
+#include "optim/averaged.h"
 #include "train/course.h"
 #include "train/settings.h"
 #include "train/trainee.h"
 
 namespace burnish::train {
 
-/// Everything that a save writes.
+/// Everything that a save writes: files of weights, then the state. Where processes own parts of a trainee, all have to come to each of
+/// these functions, and to each value of the files in its turn, of which no more than one needs to be in memory.
 struct Snapshot {
   int64_t step = 0;
-  std::vector<Trained::File> files;
-  checkpoint::State state;               ///< where `by_step`
-  bool by_step = true, is_best = false;  ///< what it is saved as
+  std::vector<Trained::File> files;                ///< what is averaged is in its place for as long as they are not copies
+  bool writes_files = true;                        ///< or is here because others have to have the values
+  std::shared_ptr<optim::Averaged> averaged = {};  ///< null: the trainee is as it trains
+  int64_t num_state_bytes = 0;                     ///< of what this process writes of it
+  checkpoint::State state = {};                    ///< where `by_step`, once it was taken
+  bool by_step = true, is_best = false;            ///< what it is saved as
 };
 
-/// Of the trainee as it is now: where processes own parts of it, the state of what this one writes of it, and the files on the first alone;
-/// then all of them have to come here. Its tensors are those of the trainee, but for what is averaged or rounded for the files.
+/// Of the trainee as it is now, which may not train on before `take_state`.
 Snapshot take_snapshot(const Subject& subject, const Trainee& trainee, const Settings& settings, bool by_step, bool is_best);
+/// Puts copies in main memory in the place of values.
+void copy_files(Snapshot& snapshot);
+/// Once the files are written or copied. The state's tensors are the trainee's.
+void take_state(Snapshot& snapshot, const Trainee& trainee);
 int64_t weight_bytes(const Snapshot& snapshot);
-int64_t state_bytes(const Snapshot& snapshot);
 
 /// Whether it is copied, so that training goes on while the copy is written; larger ones are written while training waits.
 bool is_written_beside(const Snapshot& snapshot);
-/// Puts copies in the host's memory in the place of tensors; those on the meta device stay.
+/// Puts copies in main memory in the place of tensors.
 void make_own(io::NamedTensors& tensors);
 
 /// What is left open, settled: saves where none are asked for, so that a long run never loses more than a tenth of itself. Of whole models

@@ -378,13 +378,14 @@ optim::ParameterList Trained::parameters() const {
 }
 
 Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
-  File file{.name = fmt::format("step-{}.safetensors", step), .tensors = {}, .metadata = {}};
+  File file{.name = fmt::format("step-{}.safetensors", step), .values = {}, .metadata = {}};
   std::vector<adapters::AdaptedList> all;
   for (const auto& a : adapted_components_) all.push_back(a.adapted);
   auto layout = adapters::settled(settings_.layout, all);
   for (const auto& a : adapted_components_) {
     auto prefixes = loras::layer_prefixes(*model_, a.component);
-    for (auto& tensor : adapters::adapter_tensors(a.adapted, prefixes, dtype, layout)) file.tensors.push_back(std::move(tensor));
+    for (auto& [name, tensor] : adapters::adapter_tensors(a.adapted, prefixes, dtype, layout))
+      file.values.push_back({{name, tensor.scalar_type(), tensor.sizes().vec()}, [tensor] { return tensor; }});
   }
   std::vector<std::string> ranks, alphas;
   auto note = [](std::vector<std::string>& seen, const std::string& number) {
@@ -408,22 +409,22 @@ Trained::File Trained::adapter_file(int64_t step, c10::ScalarType dtype) const {
   return file;
 }
 
-std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer,
-                                          const std::vector<at::Tensor>& exact) const {
+std::vector<Trained::File> Trained::files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact) const {
+  const auto& parameters = optimizer.parameters();
+  if (!exact) exact = [&parameters, dtype](size_t number) { return optim::kept_value(parameters[number]).to(dtype); };
   std::map<std::string, size_t> index;  // of a parameter in the optimizer
-  for (size_t i = 0; i < optimizer.parameters().size(); ++i) index[optimizer.parameters()[i].name] = i;
+  for (size_t i = 0; i < parameters.size(); ++i) index[parameters[i].name] = i;
   std::vector<File> files;
   if (has_adapters()) files.push_back(adapter_file(step, dtype));
   for (const auto& component : whole_components()) {
     bool plain_name = component == model_->names().denoiser() && !has_adapters();
-    File file{.name = fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), .tensors = {}, .metadata = {}};
+    File file{.name = fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), .values = {}, .metadata = {}};
     auto prefix = model_->names().of(component).layers.weights;
     model_->components().module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
       auto it = index.find(component + "." + path);
       if (it == index.end()) return;
-      bool is_given = it->second < exact.size() && exact[it->second].defined();
-      file.tensors.emplace_back(prefix + path,
-                                is_given ? exact[it->second] : optim::kept_value(optimizer.parameters()[it->second]).to(dtype));
+      file.values.push_back(
+          {{prefix + path, dtype, parameters[it->second].value.sizes().vec()}, [exact, number = it->second] { return exact(number); }});
     });
     files.push_back(std::move(file));
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <set>
 
@@ -40,17 +41,23 @@ class Trained {
   /// The trained parameters, named "component.path", those that layers share after the first of them; after `start`.
   optim::ParameterList parameters() const;
 
+  /// A tensor of a file, had when it is asked for.
+  struct Value {
+    io::TensorSpec spec;
+    std::function<at::Tensor()> get;
+  };
   struct File {
     std::string name;
-    io::NamedTensors tensors;
+    std::vector<Value> values;
     io::Metadata metadata;     ///< what a reader of adapters needs
     std::string readers = {};  ///< which programs read it as it was trained, where some that know its format do not
   };
+  /// The value that a parameter of an optimizer is saved with, by its number; none: optim::kept_value in the dtype of the file.
+  using Exact = std::function<at::Tensor(size_t parameter)>;
   /// The files of a step. Adapters of all components share `step-N.safetensors`. A denoiser that trains whole has that name when there are
-  /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file. Their values are those
-  /// that `optimizer` knows exactly; `exact` has those that another process does, by its parameters, undefined for the others.
-  std::vector<File> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer,
-                          const std::vector<at::Tensor>& exact = {}) const;
+  /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file, with what `exact` gives
+  /// for them. The values are those of when they are asked for, which may not be later than this and `exact` live.
+  std::vector<File> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact = {}) const;
 
  private:
   struct Whole {

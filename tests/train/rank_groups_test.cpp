@@ -44,7 +44,9 @@ class RankGroups : public testing::Test {
     text = trained.text();
     metadata = file.metadata;
     auto path = folder / "lora.safetensors";
-    io::save_safetensors(path, file.tensors, file.metadata);
+    io::NamedTensors tensors;
+    for (const auto& [spec, get] : file.values) tensors.emplace_back(spec.name, get());
+    io::save_safetensors(path, tensors, file.metadata);
     return loras::read(*model, path.string());
   }
 

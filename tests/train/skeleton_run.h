@@ -34,8 +34,8 @@ struct SkeletonRun {
     return s;
   }
 
-  explicit SkeletonRun(train::Settings given) : SkeletonRun(std::move(given), Data()) {}
-  SkeletonRun(train::Settings given, const Data& data)
+  explicit SkeletonRun(train::Settings given, const dist::World& world = alone()) : SkeletonRun(std::move(given), Data(), world) {}
+  SkeletonRun(train::Settings given, const Data& data, const dist::World& world = alone())
       : settings(std::move(given)),
         subject(open(settings)),
         objective(make_objective(settings.objective, subject)),
@@ -44,7 +44,8 @@ struct SkeletonRun {
         held_out(list(data.num_held_out, false, 2)),
         course(settings.course, subject.model->process(), *objective, listed.samples, data.num_held_out > 0 ? &held_out.samples : nullptr),
         feed(course, {listed.samples, listed.kept}, std::optional<train::Source>({held_out.samples, held_out.kept})),
-        trainee(load_trainee(subject, schedule, settings, "test", alone())) {}
+        trainee(load_trainee(subject, schedule, settings, "test", world)),
+        training{settings, subject, *objective, schedule, course, feed, nullptr, nullptr, nullptr, trainee, world} {}
   SkeletonRun(const SkeletonRun&) = delete;
 
   /// Trains to the end.
@@ -66,7 +67,7 @@ struct SkeletonRun {
   train::Course course;
   train::Feed feed;
   train::Trainee trainee;
-  train::Training training{settings, subject, *objective, schedule, course, feed, nullptr, nullptr, nullptr, trainee, alone()};
+  train::Training training;
 
  private:
   static train::Subject open(const train::Settings& settings) {

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 
 #include "dist/store.h"
+#include "tests/train/skeleton_run.h"
 #include "tests/train/small_run.h"
+#include "train/hooks/hooks.h"
 #include "train/memory_plan.h"
 
 using namespace burnish;
@@ -16,44 +19,53 @@ using namespace burnish::train;
 
 namespace {
 
-/// Trains as one of two processes and leaves the most bytes that it had, by a counting allocator, in a file.
-void train_one(int64_t rank, int64_t port, const TrainOptions& options, const std::filesystem::path& peak) {
+/// Does `work` as one of two processes and leaves the bytes that it comes to in a file.
+void work_as_one(int64_t rank, int64_t port, const std::function<int64_t(const dist::World&)>& work, const std::filesystem::path& bytes) {
   dist::Place place{.rank = rank, .size = 2, .local_rank = rank, .local_size = 2, .launcher = "a test", .host = "127.0.0.1"};
   place.port = port;
   place.launcher_serves = true;
   dist::World world(place, 60);
   world.join(c10::Device(c10::kCPU), 60);
-  test::Allocations allocations;
-  train::train(options, world);
+  const auto num_bytes = work(world);
   world.leave();
-  std::ofstream(peak) << allocations.peak();
+  std::ofstream(bytes) << num_bytes;
 }
 
-/// What each process of two takes at the peak of a run.
-std::vector<double> peaks_of(const TrainOptions& options, const test::Scratch& scratch) {
+/// The bytes that `work` comes to in each process of two.
+std::vector<double> of_two(const std::function<int64_t(const dist::World&)>& work, const test::Scratch& scratch) {
   auto store = dist::serve_store("127.0.0.1", 0);
-  auto file = [&](int64_t rank) { return scratch / ("peak-" + std::to_string(rank)); };
+  auto file = [&](int64_t rank) { return scratch / ("bytes-" + std::to_string(rank)); };
   std::vector<pid_t> processes;
   for (int64_t rank : {0, 1}) {
     processes.push_back(fork());
     if (processes.back() != 0) continue;
     int code = 0;
     try {
-      train_one(rank, store->port(), options, file(rank));
+      work_as_one(rank, store->port(), work, file(rank));
     } catch (const std::exception& error) {
       std::cerr << error.what() << '\n';
       code = 1;
     }
     _exit(code);
   }
-  std::vector<double> peaks(2);
+  std::vector<double> bytes(2);
   for (int64_t rank : {0, 1}) {
     int status = 0;
     waitpid(processes[static_cast<size_t>(rank)], &status, 0);
     EXPECT_EQ(status, 0) << "process " << rank;
-    std::ifstream(file(rank)) >> peaks[static_cast<size_t>(rank)];
+    std::ifstream(file(rank)) >> bytes[static_cast<size_t>(rank)];
   }
-  return peaks;
+  return bytes;
+}
+
+/// What each process of two takes at the peak of a run, by a counting allocator.
+std::vector<double> peaks_of(const TrainOptions& options, const test::Scratch& scratch) {
+  auto trained = [&](const dist::World& world) {
+    test::Allocations allocations;
+    train::train(options, world);
+    return allocations.peak();
+  };
+  return of_two(trained, scratch);
 }
 
 class StagesPlan : public testing::TestWithParam<std::string> {};
@@ -93,6 +105,32 @@ INSTANTIATE_TEST_SUITE_P(
                     "--dtype bf16 --trainable_models dit --zero_stage 3 --use_gradient_checkpointing --ema_decay 0.9",
                     "--dtype fp32 --trainable_models dit --zero_stage 3 --reduction ordered --optimizer lion",
                     "--dtype bf16 --lora_rank 4 --zero_stage 3", "--dtype fp32 --lora_rank 4 --zero_stage 3 --fp8_models dit"));
+
+/// The first process writes what others own, and never has more of it than the tensor that it writes.
+TEST(SaveOfStages, HoldsOneTensorAtATime) {
+  test::Scratch scratch;
+  auto settings = test::SkeletonRun::settings_in(scratch.path());
+  settings.trained.adapted = {};
+  settings.trained.whole = {"dit"};
+  settings.step.zero_stage = 3;
+  settings.output.dtype = at::kBFloat16;
+  auto taken = [&](const dist::World& world) {
+    test::SkeletonRun run(settings, world);
+    test::Allocations allocations;
+    make_save(run.training)->ended();
+    return allocations.peak();
+  };
+  const auto peaks = of_two(taken, scratch);
+  auto file = io::SafetensorsFile::open(settings.output.folder / "step-0.safetensors");
+  double all = 0, largest = 0;
+  for (const auto& [name, info] : file->tensors()) {
+    const auto num_bytes = static_cast<double>(file->tensor(name).nbytes());
+    all += num_bytes;
+    largest = std::max(largest, num_bytes);
+  }
+  for (auto peak : peaks) EXPECT_LE(peak, 2 * largest);
+  EXPECT_GT(all, 8 * largest) << "or the test could not fail";
+}
 
 TEST(StagesPlanOfFour, DividesWhatTheStageSays) {
   auto options = [](const std::string& stage) {

@@ -1,4 +1,3 @@
-#include <ATen/ops/equal.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "io/hash.h"
 #include "records/json_log.h"
 #include "train/hooks/hooks.h"
 #include "train/snapshot.h"
@@ -18,15 +18,34 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Writes a file and compares what reads back.
+uint64_t checksum(const at::Tensor& contiguous) {
+  return io::xxh64({static_cast<const char*>(contiguous.const_data_ptr()), contiguous.nbytes()});
+}
+
+/// Writes a file tensor by tensor and compares what reads back.
 void write_checked(const fs::path& path, const Trained::File& file, const io::Metadata& metadata) {
-  io::save_safetensors(path, file.tensors, metadata);
+  std::vector<io::TensorSpec> specs;
+  for (const auto& value : file.values) specs.push_back(value.spec);
+  io::SafetensorsWriter writer(path, specs, metadata);
+  std::vector<uint64_t> checksums;
+  for (const auto& [spec, get] : file.values) {
+    const auto value = get().cpu().contiguous();
+    checksums.push_back(checksum(value));
+    writer.write(spec.name, value);
+  }
+  writer.commit();
   auto reread = io::SafetensorsFile::open(path);
-  for (const auto& [name, value] : file.tensors) {
-    if (!reread->tensors().contains(name) || !at::equal(reread->tensor(name), value.cpu()))
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const auto& name = specs[i].name;
+    if (!reread->tensors().contains(name) || checksum(reread->tensor(name)) != checksums[i])
       data_error("train", "{} does not read back as it was written ('{}')", path.string(), name);
     reread->release(name);
   }
+}
+
+/// The part in that of a process that writes nothing.
+void have_values(const Trained::File& file) {
+  for (const auto& value : file.values) value.get();
 }
 
 /// The step in the name of a file that was saved by step, or -1: "step-12.safetensors", "step-12.vae.safetensors".
@@ -117,17 +136,21 @@ class Save final : public Hook {
     if (!is_best && as_first(training_.trainee.saved_step == snapshot.step && all_there)) return names;
     if (by_step) last_ = std::chrono::steady_clock::now();
     say_readers(snapshot);
-    if (!beside || !is_written_beside(snapshot)) {
-      write(snapshot);
+    if (!beside || !as_first(is_written_beside(snapshot))) {
+      write_weights(snapshot);
+      take_state(snapshot, training_.trainee);
+      write_state(snapshot);
       if (by_step) training_.trainee.saved_step = snapshot.step;
       return names;
     }
-    for (auto& file : snapshot.files) make_own(file.tensors);
+    copy_files(snapshot);
+    take_state(snapshot, training_.trainee);
     make_own(snapshot.state.tensors);
     writing_step_ = by_step ? snapshot.step : training_.trainee.saved_step;
     writing_ = std::async(std::launch::async, [this, snapshot = std::move(snapshot)] {
       omp_set_num_threads(1);  // the other cores are training
-      write(snapshot);
+      write_weights(snapshot);
+      write_state(snapshot);
     });
     return names;
   }
@@ -140,8 +163,11 @@ class Save final : public Hook {
     said_readers_ = true;
   }
 
-  /// Weights first, then the state that a run goes on from, then what is kept of older weights.
-  void write(const Snapshot& snapshot) const {
+  void write_weights(const Snapshot& snapshot) const {
+    auto write = [&](const std::string& name, const Trained::File& file, const io::Metadata& metadata) {
+      if (snapshot.writes_files) write_checked(settings_.folder / name, file, metadata);
+      else have_values(file);
+    };
     io::Metadata metadata{{"format", "pt"},
                           {"base_model", training_.subject.model->names().variant},
                           {"step", std::to_string(snapshot.step)},
@@ -149,10 +175,13 @@ class Save final : public Hook {
     for (const auto& file : snapshot.files) {
       auto own = metadata;
       own.insert(file.metadata.begin(), file.metadata.end());
-      if (snapshot.by_step) write_checked(settings_.folder / file.name, file, own);
-      auto best = "best" + file.name.substr(file.name.find('.'));
-      if (snapshot.is_best) write_checked(settings_.folder / best, file, own);
+      if (snapshot.by_step) write(file.name, file, own);
+      if (snapshot.is_best) write("best" + file.name.substr(file.name.find('.')), file, own);
     }
+  }
+
+  /// After the weights: the state that a run goes on from, then what is kept of older weights.
+  void write_state(const Snapshot& snapshot) const {
     if (!snapshot.by_step) return;
     save_state(snapshot);
     if (when_.keep_last > 0 && training_.world.is_first()) keep_last(settings_.folder, when_.keep_last, snapshot.step);
