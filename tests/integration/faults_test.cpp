@@ -59,6 +59,8 @@ class Faults : public Together {
   void wait_for_steps(size_t count) const {
     ASSERT_TRUE(within(120, [&] { return steps() >= count; })) << "the run did not come to step " << count;
   }
+  /// Until a state is on disk: the save after step 4 waits for that after step 2, which is written while training goes on.
+  void wait_for_state() const { wait_for_steps(5); }
   /// All but one have ended so many seconds from now, and said what ended them in one sentence.
   static void expect_end(std::vector<Running>& processes, size_t but, double seconds, const std::string& sentence) {
     EXPECT_TRUE(within(seconds, [&] {
@@ -91,7 +93,7 @@ class Faults : public Together {
 
 TEST_F(Faults, OneThatIsKilledIsNamedAndTheRestEnds) {
   auto processes = start(4, kEndless);
-  wait_for_steps(5);
+  wait_for_state();
   processes[2].send(SIGKILL);
   expect_end(processes, 2, 5, "process 2 of 4 is gone or does not answer");
   expect_intact();
@@ -99,7 +101,7 @@ TEST_F(Faults, OneThatIsKilledIsNamedAndTheRestEnds) {
 
 TEST_F(Faults, TheFirstOneTakesTheStoreWithIt) {
   auto processes = start(4, kEndless);
-  wait_for_steps(5);
+  wait_for_state();
   processes[0].send(SIGKILL);
   expect_end(processes, 0, 5, "process 0, which keeps the store where processes meet, is gone");
   expect_intact();
@@ -107,7 +109,7 @@ TEST_F(Faults, TheFirstOneTakesTheStoreWithIt) {
 
 TEST_F(Faults, OneThatIsStoppedIsNamed) {
   auto processes = start(4, kEndless);
-  wait_for_steps(3);
+  wait_for_state();
   processes[1].send(SIGSTOP);
   expect_end(processes, 1, 20, "process 1 of 4 is gone or does not answer");
   expect_intact();
@@ -115,7 +117,7 @@ TEST_F(Faults, OneThatIsStoppedIsNamed) {
 
 TEST_F(Faults, AStoreThatDoesNotAnswerIsNamed) {
   auto processes = start(3, kEndless);
-  wait_for_steps(3);
+  wait_for_state();
   processes[0].send(SIGSTOP);
   expect_end(processes, 0, 20, "process 0, which keeps the store where processes meet, does not answer");
   processes.clear();  // it still holds the run's folder
@@ -124,7 +126,7 @@ TEST_F(Faults, AStoreThatDoesNotAnswerIsNamed) {
 
 TEST_F(Faults, TheLauncherSaysWhatEndedAProcess) {
   auto launcher = launch(4, kEndless + "--zero_stage 2 ");
-  wait_for_steps(5);
+  wait_for_state();
   auto children = children_of(launcher.pid());
   ASSERT_EQ(children.size(), 4u);
   ::kill(children[3], SIGKILL);
@@ -279,7 +281,7 @@ TEST_F(Faults, ALinkThatIsCutIsFoundOnBothSides) {
                         << "ip link set v0 down\n"
                         << "wait $first; one=$?; wait $second; [ $one$? = 33 ]\n";
   Running both("unshare -m -n sh " + quoted(script), folder / "output");
-  wait_for_steps(3);
+  wait_for_state();
   std::ofstream(folder / "cut") << "";
   ASSERT_TRUE(both.ends_within(20));
   EXPECT_EQ(both.exit_code(), 0) << both.output();
