@@ -128,7 +128,8 @@ void model_rows(Table& table) {
   });
   table << no_place({"model.low_vram", "model.layer_offloading", "model.auto_memory"},
                     "nothing is moved to main memory while a step runs; models are loaded one after the other");
-  table << kind_row("model.arch", {"sd", "sd1", "sd15", "sdxl", "flux", "flux_kontext", "qwen_image", "zimage", "chroma"});
+  table << kind_row("model.arch", {"sd", "sd1", "sd15", "sdxl", "flux", "flux_kontext", "flux2_klein*", "qwen_image", "qwen_image_edit*",
+                                   "zimage", "chroma"});
   table << no_place({"model.is_v2", "model.is_v3", "model.is_pixart", "model.is_pixart_sigma", "model.is_auraflow", "model.is_lumina2"},
                     kAnotherKind);
   table << needless(

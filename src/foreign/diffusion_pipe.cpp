@@ -109,7 +109,7 @@ Arranged arrange(Value tree, const Open& open) {
 }
 
 void model_rows(Table& table) {
-  table << kind_row("model.type", {"sdxl", "flux", "qwen_image", "z_image", "chroma"});
+  table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma"});
   for (const char* name : {"model.transformer_path", "model.diffusion_model", "model.text_encoder_path", "model.vae_path", "model.vae",
                            "model.checkpoint_path", "model.diffusers_path"})
     table << same(name, "model");

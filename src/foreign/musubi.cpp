@@ -64,11 +64,12 @@ void data_rows(Table& table) {
   table << no_place({"dataset_config"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
 }
 
-/// Of these models it leaves out modulation, and the blocks that refine (networks/lora_qwen_image.py and lora_zimage.py).
+/// Of these models it leaves out modulation, and the blocks that refine (networks/lora_{qwen_image,flux_2,zimage}.py).
 Outcome layers(const Value& module, const Settings& all) {
   if (all.has("network_weights")) return left_out("");
   auto name = text_of(module);
   if (name.ends_with("lora_qwen_image")) return carried("transformer_blocks\\.[0-9]+\\.(attn|img_mlp|txt_mlp)\\..*");
+  if (name.ends_with("lora_flux_2")) return carried("(single_)?transformer_blocks\\.[0-9]+\\..*");
   if (name.ends_with("lora_zimage")) return carried("layers\\.[0-9]+\\.(attention|feed_forward)\\..*");
   return left_out("");
 }
@@ -109,6 +110,7 @@ Table table() {
                   {"sigmoid", "sigmoid"},
                   {"shift", "shift"},
                   {"flux_shift", "flux_shift"},
+                  {"flux2_shift", "flux_shift"},  // counts the same tokens, of latents that are packed already
                   {"qwen_shift", "qwen_shift"},
                   {"krea2_shift", "krea2_shift"},
                   {"ideogram4_shift", "ideogram4_shift"},
@@ -139,11 +141,16 @@ Table table() {
     return asks_for_something(value) && !has_size ? carried(256, "tiles of 256 pixels a side overlap by 64") : left_out("");
   });
   table << no_place({"vae_chunk_size"}, "vae_tile_size is what saves memory in the autoencoder");
-  table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*"});
-  table << kind_row("model_version", {"original"});
-  table << needless({"fp8_scaled", "block_swap_h2d_only", "use_pinned_memory_for_block_swap", "fp8_t5", "fp8_llm", "fp8_vl", "sdpa",
-                     "xformers", "output_name", "training_comment", "logging_dir", "log_prefix", "log_tracker_name", "vae_dtype", "task",
-                     "no_metadata", "sample_at_first"});
+  table << rewritten("script", "", [](const Value& value, const Settings& all) {
+    bool is_dev = text_of(value).starts_with("flux_2_train") && !all.has("model_version");
+    return is_dev ? left_out("its model_version is dev where none is given, and of FLUX.2 klein is trained here") : left_out("");
+  });
+  table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*", "flux_2_train*"});
+  table << kind_row("model_version", {"original", "edit*", "klein*"});
+  table << needless({"fp8_scaled", "block_swap_h2d_only", "use_pinned_memory_for_block_swap", "fp8_t5", "fp8_llm", "fp8_vl",
+                     "fp8_text_encoder", "sdpa", "xformers", "vae_dtype"});
+  table << needless({"output_name", "training_comment", "logging_dir", "log_prefix", "log_tracker_name", "task", "no_metadata",
+                     "sample_at_first", "edit", "edit_plus"});
   return table;
 }
 

@@ -214,7 +214,8 @@ Arranged arrange(Value tree, const Open& open) {
 }
 
 void model_rows(Table& table) {
-  table << kind_row("model_type", {"stable_diffusion_15", "stable_diffusion_xl_10_base", "flux_dev_1", "qwen", "z_image", "chroma_1"});
+  table << kind_row("model_type",
+                    {"stable_diffusion_15", "stable_diffusion_xl_10_base", "flux_dev_1", "flux_2", "qwen", "z_image", "chroma_1"});
   for (const char* name : {"vae.model_name", "unet.model_name", "transformer.model_name"}) {
     table << rewritten(name, "model", [](const Value& value, const Settings&) {
       if (text_of(value).starts_with("https://")) return left_out("fetch the file, and name it in model before the others");

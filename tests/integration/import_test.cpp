@@ -3,6 +3,7 @@
 
 #include "foreign/program.h"
 #include "tests/integration/chroma.h"
+#include "tests/integration/flux2.h"
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/zimage.h"
@@ -376,6 +377,59 @@ TEST_F(ImportVerb, SettingsOfZImageAndQwenImage) {
                 "--overwrite");
     EXPECT_THAT(starts(data, "--tokenizer_path " + quoted(fs::path(model) / "tokenizer") + " "), HasSubstr(num_layers)) << family;
   }
+}
+
+TEST_F(ImportVerb, SettingsOfFlux2) {
+  const auto model = (kFlux2 / "model").string();
+  auto carried = [&](const char* name, const std::string& text, const std::string& more = "", const std::string& tokenizers = "") {
+    EXPECT_THAT(import_file(name, text, "--overwrite"), Not(HasSubstr("is trained here"))) << name;
+    return starts("--dataset_metadata_path " + quoted(kGolden / "pictures/metadata.csv") + " --dtype fp32 --overwrite " + more, tokenizers);
+  };
+  carried("onetrainer.json",
+          R"({"training_method": "LORA", "model_type": "FLUX_2", "base_model_name": ")" + model +
+              R"(", "text_encoder": {"train": false}, "transformer": {"train": true, "weight_dtype": "INT_W8A8"},
+      "layer_filter": "transformer_block", "train_dtype": "BFLOAT_16", "timestep_distribution": "LOGIT_NORMAL",
+      "dynamic_timestep_shifting": true})",
+          "--resolution 64");
+  carried("job.yaml",
+          "config:\n  process:\n    - type: diffusion_trainer\n      network: {type: lora, linear: 4}\n      datasets:\n        - "
+          "{folder_path: x}\n      train: {noise_scheduler: flowmatch, dtype: bf16, steps: 4}\n      model: {name_or_path: " +
+              model + ", arch: flux2_klein_4b}\n",
+          "--max_pixels 4096");
+  carried("pipe.toml",
+          "output_dir = 'runs'\nepochs = 1\n[model]\ntype = 'flux2'\ndiffusion_model = '" + model + "/transformer'\nvae = '" + model +
+              "/vae'\ntext_encoders = [{path = '" + model +
+              "/text_encoder', type = 'flux2'}]\ndtype = 'bfloat16'\ntimestep_sample_method = 'logit_normal'\nshift = 3\n"
+              "[adapter]\ntype = 'lora'\nrank = 4\n[optimizer]\ntype = 'adamw'\n",
+          "--resolution 64", "--tokenizer_path " + quoted(fs::path(model) / "tokenizer") + " ");
+  const std::string musubi = "python src/musubi_tuner/flux_2_train_network.py --dit " + model + "/transformer --vae " + model +
+                             "/vae --text_encoder " + model +
+                             "/text_encoder --dataset_config d.toml --timestep_sampling flux2_shift --network_dim 4 "
+                             "--network_module networks.lora_flux_2 ";
+  carried("train.sh", musubi + "--model_version klein-base-4b\n", "--resolution 64",
+          "--tokenizer_path " + quoted(fs::path(model) / "tokenizer") + " ");
+  EXPECT_THAT(toml(), HasSubstr("timestep_sampling = \"flux_shift\""));
+  EXPECT_THAT(import_file("train.sh", musubi + "\n", "--overwrite"), HasSubstr("its model_version is dev where none is given"));
+}
+
+TEST_F(ImportVerb, SettingsOfModelsThatEditPictures) {
+  for (const char* arch : {"qwen_image_edit", "qwen_image_edit_plus", "flux_kontext"}) {
+    auto said = import_file("job.yaml",
+                            "config:\n  process:\n    - type: diffusion_trainer\n      network: {type: lora, linear: 4}\n      datasets:\n"
+                            "        - {folder_path: x, control_path: [y, z]}\n      train: {noise_scheduler: flowmatch, dtype: bf16}\n"
+                            "      model: {name_or_path: m, arch: " +
+                                std::string(arch) + "}\n",
+                            "--overwrite");
+    EXPECT_THAT(said, AllOf(Not(HasSubstr("this kind is not trained here")), HasSubstr("name the pictures that the model sees"))) << arch;
+  }
+  auto said = import_file("train.sh",
+                          "python qwen_image_train_network.py --dit x --dataset_config d.toml --network_module networks.lora_qwen_image "
+                          "--edit_plus --model_version edit-2511\n",
+                          "--overwrite");
+  EXPECT_THAT(said, Not(HasSubstr("this kind is not trained here")));
+  EXPECT_THAT(import_file("train.sh", "python qwen_image_train_network.py --dit x --dataset_config d.toml --model_version layered\n",
+                          "--overwrite"),
+              HasSubstr("not carried: model_version = layered: this kind is not trained here"));
 }
 
 TEST_F(ImportVerb, KindsThatAreNotTrainedAreSaid) {
