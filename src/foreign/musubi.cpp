@@ -135,6 +135,7 @@ Table table() {
   table << no_place({"sample_every_n_epochs"}, "previews are drawn every preview_steps steps");
   table << no_place({"num_timestep_buckets", "preserve_distribution_shape"}, "timesteps are drawn one by one");
   table << same("blocks_to_swap", "blocks_to_swap") << same("gradient_checkpointing_cpu_offload", "use_gradient_checkpointing_offload");
+  table << same("fused_backward_pass", "fused_backward_pass");
   table << same("vae_spatial_tile_sample_min_size", "vae_tile_size");
   table << rewritten("vae_tiling", "vae_tile_size", [](const Value& value, const Settings& all) {
     bool has_size = all.has("vae_spatial_tile_sample_min_size");
@@ -149,6 +150,8 @@ Table table() {
   table << kind_row("model_version", {"original", "edit*", "klein*"});
   table << needless({"fp8_scaled", "block_swap_h2d_only", "use_pinned_memory_for_block_swap", "fp8_t5", "fp8_llm", "fp8_vl",
                      "fp8_text_encoder", "sdpa", "xformers", "vae_dtype"});
+  table << needless(
+      {"compile_mode", "compile_cache_size_limit", "compile_dynamic", "compile_fullgraph", "cuda_allow_tf32", "cuda_cudnn_benchmark"});
   table << needless({"output_name", "training_comment", "logging_dir", "log_prefix", "log_tracker_name", "task", "no_metadata",
                      "sample_at_first", "edit", "edit_plus"});
   return table;

@@ -424,9 +424,10 @@ TEST_F(ImportVerb, SettingsOfModelsThatEditPictures) {
   }
   auto said = import_file("train.sh",
                           "python qwen_image_train_network.py --dit x --dataset_config d.toml --network_module networks.lora_qwen_image "
-                          "--edit_plus --model_version edit-2511\n",
+                          "--edit_plus --model_version edit-2511 --fused_backward_pass\n",
                           "--overwrite");
   EXPECT_THAT(said, Not(HasSubstr("this kind is not trained here")));
+  EXPECT_THAT(toml(), HasSubstr("fused_backward_pass = true"));
   EXPECT_THAT(import_file("train.sh", "python qwen_image_train_network.py --dit x --dataset_config d.toml --model_version layered\n",
                           "--overwrite"),
               HasSubstr("not carried: model_version = layered: this kind is not trained here"));
