@@ -8,9 +8,8 @@ the page: four words of it in a row, or the whole of a shorter piece. A call wit
 """
 import re
 import sys
-from pathlib import Path
 
-from check_rooms import Problem, line_of
+from check_rooms import Problem, line_of, run
 
 CALL = re.compile(r"\b(?:config_error|data_error|Error)\(")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -73,13 +72,5 @@ def check(root):
     return problems
 
 
-def main(arguments):
-    root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
-    problems = check(root)
-    for problem in problems:
-        print(problem)
-    return 1 if problems else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(check, sys.argv[1:]))

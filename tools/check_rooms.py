@@ -240,7 +240,8 @@ def check(root):
     return problems + check_kept(table.name, kept, texts) + check_unused(table.name, rows, used)
 
 
-def main(arguments):
+def run(check, arguments):
+    """Prints the problems that `check` finds in this checkout, or in the one that is named; the exit code."""
     root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
     problems = check(root)
     for problem in problems:
@@ -249,4 +250,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(check, sys.argv[1:]))

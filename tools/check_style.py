@@ -11,9 +11,8 @@ usage: check_style.py [ROOT]
 """
 import re
 import sys
-from pathlib import Path
 
-from check_rooms import INCLUDE, LEXEME, Problem, line_of
+from check_rooms import INCLUDE, LEXEME, Problem, line_of, run
 
 MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 100
@@ -169,13 +168,5 @@ def check(root):
     return problems
 
 
-def main(arguments):
-    root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
-    problems = check(root)
-    for problem in problems:
-        print(problem)
-    return 1 if problems else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(check, sys.argv[1:]))
