@@ -48,7 +48,7 @@ void plan(const Arguments& arguments) {
     if (!link.empty()) advice.scaling = train::scaling(options, machines);
     return fmt::print("{}", json ? train::to_json(advice) : train::to_text(advice));
   }
-  auto made = train::plan(options);
+  auto made = train::plan(options, {.num_processes = processes});
   if (graph) fmt::print("{}", train::to_text(made));
   if (!dot.empty()) io::write_text_atomic(dot, train::to_dot(made));
 }

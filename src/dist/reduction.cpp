@@ -307,7 +307,11 @@ class Tree {
 class Ordered final : public Reduction {
  public:
   Ordered(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options)
-      : group_(group), parameters_(std::move(parameters)), column_(options.column), has_owners_(!options.owners.empty()) {
+      : group_(group),
+        parameters_(std::move(parameters)),
+        places_(options.places),
+        column_(options.column),
+        has_owners_(!options.owners.empty()) {
     const auto& owners = options.owners;
     auto size = group.size();
     if (!has_owners_) row_numel_ = (packed_numel(parameters_) + size - 1) / size;
@@ -320,6 +324,10 @@ class Ordered final : public Reduction {
     at::NoGradGuard no_grad;
     auto all = packed();
     own_.had(all);
+    if (places_ != nullptr) {  // the first of them goes on with what is of all
+      places_->sum_at(all, 0)->wait();
+      if (places_->rank() > 0) all.zero_();
+    }
     of_process_.add(std::move(all));
     drop_gradients(parameters_);
     if (ends_unit) of_step_.add(over_processes(of_process_.take()));
@@ -366,6 +374,7 @@ class Ordered final : public Reduction {
 
   Group& group_;
   std::vector<at::Tensor> parameters_;
+  std::shared_ptr<Group> places_;
   Group* column_;
   bool has_owners_;
   std::vector<std::vector<at::Tensor>> rows_;  ///< by owner

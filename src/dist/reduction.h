@@ -14,6 +14,9 @@ struct ReductionOptions {
   int64_t bucket_bytes = int64_t{16} << 20;  ///< gradients travel together in so many
   /// By parameter, which process alone keeps its gradient (dist/owners.h); none: all keep all.
   std::vector<int64_t> owners = {};
+  /// Of processes that run the same batches together, each having its part of their gradients, which is summed ahead of all else where
+  /// sums are ordered: so they are the same bits for every number of such groups that is a power of two. Null: there are no such processes.
+  std::shared_ptr<Group> places = nullptr;
   Group* column = nullptr;  ///< of owners, those of the same parameters in other groups, with whom they sum; null: there are no others
 };
 

@@ -152,7 +152,8 @@ nn::Tensors StreamQkv::project(const at::Tensor& x_BLD) const {
 }
 
 DoubleBlock::DoubleBlock(const Widths& c, const at::TensorOptions& options, const Names& names)
-    : image_qkv_(c, options, StreamQkv::kImage),
+    : SharesTokens(c.num_heads),
+      image_qkv_(c, options, StreamQkv::kImage),
       text_qkv_(c, options, StreamQkv::kText),
       to_out_(c.width(), c.width(), options, c.with_biases),
       to_add_out_(c.width(), c.width(), options, c.with_biases),
@@ -167,7 +168,9 @@ DoubleBlock::DoubleBlock(const Widths& c, const at::TensorOptions& options, cons
 }
 
 nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
-  const auto &text = in[1], &modulation_BM = in[2], &cos = in[3], &sin = in[4];
+  const auto &text = in[1], &modulation_BM = in[2];
+  const auto num_tokens = in[3].size(0);
+  const auto cos = here(in[3], 0), sin = here(in[4], 0);
   const bool is_apart = modulation_BM.size(1) > 12 * in[0].size(2);
   const auto further = further_in(in, is_apart ? 6 : 5);
   const int64_t num_text = text.size(1), num_image = in[0].size(1) + (is_apart ? in[5].size(1) : 0);
@@ -186,7 +189,7 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
   add_heads(text_qkv_, texts);
   add_heads(image_qkv_, images);
   in_heads.insert(in_heads.end(), {cos, sin});
-  auto attend = [&](const nn::Tensors& qkv) { return nn::Tensors{nn::attention(qkv[0], qkv[1], qkv[2], further.bias)}; };
+  auto attend = [&](const nn::Tensors& qkv) { return nn::Tensors{attention_of(qkv[0], qkv[1], qkv[2], further.bias, num_tokens)}; };
   auto joint = nn::merge_heads(nn::remade(in_heads, joint_heads, attend)[0]);
   auto of_image = joint.narrow(1, num_text, num_image);
   if (further.keys.defined()) {
@@ -209,14 +212,19 @@ nn::Tensors DoubleBlock::body(const nn::Tensors& in) {
 }
 
 SingleBlock::SingleBlock(const Widths& c, const at::TensorOptions& options)
-    : qkv_(c, options, StreamQkv::kImage), proj_mlp_(c.width(), c.hidden, options), proj_out_(c.width() + c.hidden, c.width(), options) {
+    : SharesTokens(c.num_heads),
+      qkv_(c, options, StreamQkv::kImage),
+      proj_mlp_(c.width(), c.hidden, options),
+      proj_out_(c.width() + c.hidden, c.width(), options) {
   own("attn", qkv_);
   own("proj_mlp", proj_mlp_);
   own("proj_out", proj_out_);
 }
 
 nn::Tensors SingleBlock::body(const nn::Tensors& in) {
-  const auto &x = in[0], &modulation_BM = in[1], &cos = in[2], &sin = in[3];
+  const auto &x = in[0], &modulation_BM = in[1];
+  const auto num_tokens = in[2].size(0);
+  const auto cos = here(in[2], 0), sin = here(in[3], 0);
   const auto further = further_in(in, 4);
   auto m = modulation_BM.chunk(3, -1);  // shift, scale, gate
   auto projected = nn::remade({x, m[1], m[0]}, normed_by, [&](const nn::Tensors& normed) {
@@ -227,7 +235,7 @@ nn::Tensors SingleBlock::body(const nn::Tensors& in) {
   const auto v = projected[2].transpose(1, 2), hidden = projected[3];
   const auto weights = qkv_.norm_weights();
   auto attended = nn::remade({projected[0], projected[1], weights[0], weights[1], cos, sin}, heads_of, [&](const nn::Tensors& qk) {
-    auto out = nn::attention(qk[0], qk[1], v, further.bias);
+    auto out = attention_of(qk[0], qk[1], v, further.bias, num_tokens);
     return nn::Tensors{further.keys.defined() ? out + nn::attention(qk[0], further.keys, further.values) : out};
   });
   auto y = nn::remade(

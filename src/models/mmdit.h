@@ -4,6 +4,7 @@
 #include "nn/block.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
+#include "nn/token_shares.h"
 
 // Parts of diffusion transformers that run pictures and texts in two streams with one attention (Esser et al. 2024, arXiv 2403.03206).
 // Shape letters: B batch, I image tokens, T text tokens, L = T + I, D width, H heads, P rotated pairs of a head.
@@ -90,8 +91,9 @@ Further further_in(const nn::Tensors& inputs, size_t count);
 /// Joint attention over separate image and text streams, text first. Inputs and outputs of `body`: {image [B,I,D], text [B,T,D], modulation
 /// of image and text [B,12D], cos, sin [T+I,P], and Further} -> {image, text}. Further keys are attended to by image tokens alone, with
 /// queries that have no place. Image tokens that are modulated otherwise stand apart, and I counts them: their modulation is behind that of
-/// the text [B,18D], and they are the input behind sin and the last output.
-class DoubleBlock : public nn::Block {
+/// the text [B,18D], and they are the input behind sin and the last output. Where tokens are shared out, the inputs are this place's, but
+/// cos, sin and what Further has of all tokens, which are those of all in the order of places (nn/token_shares.h).
+class DoubleBlock : public nn::Block, public nn::SharesTokens {
  public:
   /// What the MLPs of the two streams are called.
   struct Names {
@@ -108,8 +110,8 @@ class DoubleBlock : public nn::Block {
 
 /// Attention and MLP side by side over text and image tokens in one stream, named attn, proj_mlp and proj_out.
 /// {tokens [B,L,D], modulation [B,3D], cos, sin [L,P], and Further} -> {tokens}. Further keys are attended to by all tokens, with queries
-/// in their places.
-class SingleBlock : public nn::Block {
+/// in their places. Tokens are shared out as in DoubleBlock.
+class SingleBlock : public nn::Block, public nn::SharesTokens {
  public:
   SingleBlock(const Widths& widths, const at::TensorOptions& options);
   nn::Tensors body(const nn::Tensors& inputs) override;

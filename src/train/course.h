@@ -20,6 +20,7 @@ struct BatchPart {
   int64_t first = 0, count = 1;  ///< of the batch's visits
   double share = 1;              ///< of the batch's loss; 0 for what only stands in where a process has nothing to do
   bool is_last = true;           ///< of what this process runs of the batch
+  bool counts = true;            ///< whether its samples are counted here: of places that run them together, by the first
 };
 
 /// Which samples each batch has and what is drawn for it: a pure function of the batch's name, so that a run can be taken up anywhere and
@@ -41,7 +42,7 @@ class Course {
   int64_t num_visits() const { return num_batches() * settings_.visits_a_batch(); }
 
   /// Of N processes, process r runs the visits from s·r/N to s·(r+1)/N of the s of a batch, in parts of at most batch_size: none is left
-  /// out or run twice.
+  /// out or run twice. Of what N places run together, each has an Nth of the share.
   BatchPart part(const BatchId& id) const;
   /// What this process runs after it.
   BatchId next(const BatchId& id) const;

@@ -93,7 +93,7 @@ Gradients next_gradients(const Training& training, StepReport& report, std::vect
     id = training.course.next(id);
     if (id.number < training.course.num_batches()) training.feed.prefetch(trainee.live, id);
     report.data_seconds += seconds_since(start);
-    if (batch.part.share == 0) return batch;
+    if (!batch.part.counts) return batch;
     auto of_batch = training.objective.counted(batch.draws);
     counted.insert(counted.end(), of_batch.begin(), of_batch.end());
     return batch;

@@ -36,6 +36,8 @@ struct StepWork {
   int64_t weight_bytes = 0;         ///< that train, as layers compute with them
   int64_t divided_bytes = 0;        ///< of frozen blocks that processes divide, gathered in forward and in backward
   int64_t num_blocks = 1;           ///< of them
+  int64_t token_bytes = 0;          ///< that leave it for places that share tokens out, of one part of a batch, forward and backward
+  int64_t num_exchanges = 0;        ///< in which they do
 };
 
 /// What could be held otherwise than it is, or not at all.

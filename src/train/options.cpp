@@ -125,6 +125,8 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
     "weights of the denoiser's blocks as well, frozen or trained");
   f("shard_size", o.shard_size,
     "zero_stage divides among so many neighbours, as the processes of a machine, and each such row of processes has all; 0: among all");
+  f("sequence_size", o.sequence_size,
+    "so many neighbours train on the same samples, each on a part of their tokens, with all heads of attention shared out between them");
   f("enable_optimizer_cpu_offload", o.enable_optimizer_cpu_offload, "keep the optimizer's states in main memory");
   f("blocks_to_swap", o.blocks_to_swap,
     "so many of the denoiser's blocks wait in main memory and are brought to the device one ahead of their use");
@@ -584,6 +586,16 @@ void check_limits(const TrainOptions& o) {
                  o.gradient_accumulation_steps, o.batch_size);
 }
 
+void check_sequence(const TrainOptions& o) {
+  check_at_least("sequence_size", static_cast<double>(o.sequence_size), 1);
+  if (o.sequence_size > 1 && o.lora_dropout > 0)
+    config_error(
+        "train",
+        "lora_dropout draws what it drops for all tokens of a sample, and with sequence_size {} no process has them all; take one of "
+        "the two out",
+        o.sequence_size);
+}
+
 void check_stage(const TrainOptions& o) {
   if (o.zero_stage < 0 || o.zero_stage > 3) config_error("train", "zero_stage must be 0, 1, 2 or 3, not {}", o.zero_stage);
   check_at_least("shard_size", static_cast<double>(o.shard_size), 0);
@@ -611,6 +623,7 @@ void check_counts(const TrainOptions& o) {
   if (o.graphs != "off" && o.graphs != "auto") config_error("train", "cuda_graphs must be off or auto, not '{}'", o.graphs);
   if (o.reduction != "fast" && o.reduction != "ordered") config_error("train", "reduction must be fast or ordered, not '{}'", o.reduction);
   check_stage(o);
+  check_sequence(o);
   at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);
   at_least("dataset_repeat", o.dataset_repeat, 1);
   at_least("dataset_num_workers", o.dataset_num_workers, 0);

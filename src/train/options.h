@@ -92,7 +92,7 @@ struct TrainOptions {
   std::string graphs = "off";
   bool fused_backward_pass = false, enable_optimizer_cpu_offload = false, enable_model_cpu_offload = false;
   std::string reduction = "fast";
-  int64_t zero_stage = 0, shard_size = 0;
+  int64_t zero_stage = 0, shard_size = 0, sequence_size = 1;
 
   std::string output_path = "./models/train";
   int64_t save_steps = -1, save_epochs = 0, keep_last = 0;

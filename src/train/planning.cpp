@@ -1,6 +1,7 @@
 #include "train/planning.h"
 
 #include "base/error.h"
+#include "nn/token_shares.h"
 #include "train/blocks_on_disk.h"
 #include "train/samples.h"
 
@@ -75,6 +76,23 @@ void check_blocks_on_disk(const Settings& settings, const Subject& subject) {
       why);
 }
 
+/// That the denoiser's tokens can be shared out.
+void check_sequence(const Settings& settings, const Subject& subject) {
+  const auto num_places = settings.course.share.num_places;
+  if (num_places == 1) return;
+  for (const auto& denoiser : subject.model->names().denoisers) {
+    const auto num_heads = nn::heads_to_share(*subject.model->components().skeleton(denoiser));
+    if (num_heads == 0)
+      config_error("train",
+                   "sequence_size {} shares out the tokens of a transformer, and this model's {} has none (a UNet); take it out: more "
+                   "processes take more samples",
+                   num_places, denoiser);
+    if (num_heads % num_places != 0)
+      config_error("train", "sequence_size {} does not divide the {} heads of attention in the {}, which processes share out; take another",
+                   num_places, num_heads, denoiser);
+  }
+}
+
 void check_files(models::Model& model, const pipeline::Units& units) {
   for (const auto& component : pipeline::models_of(units)) model.components().check(component);
 }
@@ -97,6 +115,7 @@ pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subjec
   if (trains) check_initial(schedule, settings.schedule.always_ahead());
   if (trains && settings.schedule.always_ahead()) check_ahead(schedule, subject);
   if (trains) check_blocks_on_disk(settings, subject);
+  if (trains) check_sequence(settings, subject);
 
   bool has_pictures = settings.data.from_pictures || !settings.data.held_out.subsets.empty();
   if (has_pictures) check_files(*subject, schedule.once.units);

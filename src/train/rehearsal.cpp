@@ -162,8 +162,7 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   dry_.enter("loading");
   auto first = dry_.allocations().size();
   // What travels lies on the device.
-  const auto& [num_processes, process] = settings.course.share;
-  dist::World world(process, num_processes);
+  dist::World world(settings.together.process_index, settings.together.num_processes);
   auto trainee = load_trainee(subject_, schedule, settings, "", world);
   for (auto number = first; number < dry_.allocations().size(); ++number) kinds_[number] = memory::Kind::weights;
   mark(trainee.optimizer->state(), memory::Kind::optimizer);
@@ -173,6 +172,8 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   std::optional<memory::Multiplications> counted;  // a traced run counts by itself
   for (int step = 0; step < 2; ++step) {
     if (counts_work && step == 1) counted.emplace();
+    const auto* tokens = trainee.execution.token_shares.get();
+    const auto before = tokens ? tokens->traffic() : nn::TokenShares::Traffic{};
     step_begin_ = dry_.now();
     auto next = [&] {
       dry_.enter(std::string(kForward));
@@ -183,6 +184,10 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
       continue;
     }
     auto gradients = compute_gradients(trainee, objective, batches_per_step, next);
+    if (tokens) {
+      work_.token_bytes = (tokens->traffic().num_bytes - before.num_bytes) / batches_per_step;
+      work_.num_exchanges = (tokens->traffic().num_exchanges - before.num_exchanges) / batches_per_step;
+    }
     for (const auto& parameter : trainee.optimizer->parameters()) mark({{"", parameter.value.grad()}}, memory::Kind::gradients);
     dry_.enter(std::string(kOptimizerStep));
     update(trainee, gradients, settings.step, settings.step.learning_rate, batches_per_step);
@@ -394,7 +399,7 @@ void add_host_and_disk(MemoryPlan& plan, const Settings& settings, c10::Device d
   bool on_disk = !settings.data.cache_folder.empty(), ahead_on_disk = on_disk && settings.schedule.always_ahead();
   auto weights = weight_bytes(snapshot), state = snapshot.num_state_bytes;
   auto beside_device = [](const StageMemory& stage) { return stage.num_host_bytes; };
-  auto parts = settings.step.num_sharers(settings.course.share.num_processes);  // of the state, about as large as this one
+  auto parts = settings.step.num_sharers(settings.together.num_processes);  // of the state, about as large as this one
   plan.host = {{kRunTensors, device.is_cpu() ? plan.num_bytes() : 0},
                {"what waits for the device", device.is_cpu() ? 0 : std::ranges::max(plan.stages, {}, beside_device).num_host_bytes},
                {"decoded pictures", beside.decoded},
@@ -482,7 +487,7 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
   if (contains(pipeline::components_of(schedule.live.units), denoiser)) {
     const auto blocks = subject.model->components().blocks(denoiser);
     plan.movable.num_blocks = plan.work.num_blocks = std::ssize(blocks);
-    bool is_divided = settings.step.divides_blocks() && settings.step.num_sharers(settings.course.share.num_processes) > 1;
+    bool is_divided = settings.step.divides_blocks() && settings.step.num_sharers(settings.together.num_processes) > 1;
     for (auto* block : blocks) plan.work.divided_bytes += is_divided ? block->num_bytes() : 0;
   }
   plan.movable.from_disk = why_not_on_disk(subject, settings.model.options.dtype).empty();

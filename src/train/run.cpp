@@ -324,7 +324,7 @@ std::string why_not(const std::exception& error) {
   return lines.empty() ? "of no reason that is given" : lines.front();
 }
 
-Planner planner_of(const Opened& run) { return planner_of(run.listed, run.held_out ? &*run.held_out : nullptr, run.settings.course.share); }
+Planner planner_of(const Opened& run) { return planner_of(run.listed, run.held_out ? &*run.held_out : nullptr, run.settings.together); }
 
 /// Says what memory the run takes, refuses one that does not fit, and has it keep for backward what its plan says. Nothing where it is not
 /// planned.
@@ -450,8 +450,8 @@ MemoryPlan plan_memory(const TrainOptions& options, const Share& share) {
   return planner_of(run)(options);
 }
 
-SplitPlan plan(const TrainOptions& options) {
-  auto run = open(options);
+SplitPlan plan(const TrainOptions& options, const Share& share) {
+  auto run = open(options, share);
   auto course = make_course(run);
   say_samples(run.samples(), &course);
   return measure(run, course);

@@ -24,6 +24,6 @@ MemoryPlan plan_memory(const TrainOptions& options, const Share& share = {});
 Advice advise(const TrainOptions& options, const Share& share, bool wants_fit);
 
 /// What a run would compute once, ahead and at every step, measured on its first samples. Makes no files.
-SplitPlan plan(const TrainOptions& options);
+SplitPlan plan(const TrainOptions& options, const Share& share = {});
 
 }  // namespace burnish::train

@@ -32,6 +32,8 @@ class Ring {
   double sum(double bytes) const { return 2 * gather(bytes); }
   /// `bytes`: of what all have in the end.
   double gather(double bytes) const { return (size_ - 1) * (bytes / size_ / bytes_a_second_ + kStartUp); }
+  /// `bytes`: that leave each process, in so many exchanges of all with all.
+  double exchange(double bytes, double count) const { return bytes / bytes_a_second_ + count * (size_ - 1) * kStartUp; }
 
  private:
   double size_, bytes_a_second_;
@@ -70,8 +72,9 @@ int64_t divided_up(int64_t number, int64_t by) { return (number + by - 1) / by; 
 
 ScaledStep scaled(const StepWork& work, const StepShape& shape, const Machines& machines, int64_t processes) {
   ScaledStep step{.processes = processes, .machines = divided_up(processes, machines.processes_each)};
-  auto visits = shape.global_batch_size > 0 ? shape.global_batch_size : shape.batch_size * processes;
-  auto parts = divided_up(divided_up(visits, processes), shape.batch_size) * shape.batches_per_step;
+  auto places = std::min(shape.num_places, processes), groups = processes / places;
+  auto visits = shape.global_batch_size > 0 ? shape.global_batch_size : shape.batch_size * groups;
+  auto parts = divided_up(divided_up(visits, groups), shape.batch_size) * shape.batches_per_step;
   auto computing = 2 * work.multiplications / machines.flops;
   if (processes > 1) {
     auto in_row = shape.row_size == 0 ? processes : std::min(shape.row_size, processes), rows = processes / in_row;
@@ -82,6 +85,10 @@ ScaledStep scaled(const StepWork& work, const StepShape& shape, const Machines& 
     step.exposed = sums * static_cast<double>(have_owners && !shape.ordered ? parts : 1);
     if (have_owners && rows > 1) step.exposed += column.sum(static_cast<double>(work.gradient_bytes));  // over one link of each row
     step.exposed += exposed_blocks(work, row, computing) * static_cast<double>(parts);
+    if (places > 1)
+      step.exposed +=
+          Ring(machines, places, places).exchange(static_cast<double>(work.token_bytes), static_cast<double>(work.num_exchanges)) *
+          static_cast<double>(parts);
     if (shape.zero_stage >= 1) step.exposed += sharing(work, row, in_row);
   }
   step.seconds = static_cast<double>(parts) * computing + step.exposed;
@@ -110,15 +117,17 @@ Scaling scaling(const TrainOptions& options, const Machines& machines) {
                   .batches_per_step = options.gradient_accumulation_steps,
                   .zero_stage = options.zero_stage,
                   .row_size = options.shard_size,
+                  .num_places = options.sequence_size,
                   .ordered = options.reduction == "ordered"};
   constexpr int64_t kMost = 1024, kMostPlanned = 8;
   Scaling result{.machines = machines};
   std::optional<MemoryPlan> plan;
   for (int64_t processes = 1; processes <= kMost; processes *= 2) {
     // From two on nothing changes in memory unless it is divided, and from eight on little: it is less than that of eight.
-    if (processes <= (options.zero_stage > 0 ? kMostPlanned : 2)) {
+    if (processes <= std::max(options.zero_stage > 0 ? kMostPlanned : 2, options.sequence_size)) {
       auto of_some = options;
       of_some.shard_size = std::min(options.shard_size, processes);
+      of_some.sequence_size = std::min(options.sequence_size, processes);
       plan = plan_memory(of_some, {.num_processes = processes});
     }
     result.steps.push_back(scaled(plan->work, shape, machines, processes));

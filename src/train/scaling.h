@@ -21,8 +21,9 @@ struct StepShape {
   int64_t batch_size = 1, global_batch_size = 0;  ///< as in CourseSettings
   int64_t batches_per_step = 1;
   int64_t zero_stage = 0;
-  int64_t row_size = 0;  ///< as in StepSettings
-  bool ordered = false;  ///< sums: they begin after backward
+  int64_t row_size = 0;    ///< as in StepSettings
+  int64_t num_places = 1;  ///< likewise
+  bool ordered = false;    ///< sums: they begin after backward
 };
 
 /// A step of so many processes, in seconds.
@@ -43,7 +44,7 @@ struct Scaling {
 /// By a model, not by measurement: sums and gathers are rings whose slowest link sets the pace (2(N-1)/N of the bytes for a sum, (N-1)/N
 /// for a gather; Thakur, Rabenseifner and Gropp 2005), with a start-up time a message. Gradients travel in buckets as backward, two thirds
 /// of the computing, gives them; blocks that are divided one ahead of their use; weights of owners after the step. Owners of several rows
-/// sum over these as well.
+/// sum over these as well. Tokens that places share out are waited for.
 ScaledStep scaled(const StepWork& work, const StepShape& shape, const Machines& machines, int64_t processes);
 
 /// Bytes a second of "400Gb" (bits) or "50GB" (bytes), also with "/s". A config Error names `option`.

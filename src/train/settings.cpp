@@ -7,6 +7,7 @@
 #include <set>
 
 #include "adapters/adapter_file.h"
+#include "base/count.h"
 #include "base/dtype.h"
 #include "base/text.h"
 #include "checkpoint/state.h"
@@ -166,6 +167,12 @@ OutputSettings output_settings(const TrainOptions& o) {
   return s;
 }
 
+/// What this process does of the batches: neighbours share out the tokens of the same samples.
+Share share_of_batches(const TrainOptions& o, const Share& together) {
+  const auto num_places = o.sequence_size;
+  return {together.num_processes / num_places, together.process_index / num_places, num_places, together.process_index % num_places};
+}
+
 /// Processes that train together share out the encoding of the data as well.
 Share share_of(const TrainOptions& o, Share together) {
   if (together.num_processes == 1) return {o.num_processes, o.process_index};
@@ -189,12 +196,15 @@ CourseSettings course_settings(const TrainOptions& o, Share share) {
           .same_parts = o.zero_stage >= 2};
 }
 
-/// Refuses what several processes cannot do together yet.
+/// Refuses what several processes cannot do together.
 void check_together(const Settings& s, Share together) {
+  if (s.makes_cache) return;
+  for (const auto& [option, size] : {std::pair("shard_size", s.step.row_size), {"sequence_size", s.given.sequence_size}}) {
+    if (size > 0 && together.num_processes % size != 0)
+      config_error("train", "{} {} does not divide the {} of this run; set it to how many a machine has, or start others", option, size,
+                   count_of(together.num_processes, "process", "processes"));
+  }
   if (together.num_processes == 1) return;
-  if (s.step.row_size > 0 && together.num_processes % s.step.row_size != 0)
-    config_error("train", "shard_size {} does not divide the {} processes of this run; set it to how many a machine has", s.step.row_size,
-                 together.num_processes);
   if (s.step.memory.updates_in_backward)
     config_error("train", "fused_backward_pass updates a parameter before the gradients of the {} processes are summed; take it out",
                  together.num_processes);
@@ -205,13 +215,14 @@ void check_together(const Settings& s, Share together) {
 Settings settle(const TrainOptions& o, Share together) {
   check(o);
   auto settings = Settings{.given = o,
+                           .together = together,
                            .makes_cache = !trains(o),
                            .model = model_settings(o),
                            .trained = trained_settings(o),
                            .data = data_settings(o),
                            .objective = objective_settings(o),
                            .schedule = {o.precompute == "none", ahead_choice(o)},
-                           .course = course_settings(o, together),
+                           .course = course_settings(o, share_of_batches(o, together)),
                            .step = step_settings(o),
                            .output = output_settings(o)};
   settings.data.share = share_of(o, together);

@@ -14,6 +14,7 @@ namespace burnish::train {
 /// What part of the work this process does; all processes share one cache.
 struct Share {
   int64_t num_processes = 1, process_index = 0;
+  int64_t num_places = 1, place = 0;  ///< where so many processes do the same part together, each of some tokens of every sample
 };
 
 /// When what depends on sample and timestep alone is computed ahead of training.
@@ -69,8 +70,8 @@ struct CourseSettings {
   std::string replay = {};                ///< a file with recorded draws, or ""
   uint64_t seed = 0;
   double prior_loss_weight = 1;  ///< the factor on losses of the class set
-  Share share = {};
-  bool same_parts = false;  ///< all processes run as many parts of a batch, since they need each other for each
+  Share share = {};              ///< of the batches: processes that share tokens out count as one
+  bool same_parts = false;       ///< all processes run as many parts of a batch, since they need each other for each
   int64_t visits_a_batch() const { return global_batch_size > 0 ? global_batch_size : batch_size * share.num_processes; }
 };
 
@@ -158,6 +159,7 @@ struct OutputSettings {
 
 struct Settings {
   TrainOptions given;        ///< as they were written, for config.toml and the fingerprint
+  Share together;            ///< which of the processes that train together this one is
   bool makes_cache = false;  ///< a cache and no training
   ModelSettings model;
   TrainedSettings trained;

@@ -28,6 +28,22 @@ class DropoutOn {
   adapters::Dropout* dropout_;
 };
 
+/// Has places share out tokens for as long as it lives, if there are several.
+class TokensShared {
+ public:
+  explicit TokensShared(nn::TokenShares* shares) : shares_(shares) {
+    if (shares_) shares_->is_on = true;
+  }
+  ~TokensShared() {
+    if (shares_) shares_->is_on = false;
+  }
+  TokensShared(const TokensShared&) = delete;
+  TokensShared& operator=(const TokensShared&) = delete;
+
+ private:
+  nn::TokenShares* shares_;
+};
+
 Batch moved(Batch batch, memory::Upload& upload) {
   auto begin = [&](const at::Tensor& tensor) { return upload.begin(tensor); };
   for (auto& sample : batch.samples) sample = pipeline::moved(std::move(sample), begin);
@@ -108,7 +124,7 @@ std::vector<at::Tensor> replay_part(Trainee& trainee, const Objective& objective
 
 /// Adds what comes of a part of batch `number` of `num_batches`.
 void add_part(Trainee& trainee, const Objective& objective, Batch batch, int64_t number, int64_t num_batches, Gradients& result) {
-  const bool counts = batch.part.share > 0, is_alone = num_batches == 1 && batch.part.first == 0 && batch.part.is_last;
+  const bool counts = batch.part.counts, is_alone = num_batches == 1 && batch.part.first == 0 && batch.part.is_last;
   if (counts) result.num_samples += std::ssize(batch.samples);
   trainee.place = kForward;
   if (trainee.dropout) {
@@ -147,6 +163,7 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
   const auto& scale = trainee.progress.loss_scale;
   trainee.optimizer->zero_grad();
   DropoutOn dropout(trainee.dropout.get());
+  TokensShared tokens(trainee.execution.token_shares.get());
   trainee.place = kForward;
   for (int64_t i = 0; i < num_batches; ++i) {
     for (bool is_last = false; !is_last;) {

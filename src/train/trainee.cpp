@@ -130,6 +130,16 @@ Paged load_models(const Subject& subject, const StepSettings& step, const Traine
   return paged;
 }
 
+/// Has places share out the denoiser's tokens.
+std::shared_ptr<nn::TokenShares> share_tokens(const Subject& subject, const Trainee& trainee, const dist::Mesh& mesh) {
+  if (mesh.places()->size() == 1) return nullptr;
+  auto shares = std::make_shared<nn::TokenShares>(mesh.places());
+  for (const auto& component : pipeline::components_of(trainee.live.units)) {
+    if (subject.model->names().is_denoiser(component)) nn::share_tokens(subject.model->components().module(component), shares);
+  }
+  return shares;
+}
+
 /// Null where each process keeps all.
 std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, const StepSettings& step, const Paged& paged,
                                         const std::shared_ptr<const dist::Mesh>& mesh) {
@@ -170,6 +180,7 @@ std::unique_ptr<dist::Reduction> reduction_of(const Trainee& trainee, dist::Redu
     names += fmt::format("{} {} {}\n", parameter.name, parameter.value.numel(), static_cast<int>(parameter.value.scalar_type()));
   world.agree("trained parameters", io::sha256(names).substr(0, 8));
   const bool have_owners = trainee.ownership && trainee.ownership->divides_gradients();
+  if (mesh.places()->size() > 1) options.places = mesh.places();
   std::vector<at::Tensor> values;
   for (auto number : in_order_of_use(trainee)) {
     values.push_back(parameters[number].value);
@@ -228,9 +239,10 @@ Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const
   const auto device = settings.model.options.device;
   Trainee trainee{
       .model = *subject.model, .live = schedule.live, .execution = {device, std::make_unique<memory::Upload>(device)}, .place = {}};
-  auto mesh = std::make_shared<const dist::Mesh>(world, settings.step.row_size);
+  auto mesh = std::make_shared<const dist::Mesh>(world, settings.step.row_size, settings.course.share.num_places);
   if (settings.step.memory.uses_host() || is_divided(settings.step, *mesh)) trainee.host = std::make_shared<memory::HostStore>(device);
   auto paged = load_models(subject, settings.step, trainee, mesh);
+  trainee.execution.token_shares = share_tokens(subject, trainee, *mesh);
   if (subject.trained.has_adapters()) {
     adapters::Dropout dropout{.probability = settings.trained.adapter.dropout, .seed = settings.trained.seed};
     trainee.dropout = std::make_shared<adapters::Dropout>(dropout);

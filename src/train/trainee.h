@@ -6,6 +6,7 @@
 #include "dist/world.h"
 #include "memory/host_store.h"
 #include "memory/transfer.h"
+#include "nn/token_shares.h"
 #include "optim/averaged.h"
 #include "pipeline/schedule.h"
 #include "train/ownership.h"
@@ -17,8 +18,9 @@ namespace burnish::train {
 /// What batches are computed on.
 struct Execution {
   c10::Device device;
-  std::unique_ptr<memory::Upload> upload;  ///< of batches to it
-  std::unique_ptr<Replays> replays = {};   ///< null where every part is computed as usual
+  std::unique_ptr<memory::Upload> upload;              ///< of batches to it
+  std::unique_ptr<Replays> replays = {};               ///< null where every part is computed as usual
+  std::shared_ptr<nn::TokenShares> token_shares = {};  ///< of the denoiser's; null where each process has all tokens
 };
 
 /// What a training step runs and changes.

@@ -1,4 +1,3 @@
-// Processes are threads here, each with a connection of its own.
 #include "dist/world.h"
 
 #include <ATen/Functions.h>
@@ -16,34 +15,13 @@
 #include "dist/reduction.h"
 #include "dist/store.h"
 #include "dist/watch.h"
+#include "tests/dist/together.h"
 
 using namespace burnish;
 using namespace burnish::dist;
+using burnish::test::together;
 
 namespace {
-
-/// Runs `work` in so many places at once; what each gives, by rank.
-template <class Result>
-std::vector<Result> together(int64_t size, const std::function<Result(const World&)>& work, bool all_end_well = true) {
-  setenv("BURNISH_CHECK_COLLECTIVES", "1", 1);
-  setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // c10d's record of what was begun is one for the process and not made for several threads
-  auto store = serve_store("127.0.0.1", 0);
-  std::vector<Result> results(static_cast<size_t>(size));
-  std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      Place place{.rank = rank, .size = size, .local_rank = rank, .local_size = size, .launcher = "a test", .host = "127.0.0.1"};
-      place.port = store->port();
-      place.launcher_serves = true;
-      World world(place);
-      world.join(c10::Device(c10::kCPU), 30);
-      results[static_cast<size_t>(rank)] = work(world);
-      if (all_end_well) world.leave();
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  return results;
-}
 
 /// Gradients that a process has of batch `number`; parameter 1 has none in odd batches, parameter 2 never.
 at::Tensor gradient(int64_t number, int64_t parameter) {
@@ -274,6 +252,31 @@ TEST(Reduction, OwnersOfEveryRowKeepTheSumsOfAll) {
         EXPECT_TRUE(at::allclose(all[rank][i], expected(static_cast<int64_t>(i)), 1e-6, 1e-6));
       }
     }
+  }
+}
+
+/// Two batches, of whose gradients each of two places has a part; so many groups of them share the batches out.
+std::vector<at::Tensor> summed_in_places(int64_t num_groups, bool ordered) {
+  return together<at::Tensor>(2 * num_groups, [&](const World& world) {
+    Mesh mesh(world, 0, 2);
+    auto parameter = at::zeros({2, 3}).requires_grad_();
+    auto reduction = make_reduction(world.group(), {parameter}, {.ordered = ordered, .places = mesh.places()});
+    const int64_t mine = 4 / num_groups, place = world.rank() % 2;
+    for (int64_t i = 0; i < mine; ++i) {
+      reduction->begin(i + 1 == mine);
+      (parameter * gradient(10 * (world.rank() / 2 * mine + i) + place, 0)).sum().backward();
+      reduction->ran(i + 1 == mine);
+    }
+    reduction->finish();
+    return parameter.grad();
+  });
+}
+
+TEST(Reduction, PlacesAreSummedAheadOfBatches) {
+  auto of_one = summed_in_places(1, true);
+  for (int64_t num_groups : {1, 2, 4}) {
+    for (const auto& sum : summed_in_places(num_groups, true)) EXPECT_TRUE(at::equal(sum, of_one[0])) << num_groups;
+    for (const auto& sum : summed_in_places(num_groups, false)) EXPECT_TRUE(at::allclose(sum, of_one[0], 1e-6, 1e-6)) << num_groups;
   }
 }
 

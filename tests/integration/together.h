@@ -16,9 +16,8 @@ class Together : public testing::Test {
   /// The arguments of a run.
   std::string arguments(const std::string& run, const std::string& options) const {
     bool trains_whole = options.find("--trainable_models") != options.npos;
-    return "train " + golden_model() + golden_data() + "--learning_rate 1e-2 " +
-           (trains_whole ? "" : "--lora_rank 2 --lora_target_modules to_q,to_v ") + options + " --output_path " + quoted(folder / run) +
-           " ";
+    return "train " + model + data + "--learning_rate 1e-2 " + (trains_whole ? "" : "--lora_rank 2 --lora_target_modules to_q,to_v ") +
+           options + " --output_path " + quoted(folder / run) + " ";
   }
   /// A run in so many processes; 0: by itself.
   Outcome try_train(int64_t processes, const std::string& run, const std::string& options) const {
@@ -50,6 +49,7 @@ class Together : public testing::Test {
     ASSERT_EQ(state.names(), expected.names());
     for (const auto& name : state.names()) EXPECT_TRUE(at::equal(state.tensor(name), expected.tensor(name))) << run << ": " << name;
   }
+  std::string model = golden_model(), data = golden_data();
   TempFolder folder;
 };
 

@@ -84,3 +84,14 @@ TEST(Scaling, RatesAreBitsOrBytes) {
   EXPECT_DOUBLE_EQ(parse_rate("link", "25GB/s"), 25e9);
   for (const char* wrong : {"", "400", "fast", "-1Gb", "0Gb", "4 furlongs"}) EXPECT_THROW(parse_rate("link", wrong), Error) << wrong;
 }
+
+TEST(Scaling, TokensThatPlacesShareOutAreWaitedFor) {
+  auto work = kWork;
+  work.token_bytes = int64_t{1} << 30;
+  work.num_exchanges = 100;
+  auto shape = StepShape{.batches_per_step = 2, .num_places = 4};
+  auto step = scaled(work, shape, kMachines, 8), without = scaled(kWork, shape, kMachines, 8);
+  EXPECT_NEAR(step.exposed - without.exposed, 2 * (static_cast<double>(1 << 30) / (4 * kGigabyte) + 100 * 3 * kStartUp), 1e-9);
+  EXPECT_DOUBLE_EQ(step.samples_per_second * step.seconds, 4) << "two groups of places, two batches of one sample";
+  EXPECT_NEAR(scaled(work, shape, kMachines, 1).exposed, 0, 0);
+}

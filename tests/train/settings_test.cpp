@@ -158,8 +158,23 @@ TEST(Settle, SharesOutWhatTogetherStartedProcessesDo) {
   EXPECT_EQ(sharers("--zero_stage 1 --shard_size 2"), 2);
 }
 
+TEST(Settle, PlacesThatShareTokensOutDoOnePartOfTheBatches) {
+  auto settings = settled("--output_path run --batch_size 2 --sequence_size 2", {4, 3});
+  EXPECT_EQ(settings.course.share.num_processes, 2);
+  EXPECT_EQ(settings.course.share.process_index, 1);
+  EXPECT_EQ(settings.course.share.num_places, 2);
+  EXPECT_EQ(settings.course.share.place, 1);
+  EXPECT_EQ(settings.course.visits_a_batch(), 4);
+  EXPECT_EQ(settings.data.share.num_processes, 4) << "all of them encode";
+  EXPECT_EQ(settings.together.process_index, 3);
+}
+
 TEST(Settle, RefusesWhatSeveralProcessesCannotDoTogether) {
   EXPECT_THAT(refused("--zero_stage 1 --shard_size 3", {4, 0}), HasSubstr("shard_size 3 does not divide the 4 processes"));
+  EXPECT_THAT(refused("--zero_stage 1 --shard_size 2", {}), HasSubstr("shard_size 2 does not divide the 1 process of this run"));
+  EXPECT_THAT(refused("--sequence_size 3", {4, 0}), HasSubstr("sequence_size 3 does not divide the 4 processes"));
+  EXPECT_THAT(refused("--sequence_size 0", {}), HasSubstr("sequence_size"));
+  EXPECT_THAT(refused("--sequence_size 2 --lora_dropout 0.1", {2, 0}), HasSubstr("lora_dropout draws what it drops for all tokens"));
   EXPECT_THAT(refused("--fused_backward_pass", {2, 1}), HasSubstr("fused_backward_pass"));
   EXPECT_THAT(refused("--task sft:data_process --cache_path cache --num_processes 3 --process_index 2", {2, 1}),
               HasSubstr("num_processes is for processes that are started by themselves"));

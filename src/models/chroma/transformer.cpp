@@ -130,9 +130,14 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto text = b.text_in.forward(in.text_BTE);
   const auto num_text = text.size(1);
   auto [cos, sin] = rope(config_, num_text, rows, columns, in.modulation_BM.options());
+  const nn::Streams streams(shares(), {num_text, rows * columns});
+  cos = streams.by_place(cos, 0);
+  sin = streams.by_place(sin, 0);
   // Of one sample nothing is masked.
   mmdit::Further further;
-  if (in.mask_BT.size(0) > 1) further.bias = mmdit::padding_bias(in.mask_BT, image.size(1));
+  if (in.mask_BT.size(0) > 1) further.bias = streams.bias_by_place(mmdit::padding_bias(in.mask_BT, image.size(1)));
+  image = streams.here(1, image);
+  text = streams.here(0, text);
   for (auto& block : b.double_blocks) {
     auto out = block->run(mmdit::with_further({image, text, at::cat({*of_image++, *of_text++}, 1), cos, sin}, further));
     image = out[0];
@@ -140,9 +145,9 @@ at::Tensor Transformer::forward(const Inputs& in) {
   }
   auto tokens = at::cat({text, image}, 1);
   for (auto& block : b.single_blocks) tokens = block->run(mmdit::with_further({tokens, *of_single++, cos, sin}, further))[0];
-  image = tokens.narrow(1, num_text, rows * columns);
+  image = tokens.narrow(1, streams.length_here(0), streams.length_here(1));
   auto m = modulation.back().chunk(2, -1);  // shift, scale
-  return mmdit::from_tokens(b.out.forward(kernels::modulated_norm(image, m[1], m[0], kChromaEps)), rows, columns);
+  return mmdit::from_tokens(streams.joined(1, b.out.forward(kernels::modulated_norm(image, m[1], m[0], kChromaEps))), rows, columns);
 }
 
 void Transformer::initialise(uint64_t seed) {

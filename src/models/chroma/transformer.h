@@ -3,6 +3,7 @@
 
 #include "models/chroma/config.h"
 #include "nn/block.h"
+#include "nn/token_shares.h"
 
 namespace burnish::models::chroma {
 
@@ -15,7 +16,7 @@ struct Part {
 
 /// The transformer of Chroma (lodestones/Chroma1-HD; parameter names are those of diffusers' ChromaTransformer2DModel): blocks of two
 /// streams and of one, whose modulation a network of its own makes of the time and of each vector's number.
-class Transformer : public nn::Module {
+class Transformer : public nn::Module, public nn::SharesTokens {
  public:
   Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
   ~Transformer() override;

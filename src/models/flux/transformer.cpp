@@ -174,24 +174,37 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto num_image = in.grids.size();
   auto num_prefix = in.prefix_BTD.defined() ? in.prefix_BTD.size(1) : 0;
   auto num_text = b.x_embedder ? in.text_BTE.size(1) + num_prefix : in.hidden_BLD.size(1) - num_image;
+  const nn::Streams streams(shares(), {num_text, num_image});
   at::Tensor image, text, tokens;
   if (b.x_embedder) {
     image = b.x_embedder->forward(in.latents_BIC);
     if (in.added_BID.defined()) image = image + in.added_BID;
     text = b.context_embedder->forward(in.text_BTE);
     if (in.prefix_BTD.defined()) text = at::cat({in.prefix_BTD, text}, 1);
-  } else if (b.double_blocks.empty()) {
+  } else if (b.double_blocks.empty() && streams.are_whole()) {
     tokens = in.hidden_BLD;
   } else {
     text = in.hidden_BLD.narrow(1, 0, num_text).contiguous();
     image = in.hidden_BLD.narrow(1, num_text, num_image).contiguous();
   }
+  text = streams.here(0, text);
+  image = streams.here(1, image);
   auto [cos, sin] = rope(num_text, in.grids, in.modulation_BM.options());
+  cos = streams.by_place(cos, 0);
+  sin = streams.by_place(sin, 0);
   int64_t number = 0;
-  auto further = [&] { return in.further ? in.further(number) : mmdit::Further{}; };
+  auto further = [&] {
+    auto of_block = in.further ? in.further(number) : mmdit::Further{};
+    of_block.bias = streams.bias_by_place(of_block.bias);
+    return of_block;
+  };
+  // What takes the place of this place's image tokens behind a block; undefined: nothing.
+  auto changed_behind = [&](const at::Tensor& own_BID) {
+    return in.after_block ? streams.here(1, in.after_block(number, streams.joined(1, own_BID))) : at::Tensor();
+  };
   for (auto& block : b.double_blocks) {
     auto out = block->run(mmdit::with_further({image, text, *next++, cos, sin}, further()));
-    auto changed = in.after_block ? in.after_block(number, out[0]) : at::Tensor();
+    auto changed = changed_behind(out[0]);
     image = changed.defined() ? changed : out[0];
     text = out[1];
     ++number;
@@ -199,14 +212,15 @@ at::Tensor Transformer::forward(const Inputs& in) {
   if (!tokens.defined()) tokens = at::cat({text, image}, 1);
   for (auto& block : b.single_blocks) {
     tokens = block->run(mmdit::with_further({tokens, *next++, cos, sin}, further()))[0];
-    auto changed = in.after_block ? in.after_block(number, tokens.narrow(1, num_text, num_image)) : at::Tensor();
-    if (changed.defined()) tokens = at::cat({tokens.narrow(1, 0, num_text), changed}, 1);
+    auto changed = changed_behind(tokens.narrow(1, streams.length_here(0), streams.length_here(1)));
+    if (changed.defined()) tokens = at::cat({tokens.narrow(1, 0, streams.length_here(0)), changed}, 1);
     ++number;
   }
   if (!b.proj_out) return tokens;
-  image = tokens.narrow(1, num_text, in.grids.target.size());
+  const auto num_target = in.grids.target.size();
+  image = tokens.narrow(1, streams.length_here(0), streams.are_whole() ? num_target : streams.length_here(1));
   auto m = next->chunk(2, -1);  // scale, shift
-  return b.proj_out->forward(kernels::modulated_norm(image, m[0], m[1], 1e-6));
+  return streams.joined(1, b.proj_out->forward(kernels::modulated_norm(image, m[0], m[1], 1e-6))).narrow(1, 0, num_target);
 }
 
 void Transformer::initialise(uint64_t seed) {

@@ -40,7 +40,7 @@ struct Grids {
 
 /// The FLUX.1 transformer: a velocity field over packed latents (Black Forest Labs; parameter names are those of
 /// diffusers' FluxTransformer2DModel). Single-device maths only. Layers are visited in the same order whatever they are part of.
-class Transformer : public nn::Module {
+class Transformer : public nn::Module, public nn::SharesTokens {
  public:
   Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
   ~Transformer() override;

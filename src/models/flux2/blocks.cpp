@@ -27,7 +27,8 @@ DoubleBlock::DoubleBlock(const Config& c, const at::TensorOptions& options)
     : mmdit::DoubleBlock(widths_of(c), options, {.image_mlp = "ff", .text_mlp = "ff_context"}) {}
 
 SingleBlock::SingleBlock(const Config& c, const at::TensorOptions& options)
-    : widths_(widths_of(c)),
+    : SharesTokens(c.num_heads),
+      widths_(widths_of(c)),
       in_(c.width(), 3 * c.width() + 2 * c.hidden, options, false),
       out_(c.width() + c.hidden, c.width(), options, false),
       norm_q_(c.head_dim, kHeadNormEps, options),
@@ -39,7 +40,9 @@ SingleBlock::SingleBlock(const Config& c, const at::TensorOptions& options)
 }
 
 nn::Tensors SingleBlock::body(const nn::Tensors& in) {
-  const auto &x = in[0], &modulation_BM = in[1], &cos = in[2], &sin = in[3];
+  const auto &x = in[0], &modulation_BM = in[1];
+  const auto num_tokens = in[2].size(0);
+  const auto cos = here(in[2], 0), sin = here(in[3], 0);
   auto m = modulation_BM.chunk(3, -1);  // shift, scale, gate
   auto fused =
       nn::remade({x, m[1], m[0]}, mmdit::normed_by, [&](const nn::Tensors& normed) { return nn::Tensors{in_.forward(normed[0])}; });
@@ -48,7 +51,7 @@ nn::Tensors SingleBlock::body(const nn::Tensors& in) {
   auto heads = [&](const at::Tensor& part) { return part.unflatten(-1, {widths_.num_heads, -1}); };
   const auto v = heads(parts[2]).transpose(1, 2);
   auto attended = nn::remade({heads(parts[0]), heads(parts[1]), norm_q_.weight, norm_k_.weight, cos, sin}, heads_of_fused,
-                             [&](const nn::Tensors& qk) { return nn::Tensors{nn::attention(qk[0], qk[1], v)}; });
+                             [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v, {}, num_tokens)}; });
   auto y = nn::remade(
       {attended[0], parts[3]},
       [](const nn::Tensors& in) {

@@ -11,8 +11,8 @@ class DoubleBlock : public mmdit::DoubleBlock {
 };
 
 /// Attention and gated MLP side by side over text and image tokens in one stream, one linear layer before both and one behind.
-/// {tokens [B,L,D], modulation [B,3D], cos, sin [L,P]} -> {tokens}.
-class SingleBlock : public nn::Block {
+/// {tokens [B,L,D], modulation [B,3D], cos, sin [L,P]} -> {tokens}. Tokens are shared out as in mmdit::DoubleBlock.
+class SingleBlock : public nn::Block, public nn::SharesTokens {
  public:
   SingleBlock(const Config& c, const at::TensorOptions& options);
   nn::Tensors body(const nn::Tensors& inputs) override;

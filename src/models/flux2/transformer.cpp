@@ -117,14 +117,19 @@ at::Tensor Transformer::forward(const Inputs& in) {
   const auto num_text = b.text_in ? in.text_BTE.size(1) : in.hidden_BLD.size(1) - num_image;
   auto [cos, sin] = mmdit::rotary_tables(places(num_text, pictures, in.modulation_BM.options().dtype(at::kDouble)), config_.axes_dims,
                                          config_.rope_theta);
+  const nn::Streams streams(shares(), {num_text, num_image});
+  cos = streams.by_place(cos, 0);
+  sin = streams.by_place(sin, 0);
   at::Tensor image, text, tokens = in.hidden_BLD;
   if (b.text_in) {
     image = b.image_in->forward(at::cat(tokens_of, 1).to(in.text_BTE.scalar_type()));
     text = b.text_in->forward(in.text_BTE);
-  } else if (!b.double_blocks.empty()) {
+  } else if (!b.double_blocks.empty() || !streams.are_whole()) {
     text = tokens.narrow(1, 0, num_text).contiguous();
     image = tokens.narrow(1, num_text, num_image).contiguous();
   }
+  text = streams.here(0, text);
+  image = streams.here(1, image);
   for (auto& block : b.double_blocks) {
     auto out = block->run({image, text, modulation[0], cos, sin});
     image = out[0];
@@ -134,8 +139,10 @@ at::Tensor Transformer::forward(const Inputs& in) {
   for (auto& block : b.single_blocks) tokens = block->run({tokens, modulation[1], cos, sin})[0];
   if (!b.out) return tokens;
   auto m = modulation[2].chunk(2, -1);  // scale, shift
-  auto last = kernels::modulated_norm(tokens.narrow(1, num_text, rows * columns), m[0], m[1], kNormEps);
-  return b.out->forward(last).transpose(1, 2).unflatten(2, {rows, columns});
+  const auto num_target = rows * columns, num_last = streams.are_whole() ? num_target : streams.length_here(1);
+  auto last = kernels::modulated_norm(tokens.narrow(1, streams.length_here(0), num_last), m[0], m[1], kNormEps);
+  auto out = streams.joined(1, b.out->forward(last)).narrow(1, 0, num_target);
+  return out.transpose(1, 2).unflatten(2, {rows, columns});
 }
 
 void Transformer::initialise(uint64_t seed) {

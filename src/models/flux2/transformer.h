@@ -3,6 +3,7 @@
 
 #include "models/flux2/config.h"
 #include "nn/block.h"
+#include "nn/token_shares.h"
 
 namespace burnish::models::flux2 {
 
@@ -19,7 +20,7 @@ struct Part {
 
 /// The transformer of FLUX.2 (Black Forest Labs; parameter names are those of diffusers' Flux2Transformer2DModel): a velocity field over
 /// latents, of which each is a token. All blocks of a kind share their shifts, scales and gates.
-class Transformer : public nn::Module {
+class Transformer : public nn::Module, public nn::SharesTokens {
  public:
   Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
   ~Transformer() override;

@@ -137,12 +137,22 @@ at::Tensor Transformer::forward(const Inputs& in) {
   auto [cos, sin] = rope(text.size(1), pictures, in.modulation_BM.options());
   // Of one sample nothing is masked.
   auto bias = in.mask_BT.size(0) > 1 ? mmdit::padding_bias(in.mask_BT, image.size(1)) : at::Tensor();
+  const auto num_text = text.size(1), num_image = image.size(1);
   at::Tensor references;
   const bool for_two = sizes.front() > 12 * width, is_apart = for_two && !in.references.empty();
+  std::vector<int64_t> lengths{num_text, num_image};
   if (is_apart) {
-    references = image.narrow(1, num_target, image.size(1) - num_target).contiguous();
+    references = image.narrow(1, num_target, num_image - num_target).contiguous();
     image = image.narrow(1, 0, num_target).contiguous();
+    lengths = {num_text, num_target, num_image - num_target};
   }
+  const nn::Streams streams(shares(), lengths);
+  cos = streams.by_place(cos, 0);
+  sin = streams.by_place(sin, 0);
+  bias = streams.bias_by_place(bias);
+  text = streams.here(0, text);
+  image = streams.here(1, image);
+  if (is_apart) references = streams.here(2, references);
   int64_t number = 0;
   for (auto& block : b.blocks) {
     nn::Tensors inputs{image, text, for_two && !is_apart ? next->narrow(1, 0, 12 * width) : *next, cos, sin};
@@ -153,12 +163,16 @@ at::Tensor Transformer::forward(const Inputs& in) {
     image = out[0];
     text = out[1];
     if (is_apart) references = out[2];
-    if (in.after_block) image = with_target(image, num_target, in.after_block(number, image.narrow(1, 0, num_target)));
+    if (in.after_block) {
+      auto whole = streams.joined(1, image);
+      image = streams.here(1, with_target(whole, num_target, in.after_block(number, whole.narrow(1, 0, num_target))));
+    }
     ++number;
   }
   auto m = next->chunk(2, -1);  // scale, shift
-  if (image.size(1) > num_target) image = image.narrow(1, 0, num_target);
-  return mmdit::from_tokens(b.out.forward(kernels::modulated_norm(image, m[0], m[1], kNormEps)), rows, columns);
+  if (streams.are_whole() && image.size(1) > num_target) image = image.narrow(1, 0, num_target);
+  auto out = streams.joined(1, b.out.forward(kernels::modulated_norm(image, m[0], m[1], kNormEps)));
+  return mmdit::from_tokens(out.size(1) > num_target ? out.narrow(1, 0, num_target) : out, rows, columns);
 }
 
 void Transformer::initialise(uint64_t seed) {

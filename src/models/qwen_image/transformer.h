@@ -4,6 +4,7 @@
 
 #include "models/qwen_image/config.h"
 #include "nn/block.h"
+#include "nn/token_shares.h"
 
 namespace burnish::models::qwen_image {
 
@@ -17,7 +18,7 @@ struct Part {
 
 /// The transformer of Qwen-Image (arXiv 2508.02324; parameter names are those of diffusers' QwenImageTransformer2DModel): picture and
 /// caption in two streams with one attention. What the last block makes of the caption is not read.
-class Transformer : public nn::Module {
+class Transformer : public nn::Module, public nn::SharesTokens {
  public:
   Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
   ~Transformer() override;

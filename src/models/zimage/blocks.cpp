@@ -43,7 +43,8 @@ at::Tensor GatedMlp::forward(const at::Tensor& x) const {
 }
 
 SelfAttention::SelfAttention(const Config& c, const at::TensorOptions& options)
-    : num_heads_(c.num_heads()),
+    : SharesTokens(c.num_heads()),
+      num_heads_(c.num_heads()),
       q_(c.width, c.width, options, false),
       k_(c.width, c.width, options, false),
       v_(c.width, c.width, options, false),
@@ -63,10 +64,13 @@ nn::Tensors SelfAttention::project(const at::Tensor& x_BLD) const {
   return {heads(q_.forward(x_BLD)), heads(k_.forward(x_BLD)), heads(v_.forward(x_BLD))};
 }
 
-at::Tensor SelfAttention::attend(const nn::Tensors& projected, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& bias) const {
+at::Tensor SelfAttention::attend(const nn::Tensors& projected, const at::Tensor& cos_of_all, const at::Tensor& sin_of_all,
+                                 const at::Tensor& bias) const {
+  const auto num_tokens = cos_of_all.size(-2);
+  const auto cos = here(cos_of_all, -2), sin = here(sin_of_all, -2);
   const auto v_BHLD = projected[2].transpose(1, 2);
   auto attended = nn::remade({projected[0], projected[1], norm_q_.weight, norm_k_.weight, cos, sin}, heads_of,
-                             [&](const nn::Tensors& qk) { return nn::Tensors{nn::attention(qk[0], qk[1], v_BHLD, bias)}; });
+                             [&](const nn::Tensors& qk) { return nn::Tensors{attention_of(qk[0], qk[1], v_BHLD, bias, num_tokens)}; });
   return out_.forward(nn::merge_heads(attended[0]));
 }
 

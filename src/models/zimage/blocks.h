@@ -3,6 +3,7 @@
 #include "nn/block.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
+#include "nn/token_shares.h"
 
 namespace burnish::models::zimage {
 
@@ -17,13 +18,13 @@ class GatedMlp : public nn::Module {
 };
 
 /// Self-attention with an RMS norm of every head's query and key, and rotary positions.
-class SelfAttention : public nn::Module {
+class SelfAttention : public nn::Module, public nn::SharesTokens {
  public:
   SelfAttention(const Config& c, const at::TensorOptions& options);
   /// x [B, L, D] -> {query, key, value [B, L, H, D]}.
   nn::Tensors project(const at::Tensor& x_BLD) const;
   /// What the tokens read of each other, from what `project` gives; cos and sin [L, P] or [B, L, P]; bias [B, 1, 1, L] on the keys, or
-  /// undefined -> [B, L, D].
+  /// undefined -> [B, L, D]. Where tokens are shared out, cos, sin and bias are of all of them, in the order of places.
   at::Tensor attend(const nn::Tensors& projected, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& bias) const;
 
  private:

@@ -81,13 +81,16 @@ struct Transformer::Layout {
   at::Tensor cos, sin;     ///< [L, P], of several samples [B, L, P]
   at::Tensor bias_B11L;    ///< undefined of one sample, of which nothing is masked
 
-  /// A block's inputs: tokens from `begin` on, of which there are `count`.
-  nn::Tensors inputs(const at::Tensor& x, int64_t begin, int64_t count, const at::Tensor& conditioning_BC) const {
-    nn::Tensors in{x, cos.narrow(-2, begin, count), sin.narrow(-2, begin, count)};
-    if (conditioning_BC.defined()) in.push_back(conditioning_BC);
+  /// Runs blocks over tokens from `begin` on, which `streams` share out: each place has a part of them.
+  at::Tensor run(const std::vector<std::unique_ptr<nn::Block>>& blocks, at::Tensor x, int64_t begin, int64_t count,
+                 const nn::Streams& streams, const at::Tensor& conditioning_BC) const {
+    auto of_these = [&](const at::Tensor& of_all, int64_t dim) { return streams.by_place(of_all.narrow(dim, begin, count), dim); };
+    nn::Tensors inputs{x, of_these(cos, -2), of_these(sin, -2)};
+    if (conditioning_BC.defined()) inputs.push_back(conditioning_BC);
     bool with_caption = begin + count > num_picture;
-    if (bias_B11L.defined() && with_caption) in.push_back(bias_B11L.narrow(-1, begin, count));
-    return in;
+    if (bias_B11L.defined() && with_caption) inputs.push_back(of_these(bias_B11L, -1));
+    for (const auto& block : blocks) inputs[0] = block->run(inputs)[0];
+    return inputs[0];
   }
 };
 
@@ -170,35 +173,50 @@ at::Tensor Transformer::condition(const at::Tensor& sigma_B, at::ScalarType dtyp
   return start_->time_out.forward(at::silu(start_->time_in.forward(waves)));
 }
 
+/// What refiners make of one of the streams, which begins with the token of that number.
+at::Tensor Transformer::refined(const std::vector<std::unique_ptr<nn::Block>>& blocks, const at::Tensor& x_BLD, int64_t begin,
+                                const Layout& layout, const at::Tensor& conditioning_BC) const {
+  const nn::Streams streams(shares(), {x_BLD.size(1)});
+  return streams.joined(0, layout.run(blocks, streams.here(0, x_BLD), begin, x_BLD.size(1), streams, conditioning_BC));
+}
+
 /// Both streams, embedded, filled up and refined: picture, then caption.
 at::Tensor Transformer::start_tokens(const Inputs& in, const Layout& layout, const at::Tensor& conditioning_BC) {
   auto& s = *start_;
   auto B = in.noisy_BCHW.size(0), num_real = layout.rows * layout.columns;
   auto picture = s.x_embedder.forward(to_tokens(in.noisy_BCHW).to(in.text_BTE.scalar_type()));
   picture = at::cat({picture, s.x_pad.expand({B, layout.num_picture - num_real, config_.width})}, 1);
-  for (auto& block : s.noise_refiner) picture = block->run(layout.inputs(picture, 0, layout.num_picture, conditioning_BC))[0];
+  picture = refined(s.noise_refiner, picture, 0, layout, conditioning_BC);
 
   auto caption = s.caption_in.forward(s.caption_norm.forward(in.text_BTE));
   caption = at::constant_pad_nd(caption, {0, 0, 0, layout.num_caption - caption.size(1)});
   caption = at::where(layout.is_fill_BT1, s.caption_pad, caption);
-  for (auto& block : s.context_refiner) caption = block->run(layout.inputs(caption, layout.num_picture, layout.num_caption, {}))[0];
+  caption = refined(s.context_refiner, caption, layout.num_picture, layout, {});
   return at::cat({picture, caption}, 1);
 }
 
-at::Tensor Transformer::velocity(const at::Tensor& tokens_BLD, const at::Tensor& conditioning_BC, const Layout& layout) const {
-  auto picture = tokens_BLD.narrow(1, 0, layout.rows * layout.columns);
+at::Tensor Transformer::velocity(const at::Tensor& tokens_BLD, const at::Tensor& conditioning_BC, const Layout& layout,
+                                 const nn::Streams& streams) const {
+  const auto num_real = layout.rows * layout.columns;
+  auto picture = tokens_BLD.narrow(1, 0, streams.are_whole() ? num_real : streams.length_here(0));
   auto scale_BD = end_->modulation.forward(at::silu(conditioning_BC));
   auto normed = kernels::modulated_norm(picture, scale_BD, at::zeros_like(scale_BD), kLastNormEps);
-  return -from_tokens(end_->linear.forward(normed), layout.rows, layout.columns);
+  return -from_tokens(streams.joined(0, end_->linear.forward(normed)).narrow(1, 0, num_real), layout.rows, layout.columns);
 }
 
 Transformer::Out Transformer::forward(const Inputs& in) {
   auto where = layout(in);
   auto conditioning_BC = start_ ? condition(in.sigma_B, in.text_BTE.scalar_type()) : in.conditioning_BC;
   auto tokens = start_ ? start_tokens(in, where, conditioning_BC) : in.hidden_BLD;
-  for (auto& block : layers_) tokens = block->run(where.inputs(tokens, 0, tokens.size(1), conditioning_BC))[0];
+  const auto num_tokens = tokens.size(1);
+  const nn::Streams streams(shares(), {where.num_picture, where.num_caption});
+  if (!streams.are_whole()) {
+    auto of_run = [&](size_t run, int64_t begin, int64_t count) { return streams.here(run, tokens.narrow(1, begin, count)); };
+    tokens = at::cat({of_run(0, 0, where.num_picture), of_run(1, where.num_picture, where.num_caption)}, 1);
+  }
+  tokens = where.run(layers_, tokens, 0, num_tokens, streams, conditioning_BC);
   if (!end_) return {{}, tokens, conditioning_BC};
-  return {velocity(tokens, conditioning_BC, where), {}, {}};
+  return {velocity(tokens, conditioning_BC, where, streams), {}, {}};
 }
 
 void Transformer::initialise(uint64_t seed) {

@@ -5,6 +5,7 @@
 #include "nn/block.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
+#include "nn/token_shares.h"
 
 namespace burnish::models::zimage {
 
@@ -20,7 +21,7 @@ struct Part {
 /// The transformer of Z-Image (arXiv 2511.22699; parameter names are those of diffusers' ZImageTransformer2DModel): picture and caption are
 /// refined apart, then run through the main layers as one sequence. Both are filled up to a multiple of 32 tokens with learned ones, which
 /// are attended to. Layers are visited in the same order whatever they are part of.
-class Transformer : public nn::Module {
+class Transformer : public nn::Module, public nn::SharesTokens {
  public:
   Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
   ~Transformer() override;
@@ -53,7 +54,10 @@ class Transformer : public nn::Module {
   Layout layout(const Inputs& in) const;
   at::Tensor condition(const at::Tensor& sigma_B, at::ScalarType dtype) const;
   at::Tensor start_tokens(const Inputs& in, const Layout& layout, const at::Tensor& conditioning_BC);
-  at::Tensor velocity(const at::Tensor& tokens_BLD, const at::Tensor& conditioning_BC, const Layout& layout) const;
+  at::Tensor refined(const std::vector<std::unique_ptr<nn::Block>>& blocks, const at::Tensor& x_BLD, int64_t begin, const Layout& layout,
+                     const at::Tensor& conditioning_BC) const;
+  at::Tensor velocity(const at::Tensor& tokens_BLD, const at::Tensor& conditioning_BC, const Layout& layout,
+                      const nn::Streams& streams) const;
 
   Config config_;
   Part part_;

@@ -1,0 +1,151 @@
+// Processes that share out the tokens of every sample (sequence_size) train as one process does.
+#include <ATen/ops/linalg_vector_norm.h>
+
+#include "tests/integration/chroma.h"
+#include "tests/integration/flux2.h"
+#include "tests/integration/flux_extras.h"
+#include "tests/integration/qwen_image.h"
+#include "tests/integration/together.h"
+#include "tests/integration/zimage.h"
+
+using namespace burnish;
+using namespace burnish::test;
+using testing::HasSubstr;
+
+namespace {
+
+class Sequence : public Together {
+ protected:
+  /// AdamW's first average after one step at beta1 0: the gradients themselves.
+  static constexpr const char* kOneStep = "--max_steps 1 --optimizer_args betas=0,0.99 --max_grad_norm 0 ";
+
+  /// What one process with all samples of a batch and several that share tokens out come to: the same loss, and gradients within what
+  /// fp32 rounds.
+  void expect_same(const std::string& options, int64_t processes = 2, int64_t places = 2, const std::string& more = "") const {
+    SCOPED_TRACE(model + options + " " + more + ", " + std::to_string(places) + " places");
+    const auto groups = processes / places;
+    train(0, "one", kOneStep + options + "--batch_size 2 --overwrite");
+    train(processes, "shared",
+          kOneStep + options + "--batch_size " + std::to_string(2 / groups) + " --overwrite --sequence_size " + std::to_string(places) +
+              " " + more);
+    expect_close("shared", "one");
+    expect_close_gradients("shared", "one");
+  }
+
+  void expect_close_gradients(const std::string& run, const std::string& other) const {
+    auto of = [&](const std::string& name) { return io::TensorSource::open_folder(folder / name / "state", {"state"}); };
+    auto state = of(run), expected = of(other);
+    ASSERT_EQ(state.names(), expected.names());
+    size_t count = 0;
+    for (const auto& name : expected.names()) {
+      if (name.find("exp_avg") == name.npos || name.find("exp_avg_sq") != name.npos) continue;
+      auto wanted = expected.tensor(name).to(at::kDouble);
+      auto scale = at::linalg_vector_norm(wanted).item<double>();
+      EXPECT_LE(at::linalg_vector_norm(state.tensor(name).to(at::kDouble) - wanted).item<double>(), tolerance(2e-6) * scale) << name;
+      count += scale > 0 ? 1 : 0;
+    }
+    EXPECT_GT(count, 0u) << "no gradients were compared";
+  }
+};
+
+using SequenceOf = Sequence;
+
+}  // namespace
+
+TEST_F(Sequence, TwoPlacesGiveTheGradientsOfOneProcess) {
+  expect_same("");
+  expect_same("--use_gradient_checkpointing --lora_type dora ");
+  expect_same("--trainable_models dit --learning_rate 1e-3 ");
+}
+
+TEST_F(Sequence, GoesWithManySamplesAndWithStages) {
+  for (const char* more : {"", "--zero_stage 2", "--zero_stage 3", "--zero_stage 3 --shard_size 2"}) expect_same("", 4, 2, more);
+}
+
+TEST_F(Sequence, OrderedSumsAreTheSameBitsForEveryNumberOfGroups) {
+  const std::string options =
+      "--max_steps 3 --global_batch_size 4 --batch_size 1 --reduction ordered --sequence_size 2 --max_grad_norm 0.1 ";
+  train(2, "one", options);
+  train(4, "two", options);
+  EXPECT_TRUE(weights("one", 3) == weights("two", 3));
+  expect_same_state("one", "two");
+}
+
+TEST_F(Sequence, GoesOnWithoutIt) {
+  const std::string options = "--global_batch_size 2 --batch_size 2 --auto_resume ";
+  train(2, "run", options + "--max_steps 2 --sequence_size 2 --validation_metadata_path " + quoted(kGolden / "pictures/metadata.csv"));
+  train(0, "run", options + "--max_steps 3");
+  train(0, "one", "--batch_size 2 --max_steps 3");
+  auto lines = read_log(folder / "run"), expected = read_log(folder / "one");
+  ASSERT_EQ(lines.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    double loss = lines[i]["loss"], norm = lines[i]["grad_norm"];
+    EXPECT_NEAR(loss, expected[i]["loss"], 1e-5 * loss);
+    EXPECT_NEAR(norm, expected[i]["grad_norm"], 1e-3 * norm);
+    for (size_t bin = 0; bin < expected[i]["loss_by_time"].size(); ++bin)
+      EXPECT_EQ(lines[i]["loss_by_time"][bin]["count"], expected[i]["loss_by_time"][bin]["count"]) << "samples are counted once";
+  }
+}
+
+TEST_F(Sequence, WhatCannotBeSharedOutIsRefused) {
+  auto refused = [&](int64_t processes, const std::string& options, int code, const char* why) {
+    auto outcome = try_train(processes, "run", options);
+    EXPECT_EQ(outcome.exit_code, code) << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr(why));
+  };
+  refused(4, "--sequence_size 4", 2, "sequence_size 4 does not divide the 2 heads of attention in the dit");
+  refused(4, "--sequence_size 3", 2, "sequence_size 3 does not divide the 4 processes of this run");
+  model = "--model " + quoted(kGolden / "../sd15_pipeline/model") + " --dtype fp32 ";
+  refused(2, "--sequence_size 2", 2, "sequence_size 2 shares out the tokens of a transformer, and this model's unet has none");
+}
+
+TEST_F(Sequence, APlanCountsIt) {
+  auto plan = [&](const std::string& options) {
+    auto command =
+        "plan --model flux-dev --height 512 --width 512 --lora_rank 4 --use_gradient_checkpointing --device cuda --device_memory "
+        "80GiB --json --link 400Gb --local_link 3600Gb " +
+        options;
+    auto output = run_burnish(command).output;
+    return nlohmann::json::parse(output.substr(output.find('{')));
+  };
+  auto whole = plan("--processes 2"), halves = plan("--processes 2 --sequence_size 2");
+  double left = halves["left_for_backward"], of_whole = whole["left_for_backward"];
+  EXPECT_NEAR(left, of_whole / 2, 0.02 * of_whole);
+  EXPECT_GT(halves["scaling"][1]["exposed_seconds"], whole["scaling"][1]["exposed_seconds"]);
+  EXPECT_LT(halves["scaling"][1]["step_seconds"], whole["scaling"][1]["step_seconds"]);
+}
+
+TEST_F(SequenceOf, EveryFamily) {
+  for (const auto& of_family : {chroma_model(), flux2_model(), qwen_image_model(), zimage_model()}) {
+    model = of_family;
+    for (const char* more : {"", "--use_gradient_checkpointing "}) expect_same(more);
+  }
+}
+
+TEST_F(SequenceOf, PicturesBesideTheTarget) {
+  const auto references = kGolden / "../references";
+  data = "--dataset_metadata_path " + quoted(references / "metadata.json") + " --extra_inputs kontext_images ";
+  expect_same("");
+  model = qwen_image_model(kQwenEdit / "model") + "--reference_pixels 147456 ";
+  data = "--dataset_metadata_path " + quoted(kQwenEdit / "metadata.json") + " --extra_inputs edit_image ";
+  for (const char* targets : {"to_q,to_v ", "img_mod.1,to_k "}) expect_same("--lora_target_modules " + std::string(targets));
+}
+
+TEST_F(SequenceOf, WhatTheBlocksOfFluxAreGivenBeside) {
+  auto with = [](const char* file) { return "--model " + quoted(kExtras / file) + " "; };
+  data = "--dataset_metadata_path " + quoted(kExtras / "metadata.json") + " ";
+  expect_same("--extra_inputs eligen_entity_prompts,eligen_entity_masks ");
+  model = golden_model() + with("ipadapter.bin") + with("siglip");
+  expect_same("--extra_inputs ipadapter_images ");
+  model = golden_model() + with("controlnet");
+  const std::string control = "--extra_inputs controlnet_image,controlnet_processor_id ";
+  expect_same(control);
+  expect_same(control + "--trainable_models controlnet --learning_rate 1e-3 ");
+}
+
+TEST_F(SequenceOf, AControlNetOfQwenImage) {
+  const fs::path controls = kGolden / "../qwen_blockwise";
+  model = qwen_image_model() + "--model " + quoted(controls / "control.safetensors") + " ";
+  data = "--dataset_metadata_path " + quoted(controls / "metadata.json") + " ";
+  expect_same("--extra_inputs blockwise_controlnet_image ");
+}
