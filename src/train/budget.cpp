@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "train/compute.h"
+#include "train/objective_kind.h"
 
 namespace burnish::train {
 
@@ -35,10 +36,12 @@ pipeline::Values any_draws(const models::Model& model, const SampleInfo& sample)
   auto shape = sample.latent_shape;
   shape.insert(shape.begin(), 1);
   auto noise = at::zeros(shape, at::kFloat);
-  return {{"noise", noise},
-          {"latent_noise", noise},
-          {"trajectory_step", at::zeros({1}, at::kLong)},
-          {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}};
+  pipeline::Values draws{
+      {"noise", noise}, {"latent_noise", noise}, {model.process().time_name(), at::full({1}, model.process().time_at(0.5), at::kFloat)}};
+  for (auto* kind : kObjectives) {
+    for (const auto& drawn : kind().drawn) draws[drawn.name] = drawn.is_noise ? noise : at::zeros({1}, at::kLong);
+  }
+  return draws;
 }
 
 /// A piece of work of this many items that Ctrl-C ends.

@@ -40,7 +40,6 @@ class Dpo final : public Objective {
   }
 
   pipeline::Units units() const override { return units_; }
-  std::vector<std::string> pictures() const override { return {kRejectedImage}; }
   void check(const SampleInfo& sample) const override {
     if (!sample.further_files.contains(kRejectedImage))
       data_error("train", "row {}: the column {} must name the picture that was liked less than the row's own", sample.row, kRejectedImage);
@@ -95,6 +94,7 @@ pipeline::Unit dpo_unit(double beta) {
 const ObjectiveKind& dpo() {
   static const ObjectiveKind kind{.word = "dpo",
                                   .columns = {kRejectedImage},
+                                  .pictures = {kRejectedImage},
                                   .options = {{.name = kBeta,
                                                .help = "how closely the model is held to what it was before training",
                                                .otherwise = 5000.0,

@@ -12,13 +12,11 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/random_key.h"
 #include "base/text.h"
-#include "diffusion/flow_match.h"
 #include "io/hash.h"
 #include "models/extra_values.h"
 #include "models/family.h"
-#include "train/dpo.h"
+#include "train/objective_kind.h"
 
 namespace burnish::train {
 
@@ -121,27 +119,17 @@ Input input_of(const models::ExtraInput& extra) {
 
 pipeline::Value load_no_prompt(const View&) { return std::string(); }
 
-uint64_t trajectory_key(const View& view) {
-  return RandomKey{0, static_cast<uint64_t>(view.sample->row), mix64(view.sample->prompt), Purpose::trajectory}.value();
-}
-
-std::string trajectory_noise_content(const View& view) {
-  return view.sample == nullptr ? "" : fmt::format("noise {} [{}]", trajectory_key(view), fmt::join(view.sample->latent_shape, ","));
-}
-
-/// Where the trajectory of a sample begins: the same at every visit, another for every row.
-pipeline::Value load_trajectory_noise(const View& view) {
-  return diffusion::normal_noise(trajectory_key(view), view.sample->latent_shape).unsqueeze(0);
-}
-
-std::string rejected_content(const View& view) {
-  auto hash = view.further_hashes.find(kRejectedImage);
-  return hash == view.further_hashes.end() ? "" : fmt::format("sRGB picture {} {}", hash->second, cut_content(view));
-}
-
-pipeline::Value load_rejected(const View& view) {
-  if (view.pictures == nullptr) return any_picture(view);
-  return view.pictures->load_further(view.sample->row, kRejectedImage, view.variant).unsqueeze(0);
+/// A picture beside the sample's own, cut as that is.
+Input further_picture(const std::string& column) {
+  auto content = [=](const View& view) {
+    auto hash = view.further_hashes.find(column);
+    return hash == view.further_hashes.end() ? "" : fmt::format("sRGB picture {} {}", hash->second, cut_content(view));
+  };
+  auto load = [=](const View& view) -> pipeline::Value {
+    if (view.pictures == nullptr) return any_picture(view);
+    return view.pictures->load_further(view.sample->row, column, view.variant).unsqueeze(0);
+  };
+  return {column, false, content, load};
 }
 
 std::string size_content(const View& view) {
@@ -197,11 +185,13 @@ std::span<const Input> inputs() {
                             {"image", false, image_content, load_image},
                             {"mask", false, mask_content, load_mask},
                             {"negative_prompt", true, no_prompt_content, load_no_prompt},
-                            {"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise},
                             {"reference_images", false, references_content, load_references},
-                            {kRejectedImage, false, rejected_content, load_rejected},
                             {"size_conditioning", false, size_content, load_size}};
     for (const auto& extra : models::extra_inputs()) rows.push_back(input_of(extra));
+    for (auto* kind : kObjectives) {
+      for (const auto& column : kind().pictures) rows.push_back(further_picture(column));
+      if (kind().inputs != nullptr) std::ranges::move(kind().inputs(), std::back_inserter(rows));
+    }
     return rows;
   }();
   return all;
@@ -216,6 +206,9 @@ std::map<std::string, pipeline::Labels> input_labels(bool captions_vary) {
   std::map<std::string, pipeline::Labels> labels;
   for (const auto& input : inputs()) labels[input.name].sample = true;
   for (const auto& name : kDrawn) labels[name].timestep = true;
+  for (auto* kind : kObjectives) {
+    for (const auto& drawn : kind().drawn) labels[drawn.name].timestep = true;
+  }
   labels["prompt"].timestep = captions_vary;
   return labels;
 }

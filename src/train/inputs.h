@@ -53,16 +53,14 @@ struct Input {
   std::function<pipeline::Value(const View&)> load;
 };
 
-/// All there are, with the columns that families read as they are (models::ExtraInput). A family whose units read something else of a
-/// sample adds a row here.
+/// All there are, with the columns that families read as they are (models::ExtraInput) and what objectives read (ObjectiveKind). A family
+/// whose units read something else of a sample adds a row here.
 std::span<const Input> inputs();
 /// The input of that name, or null.
 const Input* find_input(const std::string& name);
 
-/// Values that come with a visit: noise and what draws it, the time by the names that processes give it, and where distillation starts and
-/// how far it goes; which step of a trajectory is imitated.
-inline const std::set<std::string> kDrawn{"noise",          "sigma", "timestep", "latent_noise", "start_noise", "num_inference_steps",
-                                          "trajectory_step"};
+/// Values that come with a visit of every objective: noise and what draws it, the time by the names that processes give it.
+inline const std::set<std::string> kDrawn{"noise", "sigma", "timestep", "latent_noise"};
 
 /// The labels of all that units may read and no unit writes: inputs and draws. Where captions vary, a prompt is another at each visit, and
 /// like noise known before it.

@@ -25,8 +25,6 @@ class Objective {
   virtual pipeline::Units units() const = 0;
   /// Metadata columns that it reads of every sample.
   virtual std::vector<std::string> columns() const { return {}; }
-  /// Columns that name further pictures of a sample; units read each as a value of the column's name.
-  virtual std::vector<std::string> pictures() const { return {}; }
   /// A data Error for a sample that it cannot use.
   virtual void check(const SampleInfo&) const {}
 

@@ -9,14 +9,24 @@
 namespace burnish::train {
 
 class Objective;
+struct Input;
 struct ObjectiveSettings;
 struct Subject;
 
+/// A value that an objective draws for a visit, beside noise, what draws latents, and the time.
+struct Drawn {
+  std::string name;
+  bool is_noise = false;  ///< of the shape of latents; otherwise a whole number
+};
+
 /// An objective as options speak of it, defined in the file of the objective.
 struct ObjectiveKind {
-  std::string word;                       ///< what the task names before its stage
-  std::vector<std::string> columns = {};  ///< of the metadata, beside picture and caption
-  bool imports_diffsynth = false;         ///< whether a cache of DiffSynth-Studio holds what it reads
+  std::string word;                        ///< what the task names before its stage
+  std::vector<std::string> columns = {};   ///< of the metadata, beside picture and caption, in the words of --help
+  std::vector<std::string> pictures = {};  ///< those that name a further picture of the sample; units read it by the column's name
+  std::vector<Drawn> drawn = {};
+  std::vector<Input> (*inputs)() = nullptr;  ///< what else its units read of a sample (train/inputs.h)
+  bool imports_diffsynth = false;            ///< whether a cache of DiffSynth-Studio holds what it reads
   /// Its own options, whose values are in TrainOptions::objective. One that several objectives have is the same in each.
   std::vector<models::Option> options = {};
   /// Refuses options that mean nothing to it, or that contradict it.

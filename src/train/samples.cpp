@@ -26,7 +26,6 @@ std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const
                                                  : options.extra_columns;
     columns.emplace_back(input.column);
   }
-  for (const auto& column : objective.pictures()) options.further_pictures.push_back(column);
   if (const auto& column = model.names().reference_column; !column.empty()) {
     options.own_sized_pictures.push_back(column);
     if (model.scales_references()) options.whole_pictures.insert(column);

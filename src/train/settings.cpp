@@ -79,6 +79,7 @@ data::DatasetOptions dataset_options(const TrainOptions& o, const std::vector<Da
                                .skip_bad_samples = o.on_bad_sample == "skip",
                                .num_workers = o.dataset_num_workers,
                                .mask = mask_source(o)};
+  options.further_pictures = objective_of(o).pictures;
   for (const auto& dataset : datasets) {
     for (auto& subset : subsets_of(dataset, o.cache_variants)) options.subsets.push_back(std::move(subset));
   }

@@ -209,17 +209,25 @@ optim::Sharing Trainee::sharing() const {
 }
 
 std::vector<size_t> uses_of(const Trainee& trainee) {
-  std::map<std::string, size_t> by_layer;
+  std::map<std::string, size_t> by_layer, of_blocks;
   const auto run = pipeline::models_of(trainee.live.units);
   for (size_t use = 0; use < run.size(); ++use) {
-    for (const auto& [path, slot] : trainee.model.components().skeleton(run[use])->parameters())
-      by_layer.emplace(pipeline::component_of(run[use]) + "." + path.substr(0, path.rfind('.')), use);
+    const auto skeleton = trainee.model.components().skeleton(run[use]);
+    const auto component = pipeline::component_of(run[use]) + ".";
+    for (const auto& [path, slot] : skeleton->parameters()) by_layer.emplace(component + path.substr(0, path.rfind('.')), use);
+    // What another part makes for a block alone is done with in backward when the block is (nn::Parts).
+    skeleton->visit([&](const std::string& path, nn::Module& module) {
+      if (dynamic_cast<nn::Block*>(&module) != nullptr) of_blocks[component + path] = use;
+    });
   }
   auto use_of = [&](const std::string& name) {  // which may go on below its layer
+    std::optional<size_t> use;
     for (auto end = name.rfind('.'); end != name.npos && end > 0; end = name.rfind('.', end - 1)) {
-      if (auto found = by_layer.find(name.substr(0, end)); found != by_layer.end()) return found->second;
+      auto above = name.substr(0, end);
+      if (auto block = of_blocks.find(above); block != of_blocks.end()) return block->second;
+      if (auto layer = by_layer.find(above); layer != by_layer.end() && !use) use = layer->second;
     }
-    return size_t{0};
+    return use.value_or(0);
   };
   std::vector<size_t> uses;
   for (const optim::NamedParameter& parameter : trainee.optimizer->parameters()) uses.push_back(use_of(parameter.name));

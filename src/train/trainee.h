@@ -46,7 +46,8 @@ struct Trainee {
 inline constexpr std::string_view kForward = "forward", kBackward = "backward", kOptimizerStep = "optimizer step",
                                   kAfterStep = "after the step";
 
-/// By parameter of the optimizer, the number of the first among the models that the live stage runs which it belongs to.
+/// By parameter of the optimizer, the number of the first among the models that the live stage runs which it belongs to; of what lies in a
+/// block, of the one that runs the block.
 std::vector<size_t> uses_of(const Trainee& trainee);
 
 /// The blocks of a loaded component in the order in which they run, by names as in "dit.transformer_blocks.3".

@@ -1,6 +1,6 @@
 // Trajectory imitation as an objective: a few-step model learns from samples and still draws in few steps.
 #include <ATen/ops/tensor.h>
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/random_key.h"
 #include "base/text.h"
+#include "diffusion/flow_match.h"
 #include "train/checks.h"
 #include "train/distill.h"
 #include "train/draws.h"
@@ -18,6 +19,22 @@
 namespace burnish::train {
 
 namespace {
+
+RandomKey trajectory_key(const View& view) {
+  return {0, static_cast<uint64_t>(view.sample->row), mix64(view.sample->prompt), Purpose::trajectory};
+}
+
+std::string trajectory_noise_content(const View& view) {
+  if (view.sample == nullptr) return "";
+  return fmt::format("noise {} [{}]", trajectory_key(view).value(), fmt::join(view.sample->latent_shape, ","));
+}
+
+/// Where the trajectory of a sample begins: the same at every visit, another for every row.
+pipeline::Value load_trajectory_noise(const View& view) {
+  return diffusion::normal_noise(trajectory_key(view).value(), view.sample->latent_shape).unsqueeze(0);
+}
+
+std::vector<Input> imitation_inputs() { return {{"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise}}; }
 
 /// Those that lead to the loss, in their order.
 pipeline::Units leading_to_loss(const pipeline::Units& units) {
@@ -129,6 +146,8 @@ std::unique_ptr<Objective> make_imitation(const ObjectiveSettings& settings, con
 
 const ObjectiveKind& trajectory_imitation() {
   static const ObjectiveKind kind{.word = "trajectory_imitation",
+                                  .drawn = {{"trajectory_step"}},
+                                  .inputs = imitation_inputs,
                                   .options = imitation_options(),
                                   .check = check_imitation,
                                   .fingerprint = imitation_fingerprint,

@@ -5,7 +5,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/silu.h>
-#include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "models/flux/blocks.h"
+#include "nn/parts.h"
 
 namespace burnish::models::flux {
 
@@ -127,14 +127,12 @@ at::Tensor Transformer::condition(const Conditions& in) const { return at::silu(
 
 at::Tensor Transformer::modulate(const at::Tensor& conditioning_BD) const {
   const auto& m = *modulation_;
-  std::vector<at::Tensor> parts;
-  for (size_t i = 0; i < m.norm1.size(); ++i) {
-    parts.push_back(m.norm1[i]->forward(conditioning_BD));
-    parts.push_back(m.norm1_context[i]->forward(conditioning_BD));
-  }
-  for (const auto& linear : m.norm) parts.push_back(linear->forward(conditioning_BD));
-  if (m.norm_out) parts.push_back(m.norm_out->forward(conditioning_BD));
-  return at::cat(parts, -1);
+  std::vector<std::function<at::Tensor()>> parts;
+  auto of = [&](const auto& linear) { return linear->forward(conditioning_BD); };
+  for (size_t i = 0; i < m.norm1.size(); ++i) parts.emplace_back([&, i] { return at::cat({of(m.norm1[i]), of(m.norm1_context[i])}, -1); });
+  for (const auto& linear : m.norm) parts.emplace_back([&] { return of(linear); });
+  if (m.norm_out) parts.emplace_back([&] { return of(m.norm_out); });
+  return nn::joined(parts);
 }
 
 int64_t Grids::size() const {
@@ -164,12 +162,10 @@ std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, const Grid
 
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
-  // One split for all blocks: its gradient is put together once.
   std::vector<int64_t> sizes(b.double_blocks.size(), 12 * config_.width());
   sizes.resize(sizes.size() + b.single_blocks.size(), 3 * config_.width());
   if (b.proj_out) sizes.push_back(2 * config_.width());
-  auto modulation = at::split_with_sizes(in.modulation_BM, sizes, -1);
-  auto next = modulation.begin();
+  nn::Parts modulation(in.modulation_BM, sizes);
 
   auto num_image = in.grids.size();
   auto num_prefix = in.prefix_BTD.defined() ? in.prefix_BTD.size(1) : 0;
@@ -203,7 +199,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
     return in.after_block ? streams.here(1, in.after_block(number, streams.joined(1, own_BID))) : at::Tensor();
   };
   for (auto& block : b.double_blocks) {
-    auto out = block->run(mmdit::with_further({image, text, *next++, cos, sin}, further()));
+    auto out = block->run(mmdit::with_further({image, text, modulation.next(), cos, sin}, further()));
     auto changed = changed_behind(out[0]);
     image = changed.defined() ? changed : out[0];
     text = out[1];
@@ -211,7 +207,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   }
   if (!tokens.defined()) tokens = at::cat({text, image}, 1);
   for (auto& block : b.single_blocks) {
-    tokens = block->run(mmdit::with_further({tokens, *next++, cos, sin}, further()))[0];
+    tokens = block->run(mmdit::with_further({tokens, modulation.next(), cos, sin}, further()))[0];
     auto changed = changed_behind(tokens.narrow(1, streams.length_here(0), streams.length_here(1)));
     if (changed.defined()) tokens = at::cat({tokens.narrow(1, 0, streams.length_here(0)), changed}, 1);
     ++number;
@@ -219,7 +215,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
   if (!b.proj_out) return tokens;
   const auto num_target = in.grids.target.size();
   image = tokens.narrow(1, streams.length_here(0), streams.are_whole() ? num_target : streams.length_here(1));
-  auto m = next->chunk(2, -1);  // scale, shift
+  auto m = modulation.next().chunk(2, -1);  // scale, shift
   return streams.joined(1, b.proj_out->forward(kernels::modulated_norm(image, m[0], m[1], 1e-6))).narrow(1, 0, num_target);
 }
 

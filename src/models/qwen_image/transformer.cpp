@@ -5,7 +5,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/silu.h>
-#include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -14,6 +13,7 @@
 
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "models/mmdit.h"
+#include "nn/parts.h"
 
 namespace burnish::models::qwen_image {
 
@@ -82,14 +82,16 @@ at::Tensor Transformer::modulate(const at::Tensor& sigma_B, at::ScalarType dtype
   auto embedded = [&](const at::Tensor& sigma) { return at::silu(m.embedder.forward(mmdit::time_projection(sigma, dtype))); };
   auto conditioning_BD = embedded(sigma_B);
   auto of_references_BD = config_.zero_cond_t && with_references ? embedded(at::zeros_like(sigma_B)) : at::Tensor();
-  std::vector<at::Tensor> parts;
+  std::vector<std::function<at::Tensor()>> parts;
   for (size_t i = 0; i < m.of_blocks.size(); i += 2) {
-    parts.push_back(m.of_blocks[i]->forward(conditioning_BD));
-    parts.push_back(m.of_blocks[i + 1]->forward(conditioning_BD));
-    if (of_references_BD.defined()) parts.push_back(m.of_blocks[i]->forward(of_references_BD));
+    parts.emplace_back([&, i] {
+      std::vector<at::Tensor> all{m.of_blocks[i]->forward(conditioning_BD), m.of_blocks[i + 1]->forward(conditioning_BD)};
+      if (of_references_BD.defined()) all.push_back(m.of_blocks[i]->forward(of_references_BD));
+      return at::cat(all, -1);
+    });
   }
-  parts.push_back(m.last.forward(conditioning_BD));
-  return at::cat(parts, -1);
+  parts.emplace_back([&] { return m.last.forward(conditioning_BD); });
+  return nn::joined(parts);
 }
 
 /// Rotary tables [T + I, P]. The tokens of the n-th picture sit at n and at their rows and columns counted from its middle; the caption's
@@ -121,12 +123,10 @@ std::pair<at::Tensor, at::Tensor> Transformer::rope(int64_t num_text, const std:
 
 at::Tensor Transformer::forward(const Inputs& in) {
   auto& b = *body_;
-  // One split for all blocks: its gradient is put together once.
   const auto width = config_.width(), in_blocks = in.modulation_BM.size(1) - 2 * width;
   std::vector<int64_t> sizes(b.blocks.size(), in_blocks / std::ssize(b.blocks));
   sizes.push_back(2 * width);
-  auto modulation = at::split_with_sizes(in.modulation_BM, sizes, -1);
-  auto next = modulation.begin();
+  nn::Parts modulation(in.modulation_BM, sizes);
 
   std::vector<at::Tensor> pictures{in.noisy_BCHW}, tokens;
   pictures.insert(pictures.end(), in.references.begin(), in.references.end());
@@ -155,8 +155,8 @@ at::Tensor Transformer::forward(const Inputs& in) {
   if (is_apart) references = streams.here(2, references);
   int64_t number = 0;
   for (auto& block : b.blocks) {
-    nn::Tensors inputs{image, text, for_two && !is_apart ? next->narrow(1, 0, 12 * width) : *next, cos, sin};
-    ++next;
+    auto of_block = modulation.next();
+    nn::Tensors inputs{image, text, for_two && !is_apart ? of_block.narrow(1, 0, 12 * width) : of_block, cos, sin};
     if (is_apart) inputs.push_back(references);
     if (bias.defined()) inputs.push_back(bias);
     auto out = block->run(inputs);
@@ -169,7 +169,7 @@ at::Tensor Transformer::forward(const Inputs& in) {
     }
     ++number;
   }
-  auto m = next->chunk(2, -1);  // scale, shift
+  auto m = modulation.next().chunk(2, -1);  // scale, shift
   if (streams.are_whole() && image.size(1) > num_target) image = image.narrow(1, 0, num_target);
   auto out = streams.joined(1, b.out.forward(kernels::modulated_norm(image, m[0], m[1], kNormEps)));
   return mmdit::from_tokens(out.size(1) > num_target ? out.narrow(1, 0, num_target) : out, rows, columns);
