@@ -108,16 +108,18 @@ struct Bucket {
 std::vector<Bucket> make_buckets(const std::vector<at::Tensor>& parameters, const ReductionOptions& options) {
   auto owner_of = [&](size_t parameter) { return options.owners.empty() ? -1 : options.owners[parameter]; };
   std::vector<Bucket> buckets;
-  for (size_t end = parameters.size(); end > 0;) {
-    Bucket bucket{.first = end, .last = end, .owner = owner_of(end - 1)};
-    for (int64_t numel = 0; bucket.first > 0 && owner_of(bucket.first - 1) == bucket.owner; --bucket.first) {
-      auto more = parameters[bucket.first - 1].numel();
-      if (numel > 0 && 4 * (numel + more) > options.bucket_bytes) break;
+  for (size_t begin = 0; begin < parameters.size();) {
+    Bucket bucket{.first = begin, .last = begin, .owner = owner_of(begin)};
+    const auto limit = bucket_limit(options.bucket_bytes, buckets.size());
+    for (int64_t numel = 0; bucket.last < parameters.size() && owner_of(bucket.last) == bucket.owner; ++bucket.last) {
+      auto more = parameters[bucket.last].numel();
+      if (numel > 0 && 4 * (numel + more) > limit) break;
       numel += more;
     }
-    end = bucket.first;
+    begin = bucket.last;
     buckets.push_back(std::move(bucket));
   }
+  std::ranges::reverse(buckets);
   return buckets;
 }
 
@@ -389,6 +391,11 @@ std::unique_ptr<Reduction> make_reduction(Group& group, std::vector<at::Tensor> 
   if (options.ordered) return std::make_unique<Ordered>(group, std::move(parameters), options);
   if (group.size() == 1 && options.column == nullptr) return nullptr;
   return std::make_unique<Overlapped>(group, std::move(parameters), options);
+}
+
+int64_t bucket_limit(int64_t bucket_bytes, size_t number_from_end) {
+  constexpr size_t kDoublings = 4;
+  return bucket_bytes >> (kDoublings - std::min(number_from_end, kDoublings));
 }
 
 std::vector<double> sum_of(Group& group, const std::vector<double>& numbers) {

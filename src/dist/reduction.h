@@ -11,7 +11,7 @@ struct ReductionOptions {
   /// Sums in one order, a balanced tree over the batches of a step as they would be run one after the other by a single process: the same
   /// bits for every number of processes that is a power of two, and for one. Otherwise the order is the backend's.
   bool ordered = false;
-  int64_t bucket_bytes = int64_t{16} << 20;  ///< gradients travel together in so many
+  int64_t bucket_bytes = int64_t{16} << 20;  ///< gradients travel together in so many, and the last of backward in fewer (bucket_limit)
   /// By parameter, which process alone keeps its gradient (dist/owners.h); none: all keep all.
   std::vector<int64_t> owners = {};
   /// Of processes that run the same batches together, each having its part of their gradients, which is summed ahead of all else where
@@ -39,6 +39,10 @@ class Reduction {
 /// `parameters`: leaves of autograd, in the same order on all processes. They and the group must outlive the result. Null where there is
 /// nothing to do: for one process, unless sums are ordered.
 std::unique_ptr<Reduction> make_reduction(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options);
+
+/// The most bytes that travel together, beginning with what backward gives last: the last buckets are small, since nothing is left to
+/// compute while they travel, and each before is twice as large until all are `bucket_bytes`.
+int64_t bucket_limit(int64_t bucket_bytes, size_t number_from_end);
 
 /// Sums numbers over all processes, in fp64.
 std::vector<double> sum_of(Group& group, const std::vector<double>& numbers);

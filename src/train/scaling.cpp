@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "dist/reduction.h"
 #include "train/run.h"
 
 namespace burnish::train {
@@ -17,7 +18,6 @@ namespace burnish::train {
 namespace {
 
 constexpr double kStartUp = 50e-6;            // seconds a message, of TCP through main memory
-constexpr double kBucket = 16 << 20;          // bytes, as dist/reduction.h
 constexpr double kPiece = 4 << 20;            // of each process, as dist/owners.h
 constexpr double kShareOfBackward = 2.0 / 3;  // of a step's computing
 
@@ -39,16 +39,26 @@ class Ring {
   double size_, bytes_a_second_;
 };
 
+/// Bytes of buckets in the order in which backward gives them.
+std::vector<double> buckets_of(int64_t bytes) {
+  std::vector<double> buckets;
+  const auto most = dist::ReductionOptions().bucket_bytes;
+  for (auto left = bytes; left > 0; left -= dist::bucket_limit(most, buckets.size() - 1))
+    buckets.push_back(static_cast<double>(std::min(left, dist::bucket_limit(most, buckets.size()))));
+  std::ranges::reverse(buckets);
+  return buckets;
+}
+
 /// What of the sums comes after a backward of so many seconds: buckets are given one after the other, the late ones at its end, and travel
 /// one after the other.
 double exposed_sums(const StepWork& work, const Ring& ring, double backward, bool overlaps) {
-  auto bytes = static_cast<double>(work.gradient_bytes);
-  auto buckets = std::max(1., std::ceil(bytes / kBucket));
-  auto one = ring.sum(bytes / buckets);
-  if (!overlaps) return buckets * one;
-  auto late = std::clamp(std::ceil(static_cast<double>(work.late_gradient_bytes) / kBucket), 1., buckets);
-  auto early_ends = backward / buckets + (buckets - late) * one;
-  return std::max(0., early_ends - backward) + late * one;
+  const auto early = static_cast<double>(work.gradient_bytes - work.late_gradient_bytes);
+  double given = 0, ends = overlaps ? 0 : backward;
+  for (auto bucket : buckets_of(work.gradient_bytes)) {
+    given += bucket;
+    ends = std::max(ends, given < early ? backward * given / early : backward) + ring.sum(bucket);
+  }
+  return std::max(0., ends - backward);
 }
 
 double sharing(const StepWork& work, const Ring& ring, int64_t processes) {

@@ -11,9 +11,15 @@ namespace {
 
 constexpr double kGigabyte = 1e9, kStartUp = 50e-6;
 
-/// A step that computes for 3 seconds, of which backward takes 2; 16 buckets of gradients.
+/// A step that computes for 3 seconds, of which backward takes 2; 256 MiB of gradients in 20 buckets: of 1, fifteen times 16, 8, 4, 2
+/// and 1.
 const StepWork kWork{.multiplications = 1.5e12, .gradient_bytes = int64_t{256} << 20, .weight_bytes = int64_t{128} << 20};
 const Machines kMachines{.processes_each = 4, .link = kGigabyte, .local_link = 4 * kGigabyte, .flops = 1e12};
+
+/// Seconds in which so many MiB are summed in so many buckets.
+double summing(double mebibytes, double num_buckets, double processes, double rate) {
+  return 2 * (processes - 1) * (mebibytes * (1 << 20) / processes / rate + num_buckets * kStartUp);
+}
 
 }  // namespace
 
@@ -27,17 +33,16 @@ TEST(Scaling, OneProcessWaitsForNobody) {
 
 TEST(Scaling, WhatBackwardCoversIsButTheLastBucket) {
   auto step = scaled(kWork, {}, kMachines, 4);
-  double bucket = 2 * 0.75 * static_cast<double>(16 << 20) / (4 * kGigabyte) + 6 * kStartUp;
-  EXPECT_NEAR(step.exposed, bucket, 1e-12);
-  EXPECT_NEAR(scaled(kWork, {.ordered = true}, kMachines, 4).exposed, 16 * bucket, 1e-12);
+  EXPECT_NEAR(step.exposed, summing(1, 1, 4, 4 * kGigabyte), 1e-12);
+  EXPECT_NEAR(scaled(kWork, {.ordered = true}, kMachines, 4).exposed, summing(256, 20, 4, 4 * kGigabyte), 1e-12);
   EXPECT_EQ(scaled(kWork, {}, kMachines, 8).machines, 2);
-  EXPECT_GT(scaled(kWork, {}, kMachines, 8).exposed, 4 * bucket) << "the link between machines sets the pace";
+  EXPECT_NEAR(scaled(kWork, {}, kMachines, 8).exposed, summing(1, 1, 8, kGigabyte), 1e-12) << "the link between machines sets the pace";
 }
 
 TEST(Scaling, WhatComesAtTheEndOfBackwardIsWaitedFor) {
   auto work = kWork;
   work.late_gradient_bytes = work.gradient_bytes / 4;
-  EXPECT_NEAR(scaled(work, {}, kMachines, 4).exposed, 4 * scaled(kWork, {}, kMachines, 4).exposed, 1e-12);
+  EXPECT_NEAR(scaled(work, {}, kMachines, 4).exposed, summing(79, 8, 4, 4 * kGigabyte), 1e-12) << "with the bucket that holds the first";
   EXPECT_NEAR(scaled(work, {.ordered = true}, kMachines, 4).exposed, scaled(kWork, {.ordered = true}, kMachines, 4).exposed, 1e-12);
 }
 
@@ -45,8 +50,7 @@ TEST(Scaling, ASlowLinkIsWaitedFor) {
   auto slow = kMachines;
   slow.link = 0.1 * kGigabyte;
   auto step = scaled(kWork, {}, slow, 8);
-  double bucket = 2 * 7. / 8 * static_cast<double>(16 << 20) / slow.link + 14 * kStartUp;
-  EXPECT_NEAR(step.exposed, 2. / 16 + 16 * bucket - 2, 1e-9);
+  EXPECT_NEAR(step.exposed, 2. * 17 / 256 + summing(255, 19, 8, slow.link) - 2, 1e-9) << "from the second bucket on";
   auto divided = scaled(kWork, {.batches_per_step = 2, .zero_stage = 2}, slow, 8);
   EXPECT_GT(divided.exposed, 2 * step.exposed) << "after every backward, and the weights after the step";
 }
