@@ -4,8 +4,9 @@
 A small FLUX of random weights, as in peers.py, in fp32, batch 1 a process, a core each. First LoRA and all weights beside diffusers + peft
 under accelerate: DDP, and FSDP2 where burnish divides too. Then all weights in two network namespaces joined by a virtual cable that
 carries so much a second (tc's token bucket; needs root): a step's time beside what `plan` computes, and what of the exchange is waited for over
-what all of it takes. The step without waiting is taken to be that over a free cable, since to send and to sum takes the processor here. Every
-case runs in turn, several times over; times are of the fastest steps.
+what all of it takes. The step without waiting is that over a free cable, since to send and to sum takes the processor here; the same run has
+both in turn, a few steps each, since runs differ by more than is waited for. Every case runs in turn, several times over. Times beside accelerate
+are of the fastest steps, over links medians.
 """
 import argparse
 import datetime
@@ -19,6 +20,7 @@ from flux_folder import LORA_TARGETS, SMALL, make_model, make_pictures
 
 IMAGE_SIDE, TEXT_TOKENS, PIXELS, RANK = 16, 64, 128, 16
 WARM_UP = 4  # first steps, which are not counted
+PHASE, SETTLING = 6, 2  # steps over one kind of cable, then over the other; the first of each are not counted
 LORA = ["--lora_rank", RANK, "--lora_target_modules", LORA_TARGETS]
 FULL = ["--trainable_models", "dit"]
 OURS = {"lora-stage0": LORA, "lora-stage3": [*LORA, "--zero_stage", 3], "full-stage0": FULL, "full-stage1": [*FULL, "--zero_stage", 1], "full-stage2": [*FULL, "--zero_stage", 2]}
@@ -26,29 +28,42 @@ PEERS = {"lora-ddp": ["--train", "lora", "--targets", LORA_TARGETS, "--rank", RA
          "full-ddp": ["--train", "full", "--processes", "ddp"], "full-fsdp2": ["--train", "full", "--processes", "fsdp2"]}
 RATIOS = [("lora-stage0", "lora-ddp"), ("lora-stage3", "lora-ddp"), ("full-stage0", "full-ddp"), ("full-stage1", "full-ddp"), ("full-stage2", "full-fsdp2")]
 RATES = ["8Gb", "4Gb", "2Gb", "1Gb", "500Mb"]
-CASES = [f"peer-{case}" for case in PEERS] + [f"burnish-{case}" for case in OURS] + [f"link-{rate}" for rate in ["free", *RATES]]
+CASES = [f"peer-{case}" for case in PEERS] + [f"burnish-{case}" for case in OURS] + [f"link-{rate}" for rate in RATES]
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--cases", default="", help="regular expression; the cases are " + ", ".join(CASES))
     p.add_argument("--alternations", type=int, default=2, help="runs of each case")
-    p.add_argument("--steps", type=int, default=14, help=f"of each run; the first {WARM_UP} are not counted")
+    p.add_argument("--steps", type=int, default=28, help=f"of each run; the first {WARM_UP} are not counted")
     return measure.with_chosen_cases(p, p.parse_args(), CASES, WARM_UP)
 
 
-def cable_script(rate, command):
-    """Runs a command as two machines of a process each."""
-    shape = ["tc qdisc add dev v%d root " % end + ("pfifo" if rate == "free" else f"tbf rate {rate.replace('b', 'bit')} burst 256k latency 400ms") for end in (0, 1)]
+def cable_script(rate, command, log):
+    """Runs a command as two machines of a process each. By the lines of its log the cable between them becomes another every PHASE steps after WARM_UP."""
+    shaped = f"tbf rate {rate.replace('b', 'bit')} burst 256k latency 400ms"
     return f"""set -e
 mount -t tmpfs none /run; ip netns add b; ip link add v0 type veth peer name v1 netns b
-ip addr add 10.9.8.1/24 dev v0; ip link set v0 up; ip link set lo up; {shape[0]}
-ip netns exec b sh -c 'ip addr add 10.9.8.2/24 dev v1; ip link set v1 up; ip link set lo up; {shape[1]}'
+ip addr add 10.9.8.1/24 dev v0; ip link set v0 up; ip link set lo up
+ip netns exec b sh -c 'ip addr add 10.9.8.2/24 dev v1; ip link set v1 up; ip link set lo up'
+cable() {{ tc qdisc replace dev v0 root $1; ip netns exec b tc qdisc replace dev v1 root $1; }}
+come_to() {{ while [ "$(cat '{log}' 2>/dev/null | wc -l)" -lt $1 ]; do sleep 0.1; done; }}
+rm -f '{log}'; cable pfifo
 export WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.9.8.1 MASTER_PORT=29500
 RANK=0 {command} & one=$!
 RANK=1 ip netns exec b {command} & two=$!
-wait $one; wait $two
+(steps={WARM_UP}; while :; do
+  steps=$((steps + {PHASE})); come_to $steps; cable '{shaped}'
+  steps=$((steps + {PHASE})); come_to $steps; cable pfifo
+done) & switch=$!
+wait $one; wait $two; kill $switch
 """
+
+
+def by_cable(steps):
+    """Of the steps of such a run, those over the free cable and those over the shaped one."""
+    phases = [steps[at:at + PHASE] for at in range(WARM_UP, len(steps), PHASE)]
+    return [[seconds for phase in phases[kind::2] for seconds in phase[SETTLING:]] for kind in (0, 1)]
 
 
 class Bench:
@@ -81,7 +96,7 @@ class Bench:
     def link(self, rate):
         out = measure.SCRATCH / "run"
         command = shlex.join(map(str, [measure.burnish(), *self.train(out, FULL)]))
-        done = measure.run(["unshare", "-m", "-n", "sh", "-c", cable_script(rate, command)], measure.SCRATCH / "link.txt", self.environment)
+        done = measure.run(["unshare", "-m", "-n", "sh", "-c", cable_script(rate, command, out / "log.jsonl")], measure.SCRATCH / "link.txt", self.environment)
         return done, self.step_seconds(out)
 
     def planned(self, rate, seconds_alone):
@@ -95,15 +110,15 @@ class Bench:
 
     def run(self):
         results = {case: [] for case in self.args.chosen}
-        if any(case.startswith("link-") for case in results):
-            results.setdefault("link-free", [])
         for alternation in range(self.args.alternations):
             for case in list(results) if alternation % 2 == 0 else reversed(list(results)):
                 who, what = case.split("-", 1)
                 done, seconds = getattr(self, who)(what)
-                steps = [round(1e3 * s, 2) for s in seconds[WARM_UP:]]
-                results[case].append({"step_ms": steps, "peak_mib": done.peak_mib, "other_cpu": done.other_cpu})
-                print(f"{case:<24} fastest step {min(steps):7.1f} ms, median {measure.median(steps):7.1f} ms, peak of a process {done.peak_mib:6.0f} MiB", flush=True)
+                milliseconds = [round(1e3 * s, 2) for s in seconds]
+                free, steps = by_cable(milliseconds) if who == "link" else ([], milliseconds[WARM_UP:])
+                results[case].append({"step_ms": steps, "free_ms": free, "peak_mib": done.peak_mib, "other_cpu": done.other_cpu})
+                print(f"{case:<24} fastest step {min(steps):7.1f} ms, median {measure.median(steps):7.1f} ms, {f'over a free cable {measure.median(free):.1f} ms, ' if free else ''}"
+                      f"peak of a process {done.peak_mib:6.0f} MiB", flush=True)
         return results
 
 
@@ -121,9 +136,9 @@ def tables(bench, results):
         text += measure.markdown(["burnish", "accelerate", "burnish, samples a second", "accelerate", "step over step", "of medians", "burnish, MiB of the fullest process", "accelerate", "ratio"], rows) + "\n"
     rates = [rate for rate in RATES if f"link-{rate}" in got]
     if rates:
-        alone, num_bytes, rows = got["link-free"]["time"], 4 * SMALL.num_parameters(), []
+        num_bytes, rows = 4 * SMALL.num_parameters(), []
         for rate in rates:
-            time = got[f"link-{rate}"]["time"]
+            time, alone = (measure.median(s for run in results[f"link-{rate}"] for s in run[key]) for key in ("step_ms", "free_ms"))
             seconds, exposed = planned[rate] = bench.planned(rate, alone / 1e3)
             # Each of two processes sends half of the gradients to be summed and half of the sums.
             traffic = 8e3 * num_bytes / (float(rate[:-2]) * {"G": 1e9, "M": 1e6}[rate[-2]])
@@ -136,7 +151,7 @@ def report(bench, results):
     args, cpu = bench.args, measure.cpu()
     table, planned = tables(bench, results)
     text = (f"# Two processes, {datetime.date.today().isoformat()}\n\n{cpu['name']}, {cpu['cores']} cores, one a process; burnish {measure.commit()}. Small FLUX "
-            f"({SMALL.num_parameters() / 1e6:.1f} million parameters, 256 + 64 tokens), fp32, batch 1 a process; {args.alternations} runs of {args.steps} steps of each case in turn, fastest steps.\n\n{table}\n"
+            f"({SMALL.num_parameters() / 1e6:.1f} million parameters, 256 + 64 tokens), fp32, batch 1 a process; {args.alternations} runs of {args.steps} steps of each case in turn.\n\n{table}\n"
             f"Reproduce: `./dev bench processes --alternations {args.alternations} --steps {args.steps}{f' --cases {args.cases!r}' if args.cases else ''}`\n")
     print("\n" + text)
     print("recorded in", measure.record("processes", cpu["name"], text, {"cpu": cpu, "commit": measure.commit(), "results": results, "planned": planned}))
