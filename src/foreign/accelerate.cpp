@@ -70,6 +70,16 @@ Outcome of_kind(const Value& value, const Settings& all) {
   return left_out(clips ? "DeepSpeed clips gradients at a norm of 1 where nothing is said; max_grad_norm 1 does" : "");
 }
 
+/// Context and sequence parallelism both share the tokens of a sample out, over rings or by changing heads for tokens.
+Outcome sequence_of(const Value& value, const Settings&) {
+  auto size = static_cast<int64_t>(number_of(value).value_or(1));
+  return size > 1 ? carried(size, "heads and tokens change places, as in Ulysses") : left_out("");
+}
+
+Outcome divided_in(const Value& value, const Settings&) {
+  return left_out(number_of(value).value_or(1) > 1 ? "shard_size says among how many neighbours zero_stage divides" : "");
+}
+
 Outcome launched(const Value& value, const Settings&) {
   auto count = number_of(value).value_or(1);
   return left_out(count > 1 ? fmt::format("who starts the processes says how many: burnish launch -n {:.0f} -- train", count) : "");
@@ -99,7 +109,13 @@ Table table() {
   table << no_place({"fsdp_config.fsdp_offload_params"},
                     "enable_optimizer_cpu_offload has optimizer states wait in main memory, blocks_to_swap frozen blocks");
   table << rewritten("num_processes", "", launched) << rewritten("num_machines", "", on_machines);
-  table << no_place({"megatron_lm_config.*", "parallelism_config.*"}, "processes divide batches, and what zero_stage says");
+  for (const char* name : {"sp_size", "cp_size"})
+    table << rewritten(fmt::format("parallelism_config.parallelism_config_{}", name), "sequence_size", sequence_of);
+  for (const char* name : {"dp_shard_size", "dp_replicate_size"})
+    table << rewritten(fmt::format("parallelism_config.parallelism_config_{}", name), "", divided_in);
+  table << no_place({"megatron_lm_config.*", "parallelism_config.parallelism_config_tp_size"},
+                    "processes divide batches, tokens (sequence_size), and what zero_stage says");
+  table << needless({"parallelism_config.*"});
   table << no_place({"fp8_config.*"}, "frozen weights are stored in FP8 with fp8_models, and multiplied so with fp8_compute");
   table << no_place({"gpu_ids"}, "the environment variable CUDA_VISIBLE_DEVICES chooses among GPUs")
         << no_place({"dynamo_config.*"}, "nothing is compiled when a run starts");

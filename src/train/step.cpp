@@ -5,6 +5,8 @@
 #include <fmt/core.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <array>
+
 #include "base/error.h"
 #include "optim/in_backward.h"
 
@@ -12,36 +14,25 @@ namespace burnish::train {
 
 namespace {
 
-/// Lets adapters drop inputs for as long as it lives.
-class DropoutOn {
+/// Has adapters drop inputs and places share tokens out for as long as it lives, where there are such.
+class DuringGradients {
  public:
-  explicit DropoutOn(adapters::Dropout* dropout) : dropout_(dropout) {
-    if (dropout_) dropout_->active = true;
+  explicit DuringGradients(const Trainee& trainee)
+      : flags_{trainee.dropout ? &trainee.dropout->active : nullptr,
+               trainee.execution.token_shares ? &trainee.execution.token_shares->is_on : nullptr} {
+    set(true);
   }
-  ~DropoutOn() {
-    if (dropout_) dropout_->active = false;
-  }
-  DropoutOn(const DropoutOn&) = delete;
-  DropoutOn& operator=(const DropoutOn&) = delete;
+  ~DuringGradients() { set(false); }
+  DuringGradients(const DuringGradients&) = delete;
+  DuringGradients& operator=(const DuringGradients&) = delete;
 
  private:
-  adapters::Dropout* dropout_;
-};
-
-/// Has places share out tokens for as long as it lives, if there are several.
-class TokensShared {
- public:
-  explicit TokensShared(nn::TokenShares* shares) : shares_(shares) {
-    if (shares_) shares_->is_on = true;
+  void set(bool value) const {
+    for (auto* flag : flags_) {
+      if (flag != nullptr) *flag = value;
+    }
   }
-  ~TokensShared() {
-    if (shares_) shares_->is_on = false;
-  }
-  TokensShared(const TokensShared&) = delete;
-  TokensShared& operator=(const TokensShared&) = delete;
-
- private:
-  nn::TokenShares* shares_;
+  std::array<bool*, 2> flags_;
 };
 
 Batch moved(Batch batch, memory::Upload& upload) {
@@ -162,8 +153,7 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
   Gradients result;
   const auto& scale = trainee.progress.loss_scale;
   trainee.optimizer->zero_grad();
-  DropoutOn dropout(trainee.dropout.get());
-  TokensShared tokens(trainee.execution.token_shares.get());
+  DuringGradients flags(trainee);
   trainee.place = kForward;
   for (int64_t i = 0; i < num_batches; ++i) {
     for (bool is_last = false; !is_last;) {
@@ -186,7 +176,7 @@ Gradients update_in_backward(Trainee& trainee, const Objective& objective, Batch
   Gradients result;
   trainee.optimizer->zero_grad();
   {
-    DropoutOn dropout(trainee.dropout.get());
+    DuringGradients flags(trainee);
     optim::InBackward step(*trainee.optimizer, learning_rate, settings.max_grad_norm);
     add_part(trainee, objective, std::move(batch), 0, 1, result);
     result.norm = step.finish();

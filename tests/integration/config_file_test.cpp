@@ -49,6 +49,18 @@ TEST_F(ConfigFile, OfFsdp) {
   EXPECT_THAT(settings("run"), AllOf(HasSubstr("\nzero_stage = 3  #"), HasSubstr("\nuse_gradient_checkpointing = true  #")));
 }
 
+TEST_F(ConfigFile, PlacesOfASequence) {
+  std::ofstream(folder / "two.yaml")
+      << "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 2\n"
+         "parallelism_config:\n  parallelism_config_cp_size: 2\n  parallelism_config_cp_comm_strategy: allgather\n"
+         "  parallelism_config_dp_replicate_size: 1\n  parallelism_config_tp_size: 1\n";
+  auto outcome =
+      run_burnish("launch --config_file " + quoted(folder / "two.yaml") + " -- " + arguments("run", "--max_steps 1") + "--num_threads 1");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("parallelism_config.parallelism_config_cp_size becomes sequence_size = 2"));
+  EXPECT_THAT(settings("run"), HasSubstr("\nsequence_size = 2  #"));
+}
+
 TEST_F(ConfigFile, LaunchTakesItsNumberOfProcesses) {
   std::ofstream(folder / "two.yaml")
       << "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 2\nmixed_precision: 'no'\n";
