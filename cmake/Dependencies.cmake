@@ -9,6 +9,8 @@ get_filename_component(site ${BURNISH_TORCH} DIRECTORY)
 add_library(torch_wheel INTERFACE)
 target_include_directories(torch_wheel SYSTEM INTERFACE ${BURNISH_TORCH}/include ${BURNISH_TORCH}/include/torch/csrc/api/include)
 target_link_directories(torch_wheel INTERFACE ${BURNISH_TORCH}/lib)
+# First of all libraries: what is first is asked first when names are looked up, and most that a start looks up are torch's.
+target_link_options(torch_wheel INTERFACE "LINKER:--push-state,--no-as-needed" -ltorch_cpu -lc10 "LINKER:--pop-state")
 target_link_libraries(torch_wheel INTERFACE torch_cpu c10)
 # The OpenMP runtime that torch brings, so that our parallel loops and torch's share one pool of threads.
 file(GLOB BURNISH_OPENMP ${BURNISH_TORCH}/lib/libgomp*.so*)
@@ -50,14 +52,14 @@ find_package(PNG REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
-pkg_check_modules(tiff REQUIRED IMPORTED_TARGET libtiff-4)
-pkg_check_modules(heif REQUIRED libheif) # its header; the library is opened when a picture needs it
-pkg_check_modules(jxl REQUIRED IMPORTED_TARGET libjxl)
+pkg_check_modules(heif REQUIRED libheif) # its header: the library is opened when a picture needs it
+pkg_check_modules(tiff REQUIRED IMPORTED_TARGET libtiff-4) # likewise, and through a companion (docs/decisions/0042)
+pkg_check_modules(jxl REQUIRED IMPORTED_TARGET libjxl) # through a companion
 pkg_check_modules(lcms REQUIRED IMPORTED_TARGET lcms2)
 find_package(GIF REQUIRED)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
-pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl)
+pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl) # through a companion
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
 
 # The wheel carries headers of another fmt release than the one installed; a folder of our own, searched first,
@@ -71,16 +73,15 @@ endif()
 target_include_directories(burnish_options BEFORE INTERFACE ${BURNISH_FMT_LINK})
 
 # What a room links beside torch and the rooms that tools/rooms.txt gives it.
-set(BURNISH_LINK_base fmt::fmt spdlog::spdlog)
+set(BURNISH_LINK_base fmt::fmt spdlog::spdlog ${CMAKE_DL_LIBS})
 set(BURNISH_LINK_config tomlplusplus::tomlplusplus CLI11::CLI11)
 set(BURNISH_LINK_io nlohmann_json::nlohmann_json OpenSSL::Crypto PkgConfig::xxhash)
-set(BURNISH_LINK_data JPEG::JPEG PNG::PNG PkgConfig::webp PkgConfig::tiff ${CMAKE_DL_LIBS} PkgConfig::jxl
-  PkgConfig::lcms GIF::GIF nlohmann_json::nlohmann_json)
+set(BURNISH_LINK_data JPEG::JPEG PNG::PNG PkgConfig::webp PkgConfig::lcms GIF::GIF nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_tokenizers PkgConfig::sentencepiece PkgConfig::utf8proc nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_records nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_foreign nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus yaml-cpp)
 set(BURNISH_LINK_report nlohmann_json::nlohmann_json PkgConfig::httplib OpenSSL::Crypto)
-set(BURNISH_LINK_hub nlohmann_json::nlohmann_json PkgConfig::curl)
+set(BURNISH_LINK_hub nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_models nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_train nlohmann_json::nlohmann_json)
 set(BURNISH_LINK_app CLI11::CLI11 nlohmann_json::nlohmann_json)

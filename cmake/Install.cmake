@@ -6,6 +6,10 @@ if(TARGET burnish)
     BUILD_WITH_INSTALL_RPATH ON
     INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/../torch/lib;$ORIGIN/../torch/../nvidia/cu13/lib;${BURNISH_TORCH_RPATH}")
   install(TARGETS burnish RUNTIME_DEPENDENCY_SET burnish_libraries RUNTIME DESTINATION bin)
+  # What is linked to Arrow finds it where pyarrow lies, or not at all.
+  get_property(companions GLOBAL PROPERTY BURNISH_COMPANIONS)
+  list(REMOVE_ITEM companions burnish_parquet)
+  install(TARGETS ${companions} RUNTIME_DEPENDENCY_SET burnish_libraries LIBRARY DESTINATION bin)
   if(TARGET burnish_parquet)
     install(TARGETS burnish_parquet LIBRARY DESTINATION bin)
   endif()

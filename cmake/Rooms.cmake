@@ -77,21 +77,39 @@ function(burnish_rooms table)
   endforeach()
 endfunction()
 
-# What reads Parquet files is a library of its own beside the program, which opens it when such a file comes (docs/decisions/0024).
-function(burnish_parquet)
+# What few runs need is linked to a library of ours beside the program, libburnish_<name>.so, which opens it when it is needed
+# (docs/decisions/0042). Without sources that library has nothing in it but what it is linked to.
+function(burnish_companion name room)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;RPATH" ${ARGN})
+  if(NOT ARG_SOURCES)
+    set(ARG_SOURCES ${CMAKE_BINARY_DIR}/companions/${name}.cpp)
+    file(CONFIGURE OUTPUT ${ARG_SOURCES} CONTENT "")
+  endif()
+  set(target burnish_${name})
+  add_library(${target} MODULE ${ARG_SOURCES})
+  target_link_options(${target} PRIVATE "LINKER:--no-as-needed")
+  target_link_libraries(${target} PRIVATE ${ARG_LIBRARIES})
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../lib;${ARG_RPATH}")
+  add_dependencies(${room} ${target})
+  set_property(GLOBAL APPEND PROPERTY BURNISH_COMPANIONS ${target})
+endfunction()
+
+function(burnish_companions)
+  burnish_companion(curl room_hub LIBRARIES PkgConfig::curl)
+  burnish_companion(tiff room_data LIBRARIES PkgConfig::tiff)
+  burnish_companion(jxl room_data LIBRARIES PkgConfig::jxl)
+  # Parquet files are read by Arrow's library, in C++ (docs/decisions/0024).
   file(GLOB arrow ${BURNISH_ARROW}/libarrow.so.* ${BURNISH_ARROW}/libparquet.so.*)
   if(NOT arrow)
     message(STATUS "pyarrow not found in ${BURNISH_ARROW}: Parquet files will not be read")
     return()
   endif()
-  add_library(burnish_parquet MODULE ${CMAKE_SOURCE_DIR}/src/data/arrow_parquet.cpp)
+  burnish_companion(parquet room_data SOURCES ${CMAKE_SOURCE_DIR}/src/data/arrow_parquet.cpp
+    LIBRARIES ${arrow} nlohmann_json::nlohmann_json RPATH "$ORIGIN/../pyarrow" ${BURNISH_ARROW})
   target_include_directories(burnish_parquet PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_include_directories(burnish_parquet SYSTEM PRIVATE ${BURNISH_ARROW}/include)
   target_compile_options(burnish_parquet PRIVATE -Wall -Wextra)
-  target_link_libraries(burnish_parquet PRIVATE ${arrow} nlohmann_json::nlohmann_json)
-  set_target_properties(burnish_parquet PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
-    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../pyarrow;${BURNISH_ARROW}")
-  add_dependencies(room_data burnish_parquet)
 endfunction()
 
 function(burnish_program)

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/library.h"
 #include "data/image.h"
 
 // Inside of the data room: one decoder per file format, each from bytes. `file` is for messages.
@@ -49,6 +50,9 @@ constexpr int64_t kMostPixels = int64_t{1} << 28;
 
 /// A data Error for a picture without pixels, or with more than kMostPixels.
 void check_size(int64_t height, int64_t width, const std::string& file);
+
+/// A data Error where the library that decodes the file could not be opened. `name`: of it, `package`: of Debian's that has it.
+void check_reader(const Library& library, const std::string& file, const char* name, const char* package);
 
 /// A picture of this size with its pixels not yet set, and with room for its transparency.
 Decoded undecoded(Size size, bool has_alpha);

@@ -1,10 +1,9 @@
-#include <dlfcn.h>
 #include <libheif/heif.h>
 
 #include <memory>
-#include <stdexcept>
 
 #include "base/error.h"
+#include "base/library.h"
 #include "data/codecs.h"
 #include "data/heif_streams.h"
 
@@ -15,47 +14,32 @@ namespace {
 /// libheif, opened when the first such picture comes. It brings along what writes pictures too, which is larger than all of this program
 /// and under licences that would become its own: packages name the library instead of holding it.
 struct Heif {
-  void* library = dlopen("libheif.so.1", RTLD_NOW);
-  decltype(&heif_context_alloc) context_alloc = load("heif_context_alloc");
-  decltype(&heif_context_free) context_free = load("heif_context_free");
+  Library library{"libheif.so.1"};
+  decltype(&heif_context_alloc) context_alloc = library.find("heif_context_alloc");
+  decltype(&heif_context_free) context_free = library.find("heif_context_free");
   decltype(&heif_context_read_from_memory_without_copy) context_read_from_memory_without_copy =
-      load("heif_context_read_from_memory_without_copy");
-  decltype(&heif_context_get_primary_image_handle) context_get_primary_image_handle = load("heif_context_get_primary_image_handle");
-  decltype(&heif_image_handle_release) image_handle_release = load("heif_image_handle_release");
-  decltype(&heif_image_handle_get_height) image_handle_get_height = load("heif_image_handle_get_height");
-  decltype(&heif_image_handle_get_width) image_handle_get_width = load("heif_image_handle_get_width");
-  decltype(&heif_image_handle_has_alpha_channel) image_handle_has_alpha_channel = load("heif_image_handle_has_alpha_channel");
-  decltype(&heif_decode_image) decode_image = load("heif_decode_image");
-  decltype(&heif_image_release) image_release = load("heif_image_release");
-  decltype(&heif_image_get_plane_readonly) image_get_plane_readonly = load("heif_image_get_plane_readonly");
-  decltype(&heif_image_get_height) image_get_height = load("heif_image_get_height");
-  decltype(&heif_image_get_width) image_get_width = load("heif_image_get_width");
+      library.find("heif_context_read_from_memory_without_copy");
+  decltype(&heif_context_get_primary_image_handle) context_get_primary_image_handle = library.find("heif_context_get_primary_image_handle");
+  decltype(&heif_image_handle_release) image_handle_release = library.find("heif_image_handle_release");
+  decltype(&heif_image_handle_get_height) image_handle_get_height = library.find("heif_image_handle_get_height");
+  decltype(&heif_image_handle_get_width) image_handle_get_width = library.find("heif_image_handle_get_width");
+  decltype(&heif_image_handle_has_alpha_channel) image_handle_has_alpha_channel = library.find("heif_image_handle_has_alpha_channel");
+  decltype(&heif_decode_image) decode_image = library.find("heif_decode_image");
+  decltype(&heif_image_release) image_release = library.find("heif_image_release");
+  decltype(&heif_image_get_plane_readonly) image_get_plane_readonly = library.find("heif_image_get_plane_readonly");
+  decltype(&heif_image_get_height) image_get_height = library.find("heif_image_get_height");
+  decltype(&heif_image_get_width) image_get_width = library.find("heif_image_get_width");
   decltype(&heif_image_handle_get_color_profile_type) image_handle_get_color_profile_type =
-      load("heif_image_handle_get_color_profile_type");
+      library.find("heif_image_handle_get_color_profile_type");
   decltype(&heif_image_handle_get_raw_color_profile_size) image_handle_get_raw_color_profile_size =
-      load("heif_image_handle_get_raw_color_profile_size");
-  decltype(&heif_image_handle_get_raw_color_profile) image_handle_get_raw_color_profile = load("heif_image_handle_get_raw_color_profile");
-
- private:
-  /// A function of the library, of whatever type it is put into; nothing where there is no library.
-  struct Found {
-    void* address;
-    template <typename Function>
-    operator Function*() const {
-      return reinterpret_cast<Function*>(address);
-    }
-  };
-  Found load(const char* name) const {
-    auto* address = library == nullptr ? nullptr : dlsym(library, name);
-    if (library != nullptr && address == nullptr) throw std::logic_error(std::string("libheif has no ") + name);
-    return {address};
-  }
+      library.find("heif_image_handle_get_raw_color_profile_size");
+  decltype(&heif_image_handle_get_raw_color_profile) image_handle_get_raw_color_profile =
+      library.find("heif_image_handle_get_raw_color_profile");
 };
 
 const Heif& heif(const std::string& file) {
   static const Heif loaded;
-  if (loaded.library == nullptr)
-    data_error("data", "{} is read by libheif, which is not there; install the package libheif1, or convert the picture", file);
+  check_reader(loaded.library, file, "libheif", "libheif1");
   return loaded;
 }
 

@@ -81,6 +81,12 @@ int exif_orientation(std::string_view exif) {
   return 1;
 }
 
+void check_reader(const Library& library, const std::string& file, const char* name, const char* package) {
+  if (library.is_open()) return;
+  data_error("data", "{} is read by {}, which cannot be opened ({}); install the package {}, or convert the picture", file, name,
+             library.problem(), package);
+}
+
 void check_size(int64_t height, int64_t width, const std::string& file) {
   if (height < 1 || width < 1) data_error("data", "{} is {} by {} pixels: nothing to read", file, width, height);
   if (height > kMostPixels / width)

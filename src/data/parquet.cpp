@@ -1,6 +1,5 @@
 #include "data/parquet.h"
 
-#include <dlfcn.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/text.h"
@@ -38,23 +38,20 @@ fs::path cache_folder() {
   config_error("data", "Parquet files are unpacked into a cache, and there is no folder for it; name one in XDG_CACHE_HOME");
 }
 
-/// Our library lies beside the program, and finds Arrow's where it was linked to them or along LD_LIBRARY_PATH.
+/// Our library finds Arrow's where it was linked to them or along LD_LIBRARY_PATH.
 OpenParquet* load_library(const fs::path& file) {
-  std::error_code no_proc;
-  static const auto path = fs::read_symlink("/proc/self/exe", no_proc).parent_path() / "libburnish_parquet.so";
+  static const auto path = companion("parquet");
   if (!io::is_there(path)) {
     data_error("data",
                "{} cannot be read: this program was built without Arrow's library; the wheel of burnish has it, and a checkout after "
                "./dev setup and ./dev build",
                file.string());
   }
-  static void* const library = dlopen(path.c_str(), RTLD_NOW);
-  static const std::string reason = library == nullptr ? dlerror() : "";
-  if (library == nullptr)
-    data_error("data", "{} is read by Arrow's library, which cannot be opened ({}); pip install 'pyarrow>=26,<27'", file.string(), reason);
-  auto* open = reinterpret_cast<OpenParquet*>(dlsym(library, kOpenParquet));
-  if (open == nullptr) throw std::logic_error(std::string("libburnish_parquet has no ") + kOpenParquet);
-  return open;
+  static const Library library(path.string());
+  if (!library.is_open())
+    data_error("data", "{} is read by Arrow's library, which cannot be opened ({}); pip install 'pyarrow>=26,<27'", file.string(),
+               library.problem());
+  return library.find(kOpenParquet);
 }
 
 [[noreturn]] void refuse_parquet(const fs::path& file, const std::exception& error) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/error.h"
@@ -19,6 +18,30 @@ struct TiffBytes {
   toff_t place = 0;
   bool ended_early = false;  ///< something was asked for that lies beyond the end; libtiff goes on without it
 };
+
+/// libtiff, opened when the first such picture comes.
+struct Tiff {
+  Library library{companion("tiff").string()};
+  decltype(&TIFFClientOpen) client_open = library.find("TIFFClientOpen");
+  decltype(&TIFFClose) close = library.find("TIFFClose");
+  decltype(&TIFFGetField) get_field = library.find("TIFFGetField");
+  decltype(&TIFFGetFieldDefaulted) get_field_defaulted = library.find("TIFFGetFieldDefaulted");
+  decltype(&TIFFReadRGBAImageOriented) read_rgba_image_oriented = library.find("TIFFReadRGBAImageOriented");
+  decltype(&TIFFSetErrorHandler) set_error_handler = library.find("TIFFSetErrorHandler");
+  decltype(&TIFFSetWarningHandler) set_warning_handler = library.find("TIFFSetWarningHandler");
+
+  Tiff() {
+    if (!library.is_open()) return;
+    set_error_handler(nullptr);  // what is wrong is said by an Error
+    set_warning_handler(nullptr);
+  }
+};
+
+const Tiff& libtiff(const std::string& file) {
+  static const Tiff loaded;
+  check_reader(loaded.library, file, "libtiff", "libtiff6");
+  return loaded;
+}
 
 TiffBytes& bytes_of(thandle_t handle) { return *static_cast<TiffBytes*>(handle); }
 
@@ -46,15 +69,6 @@ int close_tiff(thandle_t) { return 0; }
 
 toff_t tiff_size(thandle_t handle) { return bytes_of(handle).bytes.size(); }
 
-std::unique_ptr<TIFF, decltype(&TIFFClose)> open_tiff(TiffBytes& bytes) {
-  static std::once_flag quiet;  // what is wrong is said by an Error
-  std::call_once(quiet, [] {
-    TIFFSetErrorHandler(nullptr);
-    TIFFSetWarningHandler(nullptr);
-  });
-  return {TIFFClientOpen("", "rm", &bytes, read_tiff, write_tiff, seek_tiff, close_tiff, tiff_size, nullptr, nullptr), TIFFClose};
-}
-
 /// libtiff gives transparent colours multiplied by their opacity.
 void put_plain_colors(const uint32_t* pixels, size_t width, uint8_t* row_W4) {
   for (size_t x = 0; x < width; ++x, row_W4 += 4) {
@@ -68,21 +82,24 @@ void put_plain_colors(const uint32_t* pixels, size_t width, uint8_t* row_W4) {
 }  // namespace
 
 Decoded decode_tiff(std::string_view bytes, const std::string& file, bool header_only) {
+  const auto& lib = libtiff(file);
   TiffBytes source{bytes};
-  auto tiff = open_tiff(source);
+  std::unique_ptr<TIFF, decltype(lib.close)> tiff(
+      lib.client_open("", "rm", &source, read_tiff, write_tiff, seek_tiff, close_tiff, tiff_size, nullptr, nullptr), lib.close);
   uint32_t width = 0, height = 0;
   uint16_t orientation = ORIENTATION_TOPLEFT;
-  if (!tiff || TIFFGetField(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) != 1 || TIFFGetField(tiff.get(), TIFFTAG_IMAGELENGTH, &height) != 1)
+  if (!tiff || lib.get_field(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) != 1 || lib.get_field(tiff.get(), TIFFTAG_IMAGELENGTH, &height) != 1)
     data_error("data", "{} cannot be decoded: it is truncated or not a TIFF picture", file);
   check_size(height, width, file);
-  TIFFGetFieldDefaulted(tiff.get(), TIFFTAG_ORIENTATION, &orientation);
+  lib.get_field_defaulted(tiff.get(), TIFFTAG_ORIENTATION, &orientation);
   Decoded out{.size = {height, width}};
   out.orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
   if (header_only) return out;
 
   std::vector<uint32_t> raster(static_cast<size_t>(out.size.height * out.size.width));
   // Asked for the orientation that it has, the picture stays as it lies in the file, and is turned with those of other formats.
-  if (TIFFReadRGBAImageOriented(tiff.get(), width, height, raster.data(), out.orientation, /*stop on error=*/1) != 1 || source.ended_early)
+  if (lib.read_rgba_image_oriented(tiff.get(), width, height, raster.data(), out.orientation, /*stop on error=*/1) != 1 ||
+      source.ended_early)
     data_error("data", "{} cannot be decoded: its picture data is truncated or damaged, or of a kind that libtiff does not turn into RGB",
                file);
   bool has_alpha = std::ranges::any_of(raster, [](uint32_t pixel) { return TIFFGetA(pixel) != 255; });
@@ -96,7 +113,7 @@ Decoded decode_tiff(std::string_view bytes, const std::string& file, bool header
   out.alpha_HW1 = pixels.alpha_HW1;
   uint32_t profile_bytes = 0;
   void* profile = nullptr;
-  if (TIFFGetField(tiff.get(), TIFFTAG_ICCPROFILE, &profile_bytes, &profile) == 1)
+  if (lib.get_field(tiff.get(), TIFFTAG_ICCPROFILE, &profile_bytes, &profile) == 1)
     out.icc_profile.assign(static_cast<const char*>(profile), profile_bytes);
   return out;
 }

@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/error.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "hub/partial_file.h"
@@ -23,9 +25,31 @@ namespace {
 constexpr size_t kMostTextBytes = size_t{256} << 20;  // a list of files is some kilobytes
 constexpr size_t kMostRefusalBytes = 4096;
 
-void set_up_curl() {
-  static const bool done = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-  if (!done) throw std::runtime_error("libcurl cannot be set up");
+/// libcurl, opened when something is to be fetched.
+struct Curl {
+  Library library{companion("curl").string()};
+  decltype(&curl_global_init) global_init = library.find("curl_global_init");
+  decltype(&curl_easy_init) init = library.find("curl_easy_init");
+  decltype(&curl_easy_cleanup) cleanup = library.find("curl_easy_cleanup");
+  decltype(&curl_easy_setopt) setopt = library.find("curl_easy_setopt");
+  decltype(&curl_easy_getinfo) getinfo = library.find("curl_easy_getinfo");
+  decltype(&curl_easy_perform) perform = library.find("curl_easy_perform");
+  decltype(&curl_easy_strerror) text_of_error = library.find("curl_easy_strerror");
+  decltype(&curl_slist_append) list_append = library.find("curl_slist_append");
+  decltype(&curl_slist_free_all) list_free = library.find("curl_slist_free_all");
+
+  Curl() {
+    if (library.is_open() && global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw std::runtime_error("libcurl cannot be set up");
+  }
+};
+
+const Curl& curl() {
+  static const Curl loaded;
+  if (!loaded.library.is_open())
+    config_error("hub",
+                 "files are fetched by libcurl, which cannot be opened ({}); install the package libcurl4, or name files that are here",
+                 loaded.library.problem());
+  return loaded;
 }
 
 /// One transfer: what curl's calls back need.
@@ -35,7 +59,7 @@ struct Transfer {
   PartialFile* file = nullptr;  ///< null: the body is a text
   int64_t size = -1;            ///< that the file shall have
   const std::function<void(int64_t)>* more = nullptr;
-  CURL* curl = nullptr;
+  CURL* handle = nullptr;
   bool begun = false;             ///< whether the first bytes of the file were judged
   std::exception_ptr error = {};  ///< thrown while bytes were taken; not to pass through curl
 
@@ -94,7 +118,7 @@ bool take_file_bytes(Transfer& transfer, const char* bytes, size_t count) {
 size_t take_body(const char* bytes, size_t, size_t count, void* pointer) {
   auto& transfer = *static_cast<Transfer*>(pointer);
   long status = 0;
-  curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
+  curl().getinfo(transfer.handle, CURLINFO_RESPONSE_CODE, &status);
   transfer.answer.status = status;
   bool is_file = transfer.file && (status == 200 || status == 206);
   try {
@@ -112,48 +136,48 @@ size_t take_body(const char* bytes, size_t, size_t count, void* pointer) {
 int check_stop(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) { return static_cast<Transfer*>(pointer)->stop() ? 1 : 0; }
 
 struct CurlDeleter {
-  void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
+  void operator()(CURL* handle) const { curl().cleanup(handle); }
 };
 struct ListDeleter {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  void operator()(curl_slist* list) const { curl().list_free(list); }
 };
 using Headers = std::unique_ptr<curl_slist, ListDeleter>;
 
 void add(Headers& headers, const std::string& line) {
-  auto* list = curl_slist_append(headers.get(), line.c_str());
+  auto* list = curl().list_append(headers.get(), line.c_str());
   if (!list) throw std::bad_alloc();
   static_cast<void>(headers.release());
   headers.reset(list);
 }
 
 template <class T>
-void set(CURL* curl, CURLoption option, T value) {
-  if (curl_easy_setopt(curl, option, value) != CURLE_OK) throw std::runtime_error(fmt::format("libcurl lacks option {}", int{option}));
+void set(CURL* handle, CURLoption option, T value) {
+  if (curl().setopt(handle, option, value) != CURLE_OK) throw std::runtime_error(fmt::format("libcurl lacks option {}", int{option}));
 }
 
-void set_options(CURL* curl, const std::string& url, Transfer& transfer, double stall_seconds) {
-  set(curl, CURLOPT_URL, url.c_str());
-  set(curl, CURLOPT_USERAGENT, "burnish/0.1.0");
-  set(curl, CURLOPT_NOSIGNAL, 1L);
-  set(curl, CURLOPT_BUFFERSIZE, 512L << 10);
-  set(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  set(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(std::ceil(stall_seconds)));
-  set(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  set(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(std::ceil(stall_seconds)));
-  set(curl, CURLOPT_HEADERFUNCTION, take_header);
-  set(curl, CURLOPT_HEADERDATA, static_cast<void*>(&transfer));
-  set(curl, CURLOPT_WRITEFUNCTION, take_body);
-  set(curl, CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
-  set(curl, CURLOPT_NOPROGRESS, 0L);
-  set(curl, CURLOPT_XFERINFOFUNCTION, check_stop);
-  set(curl, CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
+void set_options(CURL* handle, const std::string& url, Transfer& transfer, double stall_seconds) {
+  set(handle, CURLOPT_URL, url.c_str());
+  set(handle, CURLOPT_USERAGENT, "burnish/0.1.0");
+  set(handle, CURLOPT_NOSIGNAL, 1L);
+  set(handle, CURLOPT_BUFFERSIZE, 512L << 10);
+  set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+  set(handle, CURLOPT_CONNECTTIMEOUT, static_cast<long>(std::ceil(stall_seconds)));
+  set(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(std::ceil(stall_seconds)));
+  set(handle, CURLOPT_HEADERFUNCTION, take_header);
+  set(handle, CURLOPT_HEADERDATA, static_cast<void*>(&transfer));
+  set(handle, CURLOPT_WRITEFUNCTION, take_body);
+  set(handle, CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
+  set(handle, CURLOPT_NOPROGRESS, 0L);
+  set(handle, CURLOPT_XFERINFOFUNCTION, check_stop);
+  set(handle, CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
 }
 
-void set_credentials(CURL* curl, const Request& request) {
-  if (!request.cookie.empty()) set(curl, CURLOPT_COOKIE, request.cookie.c_str());
+void set_credentials(CURL* handle, const Request& request) {
+  if (!request.cookie.empty()) set(handle, CURLOPT_COOKIE, request.cookie.c_str());
   if (request.token.empty()) return;
-  set(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-  set(curl, CURLOPT_XOAUTH2_BEARER, request.token.c_str());
+  set(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+  set(handle, CURLOPT_XOAUTH2_BEARER, request.token.c_str());
 }
 
 /// Scheme, host and port: "https://host".
@@ -164,29 +188,28 @@ std::string origin(const std::string& url) {
 
 /// Asks at one address. Where that sends us on, the address to go to; else "".
 std::string perform_once(Transfer& transfer, const std::string& url, const Request& request, curl_slist* headers, double stall_seconds) {
-  std::unique_ptr<CURL, CurlDeleter> curl(curl_easy_init());
-  if (!curl) throw std::bad_alloc();
-  transfer.curl = curl.get();
+  std::unique_ptr<CURL, CurlDeleter> handle(curl().init());
+  if (!handle) throw std::bad_alloc();
+  transfer.handle = handle.get();
   char text[CURL_ERROR_SIZE] = "";
-  set_options(curl.get(), url, transfer, stall_seconds);
-  if (origin(url) == origin(request.url)) set_credentials(curl.get(), request);
-  set(curl.get(), CURLOPT_ERRORBUFFER, text);
-  set(curl.get(), CURLOPT_HTTPHEADER, headers);
-  auto result = curl_easy_perform(curl.get());
+  set_options(handle.get(), url, transfer, stall_seconds);
+  if (origin(url) == origin(request.url)) set_credentials(handle.get(), request);
+  set(handle.get(), CURLOPT_ERRORBUFFER, text);
+  set(handle.get(), CURLOPT_HTTPHEADER, headers);
+  auto result = curl().perform(handle.get());
   if (transfer.error) std::rethrow_exception(transfer.error);
   long status = 0;
   char* next = nullptr;
-  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
-  curl_easy_getinfo(curl.get(), CURLINFO_REDIRECT_URL, &next);
+  curl().getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);
+  curl().getinfo(handle.get(), CURLINFO_REDIRECT_URL, &next);
   transfer.answer.status = status;
-  if (result != CURLE_OK && transfer.answer.problem.empty()) transfer.answer.problem = text[0] ? text : curl_easy_strerror(result);
+  if (result != CURLE_OK && transfer.answer.problem.empty()) transfer.answer.problem = text[0] ? text : curl().text_of_error(result);
   return next && transfer.answer.problem.empty() ? next : "";
 }
 
 /// Makes a request and follows where it is sent. Not left to curl, which takes a cookie along to another port of a host.
 void perform(Transfer& transfer, const Request& request, const Headers& headers, double stall_seconds) {
   constexpr int kMostRedirects = 10;
-  set_up_curl();
   auto url = request.url;
   for (int i = 0; i <= kMostRedirects; ++i) {
     transfer.answer = {};

