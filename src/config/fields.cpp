@@ -209,6 +209,13 @@ bool is_truth_value(const std::string& text) {
   }
 }
 
+/// Whether an argument is one of these spellings, alone or with its value behind a '='. CLI11 is told of no others: it looks through all
+/// that it knows for each that is added.
+bool is_named(const std::string& spellings, const std::vector<std::string>& args) {
+  auto list = split_list(spellings);
+  return std::ranges::any_of(args, [&](const std::string& arg) { return contains(list, arg.substr(0, arg.find('='))); });
+}
+
 /// Lists a field for CLI11. Values are judged here, for it would cut numbers that are too large, take whatever follows an option that needs
 /// a value, and say what is wrong in words of its own.
 void add_to_app(CLI::App& app, const Field& field, const Fields& fields) {
@@ -419,15 +426,15 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
   app.set_help_flag();
   app.add_option("--config", config_path);
   for (const auto& field : fields.list()) {
+    bool named = !field.positional && is_named(spellings(field), args);
     // A list on the command line replaces the list in the file.
-    bool given = std::any_of(args.begin(), args.end(),
-                             [&](const std::string& a) { return a == "--" + field.name || a.starts_with("--" + field.name + "="); });
-    if (auto* list = std::get_if<std::vector<std::string>*>(&field.slot); list && given) (*list)->clear();
-    add_to_app(app, field, fields);
+    if (auto* list = std::get_if<std::vector<std::string>*>(&field.slot); list && named) (*list)->clear();
+    if (named || field.positional) add_to_app(app, field, fields);
   }
   std::string ignored;
   for (const auto& option : fields.without_effect()) {
     auto names = all_spellings({option.name});
+    if (!is_named(names, args)) continue;
     if (option.takes_value) app.add_option(names, ignored)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     else app.add_flag(names);
   }
@@ -441,10 +448,11 @@ Parsed read_command_line(const std::string& verb, const std::string& summary, co
     config_error("config", "{} (--help lists the options)", e.what());
   }
   for (const auto& option : fields.without_effect()) {
-    if (app.count("--" + option.name) > 0) parsed.without_effect.push_back(option.name);
+    const auto* named = app.get_option_no_throw("--" + option.name);
+    if (named != nullptr && named->count() > 0) parsed.without_effect.push_back(option.name);
   }
   for (const auto& field : fields.list()) {
-    const auto* option = app.get_option_no_throw("--" + field.name);  // none for what is given without a name
+    const auto* option = app.get_option_no_throw("--" + field.name);  // none for what no argument names
     if (option != nullptr && option->count() > 0) parsed.given.push_back(field.name);
   }
   auto extras = app.remaining();
