@@ -116,19 +116,22 @@ int64_t most_reserved(const Allocations& allocations, int64_t begin, int64_t end
       if (time < end) events[static_cast<size_t>(time)] = i;
     }
   }
-  CachingAllocator allocator(limit);
+  CachingAllocator allocator(limit), recordings;
   std::vector<int64_t> addresses(allocations.size());
   int64_t most = 0;
   for (int64_t time = 0; time < end; ++time) {
     if (time == begin) {
       allocator.release();
-      most = allocator.reserved();
+      most = allocator.reserved() + recordings.reserved();
     }
     const auto number = events[static_cast<size_t>(time)];
     if (number == kNothing) continue;
-    if (time == allocations[number].taken) addresses[number] = allocator.take(allocations[number].num_bytes);
-    else allocator.free(addresses[number]);
-    if (time >= begin) most = std::max(most, allocator.reserved());
+    const auto& block = allocations[number];
+    if (block.is_recorded && recordings.reserved() == 0) allocator.release();
+    auto& from = block.is_recorded ? recordings : allocator;
+    if (time == block.taken) addresses[number] = from.take(block.num_bytes);
+    else from.free(addresses[number]);
+    if (time >= begin) most = std::max(most, allocator.reserved() + recordings.reserved());
   }
   return most;
 }

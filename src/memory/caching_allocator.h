@@ -53,7 +53,8 @@ class CachingAllocator {
 };
 
 /// The most that the caching allocator keeps from `begin` to before `end` when it is asked for these blocks from the first on. Segments
-/// that are free as a whole at `begin` are not counted: they are given back before memory runs out.
+/// that are free as a whole at `begin` are not counted: they are given back before memory runs out. Recordings have segments of their own,
+/// all of them the same, which they keep; before they begin, other segments that are free are given back.
 int64_t most_reserved(const Allocations& allocations, int64_t begin, int64_t end, int64_t limit = std::numeric_limits<int64_t>::max());
 
 }  // namespace burnish::memory

@@ -30,7 +30,7 @@ struct DryRun::Books {
   /// that its backward is.
   std::map<uint64_t, std::pair<uint64_t, std::string_view>> nodes;
   std::string_view last_backward = kBackward;
-  bool traces = false;
+  bool traces = false, records = false;
   std::vector<Part> parts;
 
   static constexpr std::string_view kBackward = "backward";
@@ -79,7 +79,8 @@ class DryRun::Counting final : public c10::Allocator {
     if (books == nullptr || kernels::place_of(c10::Device(c10::kMeta)).is_meta()) return {nullptr, c10::Device(c10::kMeta)};
     std::lock_guard lock(books->mutex);
     auto& list = books->allocations;
-    list.push_back({static_cast<int64_t>(num_bytes), books->now++, Allocation{}.freed, books->current()});
+    list.push_back(
+        {.num_bytes = static_cast<int64_t>(num_bytes), .taken = books->now++, .place = books->current(), .is_recorded = books->records});
     return {nullptr, new Held{books, list.size() - 1, &free_block}, &free_held, c10::Device(c10::kMeta)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -103,6 +104,23 @@ class DryRun::Counting final : public c10::Allocator {
   }
 
   std::shared_ptr<Books> current_;
+};
+
+class DryRun::OnPaper final : public Recorder {
+ public:
+  explicit OnPaper(std::shared_ptr<Books> books) : books_(std::move(books)) {}
+  std::unique_ptr<Recording> record(const std::function<Tensors()>& work, Tensors& results) override {
+    books_->records = true;
+    results = work();
+    books_->records = false;
+    return std::make_unique<Recorded>();
+  }
+
+ private:
+  struct Recorded final : Recording {
+    void replay() override {}
+  };
+  std::shared_ptr<Books> books_;
 };
 
 /// While a block runs, writes down its parts.
@@ -201,6 +219,8 @@ void DryRun::enter(const std::string& place) { books_->place = books_->named(pla
 void DryRun::watch(nn::Block& block, const std::string& name) { block.runner = std::make_shared<Watch>(books_, name, block.runner); }
 
 const Allocations& DryRun::allocations() const { return books_->allocations; }
+
+std::unique_ptr<Recorder> DryRun::recorder() { return std::make_unique<OnPaper>(books_); }
 
 void DryRun::trace() { books_->traces = true; }
 

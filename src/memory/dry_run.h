@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "memory/profile.h"
+#include "memory/recorder.h"
 #include "nn/block.h"
 
 namespace burnish::memory {
@@ -40,6 +41,9 @@ class DryRun {
   void trace();
   const std::vector<Part>& parts() const;
 
+  /// Records by running once, and replays nothing: what is taken meanwhile is the recording's.
+  std::unique_ptr<Recorder> recorder();
+
   /// The blocks of memory taken so far, in their order. Their places are names that the dry run keeps.
   const Allocations& allocations() const;
   /// The number of the block that a tensor's storage is; nothing for a tensor from elsewhere.
@@ -50,6 +54,7 @@ class DryRun {
  private:
   struct Books;
   class Counting;
+  class OnPaper;
   class Watch;
   class Tracer;
   std::shared_ptr<Books> books_;

@@ -19,6 +19,7 @@ struct Allocation {
   int64_t freed = std::numeric_limits<int64_t>::max();
   std::string_view place = {};  ///< what went on when it was taken, a name kept by what counts
   Kind kind = Kind::workspace;
+  bool is_recorded = false;  ///< of a recording, which has memory of its own
 };
 using Allocations = std::vector<Allocation>;
 

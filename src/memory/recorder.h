@@ -25,6 +25,9 @@ class Recorder {
   virtual std::unique_ptr<Recording> record(const std::function<Tensors()>& work, Tensors& results) = 0;
 };
 
+/// Whether a device, or the one that the meta device stands for, records.
+bool records_on(c10::Device device);
+
 /// CUDA graphs for a GPU, whose recordings have one pool of memory: no two of them compute at once, and results stay as long as somebody
 /// holds them. Null for other devices.
 std::unique_ptr<Recorder> recorder_of(c10::Device device);

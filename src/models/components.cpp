@@ -170,10 +170,11 @@ Provenance Components::provenance(const std::string& name) const {
 }
 
 /// A tokenizer of more tokens would name rows that the encoder's table has not.
-static std::unique_ptr<tokenizers::Tokenizer> load_tokenizer(const Recipe& recipe) {
-  if (recipe.source.entry->is_sizes) return std::make_unique<NoVocabulary>();
+static std::shared_ptr<const tokenizers::Tokenizer> load_tokenizer(const Recipe& recipe, const ModelFiles& files) {
+  if (recipe.source.entry->is_sizes) return std::make_shared<NoVocabulary>();
   auto folder = recipe.tokenizer->folder();
-  auto tokenizer = recipe.tokenizer->load(folder);
+  auto& tokenizer = files.tokenizers->by_place[{recipe.name, folder}];
+  if (!tokenizer) tokenizer = recipe.tokenizer->load(folder);
   if (tokenizer->num_ids() > recipe.tokenizer->vocab_size)
     data_error("models", "the tokenizer in {} has {} tokens and the {} knows {}; they belong to different models", folder.string(),
                tokenizer->num_ids(), recipe.what, recipe.tokenizer->vocab_size);
@@ -189,10 +190,11 @@ void Components::check(const std::string& name) {
   if (recipe->source.entry->is_sizes && !options_.device.is_meta())
     data_error("models", "'{}' is the name of a model, for `burnish plan`, and no place where its weights lie; name its files",
                recipe->source.entry->label);
-  if (recipe->tokenizer && !tokenizers_.contains(recipe->name)) tokenizers_[recipe->name] = load_tokenizer(*recipe);
-  if (is_random(*recipe, options_)) return;
+  if (recipe->tokenizer && !tokenizers_.contains(recipe->name)) tokenizers_[recipe->name] = load_tokenizer(*recipe, files_);
+  if (is_random(*recipe, options_) || checked_.contains(recipe->name)) return;
   const auto& from = recipe->source;
   io::check_named(without_scales(*from.tensors), from.keys, shapes_of(*skeleton(recipe->name)), from.entry->label);
+  checked_.insert(recipe->name);
 }
 
 Reading Components::reading(const std::string& name, nn::Module& skeleton) const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <set>
 
 #include "io/key_map.h"
 #include "models/files.h"
@@ -141,7 +142,8 @@ class Components {
   const ModelOptions& options_;
   std::vector<Recipe> recipes_;
   std::map<std::string, Holding> holdings_;
-  std::map<std::string, std::unique_ptr<tokenizers::Tokenizer>> tokenizers_;
+  std::map<std::string, std::shared_ptr<const tokenizers::Tokenizer>> tokenizers_;
+  std::set<std::string> checked_;  ///< components that the files hold whole
   std::map<std::string, std::unique_ptr<nn::Module>> loaded_;
   mutable std::map<std::string, Component> held_;  ///< what was found out of components and parts; building their trees takes time
 };

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "io/checkpoint_files.h"
 #include "models/hub_files.h"
+#include "tokenizers/tokenizer.h"
 
 namespace burnish::models {
 
@@ -24,11 +25,18 @@ struct ModelEntry {
   bool is_sizes = false;                    ///< of a published model that is only named: `tensors` has shapes and no numbers
 };
 
+/// Tokenizers that were loaded, by component and folder.
+struct LoadedTokenizers {
+  std::map<std::pair<std::string, std::filesystem::path>, std::shared_ptr<const tokenizers::Tokenizer>> by_place;
+};
+
 /// All files of a run, as the user named them.
 struct ModelFiles {
   std::vector<ModelEntry> entries;
   /// Folders that may hold tokenizers and a scheduler: diffusers folders (with model_index.json) and the folders of model ids.
   std::vector<std::filesystem::path> pipeline_folders;
+  /// Copies share them: a vocabulary is read once.
+  std::shared_ptr<LoadedTokenizers> tokenizers = std::make_shared<LoadedTokenizers>();
 
   /// The first entry that `wanted` accepts, or null.
   const ModelEntry* find(const std::function<bool(const ModelEntry&)>& wanted) const;

@@ -43,6 +43,7 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
+  const ModelFiles& files() const { return files_; }
   const Names& names() const { return names_; }
   Components& components() { return components_; }
   const Components& components() const { return components_; }

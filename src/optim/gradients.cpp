@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/dot.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -61,8 +62,16 @@ at::Tensor norm_of_parts(const std::vector<at::Tensor>& parts) {
 }
 
 at::Tensor gradient_norm(const ParameterList& parameters) {
-  std::vector<at::Tensor> parts;
-  for (const at::Tensor& gradient : gradients_of(parameters)) parts.push_back(norm_part(gradient));
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> parts, on_device;
+  for (const at::Tensor& gradient : gradients_of(parameters)) {
+    if (gradient.is_cpu()) parts.push_back(norm_part(gradient));
+    else on_device.push_back(gradient);
+  }
+  if (!on_device.empty()) {  // a LoRA has a thousand, which a GPU is not told one by one
+    const std::vector<at::Tensor> norms = at::_foreach_norm(on_device, 2, at::kFloat);
+    parts.insert(parts.end(), norms.begin(), norms.end());
+  }
   return norm_of_parts(parts);
 }
 

@@ -187,6 +187,8 @@ NoMemory give_up(const Training& training, const std::vector<std::unique_ptr<Hoo
   auto& trainee = training.trainee;
   NoMemory missing{.step = trainee.progress.step + (trainee.place == kAfterStep ? 0 : 1), .place = std::string(trainee.place)};
   missing.host_bytes = memory::own_memory().most_resident;
+  trainee.execution.replays.reset();
+  trainee.execution.gradients.reset();
   trainee.optimizer->zero_grad();
   memory::trim_heap();
   bool updates = trainee.place == kOptimizerStep || (training.settings.step.memory.updates_in_backward && trainee.place == kBackward);

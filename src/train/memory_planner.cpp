@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "memory/gpu.h"
 #include "memory/host.h"
-#include "train/rehearsal.h"
 
 namespace burnish::train {
 
@@ -44,14 +43,13 @@ class Quiet {
 /// The plan of a run, with what is decided for it.
 class Planning {
  public:
-  Planning(const TrainOptions& options, const Listed& listed, const Samples* held_out, const Share& share, const NamedBytes& program)
+  Planning(const TrainOptions& options, const OpenFiles& files, const Share& share, const NamedBytes& program)
       : options_(options),
         limits_(limits_of(options)),
         device_(model_options(options.model).device),
         library_bytes_(library_bytes(options)),
         settings_(on_meta(settle(options, share))),
-        listed_(listed),
-        held_out_(held_out),
+        files_(files),
         program_(program) {}
 
   /// `is_tight`: the run is likely to have no room for values, which is found sooner from the plan without them, since it takes less.
@@ -78,7 +76,7 @@ class Planning {
   MemoryPlan rehearsed() const {
     auto of_tensors = limits_.device;
     if (of_tensors) *of_tensors = std::max<int64_t>(0, *of_tensors - library_bytes_);
-    auto plan = rehearse(settings_, device_, of_tensors, listed_, held_out_);
+    auto plan = rehearse(settings_, device_, of_tensors, files_);
     plan.library_bytes = library_bytes_;
     plan.host.insert(plan.host.begin(), program_);
     plan.keeps_values = settings_.step.memory.keeps_values;
@@ -96,7 +94,7 @@ class Planning {
 
   MemoryPlan within_budget() {
     const auto budget = settings_.step.memory.activation_bytes;
-    const auto savings = rehearse_savings(settings_, device_, listed_, held_out_);
+    const auto savings = rehearse_savings(settings_, device_, files_);
     // What is saved is found from a run that keeps everything. A run that does not can keep a little more, which the next choice makes up
     // for.
     constexpr int kAttempts = 4;
@@ -144,19 +142,18 @@ class Planning {
   c10::Device device_;
   int64_t library_bytes_;
   Settings settings_;
-  const Listed& listed_;
-  const Samples* held_out_;
+  const OpenFiles& files_;
   const NamedBytes& program_;
 };
 
 }  // namespace
 
-Planner planner_of(const Listed& listed, const Samples* held_out, const Share& share) {
+Planner planner_of(const OpenFiles& files, const Share& share) {
   NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
   auto is_tight = std::make_shared<bool>(false);                     // as the plan before was
-  return [&listed, held_out, share, program, is_tight](const TrainOptions& options) {
+  return [files, share, program, is_tight](const TrainOptions& options) {
     Quiet quiet;
-    auto plan = Planning(options, listed, held_out, share, program).plan(*is_tight);
+    auto plan = Planning(options, files, share, program).plan(*is_tight);
     *is_tight = !plan.keeps_values;
     return plan;
   };

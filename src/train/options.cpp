@@ -117,7 +117,7 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
     "update every parameter inside backward and free its gradient at once; max_grad_norm then clips every tensor by its own norm");
   f("cuda_graphs", o.graphs,
     "off, or auto: forward and backward of each shape of batches are recorded as a CUDA graph and launched as a whole, and what cannot be "
-    "recorded runs as usual; plans do not count its memory");
+    "recorded runs as usual");
   f("reduction", o.reduction,
     "how gradients of several processes are summed: fast, or ordered, which gives the same bits for 1, 2, 4, 8 ... processes");
   f("zero_stage", o.zero_stage,

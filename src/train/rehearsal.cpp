@@ -164,6 +164,8 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   // What travels lies on the device.
   dist::World world(settings.together.process_index, settings.together.num_processes);
   auto trainee = load_trainee(subject_, schedule, settings, "", world);
+  // The second step records, beside what the first has left for good.
+  if (trainee.execution.gradients) trainee.execution.replays = std::make_unique<Replays>(dry_.recorder(), batches_per_step);
   for (auto number = first; number < dry_.allocations().size(); ++number) kinds_[number] = memory::Kind::weights;
   mark(trainee.optimizer->state(), memory::Kind::optimizer);
   if (trainee.ema) mark(trainee.ema->state(), memory::Kind::optimizer);
@@ -444,12 +446,12 @@ struct Rehearsed {
   Savings savings;  ///< where it was traced
 };
 
-Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const Listed& listed,
-                       const Samples* held_out, bool traces) {
+Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const OpenFiles& files, bool traces) {
+  const auto& [opened, listed, held_out] = files;
   if (interrupted()) throw Error(Exit::interrupted, "train", "interrupted while memory was planned");
   memory::DryRun dry(device);
   if (traces) dry.trace();
-  auto subject = open_subject(settings.model, settings.trained);
+  auto subject = open_subject(settings.model, settings.trained, &opened);
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);
   Course course(settings.course, subject.model->process(), *objective, listed.samples, held_out);
@@ -505,16 +507,15 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
 
 }  // namespace
 
-MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const Listed& listed,
-                    const Samples* held_out) {
-  return rehearse_run(settings, device, limit, listed, held_out, /*traces=*/false).plan;
+MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const OpenFiles& files) {
+  return rehearse_run(settings, device, limit, files, /*traces=*/false).plan;
 }
 
-Savings rehearse_savings(Settings settings, c10::Device device, const Listed& listed, const Samples* held_out) {
+Savings rehearse_savings(Settings settings, c10::Device device, const OpenFiles& files) {
   settings.step.memory.recompute_every = 0;
   settings.step.memory.keeps_values = false;  // the trace sees to that
   settings.step.memory.again.clear();
-  return rehearse_run(settings, device, std::nullopt, listed, held_out, /*traces=*/true).savings;
+  return rehearse_run(settings, device, std::nullopt, files, /*traces=*/true).savings;
 }
 
 }  // namespace burnish::train

@@ -9,7 +9,6 @@ namespace burnish::train {
 
 namespace {
 
-constexpr int64_t kUnrecorded = 2;      // times that shapes are computed as usual before they are recorded
 constexpr size_t kMostRecordings = 64;  // each takes some memory of the device beside its numbers
 
 /// Every tensor of a batch, in one order. Nothing where there are texts, which the host turns into numbers.
@@ -56,7 +55,7 @@ Replays::Tensors Replays::run(const std::string& constants, Batch batch, const C
   auto key = constants + "\n" + shapes_of(*tensors);
   if (!known_.contains(key) && known_.size() == kMostRecordings) return compute(std::move(batch));
   auto& known = known_[key];
-  if (!known.recording && !known.is_given_up && known.num_seen++ == kUnrecorded) record(known, batch, compute);
+  if (!known.recording && !known.is_given_up && known.num_seen++ == num_unrecorded_) record(known, batch, compute);
   if (!known.recording) return compute(std::move(batch));
   {
     at::NoGradGuard no_grad;

@@ -5,13 +5,16 @@
 namespace burnish::train {
 
 /// Computes a function of batches by recordings of it: one for each set of shapes, made when they come for the third time, since what is
-/// computed first loads kernels and fills caches. What cannot be recorded is computed as usual.
+/// computed first loads kernels and fills caches. What cannot be recorded is computed as usual. What the function changes beside its
+/// results a recording changes too, in the places where it was.
 class Replays {
  public:
   using Tensors = std::vector<at::Tensor>;
   using Compute = std::function<Tensors(Batch)>;
 
-  explicit Replays(std::unique_ptr<memory::Recorder> recorder) : recorder_(std::move(recorder)) {}
+  /// `num_unrecorded`: how often shapes are computed as usual before they are recorded.
+  explicit Replays(std::unique_ptr<memory::Recorder> recorder, int64_t num_unrecorded = 2)
+      : recorder_(std::move(recorder)), num_unrecorded_(num_unrecorded) {}
 
   /// What `compute` gives of the batch, whose tensors are on the device; some may be undefined. `constants`: all else that the function
   /// depends on and the device does not read. Of a recording, the next call of the same shapes writes into the same results.
@@ -28,6 +31,7 @@ class Replays {
   void record(Known& known, const Batch& batch, const Compute& compute);
 
   std::unique_ptr<memory::Recorder> recorder_;
+  int64_t num_unrecorded_;
   std::map<std::string, Known> known_;
 };
 

@@ -45,6 +45,7 @@ struct Opened {
 
 Opened open(Settings settings) {
   auto subject = open_subject(settings.model, settings.trained);
+  say_held(subject, settings.model);
   subject.trained.check_groups(settings.step.groups, settings.step.learning_rate);
   auto objective = make_objective(settings.objective, subject);
   auto schedule = plan_schedule(settings, subject, *objective);
@@ -324,7 +325,9 @@ std::string why_not(const std::exception& error) {
   return lines.empty() ? "of no reason that is given" : lines.front();
 }
 
-Planner planner_of(const Opened& run) { return planner_of(run.listed, run.held_out ? &*run.held_out : nullptr, run.settings.together); }
+Planner planner_of(const Opened& run) {
+  return planner_of({*run.subject, run.listed, run.held_out ? &*run.held_out : nullptr}, run.settings.together);
+}
 
 /// Says what memory the run takes, refuses one that does not fit, and has it keep for backward what its plan says. Nothing where it is not
 /// planned.

@@ -87,35 +87,35 @@ std::vector<at::Tensor> run_part(Trainee& trainee, const Objective& objective, B
   return results;
 }
 
-/// The same where steps are recorded, whose gradients are found in the same tensors each time. Where no other part of the step comes, they
-/// stay there.
-std::vector<at::Tensor> replay_part(Trainee& trainee, const Objective& objective, Batch there, int64_t num_batches, bool is_alone) {
-  const auto& parameters = trainee.optimizer->parameters();
-  std::vector<at::Tensor> before;
-  for (const auto& parameter : parameters) before.push_back(parameter.value.grad());
+/// The same where steps are recorded. Gradients are added to in their places.
+std::vector<at::Tensor> replay_part(Trainee& trainee, const Objective& objective, Batch there, int64_t num_batches) {
+  auto& gradients = *trainee.execution.gradients;
   auto constants = fmt::format("{} {} {}", there.part.share, num_batches, trainee.progress.loss_scale.factor);
-  auto results = trainee.execution.replays->run(constants, std::move(there), [&trainee, &objective, num_batches](Batch part) {
-    trainee.optimizer->zero_grad();
+  auto results = trainee.execution.replays->run(constants, std::move(there), [&trainee, &objective, &gradients, num_batches](Batch part) {
+    const auto before = gradients.num_came;
     auto all = run_part(trainee, objective, std::move(part), num_batches);
-    for (const auto& parameter : trainee.optimizer->parameters()) all.push_back(parameter.value.grad());
+    // A recording's results say once and for all whose gradients come.
+    for (size_t i = 0; i < before.size(); ++i) {
+      bool came = gradients.num_came[i] > before[i];
+      all.push_back(came ? trainee.optimizer->parameters()[i].value.grad() : at::Tensor());
+    }
     return all;
   });
-  at::NoGradGuard no_grad;
-  const auto num_results = results.size() - parameters.size();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const auto& found = results[num_results + i];
-    auto& gradient = parameters[i].value.mutable_grad();
-    if (before[i].defined()) gradient = found.defined() ? before[i].add_(found) : before[i];
-    else gradient = is_alone || !found.defined() ? found : found.clone();
-  }
+  const auto num_results = results.size() - gradients.num_came.size();
+  for (size_t i = 0; i < gradients.num_came.size(); ++i) gradients.num_came[i] += results[num_results + i].defined() ? 1 : 0;
   results.resize(num_results);
   for (auto& tensor : results) tensor = tensor.clone();
   return results;
 }
 
+void zero_gradients(Trainee& trainee) {
+  if (trainee.execution.gradients) trainee.execution.gradients->begin();
+  else trainee.optimizer->zero_grad();
+}
+
 /// Adds what comes of a part of batch `number` of `num_batches`.
 void add_part(Trainee& trainee, const Objective& objective, Batch batch, int64_t number, int64_t num_batches, Gradients& result) {
-  const bool counts = batch.part.counts, is_alone = num_batches == 1 && batch.part.first == 0 && batch.part.is_last;
+  const bool counts = batch.part.counts;
   if (counts) result.num_samples += std::ssize(batch.samples);
   trainee.place = kForward;
   if (trainee.dropout) {
@@ -123,7 +123,7 @@ void add_part(Trainee& trainee, const Objective& objective, Batch batch, int64_t
     trainee.dropout->first = static_cast<uint64_t>(batch.part.first);
   }
   auto there = moved(std::move(batch), *trainee.execution.upload);
-  auto results = trainee.execution.replays ? replay_part(trainee, objective, std::move(there), num_batches, is_alone)
+  auto results = trainee.execution.replays ? replay_part(trainee, objective, std::move(there), num_batches)
                                            : run_part(trainee, objective, std::move(there), num_batches);
   add_to(result.loss, results[0]);
   if (counts) result.losses_B.push_back(results[1]);
@@ -152,7 +152,7 @@ at::Tensor norm_of(const Trainee& trainee) {
 Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_t num_batches, const std::function<Batch()>& next) {
   Gradients result;
   const auto& scale = trainee.progress.loss_scale;
-  trainee.optimizer->zero_grad();
+  zero_gradients(trainee);
   DuringGradients flags(trainee);
   trainee.place = kForward;
   for (int64_t i = 0; i < num_batches; ++i) {
@@ -165,6 +165,7 @@ Gradients compute_gradients(Trainee& trainee, const Objective& objective, int64_
     }
   }
   if (trainee.reduction) trainee.reduction->finish();
+  if (trainee.execution.gradients) trainee.execution.gradients->finish();
   for (auto& [name, sum] : result.logged) sum /= static_cast<double>(num_batches);
   if (scale.in_use()) optim::scale_gradients(trainee.optimizer->parameters(), 1 / scale.factor);
   result.norm = norm_of(trainee);

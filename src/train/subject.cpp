@@ -11,13 +11,8 @@ namespace burnish::train {
 
 namespace {
 
-void hold_weights(models::Model& model, const ModelSettings& settings, const Trained& trained) {
-  TrainedStorage storage{trained.whole_paths(), settings.trained_in_fp8};
-  choose_storage(model, settings.storage, storage);
-  info("{}, {} on {}", model.names().variant, dtype_name(settings.options.dtype), settings.options.device.str());
-  for (const auto& component : model.components().list())
-    info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
-         storage_text(model, component, settings.storage, storage));
+TrainedStorage trained_storage(const ModelSettings& settings, const Trained& trained) {
+  return {trained.whole_paths(), settings.trained_in_fp8};
 }
 
 /// Has the model run the blocks before the first trained one as a part of its own.
@@ -69,15 +64,24 @@ void merge_presets(models::Model& model, const ModelSettings& settings) {
 
 }  // namespace
 
-Subject open_subject(const ModelSettings& settings, const TrainedSettings& trained_settings) {
-  auto model = models::open_model(models::open_model_files(settings.names), settings.options);
+Subject open_subject(const ModelSettings& settings, const TrainedSettings& trained_settings, const models::Model* opened) {
+  auto model = models::open_model(opened ? opened->files() : models::open_model_files(settings.names), settings.options);
   check_references(*model, settings.reference_column);
   check_extra_inputs(*model, settings.options.extra_inputs);
   merge_presets(*model, settings);
   Trained trained(trained_settings, *model);
-  hold_weights(*model, settings, trained);
+  choose_storage(*model, settings.storage, trained_storage(settings, trained));
   auto first_blocks = settings.first_blocks_apart ? split_first_blocks(*model, trained) : "";
   return {std::move(model), std::move(trained), first_blocks};
+}
+
+void say_held(const Subject& subject, const ModelSettings& settings) {
+  const auto& model = *subject;
+  const auto storage = trained_storage(settings, subject.trained);
+  info("{}, {} on {}", model.names().variant, dtype_name(settings.options.dtype), settings.options.device.str());
+  for (const auto& component : model.components().list())
+    info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
+         storage_text(model, component, settings.storage, storage));
 }
 
 }  // namespace burnish::train

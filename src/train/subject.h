@@ -12,7 +12,11 @@ struct Subject {
   models::Model& operator*() const { return *model; }
 };
 
-/// Opens the headers of all model files, finds the layers that train, and settles how weights are held. Says in the log what there is.
-Subject open_subject(const ModelSettings& model, const TrainedSettings& trained);
+/// Opens the headers of all model files, finds the layers that train, and settles how weights are held. `opened`: a model of
+/// the same files, which are then not opened again.
+Subject open_subject(const ModelSettings& model, const TrainedSettings& trained, const models::Model* opened = nullptr);
+
+/// Says in the log what there is, and how it is held.
+void say_held(const Subject& subject, const ModelSettings& model);
 
 }  // namespace burnish::train

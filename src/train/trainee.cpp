@@ -192,13 +192,19 @@ std::unique_ptr<dist::Reduction> reduction_of(const Trainee& trainee, dist::Redu
 }
 
 /// Where the host does nothing in forward and backward but to tell the device what to compute.
-std::unique_ptr<Replays> replays_of(const Trainee& trainee, const StepSettings& settings) {
+bool can_record(const Trainee& trainee, const StepSettings& settings) {
   const auto& memory = settings.memory;
   bool draws = (trainee.dropout && trainee.dropout->probability > 0) || std::ranges::any_of(trainee.live.units, &pipeline::Unit::draws);
   bool moves = memory.checkpoints_in_host || memory.paged_blocks > 0 || memory.updates_in_backward;
-  if (!settings.replays || draws || moves || trainee.reduction || trainee.ownership) return nullptr;
-  auto recorder = memory::recorder_of(trainee.execution.device);
-  return recorder ? std::make_unique<Replays>(std::move(recorder)) : nullptr;
+  return settings.replays && !draws && !moves && !trainee.reduction && !trainee.ownership && memory::records_on(trainee.execution.device);
+}
+
+/// Has parts of batches be recorded where that can be. In a dry run whoever makes it says by what.
+void record(Trainee& trainee, const StepSettings& settings) {
+  if (!can_record(trainee, settings)) return;
+  trainee.execution.gradients = std::make_unique<optim::GradientsInPlace>(trainee.optimizer->parameters());
+  if (auto recorder = memory::recorder_of(trainee.execution.device))
+    trainee.execution.replays = std::make_unique<Replays>(std::move(recorder));
 }
 
 }  // namespace
@@ -265,7 +271,7 @@ Trainee load_trainee(Subject& subject, const pipeline::Schedule& schedule, const
     trainee.optimizer->set_sum([owners = trainee.ownership.get()](const at::Tensor& numbers) { owners->sum(numbers); });
   if (settings.step.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());
   trainee.reduction = reduction_of(trainee, settings.step.reduction, *mesh, world);
-  trainee.execution.replays = replays_of(trainee, settings.step);
+  record(trainee, settings.step);
   trainee.progress.fingerprint = fingerprint;
   if (settings.step.scales_loss) trainee.progress.loss_scale = optim::LossScale::for_fp16();
   if (settings.output.resume) {

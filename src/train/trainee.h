@@ -8,6 +8,7 @@
 #include "memory/transfer.h"
 #include "nn/token_shares.h"
 #include "optim/averaged.h"
+#include "optim/gradients_in_place.h"
 #include "pipeline/schedule.h"
 #include "train/ownership.h"
 #include "train/replays.h"
@@ -18,9 +19,10 @@ namespace burnish::train {
 /// What batches are computed on.
 struct Execution {
   c10::Device device;
-  std::unique_ptr<memory::Upload> upload;              ///< of batches to it
-  std::unique_ptr<Replays> replays = {};               ///< null where every part is computed as usual
-  std::shared_ptr<nn::TokenShares> token_shares = {};  ///< of the denoiser's; null where each process has all tokens
+  std::unique_ptr<memory::Upload> upload;                   ///< of batches to it
+  std::unique_ptr<Replays> replays = {};                    ///< null where every part is computed as usual
+  std::unique_ptr<optim::GradientsInPlace> gradients = {};  ///< there where parts may be replayed
+  std::shared_ptr<nn::TokenShares> token_shares = {};       ///< of the denoiser's; null where each process has all tokens
 };
 
 /// What a training step runs and changes.

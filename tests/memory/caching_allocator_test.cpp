@@ -104,3 +104,17 @@ TEST(CachingAllocator, TellsTheMostOfAStretchOfTime) {
   EXPECT_EQ(most_reserved(blocks, 3, 6), 46 * kMiB);
   EXPECT_EQ(most_reserved(blocks, 3, 6, 40 * kMiB), 46 * kMiB) << "a segment in use is not given back";
 }
+
+TEST(CachingAllocator, RecordingsKeepSegmentsOfTheirOwn) {
+  // A step as usual, which leaves 30 MiB free; the same recorded, and what the update takes after it.
+  Allocations blocks{{.num_bytes = 30 * kMiB, .taken = 0, .freed = 1},
+                     {.num_bytes = 30 * kMiB, .taken = 2, .freed = 3, .is_recorded = true},
+                     {.num_bytes = 20 * kMiB, .taken = 4, .freed = 5},
+                     {.num_bytes = 28 * kMiB, .taken = 6, .freed = 7, .is_recorded = true}};
+  EXPECT_EQ(most_reserved(blocks, 0, 2), 30 * kMiB);
+  EXPECT_EQ(most_reserved(blocks, 0, 4), 30 * kMiB) << "what was free is given back before a recording";
+  EXPECT_EQ(most_reserved(blocks, 0, 6), 50 * kMiB) << "a recording's memory is nobody else's";
+  EXPECT_EQ(most_reserved(blocks, 0, 8), 50 * kMiB) << "all recordings have the same";
+  blocks[1].is_recorded = blocks[3].is_recorded = false;
+  EXPECT_EQ(most_reserved(blocks, 0, 8), 30 * kMiB);
+}

@@ -366,3 +366,22 @@ TEST_F(OutOfMemory, LeavesTheDiskAsItWasPlanned) {
   EXPECT_EQ(planned(in_memory.host, "samples that are kept"), planned(plan.disk, "cache"));
   EXPECT_EQ(planned(in_memory.disk, "cache"), 0);
 }
+
+TEST(MemoryPlanOfGraphs, KeepsWhatWasRecordedBesideWhatAnUpdateTakes) {
+  auto plan_of = [](const std::string& more) {
+    auto options = test::options_of(test::small_run("flux", "--dtype bf16 --device_memory 24 " + more));
+    options.model.is_plan = true;
+    options.model.device = "cuda";
+    return plan_memory(options);
+  };
+  for (const std::string run : {"--trainable_models dit --optimizer came ", "--lora_rank 4 --gradient_accumulation_steps 2 "}) {
+    const auto plain = plan_of(run), recorded = plan_of(run + "--cuda_graphs auto");
+    // Gradients lie beside what forward takes, and the pool of recordings beside what an update takes.
+    EXPECT_GE(recorded.step().profile.peak.total(), plain.step().profile.peak.total()) << run;
+    EXPECT_GT(recorded.step().num_bytes(), plain.step().num_bytes()) << run;
+    EXPECT_GE(recorded.activation_bytes, plain.activation_bytes) << run;  // the batch as well, which is copied to where it is read
+  }
+  // Where the host takes part in a step nothing is recorded, and nothing else is planned.
+  const std::string swapped = "--trainable_models dit --blocks_to_swap 2 ";
+  EXPECT_EQ(plan_of(swapped + "--cuda_graphs auto").step().num_bytes(), plan_of(swapped).step().num_bytes());
+}

@@ -75,14 +75,27 @@ class StepTest : public testing::Test {
   std::unique_ptr<Objective> objective;
 };
 
+/// Does work whose gradients a device would not compute while it records.
+memory::Recorder::Tensors only_told(const optim::ParameterList& parameters, const std::function<memory::Recorder::Tensors()>& work) {
+  std::vector<at::Tensor> before;
+  for (const auto& p : parameters) before.push_back(p.value.grad().defined() ? p.value.grad().clone() : at::Tensor());
+  auto results = work();
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i].defined()) parameters[i].value.grad().copy_(before[i]);
+  }
+  return results;
+}
+
 /// Stands for a device that records: a replay does the work once more and writes into the results that there are.
 class Anew final : public memory::Recorder {
  public:
-  explicit Anew(int& num_recorded) : num_recorded_(num_recorded) {}
+  Anew(const Trainee& trainee, int& num_recorded) : parameters_(trainee.optimizer->parameters()), num_recorded_(num_recorded) {}
   std::unique_ptr<memory::Recording> record(const std::function<Tensors()>& work, Tensors& results) override {
     ++num_recorded_;
-    results = work();
-    for (auto& result : results) result = at::full_like(result, std::numeric_limits<double>::quiet_NaN());
+    results = only_told(parameters_, work);
+    for (auto& result : results) {
+      if (result.defined()) result = at::full_like(result, std::numeric_limits<double>::quiet_NaN());
+    }
     return std::make_unique<Recorded>(work, results);
   }
 
@@ -92,24 +105,38 @@ class Anew final : public memory::Recorder {
     Recorded(std::function<Tensors()> work, Tensors results) : work_(std::move(work)), results_(std::move(results)) {}
     void replay() override {
       auto fresh = work_();
-      for (size_t i = 0; i < fresh.size(); ++i) results_[i].copy_(fresh[i]);
+      for (size_t i = 0; i < fresh.size(); ++i) {
+        ASSERT_EQ(fresh[i].defined(), results_[i].defined());
+        if (fresh[i].defined()) results_[i].copy_(fresh[i]);
+      }
     }
 
    private:
     std::function<Tensors()> work_;
     Tensors results_;
   };
+  const optim::ParameterList& parameters_;
   int& num_recorded_;
 };
 
 /// A device that waits for what it computes.
 class Waiting final : public memory::Recorder {
+ public:
+  explicit Waiting(const Trainee& trainee) : parameters_(trainee.optimizer->parameters()) {}
   std::unique_ptr<memory::Recording> record(const std::function<Tensors()>& work, Tensors& /*results*/) override {
-    work();
+    only_told(parameters_, work);
     TORCH_CHECK(false, "operation not permitted when stream is capturing");
     return nullptr;
   }
+
+ private:
+  const optim::ParameterList& parameters_;
 };
+
+void record_by(Trainee& trainee, std::unique_ptr<memory::Recorder> recorder) {
+  trainee.execution.gradients = std::make_unique<optim::GradientsInPlace>(trainee.optimizer->parameters());
+  trainee.execution.replays = std::make_unique<Replays>(std::move(recorder));
+}
 
 }  // namespace
 
@@ -192,9 +219,10 @@ TEST_F(StepTest, SamplesCountAsMuchAsTheirWeights) {
 }
 
 TEST_F(StepTest, ReplayedStepsAreTheStepsBitForBit) {
-  auto run = [&](std::unique_ptr<memory::Recorder> recorder) {
+  using RecorderOf = std::function<std::unique_ptr<memory::Recorder>(const Trainee&)>;
+  auto run = [&](const RecorderOf& recorder_of) {
     auto trainee = open(true, {.max_grad_norm = 1});
-    if (recorder) trainee->execution.replays = std::make_unique<Replays>(std::move(recorder));
+    if (recorder_of) record_by(*trainee, recorder_of(*trainee));
     std::vector<at::Tensor> seen;
     for (int64_t number = 0; number < 12; ++number) {  // batches of two sizes in turn
       auto result = compute_gradients(*trainee, *objective, 1, [&] { return batch(number, 1 + number % 2); });
@@ -207,21 +235,39 @@ TEST_F(StepTest, ReplayedStepsAreTheStepsBitForBit) {
   };
   auto expected = run(nullptr);
   int num_recorded = 0;
-  EXPECT_TRUE(equal(run(std::make_unique<Anew>(num_recorded)), expected));
+  EXPECT_TRUE(equal(run([&](const Trainee& trainee) { return std::make_unique<Anew>(trainee, num_recorded); }), expected));
   EXPECT_EQ(num_recorded, 2);
-  EXPECT_TRUE(equal(run(std::make_unique<Waiting>()), expected)) << "what cannot be recorded";
+  EXPECT_TRUE(equal(run([](const Trainee& trainee) { return std::make_unique<Waiting>(trainee); }), expected)) << "what cannot be recorded";
 }
 
 TEST_F(StepTest, ReplayedBatchesOfAStepAddUp) {
   int num_recorded = 0;
   auto trainee = open(false), plain = open(false);
-  trainee->execution.replays = std::make_unique<Replays>(std::make_unique<Anew>(num_recorded));
+  record_by(*trainee, std::make_unique<Anew>(*trainee, num_recorded));
   for (int64_t step = 0; step < 3; ++step) {
     auto next = [&] { return [&, i = 2 * step]() mutable { return batch(++i, 2); }; };
     auto found = compute_gradients(*trainee, *objective, 2, next()), expected = compute_gradients(*plain, *objective, 2, next());
     EXPECT_TRUE(at::equal(found.loss, expected.loss));
-    auto sums = gradients(*trainee), plain_sums = gradients(*plain);
-    for (size_t i = 0; i < sums.size(); ++i) EXPECT_TRUE(at::allclose(sums[i], plain_sums[i], 1e-6, 1e-9));
+    EXPECT_TRUE(equal(gradients(*trainee), gradients(*plain))) << "they are added in one order";
+  }
+  EXPECT_EQ(num_recorded, 1);
+}
+
+TEST_F(StepTest, ReplayedGradientsStayInTheirPlacesAndMissingOnesStayMissing) {
+  int num_recorded = 0;
+  auto trainee = open(true);
+  const auto& parameters = trainee->optimizer->parameters();
+  at::Tensor(parameters.front().value).set_requires_grad(false);  // so that none ever comes
+  record_by(*trainee, std::make_unique<Anew>(*trainee, num_recorded));
+  std::vector<const void*> places;
+  for (int64_t number = 0; number < 5; ++number) {
+    auto result = compute_gradients(*trainee, *objective, 1, [&] { return batch(number); });
+    EXPECT_FALSE(parameters.front().value.grad().defined());
+    std::vector<const void*> now;
+    for (size_t i = 1; i < parameters.size(); ++i) now.push_back(parameters[i].value.grad().const_data_ptr());
+    if (number > 0) EXPECT_EQ(now, places);
+    places = now;
+    update(*trainee, result, {}, 0.1, 1);
   }
   EXPECT_EQ(num_recorded, 1);
 }
