@@ -1,9 +1,8 @@
 #include "nn/attention.h"
 
-#include <ATen/ops/scaled_dot_product_attention.h>
-
 #include <cmath>
 
+#include "kernels/attention/attention.h"
 #include "kernels/linear/linear.h"
 
 namespace burnish::nn {
@@ -16,9 +15,7 @@ at::Tensor attention(const at::Tensor& q_BHLD, const at::Tensor& k_BHLD, const a
     auto same = x.to(wide);
     return same.stride(-1) == 1 ? same : same.contiguous();  // no fused kernel takes heads whose numbers lie apart
   };
-  auto out = at::scaled_dot_product_attention(ready(q_BHLD), ready(k_BHLD), ready(v_BHLD),
-                                              bias.defined() ? std::optional<at::Tensor>(bias.to(wide)) : std::nullopt,
-                                              /*dropout_p=*/0.0, causal, scale);
+  auto out = kernels::attention(ready(q_BHLD), ready(k_BHLD), ready(v_BHLD), bias.defined() ? bias.to(wide) : bias, causal, scale);
   return out.to(q_BHLD.scalar_type());
 }
 
