@@ -1,6 +1,7 @@
 // The operators of a FLUX block at the shapes of the small model of peers.py: 1 sample, 64 + 256 tokens, width 512 in 4 heads of 128,
 // MLP 2048, rank 16; on a GPU (BURNISH_TEST_DEVICE=cuda) at those of FLUX.1: 4608 tokens, width 3072 in 24 heads. "train" runs forward and
 // backward, with the gradients that a LoRA run needs unless the name says otherwise.
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -10,6 +11,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,7 @@
 #include "kernels/linear/linear.h"
 #include "kernels/low_rank/low_rank.h"
 #include "kernels/modulated_norm/modulated_norm.h"
+#include "kernels/product/product.h"
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "nn/attention.h"
 
@@ -77,6 +80,52 @@ Case linear_case(const std::string& name, int64_t num_in, int64_t num_out, bool 
             const size_t first = weight_is_trained ? 1 : 0;
             return kernels::linear(x.inputs[0], list[first], list[first + 1]);
           }};
+}
+
+struct Weight : kernels::Multiplier {
+  explicit Weight(at::Tensor weight) : weight(std::move(weight)) {}
+  at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const override {
+    return product.multiply(x, weight, bias);
+  }
+  at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef sizes) const override {
+    return product.input_gradient(dy, weight, sizes);
+  }
+  at::Tensor weight;
+};
+
+/// A layer with a LoRA: as one operator, and as layer and two products.
+void add_lora_cases(std::vector<Case>& list) {
+  auto make = [](const at::TensorOptions& o) {
+    const auto fp32 = o.dtype(at::kFloat);
+    return Operands{{random({1, kTokens, kWidth}, o), random({kRank, kWidth}, fp32), random({kWidth, kRank}, fp32)},
+                    {random({kWidth, kWidth}, o), random({kWidth}, o)}};
+  };
+  list.push_back({"low_rank_linear", make, [](const Operands& x) {
+                    return kernels::low_rank_linear(std::make_shared<Weight>(x.frozen[0]), x.frozen[1], x.inputs[0], x.inputs[1],
+                                                    x.inputs[2], 1.0, kernels::matrix_product());
+                  }});
+  list.push_back({"low_rank_linear_of_aten", make, [](const Operands& x) {
+                    const auto dtype = x.inputs[0].scalar_type();
+                    const auto h = at::linear(x.inputs[0], x.inputs[1].to(dtype));
+                    return at::linear(x.inputs[0], x.frozen[0], x.frozen[1]) + at::linear(h, x.inputs[2].to(dtype)) * 1.0;
+                  }});
+}
+
+/// By the kernel that is fastest, and by the one that ATen takes by itself.
+void add_attention_cases(std::vector<Case>& list) {
+  auto make = [](const at::TensorOptions& o) {
+    auto heads = [&] { return random({1, kHeads, kTokens, kHeadDim}, o); };
+    return Operands{{heads(), heads(), heads()}, {}};
+  };
+  list.push_back({"attention", make, [](const Operands& x) { return nn::attention(x.inputs[0], x.inputs[1], x.inputs[2]); }});
+  list.push_back({"attention_of_aten", make, [](const Operands& x) {
+                    using enum at::SDPBackend;
+                    std::vector<int64_t> order;
+                    for (auto backend : {flash_attention, efficient_attention, math, cudnn_attention, overrideable})
+                      order.push_back(static_cast<int64_t>(backend));
+                    at::globalContext().setSDPPriorityOrder(order);
+                    return at::scaled_dot_product_attention(x.inputs[0], x.inputs[1], x.inputs[2]);
+                  }});
 }
 
 std::vector<Case> cases() {
@@ -158,12 +207,8 @@ std::vector<Case> cases() {
                   [](const Operands& x) { return kernels::group_norm_silu(x.inputs[0], kGroups, x.frozen[0], x.frozen[1], kEps); }});
   list.push_back({"group_norm_silu_of_aten", picture,
                   [](const Operands& x) { return at::silu(at::group_norm(x.inputs[0], kGroups, x.frozen[0], x.frozen[1], kEps)); }});
-  list.push_back({"attention",
-                  [](const at::TensorOptions& o) {
-                    auto heads = [&] { return random({1, kHeads, kTokens, kHeadDim}, o); };
-                    return Operands{{heads(), heads(), heads()}, {}};
-                  },
-                  [](const Operands& x) { return nn::attention(x.inputs[0], x.inputs[1], x.inputs[2]); }});
+  add_lora_cases(list);
+  add_attention_cases(list);
   return list;
 }
 

@@ -106,7 +106,7 @@ at::Tensor Adapter::scaled_product(const nn::LinearMap& base, const at::Tensor& 
   const auto& product = base.product();
   auto dim = product->channel_dim();
   if (magnitude_.axis == NormAxis::input) return added_->add_to(base.multiply(kernels::input_gain(x, gain, dim), bias), x, gain, product);
-  return kernels::channel_gain_(added_->add_to(base.multiply(x, bias), x, {}, product), gain, bias, dim);
+  return kernels::channel_gain_(added_->with_base(base, x, bias), gain, bias, dim);
 }
 
 at::Tensor Adapter::forward(const nn::LinearMap& base, const at::Tensor& x) {

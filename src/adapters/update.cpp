@@ -55,6 +55,11 @@ class LoraUpdate : public AddedUpdate {
   int64_t rank() const override { return a_.size(0); }
   Sides sides() const override { return {b_.size(0), a_.size(1)}; }
 
+  at::Tensor with_base(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) const override {
+    if (auto weight = base.frozen()) return kernels::low_rank_linear(std::move(weight), bias, x, a_, own_rows(b_), scale(), base.product());
+    return AddedUpdate::with_base(base, x, bias);
+  }
+
   at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
                     const kernels::ProductPtr& product) const override {
     // (x ∘ gain) Aᵀ = x (A ∘ gain)ᵀ: x is saved, which other operators save too, and not a scaled copy of it.
@@ -246,7 +251,7 @@ class OftUpdate : public Update {
 }  // namespace
 
 at::Tensor AddedUpdate::forward(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& seen) const {
-  return add_to(base.base(x), seen, {}, base.product());
+  return seen.is_same(x) ? with_base(base, x, base.bias) : add_to(base.base(x), seen, {}, base.product());
 }
 
 at::Tensor AddedUpdate::squared_norms(const nn::WeightSource& base, const at::Tensor&, NormAxis axis, c10::ScalarType) const {

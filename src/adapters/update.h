@@ -25,6 +25,10 @@ class AddedUpdate : public Update {
   using Update::Update;
   at::Tensor forward(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& seen) const override;
 
+  /// x W + bias + the product of x with ΔW, with autograd; `bias` may be undefined.
+  virtual at::Tensor with_base(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) const {
+    return add_to(base.multiply(x, bias), x, {}, base.product());
+  }
   /// base_out + the product of x ∘ gain with ΔW, with autograd. gain [input channels] fp32 or undefined for 1.
   virtual at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
                             const kernels::ProductPtr& product) const = 0;

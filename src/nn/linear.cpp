@@ -5,6 +5,8 @@
 
 #include <stdexcept>
 
+#include "kernels/linear/linear.h"
+
 namespace burnish::nn {
 
 at::Tensor ParameterSource::multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const {
@@ -13,6 +15,20 @@ at::Tensor ParameterSource::multiply(const kernels::ProductPtr& product, const a
 
 at::Tensor ParameterSource::rows_in(c10::ScalarType dtype, int64_t begin, int64_t end) const {
   return weight_.detach().narrow(0, begin, end - begin).flatten(1).to(dtype);
+}
+
+at::Tensor ParameterSource::forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const {
+  return product.multiply(x, weight_, bias);
+}
+
+at::Tensor ParameterSource::input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const {
+  auto wide = kernels::product_dtype(dy);
+  return product.input_gradient(dy.to(wide), weight_.detach().flatten(1).to(wide), x_sizes).to(dy.scalar_type());
+}
+
+std::shared_ptr<const kernels::Multiplier> LinearMap::frozen() const {
+  auto trains = [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); };
+  return trains(weight) || trains(bias) ? nullptr : source_;
 }
 
 LinearMap::LinearMap(at::Tensor given, kernels::ProductPtr product)

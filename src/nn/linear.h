@@ -29,6 +29,8 @@ class ParameterSource : public WeightSource {
   int64_t num_bytes() const override { return static_cast<int64_t>(weight_.nbytes()); }
   at::Tensor multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const override;
   at::Tensor rows_in(c10::ScalarType dtype, int64_t begin, int64_t end) const override;
+  at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const override;
+  at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const override;
 
  private:
   at::Tensor& weight_;
@@ -49,6 +51,9 @@ class LinearMap : public Module {
   int64_t out_features() const { return out_features_; }
   int64_t in_channels() const { return in_features_ / product_->columns_per_channel(); }
   const kernels::ProductPtr& product() const { return product_; }
+
+  /// W for a product that is not differentiated by W or the bias: null where one of them trains.
+  std::shared_ptr<const kernels::Multiplier> frozen() const;
 
   WeightSource& source() const {
     if (before_read) before_read();

@@ -11,9 +11,8 @@ namespace burnish::nn {
 /// Where the weight W [out, in] of a linear layer or convolution lives and how it is multiplied with: a parameter, or codes and scales
 /// (`quant/`).
 /// Nothing else touches the storage, so an adapter or an optimizer never meets a tensor it cannot add to.
-class WeightSource {
+class WeightSource : public kernels::Multiplier {
  public:
-  virtual ~WeightSource() = default;
   virtual int64_t in_features() const = 0;
   virtual int64_t out_features() const = 0;
   virtual c10::Device device() const = 0;

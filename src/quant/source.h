@@ -23,9 +23,8 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
   /// The weight trains (quant/trained_codes.h): its gradient has this shape and dtype.
   void train(at::IntArrayRef sizes, c10::ScalarType gradient_dtype);
 
-  /// The product with W plus bias, and its input's gradient, without autograd and in the operand's dtype.
-  virtual at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const;
-  virtual at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const;
+  at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const override;
+  at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const override;
 
  protected:
   QuantizedWeight weight_;

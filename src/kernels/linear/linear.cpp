@@ -116,6 +116,10 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   return at::linear(x, weight, b);
 }
 
+at::Tensor transposed_linear(const at::Tensor& dy_NO, const at::Tensor& weight_OI) {
+  return suits_onednn(dy_NO, weight_OI) ? product(dy_NO, weight_OI.t(), std::nullopt) : at::mm(dy_NO, weight_OI);
+}
+
 c10::ScalarType product_dtype(const at::Tensor& x) {
   if (!runs_on_cpu(x) || (x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16)) return x.scalar_type();
   return x.scalar_type() == at::kBFloat16 && cpu_has_bf16() ? at::kBFloat16 : at::kFloat;

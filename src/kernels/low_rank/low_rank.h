@@ -9,4 +9,9 @@ namespace burnish::kernels {
 at::Tensor add_low_rank(const at::Tensor& base, const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale,
                         const ProductPtr& product = matrix_product());
 
+/// x W + bias + scale · (x Aᵀ) Bᵀ with autograd for x, A and B, of a W and a bias that do not train; otherwise as add_low_rank. What is as
+/// large as x or the result is written once and added to in place, forward and backward.
+at::Tensor low_rank_linear(std::shared_ptr<const Multiplier> weight, const at::Tensor& bias, const at::Tensor& x, const at::Tensor& a,
+                           const at::Tensor& b, double scale, const ProductPtr& product);
+
 }  // namespace burnish::kernels

@@ -35,6 +35,12 @@ class Convolution : public Product, public std::enable_shared_from_this<Convolut
   at::Tensor add(const at::Tensor& base, const at::Tensor& x, const at::Tensor& w_OI, double scale) const override {
     return at::add(base, forward(x, w_OI, {}), scale);
   }
+  void add_(const at::Tensor& sum, const at::Tensor& x, const at::Tensor& w_OI, double scale) const override {
+    sum.add_(forward(x, w_OI, {}), scale);
+  }
+  void add_input_gradient_(const at::Tensor& sum, const at::Tensor& dy, const at::Tensor& w_OI) const override {
+    sum.add_(input_gradient(dy, w_OI, sum.sizes()));
+  }
   at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const override;
 
  private:

@@ -30,7 +30,7 @@ class MatrixProduct : public Product {
     return y.view(with_channels(x.sizes(), w_OI.size(0)));
   }
   at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& w_OI, at::IntArrayRef x_sizes) const override {
-    return at::mm(dy.flatten(0, -2), w_OI).view(x_sizes);
+    return transposed_linear(dy.flatten(0, -2), w_OI).view(x_sizes);
   }
   at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) const override {
     return at::mm(dy.flatten(0, -2).t(), x.flatten(0, -2));
@@ -38,11 +38,19 @@ class MatrixProduct : public Product {
   at::Tensor add(const at::Tensor& base, const at::Tensor& x, const at::Tensor& w_OI, double scale) const override {
     return at::addmm(base.flatten(0, -2), x.flatten(0, -2), w_OI.t(), 1, scale).view(base.sizes());
   }
+  void add_(const at::Tensor& sum, const at::Tensor& x, const at::Tensor& w_OI, double scale) const override {
+    rows_of(sum).addmm_(x.flatten(0, -2), w_OI.t(), 1, scale);
+  }
+  void add_input_gradient_(const at::Tensor& sum, const at::Tensor& dy, const at::Tensor& w_OI) const override {
+    rows_of(sum).addmm_(dy.flatten(0, -2), w_OI);
+  }
   at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const override {
     return linear(x, weight, bias);
   }
 
  private:
+  /// A view, of what is contiguous.
+  static at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
   static std::vector<int64_t> with_channels(at::IntArrayRef sizes, int64_t channels) {
     auto changed = sizes.vec();
     changed.back() = channels;

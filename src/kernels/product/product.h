@@ -34,12 +34,25 @@ class Product {
   virtual at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) const = 0;
   /// base + scale · forward(x, w).
   virtual at::Tensor add(const at::Tensor& base, const at::Tensor& x, const at::Tensor& w_OI, double scale) const = 0;
+  /// sum += scale · forward(x, w), and sum += input_gradient(dy, w): in place, so that what is as large as a layer's output or input is not
+  /// copied. Both of the sum's dtype.
+  virtual void add_(const at::Tensor& sum, const at::Tensor& x, const at::Tensor& w_OI, double scale) const = 0;
+  virtual void add_input_gradient_(const at::Tensor& sum, const at::Tensor& dy, const at::Tensor& w_OI) const = 0;
   /// The product with a parameter (in the shape of weight_sizes) with autograd, in x's dtype. bias [out] or undefined.
   virtual at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const = 0;
 
   /// For an autograd function to keep the product.
   static c10::IValue keep(const ProductPtr& product);
   static ProductPtr kept(const c10::IValue& value);
+};
+
+/// A weight by what a layer does with it. Without autograd and in its operand's dtype.
+class Multiplier {
+ public:
+  virtual ~Multiplier() = default;
+  /// The product of x with W, plus bias ([out] or undefined).
+  virtual at::Tensor forward(const Product& product, const at::Tensor& x, const at::Tensor& bias) const = 0;
+  virtual at::Tensor input_gradient(const Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const = 0;
 };
 
 /// x [..., in], W [out, in] -> [..., out].
