@@ -52,7 +52,7 @@ def check_flux(folder):
     noise = load_file(OUT / "expected.safetensors")["noise"]
     convert(OUT / "model", folder / "flux.safetensors")
     convert(folder / "flux.safetensors", folder / "flux", "--config_from", OUT / "model")
-    pipe = pipeline(transformer=FluxTransformer2DModel.from_pretrained(folder / "flux/transformer"))
+    pipe = pipeline(transformer=FluxTransformer2DModel.from_pretrained(folder / "flux/transformer", torch_dtype=torch.float32))
     return report("FLUX from a folder to a file to a folder", sampled(pipe, noise, PROMPTS), sampled(pipeline(), noise, PROMPTS))
 
 

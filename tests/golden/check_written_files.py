@@ -19,6 +19,7 @@ from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast
 import make_chroma as chroma
 import make_flux2 as flux2
 import make_flux_extras as flux_extras
+import make_pipeline
 import make_qwen_blockwise as blockwise
 import make_qwen_edit as qwen_edit
 import make_qwen_image as qwen_image
@@ -52,7 +53,7 @@ def draw(model, latents, *options):
 
 def pipeline(**parts):
     pipe = FluxPipeline.from_pretrained(OUT / "model", tokenizer=CLIPTokenizer.from_pretrained(ASSETS / "tokenizer"),
-                                        tokenizer_2=T5TokenizerFast.from_pretrained(ASSETS / "tokenizer_2"), **parts)
+                                        tokenizer_2=T5TokenizerFast.from_pretrained(ASSETS / "tokenizer_2"), torch_dtype=torch.float32, **parts)
     pipe.set_progress_bar_config(disable=True)
     return pipe
 
@@ -209,13 +210,13 @@ def check_control_net(folder):
 
 def check_kontext(folder):
     """FLUX.1 with a reference picture."""
-    noise = noise_of(references, folder)
+    noise = noise_of(make_pipeline, folder)
     trained = ["--dataset_metadata_path", references.OUT / "metadata.json", "--extra_inputs", "kontext_images"]
     reference = ["--reference", references.OUT / "a.png"]
 
     def kontext(**parts):
         pipe = FluxKontextPipeline.from_pretrained(OUT / "model", tokenizer=CLIPTokenizer.from_pretrained(ASSETS / "tokenizer"),
-                                                   tokenizer_2=T5TokenizerFast.from_pretrained(ASSETS / "tokenizer_2"), **parts)
+                                                   tokenizer_2=T5TokenizerFast.from_pretrained(ASSETS / "tokenizer_2"), torch_dtype=torch.float32, **parts)
         pipe.set_progress_bar_config(disable=True)
         return pipe
 
@@ -229,7 +230,7 @@ def check_kontext(folder):
     whole = folder / "model"
     shutil.copytree(OUT / "model", whole)
     shutil.copy(train(folder / "full", *trained, "--trainable_models", "dit"), whole / "transformer/diffusion_pytorch_model.safetensors")
-    pipe = kontext(transformer=FluxTransformer2DModel.from_pretrained(whole / "transformer"))
+    pipe = kontext(transformer=FluxTransformer2DModel.from_pretrained(whole / "transformer", torch_dtype=torch.float32))
     return good & report("Kontext: whole transformer through from_pretrained", draw(whole, folder / "latents.safetensors", *reference), references.drawn(pipe, noise))
 
 
@@ -290,7 +291,7 @@ def main():
         whole = folder / "model"
         shutil.copytree(OUT / "model", whole)
         shutil.copy(train(folder / "full", "--trainable_models", "dit"), whole / "transformer/diffusion_pytorch_model.safetensors")
-        pipe = pipeline(transformer=FluxTransformer2DModel.from_pretrained(whole / "transformer"))
+        pipe = pipeline(transformer=FluxTransformer2DModel.from_pretrained(whole / "transformer", torch_dtype=torch.float32))
         good &= check_control_net(folder)
         good &= report("whole transformer through from_pretrained", draw(whole, folder / "latents.safetensors"), sampled(pipe, noise, PROMPTS))
 
@@ -306,7 +307,7 @@ def main():
         encoder = folder / "encoder/step-2.text_encoder.safetensors"
         shutil.copy(OUT / "model/transformer/diffusion_pytorch_model.safetensors", whole / "transformer/diffusion_pytorch_model.safetensors")
         shutil.copy(encoder, whole / "text_encoder/model.safetensors")
-        pipe = pipeline(text_encoder=CLIPTextModel.from_pretrained(whole / "text_encoder"))
+        pipe = pipeline(text_encoder=CLIPTextModel.from_pretrained(whole / "text_encoder", torch_dtype=torch.float32))
         good &= report("whole text encoder through from_pretrained", draw(whole, folder / "latents.safetensors"),
                        sampled(pipe, noise, PROMPTS))
 

@@ -156,7 +156,7 @@ def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     samples = make_pipeline.encode(open_pipe(), [(f"{i}.png", prompt) for i, prompt in enumerate(["red apple", "a cat face, smiling", "tree", "red apple"])])
-    torch.manual_seed(11)
+    torch.manual_seed(12)
     module = Module("sft:train")
     trained = trained_of(module)
     with torch.no_grad():

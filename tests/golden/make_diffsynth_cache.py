@@ -46,7 +46,7 @@ def main():
     (OUT / "other").mkdir()
     torch.manual_seed(3)
     pipe = FluxPipeline.from_pretrained(HERE / "pipeline/model", tokenizer=CLIPTokenizer.from_pretrained(ASSETS / "tokenizer"),
-                                        tokenizer_2=T5TokenizerFast.from_pretrained(ASSETS / "tokenizer_2"))
+                                        tokenizer_2=T5TokenizerFast.from_pretrained(ASSETS / "tokenizer_2"), torch_dtype=torch.float32)
     prompts = ["red apple", "a cat face, smiling", "tree", "red apple"]
     for i, prompt in enumerate(prompts):
         torch.save(sample(pipe, HERE / f"pipeline/pictures/{i}.png", prompt), OUT / f"0/{i}.pth")

@@ -33,7 +33,7 @@ def default_sigmas(pipe, num_tokens):
 
 def main():
     pipe = FluxPipeline.from_pretrained(HERE / "pipeline/model", tokenizer=CLIPTokenizer.from_pretrained(ASSETS / "tokenizer"),
-                                        tokenizer_2=T5TokenizerFast.from_pretrained(ASSETS / "tokenizer_2"))
+                                        tokenizer_2=T5TokenizerFast.from_pretrained(ASSETS / "tokenizer_2"), torch_dtype=torch.float32)
     model = pipe.transformer
     picture = torch.from_numpy(np.asarray(Image.open(HERE / "pipeline/pictures/1.png")).copy()).permute(2, 0, 1)[None].float() / 127.5 - 1
     with torch.no_grad():

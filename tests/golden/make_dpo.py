@@ -21,7 +21,7 @@ STEPS, BETA = 4, 50.0
 
 def flux():
     pipe = FluxPipeline.from_pretrained(HERE / "pipeline/model", tokenizer=CLIPTokenizer.from_pretrained(ASSETS / "tokenizer"),
-                                        tokenizer_2=T5TokenizerFast.from_pretrained(ASSETS / "tokenizer_2"))
+                                        tokenizer_2=T5TokenizerFast.from_pretrained(ASSETS / "tokenizer_2"), torch_dtype=torch.float32)
     with torch.no_grad():
         samples = make_pipeline.encode(pipe, runs.rows())
     replay = load_file(HERE / "pipeline/replay.safetensors")

@@ -23,6 +23,13 @@ def randomise(model, gain=1.0):
     return model.eval()
 
 
+def rounded(model):
+    """Its parameters as bf16 holds them."""
+    for p in model.parameters():
+        p.data = p.data.to(torch.bfloat16).float()
+    return model
+
+
 def write(name, model, config, inputs, outputs):
     tensors = {f"w.{k}": v.contiguous().clone() for k, v in model.state_dict().items()}
     tensors |= {f"in.{k}": v for k, v in inputs.items()} | {f"out.{k}": v.detach().contiguous() for k, v in outputs.items()}

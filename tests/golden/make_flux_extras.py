@@ -6,7 +6,7 @@ siglip/                   an image encoder as transformers saves it
 ipadapter.bin             an IP-Adapter's two dictionaries, as InstantX's file has them
 value_controller.safetensors, redux.safetensors   AttriCtrl's and Redux's
 lora_encoder.safetensors, lora_{0,1}.safetensors  an encoder of LoRAs, and LoRAs on all layers of the blocks in kohya's names
-fill.safetensors, flex.safetensors   x_embedder.weight of transformers with further input channels
+fill.safetensors, flex.safetensors   x_embedder.weight of transformers with further input channels, in bf16 as they are
 white_*.png, metadata.json   masks, and the pictures of make_pipeline.py with a cell in every column
 expected.safetensors      <case>.loss: the first steps of make_diffsynth.py's replay and LoRA, the component frozen; <case>.whole.loss: the component trains and the LoRA is
                           not there. fill and redux are trained in the plain loop, on diffusers' and transformers' modules and formulas; the others by DiffSynth-Studio's code
@@ -35,7 +35,7 @@ from make_wild import open_pipe
 OUT = make_pipeline.OUT.parent / "flux_extras"
 REFERENCES = make_pipeline.OUT.parent / "references"
 PROMPTS = ["red apple", "a cat face, smiling", "tree", "red apple"]
-WIDTH, HEADS, TEXT, POOLED, FEATURES = 32, 2, 16, 12, 24
+WIDTH, HEADS, TEXT, POOLED, FEATURES = 32, 2, 16, 12, 16
 STEPS = 3
 MODES = {"canny": 0, "tile": 1, "depth": 2, "blur": 3, "pose": 4, "gray": 5, "lq": 6}
 
@@ -52,12 +52,16 @@ def half(state):
     return {name: value.detach().bfloat16().contiguous() for name, value in state.items()}
 
 
-def control_net(name, channels, **config):
+def control_net(folder, channels, weights=None, **config):
+    """It, and its folder; with `weights`, diffusers' of another, config.json alone."""
     model = FluxControlNetModel(in_channels=64, num_layers=1, attention_head_dim=WIDTH // HEADS, num_attention_heads=HEADS, joint_attention_dim=TEXT,
                                 pooled_projection_dim=POOLED, axes_dims_rope=[4, 6, 6], **config)
     model.controlnet_x_embedder = torch.nn.Linear(channels, WIDTH)
     drawn(model, 0.7)
-    model.to(torch.bfloat16).save_pretrained(OUT / name)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    if weights is not None:
+        (folder / "diffusion_pytorch_model.safetensors").unlink()
+        model.load_state_dict({n: weights[n] for n in model.state_dict()})
     model.float()
     theirs = flux_controlnet.FluxControlNet.__new__(flux_controlnet.FluxControlNet)
     torch.nn.Module.__init__(theirs)
@@ -180,8 +184,8 @@ def main():
     samples = make_pipeline.encode(pipe, [(f"{i}.png", prompt) for i, prompt in enumerate(PROMPTS)])
     case, expected = Case(samples, pipe), {}
 
-    union = control_net("controlnet", 64, num_single_layers=1, num_mode=10, guidance_embeds=True)
-    inpaint = control_net("inpaint", 68, num_single_layers=0, guidance_embeds=False)
+    union = control_net(OUT / "controlnet", 64, num_single_layers=1, num_mode=10, guidance_embeds=True)
+    inpaint = control_net(OUT / "inpaint", 68, num_single_layers=0, guidance_embeds=False)
 
     def control(module, masked):
         def inputs(which, _):
@@ -241,7 +245,7 @@ def main():
     expected["eligen.loss"] = case.run(module, by_entity)
 
     dit, weight = wide_dit(196, 21)
-    save_file({"x_embedder.weight": weight}, OUT / "flex.safetensors")
+    save_file({"x_embedder.weight": weight.bfloat16()}, OUT / "flex.safetensors")
     module = case.module(dit)
 
     def by_flex(which, given):
@@ -257,7 +261,7 @@ def main():
 
     # What of the package has no unit yet is put together by the formulas of diffusers' FluxFillPipeline.prepare_mask_latents.
     dit, weight = wide_dit(384, 22)
-    save_file({"x_embedder.weight": weight}, OUT / "fill.safetensors")
+    save_file({"x_embedder.weight": weight.bfloat16()}, OUT / "fill.safetensors")
     module = case.module(dit)
     patchify = module.pipe.dit.patchify
 

@@ -2,7 +2,7 @@
 """Small components of InfiniteYou over the pipeline of make_pipeline.py, and what DiffSynth-Studio trains with them, in infinite_you/:
 
 image_proj_model.bin   its projector of faces, in a dictionary of its own as the published file has it
-controlnet/            a ControlNet as diffusers saves it
+controlnet/            the config.json of a ControlNet as diffusers saves it; its weights are those of flux_extras/controlnet/ without its kinds of control
 face_{0,1}.safetensors what ArcFace would make of a face, 512 numbers drawn
 metadata.json          the pictures of make_pipeline.py with a face, a control picture and a guidance
 expected.safetensors   loss, both.loss: the first steps of make_diffsynth.py's replay, with its LoRA, and with both components trained
@@ -39,12 +39,12 @@ def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
     torch.manual_seed(17)
-    extras.OUT = OUT
     rows, pipe = write_data(), open_pipe()
     samples = make_pipeline.encode(pipe, [(f"{i}.png", prompt) for i, prompt in enumerate(extras.PROMPTS)])
     case, expected = extras.Case(samples, pipe), {}
-    control = extras.control_net("controlnet", 64, num_single_layers=1, guidance_embeds=True)
-    projector = extras.drawn(InfiniteYouImageProjector(dim=16, depth=2, dim_head=64, heads=1, num_queries=3, output_dim=extras.TEXT, ff_mult=2), 1.0)
+    union = load_file(extras.OUT / "controlnet/diffusion_pytorch_model.safetensors")
+    control = extras.control_net(OUT / "controlnet", 64, union, num_single_layers=1, guidance_embeds=True)
+    projector = extras.drawn(InfiniteYouImageProjector(dim=8, depth=2, dim_head=64, heads=1, num_queries=3, output_dim=extras.TEXT, ff_mult=2), 1.0)
     torch.save({"image_proj": extras.half(projector.state_dict())}, OUT / "image_proj_model.bin")
 
     def by_face(module):
@@ -61,7 +61,7 @@ def main():
         module = case.module(lora=not both)
         module.pipe.controlnet = flux_image.MultiControlNet([control.requires_grad_(both)])
         module.pipe.image_proj_model = projector.requires_grad_(both)
-        trained = [*control.parameters(), *projector.parameters()] if both else None
+        trained = torch.nn.ModuleList([control, projector]) if both else None
         expected["both.loss" if both else "loss"] = case.run(module, by_face(module), trained)
     save_file(expected, OUT / "expected.safetensors")
     for file in OUT.rglob("*.*"):

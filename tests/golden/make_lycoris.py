@@ -30,7 +30,7 @@ def model():
     theirs = load_file(make_pipeline.OUT / "model/transformer/diffusion_pytorch_model.safetensors")
     root = Group()
     for name, parts in LAYERS.items():
-        weight = torch.cat([theirs[f"{part}.weight"] for part in parts])
+        weight = torch.cat([theirs[f"{part}.weight"].float() for part in parts])
         layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
         layer.weight = torch.nn.Parameter(weight)
         at = root

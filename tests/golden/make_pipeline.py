@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A whole small FLUX.1-dev pipeline with random weights, and what diffusers + peft do with it, in pipeline/:
 
-model/                a diffusers folder (tokenizers: those of assets/tiny-flux)
+model/                a diffusers folder, its components in bf16 (tokenizers: those of assets/tiny-flux)
 pictures/, metadata.csv   training samples
 lora.safetensors, dora.safetensors   adapters as diffusers' save_lora_weights writes them, rank 4, alpha 2
 replay.safetensors    step.{i}.noise, step.{i}.sigma, step.{i}.sample of ten steps
@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer, T5Config, T5EncoderModel, T5TokenizerFast
 
 import training_loop
-from make_encoders import randomise
+from make_encoders import randomise, rounded
 
 HERE = pathlib.Path(__file__).parent
 OUT = HERE / "pipeline"
@@ -35,12 +35,13 @@ def parts():
                                                   max_position_embeddings=clip_tokens.model_max_length, bos_token_id=eos - 1, eos_token_id=eos, pad_token_id=eos)))
     t5 = randomise(T5EncoderModel(T5Config(vocab_size=len(t5_tokens), d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2, feed_forward_proj="gated-gelu")))
     vae = randomise(AutoencoderKL(in_channels=3, out_channels=3, down_block_types=("DownEncoderBlock2D",) * 4, up_block_types=("UpDecoderBlock2D",) * 4,
-                                  block_out_channels=(8, 8, 16, 16), layers_per_block=1, latent_channels=16, norm_num_groups=4, use_quant_conv=False,
+                                  block_out_channels=(8, 8, 8, 16), layers_per_block=1, latent_channels=16, norm_num_groups=4, use_quant_conv=False,
                                   use_post_quant_conv=False, shift_factor=0.1, scaling_factor=0.6, force_upcast=False))
     transformer = randomise(FluxTransformer2DModel(patch_size=1, in_channels=64, num_layers=1, num_single_layers=2, attention_head_dim=16, num_attention_heads=2,
                                                    joint_attention_dim=16, pooled_projection_dim=12, guidance_embeds=True, axes_dims_rope=(4, 6, 6)), 0.7)
     scheduler = FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True, base_shift=0.5, max_shift=1.15, base_image_seq_len=256, max_image_seq_len=4096, shift=3.0)
-    return FluxPipeline(scheduler=scheduler, vae=vae, text_encoder=clip, tokenizer=clip_tokens, text_encoder_2=t5, tokenizer_2=t5_tokens, transformer=transformer)
+    return FluxPipeline(scheduler=scheduler, vae=rounded(vae), text_encoder=rounded(clip), tokenizer=clip_tokens, text_encoder_2=rounded(t5), tokenizer_2=t5_tokens,
+                        transformer=rounded(transformer))
 
 
 def pictures():
@@ -106,7 +107,7 @@ def main():
     (OUT / "pictures").mkdir(parents=True)
     pipe = parts()
     pipe.set_progress_bar_config(disable=True)
-    pipe.save_pretrained(OUT / "model")
+    parts().to(torch.bfloat16).save_pretrained(OUT / "model")
     for tokenizer in ("tokenizer", "tokenizer_2"):
         shutil.rmtree(OUT / "model" / tokenizer)
     rows = pictures()

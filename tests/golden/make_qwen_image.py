@@ -22,7 +22,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2_5_VLConfig, Qwen2_5_VLFo
 
 import training_loop
 from digest import digest
-from make_encoders import randomise
+from make_encoders import randomise, rounded
 
 HERE = pathlib.Path(__file__).parent
 OUT = HERE / "qwen_image_pipeline"
@@ -33,13 +33,6 @@ PROMPTS = ["red apple", "tree of the north, a cat face, smiling, a red apple on 
 TEXT = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=2048, tie_word_embeddings=True,
             rope_parameters={"rope_type": "default", "type": "default", "rope_theta": 1e6, "mrope_section": [2, 1, 1]})
 VISION = dict(depth=1, hidden_size=8, intermediate_size=8, num_heads=1, patch_size=2, spatial_merge_size=2, out_hidden_size=16)
-
-
-def rounded(model):
-    """Its parameters as bf16 holds them."""
-    for p in model.parameters():
-        p.data = p.data.to(torch.bfloat16).float()
-    return model
 
 
 def parts():

@@ -4,7 +4,8 @@
 qwen/                 a folder of Qwen2.5-VL with its tokenizer beside the weights
 step1x.safetensors    transformer and connector in one file, the transformer under BFL's names and without guidance
 metadata.json         the pictures of make_pipeline.py with a reference picture each, prompts with quotes among them
-text.safetensors      of each row: {i}.ids, the tokens that the text encoder reads, and {i}.states, what the connector is given of them
+text.safetensors      of each row: {i}.ids, the tokens that the text encoder reads, and {i}.count, of how many of them the connector is given states;
+                      0.states, these of the first row
 expected.safetensors  connector.text, connector.pooled of the first row's at sigma 0.3; loss: the first steps of make_diffsynth.py's replay and LoRA
 
 Of its embedder the numbers of published tokens, and how many of the first are dropped, are replaced by those of the small vocabulary.
@@ -140,7 +141,9 @@ def main():
             picture = Image.open(OUT / row["step1x_reference_image"]).convert("RGB")
             states, mask = embed([row["prompt"]], [picture])
             values.append((states, mask, picture))
-            texts |= {f"{i}.ids": embed.model.seen[-1].int(), f"{i}.states": states[0, :int(mask.sum())].clone()}
+            texts |= {f"{i}.ids": embed.model.seen[-1].int(), f"{i}.count": mask.sum()}
+            if i == 0:
+                texts["0.states"] = states[0, :int(mask.sum())].clone()
         text, pooled = connect(values[0][0], torch.tensor([0.3]), values[0][1])
     save_file(texts, OUT / "text.safetensors")
     expected = {"connector.text": text, "connector.pooled": pooled}

@@ -10,6 +10,7 @@
 #include "io/safetensors.h"
 #include "loras/merged.h"
 #include "models/family.h"
+#include "tests/integration/flux_extras.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -39,6 +40,10 @@ class Damaged : public testing::TestWithParam<Part> {
     if (!is_given()) return;
     auto given = kSource / "tests/golden" / GetParam().given, folder = model() / GetParam().folder;
     fs::create_directory(folder);
+    if (given == test::kFaces / "controlnet") {
+      test::copy_face_control_net(folder);
+      return;
+    }
     if (fs::is_directory(given)) {
       fs::copy(given, folder);
       return;

@@ -114,8 +114,9 @@ class FluxCommands : public BadInput {
     put(kExtras / "value_controller.safetensors", "DiffSynth-Studio/AttriCtrl-FLUX.1-Dev/models/brightness.safetensors");
     put(kExtras / "lora_encoder.safetensors", "DiffSynth-Studio/LoRA-Encoder-FLUX.1-Dev/model.safetensors");
     put(kFaces / "image_proj_model.bin", "ByteDance/InfiniteYou/infu_flux_v1.0/aes_stage2/image_proj_model.bin");
-    put(kFaces / "controlnet/diffusion_pytorch_model.safetensors",
-        "ByteDance/InfiniteYou/infu_flux_v1.0/aes_stage2/InfuseNetModel/diffusion_pytorch_model-00001-of-00001.safetensors");
+    fs::create_directories(at("models/ByteDance/InfiniteYou/infu_flux_v1.0/aes_stage2/InfuseNetModel"));
+    write_face_control_net(
+        at("models/ByteDance/InfiniteYou/infu_flux_v1.0/aes_stage2/InfuseNetModel/diffusion_pytorch_model-00001-of-00001.safetensors"));
     put(kStep1x / "step1x.safetensors", "stepfun-ai/Step1X-Edit/step1x-edit-i1258.safetensors");
     put(kGolden / "model/vae/diffusion_pytorch_model.safetensors", "stepfun-ai/Step1X-Edit/vae.safetensors");
     put(kStep1x / "qwen/model.safetensors", "Qwen/Qwen2.5-VL-7B-Instruct/model-00001-of-00001.safetensors");

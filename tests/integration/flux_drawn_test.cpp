@@ -77,7 +77,8 @@ TEST_F(FluxDrawn, AllKindsOfInputsAreSeen) {
   with("--model " + quoted(kExtras / "ipadapter.bin") + " --model " + quoted(kExtras / "siglip") + " ",
        "--ipadapter_images " + quoted(kExtras / "../references/a.png"));
   with("--model " + quoted(kExtras / "lora_encoder.safetensors") + " ", "--lora_encoder_inputs " + quoted(kExtras / "lora_0.safetensors"));
-  with("--model " + quoted(kFaces / "image_proj_model.bin") + " --model " + quoted(kFaces / "controlnet") + " ",
+  copy_face_control_net(at("face_control"));
+  with("--model " + quoted(kFaces / "image_proj_model.bin") + " --model " + quoted(at("face_control")) + " ",
        kEdges + "--infinityou_guidance 1 --infinityou_id_image " + quoted(kFaces / "face_0.safetensors"));
 }
 

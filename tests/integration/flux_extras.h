@@ -32,6 +32,22 @@ inline void widen_transformer_file(const fs::path& file, const std::string& chan
   std::ofstream(config) << json.dump();
 }
 
+/// Writes the weights of InfiniteYou's ControlNet, which are those of kExtras' without its kinds of control.
+inline void write_face_control_net(const fs::path& file) {
+  auto all = io::SafetensorsFile::open(kExtras / "controlnet/diffusion_pytorch_model.safetensors");
+  io::NamedTensors tensors;
+  for (const auto& [name, info] : all->tensors()) {
+    if (!name.starts_with("controlnet_mode")) tensors.emplace_back(name, all->tensor(name).clone());
+  }
+  io::save_safetensors(file, tensors);
+}
+
+/// That ControlNet in `folder`, as diffusers saves it.
+inline void copy_face_control_net(const fs::path& folder) {
+  fs::copy(kFaces / "controlnet", folder);
+  write_face_control_net(folder / "diffusion_pytorch_model.safetensors");
+}
+
 /// The model of tests/golden/make_pipeline.py in `folder`, its transformer widened.
 inline void widen_transformer(const fs::path& folder, const std::string& channels) {
   fs::copy(kGolden / "model", folder, fs::copy_options::recursive);

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include "tests/flux_in_fp32.h"
 #include "tests/integration/chroma.h"
 #include "tests/integration/flux2.h"
 #include "tests/integration/qwen_image.h"
@@ -24,8 +25,16 @@ struct Family {
 };
 void PrintTo(const Family& f, std::ostream* out) { *out << f.name; }
 
+/// That of golden_model() in `folder`, its transformer in fp32.
+std::string golden_model_in_fp32(const fs::path& folder) {
+  copy_flux_in_fp32(folder);
+  return "--model " + quoted(folder) + " --tokenizer_path " + quoted(kAssets / "tokenizer") + " --tokenizer_2_path " +
+         quoted(kAssets / "tokenizer_2") + " --dtype fp32 ";
+}
+
 std::string model_and_data(const Family& family, const fs::path& folder) {
   if (family.name == "flux") return golden_model() + golden_data();
+  if (family.name == "flux_in_fp32") return golden_model_in_fp32(folder / "model") + golden_data();
   if (family.name == "zimage") return zimage_model() + golden_data();
   if (family.name == "chroma") return chroma_model() + golden_data();
   if (family.name == "flux2") return flux2_model() + "--max_sequence_length 48 " + golden_data();
@@ -73,8 +82,8 @@ class Runs {
   std::string trained_, model_;
 };
 
-const Family kFlux{"flux", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kZ{"zimage", "dit"}, kQwen{"qwen_image", "dit"},
-    kKlein{"flux2", "dit"}, kChromaSmall{"chroma", "dit"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON};
+const Family kFlux{"flux", "dit"}, kFluxInFp32{"flux_in_fp32", "dit"}, kSdxl{"sdxl", "unet"}, kSd15{"sd15", "unet"}, kZ{"zimage", "dit"},
+    kQwen{"qwen_image", "dit"}, kKlein{"flux2", "dit"}, kChromaSmall{"chroma", "dit"}, kSkeleton{"skeleton", "dit", BURNISH_SKELETON};
 
 std::string in_full(const Family& family) { return "--trainable_models " + family.denoiser + " "; }
 
@@ -135,7 +144,7 @@ TEST_P(LeverPairs, LeaveTheRunAsItIsBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, LeverPairs,
-                         testing::Values(LeverCase{kFlux, "flux_lora", kLora, true},
+                         testing::Values(LeverCase{kFluxInFp32, "flux_lora", kLora, true},
                                          LeverCase{kFlux, "flux_dora_over_fp8", kDora + "--fp8_models dit "},
                                          LeverCase{kFlux, "flux_bf16_adamw8bit", in_full(kFlux) + "--dtype bf16 --optimizer adamw8bit "},
                                          LeverCase{kFlux, "flux_in_trained_fp8", in_full(kFlux) + "--dtype bf16 --trained_weights fp8 "},
@@ -186,7 +195,8 @@ TEST_F(Levers, ThatDoNotGoTogetherAreRefused) {
   refused(2, train("--blocks_to_swap 99"), {"blocks_to_swap 99 is more than the", "blocks that dit runs"});
   refused(2, train("--blocks_to_swap 1 --blocks_on_disk 2"), {"blocks_on_disk 2 is more than blocks_to_swap 1", "raise blocks_to_swap"});
   refused(2, train("--blocks_on_disk -1"), {"blocks_on_disk must be at least 0"});
-  refused(2, train("--enable_model_cpu_offload --blocks_on_disk 99"), {"blocks_on_disk 99 is more than the 3 blocks that dit runs"});
+  refused(2, train("--enable_model_cpu_offload --dtype bf16 --blocks_on_disk 99"),
+          {"blocks_on_disk 99 is more than the 3 blocks that dit runs"});
 }
 
 /// DiffSynth-Studio's option.
@@ -203,16 +213,19 @@ TEST_F(Levers, OffloadTheWholeDenoiserByOneWord) {
 
 TEST_F(Levers, OnDiskAreRefusedWhereTheFileHasOtherWeights) {
   const std::string on_disk = "--blocks_to_swap 2 --blocks_on_disk 2 ";
-  refused(2, train(on_disk + "--dtype bf16"),
+  refused(2, train(on_disk), {"blocks_on_disk reads frozen weights from their file", "' in bf16, and the run holds it in fp32"});
+  const auto in_fp32 = golden_model_in_fp32(at("model")) + golden_data();
+  refused(2, train_with(in_fp32, on_disk + "--dtype bf16"),
           {"blocks_on_disk reads frozen weights from their file", "' in fp32, and the run holds it in bf16"});
-  refused(2, train(on_disk + "--fp8_models dit"), {"the file of dit has no codes, and the run holds it in codes", "burnish convert"});
+  refused(2, train_with(in_fp32, on_disk + "--fp8_models dit"),
+          {"the file of dit has no codes, and the run holds it in codes", "burnish convert"});
   refused(2, train_with(golden_model() + golden_data() + "--trainable_models dit ", on_disk + "--plan off"), {"and dit trains whole"});
 }
 
 /// Codes are read from a file of codes, whose scales and biases are a small part.
 TEST_F(Levers, OnDiskReadCodesThatWereWrittenBefore) {
   auto fp8 = at("fp8.safetensors");
-  auto written = run_burnish("convert " + quoted(kGolden / "model/transformer") + " " + quoted(fp8) + " --weight_format fp8");
+  auto written = run_burnish("convert " + quoted(kGolden / "model/transformer") + " " + quoted(fp8) + " --dtype fp32 --weight_format fp8");
   ASSERT_EQ(written.exit_code, 0) << written.output;
   auto model = "--model " + quoted(fp8) + " " + tokenizers() + "--dtype fp32 ";
   for (const char* name : {"text_encoder", "text_encoder_2", "vae"}) model += "--model " + quoted(kGolden / "model" / name) + " ";

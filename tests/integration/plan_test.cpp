@@ -145,7 +145,7 @@ TEST(MemoryPlan, BlocksAreReadFromDiskWhereNothingElseFits) {
 using TrainPlansFirst = BadInput;
 
 TEST_F(TrainPlansFirst, AndRefusesWhatDoesNotFit) {
-  refused(4, train("--device_memory 0.1MiB"), {"takes 897", "at its peak", "and there is 102.40 KiB", "--plan off"});
+  refused(4, train("--device_memory 0.1MiB"), {"takes 843", "at its peak", "and there is 102.40 KiB", "--plan off"});
   refused(2, train("--device_memory lots"), {"device_memory must be a size such as 24GiB", "not 'lots'"});
   refused(4, train("--host_memory 1MiB"), {"of the host's memory, ", "and there is 1.00 MiB", "--plan off"});
   refused(2, train("--host_memory few"), {"host_memory must be a size such as 24GiB"});

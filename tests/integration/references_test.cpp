@@ -49,7 +49,7 @@ void expect_equal(const fs::path& run, const std::string& name, const char* fiel
 class References : public BadInput {
  protected:
   at::Tensor draw(const std::string& prompts, const std::string& options) {
-    auto noise = io::SafetensorsFile::open(kReferences / "expected.safetensors")->tensor("noise");
+    auto noise = io::SafetensorsFile::open(kGolden / "expected.safetensors")->tensor("noise");
     io::save_safetensors(at("noise.safetensors"), {{"noise", noise}});
     run("sample " + golden_model() + prompts + " --height 48 --width 64 --num_inference_steps 4 --embedded_guidance 3.5 " +
         option("noise", at("noise.safetensors")) + option("save_latents", at("latents.safetensors")) + option("output_path", at("drawn")) +

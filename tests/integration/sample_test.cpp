@@ -45,6 +45,7 @@ TEST_F(SampleVerb, BlocksThatWaitElsewhereDrawTheSame) {
   EXPECT_EQ(with("some", "--blocks_to_swap 2"), plain);
   EXPECT_EQ(with("all", "--blocks_to_swap 3 --batch_size 2"), with("together", "--batch_size 2"));
   EXPECT_EQ(with("merged_some", lora + "--blocks_to_swap 2"), merged);
+  EXPECT_EQ(with("fp32_disk", "--blocks_to_swap 3 --blocks_on_disk 2"), plain);
   EXPECT_EQ(with("disk", "--dtype bf16 --blocks_to_swap 3 --blocks_on_disk 2"), with("bf16", "--dtype bf16"));
   refused(2, sample("--blocks_to_swap 100"), {"blocks_to_swap 100 is more than the", "blocks that dit"});
   refused(2, sample("--blocks_to_swap 1 --blocks_on_disk 2"), {"blocks_on_disk 2 is more than blocks_to_swap 1"});

@@ -48,7 +48,8 @@ Loaded load(const std::string& name) {
   for (auto& [path, slot] : slots) wanted[path] = slot->sizes().vec();
   io::load_named(
       weights, {}, wanted,
-      [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = on_device(t).clone().set_requires_grad(true); }, name);
+      [&](const std::string& path, const at::Tensor& t) { *slots.at(path) = on_device(t.to(at::kFloat)).clone().set_requires_grad(true); },
+      name);
   auto in = file.below("in.");
   return {std::move(model),
           {on_device(in.tensor("pooled")), on_device(in.tensor("sigma")), on_device(in.tensor("guidance"))},
