@@ -9,8 +9,6 @@ get_filename_component(site ${BURNISH_TORCH} DIRECTORY)
 add_library(torch_wheel INTERFACE)
 target_include_directories(torch_wheel SYSTEM INTERFACE ${BURNISH_TORCH}/include ${BURNISH_TORCH}/include/torch/csrc/api/include)
 target_link_directories(torch_wheel INTERFACE ${BURNISH_TORCH}/lib)
-# First of all libraries: what is first is asked first when names are looked up, and most that a start looks up are torch's.
-target_link_options(torch_wheel INTERFACE "LINKER:--push-state,--no-as-needed" -ltorch_cpu -lc10 "LINKER:--pop-state")
 target_link_libraries(torch_wheel INTERFACE torch_cpu c10)
 # The OpenMP runtime that torch brings, so that our parallel loops and torch's share one pool of threads.
 file(GLOB BURNISH_OPENMP ${BURNISH_TORCH}/lib/libgomp*.so*)

@@ -88,7 +88,7 @@ struct Weight : kernels::Multiplier {
     return product.multiply(x, weight, bias);
   }
   at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef sizes) const override {
-    return product.input_gradient(dy, weight, sizes);
+    return product.multiply_back(dy, weight, sizes);
   }
   at::Tensor weight;
 };

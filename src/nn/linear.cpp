@@ -5,8 +5,6 @@
 
 #include <stdexcept>
 
-#include "kernels/linear/linear.h"
-
 namespace burnish::nn {
 
 at::Tensor ParameterSource::multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const {
@@ -22,8 +20,7 @@ at::Tensor ParameterSource::forward(const kernels::Product& product, const at::T
 }
 
 at::Tensor ParameterSource::input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const {
-  auto wide = kernels::product_dtype(dy);
-  return product.input_gradient(dy.to(wide), weight_.detach().flatten(1).to(wide), x_sizes).to(dy.scalar_type());
+  return product.multiply_back(dy, weight_.detach(), x_sizes);
 }
 
 std::shared_ptr<const kernels::Multiplier> LinearMap::frozen() const {

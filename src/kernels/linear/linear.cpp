@@ -116,7 +116,9 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   return at::linear(x, weight, b);
 }
 
-at::Tensor transposed_linear(const at::Tensor& dy_NO, const at::Tensor& weight_OI) {
+at::Tensor linear_back(const at::Tensor& dy_NO, const at::Tensor& weight_OI) {
+  if (runs_on_cpu(dy_NO) && dy_NO.scalar_type() == at::kBFloat16 && !cpu_has_bf16())
+    return product_or_blas(dy_NO.to(at::kFloat), weight_OI.to(at::kFloat).t(), std::nullopt).to(at::kBFloat16);
   return suits_onednn(dy_NO, weight_OI) ? product(dy_NO, weight_OI.t(), std::nullopt) : at::mm(dy_NO, weight_OI);
 }
 

@@ -7,8 +7,8 @@ namespace burnish::kernels {
 /// On a CPU without bf16 instructions, bf16 operands are multiplied as fp32 (oneDNN's emulation is 3-4 times slower).
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
-/// dy W without autograd: what of dy [N, out] comes to a layer's input. W [out, in] in dy's dtype -> [N, in].
-at::Tensor transposed_linear(const at::Tensor& dy_NO, const at::Tensor& weight_OI);
+/// The gradient of `linear` by x, without autograd: dy W. dy [N, out], W [out, in] -> [N, in].
+at::Tensor linear_back(const at::Tensor& dy_NO, const at::Tensor& weight_OI);
 
 /// The dtype that operands like `x` are multiplied in on their device: their own, or fp32 for 16-bit numbers on a CPU that lacks them.
 c10::ScalarType product_dtype(const at::Tensor& x);

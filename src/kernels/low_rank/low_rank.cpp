@@ -43,19 +43,16 @@ struct Capsule : torch::CustomClassHolder {
   std::shared_ptr<const Multiplier> weight;
 };
 
-/// Saves x, the rank-wide h = x Aᵀ, and A and B as they are multiplied: few numbers, and a thousand layers need not be told twice to round
-/// them. Operands that are widened to be multiplied are added where they are wide.
+/// Saves what AddLowRank saves. Operands that are widened to be multiplied are added where they are wide.
 struct LowRankLinear : torch::autograd::Function<LowRankLinear> {
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& a_master,
-                            const at::Tensor& b_master, const std::optional<at::Tensor>& bias, double scale,
-                            std::shared_ptr<const Multiplier> weight, const ProductPtr& product) {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& a, const at::Tensor& b,
+                            const std::optional<at::Tensor>& bias, double scale, std::shared_ptr<const Multiplier> weight,
+                            const ProductPtr& product) {
     auto wide = product_dtype(x);
-    auto a = a_master.to(wide), b = b_master.to(wide);
     auto y = weight->forward(*product, x, bias.value_or(at::Tensor())).to(wide);
-    auto h = product->forward(x.to(wide), a);
-    product->pointwise()->add_(y, h, b, scale);
+    auto h = product->forward(x.to(wide), a.to(wide));
+    product->pointwise()->add_(y, h, b.to(wide), scale);
     ctx->save_for_backward({x, h, a, b});
-    ctx->saved_data["masters"] = static_cast<int64_t>(a_master.scalar_type());
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["product"] = Product::keep(product);
     ctx->saved_data["weight"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(std::move(weight)));
@@ -65,20 +62,20 @@ struct LowRankLinear : torch::autograd::Function<LowRankLinear> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
     auto saved = ctx->get_saved_variables();
     const auto &x = saved[0], &h = saved[1], &a = saved[2], &b = saved[3];
-    auto masters = static_cast<c10::ScalarType>(ctx->saved_data["masters"].toInt());
     auto scale = ctx->saved_data["scale"].toDouble();
     auto product = Product::kept(ctx->saved_data["product"]), pointwise = product->pointwise();
-    auto dy = grads[0].to(a.scalar_type());
-    auto dh = pointwise->input_gradient(dy, b, h.sizes()).mul_(scale);
+    auto wide = product_dtype(x);
+    auto dy = grads[0].to(wide);
+    auto dh = pointwise->input_gradient(dy, b.to(wide), h.sizes()).mul_(scale);
     at::Tensor dx, da, db;
     if (ctx->needs_input_grad(0)) {
       auto weight = c10::static_intrusive_pointer_cast<Capsule>(ctx->saved_data["weight"].toCapsule())->weight;
-      auto sum = weight->input_gradient(*product, grads[0], x.sizes()).to(a.scalar_type());
-      product->add_input_gradient_(sum, dh, a);
+      auto sum = weight->input_gradient(*product, grads[0], x.sizes()).to(wide);
+      product->add_input_gradient_(sum, dh, a.to(wide));
       dx = sum.to(x.scalar_type());
     }
-    if (ctx->needs_input_grad(1)) da = product->weight_gradient(dh, x.to(a.scalar_type())).to(masters);
-    if (ctx->needs_input_grad(2)) db = pointwise->weight_gradient(dy, h).mul_(scale).to(masters);
+    if (ctx->needs_input_grad(1)) da = product->weight_gradient(dh, x.to(wide)).to(a.scalar_type());
+    if (ctx->needs_input_grad(2)) db = pointwise->weight_gradient(dy, h).mul_(scale).to(b.scalar_type());
     return {dx, da, db, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };

@@ -42,6 +42,10 @@ class Convolution : public Product, public std::enable_shared_from_this<Convolut
     sum.add_(input_gradient(dy, w_OI, sum.sizes()));
   }
   at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const override;
+  at::Tensor multiply_back(const at::Tensor& dy, const at::Tensor& weight, at::IntArrayRef x_sizes) const override {
+    auto wide = product_dtype(dy);
+    return input_gradient(dy.to(wide), weight.to(wide), x_sizes).to(dy.scalar_type());
+  }
 
  private:
   at::Tensor kernels_of(const at::Tensor& w_OI) const { return w_OI.reshape(weight_sizes(w_OI.size(0), w_OI.numel() / w_OI.size(0))); }
@@ -77,8 +81,7 @@ struct Convolve : torch::autograd::Function<Convolve> {
     auto wide = product_dtype(grads[0]);
     auto dy = grads[0].to(wide);
     at::Tensor dx, dw, db;
-    if (ctx->needs_input_grad(0))
-      dx = product->input_gradient(dy, weight.to(wide), ctx->saved_data["sizes"].toIntVector()).to(grads[0].scalar_type());
+    if (ctx->needs_input_grad(0)) dx = product->multiply_back(grads[0], weight, ctx->saved_data["sizes"].toIntVector());
     if (ctx->needs_input_grad(1)) dw = product->weight_gradient(dy, saved[0].to(wide)).view(weight.sizes()).to(weight.scalar_type());
     if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(2)) db = sum_to_channels(dy, -3).to(weight.scalar_type());
     return {dx, dw, db, at::Tensor()};

@@ -30,7 +30,7 @@ class MatrixProduct : public Product {
     return y.view(with_channels(x.sizes(), w_OI.size(0)));
   }
   at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& w_OI, at::IntArrayRef x_sizes) const override {
-    return transposed_linear(dy.flatten(0, -2), w_OI).view(x_sizes);
+    return at::mm(dy.flatten(0, -2), w_OI).view(x_sizes);
   }
   at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) const override {
     return at::mm(dy.flatten(0, -2).t(), x.flatten(0, -2));
@@ -46,6 +46,9 @@ class MatrixProduct : public Product {
   }
   at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const override {
     return linear(x, weight, bias);
+  }
+  at::Tensor multiply_back(const at::Tensor& dy, const at::Tensor& weight, at::IntArrayRef x_sizes) const override {
+    return linear_back(dy.flatten(0, -2), weight).view(x_sizes);
   }
 
  private:

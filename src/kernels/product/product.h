@@ -40,6 +40,8 @@ class Product {
   virtual void add_input_gradient_(const at::Tensor& sum, const at::Tensor& dy, const at::Tensor& w_OI) const = 0;
   /// The product with a parameter (in the shape of weight_sizes) with autograd, in x's dtype. bias [out] or undefined.
   virtual at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const = 0;
+  /// The gradient of `multiply` by x, without autograd and in dy's dtype.
+  virtual at::Tensor multiply_back(const at::Tensor& dy, const at::Tensor& weight, at::IntArrayRef x_sizes) const = 0;
 
   /// For an autograd function to keep the product.
   static c10::IValue keep(const ProductPtr& product);
