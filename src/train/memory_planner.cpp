@@ -96,8 +96,8 @@ class Planning {
     const auto budget = settings_.step.memory.activation_bytes;
     const auto savings = rehearse_savings(settings_, device_, files_);
     // What is saved is found from a run that keeps everything. A run that does not can keep a little more, which the next choice makes up
-    // for.
-    constexpr int kAttempts = 4;
+    // for, more and more of it, since choices are of whole values.
+    constexpr int kAttempts = 8;
     auto goal = budget;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       auto chosen = memory::save_at_least(savings.num_bytes - goal, savings.blocks);
@@ -105,7 +105,7 @@ class Planning {
       settings_.step.memory.again = by_name(savings, *chosen);
       auto plan = rehearsed();
       if (plan.activation_bytes <= budget) return plan;
-      goal -= plan.activation_bytes - budget;
+      goal -= (attempt + 1) * (plan.activation_bytes - budget);
     }
     config_error(
         "train",
