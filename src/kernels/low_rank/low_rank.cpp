@@ -10,30 +10,52 @@ namespace burnish::kernels {
 
 namespace {
 
+using torch::autograd::AutogradContext;
+
+/// What either function keeps, and what backward makes of it; dy and dh are in `wide`.
+struct Kept {
+  at::Tensor x, h, a, b;
+  double scale;
+  ProductPtr product;
+  c10::ScalarType wide = product_dtype(x);  ///< that operands are multiplied in
+
+  static void save(AutogradContext* ctx, const Kept& kept) {
+    ctx->save_for_backward({kept.x, kept.h, kept.a, kept.b});
+    ctx->saved_data["scale"] = kept.scale;
+    ctx->saved_data["product"] = Product::keep(kept.product);
+  }
+  static Kept of(AutogradContext* ctx) {
+    auto saved = ctx->get_saved_variables();
+    return {saved[0], saved[1], saved[2], saved[3], ctx->saved_data["scale"].toDouble(), Product::kept(ctx->saved_data["product"])};
+  }
+
+  at::Tensor gradient_of_h(const at::Tensor& dy) const {
+    return product->pointwise()->input_gradient(dy, b.to(wide), h.sizes()).mul_(scale);
+  }
+  at::Tensor gradient_of_a(const at::Tensor& dh) const { return product->weight_gradient(dh, x.to(wide)).to(a.scalar_type()); }
+  at::Tensor gradient_of_b(const at::Tensor& dy) const {
+    return product->pointwise()->weight_gradient(dy, h).mul_(scale).to(b.scalar_type());
+  }
+};
+
 /// Saves x and the rank-wide h = x Aᵀ; the output-sized product is added to `base` in the multiplication itself.
 struct AddLowRank : torch::autograd::Function<AddLowRank> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& base, const at::Tensor& x, const at::Tensor& a,
                             const at::Tensor& b, double scale, const ProductPtr& product) {
     auto wide = product_dtype(x);
     auto h = product->forward(x.to(wide), a.to(wide));
-    ctx->save_for_backward({x, h, a, b});
-    ctx->saved_data["scale"] = scale;
-    ctx->saved_data["product"] = Product::keep(product);
+    Kept::save(ctx, {x, h, a, b, scale, product});
     return product->pointwise()->add(base.to(wide), h, b.to(wide), scale).to(base.scalar_type());
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
-    auto saved = ctx->get_saved_variables();
-    const auto &x = saved[0], &h = saved[1], &a = saved[2], &b = saved[3];
-    auto scale = ctx->saved_data["scale"].toDouble();
-    auto product = Product::kept(ctx->saved_data["product"]), pointwise = product->pointwise();
-    auto wide = product_dtype(x);
-    auto dy = grads[0].to(wide);
-    auto dh = pointwise->input_gradient(dy, b.to(wide), h.sizes()) * scale;
+    auto kept = Kept::of(ctx);
+    auto dy = grads[0].to(kept.wide);
+    auto dh = kept.gradient_of_h(dy);
     at::Tensor dx, da, db;
-    if (ctx->needs_input_grad(1)) dx = product->input_gradient(dh, a.to(wide), x.sizes()).to(x.scalar_type());
-    if (ctx->needs_input_grad(2)) da = product->weight_gradient(dh, x.to(wide)).to(a.scalar_type());
-    if (ctx->needs_input_grad(3)) db = (pointwise->weight_gradient(dy, h) * scale).to(b.scalar_type());
+    if (ctx->needs_input_grad(1)) dx = kept.product->input_gradient(dh, kept.a.to(kept.wide), kept.x.sizes()).to(kept.x.scalar_type());
+    if (ctx->needs_input_grad(2)) da = kept.gradient_of_a(dh);
+    if (ctx->needs_input_grad(3)) db = kept.gradient_of_b(dy);
     return {grads[0], dx, da, db, at::Tensor(), at::Tensor()};
   }
 };
@@ -52,30 +74,24 @@ struct LowRankLinear : torch::autograd::Function<LowRankLinear> {
     auto y = weight->forward(*product, x, bias.value_or(at::Tensor())).to(wide);
     auto h = product->forward(x.to(wide), a.to(wide));
     product->pointwise()->add_(y, h, b.to(wide), scale);
-    ctx->save_for_backward({x, h, a, b});
-    ctx->saved_data["scale"] = scale;
-    ctx->saved_data["product"] = Product::keep(product);
+    Kept::save(ctx, {x, h, a, b, scale, product});
     ctx->saved_data["weight"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(std::move(weight)));
     return y.to(x.scalar_type());
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
-    auto saved = ctx->get_saved_variables();
-    const auto &x = saved[0], &h = saved[1], &a = saved[2], &b = saved[3];
-    auto scale = ctx->saved_data["scale"].toDouble();
-    auto product = Product::kept(ctx->saved_data["product"]), pointwise = product->pointwise();
-    auto wide = product_dtype(x);
-    auto dy = grads[0].to(wide);
-    auto dh = pointwise->input_gradient(dy, b.to(wide), h.sizes()).mul_(scale);
+    auto kept = Kept::of(ctx);
+    auto dy = grads[0].to(kept.wide);
+    auto dh = kept.gradient_of_h(dy);
     at::Tensor dx, da, db;
     if (ctx->needs_input_grad(0)) {
       auto weight = c10::static_intrusive_pointer_cast<Capsule>(ctx->saved_data["weight"].toCapsule())->weight;
-      auto sum = weight->input_gradient(*product, grads[0], x.sizes()).to(wide);
-      product->add_input_gradient_(sum, dh, a.to(wide));
-      dx = sum.to(x.scalar_type());
+      auto sum = weight->input_gradient(*kept.product, grads[0], kept.x.sizes()).to(kept.wide);
+      kept.product->add_input_gradient_(sum, dh, kept.a.to(kept.wide));
+      dx = sum.to(kept.x.scalar_type());
     }
-    if (ctx->needs_input_grad(1)) da = product->weight_gradient(dh, x.to(wide)).to(a.scalar_type());
-    if (ctx->needs_input_grad(2)) db = pointwise->weight_gradient(dy, h).mul_(scale).to(b.scalar_type());
+    if (ctx->needs_input_grad(1)) da = kept.gradient_of_a(dh);
+    if (ctx->needs_input_grad(2)) db = kept.gradient_of_b(dy);
     return {dx, da, db, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
