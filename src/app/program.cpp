@@ -95,6 +95,7 @@ void flush_output() {
 int run_program(const std::vector<std::string>& arguments) {
   set_up_logging();
   memory::reuse_freed_memory();
+  memory::explain_faults_at_limit(kNoMemory, static_cast<int>(Exit::no_fit));
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the size limit is an error of the write, like a full disk
   try {
     run(arguments);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,7 +26,10 @@ class ReadAhead {
   ReadAhead(int64_t num_values, int64_t num_threads, std::function<T(int64_t)> make) : num_values_(num_values), make_(std::move(make)) {
     num_threads = std::min(num_threads, num_values);
     most_ahead_ = 2 * num_threads;
-    for (int64_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { work(); });
+    try {
+      for (int64_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {  // memory or the number of processes is limited: those that run are enough, and so is none
+    }
   }
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;

@@ -45,7 +45,13 @@ Watch::Watch(const Place& place, std::shared_ptr<Store> store) : place_(place), 
   next_.heard_at = answered_at_ = now();
   store_->add(beat_of(place_.rank), 1);
   clock_ = std::thread([this] { look_at_clock(); });
-  asks_ = std::thread([this] { ask(); });
+  try {
+    asks_ = std::thread([this] { ask(); });
+  } catch (...) {
+    stop();
+    clock_.join();
+    throw;
+  }
 }
 
 Watch::~Watch() {

@@ -6,4 +6,8 @@ namespace burnish::memory {
 /// Whether an exception says that memory could not be had, of the host or of a device.
 bool is_out_of_memory(const std::exception& error);
 
+/// Under a limit on address space (ulimit -v), ends the program with `sentence` and `exit_code` where a library reads from memory that it
+/// asked for and was not given, instead of as a segmentation fault. Other faults, and faults without a limit, stay as they are.
+void explain_faults_at_limit(const char* sentence, int exit_code);
+
 }  // namespace burnish::memory

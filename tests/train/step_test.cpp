@@ -265,7 +265,7 @@ TEST_F(StepTest, ReplayedGradientsStayInTheirPlacesAndMissingOnesStayMissing) {
     EXPECT_FALSE(parameters.front().value.grad().defined());
     std::vector<const void*> now;
     for (size_t i = 1; i < parameters.size(); ++i) now.push_back(parameters[i].value.grad().const_data_ptr());
-    if (number > 0) EXPECT_EQ(now, places);
+    if (number > 0) { EXPECT_EQ(now, places); }
     places = now;
     update(*trainee, result, {}, 0.1, 1);
   }

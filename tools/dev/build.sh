@@ -76,6 +76,7 @@ run_tests() {
     xargs -P "$((cores + 1))" -L 1 sh -c 'GTEST_TOTAL_SHARDS=$1 GTEST_SHARD_INDEX=$2 timeout 1800 "$0" || { echo "[dev] $0, part $2 of $1: $?"; false; }' \
     2>&1 | tee "$folder/tests.log" || status=$?
   ctest --test-dir "$folder" -j "$cores" -L interpreted --output-on-failure || status=$?
+  grep -A 15 -E ': Failure$' "$folder/tests.log" | cut -c1-400 | tail -n 60 || true
   grep -E '^\[  FAILED  \]|^\[dev\] ' "$folder/tests.log" | sort -u || true
   return "$status"
 }
