@@ -1,6 +1,7 @@
 #include "memory/failure.h"
 
 #include <c10/util/Exception.h>
+#include <execinfo.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -31,6 +32,8 @@ void explain_fault(int /*signal*/) {
 void explain_faults_at_limit(const char* sentence, int exit_code) {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  void* frame = nullptr;
+  backtrace(&frame, 1);  // glibc loads what unwinds stacks when it first has to, and aborts where there is no room for that
   g_sentence = sentence;
   g_exit_code = exit_code;
   struct sigaction action {};

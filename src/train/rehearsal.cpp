@@ -67,7 +67,8 @@ class Rehearsal {
   void encode(const pipeline::Units& units, std::vector<pipeline::Values>& samples);
   /// Runs the schedule's ahead stage for a batch and adds what is kept of it to the batch's draws. The bytes of that.
   int64_t compute_ahead(const pipeline::Stage& ahead, Batch& batch);
-  /// Loads the trainee and goes through two steps: the second finds what the first has left. Then computes what is saved, which is given.
+  /// Loads the trainee and goes through a step, and through a second where the first has left something behind. Then computes what is
+  /// saved, which is given.
   Snapshot train(const pipeline::Schedule& schedule, const Settings& settings, const Objective& objective, const Batch& batch,
                  int64_t batches_per_step, bool counts_work);
 
@@ -87,6 +88,8 @@ class Rehearsal {
   /// Of the step's work, outside of what is counted of memory.
   void count_bytes(const Trainee& trainee);
   void add(const std::string& name, int64_t begin);
+  /// Bytes that are live, without gradients, which the next step begins by freeing.
+  int64_t lasting_bytes() const;
   /// The step's blocks of memory with their kinds, and those before it.
   memory::Allocations marked() const;
   /// What computing a part again saves of what is kept, and the work that it is.
@@ -164,26 +167,23 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   // What travels lies on the device.
   dist::World world(settings.together.process_index, settings.together.num_processes);
   auto trainee = load_trainee(subject_, schedule, settings, "", world);
-  // The second step records, beside what the first has left for good.
+  // The second step records.
   if (trainee.execution.gradients) trainee.execution.replays = std::make_unique<Replays>(dry_.recorder(), batches_per_step);
   for (auto number = first; number < dry_.allocations().size(); ++number) kinds_[number] = memory::Kind::weights;
   mark(trainee.optimizer->state(), memory::Kind::optimizer);
   if (trainee.ema) mark(trainee.ema->state(), memory::Kind::optimizer);
   watch_blocks(trainee.live);
 
-  std::optional<memory::Multiplications> counted;  // a traced run counts by itself
-  for (int step = 0; step < 2; ++step) {
-    if (counts_work && step == 1) counted.emplace();
+  auto next = [&] {
+    dry_.enter(std::string(kForward));
+    return batch;
+  };
+  auto take_step = [&] {
     const auto* tokens = trainee.execution.token_shares.get();
     const auto before = tokens ? tokens->traffic() : nn::TokenShares::Traffic{};
-    step_begin_ = dry_.now();
-    auto next = [&] {
-      dry_.enter(std::string(kForward));
-      return batch;
-    };
     if (settings.step.memory.updates_in_backward) {
       update_in_backward(trainee, objective, next(), settings.step, settings.step.learning_rate);
-      continue;
+      return;
     }
     auto gradients = compute_gradients(trainee, objective, batches_per_step, next);
     if (tokens) {
@@ -193,10 +193,17 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
     for (const auto& parameter : trainee.optimizer->parameters()) mark({{"", parameter.value.grad()}}, memory::Kind::gradients);
     dry_.enter(std::string(kOptimizerStep));
     update(trainee, gradients, settings.step, settings.step.learning_rate, batches_per_step);
+  };
+  for (int step = 0; step < 2; ++step) {
+    std::optional<memory::Multiplications> counted;  // a traced run counts by itself
+    if (counts_work) counted.emplace();
+    step_begin_ = dry_.now();
+    const auto before = lasting_bytes();
+    take_step();
+    step_end_ = dry_.now();
+    if (counted) work_.multiplications = counted->so_far() / static_cast<double>(batches_per_step);
+    if (!trainee.execution.replays && lasting_bytes() == before) break;  // the next would be the same
   }
-  step_end_ = dry_.now();
-  if (counted) work_.multiplications = counted->so_far() / static_cast<double>(batches_per_step);
-  counted.reset();
   add(kStepStage, step_begin_);
   if (trainee.host) stages_.back().num_host_bytes = trainee.host->peak();
   count_bytes(trainee);
@@ -224,6 +231,17 @@ void Rehearsal::count_bytes(const Trainee& trainee) {
     if (trainee.ownership && trainee.ownership->is_divided(i)) continue;  // it comes with its block
     for (const auto& [name, weight] : parameters[i].store->weights()) work_.weight_bytes += static_cast<int64_t>(weight.nbytes());
   }
+}
+
+int64_t Rehearsal::lasting_bytes() const {
+  const auto& blocks = dry_.allocations();
+  int64_t num_bytes = 0;
+  for (size_t number = 0; number < blocks.size(); ++number) {
+    auto kind = kinds_.find(number);
+    bool is_gradient = kind != kinds_.end() && kind->second == memory::Kind::gradients;
+    if (blocks[number].freed > dry_.now() && !is_gradient) num_bytes += blocks[number].num_bytes;
+  }
+  return num_bytes;
 }
 
 memory::Allocations Rehearsal::marked() const {
