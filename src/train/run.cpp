@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <future>
 #include <limits>
 #include <set>
 
@@ -14,7 +13,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "io/hash.h"
-#include "memory/wake.h"
 #include "models/shared_units.h"
 #include "train/ahead.h"
 #include "train/data_summary.h"
@@ -41,13 +39,11 @@ struct Opened {
   std::unique_ptr<data::Cache> cache;
   Listed listed;
   std::optional<Samples> held_out;
-  std::future<void> waking;  ///< of what computes on the device
 
   const Samples& samples() const { return listed.samples; }
 };
 
 Opened open(Settings settings) {
-  auto waking = memory::wake(settings.model.options.device);
   auto subject = open_subject(settings.model, settings.trained);
   say_held(subject, settings.model);
   subject.trained.check_groups(settings.step.groups, settings.step.learning_rate);
@@ -59,7 +55,7 @@ Opened open(Settings settings) {
   auto listed = open_samples(settings.data, *subject, *objective, schedule, *cache);
   auto held_out = open_held_out(settings.data, *subject, *objective);
   return {std::move(settings), std::move(subject), std::move(objective), std::move(schedule),
-          std::move(cache),    std::move(listed),  std::move(held_out),  std::move(waking)};
+          std::move(cache),    std::move(listed),  std::move(held_out)};
 }
 
 Opened open(const TrainOptions& options, Share share = {}) {
