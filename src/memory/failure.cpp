@@ -45,7 +45,7 @@ void explain_faults_at_limit(const char* sentence, int exit_code) {
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
   // oneDNN has none either: what is asked of it here it can do, unless it finds no room for its code or its scratch.
-  for (const char* words : {"could not create a ", "could not execute a "}) {
+  for (const char* words : {"could not create a primitive", "could not execute a primitive"}) {
     if (std::string_view(error.what()).find(words) != std::string_view::npos) return true;
   }
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
