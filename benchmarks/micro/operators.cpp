@@ -100,11 +100,11 @@ void add_lora_cases(std::vector<Case>& list) {
     return Operands{{random({1, kTokens, kWidth}, o), random({kRank, kWidth}, fp32), random({kWidth, kRank}, fp32)},
                     {random({kWidth, kWidth}, o), random({kWidth}, o)}};
   };
-  list.push_back({"low_rank_linear", make, [](const Operands& x) {
-                    return kernels::low_rank_linear(std::make_shared<Weight>(x.frozen[0]), x.frozen[1], x.inputs[0], x.inputs[1],
-                                                    x.inputs[2], 1.0, kernels::matrix_product());
+  list.push_back({"frozen_layer", make, [](const Operands& x) {
+                    const kernels::FrozenLayer layer{std::make_shared<Weight>(x.frozen[0]), x.frozen[1], x.inputs[1], x.inputs[2]};
+                    return kernels::frozen_layers(x.inputs[0], {layer}, kernels::matrix_product())[0];
                   }});
-  list.push_back({"low_rank_linear_of_aten", make, [](const Operands& x) {
+  list.push_back({"frozen_layer_of_aten", make, [](const Operands& x) {
                     const auto dtype = x.inputs[0].scalar_type();
                     const auto h = at::linear(x.inputs[0], x.inputs[1].to(dtype));
                     return at::linear(x.inputs[0], x.frozen[0], x.frozen[1]) + at::linear(h, x.inputs[2].to(dtype)) * 1.0;

@@ -34,7 +34,7 @@ Parameters Adapter::parameters() const {
 }
 
 at::Tensor Adapter::dropped(const at::Tensor& x) const {
-  if (!dropout_ || !dropout_->active || dropout_->probability <= 0) return x;
+  if (!drops()) return x;
   auto mask = at::empty_like(x, x.options().requires_grad(false));
   if (!x.is_meta()) {  // a sample is dropped alike however its batch is shared out
     auto generator = at::globalContext().defaultGenerator(x.device()).clone();
@@ -100,13 +100,28 @@ at::Tensor Adapter::gain(const nn::LinearMap& base, c10::ScalarType dtype) {
   return (is_part ? magnitude_.m.narrow(0, rows.begin, rows.count) : magnitude_.m) / norms(base).get(dtype);
 }
 
+at::Tensor Adapter::gain_for(const nn::LinearMap& base, const at::Tensor& values) {
+  return gain(base, values.scalar_type() == at::kBFloat16 ? kernels::product_dtype(values) : at::kFloat);
+}
+
 /// x times V' plus bias, where V' is V with its norms set to m.
 at::Tensor Adapter::scaled_product(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) {
-  auto gain = this->gain(base, x.scalar_type() == at::kBFloat16 ? kernels::product_dtype(x) : at::kFloat);
+  auto gain = gain_for(base, x);
   const auto& product = base.product();
   auto dim = product->channel_dim();
   if (magnitude_.axis == NormAxis::input) return added_->add_to(base.multiply(kernels::input_gain(x, gain, dim), bias), x, gain, product);
   return kernels::channel_gain_(added_->with_base(base, x, bias), gain, bias, dim);
+}
+
+std::optional<kernels::FrozenLayer> Adapter::beside_frozen(const nn::LinearMap& base) {
+  if (Off::is_active()) return kernels::FrozenLayer{.weight = base.frozen(), .bias = base.bias};
+  if (drops() || (is_dora() && magnitude_.axis == NormAxis::input)) return std::nullopt;
+  return update_->beside_frozen(base, base.bias);
+}
+
+at::Tensor Adapter::finish(const nn::LinearMap& base, const at::Tensor& y) {
+  if (Off::is_active() || !is_dora()) return y;
+  return kernels::channel_gain_(y, gain_for(base, y), base.bias, base.product()->channel_dim());
 }
 
 at::Tensor Adapter::forward(const nn::LinearMap& base, const at::Tensor& x) {

@@ -67,6 +67,8 @@ class Adapter : public nn::Delta {
  public:
   Adapter(std::string path, std::shared_ptr<Update> update, Magnitude magnitude = {}, std::shared_ptr<const Dropout> dropout = nullptr);
   at::Tensor forward(const nn::LinearMap& base, const at::Tensor& x) override;
+  std::optional<kernels::FrozenLayer> beside_frozen(const nn::LinearMap& base) override;
+  at::Tensor finish(const nn::LinearMap& base, const at::Tensor& y) override;
 
   const std::string& path() const { return path_; }
   const Update& update() const { return *update_; }
@@ -86,7 +88,10 @@ class Adapter : public nn::Delta {
   at::Tensor gain(const nn::LinearMap& base, c10::ScalarType dtype);
 
  private:
+  bool drops() const { return dropout_ && dropout_->active && dropout_->probability > 0; }
   at::Tensor dropped(const at::Tensor& x) const;
+  /// The gain for products of such values.
+  at::Tensor gain_for(const nn::LinearMap& base, const at::Tensor& values);
   at::Tensor scaled_product(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias);
   Norms& norms(const nn::LinearMap& base);
 

@@ -18,7 +18,6 @@
 #include "kernels/hadamard_low_rank/hadamard_low_rank.h"
 #include "kernels/kronecker/kronecker.h"
 #include "kernels/linear/linear.h"
-#include "kernels/low_rank/low_rank.h"
 
 namespace burnish::adapters {
 
@@ -55,9 +54,10 @@ class LoraUpdate : public AddedUpdate {
   int64_t rank() const override { return a_.size(0); }
   Sides sides() const override { return {b_.size(0), a_.size(1)}; }
 
-  at::Tensor with_base(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) const override {
-    if (auto weight = base.frozen()) return kernels::low_rank_linear(std::move(weight), bias, x, a_, own_rows(b_), scale(), base.product());
-    return AddedUpdate::with_base(base, x, bias);
+  std::optional<kernels::FrozenLayer> beside_frozen(const nn::LinearMap& base, const at::Tensor& bias) const override {
+    auto weight = base.frozen();
+    if (!weight) return std::nullopt;
+    return kernels::FrozenLayer{.weight = std::move(weight), .bias = bias, .a = a_, .b = own_rows(b_), .scale = scale()};
   }
 
   at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
@@ -252,6 +252,11 @@ class OftUpdate : public Update {
 
 at::Tensor AddedUpdate::forward(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& seen) const {
   return seen.is_same(x) ? with_base(base, x, base.bias) : add_to(base.base(x), seen, {}, base.product());
+}
+
+at::Tensor AddedUpdate::with_base(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) const {
+  if (auto layer = beside_frozen(base, bias)) return kernels::frozen_layers(x, {*layer}, base.product())[0];
+  return add_to(base.multiply(x, bias), x, {}, base.product());
 }
 
 at::Tensor AddedUpdate::squared_norms(const nn::WeightSource& base, const at::Tensor&, NormAxis axis, c10::ScalarType) const {

@@ -1,8 +1,10 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "adapters/change.h"
+#include "kernels/low_rank/low_rank.h"
 
 namespace burnish::adapters {
 
@@ -17,6 +19,8 @@ class Update : public Change {
 
   /// The layer's output with the update, with autograd: x W'ᵀ + bias. The update sees `seen`, which is x or what dropout leaves of it.
   virtual at::Tensor forward(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& seen) const = 0;
+  /// The layer and the update, where it is a LoRA on a layer that does not train.
+  virtual std::optional<kernels::FrozenLayer> beside_frozen(const nn::LinearMap& /*base*/, const at::Tensor& /*bias*/) const { return {}; }
 };
 
 /// An update whose ΔW does not depend on W, so that DoRA can bring their sum to a length.
@@ -26,9 +30,7 @@ class AddedUpdate : public Update {
   at::Tensor forward(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& seen) const override;
 
   /// x W + bias + the product of x with ΔW, with autograd; `bias` may be undefined.
-  virtual at::Tensor with_base(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) const {
-    return add_to(base.multiply(x, bias), x, {}, base.product());
-  }
+  at::Tensor with_base(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) const;
   /// base_out + the product of x ∘ gain with ΔW, with autograd. gain [input channels] fp32 or undefined for 1.
   virtual at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
                             const kernels::ProductPtr& product) const = 0;

@@ -23,9 +23,9 @@ double multiplications_of(const at::RecordFunction& function) {
   auto size = [&](size_t i, int64_t dim) { return static_cast<double>(inputs[i].toTensor().size(dim)); };
   auto count = [&](size_t i) { return static_cast<double>(inputs[i].toTensor().numel()); };
   const std::string_view name = function.name();
-  const size_t first = name == "aten::addmm" ? 1 : 0;
+  const size_t first = name == "aten::addmm" || name == "aten::addmm_" ? 1 : 0;
   if (!is_tensor(first) || !is_tensor(first + 1)) return 0;
-  if (name == "aten::mm" || name == "aten::addmm" || name == "aten::_scaled_mm") return count(first) * size(first + 1, 1);
+  if (name == "aten::mm" || name == "aten::addmm" || name == "aten::addmm_" || name == "aten::_scaled_mm") return count(first) * size(first + 1, 1);
   if (name == "aten::bmm") return count(0) * size(1, 2);
   if (name == "mkldnn::_linear_pointwise") return count(0) * size(1, 0);
   if (name == "aten::scaled_dot_product_attention") return 2 * count(0) * size(1, -2);

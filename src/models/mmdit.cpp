@@ -146,9 +146,12 @@ StreamQkv::StreamQkv(const Widths& c, const at::TensorOptions& options, const Na
   own(names.norm_k, norm_k_);
 }
 
-nn::Tensors StreamQkv::project(const at::Tensor& x_BLD) const {
-  auto heads = [&](const at::Tensor& y) { return y.unflatten(-1, {num_heads_, -1}); };
-  return {heads(q_.forward(x_BLD)), heads(k_.forward(x_BLD)), heads(v_.forward(x_BLD))};
+nn::Tensors StreamQkv::project(const at::Tensor& x_BLD, const nn::Linear* beside) const {
+  std::vector<const nn::Linear*> layers{&q_, &k_, &v_};
+  if (beside) layers.push_back(beside);
+  auto all = nn::forward_all(layers, x_BLD);
+  for (size_t i = 0; i < 3; ++i) all[i] = all[i].unflatten(-1, {num_heads_, -1});
+  return all;
 }
 
 DoubleBlock::DoubleBlock(const Widths& c, const at::TensorOptions& options, const Names& names)
@@ -227,11 +230,7 @@ nn::Tensors SingleBlock::body(const nn::Tensors& in) {
   const auto cos = here(in[2], 0), sin = here(in[3], 0);
   const auto further = further_in(in, 4);
   auto m = modulation_BM.chunk(3, -1);  // shift, scale, gate
-  auto projected = nn::remade({x, m[1], m[0]}, normed_by, [&](const nn::Tensors& normed) {
-    auto all = qkv_.project(normed[0]);
-    all.push_back(proj_mlp_.forward(normed[0]));
-    return all;
-  });
+  auto projected = nn::remade({x, m[1], m[0]}, normed_by, [&](const nn::Tensors& normed) { return qkv_.project(normed[0], &proj_mlp_); });
   const auto v = projected[2].transpose(1, 2), hidden = projected[3];
   const auto weights = qkv_.norm_weights();
   auto attended = nn::remade({projected[0], projected[1], weights[0], weights[1], cos, sin}, heads_of, [&](const nn::Tensors& qk) {

@@ -61,8 +61,8 @@ class StreamQkv : public nn::Module {
   static constexpr Names kText{"add_q_proj", "add_k_proj", "add_v_proj", "norm_added_q", "norm_added_k"};
   StreamQkv(const Widths& widths, const at::TensorOptions& options, const Names& names);
 
-  /// x [B, L, D] -> {query, key, value [B, L, heads, D/heads]}.
-  nn::Tensors project(const at::Tensor& x_BLD) const;
+  /// x [B, L, D] -> {query, key, value [B, L, heads, D/heads]}, and behind them what `beside`, which reads the same x, gives.
+  nn::Tensors project(const at::Tensor& x_BLD, const nn::Linear* beside = nullptr) const;
   /// Of the norms of query and key.
   nn::Tensors norm_weights() const { return {norm_q_.weight, norm_k_.weight}; }
 

@@ -5,6 +5,8 @@
 
 #include <stdexcept>
 
+#include "kernels/linear/linear.h"
+
 namespace burnish::nn {
 
 at::Tensor ParameterSource::multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const {
@@ -21,6 +23,19 @@ at::Tensor ParameterSource::forward(const kernels::Product& product, const at::T
 
 at::Tensor ParameterSource::input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const {
   return product.multiply_back(dy, weight_.detach(), x_sizes);
+}
+
+bool ParameterSource::adds(const kernels::Product& product, const at::Tensor& operand) const {
+  return product.adds() && kernels::adds_in_place(operand, weight_);
+}
+
+void ParameterSource::add_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& x) const {
+  product.add_(sum, x, weight_.detach(), 1);
+}
+
+void ParameterSource::add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const {
+  if (adds(product, dy)) return product.add_input_gradient_(sum, dy, weight_.detach());
+  WeightSource::add_input_gradient_(product, sum, dy);
 }
 
 std::shared_ptr<const kernels::Multiplier> LinearMap::frozen() const {
@@ -42,6 +57,29 @@ LinearMap::LinearMap(const std::vector<int64_t>& weight_sizes, const at::TensorO
     bias = at::empty({out_features_}, options);
     own("bias", bias);
   }
+}
+
+std::vector<at::Tensor> forward_all(const std::vector<const Linear*>& layers, const at::Tensor& x) {
+  std::vector<at::Tensor> results(layers.size());
+  std::vector<kernels::FrozenLayer> together;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const auto& layer = *layers[i];
+    auto part = layer.delta ? layer.delta->beside_frozen(layer) : kernels::FrozenLayer{.weight = layer.frozen(), .bias = layer.bias};
+    if (!part || !part->weight) {
+      results[i] = layer.forward(x);
+    } else {
+      together.push_back(std::move(*part));
+      places.push_back(i);
+    }
+  }
+  if (together.empty()) return results;
+  const auto joined = kernels::frozen_layers(x, together, kernels::matrix_product());
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto& layer = *layers[places[i]];
+    results[places[i]] = layer.delta ? layer.delta->finish(layer, joined[i]) : joined[i];
+  }
+  return results;
 }
 
 void LinearMap::set_source(std::shared_ptr<WeightSource> source) {

@@ -1,7 +1,9 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 
+#include "kernels/low_rank/low_rank.h"
 #include "nn/module.h"
 #include "nn/weight_source.h"
 
@@ -15,6 +17,9 @@ class Delta {
  public:
   virtual ~Delta() = default;
   virtual at::Tensor forward(const LinearMap& base, const at::Tensor& x) = 0;
+  /// The same in two steps, where it is one product with a frozen layer and something after it: finish(frozen_layers(x, beside_frozen)).
+  virtual std::optional<kernels::FrozenLayer> beside_frozen(const LinearMap& /*base*/) { return std::nullopt; }
+  virtual at::Tensor finish(const LinearMap& /*base*/, const at::Tensor& y) { return y; }
   /// To be called when the base's weight has become another one.
   virtual void weight_changed(const LinearMap& /*base*/) {}
 };
@@ -31,6 +36,9 @@ class ParameterSource : public WeightSource {
   at::Tensor rows_in(c10::ScalarType dtype, int64_t begin, int64_t end) const override;
   at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const override;
   at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const override;
+  bool adds(const kernels::Product& product, const at::Tensor& operand) const override;
+  void add_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& x) const override;
+  void add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const override;
 
  private:
   at::Tensor& weight_;
@@ -85,6 +93,10 @@ class Linear : public LinearMap {
   Linear(int64_t in_features, int64_t out_features, const at::TensorOptions& options, bool with_bias = true)
       : LinearMap({out_features, in_features}, options, with_bias, kernels::matrix_product()) {}
 };
+
+/// The results of layers that read the same x, in their order: as layer by layer, but x and its gradient are passed over once for all that
+/// do not train, where layer by layer would pass over them for each.
+std::vector<at::Tensor> forward_all(const std::vector<const Linear*>& layers, const at::Tensor& x);
 
 /// 2-D convolution. [B, in, H, W] -> [B, out, H', W'].
 class Conv2d : public LinearMap {

@@ -95,4 +95,25 @@ at::Tensor QuantizedSource::input_gradient(const kernels::Product& product, cons
   return dx.to(dy.scalar_type());
 }
 
+bool QuantizedSource::adds(const kernels::Product& product, const at::Tensor& operand) const {
+  return product.adds() && kernels::product_dtype(operand) == operand.scalar_type();
+}
+
+void QuantizedSource::add_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& x) const {
+  nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
+    auto part = sum.narrow(product.channel_dim(), begin, end - begin);
+    product.add_(part, x, dequantize_rows(weight_, begin, end, x.scalar_type()), 1);
+  });
+}
+
+void QuantizedSource::add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const {
+  const bool is_rounded = at::isReducedFloatingType(sum.scalar_type());
+  if (!adds(product, dy) || (is_rounded && nn::tile_rows(weight_.in, device()) < weight_.out))
+    return WeightSource::add_input_gradient_(product, sum, dy);
+  nn::for_each_tile(*this, [&](int64_t begin, int64_t end) {
+    auto part = dy.narrow(product.channel_dim(), begin, end - begin);
+    product.add_input_gradient_(sum, part, dequantize_rows(weight_, begin, end, dy.scalar_type()));
+  });
+}
+
 }  // namespace burnish::quant

@@ -25,6 +25,9 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
 
   at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const override;
   at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const override;
+  bool adds(const kernels::Product& product, const at::Tensor& operand) const override;
+  void add_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& x) const override;
+  void add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const override;
 
  protected:
   QuantizedWeight weight_;
@@ -43,6 +46,7 @@ class Fp8ComputeSource : public QuantizedSource {
   explicit Fp8ComputeSource(QuantizedWeight weight);
   at::Tensor forward(const kernels::Product& product, const at::Tensor& x, const at::Tensor& bias) const override;
   at::Tensor input_gradient(const kernels::Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const override;
+  bool adds(const kernels::Product&, const at::Tensor&) const override { return false; }
 
  private:
   at::Tensor multiply_rows(const at::Tensor& x_NI, const at::Tensor& bias) const;

@@ -123,6 +123,10 @@ at::Tensor linear_back(const at::Tensor& dy_NO, const at::Tensor& weight_OI) {
   return suits_onednn(dy_NO, weight_OI) ? product(dy_NO, weight_OI.t(), std::nullopt) : at::mm(dy_NO, weight_OI);
 }
 
+bool adds_in_place(const at::Tensor& x, const at::Tensor& weight) {
+  return x.scalar_type() == weight.scalar_type() && product_dtype(x) == x.scalar_type() && !suits_onednn(x, weight);
+}
+
 c10::ScalarType product_dtype(const at::Tensor& x) {
   if (!runs_on_cpu(x) || (x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16)) return x.scalar_type();
   return x.scalar_type() == at::kBFloat16 && cpu_has_bf16() ? at::kBFloat16 : at::kFloat;

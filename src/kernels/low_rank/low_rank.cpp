@@ -1,8 +1,11 @@
 #include "kernels/low_rank/low_rank.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
+
+#include <utility>
 
 #include "kernels/linear/linear.h"
 
@@ -11,97 +14,182 @@ namespace burnish::kernels {
 namespace {
 
 using torch::autograd::AutogradContext;
-
-/// What either function keeps, and what backward makes of it; dy and dh are in `wide`.
-struct Kept {
-  at::Tensor x, h, a, b;
-  double scale;
-  ProductPtr product;
-  c10::ScalarType wide = product_dtype(x);  ///< that operands are multiplied in
-
-  static void save(AutogradContext* ctx, const Kept& kept) {
-    ctx->save_for_backward({kept.x, kept.h, kept.a, kept.b});
-    ctx->saved_data["scale"] = kept.scale;
-    ctx->saved_data["product"] = Product::keep(kept.product);
-  }
-  static Kept of(AutogradContext* ctx) {
-    auto saved = ctx->get_saved_variables();
-    return {saved[0], saved[1], saved[2], saved[3], ctx->saved_data["scale"].toDouble(), Product::kept(ctx->saved_data["product"])};
-  }
-
-  at::Tensor gradient_of_h(const at::Tensor& dy) const {
-    return product->pointwise()->input_gradient(dy, b.to(wide), h.sizes()).mul_(scale);
-  }
-  at::Tensor gradient_of_a(const at::Tensor& dh) const { return product->weight_gradient(dh, x.to(wide)).to(a.scalar_type()); }
-  at::Tensor gradient_of_b(const at::Tensor& dy) const {
-    return product->pointwise()->weight_gradient(dy, h).mul_(scale).to(b.scalar_type());
-  }
-};
+using torch::autograd::variable_list;
 
 /// Saves x and the rank-wide h = x Aᵀ; the output-sized product is added to `base` in the multiplication itself.
 struct AddLowRank : torch::autograd::Function<AddLowRank> {
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& base, const at::Tensor& x, const at::Tensor& a,
-                            const at::Tensor& b, double scale, const ProductPtr& product) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& base, const at::Tensor& x, const at::Tensor& a, const at::Tensor& b,
+                            double scale, const ProductPtr& product) {
     auto wide = product_dtype(x);
     auto h = product->forward(x.to(wide), a.to(wide));
-    Kept::save(ctx, {x, h, a, b, scale, product});
+    ctx->save_for_backward({x, h, a, b});
+    ctx->saved_data["scale"] = scale;
+    ctx->saved_data["product"] = Product::keep(product);
     return product->pointwise()->add(base.to(wide), h, b.to(wide), scale).to(base.scalar_type());
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
-    auto kept = Kept::of(ctx);
-    auto dy = grads[0].to(kept.wide);
-    auto dh = kept.gradient_of_h(dy);
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const auto &x = saved[0], &h = saved[1], &a = saved[2], &b = saved[3];
+    const auto scale = ctx->saved_data["scale"].toDouble();
+    const auto product = Product::kept(ctx->saved_data["product"]);
+    const auto wide = product_dtype(x);
+    auto dy = grads[0].to(wide);
+    auto dh = product->pointwise()->input_gradient(dy, b.to(wide), h.sizes()).mul_(scale);
     at::Tensor dx, da, db;
-    if (ctx->needs_input_grad(1)) dx = kept.product->input_gradient(dh, kept.a.to(kept.wide), kept.x.sizes()).to(kept.x.scalar_type());
-    if (ctx->needs_input_grad(2)) da = kept.gradient_of_a(dh);
-    if (ctx->needs_input_grad(3)) db = kept.gradient_of_b(dy);
+    if (ctx->needs_input_grad(1)) dx = product->input_gradient(dh, a.to(wide), x.sizes()).to(x.scalar_type());
+    if (ctx->needs_input_grad(2)) da = product->weight_gradient(dh, x.to(wide)).to(a.scalar_type());
+    if (ctx->needs_input_grad(3)) db = product->pointwise()->weight_gradient(dy, h).mul_(scale).to(b.scalar_type());
     return {grads[0], dx, da, db, at::Tensor(), at::Tensor()};
   }
 };
 
-struct Capsule : torch::CustomClassHolder {
-  explicit Capsule(std::shared_ptr<const Multiplier> weight) : weight(std::move(weight)) {}
-  std::shared_ptr<const Multiplier> weight;
+at::Tensor joined(const std::vector<at::Tensor>& parts, int64_t dim) { return parts.size() == 1 ? parts[0] : at::cat(parts, dim); }
+
+/// What backward needs of layers besides tensors.
+struct Layers : torch::CustomClassHolder {
+  struct Layer {
+    std::shared_ptr<const Multiplier> weight;
+    double scale;
+    int64_t rank;  ///< 0 without a LoRA
+  };
+  std::vector<Layer> list;
+  ProductPtr product;
+  std::vector<int64_t> x_sizes;
 };
 
-/// Saves what AddLowRank saves. Operands that are widened to be multiplied are added where they are wide.
-struct LowRankLinear : torch::autograd::Function<LowRankLinear> {
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& a, const at::Tensor& b,
-                            const std::optional<at::Tensor>& bias, double scale, std::shared_ptr<const Multiplier> weight,
-                            const ProductPtr& product) {
-    auto wide = product_dtype(x);
-    auto y = weight->forward(*product, x, bias.value_or(at::Tensor())).to(wide);
-    auto h = product->forward(x.to(wide), a.to(wide));
-    product->pointwise()->add_(y, h, b.to(wide), scale);
-    Kept::save(ctx, {x, h, a, b, scale, product});
-    ctx->saved_data["weight"] = c10::IValue::make_capsule(c10::make_intrusive<Capsule>(std::move(weight)));
-    return y.to(x.scalar_type());
+/// Saves x, h = x Aᵀ of all A, and A and B as they are given; of layers without a LoRA nothing. Operands that are widened to be multiplied
+/// are added where they are wide.
+///
+/// A LoRA's share comes first where the layer's product can add to it, so that the product hides the traffic that the addition costs.
+struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
+  /// `factors`: A and B of each layer that has them.
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& x, at::TensorList factors, const std::vector<FrozenLayer>& given,
+                               const ProductPtr& product) {
+    const auto wide = product_dtype(x);
+    const auto dim = product->channel_dim();
+    auto layers = c10::make_intrusive<Layers>();
+    layers->product = product;
+    layers->x_sizes = x.sizes().vec();
+    std::vector<at::Tensor> all_a;
+    for (const auto& layer : given) {
+      layers->list.push_back({layer.weight, layer.scale, layer.a.defined() ? layer.a.size(0) : 0});
+      if (layer.a.defined()) all_a.push_back(layer.a.to(wide));
+    }
+    const auto h = all_a.empty() ? at::Tensor() : product->forward(x.to(wide), joined(all_a, 0));
+
+    variable_list results;
+    int64_t first = 0;  // channel of h
+    for (const auto& layer : given) {
+      if (!layer.a.defined()) {
+        results.push_back(layer.weight->forward(*product, x, layer.bias));
+        continue;
+      }
+      const auto own = h.narrow(dim, first, layer.a.size(0));
+      first += layer.a.size(0);
+      at::Tensor y;
+      if (layer.weight->adds(*product, x)) {
+        auto offset = layer.bias.defined() ? layer.bias.to(wide) : layer.bias;
+        y = product->pointwise()->forward(own, (layer.b * layer.scale).to(wide), offset);
+        layer.weight->add_(*product, y, x);
+      } else {
+        y = layer.weight->forward(*product, x, layer.bias).to(wide);
+        product->pointwise()->add_(y, own, layer.b.to(wide), layer.scale);
+      }
+      results.push_back(y.to(x.scalar_type()));
+    }
+
+    variable_list saved{h.defined() ? x : at::Tensor(), h};
+    saved.insert(saved.end(), factors.begin(), factors.end());
+    ctx->save_for_backward(saved);
+    ctx->saved_data["layers"] = c10::IValue::make_capsule(std::move(layers));
+    ctx->set_materialize_grads(false);
+    return results;
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
-    auto kept = Kept::of(ctx);
-    auto dy = grads[0].to(kept.wide);
-    auto dh = kept.gradient_of_h(dy);
-    at::Tensor dx, da, db;
-    if (ctx->needs_input_grad(0)) {
-      auto weight = c10::static_intrusive_pointer_cast<Capsule>(ctx->saved_data["weight"].toCapsule())->weight;
-      auto sum = weight->input_gradient(*kept.product, grads[0], kept.x.sizes()).to(kept.wide);
-      kept.product->add_input_gradient_(sum, dh, kept.a.to(kept.wide));
-      dx = sum.to(kept.x.scalar_type());
+  /// Of layers whose results were used.
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto layers = c10::static_intrusive_pointer_cast<Layers>(ctx->saved_data["layers"].toCapsule());
+    const auto& product = *layers->product;
+    const auto dim = product.channel_dim();
+    const auto saved = ctx->get_saved_variables();
+    const auto &x = saved[0], &h = saved[1];
+
+    struct Used {
+      const Multiplier& weight;
+      at::Tensor dy;
+    };
+    struct Adapted {
+      size_t place_of_a;  // among inputs and their gradients; B's is the next
+      at::Tensor a, dh;
+    };
+    std::vector<Used> used;
+    std::vector<Adapted> adapted;
+    variable_list result(1 + (saved.size() - 2) + 2);  // of x, the factors, and two that are no tensors
+    int64_t first = 0;
+    size_t place = 1;
+    for (size_t i = 0; i < layers->list.size(); ++i) {
+      const auto& [weight, scale, rank] = layers->list[i];
+      if (grads[i].defined()) used.push_back({*weight, grads[i]});
+      if (rank == 0) continue;
+      if (grads[i].defined()) {
+        const auto &a = saved[place + 1], &b = saved[place + 2];
+        const auto wide = product_dtype(grads[i]);
+        const auto dy = grads[i].to(wide), own = h.narrow(dim, first, rank);
+        adapted.push_back({place, a, product.pointwise()->input_gradient(dy, b.to(wide), own.sizes()).mul_(scale)});
+        if (ctx->needs_input_grad(place + 1))
+          result[place + 1] = product.pointwise()->weight_gradient(dy, own).mul_(scale).to(b.scalar_type());
+      }
+      first += rank;
+      place += 2;
     }
-    if (ctx->needs_input_grad(1)) da = kept.gradient_of_a(dh);
-    if (ctx->needs_input_grad(2)) db = kept.gradient_of_b(dy);
-    return {dx, da, db, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    if (used.empty()) return result;
+
+    const auto dtype = used[0].dy.scalar_type(), wide = product_dtype(used[0].dy);
+    at::Tensor all_a, all_dh;
+    if (!adapted.empty()) {
+      std::vector<at::Tensor> as, dhs;
+      for (const auto& [_, a, dh] : adapted) {
+        as.push_back(a.to(wide));
+        dhs.push_back(dh);
+      }
+      all_a = joined(as, 0);
+      all_dh = joined(dhs, dim);
+    }
+    if (ctx->needs_input_grad(0)) {
+      at::Tensor dx;
+      const bool comes_first = all_dh.defined() && used[0].weight.adds(product, used[0].dy);
+      if (comes_first) dx = product.input_gradient(all_dh, all_a, layers->x_sizes);
+      for (const auto& [weight, dy] : used) {
+        if (dx.defined()) {
+          weight.add_input_gradient_(product, dx, dy);
+        } else {
+          dx = weight.input_gradient(product, dy, layers->x_sizes).to(wide);
+        }
+      }
+      if (all_dh.defined() && !comes_first) product.add_input_gradient_(dx, all_dh, all_a);
+      result[0] = dx.to(dtype);
+    }
+    if (all_dh.defined()) {
+      const auto all_da = product.weight_gradient(all_dh, x.to(wide));
+      int64_t row = 0;
+      for (const auto& [place_of_a, a, _] : adapted) {
+        if (ctx->needs_input_grad(place_of_a)) result[place_of_a] = all_da.narrow(0, row, a.size(0)).to(a.scalar_type());
+        row += a.size(0);
+      }
+    }
+    return result;
   }
 };
 
 }  // namespace
 
-at::Tensor low_rank_linear(std::shared_ptr<const Multiplier> weight, const at::Tensor& bias, const at::Tensor& x, const at::Tensor& a,
-                           const at::Tensor& b, double scale, const ProductPtr& product) {
-  auto offset = bias.defined() ? std::optional(bias) : std::nullopt;
-  return LowRankLinear::apply(x, a, b, offset, scale, std::move(weight), product);
+std::vector<at::Tensor> frozen_layers(const at::Tensor& x, const std::vector<FrozenLayer>& layers, const ProductPtr& product) {
+  std::vector<at::Tensor> factors;
+  for (const auto& layer : layers) {
+    if (layer.a.defined()) factors.insert(factors.end(), {layer.a, layer.b});
+  }
+  return FrozenLayers::apply(x, at::TensorList(factors), layers, product);
 }
 
 at::Tensor add_low_rank(const at::Tensor& base, const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale,

@@ -1,4 +1,7 @@
 #pragma once
+#include <memory>
+#include <vector>
+
 #include "kernels/product/product.h"
 
 namespace burnish::kernels {
@@ -9,9 +12,16 @@ namespace burnish::kernels {
 at::Tensor add_low_rank(const at::Tensor& base, const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale,
                         const ProductPtr& product = matrix_product());
 
-/// x W + bias + scale · (x Aᵀ) Bᵀ with autograd for x, A and B, of a W and a bias that do not train; otherwise as add_low_rank. What is as
-/// large as x or the result is written once and added to in place, forward and backward.
-at::Tensor low_rank_linear(std::shared_ptr<const Multiplier> weight, const at::Tensor& bias, const at::Tensor& x, const at::Tensor& a,
-                           const at::Tensor& b, double scale, const ProductPtr& product);
+/// A layer that does not train, and what a LoRA adds to it: x W + bias + scale · (x Aᵀ) Bᵀ. `bias` may be undefined, and so may A and B
+/// together.
+struct FrozenLayer {
+  std::shared_ptr<const Multiplier> weight;
+  at::Tensor bias, a, b;
+  double scale = 1;
+};
+
+/// The results of layers that read the same x, in their order, with autograd for x, A and B. What is as large as x is read once for all A,
+/// forward and backward, and the layers' gradients of x are added up by the products that make them.
+std::vector<at::Tensor> frozen_layers(const at::Tensor& x, const std::vector<FrozenLayer>& layers, const ProductPtr& product);
 
 }  // namespace burnish::kernels

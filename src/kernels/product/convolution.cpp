@@ -41,6 +41,7 @@ class Convolution : public Product, public std::enable_shared_from_this<Convolut
   void add_input_gradient_(const at::Tensor& sum, const at::Tensor& dy, const at::Tensor& w_OI) const override {
     sum.add_(input_gradient(dy, w_OI, sum.sizes()));
   }
+  bool adds() const override { return false; }
   at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const override;
   at::Tensor multiply_back(const at::Tensor& dy, const at::Tensor& weight, at::IntArrayRef x_sizes) const override {
     auto wide = product_dtype(dy);

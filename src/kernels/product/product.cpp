@@ -44,6 +44,7 @@ class MatrixProduct : public Product {
   void add_input_gradient_(const at::Tensor& sum, const at::Tensor& dy, const at::Tensor& w_OI) const override {
     rows_of(sum).addmm_(dy.flatten(0, -2), w_OI);
   }
+  bool adds() const override { return true; }
   at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const override {
     return linear(x, weight, bias);
   }
@@ -62,6 +63,12 @@ class MatrixProduct : public Product {
 };
 
 }  // namespace
+
+void Multiplier::add_(const Product& product, const at::Tensor& sum, const at::Tensor& x) const { sum.add_(forward(product, x, {})); }
+
+void Multiplier::add_input_gradient_(const Product& product, const at::Tensor& sum, const at::Tensor& dy) const {
+  sum.add_(input_gradient(product, dy, sum.sizes()));
+}
 
 c10::IValue Product::keep(const ProductPtr& product) { return c10::IValue::make_capsule(c10::make_intrusive<Capsule>(product)); }
 

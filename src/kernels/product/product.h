@@ -38,6 +38,8 @@ class Product {
   /// copied. Both of the sum's dtype.
   virtual void add_(const at::Tensor& sum, const at::Tensor& x, const at::Tensor& w_OI, double scale) const = 0;
   virtual void add_input_gradient_(const at::Tensor& sum, const at::Tensor& dy, const at::Tensor& w_OI) const = 0;
+  /// Whether the product itself reads what those two add to, and they take no longer than without.
+  virtual bool adds() const = 0;
   /// The product with a parameter (in the shape of weight_sizes) with autograd, in x's dtype. bias [out] or undefined.
   virtual at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const = 0;
   /// The gradient of `multiply` by x, without autograd and in dy's dtype.
@@ -55,6 +57,13 @@ class Multiplier {
   /// The product of x with W, plus bias ([out] or undefined).
   virtual at::Tensor forward(const Product& product, const at::Tensor& x, const at::Tensor& bias) const = 0;
   virtual at::Tensor input_gradient(const Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const = 0;
+
+  /// Whether add_ and add_input_gradient_ of an operand like this take no longer than the products alone.
+  virtual bool adds(const Product& /*product*/, const at::Tensor& /*operand*/) const { return false; }
+  /// sum += the product of x with W. Only where it adds.
+  virtual void add_(const Product& product, const at::Tensor& sum, const at::Tensor& x) const;
+  /// sum += the gradient of x; in a dtype of products, which may be wider than dy's.
+  virtual void add_input_gradient_(const Product& product, const at::Tensor& sum, const at::Tensor& dy) const;
 };
 
 /// x [..., in], W [out, in] -> [..., out].

@@ -52,8 +52,15 @@ Attention::Attention(int64_t width, int64_t context, int64_t num_heads, const at
 }
 
 at::Tensor Attention::forward(const at::Tensor& x_BLD, const at::Tensor& context_BTE) const {
-  auto heads = [&](const nn::Linear& layer, const at::Tensor& from) { return nn::split_heads(layer.forward(from), num_heads_); };
-  return to_out_.forward(nn::merge_heads(nn::attention(heads(to_q_, x_BLD), heads(to_k_, context_BTE), heads(to_v_, context_BTE))));
+  nn::Tensors qkv;
+  if (context_BTE.is_same(x_BLD)) {
+    qkv = nn::forward_all({&to_q_, &to_k_, &to_v_}, x_BLD);
+  } else {
+    qkv = nn::forward_all({&to_k_, &to_v_}, context_BTE);
+    qkv.insert(qkv.begin(), to_q_.forward(x_BLD));
+  }
+  for (auto& heads : qkv) heads = nn::split_heads(heads, num_heads_);
+  return to_out_.forward(nn::merge_heads(nn::attention(qkv[0], qkv[1], qkv[2])));
 }
 
 TransformerBlock::TransformerBlock(const Config& c, int64_t width, int64_t num_heads, const at::TensorOptions& options)

@@ -38,7 +38,7 @@ GatedMlp::GatedMlp(const Config& c, const at::TensorOptions& options)
 
 at::Tensor GatedMlp::forward(const at::Tensor& x) const {
   return nn::remade(
-      {w1_.forward(x), w3_.forward(x)}, [](const nn::Tensors& in) { return at::silu(in[0]) * in[1]; },
+      nn::forward_all({&w1_, &w3_}, x), [](const nn::Tensors& in) { return at::silu(in[0]) * in[1]; },
       [&](const at::Tensor& hidden) { return w2_.forward(hidden); });
 }
 
@@ -60,8 +60,9 @@ SelfAttention::SelfAttention(const Config& c, const at::TensorOptions& options)
 }
 
 nn::Tensors SelfAttention::project(const at::Tensor& x_BLD) const {
-  auto heads = [&](const at::Tensor& y) { return y.unflatten(-1, {num_heads_, -1}); };
-  return {heads(q_.forward(x_BLD)), heads(k_.forward(x_BLD)), heads(v_.forward(x_BLD))};
+  auto all = nn::forward_all({&q_, &k_, &v_}, x_BLD);
+  for (auto& heads : all) heads = heads.unflatten(-1, {num_heads_, -1});
+  return all;
 }
 
 at::Tensor SelfAttention::attend(const nn::Tensors& projected, const at::Tensor& cos_of_all, const at::Tensor& sin_of_all,
