@@ -78,6 +78,12 @@ def channel_gain():
         yield name, gradients(lambda x, gain, offset: x * gain + offset, x=draw(rows, width), gain=draw(width), offset=draw(width))
 
 
+def low_rank():
+    for name, (rows, width, rank) in {"odd": (37, 83, 5), "one": (1, 16, 16), "wide": (40, 96, 20)}.items():
+        case = gradients(lambda h, b: h @ b.t(), h=draw(rows, rank), b=draw(width, rank))
+        yield name, {key: case[key] for key in ("h", "b", "dy", "dh", "db")}
+
+
 def unpack():
     """Every code of the 8-bit formats, times a scale for each row or for 128 numbers of it."""
     for name, dtype in {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "int8": torch.int8}.items():
@@ -124,8 +130,8 @@ def adamw_8bit():
         yield name, {**case, "new_value": value.detach(), "new_exp_avg": state["exp_avg"], "new_exp_avg_sq": state["exp_avg_sq"]}
 
 
-OPERATORS = (modulated_norm, qk_norm_rope, gated_residual, gelu_tanh, geglu, group_norm_silu, channel_gain, unpack, quantize_rows,
-             adamw_8bit)
+OPERATORS = (modulated_norm, qk_norm_rope, gated_residual, gelu_tanh, geglu, group_norm_silu, channel_gain, low_rank, unpack,
+             quantize_rows, adamw_8bit)
 
 
 def main():

@@ -17,6 +17,8 @@
 #include "kernels/group_norm_silu/gpu.h"
 #include "kernels/group_norm_silu/group_norm_silu.h"
 #include "kernels/launch.h"
+#include "kernels/low_rank/gpu.h"
+#include "kernels/low_rank/low_rank.h"
 #include "kernels/modulated_norm/gpu.h"
 #include "kernels/modulated_norm/modulated_norm.h"
 #include "kernels/place.h"
@@ -116,6 +118,22 @@ TEST_P(GpuOperators, ChannelGain) {
   for (const auto& fixed : {at::Tensor(), drawn({48})})
     run([&](const Tensors& in) { return kernels::channel_gain_(in[0].clone(), in[1], fixed); }, {drawn({3, 5, 48}), gain});
   run([](const Tensors& in) { return kernels::input_gain(in[0], in[1]); }, {drawn({3, 5, 48}), gain});
+}
+
+TEST_P(GpuOperators, LowRank) {
+  const auto dy = drawn({2, 40, 160});
+  for (int64_t rank : {3, 16, 20, 64}) {
+    const auto h = drawn({2, 40, rank + 16}).narrow(-1, 0, rank);
+    ASSERT_TRUE(kernels::factor_gradients_fit_gpu(dy, drawn({160, rank}), h)) << rank;
+    const auto [dh, db] = kernels::factor_gradients_gpu(dy, drawn({160, rank}), h);
+    EXPECT_EQ(dh.sizes(), h.sizes());
+    EXPECT_EQ(db.sizes(), (at::IntArrayRef{160, rank}));
+  }
+  EXPECT_FALSE(kernels::factor_gradients_fit_gpu(dy, drawn({160, 65}), drawn({2, 40, 65})));
+  EXPECT_FALSE(kernels::factor_gradients_fit_gpu(drawn({2, 3, 160}), drawn({160, 16}), drawn({2, 3, 16})));
+  auto fp32 = [](const at::Tensor& t) { return t.to(at::kFloat); };
+  run([&](const Tensors& in) { return kernels::add_low_rank(in[0], in[1], in[2], in[3], 0.5); },
+      {dy, drawn({2, 40, 48}), fp32(drawn({16, 48})), fp32(drawn({160, 16}))});
 }
 
 TEST_P(GpuOperators, Unpack) {

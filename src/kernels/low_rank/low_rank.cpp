@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/linear/linear.h"
+#include "kernels/low_rank/gpu.h"
 
 namespace burnish::kernels {
 
@@ -15,6 +16,19 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+/// The gradients {dh, dB} of scale · h Bᵀ by dy, dB in that of B; dy, h and dh have one dtype.
+std::pair<at::Tensor, at::Tensor> factor_gradients(const Product& product, const at::Tensor& dy, const at::Tensor& h, const at::Tensor& b,
+                                                   double scale) {
+  const auto b_same = b.to(dy.scalar_type());
+  if (product.channel_dim() == -1 && factor_gradients_fit_gpu(dy, b_same, h)) {
+    auto [dh, db] = factor_gradients_gpu(dy, b_same, h);
+    return {dh.mul_(scale).to(dy.scalar_type()), db.mul_(scale).to(b.scalar_type())};
+  }
+  const auto pointwise = product.pointwise();
+  return {pointwise->input_gradient(dy, b_same, h.sizes()).mul_(scale),
+          pointwise->weight_gradient(dy, h).mul_(scale).to(b.scalar_type())};
+}
 
 /// Saves x and the rank-wide h = x Aᵀ; the output-sized product is added to `base` in the multiplication itself.
 struct AddLowRank : torch::autograd::Function<AddLowRank> {
@@ -34,12 +48,10 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
     const auto scale = ctx->saved_data["scale"].toDouble();
     const auto product = Product::kept(ctx->saved_data["product"]);
     const auto wide = product_dtype(x);
-    auto dy = grads[0].to(wide);
-    auto dh = product->pointwise()->input_gradient(dy, b.to(wide), h.sizes()).mul_(scale);
-    at::Tensor dx, da, db;
+    auto [dh, db] = factor_gradients(*product, grads[0].to(wide), h, b, scale);
+    at::Tensor dx, da;
     if (ctx->needs_input_grad(1)) dx = product->input_gradient(dh, a.to(wide), x.sizes()).to(x.scalar_type());
     if (ctx->needs_input_grad(2)) da = product->weight_gradient(dh, x.to(wide)).to(a.scalar_type());
-    if (ctx->needs_input_grad(3)) db = product->pointwise()->weight_gradient(dy, h).mul_(scale).to(b.scalar_type());
     return {grads[0], dx, da, db, at::Tensor(), at::Tensor()};
   }
 };
@@ -134,11 +146,9 @@ struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
       if (rank == 0) continue;
       if (grads[i].defined()) {
         const auto &a = saved[place + 1], &b = saved[place + 2];
-        const auto wide = product_dtype(grads[i]);
-        const auto dy = grads[i].to(wide), own = h.narrow(dim, first, rank);
-        adapted.push_back({place, a, product.pointwise()->input_gradient(dy, b.to(wide), own.sizes()).mul_(scale)});
-        if (ctx->needs_input_grad(place + 1))
-          result[place + 1] = product.pointwise()->weight_gradient(dy, own).mul_(scale).to(b.scalar_type());
+        auto [dh, db] = factor_gradients(product, grads[i].to(product_dtype(grads[i])), h.narrow(dim, first, rank), b, scale);
+        adapted.push_back({place, a, dh});
+        result[place + 1] = db;
       }
       first += rank;
       place += 2;
