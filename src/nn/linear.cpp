@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/linear/linear.h"
+#include "kernels/place.h"
 
 namespace burnish::nn {
 
@@ -36,6 +37,25 @@ void ParameterSource::add_(const kernels::Product& product, const at::Tensor& su
 void ParameterSource::add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const {
   if (adds(product, dy)) return product.add_input_gradient_(sum, dy, weight_.detach());
   WeightSource::add_input_gradient_(product, sum, dy);
+}
+
+at::Tensor ParameterSource::with_below(const at::Tensor& rows) const {
+  const auto below = roomy_.defined() ? roomy_.size(0) - weight_.size(0) : 0;
+  if (below == 0 || below != rows.size(0) || rows.scalar_type() != weight_.scalar_type() || !roomy_.is_alias_of(weight_)) return {};
+  roomy_.narrow(0, weight_.size(0), below).copy_(rows);
+  return roomy_;
+}
+
+void LinearMap::make_room(int64_t rows) {
+  constexpr int64_t kAligned = 16;  // that rows of results are, so that vector loads and products can take them
+  const bool is_worth_it = is_parameter_ && !before_read && weight.dim() == 2 && !weight.requires_grad() && in_features_ > out_features_ &&
+                           !kernels::runs_on_cpu(weight) && rows % kAligned == 0 && out_features_ % kAligned == 0;
+  if (!is_worth_it) return;
+  auto roomy = at::empty({out_features_ + rows, in_features_}, weight.options());
+  roomy.narrow(0, 0, out_features_).copy_(weight);
+  // Of a version of its own: what is written below the weight is no change of it that autograd would have to refuse.
+  weight = roomy.narrow(0, 0, out_features_).variable_data();
+  source_ = std::make_shared<ParameterSource>(weight, std::move(roomy));
 }
 
 std::shared_ptr<const kernels::Multiplier> LinearMap::frozen() const {

@@ -64,6 +64,10 @@ class Multiplier {
   virtual void add_(const Product& product, const at::Tensor& sum, const at::Tensor& x) const;
   /// sum += the gradient of x; in a dtype of products, which may be wider than dy's.
   virtual void add_input_gradient_(const Product& product, const at::Tensor& sum, const at::Tensor& dy) const;
+
+  /// W with `rows` [n, in] below, as one matrix [out + n, in], where its memory has room for as many and they are of its dtype; undefined
+  /// elsewhere. The rows are there until others are asked for.
+  virtual at::Tensor with_below(const at::Tensor& /*rows*/) const { return {}; }
 };
 
 /// x [..., in], W [out, in] -> [..., out].
