@@ -92,7 +92,8 @@ TEST_P(GpuOperators, GatedResidual) {
     run([&](const Tensors& in) { return kernels::gated_residual_gpu(in[0], inputs[1], in[1]); }, {inputs[0], inputs[2]});
     auto apart = drawn({2, 41, width + 16});
     ASSERT_TRUE(kernels::gated_residual_fits_gpu(inputs[0], inputs[1], apart.narrow(2, 0, width)));
-    run([&](const Tensors& in) { return kernels::gated_residual_gpu(in[0], in[1], in[2].narrow(2, 0, width)); }, {inputs[0], inputs[1], apart});
+    run([&](const Tensors& in) { return kernels::gated_residual_gpu(in[0], in[1], in[2].narrow(2, 0, width)); },
+        {inputs[0], inputs[1], apart});
   }
   EXPECT_FALSE(kernels::gated_residual_fits_gpu(drawn({2, 3, 8}), drawn({2, 8}), drawn({2, 3, 8})));
 }

@@ -1,6 +1,4 @@
 // Frozen layers with LoRAs against plain ATen: values and gradients, alone and several of one x, and what they read and write.
-#include "kernels/low_rank/low_rank.h"
-
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
@@ -9,6 +7,7 @@
 #include <set>
 
 #include "kernels/launch.h"
+#include "kernels/low_rank/low_rank.h"
 #include "kernels/place.h"
 #include "nn/linear.h"
 #include "tests/device.h"
@@ -189,7 +188,8 @@ Passes passes_of(int64_t num_layers, Free::Kind kind) {
 }  // namespace
 
 TEST(FrozenLayers, AreLayersWithLorasOfOneInput) {
-  for (auto [dtype, bound] : {std::pair(at::kDouble, 1e-12), std::pair(at::kFloat, test::tolerance(2e-5)), std::pair(at::kBFloat16, 3e-2)}) {
+  for (auto [dtype, bound] :
+       {std::pair(at::kDouble, 1e-12), std::pair(at::kFloat, test::tolerance(2e-5)), std::pair(at::kBFloat16, 3e-2)}) {
     SCOPED_TRACE(at::toString(dtype));
     for (int64_t tokens : {1, 5, 70}) {  // few rows and many are multiplied by different libraries
       expect_as_plain({{48, 4}}, {2, tokens, 32}, dtype, bound);

@@ -69,9 +69,9 @@ bool gated_residual_fits_gpu(const at::Tensor& residual, const at::Tensor& gate,
   auto is_of_rows = [&](const at::Tensor& t) { return t.scalar_type() == dtype && t.sizes() == y.sizes() && is_aligned(t); };
   auto lies_in_rows = [&] { return y.stride(2) == 1 && y.stride(1) % 16 == 0 && y.stride(0) == y.size(1) * y.stride(1); };
   const int64_t width = y.size(2), block = block_of_row(width);
-  return block > 0 && width % 16 == 0 && is_of_rows(residual) && residual.is_contiguous() && is_of_rows(y) && lies_in_rows() && gate.scalar_type() == dtype && gate.size(0) == y.size(0) &&
-         gate.size(1) == width && gate.stride(1) == 1 && gate.stride(0) % 16 == 0 && is_aligned(gate) &&
-         gated_residual_kernel("gated_residual.forward", y, {block}) != nullptr;
+  return block > 0 && width % 16 == 0 && is_of_rows(residual) && residual.is_contiguous() && is_of_rows(y) && lies_in_rows() &&
+         gate.scalar_type() == dtype && gate.size(0) == y.size(0) && gate.size(1) == width && gate.stride(1) == 1 &&
+         gate.stride(0) % 16 == 0 && is_aligned(gate) && gated_residual_kernel("gated_residual.forward", y, {block}) != nullptr;
 }
 
 at::Tensor gated_residual_gpu(const at::Tensor& residual, const at::Tensor& gate, const at::Tensor& y) {

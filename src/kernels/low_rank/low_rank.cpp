@@ -27,8 +27,7 @@ std::pair<at::Tensor, at::Tensor> factor_gradients(const Product& product, const
     return {dh.mul_(scale).to(dy.scalar_type()), db.mul_(scale).to(b.scalar_type())};
   }
   const auto pointwise = product.pointwise();
-  return {pointwise->input_gradient(dy, b_same, h.sizes()).mul_(scale),
-          pointwise->weight_gradient(dy, h).mul_(scale).to(b.scalar_type())};
+  return {pointwise->input_gradient(dy, b_same, h.sizes()).mul_(scale), pointwise->weight_gradient(dy, h).mul_(scale).to(b.scalar_type())};
 }
 
 /// Saves x and the rank-wide h = x Aᵀ; the output-sized product is added to `base` in the multiplication itself.

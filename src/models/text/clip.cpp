@@ -40,8 +40,9 @@ class ClipLayer : public nn::Block {
   nn::Tensors body(const nn::Tensors& in) override {
     const auto& x = in[0];
     auto normed = norm1_.forward(x);
-    auto heads = [&](const nn::Linear& layer) { return nn::split_heads(layer.forward(normed), num_heads_); };
-    auto mid = x + out_.forward(nn::merge_heads(nn::attention(heads(q_), heads(k_), heads(v_), {}, /*causal=*/true)));
+    auto qkv = nn::forward_all({&q_, &k_, &v_}, normed);
+    for (auto& heads : qkv) heads = nn::split_heads(heads, num_heads_);
+    auto mid = x + out_.forward(nn::merge_heads(nn::attention(qkv[0], qkv[1], qkv[2], {}, /*causal=*/true)));
     auto up = fc1_.forward(norm2_.forward(mid));
     return {mid + fc2_.forward(quick_gelu_ ? up * at::sigmoid(up * 1.702) : at::gelu(up))};
   }

@@ -59,8 +59,9 @@ class QwenLayer : public nn::Block {
 
   nn::Tensors body(const nn::Tensors& in) override {
     auto normed = input_norm_.forward(in[0]);
-    auto q = heads(q_.forward(normed), q_norm_.get(), in), k = heads(k_.forward(normed), k_norm_.get(), in);
-    auto v = nn::split_heads(v_.forward(normed), config_.num_kv_heads);
+    const auto qkv = nn::forward_all({&q_, &k_, &v_}, normed);
+    auto q = heads(qkv[0], q_norm_.get(), in), k = heads(qkv[1], k_norm_.get(), in);
+    auto v = nn::split_heads(qkv[2], config_.num_kv_heads);
     auto shared = config_.num_heads / config_.num_kv_heads;
     auto bias = in.size() > 3 ? in[3] : at::Tensor();
     auto mid = in[0] + o_.forward(nn::merge_heads(nn::attention(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), bias,

@@ -48,9 +48,10 @@ class T5Layer : public nn::Block {
 
   nn::Tensors body(const nn::Tensors& in) override {
     auto normed = norm1_.forward(in[0]);
-    auto heads = [&](const nn::Linear& layer) { return nn::split_heads(layer.forward(normed), config_.num_heads); };
+    auto qkv = nn::forward_all({&q_, &k_, &v_}, normed);
+    for (auto& heads : qkv) heads = nn::split_heads(heads, config_.num_heads);
     // T5 folds the usual 1/sqrt(d) into its initialisation.
-    auto attended = nn::attention(heads(q_), heads(k_), heads(v_), in[1], false, /*scale=*/1.0);
+    auto attended = nn::attention(qkv[0], qkv[1], qkv[2], in[1], false, /*scale=*/1.0);
     auto mid = in[0] + o_.forward(nn::merge_heads(attended));
     auto normed_mid = norm2_.forward(mid);
     auto up = up_.forward(normed_mid);
