@@ -113,13 +113,14 @@ at::Tensor Adapter::scaled_product(const nn::LinearMap& base, const at::Tensor& 
   return kernels::channel_gain_(added_->with_base(base, x, bias), gain, bias, dim);
 }
 
-std::optional<kernels::FrozenLayer> Adapter::beside_frozen(const nn::LinearMap& base) {
-  if (Off::is_active()) return kernels::FrozenLayer{.weight = base.frozen(), .bias = base.bias};
+std::optional<kernels::FrozenLayer> Adapter::as_frozen_layer(const nn::LinearMap& base) {
+  if (Off::is_active())
+    return base.frozen() ? std::optional(kernels::FrozenLayer{.weight = base.frozen(), .bias = base.bias}) : std::nullopt;
   if (drops() || (is_dora() && magnitude_.axis == NormAxis::input)) return std::nullopt;
-  return update_->beside_frozen(base, base.bias);
+  return update_->as_frozen_layer(base, base.bias);
 }
 
-at::Tensor Adapter::finish(const nn::LinearMap& base, const at::Tensor& y) {
+at::Tensor Adapter::after_product(const nn::LinearMap& base, const at::Tensor& y) {
   if (Off::is_active() || !is_dora()) return y;
   return kernels::channel_gain_(y, gain_for(base, y), base.bias, base.product()->channel_dim());
 }

@@ -67,8 +67,8 @@ class Adapter : public nn::Delta {
  public:
   Adapter(std::string path, std::shared_ptr<Update> update, Magnitude magnitude = {}, std::shared_ptr<const Dropout> dropout = nullptr);
   at::Tensor forward(const nn::LinearMap& base, const at::Tensor& x) override;
-  std::optional<kernels::FrozenLayer> beside_frozen(const nn::LinearMap& base) override;
-  at::Tensor finish(const nn::LinearMap& base, const at::Tensor& y) override;
+  std::optional<kernels::FrozenLayer> as_frozen_layer(const nn::LinearMap& base) override;
+  at::Tensor after_product(const nn::LinearMap& base, const at::Tensor& y) override;
 
   const std::string& path() const { return path_; }
   const Update& update() const { return *update_; }

@@ -140,7 +140,6 @@ AdaptedList hang(const std::vector<AdapterWeights>& weights, const LayerTable& t
   for (const auto& item : adapted) {
     item.adapter->prepare(*item.layer);
     item.layer->delta = item.adapter;
-    if (item.adapter->beside_frozen(*item.layer)) item.layer->make_room(item.adapter->update().rank());
   }
   return adapted;
 }

@@ -54,7 +54,7 @@ class LoraUpdate : public AddedUpdate {
   int64_t rank() const override { return a_.size(0); }
   Sides sides() const override { return {b_.size(0), a_.size(1)}; }
 
-  std::optional<kernels::FrozenLayer> beside_frozen(const nn::LinearMap& base, const at::Tensor& bias) const override {
+  std::optional<kernels::FrozenLayer> as_frozen_layer(const nn::LinearMap& base, const at::Tensor& bias) const override {
     auto weight = base.frozen();
     if (!weight) return std::nullopt;
     return kernels::FrozenLayer{.weight = std::move(weight), .bias = bias, .a = a_, .b = own_rows(b_), .scale = scale()};
@@ -255,7 +255,7 @@ at::Tensor AddedUpdate::forward(const nn::LinearMap& base, const at::Tensor& x, 
 }
 
 at::Tensor AddedUpdate::with_base(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) const {
-  if (auto layer = beside_frozen(base, bias)) return kernels::frozen_layers(x, {*layer}, base.product())[0];
+  if (auto layer = as_frozen_layer(base, bias)) return kernels::frozen_layers(x, {*layer}, base.product())[0];
   return add_to(base.multiply(x, bias), x, {}, base.product());
 }
 

@@ -19,8 +19,10 @@ class Update : public Change {
 
   /// The layer's output with the update, with autograd: x W'ᵀ + bias. The update sees `seen`, which is x or what dropout leaves of it.
   virtual at::Tensor forward(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& seen) const = 0;
-  /// The layer and the update, where it is a LoRA on a layer that does not train.
-  virtual std::optional<kernels::FrozenLayer> beside_frozen(const nn::LinearMap& /*base*/, const at::Tensor& /*bias*/) const { return {}; }
+  /// The layer with the update, where that is a LoRA and the layer does not train.
+  virtual std::optional<kernels::FrozenLayer> as_frozen_layer(const nn::LinearMap& /*base*/, const at::Tensor& /*bias*/) const {
+    return {};
+  }
 };
 
 /// An update whose ΔW does not depend on W, so that DoRA can bring their sum to a length.

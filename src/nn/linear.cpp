@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "kernels/linear/linear.h"
-#include "kernels/place.h"
 
 namespace burnish::nn {
 
@@ -39,25 +38,6 @@ void ParameterSource::add_input_gradient_(const kernels::Product& product, const
   WeightSource::add_input_gradient_(product, sum, dy);
 }
 
-at::Tensor ParameterSource::with_below(const at::Tensor& rows) const {
-  const auto below = roomy_.defined() ? roomy_.size(0) - weight_.size(0) : 0;
-  if (below == 0 || below != rows.size(0) || rows.scalar_type() != weight_.scalar_type() || !roomy_.is_alias_of(weight_)) return {};
-  roomy_.narrow(0, weight_.size(0), below).copy_(rows);
-  return roomy_;
-}
-
-void LinearMap::make_room(int64_t rows) {
-  constexpr int64_t kAligned = 16;  // that rows of results are, so that vector loads and products can take them
-  const bool is_worth_it = is_parameter_ && !before_read && weight.dim() == 2 && !weight.requires_grad() && in_features_ > out_features_ &&
-                           !kernels::runs_on_cpu(weight) && rows % kAligned == 0 && out_features_ % kAligned == 0;
-  if (!is_worth_it) return;
-  auto roomy = at::empty({out_features_ + rows, in_features_}, weight.options());
-  roomy.narrow(0, 0, out_features_).copy_(weight);
-  // Of a version of its own: what is written below the weight is no change of it that autograd would have to refuse.
-  weight = roomy.narrow(0, 0, out_features_).variable_data();
-  source_ = std::make_shared<ParameterSource>(weight, std::move(roomy));
-}
-
 std::shared_ptr<const kernels::Multiplier> LinearMap::frozen() const {
   auto trains = [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); };
   return trains(weight) || trains(bias) ? nullptr : source_;
@@ -85,19 +65,21 @@ std::vector<at::Tensor> forward_all(const std::vector<const Linear*>& layers, co
   std::vector<size_t> places;
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto& layer = *layers[i];
-    auto part = layer.delta ? layer.delta->beside_frozen(layer) : kernels::FrozenLayer{.weight = layer.frozen(), .bias = layer.bias};
-    if (!part || !part->weight) {
-      results[i] = layer.forward(x);
-    } else {
-      together.push_back(std::move(*part));
+    std::optional<kernels::FrozenLayer> frozen;
+    if (layer.delta) frozen = layer.delta->as_frozen_layer(layer);
+    else if (auto weight = layer.frozen()) frozen = {.weight = std::move(weight), .bias = layer.bias};
+    if (frozen) {
+      together.push_back(std::move(*frozen));
       places.push_back(i);
+    } else {
+      results[i] = layer.forward(x);
     }
   }
   if (together.empty()) return results;
-  const auto joined = kernels::frozen_layers(x, together, kernels::matrix_product());
+  const auto products = kernels::frozen_layers(x, together, kernels::matrix_product());
   for (size_t i = 0; i < places.size(); ++i) {
     const auto& layer = *layers[places[i]];
-    results[places[i]] = layer.delta ? layer.delta->finish(layer, joined[i]) : joined[i];
+    results[places[i]] = layer.delta ? layer.delta->after_product(layer, products[i]) : products[i];
   }
   return results;
 }

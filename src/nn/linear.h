@@ -17,9 +17,10 @@ class Delta {
  public:
   virtual ~Delta() = default;
   virtual at::Tensor forward(const LinearMap& base, const at::Tensor& x) = 0;
-  /// The same in two steps, where it is one product with a frozen layer and something after it: finish(frozen_layers(x, beside_frozen)).
-  virtual std::optional<kernels::FrozenLayer> beside_frozen(const LinearMap& /*base*/) { return std::nullopt; }
-  virtual at::Tensor finish(const LinearMap& /*base*/, const at::Tensor& y) { return y; }
+  /// The same in two steps, so that layers of one x can take the first together: kernels::frozen_layers of what this gives, then
+  /// after_product of its result. Nothing where the layer trains, or the correction is no LoRA on the x that the layer sees.
+  virtual std::optional<kernels::FrozenLayer> as_frozen_layer(const LinearMap& /*base*/) { return std::nullopt; }
+  virtual at::Tensor after_product(const LinearMap& /*base*/, const at::Tensor& y) { return y; }
   /// To be called when the base's weight has become another one.
   virtual void weight_changed(const LinearMap& /*base*/) {}
 };
@@ -27,8 +28,7 @@ class Delta {
 /// A parameter as a weight source: a view of the tensor it is made of, with all dimensions after the first as columns.
 class ParameterSource : public WeightSource {
  public:
-  /// `roomy`: what the weight is the upper rows of.
-  explicit ParameterSource(at::Tensor& weight, at::Tensor roomy = {}) : weight_(weight), roomy_(std::move(roomy)) {}
+  explicit ParameterSource(at::Tensor& weight) : weight_(weight) {}
   int64_t in_features() const override { return weight_.size(0) > 0 ? weight_.numel() / weight_.size(0) : 0; }
   int64_t out_features() const override { return weight_.size(0); }
   c10::Device device() const override { return weight_.device(); }
@@ -40,11 +40,9 @@ class ParameterSource : public WeightSource {
   bool adds(const kernels::Product& product, const at::Tensor& operand) const override;
   void add_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& x) const override;
   void add_input_gradient_(const kernels::Product& product, const at::Tensor& sum, const at::Tensor& dy) const override;
-  at::Tensor with_below(const at::Tensor& rows) const override;
 
  private:
   at::Tensor& weight_;
-  at::Tensor roomy_;
 };
 
 /// y = x W + b (+ delta), for a product that is linear in x: a matrix product or a convolution. Everything that multiplies with a trained
@@ -73,10 +71,6 @@ class LinearMap : public Module {
   /// Holds W in `source` from now on. The parameter `weight` is given up for the source's gradient_leaf, which is undefined unless W
   /// trains.
   void set_source(std::shared_ptr<WeightSource> source);
-
-  /// Gives a weight that does not train memory for as many rows below its own, where products with all of them at once are worth it
-  /// (kernels::frozen_layers): on GPUs, for inputs wider than the output, and weights that stay where they are.
-  void make_room(int64_t rows);
 
   at::Tensor weight;  ///< [out, in], or [out, in, kernel, kernel]; without numbers once another source holds W
   at::Tensor bias;    ///< [out], undefined without bias

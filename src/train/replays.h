@@ -20,6 +20,9 @@ class Replays {
   /// depends on and the device does not read. Of a recording, the next call of the same shapes writes into the same results.
   Tensors run(const std::string& constants, Batch batch, const Compute& compute);
 
+  /// Computes as usual from here on, and records anew: what recordings read beside batches lies elsewhere now.
+  void forget() { known_.clear(); }
+
  private:
   struct Known {
     int64_t num_seen = 0;

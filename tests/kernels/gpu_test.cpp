@@ -90,10 +90,6 @@ TEST_P(GpuOperators, GatedResidual) {
     ASSERT_TRUE(kernels::gated_residual_fits_gpu(inputs[0], inputs[1], inputs[2]));
     run([](const Tensors& in) { return kernels::gated_residual_gpu(in[0], in[1], in[2]); }, inputs);
     run([&](const Tensors& in) { return kernels::gated_residual_gpu(in[0], inputs[1], in[1]); }, {inputs[0], inputs[2]});
-    auto apart = drawn({2, 41, width + 16});
-    ASSERT_TRUE(kernels::gated_residual_fits_gpu(inputs[0], inputs[1], apart.narrow(2, 0, width)));
-    run([&](const Tensors& in) { return kernels::gated_residual_gpu(in[0], in[1], in[2].narrow(2, 0, width)); },
-        {inputs[0], inputs[1], apart});
   }
   EXPECT_FALSE(kernels::gated_residual_fits_gpu(drawn({2, 3, 8}), drawn({2, 8}), drawn({2, 3, 8})));
 }
@@ -126,14 +122,15 @@ TEST_P(GpuOperators, ChannelGain) {
 
 TEST_P(GpuOperators, LowRank) {
   const auto dy = drawn({2, 40, 160});
-  for (int64_t rank : {3, 16, 20, 64}) {
+  const int64_t most = GetParam() == at::kFloat ? 16 : 32;
+  for (int64_t rank : {int64_t{3}, most}) {
     const auto h = drawn({2, 40, rank + 16}).narrow(-1, 0, rank);
     ASSERT_TRUE(kernels::factor_gradients_fit_gpu(dy, drawn({160, rank}), h)) << rank;
     const auto [dh, db] = kernels::factor_gradients_gpu(dy, drawn({160, rank}), h);
     EXPECT_EQ(dh.sizes(), h.sizes());
     EXPECT_EQ(db.sizes(), (at::IntArrayRef{160, rank}));
   }
-  EXPECT_FALSE(kernels::factor_gradients_fit_gpu(dy, drawn({160, 65}), drawn({2, 40, 65})));
+  EXPECT_FALSE(kernels::factor_gradients_fit_gpu(dy, drawn({160, most + 1}), drawn({2, 40, most + 1})));
   EXPECT_FALSE(kernels::factor_gradients_fit_gpu(drawn({2, 3, 160}), drawn({160, 16}), drawn({2, 3, 16})));
   auto fp32 = [](const at::Tensor& t) { return t.to(at::kFloat); };
   run([&](const Tensors& in) { return kernels::add_low_rank(in[0], in[1], in[2], in[3], 0.5); },

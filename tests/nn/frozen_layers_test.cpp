@@ -46,7 +46,7 @@ std::vector<Drawn> draw(const std::vector<Spec>& specs, int64_t in, at::ScalarTy
 constexpr double kScale = 0.7;
 
 /// Results, and gradients of a weighted sum of those results that are used, by x and by A and B of each layer.
-Tensors run(const std::vector<Drawn>& drawn, const at::Tensor& x_given, const std::set<size_t>& unused, bool plain, bool has_room) {
+Tensors run(const std::vector<Drawn>& drawn, const at::Tensor& x_given, const std::set<size_t>& unused, bool plain) {
   auto leaf = [](const at::Tensor& t) { return t.detach().clone().set_requires_grad(true); };
   auto x = leaf(x_given);
   Tensors leaves{x}, results;
@@ -63,12 +63,7 @@ Tensors run(const std::vector<Drawn>& drawn, const at::Tensor& x_given, const st
       auto y = at::linear(x, layer.weight, layer.bias.defined() ? std::optional(layer.bias) : std::nullopt);
       results.push_back(layer.a.defined() ? y + kScale * at::matmul(at::matmul(x, layer.a.t()), layer.b.t()) : y);
     } else {
-      at::Tensor roomy;
-      if (has_room) {
-        roomy = at::cat({layer.weight, at::full_like(layer.a, 77, layer.weight.options())});
-        layer.weight = roomy.narrow(0, 0, layer.weight.size(0));
-      }
-      layers.push_back({std::make_shared<nn::ParameterSource>(layer.weight, roomy), layer.bias, layer.a, layer.b, kScale});
+      layers.push_back({std::make_shared<nn::ParameterSource>(layer.weight), layer.bias, layer.a, layer.b, kScale});
     }
   }
   if (!plain) results = kernels::frozen_layers(x, layers, kernels::matrix_product());
@@ -85,7 +80,7 @@ Tensors run(const std::vector<Drawn>& drawn, const at::Tensor& x_given, const st
 }
 
 void expect_as_plain(const std::vector<Spec>& specs, at::IntArrayRef x_sizes, at::ScalarType dtype, double bound,
-                     const std::set<size_t>& unused = {}, bool has_room = false) {
+                     const std::set<size_t>& unused = {}) {
   at::manual_seed(0);
   auto drawn = draw(specs, x_sizes.back(), dtype), exact = drawn;
   auto x = at::randn(x_sizes, at::device(test::device()).dtype(at::kFloat)).to(dtype);
@@ -93,7 +88,7 @@ void expect_as_plain(const std::vector<Spec>& specs, at::IntArrayRef x_sizes, at
     for (auto* tensor : {&layer.weight, &layer.bias, &layer.a, &layer.b})
       if (tensor->defined()) *tensor = tensor->to(at::kDouble);
   }
-  const auto found = run(drawn, x, unused, false, has_room), expected = run(exact, x.to(at::kDouble), unused, true, false);
+  const auto found = run(drawn, x, unused, false), expected = run(exact, x.to(at::kDouble), unused, true);
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
     ASSERT_EQ(found[i].defined(), expected[i].defined()) << "tensor " << i;
@@ -104,31 +99,28 @@ void expect_as_plain(const std::vector<Spec>& specs, at::IntArrayRef x_sizes, at
   }
 }
 
-constexpr int64_t kTokens = 256, kIn = 640, kOut = 512, kRank = 16;
-
 /// A weight whose products cost nothing, so that what is left is the LoRA's.
 class Free : public kernels::Multiplier {
  public:
-  enum class Kind { plain, adds, has_room };
-  explicit Free(Kind kind) : kind_(kind) {}
+  Free(int64_t out, bool adds) : out_(out), adds_(adds) {}
   at::Tensor forward(const kernels::Product&, const at::Tensor& x, const at::Tensor&) const override {
     auto sizes = x.sizes().vec();
-    sizes.back() = kOut;
+    sizes.back() = out_;
     return at::empty(sizes, x.options().requires_grad(false));
   }
   at::Tensor input_gradient(const kernels::Product&, const at::Tensor& dy, at::IntArrayRef sizes) const override {
     return at::empty(sizes, dy.options());
   }
-  bool adds(const kernels::Product&, const at::Tensor&) const override { return kind_ == Kind::adds; }
+  bool adds(const kernels::Product&, const at::Tensor&) const override { return adds_; }
   void add_(const kernels::Product&, const at::Tensor&, const at::Tensor&) const override {}
   void add_input_gradient_(const kernels::Product&, const at::Tensor&, const at::Tensor&) const override {}
-  at::Tensor with_below(const at::Tensor& rows) const override {
-    return kind_ == Kind::has_room ? at::empty({kOut + kRank, kIn}, rows.options()) : at::Tensor();
-  }
 
  private:
-  Kind kind_;
+  int64_t out_;
+  bool adds_;
 };
+
+constexpr int64_t kTokens = 256, kIn = 640, kOut = 512, kRank = 16;
 
 /// How often operators of ATen read or wrote something as large as x, or as a result.
 struct Passes {
@@ -140,7 +132,7 @@ void count(const std::vector<c10::IValue>& values) {
   auto add = [](const at::Tensor& t) {
     if (!t.defined()) return;
     if (t.numel() == kTokens * kIn) ++passes.over_x;
-    if (t.numel() == kTokens * kOut || t.numel() == kTokens * (kOut + kRank)) ++passes.over_y;
+    if (t.numel() == kTokens * kOut) ++passes.over_y;
   };
   for (const auto& value : values) {
     if (value.isTensor()) add(value.toTensor());
@@ -166,8 +158,8 @@ void after(const at::RecordFunction& function, at::ObserverContext*) {
   if (writers.contains(function.name())) count(function.outputs());
 }
 
-/// Of so many layers of one x, forward and backward.
-Passes passes_of(int64_t num_layers, Free::Kind kind) {
+/// Of `count` layers of one x, forward and backward.
+Passes passes_of(int64_t num_layers, bool adds) {
   const auto meta = at::device(at::kMeta);
   const auto x = at::empty({1, kTokens, kIn}, meta.dtype(at::kBFloat16)).set_requires_grad(true);
   std::vector<FrozenLayer> layers;
@@ -175,7 +167,7 @@ Passes passes_of(int64_t num_layers, Free::Kind kind) {
   for (int64_t i = 0; i < num_layers; ++i) {
     auto a = at::empty({kRank, kIn}, meta.dtype(at::kFloat)).set_requires_grad(true);
     auto b = at::empty({kOut, kRank}, meta.dtype(at::kFloat)).set_requires_grad(true);
-    layers.push_back({std::make_shared<Free>(kind), {}, a, b, 1.0});
+    layers.push_back({std::make_shared<Free>(kOut, adds), {}, a, b, 1.0});
     leaves.insert(leaves.end(), {a, b});
     gradients.push_back(at::empty({1, kTokens, kOut}, meta.dtype(at::kBFloat16)));
   }
@@ -200,39 +192,6 @@ TEST(FrozenLayers, AreLayersWithLorasOfOneInput) {
   }
 }
 
-TEST(FrozenLayers, MultiplyWeightAndLoraAtOnceWhereTheWeightHasRoom) {
-  for (auto [dtype, bound] : {std::pair(at::kDouble, 1e-12), std::pair(at::kFloat, test::tolerance(2e-5))}) {
-    for (int64_t tokens : {1, 70}) {
-      for (bool with_bias : {true, false}) expect_as_plain({{32, 16, with_bias}}, {2, tokens, 48}, dtype, bound, {}, /*has_room=*/true);
-    }
-  }
-}
-
-TEST(FrozenLayers, HaveRoomOnGpusForInputsWiderThanTheirOutputs) {
-  const auto meta = at::device(at::kMeta).dtype(at::kBFloat16);
-  auto room_of = [&](nn::Linear& layer, int64_t rank) {
-    layer.make_room(rank);
-    auto rows = layer.frozen()->with_below(at::empty({rank, layer.in_features()}, meta));
-    return rows.defined() ? rows.size(0) - layer.out_features() : 0;
-  };
-  nn::Linear down(64, 32, meta), up(32, 64, meta), paged(64, 32, meta), trained(64, 32, meta);
-  nn::Linear on_cpu(64, 32, at::device(at::kCPU).dtype(at::kBFloat16));
-  EXPECT_EQ(room_of(on_cpu, 16), 0);
-  const kernels::StandIn gpu(c10::Device(c10::kCUDA, 0));
-  EXPECT_EQ(room_of(down, 16), 16);
-  EXPECT_EQ(down.weight.sizes(), (at::IntArrayRef{32, 64}));
-  EXPECT_TRUE(down.weight.is_contiguous());
-  EXPECT_EQ(down.num_bytes(), (48 * 64 + 32) * 2) << "counted with the weights";
-  EXPECT_FALSE(down.frozen()->with_below(at::empty({8, 64}, meta)).defined()) << "room for another rank";
-  EXPECT_EQ(room_of(up, 16), 0);
-  paged.before_read = [] {};
-  EXPECT_EQ(room_of(paged, 16), 0) << "its memory comes and goes";
-  EXPECT_EQ(room_of(trained, 20), 0) << "rows of 52 numbers are not aligned";
-  trained.weight.set_requires_grad(true);
-  trained.make_room(16);
-  EXPECT_EQ(trained.weight.storage().nbytes(), 32 * 64 * 2);
-}
-
 TEST(FrozenLayers, HaveNoGradientWhereTheirResultIsNotUsed) {
   for (const auto& unused : {std::set<size_t>{0}, {1}, {0, 2}})
     expect_as_plain({{48, 4}, {32, 16}, {80, 0}}, {3, 5, 32}, at::kDouble, 1e-12, unused);
@@ -245,16 +204,12 @@ TEST(FrozenLayers, PassOnceOverWhatIsLarge) {
   const auto callback = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&before, &after).needsInputs(true).needsOutputs(true).scopes({at::RecordScope::FUNCTION}));
   for (int64_t count : {1, 3}) {
-    const auto [over_x, over_y] = passes_of(count, Free::Kind::adds);
+    const auto [over_x, over_y] = passes_of(count, true);
     EXPECT_EQ(over_x, 3) << "x for h and for dA, and dx written";
     EXPECT_EQ(over_y, count * (1 + over_gradient)) << "each result written";
   }
-  const auto plain = passes_of(1, Free::Kind::plain);
-  EXPECT_EQ(plain.over_x, 2 + 2) << "dx read and written";
-  EXPECT_EQ(plain.over_y, 2 + over_gradient) << "the result read and written";
-  // Here the layer's own products are seen too: x read, the result written, dy read and dx written.
-  const auto with_room = passes_of(1, Free::Kind::has_room);
-  EXPECT_EQ(with_room.over_x, 2 + 1) << "x for dA";
-  EXPECT_EQ(with_room.over_y, 2 + 2 + 2 + over_gradient) << "the result read and written, dy copied";
+  const auto [over_x, over_y] = passes_of(1, false);
+  EXPECT_EQ(over_x, 4) << "dx read and written";
+  EXPECT_EQ(over_y, 2 + over_gradient) << "the result read and written";
   at::removeCallback(callback);
 }

@@ -272,6 +272,20 @@ TEST_F(StepTest, ReplayedGradientsStayInTheirPlacesAndMissingOnesStayMissing) {
   EXPECT_EQ(num_recorded, 1);
 }
 
+TEST_F(StepTest, ForgottenRecordingsAreMadeAnew) {
+  int num_recorded = 0;
+  auto trainee = open(false);
+  record_by(*trainee, std::make_unique<Anew>(*trainee, num_recorded));
+  auto take_steps = [&] {
+    for (int64_t number = 0; number < 4; ++number) compute_gradients(*trainee, *objective, 1, [&] { return batch(number); });
+  };
+  take_steps();
+  EXPECT_EQ(num_recorded, 1);
+  trainee->execution.replays->forget();
+  take_steps();
+  EXPECT_EQ(num_recorded, 2);
+}
+
 TEST_F(StepTest, HasNoScalarThatTheHostReads) {
   for (bool whole : {false, true}) {
     for (double max_grad_norm : {0.0, 0.01}) {

@@ -29,8 +29,7 @@ struct GatedResidualGpu : torch::autograd::Function<GatedResidualGpu> {
             {"out", out},
             {"rows", rows},
             {"width", width},
-            {"gate_stride", gate.stride(0)},
-            {"y_stride", y.stride(1)}});
+            {"gate_stride", gate.stride(0)}});
     ctx->save_for_backward({gate, gate.requires_grad() ? y : at::Tensor()});
     return out;
   }
@@ -54,7 +53,6 @@ struct GatedResidualGpu : torch::autograd::Function<GatedResidualGpu> {
             {"rows", rows},
             {"width", width},
             {"gate_stride", gate.stride(0)},
-            {"y_stride", y.defined() ? y.stride(1) : width},
             {"rows_each", kGatedRowsOfProgram}});
     if (y.defined()) dgate = sums.sum(1).to(gate.scalar_type());
     return {dout, dgate, dy};
@@ -66,12 +64,13 @@ struct GatedResidualGpu : torch::autograd::Function<GatedResidualGpu> {
 bool gated_residual_fits_gpu(const at::Tensor& residual, const at::Tensor& gate, const at::Tensor& y) {
   auto dtype = y.scalar_type();
   if (runs_on_cpu(y) || kernel_dtype(dtype).empty() || y.dim() != 3 || gate.dim() != 2 || y.numel() == 0) return false;
-  auto is_of_rows = [&](const at::Tensor& t) { return t.scalar_type() == dtype && t.sizes() == y.sizes() && is_aligned(t); };
-  auto lies_in_rows = [&] { return y.stride(2) == 1 && y.stride(1) % 16 == 0 && y.stride(0) == y.size(1) * y.stride(1); };
+  auto is_rows = [&](const at::Tensor& t) {
+    return t.scalar_type() == dtype && t.sizes() == y.sizes() && t.is_contiguous() && is_aligned(t);
+  };
   const int64_t width = y.size(2), block = block_of_row(width);
-  return block > 0 && width % 16 == 0 && is_of_rows(residual) && residual.is_contiguous() && is_of_rows(y) && lies_in_rows() &&
-         gate.scalar_type() == dtype && gate.size(0) == y.size(0) && gate.size(1) == width && gate.stride(1) == 1 &&
-         gate.stride(0) % 16 == 0 && is_aligned(gate) && gated_residual_kernel("gated_residual.forward", y, {block}) != nullptr;
+  return block > 0 && width % 16 == 0 && is_rows(residual) && is_rows(y) && gate.scalar_type() == dtype && gate.size(0) == y.size(0) &&
+         gate.size(1) == width && gate.stride(1) == 1 && gate.stride(0) % 16 == 0 && is_aligned(gate) &&
+         gated_residual_kernel("gated_residual.forward", y, {block}) != nullptr;
 }
 
 at::Tensor gated_residual_gpu(const at::Tensor& residual, const at::Tensor& gate, const at::Tensor& y) {

@@ -16,12 +16,12 @@ struct Block {
   int64_t rows, rank;
 };
 
-/// Of those that the kernel is compiled for, the least that holds the rank; no rows where none does.
+/// Of those that the kernel is compiled for, the least that holds the rank; no rows where none does. Of higher ranks the parts of dh and dB
+/// are larger than a second pass over dy.
 Block block_of(c10::ScalarType dtype, int64_t rank) {
   const bool is_fp32 = dtype == at::kFloat;
   if (rank <= 16) return {is_fp32 ? 128 : 512, 16};
-  if (rank <= 32) return {is_fp32 ? 64 : 256, 32};
-  if (rank <= 64) return {is_fp32 ? 64 : 128, 64};
+  if (rank <= 32 && !is_fp32) return {256, 32};
   return {0, 0};
 }
 
@@ -32,10 +32,10 @@ const Binary* factor_kernel(const at::Tensor& dy, Block block) {
 }  // namespace
 
 bool factor_gradients_fit_gpu(const at::Tensor& dy, const at::Tensor& b, const at::Tensor& h) {
-  if (runs_on_cpu(dy) || kernel_dtype(dy.scalar_type()).empty() || dy.dim() < 2 || dy.numel() < kFewRows * dy.size(-1)) return false;
+  if (runs_on_cpu(dy) || kernel_dtype(dy.scalar_type()).empty() || dy.dim() < 2 || dy.numel() == 0) return false;
   const auto block = block_of(dy.scalar_type(), b.size(1));
-  return block.rows > 0 && dy.size(-1) % 16 == 0 && b.scalar_type() == dy.scalar_type() && h.scalar_type() == dy.scalar_type() &&
-         factor_kernel(dy, block) != nullptr;
+  return block.rows > 0 && dy.numel() >= kFewRows * dy.size(-1) && dy.size(-1) % 16 == 0 && b.scalar_type() == dy.scalar_type() &&
+         h.scalar_type() == dy.scalar_type() && factor_kernel(dy, block) != nullptr;
 }
 
 std::pair<at::Tensor, at::Tensor> factor_gradients_gpu(const at::Tensor& dy_given, const at::Tensor& b, const at::Tensor& h_given) {

@@ -2,10 +2,10 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/linear/linear.h"
@@ -58,11 +58,6 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
 
 at::Tensor joined(const std::vector<at::Tensor>& parts, int64_t dim) { return parts.size() == 1 ? parts[0] : at::cat(parts, dim); }
 
-/// W with A below, of one layer that has room for it; undefined elsewhere.
-at::Tensor with_below(const Multiplier* weight, size_t num_layers, const std::vector<at::Tensor>& as) {
-  return num_layers == 1 && as.size() == 1 ? weight->with_below(as[0]) : at::Tensor();
-}
-
 /// What backward needs of layers besides tensors.
 struct Layers : torch::CustomClassHolder {
   struct Layer {
@@ -79,8 +74,6 @@ struct Layers : torch::CustomClassHolder {
 /// are added where they are wide.
 ///
 /// A LoRA's share comes first where the layer's product can add to it, so that the product hides the traffic that the addition costs.
-/// Where W has room below, one product with W and A makes y and h, and one with dy and dh beside each other makes dx: then nothing as wide
-/// as x is passed over for the LoRA but for dA.
 struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
   /// `factors`: A and B of each layer that has them.
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x, at::TensorList factors, const std::vector<FrozenLayer>& given,
@@ -95,23 +88,11 @@ struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
       layers->list.push_back({layer.weight, layer.scale, layer.a.defined() ? layer.a.size(0) : 0});
       if (layer.a.defined()) all_a.push_back(layer.a.to(wide));
     }
-    at::Tensor h;
-    variable_list results;
-    if (auto w_and_a = with_below(given[0].weight.get(), given.size(), all_a); w_and_a.defined()) {
-      const auto& [weight, bias, a, b, scale] = given[0];
-      const auto offset = bias.defined() ? at::constant_pad_nd(bias.to(wide), {0, a.size(0)}) : bias;
-      const auto both = product->forward(x, w_and_a, offset);
-      const auto y = both.narrow(dim, 0, b.size(0));
-      h = both.narrow(dim, b.size(0), a.size(0)).contiguous();
-      product->pointwise()->add_(y, h, b.to(wide), scale);
-      results.push_back(y);
-    } else if (!all_a.empty()) {
-      h = product->forward(x.to(wide), joined(all_a, 0));
-    }
+    const auto h = all_a.empty() ? at::Tensor() : product->forward(x.to(wide), joined(all_a, 0));
 
+    variable_list results;
     int64_t first = 0;  // channel of h
-    for (size_t i = results.size(); i < given.size(); ++i) {
-      const auto& layer = given[i];
+    for (const auto& layer : given) {
       if (!layer.a.defined()) {
         results.push_back(layer.weight->forward(*product, x, layer.bias));
         continue;
@@ -167,7 +148,7 @@ struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
         const auto &a = saved[place + 1], &b = saved[place + 2];
         auto [dh, db] = factor_gradients(product, grads[i].to(product_dtype(grads[i])), h.narrow(dim, first, rank), b, scale);
         adapted.push_back({place, a, dh});
-        result[place + 1] = db;
+        if (ctx->needs_input_grad(place + 1)) result[place + 1] = db;
       }
       first += rank;
       place += 2;
@@ -175,9 +156,9 @@ struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
     if (used.empty()) return result;
 
     const auto dtype = used[0].dy.scalar_type(), wide = product_dtype(used[0].dy);
-    std::vector<at::Tensor> as, dhs;
     at::Tensor all_a, all_dh;
     if (!adapted.empty()) {
+      std::vector<at::Tensor> as, dhs;
       for (const auto& [_, a, dh] : adapted) {
         as.push_back(a.to(wide));
         dhs.push_back(dh);
@@ -187,23 +168,20 @@ struct FrozenLayers : torch::autograd::Function<FrozenLayers> {
     }
     if (ctx->needs_input_grad(0)) {
       at::Tensor dx;
-      if (auto w_and_a = with_below(&used[0].weight, used.size(), as); w_and_a.defined()) {
-        dx = product.input_gradient(at::cat({used[0].dy, all_dh}, dim), w_and_a, layers->x_sizes);
-      } else {
-        const bool comes_first = all_dh.defined() && used[0].weight.adds(product, used[0].dy);
-        if (comes_first) dx = product.input_gradient(all_dh, all_a, layers->x_sizes);
-        for (const auto& [weight, dy] : used) {
-          if (dx.defined()) {
-            weight.add_input_gradient_(product, dx, dy);
-          } else {
-            dx = weight.input_gradient(product, dy, layers->x_sizes).to(wide);
-          }
+      const bool comes_first = all_dh.defined() && used[0].weight.adds(product, used[0].dy);
+      if (comes_first) dx = product.input_gradient(all_dh, all_a, layers->x_sizes);
+      for (const auto& [weight, dy] : used) {
+        if (dx.defined()) {
+          weight.add_input_gradient_(product, dx, dy);
+        } else {
+          dx = weight.input_gradient(product, dy, layers->x_sizes).to(wide);
         }
-        if (all_dh.defined() && !comes_first) product.add_input_gradient_(dx, all_dh, all_a);
       }
+      if (all_dh.defined() && !comes_first) product.add_input_gradient_(dx, all_dh, all_a);
       result[0] = dx.to(dtype);
     }
-    if (all_dh.defined()) {
+    const bool wants_a = std::ranges::any_of(adapted, [&](const auto& layer) { return ctx->needs_input_grad(layer.place_of_a); });
+    if (wants_a) {
       const auto all_da = product.weight_gradient(all_dh, x.to(wide));
       int64_t row = 0;
       for (const auto& [place_of_a, a, _] : adapted) {

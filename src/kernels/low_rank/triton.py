@@ -32,6 +32,6 @@ def backward(dy_ptr, b_ptr, h_ptr, dh_ptr, db_ptr, rows, width, rank, h_stride, 
 
 def builds():
     """What is compiled: dtype, function, types of its arguments (a number: the constant), warps."""
-    for t, rows in (("bf16", {16: 512, 32: 256, 64: 128}), ("fp32", {16: 128, 32: 64, 64: 64})):
+    for t, rows in (("bf16", {16: 512, 32: 256}), ("fp32", {16: 128})):
         for rank, block in rows.items():
             yield t, backward, f"*{t}:16, *{t}:16, *{t}, *fp32:16, *fp32:16, i32, i32:16, i32, i32, i32:16, {block}, 32, {rank}, 0", 8

@@ -60,14 +60,10 @@ class Multiplier {
 
   /// Whether add_ and add_input_gradient_ of an operand like this take no longer than the products alone.
   virtual bool adds(const Product& /*product*/, const at::Tensor& /*operand*/) const { return false; }
-  /// sum += the product of x with W. Only where it adds.
+  /// sum += the product of x with W, of one dtype.
   virtual void add_(const Product& product, const at::Tensor& sum, const at::Tensor& x) const;
   /// sum += the gradient of x; in a dtype of products, which may be wider than dy's.
   virtual void add_input_gradient_(const Product& product, const at::Tensor& sum, const at::Tensor& dy) const;
-
-  /// W with `rows` [n, in] below, as one matrix [out + n, in], where its memory has room for as many and they are of its dtype; undefined
-  /// elsewhere. The rows are there until others are asked for.
-  virtual at::Tensor with_below(const at::Tensor& /*rows*/) const { return {}; }
 };
 
 /// x [..., in], W [out, in] -> [..., out].

@@ -67,7 +67,8 @@ class QwenLayer : public nn::Block {
     auto mid = in[0] + o_.forward(nn::merge_heads(nn::attention(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), bias,
                                                                 /*causal=*/!bias.defined())));
     auto normed_mid = post_norm_.forward(mid);
-    return {mid + down_.forward(at::silu(gate_.forward(normed_mid)) * up_.forward(normed_mid))};
+    const auto gate_and_up = nn::forward_all({&gate_, &up_}, normed_mid);
+    return {mid + down_.forward(at::silu(gate_and_up[0]) * gate_and_up[1])};
   }
 
  private:

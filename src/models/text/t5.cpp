@@ -54,10 +54,12 @@ class T5Layer : public nn::Block {
     auto attended = nn::attention(qkv[0], qkv[1], qkv[2], in[1], false, /*scale=*/1.0);
     auto mid = in[0] + o_.forward(nn::merge_heads(attended));
     auto normed_mid = norm2_.forward(mid);
-    auto up = up_.forward(normed_mid);
-    up = config_.gelu ? at::gelu(up, "tanh") : at::relu(up);
-    if (gate_) up = up * gate_->forward(normed_mid);
-    return {mid + down_.forward(up)};
+    std::vector<const nn::Linear*> layers{&up_};
+    if (gate_) layers.push_back(gate_.get());
+    const auto up = nn::forward_all(layers, normed_mid);
+    auto hidden = config_.gelu ? at::gelu(up[0], "tanh") : at::relu(up[0]);
+    if (gate_) hidden = hidden * up[1];
+    return {mid + down_.forward(hidden)};
   }
 
  private:

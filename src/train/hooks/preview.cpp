@@ -34,6 +34,8 @@ class Preview final : public Hook {
     if (training_.world.is_first())
       take = [this](int64_t number, const drawing::Picture& picture, const at::Tensor& image) { write(number, picture, image); };
     draw_previews(*training_.previews, trainee.model, pipeline::models_of(trainee.live.units), take);
+    // Weights that LoRAs are merged into were read anew, and lie elsewhere.
+    if (!training_.previews->with_presets && trainee.execution.replays) trainee.execution.replays->forget();
   }
 
   void write(int64_t number, const drawing::Picture& picture, const at::Tensor& image) const {
