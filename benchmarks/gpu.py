@@ -30,7 +30,10 @@ DEVICE = os.environ.get("BURNISH_TEST_DEVICE", "cuda")
 ON_GPU = DEVICE != "cpu"
 PIXELS, RANK, DROPPED, GIB = 1024 if ON_GPU else 128, 16, 3, 1 << 30
 PEAK_TFLOPS, PEAK_GB = 989, 4800  # dense bf16 and memory of an H200 (SXM)
-TESTS = {"test_kernels": "*", "test_optim": "OnDevice.*", "test_quant": "*"}
+# Those that take the device: operators, weight formats, optimizers, parity with the reference programs, adapters, replayed and resumed steps.
+TESTS = {"test_kernels": "*", "test_optim": "OnDevice.*", "test_quant": "*", "test_nn": "FrozenLayers.*", "test_adapters": "*",
+         "test_models": "*Parity*", "test_models_text": "*Parity*", "test_models_vae": "*Parity*", "test_train": "StepTest.*",
+         "test_checkpoint": "State*"}
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,11 @@ at::Tensor Adapter::scaled_product(const nn::LinearMap& base, const at::Tensor& 
 }
 
 std::optional<kernels::FrozenLayer> Adapter::as_frozen_layer(const nn::LinearMap& base) {
-  if (Off::is_active())
-    return base.frozen() ? std::optional(kernels::FrozenLayer{.weight = base.frozen(), .bias = base.bias}) : std::nullopt;
+  if (Off::is_active()) {
+    auto weight = base.frozen();
+    if (!weight) return std::nullopt;
+    return kernels::FrozenLayer{.weight = std::move(weight), .bias = base.bias, .a = {}, .b = {}};
+  }
   if (drops() || (is_dora() && magnitude_.axis == NormAxis::input)) return std::nullopt;
   return update_->as_frozen_layer(base, base.bias);
 }

@@ -67,7 +67,7 @@ std::vector<at::Tensor> forward_all(const std::vector<const Linear*>& layers, co
     const auto& layer = *layers[i];
     std::optional<kernels::FrozenLayer> frozen;
     if (layer.delta) frozen = layer.delta->as_frozen_layer(layer);
-    else if (auto weight = layer.frozen()) frozen = {.weight = std::move(weight), .bias = layer.bias};
+    else if (auto weight = layer.frozen()) frozen = {.weight = std::move(weight), .bias = layer.bias, .a = {}, .b = {}};
     if (frozen) {
       together.push_back(std::move(*frozen));
       places.push_back(i);

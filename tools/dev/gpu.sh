@@ -1,7 +1,7 @@
 # ./dev gpu: what is worth knowing of a GPU in one call. Sourced by ./dev.
 
 GPU_PACK=build-cuda/pack
-GPU_TESTS="test_kernels test_optim test_quant"
+GPU_TESTS="test_kernels test_optim test_quant test_nn test_adapters test_models test_models_text test_models_vae test_train test_checkpoint"
 
 # What a machine without compiler and packages needs beside this checkout, Python and torch: programs, stripped, and their libraries.
 pack_for_gpu() {
@@ -18,7 +18,7 @@ pack_for_gpu() {
     ldd "build-cuda/$program" | awk '$3 ~ /^\// {print $3}' | grep -vE "/lib(torch|c10|cu[^r]|curand|nv|nccl|gomp|c\.so|m\.so|dl\.so|rt\.so|util\.so|pthread|resolv)" |
       xargs -r cp -Ln -t "$GPU_PACK/lib"
   done
-  tar -C build-cuda -cf - "$(basename "$GPU_PACK")" | xz -T0 >"$GPU_PACK.tar.xz"
+  tar -C build-cuda -cf - "$(basename "$GPU_PACK")" | xz -9 >"$GPU_PACK.tar.xz"  # the programs hold the same kernels, which lie 60 MB apart
   say "$GPU_PACK.tar.xz has $(du -sm "$GPU_PACK.tar.xz" | cut -f 1) MiB: carry it with a checkout, and run ./dev gpu there"
 }
 
