@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <stdexcept>
 
 #include "dist/store.h"
 #include "tests/train/skeleton_run.h"
@@ -33,21 +35,28 @@ void work_as_one(int64_t rank, int64_t port, const std::function<int64_t(const d
 
 /// The bytes that `work` comes to in each process of two.
 std::vector<double> of_two(const std::function<int64_t(const dist::World&)>& work, const test::Scratch& scratch) {
-  auto store = dist::serve_store("127.0.0.1", 0);
   auto file = [&](int64_t rank) { return scratch / ("bytes-" + std::to_string(rank)); };
+  // The store's thread begins after the forks: a process that is forked while it holds a lock of the C library never gets that.
+  std::array<int, 2> ports{};
+  if (pipe(ports.data()) != 0) throw std::runtime_error("no pipe");
   std::vector<pid_t> processes;
   for (int64_t rank : {0, 1}) {
     processes.push_back(fork());
     if (processes.back() != 0) continue;
     int code = 0;
     try {
-      work_as_one(rank, store->port(), work, file(rank));
+      int64_t port = 0;
+      if (read(ports[0], &port, sizeof(port)) != sizeof(port)) throw std::runtime_error("no port came");
+      work_as_one(rank, port, work, file(rank));
     } catch (const std::exception& error) {
       std::cerr << error.what() << '\n';
       code = 1;
     }
     _exit(code);
   }
+  auto store = dist::serve_store("127.0.0.1", 0);
+  const int64_t port = store->port();
+  for (size_t i = 0; i < processes.size(); ++i) EXPECT_EQ(write(ports[1], &port, sizeof(port)), static_cast<ssize_t>(sizeof(port)));
   std::vector<double> bytes(2);
   for (int64_t rank : {0, 1}) {
     int status = 0;
@@ -55,6 +64,7 @@ std::vector<double> of_two(const std::function<int64_t(const dist::World&)>& wor
     EXPECT_EQ(status, 0) << "process " << rank;
     std::ifstream(file(rank)) >> bytes[static_cast<size_t>(rank)];
   }
+  for (int end : ports) close(end);
   return bytes;
 }
 
