@@ -78,6 +78,8 @@ void merge(models::Model& model, const std::vector<LoraFile>& files, const Merge
   for (const auto& [component, merged] : merges) model.components().set_merge(component, merged);
 }
 
+bool has_merged(models::Model& model) { return !merges_of(model).empty(); }
+
 void without_merged(models::Model& model, const std::function<void()>& fn) {
   auto merges = merges_of(model);
   auto put_back = [&] {

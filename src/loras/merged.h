@@ -27,6 +27,9 @@ struct MergeOptions {
 /// another model, a config Error for a component that none of the files adapts; by headers alone.
 void merge(models::Model& model, const std::vector<LoraFile>& files, const MergeOptions& options = {});
 
+/// Whether anything is merged into the model.
+bool has_merged(models::Model& model);
+
 /// Runs `fn` with all that was merged taken out of the model: what is loaded there is as its own files have it, but for weights that train.
 /// For that the merged layers are read anew before and after, one at a time, so that no bit of them depends on it.
 void without_merged(models::Model& model, const std::function<void()>& fn);

@@ -26,7 +26,7 @@ struct Spec {
 };
 
 struct Drawn {
-  at::Tensor weight, bias, a, b;
+  at::Tensor weight, bias = {}, a = {}, b = {};
 };
 
 std::vector<Drawn> draw(const std::vector<Spec>& specs, int64_t in, at::ScalarType dtype) {
@@ -50,7 +50,6 @@ Tensors run(const std::vector<Drawn>& drawn, const at::Tensor& x_given, const st
   auto leaf = [](const at::Tensor& t) { return t.detach().clone().set_requires_grad(true); };
   auto x = leaf(x_given);
   Tensors leaves{x}, results;
-  std::vector<nn::ParameterSource> sources;
   std::vector<FrozenLayer> layers;
   auto weights = drawn;
   for (auto& layer : weights) {
@@ -99,13 +98,15 @@ void expect_as_plain(const std::vector<Spec>& specs, at::IntArrayRef x_sizes, at
   }
 }
 
+constexpr int64_t kTokens = 256, kIn = 640, kOut = 512, kRank = 16;
+
 /// A weight whose products cost nothing, so that what is left is the LoRA's.
 class Free : public kernels::Multiplier {
  public:
-  Free(int64_t out, bool adds) : out_(out), adds_(adds) {}
+  explicit Free(bool adds) : adds_(adds) {}
   at::Tensor forward(const kernels::Product&, const at::Tensor& x, const at::Tensor&) const override {
     auto sizes = x.sizes().vec();
-    sizes.back() = out_;
+    sizes.back() = kOut;
     return at::empty(sizes, x.options().requires_grad(false));
   }
   at::Tensor input_gradient(const kernels::Product&, const at::Tensor& dy, at::IntArrayRef sizes) const override {
@@ -116,11 +117,8 @@ class Free : public kernels::Multiplier {
   void add_input_gradient_(const kernels::Product&, const at::Tensor&, const at::Tensor&) const override {}
 
  private:
-  int64_t out_;
   bool adds_;
 };
-
-constexpr int64_t kTokens = 256, kIn = 640, kOut = 512, kRank = 16;
 
 /// How often operators of ATen read or wrote something as large as x, or as a result.
 struct Passes {
@@ -158,7 +156,7 @@ void after(const at::RecordFunction& function, at::ObserverContext*) {
   if (writers.contains(function.name())) count(function.outputs());
 }
 
-/// Of `count` layers of one x, forward and backward.
+/// Of so many layers of one x, forward and backward.
 Passes passes_of(int64_t num_layers, bool adds) {
   const auto meta = at::device(at::kMeta);
   const auto x = at::empty({1, kTokens, kIn}, meta.dtype(at::kBFloat16)).set_requires_grad(true);
@@ -167,7 +165,7 @@ Passes passes_of(int64_t num_layers, bool adds) {
   for (int64_t i = 0; i < num_layers; ++i) {
     auto a = at::empty({kRank, kIn}, meta.dtype(at::kFloat)).set_requires_grad(true);
     auto b = at::empty({kOut, kRank}, meta.dtype(at::kFloat)).set_requires_grad(true);
-    layers.push_back({std::make_shared<Free>(kOut, adds), {}, a, b, 1.0});
+    layers.push_back({std::make_shared<Free>(adds), {}, a, b, 1.0});
     leaves.insert(leaves.end(), {a, b});
     gradients.push_back(at::empty({1, kTokens, kOut}, meta.dtype(at::kBFloat16)));
   }

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "data/image.h"
+#include "loras/merged.h"
 #include "records/previews.h"
 #include "train/hooks/hooks.h"
 
@@ -34,8 +35,8 @@ class Preview final : public Hook {
     if (training_.world.is_first())
       take = [this](int64_t number, const drawing::Picture& picture, const at::Tensor& image) { write(number, picture, image); };
     draw_previews(*training_.previews, trainee.model, pipeline::models_of(trainee.live.units), take);
-    // Weights that LoRAs are merged into were read anew, and lie elsewhere.
-    if (!training_.previews->with_presets && trainee.execution.replays) trainee.execution.replays->forget();
+    const bool reads_anew = !training_.previews->with_presets && loras::has_merged(trainee.model);
+    if (reads_anew && trainee.execution.replays) trainee.execution.replays->forget();  // the weights lie elsewhere now
   }
 
   void write(int64_t number, const drawing::Picture& picture, const at::Tensor& image) const {
