@@ -19,8 +19,8 @@ TREE = {
     "src/models/wan/config.h": "struct WanConfig {};\n",
     "src/models/wan/family.cpp": '#include "models/wan/config.h"\n',
     "src/models/registry.cpp": '#include "models/family.h"\n#include "models/flux/config.h"\nnamespace flux {}\n',
-    "src/train/loop.cpp": '#include "base/error.h"\n#include "io/file.h"\n#include "models/family.h"\n',
-    "src/train/step.cpp": '#include "io/file.h"\n#include "models/family.h"\n// The order of FLUX.1\'s own loop.\nint wanted = 1;\n',
+    "src/train/run/loop.cpp": '#include "base/error.h"\n#include "io/file.h"\n#include "models/family.h"\n',
+    "src/train/step/step.cpp": '#include "io/file.h"\n#include "models/family.h"\n// The order of FLUX.1\'s own loop.\nint wanted = 1;\n',
 }
 
 
@@ -45,10 +45,10 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(self.problems({}), [])
 
     def test_upward_include(self):
-        self.assert_one({"src/io/other.h": '\n#include "train/step.h"\n', "src/train/step.h": ""}, "src/io/other.h:2", "io may not include room train")
+        self.assert_one({"src/io/other.h": '\n#include "train/step/step.h"\n', "src/train/step/step.h": ""}, "src/io/other.h:2", "io may not include room train")
 
     def test_include_of_a_nested_room_that_is_not_listed(self):
-        self.assert_one({"src/train/step.cpp": '#include "models/text/clip.h"\n'}, "src/train/step.cpp:1", "models/text")
+        self.assert_one({"src/train/step/step.cpp": '#include "models/text/clip.h"\n'}, "src/train/step/step.cpp:1", "models/text")
 
     def test_cycle_in_the_table_is_named(self):
         problems = self.problems({"tools/rooms.txt": TABLE.replace("base:\n", "base: train\n")})
@@ -63,7 +63,7 @@ class CheckRooms(unittest.TestCase):
         self.assert_one(changes, "rooms.txt:1", "early lists base, which is not above it")
 
     def test_unknown_room_in_the_table(self):
-        changes = {"tools/rooms.txt": TABLE + "app: train helpers\n", "src/app/main.cpp": '#include "train/step.h"\n', "src/train/step.h": ""}
+        changes = {"tools/rooms.txt": TABLE + "app: train helpers\n", "src/app/main.cpp": '#include "train/step/step.h"\n', "src/train/step/step.h": ""}
         self.assert_one(changes, "rooms.txt:6", "helpers")
 
     def test_two_rows_of_one_room(self):
@@ -78,9 +78,9 @@ class CheckRooms(unittest.TestCase):
         self.assert_one({"tools/rooms.txt": TABLE + "app:\n"}, "rooms.txt:6", "room app has no files")
 
     def test_word_that_is_kept_below_paths(self):
-        table = {"tools/rooms.txt": TABLE + "! cuda: io/ train/loop.cpp  # why\n",
+        table = {"tools/rooms.txt": TABLE + "! cuda: io/ train/run/loop.cpp  # why\n",
                  "src/io/file.h": '#include "base/error.h"\nint cuda_streams;\n',
-                 "src/train/loop.cpp": '#include "base/error.h"\n#include "io/file.h"\n#include "models/family.h"\nconst char* kDevice = "CUDA";\n'}
+                 "src/train/run/loop.cpp": '#include "base/error.h"\n#include "io/file.h"\n#include "models/family.h"\nconst char* kDevice = "CUDA";\n'}
         self.assertEqual(self.problems({**table, "src/train/plan.cpp": "// As CUDA counts.\n"}), [])
         self.assert_one({**table, "src/train/plan.cpp": "\nbool b = device.is_cuda();\n"}, "src/train/plan.cpp:2", "says 'cuda'")
         self.assert_one({**table, "src/io/file.h": '#include "base/error.h"\n'}, "rooms.txt:6", "nothing below io/ says 'cuda'")
@@ -106,7 +106,7 @@ class CheckRooms(unittest.TestCase):
 
     def test_leaked_family_name(self):
         for text in ("struct FluxOptions {};", 'const char* mode = "FLUX-like";', "bool isFLUXDev;", "int x = num_flux_blocks;", "auto t = R\"(a\nflux)\";"):
-            problems = self.problems({"src/train/options.h": text + "\n"})
+            problems = self.problems({"src/train/options/options.h": text + "\n"})
             self.assertEqual(len(problems), 1, (text, problems))
             self.assertIn("names the family flux", problems[0])
 

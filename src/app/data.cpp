@@ -12,9 +12,9 @@
 #include "models/family.h"
 #include "models/shared_units.h"
 #include "report/contact_sheet.h"
-#include "train/checks.h"
-#include "train/dataset_choice.h"
-#include "train/options.h"
+#include "train/subject/checks.h"
+#include "train/samples/dataset_choice.h"
+#include "train/options/train_options.h"
 
 namespace burnish::app {
 

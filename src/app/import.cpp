@@ -9,7 +9,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "io/files.h"
-#include "train/idle_options.h"
+#include "train/options/check.h"
+#include "train/options/idle_options.h"
 
 namespace burnish::app {
 

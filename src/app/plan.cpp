@@ -4,8 +4,8 @@
 #include "app/verbs.h"
 #include "base/error.h"
 #include "io/files.h"
-#include "train/objective_kind.h"
-#include "train/run.h"
+#include "train/options/objective_options.h"
+#include "train/run/run.h"
 
 namespace burnish::app {
 
@@ -45,7 +45,7 @@ void plan(const Arguments& arguments) {
   if (!graph && dot.empty()) {
     options.model.is_plan = true;
     auto advice = train::advise(options, {.num_processes = processes}, fit);
-    if (!link.empty()) advice.scaling = train::scaling(options, machines);
+    if (!link.empty()) advice.scaling = train::scaling(options, machines, train::plan_memory);
     return fmt::print("{}", json ? train::to_json(advice) : train::to_text(advice));
   }
   auto made = train::plan(options, {.num_processes = processes});

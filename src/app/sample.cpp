@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "data/image.h"
 #include "data/resize.h"
 #include "drawing/draw.h"
@@ -25,9 +26,9 @@
 #include "io/output_file.h"
 #include "io/safetensors.h"
 #include "loras/merged.h"
-#include "train/checks.h"
-#include "train/paged_loading.h"
-#include "train/storage.h"
+#include "train/subject/checks.h"
+#include "train/step/paged_loading.h"
+#include "train/subject/storage.h"
 
 namespace burnish::app {
 
@@ -186,7 +187,7 @@ std::vector<at::Tensor> draw(const SampleOptions& o, loras::Loader& loader, cons
 void run(const SampleOptions& o) {
   check(o);
   auto pictures = pictures_of(o);
-  train::set_threads(o.model);
+  set_threads(o.model.num_threads, o.model.local_size);
   at::NoGradGuard no_grad;
   auto model = open_model(o, pictures);
   auto noise = o.noise.empty() ? drawing::Noise(pictures) : read_noise(o.noise, pictures, *model);

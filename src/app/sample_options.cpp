@@ -9,7 +9,7 @@
 #include "diffusion/process.h"
 #include "loras/merged.h"
 #include "models/family.h"
-#include "train/checks.h"
+#include "train/subject/checks.h"
 
 namespace burnish::app {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <map>
 
-#include "train/options.h"
+#include "train/options/train_options.h"
 
 namespace burnish::app {
 

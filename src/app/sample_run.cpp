@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "io/files.h"
+#include "train/options/meaning.h"
 
 namespace burnish::app {
 

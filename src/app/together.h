@@ -2,7 +2,7 @@
 #include <functional>
 
 #include "dist/world.h"
-#include "train/options.h"
+#include "train/options/train_options.h"
 
 namespace burnish::app {
 

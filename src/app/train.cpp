@@ -7,8 +7,9 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "report/page.h"
-#include "train/objective_kind.h"
-#include "train/run.h"
+#include "train/options/meaning.h"
+#include "train/options/objective_options.h"
+#include "train/run/run.h"
 
 namespace burnish::app {
 

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "dist/place.h"
 #include "foreign/import.h"
-#include "train/idle_options.h"
+#include "train/options/idle_options.h"
 
 namespace burnish::app {
 

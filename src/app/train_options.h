@@ -1,7 +1,7 @@
 #pragma once
 #include "app/verbs.h"
 #include "config/fields.h"
-#include "train/options.h"
+#include "train/options/train_options.h"
 
 namespace burnish::app {
 

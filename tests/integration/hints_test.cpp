@@ -1,5 +1,5 @@
 // Hints about learning rates, and drawing from a run folder.
-#include "train/hints.h"
+#include "train/options/hints.h"
 
 #include <gmock/gmock.h>
 

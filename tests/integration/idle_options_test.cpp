@@ -1,5 +1,5 @@
 // Options that decide nothing in the run they are given to are refused.
-#include "train/idle_options.h"
+#include "train/options/idle_options.h"
 
 #include "tests/integration/refused.h"
 

@@ -6,7 +6,7 @@
 #include "loras/merged.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
-#include "train/options.h"
+#include "train/options/train_options.h"
 
 using namespace burnish;
 using namespace burnish::test;

@@ -5,8 +5,8 @@
 #include "tests/golden.h"
 #include "tests/integration/program.h"
 #include "tests/skeleton_model.h"
-#include "train/inputs.h"
-#include "train/training_units.h"
+#include "train/objectives/objective_kind.h"
+#include "train/subject/training_units.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -103,7 +103,7 @@ TEST_F(Skeleton, ProjectorGradientsThroughTheCutAreThoseOfTheWholeProgram) {
   pipeline::Values draws{{"noise", at::empty({1, 4, 4, 6}).normal_(0, 1, generator)}, {"sigma", at::full({1}, 0.4)}};
 
   auto units = train::training_units(*split);
-  auto cut = pipeline::schedule(units, train::input_labels(), {kProjector}, {{}, false});
+  auto cut = pipeline::schedule(units, train::input_table().labels(), {kProjector}, {{}, false});
   EXPECT_EQ(pipeline::models_of(cut.live.units), (std::vector<std::string>{kProjector, "dit"}));
   for (const auto& name : pipeline::models_of(cut.once.units)) split->components().load(name);
   auto carried = sample;

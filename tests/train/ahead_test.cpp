@@ -1,5 +1,5 @@
 // What frozen layers make of the draws of batches before training. Here a text encoder, of captions that are shuffled at every visit.
-#include "train/ahead.h"
+#include "train/course/ahead.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -113,7 +113,7 @@ TEST_F(ComputeAhead, MayTakeAsMuchAsTheWeightsThatItFrees) {
   auto limit = [&](AheadChoice choice, double cache_bytes) {
     run.settings.schedule.ahead = choice;
     run.settings.data.cache_bytes = cache_bytes;
-    return ahead_limit(run.settings, *run.subject, run.schedule, 400);
+    return ahead_limit(run.settings.schedule, run.settings.data.cache_bytes, *run.subject, run.schedule, 400);
   };
   EXPECT_GT(weights, 1000);
   EXPECT_EQ(limit(AheadChoice::if_smaller, 0), weights);

@@ -1,11 +1,11 @@
 // Options of adapters beside a LoRA file that training starts from: the file decides, and they may not say otherwise.
-#include "train/checkpoint_agreement.h"
+#include "train/subject/checkpoint_agreement.h"
 
 #include <gmock/gmock.h>
 
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
-#include "train/trained.h"
+#include "train/subject/chosen.h"
 
 using namespace burnish;
 using namespace burnish::train;
@@ -31,7 +31,7 @@ class CheckpointAgreement : public testing::Test {
     io::save_safetensors(settings.lora_checkpoint, tensors);
   }
   void refused(const std::string& asked, const std::string& found) {
-    EXPECT_THAT(error_of([&] { Trained(settings, *model); }, Exit::config), AllOf(HasSubstr(asked), HasSubstr(found)));
+    EXPECT_THAT(error_of([&] { choose(settings, *model); }, Exit::config), AllOf(HasSubstr(asked), HasSubstr(found)));
   }
 
   test::Scratch folder;
@@ -42,14 +42,14 @@ class CheckpointAgreement : public testing::Test {
 }  // namespace
 
 TEST_F(CheckpointAgreement, TheSameOrNothingIsTaken) {
-  EXPECT_NO_THROW(Trained(settings, *model));
+  EXPECT_NO_THROW(choose(settings, *model));
   settings.adapter.rank = 4;
   settings.adapter.alpha = 2;
   settings.targets = "to_q";
-  EXPECT_NO_THROW(Trained(settings, *model));
+  EXPECT_NO_THROW(choose(settings, *model));
   settings.adapter.use_rslora = true;
   settings.adapter.alpha = 1;  // 1 / √4 = 2 / 4
-  EXPECT_NO_THROW(Trained(settings, *model));
+  EXPECT_NO_THROW(choose(settings, *model));
 }
 
 TEST_F(CheckpointAgreement, AnotherRankIsRefused) {
@@ -63,7 +63,7 @@ TEST_F(CheckpointAgreement, ADefaultThatIsAskedForIsRefused) {
   settings.given = {"lora_alpha"};
   refused("lora_alpha 4", "has 2");
   settings.given = {"lora_type", "dora_norm", "learning_rate"};
-  EXPECT_NO_THROW(Trained(settings, *model));
+  EXPECT_NO_THROW(choose(settings, *model));
 }
 
 TEST_F(CheckpointAgreement, AnotherAlphaIsRefused) {

@@ -1,11 +1,12 @@
 // Which samples and draws a batch has: a function of its name alone.
-#include "train/course.h"
+#include "train/course/course.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
 #include "diffusion/flow_process.h"
 #include "tests/scratch.h"
+#include "train/objectives/objective_kind.h"
 
 using namespace burnish;
 using namespace burnish::train;
@@ -33,6 +34,7 @@ const diffusion::FlowProcess kProcess{diffusion::FlowSamplerConfig{}};
 
 Samples ten(int64_t num_variants = 1) {
   Samples samples;
+  samples.inputs = std::make_shared<InputTable>(input_table());
   for (int64_t row = 0; row < 10; ++row) samples.list.push_back({.row = 2 * row, .size = {8, 8}, .latent_shape = {4, 2, 2}});
   samples.num_variants = num_variants;
   return samples;

@@ -1,5 +1,5 @@
 // Encoding samples unit by unit, with a model whose encoder, frozen or in part trained, stands in front of a head.
-#include "train/encode.h"
+#include "train/samples/encode.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,8 @@
 #include "data/image.h"
 #include "diffusion/flow_process.h"
 #include "tests/scratch.h"
-#include "train/sample_list.h"
+#include "train/objectives/objective_kind.h"
+#include "train/samples/sample_list.h"
 
 using namespace burnish;
 using test::Scratch;
@@ -96,6 +97,7 @@ class EncodeTest : public testing::Test {
     o.subsets[0].size.division = 4;
     if (num_variants > 1) o.subsets[0].augmentation = {.random_flip = true, .num_variants = num_variants};
     train::Samples samples;
+    samples.inputs = std::make_shared<train::InputTable>(train::input_table());
     samples.pictures = std::make_unique<data::Dataset>(o);
     for (auto row : samples.pictures->rows()) samples.list.push_back({row, samples.pictures->size(row), samples.pictures->prompt(row)});
     samples.num_variants = num_variants;
@@ -104,7 +106,7 @@ class EncodeTest : public testing::Test {
   }
   pipeline::Schedule schedule(const std::set<std::string>& trained) { return scheduled(model.all_units(), trained); }
   static pipeline::Schedule scheduled(const pipeline::Units& units, const std::set<std::string>& trained) {
-    return pipeline::schedule(units, train::input_labels(), trained, {{}, false});
+    return pipeline::schedule(units, train::input_table().labels(), trained, {{}, false});
   }
   Kept encode(const pipeline::Schedule& schedule, const train::Samples& samples, data::Cache& cache, train::Share share = {}) {
     return train::encode(model, schedule, samples, cache, share);
@@ -255,10 +257,10 @@ TEST_F(EncodeTest, TheEmptyCaptionTakesThePlaceOfOthers) {
   EXPECT_EQ(number({3}, "text"), 6);
   EXPECT_EQ(number({3, 0, true}, "text"), 0);
   EXPECT_EQ(number({3}, "tokens"), number({3, 0, true}, "tokens")) << "what depends on the picture too is the sample's own";
-  EXPECT_THAT(test::error_of([&] { check_empty_caption(kept, c); }), testing::HasSubstr("needs the tokens of an empty caption"));
+  EXPECT_THAT(test::error_of([&] { check_empty_caption(kept, c, input_table()); }), testing::HasSubstr("needs the tokens of an empty caption"));
 
   auto text_only = scheduled({caption_first[0], {"loss", {"text", "noise"}, {"loss"}, {"dit"}, [](pipeline::Scope&) {}}}, {"dit"});
-  check_empty_caption(encode(text_only, samples(), cache), text_only);
+  check_empty_caption(encode(text_only, samples(), cache), text_only, input_table());
 }
 
 TEST_F(EncodeTest, ValuesOfAnotherModelAreRefusedByTheirShape) {

@@ -1,5 +1,5 @@
 // What a batch brings to a stage, and pictures that are decoded before they are asked for.
-#include "train/feed.h"
+#include "train/course/feed.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -10,6 +10,7 @@
 #include "data/image.h"
 #include "tests/scratch.h"
 #include "tests/train/skeleton_run.h"
+#include "train/objectives/objective_kind.h"
 
 using namespace burnish;
 using namespace burnish::train;
@@ -42,6 +43,7 @@ class PicturesTest : public testing::Test {
     data::DatasetOptions options{.subsets = {{scratch.path(), scratch.write("metadata.csv", rows).string()}}, .num_workers = 2};
     options.subsets[0].size.division = 4;
     Samples samples;
+    samples.inputs = std::make_shared<InputTable>(input_table());
     samples.pictures = std::make_unique<data::Dataset>(options);
     for (auto row : samples.pictures->rows()) {
       samples.list.push_back({.row = row, .size = samples.pictures->size(row), .prompt = samples.pictures->prompt(row)});

@@ -1,5 +1,5 @@
 // Which options a fit takes, of a run whose memory is made up.
-#include "train/fit.h"
+#include "train/plan/fit.h"
 
 #include <gmock/gmock.h>
 

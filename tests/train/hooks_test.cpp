@@ -1,5 +1,5 @@
 // What the hooks of a run write, say and measure; saves are in save_hook_test.cpp.
-#include "train/hooks/hooks.h"
+#include "train/run/hooks/hooks.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>

@@ -1,5 +1,5 @@
 // The times of a teacher's walk by way of a student's.
-#include "train/imitation.h"
+#include "train/objectives/imitation.h"
 
 #include <gmock/gmock.h>
 

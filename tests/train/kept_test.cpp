@@ -1,5 +1,5 @@
 // How values lie in cache entries, lists of tensors too.
-#include "train/kept.h"
+#include "train/samples/kept.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

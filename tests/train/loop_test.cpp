@@ -1,5 +1,5 @@
 // The loop over steps: what its hooks are told, what a report has, and how a run ends that cannot go on.
-#include "train/loop.h"
+#include "train/run/loop.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 #include "base/interrupt.h"
 #include "tests/scratch.h"
 #include "tests/train/skeleton_run.h"
-#include "train/hooks/hooks.h"
+#include "train/run/hooks/hooks.h"
 
 using namespace burnish;
 using namespace burnish::train;

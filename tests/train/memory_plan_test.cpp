@@ -1,5 +1,5 @@
 // The plan of a run's memory beside what the same run takes, by a counting allocator.
-#include "train/memory_plan.h"
+#include "train/plan/memory_plan.h"
 
 #include <ATen/ops/full.h>
 #include <fmt/core.h>
@@ -10,8 +10,9 @@
 #include "data/image.h"
 #include "tests/flux_in_fp32.h"
 #include "tests/train/small_run.h"
-#include "train/fit.h"
-#include "train/loop.h"
+#include "base/sizes.h"
+#include "train/plan/fit.h"
+#include "train/run/loop.h"
 
 using namespace burnish;
 using namespace burnish::train;
@@ -45,12 +46,12 @@ class EveryPlan : public testing::TestWithParam<Case> {};
 }  // namespace
 
 TEST(DeviceMemory, IsWrittenAsPeopleDo) {
-  EXPECT_EQ(parse_size("device_memory", "24"), int64_t{24} << 30);
-  EXPECT_EQ(parse_size("device_memory", "24GiB"), int64_t{24} << 30);
-  EXPECT_EQ(parse_size("device_memory", "1.5 gb"), 1'500'000'000);
-  EXPECT_EQ(parse_size("device_memory", "800MiB"), int64_t{800} << 20);
+  EXPECT_EQ(parse_size("train", "device_memory", "24"), int64_t{24} << 30);
+  EXPECT_EQ(parse_size("train", "device_memory", "24GiB"), int64_t{24} << 30);
+  EXPECT_EQ(parse_size("train", "device_memory", "1.5 gb"), 1'500'000'000);
+  EXPECT_EQ(parse_size("train", "device_memory", "800MiB"), int64_t{800} << 20);
   for (const auto* text : {"", "GiB", "-1GiB", "0", "24 apples", "nan"})
-    EXPECT_THAT(test::error_of([&] { parse_size("device_memory", text); }, Exit::config),
+    EXPECT_THAT(test::error_of([&] { parse_size("train", "device_memory", text); }, Exit::config),
                 testing::HasSubstr("must be a size such as 24GiB"));
 }
 

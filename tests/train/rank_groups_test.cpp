@@ -5,7 +5,7 @@
 #include "loras/lora_file.h"
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
-#include "train/trained.h"
+#include "train/subject/attached.h"
 
 using namespace burnish;
 using namespace burnish::train;
@@ -37,11 +37,11 @@ class RankGroups : public testing::Test {
   }
   /// What burnish reads of the file that it writes.
   loras::AdaptersByComponent written() {
-    Trained trained(settings, *model);
-    trained.start(nullptr);
-    auto optimizer = optim::make_optimizer({}, trained.parameters());
-    auto file = trained.files(1, at::kFloat, *optimizer).at(0);
-    text = trained.text();
+    const auto chosen = choose(settings, *model);
+    const Attached attached(chosen, *model);
+    auto optimizer = optim::make_optimizer({}, attached.parameters());
+    auto file = attached.files(1, at::kFloat, *optimizer).at(0);
+    text = chosen.text("dit");
     metadata = file.metadata;
     auto path = folder / "lora.safetensors";
     io::NamedTensors tensors;
@@ -102,10 +102,10 @@ TEST_F(RankGroups, AlphaHoldsForEveryRankThatIsGiven) {
 
 TEST_F(RankGroups, WhatFitsNothingIsRefused) {
   settings.rank_groups = "vae=2";
-  EXPECT_THAT(error_of([&] { Trained(settings, *model); }, Exit::config), HasSubstr("lora_rank_groups: 'vae' fits nothing"));
+  EXPECT_THAT(error_of([&] { choose(settings, *model); }, Exit::config), HasSubstr("lora_rank_groups: 'vae' fits nothing"));
   settings.rank_groups = "dit=2.5";
-  EXPECT_THAT(error_of([&] { Trained(settings, *model); }, Exit::config), HasSubstr("whole numbers, not 2.5"));
+  EXPECT_THAT(error_of([&] { choose(settings, *model); }, Exit::config), HasSubstr("whole numbers, not 2.5"));
   settings.rank_groups = "";
   settings.alpha_groups = "dit.blocks.2=1";
-  EXPECT_THAT(error_of([&] { Trained(settings, *model); }, Exit::config), HasSubstr("lora_alpha_groups: 'dit.blocks.2' fits nothing"));
+  EXPECT_THAT(error_of([&] { choose(settings, *model); }, Exit::config), HasSubstr("lora_alpha_groups: 'dit.blocks.2' fits nothing"));
 }

@@ -1,5 +1,5 @@
 // Losses that count large errors less, against the formulas written out in fp64.
-#include "train/robust_loss.h"
+#include "train/objectives/robust_loss.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

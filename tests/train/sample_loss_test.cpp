@@ -1,5 +1,5 @@
 // Losses that count where a mask says so, against the formulas written out in fp64.
-#include "train/sample_loss.h"
+#include "train/objectives/sample_loss.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,8 @@
 #include "data/image.h"
 #include "diffusion/flow_process.h"
 #include "tests/scratch.h"
-#include "train/samples.h"
+#include "train/objectives/objective_kind.h"
+#include "train/samples/open_samples.h"
 
 using namespace burnish;
 using namespace burnish::train;
@@ -127,7 +128,8 @@ class MaskInput : public testing::Test {
   test::Scratch scratch;
   std::filesystem::path metadata;
   at::Tensor gray;
-  const Input& input = *find_input("mask");
+  const InputTable inputs = input_table();
+  const Input& input = *inputs.find("mask");
   SampleInfo first{.row = 0, .size = {32, 32}, .latent_shape = {4, 4, 4}}, second{.row = 1, .size = {32, 32}, .latent_shape = {4, 4, 4}};
 };
 

@@ -11,8 +11,8 @@
 #include "tests/scratch.h"
 #include "tests/train/skeleton_run.h"
 #include "tests/train/stoppable_disk.h"
-#include "train/hooks/hooks.h"
-#include "train/snapshot.h"
+#include "train/run/hooks/hooks.h"
+#include "train/step/snapshot.h"
 
 using namespace burnish;
 using namespace burnish::train;

@@ -1,4 +1,4 @@
-#include "train/scaling.h"
+#include "train/plan/scaling.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // What the words of options become, and of which of them a saved state depends.
-#include "train/settings.h"
+#include "train/options/settings.h"
 
 #include <gmock/gmock.h>
 
@@ -152,7 +152,7 @@ TEST(Settle, SharesOutWhatTogetherStartedProcessesDo) {
   EXPECT_FALSE(together.course.same_parts);
   EXPECT_TRUE(settled("--zero_stage 2", {4, 1}).course.same_parts);
 
-  auto sharers = [](const std::string& flags) { return settled(flags, {4, 1}).step.num_sharers(4); };
+  auto sharers = [](const std::string& flags) { return settled(flags, {4, 1}).step.division.num_sharers(4); };
   EXPECT_EQ(sharers(""), 1);
   EXPECT_EQ(sharers("--zero_stage 1"), 4);
   EXPECT_EQ(sharers("--zero_stage 1 --shard_size 2"), 2);

@@ -2,11 +2,13 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/skeleton_model.h"
-#include "train/loop.h"
+#include "train/objectives/objective_kind.h"
+#include "train/options/settings.h"
+#include "train/run/loop.h"
 
 namespace burnish::test {
 
-/// A run of the skeleton family up to its first step, each part made as train/run.cpp makes it, in this process. Its samples are random
+/// A run of the skeleton family up to its first step, each part made as train/run/run.cpp makes it, in this process. Its samples are random
 /// numbers that are kept as a cache keeps them.
 struct SkeletonRun {
   struct Data {
@@ -39,12 +41,12 @@ struct SkeletonRun {
       : settings(std::move(given)),
         subject(open(settings)),
         objective(make_objective(settings.objective, subject)),
-        schedule(pipeline::schedule(counted_units(), train::input_labels(data.captions_vary), subject.trained.models(), {})),
+        schedule(pipeline::schedule(counted_units(), train::input_table().labels(data.captions_vary), subject.chosen.models(*subject), {})),
         listed(list(kSamples, data.captions_vary, 1)),
         held_out(list(data.num_held_out, false, 2)),
         course(settings.course, subject.model->process(), *objective, listed.samples, data.num_held_out > 0 ? &held_out.samples : nullptr),
         feed(course, {listed.samples, listed.kept}, std::optional<train::Source>({held_out.samples, held_out.kept})),
-        trainee(load_trainee(subject, schedule, settings, "test", world)),
+        trainee(load(world)),
         training{settings, subject, *objective, schedule, course, feed, nullptr, nullptr, nullptr, trainee, world} {}
   SkeletonRun(const SkeletonRun&) = delete;
 
@@ -72,8 +74,15 @@ struct SkeletonRun {
  private:
   static train::Subject open(const train::Settings& settings) {
     auto model = models::skeleton::kFamily.open(models::open_model_files(settings.model.names), settings.model.options);
-    train::Trained trained(settings.trained, *model);
-    return {std::move(model), std::move(trained), ""};
+    auto chosen = train::choose(settings.trained, *model);
+    return {std::move(model), std::move(chosen), ""};
+  }
+
+  train::Trainee load(const dist::World& world) const {
+    auto loaded = train::load_trainee(subject, schedule, settings.step, settings.model.options.device, world);
+    loaded.progress.fingerprint = "test";
+    if (settings.output.resume) resume(loaded, settings.output.state());
+    return loaded;
   }
 
   pipeline::Units counted_units() {
@@ -89,6 +98,7 @@ struct SkeletonRun {
 
   train::Listed list(int64_t count, bool captions_vary, uint64_t seed) {
     train::Listed list;
+    list.samples.inputs = std::make_shared<train::InputTable>(train::input_table());
     auto& section = cache.section("random", {{"seed", seed}});
     auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     auto random = [&](std::vector<int64_t> shape) { return at::empty(shape).normal_(0, 1, generator); };

@@ -6,7 +6,7 @@
 #include "tests/allocations.h"
 #include "tests/device.h"
 #include "tests/scratch.h"
-#include "train/run.h"
+#include "train/run/run.h"
 
 namespace burnish::test {
 

@@ -13,8 +13,8 @@
 #include "dist/store.h"
 #include "tests/train/skeleton_run.h"
 #include "tests/train/small_run.h"
-#include "train/hooks/hooks.h"
-#include "train/memory_plan.h"
+#include "train/run/hooks/hooks.h"
+#include "train/plan/memory_plan.h"
 
 using namespace burnish;
 using namespace burnish::train;
@@ -122,7 +122,7 @@ TEST(SaveOfStages, HoldsOneTensorAtATime) {
   auto settings = test::SkeletonRun::settings_in(scratch.path());
   settings.trained.adapted = {};
   settings.trained.whole = {"dit"};
-  settings.step.zero_stage = 3;
+  settings.step.division.zero_stage = 3;
   settings.output.dtype = at::kBFloat16;
   auto taken = [&](const dist::World& world) {
     test::SkeletonRun run(settings, world);

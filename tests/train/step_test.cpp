@@ -1,5 +1,5 @@
 // One optimizer step on the skeleton family, without files, clocks or a loop around it.
-#include "train/step.h"
+#include "train/step/step.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -31,18 +31,14 @@ class StepTest : public testing::Test {
     if (whole) trained.whole = {"dit"};
     trained.targets = "to_q,to_v";
     trained.adapter.rank = 2;
-    Trained choice(trained, *model);
-    Subject subject{std::move(model), std::move(choice), ""};
+    auto chosen = choose(trained, *model);
+    Subject subject{std::move(model), std::move(chosen), ""};
     subjects.push_back(std::make_unique<Subject>(std::move(subject)));
-    Settings settings;
-    settings.model.options = options;
-    settings.trained = trained;
-    settings.step = step;
-    settings.step.optimizer.weight_decay = 0;
+    auto settings = step;
+    settings.optimizer.weight_decay = 0;
     objective = make_objective({.seed = 5}, *subjects.back());
-    auto schedule = pipeline::schedule(objective->units(), input_labels(), subjects.back()->trained.models(), {{}, false});
-    auto trainee = std::make_unique<Trainee>(load_trainee(*subjects.back(), schedule, settings, "test", dist::World()));
-    return trainee;
+    auto schedule = pipeline::schedule(objective->units(), input_table().labels(), subjects.back()->chosen.models(**subjects.back()), {{}, false});
+    return std::make_unique<Trainee>(load_trainee(*subjects.back(), schedule, settings, options.device, dist::World()));
   }
 
   Batch batch(int64_t number, int64_t size = 1) const {

@@ -1,5 +1,5 @@
 // When hooks hear of steps whose numbers come late, and that no step of a run reads a scalar.
-#include "train/telling.h"
+#include "train/run/telling.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

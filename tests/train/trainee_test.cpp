@@ -1,5 +1,5 @@
 // What is in memory once training can start, and what a saved state puts back.
-#include "train/trainee.h"
+#include "train/step/trainee.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ TEST_F(LoadTrainee, HoldsWhatEveryVisitRunsAndTrainsWhatWasChosen) {
     EXPECT_FALSE(components.is_loaded(frozen)) << frozen;
   EXPECT_EQ(lora.trainee.optimizer->parameters().size(), 8u) << "A and B of two layers in two blocks";
   EXPECT_THAT(names(lora.trainee), testing::Each(testing::ContainsRegex("^dit\\.blocks\\.[01]\\.to_[qv]\\.")));
-  EXPECT_TRUE(lora.trainee.dropout);
+  EXPECT_TRUE(lora.trainee.attached->dropout());
   for (const auto& [path, weight] : lora.subject.model->components().module("dit").parameters())
     EXPECT_FALSE(weight->requires_grad()) << path << " is frozen beneath the adapters";
 
@@ -60,7 +60,7 @@ TEST_F(LoadTrainee, HoldsWhatEveryVisitRunsAndTrainsWhatWasChosen) {
                                             "text_encoder.projector.linear.weight", "text_encoder.projector.linear.bias"));
   EXPECT_TRUE(projector.subject.model->components().is_loaded("text_encoder.projector"));
   EXPECT_FALSE(projector.subject.model->components().is_loaded("text_encoder.body")) << "it runs once a caption";
-  EXPECT_FALSE(projector.trainee.dropout) << "only adapters drop inputs";
+  EXPECT_FALSE(projector.trainee.attached->dropout()) << "only adapters drop inputs";
 }
 
 TEST_F(LoadTrainee, BeginsAtTheBeginning) {

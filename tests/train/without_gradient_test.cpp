@@ -1,5 +1,5 @@
 // Which trained parameters nobody is surprised to see without a gradient.
-#include "train/without_gradient.h"
+#include "train/run/without_gradient.h"
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>

@@ -1,0 +1,139 @@
+#include "train/course/course.h"
+
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "train/samples/draws.h"
+
+namespace burnish::train {
+
+namespace {
+
+data::Sampler make_sampler(const CourseSettings& settings, const Samples& samples) {
+  std::vector<data::SampledRow> rows;
+  for (const auto& sample : samples.list) {
+    rows.push_back({sample.row, sample.size, sample.set, {}});
+    // Pictures of one size in each column: a column that another row leaves empty is told from this one by a size of nothing.
+    for (const auto& [column, sizes] : sample.picture_sizes) {
+      rows.back().references.insert(rows.back().references.end(), sizes.begin(), sizes.end());
+      rows.back().references.push_back({0, 0});
+    }
+  }
+  std::vector<data::SampledSet> sets;
+  for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
+  return {rows, sets, settings.visits_a_batch(), settings.seed};
+}
+
+void check_class_set(const CourseSettings& settings, const Samples& samples) {
+  bool has_any = std::ranges::any_of(samples.list, [&](const auto& sample) { return samples.sets[sample.set].of_class_set; });
+  if (!has_any && settings.prior_loss_weight != 1)
+    config_error("train", "prior_loss_weight weighs the class set, and this run has none; name one in class_metadata_path, or take it out");
+}
+
+/// One of the ways a picture is cut, all equally likely, and perhaps the empty caption or another than the plain one, each by a key of its
+/// own.
+Pick pick(const data::Visit& visit, const Samples& samples, uint64_t seed) {
+  CounterRandom variant(key_of(visit, seed, Purpose::variant)), caption(key_of(visit, seed, Purpose::caption));
+  const auto& sample = samples.at(visit.row);
+  const auto& rule = samples.sets[sample.set].captions;
+  Pick pick{visit.row, static_cast<int64_t>(variant.below(static_cast<uint64_t>(samples.num_variants))), caption.uniform() < rule.dropout};
+  if (rule.varies()) pick.caption = data::draw_caption(rule, sample.captions, caption);
+  return pick;
+}
+
+}  // namespace
+
+Course::Course(const CourseSettings& settings, const diffusion::Process& process, const Objective& objective, const Samples& samples,
+               const Samples* held_out)
+    : settings_(settings), objective_(objective), samples_(samples), held_out_(held_out), sampler_(make_sampler(settings, samples)) {
+  check_class_set(settings, samples);
+  if (!settings.replay.empty()) replay_.emplace(settings.replay, process);
+  auto batches = sampler_.batches_per_epoch() * settings.num_epochs;
+  num_steps_ = settings.max_steps > 0 ? settings.max_steps : (batches + settings.batches_per_step - 1) / settings.batches_per_step;
+}
+
+double Course::visits_an_epoch(size_t set) const { return samples_.sets[set].num_repeats * static_cast<double>(settings_.num_repeats); }
+
+int64_t Course::num_held_out() const { return held_out_ == nullptr ? 0 : std::ssize(held_out_->list) * objective_.num_held_out_draws(); }
+
+void Course::check() const {
+  if (!replay_) return;
+  replay_->check(num_batches(), [&](int64_t row) {
+    for (const auto& sample : samples_.list) {
+      if (sample.row == row) return sample.latent_shape;
+    }
+    return std::vector<int64_t>{};
+  });
+}
+
+int64_t Course::held_out_row(const BatchId& id) const {
+  return held_out_->list.at(static_cast<size_t>(id.number / objective_.num_held_out_draws())).row;
+}
+
+BatchPart Course::part(const BatchId& id) const {
+  if (id.held_out) return {};
+  return part_of(replay_ ? 1 : std::ssize(sampler_.batch(id.number)), id);
+}
+
+BatchPart Course::part_of(int64_t count, const BatchId& id) const {
+  const auto& [processes, process, num_places, place] = settings_.share;
+  auto first = count * process / processes, mine = count * (process + 1) / processes - first;
+  auto in_parts = [&](int64_t visits) { return (visits + settings_.batch_size - 1) / settings_.batch_size; };
+  auto parts = in_parts(mine),
+       last = (settings_.same_parts ? in_parts((count + processes - 1) / processes) : std::max<int64_t>(parts, 1)) - 1;
+  if (id.part >= parts) return {.share = 0, .is_last = id.part == last, .counts = false};
+  auto begin = [&](int64_t part) { return (part * mine + parts - 1) / parts; };
+  BatchPart part{.first = first + begin(id.part), .count = begin(id.part + 1) - begin(id.part), .is_last = id.part == last};
+  part.share = static_cast<double>(part.count) / static_cast<double>(count * num_places);
+  part.counts = place == 0;
+  return part;
+}
+
+BatchId Course::next(const BatchId& id) const {
+  return part(id).is_last ? BatchId{id.held_out, id.number + 1, 0} : BatchId{id.held_out, id.number, id.part + 1};
+}
+
+data::Visits Course::visits(const BatchId& id) const {
+  auto all = sampler_.batch(id.number);
+  auto mine = part_of(std::ssize(all), id);
+  return {all.begin() + mine.first, all.begin() + mine.first + mine.count};
+}
+
+std::vector<Pick> Course::picks(const BatchId& id) const {
+  if (id.held_out) return {{held_out_row(id)}};
+  if (replay_) return {{replay_->row(id.number)}};
+  std::vector<Pick> picks;
+  for (const auto& visit : visits(id)) picks.push_back(pick(visit, samples_, settings_.seed));
+  return picks;
+}
+
+DrawRequest Course::request(const BatchId& id, const std::set<std::string>& names) const {
+  if (id.held_out) return {{}, {&held_out_->at(held_out_row(id))}, names};
+  if (replay_) return {{}, {&samples_.at(replay_->row(id.number))}, names};
+  DrawRequest request{visits(id), {}, names};
+  for (const auto& visit : request.visits) request.samples.push_back(&samples_.at(visit.row));
+  return request;
+}
+
+pipeline::Values Course::draws(const BatchId& id, const std::set<std::string>& names) const {
+  auto asked = request(id, names);
+  pipeline::Values draws;
+  if (id.held_out) {
+    draws = objective_.held_out_draws(asked, id.number % objective_.num_held_out_draws());
+  } else if (replay_) {
+    draws = replay_->draws(id.number, asked.samples.at(0)->latent_shape, names);
+  } else {
+    draws = objective_.draws(asked);
+  }
+  const auto& sets = (id.held_out ? held_out_ : &samples_)->sets;
+  auto factor = [&](const SampleInfo& sample) { return sets[sample.set].of_class_set ? settings_.prior_loss_weight : 1; };
+  std::vector<double> weights;
+  for (const auto* sample : asked.samples) weights.push_back(sample->loss_weight * factor(*sample));
+  draws[kLossWeight] = at::tensor(weights, at::TensorOptions().dtype(at::kFloat));
+  objective_.complete(draws);
+  return draws;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,94 @@
+#include "train/course/data_summary.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "base/count.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// Datasets, sizes and bad samples that are named; of the others it is said how many there are.
+constexpr size_t kMostNamed = 8;
+
+/// "12 samples", "12 samples and 200 of the class set"
+std::string samples_text(const Samples& samples) {
+  auto num_class = std::ranges::count_if(samples.list, [&](const auto& sample) { return samples.sets[sample.set].of_class_set; });
+  auto text = count_of(std::ssize(samples.list) - num_class, "sample");
+  return num_class == 0 ? text : fmt::format("{} and {} of the class set", text, num_class);
+}
+
+std::string totals(const Samples& samples, const Course* course) {
+  std::set<std::string> files;
+  for (const auto& sample : samples.list) files.insert(sample.file);
+  auto text = samples_text(samples);
+  if (course == nullptr) return fmt::format("{}, of {}", text, count_of(std::ssize(files), "picture"));
+  auto steps = static_cast<double>(course->batches_per_epoch()) / static_cast<double>(course->batches_per_step());
+  return fmt::format("{}, {} an epoch, {}; of {}, {:.4g} steps an epoch", text, count_of(course->batches_per_epoch(), "batch", "batches"),
+                     count_of(course->num_steps(), "step"), count_of(std::ssize(files), "picture"), steps);
+}
+
+std::string visits_of(const Samples& samples, const Course* course, size_t set) {
+  if (samples.sets[set].of_class_set) return ", a class set: as many visits an epoch as the others have together";
+  if (course == nullptr) return "";
+  auto times = course->visits_an_epoch(set);
+  return times == 1 ? ", each once an epoch" : fmt::format(", each {:.4g} times an epoch", times);
+}
+
+void say_datasets(const Samples& samples, const Course* course) {
+  std::vector<int64_t> counts(samples.sets.size());
+  for (const auto& sample : samples.list) ++counts[sample.set];
+  for (size_t set = 0; set < std::min(counts.size(), kMostNamed); ++set) {
+    auto path = set < samples.origins.size() ? samples.origins[set].path : "";
+    info("  {}: {}{}", path.empty() ? "dataset" : path, count_of(counts[set], "sample"), visits_of(samples, course, set));
+  }
+  if (counts.size() > kMostNamed) info("  and {} more datasets", counts.size() - kMostNamed);
+}
+
+/// "sizes: 1024x1024 (120), 832x1216 (7), and 3 more (12)"
+std::string sizes_of(const Samples& samples) {
+  std::map<data::Size, int64_t> counts;
+  for (const auto& sample : samples.list) ++counts[sample.size];
+  std::vector<std::pair<data::Size, int64_t>> sizes(counts.begin(), counts.end());
+  std::ranges::stable_sort(sizes, std::greater<>(), [](const auto& size) { return size.second; });
+  std::vector<std::string> named;
+  int64_t num_named = 0;
+  for (const auto& [size, count] : sizes) {
+    if (named.size() == kMostNamed) break;
+    named.push_back(fmt::format("{}x{} ({})", size.width, size.height, count));
+    num_named += count;
+  }
+  if (sizes.size() > kMostNamed)
+    named.push_back(fmt::format("and {} more ({})", sizes.size() - kMostNamed, std::ssize(samples.list) - num_named));
+  return join(named);
+}
+
+void say_left_out(const data::Dataset& pictures) {
+  const auto& bad = pictures.bad_samples();
+  if (bad.empty()) return;
+  warn("{} of the samples cannot be used and are left out:", bad.size());
+  size_t num_named = 0;
+  for (const auto& [row, reason] : bad) {
+    if (num_named++ == kMostNamed) break;
+    warn("  {}: {}", pictures.name_of(row), reason);
+  }
+  if (bad.size() > kMostNamed) warn("  and {} more, which `burnish data` lists", bad.size() - kMostNamed);
+}
+
+}  // namespace
+
+void say_samples(const Samples& samples, const Course* course) {
+  info("{}", totals(samples, course));
+  say_datasets(samples, course);
+  info("  sizes: {}", sizes_of(samples));
+  if (samples.pictures) say_left_out(*samples.pictures);
+}
+
+}  // namespace burnish::train

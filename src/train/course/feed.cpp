@@ -1,0 +1,67 @@
+#include "train/course/feed.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "io/files.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// Of what a stage reads of a sample, what is kept and what is loaded.
+struct Reads {
+  std::vector<std::string> kept;
+  std::vector<const Input*> inputs;
+};
+
+Reads reads_of(const pipeline::Stage& stage, const InputTable& inputs) {
+  Reads reads;
+  for (const auto& name : stage.of_sample) {
+    if (const auto* input = inputs.find(name)) reads.inputs.push_back(input);
+    else reads.kept.push_back(name);
+  }
+  return reads;
+}
+
+}  // namespace
+
+pipeline::Values Feed::of_sample(const pipeline::Stage& stage, const Source& source, const Pick& pick) const {
+  auto reads = reads_of(stage, *source.samples.inputs);
+  auto values = source.kept.values(pick, reads.kept);
+  for (const auto* input : reads.inputs) values[input->name] = input->load(source.samples.view(pick));
+  return values;
+}
+
+Batch Feed::batch(const pipeline::Stage& stage, const BatchId& id, const AheadResults* ahead) const {
+  Batch batch;
+  bool is_next = loading_ && loading_->stage == &stage && loading_->id == id;
+  auto loading = is_next ? std::move(loading_) : nullptr;
+  for (const auto& pick : course_.picks(id))
+    batch.samples.push_back(loading ? loading->samples.next() : of_sample(stage, source(id), pick));
+  batch.part = course_.part(id);
+  batch.draws = course_.draws(id, {stage.drawn.begin(), stage.drawn.end()});
+  if (ahead == nullptr) return batch;
+  auto key = ahead->keys.find(id);
+  if (key == ahead->keys.end()) throw std::logic_error("a batch was not among those computed ahead");
+  for (const auto& [name, tensor] : ahead->section->at(key->second)) batch.draws[name] = tensor;
+  return batch;
+}
+
+void Feed::prefetch(const pipeline::Stage& stage, const BatchId& id) const {
+  auto reads = reads_of(stage, *source(id).samples.inputs);
+  auto picks = course_.picks(id);
+  bool reads_files = std::ranges::any_of(reads.inputs, [](const auto* input) { return !input->in_list; });
+  if (const auto* pictures = source(id).samples.pictures.get(); reads_files && pictures != nullptr && pictures->options().num_workers > 0) {
+    auto load = [this, &stage, &from = source(id), picks](int64_t i) { return of_sample(stage, from, picks[static_cast<size_t>(i)]); };
+    loading_.reset(new Loading{&stage, id, {std::ssize(picks), pictures->options().num_workers, load}});
+  }
+  for (const auto& pick : picks) {
+    for (const auto& [name, value] : source(id).kept.values(pick, reads.kept)) {
+      if (const auto* tensor = std::get_if<at::Tensor>(&value)) io::prefetch(*tensor);
+    }
+  }
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,58 @@
+#pragma once
+#include <memory>
+
+#include "data/read_ahead.h"
+#include "train/course/course.h"
+
+namespace burnish::train {
+
+/// A batch as a stage takes it, on the CPU.
+struct Batch {
+  std::vector<pipeline::Values> samples;  ///< of each visit
+  pipeline::Values draws;
+  BatchPart part = {};
+};
+
+/// What was computed ahead of training, by batch.
+struct AheadResults {
+  data::CacheSection* section = nullptr;
+  std::map<BatchId, std::string> keys;
+};
+
+/// Samples and what was kept of them.
+struct Source {
+  const Samples& samples;
+  const Kept& kept;
+};
+
+/// Puts batches together: what is kept of their samples, what else units read of those, draws, and what was computed of these ahead.
+class Feed {
+ public:
+  /// All that is named here must outlive the feed.
+  Feed(const Course& course, const Source& training, std::optional<Source> held_out)
+      : course_(course), training_(training), held_out_(held_out) {}
+
+  /// What `stage` reads of a batch; of what the stage takes from `ahead`, too, once that is there.
+  Batch batch(const pipeline::Stage& stage, const BatchId& id, const AheadResults* ahead = nullptr) const;
+  /// Has the stored values of a batch read from disk, and its pictures decoded, while something else is computed. Of pictures it is for the
+  /// batch that is asked for next.
+  void prefetch(const pipeline::Stage& stage, const BatchId& id) const;
+
+ private:
+  const Source& source(const BatchId& id) const { return id.held_out ? *held_out_ : training_; }
+  pipeline::Values of_sample(const pipeline::Stage& stage, const Source& source, const Pick& pick) const;
+
+  /// A batch whose samples are being loaded.
+  struct Loading {
+    const pipeline::Stage* stage = nullptr;
+    BatchId id;
+    data::ReadAhead<pipeline::Values> samples;
+  };
+
+  const Course& course_;
+  Source training_;
+  std::optional<Source> held_out_;
+  mutable std::unique_ptr<Loading> loading_;  ///< null when nothing is; its threads read all of the above
+};
+
+}  // namespace burnish::train

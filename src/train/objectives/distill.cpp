@@ -1,0 +1,140 @@
+#include "train/objectives/distill.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/Generator.h>
+#include <ATen/ops/randn.h>
+
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "diffusion/flow_match.h"
+#include "memory/gpu.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// A JSON number, or a csv cell that is one.
+std::optional<double> number_in(const nlohmann::json& columns, const char* name) {
+  auto it = columns.find(name);
+  if (it == columns.end()) return std::nullopt;
+  if (it->is_number()) return it->get<double>();
+  if (!it->is_string()) return std::nullopt;
+  auto text = it->get<std::string>();
+  double value = 0;
+  auto end = text.data() + text.size();
+  auto result = std::from_chars(text.data(), end, value);
+  return result.ec == std::errc() && result.ptr == end ? std::optional(value) : std::nullopt;
+}
+
+int64_t count_in(const nlohmann::json& columns, const char* name, int64_t row, double least, double most) {
+  auto value = number_in(columns, name);
+  if (!value || *value != std::floor(*value) || *value < least || *value > most) {
+    data_error("train",
+               "row {}: the column {} must hold a whole number from {:.0f} to {:.0f}; direct_distill takes seed and num_inference_steps "
+               "of every picture from the metadata",
+               row, name, least, most);
+  }
+  return static_cast<int64_t>(*value);
+}
+
+std::string why_no_spacing(const std::string& name, const models::OptionValue& value) {
+  const auto& spacing = std::get<std::string>(value);
+  bool is_known = spacing == "default" || spacing == "diffsynth";
+  return is_known ? "" : fmt::format("{} '{}' is not known; choose default or diffsynth", name, spacing);
+}
+
+}  // namespace
+
+models::Option spacing_option() {
+  return {.name = kSpacing,
+          .help = "steps of the model's own sampler (default), or diffsynth",
+          .otherwise = std::string("default"),
+          .elsewhere = "",
+          .why_wrong = why_no_spacing};
+}
+
+Trajectory trajectory_of(const nlohmann::json& columns, int64_t row) {
+  Trajectory trajectory;
+  trajectory.seed = count_in(columns, "seed", row, 0, 9007199254740992.0);
+  trajectory.num_steps = count_in(columns, "num_inference_steps", row, 1, 1000);
+  auto device = columns.find("rand_device");
+  if (device != columns.end() && device->is_string() && !device->get<std::string>().empty()) trajectory.rand_device = *device;
+  if (trajectory.rand_device != "cpu" && !trajectory.rand_device.starts_with("cuda"))
+    data_error("train", "row {}: rand_device '{}' is not known; it is cpu or cuda", row, trajectory.rand_device);
+  auto scale = columns.find("cfg_scale");
+  bool given = scale != columns.end() && !(scale->is_string() && scale->get<std::string>().empty());
+  if (given && number_in(columns, "cfg_scale") != 1.0) {
+    data_error("train", "row {}: cfg_scale is {}; the student takes one pass a step, without guidance: set it to 1", row,
+               scale->is_string() ? scale->get<std::string>() : scale->dump());
+  }
+  return trajectory;
+}
+
+at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shape, c10::ScalarType dtype) {
+  if (trajectory.rand_device == "cpu") {
+    // The engine takes 32 bits of a seed, as torch's does.
+    auto key = static_cast<uint64_t>(trajectory.seed) & 0xFFFFFFFFu;
+    return diffusion::normal_noise(key, latent_shape).unsqueeze(0).to(dtype).to(at::kFloat);
+  }
+  auto gpu = memory::gpu();
+  if (!gpu)
+    data_error("train",
+               "noise of rand_device {} can only be drawn on a GPU, and this run has none; draw teacher pictures with rand_device cpu",
+               trajectory.rand_device);
+  auto generator = at::globalContext().defaultGenerator(*gpu).clone();
+  generator.set_current_seed(static_cast<uint64_t>(trajectory.seed));
+  auto shape = latent_shape.vec();
+  shape.insert(shape.begin(), 1);
+  return at::randn(shape, generator, at::TensorOptions().device(*gpu).dtype(at::kFloat)).to(dtype).to(at::kFloat);
+}
+
+std::vector<std::string> condition_names(const drawing::Denoiser& denoiser) {
+  std::vector<std::string> own{"noisy", denoiser.process.time_name()}, names;
+  for (const auto& step : denoiser.units) {
+    for (const auto& name : step.reads) {
+      if (!contains(own, name) && !contains(names, name)) names.push_back(name);
+    }
+    own.insert(own.end(), step.writes.begin(), step.writes.end());
+  }
+  return names;
+}
+
+pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
+  drawing::Denoiser denoiser{model.process(), model.units().denoise, model.guide()};
+  auto models = pipeline::models_of(denoiser.units);
+  pipeline::Unit unit{"distill", {"latents", "start_noise", "num_inference_steps"}, {"loss"}, models, {}};
+  auto passed = condition_names(denoiser);
+  unit.reads.insert(unit.reads.end(), passed.begin(), passed.end());
+  unit.run = [&model, denoiser, models, passed, spacing](pipeline::Scope& scope) {
+    auto latents = scope.tensor("latents").to(at::kFloat);
+    drawing::WalkOptions options;
+    options.sampler.timestep_spacing = spacing;
+    options.sampler.num_steps = scope.tensor("num_inference_steps").item<int64_t>();
+    options.sampler.num_image_tokens = model.num_tokens(latents.sizes().slice(1));
+    options.step_noise = [](int64_t) -> at::Tensor {
+      config_error("train", "direct_distill needs a sampler that draws no noise on its way; this model's own does");
+    };
+    pipeline::Values conditions;
+    for (const auto& name : passed) conditions[name] = scope.value(name);
+    for (const auto& name : models) scope.uses(name);
+    auto x = drawing::walk(denoiser, scope.tensor("start_noise"), conditions, options);
+    scope.write("loss", diffusion::squared_error(x, latents));
+  };
+  return unit;
+}
+
+pipeline::Units distill_units(models::Model& model, const std::string& spacing) {
+  auto groups = model.units();
+  pipeline::Units all;
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size})
+    all.insert(all.end(), group->begin(), group->end());
+  all.push_back(distill_unit(model, spacing));
+  return all;
+}
+
+}  // namespace burnish::train

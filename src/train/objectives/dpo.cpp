@@ -1,0 +1,108 @@
+// Direct preference optimization as an objective: of two pictures under one caption, noise and time, the preferred one becomes likelier
+// than it was to the model before training, and the other less so.
+#include "train/objectives/dpo.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/log_sigmoid.h>
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "diffusion/flow_match.h"
+#include "train/objectives/objective.h"
+#include "train/objectives/reference.h"
+#include "train/subject/training_units.h"
+
+namespace burnish::train {
+
+namespace {
+
+const std::string kRejected = "rejected_", kError = "error";
+const char* const kBeta = "beta_dpo";
+
+/// Both pictures by the model and by the reference, then what their errors come to.
+pipeline::Units dpo_units(const Subject& subject, double beta) {
+  auto units = training_units(*subject);
+  units.back() = {"error", {"prediction", "target"}, {kError}, {}, [](pipeline::Scope& s) {
+                    s.write(kError, diffusion::squared_error(s.tensor("prediction"), s.tensor("target")));
+                  }};
+  auto add = [&](const pipeline::Units& more) { units.insert(units.end(), more.begin(), more.end()); };
+  add(pipeline::twins(units, {.prefix = kRejected, .values = {"image"}}));
+  add(reference_units(units, subject));
+  add({dpo_unit(beta)});
+  return units;
+}
+
+class Dpo final : public Objective {
+ public:
+  Dpo(ObjectiveSettings settings, const Subject& subject) : units_(dpo_units(subject, models::value_of<double>(settings.own, kBeta))) {
+    settings.loss.weighting = "uniform";
+    visits_ = make_sft(settings, subject);
+  }
+
+  pipeline::Units units() const override { return units_; }
+  void check(const SampleInfo& sample) const override {
+    if (!sample.further_files.contains(kRejectedImage))
+      data_error("train", "row {}: the column {} must name the picture that was liked less than the row's own", sample.row, kRejectedImage);
+  }
+  std::vector<std::string> logged() const override { return {"implicit_accuracy", "margin"}; }
+
+  // Visits are those of supervised fine-tuning, without weights by time.
+  pipeline::Values draws(const DrawRequest& request) const override { return visits_->draws(request); }
+  int64_t num_held_out_draws() const override { return visits_->num_held_out_draws(); }
+  pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
+    return visits_->held_out_draws(request, number);
+  }
+  void complete(pipeline::Values& draws) const override { visits_->complete(draws); }
+  std::vector<Counted> counted(const pipeline::Values& draws) const override { return visits_->counted(draws); }
+
+ private:
+  pipeline::Units units_;
+  std::unique_ptr<Objective> visits_;
+};
+
+std::string why_not_above_0(const std::string& name, const models::OptionValue& value) {
+  auto number = std::get<double>(value);
+  return number > 0 ? "" : fmt::format("{} must be above 0, not {}", name, number);
+}
+
+void check_dpo(const RunForObjective& run) {
+  if (run.loss_type != "l2") config_error("train", "dpo compares squared errors; take loss_type {} out", run.loss_type);
+  if (run.is_weighed) config_error("train", "dpo has no loss weights, beta_dpo takes their place; take loss_weighting and min_snr_gamma out");
+}
+
+std::string dpo_fingerprint(const models::OptionValues& own) { return fmt::format("{}", models::value_of<double>(own, kBeta)); }
+
+std::unique_ptr<Objective> make_dpo(const ObjectiveSettings& settings, const Subject& subject) {
+  return std::make_unique<Dpo>(settings, subject);
+}
+
+}  // namespace
+
+pipeline::Unit dpo_unit(double beta) {
+  const std::string reference = kReference + kError, reference_rejected = kReference + kRejected + kError;
+  auto run = [=](pipeline::Scope& s) {
+    auto difference_B = s.tensor(kError) - s.tensor(kRejected + kError);
+    auto margin_B = -beta / 2 * (difference_B - (s.tensor(reference) - s.tensor(reference_rejected)));
+    s.write("loss", -at::log_sigmoid(margin_B));
+    s.write("margin", margin_B.detach());
+    s.write("implicit_accuracy", (margin_B > 0).to(at::kFloat));
+  };
+  return {"dpo", {kError, kRejected + kError, reference, reference_rejected}, {"loss", "margin", "implicit_accuracy"}, {}, std::move(run)};
+}
+
+const ObjectiveKind& dpo() {
+  static const ObjectiveKind kind{.word = "dpo",
+                                  .columns = {kRejectedImage},
+                                  .pictures = {kRejectedImage},
+                                  .options = {{.name = kBeta,
+                                               .help = "how closely the model is held to what it was before training",
+                                               .otherwise = 5000.0,
+                                               .elsewhere = "",
+                                               .why_wrong = why_not_above_0}},
+                                  .check = check_dpo,
+                                  .fingerprint = dpo_fingerprint,
+                                  .make = make_dpo};
+  return kind;
+}
+
+}  // namespace burnish::train

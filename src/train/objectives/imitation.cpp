@@ -1,0 +1,136 @@
+#include "train/objectives/imitation.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/take_along_dim.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "train/objectives/distill.h"
+
+namespace burnish::train {
+
+namespace {
+
+const char* const kStudentSteps = "student_num_inference_steps";
+const char* const kTeacherSteps = "teacher_num_inference_steps";
+const char* const kTeacherGuidance = "teacher_cfg_scale";
+
+diffusion::SamplerOptions sampler_options(const std::string& spacing, int64_t num_steps, int64_t num_image_tokens) {
+  return {.timestep_spacing = spacing, .num_steps = num_steps, .num_image_tokens = num_image_tokens};
+}
+
+std::vector<double> times_of(const diffusion::Process& process, const diffusion::SamplerOptions& options) {
+  auto sampler = process.sampler(options);
+  std::vector<double> times;
+  for (int64_t step = 0; step < sampler->num_steps(); ++step) times.push_back(sampler->time(step));
+  times.push_back(process.time_at(0));
+  return times;
+}
+
+pipeline::Values conditions_of(pipeline::Scope& scope, const std::vector<std::string>& names, const std::set<std::string>& negative,
+                               c10::Device device) {
+  pipeline::Values conditions;
+  for (const auto& name : names) conditions[name] = scope.value(negative.contains(name) ? kNegative + name : name);
+  return pipeline::moved(std::move(conditions), device);
+}
+
+}  // namespace
+
+std::vector<models::Option> imitation_options() {
+  ImitationOptions otherwise;
+  return {{.name = kStudentSteps, .help = "steps in which the model shall draw", .otherwise = otherwise.num_student_steps, .elsewhere = ""},
+          {.name = kTeacherSteps,
+           .help = "steps in which the model as it was before training walks, once a sample",
+           .otherwise = otherwise.num_teacher_steps,
+           .elsewhere = ""},
+          {.name = kTeacherGuidance,
+           .help = "the teacher's classifier-free guidance; 1 is without",
+           .otherwise = otherwise.teacher_cfg_scale,
+           .elsewhere = ""},
+          spacing_option()};
+}
+
+ImitationOptions imitation_options_of(const models::OptionValues& values) {
+  using models::value_of;
+  return {value_of<int64_t>(values, kStudentSteps), value_of<int64_t>(values, kTeacherSteps), value_of<double>(values, kTeacherGuidance),
+          value_of<std::string>(values, kSpacing)};
+}
+
+std::vector<double> student_times(const ImitationOptions& options, const diffusion::Process& process, int64_t num_image_tokens) {
+  return times_of(process, sampler_options(options.spacing, options.num_student_steps, num_image_tokens));
+}
+
+std::vector<std::vector<double>> walk_through(const std::vector<double>& times, const std::vector<double>& fine) {
+  auto kept = fine;
+  for (auto time : times) {
+    auto nearest = std::ranges::min_element(kept, {}, [&](double t) { return std::abs(t - time); });
+    if (nearest != kept.end()) kept.erase(nearest);
+  }
+  std::vector<std::vector<double>> walk;
+  for (size_t i = 0; i + 1 < times.size(); ++i) {
+    walk.push_back({times[i]});
+    for (auto t : kept) {
+      if (t < times[i] && t > times[i + 1]) walk.back().push_back(t);
+    }
+    walk.back().push_back(times[i + 1]);
+  }
+  return walk;
+}
+
+pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings, const std::set<std::string>& negative) {
+  drawing::Denoiser denoiser{model.process(), model.units().denoise, model.guide()};
+  auto names = condition_names(denoiser);
+  pipeline::Unit unit{"walk", names, {"trajectory"}, pipeline::models_of(denoiser.units), {}};
+  unit.reads.push_back("trajectory_noise");
+  for (const auto& name : negative) unit.reads.push_back(kNegative + name);
+  auto own = imitation_options_of(settings.own);
+  unit.settings = fmt::format("{} {}, {} {}, {} {}, {} {}", kStudentSteps, own.num_student_steps, kTeacherSteps, own.num_teacher_steps,
+                              kTeacherGuidance, own.teacher_cfg_scale, kSpacing, own.spacing);
+  unit.run = [&model, denoiser, settings, own, names, negative, models = unit.models](pipeline::Scope& scope) {
+    // In fp64, so that a velocity is found again exactly between the places that it leads to.
+    auto x = scope.tensor("trajectory_noise").to(settings.device, at::kDouble);
+    auto num_tokens = model.num_tokens(x.sizes().slice(1));
+    auto times = student_times(own, denoiser.process, num_tokens);
+    auto fine = times_of(denoiser.process, sampler_options(own.spacing, own.num_teacher_steps, num_tokens));
+    auto conditions = conditions_of(scope, names, {}, settings.device);
+    drawing::WalkOptions options;
+    if (!negative.empty()) options.guidance = {conditions_of(scope, names, negative, settings.device), own.teacher_cfg_scale};
+    for (const auto& name : models) scope.uses(name);
+    std::vector<at::Tensor> velocities;
+    for (auto& steps : walk_through(times, fine)) {
+      auto from = x;
+      auto duration = steps.back() - steps.front();
+      options.sampler.times = std::move(steps);
+      x = drawing::walk(denoiser, from, conditions, options);
+      velocities.push_back(((x - from) / duration).to(at::kFloat));
+    }
+    scope.write("trajectory", at::stack(velocities, 1));
+  };
+  return unit;
+}
+
+pipeline::Unit place_unit(models::Model& model, const ObjectiveSettings& settings, const std::string& trajectory) {
+  auto run = [&model, own = imitation_options_of(settings.own), trajectory](pipeline::Scope& scope) {
+    const auto& velocity_BS = scope.tensor(trajectory);
+    const auto& step_B = scope.tensor("trajectory_step");
+    auto x = scope.tensor("trajectory_noise").to(at::kDouble);
+    auto times = student_times(own, model.process(), model.num_tokens(x.sizes().slice(1)));
+    std::vector<at::Tensor> places;
+    for (int64_t k = 0; k < velocity_BS.size(1); ++k) {
+      auto i = static_cast<size_t>(k);
+      places.push_back(x.to(at::kFloat));
+      x = x + velocity_BS.select(1, k).to(at::kDouble) * (times.at(i + 1) - times.at(i));
+    }
+    std::vector<int64_t> shape(static_cast<size_t>(velocity_BS.dim()), 1);
+    shape[0] = step_B.size(0);
+    auto of_step = [&](const at::Tensor& all_BS) { return at::take_along_dim(all_BS, step_B.view(shape), 1).squeeze(1); };
+    scope.write("noisy", of_step(at::stack(places, 1)));
+    scope.write("target", of_step(velocity_BS));
+  };
+  return {"place", {trajectory, "trajectory_noise", "trajectory_step"}, {"noisy", "target"}, {}, run};
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,39 @@
+#pragma once
+#include "models/family.h"
+#include "train/objectives/settings.h"
+
+namespace burnish::train {
+
+// Trajectory imitation: the model before training walks from noise in many steps, perhaps with guidance, and few straight steps of the
+// trained one learn to come by the same places. The idea is that of DiffSynth-Studio's training of Z-Image-Turbo
+// (diffsynth/diffusion/loss.py); its second term, over a decoded picture, passes no gradient on and is left out.
+
+/// Before the names of what there is of no prompt.
+inline const std::string kNegative = "negative_";
+
+/// Its options as they are used.
+struct ImitationOptions {
+  int64_t num_student_steps = 8, num_teacher_steps = 50;
+  double teacher_cfg_scale = 2;
+  std::string spacing = "default";  ///< distill.h, spacing_option
+};
+std::vector<models::Option> imitation_options();
+ImitationOptions imitation_options_of(const models::OptionValues& values);
+
+/// Where the student's steps begin and the last one ends, in the model's own schedule: num_steps + 1 falling times.
+std::vector<double> student_times(const ImitationOptions& options, const diffusion::Process& process, int64_t num_image_tokens);
+
+/// A finer walk by way of all `times`: of each of their steps the times of the steps that it is made of, with both ends. The times nearest
+/// to `times` among `fine` make way for them.
+std::vector<std::vector<double>> walk_through(const std::vector<double>& times, const std::vector<double>& fine);
+
+/// The unit "walk" from trajectory_noise [1, C, h, w] and the denoiser's conditions (and under guidance, as negative_*, those of no prompt)
+/// to trajectory [1, steps, C, h, w], fp32: of each of the student's steps the mean velocity with which the walk gets from its beginning
+/// to its end. `negative`: the conditions that there are of no prompt.
+pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings, const std::set<std::string>& negative);
+
+/// The unit from a trajectory, its noise and trajectory_step [B] to noisy and target: the place where that step begins, which the noise and
+/// the velocities before it lead to, and its velocity.
+pipeline::Unit place_unit(models::Model& model, const ObjectiveSettings& settings, const std::string& trajectory);
+
+}  // namespace burnish::train

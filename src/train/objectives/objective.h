@@ -1,0 +1,66 @@
+#pragma once
+#include "data/sampler.h"
+#include "train/objectives/settings.h"
+#include "train/samples/open_samples.h"
+#include "train/subject/subject.h"
+
+namespace burnish::train {
+
+/// A batch of which draws are asked.
+struct DrawRequest {
+  data::Visits visits;
+  std::vector<const SampleInfo*> samples;  ///< of each visit; equal latent shapes
+  std::set<std::string> names;             ///< values that are wanted; others need not be made
+};
+
+/// The factor on the loss of each sample of a batch [B], among the draws of every batch: what the sample brings, times what the objective
+/// makes of its draws.
+inline const char* const kLossWeight = "loss_weight";
+
+/// What a run makes of its samples: the units from a sample to its loss, what is drawn for a visit, and how losses count. One file each,
+/// listed in objective_kind.h.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  /// Encoders first; the last unit writes loss [B].
+  virtual pipeline::Units units() const = 0;
+  /// Metadata columns that it reads of every sample.
+  virtual std::vector<std::string> columns() const { return {}; }
+  /// A data Error for a sample that it cannot use.
+  virtual void check(const SampleInfo&) const {}
+  SampleNeeds needs() const {
+    return {columns(), [this](const SampleInfo& sample) { check(sample); }};
+  }
+
+  /// How often the denoiser runs on the way from the sample to its loss, with gradients through all of them.
+  virtual int64_t num_passes(const SampleInfo&) const { return 1; }
+
+  /// What is drawn for the visits, joined along the first dimension, on the CPU; a number that units read is one for all of them, without
+  /// dimensions. A function of the visits' keys: resumed and re-batched runs draw the same.
+  virtual pipeline::Values draws(const DrawRequest& request) const = 0;
+  /// Held-out samples are judged on this many draws each, the same in every run.
+  virtual int64_t num_held_out_draws() const { return 1; }
+  virtual pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const = 0;
+  /// Completes draws, wherever they come from: multiplies kLossWeight, and adds what `reduce` reads besides.
+  virtual void complete(pipeline::Values& /*draws*/) const {}
+  /// How each sample of a batch counts, for the log: where its time lies between no noise (0) and noise alone (1), and the factor on its
+  /// loss. None where samples have no time of their own.
+  struct Counted {
+    double share = 0, weight = 1;
+  };
+  virtual std::vector<Counted> counted(const pipeline::Values& /*draws*/) const { return {}; }
+
+  /// Values [B] that units write beside loss and whose means the log has, by these names.
+  virtual std::vector<std::string> logged() const { return {}; }
+
+  /// The loss of a batch out of its samples' [B]: the mean of loss · kLossWeight. Runs on the device, without waiting for it.
+  virtual at::Tensor reduce(const at::Tensor& loss_B, const pipeline::Values& draws) const;
+};
+
+/// A config Error when the options do not fit the model's process. The subject's model must outlive the objective.
+std::unique_ptr<Objective> make_objective(const ObjectiveSettings& settings, const Subject& subject);
+
+/// Supervised fine-tuning, of whose draws and weights other objectives make use.
+std::unique_ptr<Objective> make_sft(const ObjectiveSettings& settings, const Subject& subject);
+
+}  // namespace burnish::train

@@ -1,0 +1,88 @@
+#include "train/objectives/objective_kind.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/text.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// "of dpo: rejected_image, of ...".
+std::string all_columns() {
+  std::vector<std::string> texts;
+  for (auto* kind : kObjectives) {
+    if (!kind().columns.empty()) texts.push_back(fmt::format("of {}: {}", kind().word, join(kind().columns)));
+  }
+  return join(texts);
+}
+
+}  // namespace
+
+std::vector<models::Option> objective_options() {
+  std::vector<models::Option> all;
+  for (auto* kind : kObjectives) {
+    for (const auto& option : kind().options) {
+      if (std::ranges::find(all, option.name, &models::Option::name) == all.end()) all.push_back(option);
+    }
+  }
+  return all;
+}
+
+models::OptionValues default_objective_options() {
+  models::OptionValues values;
+  for (const auto& option : objective_options()) values[option.name] = option.otherwise;
+  return values;
+}
+
+std::vector<std::string> objectives_with(const std::string& option) {
+  std::vector<std::string> words;
+  for (auto* kind : kObjectives) {
+    if (std::ranges::find(kind().options, option, &models::Option::name) != kind().options.end()) words.push_back(kind().word);
+  }
+  return words;
+}
+
+std::vector<std::string> objective_words() {
+  std::vector<std::string> words;
+  for (auto* kind : kObjectives) words.push_back(kind().word);
+  return words;
+}
+
+std::vector<std::string> columns_of_models() {
+  auto columns = models::reference_columns();
+  for (const auto& input : models::extra_inputs()) columns.emplace_back(input.column);
+  return columns;
+}
+
+void objective_fields(config::Fields& f, std::string& task, std::string& extra_inputs, models::OptionValues& own) {
+  f("task", task,
+    fmt::format("the objective: {}; with :data_process, which makes a cache in output_path, or :train, which trains from the one in "
+                "dataset_base_path",
+                join(objective_words())),
+    {"objective"});
+  f("extra_inputs", extra_inputs,
+    fmt::format("comma list of further columns, which the model then reads ({}); and, read anyway, {}", join(columns_of_models()),
+                all_columns()));
+  for (const auto& option : objective_options()) {
+    auto help = fmt::format("of {}: {}", join(objectives_with(option.name), " and "), option.help);
+    std::visit([&](auto& value) { f(option.name, value, help); }, own.at(option.name));
+  }
+}
+
+InputTable input_table() {
+  std::vector<std::string> pictures;
+  std::vector<Input> further;
+  std::set<std::string> drawn;
+  for (auto* kind : kObjectives) {
+    std::ranges::copy(kind().pictures, std::back_inserter(pictures));
+    if (kind().inputs != nullptr) std::ranges::move(kind().inputs(), std::back_inserter(further));
+    for (const auto& value : kind().drawn) drawn.insert(value.name);
+  }
+  return {models::extra_inputs(), pictures, std::move(further), drawn};
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,25 @@
+#include "train/objectives/reference.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "adapters/off.h"
+
+namespace burnish::train {
+
+pipeline::Units reference_units(const pipeline::Units& units, const Subject& subject) {
+  pipeline::Difference difference{.prefix = kReference};
+  auto whole = subject.chosen.whole_components();
+  for (const auto& model : subject.chosen.models(*subject))
+    (whole.contains(pipeline::component_of(model)) ? difference.initial : difference.frozen).insert(model);
+  auto all = pipeline::twins(units, difference);
+  for (auto& unit : all) {
+    unit.run = [run = unit.run](pipeline::Scope& scope) {
+      at::NoGradGuard no_grad;
+      adapters::Off off;
+      run(scope);
+    };
+  }
+  return all;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,106 @@
+// Supervised fine-tuning: the denoiser predicts what was added to the sample's latents, at a time that is drawn.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <array>
+
+#include "diffusion/flow_match.h"
+#include "memory/transfer.h"
+#include "train/samples/draws.h"
+#include "train/objectives/objective.h"
+#include "train/subject/training_units.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// Shares of the way from no noise to noise alone at which held-out samples are judged.
+constexpr std::array kHeldOutShares{0.1, 0.25, 0.4, 0.55, 0.7, 0.85};
+
+class Sft final : public Objective {
+ public:
+  Sft(const ObjectiveSettings& settings, models::Model& model) : settings_(settings), model_(model) {}
+
+  pipeline::Units units() const override {
+    auto units = training_units(model_);
+    if (settings_.sample_loss.is_plain()) return units;
+    units.pop_back();
+    for (auto& unit : loss_units(settings_.sample_loss, model_.process())) units.push_back(std::move(unit));
+    return units;
+  }
+
+  pipeline::Values draws(const DrawRequest& request) const override {
+    const auto& shape = request.samples.at(0)->latent_shape;
+    std::vector<double> time;
+    for (const auto& visit : request.visits) {
+      auto key = key_of(visit, settings_.seed, Purpose::timestep);
+      time.push_back(model_.process().draw_time(settings_.timesteps, key, model_.num_tokens(shape)));
+    }
+    pipeline::Values draws{{time_name(), at::tensor(time, at::TensorOptions().dtype(at::kFloat))}};
+    if (request.names.contains("noise")) draws["noise"] = noise(request.visits, shape);
+    if (request.names.contains("latent_noise"))
+      draws["latent_noise"] = normal_noise(request.visits, shape, settings_.seed, Purpose::latents);
+    return draws;
+  }
+
+  int64_t num_held_out_draws() const override { return std::ssize(kHeldOutShares); }
+
+  pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
+    const auto& sample = *request.samples.at(0);
+    RandomKey key{0, static_cast<uint64_t>(number), static_cast<uint64_t>(sample.row), Purpose::validation};
+    auto noise = diffusion::normal_noise(key.value(), sample.latent_shape).unsqueeze(0);
+    auto time = model_.process().time_at(kHeldOutShares.at(static_cast<size_t>(number)));
+    pipeline::Values draws{{"noise", noise}, {time_name(), at::full({1}, time, at::kFloat)}};
+    if (settings_.draws_latents) draws["latent_noise"] = at::zeros_like(noise);  // the mean
+    return draws;
+  }
+
+  void complete(pipeline::Values& draws) const override {
+    const auto& time_B = std::get<at::Tensor>(draws.at(time_name()));
+    auto weight_B = std::get<at::Tensor>(draws.at(kLossWeight)).clone();
+    auto* weight = weight_B.mutable_data_ptr<float>();
+    for (auto time : memory::Numbers({time_B}).read()) {
+      *weight = static_cast<float>(*weight * model_.process().loss_weight(settings_.loss, time));
+      ++weight;
+    }
+    draws[kLossWeight] = weight_B;
+  }
+
+  std::vector<Counted> counted(const pipeline::Values& draws) const override {
+    const auto& time_B = std::get<at::Tensor>(draws.at(time_name()));
+    const auto& weight_B = std::get<at::Tensor>(draws.at(kLossWeight));
+    std::vector<Counted> all;
+    auto times = memory::Numbers({time_B}).read(), weights = memory::Numbers({weight_B}).read();
+    for (size_t i = 0; i < times.size(); ++i) all.push_back({model_.process().share_of(times[i]), weights[i]});
+    return all;
+  }
+
+ private:
+  std::string time_name() const { return model_.process().time_name(); }
+
+  at::Tensor noise(const data::Visits& visits, at::IntArrayRef shape) const {
+    auto noise = normal_noise(visits, shape, settings_.seed, Purpose::noise);
+    if (settings_.noise_offset == 0) return noise;
+    std::vector<int64_t> a_number_a_channel(shape.size(), 1);
+    a_number_a_channel[0] = shape[0];
+    return noise + settings_.noise_offset * normal_noise(visits, a_number_a_channel, settings_.seed, Purpose::noise_offset);
+  }
+
+  ObjectiveSettings settings_;
+  models::Model& model_;
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> make_sft(const ObjectiveSettings& settings, const Subject& subject) {
+  return std::make_unique<Sft>(settings, *subject);
+}
+
+const ObjectiveKind& sft() {
+  static const ObjectiveKind kind{.word = "sft", .imports_diffsynth = true, .make = make_sft};
+  return kind;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,158 @@
+// Trajectory imitation as an objective: a few-step model learns from samples and still draws in few steps.
+#include <ATen/ops/tensor.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/random_key.h"
+#include "base/text.h"
+#include "diffusion/flow_match.h"
+#include "train/subject/checks.h"
+#include "train/objectives/distill.h"
+#include "train/samples/draws.h"
+#include "train/objectives/imitation.h"
+#include "train/objectives/objective.h"
+#include "train/objectives/reference.h"
+
+namespace burnish::train {
+
+namespace {
+
+RandomKey trajectory_key(const View& view) {
+  return {0, static_cast<uint64_t>(view.sample->row), mix64(view.sample->prompt), Purpose::trajectory};
+}
+
+std::string trajectory_noise_content(const View& view) {
+  if (view.sample == nullptr) return "";
+  return fmt::format("noise {} [{}]", trajectory_key(view).value(), fmt::join(view.sample->latent_shape, ","));
+}
+
+/// Where the trajectory of a sample begins: the same at every visit, another for every row.
+pipeline::Value load_trajectory_noise(const View& view) {
+  return diffusion::normal_noise(trajectory_key(view).value(), view.sample->latent_shape).unsqueeze(0);
+}
+
+std::vector<Input> imitation_inputs() { return {{"trajectory_noise", true, trajectory_noise_content, load_trajectory_noise}}; }
+
+/// Those that lead to the loss, in their order.
+pipeline::Units leading_to_loss(const pipeline::Units& units) {
+  std::set<std::string> wanted{"loss"};
+  pipeline::Units found;
+  for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
+    if (std::ranges::none_of(unit->writes, [&](const auto& name) { return wanted.contains(name); })) continue;
+    wanted.insert(unit->reads.begin(), unit->reads.end());
+    found.insert(found.begin(), *unit);
+  }
+  return found;
+}
+
+/// The encoders, the walk of the model as it was before training, and one step of the student on it.
+pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject& subject) {
+  auto groups = (*subject).units();
+  auto units = groups.encode_prompt;
+  auto add = [&](const pipeline::Units& more) { units.insert(units.end(), more.begin(), more.end()); };
+  add(groups.encode_references);
+  add(groups.encode_size);
+  std::set<std::string> negative;
+  if (imitation_options_of(settings.own).teacher_cfg_scale != 1) {
+    add(pipeline::twins(groups.encode_prompt, {.prefix = kNegative, .values = {"prompt"}}));
+    for (const auto& name : condition_names({subject.model->process(), groups.denoise})) {
+      if (std::ranges::any_of(groups.encode_prompt, [&](const auto& unit) { return contains(unit.writes, name); })) negative.insert(name);
+    }
+  }
+  add({walk_unit(*subject, settings, negative)});
+  auto reference = reference_units(units, subject);
+  bool has_own = pipeline::has_unit(reference, kReference + "walk");
+  add(reference);
+  add({place_unit(*subject, settings, has_own ? kReference + "trajectory" : "trajectory")});
+  add(groups.denoise);
+  add(settings.sample_loss.is_plain() ? groups.loss : loss_units(settings.sample_loss, subject.model->process()));
+  return leading_to_loss(units);
+}
+
+class Imitation final : public Objective {
+ public:
+  Imitation(ObjectiveSettings settings, const Subject& subject)
+      : seed_(settings.seed), own_(imitation_options_of(settings.own)), model_(*subject), units_(imitation_units(settings, subject)) {
+    if (settings.loss.weighting == "default") settings.loss.weighting = "uniform";
+    weighing_ = make_sft(settings, subject);
+  }
+
+  pipeline::Units units() const override { return units_; }
+
+  pipeline::Values draws(const DrawRequest& request) const override {
+    std::vector<int64_t> steps;
+    for (const auto& visit : request.visits) {
+      CounterRandom random(key_of(visit, seed_, Purpose::timestep));
+      steps.push_back(static_cast<int64_t>(random.below(static_cast<uint64_t>(own_.num_student_steps))));
+    }
+    return draws_of(steps, *request.samples.at(0));
+  }
+  /// Each of the student's steps.
+  int64_t num_held_out_draws() const override { return own_.num_student_steps; }
+  pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
+    return draws_of({number}, *request.samples.at(0));
+  }
+
+  // Losses count as in supervised fine-tuning at these times, all alike unless weights are asked for.
+  void complete(pipeline::Values& draws) const override { weighing_->complete(draws); }
+  std::vector<Counted> counted(const pipeline::Values& draws) const override { return weighing_->counted(draws); }
+
+ private:
+  pipeline::Values draws_of(const std::vector<int64_t>& steps, const SampleInfo& sample) const {
+    const auto& process = model_.process();
+    auto times = student_times(own_, process, model_.num_tokens(sample.latent_shape));
+    std::vector<double> time;
+    for (auto step : steps) time.push_back(times.at(static_cast<size_t>(step)));
+    return {{"trajectory_step", at::tensor(steps)}, {process.time_name(), at::tensor(time, at::TensorOptions().dtype(at::kFloat))}};
+  }
+
+  uint64_t seed_;
+  ImitationOptions own_;
+  models::Model& model_;
+  pipeline::Units units_;
+  std::unique_ptr<Objective> weighing_;
+};
+
+void check_imitation(const RunForObjective& run) {
+  auto own = imitation_options_of(run.own);
+  check_at_most("student_num_inference_steps", own.num_student_steps, kMostSamplerSteps);
+  check_at_most("teacher_num_inference_steps", own.num_teacher_steps, kMostSamplerSteps);
+  if (own.num_student_steps < 1) config_error("train", "student_num_inference_steps must be at least 1, not {}", own.num_student_steps);
+  if (own.num_teacher_steps < own.num_student_steps)
+    config_error("train", "teacher_num_inference_steps {} is less than the student's {}; the teacher takes at least as many",
+                 own.num_teacher_steps, own.num_student_steps);
+  check_at_least("teacher_cfg_scale", own.teacher_cfg_scale, 0);
+  if (run.augments || run.draws_latents || run.noise_offset != 0)
+    config_error("train",
+                 "trajectory_imitation starts from noise alone and takes of a picture its size; take random_crop, random_flip, latents and "
+                 "noise_offset out");
+  if (run.replays) config_error("train", "trajectory_imitation has noise and times of its own; take replay out");
+}
+
+std::string imitation_fingerprint(const models::OptionValues& values) {
+  auto own = imitation_options_of(values);
+  return fmt::format("{} {} {} {}", own.num_student_steps, own.num_teacher_steps, own.teacher_cfg_scale, own.spacing);
+}
+
+std::unique_ptr<Objective> make_imitation(const ObjectiveSettings& settings, const Subject& subject) {
+  subject.model->process().sampler({.times = {1, 0}});  // refuses a model that does not flow
+  return std::make_unique<Imitation>(settings, subject);
+}
+
+}  // namespace
+
+const ObjectiveKind& trajectory_imitation() {
+  static const ObjectiveKind kind{.word = "trajectory_imitation",
+                                  .drawn = {{"trajectory_step"}},
+                                  .inputs = imitation_inputs,
+                                  .options = imitation_options(),
+                                  .check = check_imitation,
+                                  .fingerprint = imitation_fingerprint,
+                                  .make = make_imitation};
+  return kind;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,11 @@
+#pragma once
+#include <string>
+
+#include "train/options/train_options.h"
+
+namespace burnish::train {
+
+/// A sentence about a learning rate far from what is usual for the optimizer and for what trains (docs/train.md), or "".
+std::string learning_rate_hint(const TrainOptions& o);
+
+}  // namespace burnish::train

@@ -1,0 +1,90 @@
+#include "train/options/meaning.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace burnish::train {
+
+std::vector<DatasetChoice> datasets_of(const TrainOptions& o) {
+  if (!o.dataset_config.empty()) return read_dataset_config(o.dataset_config, o.dataset);
+  std::vector<DatasetChoice> all{o.dataset};
+  all[0].metadata_path = metadata_path(o);
+  all[0].base_path = o.dataset_base_path;
+  if (o.class_metadata_path.empty()) return all;
+  all.push_back(o.dataset);
+  all[1].metadata_path = o.class_metadata_path;
+  all[1].base_path = o.class_base_path;
+  all[1].is_reg = true;
+  return all;
+}
+
+bool augments(const TrainOptions& o) {
+  if (!encodes(o)) return augments(o.dataset);
+  return std::ranges::any_of(datasets_of(o), [](const auto& dataset) { return augments(dataset); });
+}
+
+diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
+  return {.mode = o.timestep_sampling,
+          .shift = o.discrete_flow_shift,
+          .sigmoid_scale = o.sigmoid_scale,
+          .logit_mean = o.logit_mean,
+          .logit_std = o.logit_std,
+          .mode_scale = o.mode_scale,
+          .min_boundary = o.min_timestep_boundary,
+          .max_boundary = o.max_timestep_boundary,
+          .noising_weight = o.noising_weight,
+          .noising_bias = o.noising_bias,
+          .min_t = o.min_t,
+          .max_t = o.max_t};
+}
+
+diffusion::LossOptions loss_options(const TrainOptions& o) { return {o.loss_weighting, o.min_snr_gamma}; }
+
+optim::OptimizerOptions optimizer_options(const TrainOptions& o) {
+  return {o.optimizer, o.weight_decay, optim::parse_rounding(o.trained_weights), static_cast<uint64_t>(o.model.seed), o.optimizer_args};
+}
+
+optim::ScheduleOptions schedule_options(const TrainOptions& o, int64_t max_steps) {
+  return {o.lr_scheduler,       o.lr_warmup_steps, max_steps, o.lr_scheduler_min_lr_ratio, o.lr_scheduler_num_cycles,
+          o.lr_scheduler_power, o.lr_decay_steps};
+}
+
+optim::GroupOptions group_options(const TrainOptions& o) { return {o.lr_groups, o.weight_decay_groups, o.loraplus_lr_ratio}; }
+
+bool encodes(const TrainOptions& o) { return !o.task.ends_with(":train") && o.import_diffsynth.empty(); }
+bool trains(const TrainOptions& o) { return !o.task.ends_with(":data_process"); }
+bool recomputes(const TrainOptions& o) { return o.use_gradient_checkpointing || o.use_gradient_checkpointing_offload; }
+
+int64_t waiting_blocks(const TrainOptions& o) { return o.enable_model_cpu_offload ? kAllBlocks : o.blocks_to_swap; }
+
+std::string metadata_path(const TrainOptions& o) { return o.dataset_metadata_path.empty() ? o.dataset_base_path : o.dataset_metadata_path; }
+
+std::string cache_folder(const TrainOptions& o) {
+  if (!encodes(o) && o.import_diffsynth.empty()) return o.dataset_base_path;
+  return o.cache_path.empty() && !trains(o) ? o.output_path : o.cache_path;
+}
+
+std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& o) {
+  std::vector<std::pair<std::string, double>> rates;
+  for (const auto& entry : split_list(o.text_encoder_lr)) {
+    auto equals = entry.find('=');
+    auto number = equals == entry.npos ? entry : entry.substr(equals + 1);
+    char* end = nullptr;
+    auto rate = std::strtod(number.c_str(), &end);
+    if (number.empty() || *end != 0 || !std::isfinite(rate) || rate <= 0)
+      config_error("train", "text_encoder_lr '{}' must be a number above 0, or a list of component=number", o.text_encoder_lr);
+    rates.emplace_back(equals == entry.npos ? "" : entry.substr(0, equals), rate);
+  }
+  std::stable_sort(rates.begin(), rates.end(), [](const auto& a, const auto& b) { return a.first.empty() && !b.first.empty(); });
+  return rates;
+}
+
+adapters::AdapterOptions adapter_options(const TrainOptions& o) {
+  return {o.lora_type, o.lora_rank, o.lora_alpha, o.use_rslora, o.lora_dropout, adapters::parse_norm_axis(o.dora_norm), o.lokr_factor};
+}
+
+}  // namespace burnish::train

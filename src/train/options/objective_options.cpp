@@ -1,0 +1,110 @@
+#include "train/options/objective_options.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "models/family.h"
+#include "train/options/meaning.h"
+
+namespace burnish::train {
+
+namespace {
+
+std::string word_of(const TrainOptions& o) { return o.task.substr(0, o.task.find(':')); }
+
+/// What inputs of DiffSynth-Studio are for, by a part of their names.
+constexpr std::pair<const char*, const char*> kConditions[] = {
+    {"nexus_gen_", "models that edit a picture (Nexus-Gen)"},
+    {"insert_anything_", "models that put a thing into a picture (Insert-Anything)"},
+    {"template_", "plug-in models"},
+    {"video", "videos"},
+    {"audio", "sound"},
+};
+
+void refuse_condition(const std::string& name) {
+  for (const auto& [part, what] : kConditions) {
+    if (name.find(part) != name.npos) config_error("train", "extra_inputs '{}' is for {}, and no model here reads it", name, what);
+  }
+}
+
+void check_extra_inputs(const TrainOptions& o) {
+  const auto& kind = objective_of(o);
+  for (const auto& name : split_list(o.extra_inputs)) {
+    if (contains(kind.columns, name) || contains(columns_of_models(), name)) continue;
+    refuse_condition(name);
+    auto known = kind.columns;
+    std::ranges::copy(columns_of_models(), std::back_inserter(known));
+    config_error("train", "extra_inputs '{}': task {} reads a picture and a caption, and of further columns only {}", name, kind.word,
+                 join(known));
+  }
+  auto column = reference_column(o);
+  if (column.empty() && !extra_columns(o).empty()) column = *extra_columns(o).begin();
+  if (column.empty() || !encodes(o)) return;
+  if (std::ranges::any_of(datasets_of(o), &DatasetChoice::random_crop))
+    config_error("train", "random_crop cuts a picture elsewhere than its reference pictures (extra_inputs {}); take one of them out",
+                 column);
+}
+
+}  // namespace
+
+std::string reference_column(const TrainOptions& o) {
+  auto known = models::reference_columns();
+  for (const auto& name : split_list(o.extra_inputs)) {
+    if (contains(known, name)) return name;
+  }
+  return "";
+}
+
+std::set<std::string> extra_columns(const TrainOptions& o) {
+  std::set<std::string> columns;
+  auto known = models::extra_inputs();
+  for (const auto& name : split_list(o.extra_inputs)) {
+    if (models::find_extra_input(known, name) != nullptr) columns.insert(name);
+  }
+  return columns;
+}
+
+const ObjectiveKind& objective_of(const TrainOptions& o) {
+  auto word = word_of(o), stage = o.task.substr(word.size());
+  if (stage.empty() || stage == ":data_process" || stage == ":train") {
+    for (auto* kind : kObjectives) {
+      if (kind().word == word) return kind();
+    }
+  }
+  config_error("train", "task '{}' is not known; choose one of {}, alone or with :data_process or :train", o.task, join(objective_words()));
+}
+
+bool is_sft(const TrainOptions& o) { return &objective_of(o) == &sft(); }
+
+bool is_whole(const TrainOptions& o) { return o.task == word_of(o); }
+
+void check_objective(const TrainOptions& o) {
+  check_extra_inputs(o);
+  for (const auto& option : objective_options()) {
+    auto wrong = option.why_wrong ? option.why_wrong(option.name, o.objective.at(option.name)) : "";
+    if (!wrong.empty()) config_error("train", "{}", wrong);
+  }
+  const auto& kind = objective_of(o);
+  if (kind.check == nullptr) return;
+  kind.check({.own = o.objective,
+              .augments = augments(o),
+              .draws_latents = o.latents != "mean",
+              .replays = !o.replay.empty(),
+              .noise_offset = o.noise_offset,
+              .loss_type = o.loss_type,
+              .is_weighed = (o.loss_weighting != "default" && o.loss_weighting != "uniform") || o.min_snr_gamma > 0});
+}
+
+std::string objective_fingerprint(const TrainOptions& o) {
+  const auto& kind = objective_of(o);
+  if (is_sft(o)) return "";
+  auto own = kind.fingerprint != nullptr ? kind.fingerprint(o.objective) : "";
+  return ", " + kind.word + (own.empty() ? "" : " " + own);
+}
+
+}  // namespace burnish::train

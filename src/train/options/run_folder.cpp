@@ -1,0 +1,44 @@
+#include "train/options/run_folder.h"
+
+#include "base/error.h"
+#include "checkpoint/state.h"
+#include "data/metadata.h"
+#include "train/subject/checks.h"
+
+namespace burnish::train {
+
+void check_nothing_lost(const OutputSettings& output) {
+  if (output.resume || output.overwrite || !checkpoint::is_there(output.state())) return;
+  config_error("train",
+               "{} holds a run, whose log and state a new one would replace: go on with it with --resume, start anew in its place with "
+               "--overwrite, or name another folder with --output_path",
+               output.folder.string());
+}
+
+void check_previews_apart(const Settings& settings) {
+  if (settings.output.previews.prompts.empty()) return;
+  auto whole = [](const std::filesystem::path& path) { return std::filesystem::weakly_canonical(path).string() + "/"; };
+  auto run = whole(settings.output.folder);
+  for (const auto* pictures : {&settings.data.pictures, &settings.data.held_out}) {
+    for (const auto& subset : pictures->subsets) {
+      auto metadata = data::metadata_in(subset.metadata_path);
+      if (!io::is_folder(metadata) || !run.starts_with(whole(metadata))) continue;
+      config_error("train",
+                   "output_path {} lies in {}, and previews drawn there would become pictures of the dataset; name a folder beside it",
+                   settings.output.folder.string(), metadata.string());
+    }
+  }
+}
+
+io::FolderClaim claim_run_folder(const OutputSettings& output) {
+  make_output_folder(output.folder);
+  io::FolderClaim claim(output.folder);
+  if (!claim.held())
+    data_error("train", "another run is writing into {}; wait for its end, or name another folder with --output_path",
+               output.folder.string());
+  check_nothing_lost(output);  // a run that has ended since may have saved
+  io::remove_partial_files(output.folder);
+  return claim;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,94 @@
+#pragma once
+
+#include "adapters/attach.h"
+#include "config/fields.h"
+#include "diffusion/process.h"
+#include "optim/groups.h"
+#include "optim/optimizer.h"
+#include "train/objectives/objective_kind.h"
+#include "train/samples/dataset_choice.h"
+#include "train/subject/model_choice.h"
+
+namespace burnish::train {
+
+/// Everything `burnish train` can be told. Names are DiffSynth-Studio's where it has the option.
+struct TrainOptions {
+  std::vector<std::string> given;  ///< names of options on the command line; a run's config.toml holds all, whether they were meant or not
+  ModelChoice model;
+  std::string init = "pretrained";
+
+  std::string dataset_base_path, dataset_metadata_path;
+  std::string data_file_keys = "image,video";
+  DatasetChoice dataset;
+  std::string dataset_config;
+  int64_t dataset_repeat = 1, batch_size = 1, global_batch_size = 0;
+  std::string on_bad_sample = "stop";
+  int64_t dataset_num_workers = 2;
+  std::string latents = "mean";
+  int64_t cache_variants = 0;
+  std::string cache_path, precompute = "all", precompute_timesteps = "auto", import_diffsynth;
+  double cache_budget = 0, memory_budget = 0;
+  int64_t num_processes = 1, process_index = 0;
+
+  std::string task = "sft";
+  std::string extra_inputs;
+  models::OptionValues objective = default_objective_options();
+  std::string trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
+  std::string lora_type = "lora", dora_norm = "output", lora_format = "auto";
+  int64_t lora_rank = 32, lokr_factor = -1;
+  double lora_alpha = 0, lora_dropout = 0;
+  bool use_rslora = false;
+  std::string lora_rank_groups, lora_alpha_groups;
+  std::vector<std::string> preset_lora_path;
+  std::string preset_lora_model;
+
+  double learning_rate = 1e-4;
+  std::string text_encoder_lr;
+  double weight_decay = 0.01, max_grad_norm = 0;
+  std::string trained_weights = "stochastic";
+  std::string optimizer = "adamw", optimizer_args, lr_scheduler = "constant";
+  int64_t lr_scheduler_num_cycles = 1, lr_decay_steps = 0;
+  double lr_scheduler_power = 1, lr_scheduler_min_lr_ratio = 0;
+  std::string lr_groups, weight_decay_groups;
+  double loraplus_lr_ratio = 0;
+  double ema_decay = 0;
+  int64_t lr_warmup_steps = 0, max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;
+  std::string timestep_sampling = "default", loss_weighting = "default";
+  double min_snr_gamma = 0, noise_offset = 0;
+  std::string loss_type = "l2", huber_schedule = "snr";
+  double huber_c = 0.1, huber_scale = 1;
+  std::string class_metadata_path, class_base_path;
+  double prior_loss_weight = 1;
+  std::string masked_loss = "none", mask_column = "mask";
+  double unmasked_weight = 0;
+  bool normalize_masked_area_loss = false;
+  double discrete_flow_shift = 3.0, sigmoid_scale = 1.0, logit_mean = 0.0, logit_std = 1.0, mode_scale = 1.29;
+  double noising_weight = 0, noising_bias = 0, min_t = 0, max_t = 1;
+  double min_timestep_boundary = 0.0, max_timestep_boundary = 1.0;
+  bool use_gradient_checkpointing = false, use_gradient_checkpointing_offload = false;
+  int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0, blocks_on_disk = 0;
+  std::string activation_budget;
+  std::string graphs = "off";
+  bool fused_backward_pass = false, enable_optimizer_cpu_offload = false, enable_model_cpu_offload = false;
+  std::string reduction = "fast";
+  int64_t zero_stage = 0, shard_size = 0, sequence_size = 1;
+
+  std::string output_path = "./models/train";
+  int64_t save_steps = -1, save_epochs = 0, keep_last = 0;
+  double save_minutes = 0;
+  bool keep_best = false;
+  int64_t validation_steps = 0;
+  std::string preview_prompts;
+  int64_t preview_steps = 0, preview_num_inference_steps = 20;
+  bool preview_with_presets = false;
+  bool write_report = true;
+  bool enable_tensorboard_log = false, enable_csv_log = false;
+  std::string save_dtype;
+  bool resume = false, auto_resume = false, overwrite = false;
+  std::string replay, validation_metadata_path;
+
+  std::string plan = "on", device_memory, host_memory;
+};
+void fields(config::Fields& f, TrainOptions& o);
+
+}  // namespace burnish::train

@@ -1,0 +1,160 @@
+#include "train/plan/memory_planner.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "memory/gpu.h"
+#include "memory/host.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// What a process takes of a GPU beside tensors, in round numbers; no GPU has confirmed them here. Its context, with kernels loaded as they
+/// are used: 300 to 400 MB by libtorch's maintainers (pytorch/pytorch issues 107667 and 109888). And the workspaces of cuBLAS and cuBLASLt
+/// for the threads of forward and of backward, each of the 32 MiB that NVIDIA recommends for Hopper (cublasSetWorkspace).
+constexpr int64_t kContextBytes = 400 << 20, kWorkspaceBytes = 4 * (32 << 20);
+
+constexpr double kMostOfMemory = 0.9;  // the rest is left to what no plan knows, such as the holes between blocks of memory
+
+/// Nothing where what is free of a GPU was asked for: its context is there by then.
+int64_t library_bytes(const TrainOptions& options) {
+  bool is_of_card = !options.device_memory.empty() || !memory::gpu();
+  return is_of_card && !model_options(options.model).device.is_cpu() ? kContextBytes + kWorkspaceBytes : 0;
+}
+
+/// Leaves out what a dry run has to say: the run itself says it.
+class Quiet {
+ public:
+  Quiet() { spdlog::set_level(std::max(before_, spdlog::level::err)); }
+  ~Quiet() { spdlog::set_level(before_); }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+ private:
+  spdlog::level::level_enum before_ = spdlog::get_level();
+};
+
+/// The plan of a run, with what is decided for it.
+class Planning {
+ public:
+  Planning(const TrainOptions& options, const OpenFiles& files, const Share& share, const NamedBytes& program)
+      : options_(options),
+        limits_(limits_of(options)),
+        device_(model_options(options.model).device),
+        library_bytes_(library_bytes(options)),
+        settings_(on_meta(settle(options, share))),
+        files_(files),
+        program_(program) {}
+
+  /// `is_tight`: the run is likely to have no room for values, which is found sooner from the plan without them, since it takes less.
+  MemoryPlan plan(bool is_tight) {
+    if (settings_.step.memory.activation_bytes > 0) return within_budget();
+    bool is_limit_known = options_.plan == "on" && (device_.is_cpu() ? limits_.host : limits_.device).has_value();
+    if (!is_limit_known) return keeping_values(false);
+    if (!is_tight) {
+      auto plan = keeping_values(true);
+      return has_room(plan) ? plan : keeping_values(false);
+    }
+    auto plan = keeping_values(false);
+    if (!has_room(plan)) return plan;
+    auto kept = keeping_values(true);
+    return has_room(kept) ? kept : plan;
+  }
+
+ private:
+  MemoryPlan keeping_values(bool keeps_values) {
+    settings_.step.memory.keeps_values = keeps_values;
+    return rehearsed();
+  }
+
+  MemoryPlan rehearsed() const {
+    auto of_tensors = limits_.device;
+    if (of_tensors) *of_tensors = std::max<int64_t>(0, *of_tensors - library_bytes_);
+    auto plan = rehearse(settings_, device_, of_tensors, files_);
+    plan.library_bytes = library_bytes_;
+    plan.host.insert(plan.host.begin(), program_);
+    plan.keeps_values = settings_.step.memory.keeps_values;
+    plan.again = settings_.step.memory.again;
+    return plan;
+  }
+
+  bool has_room(const MemoryPlan& plan) const {
+    auto most = [](int64_t limit) { return static_cast<int64_t>(static_cast<double>(limit) * kMostOfMemory); };
+    auto limits = limits_;
+    if (limits.device) limits.device = most(*limits.device);
+    if (limits.host && device_.is_cpu()) limits.host = most(*limits.host);
+    return fits(plan, limits);
+  }
+
+  MemoryPlan within_budget() {
+    const auto budget = settings_.step.memory.activation_bytes;
+    const auto savings = rehearse_savings(settings_, device_, files_);
+    // What is saved is found from a run that keeps everything. A run that does not can keep a little more, which the next choice makes up
+    // for, more and more of it, since choices are of whole values.
+    constexpr int kAttempts = 8;
+    auto goal = budget;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      auto chosen = memory::save_at_least(savings.num_bytes - goal, savings.blocks);
+      if (!chosen) break;
+      settings_.step.memory.again = by_name(savings, *chosen);
+      auto plan = rehearsed();
+      if (plan.activation_bytes <= budget) return plan;
+      goal -= (attempt + 1) * (plan.activation_bytes - budget);
+    }
+    config_error(
+        "train",
+        "activation_budget is {}, and where everything is computed again that can be, forward leaves {} for backward; raise it, or "
+        "train smaller batches or pictures",
+        human_bytes(static_cast<double>(budget)), human_bytes(static_cast<double>(least_left(savings))));
+  }
+
+  static memory::AgainByBlock by_name(const Savings& savings, const std::vector<memory::Chosen>& chosen) {
+    memory::AgainByBlock again;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      auto& of = again[savings.names[i]];
+      of.whole = chosen[i].whole;
+      of.values.emplace();
+      for (size_t call = 0; call < chosen[i].values.size(); ++call) {
+        if (chosen[i].values[call]) of.values->insert(call);
+      }
+    }
+    return again;
+  }
+
+  static int64_t least_left(const Savings& savings) {
+    auto left = savings.num_bytes;
+    for (const auto& block : savings.blocks) {
+      int64_t of_values = 0;
+      for (const auto& value : block.values) of_values += std::max<int64_t>(0, value.num_bytes);
+      left -= std::max(of_values, block.whole.num_bytes);
+    }
+    return left;
+  }
+
+  const TrainOptions& options_;
+  Limits limits_;
+  c10::Device device_;
+  int64_t library_bytes_;
+  Settings settings_;
+  const OpenFiles& files_;
+  const NamedBytes& program_;
+};
+
+}  // namespace
+
+Planner planner_of(const OpenFiles& files, const Share& share) {
+  NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
+  auto is_tight = std::make_shared<bool>(false);                     // as the plan before was
+  return [files, share, program, is_tight](const TrainOptions& options) {
+    Quiet quiet;
+    auto plan = Planning(options, files, share, program).plan(*is_tight);
+    *is_tight = !plan.keeps_values;
+    return plan;
+  };
+}
+
+}  // namespace burnish::train

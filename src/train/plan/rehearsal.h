@@ -1,0 +1,34 @@
+#pragma once
+#include "memory/knapsack.h"
+#include "train/plan/memory_plan.h"
+#include "train/options/settings.h"
+#include "train/samples/samples.h"
+
+namespace burnish::train {
+
+/// The settings of a run's plan: its model is on the meta device.
+Settings on_meta(Settings settings);
+
+/// What a run has opened, so that its plans need not open it again.
+struct OpenFiles {
+  const models::Model& model;
+  const Listed& listed;
+  const Samples* held_out;  ///< may be null
+};
+
+/// Goes through the stages of a run on tensors without numbers, by the functions that the run itself uses, and writes down what memory they
+/// take. `settings` are on_meta's, `device` is the run's own. The batch is that of the first epoch with the most latents, and the step is
+/// the second: it finds what the first has left. `limit` is what a GPU's driver has, as its caching allocator goes by it.
+MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const OpenFiles& files);
+
+/// What computing parts of blocks again would save.
+struct Savings {
+  int64_t num_bytes = 0;  ///< that forward leaves for backward where nothing is computed again
+  std::vector<std::string> names = {};
+  std::vector<memory::Choices> blocks = {};  ///< by those names; work counts bytes that are read and written, and products by their time
+};
+
+/// The same run with nothing computed again, and one batch to a step.
+Savings rehearse_savings(Settings settings, c10::Device device, const OpenFiles& files);
+
+}  // namespace burnish::train

@@ -1,0 +1,106 @@
+#include "base/log.h"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/files.h"
+#include "memory/gpu.h"
+#include "records/csv_log.h"
+#include "records/event_file.h"
+#include "records/json_log.h"
+#include "train/run/hooks/hooks.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// Highest resident memory of this process so far.
+int64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+nlohmann::json line_of(const StepReport& r, const Training& training) {
+  nlohmann::json line{{"step", r.step},
+                      {"loss", r.loss},
+                      {"grad_norm", r.grad_norm},
+                      {"lr", r.learning_rate},
+                      {"samples_per_second", static_cast<double>(r.num_samples) / r.seconds},
+                      {"step_seconds", r.seconds},
+                      {"data_seconds", r.data_seconds},
+                      {"time", std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
+                      {"peak_memory_bytes", peak_memory()}};
+  if (auto bytes = memory::most_gpu_bytes(); bytes > 0) line["peak_device_memory_bytes"] = bytes;
+  for (const auto& [name, mean] : r.logged) line[name] = mean;
+  for (const auto& bin : r.by_time) {
+    auto mean = [&](double sum) { return bin.count > 0 ? nlohmann::json(sum / static_cast<double>(bin.count)) : nlohmann::json(); };
+    line["loss_by_time"].push_back({{"raw", mean(bin.raw)}, {"weighted", mean(bin.weighted)}, {"count", bin.count}});
+  }
+  // A table's columns are those of its first row, so what is not there at every step is null at the others.
+  if (training.settings.output.validation_steps > 0)
+    line["validation_loss"] = r.validation_loss ? nlohmann::json(*r.validation_loss) : nlohmann::json();
+  if (r.learned_rate) line["learned_rate"] = *r.learned_rate;
+  return line;
+}
+
+/// The plan beside the run's other records, for its report. A run that cannot keep it is none the worse.
+void save_plan(const MemoryPlan* plan, const std::filesystem::path& path) {
+  try {
+    if (plan) io::write_text_atomic(path, to_json(*plan).dump() + "\n");
+    else std::filesystem::remove(path);
+  } catch (const Error& error) {
+    warn("{}", error.what());
+  }
+}
+
+class Log final : public Hook {
+ public:
+  explicit Log(const Training& training) : training_(training) {}
+
+  void before() override {
+    const auto& output = training_.settings.output;
+    auto last = output.resume ? training_.trainee.progress.step : 0;
+    if (last < training_.course.num_steps()) write_config();
+    lines_.emplace(output.folder / "log.jsonl", last);
+    if (output.csv) table_.emplace(output.folder / "log.csv", last);
+    auto now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    if (output.tensorboard) events_.emplace(output.folder / "tensorboard", last, now);
+    save_plan(training_.plan, output.folder / "plan.json");
+  }
+
+  void write_config() const {
+    auto again = training_.settings.given;
+    again.max_steps = training_.course.num_steps();
+    again.resume = again.auto_resume = again.overwrite = false;  // the file starts a run, in a folder of its own
+    config::Fields resolved;
+    fields(resolved, again);
+    for (const auto& field : resolved.list()) config::relocate(field, std::filesystem::current_path());  // files stay where they are
+    io::write_text_atomic(training_.settings.output.folder / "config.toml", config::to_toml(resolved));
+  }
+
+  void stepped(StepReport& r) override {
+    auto line = line_of(r, training_);
+    lines_->write(line);
+    if (!table_ && !events_) return;
+    auto record = *records::to_record(line);
+    if (table_) table_->write(record);
+    if (events_) events_->write(record);
+  }
+
+ private:
+  const Training& training_;
+  std::optional<records::JsonLog> lines_;
+  std::optional<records::CsvLog> table_;
+  std::optional<records::EventFile> events_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_log(const Training& training) { return std::make_unique<Log>(training); }
+
+}  // namespace burnish::train

@@ -1,0 +1,66 @@
+#include <fmt/core.h>
+
+#include "data/image.h"
+#include "loras/merged.h"
+#include "records/previews.h"
+#include "train/run/hooks/hooks.h"
+
+namespace burnish::train {
+
+namespace {
+
+class Preview final : public Hook {
+ public:
+  explicit Preview(const Training& training) : training_(training), every_(training.settings.output.previews.every) {}
+
+  void before() override {
+    if (training_.trainee.progress.step == 0) draw();
+  }
+  bool looks_at(int64_t step) override { return every_ > 0 && step % every_ == 0; }
+  void stepped(StepReport& r) override {
+    if (looks_at(r.step)) draw();
+  }
+  void ended() override {
+    if (last_ != training_.trainee.progress.step) draw();
+  }
+
+ private:
+  /// With the averaged weights where there are any, as they would be saved. The first process draws; where processes divide blocks all do.
+  void draw() {
+    const auto& trainee = training_.trainee;
+    optim::Averaged averaged(*trainee.optimizer, trainee.ema.get(), trainee.sharing());
+    last_ = trainee.progress.step;
+    if (training_.previews == nullptr) return;
+    TakePreview take;
+    if (training_.world.is_first())
+      take = [this](int64_t number, const drawing::Picture& picture, const at::Tensor& image) { write(number, picture, image); };
+    draw_previews(*training_.previews, trainee.model, pipeline::models_of(trainee.live.units), take);
+    const bool reads_anew = !training_.previews->with_presets && loras::has_merged(trainee.model);
+    if (reads_anew && trainee.execution.replays) trainee.execution.replays->forget();  // the weights lie elsewhere now
+  }
+
+  void write(int64_t number, const drawing::Picture& picture, const at::Tensor& image) const {
+    auto path = records::preview_path(training_.settings.output.folder, last_, number);
+    std::filesystem::create_directories(path.parent_path());
+    data::write_png(path, data::to_pixels(image),
+                    {{"prompt", picture.prompt},
+                     {"negative_prompt", picture.negative_prompt},
+                     {"seed", std::to_string(picture.seed.value_or(0))},
+                     {"num_inference_steps", std::to_string(picture.num_inference_steps)},
+                     {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
+                     {"step", std::to_string(last_)}});
+  }
+
+  const Training& training_;
+  int64_t every_ = 0, last_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_preview(const Training& training) {
+  bool is_asked_for = !training.settings.output.previews.prompts.empty();
+  bool has_part = training.world.is_first() || training.trainee.ownership;  // in averages, of which each process has some
+  return is_asked_for && has_part ? std::make_unique<Preview>(training) : nullptr;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,228 @@
+#include <omp.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <future>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "io/hash.h"
+#include "records/json_log.h"
+#include "train/run/hooks/hooks.h"
+#include "train/step/snapshot.h"
+
+namespace burnish::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+uint64_t checksum(const at::Tensor& contiguous) {
+  return io::xxh64({static_cast<const char*>(contiguous.const_data_ptr()), contiguous.nbytes()});
+}
+
+/// Writes a file tensor by tensor and compares what reads back.
+void write_checked(const fs::path& path, const TrainedFile& file, const io::Metadata& metadata) {
+  std::vector<io::TensorSpec> specs;
+  for (const auto& value : file.values) specs.push_back(value.spec);
+  io::SafetensorsWriter writer(path, specs, metadata);
+  std::vector<uint64_t> checksums;
+  for (const auto& [spec, get] : file.values) {
+    const auto value = get().cpu().contiguous();
+    checksums.push_back(checksum(value));
+    writer.write(spec.name, value);
+  }
+  writer.commit();
+  auto reread = io::SafetensorsFile::open(path);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const auto& name = specs[i].name;
+    if (!reread->tensors().contains(name) || checksum(reread->tensor(name)) != checksums[i])
+      data_error("train", "{} does not read back as it was written ('{}')", path.string(), name);
+    reread->release(name);
+  }
+}
+
+/// The part in that of a process that writes nothing.
+void have_values(const TrainedFile& file) {
+  for (const auto& value : file.values) value.get();
+}
+
+/// The step in the name of a file that was saved by step, or -1: "step-12.safetensors", "step-12.vae.safetensors".
+int64_t step_of(const fs::path& path) {
+  auto name = path.filename().string();
+  if (!name.starts_with("step-") || !name.ends_with(".safetensors")) return -1;
+  int64_t step = -1;
+  auto end = name.data() + name.find('.');
+  auto result = std::from_chars(name.data() + 5, end, step);
+  return result.ec == std::errc() && result.ptr == end ? step : -1;
+}
+
+/// Removes weights saved by step, but for those of the last `count` steps up to `step`.
+void keep_last(const fs::path& folder, int64_t count, int64_t step) {
+  std::map<int64_t, std::vector<fs::path>> by_step;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (auto of_file = step_of(entry.path()); of_file >= 0 && of_file <= step) by_step[of_file].push_back(entry.path());
+  }
+  while (std::ssize(by_step) > count) {
+    for (const auto& path : by_step.begin()->second) fs::remove(path);
+    by_step.erase(by_step.begin());
+  }
+}
+
+class Save final : public Hook {
+ public:
+  explicit Save(const Training& training)
+      : training_(training),
+        settings_(training.settings.output),
+        when_(settled(settings_.save, training.course.num_steps(), !training.subject.chosen.whole_components().empty())) {}
+  ~Save() override {
+    if (writing_.valid()) writing_.wait();
+  }
+
+  void before() override {
+    if (!settings_.save.keep_best || !settings_.resume) return;
+    auto log = records::LogFollower(settings_.folder / "log.jsonl").next().log;
+    for (auto loss : log.columns["validation_loss"]) {
+      if (loss < lowest_) lowest_ = loss;  // not for the NaN of steps without one
+    }
+  }
+
+  /// The best one is known by a validation loss, whose hook looks at the weights as well.
+  bool looks_at(int64_t step) override {
+    bool due = when_.minutes > 0 ? as_first(is_due(step)) : is_due(step);
+    if (due) due_step_ = step;
+    return due;
+  }
+
+  void stepped(StepReport& r) override {
+    if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+      finish();  // a full disk ends the run now
+    bool is_best = settings_.save.keep_best && r.validation_loss && as_first(*r.validation_loss < lowest_);
+    if (is_best) lowest_ = *r.validation_loss;
+    bool due = r.step == due_step_;
+    if (due || is_best) save(due, is_best);
+  }
+  void interrupted() override { ended(); }
+  void ended() override {
+    auto names = save(true, false, /*beside=*/false);
+    for (const auto& name : names) info("saved {}", (settings_.folder / name).string());
+  }
+
+ private:
+  /// What the first process finds where all save, since clocks and files may say otherwise to each.
+  bool as_first(bool found) const {
+    if (!training_.trainee.ownership) return found;
+    return dist::sum_of(training_.world.group(), {training_.world.is_first() && found ? 1. : 0.}).front() > 0;
+  }
+
+  bool is_due(int64_t step) {
+    if (when_.minutes > 0 && std::chrono::steady_clock::now() - last_ > std::chrono::duration<double>(60 * when_.minutes)) return true;
+    if (when_.steps > 0 && step % when_.steps == 0) return true;
+    if (when_.epochs == 0) return false;
+    auto epochs = [&](int64_t s) {
+      return s * training_.course.batches_per_step() / (when_.epochs * training_.course.batches_per_epoch());
+    };
+    return epochs(step) > epochs(step - 1);
+  }
+
+  /// The names of what is there once it is written. `beside`: while training goes on, where a copy is small.
+  std::vector<std::string> save(bool by_step, bool is_best, bool beside = true) {
+    finish();
+    auto snapshot = take_snapshot(training_.trainee, {settings_.dtype, training_.settings.step.optimizer.rounding, by_step, is_best});
+    std::vector<std::string> names;
+    for (const auto& file : snapshot.files) names.push_back(file.name);
+    bool all_there = std::all_of(names.begin(), names.end(), [&](const auto& name) { return fs::exists(settings_.folder / name); });
+    if (!is_best && as_first(training_.trainee.saved_step == snapshot.step && all_there)) return names;
+    if (by_step) last_ = std::chrono::steady_clock::now();
+    say_readers(snapshot);
+    if (!beside || !as_first(is_written_beside(snapshot))) {
+      write_weights(snapshot);
+      take_state(snapshot, training_.trainee);
+      write_state(snapshot);
+      if (by_step) training_.trainee.saved_step = snapshot.step;
+      return names;
+    }
+    copy_files(snapshot);
+    take_state(snapshot, training_.trainee);
+    make_own(snapshot.state.tensors);
+    writing_step_ = by_step ? snapshot.step : training_.trainee.saved_step;
+    writing_ = std::async(std::launch::async, [this, snapshot = std::move(snapshot)] {
+      omp_set_num_threads(1);  // the other cores are training
+      write_weights(snapshot);
+      write_state(snapshot);
+    });
+    return names;
+  }
+
+  /// Once a run: whoever takes a file to another program reads it here.
+  void say_readers(const Snapshot& snapshot) {
+    for (const auto& file : snapshot.files) {
+      if (!said_readers_ && !file.readers.empty()) info("{}: {}", file.name, file.readers);
+    }
+    said_readers_ = true;
+  }
+
+  void write_weights(const Snapshot& snapshot) const {
+    auto write = [&](const std::string& name, const TrainedFile& file, const io::Metadata& metadata) {
+      if (snapshot.writes_files) write_checked(settings_.folder / name, file, metadata);
+      else have_values(file);
+    };
+    io::Metadata metadata{{"format", "pt"},
+                          {"base_model", training_.subject.model->names().variant},
+                          {"step", std::to_string(snapshot.step)},
+                          {"trainer", "burnish"}};
+    for (const auto& file : snapshot.files) {
+      auto own = metadata;
+      own.insert(file.metadata.begin(), file.metadata.end());
+      if (snapshot.by_step) write(file.name, file, own);
+      if (snapshot.is_best) write("best" + file.name.substr(file.name.find('.')), file, own);
+    }
+  }
+
+  /// After the weights: the state that a run goes on from, then what is kept of older weights.
+  void write_state(const Snapshot& snapshot) const {
+    if (!snapshot.by_step) return;
+    save_state(snapshot);
+    if (when_.keep_last > 0 && training_.world.is_first()) keep_last(settings_.folder, when_.keep_last, snapshot.step);
+  }
+
+  /// Where each process has a part of it, all write theirs, and the first has the state count when all are there.
+  void save_state(const Snapshot& snapshot) const {
+    const auto& ownership = training_.trainee.ownership;
+    if (!ownership) return checkpoint::save_state(settings_.state(), snapshot.state);
+    const auto& world = training_.world;
+    const auto& row = ownership->row();
+    if (ownership->writes_part()) checkpoint::save_part(settings_.state(), snapshot.state, row.rank(), row.size());
+    auto here = fmt::format("state of step {}", snapshot.step);
+    if (!world.is_first()) return world.arrive(here);
+    world.meet(here);
+    checkpoint::publish(settings_.state(), snapshot.step, row.size());
+  }
+
+  /// Waits for what is being written; its error is thrown here.
+  void finish() {
+    if (!writing_.valid()) return;
+    writing_.get();
+    training_.trainee.saved_step = writing_step_;
+  }
+
+  const Training& training_;
+  const OutputSettings& settings_;
+  SaveSettings when_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  double lowest_ = std::numeric_limits<double>::infinity();
+  int64_t due_step_ = -1;  ///< after which it saves next, or did last
+  std::future<void> writing_;
+  int64_t writing_step_ = -1;
+  bool said_readers_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_save(const Training& training) {
+  bool has_part = training.world.is_first() || training.trainee.ownership;
+  return has_part ? std::make_unique<Save>(training) : nullptr;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,233 @@
+#include "train/run/loop.h"
+
+#include <ATen/ops/isfinite.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <span>
+
+#include "base/error.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "memory/failure.h"
+#include "memory/heap.h"
+#include "memory/host.h"
+#include "train/run/telling.h"
+
+namespace burnish::train {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// What to do about a step that came out not finite.
+std::string why_not_finite(const Trainee& trainee) {
+  for (const auto& component : pipeline::components_of(trainee.live.units)) {
+    for (const auto& [name, weight] : trainee.model.components().module(component).parameters()) {
+      bool changed = weight->requires_grad() && trainee.progress.step > 0;
+      bool waits = weight->storage().data() == nullptr;  // in host memory, where nothing changes it
+      if (changed || waits || at::isfinite(*weight).all().item<bool>()) continue;
+      return fmt::format("the model's weight '{}' ({}) is not finite, so its file is damaged: get it again", name, component);
+    }
+  }
+  return "try a lower learning_rate, max_grad_norm 1, or fp32";
+}
+
+constexpr size_t kTimeBins = 10;
+
+/// Puts the losses of a step's samples into bins by the times that were drawn for them.
+std::vector<LossBin> by_time(std::span<const double> losses, const std::vector<Objective::Counted>& counted) {
+  if (counted.empty()) return {};
+  std::vector<LossBin> bins(kTimeBins);
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const auto& [share, weight] = counted.at(i);
+    auto& bin = bins[std::min(kTimeBins - 1, static_cast<size_t>(share * kTimeBins))];
+    bin.raw += losses[i];
+    bin.weighted += weight * losses[i];
+    ++bin.count;
+  }
+  return bins;
+}
+
+/// What came of a step's batches, on its way to the host.
+struct OnTheWay {
+  std::vector<Objective::Counted> counted;  ///< how samples count
+  std::vector<std::string> logged;
+  memory::Numbers numbers;  ///< loss, gradient norm, what the objective has logged, the losses of samples
+
+  OnTheWay() = default;
+  OnTheWay(const Gradients& gradients, std::vector<Objective::Counted> of_samples) : counted(std::move(of_samples)) {
+    std::vector<at::Tensor> all{gradients.loss, gradients.norm};
+    for (const auto& [name, mean] : gradients.logged) {
+      logged.push_back(name);
+      all.push_back(mean);
+    }
+    all.insert(all.end(), gradients.losses_B.begin(), gradients.losses_B.end());
+    numbers = memory::Numbers(all);
+  }
+
+  /// Waits for it.
+  void read(StepReport& report) const {
+    auto all = numbers.read();
+    report.loss = all[0];
+    report.grad_norm = all[1];
+    for (size_t i = 0; i < logged.size(); ++i) report.logged[logged[i]] = all[2 + i];
+    report.by_time = by_time(std::span(all).subspan(2 + logged.size()), counted);
+  }
+};
+
+/// What comes of the next step's batches: their gradients, or the whole step where parameters are updated inside backward. Adds the host's
+/// time for its data to the report, and says how its samples count.
+Gradients next_gradients(const Training& training, StepReport& report, std::vector<Objective::Counted>& counted) {
+  counted.clear();
+  auto& trainee = training.trainee;
+  BatchId id{.number = trainee.progress.batch};
+  auto next = [&] {
+    auto start = Clock::now();
+    auto batch = training.batch(id);
+    id = training.course.next(id);
+    if (id.number < training.course.num_batches()) training.feed.prefetch(trainee.live, id);
+    report.data_seconds += seconds_since(start);
+    if (!batch.part.counts) return batch;
+    auto of_batch = training.objective.counted(batch.draws);
+    counted.insert(counted.end(), of_batch.begin(), of_batch.end());
+    return batch;
+  };
+  const auto& settings = training.settings.step;
+  if (settings.memory.updates_in_backward) return update_in_backward(trainee, training.objective, next(), settings, report.learning_rate);
+  return compute_gradients(trainee, training.objective, training.course.batches_per_step(), next);
+}
+
+/// What a step came to on this process, as numbers that add up to what it came to on all of them. The norm is of all of them already, and
+/// taken from the first, so that every process clips alike whatever its processor. Says where the loss or gradients were not finite, if
+/// they were not.
+std::string sum_over_processes(const dist::World& world, const dist::Reduction* gradients, StepReport& report, bool& stops) {
+  if (world.size() == 1) return "";
+  bool is_finite = std::isfinite(report.loss) && (gradients == nullptr || gradients->was_finite());
+  std::vector<double> numbers{
+      report.loss,         world.is_first() ? report.grad_norm : 0,           static_cast<double>(report.num_samples), stops ? 1. : 0.,
+      is_finite ? 0. : 1., is_finite ? 0. : static_cast<double>(world.rank())};
+  for (const auto& [name, mean] : report.logged) numbers.push_back(mean);
+  for (size_t bin = 0; bin < kTimeBins; ++bin) {
+    auto mine = bin < report.by_time.size() ? report.by_time[bin] : LossBin{};
+    numbers.insert(numbers.end(), {mine.raw, mine.weighted, static_cast<double>(mine.count)});
+  }
+  auto sums = dist::sum_of(world.group(), numbers);
+  report.loss = sums[0];
+  report.grad_norm = sums[1];
+  report.num_samples = static_cast<int64_t>(sums[2]);
+  stops = sums[3] > 0;
+  size_t at = 6;
+  for (auto& [name, mean] : report.logged) mean = sums[at++];
+  std::vector<LossBin> bins;
+  for (; at < sums.size(); at += 3) bins.push_back({sums[at], sums[at + 1], static_cast<int64_t>(sums[at + 2])});
+  bool has_any = std::ranges::any_of(bins, [](const LossBin& bin) { return bin.count > 0; });
+  report.by_time = has_any ? bins : std::vector<LossBin>();
+  if (sums[4] == 0) return "";
+  return sums[4] == 1 ? fmt::format(" on process {}", sums[5]) : fmt::format(" on {} of {} processes", sums[4], world.size());
+}
+
+void require_finite(const StepReport& report, const std::string& where, const Trainee& trainee) {
+  if (std::isfinite(report.loss) && std::isfinite(report.grad_norm)) return;
+  data_error("train", "step {}: loss {} and gradient norm {} are not finite{}; {}; {}", report.step, report.loss, report.grad_norm, where,
+             why_not_finite(trainee), trainee.saved_step < 0 ? "nothing was saved yet" : "the last saved state is intact");
+}
+
+/// One step. Gradients that overflowed fp16 are computed again at a smaller scale. `stops`: whether a process was interrupted before.
+/// Waits for the device only where numbers decide how the step goes on: fp16's scale, and what several processes agree about.
+Taken step(const Training& training, bool& stops) {
+  Taken taken{};
+  taken.start = Clock::now();
+  auto& report = taken.report;
+  auto& trainee = training.trainee;
+  const auto& settings = training.settings.step;
+  auto schedule = settings.schedule;
+  schedule.max_steps = training.course.num_steps();
+  report.learning_rate = settings.learning_rate * optim::lr_factor(schedule, trainee.progress.step);
+  report.step = trainee.progress.step + 1;
+  const bool decides = training.world.size() > 1 || trainee.progress.loss_scale.in_use();
+  Gradients gradients;
+  OnTheWay on_the_way;
+  std::string where;
+  bool is_read = false;
+  do {
+    std::vector<Objective::Counted> counted;
+    gradients = next_gradients(training, report, counted);
+    report.num_samples = gradients.num_samples;
+    on_the_way = OnTheWay(gradients, std::move(counted));
+    is_read = decides || on_the_way.numbers.are_there();
+    if (!is_read) break;
+    on_the_way.read(report);
+    stops = interrupted();
+    where = sum_over_processes(training.world, trainee.reduction.get(), report, stops);
+  } while (std::isfinite(report.loss) && !std::isfinite(report.grad_norm) && trainee.progress.loss_scale.retreat());
+  if (is_read) require_finite(report, where, trainee);
+  if (training.world.size() > 1) gradients.norm.fill_(report.grad_norm);
+  if (!settings.memory.updates_in_backward) update(trainee, gradients, settings, report.learning_rate, training.course.batches_per_step());
+  if (training.world.size() == 1) stops = interrupted();
+
+  auto rate = trainee.optimizer->learned_rate();
+  auto learned = rate.defined() ? memory::Numbers({rate}) : memory::Numbers();
+  taken.last = rate.defined() ? learned : on_the_way.numbers;
+  taken.read = [on_the_way = std::move(on_the_way), learned, has_rate = rate.defined(), is_read, &trainee](StepReport& r) {
+    if (!is_read) on_the_way.read(r);
+    if (!is_read) require_finite(r, "", trainee);
+    if (has_rate) r.learned_rate = r.learning_rate * learned.read().front();
+  };
+  return taken;
+}
+
+/// Saves what there is, in the memory that the given-up step had, and says how far it is.
+NoMemory give_up(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks, Telling& telling) {
+  auto& trainee = training.trainee;
+  NoMemory missing{.step = trainee.progress.step + (trainee.place == kAfterStep ? 0 : 1), .place = std::string(trainee.place)};
+  missing.host_bytes = memory::own_memory().most_resident;
+  trainee.execution.replays.reset();
+  trainee.execution.gradients.reset();
+  trainee.optimizer->zero_grad();
+  memory::trim_heap();
+  bool updates = trainee.place == kOptimizerStep || (training.settings.step.memory.updates_in_backward && trainee.place == kBackward);
+  bool is_whole = !updates && trainee.progress.step > 0 && !trainee.ownership;  // which takes all processes
+  try {
+    telling.finish();
+    for (const auto& hook : hooks) {
+      if (is_whole) hook->interrupted();
+    }
+  } catch (const std::exception& error) {
+    warn("the last steps could not be saved: {}", error.what());
+  }
+  missing.saved_step = trainee.saved_step;
+  return missing;
+}
+
+}  // namespace
+
+std::optional<NoMemory> loop(const Training& training, const std::vector<std::unique_ptr<Hook>>& hooks) {
+  const auto& progress = training.trainee.progress;
+  Telling telling(hooks);
+  for (const auto& hook : hooks) hook->before();
+  while (progress.step < training.course.num_steps()) {
+    bool stops = false;
+    try {
+      telling.add(step(training, stops));
+      if (stops) telling.finish();
+    } catch (const std::exception& error) {
+      if (!memory::is_out_of_memory(error)) throw;
+      return give_up(training, hooks, telling);
+    }
+    if (!stops) continue;
+    for (const auto& hook : hooks) hook->interrupted();
+    training.world.leave();
+    throw Error(Exit::interrupted, "train", fmt::format("interrupted at step {}; everything is saved, go on with --resume", progress.step));
+  }
+  telling.finish();
+  for (const auto& hook : hooks) hook->ended();
+  return std::nullopt;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,65 @@
+#include "train/run/previews.h"
+
+#include "base/error.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "io/files.h"
+#include "loras/merged.h"
+
+namespace burnish::train {
+
+namespace {
+
+[[noreturn]] void stop() {
+  throw Error(Exit::interrupted, "train", "interrupted while encoding the preview prompts; nothing was trained yet");
+}
+
+/// Has `fn` draw or encode with what previews show.
+void with_or_without(bool with_presets, models::Model& model, const std::function<void()>& fn) {
+  if (with_presets) fn();
+  else loras::without_merged(model, fn);
+}
+
+}  // namespace
+
+std::optional<Previews> read_previews(const PreviewSettings& settings, models::Model& model, const data::Size& size, c10::Device device) {
+  if (settings.prompts.empty()) return std::nullopt;
+  drawing::Picture defaults{.height = size.height, .width = size.width, .num_inference_steps = settings.num_steps};
+  auto pictures = drawing::parse_prompts(io::read_text(settings.prompts), settings.prompts, defaults);
+  if (pictures.empty()) data_error("train", "{} holds no prompts; write one a line, or take preview_prompts out", settings.prompts);
+  Previews previews{drawing::numbered(pictures, 1, static_cast<int64_t>(settings.seed)), {}, {.device = device}, settings.with_presets};
+  drawing::check(model, previews.pictures, previews.options);
+  return previews;
+}
+
+std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const data::Size& size,
+                                         c10::Device device) {
+  auto previews = read_previews(settings, model, size, device);
+  if (!previews) return std::nullopt;
+  auto groups = model.units();
+  for (const auto* units : {&groups.encode_prompt, &groups.encode_references, &groups.decode}) {
+    for (const auto& component : pipeline::models_of(*units)) model.components().check(component);
+  }
+  loras::Loader loader(model);
+  std::optional<drawing::Encoded> encoded;
+  with_or_without(previews->with_presets, model,
+                  [&] { encoded = drawing::encode(loader, previews->pictures, [] { return !interrupted(); }); });
+  if (!encoded) stop();
+  previews->encoded = std::move(*encoded);
+  info("{} previews of {}", previews->pictures.size(), settings.prompts);
+  return previews;
+}
+
+void draw_previews(const Previews& previews, models::Model& model, const std::vector<std::string>& held, const TakePreview& take) {
+  loras::Loader loader(model, held);
+  drawing::Noise noise(previews.pictures);
+  with_or_without(previews.with_presets, model, [&] {
+    auto latents = drawing::draw(loader, previews.encoded, previews.pictures, noise, previews.options);
+    if (!take) return;
+    drawing::decode(loader, latents, [&](int64_t number, const at::Tensor& image) {
+      take(number, previews.pictures[static_cast<size_t>(number)], image.cpu());
+    });
+  });
+}
+
+}  // namespace burnish::train

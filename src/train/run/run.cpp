@@ -1,0 +1,467 @@
+#include "train/run/run.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <set>
+
+#include "base/count.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "io/hash.h"
+#include "models/shared_units.h"
+#include "train/course/ahead.h"
+#include "train/course/data_summary.h"
+#include "train/samples/encode.h"
+#include "train/options/hints.h"
+#include "train/run/hooks/hooks.h"
+#include "train/run/loop.h"
+#include "train/options/idle_options.h"
+#include "train/plan/memory_planner.h"
+#include "train/plan/stages.h"
+#include "train/plan/rehearsal.h"
+#include "train/options/run_folder.h"
+#include "train/samples/sample_list.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// What every verb needs first.
+struct Opened {
+  Settings settings;
+  Subject subject;
+  std::unique_ptr<Objective> objective;
+  pipeline::Schedule schedule;
+  std::unique_ptr<data::Cache> cache;
+  Listed listed;
+  std::optional<Samples> held_out;
+
+  const Samples& samples() const { return listed.samples; }
+};
+
+Opened open(Settings settings) {
+  auto subject = open_subject(settings.model, settings.trained);
+  say_held(subject, settings.model);
+  subject.chosen.check_groups(*subject, settings.step.groups);
+  auto objective = make_objective(settings.objective, subject);
+  auto schedule = plan_schedule(settings, subject, *objective);
+  if (settings.output.resume && !settings.makes_cache) checkpoint::check_there(settings.output.state());
+  bool is_plan = settings.model.options.device.is_meta() && settings.data.from_pictures;
+  auto cache = is_plan ? std::make_unique<data::Cache>("") : open_cache(settings.data);  // a plan leaves no folder behind
+  auto listed = open_samples(settings.data, *subject, objective->needs(), schedule, *cache);
+  auto held_out = open_held_out(settings.data, *subject, objective->needs());
+  return {std::move(settings), std::move(subject), std::move(objective), std::move(schedule),
+          std::move(cache),    std::move(listed),  std::move(held_out)};
+}
+
+Opened open(const TrainOptions& options, Share share = {}) {
+  auto settings = settle(options, share);
+  set_threads(options.model.num_threads, options.model.local_size);
+  return open(std::move(settings));
+}
+
+Share share_of(const dist::World& world) { return {world.size(), world.rank()}; }
+
+Course make_course(const Opened& run) {
+  Course course(run.settings.course, run.subject.model->process(), *run.objective, run.samples(), run.held_out ? &*run.held_out : nullptr);
+  auto schedule = run.settings.step.schedule;
+  schedule.max_steps = course.num_steps();
+  optim::check(schedule);
+  return course;
+}
+
+/// How the samples of a dataset are visited, in words.
+std::string text_of(const data::VisitRule& rule) {
+  const auto& c = rule.captions;
+  return fmt::format("{} {} {} {} {} {} {}\n{}\n{}\n{}\n", rule.num_repeats, rule.of_class_set, c.dropout, c.wildcards, c.shuffle,
+                     c.tag_dropout, c.keep_tokens, c.keep_separator, c.separator, c.secondary_separator);
+}
+
+/// Names the samples: their pictures' names, sizes and contents, their captions, and how they are visited and varied. A cache's list names
+/// no contents: its pictures are not read again.
+std::string hash_of(const Opened& run) {
+  const auto& samples = run.samples();
+  io::Sha256 hash;
+  for (const auto& set : samples.sets) hash.update(text_of(set));
+  hash.update(fmt::format("{} variants\n", samples.num_variants));
+  for (const auto& subset : samples.pictures ? samples.pictures->subsets() : std::vector<data::Subset>())
+    hash.update(fmt::format("{} {}\n", subset.augmentation.random_crop, subset.augmentation.random_flip));
+  if (run.settings.data.from_pictures) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& sample : samples.list) {
+      files.emplace_back(sample.file);
+      for (const auto& [column, file] : sample.further_files) files.emplace_back(file);
+    }
+    for (const auto& content : run.cache->hashes().hash(files)) hash.update(content);
+  }
+  for (const auto& sample : samples.list) {
+    auto name = std::filesystem::path(sample.file).filename().string();
+    hash.update(fmt::format("{} {} {} {}x{} {}\n{}\n", sample.row, name.size(), name, sample.size.height, sample.size.width,
+                            sample.prompt.size(), sample.prompt));
+    hash.update(fmt::format("{} {}\n", sample.set, sample.loss_weight));
+    if (!sample.columns.empty()) hash.update(sample.columns.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    for (const auto& caption : sample.captions) hash.update(fmt::format("{} {} {}\n", caption.weight, caption.text.size(), caption.text));
+  }
+  return hash.hex().substr(0, 8);
+}
+
+/// Names the weights that training starts from or leaves as they are, by a look into their files.
+std::string hash_of_weights(const Opened& run) {
+  auto components = run.subject.chosen.whole_components();
+  for (const auto& component : run.subject.model->names().denoisers) components.insert(component);
+  io::Sha256 hash;
+  for (const auto& component : components) {
+    for (const auto& file : run.subject.model->components().provenance(component).files) hash.update(io::sampled_hash(file));
+  }
+  return hash.hex().substr(0, 8);
+}
+
+/// Names the frozen models that make of pictures and captions what is trained on, with their vocabularies and what their configs say.
+std::string hash_of_encoders(const Opened& run) {
+  auto units = run.schedule.after_once();
+  if (run.settings.data.from_pictures) units.insert(units.end(), run.schedule.once.units.begin(), run.schedule.once.units.end());
+  auto others = run.subject.chosen.whole_components();
+  for (const auto& component : run.subject.model->names().denoisers) others.insert(component);
+  const auto& components = run.subject.model->components();
+  io::Sha256 hash;
+  for (const auto& component : pipeline::components_of(units)) {
+    if (others.contains(component)) continue;
+    const auto* entry = components.source(component).entry;
+    if (entry != nullptr) hash.update(component + " " + entry->config.dump() + "\n");
+    for (const auto& file : components.provenance(component).files) hash.update(io::sampled_hash(file));
+  }
+  return hash.hex().substr(0, 8);
+}
+
+/// What a state to go on with must have been made with.
+std::string fingerprint(const Opened& run) {
+  const auto& chosen = run.subject.chosen;
+  auto text = fingerprint(run.settings.given, run.settings.course.visits_a_batch(), chosen.text(run.subject.model->names().denoiser()), chosen.has_adapters(),
+                          !chosen.whole_components().empty(), std::ssize(run.samples().list));
+  text += fmt::format(", pictures with captions and sizes {}, weights of the model {}, text encoders and autoencoder {}", hash_of(run),
+                      hash_of_weights(run), hash_of_encoders(run));
+  for (const auto& [component, names] : run.subject.model->names().components) {
+    auto merge = run.subject.model->components().holding(component).merge;
+    if (!merge) continue;
+    auto hashes = run.cache->hashes().hash(merge->files());
+    for (auto& hash : hashes) hash.resize(8);
+    text += fmt::format(", presets {} {} in {}", join(hashes), merge->settings(), component);
+  }
+  return text;
+}
+
+/// Refuses what could only fail later. Where the run stands: at its start, or where its saved state does.
+checkpoint::Progress check_start(const Opened& run, const Course& course) {
+  course.check();
+  checkpoint::Progress progress;
+  if (run.settings.output.resume) {
+    progress = checkpoint::read_progress(run.settings.output.state(), fingerprint(run));
+    if (progress.step >= course.num_steps())
+      warn("the saved state is at step {} and max_steps is {}: there is nothing left to train", progress.step, course.num_steps());
+  }
+  return progress;
+}
+
+SplitPlan measure(const Opened& run, const Course& course) {
+  const auto& data = run.settings.data;
+  auto num_samples = static_cast<double>(run.samples().list.size()), visits = static_cast<double>(course.num_visits());
+  pipeline::CutBudget budget;
+  if (data.cache_bytes > 0) budget.cache_bytes = data.cache_bytes / num_samples;
+  if (data.weight_bytes > 0) budget.weight_bytes = data.weight_bytes;
+  using When = AheadRule::When;
+  auto when = run.settings.schedule.ahead == AheadChoice::if_smaller ? When::if_smaller : When::never;
+  if (run.settings.schedule.always_ahead()) when = When::always;
+  AheadRule ahead{when, visits + static_cast<double>(course.num_held_out()), run.settings.model.options.device};
+  return plan_split(*run.subject, run.schedule, run.samples(), std::max(1.0, visits / num_samples), budget, ahead);
+}
+
+/// The cheapest policy that keeps the budget, by what this process measures.
+pipeline::Policy measured_policy(const Opened& run, const Course& course) {
+  auto plan = measure(run, course);
+  if (!plan.keeps_budget) {
+    throw Error(Exit::no_fit, "train",
+                fmt::format("no cut keeps the budget: the nearest keeps {} in all and {} of weights loaded; raise cache_budget or "
+                            "memory_budget, or store weights in fewer bits with --fp8_models",
+                            human_bytes(plan.cheapest.cache_bytes * static_cast<double>(run.samples().list.size())),
+                            human_bytes(plan.cheapest.weight_bytes)));
+  }
+  return plan.policy();
+}
+
+/// Seconds differ between processes, and schedules must not.
+pipeline::Policy decided_policy(const Opened& run, const Course& course, const dist::World& world) {
+  pipeline::Policy policy;
+  std::string text;
+  if (world.is_first()) {
+    policy = measured_policy(run, course);
+    text = fmt::format("{}\n{}", policy.ahead, fmt::join(policy.at_every_visit, "\n"));
+  }
+  auto lines = split_list(world.decided("schedule", text), '\n');
+  policy.ahead = lines.front() == "true";
+  policy.at_every_visit = {lines.begin() + 1, lines.end()};
+  return policy;
+}
+
+/// Under a budget, the cheapest schedule in place of the one that computes everything fixed once.
+pipeline::Schedule within_budget(const Opened& run, const Course& course, const dist::World& world) {
+  const auto& data = run.settings.data;
+  if (data.cache_bytes <= 0 && data.weight_bytes <= 0) return run.schedule;
+  auto schedule = pipeline::with_policy(run.schedule, decided_policy(run, course, world));
+  const auto& kept = schedule.once.kept;
+  std::vector<std::string> live(schedule.policy.at_every_visit.begin(), schedule.policy.at_every_visit.end());
+  info("within the budget: {} kept; at every visit besides what must: {}", kept.empty() ? "nothing is" : join(kept),
+       live.empty() ? "nothing" : join(live));
+  return schedule;
+}
+
+/// What frozen models make of all samples.
+struct Encoded {
+  Kept training, held_out;
+};
+
+/// Pictures that were looked at are not looked at again by this run when it goes on, nor by others. A cache that comes to nothing leaves
+/// nothing.
+void save_checks(const Opened& run) {
+  const auto& cache = run.settings.data.cache_folder;
+  if (!cache.empty() && !std::filesystem::is_directory(cache)) return;
+  if (run.samples().pictures) run.samples().pictures->save_checks();
+  if (run.held_out && run.held_out->pictures) run.held_out->pictures->save_checks();
+}
+
+/// What is trained on, before anything is computed of it.
+void say_data(const Opened& run, const pipeline::Schedule& schedule, const Course* course) {
+  say_samples(run.samples(), course);
+  auto units = schedule.after_once();
+  if (run.settings.data.from_pictures) units.insert(units.end(), schedule.once.units.begin(), schedule.once.units.end());
+  std::set<std::string> captions;
+  for (const auto& sample : run.samples().list) captions.insert(sample.prompt);
+  models::warn_of_cut_texts(run.subject.model->components(), units, {captions.begin(), captions.end()}, "captions");
+}
+
+/// Each process computes its share of what the cache lacks. When all have, the cache is opened anew: it holds the others' share as well.
+void encode_together(Opened& run, const pipeline::Schedule& schedule, const dist::World& world) {
+  const auto& data = run.settings.data;
+  if (world.size() == 1 || !data.from_pictures) return;
+  encode(*run.subject, schedule, run.samples(), *run.cache, data.share);
+  if (run.held_out) encode(*run.subject, schedule, *run.held_out, *run.cache, data.share);
+  world.meet("encoded");
+  run.cache = open_cache(data);
+}
+
+Encoded encode_all(Opened& run, const pipeline::Schedule& schedule, const dist::World& world) {
+  encode_together(run, schedule, world);
+  const auto& settings = run.settings;
+  Encoded encoded;
+  encoded.training =
+      settings.data.from_pictures ? encode(*run.subject, schedule, run.samples(), *run.cache, settings.data.share) : run.listed.kept;
+  bool drops = std::ranges::any_of(run.samples().sets, [](const auto& set) { return set.captions.dropout > 0; });
+  if (drops) check_empty_caption(encoded.training, schedule, *run.samples().inputs);
+  if (run.held_out) encoded.held_out = encode(*run.subject, schedule, *run.held_out, *run.cache, settings.data.share);
+  info("{}, {} in {}; computed at every visit: {}", count_of(std::ssize(run.samples().list), "sample"),
+       human_bytes(static_cast<double>(encoded.training.num_bytes())), run.cache->on_disk() ? run.cache->folder().string() : "memory",
+       join(pipeline::models_of(schedule.after_once())));
+  return encoded;
+}
+
+/// What trains, when everything that can be is computed ahead.
+struct WithAhead {
+  pipeline::Schedule schedule;
+  std::unique_ptr<data::Cache> in_memory;  ///< null when the results are kept in the run's cache
+  std::optional<AheadResults> results;     ///< none when nothing was computed ahead
+};
+
+/// For a run of too many batches to compute anything ahead.
+WithAhead without_ahead(const Opened& run, const pipeline::Schedule& schedule, int64_t num_batches) {
+  if (run.settings.schedule.always_ahead())
+    config_error("train", "precompute_timesteps is for runs of up to {} batches, and this one has {}; train fewer steps, or set it to off",
+                 kMostAhead, num_batches);
+  info("{} computed at every visit: for {} batches it takes too long ahead of training", join(schedule.ahead.kept), num_batches);
+  return {nothing_ahead(schedule), nullptr, std::nullopt};
+}
+
+WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedule, const Course& course, const Feed& feed,
+                            const Encoded& encoded, int64_t first_batch, const dist::World& world) {
+  if (schedule.ahead.units.empty()) return {schedule, nullptr, std::nullopt};
+  if (course.num_batches() - first_batch > kMostAhead) return without_ahead(run, schedule, course.num_batches() - first_batch);
+  bool on_disk = run.settings.schedule.always_ahead() && run.cache->on_disk();
+  WithAhead with{schedule, on_disk ? nullptr : std::make_unique<data::Cache>(""), std::nullopt};
+  std::vector<BatchId> batches;
+  for (BatchId id{.number = first_batch}; id.number < course.num_batches(); id = course.next(id)) batches.push_back(id);
+  for (int64_t i = 0; i < course.num_held_out(); ++i) batches.push_back({true, i});
+
+  auto ahead =
+      compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory, run.settings.model.options.device,
+                    ahead_limit(run.settings.schedule, run.settings.data.cache_bytes, *run.subject, schedule, encoded.training.num_bytes() + encoded.held_out.num_bytes()));
+  auto what = fmt::format("{} of {} visits", join(schedule.ahead.kept),
+                          (course.num_batches() - first_batch) * run.settings.course.visits_a_batch() + course.num_held_out());
+  auto num_freed = ahead_weight_bytes(*run.subject, schedule);
+  auto weights = human_bytes(static_cast<double>(num_freed)), bytes = human_bytes(ahead.num_bytes);
+  bool done_everywhere = dist::sum_of(world.group(), {ahead.done ? 0. : 1.}).front() == 0;
+  if (done_everywhere) {
+    info("{} computed ahead: {} in {}{}", what, bytes, on_disk ? run.cache->folder().string() : "memory",
+         num_freed > 0 ? fmt::format(" instead of {} of weights", weights) : "");
+    with.results = std::move(ahead.results);
+    return with;
+  }
+  if (run.settings.schedule.always_ahead()) {
+    throw Error(Exit::no_fit, "train",
+                fmt::format("{} take {}, more than cache_budget leaves; raise it, train fewer steps, or set precompute_timesteps to off",
+                            what, bytes));
+  }
+  info("{} computed at every visit: ahead of training it takes {}, its weights take {}", what, bytes, weights);
+  return {nothing_ahead(schedule), nullptr, std::nullopt};
+}
+
+/// Of pictures that are drawn while training: that of the first sample.
+data::Size preview_size(const Opened& run) { return run.samples().list.front().size; }
+
+/// Why a run could not be rehearsed: an operator without a meta kernel, or a unit that reads numbers.
+std::string why_not(const std::exception& error) {
+  auto lines = split_list(error.what(), '\n');
+  return lines.empty() ? "of no reason that is given" : lines.front();
+}
+
+Planner planner_of(const Opened& run) {
+  return planner_of({*run.subject, run.listed, run.held_out ? &*run.held_out : nullptr}, run.settings.together);
+}
+
+/// Says what memory the run takes, refuses one that does not fit, and has it keep for backward what its plan says. Nothing where it is not
+/// planned.
+std::optional<MemoryPlan> check_memory(const TrainOptions& options, Opened& run, const Planner& planner) {
+  auto& memory = run.settings.step.memory;
+  if (options.plan == "off" && memory.activation_bytes == 0) return std::nullopt;
+  try {
+    auto plan = planner(options);
+    memory.keeps_values = plan.keeps_values;
+    memory.again = plan.again;
+    if (options.plan == "off") return std::nullopt;
+    info("memory: {} of {} at the peak ({})", human_bytes(static_cast<double>(plan.num_bytes())), plan.device,
+         plan.largest().profile.place);
+    check_fits(options, plan, limits_of(options), planner);
+    return plan;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {  // the run itself may well work
+    if (memory.activation_bytes > 0)
+      config_error("train", "activation_budget takes a plan, and this run cannot be planned: {}; say use_gradient_checkpointing instead",
+                   why_not(error));
+    info("memory was not planned: {}", why_not(error));
+    return std::nullopt;
+  }
+}
+
+/// From what is kept of the samples on to the last step.
+std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const MemoryPlan* plan,
+                              const std::string& identity, const dist::World& world) {
+  auto within = within_budget(run, course, world);
+  say_data(run, within, &course);
+  auto encoded = encode_all(run, within, world);
+  save_checks(run);
+  Feed feed(course, {run.samples(), encoded.training},
+            run.held_out ? std::optional<Source>({*run.held_out, encoded.held_out}) : std::nullopt);
+  auto ahead = compute_all_ahead(run, within, course, feed, encoded, start.batch, world);
+  std::optional<Previews> previews;
+  if (world.is_first() || run.settings.step.division.divides_blocks())  // then all draw together
+    previews = prepare_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);
+  auto trainee = load_trainee(run.subject, ahead.schedule, run.settings.step, run.settings.model.options.device, world);
+  trainee.progress.fingerprint = identity;
+  if (run.settings.output.resume) resume(trainee, run.settings.output.state());
+  Training training{run.settings,
+                    run.subject,
+                    *run.objective,
+                    ahead.schedule,
+                    course,
+                    feed,
+                    ahead.results ? &*ahead.results : nullptr,
+                    previews ? &*previews : nullptr,
+                    plan,
+                    trainee,
+                    world};
+  return loop(training, make_hooks(training));
+}
+
+}  // namespace
+
+void train(const TrainOptions& options, const dist::World& world) {
+  auto settings = settle(options, share_of(world));
+  check_nothing_lost(settings.output);  // before pictures are read
+  check_previews_apart(settings);
+  if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
+  for (const auto& [option, belongs_to] : repeated_options(options)) info("{} has no effect here: it belongs to {}", option, belongs_to);
+  set_threads(options.model.num_threads, options.model.local_size);
+  if (!world.is_first()) world.decided("folder", "");  // the first clears it of what killed runs left
+  auto run = open(std::move(settings));
+  auto course = make_course(run);
+  auto start = check_start(run, course);
+  const auto planner = planner_of(run);  // whose plans all hold the program to be as large as it is now
+  std::optional<MemoryPlan> plan;
+  std::optional<io::FolderClaim> claim;
+  if (world.is_first()) {
+    read_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);  // what is wrong, now
+    plan = check_memory(options, run, planner);  // what one process has room for all have
+    claim.emplace(claim_run_folder(run.settings.output));
+    world.decided("folder", "claimed");
+  }
+  auto identity = fingerprint(run);
+  world.agree("settings, samples or weights", io::sha256(identity).substr(0, 8));
+  world.agree("saved steps", std::to_string(start.step));
+  save_checks(run);
+  std::optional<NoMemory> missing;
+  try {
+    missing = train(run, course, start, plan ? &*plan : nullptr, identity, world);
+  } catch (const Error&) {  // Ctrl-C
+    save_checks(run);
+    throw;
+  }
+  save_checks(run);
+  if (missing) throw Error(Exit::no_fit, "train", explain(*missing, options, plan, planner));
+}
+
+void make_cache(const TrainOptions& options, const dist::World& world) {
+  auto run = open(options, share_of(world));
+  save_checks(run);
+  say_data(run, run.schedule, nullptr);
+  auto encoded = encode_all(run, run.schedule, world);
+  save_checks(run);
+  if (!world.is_first()) return;
+  save_list(*run.cache, run.samples(), encoded.training);
+  fmt::print("{}: {} of {}, {}\n", run.cache->folder().string(), encoded.training.num_complete(),
+             count_of(std::ssize(run.samples().list), "sample"), human_bytes(static_cast<double>(encoded.training.num_bytes())));
+}
+
+Advice advise(const TrainOptions& options, const Share& share, bool wants_fit) {
+  set_threads(options.model.num_threads, options.model.local_size);
+  auto run = open(on_meta(settle(options, share)));
+  auto planner = planner_of(run);
+  try {
+    Advice advice{.plan = planner(options), .limits = limits_of(options), .is_fit_sought = wants_fit};
+    advice.changes = changes(options, advice.plan, planner);
+    if (wants_fit) advice.fitting = fit(options, advice.plan, advice.limits, planner);
+    if (wants_fit && !advice.fitting) advice.training_less = fit_training_less(options, advice.plan, advice.limits, planner);
+    return advice;
+  } catch (const c10::Error& error) {
+    config_error("train", "the memory of this run cannot be planned: {}; `burnish plan --graph` says what it computes when",
+                 why_not(error));
+  }
+}
+
+MemoryPlan plan_memory(const TrainOptions& options, const Share& share) {
+  set_threads(options.model.num_threads, options.model.local_size);
+  auto run = open(on_meta(settle(options, share)));
+  return planner_of(run)(options);
+}
+
+SplitPlan plan(const TrainOptions& options, const Share& share) {
+  auto run = open(options, share);
+  auto course = make_course(run);
+  say_samples(run.samples(), &course);
+  return measure(run, course);
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,29 @@
+#pragma once
+#include "dist/world.h"
+#include "train/plan/budget.h"
+#include "train/plan/fit.h"
+
+namespace burnish::train {
+
+// A run is a chain of values: settings, subject, objective, schedule, samples, course, kept, trainee. Each is made by one function from
+// those before it; what is not made yet cannot be named, and nothing is made twice. What can be refused is refused before the first weight
+// is read.
+
+/// Trains, to the end or to Ctrl-C, together with the other processes of `world`: they share out encoding and batches, and the first of
+/// them writes all files.
+void train(const TrainOptions& options, const dist::World& world = dist::World());
+
+/// Computes what the frozen models make of the samples, once, into a cache that can be trained from alone, and prints what is there.
+void make_cache(const TrainOptions& options, const dist::World& world = dist::World());
+
+/// What a run needs of its device's memory, from a dry run of it on tensors without numbers: nothing of the weights is read, and no files
+/// are made. The batch is that of the first epoch with the most latents and the longest caption. `share`: which of several processes it is
+/// that is planned.
+MemoryPlan plan_memory(const TrainOptions& options, const Share& share = {});
+/// The same with what could be changed; `wants_fit` looks for what fits.
+Advice advise(const TrainOptions& options, const Share& share, bool wants_fit);
+
+/// What a run would compute once, ahead and at every step, measured on its first samples. Makes no files.
+SplitPlan plan(const TrainOptions& options, const Share& share = {});
+
+}  // namespace burnish::train

@@ -1,0 +1,185 @@
+#include "train/samples/dataset_choice.h"
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "train/subject/checks.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// "1024", "768,1024" and "768x1024": a square's side, or width and height.
+data::Size parse_resolution(const std::string& text) {
+  auto comma = std::min(text.find_first_of(",x"), text.size());
+  auto number = [&](std::string_view part) {
+    int64_t value = 0;
+    part = trim(part);
+    auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc() || end != part.data() + part.size() || value < 1 || value > kMostPixelsASide)
+      config_error("train", "the resolution '{}' is no side like 1024, nor width and height like 768,1024", text);
+    return value;
+  };
+  auto width = number(std::string_view(text).substr(0, comma));
+  return {comma < text.size() ? number(std::string_view(text).substr(comma + 1)) : width, width};
+}
+
+data::SizeRule size_rule(const DatasetChoice& o, const std::string& resolution) {
+  data::SizeRule rule{o.height, o.width, o.max_pixels, 1};
+  if (resolution.empty()) return rule;
+  auto size = parse_resolution(resolution);
+  if (!o.enable_bucket) return {size.height, size.width, o.max_pixels, 1};
+  using Kind = data::BucketRule::Kind;
+  rule.buckets = {.kind = o.bucket_rule == "kohya" ? Kind::kohya : Kind::onetrainer,
+                  .resolution = size,
+                  .least = o.min_bucket_reso,
+                  .most = o.max_bucket_reso,
+                  .step = o.bucket_reso_steps,
+                  .upscale = !o.bucket_no_upscale};
+  return rule;
+}
+
+data::CaptionRule caption_rule(const DatasetChoice& o) {
+  return {.prefix = o.caption_prefix,
+          .suffix = o.caption_suffix,
+          .dropout = o.caption_dropout,
+          .wildcards = o.enable_wildcard,
+          .shuffle = o.shuffle_caption,
+          .tag_dropout = o.caption_tag_dropout_rate,
+          .keep_tokens = o.keep_tokens,
+          .keep_separator = o.keep_tokens_separator,
+          .separator = o.caption_separator,
+          .secondary_separator = o.secondary_separator};
+}
+
+/// Keys of a dataset_config beside those of a run.
+void fields_of_one(config::Fields& f, DatasetChoice& o) {
+  fields(f, o);
+  f.path("dataset_base_path", o.base_path, "folder that file names start from, or of pictures", {"image_dir"});
+  f.path("dataset_metadata_path", o.metadata_path, "metadata", {"metadata_file"});
+  f("class_tokens", o.class_tokens, "caption of pictures without a caption file");
+  f("num_repeats", o.num_repeats, "visits of each sample in an epoch");
+  f("loss_weight", o.loss_weight, "factor on the loss of its samples");
+  f("is_reg", o.is_reg, "a class set");
+  f.no_effect("cache_info", true, "metadata is read at once");
+  f.refused("batch_size", "all datasets of a run share one; give --batch_size");
+  f.refused("conditioning_data_dir", "no control networks are trained");
+  f.refused("caption_dropout_every_n_epochs", "give a share of visits with caption_dropout_rate");
+  for (const char* name : {"color_aug", "face_crop_aug_range"}) f.refused(name, "colours and faces are left as they are");
+  for (const char* name : {"token_warmup_min", "token_warmup_step"}) f.refused(name, "leave tags out with caption_tag_dropout_rate");
+  f.refused("network_multiplier", "weigh the dataset's loss with loss_weight");
+}
+
+}  // namespace
+
+void fields(config::Fields& f, DatasetChoice& o) {
+  f("height", o.height, "fixed height; with width, else each picture keeps its shape");
+  f("width", o.width, "fixed width");
+  f("max_pixels", o.max_pixels, "area above which a picture is scaled down");
+  f.numbers("resolution", o.resolution,
+            "SIDE or WIDTH,HEIGHT in place of height, width and max_pixels: the size, or with enable_bucket the area; may be given several "
+            "times");
+  f("multi_resolution", o.multi_resolution,
+    "of several resolutions: all, each picture at each of them in every epoch, or one, each at one of them in turn");
+  f("enable_bucket", o.enable_bucket, "train each picture at the size nearest its shape out of a list of sizes of the resolution's area");
+  f("bucket_rule", o.bucket_rule, "kohya: the list of sd-scripts; onetrainer: OneTrainer's");
+  f("bucket_no_upscale", o.bucket_no_upscale,
+    "false scales pictures up that are smaller than their bucket; else they keep their size, rounded down to steps");
+  f("min_bucket_reso", o.min_bucket_reso, "shortest side of a bucket of kohya");
+  f("max_bucket_reso", o.max_bucket_reso, "longest side of a bucket of kohya");
+  f("bucket_reso_steps", o.bucket_reso_steps, "sides of buckets are multiples of this");
+  f("random_crop", o.random_crop, "cut pictures anywhere, not at the centre");
+  f("random_flip", o.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"});
+  f("caption_extension", o.caption_extension,
+    "comma list of endings of caption files, the first that is there counts; with enable_wildcard one is drawn, ENDING=WEIGHT times as "
+    "often");
+  f("caption_prefix", o.caption_prefix, "before every caption");
+  f("caption_suffix", o.caption_suffix, "behind every caption");
+  f("caption_dropout", o.caption_dropout, "share of visits under the empty caption", {"caption_dropout_rate"});
+  f("enable_wildcard", o.enable_wildcard,
+    "draw at each visit one of a picture's captions, which are lines of its file too, and one of a, b and c where it says {a|b|c}");
+  f("shuffle_caption", o.shuffle_caption, "put the tags of a caption in another order at each visit");
+  f("caption_tag_dropout_rate", o.caption_tag_dropout_rate, "share of a caption's tags that are left out at each visit");
+  f("keep_tokens", o.keep_tokens, "tags at the start of a caption that are neither shuffled nor left out");
+  f("keep_tokens_separator", o.keep_tokens_separator,
+    "what stands before it in a caption is neither shuffled nor left out, and what stands behind a second one; ||| say");
+  f("caption_separator", o.caption_separator, "what stands between the tags of a caption");
+  f("secondary_separator", o.secondary_separator, "tags joined by it are shuffled and left out as one; caption_separator takes its place");
+}
+
+bool augments(const DatasetChoice& o) { return o.random_crop || o.random_flip; }
+
+void check(const DatasetChoice& o) {
+  auto listed = o;
+  config::Fields all;
+  fields_of_one(all, listed);
+  check_finite(all);
+  check_at_least("height", static_cast<double>(o.height), 0);
+  check_at_least("width", static_cast<double>(o.width), 0);
+  check_at_least("max_pixels", static_cast<double>(o.max_pixels), 1);
+  check_at_most("height", o.height, kMostPixelsASide);
+  check_at_most("width", o.width, kMostPixelsASide);
+  check_at_most("max_pixels", o.max_pixels, kMostPixelsASide * kMostPixelsASide);
+  check_at_most("max_bucket_reso", o.max_bucket_reso, kMostPixelsASide);
+  if ((o.height > 0) != (o.width > 0)) config_error("train", "give both height and width, or neither");
+  if (o.height > 0 && !o.resolution.empty())
+    config_error("train", "height and width give one size and resolution another; take one of them out");
+  if (o.enable_bucket && o.resolution.empty())
+    config_error("train", "enable_bucket makes sizes of one area; name it with resolution, 1024 say");
+  if (o.bucket_rule != "kohya" && o.bucket_rule != "onetrainer")
+    config_error("train", "bucket_rule '{}' is not known; choose kohya or onetrainer", o.bucket_rule);
+  if (o.multi_resolution != "all" && o.multi_resolution != "one")
+    config_error("train", "multi_resolution '{}' is not known; choose all or one", o.multi_resolution);
+  for (const auto& resolution : o.resolution) parse_resolution(resolution);
+  if (!(o.num_repeats > 0)) config_error("train", "num_repeats must be more than 0, not {}", o.num_repeats);
+  if (o.is_reg && o.num_repeats != 1)
+    config_error("train", "a class set has as many visits as all other samples, and num_repeats {} asks for others; take it out",
+                 o.num_repeats);
+  check_at_least("loss_weight", o.loss_weight, 0);
+  data::check(caption_rule(o));
+}
+
+std::vector<DatasetChoice> read_dataset_config(const std::string& path, const DatasetChoice& run) {
+  std::deque<DatasetChoice> read;
+  config::read_toml_items(path, "datasets", "subsets", [&] {
+    config::Fields f;
+    fields_of_one(f, read.emplace_back(run));
+    return f;
+  });
+  for (auto& one : read) {
+    if (one.metadata_path.empty()) one.metadata_path = one.base_path;
+    if (one.metadata_path.empty())
+      config_error("train", "{}: a dataset names no data; give a folder in image_dir, or a metadata file in metadata_file", path);
+    check(one);
+  }
+  if (read.empty()) config_error("train", "{} holds no [[datasets]]", path);
+  if (std::ranges::all_of(read, &DatasetChoice::is_reg))
+    config_error("train", "{} holds class sets (is_reg) alone; name a dataset that is to be learned", path);
+  return {read.begin(), read.end()};
+}
+
+std::vector<data::Subset> subsets_of(const DatasetChoice& o, int64_t cache_variants) {
+  auto variants = cache_variants > 0 ? cache_variants : o.random_crop ? 4 : o.random_flip ? 2 : 1;
+  auto resolutions = o.resolution.empty() ? std::vector<std::string>{""} : o.resolution;
+  std::vector<data::Subset> subsets;
+  for (const auto& resolution : resolutions) {
+    data::Subset subset{base_of(o.metadata_path, o.base_path), o.metadata_path, size_rule(o, resolution)};
+    subset.augmentation = {o.random_crop, o.random_flip, augments(o) ? variants : 1};
+    subset.loss_weight = o.loss_weight;
+    subset.caption_files = {o.caption_extension, o.class_tokens};
+    subset.visits = {o.num_repeats, o.is_reg, caption_rule(o)};
+    if (o.multi_resolution == "one" && !o.is_reg) subset.visits.num_repeats /= static_cast<double>(resolutions.size());
+    subsets.push_back(std::move(subset));
+  }
+  return subsets;
+}
+
+std::string base_of(const std::string& metadata_path, const std::string& base_path) {
+  return base_path.empty() ? data::metadata_in(metadata_path).parent_path().string() : base_path;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,146 @@
+#include "train/samples/diffsynth_cache.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/interrupt.h"
+#include "base/progress.h"
+#include "io/hash.h"
+#include "io/pth_file.h"
+
+namespace burnish::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Kind = io::PickleValue::Kind;
+
+/// Shorter names first, so that 10.pth follows 9.pth.
+bool by_number(const fs::path& a, const fs::path& b) {
+  auto rank = [](const fs::path& path) {
+    auto process = path.parent_path().string(), name = path.filename().string();
+    return std::tuple(process.size(), process, name.size(), name);
+  };
+  return rank(a) < rank(b);
+}
+
+/// The dictionaries of a file, later ones winning: shared, then those of the positive prompt.
+std::vector<const io::PickleValue*> dictionaries(const io::PthFile& file) {
+  const auto& root = file.root();
+  bool triple = (root.kind == Kind::tuple || root.kind == Kind::list) && root.items.size() >= 2 && root.items[0]->kind == Kind::dict &&
+                root.items[1]->kind == Kind::dict;
+  if (!triple)
+    data_error("train", "{} is not a sample of a DiffSynth-Studio cache: it holds no pair of dictionaries", file.path().string());
+  return {root.items[1], root.items[0]};
+}
+
+const io::PickleValue* find(const std::vector<const io::PickleValue*>& tables, const std::string& name) {
+  for (const auto* table : tables) {
+    if (const auto* value = table->get(name)) return value;
+  }
+  return nullptr;
+}
+
+/// A number or text of a file as a metadata column; null for anything else.
+nlohmann::json column_of(const io::PickleValue& value) {
+  switch (value.kind) {
+    case Kind::integer: return value.integer;
+    case Kind::real: return value.real;
+    case Kind::text: return value.text;
+    default: return nullptr;
+  }
+}
+
+struct Read {
+  nlohmann::json columns = nlohmann::json::object();
+  data::Size size;
+  data::Tensors values;
+  std::map<std::string, std::string> keys;
+};
+
+Read read(const fs::path& path, const std::vector<std::string>& carried, const std::map<std::string, std::string>& their_names,
+          const std::vector<std::string>& columns) {
+  auto file = io::PthFile::open(path);
+  auto tables = dictionaries(*file);
+  Read sample;
+  for (const auto& name : carried) {
+    auto theirs = their_names.find(name);
+    const auto* value = theirs == their_names.end() ? nullptr : find(tables, theirs->second);
+    if (!value || !io::PthHeader::is_tensor(*value)) {
+      data_error("train", "{} holds no {}, which this run reads{}", path.string(),
+                 theirs == their_names.end() ? name : fmt::format("'{}' ({})", theirs->second, name),
+                 name == "latents_mean" ? ": such a cache holds one latent a picture, so take --latents mean" : "");
+    }
+    file->verify(*value);
+    auto tensor = file->tensor(*value).contiguous();
+    std::string_view bytes(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
+    auto shape = fmt::format("{}|{}", io::safetensors_dtype(tensor.scalar_type()), fmt::join(tensor.sizes(), ","));
+    sample.keys[name] = fmt::format("{:016x}{:016x}", io::xxh64(bytes, io::xxh64(shape)), io::xxh64(bytes, io::xxh64(shape, 1)));
+    sample.values[name] = tensor;
+  }
+  const auto *height = find(tables, "height"), *width = find(tables, "width");
+  if (!height || !width || height->kind != Kind::integer || width->kind != Kind::integer)
+    data_error("train", "{} does not say how high and wide its picture is", path.string());
+  sample.size = {height->integer, width->integer};
+  for (const auto& name : columns) {
+    if (const auto* value = find(tables, name); value && !column_of(*value).is_null()) sample.columns[name] = column_of(*value);
+  }
+  return sample;
+}
+
+}  // namespace
+
+std::vector<fs::path> diffsynth_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (const auto& item : fs::recursive_directory_iterator(folder, ignored)) {
+    if (item.path().extension() == ".pth" && item.is_regular_file(ignored)) files.push_back(item.path());
+  }
+  std::sort(files.begin(), files.end(), by_number);
+  return files;
+}
+
+Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& carried,
+                        const std::map<std::string, std::string>& their_names, const std::vector<std::string>& columns,
+                        data::Cache& cache) {
+  auto files = diffsynth_files(folder);
+  if (files.empty()) data_error("train", "{} holds no .pth files of a DiffSynth-Studio cache", folder.string());
+  std::map<std::string, data::CacheSection*> sections;
+  for (const auto& name : carried)
+    sections[name] = &cache.section("imported_" + name, {{"from", "DiffSynth-Studio"}, {"stored", {name}}, {"version", 1}});
+  Listed listed;
+  listed.samples.has_captions = false;
+  Progress progress("import", std::ssize(files));
+  constexpr int64_t kAtOnce = 16;
+  for (int64_t first = 0; first < std::ssize(files); first += kAtOnce) {
+    if (interrupted()) throw Error(Exit::interrupted, "train", "interrupted while importing; give the same command again");
+    auto last = std::min(first + kAtOnce, std::ssize(files));
+    std::vector<Read> read_files(static_cast<size_t>(last - first));
+    at::parallel_for(first, last, 1, [&](int64_t from, int64_t to) {
+      for (auto i = from; i < to; ++i)
+        read_files[static_cast<size_t>(i - first)] = read(files[static_cast<size_t>(i)], carried, their_names, columns);
+    });
+    for (auto& sample : read_files) {
+      auto row = std::ssize(listed.samples.list);
+      Places places;
+      for (auto& [name, tensor] : sample.values) {
+        const auto& key = sample.keys.at(name);
+        auto* section = sections.at(name);
+        section->verify({key});
+        section->add(key, {{name, tensor}});
+        places[name] = {section, key};
+      }
+      listed.samples.list.push_back({.row = row, .size = sample.size, .columns = std::move(sample.columns)});
+      listed.kept.by_row[row] = {std::move(places)};
+    }
+    progress.update(last);
+  }
+  for (auto& [name, section] : sections) section->flush();
+  return listed;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,209 @@
+#include "train/samples/inputs.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "io/hash.h"
+#include "models/extra_values.h"
+#include "models/family.h"
+
+namespace burnish::train {
+
+namespace {
+
+const std::string& prompt_of(const View& view) {
+  static const std::string empty;
+  if (view.sample == nullptr || view.empty_caption) return empty;
+  return view.caption ? *view.caption : view.sample->prompt;
+}
+
+std::string prompt_content(const View& view) { return "text " + io::sha256(prompt_of(view)); }
+
+pipeline::Value load_prompt(const View& view) { return prompt_of(view); }
+
+/// "cut to 512x512 from 3,0 mirrored"
+std::string cut_content(const View& view) {
+  auto row = view.sample->row;
+  auto crop = view.pictures->crop(row, view.variant);
+  auto content = fmt::format("cut to {}x{}", crop.size.height, crop.size.width);
+  if (!view.pictures->is_centre(row, crop)) content += fmt::format(" from {},{}", crop.top, crop.left);
+  if (crop.flip) content += " mirrored";
+  return content;
+}
+
+std::string image_content(const View& view) {
+  return view.sample == nullptr ? "" : fmt::format("sRGB picture {} {}", view.picture_hash, cut_content(view));
+}
+
+/// In place of a picture that a plan does without.
+at::Tensor any_picture(const View& view) { return at::zeros({}).expand({1, 3, view.sample->size.height, view.sample->size.width}); }
+
+pipeline::Value load_image(const View& view) {
+  if (view.pictures == nullptr) return any_picture(view);
+  return view.pictures->load(view.sample->row, view.variant).image_3HW.unsqueeze(0);
+}
+
+std::string no_prompt_content(const View&) { return "text " + io::sha256(""); }
+
+/// What each picture of a column is, and how it is cut.
+std::string pictures_content(const View& view, const std::string& column) {
+  if (view.sample == nullptr) return "";
+  std::string content = "references";
+  size_t number = 0;
+  for (const auto& crop : view.pictures->picture_crops(view.sample->row, column, view.variant)) {
+    auto hash = view.further_hashes.at(data::picture_name(column, number++));
+    content += fmt::format(", sRGB picture {} cut to {}x{}{}", hash, crop.size.height, crop.size.width, crop.flip ? " mirrored" : "");
+  }
+  return content;
+}
+
+pipeline::Value load_pictures(const View& view, const std::string& column) {
+  if (view.pictures != nullptr) return pipeline::TensorLists{view.pictures->load_pictures(view.sample->row, column, view.variant)};
+  std::vector<at::Tensor> any;
+  for (const auto& size : view.sample->picture_sizes.at(column)) any.push_back(at::zeros({}).expand({3, size.height, size.width}));
+  return pipeline::TensorLists{any};
+}
+
+/// Of the columns that families call reference pictures, the one that this sample's run reads.
+std::string reference_column_of(const View& view) {
+  for (const auto& column : models::reference_columns()) {
+    if (view.sample->picture_sizes.contains(column)) return column;
+  }
+  throw std::logic_error("units read reference_images, and the run has no column of them");
+}
+
+std::string references_content(const View& view) { return view.sample == nullptr ? "" : pictures_content(view, reference_column_of(view)); }
+
+pipeline::Value load_references(const View& view) { return load_pictures(view, reference_column_of(view)); }
+
+/// What stands in a sample's cell, without blanks around it.
+nlohmann::json cell_of(const View& view, const std::string& column) {
+  auto cell = view.sample->columns.value(column, nlohmann::json());
+  return cell.is_string() ? nlohmann::json(trim(cell.get<std::string>())) : cell;
+}
+
+/// The cell, and where a text in it names a file what is in that.
+std::string text_content(const View& view, const std::string& column) {
+  if (view.sample == nullptr) return "";
+  auto cell = cell_of(view, column);
+  auto content = "cell " + cell.dump();
+  for (const auto& item : cell.is_array() ? cell : nlohmann::json::array({cell})) {
+    std::error_code ignored;
+    if (item.is_string() && std::filesystem::is_regular_file(item.get<std::string>(), ignored))
+      content += " of " + io::file_hash(item.get<std::string>());
+  }
+  return content;
+}
+
+/// A column that units read under its name.
+Input input_of(const models::ExtraInput& extra) {
+  using Kind = models::ExtraInput::Kind;
+  std::string column(extra.column);
+  if (extra.kind == Kind::pictures)
+    return {column, false, [=](const View& view) { return pictures_content(view, column); },
+            [=](const View& view) { return load_pictures(view, column); }};
+  return {column, true, [=](const View& view) { return text_content(view, column); },
+          [=](const View& view) { return models::extra_value(extra, cell_of(view, column), fmt::format("row {}", view.sample->row)); }};
+}
+
+pipeline::Value load_no_prompt(const View&) { return std::string(); }
+
+/// A picture beside the sample's own, cut as that is.
+Input further_picture(const std::string& column) {
+  auto content = [=](const View& view) {
+    auto hash = view.further_hashes.find(column);
+    return hash == view.further_hashes.end() ? "" : fmt::format("sRGB picture {} {}", hash->second, cut_content(view));
+  };
+  auto load = [=](const View& view) -> pipeline::Value {
+    if (view.pictures == nullptr) return any_picture(view);
+    return view.pictures->load_further(view.sample->row, column, view.variant).unsqueeze(0);
+  };
+  return {column, false, content, load};
+}
+
+std::string size_content(const View& view) {
+  if (view.sample == nullptr) return "";
+  auto original = view.pictures->original_size(view.sample->row);
+  return fmt::format("{}x{} {}", original.height, original.width, cut_content(view));
+}
+
+/// [1, 6], see models::UnitGroups; of a mirrored picture, as its mirror image was cut.
+pipeline::Value load_size(const View& view) {
+  if (view.pictures == nullptr) return at::zeros({1, 6});
+  auto original = view.pictures->original_size(view.sample->row);
+  auto crop = view.pictures->crop(view.sample->row, view.variant);
+  auto left = crop.flip ? data::covering_size(original, crop.size).width - crop.left - crop.size.width : crop.left;
+  std::vector<float> numbers;
+  for (auto number : {original.height, original.width, crop.top, left, crop.size.height, crop.size.width})
+    numbers.push_back(static_cast<float>(number));
+  return at::tensor(numbers).unsqueeze(0);
+}
+
+/// What says which of the picture's pixels count; "" when all do.
+std::string mask_origin(const View& view) {
+  const auto& mask = view.pictures->options().mask;
+  if (mask.from == data::MaskSource::From::alpha) return "alpha of " + view.picture_hash;
+  auto hash = view.further_hashes.find(mask.column);
+  return hash == view.further_hashes.end() ? "" : "mask " + hash->second;
+}
+
+/// [h, w] of the sample's latents.
+at::IntArrayRef grid_of(const View& view) { return at::IntArrayRef(view.sample->latent_shape).slice(view.sample->latent_shape.size() - 2); }
+
+std::string mask_content(const View& view) {
+  if (view.sample == nullptr) return "";
+  auto origin = mask_origin(view);
+  auto grid = grid_of(view);
+  return origin.empty() ? fmt::format("all of {}x{}", grid[0], grid[1])
+                        : fmt::format("{} {} on {}x{}", origin, cut_content(view), grid[0], grid[1]);
+}
+
+/// [1, 1, h, w] fp32 on the grid of latents: of the pixels below each, the mean of how much they count, from 0 to 1.
+pipeline::Value load_mask(const View& view) {
+  auto grid = grid_of(view);
+  auto mask_HW1 = view.pictures == nullptr ? at::Tensor() : view.pictures->load_mask(view.sample->row, view.variant);
+  if (!mask_HW1.defined()) return at::ones({1, 1, grid[0], grid[1]});
+  return at::adaptive_avg_pool2d(mask_HW1.permute({2, 0, 1}).unsqueeze(0).to(at::kFloat), grid) / 255;
+}
+
+}  // namespace
+
+InputTable::InputTable(const std::vector<models::ExtraInput>& columns, const std::vector<std::string>& pictures, std::vector<Input> further,
+                       std::set<std::string> drawn)
+    : rows_{{"prompt", true, prompt_content, load_prompt},
+            {"image", false, image_content, load_image},
+            {"mask", false, mask_content, load_mask},
+            {"negative_prompt", true, no_prompt_content, load_no_prompt},
+            {"reference_images", false, references_content, load_references},
+            {"size_conditioning", false, size_content, load_size}},
+      drawn_(std::move(drawn)) {
+  for (const auto& column : columns) rows_.push_back(input_of(column));
+  for (const auto& column : pictures) rows_.push_back(further_picture(column));
+  std::ranges::move(further, std::back_inserter(rows_));
+}
+
+const Input* InputTable::find(const std::string& name) const {
+  auto it = std::ranges::find(rows_, name, &Input::name);
+  return it == rows_.end() ? nullptr : &*it;
+}
+
+std::map<std::string, pipeline::Labels> InputTable::labels(bool captions_vary) const {
+  std::map<std::string, pipeline::Labels> labels;
+  for (const auto& input : rows_) labels[input.name].sample = true;
+  for (const auto& name : kDrawn) labels[name].timestep = true;
+  for (const auto& name : drawn_) labels[name].timestep = true;
+  labels["prompt"].timestep = captions_vary;
+  return labels;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,301 @@
+#include "train/samples/open_samples.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "train/samples/compute.h"
+#include "train/samples/diffsynth_cache.h"
+#include "train/samples/sample_list.h"
+
+namespace burnish::train {
+
+namespace {
+
+constexpr double kManyVisits = 1024;
+
+std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const SampleNeeds& needs) {
+  for (auto& subset : options.subsets) subset.size.division = model.size_division();
+  options.extra_columns = needs.columns;
+  for (const auto& input : model.names().extra_inputs) {
+    using Kind = models::ExtraInput::Kind;
+    auto& columns = input.kind == Kind::pictures ? options.own_sized_pictures
+                    : input.kind == Kind::file   ? options.extra_files
+                                                 : options.extra_columns;
+    columns.emplace_back(input.column);
+  }
+  if (const auto& column = model.names().reference_column; !column.empty()) {
+    options.own_sized_pictures.push_back(column);
+    if (model.scales_references()) options.whole_pictures.insert(column);
+  }
+  return std::make_unique<data::Dataset>(options);
+}
+
+data::Size seen_size(const models::Model& model, const data::Size& given) {
+  auto seen = model.seen_reference({given.height, given.width});
+  return {seen.height, seen.width};
+}
+
+data::MetadataOrigin absolute(data::MetadataOrigin origin) {
+  if (!origin.path.empty()) origin.path = std::filesystem::absolute(origin.path).string();
+  return origin;
+}
+
+Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model& model) {
+  Samples samples;
+  for (auto row : pictures->rows()) {
+    const auto& entry = pictures->entry(row);
+    auto size = pictures->size(row);
+    auto file = std::filesystem::absolute(entry.file).string();
+    std::map<std::string, std::string> further;
+    for (const auto& [column, path] : entry.further) further[column] = std::filesystem::absolute(path).string();
+    std::map<std::string, std::vector<data::Size>> sizes;
+    for (const auto& column : pictures->options().own_sized_pictures) {
+      sizes[column] = {};
+      bool is_reference = column == model.names().reference_column;
+      for (const auto& crop : pictures->picture_crops(row, column))
+        sizes[column].push_back(is_reference ? seen_size(model, crop.size) : crop.size);
+    }
+    samples.list.push_back({row, size, entry.prompt, entry.captions, entry.extra, file, further,
+                            model.latent_shape({size.height, size.width}), entry.loss_weight, entry.subset, std::move(sizes)});
+  }
+  samples.num_variants = pictures->num_variants();
+  samples.sets.clear();
+  samples.origins.clear();
+  for (const auto& subset : pictures->subsets()) samples.sets.push_back(subset.visits);
+  for (const auto& origin : pictures->origins()) samples.origins.push_back(absolute(origin));
+  samples.pictures = std::move(pictures);
+  return samples;
+}
+
+/// A column of masks that is misspelled must not look like samples that all count whole.
+void check_any_mask(const data::Dataset& pictures) {
+  const auto& mask = pictures.options().mask;
+  if (mask.from != data::MaskSource::From::column) return;
+  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return pictures.entry(row).further.contains(mask.column); });
+  if (!any)
+    data_error("train", "{}: no row names a mask in the column '{}'; name the column with --mask_column, or take masked_loss out",
+               pictures.origins().front().path, mask.column);
+}
+
+/// Nor must a column of reference pictures look like samples that have none.
+void check_any_reference(const data::Dataset& pictures, const std::string& column) {
+  if (column.empty()) return;
+  bool any = std::ranges::any_of(pictures.rows(), [&](auto row) { return !pictures.entry(row).picture_sizes.at(column).empty(); });
+  if (!any)
+    data_error("train", "{}: no row names a reference picture in the column '{}'; name some there, or take {} out of extra_inputs",
+               pictures.origins().front().path, column, column);
+}
+
+Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs) {
+  for (const auto& subset : settings.pictures.subsets) {
+    if (subset.size.height > 0) model.latent_shape({subset.size.height, subset.size.width});  // refuses a size that does not divide
+  }
+  auto pictures = open_pictures(settings.pictures, model, needs);
+  check_any_mask(*pictures);
+  check_any_reference(*pictures, model.names().reference_column);
+  auto samples = samples_of(std::move(pictures), model);
+  samples.inputs = settings.inputs;
+  return samples;
+}
+
+/// One of each size that is asked for, with a picture of that size in each column that the model reads, visited so often that batches are
+/// full: what a plan makes do with.
+Samples without_pictures(const DataSettings& settings, const models::Model& model) {
+  Samples samples;
+  samples.sets.clear();
+  for (const auto& subset : settings.pictures.subsets) {
+    auto rule = subset.size;
+    rule.division = model.size_division();
+    auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : data::Size{rule.height, rule.width}, "a picture");
+    auto set = samples.sets.size();
+    std::map<std::string, std::vector<data::Size>> sizes;
+    if (const auto& column = model.names().reference_column; !column.empty()) sizes[column] = {seen_size(model, size)};
+    auto columns = nlohmann::json::object();
+    for (const auto& input : model.names().extra_inputs) {
+      if (input.kind == models::ExtraInput::Kind::pictures) sizes[std::string(input.column)] = {size};
+      else columns[std::string(input.column)] = input.example;
+    }
+    samples.list.push_back({.row = static_cast<int64_t>(set),
+                            .size = size,
+                            .captions = {{""}},
+                            .columns = std::move(columns),
+                            .latent_shape = model.latent_shape({size.height, size.width}),
+                            .set = set,
+                            .picture_sizes = std::move(sizes)});
+    samples.sets.push_back({.num_repeats = kManyVisits, .captions = subset.visits.captions});
+  }
+  return samples;
+}
+
+bool lack(const data::DatasetOptions& pictures) {
+  return std::ranges::any_of(pictures.subsets, [](const auto& subset) { return subset.metadata_path.empty(); });
+}
+
+bool is_foreign(const std::string& folder) { return !data::is_cache(folder) && !diffsynth_files(folder).empty(); }
+
+/// What later stages read of a sample must be in the cache's list when there are no pictures.
+void check_inputs_in_cache(const Samples& samples, const pipeline::Schedule& schedule, const std::string& folder) {
+  for (const auto& name : schedule.sample_inputs()) {
+    const auto* input = samples.inputs->find(name);
+    if (input != nullptr && input->in_list && samples.has_captions) continue;
+    if (input != nullptr && input->in_list)
+      data_error("train", "what trains reads captions at every visit, and the cache {} lists none; make it again", folder);
+    data_error("train", "what trains reads the {} at every visit, which a cache does not hold; choose task sft with --cache_path", name);
+  }
+}
+
+/// What units with settings of their own made must have been made with these.
+void check_settings(const Listed& listed, const pipeline::Schedule& schedule, const std::string& folder) {
+  for (const auto& unit : schedule.once.units) {
+    for (const auto& [name, place] : listed.kept.by_row.begin()->second.front()) {
+      if (unit.settings.empty() || !contains(unit.writes, name)) continue;
+      auto made = nlohmann::json::parse(place.section->description()).value("settings", "");
+      if (made != unit.settings)
+        data_error("train", "the {} in the cache {} was made with {}, and this run asks for {}; make it again, or ask for the same", name,
+                   folder, made, unit.settings);
+    }
+  }
+}
+
+/// A cache of samples with further pictures is not trained from as if they had none.
+void check_pictures_read(const Samples& samples, const models::Model& model, const std::string& folder) {
+  for (const auto& sample : samples.list) {
+    for (const auto& [column, sizes] : sample.picture_sizes) {
+      bool is_read = column == model.names().reference_column || models::find_extra_input(model.names().extra_inputs, column) != nullptr;
+      if (!sizes.empty() && !is_read)
+        config_error("train", "the cache {} was made of samples with reference pictures ({}); give the extra_inputs that it was made with",
+                     folder, column);
+    }
+  }
+}
+
+/// That a sample has what the model reads of it in further columns.
+void check_extra_inputs(const SampleInfo& sample, const models::Model& model) {
+  for (const auto& input : model.names().extra_inputs) {
+    std::string column(input.column);
+    auto sizes = sample.picture_sizes.find(column);
+    auto cell = sample.columns.find(column);
+    bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
+    bool has_cell = cell != sample.columns.end() && !cell->is_null() && !(cell->is_string() && trim(cell->get<std::string>()).empty());
+    if (is_picture ? sizes == sample.picture_sizes.end() || sizes->second.empty() : !has_cell)
+      data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
+                 column);
+    if (input.kind == models::ExtraInput::Kind::file && !cell->get<std::string>().ends_with(".safetensors"))
+      data_error(
+          "train",
+          "row {}: the column '{}' names {}, and a safetensors file with one tensor was expected; docs/train.md says how one is made",
+          sample.row, column, cell->get<std::string>());
+    for (const auto& size : is_picture&& input.fits_picture ? sizes->second : std::vector<data::Size>{}) {
+      if (size != sample.size)
+        data_error("train",
+                   "row {}: the picture in the column '{}' is cut to {} by {} pixels and the picture that is trained to {} by {}; scale it "
+                   "to the picture's size",
+                   sample.row, column, size.width, size.height, sample.size.width, sample.size.height);
+    }
+  }
+}
+
+/// A cache is trained from with the LoRAs that were merged into its models when it was made.
+void check_same_presets(const Listed& listed, const models::Model& model, data::Cache& cache) {
+  for (const auto& [value, place] : listed.kept.by_row.begin()->second.front()) check_merged(model, *place.section, cache);
+}
+
+/// From the latents that are kept; from the size of the picture where none are.
+void find_latent_shapes(Listed& listed, const models::Model& model, const std::vector<std::string>& kept) {
+  auto name = std::find_if(kept.begin(), kept.end(), [](const auto& n) { return n == "latents" || n == "latents_mean"; });
+  for (auto& sample : listed.samples.list) {
+    if (name == kept.end()) {
+      sample.latent_shape = model.latent_shape({sample.size.height, sample.size.width});
+      continue;
+    }
+    auto values = listed.kept.values({sample.row}, {*name});
+    sample.latent_shape = std::get<at::Tensor>(values.at(*name)).sizes().slice(1).vec();
+  }
+}
+
+Listed open_list(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs, const pipeline::Schedule& schedule,
+                 data::Cache& cache) {
+  const auto& folder = settings.list_folder;
+  const auto& kept = schedule.once.kept;
+  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.names().diffsynth_values(), needs.columns, cache)
+                                   : read_list(cache, kept);
+  for (auto& set : listed.samples.sets) {
+    if (settings.caption_dropout > 0) set.captions.dropout = settings.caption_dropout;
+  }
+  check_same_presets(listed, model, cache);
+  check_shapes(listed, model.names().shapes(), kept);
+  check_settings(listed, schedule, folder);
+  listed.samples.inputs = settings.inputs;
+  check_inputs_in_cache(listed.samples, schedule, folder);
+  check_pictures_read(listed.samples, model, folder);
+  find_latent_shapes(listed, model, kept);
+  return listed;
+}
+
+}  // namespace
+
+void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected,
+                  const std::vector<std::string>& names) {
+  for (const auto& sample : listed.samples.list) {
+    for (const auto& [name, value] : listed.kept.values({sample.row}, names)) {
+      bool is_moment = name == "latents_mean" || name == "latents_logvar";
+      auto shape = expected.find(is_moment ? "latents" : name);
+      if (shape == expected.end()) continue;
+      auto found = std::get<at::Tensor>(value).sizes().vec();
+      auto fits = std::equal(shape->second.begin(), shape->second.end(), found.begin(), found.end(),
+                             [](auto want, auto is) { return want < 0 || want == is; });
+      if (fits) continue;
+      data_error("train",
+                 "the {} of row {} in the cache has the shape {}, and this denoiser takes {} (-1: any size); it was made for another model",
+                 name, sample.row, found, shape->second);
+    }
+  }
+}
+
+std::unique_ptr<data::Cache> open_cache(const DataSettings& settings) {
+  if (settings.from_pictures) return std::make_unique<data::Cache>(settings.cache_folder);
+  const auto& folder = settings.list_folder;
+  bool foreign = is_foreign(folder);
+  if (!foreign && !data::is_cache(folder))
+    data_error("train", "{} holds no cache; make one with --task sft:data_process --output_path {}", folder, folder);
+  if (!foreign && settings.is_import)
+    data_error("train", "{} is a cache of burnish already; train from it with --task sft:train --dataset_base_path {}", folder, folder);
+  return std::make_unique<data::Cache>(foreign ? settings.cache_folder : folder);
+}
+
+bool captions_vary(const DataSettings& settings) {
+  if (!settings.from_pictures) return !is_foreign(settings.list_folder) && listed_captions_vary(settings.list_folder);
+  return std::ranges::any_of(settings.pictures.subsets, [](const auto& subset) { return subset.visits.captions.varies(); });
+}
+
+Listed open_samples(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs,
+                    const pipeline::Schedule& schedule, data::Cache& cache) {
+  if (settings.from_pictures && lack(settings.pictures)) {
+    Listed listed{without_pictures(settings, model), {}};
+    listed.samples.inputs = settings.inputs;
+    return listed;
+  }
+  auto listed = settings.from_pictures ? Listed{look_at_pictures(settings, model, needs), {}}
+                                       : open_list(settings, model, needs, schedule, cache);
+  for (const auto& sample : listed.samples.list) {
+    needs.check(sample);
+    check_extra_inputs(sample, model);
+  }
+  return listed;
+}
+
+std::optional<Samples> open_held_out(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs) {
+  if (settings.held_out.subsets.empty()) return std::nullopt;
+  auto samples = samples_of(open_pictures(settings.held_out, model, needs), model);
+  samples.inputs = settings.inputs;
+  for (const auto& sample : samples.list) {
+    needs.check(sample);
+    check_extra_inputs(sample, model);
+  }
+  return samples;
+}
+
+}  // namespace burnish::train

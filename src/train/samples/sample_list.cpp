@@ -1,0 +1,242 @@
+#include "train/samples/sample_list.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "io/files.h"
+#include "io/json.h"
+
+namespace burnish::train {
+
+namespace {
+
+constexpr int kSchema = 2;
+const char* const kList = "samples.json";
+
+using Sections = std::map<std::string, data::CacheSection*>;
+
+Places read_places(const nlohmann::json& json, const Sections& sections) {
+  Places places;
+  for (const auto& [name, section] : sections) {
+    if (json.contains(name)) places[name] = {section, json[name].get<std::string>()};
+  }
+  return places;
+}
+
+Sections read_sections(data::Cache& cache, const nlohmann::json& json, const std::vector<std::string>& kept) {
+  Sections sections;
+  for (const auto& name : kept) {
+    if (!json.at("sections").contains(name))
+      data_error("train", "the cache {} holds no '{}', which this run reads; make it again for this task", cache.folder().string(), name);
+    sections[name] = &cache.section(json["sections"][name].get<std::string>());
+  }
+  return sections;
+}
+
+data::CaptionRule read_caption_rule(const nlohmann::json& json) {
+  data::CaptionRule rule;
+  rule.prefix = json.value("caption_prefix", rule.prefix);
+  rule.suffix = json.value("caption_suffix", rule.suffix);
+  rule.dropout = json.value("caption_dropout_rate", rule.dropout);
+  rule.wildcards = json.value("enable_wildcard", rule.wildcards);
+  rule.shuffle = json.value("shuffle_caption", rule.shuffle);
+  rule.tag_dropout = json.value("caption_tag_dropout_rate", rule.tag_dropout);
+  rule.keep_tokens = json.value("keep_tokens", rule.keep_tokens);
+  rule.keep_separator = json.value("keep_tokens_separator", rule.keep_separator);
+  rule.separator = json.value("caption_separator", rule.separator);
+  rule.secondary_separator = json.value("secondary_separator", rule.secondary_separator);
+  return rule;
+}
+
+/// Under the names of the options.
+nlohmann::ordered_json json_of(const data::CaptionRule& rule) {
+  return {{"caption_prefix", rule.prefix},        {"caption_suffix", rule.suffix},
+          {"caption_dropout_rate", rule.dropout}, {"enable_wildcard", rule.wildcards},
+          {"shuffle_caption", rule.shuffle},      {"caption_tag_dropout_rate", rule.tag_dropout},
+          {"keep_tokens", rule.keep_tokens},      {"keep_tokens_separator", rule.keep_separator},
+          {"caption_separator", rule.separator},  {"secondary_separator", rule.secondary_separator}};
+}
+
+void read_set(const nlohmann::json& json, Samples& samples) {
+  samples.sets.push_back({json.at("num_repeats").get<double>(), json.at("of_class_set").get<bool>(), read_caption_rule(json)});
+  samples.origins.push_back({json.at("metadata").get<std::string>(),
+                             json.at("metadata_hash").get<std::string>(),
+                             {json.at("caption_extension").get<std::string>(), json.at("class_tokens").get<std::string>()}});
+}
+
+nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataOrigin& origin) {
+  nlohmann::ordered_json json{{"metadata", origin.path},
+                              {"metadata_hash", origin.hash},
+                              {"caption_extension", origin.captions.endings},
+                              {"class_tokens", origin.captions.class_tokens},
+                              {"num_repeats", set.num_repeats},
+                              {"of_class_set", set.of_class_set}};
+  json.update(json_of(set.captions));
+  return json;
+}
+
+void read_sample(const nlohmann::json& json, const Sections& sections, Listed& listed) {
+  auto& [samples, kept] = listed;
+  SampleInfo sample{json.at("row").get<int64_t>(), {json.at("height").get<int64_t>(), json.at("width").get<int64_t>()}};
+  sample.prompt = json.value("prompt", "");
+  sample.columns = json.value("inputs", nlohmann::json::object());
+  sample.file = json.value("file", "");
+  sample.loss_weight = json.value("loss_weight", 1.0);
+  sample.set = json.value("set", size_t{0});
+  for (const auto& caption : json.value("captions", nlohmann::json::array()))
+    sample.captions.push_back({caption.at("text").get<std::string>(), caption.at("weight").get<double>()});
+  const auto sizes = json.value("picture_sizes", nlohmann::json::object());
+  for (const auto& [column, list] : sizes.items()) {
+    auto& of_column = sample.picture_sizes[column];
+    for (const auto& size : list) of_column.push_back({size.at(0).get<int64_t>(), size.at(1).get<int64_t>()});
+  }
+  if (sample.captions.empty()) sample.captions.push_back({sample.prompt});
+  if (sample.set >= samples.sets.size())
+    data_error("train", "row {} is of the dataset {}, and the list has {}; make the cache again", sample.row, sample.set,
+               samples.sets.size());
+  samples.has_captions = samples.has_captions && json.contains("prompt");
+  auto& variants = kept.by_row[sample.row] = {read_places(json.at("keys"), sections)};
+  for (const auto& keys : json.value("other_variants", nlohmann::json::array())) variants.push_back(read_places(keys, sections));
+  samples.num_variants = std::ssize(variants);
+  kept.picture_hashes[sample.row] = json.value("file_hash", "");
+  const auto further = json.value("further_files", nlohmann::json::object());
+  for (const auto& [column, file] : further.items()) {
+    sample.further_files[column] = file.at("file").get<std::string>();
+    kept.further_hashes[sample.row][column] = file.at("file_hash").get<std::string>();
+  }
+  samples.list.push_back(std::move(sample));
+}
+
+/// Compares checksums, and makes sure that nothing is missing.
+void check_listed(const data::Cache& cache, const Listed& listed) {
+  const auto& [samples, kept] = listed;
+  if (samples.list.empty()) data_error("train", "the cache {} lists no samples", cache.folder().string());
+  std::map<data::CacheSection*, std::vector<std::string>> wanted;
+  for (const auto& [row, variants] : kept.by_row) {
+    if (std::ssize(variants) != samples.num_variants)
+      data_error("train", "{} is damaged (row {} has {} variants); make it again with `burnish cache`", (cache.folder() / kList).string(),
+                 row, variants.size());
+    for (const auto& places : variants) {
+      for (const auto& [name, place] : places) wanted[place.section].push_back(place.key);
+    }
+  }
+  for (const auto& [name, place] : kept.empty_caption) wanted[place.section].push_back(place.key);
+  for (auto& [section, keys] : wanted) section->verify(keys);
+  auto missing = std::ssize(samples.list) - kept.num_complete();
+  if (missing > 0) {
+    data_error("train", "{} of the {} samples in the cache {} are missing or damaged; complete it with the command that made it", missing,
+               samples.list.size(), cache.folder().string());
+  }
+}
+
+/// What a caption or picture was changed to after the cache was made is not in it.
+void check_origin(data::Cache& cache, const Listed& listed) {
+  const char* what_to_do = "give the command that made the cache again, which computes what was changed and nothing else";
+  const auto& [samples, kept] = listed;
+  for (const auto& [path, hash, captions] : samples.origins) {
+    if (!path.empty() && io::is_there(path) && data::metadata_hash(data::load_metadata(path, captions)) != hash)
+      data_error("train", "the metadata {} was changed after the cache {} was made; {}", path, cache.folder().string(), what_to_do);
+  }
+  std::vector<int64_t> rows;
+  std::vector<std::filesystem::path> files;
+  std::vector<std::string> known;
+  auto look_at = [&](int64_t row, const std::string& file, const std::string& hash) {
+    if (file.empty() || !io::is_there(file)) return;
+    rows.push_back(row);
+    files.emplace_back(file);
+    known.push_back(hash);
+  };
+  for (const auto& sample : samples.list) {
+    look_at(sample.row, sample.file, kept.picture_hashes.at(sample.row));
+    for (const auto& [column, file] : sample.further_files) look_at(sample.row, file, kept.further_hashes.at(sample.row).at(column));
+  }
+  auto hashes = cache.hashes().hash(files);
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (hashes[i] != known[i])
+      data_error("train", "the picture {} (row {}) was changed after the cache {} was made; {}", files[i].string(), rows[i],
+                 cache.folder().string(), what_to_do);
+  }
+}
+
+nlohmann::ordered_json keys_of(const Places& places) {
+  auto json = nlohmann::ordered_json::object();
+  for (const auto& [name, place] : places) json[name] = place.key;
+  return json;
+}
+
+nlohmann::ordered_json entry_of(const SampleInfo& sample, const Kept& kept) {
+  const auto& variants = kept.by_row.at(sample.row);
+  nlohmann::ordered_json json{{"row", sample.row},
+                              {"prompt", sample.prompt},
+                              {"height", sample.size.height},
+                              {"width", sample.size.width},
+                              {"keys", keys_of(variants.front())}};
+  if (!sample.file.empty()) {
+    auto hash = kept.picture_hashes.find(sample.row);
+    json["file"] = sample.file;
+    json["file_hash"] = hash == kept.picture_hashes.end() ? "" : hash->second;
+  }
+  for (const auto& [column, file] : sample.further_files)
+    json["further_files"][column] = {{"file", file}, {"file_hash", kept.further_hashes.at(sample.row).at(column)}};
+  for (const auto& [column, sizes] : sample.picture_sizes) {
+    auto& list = json["picture_sizes"][column] = nlohmann::ordered_json::array();
+    for (const auto& size : sizes) list.push_back({size.height, size.width});
+  }
+  if (!sample.columns.empty()) json["inputs"] = sample.columns;
+  if (sample.loss_weight != 1) json["loss_weight"] = sample.loss_weight;
+  if (sample.set > 0) json["set"] = sample.set;
+  bool is_plain = sample.captions.size() == 1 && sample.captions[0].text == sample.prompt;
+  for (const auto& [text, weight] : is_plain ? data::Captions() : sample.captions)
+    json["captions"].push_back({{"text", text}, {"weight", weight}});
+  for (size_t i = 1; i < variants.size(); ++i) json["other_variants"].push_back(keys_of(variants[i]));
+  return json;
+}
+
+}  // namespace
+
+Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
+  auto path = cache.folder() / kList;
+  if (!io::is_there(path)) {
+    data_error("train", "{} is not there: the cache holds no list of samples; make it with `burnish cache` or --task sft:data_process",
+               path.string());
+  }
+  Listed listed;
+  try {
+    auto json = io::read_json(path);
+    if (json.at("schema") != kSchema) data_error("train", "{} is of another version; make the cache again", path.string());
+    auto sections = read_sections(cache, json, kept);
+    listed.samples.sets.clear();
+    listed.samples.origins.clear();
+    for (const auto& set : json.at("datasets")) read_set(set, listed.samples);
+    for (const auto& sample : json.at("samples")) read_sample(sample, sections, listed);
+    listed.kept.empty_caption = read_places(json.at("empty_caption"), sections);
+  } catch (const nlohmann::json::exception& error) {
+    data_error("train", "{} is damaged ({}); make it again with `burnish cache`", path.string(), error.what());
+  }
+  check_listed(cache, listed);
+  check_origin(cache, listed);
+  return listed;
+}
+
+bool listed_captions_vary(const std::filesystem::path& cache) {
+  if (!io::is_there(cache / kList)) return false;
+  try {
+    Samples samples;
+    const auto json = io::read_json(cache / kList);
+    for (const auto& set : json.value("datasets", nlohmann::json::array())) read_set(set, samples);
+    return std::ranges::any_of(samples.sets, [](const auto& set) { return set.captions.varies(); });
+  } catch (const nlohmann::json::exception&) {
+    return false;  // read_list says what is wrong
+  }
+}
+
+void save_list(data::Cache& cache, const Samples& samples, const Kept& kept) {
+  nlohmann::ordered_json list{{"schema", kSchema}, {"sections", nlohmann::ordered_json::object()}};
+  for (const auto& [name, place] : kept.by_row.begin()->second.front()) list["sections"][name] = place.section->name();
+  for (size_t i = 0; i < samples.sets.size(); ++i) list["datasets"].push_back(json_of(samples.sets[i], samples.origins.at(i)));
+  list["empty_caption"] = keys_of(kept.empty_caption);
+  for (const auto& sample : samples.list) list["samples"].push_back(entry_of(sample, kept));
+  io::write_text_atomic(cache.folder() / kList, list.dump(1) + "\n");
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,158 @@
+#include "train/subject/attached.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "adapters/adapter_config.h"
+#include "base/log.h"
+#include "base/random_key.h"
+#include "base/text.h"
+#include "loras/lora_file.h"
+#include "quant/trained_codes.h"
+#include "train/subject/training_units.h"
+
+namespace burnish::train {
+
+namespace {
+
+std::string type_of(const adapters::Adapter& adapter) {
+  return adapter.is_dora() ? "dora" : std::string(adapters::kind_name(adapter.update().kind()));
+}
+
+/// Which programs make of a DoRA what was trained.
+const char* readers_of(adapters::NormAxis axis) {
+  return axis == adapters::NormAxis::input
+             ? "dora_norm input: OneTrainer and ComfyUI load such a file as it was trained; peft, diffusers and LyCORIS do not"
+             : "dora_norm output: peft and diffusers load such a file as it was trained; ComfyUI may take norms of the base alone";
+}
+
+}  // namespace
+
+Attached::Attached(const Chosen& chosen, models::Model& model) : chosen_(&chosen), model_(&model) {
+  const auto& settings = chosen.settings;
+  if (chosen.has_adapters()) {
+    adapters::Dropout dropout{.probability = settings.adapter.dropout, .seed = settings.seed};
+    dropout_ = std::make_shared<adapters::Dropout>(dropout);
+  }
+  for (const auto& adapters : chosen.adapted) adapted_.push_back({adapters.component, {}});
+  for (const auto& component : chosen.components) {
+    bool whole = chosen.whole_components().contains(component);
+    auto it = std::ranges::find(chosen.adapted, component, &Chosen::Adapters::component);
+    if (!whole && it == chosen.adapted.end()) continue;
+    auto& root = model_->components().module(component);
+    root.visit_parameters([&](const std::string& path, at::Tensor& p) {
+      p.set_requires_grad(
+          std::ranges::any_of(chosen.whole, [&](const auto& w) { return w.component == component && lies_below(path, w.path); }));
+    });
+    if (it == chosen.adapted.end()) continue;
+    auto& adapted = adapted_[static_cast<size_t>(it - chosen.adapted.begin())].adapted;
+    if (!it->weights.empty()) {
+      adapted = adapters::attach_weights(root, it->weights, settings.lora_checkpoint, dropout_);
+      continue;
+    }
+    auto seed = settings.seed;
+    if (component != model_->names().denoiser()) seed ^= mix64(component);  // encoders may have layers of equal names
+    auto options_of = [&](const std::string& path) { return it->options.at(path); };
+    adapted = adapters::attach(root, options_of, it->paths, seed, dropout_, it->fused);
+  }
+  note_adapters();
+  if (!adapted_.empty()) adapter_file(0, at::kFloat);  // so that what cannot be written is said now
+}
+
+void Attached::note_adapters() const {
+  for (const auto& a : adapted_) {
+    std::map<std::pair<int64_t, double>, int64_t> counts;  // by rank and scale
+    for (const auto& item : a.adapted) ++counts[{item.adapter->update().rank(), item.adapter->update().scale()}];
+    for (const auto& [kind, count] : counts)
+      info("{} of rank {}, scale {:.4g} on {} layers of {}", type_of(*a.adapted[0].adapter), kind.first, kind.second, count, a.component);
+  }
+  if (adapted_.empty()) return;
+  const auto& first = *adapted_[0].adapted[0].adapter;
+  if (first.is_dora()) info("{}", readers_of(first.magnitude().axis));
+}
+
+double Attached::lr_factor(const std::string& component) const {
+  double rate = chosen_->settings.learning_rate;
+  for (const auto& [name, chosen] : chosen_->settings.component_rates) {
+    if (name.empty() ? !model_->names().is_denoiser(component) : component_called(name, chosen_->components) == component) rate = chosen;
+  }
+  return rate / chosen_->settings.learning_rate;
+}
+
+optim::ParameterList Attached::parameters() const {
+  optim::ParameterList parameters;
+  std::set<const c10::TensorImpl*> seen;
+  for (const auto& a : adapted_) {
+    for (const auto& item : a.adapted) {
+      for (const auto& [name, value] : item.adapter->parameters()) {
+        if (!seen.insert(value.unsafeGetTensorImpl()).second) continue;
+        parameters.push_back({a.component + "." + item.path + "." + name, value, lr_factor(a.component)});
+      }
+    }
+  }
+  for (const auto& whole : chosen_->whole) {
+    auto& root = model_->components().module(whole.component);
+    auto codes = quant::trained_codes(root);
+    root.visit_parameters([&](const std::string& path, at::Tensor& p) {
+      if (lies_below(path, whole.path)) parameters.push_back({whole.component + "." + path, p, lr_factor(whole.component), codes[path]});
+    });
+  }
+  return parameters;
+}
+
+TrainedFile Attached::adapter_file(int64_t step, c10::ScalarType dtype) const {
+  TrainedFile file{.name = fmt::format("step-{}.safetensors", step), .values = {}, .metadata = {}};
+  std::vector<adapters::AdaptedList> all;
+  for (const auto& a : adapted_) all.push_back(a.adapted);
+  auto layout = adapters::settled(chosen_->settings.layout, all);
+  for (const auto& a : adapted_) {
+    auto prefixes = loras::layer_prefixes(*model_, a.component);
+    for (auto& [name, tensor] : adapters::adapter_tensors(a.adapted, prefixes, dtype, layout))
+      file.values.push_back({{name, tensor.scalar_type(), tensor.sizes().vec()}, [tensor] { return tensor; }});
+  }
+  std::vector<std::string> ranks, alphas;
+  auto note = [](std::vector<std::string>& seen, const std::string& number) {
+    if (!contains(seen, number)) seen.push_back(number);
+  };
+  for (const auto& a : adapted_) {
+    for (const auto& item : a.adapted) {
+      const auto& update = item.adapter->update();
+      note(ranks, std::to_string(update.rank()));
+      note(alphas, fmt::format("{}", update.scale() * static_cast<double>(std::max<int64_t>(1, update.rank()))));
+    }
+  }
+  const auto& first = *adapted_[0].adapted[0].adapter;
+  file.metadata["adapter"] = type_of(first);
+  file.metadata["rank"] = join(ranks, "/");
+  file.metadata["alpha"] = join(alphas, "/");
+  if (!first.is_dora()) return file;
+  bool by_input = first.magnitude().axis == adapters::NormAxis::input;
+  file.metadata["dora_norm"] = by_input ? "input" : "output";
+  if (by_input) file.readers = readers_of(adapters::NormAxis::input);
+  return file;
+}
+
+std::vector<TrainedFile> Attached::files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact) const {
+  const auto& parameters = optimizer.parameters();
+  if (!exact) exact = [&parameters, dtype](size_t number) { return optim::kept_value(parameters[number]).to(dtype); };
+  std::map<std::string, size_t> index;  // of a parameter in the optimizer
+  for (size_t i = 0; i < parameters.size(); ++i) index[parameters[i].name] = i;
+  std::vector<TrainedFile> files;
+  if (!adapted_.empty()) files.push_back(adapter_file(step, dtype));
+  for (const auto& component : chosen_->whole_components()) {
+    bool plain_name = component == model_->names().denoiser() && adapted_.empty();
+    TrainedFile file{.name = fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), .values = {}, .metadata = {}};
+    auto prefix = model_->names().of(component).layers.weights;
+    model_->components().module(component).visit_parameters([&](const std::string& path, at::Tensor&) {
+      auto it = index.find(component + "." + path);
+      if (it == index.end()) return;
+      file.values.push_back(
+          {{prefix + path, dtype, parameters[it->second].value.sizes().vec()}, [exact, number = it->second] { return exact(number); }});
+    });
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,56 @@
+#pragma once
+#include <functional>
+
+#include "io/safetensors.h"
+#include "optim/optimizer.h"
+#include "train/subject/chosen.h"
+
+namespace burnish::train {
+
+/// A file of what trains.
+struct TrainedFile {
+  /// A tensor of a file, had when it is asked for.
+  struct Value {
+    io::TensorSpec spec;
+    std::function<at::Tensor()> get;
+  };
+  std::string name;
+  std::vector<Value> values;
+  io::Metadata metadata;     ///< what a reader of adapters needs
+  std::string readers = {};  ///< which programs read it as it was trained, where some that know its format do not
+};
+
+/// What trains, in the loaded model: adapters hang on its layers, and what takes gradients is marked.
+class Attached {
+ public:
+  /// All trained components are loaded. Both must outlive this. A config Error for adapters that the layout of their file cannot hold.
+  Attached(const Chosen& chosen, models::Model& model);
+
+  /// Shared by all adapters; null without any.
+  const std::shared_ptr<adapters::Dropout>& dropout() const { return dropout_; }
+  /// The trained parameters, named "component.path", those that layers share after the first of them.
+  optim::ParameterList parameters() const;
+
+  /// The value that a parameter of an optimizer is saved with, by its number; none: optim::kept_value in the dtype of the file.
+  using Exact = std::function<at::Tensor(size_t parameter)>;
+  /// The files of a step. Adapters of all components share `step-N.safetensors`. A denoiser that trains whole has that name when there are
+  /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file, with what `exact` gives
+  /// for them. The values are those of when they are asked for, which may not be later than this and `exact` live.
+  std::vector<TrainedFile> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact = {}) const;
+
+ private:
+  struct Adapters {
+    std::string component;
+    adapters::AdaptedList adapted;
+  };
+  void note_adapters() const;
+  double lr_factor(const std::string& component) const;
+  TrainedFile adapter_file(int64_t step, c10::ScalarType dtype) const;
+
+  const Chosen* chosen_;
+  models::Model* model_;
+  std::shared_ptr<adapters::Dropout> dropout_;
+  std::vector<Adapters> adapted_;
+};
+
+}  // namespace burnish::train

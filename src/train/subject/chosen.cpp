@@ -1,0 +1,352 @@
+#include "train/subject/chosen.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/numbers_by_name.h"
+#include "base/text.h"
+#include "io/checkpoint_files.h"
+#include "loras/lora_file.h"
+#include "train/subject/checkpoint_agreement.h"
+#include "train/subject/training_units.h"
+
+namespace burnish::train {
+
+namespace {
+
+std::string targets_of(const TrainedSettings& settings, const models::Model& model, const std::string& component) {
+  return settings.targets ? *settings.targets : model.names().of(component).lora_targets;
+}
+
+int64_t whole_rank(double rank) {
+  if (rank != std::floor(rank)) config_error("train", "lora_rank_groups must hold whole numbers, not {}", rank);
+  return static_cast<int64_t>(rank);
+}
+
+/// A component as its file headers have it.
+struct Tree {
+  std::unique_ptr<nn::Module> skeleton;  ///< null while the files are not there
+  adapters::AliasesOf names;               ///< by which targets call a layer
+};
+
+/// Settles what trains, step by step: what is named, which layers that is, and how their adapters look.
+class Choosing {
+ public:
+  Choosing(const TrainedSettings& settings, models::Model& model);
+  Chosen take() { return std::move(chosen_); }
+
+ private:
+  void add_whole(const std::string& name);
+  void add_adapters(const std::string& component);
+  void check_rates() const;
+  void choose_layers();
+  void check_all_targets_matched();
+  void choose_ranks();
+  void choose_fused();
+  void check_layout() const;
+  void read_checkpoint();
+  std::vector<std::string> targeted(const std::string& component);
+  const Tree& tree(const std::string& component);
+  void note_whole_parameters();
+
+  const TrainedSettings& settings_;
+  models::Model& model_;
+  Chosen chosen_;
+  std::map<std::string, Tree> trees_;  ///< each made once
+};
+
+Choosing::Choosing(const TrainedSettings& settings, models::Model& model) : settings_(settings), model_(model), chosen_{.settings = settings} {
+  chosen_.components = pipeline::components_of(training_units(model));
+  for (const auto& name : settings.whole) add_whole(name);
+  for (const auto& name : settings.adapted) add_adapters(component_called(name, chosen_.components));
+  bool from_file = !settings.lora_checkpoint.empty() && settings.adapted.empty();  // then the file decides
+  if (from_file && !chosen_.whole.empty())
+    config_error("train",
+                 "trainable_models and lora_checkpoint are given, and lora_base_model does not say what carries the adapters; name it, or "
+                 "give one of them");
+  if (chosen_.whole.empty() && chosen_.adapted.empty() && !from_file) add_adapters(model.names().denoiser());
+  if (settings.from_scratch && !chosen_.whole_components().contains(model.names().denoiser()))
+    config_error("train", "init random needs trainable_models {}; a LoRA on random weights teaches nothing", model.names().denoiser());
+  check_rates();
+  choose_layers();
+  note_whole_parameters();
+}
+
+void Choosing::add_whole(const std::string& name) {
+  auto dot = name.find('.');
+  auto component = component_called(name.substr(0, dot), chosen_.components);
+  auto path = dot == name.npos ? "" : name.substr(dot + 1);
+  auto full = path.empty() ? component : component + "." + path;
+  for (const auto& other : chosen_.whole) {
+    if (pipeline::overlap(other.name, full))
+      config_error("train", "trainable_models names {} and {}, which are the same weights", other.name, full);
+  }
+  chosen_.whole.push_back({full, component, path});
+}
+
+void Choosing::add_adapters(const std::string& component) {
+  if (chosen_.whole_components().contains(component))
+    config_error(
+        "train",
+        "{} is to train whole (trainable_models) and under an adapter (lora_base_model or lora_checkpoint); take it out of one of them",
+        component);
+  for (const auto& other : chosen_.adapted) {
+    if (other.component == component) config_error("train", "lora_base_model names {} twice", component);
+  }
+  chosen_.adapted.push_back({.component = component});
+}
+
+void Choosing::check_rates() const {
+  for (const auto& [name, rate] : settings_.component_rates) {
+    if (name.empty()) continue;
+    auto component = component_called(name, chosen_.components);
+    bool trains = chosen_.whole_components().contains(component) || std::any_of(chosen_.adapted.begin(), chosen_.adapted.end(),
+                                                                        [&](const auto& a) { return a.component == component; });
+    if (!trains && settings_.lora_checkpoint.empty())
+      config_error("train",
+                   "text_encoder_lr gives a learning rate for {}, which does not train; name it in lora_base_model or trainable_models",
+                   name);
+  }
+}
+
+const Tree& Choosing::tree(const std::string& component) {
+  auto [entry, is_new] = trees_.try_emplace(component);
+  if (!is_new) return entry->second;
+  if (model_.components().has(component)) entry->second.skeleton = model_.components().skeleton(component);
+  entry->second.names = [&names = model_.names().of(component)](const std::string& path) { return names.target_names(path); };
+  return entry->second;
+}
+
+/// The layers that are to carry adapters when no file decides it.
+std::vector<std::string> Choosing::targeted(const std::string& component) {
+  const auto& [skeleton, names] = tree(component);
+  return adapters::match_targets(*skeleton, targets_of(settings_, model_, component), names);
+}
+
+void Choosing::read_checkpoint() {
+  auto by_component = loras::read(model_, settings_.lora_checkpoint);
+  if (chosen_.adapted.empty()) {
+    for (const auto& [component, weights] : by_component) add_adapters(component);
+  }
+  auto asked = settings_.adapter;
+  // The header says the alpha also where a format has the scale multiplied into the weights.
+  auto metadata = io::TensorSource::open({adapters::find_adapter(settings_.lora_checkpoint).tensors}).metadata();
+  auto given = settings_.given;
+  if (metadata["alpha"] == fmt::format("{}", asked.alpha)) {
+    asked.alpha = 0;
+    std::erase(given, "lora_alpha");
+  }
+  for (auto& adapters : chosen_.adapted) {
+    if (!by_component.contains(adapters.component))
+      config_error("train", "lora_base_model names {}, and {} holds no adapters of it; take it out, or give another file",
+                   adapters.component, settings_.lora_checkpoint);
+    adapters.weights = std::move(by_component.at(adapters.component));
+    by_component.erase(adapters.component);
+    adapters::check_trainable(*tree(adapters.component).skeleton, adapters.weights, settings_.lora_checkpoint);
+    for (const auto& w : adapters.weights) adapters.paths.push_back(w.path);
+    check_agreement(asked, given, adapters.weights, settings_.lora_checkpoint);
+    if (settings_.targets) check_same_layers(targeted(adapters.component), adapters.paths, adapters.component, settings_.lora_checkpoint);
+  }
+  if (!by_component.empty())
+    config_error("train", "{} holds adapters of {}, which lora_base_model leaves out; name it too", settings_.lora_checkpoint,
+                 by_component.begin()->first);
+  chosen_.rank = adapters::rank_of(chosen_.adapted[0].weights[0]);
+}
+
+void Choosing::choose_layers() {
+  chosen_.rank = settings_.adapter.rank;
+  for (const auto& whole : chosen_.whole) {
+    if (whole.path.empty() || !model_.components().has(whole.component)) continue;
+    auto slots = tree(whole.component).skeleton->parameters();
+    if (std::none_of(slots.begin(), slots.end(), [&](const auto& slot) { return lies_below(slot.first, whole.path); }))
+      config_error("train", "trainable_models names {}, and {} has no such part", whole.name, whole.component);
+  }
+  if (!settings_.lora_checkpoint.empty()) return read_checkpoint();
+  for (auto& adapters : chosen_.adapted) {
+    if (model_.components().has(adapters.component)) adapters.paths = targeted(adapters.component);
+  }
+  if (settings_.targets) check_all_targets_matched();
+  choose_ranks();
+  choose_fused();
+  check_layout();
+}
+
+/// A name that is misspelled must not look like layers that train.
+void Choosing::check_all_targets_matched() {
+  std::map<std::string, std::string> nearest;  // of the names that match in no component so far
+  bool is_first = true;
+  for (const auto& adapters : chosen_.adapted) {
+    if (!model_.components().has(adapters.component)) continue;
+    const auto& [skeleton, names] = tree(adapters.component);
+    auto unmatched = adapters::unmatched_targets(*skeleton, *settings_.targets, names);
+    if (is_first) {
+      for (const auto& name : unmatched) nearest[name] = "";
+    }
+    std::erase_if(nearest, [&](const auto& item) { return !contains(unmatched, item.first); });
+    for (auto& [name, near] : nearest) {
+      if (near.empty()) near = adapters::nearest_target(*skeleton, name, names);
+    }
+    is_first = false;
+  }
+  if (nearest.empty()) return;
+  const auto& [name, near] = *nearest.begin();
+  config_error("train", "lora_target_modules names '{}', and no layer is called so{}; correct it, or take it out", name,
+               near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near));
+}
+
+void Choosing::choose_ranks() {
+  NumbersByName ranks("train", "lora_rank_groups", settings_.rank_groups, 1), alphas("train", "lora_alpha_groups", settings_.alpha_groups);
+  for (auto& adapters : chosen_.adapted) {
+    for (const auto& path : adapters.paths) {
+      auto& options = adapters.options[path] = settings_.adapter;
+      auto full = adapters.component + "." + path;
+      if (auto rank = ranks.find(full)) options.rank = whole_rank(*rank);
+      if (auto alpha = alphas.find(full)) options.alpha = *alpha;
+    }
+  }
+  ranks.check_all_fitted();
+  alphas.check_all_fitted();
+}
+
+/// After choose_ranks: layers that share an adapter have one rank.
+void Choosing::choose_fused() {
+  for (auto& adapters : chosen_.adapted) {
+    if (!model_.components().has(adapters.component)) continue;
+    const auto& [skeleton, names] = tree(adapters.component);
+    for (const auto& name : adapters::fused_targets(*skeleton, targets_of(settings_, model_, adapters.component), names)) {
+      adapters.fused.push_back(model_.names().of(adapters.component).foreign_layer(name));
+      const auto& layers = adapters.fused.back();
+      const auto& first = adapters.options.at(layers.at(0));
+      for (const auto& layer : layers) {
+        const auto& own = adapters.options.at(layer);
+        if (own.rank != first.rank || own.alpha != first.alpha)
+          config_error("train",
+                       "lora_target_modules names {}, of which {} and {} share an adapter, and they have different ranks or alphas by "
+                       "groups; name the whole of it there, or the single layers as targets",
+                       name, layers[0], layer);
+      }
+    }
+  }
+}
+
+/// Lays out adapters of rank 1 on layers without weights: what cannot be written is said before anything is computed. Ranks that a layout
+/// cannot hold side by side are said when the adapters themselves are there (attach).
+void Choosing::check_layout() const {
+  if (settings_.layout == adapters::Layout::automatic || settings_.adapter.type == "full") return;
+  for (const auto& a : chosen_.adapted) {
+    if (!model_.components().has(a.component)) continue;
+    auto skeleton = model_.components().skeleton(a.component);  // of its own, since it is changed
+    auto small = settings_.adapter;
+    small.rank = 1;
+    if (small.type == "dora") small.type = "lora";  // a magnitude needs the weight
+    auto adapted = adapters::attach(
+        *skeleton, [&](const std::string&) { return small; }, a.paths, 0, nullptr, a.fused, c10::Device(c10::kCPU));
+    adapters::adapter_tensors(adapted, loras::layer_prefixes(model_, a.component), at::kFloat, settings_.layout);
+  }
+}
+
+void Choosing::note_whole_parameters() {
+  for (const auto& whole : chosen_.whole) {
+    const auto& skeleton = tree(whole.component).skeleton;
+    if (!skeleton) continue;
+    for (const auto& [path, slot] : skeleton->parameters()) {
+      if (lies_below(path, whole.path)) chosen_.whole_parameters.push_back(whole.component + "." + path);
+    }
+  }
+}
+
+}  // namespace
+
+Chosen choose(const TrainedSettings& settings, models::Model& model) { return Choosing(settings, model).take(); }
+
+std::set<std::string> Chosen::whole_components() const {
+  std::set<std::string> components;
+  for (const auto& part : whole) components.insert(part.component);
+  return components;
+}
+
+std::map<std::string, std::vector<std::string>> Chosen::whole_paths() const {
+  std::map<std::string, std::vector<std::string>> paths;
+  for (const auto& part : whole) paths[part.component].push_back(part.path);
+  return paths;
+}
+
+void Chosen::check_groups(const models::Model& model, const optim::GroupOptions& groups) const {
+  optim::ParameterList named;  // by name alone
+  for (const auto& a : adapted) {
+    if (!model.components().has(a.component)) return;
+    for (const auto& w : a.weights) {
+      for (const auto& [name, value] : w.parameters) named.push_back({a.component + "." + w.path + "." + name, {}});
+      if (w.magnitude.m.defined()) named.push_back({a.component + "." + w.path + ".lora_magnitude_vector", {}});
+    }
+    for (const auto& [path, options] : a.options) {
+      for (const auto& name : adapters::parameter_names(options)) named.push_back({a.component + "." + path + "." + name, {}});
+    }
+  }
+  if (std::ranges::any_of(whole, [&](const auto& part) { return !model.components().has(part.component); })) return;
+  for (const auto& name : whole_parameters) named.push_back({name, {}});
+  optim::apply_groups(named, groups, settings.learning_rate);
+}
+
+namespace {
+
+/// The ranks that a component's adapters have, in the order of their layers.
+std::string ranks_of(const Chosen& chosen, const Chosen::Adapters& adapters) {
+  std::vector<std::string> ranks;
+  for (const auto& path : adapters.paths) {
+    auto it = adapters.options.find(path);
+    auto rank = std::to_string(it == adapters.options.end() ? chosen.rank : it->second.rank);
+    if (!contains(ranks, rank)) ranks.push_back(rank);
+  }
+  return ranks.empty() ? std::to_string(chosen.rank) : join(ranks, "/");
+}
+
+}  // namespace
+
+std::set<std::string> Chosen::models(const models::Model& model) const {
+  std::set<std::string> all, of = whole_components();
+  for (const auto& a : adapted) of.insert(a.component);
+  for (const auto& component : of) {
+    auto parts = model.components().parts(component);
+    for (const auto& part : parts) {
+      if (parts.size() == 1 || !model.components().has(component)) {
+        all.insert(part);
+        continue;
+      }
+      auto skeleton = model.components().skeleton(part);
+      if (std::ranges::any_of(skeleton->parameters(), [&](const auto& slot) { return trains(component, slot.first); })) all.insert(part);
+    }
+  }
+  return all;
+}
+
+bool Chosen::trains(const std::string& component, const std::string& path) const {
+  auto layer = path.substr(0, path.rfind('.'));
+  return std::ranges::any_of(whole, [&](const auto& w) { return w.component == component && lies_below(path, w.path); }) ||
+         std::ranges::any_of(adapted, [&](const auto& a) { return a.component == component && contains(a.paths, layer); });
+}
+
+std::string Chosen::text(const std::string& denoiser) const {
+  std::vector<std::string> texts;
+  for (const auto& part : whole) texts.push_back(part.name == denoiser ? "full" : "full " + part.name);
+  for (const auto& a : adapted) {
+    auto where = a.component == denoiser ? "" : " of " + a.component;
+    bool has_rank = settings.adapter.type != "full";
+    texts.push_back(
+        fmt::format("{} on {} layers{}", has_rank ? settings.adapter.type + " rank " + ranks_of(*this, a) : "full deltas", a.paths.size(), where));
+  }
+  return join(texts);
+}
+
+std::string targets_outside(const std::string& part, const TrainedSettings& settings, models::Model& model) {
+  auto component = pipeline::component_of(part);
+  if (!settings.lora_checkpoint.empty() || !model.components().has(component)) return "";
+  auto skeleton = model.components().skeleton(part);
+  auto names = [&](const std::string& path) { return model.names().of(component).target_names(path); };
+  return join(adapters::unmatched_targets(*skeleton, targets_of(settings, model, component), names), ",");
+}
+
+}  // namespace burnish::train

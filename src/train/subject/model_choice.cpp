@@ -1,0 +1,104 @@
+#include "train/subject/model_choice.h"
+
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "quant/store.h"
+#include "train/subject/checks.h"
+
+namespace burnish::train {
+
+/// A config::Relocate of fp8_models: of its entries those that name files.
+static std::string models_seen_from(const std::string& text, const std::filesystem::path& folder) {
+  auto entries = split_list(text);
+  for (auto& entry : entries) entry = config::seen_from_if_there(entry, folder);
+  return join(entries, ",");
+}
+
+/// A config::Relocate of model_paths; what is no JSON is left for the error that says so.
+static std::string model_paths_seen_from(const std::string& text, const std::filesystem::path& folder) {
+  std::function<void(nlohmann::json&)> relocate = [&](nlohmann::json& value) {
+    if (value.is_string()) value = config::seen_from(value.get<std::string>(), folder);
+    else if (value.is_array()) std::for_each(value.begin(), value.end(), relocate);
+  };
+  auto paths = nlohmann::json::parse(text, nullptr, false);
+  if (paths.is_discarded()) return text;
+  relocate(paths);
+  return paths.dump();
+}
+
+void fields(config::Fields& f, ModelChoice& o) {
+  f.group("Model");
+  f.path("model", o.model,
+         "diffusers folder, component folder, single .safetensors file, or a model's id on a hub (author/model), which is fetched; may be "
+         "given several times",
+         {}, config::seen_from_if_there);
+  f.path("model_paths", o.model_paths, "JSON list of files, or of lists of shards", {}, model_paths_seen_from);
+  f("model_id_with_origin_paths", o.model_id_with_origin_paths,
+    "comma list of model_id:pattern under DIFFSYNTH_MODEL_BASE_PATH (./models); what is not there is fetched");
+  f.path("tokenizer_path", o.tokenizer_path, "tokenizer folder (CLIP, Qwen), or author/model:tokenizer/, when it is not beside the model",
+         {"tokenizer_1_path"}, config::seen_from_if_there);
+  f.path("tokenizer_2_path", o.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model");
+  f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in");
+  f("device", o.device, "auto, cpu or cuda");
+  f.path("fp8_models", o.fp8_models,
+         "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format", {},
+         models_seen_from);
+  f("weight_format", o.weight_format, "fp8, fp8_tensor, fp8_block, fp8_plain, fp8_e5m2, int8 or nf4");
+  f("high_precision_layers", o.high_precision_layers,
+    "comma list of regular expressions for linear layers that stay in dtype; \"\" for none, or default");
+  f("fp8_compute", o.fp8_compute, "multiply FP8 weights with FP8 activations");
+  for (const auto& option : models::family_options())
+    std::visit([&](auto& value) { f(option.name, value, option.help); }, o.own.at(option.name));
+  for (const char* name : {"vae_tiling", "enable_vae_tiling", "tiled"})
+    f.refused(name, "say how large the autoencoder's tiles are: --vae_tile_size 512");
+  f("seed", o.seed, "names every random draw of the run");
+  f("num_threads", o.num_threads, "CPU threads; 0 takes all cores");
+}
+
+void check(const ModelChoice& c) {
+  parse_dtype(c.dtype);
+  for (const auto& option : models::family_options()) {
+    auto wrong = option.why_wrong ? option.why_wrong(option.name, c.own.at(option.name)) : "";
+    if (!wrong.empty()) config_error("train", "{}", wrong);
+  }
+  if (c.device != "auto" && c.device != "cpu" && c.device != "cuda")
+    config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
+  if (c.device == "cuda" && !at::hasCUDA() && !c.is_plan)
+    config_error("train", "device cuda was asked for, and this build or machine has none; choose cpu");
+  if (c.fp8_models.empty() && c.weight_format != "fp8")
+    config_error("train", "weight_format {} says how the models in fp8_models are stored, and none is named there", c.weight_format);
+  if (c.weight_format == "fp8" || !c.fp8_models.empty())
+    quant::Store({.format = quant::parse_format(c.weight_format), .high_precision = {}, .fp8_compute = c.fp8_compute});
+  check_at_least("seed", static_cast<double>(c.seed), 0);
+  check_at_least("num_threads", static_cast<double>(c.num_threads), 0);
+  check_at_most("num_threads", c.num_threads, kMostThreads);
+}
+
+void begin_with_drawing_options(ModelChoice& o) {
+  o.unset = models::drawing_options();
+  for (const auto& [name, value] : o.unset) o.own[name] = value;
+}
+
+models::ModelOptions model_options(const ModelChoice& c) {
+  models::ModelOptions options;
+  options.dtype = parse_dtype(c.dtype);
+  bool on_gpu = c.device != "cpu" && (at::hasCUDA() || (c.is_plan && c.device == "cuda"));
+  options.device = on_gpu ? c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(c.local_rank)) : c10::Device(c10::kCPU);
+  options.tokenizer_path = c.tokenizer_path;
+  options.tokenizer_2_path = c.tokenizer_2_path;
+  options.own = c.own;
+  options.unset = c.unset;
+  options.seed = static_cast<uint64_t>(c.seed);
+  return options;
+}
+
+}  // namespace burnish::train

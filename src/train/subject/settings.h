@@ -1,0 +1,39 @@
+#pragma once
+#include <optional>
+
+#include "adapters/adapter_file.h"
+#include "adapters/attach.h"
+#include "loras/merged.h"
+#include "train/subject/model_choice.h"
+
+namespace burnish::train {
+
+/// Which files, what precision, where.
+struct ModelSettings {
+  models::ModelNames names;
+  models::ModelOptions options;
+  ModelChoice storage;                              ///< fp8_models and what goes with it
+  bool trained_in_fp8 = false;                      ///< weights that train whole are kept as FP8 codes
+  bool first_blocks_apart = false;                  ///< the blocks before the first trained one are a part of their own
+  std::vector<loras::LoraFile> presets = {};        ///< merged into the weights before anything is done with them
+  std::vector<std::string> preset_components = {};  ///< that they are merged into; none: all that the files adapt
+  std::string reference_column = {};                ///< of metadata, whose pictures the model is to read; "" for none (others: options)
+};
+
+/// What trains.
+struct TrainedSettings {
+  std::vector<std::string> whole;      ///< components, or parts of them
+  std::vector<std::string> adapted;    ///< components that carry adapters
+  std::string lora_checkpoint;         ///< "" starts anew
+  std::optional<std::string> targets;  ///< of adapters; none takes the family's own
+  adapters::AdapterOptions adapter;
+  std::vector<std::string> given = {};              ///< options that were asked for in so many words, so also where they say their default
+  std::string rank_groups = {}, alpha_groups = {};  ///< of layers that differ from it; lists as in base/numbers_by_name.h
+  adapters::Layout layout = {};                     ///< of adapter files
+  bool from_scratch = false;                        ///< the denoiser's weights are drawn
+  double learning_rate = 0;
+  std::vector<std::pair<std::string, double>> component_rates;  ///< see component_rates()
+  uint64_t seed = 0;
+};
+
+}  // namespace burnish::train

@@ -1,0 +1,120 @@
+#include "train/subject/storage.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/pattern.h"
+#include "base/text.h"
+#include "models/hub_files.h"
+#include "quant/store.h"
+
+namespace burnish::train {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool same_place(const std::string& a, const std::string& b) { return fs::path(a).lexically_normal() == fs::path(b).lexically_normal(); }
+
+/// A path without the slash at its end.
+std::string plain_path(const std::string& path) {
+  auto plain = fs::path(path).lexically_normal().string();
+  return plain.size() > 1 && plain.ends_with('/') ? plain.substr(0, plain.size() - 1) : plain;
+}
+
+/// Whether an entry of fp8_models means a component: spelled as the model is, a folder that holds it, folder:component, or its name.
+bool names_component(const std::string& entry, const models::Component& component) {
+  auto origin = plain_path(component.origin);
+  if (entry == component.origin || entry == component.name || same_place(entry, component.origin)) return true;
+  if (component.origin.starts_with(entry + " (")) return true;  // the first of several shards
+  if (fs::path(origin).parent_path() == fs::path(plain_path(entry))) return fs::is_directory(origin) || models::is_hub_model(entry);
+  auto colon = entry.rfind(':');
+  if (colon == std::string::npos) return false;
+  auto folder = plain_path(entry.substr(0, colon)), part = entry.substr(colon + 1);
+  if (fs::path(origin) == fs::path(folder) / part) return true;
+  return component.name == part && (origin == folder || fs::path(origin).parent_path() == fs::path(folder));
+}
+
+std::string component_list(const std::vector<models::Component>& components) {
+  std::vector<std::string> texts;
+  for (const auto& c : components) texts.push_back(fmt::format("{} ({})", c.name, c.origin));
+  return join(texts);
+}
+
+std::vector<std::string> high_precision(const models::Model& model, const std::string& component, const ModelChoice& choice) {
+  return choice.high_precision_layers == "default" ? model.names().of(component).high_precision : split_list(choice.high_precision_layers);
+}
+
+/// A pattern that fits no layer of any component would leave that layer in few bits without a word.
+void check_high_precision(const models::Model& model, const ModelChoice& choice) {
+  if (choice.high_precision_layers == "default") return;
+  std::set<std::string> layers;
+  for (const auto& component : model.components().list()) {
+    for (const auto& [name, weight] : model.components().skeleton(component.name)->parameters())
+      layers.insert(name.substr(0, name.rfind('.')));
+  }
+  std::vector<std::string> names(layers.begin(), layers.end());
+  for (const auto& text : split_list(choice.high_precision_layers)) {
+    Pattern pattern("train", "high_precision_layers", text);
+    if (std::ranges::any_of(names, [&](const auto& name) { return pattern.matches(name); })) continue;
+    auto near = nearest_name(text, names);
+    config_error("train", "high_precision_layers: '{}' fits the whole name of no layer{}; there is for example {}", text,
+                 near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), names.empty() ? "none" : names[names.size() / 2]);
+  }
+}
+
+}  // namespace
+
+void choose_storage(models::Model& model, const ModelChoice& choice, const TrainedStorage& trained) {
+  check_high_precision(model, choice);
+  auto components = model.components().list();
+  auto entries = split_list(choice.fp8_models);
+  for (const auto& entry : entries) {
+    bool found = false;
+    for (const auto& component : components) {
+      if (!names_component(entry, component)) continue;
+      found = true;
+      if (!trained.paths.contains(component.name)) continue;
+      config_error("train",
+                   "fp8_models names {} ({}), whose own weights train, and it is for weights that do not; leave it out, or train it in FP8 "
+                   "with --trained_weights fp8, or an adapter over FP8: name it in lora_base_model instead of trainable_models",
+                   entry, component.name);
+    }
+    if (!found)
+      config_error("train", "fp8_models names {}, which is no model of this run; there are {}", entry, component_list(components));
+  }
+  for (const auto& component : components) {
+    auto paths = trained.paths.find(component.name);
+    if (paths != trained.paths.end() && !trained.in_fp8) continue;
+    bool named = std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return names_component(entry, component); });
+    quant::StoreOptions options{.format = {}, .high_precision = {}, .fp8_compute = choice.fp8_compute};
+    if (named) options.format = quant::parse_format(choice.weight_format);
+    options.high_precision = high_precision(model, component.name, choice);
+    if (paths != trained.paths.end()) options.trained = paths->second;
+    options.gradient_dtype = parse_dtype(choice.dtype);
+    model.components().set_store(component.name, std::make_shared<quant::Store>(options));
+  }
+  if (!choice.fp8_compute) return;
+  auto planned = model.components().list();
+  if (std::none_of(planned.begin(), planned.end(), [](const auto& c) { return c.num_stored > 0; }))
+    config_error("train", "fp8_compute multiplies FP8 weights, and no model of this run has any; name one with --fp8_models");
+}
+
+std::string storage_text(const models::Model& model, const models::Component& component, const ModelChoice& choice,
+                         const TrainedStorage& trained) {
+  if (component.num_stored == 0) return "";
+  bool named = false;
+  for (const auto& entry : split_list(choice.fp8_models)) named = named || names_component(entry, component);
+  auto kept = high_precision(model, component.name, choice);
+  auto how = trained.paths.contains(component.name) ? "trained in FP8 (E4M3) with a scale per output row"
+             : named                                ? "in " + quant::describe(quant::parse_format(choice.weight_format))
+                                                    : "in FP8 as in the file";
+  return fmt::format(" ({} layers, {:.0f} % of it, {}{}; norms, biases, tables and {} layers in {}{})", component.num_stored,
+                     100 * component.stored_share, how, choice.fp8_compute ? ", multiplied in FP8" : "", component.num_kept, choice.dtype,
+                     component.num_kept > 0 ? ": " + join(kept) : "");
+}
+
+}  // namespace burnish::train

@@ -1,0 +1,87 @@
+#include "train/subject/subject.h"
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "train/subject/storage.h"
+#include "train/subject/training_units.h"
+
+namespace burnish::train {
+
+namespace {
+
+TrainedStorage trained_storage(const ModelSettings& settings, const Chosen& chosen) {
+  return {chosen.whole_paths(), settings.trained_in_fp8};
+}
+
+/// Has the model run the blocks before the first trained one as a part of its own.
+std::string split_first_blocks(models::Model& model, const Chosen& chosen) {
+  auto component = model.names().denoiser();
+  auto part = model.split_first_blocks([&](const std::string& path) { return chosen.trains(component, path); });
+  if (!part.empty()) return part;
+  config_error(
+      "train",
+      "precompute_timesteps blocks finds no frozen blocks to compute ahead: the first block of {} or what comes before it trains, or "
+      "{} models have none that can be split off; name layers of later blocks in lora_target_modules or trainable_models, or leave "
+      "it at auto",
+      component, model.names().family);
+}
+
+/// That the model reads the reference pictures that a run names; one that was made for them may do without, which is said.
+void check_references(const models::Model& model, const std::string& column) {
+  const auto& read = model.names().reference_column;
+  if (const auto& expected = model.names().expected_references; column.empty() && !expected.empty())
+    warn("{} was trained with reference pictures, and this run has none; name their column with --extra_inputs {}", model.names().variant,
+         expected);
+  if (column == read) return;
+  config_error("train", "extra_inputs '{}' names reference pictures, and {} models read {}; {}", column, model.names().family,
+               read.empty() ? "none" : "those of '" + read + "'", read.empty() ? "take it out" : "name that column");
+}
+
+/// That the model reads the further columns that a run names.
+void check_extra_inputs(const models::Model& model, const std::set<std::string>& columns) {
+  for (const auto& column : columns) {
+    if (models::find_extra_input(model.names().extra_inputs, column) != nullptr) continue;
+    auto known = models::extra_inputs();
+    config_error("train", "extra_inputs '{}' is for {}, which is not among the files of this {} model; name its file too, or take it out",
+                 column, models::find_extra_input(known, column)->needs, model.names().family);
+  }
+}
+
+/// Makes preset LoRAs a part of the model.
+void merge_presets(models::Model& model, const ModelSettings& settings) {
+  auto components = pipeline::components_of(training_units(model));
+  loras::MergeOptions options{.may_lack_components = true};
+  for (const auto& name : settings.preset_components) options.components.push_back(component_called(name, components));
+  loras::merge(model, settings.presets, options);
+  for (const auto& component : model.names().denoisers) {
+    if (settings.options.init == "random" && model.components().holding(component).merge)
+      config_error("train", "init random draws the weights of {}, and a LoRA of preset_lora_path belongs to trained ones; take one out",
+                   component);
+  }
+}
+
+}  // namespace
+
+Subject open_subject(const ModelSettings& settings, const TrainedSettings& trained, const models::Model* opened) {
+  auto model = models::open_model(opened ? opened->files() : models::open_model_files(settings.names), settings.options);
+  check_references(*model, settings.reference_column);
+  check_extra_inputs(*model, settings.options.extra_inputs);
+  merge_presets(*model, settings);
+  auto chosen = choose(trained, *model);
+  choose_storage(*model, settings.storage, trained_storage(settings, chosen));
+  auto first_blocks = settings.first_blocks_apart ? split_first_blocks(*model, chosen) : "";
+  return {std::move(model), std::move(chosen), first_blocks};
+}
+
+void say_held(const Subject& subject, const ModelSettings& settings) {
+  const auto& model = *subject;
+  const auto storage = trained_storage(settings, subject.chosen);
+  info("{}, {} on {}", model.names().variant, dtype_name(settings.options.dtype), settings.options.device.str());
+  for (const auto& component : model.components().list())
+    info("  {:<16} {:>10}  {}{}", component.name, human_bytes(static_cast<double>(component.num_bytes)), component.origin,
+         storage_text(model, component, settings.storage, storage));
+}
+
+}  // namespace burnish::train
