@@ -30,7 +30,6 @@ UnitGroups SkeletonModel::units() {
                        s.write("prediction",
                                loaded<Denoiser>("dit").forward(s.tensor("noisy"), s.tensor("sigma"), s.tensor("text_embedding")));
                      }}};
-  groups.loss = loss_units();
   groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<Autoencoder>("vae").decode(latents); });
   return groups;
 }

@@ -87,7 +87,7 @@ std::vector<std::string> component_names(models::Model& model) {
   auto groups = model.units();
   auto names = model.names().denoisers;
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise,
-                            &groups.denoise, &groups.loss, &groups.decode}) {
+                            &groups.denoise, &groups.weigh, &groups.decode}) {
     for (const auto& name : pipeline::components_of(*group)) {
       if (!contains(names, name)) names.push_back(name);
     }

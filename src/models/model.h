@@ -11,11 +11,14 @@
 
 namespace burnish::models {
 
+inline const std::string kLossMap = "loss_map";
+
 /// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
 /// prompt (text), image [B,3,H,W] in [-1,1], latents, noise and latent_noise [B,C,h,w], of video [B,C,F,h,w], the process's time [B] fp32
-/// by its name (sigma or timestep), noisy, target, prediction, loss [B] (one unweighted loss a sample, fp32), and size_conditioning [B,6]
+/// by its name (sigma or timestep), noisy, target and prediction of the latents' shape, and size_conditioning [B,6]
 /// fp32: height and width of the picture before it was cut, top and left of the cut, height and width of what is trained or drawn;
-/// and reference_images, lists of pictures [3,H,W] in [-1,1]. Values of further columns (ExtraInput) have the columns' names.
+/// and reference_images, lists of pictures [3,H,W] in [-1,1]. loss_map, of the prediction's shape or with sides of 1, is how much each
+/// element of it counts, from 0 to 1: objectives compare prediction and target and take a sample's loss by it (train/objectives/sample_loss.h). Values of further columns (ExtraInput) have the columns' names.
 struct UnitGroups {
   pipeline::Units encode_prompt;      ///< prompt (and further inputs) -> what the denoiser reads of it
   pipeline::Units encode_image;       ///< image (and latent_noise) -> latents: latent_units()
@@ -23,7 +26,7 @@ struct UnitGroups {
   pipeline::Units encode_size;        ///< size_conditioning -> what the denoiser reads of it; none where it reads nothing
   pipeline::Units add_noise;          ///< latents, noise, time -> noisy, target
   pipeline::Units denoise;            ///< noisy, time, prompt values -> prediction
-  pipeline::Units loss;               ///< prediction, target -> loss
+  pipeline::Units weigh;              ///< what is known of a sample -> loss_map; none where all of a prediction counts
   pipeline::Units draw;               ///< denoise, for pictures that are drawn to be looked at; none where that is the same
   pipeline::Units decode;             ///< latents -> image
 

@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "diffusion/flow_match.h"
 #include "models/text/qwen.h"
 
 namespace burnish::models {
@@ -104,12 +103,6 @@ pipeline::Units noise_units(const diffusion::Process& process) {
   return {{"add_noise", {"latents", "noise", time}, {"noisy", "target"}, {}, [&process, time](pipeline::Scope& s) {
              s.write("noisy", process.add_noise(s.tensor("latents"), s.tensor("noise"), s.tensor(time)));
              s.write("target", process.target(s.tensor("latents"), s.tensor("noise"), s.tensor(time)));
-           }}};
-}
-
-pipeline::Units loss_units() {
-  return {{"loss", {"prediction", "target"}, {"loss"}, {}, [](pipeline::Scope& s) {
-             s.write("loss", diffusion::squared_error(s.tensor("prediction"), s.tensor("target")));
            }}};
 }
 

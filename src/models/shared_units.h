@@ -48,9 +48,6 @@ void write_text(pipeline::Scope& scope, const at::Tensor& states_1LD);
 /// latents, noise and the process's time -> noisy, target. `process` must outlive the units.
 pipeline::Units noise_units(const diffusion::Process& process);
 
-/// prediction, target -> loss [B]: the mean squared error of each sample.
-pipeline::Units loss_units();
-
 /// latents -> image. `decode` runs the model `vae` on latents [B, C, h, w] as the denoiser sees them.
 pipeline::Units decode_units(const std::string& vae, std::function<at::Tensor(const at::Tensor& latents)> decode);
 

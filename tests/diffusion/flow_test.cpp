@@ -80,10 +80,7 @@ TEST(FlowProcess, NoisedTargetAndLoss) {
   // Walking back along the target from any sigma ends at the picture.
   const at::Tensor target = process.target(x0, eps, sigma);
   EXPECT_TRUE(at::allclose(x[1] - 0.25 * target[1], x0[1], 1e-5, 1e-6));
-  const at::Tensor loss = squared_error((target + at::tensor({1.0f, 2.0f}).view({2, 1, 1})).to(at::kFloat), target);
-  EXPECT_TRUE(at::allclose(loss, at::tensor({1.0f, 4.0f}), 1e-5, 1e-5));
   EXPECT_EQ(process.add_noise(x0.to(at::kBFloat16), eps, sigma).scalar_type(), at::kFloat);
-  EXPECT_EQ(squared_error(target.to(at::kBFloat16), target).scalar_type(), at::kFloat);
 }
 
 TEST(Noise, IsTorchsForSmallKeysAndLeavesTheGlobalGeneratorAlone) {

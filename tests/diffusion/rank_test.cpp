@@ -19,7 +19,6 @@ TEST(VideoLatents, AreNoisedJudgedAndWalkedAsPicturesSideBySide) {
     auto noisy = process->add_noise(video, noise, time_B), target = process->target(video, noise, time_B);
     EXPECT_TRUE(at::equal(flat(noisy), process->add_noise(flat(video), flat(noise), time_B)));
     EXPECT_TRUE(at::equal(flat(target), process->target(flat(video), flat(noise), time_B)));
-    EXPECT_TRUE(at::allclose(squared_error(noisy, target), squared_error(flat(noisy), flat(target))));
 
     SamplerOptions options;
     options.num_steps = 3;

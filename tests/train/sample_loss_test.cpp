@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "data/image.h"
-#include "diffusion/flow_process.h"
 #include "tests/scratch.h"
+#include "tests/skeleton_model.h"
 #include "train/objectives/objective_kind.h"
 #include "train/samples/open_samples.h"
 
@@ -17,7 +17,15 @@ using testing::HasSubstr;
 
 namespace {
 
-const diffusion::FlowProcess kFlow{diffusion::FlowSamplerConfig{}};
+/// A model whose times are sigmas.
+models::Model& flow_model() {
+  static test::Scratch scratch;
+  static const auto model = [] {
+    test::save_skeleton(scratch / "model.safetensors");
+    return test::open_skeleton(scratch / "model.safetensors");
+  }();
+  return *model;
+}
 
 at::Tensor random(at::IntArrayRef shape, uint64_t seed) {
   return at::empty(shape, at::kFloat).normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(seed));
@@ -25,7 +33,7 @@ at::Tensor random(at::IntArrayRef shape, uint64_t seed) {
 
 /// What the units make of these values.
 at::Tensor loss_of(const SampleLoss& loss, pipeline::Values values) {
-  pipeline::run(loss_units(loss, kFlow), values);
+  pipeline::run(loss_units(flow_model(), loss), values);
   return std::get<at::Tensor>(values.at("loss"));
 }
 
@@ -98,7 +106,7 @@ TEST(MaskedLoss, UnitsDeclareWhatTheyTouch) {
       {"prediction", random({1, 5, 4, 6}, 1)}, {"target", random({1, 5, 4, 6}, 2)}, {"sigma", at::full({1}, 0.4)}, {"mask", left_half(1)}};
   for (const auto& loss : {SampleLoss{{}, {.on = true}}, SampleLoss{huber(), {.on = true}}, SampleLoss{huber(), {}}}) {
     auto given = values;
-    for (const auto& unit : loss_units(loss, kFlow)) {
+    for (const auto& unit : loss_units(flow_model(), loss)) {
       EXPECT_THAT(pipeline::audit(unit, given), testing::IsEmpty());
       pipeline::run({unit}, given);
     }

@@ -135,7 +135,6 @@ UnitGroups ChromaModel::units() {
   groups.denoise = {
       {"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
       {"denoise", {"noisy", "text_embedding", "text_mask", "modulation"}, {"prediction"}, {kBody}, [this](Scope& s) { denoise(s); }}};
-  groups.loss = loss_units();
   groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::AutoencoderKL>("vae").decode(latents); });
   return groups;
 }

@@ -329,7 +329,6 @@ UnitGroups FluxModel::units() {
   groups.add_noise = noise_units(*process_);
   groups.denoise = denoise_units(options_.get<double>("embedded_guidance"));
   groups.draw = denoise_units(options_.get_for_drawing<double>("embedded_guidance"));
-  groups.loss = loss_units();
   groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::AutoencoderKL>("vae").decode(latents); });
   return groups;
 }

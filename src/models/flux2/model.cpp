@@ -209,7 +209,6 @@ UnitGroups Flux2Model::units() {
   if (options_.references) groups.encode_references = reference_picture_units("vae", encode);
   groups.add_noise = noise_units(*process_);
   groups.denoise = denoise_units();
-  groups.loss = loss_units();
   groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::PatchAutoencoder>("vae").decode(latents); });
   return groups;
 }

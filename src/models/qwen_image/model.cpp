@@ -258,7 +258,6 @@ UnitGroups QwenImageModel::units() {
   }
   groups.denoise = {{"modulate", {"sigma"}, {"modulation"}, {kModulation}, [this](Scope& s) { modulate(s); }},
                     {"denoise", reads, {"prediction"}, runs, [this](Scope& s) { denoise(s); }}};
-  groups.loss = loss_units();
   groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::CausalAutoencoder>("vae").decode(latents); });
   return groups;
 }

@@ -107,7 +107,6 @@ UnitGroups StableDiffusionModel::units() {
   });
   groups.add_noise = noise_units(*process_);
   groups.denoise = {{"denoise", conditions, {"prediction"}, {"unet"}, [this](Scope& s) { denoise(s); }}};
-  groups.loss = loss_units();
   groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::AutoencoderKL>("vae").decode(latents); });
   return groups;
 }

@@ -179,7 +179,6 @@ UnitGroups ZImageModel::units() {
   });
   groups.add_noise = noise_units(*process_);
   groups.denoise = denoise_units();
-  groups.loss = loss_units();
   groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::AutoencoderKL>("vae").decode(latents); });
   return groups;
 }

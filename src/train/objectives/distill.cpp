@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "diffusion/flow_match.h"
 #include "memory/gpu.h"
+#include "train/objectives/sample_loss.h"
 
 namespace burnish::train {
 
@@ -110,7 +111,9 @@ pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
   pipeline::Unit unit{"distill", {"latents", "start_noise", "num_inference_steps"}, {"loss"}, models, {}};
   auto passed = condition_names(denoiser);
   unit.reads.insert(unit.reads.end(), passed.begin(), passed.end());
-  unit.run = [&model, denoiser, models, passed, spacing](pipeline::Scope& scope) {
+  bool has_map = !model.units().weigh.empty();
+  if (has_map) unit.reads.push_back(models::kLossMap);
+  unit.run = [&model, denoiser, models, passed, spacing, has_map](pipeline::Scope& scope) {
     auto latents = scope.tensor("latents").to(at::kFloat);
     drawing::WalkOptions options;
     options.sampler.timestep_spacing = spacing;
@@ -123,7 +126,7 @@ pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
     for (const auto& name : passed) conditions[name] = scope.value(name);
     for (const auto& name : models) scope.uses(name);
     auto x = drawing::walk(denoiser, scope.tensor("start_noise"), conditions, options);
-    scope.write("loss", diffusion::squared_error(x, latents));
+    scope.write("loss", mean_error({}, errors({}, x, latents, {}), {}, has_map ? scope.tensor(models::kLossMap) : at::Tensor()));
   };
   return unit;
 }
@@ -131,7 +134,7 @@ pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
 pipeline::Units distill_units(models::Model& model, const std::string& spacing) {
   auto groups = model.units();
   pipeline::Units all;
-  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size})
+  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.weigh})
     all.insert(all.end(), group->begin(), group->end());
   all.push_back(distill_unit(model, spacing));
   return all;

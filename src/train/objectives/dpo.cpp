@@ -7,9 +7,9 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "diffusion/flow_match.h"
 #include "train/objectives/objective.h"
 #include "train/objectives/reference.h"
+#include "train/objectives/sample_loss.h"
 #include "train/subject/training_units.h"
 
 namespace burnish::train {
@@ -22,10 +22,8 @@ const char* const kBeta = "beta_dpo";
 /// Both pictures by the model and by the reference, then what their errors come to.
 pipeline::Units dpo_units(const Subject& subject, double beta) {
   auto units = training_units(*subject);
-  units.back() = {"error", {"prediction", "target"}, {kError}, {}, [](pipeline::Scope& s) {
-                    s.write(kError, diffusion::squared_error(s.tensor("prediction"), s.tensor("target")));
-                  }};
   auto add = [&](const pipeline::Units& more) { units.insert(units.end(), more.begin(), more.end()); };
+  add(loss_units(*subject, {}, kError));
   add(pipeline::twins(units, {.prefix = kRejected, .values = {"image"}}));
   add(reference_units(units, subject));
   add({dpo_unit(beta)});

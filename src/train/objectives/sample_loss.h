@@ -1,5 +1,5 @@
 #pragma once
-#include "pipeline/unit.h"
+#include "models/model.h"
 #include "train/objectives/robust_loss.h"
 
 namespace burnish::train {
@@ -15,8 +15,6 @@ struct MaskedLoss {
 struct SampleLoss {
   RobustLoss robust = {};
   MaskedLoss masked = {};
-  /// Whether it is the mean squared error, which the models' own loss units compute.
-  bool is_plain() const { return robust.shape == RobustLoss::Shape::l2 && !masked.on; }
 };
 
 /// The loss of each sample [B], fp32, out of the errors [B, C, ..., h, w] of its elements and a mask [B, 1, h, w] from 0 to 1, as it lies
@@ -24,8 +22,12 @@ struct SampleLoss {
 /// per area, that over the weights' mean, and 0 where nothing counts.
 at::Tensor masked_mean(const MaskedLoss& masked, const at::Tensor& error, const at::Tensor& mask_B1hw);
 
-/// The units from prediction and target, and from what `loss` needs besides (the time, and of a sample its mask), to loss [B]. `process`
-/// must outlive them.
-pipeline::Units loss_units(const SampleLoss& loss, const diffusion::Process& process);
+/// The loss of each sample [B], fp32, out of the errors of its elements: their mean. `mask_B1hw` is read where `masked` is on. `map`, where
+/// it is defined, is the family's loss_map: an element's weight is multiplied with it, and what a mean is taken over is what it counts.
+at::Tensor mean_error(const MaskedLoss& masked, const at::Tensor& error, const at::Tensor& mask_B1hw, const at::Tensor& map);
+
+/// The units from prediction and target, from what the family says of how they count, and from what `loss` needs besides (the time, and of
+/// a sample its mask), to `result` [B]: the one place in which a prediction is judged. `model` must outlive them.
+pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const std::string& result = "loss");
 
 }  // namespace burnish::train

@@ -25,9 +25,7 @@ class Sft final : public Objective {
 
   pipeline::Units units() const override {
     auto units = training_units(model_);
-    if (settings_.sample_loss.is_plain()) return units;
-    units.pop_back();
-    for (auto& unit : loss_units(settings_.sample_loss, model_.process())) units.push_back(std::move(unit));
+    for (auto& unit : loss_units(model_, settings_.sample_loss)) units.push_back(std::move(unit));
     return units;
   }
 

@@ -15,6 +15,7 @@
 #include "train/objectives/imitation.h"
 #include "train/objectives/objective.h"
 #include "train/objectives/reference.h"
+#include "train/objectives/sample_loss.h"
 
 namespace burnish::train {
 
@@ -68,7 +69,7 @@ pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject
   add(reference);
   add({place_unit(*subject, settings, has_own ? kReference + "trajectory" : "trajectory")});
   add(groups.denoise);
-  add(settings.sample_loss.is_plain() ? groups.loss : loss_units(settings.sample_loss, subject.model->process()));
+  add(loss_units(*subject, settings.sample_loss));
   return leading_to_loss(units);
 }
 

@@ -3,7 +3,7 @@
 
 namespace burnish::train {
 
-/// The units that a training run puts together, in order: from prompt and image to loss.
+/// The units that a training run puts together, in order: from prompt and image to prediction and target.
 pipeline::Units training_units(models::Model& model);
 
 /// The one of `components` that is meant by its name, or by that with the "_1" that DiffSynth-Studio gives the first of several. A config
