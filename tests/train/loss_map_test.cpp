@@ -5,6 +5,7 @@
 
 #include "tests/scratch.h"
 #include "tests/skeleton_model.h"
+#include "train/objectives/dpo.h"
 #include "train/objectives/objective.h"
 #include "train/objectives/sample_loss.h"
 #include "train/subject/attached.h"
