@@ -9,6 +9,7 @@
 #include "diffusion/flow_process.h"
 #include "tests/scratch.h"
 #include "train/objectives/objective_kind.h"
+#include "train/samples/open_samples.h"
 #include "train/samples/sample_list.h"
 
 using namespace burnish;
@@ -257,10 +258,10 @@ TEST_F(EncodeTest, TheEmptyCaptionTakesThePlaceOfOthers) {
   EXPECT_EQ(number({3}, "text"), 6);
   EXPECT_EQ(number({3, 0, true}, "text"), 0);
   EXPECT_EQ(number({3}, "tokens"), number({3, 0, true}, "tokens")) << "what depends on the picture too is the sample's own";
-  EXPECT_THAT(test::error_of([&] { check_empty_caption(kept, c, input_table()); }), testing::HasSubstr("needs the tokens of an empty caption"));
+  EXPECT_THAT(test::error_of([&] { check_empty_caption(kept, c, train::input_table()); }), testing::HasSubstr("needs the tokens of an empty caption"));
 
   auto text_only = scheduled({caption_first[0], {"loss", {"text", "noise"}, {"loss"}, {"dit"}, [](pipeline::Scope&) {}}}, {"dit"});
-  check_empty_caption(encode(text_only, samples(), cache), text_only, input_table());
+  check_empty_caption(encode(text_only, samples(), cache), text_only, train::input_table());
 }
 
 TEST_F(EncodeTest, ValuesOfAnotherModelAreRefusedByTheirShape) {
