@@ -3,7 +3,7 @@
 
 usage: check_errors.py [ROOT]
 
-A sentence is the text of config_error(...), data_error(...) or Error(...) in src/. Of the pieces between its values one must stand in
+A sentence is the text of config_error(...), data_error(...), Error(...) or problems.add(...) in src/. Of the pieces between its values one must stand in
 the page: four words of it in a row, or the whole of a shorter piece. A call without two words in a row passes on what is made elsewhere.
 """
 import re
@@ -11,7 +11,7 @@ import sys
 
 from check_rooms import Problem, line_of, run
 
-CALL = re.compile(r"\b(?:config_error|data_error|Error)\(")
+CALL = re.compile(r"\b(?:config_error|data_error|Error|problems\.add)\(")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 WORDS = 4
 

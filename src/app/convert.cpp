@@ -4,7 +4,7 @@
 
 #include "app/verbs.h"
 #include "base/text.h"
-#include "config/fields.h"
+#include "config/command_line.h"
 #include "models/family.h"
 
 namespace burnish::app {

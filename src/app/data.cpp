@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
-#include "config/fields.h"
+#include "config/command_line.h"
 #include "data/survey.h"
 #include "models/family.h"
 #include "models/shared_units.h"

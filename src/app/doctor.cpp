@@ -7,7 +7,7 @@
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "config/fields.h"
+#include "config/command_line.h"
 #include "hub/settings.h"
 
 namespace burnish::app {

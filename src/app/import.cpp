@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "config/command_line.h"
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -11,6 +12,7 @@
 #include "io/files.h"
 #include "train/options/check.h"
 #include "train/options/idle_options.h"
+#include "train/options/fields.h"
 
 namespace burnish::app {
 

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "checkpoint/state.h"
-#include "config/fields.h"
+#include "config/command_line.h"
 #include "convert/compare.h"
 #include "io/files.h"
 #include "models/family.h"

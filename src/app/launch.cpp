@@ -8,7 +8,7 @@
 #include "app/train_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
-#include "config/fields.h"
+#include "config/command_line.h"
 
 namespace burnish::app {
 

@@ -1,13 +1,31 @@
 #include <fmt/core.h>
 
+#include <functional>
+
 #include "app/train_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
+#include "config/problems.h"
 #include "io/files.h"
 #include "train/options/objective_options.h"
 #include "train/run/run.h"
+#include "train/options/fields.h"
 
 namespace burnish::app {
+
+namespace {
+
+/// What is wrong with the options is said in the language in which the plan was asked for.
+void say_in(bool json, const std::function<void()>& print) {
+  try {
+    print();
+  } catch (const config::Refusal& refusal) {
+    if (json) fmt::print("{}", config::to_json(refusal.problems()));
+    throw;
+  }
+}
+
+}  // namespace
 
 void plan(const Arguments& arguments) {
   train::TrainOptions options;
@@ -17,7 +35,7 @@ void plan(const Arguments& arguments) {
   std::string dot, link, local_link = "80Gb";
   config::Fields fields;
   train::fields(fields, options);
-  fields.group("Plan");
+  fields.group("Plan", config::Level::first_run);
   fields("fit", fit, "look for the options that cost least speed and stay within device_memory and host_memory");
   fields("processes", processes, "of so many processes that train together, say what the first needs of its device");
   fields("nodes", nodes, "machines that they are on, as many on each");
@@ -44,9 +62,11 @@ void plan(const Arguments& arguments) {
   if (!train::is_whole(options)) config_error("plan", "the plan is that of a whole run; set task to {}", train::objective_of(options).word);
   if (!graph && dot.empty()) {
     options.model.is_plan = true;
-    auto advice = train::advise(options, {.num_processes = processes}, fit);
-    if (!link.empty()) advice.scaling = train::scaling(options, machines, train::plan_memory);
-    return fmt::print("{}", json ? train::to_json(advice) : train::to_text(advice));
+    return say_in(json, [&] {
+      auto advice = train::advise(options, {.num_processes = processes}, fit);
+      if (!link.empty()) advice.scaling = train::scaling(options, machines, train::plan_memory);
+      fmt::print("{}", json ? train::to_json(advice) : train::to_text(advice));
+    });
   }
   auto made = train::plan(options, {.num_processes = processes});
   if (graph) fmt::print("{}", train::to_text(made));

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "config/problems.h"
 #include "memory/failure.h"
 #include "memory/heap.h"
 
@@ -63,7 +64,11 @@ void run(const std::vector<std::string>& arguments) {
     return;
   }
   if (arguments.size() == 2 && arguments[0] == "help" && arguments[1] == "--markdown") return print_markdown();
-  if (arguments.size() == 2 && arguments[0] == "help") return run({arguments[1], "--help"});
+  if (arguments.size() >= 2 && arguments[0] == "help") {
+    std::vector<std::string> of_verb{arguments[1], "--help"};
+    of_verb.insert(of_verb.end(), arguments.begin() + 2, arguments.end());
+    return run(of_verb);
+  }
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return print_help();
   if (arguments[0] == "--version") return fmt::print("burnish 0.1.0\n");
   std::vector<std::string> names;
@@ -101,6 +106,8 @@ int run_program(const std::vector<std::string>& arguments) {
     run(arguments);
     flush_output();
     return static_cast<int>(Exit::done);
+  } catch (const config::Refusal& refusal) {
+    return fail(refusal.lines().c_str(), refusal.code());
   } catch (const Error& error) {
     return fail(error.what(), error.code());
   } catch (const std::system_error& error) {

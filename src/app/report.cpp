@@ -1,7 +1,7 @@
 #include <fmt/core.h>
 
 #include "app/verbs.h"
-#include "config/fields.h"
+#include "config/command_line.h"
 #include "report/page.h"
 
 namespace burnish::app {

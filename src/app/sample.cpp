@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "config/command_line.h"
 #include "app/sample_options.h"
 #include "app/verbs.h"
 #include "base/count.h"
@@ -150,10 +151,11 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
         {"seed", std::to_string(*picture.seed)},
         {"num_inference_steps", std::to_string(picture.num_inference_steps)},
         {"sampler", o.sampler},
-        {"cfg_scale", fmt::format("{}", picture.cfg_scale)},
-        {"embedded_guidance", fmt::format("{}", std::get<double>(o.model.own.at("embedded_guidance")))},
-        {"model", join(o.model.model)},
-        {"lora", join(o.lora)}};
+        {"cfg_scale", fmt::format("{}", picture.cfg_scale)}};
+    for (const auto& name : models::options_about(models::Option::About::guidance))
+      text.emplace_back(name, fmt::format("{}", std::get<double>(o.model.own.at(name))));
+    text.emplace_back("model", join(o.model.model));
+    text.emplace_back("lora", join(o.lora));
     if (!picture.references.empty()) text.emplace_back("references", join(picture.references));
     for (const auto& [column, values] : picture.inputs) text.emplace_back(column, join(values));
     data::write_png(std::filesystem::path(o.output_path) / fmt::format("{:04}.png", i), data::to_pixels(image.cpu()), text);

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "io/files.h"
 #include "train/options/meaning.h"
+#include "train/options/fields.h"
 
 namespace burnish::app {
 

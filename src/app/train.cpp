@@ -10,6 +10,7 @@
 #include "train/options/meaning.h"
 #include "train/options/objective_options.h"
 #include "train/run/run.h"
+#include "train/options/fields.h"
 
 namespace burnish::app {
 

@@ -1,3 +1,4 @@
+#include "config/command_line.h"
 #include "app/train_options.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "dist/place.h"
 #include "foreign/import.h"
 #include "train/options/idle_options.h"
+#include "train/options/fields.h"
 
 namespace burnish::app {
 

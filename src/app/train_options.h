@@ -1,6 +1,6 @@
 #pragma once
 #include "app/verbs.h"
-#include "config/fields.h"
+#include "config/command_line.h"
 #include "train/options/train_options.h"
 
 namespace burnish::app {

@@ -3,7 +3,7 @@
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "config/fields.h"
+#include "config/command_line.h"
 #include "report/server.h"
 
 namespace burnish::app {

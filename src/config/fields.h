@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,16 +18,54 @@ std::string seen_from(const std::string& name, const std::filesystem::path& fold
 /// "file:part" the file is looked for.
 std::string seen_from_if_there(const std::string& name, const std::filesystem::path& folder);
 
+/// What an option needs to decide anything.
+struct Condition {
+  std::string belongs_to;        ///< in words, as "lora_type dora"
+  std::function<bool()> counts;  ///< whether it is there, by the values that the options have when it is asked
+  bool may_be_repeated = false;  ///< whether to give the option at its own value is no wish
+};
+
+/// Who needs to know of an option: whoever trains for the first time, whoever trains often, or whoever looks for it.
+enum class Level { first_run, usual, all };
+
 /// One option of a verb: its name on the command line (`--name`, dashes work too) and in TOML, and where its value lives.
 struct Field {
   using Slot = std::variant<std::string*, int64_t*, double*, bool*, std::vector<std::string>*>;
-  std::string group, name;
-  Slot slot;
-  std::string doc;
-  std::vector<std::string> aliases;
+  std::string group = {}, name = {};
+  Slot slot = {};
+  std::string doc = {};
+  std::vector<std::string> aliases = {};
   bool positional = false;
   bool takes_numbers = false;   ///< of a list: see Fields::numbers
   Relocate relocate = nullptr;  ///< of options that name files
+  std::vector<std::string> choices = {};  ///< the words that a text may be; none: any
+  std::optional<double> least = {}, most = {};
+  std::string unit = {};                    ///< of a number: "pixels", "GiB", "steps"
+  std::vector<Condition> conditions = {};   ///< all of them have to hold for it to count
+  bool decides_what_is_learned = false;     ///< so that a saved state is no good under another value
+  Level level = Level::usual;
+};
+
+/// Says more about the option that was listed last.
+class Row {
+ public:
+  explicit Row(Field& field) : field_(&field) {}
+  Row& one_of(std::vector<std::string> choices) { return field_->choices = std::move(choices), *this; }
+  Row& at_least(double least) { return field_->least = least, *this; }
+  Row& at_most(double most) { return field_->most = most, *this; }
+  Row& in(std::string unit) { return field_->unit = std::move(unit), *this; }
+  Row& counts_when(std::string belongs_to, std::function<bool()> counts) {
+    return field_->conditions.push_back({std::move(belongs_to), std::move(counts)}), *this;
+  }
+  /// The same of an option that commands repeat at its own value.
+  Row& matters_when(std::string belongs_to, std::function<bool()> counts) {
+    return field_->conditions.push_back({std::move(belongs_to), std::move(counts), true}), *this;
+  }
+  Row& decides_what_is_learned() { return field_->decides_what_is_learned = true, *this; }
+  Row& level(Level level) { return field_->level = level, *this; }
+
+ private:
+  Field* field_;  ///< until the next is listed
 };
 
 /// An option of another program, listed so that its commands can be pasted.
@@ -40,28 +79,35 @@ struct ForeignOption {
 ///   void fields(Fields& f, Options& o) { f.group("Model"); f("dtype", o.dtype, "fp32 or bf16"); }
 class Fields {
  public:
-  void group(std::string name) { group_ = std::move(name); }
-  void operator()(std::string name, Field::Slot slot, std::string doc, std::vector<std::string> aliases = {}) {
-    list_.push_back({group_, std::move(name), slot, std::move(doc), std::move(aliases)});
+  /// Heads the options that follow; `level` is theirs where a row does not say another.
+  void group(std::string name, Level level = Level::usual) {
+    group_ = std::move(name);
+    level_ = level;
+  }
+  Row operator()(std::string name, Field::Slot slot, std::string doc, std::vector<std::string> aliases = {}) {
+    return add({.group = group_, .name = std::move(name), .slot = slot, .doc = std::move(doc), .aliases = std::move(aliases)});
   }
   template <class T>
-  void operator()(std::string name, T& value, std::string doc, std::vector<std::string> aliases = {}) {
-    (*this)(std::move(name), Field::Slot(&value), std::move(doc), std::move(aliases));
+  Row operator()(std::string name, T& value, std::string doc, std::vector<std::string> aliases = {}) {
+    return (*this)(std::move(name), Field::Slot(&value), std::move(doc), std::move(aliases));
   }
   /// An option whose text names a file, or whose list names files: names in a TOML file begin in that file's folder.
   template <class T>
-  void path(std::string name, T& value, std::string doc, std::vector<std::string> aliases = {}, Relocate relocate = seen_from) {
-    (*this)(std::move(name), Field::Slot(&value), std::move(doc), std::move(aliases));
+  Row path(std::string name, T& value, std::string doc, std::vector<std::string> aliases = {}, Relocate relocate = seen_from) {
+    auto row = (*this)(std::move(name), Field::Slot(&value), std::move(doc), std::move(aliases));
     list_.back().relocate = relocate;
+    return row;
   }
   /// A list that is given on the command line without the option's name, before, between or behind the options.
-  void positional(std::string name, std::vector<std::string>& list, std::string doc) {
-    list_.push_back({group_, std::move(name), &list, std::move(doc), {}, true});
+  Row positional(std::string name, std::vector<std::string>& list, std::string doc) {
+    return add({.group = group_, .name = std::move(name), .slot = &list, .doc = std::move(doc), .aliases = {}, .positional = true});
   }
   /// A list of which TOML may write whole numbers: each, or each list of them, is an item as it stands on the command line: 768,512.
-  void numbers(std::string name, std::vector<std::string>& list, std::string doc) {
-    list_.push_back({group_, std::move(name), &list, std::move(doc), {}, false, true});
+  Row numbers(std::string name, std::vector<std::string>& list, std::string doc) {
+    return add({.group = group_, .name = std::move(name), .slot = &list, .doc = std::move(doc), .aliases = {}, .takes_numbers = true});
   }
+  /// An option that is listed already; std::logic_error for another name.
+  Row row(const std::string& name);
   /// An option of another program that means nothing here: it is taken, with its value, and reported in Parsed.
   void no_effect(std::string name, bool takes_value, std::string doc) {
     no_effect_.push_back({std::move(name), takes_value, std::move(doc)});
@@ -78,7 +124,14 @@ class Fields {
   std::vector<std::string> names() const;
 
  private:
+  Row add(Field field) {
+    field.level = level_;
+    list_.push_back(std::move(field));
+    return Row(list_.back());
+  }
+
   std::string group_;
+  Level level_ = Level::usual;
   std::vector<Field> list_;
   std::vector<ForeignOption> no_effect_, refused_;
   std::string title_no_effect_;
@@ -98,27 +151,13 @@ void relocate(const Field& field, const std::filesystem::path& folder);
 /// entry and of the item are read, in this order. Errors are those of read_toml.
 void read_toml_items(const std::string& path, const std::string& list, const std::string& items, const std::function<Fields()>& begin);
 
+/// A config Error for an option or key that is not among the fields: why it is refused, or the nearest name. `where`: "option".
+[[noreturn]] void refuse_unknown(const std::string& where, const std::string& name, const Fields& fields);
+
 /// The value of one as TOML writes it.
 std::string value_text(const Field& field);
 
 /// The values as TOML, grouped, each with its doc as a comment.
 std::string to_toml(const Fields& fields);
-
-/// The options as a page of Markdown: a table a group, of names, values when they are not given, and docs.
-std::string to_markdown(const std::string& verb, const std::string& summary, const Fields& fields);
-
-/// What parsing a command line came to.
-struct Parsed {
-  bool help = false;
-  std::string help_text;
-  std::vector<std::string> without_effect;  ///< options given that mean nothing here
-  std::vector<std::string> given;           ///< names of those on the command line; what a TOML file has is not among them
-};
-
-/// Reads `args` (without program and verb) into the fields: first the TOML file named by --config, or by a lone word that ends in .toml,
-/// then the options, which win. The help
-/// of --help is Markdown beside --markdown, and a line an option beside --names: its name, a tab, and its doc. An unknown option, a
-/// malformed value, a text that is not UTF-8 (config.toml could not hold it), or a word that belongs to no option is a config Error.
-Parsed read_command_line(const std::string& verb, const std::string& summary, const std::vector<std::string>& args, const Fields& fields);
 
 }  // namespace burnish::config

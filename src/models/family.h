@@ -40,6 +40,8 @@ std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name);
 
 /// The options that families declare, those of one name once.
 std::vector<Option> family_options();
+/// The names of those that are about the same.
+std::vector<std::string> options_about(Option::About about);
 /// Their values when none is given.
 OptionValues default_options();
 /// Of those that have another where pictures are drawn to be looked at, that one.

@@ -30,6 +30,8 @@ struct Option {
   std::string elsewhere;  ///< what to do instead when a model without this option is given it; "" where such a model leaves it unread
   /// A sentence about a value that no model can take; "" for the others.
   std::string (*why_wrong)(const std::string& name, const OptionValue& value) = nullptr;
+  /// What of a model it is about, which decides when it counts in a run and what may set it.
+  enum class About { model, references, prompts, tile_size, guidance } about = About::model;
   std::optional<OptionValue> when_drawing = {};  ///< its value when it is not given and pictures are drawn to be looked at; none: otherwise
 };
 

@@ -75,6 +75,14 @@ std::vector<Option> family_options() {
   return all;
 }
 
+std::vector<std::string> options_about(Option::About about) {
+  std::vector<std::string> names;
+  for (const auto& option : family_options()) {
+    if (option.about == about) names.push_back(option.name);
+  }
+  return names;
+}
+
 OptionValues default_options() {
   OptionValues values;
   for (const auto& option : family_options()) values[option.name] = option.otherwise;

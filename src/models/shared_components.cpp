@@ -90,7 +90,8 @@ Option tile_option() {
           .help = "encode and decode larger pictures in overlapping tiles of so many pixels a side, for less memory; 0: whole",
           .otherwise = int64_t{0},
           .elsewhere = "",
-          .why_wrong = why_no_tile};
+          .why_wrong = why_no_tile,
+          .about = Option::About::tile_size};
 }
 
 Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config) {
@@ -215,7 +216,8 @@ Option prompt_length_option() {
           .help = "text tokens; 0 takes what the model was trained with",
           .otherwise = int64_t{0},
           .elsewhere = "give max_token_length, or take it out",
-          .why_wrong = why_no_token_count};
+          .why_wrong = why_no_token_count,
+          .about = Option::About::prompts};
 }
 
 int64_t prompt_length(const ModelOptions& options, int64_t otherwise) {

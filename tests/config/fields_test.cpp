@@ -1,4 +1,4 @@
-#include "config/fields.h"
+#include "config/command_line.h"
 
 #include <gmock/gmock.h>
 

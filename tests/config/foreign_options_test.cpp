@@ -1,7 +1,7 @@
 // Options of other programs: taken without effect, or refused with the reason.
 #include <gmock/gmock.h>
 
-#include "config/fields.h"
+#include "config/command_line.h"
 #include "tests/scratch.h"
 
 using namespace burnish;

@@ -1,7 +1,9 @@
 // Options that decide nothing in the run they are given to are refused.
 #include "train/options/idle_options.h"
 
+#include "config/command_line.h"
 #include "tests/integration/refused.h"
+#include "train/options/fields.h"
 
 using namespace burnish;
 using namespace burnish::test;

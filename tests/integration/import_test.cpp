@@ -8,6 +8,7 @@
 #include "tests/integration/refused.h"
 #include "tests/integration/zimage.h"
 #include "train/options/train_options.h"
+#include "train/options/fields.h"
 
 using namespace burnish;
 using namespace burnish::test;

@@ -149,7 +149,7 @@ TEST_F(TrainPlansFirst, AndRefusesWhatDoesNotFit) {
   refused(2, train("--device_memory lots"), {"device_memory must be a size such as 24GiB", "not 'lots'"});
   refused(4, train("--host_memory 1MiB"), {"of the host's memory, ", "and there is 1.00 MiB", "--plan off"});
   refused(2, train("--host_memory few"), {"host_memory must be a size such as 24GiB"});
-  refused(2, train("--plan maybe"), {"plan must be on or off"});
+  refused(2, train("--plan maybe"), {"plan 'maybe' is not known; choose on or off"});
   EXPECT_FALSE(fs::exists(out() / "log.jsonl"));
   auto allowed = run_burnish(train("--device_memory 0.1MiB --plan off --max_steps 1"));
   EXPECT_EQ(allowed.exit_code, 0) << allowed.output;

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include "config/command_line.h"
 #include "config/settings.h"
 #include "io/files.h"
 #include "records/previews.h"

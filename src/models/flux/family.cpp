@@ -90,6 +90,7 @@ extern const Family kFamily{
                  .help = "guidance value given to models that embed it",
                  .otherwise = 1.0,
                  .elsewhere = "it embeds no guidance: take it out",
+                 .about = Option::About::guidance,
                  .when_drawing = 3.5},
                 tile_option()},
     .reference_columns = {kReferenceColumn, kStep1xColumn},

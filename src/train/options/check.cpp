@@ -10,8 +10,10 @@
 #include "base/numbers_by_name.h"
 #include "base/sizes.h"
 #include "base/text.h"
+#include "config/problems.h"
 #include "loras/merged.h"
 #include "train/objectives/robust_loss.h"
+#include "train/options/fields.h"
 #include "train/options/idle_options.h"
 #include "train/options/meaning.h"
 #include "train/options/objective_options.h"
@@ -19,246 +21,225 @@
 
 namespace burnish::train {
 
+using config::Problems;
+
 namespace {
 
-void check_task(const TrainOptions& o) {
+void check_task(const TrainOptions& o, Problems& problems) {
   objective_of(o);
-  if (o.init != "pretrained" && o.init != "random") config_error("train", "init '{}' is not known; choose pretrained or random", o.init);
-  if (o.precompute != "all" && o.precompute != "none")
-    config_error("train", "precompute '{}' is not known; choose all or none", o.precompute);
   if (o.precompute == "none" && (!is_whole(o) || !o.cache_path.empty()))
-    config_error("train", "precompute none keeps nothing, and task {} with a cache_path does; take one of them out", o.task);
+    problems.add("precompute none keeps nothing, and task {} with a cache_path does; take one of them out", o.task);
 }
 
-void check_precompute(const TrainOptions& o) {
-  const std::vector<std::string> choices{"auto", "on", "off", "blocks"};
-  if (!contains(choices, o.precompute_timesteps))
-    config_error("train", "precompute_timesteps '{}' is not known; choose auto, on, off or blocks", o.precompute_timesteps);
+void check_precompute(const TrainOptions& o, Problems& problems) {
   if (o.precompute_timesteps == "blocks" && o.precompute == "none")
-    config_error("train",
-                 "precompute none computes everything at every visit, and precompute_timesteps blocks ahead; take one of them out");
+    problems.add("precompute none computes everything at every visit, and precompute_timesteps blocks ahead; take one of them out");
   if (o.precompute_timesteps == "blocks" && trains(o) && cache_folder(o).empty())
-    config_error("train",
-                 "precompute_timesteps blocks keeps every token of every visit, which is too much for memory; name a folder with "
+    problems.add("precompute_timesteps blocks keeps every token of every visit, which is too much for memory; name a folder with "
                  "--cache_path");
-  check_at_least("cache_budget", o.cache_budget, 0);
-  check_at_least("memory_budget", o.memory_budget, 0);
   bool has_budget = o.cache_budget > 0 || o.memory_budget > 0;
   if (has_budget && !is_whole(o))
-    config_error("train", "cache_budget and memory_budget choose what a whole run keeps, and task {} is half of one; choose {}", o.task,
+    problems.add("cache_budget and memory_budget choose what a whole run keeps, and task {} is half of one; choose {}", o.task,
                  objective_of(o).word);
-  if (has_budget && o.precompute == "none") config_error("train", "precompute none keeps nothing; take it or the budget out");
+  if (has_budget && o.precompute == "none") problems.add("precompute none keeps nothing; take it or the budget out");
 }
 
-void check_data(const TrainOptions& o) {
+void check_data(const TrainOptions& o, Problems& problems) {
   if (!o.import_diffsynth.empty()) {
     if (!objective_of(o).imports_diffsynth)
-      config_error("train", "import_diffsynth brings samples for the tasks sft and direct_distill; make the cache of {} anew", o.task);
-    if (!trains(o) && o.cache_path.empty() && o.output_path.empty()) config_error("train", "name the folder to make with --cache_path");
+      problems.add("import_diffsynth brings samples for the tasks sft and direct_distill; make the cache of {} anew", o.task);
+    if (!trains(o) && o.cache_path.empty() && o.output_path.empty()) problems.add("name the folder to make with --cache_path");
   } else if (o.task.ends_with(":train")) {
-    if (o.dataset_base_path.empty()) config_error("train", "{} trains from a cache; name its folder with --dataset_base_path", o.task);
+    if (o.dataset_base_path.empty()) problems.add("{} trains from a cache; name its folder with --dataset_base_path", o.task);
     if (!o.dataset_metadata_path.empty())
-      config_error("train", "{} takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path",
+      problems.add("{} takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path",
                    o.task);
   } else if (!o.dataset_config.empty()) {
     if (!(metadata_path(o) + o.class_metadata_path).empty())
-      config_error("train", "dataset_config names all data; put the other dataset into it, or take dataset_config out");
+      problems.add("dataset_config names all data; put the other dataset into it, or take dataset_config out");
   } else if (metadata_path(o).empty() && o.model.is_plan) {
     if (o.dataset.height == 0 && o.dataset.resolution.empty())
-      config_error("train", "no data given; name it with --dataset_metadata_path, or say with --height and --width how large pictures are");
+      problems.add("no data given; name it with --dataset_metadata_path, or say with --height and --width how large pictures are");
   } else if (metadata_path(o).empty()) {
-    config_error("train", "no data given; name a metadata file, or a folder of pictures with .txt captions, with --dataset_metadata_path");
+    problems.add("no data given; name a metadata file, or a folder of pictures with .txt captions, with --dataset_metadata_path");
   }
   if (!encodes(o) && !o.dataset_config.empty())
-    config_error("train", "dataset_config belongs to the command that makes the cache; {} takes the datasets from there", o.task);
+    problems.add("dataset_config belongs to the command that makes the cache; {} takes the datasets from there", o.task);
   if (!encodes(o) && !o.class_metadata_path.empty())
-    config_error("train", "class_metadata_path belongs to the command that makes the cache; {} takes the class set from there", o.task);
+    problems.add("class_metadata_path belongs to the command that makes the cache; {} takes the class set from there", o.task);
   if (o.class_metadata_path.empty() && !o.class_base_path.empty())
-    config_error("train", "class_base_path is where the class set's files are, and there is none; name one in class_metadata_path");
-  check_at_least("prior_loss_weight", o.prior_loss_weight, 0);
+    problems.add("class_base_path is where the class set's files are, and there is none; name one in class_metadata_path");
   if (o.num_processes < 1 || o.process_index < 0 || o.process_index >= o.num_processes)
-    config_error("train", "process_index must lie between 0 and num_processes - 1, not {} of {}", o.process_index, o.num_processes);
+    problems.add("process_index must lie between 0 and num_processes - 1, not {} of {}", o.process_index, o.num_processes);
   if (o.num_processes > 1 && trains(o))
-    config_error("train", "num_processes shares out the making of a cache; give it with `burnish cache` or task sft:data_process");
+    problems.add("num_processes shares out the making of a cache; give it with `burnish cache` or task sft:data_process");
 }
 
-void check_augmentation(const TrainOptions& o) {
-  if (o.latents != "mean" && o.latents != "sample") config_error("train", "latents '{}' is not known; choose mean or sample", o.latents);
-  check(o.dataset);
-  check_at_least("cache_variants", static_cast<double>(o.cache_variants), 0);
+void check_augmentation(const TrainOptions& o, Problems& problems) {
   bool varies = augments(o);
   if (o.cache_variants > 1 && !varies)
-    config_error("train", "cache_variants {} without random_crop or random_flip would be equal pictures; add one of them",
+    problems.add("cache_variants {} without random_crop or random_flip would be equal pictures; add one of them",
                  o.cache_variants);
   if (!encodes(o) && (varies || o.cache_variants > 0))
-    config_error("train",
-                 "random_crop, random_flip and cache_variants belong to the command that makes the cache; sft:train takes its variants");
+    problems.add("random_crop, random_flip and cache_variants belong to the command that makes the cache; sft:train takes its variants");
   if (!encodes(o) && (o.dataset.shuffle_caption || o.dataset.enable_wildcard || o.dataset.caption_tag_dropout_rate > 0))
-    config_error(
-        "train",
-        "shuffle_caption, enable_wildcard and caption_tag_dropout_rate belong to the command that makes the cache, which lists them "
+    problems.add("shuffle_caption, enable_wildcard and caption_tag_dropout_rate belong to the command that makes the cache, which lists them "
         "for {}",
         o.task);
 }
 
-void check_masks(const TrainOptions& o) {
-  if (o.masked_loss != "none" && o.masked_loss != "column" && o.masked_loss != "alpha")
-    config_error("train", "masked_loss '{}' is not known; choose none, column or alpha", o.masked_loss);
+void check_masks(const TrainOptions& o, Problems& problems) {
   if (!(o.unmasked_weight >= 0 && o.unmasked_weight <= 1))
-    config_error("train", "unmasked_weight must lie between 0 and 1, not {}", o.unmasked_weight);
+    problems.add("unmasked_weight must lie between 0 and 1, not {}", o.unmasked_weight);
   if (o.masked_loss == "none" && (o.unmasked_weight > 0 || o.normalize_masked_area_loss))
-    config_error("train",
-                 "unmasked_weight and normalize_masked_area_loss say how masks count, and there are none; set masked_loss to column or "
+    problems.add("unmasked_weight and normalize_masked_area_loss say how masks count, and there are none; set masked_loss to column or "
                  "alpha");
   if (o.masked_loss == "column" && o.mask_column.empty())
-    config_error("train", "masked_loss column needs the name of a column; set mask_column, mask say");
+    problems.add("masked_loss column needs the name of a column; set mask_column, mask say");
   if (o.masked_loss != "none" && !is_sft(o))
-    config_error("train", "{} compares whole pictures; take masked_loss {} out", objective_of(o).word, o.masked_loss);
+    problems.add("{} compares whole pictures; take masked_loss {} out", objective_of(o).word, o.masked_loss);
 }
 
-void check_groups(const TrainOptions& o) {
+void check_groups(const TrainOptions& o, Problems& problems) {
   NumbersByName("train", "lora_rank_groups", o.lora_rank_groups, 1, kMostRank);
   NumbersByName("train", "lora_alpha_groups", o.lora_alpha_groups);
   if (!o.lora_checkpoint.empty() && !(o.lora_rank_groups + o.lora_alpha_groups).empty())
-    config_error("train",
-                 "lora_rank_groups and lora_alpha_groups are for a new adapter, and lora_checkpoint has ranks and alphas; take one out");
+    problems.add("lora_rank_groups and lora_alpha_groups are for a new adapter, and lora_checkpoint has ranks and alphas; take one out");
 }
 
-void check_presets(const TrainOptions& o) {
+void check_presets(const TrainOptions& o, Problems& problems) {
   for (const auto& text : o.preset_lora_path) {
     if (!std::isfinite(loras::parse_lora_file(text).strength))
-      config_error("train", "the strength of the preset LoRA {} must be a finite number", text);
+      problems.add("the strength of the preset LoRA {} must be a finite number", text);
   }
   if (!o.preset_lora_path.empty()) return;
   if (!o.preset_lora_model.empty())
-    config_error("train", "preset_lora_model says what preset LoRAs are merged into, and there are none; name them in preset_lora_path");
+    problems.add("preset_lora_model says what preset LoRAs are merged into, and there are none; name them in preset_lora_path");
   if (o.preview_with_presets)
-    config_error("train",
-                 "preview_with_presets draws with preset LoRAs, and there are none; take it out, or name them in preset_lora_path");
+    problems.add("preview_with_presets draws with preset LoRAs, and there are none; take it out, or name them in preset_lora_path");
 }
 
 /// What happens beside steps needs what it is about.
-void check_hooks(const TrainOptions& o) {
+void check_hooks(const TrainOptions& o, Problems& problems) {
   if (o.validation_steps > 0 && o.validation_metadata_path.empty())
-    config_error("train", "validation_steps judges held-out samples, and there are none; name their metadata in validation_metadata_path");
+    problems.add("validation_steps judges held-out samples, and there are none; name their metadata in validation_metadata_path");
   if (o.keep_best && o.validation_steps == 0)
-    config_error("train", "keep_best goes by the loss of held-out samples; set validation_steps, and validation_metadata_path");
+    problems.add("keep_best goes by the loss of held-out samples; set validation_steps, and validation_metadata_path");
   if (o.preview_steps > 0 && o.preview_prompts.empty())
-    config_error("train", "preview_steps draws pictures, and no prompts are given; name a file with one a line in preview_prompts");
+    problems.add("preview_steps draws pictures, and no prompts are given; name a file with one a line in preview_prompts");
   if (o.preview_with_presets && o.preview_prompts.empty())
-    config_error("train", "preview_with_presets says how previews are drawn, and no prompts are given; name a file in preview_prompts");
+    problems.add("preview_with_presets says how previews are drawn, and no prompts are given; name a file in preview_prompts");
   if (o.keep_last > 0 && o.save_steps == 0 && o.save_epochs == 0 && o.save_minutes == 0)
-    config_error("train",
-                 "keep_last keeps the last of several saves, and this run saves at its end only; set save_steps, save_epochs or "
+    problems.add("keep_last keeps the last of several saves, and this run saves at its end only; set save_steps, save_epochs or "
                  "save_minutes");
 }
 
 /// What saves memory and does not go together.
-void check_memory(const TrainOptions& o) {
-  check_at_least("gradient_checkpointing_interval", static_cast<double>(o.gradient_checkpointing_interval), 1);
-  check_at_least("blocks_to_swap", static_cast<double>(o.blocks_to_swap), 0);
-  check_at_least("blocks_on_disk", static_cast<double>(o.blocks_on_disk), 0);
+void check_memory(const TrainOptions& o, Problems& problems) {
   if (o.blocks_on_disk > waiting_blocks(o))
-    config_error("train", "blocks_on_disk {} is more than blocks_to_swap {}, of which they are; raise blocks_to_swap", o.blocks_on_disk,
+    problems.add("blocks_on_disk {} is more than blocks_to_swap {}, of which they are; raise blocks_to_swap", o.blocks_on_disk,
                  o.blocks_to_swap);
   if (o.gradient_checkpointing_interval > 1 && !recomputes(o) && o.activation_budget.empty())
-    config_error("train",
-                 "gradient_checkpointing_interval says how many blocks are recomputed, and none is; add use_gradient_checkpointing");
+    problems.add("gradient_checkpointing_interval says how many blocks are recomputed, and none is; add use_gradient_checkpointing");
   if (!o.activation_budget.empty()) {
-    parse_size("train", "activation_budget", o.activation_budget);
+    problems.gather([&] { parse_size("train", "activation_budget", o.activation_budget); });
     if (o.gradient_checkpointing_interval > 1)
-      config_error("train",
-                   "activation_budget chooses which blocks are recomputed, and gradient_checkpointing_interval names them; take one of the "
+      problems.add("activation_budget chooses which blocks are recomputed, and gradient_checkpointing_interval names them; take one of the "
                    "two out");
   }
-  if (o.plan != "on" && o.plan != "off") config_error("train", "plan must be on or off, not '{}'", o.plan);
   if (!o.fused_backward_pass) return;
   if (o.gradient_accumulation_steps > 1)
-    config_error(
-        "train",
-        "fused_backward_pass frees a gradient before the next batch could be added to it; set gradient_accumulation_steps to 1, or "
+    problems.add("fused_backward_pass frees a gradient before the next batch could be added to it; set gradient_accumulation_steps to 1, or "
         "take fused_backward_pass out");
   if (parse_dtype(o.model.dtype) == c10::kHalf)
-    config_error("train",
-                 "fused_backward_pass updates before it is known whether a gradient overflows fp16; choose dtype bf16 or fp32, or take it "
+    problems.add("fused_backward_pass updates before it is known whether a gradient overflows fp16; choose dtype bf16 or fp32, or take it "
                  "out");
   if (optim::needs_all_gradients(optimizer_options(o)))
-    config_error("train", "{} needs all gradients before its first update; take fused_backward_pass out, or choose another optimizer",
+    problems.add("{} needs all gradients before its first update; take fused_backward_pass out, or choose another optimizer",
                  o.optimizer);
 }
 
 /// What can be counted, and is no slip of the finger.
-void check_limits(const TrainOptions& o) {
-  check_at_most("lora_rank", o.lora_rank, kMostRank);
-  check_at_most("max_steps", o.max_steps, kMostSteps);
-  check_at_most("num_epochs", o.num_epochs, kMostEpochs);
-  check_at_most("gradient_accumulation_steps", o.gradient_accumulation_steps, kMostBatchesAStep);
-  check_at_most("save_epochs", o.save_epochs, kMostEpochs);
-  check_at_most("lr_warmup_steps", o.lr_warmup_steps, kMostSteps);
-  check_at_most("lr_decay_steps", o.lr_decay_steps, kMostSteps);
-  check_at_most("preview_num_inference_steps", o.preview_num_inference_steps, kMostSamplerSteps);
+void check_limits(const TrainOptions& o, Problems& problems) {
   auto samples_a_step = static_cast<double>(o.gradient_accumulation_steps) * static_cast<double>(o.batch_size);
   if (samples_a_step * static_cast<double>(std::max<int64_t>(o.max_steps, 1)) > static_cast<double>(kMostSamples))
-    config_error("train", "{} steps of {} batches of {} are more samples than can be counted; lower max_steps", o.max_steps,
+    problems.add("{} steps of {} batches of {} are more samples than can be counted; lower max_steps", o.max_steps,
                  o.gradient_accumulation_steps, o.batch_size);
 }
 
-void check_sequence(const TrainOptions& o) {
-  check_at_least("sequence_size", static_cast<double>(o.sequence_size), 1);
+void check_sequence(const TrainOptions& o, Problems& problems) {
   if (o.sequence_size > 1 && o.lora_dropout > 0)
-    config_error(
-        "train",
-        "lora_dropout draws what it drops for all tokens of a sample, and with sequence_size {} no process has them all; take one of "
+    problems.add("lora_dropout draws what it drops for all tokens of a sample, and with sequence_size {} no process has them all; take one of "
         "the two out",
         o.sequence_size);
 }
 
-void check_stage(const TrainOptions& o) {
-  if (o.zero_stage < 0 || o.zero_stage > 3) config_error("train", "zero_stage must be 0, 1, 2 or 3, not {}", o.zero_stage);
-  check_at_least("shard_size", static_cast<double>(o.shard_size), 0);
+void check_stage(const TrainOptions& o, Problems& problems) {
+  if (o.zero_stage < 0 || o.zero_stage > 3) problems.add("zero_stage must be 0, 1, 2 or 3, not {}", o.zero_stage);
   if (o.shard_size > 0 && o.zero_stage == 0)
-    config_error("train", "shard_size says among how many processes zero_stage divides, and that is 0; set zero_stage, or leave it out");
+    problems.add("shard_size says among how many processes zero_stage divides, and that is 0; set zero_stage, or leave it out");
   if (o.zero_stage == 0) return;
   if (o.zero_stage == 3 && waiting_blocks(o) > 0)
-    config_error("train",
-                 "with zero_stage 3 all blocks wait divided among the processes, and none in main memory; leave blocks_to_swap out");
+    problems.add("with zero_stage 3 all blocks wait divided among the processes, and none in main memory; leave blocks_to_swap out");
   if (o.zero_stage == 3 && !o.preview_prompts.empty() && !o.preset_lora_path.empty() && !o.preview_with_presets)
-    config_error("train",
-                 "previews without the presets of preset_lora_path read layers anew, and with zero_stage 3 no process has them whole; add "
+    problems.add("previews without the presets of preset_lora_path read layers anew, and with zero_stage 3 no process has them whole; add "
                  "preview_with_presets, or set zero_stage 2");
   if (waiting_blocks(o) > 0 && !o.trainable_models.empty())
-    config_error("train", "zero_stage {} divides weights that train, and blocks_to_swap has them wait in main memory; take one of them out",
+    problems.add("zero_stage {} divides weights that train, and blocks_to_swap has them wait in main memory; take one of them out",
                  o.zero_stage);
 }
 
-void check_counts(const TrainOptions& o) {
-  auto at_least = [](const char* name, int64_t value, int64_t least) {
-    check_at_least(name, static_cast<double>(value), static_cast<double>(least));
-  };
-  at_least("batch_size", o.batch_size, 1);
-  at_least("global_batch_size", o.global_batch_size, 0);
-  if (o.graphs != "off" && o.graphs != "auto") config_error("train", "cuda_graphs must be off or auto, not '{}'", o.graphs);
-  if (o.reduction != "fast" && o.reduction != "ordered") config_error("train", "reduction must be fast or ordered, not '{}'", o.reduction);
-  check_stage(o);
-  check_sequence(o);
-  at_least("gradient_accumulation_steps", o.gradient_accumulation_steps, 1);
-  at_least("dataset_repeat", o.dataset_repeat, 1);
-  at_least("dataset_num_workers", o.dataset_num_workers, 0);
-  check_at_most("dataset_num_workers", o.dataset_num_workers, kMostThreads);
-  at_least("lora_rank", o.lora_rank, 1);
-  at_least("save_steps", o.save_steps, -1);
-  at_least("save_epochs", o.save_epochs, 0);
-  check_at_least("save_minutes", o.save_minutes, 0);
-  at_least("keep_last", o.keep_last, 0);
-  at_least("validation_steps", o.validation_steps, 0);
-  at_least("preview_steps", o.preview_steps, 0);
-  at_least("preview_num_inference_steps", o.preview_num_inference_steps, 1);
+void check_counts(const TrainOptions& o, Problems& problems) {
+  check_stage(o, problems);
+  check_sequence(o, problems);
   if ((o.resume || o.auto_resume) && o.overwrite)
-    config_error("train", "resume goes on with a run and overwrite replaces it; take one of them out");
-  check_limits(o);
-  check_hooks(o);
+    problems.add("resume goes on with a run and overwrite replaces it; take one of them out");
+  check_limits(o, problems);
+  check_hooks(o, problems);
   if (o.max_steps < 0 || (o.max_steps == 0 && o.num_epochs < 1))
-    config_error("train", "nothing to do: give max_steps or num_epochs of at least 1");
+    problems.add("nothing to do: give max_steps or num_epochs of at least 1");
+}
+
+/// What no row says of values and their combinations.
+void check_values(const TrainOptions& o, Problems& problems) {
+  if (!(o.learning_rate > 0)) problems.add("learning_rate must be above 0, not {}", o.learning_rate);
+  bool is_half = parse_dtype(o.model.dtype) == c10::kHalf;
+  if (is_half && !o.trainable_models.empty())
+    problems.add("fp16 is too coarse for weights that train; choose dtype bf16 or fp32, or train an adapter over fp16");
+  if (!o.replay.empty() && (o.batch_size != 1 || o.global_batch_size > 1))
+    problems.add("replay plays one recorded sample a step; set batch_size to 1, and leave out global_batch_size");
+  if (!(o.ema_decay >= 0 && o.ema_decay < 1)) problems.add("ema_decay must lie between 0 (none) and 1, not {}", o.ema_decay);
+  if (o.ema_decay > 0 && optim::is_schedule_free(optimizer_options(o)))
+    problems.add("{} averages what trains already, and ema_decay {} would average it again; take ema_decay out", o.optimizer, o.ema_decay);
+  if (o.trained_weights == "remainder" && (o.trainable_models.empty() || parse_dtype(o.model.dtype) != c10::kBFloat16))
+    problems.add("trained_weights remainder keeps 16 bits beside bf16 weights that train, and this run has none; take it out");
+  if (o.trained_weights == "fp8" && o.trainable_models.empty())
+    problems.add(
+        "trained_weights fp8 keeps weights that train in FP8, and an adapter's are fp32; take it out, or name trainable_models");
+}
+
+/// What the rooms say whose options they are.
+const std::vector<void (*)(const TrainOptions&)>& checks_of_rooms() {
+  static const std::vector<void (*)(const TrainOptions&)> kAll{
+      [](const auto& o) { check(o.model); },
+      [](const auto& o) { check(o.dataset); },
+      [](const auto& o) { check_objective(o); },
+      [](const auto& o) { adapters::check(adapter_options(o)); },
+      [](const auto& o) {
+        adapters::check_readers(adapters::parse_layout(o.lora_format), adapters::kind_of_type(o.lora_type), o.lora_type == "dora",
+                                adapters::parse_norm_axis(o.dora_norm));
+      },
+      [](const auto& o) { component_rates(o); },
+      [](const auto& o) { o.device_memory.empty() ? 0 : parse_size("train", "device_memory", o.device_memory); },
+      [](const auto& o) { o.host_memory.empty() ? 0 : parse_size("train", "host_memory", o.host_memory); },
+      [](const auto& o) { o.save_dtype.empty() ? c10::kFloat : parse_dtype(o.save_dtype); },
+      [](const auto& o) { diffusion::check(loss_options(o)); },
+      [](const auto& o) { parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale); },
+      [](const auto& o) { diffusion::check(timestep_options(o)); },
+      [](const auto& o) { optim::check(optimizer_options(o), schedule_options(o, o.max_steps), o.learning_rate); },
+      [](const auto& o) { optim::check(group_options(o)); },
+  };
+  return kAll;
 }
 
 }  // namespace
@@ -267,51 +248,17 @@ void check(const TrainOptions& o) {
   auto copy = o;
   config::Fields listed;
   fields(listed, copy);
-  check_finite(listed);
-  check(o.model);
-  check_task(o);
-  check_precompute(o);
-  check_data(o);
-  if (o.on_bad_sample != "stop" && o.on_bad_sample != "skip")
-    config_error("train", "on_bad_sample '{}' is not known; choose stop or skip", o.on_bad_sample);
-  check_counts(o);
-  check_augmentation(o);
-  check_masks(o);
-  check_objective(o);
-  check_at_least("lora_alpha", o.lora_alpha, 0);
-  check_groups(o);
-  check_presets(o);
-  adapters::check(adapter_options(o));
-  adapters::check_readers(adapters::parse_layout(o.lora_format), adapters::kind_of_type(o.lora_type), o.lora_type == "dora",
-                          adapters::parse_norm_axis(o.dora_norm));
-  check_at_least("max_grad_norm", o.max_grad_norm, 0);
-  if (!o.device_memory.empty()) parse_size("train", "device_memory", o.device_memory);
-  if (!o.host_memory.empty()) parse_size("train", "host_memory", o.host_memory);
-  if (o.learning_rate <= 0) config_error("train", "learning_rate must be above 0, not {}", o.learning_rate);
-  component_rates(o);
-  if (parse_dtype(o.model.dtype) == c10::kHalf && !o.trainable_models.empty())
-    config_error("train", "fp16 is too coarse for weights that train; choose dtype bf16 or fp32, or train an adapter over fp16");
-  if (!o.replay.empty() && (o.batch_size != 1 || o.global_batch_size > 1))
-    config_error("train", "replay plays one recorded sample a step; set batch_size to 1, and leave out global_batch_size");
-  if (!o.save_dtype.empty()) parse_dtype(o.save_dtype);
-  diffusion::check(loss_options(o));
-  parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale);
-  check_at_least("noise_offset", o.noise_offset, 0);
-  diffusion::check(timestep_options(o));
-  optim::check(optimizer_options(o), schedule_options(o, o.max_steps), o.learning_rate);
-  optim::check(group_options(o));
-  check_memory(o);
-  if (!(o.ema_decay >= 0 && o.ema_decay < 1)) config_error("train", "ema_decay must lie between 0 (none) and 1, not {}", o.ema_decay);
-  if (o.ema_decay > 0 && optim::is_schedule_free(optimizer_options(o)))
-    config_error("train", "{} averages what trains already, and ema_decay {} would average it again; take ema_decay out", o.optimizer,
-                 o.ema_decay);
-  if (o.trained_weights == "remainder" && (o.trainable_models.empty() || parse_dtype(o.model.dtype) != c10::kBFloat16))
-    config_error("train", "trained_weights remainder keeps 16 bits beside bf16 weights that train, and this run has none; take it out");
-  if (o.trained_weights == "fp8" && o.trainable_models.empty())
-    config_error("train",
-                 "trained_weights fp8 keeps weights that train in FP8, and an adapter's are fp32; take it out, or name trainable_models");
-  for (const auto& [option, belongs_to] : idle_options(o))
-    config_error("train", "{} has no effect here: it belongs to {}; take it out", option, belongs_to);
+  Problems problems(listed);
+  problems.check_values();
+  for (auto* check : {check_task, check_precompute, check_data, check_counts, check_augmentation, check_masks, check_groups, check_presets,
+                      check_memory, check_values})
+    problems.gather([&] { check(o, problems); });
+  for (auto* check : checks_of_rooms()) problems.gather([&] { check(o); });
+  problems.gather([&] {
+    for (const auto& [option, belongs_to] : idle_options(o))
+      problems.add("{} has no effect here: it belongs to {}; take it out", option, belongs_to);
+  });
+  problems.refuse("train");
 }
 
 }  // namespace burnish::train

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "adapters/adapter_file.h"
 #include "base/count.h"
@@ -14,6 +13,7 @@
 #include "checkpoint/state.h"
 #include "io/user_cache.h"
 #include "train/options/check.h"
+#include "train/options/fields.h"
 #include "train/options/meaning.h"
 #include "train/options/objective_options.h"
 
@@ -236,36 +236,16 @@ Settings settle(const TrainOptions& o, Share together) {
   return settings;
 }
 
-/// Options that say what is learned of a sample, beside those of models.
-static const std::set<std::string> kLearned{"timestep_sampling",
-                                            "loss_weighting",
-                                            "min_snr_gamma",
-                                            "noise_offset",
-                                            "discrete_flow_shift",
-                                            "sigmoid_scale",
-                                            "logit_mean",
-                                            "logit_std",
-                                            "mode_scale",
-                                            "noising_weight",
-                                            "noising_bias",
-                                            "min_t",
-                                            "max_t",
-                                            "min_timestep_boundary",
-                                            "max_timestep_boundary"};
-
-/// Those of them that are not at their defaults, as ", name value".
+/// Options that decide what is learned of a sample and are not at their defaults, as ", name value".
 static std::string learned_text(TrainOptions options) {
   TrainOptions defaults;
   config::Fields given, otherwise;
   fields(given, options);
   fields(otherwise, defaults);
-  auto is_of_models = [](const std::string& name) {
-    return std::ranges::any_of(models::family_options(), [&](const auto& option) { return option.name == name; });
-  };
   std::string text;
   for (size_t i = 0; i < given.list().size(); ++i) {
     const auto& field = given.list()[i];
-    if (!kLearned.contains(field.name) && !is_of_models(field.name)) continue;
+    if (!field.decides_what_is_learned) continue;
     if (auto value = config::value_text(field); value != config::value_text(otherwise.list()[i]))
       text += fmt::format(", {} {}", field.name, value);
   }

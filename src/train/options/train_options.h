@@ -89,6 +89,5 @@ struct TrainOptions {
 
   std::string plan = "on", device_memory, host_memory;
 };
-void fields(config::Fields& f, TrainOptions& o);
 
 }  // namespace burnish::train

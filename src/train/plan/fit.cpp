@@ -85,11 +85,12 @@ Lever storing_denoisers() {
   return lever;
 }
 
-constexpr const char* kTileSize = "vae_tile_size";
-
 constexpr int64_t kTile = 512;  // a quarter of the memory of a picture of 1024 × 1024
 
-bool encodes_whole(const TrainOptions& o) { return encodes(o) && o.model.own.at(kTileSize) == models::OptionValue(int64_t{0}); }
+/// The option that has autoencoders work in tiles.
+std::string tile_size() { return models::options_about(models::Option::About::tile_size).at(0); }
+
+bool encodes_whole(const TrainOptions& o) { return encodes(o) && o.model.own.at(tile_size()) == models::OptionValue(int64_t{0}); }
 
 /// In order of what they cost a step, by what is published of them: samples kept on disk, pictures encoded in tiles and encoders in FP8
 /// nothing, an optimizer's states in 8 bits and factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the
@@ -99,8 +100,8 @@ const std::vector<Lever>& levers() {
   static const std::vector<Lever> all{
       {[](const auto& o, const auto&) { return encodes(o) && o.cache_path.empty(); }, [](auto& o, const auto&) { o.cache_path = "cache"; },
        [](const auto&, const auto&) { return std::string("--cache_path cache"); }},
-      {[](const auto& o, const auto&) { return encodes_whole(o); }, [](auto& o, const auto&) { o.model.own[kTileSize] = kTile; },
-       [](const auto&, const auto&) { return fmt::format("--{} {}", kTileSize, kTile); }},
+      {[](const auto& o, const auto&) { return encodes_whole(o); }, [](auto& o, const auto&) { o.model.own[tile_size()] = kTile; },
+       [](const auto&, const auto&) { return fmt::format("--{} {}", tile_size(), kTile); }},
       storing<&Movable::encoders>(),
       {[](const auto& o, const auto&) { return may_change_optimizer(o) && o.optimizer == "adamw"; },
        [](auto& o, const auto&) { o.optimizer = "adamw8bit"; },

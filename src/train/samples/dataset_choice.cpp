@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "train/subject/checks.h"
+#include "config/problems.h"
 
 namespace burnish::train {
 
@@ -63,7 +63,7 @@ void fields_of_one(config::Fields& f, DatasetChoice& o) {
   f.path("dataset_metadata_path", o.metadata_path, "metadata", {"metadata_file"});
   f("class_tokens", o.class_tokens, "caption of pictures without a caption file");
   f("num_repeats", o.num_repeats, "visits of each sample in an epoch");
-  f("loss_weight", o.loss_weight, "factor on the loss of its samples");
+  f("loss_weight", o.loss_weight, "factor on the loss of its samples").at_least(0);
   f("is_reg", o.is_reg, "a class set");
   f.no_effect("cache_info", true, "metadata is read at once");
   f.refused("batch_size", "all datasets of a run share one; give --batch_size");
@@ -77,20 +77,20 @@ void fields_of_one(config::Fields& f, DatasetChoice& o) {
 }  // namespace
 
 void fields(config::Fields& f, DatasetChoice& o) {
-  f("height", o.height, "fixed height; with width, else each picture keeps its shape");
-  f("width", o.width, "fixed width");
-  f("max_pixels", o.max_pixels, "area above which a picture is scaled down");
+  f("height", o.height, "fixed height; with width, else each picture keeps its shape").at_least(0).at_most(kMostPixelsASide).in("pixels");
+  f("width", o.width, "fixed width").at_least(0).at_most(kMostPixelsASide).in("pixels");
+  f("max_pixels", o.max_pixels, "area above which a picture is scaled down").at_least(1).at_most(kMostPixelsASide * kMostPixelsASide).in("pixels");
   f.numbers("resolution", o.resolution,
             "SIDE or WIDTH,HEIGHT in place of height, width and max_pixels: the size, or with enable_bucket the area; may be given several "
             "times");
   f("multi_resolution", o.multi_resolution,
-    "of several resolutions: all, each picture at each of them in every epoch, or one, each at one of them in turn");
+    "of several resolutions: all, each picture at each of them in every epoch, or one, each at one of them in turn").one_of({"all", "one"});
   f("enable_bucket", o.enable_bucket, "train each picture at the size nearest its shape out of a list of sizes of the resolution's area");
-  f("bucket_rule", o.bucket_rule, "kohya: the list of sd-scripts; onetrainer: OneTrainer's");
+  f("bucket_rule", o.bucket_rule, "kohya: the list of sd-scripts; onetrainer: OneTrainer's").one_of({"kohya", "onetrainer"});
   f("bucket_no_upscale", o.bucket_no_upscale,
     "false scales pictures up that are smaller than their bucket; else they keep their size, rounded down to steps");
   f("min_bucket_reso", o.min_bucket_reso, "shortest side of a bucket of kohya");
-  f("max_bucket_reso", o.max_bucket_reso, "longest side of a bucket of kohya");
+  f("max_bucket_reso", o.max_bucket_reso, "longest side of a bucket of kohya").at_most(kMostPixelsASide).in("pixels");
   f("bucket_reso_steps", o.bucket_reso_steps, "sides of buckets are multiples of this");
   f("random_crop", o.random_crop, "cut pictures anywhere, not at the centre");
   f("random_flip", o.random_flip, "mirror every other variant of a picture left to right", {"flip_aug"});
@@ -117,29 +117,19 @@ void check(const DatasetChoice& o) {
   auto listed = o;
   config::Fields all;
   fields_of_one(all, listed);
-  check_finite(all);
-  check_at_least("height", static_cast<double>(o.height), 0);
-  check_at_least("width", static_cast<double>(o.width), 0);
-  check_at_least("max_pixels", static_cast<double>(o.max_pixels), 1);
-  check_at_most("height", o.height, kMostPixelsASide);
-  check_at_most("width", o.width, kMostPixelsASide);
-  check_at_most("max_pixels", o.max_pixels, kMostPixelsASide * kMostPixelsASide);
-  check_at_most("max_bucket_reso", o.max_bucket_reso, kMostPixelsASide);
+  config::Problems problems(all);
+  problems.check_values();
+  problems.refuse("train");
   if ((o.height > 0) != (o.width > 0)) config_error("train", "give both height and width, or neither");
   if (o.height > 0 && !o.resolution.empty())
     config_error("train", "height and width give one size and resolution another; take one of them out");
   if (o.enable_bucket && o.resolution.empty())
     config_error("train", "enable_bucket makes sizes of one area; name it with resolution, 1024 say");
-  if (o.bucket_rule != "kohya" && o.bucket_rule != "onetrainer")
-    config_error("train", "bucket_rule '{}' is not known; choose kohya or onetrainer", o.bucket_rule);
-  if (o.multi_resolution != "all" && o.multi_resolution != "one")
-    config_error("train", "multi_resolution '{}' is not known; choose all or one", o.multi_resolution);
   for (const auto& resolution : o.resolution) parse_resolution(resolution);
   if (!(o.num_repeats > 0)) config_error("train", "num_repeats must be more than 0, not {}", o.num_repeats);
   if (o.is_reg && o.num_repeats != 1)
     config_error("train", "a class set has as many visits as all other samples, and num_repeats {} asks for others; take it out",
                  o.num_repeats);
-  check_at_least("loss_weight", o.loss_weight, 0);
   data::check(caption_rule(o));
 }
 

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "config/problems.h"
 #include "quant/store.h"
-#include "train/subject/checks.h"
 
 namespace burnish::train {
 
@@ -48,7 +48,7 @@ void fields(config::Fields& f, ModelChoice& o) {
          {"tokenizer_1_path"}, config::seen_from_if_there);
   f.path("tokenizer_2_path", o.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model");
   f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in");
-  f("device", o.device, "auto, cpu or cuda");
+  f("device", o.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
   f.path("fp8_models", o.fp8_models,
          "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format", {},
          models_seen_from);
@@ -57,30 +57,31 @@ void fields(config::Fields& f, ModelChoice& o) {
     "comma list of regular expressions for linear layers that stay in dtype; \"\" for none, or default");
   f("fp8_compute", o.fp8_compute, "multiply FP8 weights with FP8 activations");
   for (const auto& option : models::family_options())
-    std::visit([&](auto& value) { f(option.name, value, option.help); }, o.own.at(option.name));
+    std::visit([&](auto& value) { f(option.name, value, option.help).decides_what_is_learned(); }, o.own.at(option.name));
   for (const char* name : {"vae_tiling", "enable_vae_tiling", "tiled"})
     f.refused(name, "say how large the autoencoder's tiles are: --vae_tile_size 512");
-  f("seed", o.seed, "names every random draw of the run");
-  f("num_threads", o.num_threads, "CPU threads; 0 takes all cores");
+  f("seed", o.seed, "names every random draw of the run").at_least(0);
+  f("num_threads", o.num_threads, "CPU threads; 0 takes all cores").at_least(0).at_most(kMostThreads);
 }
 
 void check(const ModelChoice& c) {
+  auto copy = c;
+  config::Fields listed;
+  fields(listed, copy);
+  config::Problems problems(listed);
+  problems.check_values();
+  problems.refuse("train");
   parse_dtype(c.dtype);
   for (const auto& option : models::family_options()) {
     auto wrong = option.why_wrong ? option.why_wrong(option.name, c.own.at(option.name)) : "";
     if (!wrong.empty()) config_error("train", "{}", wrong);
   }
-  if (c.device != "auto" && c.device != "cpu" && c.device != "cuda")
-    config_error("train", "device '{}' is not known; choose auto, cpu or cuda", c.device);
   if (c.device == "cuda" && !at::hasCUDA() && !c.is_plan)
     config_error("train", "device cuda was asked for, and this build or machine has none; choose cpu");
   if (c.fp8_models.empty() && c.weight_format != "fp8")
     config_error("train", "weight_format {} says how the models in fp8_models are stored, and none is named there", c.weight_format);
   if (c.weight_format == "fp8" || !c.fp8_models.empty())
     quant::Store({.format = quant::parse_format(c.weight_format), .high_precision = {}, .fp8_compute = c.fp8_compute});
-  check_at_least("seed", static_cast<double>(c.seed), 0);
-  check_at_least("num_threads", static_cast<double>(c.num_threads), 0);
-  check_at_most("num_threads", c.num_threads, kMostThreads);
 }
 
 void begin_with_drawing_options(ModelChoice& o) {

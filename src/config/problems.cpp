@@ -1,0 +1,88 @@
+#include "config/problems.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace burnish::config {
+
+namespace {
+
+/// "a, b or c".
+std::string either(const std::vector<std::string>& words) {
+  std::vector<std::string> first(words.begin(), words.end() - 1);
+  return first.empty() ? words.back() : join(first) + " or " + words.back();
+}
+
+bool belongs_to_a_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+/// The words of a sentence that could be names of options.
+std::vector<std::string> names_in(const std::string& sentence) {
+  std::vector<std::string> words(1);
+  for (char c : sentence) {
+    if (belongs_to_a_name(c)) words.back() += c;
+    else if (!words.back().empty()) words.emplace_back();
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string Refusal::lines() const {
+  std::string text;
+  for (const auto& problem : problems_) text += (text.empty() ? "" : "\n") + one_line(fmt::format("[{}] {}", room_, problem.sentence));
+  return text;
+}
+
+void Problems::add_sentence(std::string sentence) {
+  const auto known = fields_.names();
+  std::string option;
+  for (const auto& word : names_in(sentence)) {
+    if (option.empty() && contains(known, word)) option = word;
+  }
+  bool is_said = std::ranges::any_of(list_, [&](const auto& problem) { return problem.sentence == sentence; });
+  if (!is_said) list_.push_back({std::move(option), std::move(sentence)});
+}
+
+void Problems::gather(const std::function<void()>& check) {
+  try {
+    check();
+  } catch (const Refusal& refusal) {
+    for (const auto& problem : refusal.problems()) add_sentence(problem.sentence);
+  } catch (const Error& error) {
+    if (error.code() != Exit::config) throw;
+    add_sentence(without_source(error));
+  }
+}
+
+void Problems::check_values() {
+  for (const auto& field : fields_.list()) {
+    const auto* text = std::get_if<std::string*>(&field.slot);
+    if (text != nullptr && !field.choices.empty() && !contains(field.choices, **text))
+      add("{} '{}' is not known; choose {}", field.name, **text, either(field.choices));
+    if (const auto* number = std::get_if<double*>(&field.slot)) {
+      if (!std::isfinite(**number)) add("{} must be a finite number, not {}", field.name, **number);
+      else if (field.least && **number < *field.least) add("{} must be at least {}, not {}", field.name, *field.least, **number);
+      else if (field.most && **number > *field.most) add("{} must be at most {}, not {}", field.name, *field.most, **number);
+    }
+    if (const auto* number = std::get_if<int64_t*>(&field.slot)) {
+      if (field.least && **number < static_cast<int64_t>(*field.least)) add("{} must be at least {}, not {}", field.name, *field.least, **number);
+      if (field.most && **number > static_cast<int64_t>(*field.most))
+        add("{} must be at most {}, not {}", field.name, static_cast<int64_t>(*field.most), **number);
+    }
+  }
+}
+
+void Problems::refuse(const char* room) const {
+  if (!list_.empty()) throw Refusal(room, list_);
+}
+
+std::string to_json(const std::vector<Problem>& problems) {
+  auto list = nlohmann::json::array();
+  for (const auto& [option, sentence] : problems) list.push_back({{"option", option}, {"sentence", sentence}});
+  return nlohmann::json{{"problems", list}}.dump(2) + "\n";
+}
+
+}  // namespace burnish::config

@@ -1,0 +1,115 @@
+// What options say of themselves: ranges and choices that are checked, all problems at once, and a schema for other programs.
+#include "config/problems.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "config/command_line.h"
+
+using namespace burnish;
+using namespace burnish::config;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+struct Options {
+  int64_t rank = 16;
+  double rate = 0.5;
+  std::string kind = "lora", rare;
+  Fields fields() {
+    Fields f;
+    f.group("What is trained");
+    f("rank", rank, "rank of the adapters").at_least(1).at_most(64).level(Level::first_run);
+    f("rate", rate, "share of something").at_least(0).in("steps");
+    f("kind", kind, "lora, dora or oft").one_of({"lora", "dora", "oft"}).decides_what_is_learned().level(Level::first_run);
+    f("rare", rare, "of kind dora").counts_when("kind dora", [this] { return kind == "dora"; }).level(Level::all);
+    return f;
+  }
+};
+
+std::vector<std::string> sentences(const Problems& problems) {
+  std::vector<std::string> all;
+  for (const auto& problem : problems.list()) all.push_back(problem.option + ": " + problem.sentence);
+  return all;
+}
+
+}  // namespace
+
+TEST(Problems, OfValuesAreAllSaidAtOnce) {
+  Options o{.rank = 0, .rate = -1, .kind = "lorra"};
+  auto fields = o.fields();
+  Problems problems(fields);
+  problems.check_values();
+  EXPECT_THAT(sentences(problems), ElementsAre("rank: rank must be at least 1, not 0", "rate: rate must be at least 0, not -1",
+                                               "kind: kind 'lorra' is not known; choose lora, dora or oft"));
+  o = {.rank = 65, .rate = std::numeric_limits<double>::infinity()};
+  Problems others(fields);
+  others.check_values();
+  EXPECT_THAT(sentences(others), ElementsAre("rank: rank must be at most 64, not 65", "rate: rate must be a finite number, not inf"));
+}
+
+TEST(Problems, AreAboutTheFirstOptionThatTheyName) {
+  Options o;
+  auto fields = o.fields();
+  Problems problems(fields);
+  problems.add("with {} the rank of rare is not known", 3);
+  problems.gather([] { config_error("train", "nothing to do"); });
+  problems.gather([] { config_error("train", "nothing to do"); });
+  EXPECT_THAT(sentences(problems), ElementsAre("rank: with 3 the rank of rare is not known", ": nothing to do"));
+  EXPECT_THROW(problems.gather([] { data_error("train", "a file"); }), Error) << "which is no matter of options";
+}
+
+TEST(Problems, RefuseWithALineEach) {
+  Options o{.rank = 0, .kind = "x"};
+  auto fields = o.fields();
+  Problems problems(fields);
+  EXPECT_NO_THROW(problems.refuse("train"));
+  problems.check_values();
+  try {
+    problems.refuse("train");
+    FAIL();
+  } catch (const Refusal& refusal) {
+    EXPECT_EQ(refusal.code(), Exit::config);
+    EXPECT_STREQ(refusal.what(), "[train] rank must be at least 1, not 0");
+    EXPECT_EQ(refusal.lines(), "[train] rank must be at least 1, not 0\n[train] kind 'x' is not known; choose lora, dora or oft");
+    auto json = nlohmann::json::parse(to_json(refusal.problems()));
+    EXPECT_EQ(json["problems"][1], (nlohmann::json{{"option", "kind"}, {"sentence", "kind 'x' is not known; choose lora, dora or oft"}}));
+  }
+}
+
+TEST(Help, IsOfAFirstRunAndSaysHowToSeeTheRest) {
+  Options o;
+  auto fields = o.fields();
+  auto help = [&](const std::vector<std::string>& more) {
+    auto arguments = more;
+    arguments.insert(arguments.begin(), "--help");
+    return read_command_line("train", "trains", arguments, fields).help_text;
+  };
+  EXPECT_THAT(help({}), testing::AllOf(HasSubstr("--rank"), HasSubstr("--kind"), Not(HasSubstr("--rate ")), Not(HasSubstr("--rare")),
+                                       HasSubstr("2 of 4 options"), HasSubstr("burnish train --help all")));
+  EXPECT_THAT(help({"all"}), testing::AllOf(HasSubstr("--rank"), HasSubstr("--rate"), HasSubstr("--rare")));
+}
+
+TEST(Schema, HasARowAnOption) {
+  Options o;
+  auto fields = o.fields();
+  auto json = nlohmann::json::parse(read_command_line("train", "trains", {"--help", "--json"}, fields).help_text);
+  EXPECT_EQ(json["verb"], "train");
+  EXPECT_EQ(json["options"][0], (nlohmann::json{{"name", "rank"},
+                                                {"group", "What is trained"},
+                                                {"type", "whole number"},
+                                                {"default", 16},
+                                                {"meaning", "rank of the adapters"},
+                                                {"level", "first_run"},
+                                                {"names_files", false},
+                                                {"decides_what_is_learned", false},
+                                                {"least", 1.0},
+                                                {"most", 64.0}}));
+  EXPECT_EQ(json["options"][1]["unit"], "steps");
+  EXPECT_EQ(json["options"][2]["choices"], (nlohmann::json{"lora", "dora", "oft"}));
+  EXPECT_EQ(json["options"][3]["belongs_to"], nlohmann::json{"kind dora"});
+}
