@@ -37,7 +37,7 @@ class ComputeAhead : public testing::Test {
   /// How many captions all visits have between them.
   int64_t num_captions() const {
     std::set<std::string> captions;
-    for (const auto& id : batches()) captions.insert(run.course.picks(id).at(0).caption.value());
+    for (const auto& id : batches()) captions.insert(run.course.batch(id).picks.at(0).caption.value());
     return std::ssize(captions);
   }
   double bytes_of_one() {

@@ -41,7 +41,7 @@ Samples ten(int64_t num_variants = 1) {
 }
 
 std::vector<int64_t> rows_of(const Course& course, const BatchId& id) {
-  auto rows = std::get<at::Tensor>(course.draws(id, {}).at("rows"));
+  auto rows = std::get<at::Tensor>(course.draws(course.batch(id), {}).at("rows"));
   return {rows.data_ptr<int64_t>(), rows.data_ptr<int64_t>() + rows.numel()};
 }
 
@@ -56,7 +56,7 @@ TEST(Course, EveryEpochVisitsEverySampleOnceAndPicksAgreeWithDraws) {
     std::multiset<int64_t> seen;
     for (int64_t i = 4 * epoch; i < 4 * epoch + 4; ++i) {
       std::vector<int64_t> picked;
-      for (const auto& pick : course.picks({false, i})) picked.push_back(pick.row);
+      for (const auto& pick : course.batch({false, i}).picks) picked.push_back(pick.row);
       EXPECT_EQ(picked, rows_of(course, {false, i}));
       seen.insert(picked.begin(), picked.end());
     }
@@ -81,8 +81,8 @@ TEST(Course, HeldOutBatchesHaveNamesOfTheirOwn) {
   EXPECT_EQ(course.num_held_out(), 6);
   EXPECT_EQ(rows_of(course, {true, 0}), (std::vector<int64_t>{0, 0}));
   EXPECT_EQ(rows_of(course, {true, 5}), (std::vector<int64_t>{2, 2}));
-  EXPECT_EQ(course.picks({true, 4}).at(0).row, 2);
-  EXPECT_TRUE(course.draws({true, 4}, {}).contains("completed"));
+  EXPECT_EQ(course.batch({true, 4}).picks.at(0).row, 2);
+  EXPECT_TRUE(course.draws(course.batch({true, 4}), {}).contains("completed"));
 }
 
 TEST(Course, VariantAndCaptionAreChosenByTheirOwnKeys) {
@@ -119,7 +119,7 @@ TEST(Course, ACaptionIsDrawnForEachVisitWhateverTheBatch) {
     Course course({.batch_size = batch_size, .num_epochs = 6, .seed = 7}, kProcess, objective, samples, nullptr);
     std::map<int64_t, std::multiset<std::string>> found;
     for (int64_t i = 0; i < course.num_batches(); ++i) {
-      for (const auto& pick : course.picks({false, i})) found[pick.row].insert(pick.caption.value_or("as it is"));
+      for (const auto& pick : course.batch({false, i}).picks) found[pick.row].insert(pick.caption.value_or("as it is"));
     }
     return found;
   };
@@ -143,7 +143,7 @@ TEST(Course, EveryBatchHasTheWeightsOfItsSamples) {
   std::map<int64_t, int> visits;
   for (int64_t i = 0; i < course.num_batches(); ++i) {
     auto rows = rows_of(course, {false, i});
-    auto weight_B = std::get<at::Tensor>(course.draws({false, i}, {}).at(kLossWeight));
+    auto weight_B = std::get<at::Tensor>(course.draws(course.batch({false, i}), {}).at(kLossWeight));
     ASSERT_EQ(weight_B.numel(), std::ssize(rows));
     for (size_t j = 0; j < rows.size(); ++j) {
       ++visits[rows[j]];
@@ -178,14 +178,14 @@ TEST(Course, RecordedDrawsDecideTheSampleToo) {
   CourseSettings settings{.max_steps = 2, .replay = (scratch / "replay.safetensors").string()};
   Course course(settings, kProcess, objective, samples, nullptr);
   course.check();
-  EXPECT_EQ(course.picks({false, 1}).at(0).row, 8);
-  auto draws = course.draws({false, 1}, {"noise"});
+  EXPECT_EQ(course.batch({false, 1}).picks.at(0).row, 8);
+  auto draws = course.draws(course.batch({false, 1}), {"noise"});
   EXPECT_TRUE(at::equal(std::get<at::Tensor>(draws.at("noise")), at::ones({1, 4, 2, 2})));
   EXPECT_FLOAT_EQ(std::get<at::Tensor>(draws.at("sigma")).item<float>(), 0.5F);
   settings.max_steps = 3;
   EXPECT_THAT(test::error_of([&] { Course(settings, kProcess, objective, samples, nullptr).check(); }), testing::HasSubstr("ends early"));
   samples.list[4].loss_weight = 0.125;
-  EXPECT_FLOAT_EQ(std::get<at::Tensor>(course.draws({false, 1}, {"noise"}).at(kLossWeight)).item<float>(), 0.125F);
+  EXPECT_FLOAT_EQ(std::get<at::Tensor>(course.draws(course.batch({false, 1}), {"noise"}).at(kLossWeight)).item<float>(), 0.125F);
   samples.list[4].latent_shape = {4, 2, 4};
   EXPECT_THAT(test::error_of([&] { course.check(); }), testing::HasSubstr("the latents of row 8"));
 }
@@ -203,8 +203,8 @@ TEST(Course, ProcessesThatNeedEachOtherRunAsManyParts) {
             {.batch_size = 1, .global_batch_size = size, .max_steps = 1, .seed = 7, .share = {processes, process}, .same_parts = true},
             kProcess, objective, samples, nullptr);
         int64_t num_parts = 0;
-        for (BatchId id; id.number == 0; id = course.next(id), ++num_parts) {
-          auto part = course.part(id);
+        for (BatchId id; id.number == 0; id = next(id, course.batch(id).part), ++num_parts) {
+          auto part = course.batch(id).part;
           if (part.share > 0) visits.insert(part.first);
         }
         counts.insert(num_parts);

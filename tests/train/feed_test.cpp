@@ -74,7 +74,7 @@ class PicturesTest : public testing::Test {
   }
   std::vector<std::string> expected(const BatchId& id) const {
     std::vector<std::string> rows;
-    for (const auto& pick : course.picks(id)) rows.push_back(std::to_string(pick.row) + " caption " + std::to_string(pick.row));
+    for (const auto& pick : course.batch(id).picks) rows.push_back(std::to_string(pick.row) + " caption " + std::to_string(pick.row));
     return rows;
   }
   /// Prefetches, until its threads have made all there is.
@@ -102,13 +102,13 @@ TEST(FeedTest, BringsWhatTheStageReadsOfTheSamplesThatAreVisited) {
   test::SkeletonRun run(settings, {.num_held_out = 2});
   for (const auto& [id, kept] : {std::pair(BatchId{false, 1}, &run.listed.kept), {BatchId{true, 7}, &run.held_out.kept}}) {
     auto batch = run.feed.batch(run.schedule.live, id);
-    auto picks = run.course.picks(id);
+    auto picks = run.course.batch(id).picks;
     ASSERT_EQ(batch.samples.size(), picks.size());
     for (size_t i = 0; i < picks.size(); ++i) {
       EXPECT_THAT(names_of(batch.samples[i]), testing::ElementsAre("latents", "text_embedding")) << "no prompt, no picture";
       EXPECT_TRUE(at::equal(tensor_of(batch.samples[i], "latents"), tensor_of(kept->values(picks[i], {"latents"}), "latents")));
     }
-    auto draws = run.course.draws(id, {"noise", "sigma"});
+    auto draws = run.course.draws(run.course.batch(id), {"noise", "sigma"});
     EXPECT_EQ(names_of(batch.draws), names_of(draws));
     for (const auto& [name, value] : draws) EXPECT_TRUE(at::equal(tensor_of(batch.draws, name), std::get<at::Tensor>(value))) << name;
   }
@@ -144,8 +144,8 @@ TEST_F(PicturesTest, AreDecodedBeforeTheyAreAskedFor) {
 }
 
 TEST_F(PicturesTest, ThatCannotBeReadSayItWhereTheirBatchIsAskedFor) {
-  auto bytes = test::content(picture(course.picks({false, 1})[1].row));
-  auto name = std::to_string(course.picks({false, 1})[1].row) + ".png";
+  auto bytes = test::content(picture(course.batch({false, 1}).picks[1].row));
+  auto name = std::to_string(course.batch({false, 1}).picks[1].row) + ".png";
   scratch.write(name, bytes.substr(0, 40));
   prefetch_whole({false, 1});
   EXPECT_THAT(test::error_of([&] { feed.batch(stage, {false, 1}); }), HasSubstr(name));

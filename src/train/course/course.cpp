@@ -72,11 +72,6 @@ int64_t Course::held_out_row(const BatchId& id) const {
   return held_out_->list.at(static_cast<size_t>(id.number / objective_.num_held_out_draws())).row;
 }
 
-BatchPart Course::part(const BatchId& id) const {
-  if (id.held_out) return {};
-  return part_of(replay_ ? 1 : std::ssize(sampler_.batch(id.number)), id);
-}
-
 BatchPart Course::part_of(int64_t count, const BatchId& id) const {
   const auto& [processes, process, num_places, place] = settings_.share;
   auto first = count * process / processes, mine = count * (process + 1) / processes - first;
@@ -91,34 +86,26 @@ BatchPart Course::part_of(int64_t count, const BatchId& id) const {
   return part;
 }
 
-BatchId Course::next(const BatchId& id) const {
-  return part(id).is_last ? BatchId{id.held_out, id.number + 1, 0} : BatchId{id.held_out, id.number, id.part + 1};
-}
-
-data::Visits Course::visits(const BatchId& id) const {
+BatchVisits Course::batch(const BatchId& id) const {
+  if (id.held_out) return {id, {}, {}, {{held_out_row(id)}}};
+  if (replay_) return {id, part_of(1, id), {}, {{replay_->row(id.number)}}};
   auto all = sampler_.batch(id.number);
-  auto mine = part_of(std::ssize(all), id);
-  return {all.begin() + mine.first, all.begin() + mine.first + mine.count};
+  auto part = part_of(std::ssize(all), id);
+  BatchVisits batch{id, part, {all.begin() + part.first, all.begin() + part.first + part.count}, {}};
+  for (const auto& visit : batch.visits) batch.picks.push_back(pick(visit, samples_, settings_.seed));
+  return batch;
 }
 
-std::vector<Pick> Course::picks(const BatchId& id) const {
-  if (id.held_out) return {{held_out_row(id)}};
-  if (replay_) return {{replay_->row(id.number)}};
-  std::vector<Pick> picks;
-  for (const auto& visit : visits(id)) picks.push_back(pick(visit, samples_, settings_.seed));
-  return picks;
-}
-
-DrawRequest Course::request(const BatchId& id, const std::set<std::string>& names) const {
-  if (id.held_out) return {{}, {&held_out_->at(held_out_row(id))}, names};
-  if (replay_) return {{}, {&samples_.at(replay_->row(id.number))}, names};
-  DrawRequest request{visits(id), {}, names};
-  for (const auto& visit : request.visits) request.samples.push_back(&samples_.at(visit.row));
+DrawRequest Course::request(const BatchVisits& batch, const std::set<std::string>& names) const {
+  DrawRequest request{batch.visits, {}, names};
+  const auto& samples = batch.id.held_out ? *held_out_ : samples_;
+  for (const auto& pick : batch.picks) request.samples.push_back(&samples.at(pick.row));
   return request;
 }
 
-pipeline::Values Course::draws(const BatchId& id, const std::set<std::string>& names) const {
-  auto asked = request(id, names);
+pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::string>& names) const {
+  const auto& id = batch.id;
+  auto asked = request(batch, names);
   pipeline::Values draws;
   if (id.held_out) {
     draws = objective_.held_out_draws(asked, id.number % objective_.num_held_out_draws());

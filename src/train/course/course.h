@@ -24,6 +24,19 @@ struct BatchPart {
   bool counts = true;            ///< whether its samples are counted here: of places that run them together, by the first
 };
 
+/// What this process runs after such a part of a batch.
+inline BatchId next(const BatchId& id, const BatchPart& part) {
+  return part.is_last ? BatchId{id.held_out, id.number + 1, 0} : BatchId{id.held_out, id.number, id.part + 1};
+}
+
+/// A batch by what is visited in it, as far as this process runs it at once.
+struct BatchVisits {
+  BatchId id;
+  BatchPart part;
+  data::Visits visits;      ///< none of held-out samples, nor where recorded draws are replayed
+  std::vector<Pick> picks;  ///< a sample in one of its ways for each
+};
+
 /// Which samples each batch has and what is drawn for it: a pure function of the batch's name, so that a run can be taken up anywhere and
 /// what it will draw is known before it starts.
 class Course {
@@ -44,20 +57,16 @@ class Course {
 
   /// Of N processes, process r runs the visits from s·r/N to s·(r+1)/N of the s of a batch, in parts of at most batch_size: none is left
   /// out or run twice. Of what N places run together, each has an Nth of the share.
-  BatchPart part(const BatchId& id) const;
-  /// What this process runs after it.
-  BatchId next(const BatchId& id) const;
+  BatchVisits batch(const BatchId& id) const;
 
   /// A data Error when recorded draws do not fit the samples.
   void check() const;
 
-  std::vector<Pick> picks(const BatchId& id) const;
-  /// The draws of that name [B, ...] on the CPU, with what the objective adds.
-  pipeline::Values draws(const BatchId& id, const std::set<std::string>& names) const;
+  /// The draws of these names [B, ...] on the CPU for a batch, with what the objective adds.
+  pipeline::Values draws(const BatchVisits& batch, const std::set<std::string>& names) const;
 
  private:
-  DrawRequest request(const BatchId& id, const std::set<std::string>& names) const;
-  data::Visits visits(const BatchId& id) const;
+  DrawRequest request(const BatchVisits& batch, const std::set<std::string>& names) const;
   BatchPart part_of(int64_t num_visits, const BatchId& id) const;
   int64_t held_out_row(const BatchId& id) const;
 

@@ -34,14 +34,20 @@ pipeline::Values Feed::of_sample(const pipeline::Stage& stage, const Source& sou
   return values;
 }
 
+const BatchVisits& Feed::visits(const BatchId& id) const {
+  if (!visits_ || visits_->id != id) visits_ = course_.batch(id);
+  return *visits_;
+}
+
 Batch Feed::batch(const pipeline::Stage& stage, const BatchId& id, const AheadResults* ahead) const {
   Batch batch;
   bool is_next = loading_ && loading_->stage == &stage && loading_->id == id;
   auto loading = is_next ? std::move(loading_) : nullptr;
-  for (const auto& pick : course_.picks(id))
+  const auto& visited = visits(id);
+  for (const auto& pick : visited.picks)
     batch.samples.push_back(loading ? loading->samples.next() : of_sample(stage, source(id), pick));
-  batch.part = course_.part(id);
-  batch.draws = course_.draws(id, {stage.drawn.begin(), stage.drawn.end()});
+  batch.part = visited.part;
+  batch.draws = course_.draws(visited, {stage.drawn.begin(), stage.drawn.end()});
   if (ahead == nullptr) return batch;
   auto key = ahead->keys.find(id);
   if (key == ahead->keys.end()) throw std::logic_error("a batch was not among those computed ahead");
@@ -51,7 +57,7 @@ Batch Feed::batch(const pipeline::Stage& stage, const BatchId& id, const AheadRe
 
 void Feed::prefetch(const pipeline::Stage& stage, const BatchId& id) const {
   auto reads = reads_of(stage, *source(id).samples.inputs);
-  auto picks = course_.picks(id);
+  const auto picks = visits(id).picks;
   bool reads_files = std::ranges::any_of(reads.inputs, [](const auto* input) { return !input->in_list; });
   if (const auto* pictures = source(id).samples.pictures.get(); reads_files && pictures != nullptr && pictures->options().num_workers > 0) {
     auto load = [this, &stage, &from = source(id), picks](int64_t i) { return of_sample(stage, from, picks[static_cast<size_t>(i)]); };

@@ -40,6 +40,7 @@ class Feed {
 
  private:
   const Source& source(const BatchId& id) const { return id.held_out ? *held_out_ : training_; }
+  const BatchVisits& visits(const BatchId& id) const;
   pipeline::Values of_sample(const pipeline::Stage& stage, const Source& source, const Pick& pick) const;
 
   /// A batch whose samples are being loaded.
@@ -52,6 +53,7 @@ class Feed {
   const Course& course_;
   Source training_;
   std::optional<Source> held_out_;
+  mutable std::optional<BatchVisits> visits_;  ///< of the batch that was asked for last: it is fetched ahead, and then taken
   mutable std::unique_ptr<Loading> loading_;  ///< null when nothing is; its threads read all of the above
 };
 

@@ -322,7 +322,7 @@ BatchId largest_batch(const Samples& samples, const Course& course, const Object
   std::pair<int64_t, size_t> most{0, 0};
   for (BatchId id; id.number < std::min(course.batches_per_epoch(), course.num_batches()); ++id.number) {
     std::pair<int64_t, size_t> size{0, 0};
-    for (const auto& pick : course.picks(id)) {
+    for (const auto& pick : course.batch(id).picks) {
       const auto& sample = samples.at(pick.row);
       size.first += num_latents(sample, objective);
       size.second = std::max(size.second, caption_length(sample, pick));
@@ -357,7 +357,7 @@ Batch batch_of(const pipeline::Stage& stage, const std::vector<pipeline::Values>
     auto& values = batch.samples.emplace_back();
     for (const auto& name : stage.of_sample) values[name] = sample.at(name);
   }
-  batch.draws = course.draws(id, {stage.drawn.begin(), stage.drawn.end()});
+  batch.draws = course.draws(course.batch(id), {stage.drawn.begin(), stage.drawn.end()});
   return on_host(std::move(batch));
 }
 
@@ -474,7 +474,7 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
   Course course(settings.course, subject.model->process(), *objective, listed.samples, held_out);
   auto id = largest_batch(listed.samples, course, *objective);
   Rehearsal rehearsal(dry, subject, device, limit);
-  auto samples = rehearse_samples(listed, schedule, course.picks(id), settings.data.from_pictures, rehearsal);
+  auto samples = rehearse_samples(listed, schedule, course.batch(id).picks, settings.data.from_pictures, rehearsal);
   auto live = batch_of(schedule.live, samples, course, id);
   Beside beside;
   if (settings.data.from_pictures) {

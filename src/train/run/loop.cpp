@@ -90,7 +90,7 @@ Gradients next_gradients(const Training& training, StepReport& report, std::vect
   auto next = [&] {
     auto start = Clock::now();
     auto batch = training.batch(id);
-    id = training.course.next(id);
+    id = train::next(id, batch.part);
     if (id.number < training.course.num_batches()) training.feed.prefetch(trainee.live, id);
     report.data_seconds += seconds_since(start);
     if (!batch.part.counts) return batch;

@@ -292,7 +292,7 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
   bool on_disk = run.settings.schedule.always_ahead() && run.cache->on_disk();
   WithAhead with{schedule, on_disk ? nullptr : std::make_unique<data::Cache>(""), std::nullopt};
   std::vector<BatchId> batches;
-  for (BatchId id{.number = first_batch}; id.number < course.num_batches(); id = course.next(id)) batches.push_back(id);
+  for (BatchId id{.number = first_batch}; id.number < course.num_batches(); id = next(id, course.batch(id).part)) batches.push_back(id);
   for (int64_t i = 0; i < course.num_held_out(); ++i) batches.push_back({true, i});
 
   auto ahead =
