@@ -14,6 +14,7 @@
 #include "models/family.h"
 #include "tests/golden.h"
 #include "tests/integration/program.h"
+#include "train/objectives/sample_loss.h"
 
 using namespace burnish;
 using namespace burnish::test;
@@ -265,7 +266,7 @@ TEST(LoraParity, GradientsArePeftsInTheFirstReplayedStep) {
   auto& root = model->components().module(model->names().denoiser());
   auto weights = loras::read(*model, (kGolden / "lora.safetensors").string()).at("dit");
   auto adapted = adapters::attach_weights(root, weights, "lora.safetensors");
-  for (const auto* group : {&groups.add_noise, &groups.denoise, &groups.loss}) pipeline::run(*group, values);
+  for (const auto& group : {groups.add_noise, groups.denoise, train::loss_units(*model, {})}) pipeline::run(group, values);
   torch::autograd::backward({std::get<at::Tensor>(values.at("loss")).sum()}, {});
 
   auto expected = io::TensorSource::open({(kGolden / "expected.safetensors").string()}).below("lora.grad.");

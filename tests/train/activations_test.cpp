@@ -91,12 +91,12 @@ INSTANTIATE_TEST_SUITE_P(Of, KeptBesideDiffusers,
 TEST(Activations, AreAllKeptWhereThereIsRoomForThem) {
   const auto small = plan("--lora_rank 16"), large = plan("--lora_rank 16 --device_memory 140GiB"),
              between = plan("--lora_rank 16 --device_memory 48GiB");
-  EXPECT_FALSE(small.keeps_values) << "it is not known how much there is";
-  EXPECT_TRUE(large.keeps_values);
-  EXPECT_FALSE(between.keeps_values);
+  EXPECT_FALSE(small.kept.values) << "it is not known how much there is";
+  EXPECT_TRUE(large.kept.values);
+  EXPECT_FALSE(between.kept.values);
   EXPECT_EQ(between.num_bytes(), small.num_bytes());
   EXPECT_GT(large.num_bytes(), int64_t{48} << 30);
-  EXPECT_FALSE(plan("--lora_rank 16 --device_memory 140GiB --plan off").keeps_values);
+  EXPECT_FALSE(plan("--lora_rank 16 --device_memory 140GiB --plan off").kept.values);
 }
 
 TEST(Activations, StayWithinABudgetAndFillIt) {
@@ -116,7 +116,7 @@ TEST(Activations, StayWithinABudgetAndFillIt) {
 TEST(Activations, WithinABudgetAreFirstThoseThatAreCheapToComputeAgain) {
   auto count = [](const train::MemoryPlan& plan) {
     size_t num_blocks = 0, num_values = 0;
-    for (const auto& [name, again] : plan.again) {
+    for (const auto& [name, again] : plan.kept.again) {
       num_blocks += again.whole ? 1 : 0;
       num_values += again.values->size();
     }

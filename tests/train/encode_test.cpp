@@ -43,7 +43,7 @@ class EncoderAndHead : public models::Model {
                                ++runs["head"];
                                s.write("tokens", s.tensor("hidden") * weight + static_cast<double>(s.text("prompt").size()));
                              }}};
-    groups.loss = {{"loss", {"tokens", "noise"}, {"loss"}, {"dit"}, [](pipeline::Scope& s) {
+    groups.denoise = {{"loss", {"tokens", "noise"}, {"loss"}, {"dit"}, [](pipeline::Scope& s) {
                       s.uses("dit");
                       s.write("loss", (s.tensor("tokens") - s.tensor("noise")).square().mean());
                     }}};
@@ -51,7 +51,7 @@ class EncoderAndHead : public models::Model {
   }
   pipeline::Units all_units() {
     auto groups = units();
-    return {groups.encode_image[0], groups.encode_prompt[0], groups.loss[0]};
+    return {groups.encode_image[0], groups.encode_prompt[0], groups.denoise[0]};
   }
   std::vector<int64_t> latent_shape(const models::Extent&) const override { return {}; }
   int64_t num_tokens(at::IntArrayRef) const override { return 0; }

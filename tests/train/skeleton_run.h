@@ -37,7 +37,8 @@ struct SkeletonRun {
   }
 
   explicit SkeletonRun(train::Settings given, const dist::World& world = alone()) : SkeletonRun(std::move(given), Data(), world) {}
-  SkeletonRun(train::Settings given, const Data& data, const dist::World& world = alone())
+  SkeletonRun(train::Settings given, const train::KeptForBackward& kept) : SkeletonRun(std::move(given), Data(), alone(), kept) {}
+  SkeletonRun(train::Settings given, const Data& data, const dist::World& world = alone(), const train::KeptForBackward& kept = {})
       : settings(std::move(given)),
         subject(open(settings)),
         objective(make_objective(settings.objective, subject)),
@@ -46,7 +47,7 @@ struct SkeletonRun {
         held_out(list(data.num_held_out, false, 2)),
         course(settings.course, subject.model->process(), *objective, listed.samples, data.num_held_out > 0 ? &held_out.samples : nullptr),
         feed(course, {listed.samples, listed.kept}, std::optional<train::Source>({held_out.samples, held_out.kept})),
-        trainee(load(world)),
+        trainee(load(kept, world)),
         training{settings, subject, *objective, schedule, course, feed, nullptr, nullptr, nullptr, trainee, world} {}
   SkeletonRun(const SkeletonRun&) = delete;
 
@@ -78,8 +79,8 @@ struct SkeletonRun {
     return {std::move(model), std::move(chosen), ""};
   }
 
-  train::Trainee load(const dist::World& world) const {
-    auto loaded = train::load_trainee(subject, schedule, settings.step, settings.model.options.device, world);
+  train::Trainee load(const train::KeptForBackward& kept, const dist::World& world) const {
+    auto loaded = train::load_trainee(subject, schedule, settings.step, kept, settings.model.options.device, world);
     loaded.progress.fingerprint = "test";
     if (settings.output.resume) resume(loaded, settings.output.state());
     return loaded;

@@ -38,7 +38,7 @@ class StepTest : public testing::Test {
     settings.optimizer.weight_decay = 0;
     objective = make_objective({.seed = 5}, *subjects.back());
     auto schedule = pipeline::schedule(objective->units(), input_table().labels(), subjects.back()->chosen.models(**subjects.back()), {{}, false});
-    return std::make_unique<Trainee>(load_trainee(*subjects.back(), schedule, settings, options.device, dist::World()));
+    return std::make_unique<Trainee>(load_trainee(*subjects.back(), schedule, settings, {}, options.device, dist::World()));
   }
 
   Batch batch(int64_t number, int64_t size = 1) const {

@@ -80,8 +80,8 @@ TEST_F(LoadTrainee, BeginsAtTheBeginning) {
 }
 
 TEST_F(LoadTrainee, HasBlocksKeepForBackwardWhatIsAskedFor) {
-  auto runners = [&] {
-    test::SkeletonRun run(settings);
+  auto runners = [&](const KeptForBackward& kept = {}) {
+    test::SkeletonRun run(settings, kept);
     std::vector<std::pair<std::string, bool>> found;
     for (const auto& [name, block] : named_blocks(run.subject.model->components(), "dit"))
       found.emplace_back(name, block->runner != nullptr);
@@ -96,24 +96,24 @@ TEST_F(LoadTrainee, HasBlocksKeepForBackwardWhatIsAskedFor) {
   settings.step.memory.recompute_every = 2;
   EXPECT_THAT(runners(), are(true, false));
   settings.step.memory.recompute_every = 0;
-  settings.step.memory.again = {{"dit.blocks.1", {.whole = true}}};
-  EXPECT_THAT(runners(), are(false, true));
+  EXPECT_THAT(runners({.again = {{"dit.blocks.1", {.whole = true}}}}), are(false, true));
 }
 
 TEST_F(LoadTrainee, TakesTheSameStepsWhateverSavesMemory) {
-  auto trained = [&](const MemorySettings& memory) {
+  auto trained = [&](const MemorySettings& memory, const KeptForBackward& kept = {}) {
     auto own = settings;
     own.step.memory = memory;
-    test::SkeletonRun run(own);
+    test::SkeletonRun run(own, kept);
     run.loop({});
     return run.values();
   };
   auto plain = trained({});
   for (const auto& memory : {MemorySettings{.recompute_every = 1}, MemorySettings{.recompute_every = 2, .checkpoints_in_host = true},
-                             MemorySettings{.keeps_values = true}, MemorySettings{.updates_in_backward = true},
+                             MemorySettings{.updates_in_backward = true},
                              MemorySettings{.optimizer_in_host = true}, MemorySettings{.paged_blocks = 2}})
     EXPECT_TRUE(test::all_equal(trained(memory), plain))
-        << memory.recompute_every << memory.keeps_values << memory.updates_in_backward << memory.optimizer_in_host << memory.paged_blocks;
+        << memory.recompute_every << memory.updates_in_backward << memory.optimizer_in_host << memory.paged_blocks;
+  EXPECT_TRUE(test::all_equal(trained({}, {.values = true}), plain));
 }
 
 TEST_F(LoadTrainee, GoesOnFromASavedStateBitForBit) {

@@ -53,14 +53,14 @@ std::string in_words(const std::vector<NamedBytes>& parts) {
 
 /// What is computed again so that it stays within a budget; nothing without one.
 std::string again_text(const MemoryPlan& plan) {
-  if (plan.again.empty()) return "";
+  if (plan.kept.again.empty()) return "";
   int64_t num_blocks = 0, num_values = 0;
-  for (const auto& [name, again] : plan.again) {
+  for (const auto& [name, again] : plan.kept.again) {
     num_blocks += again.whole ? 1 : 0;
     num_values += again.values ? std::ssize(*again.values) : 0;
   }
   return fmt::format("forward leaves {} for backward; computed again: {} of {} blocks, and {} values of others\n",
-                     size_text(plan.activation_bytes), num_blocks, plan.again.size(), num_values);
+                     size_text(plan.activation_bytes), num_blocks, plan.kept.again.size(), num_values);
 }
 
 }  // namespace

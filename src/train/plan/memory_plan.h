@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "memory/again.h"
 #include "memory/profile.h"
+#include "train/step/settings.h"
 
 namespace burnish::train {
 
@@ -59,8 +59,7 @@ struct MemoryPlan {
   std::vector<NamedBytes> disk = {};  ///< that the run writes
   int64_t mapped_bytes = 0;           ///< of weight files, which are mapped while they are read: the system's to keep or to drop
   int64_t activation_bytes = 0;       ///< that forward leaves for backward
-  bool keeps_values = false;          ///< as in MemorySettings: what the run is to set there to be as planned
-  memory::AgainByBlock again = {};    ///< likewise
+  KeptForBackward kept = {};          ///< what blocks keep in the run that is planned
   StepWork work = {};
   Movable movable = {};
 

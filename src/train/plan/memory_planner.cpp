@@ -51,7 +51,7 @@ class Planning {
         program_(program) {}
 
   /// `is_tight`: the run is likely to have no room for values, which is found sooner from the plan without them, since it takes less.
-  MemoryPlan plan(bool is_tight) {
+  MemoryPlan plan(bool is_tight) const {
     if (settings_.step.memory.activation_bytes > 0) return within_budget();
     bool is_limit_known = options_.plan == "on" && (device_.is_cpu() ? limits_.host : limits_.device).has_value();
     if (!is_limit_known) return keeping_values(false);
@@ -66,19 +66,14 @@ class Planning {
   }
 
  private:
-  MemoryPlan keeping_values(bool keeps_values) {
-    settings_.step.memory.keeps_values = keeps_values;
-    return rehearsed();
-  }
+  MemoryPlan keeping_values(bool values) const { return rehearsed({.values = values}); }
 
-  MemoryPlan rehearsed() const {
+  MemoryPlan rehearsed(const KeptForBackward& kept) const {
     auto of_tensors = limits_.device;
     if (of_tensors) *of_tensors = std::max<int64_t>(0, *of_tensors - library_bytes_);
-    auto plan = rehearse(settings_, device_, of_tensors, files_);
+    auto plan = rehearse(settings_, kept, device_, of_tensors, files_);
     plan.library_bytes = library_bytes_;
     plan.host.insert(plan.host.begin(), program_);
-    plan.keeps_values = settings_.step.memory.keeps_values;
-    plan.again = settings_.step.memory.again;
     return plan;
   }
 
@@ -90,7 +85,7 @@ class Planning {
     return fits(plan, limits);
   }
 
-  MemoryPlan within_budget() {
+  MemoryPlan within_budget() const {
     const auto budget = settings_.step.memory.activation_bytes;
     const auto savings = rehearse_savings(settings_, device_, files_);
     // What is saved is found from a run that keeps everything. A run that does not can keep a little more, which the next choice makes up
@@ -100,8 +95,7 @@ class Planning {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       auto chosen = memory::save_at_least(savings.num_bytes - goal, savings.blocks);
       if (!chosen) break;
-      settings_.step.memory.again = by_name(savings, *chosen);
-      auto plan = rehearsed();
+      auto plan = rehearsed({.again = by_name(savings, *chosen)});
       if (plan.activation_bytes <= budget) return plan;
       goal -= (attempt + 1) * (plan.activation_bytes - budget);
     }
@@ -139,7 +133,7 @@ class Planning {
   Limits limits_;
   c10::Device device_;
   int64_t library_bytes_;
-  Settings settings_;
+  const Settings settings_;
   const OpenFiles& files_;
   const NamedBytes& program_;
 };
@@ -152,7 +146,7 @@ Planner planner_of(const OpenFiles& files, const Share& share) {
   return [files, share, program, is_tight](const TrainOptions& options) {
     Quiet quiet;
     auto plan = Planning(options, files, share, program).plan(*is_tight);
-    *is_tight = !plan.keeps_values;
+    *is_tight = !plan.kept.values;
     return plan;
   };
 }

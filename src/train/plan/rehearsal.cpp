@@ -69,7 +69,7 @@ class Rehearsal {
   int64_t compute_ahead(const pipeline::Stage& ahead, Batch& batch);
   /// Loads the trainee and goes through a step, and through a second where the first has left something behind. Then computes what is
   /// saved, which is given.
-  Snapshot train(const pipeline::Schedule& schedule, const Settings& settings, const Objective& objective, const Batch& batch,
+  Snapshot train(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept, const Objective& objective, const Batch& batch,
                  int64_t batches_per_step, bool counts_work);
 
   const std::vector<StageMemory>& stages() const { return stages_; }
@@ -160,13 +160,13 @@ void Rehearsal::mark(const optim::StateList& state, memory::Kind kind) {
   }
 }
 
-Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settings, const Objective& objective, const Batch& batch,
+Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept, const Objective& objective, const Batch& batch,
                           int64_t batches_per_step, bool counts_work) {
   dry_.enter("loading");
   auto first = dry_.allocations().size();
   // What travels lies on the device.
   dist::World world(settings.together.process_index, settings.together.num_processes);
-  auto trainee = load_trainee(subject_, schedule, settings.step, settings.model.options.device, world);
+  auto trainee = load_trainee(subject_, schedule, settings.step, kept, settings.model.options.device, world);
   // The second step records.
   if (trainee.execution.gradients) trainee.execution.replays = std::make_unique<Replays>(dry_.recorder(), batches_per_step);
   for (auto number = first; number < dry_.allocations().size(); ++number) kinds_[number] = memory::Kind::weights;
@@ -463,7 +463,7 @@ struct Rehearsed {
   Savings savings;  ///< where it was traced
 };
 
-Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const OpenFiles& files, bool traces) {
+Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c10::Device device, std::optional<int64_t> limit, const OpenFiles& files, bool traces) {
   const auto& [opened, listed, held_out] = files;
   if (interrupted()) throw Error(Exit::interrupted, "train", "interrupted while memory was planned");
   memory::DryRun dry(device);
@@ -497,7 +497,7 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
   }
   samples.clear();
   auto num_batches = traces ? 1 : std::min(course.batches_per_step(), kMostBatches);
-  auto snapshot = rehearsal.train(schedule, settings, *objective, live, num_batches, !traces);
+  auto snapshot = rehearsal.train(schedule, settings, kept, *objective, live, num_batches, !traces);
   MemoryPlan plan{.device = device.str(), .stages = rehearsal.stages()};
   plan.work = rehearsal.work();
   plan.activation_bytes = rehearsal.activation_bytes();
@@ -524,15 +524,16 @@ Rehearsed rehearse_run(const Settings& settings, c10::Device device, std::option
 
 }  // namespace
 
-MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const OpenFiles& files) {
-  return rehearse_run(settings, device, limit, files, /*traces=*/false).plan;
+MemoryPlan rehearse(const Settings& settings, const KeptForBackward& kept, c10::Device device, std::optional<int64_t> limit,
+                    const OpenFiles& files) {
+  auto plan = rehearse_run(settings, kept, device, limit, files, /*traces=*/false).plan;
+  plan.kept = kept;
+  return plan;
 }
 
 Savings rehearse_savings(Settings settings, c10::Device device, const OpenFiles& files) {
   settings.step.memory.recompute_every = 0;
-  settings.step.memory.keeps_values = false;  // the trace sees to that
-  settings.step.memory.again.clear();
-  return rehearse_run(settings, device, std::nullopt, files, /*traces=*/true).savings;
+  return rehearse_run(settings, {}, device, std::nullopt, files, /*traces=*/true).savings;
 }
 
 }  // namespace burnish::train

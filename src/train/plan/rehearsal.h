@@ -19,7 +19,8 @@ struct OpenFiles {
 /// Goes through the stages of a run on tensors without numbers, by the functions that the run itself uses, and writes down what memory they
 /// take. `settings` are on_meta's, `device` is the run's own. The batch is that of the first epoch with the most latents, and the step is
 /// the second: it finds what the first has left. `limit` is what a GPU's driver has, as its caching allocator goes by it.
-MemoryPlan rehearse(const Settings& settings, c10::Device device, std::optional<int64_t> limit, const OpenFiles& files);
+MemoryPlan rehearse(const Settings& settings, const KeptForBackward& kept, c10::Device device, std::optional<int64_t> limit,
+                    const OpenFiles& files);
 
 /// What computing parts of blocks again would save.
 struct Savings {

@@ -20,6 +20,7 @@
 #include "train/samples/encode.h"
 #include "train/options/hints.h"
 #include "train/run/hooks/hooks.h"
+#include "train/run/identity.h"
 #include "train/run/loop.h"
 #include "train/options/idle_options.h"
 #include "train/plan/memory_planner.h"
@@ -32,38 +33,10 @@ namespace burnish::train {
 
 namespace {
 
-/// What every verb needs first.
-struct Opened {
-  Settings settings;
-  Subject subject;
-  std::unique_ptr<Objective> objective;
-  pipeline::Schedule schedule;
-  std::unique_ptr<data::Cache> cache;
-  Listed listed;
-  std::optional<Samples> held_out;
-
-  const Samples& samples() const { return listed.samples; }
-};
-
-Opened open(Settings settings) {
-  auto subject = open_subject(settings.model, settings.trained);
-  say_held(subject, settings.model);
-  subject.chosen.check_groups(*subject, settings.step.groups);
-  auto objective = make_objective(settings.objective, subject);
-  auto schedule = plan_schedule(settings, subject, *objective);
-  if (settings.output.resume && !settings.makes_cache) checkpoint::check_there(settings.output.state());
-  bool is_plan = settings.model.options.device.is_meta() && settings.data.from_pictures;
-  auto cache = is_plan ? std::make_unique<data::Cache>("") : open_cache(settings.data);  // a plan leaves no folder behind
-  auto listed = open_samples(settings.data, *subject, objective->needs(), schedule, *cache);
-  auto held_out = open_held_out(settings.data, *subject, objective->needs());
-  return {std::move(settings), std::move(subject), std::move(objective), std::move(schedule),
-          std::move(cache),    std::move(listed),  std::move(held_out)};
-}
-
-Opened open(const TrainOptions& options, Share share = {}) {
+Opened open_run(const TrainOptions& options, Share share = {}) {
   auto settings = settle(options, share);
   set_threads(options.model.num_threads, options.model.local_size);
-  return open(std::move(settings));
+  return open_run(std::move(settings));
 }
 
 Share share_of(const dist::World& world) { return {world.size(), world.rank()}; }
@@ -76,92 +49,12 @@ Course make_course(const Opened& run) {
   return course;
 }
 
-/// How the samples of a dataset are visited, in words.
-std::string text_of(const data::VisitRule& rule) {
-  const auto& c = rule.captions;
-  return fmt::format("{} {} {} {} {} {} {}\n{}\n{}\n{}\n", rule.num_repeats, rule.of_class_set, c.dropout, c.wildcards, c.shuffle,
-                     c.tag_dropout, c.keep_tokens, c.keep_separator, c.separator, c.secondary_separator);
-}
-
-/// Names the samples: their pictures' names, sizes and contents, their captions, and how they are visited and varied. A cache's list names
-/// no contents: its pictures are not read again.
-std::string hash_of(const Opened& run) {
-  const auto& samples = run.samples();
-  io::Sha256 hash;
-  for (const auto& set : samples.sets) hash.update(text_of(set));
-  hash.update(fmt::format("{} variants\n", samples.num_variants));
-  for (const auto& subset : samples.pictures ? samples.pictures->subsets() : std::vector<data::Subset>())
-    hash.update(fmt::format("{} {}\n", subset.augmentation.random_crop, subset.augmentation.random_flip));
-  if (run.settings.data.from_pictures) {
-    std::vector<std::filesystem::path> files;
-    for (const auto& sample : samples.list) {
-      files.emplace_back(sample.file);
-      for (const auto& [column, file] : sample.further_files) files.emplace_back(file);
-    }
-    for (const auto& content : run.cache->hashes().hash(files)) hash.update(content);
-  }
-  for (const auto& sample : samples.list) {
-    auto name = std::filesystem::path(sample.file).filename().string();
-    hash.update(fmt::format("{} {} {} {}x{} {}\n{}\n", sample.row, name.size(), name, sample.size.height, sample.size.width,
-                            sample.prompt.size(), sample.prompt));
-    hash.update(fmt::format("{} {}\n", sample.set, sample.loss_weight));
-    if (!sample.columns.empty()) hash.update(sample.columns.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-    for (const auto& caption : sample.captions) hash.update(fmt::format("{} {} {}\n", caption.weight, caption.text.size(), caption.text));
-  }
-  return hash.hex().substr(0, 8);
-}
-
-/// Names the weights that training starts from or leaves as they are, by a look into their files.
-std::string hash_of_weights(const Opened& run) {
-  auto components = run.subject.chosen.whole_components();
-  for (const auto& component : run.subject.model->names().denoisers) components.insert(component);
-  io::Sha256 hash;
-  for (const auto& component : components) {
-    for (const auto& file : run.subject.model->components().provenance(component).files) hash.update(io::sampled_hash(file));
-  }
-  return hash.hex().substr(0, 8);
-}
-
-/// Names the frozen models that make of pictures and captions what is trained on, with their vocabularies and what their configs say.
-std::string hash_of_encoders(const Opened& run) {
-  auto units = run.schedule.after_once();
-  if (run.settings.data.from_pictures) units.insert(units.end(), run.schedule.once.units.begin(), run.schedule.once.units.end());
-  auto others = run.subject.chosen.whole_components();
-  for (const auto& component : run.subject.model->names().denoisers) others.insert(component);
-  const auto& components = run.subject.model->components();
-  io::Sha256 hash;
-  for (const auto& component : pipeline::components_of(units)) {
-    if (others.contains(component)) continue;
-    const auto* entry = components.source(component).entry;
-    if (entry != nullptr) hash.update(component + " " + entry->config.dump() + "\n");
-    for (const auto& file : components.provenance(component).files) hash.update(io::sampled_hash(file));
-  }
-  return hash.hex().substr(0, 8);
-}
-
-/// What a state to go on with must have been made with.
-std::string fingerprint(const Opened& run) {
-  const auto& chosen = run.subject.chosen;
-  auto text = fingerprint(run.settings.given, run.settings.course.visits_a_batch(), chosen.text(run.subject.model->names().denoiser()), chosen.has_adapters(),
-                          !chosen.whole_components().empty(), std::ssize(run.samples().list));
-  text += fmt::format(", pictures with captions and sizes {}, weights of the model {}, text encoders and autoencoder {}", hash_of(run),
-                      hash_of_weights(run), hash_of_encoders(run));
-  for (const auto& [component, names] : run.subject.model->names().components) {
-    auto merge = run.subject.model->components().holding(component).merge;
-    if (!merge) continue;
-    auto hashes = run.cache->hashes().hash(merge->files());
-    for (auto& hash : hashes) hash.resize(8);
-    text += fmt::format(", presets {} {} in {}", join(hashes), merge->settings(), component);
-  }
-  return text;
-}
-
 /// Refuses what could only fail later. Where the run stands: at its start, or where its saved state does.
 checkpoint::Progress check_start(const Opened& run, const Course& course) {
   course.check();
   checkpoint::Progress progress;
   if (run.settings.output.resume) {
-    progress = checkpoint::read_progress(run.settings.output.state(), fingerprint(run));
+    progress = checkpoint::read_progress(run.settings.output.state(), identity_of(run));
     if (progress.step >= course.num_steps())
       warn("the saved state is at step {} and max_steps is {}: there is nothing left to train", progress.step, course.num_steps());
   }
@@ -331,20 +224,23 @@ Planner planner_of(const Opened& run) {
   return planner_of({*run.subject, run.listed, run.held_out ? &*run.held_out : nullptr}, run.settings.together);
 }
 
-/// Says what memory the run takes, refuses one that does not fit, and has it keep for backward what its plan says. Nothing where it is not
-/// planned.
-std::optional<MemoryPlan> check_memory(const TrainOptions& options, Opened& run, const Planner& planner) {
-  auto& memory = run.settings.step.memory;
-  if (options.plan == "off" && memory.activation_bytes == 0) return std::nullopt;
+/// What is known of a run's memory before it starts.
+struct Planned {
+  std::optional<MemoryPlan> plan = {};  ///< nothing where it is not planned
+  KeptForBackward kept = {};            ///< what its blocks are to keep
+};
+
+/// Says what memory the run takes and refuses one that does not fit.
+Planned check_memory(const TrainOptions& options, const Opened& run, const Planner& planner) {
+  const auto& memory = run.settings.step.memory;
+  if (options.plan == "off" && memory.activation_bytes == 0) return {};
   try {
     auto plan = planner(options);
-    memory.keeps_values = plan.keeps_values;
-    memory.again = plan.again;
-    if (options.plan == "off") return std::nullopt;
+    if (options.plan == "off") return {std::nullopt, plan.kept};
     info("memory: {} of {} at the peak ({})", human_bytes(static_cast<double>(plan.num_bytes())), plan.device,
          plan.largest().profile.place);
     check_fits(options, plan, limits_of(options), planner);
-    return plan;
+    return {plan, plan.kept};
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {  // the run itself may well work
@@ -352,12 +248,12 @@ std::optional<MemoryPlan> check_memory(const TrainOptions& options, Opened& run,
       config_error("train", "activation_budget takes a plan, and this run cannot be planned: {}; say use_gradient_checkpointing instead",
                    why_not(error));
     info("memory was not planned: {}", why_not(error));
-    return std::nullopt;
+    return {};
   }
 }
 
 /// From what is kept of the samples on to the last step.
-std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const MemoryPlan* plan,
+std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const Planned& planned,
                               const std::string& identity, const dist::World& world) {
   auto within = within_budget(run, course, world);
   say_data(run, within, &course);
@@ -369,7 +265,7 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   std::optional<Previews> previews;
   if (world.is_first() || run.settings.step.division.divides_blocks())  // then all draw together
     previews = prepare_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);
-  auto trainee = load_trainee(run.subject, ahead.schedule, run.settings.step, run.settings.model.options.device, world);
+  auto trainee = load_trainee(run.subject, ahead.schedule, run.settings.step, planned.kept, run.settings.model.options.device, world);
   trainee.progress.fingerprint = identity;
   if (run.settings.output.resume) resume(trainee, run.settings.output.state());
   Training training{run.settings,
@@ -380,7 +276,7 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
                     feed,
                     ahead.results ? &*ahead.results : nullptr,
                     previews ? &*previews : nullptr,
-                    plan,
+                    planned.plan ? &*planned.plan : nullptr,
                     trainee,
                     world};
   return loop(training, make_hooks(training));
@@ -396,35 +292,35 @@ void train(const TrainOptions& options, const dist::World& world) {
   for (const auto& [option, belongs_to] : repeated_options(options)) info("{} has no effect here: it belongs to {}", option, belongs_to);
   set_threads(options.model.num_threads, options.model.local_size);
   if (!world.is_first()) world.decided("folder", "");  // the first clears it of what killed runs left
-  auto run = open(std::move(settings));
+  auto run = open_run(std::move(settings));
   auto course = make_course(run);
   auto start = check_start(run, course);
   const auto planner = planner_of(run);  // whose plans all hold the program to be as large as it is now
-  std::optional<MemoryPlan> plan;
+  Planned planned;
   std::optional<io::FolderClaim> claim;
   if (world.is_first()) {
     read_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);  // what is wrong, now
-    plan = check_memory(options, run, planner);  // what one process has room for all have
+    planned = check_memory(options, run, planner);  // what one process has room for all have
     claim.emplace(claim_run_folder(run.settings.output));
     world.decided("folder", "claimed");
   }
-  auto identity = fingerprint(run);
+  auto identity = identity_of(run);
   world.agree("settings, samples or weights", io::sha256(identity).substr(0, 8));
   world.agree("saved steps", std::to_string(start.step));
   save_checks(run);
   std::optional<NoMemory> missing;
   try {
-    missing = train(run, course, start, plan ? &*plan : nullptr, identity, world);
+    missing = train(run, course, start, planned, identity, world);
   } catch (const Error&) {  // Ctrl-C
     save_checks(run);
     throw;
   }
   save_checks(run);
-  if (missing) throw Error(Exit::no_fit, "train", explain(*missing, options, plan, planner));
+  if (missing) throw Error(Exit::no_fit, "train", explain(*missing, options, planned.plan, planner));
 }
 
 void make_cache(const TrainOptions& options, const dist::World& world) {
-  auto run = open(options, share_of(world));
+  auto run = open_run(options, share_of(world));
   save_checks(run);
   say_data(run, run.schedule, nullptr);
   auto encoded = encode_all(run, run.schedule, world);
@@ -437,7 +333,7 @@ void make_cache(const TrainOptions& options, const dist::World& world) {
 
 Advice advise(const TrainOptions& options, const Share& share, bool wants_fit) {
   set_threads(options.model.num_threads, options.model.local_size);
-  auto run = open(on_meta(settle(options, share)));
+  auto run = open_run(on_meta(settle(options, share)));
   auto planner = planner_of(run);
   try {
     Advice advice{.plan = planner(options), .limits = limits_of(options), .is_fit_sought = wants_fit};
@@ -453,12 +349,12 @@ Advice advise(const TrainOptions& options, const Share& share, bool wants_fit) {
 
 MemoryPlan plan_memory(const TrainOptions& options, const Share& share) {
   set_threads(options.model.num_threads, options.model.local_size);
-  auto run = open(on_meta(settle(options, share)));
+  auto run = open_run(on_meta(settle(options, share)));
   return planner_of(run)(options);
 }
 
 SplitPlan plan(const TrainOptions& options, const Share& share) {
-  auto run = open(options, share);
+  auto run = open_run(options, share);
   auto course = make_course(run);
   say_samples(run.samples(), &course);
   return measure(run, course);

@@ -14,15 +14,19 @@ inline constexpr int64_t kAllBlocks = std::numeric_limits<int64_t>::max();
 /// What of a step waits where while it is not needed, and what is computed twice.
 struct MemorySettings {
   int64_t recompute_every = 0;       ///< of so many blocks one is recomputed; 0: none
-  int64_t activation_bytes = 0;      ///< that forward may leave for backward, which decides `again`; 0: not said
-  bool keeps_values = false;         ///< those of nn::remade, of blocks that `again` does not name
-  memory::AgainByBlock again = {};   ///< by names as in "dit.transformer_blocks.3", for all blocks or none
+  int64_t activation_bytes = 0;      ///< that forward may leave for backward, by which a plan decides KeptForBackward; 0: not said
   bool checkpoints_in_host = false;  ///< its inputs wait in host memory
   bool updates_in_backward = false;
   bool optimizer_in_host = false;
   int64_t paged_blocks = 0;    ///< of the denoiser, or kAllBlocks
   int64_t blocks_on_disk = 0;  ///< of those, that wait in their file
   bool uses_host() const { return checkpoints_in_host || optimizer_in_host || paged_blocks > 0; }
+};
+
+/// What blocks keep of forward for backward, as a plan decides it.
+struct KeptForBackward {
+  bool values = false;              ///< those of nn::remade, of blocks that `again` does not name
+  memory::AgainByBlock again = {};  ///< by names as in "dit.transformer_blocks.3", for all blocks or none
 };
 
 /// How processes that train together divide what they have, and sum what they find.

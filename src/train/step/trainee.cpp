@@ -101,12 +101,12 @@ Paged load_divided(const Subject& subject, const std::string& component, const s
 
 /// Has the blocks of a component keep for backward what the settings say, each run by the runner that it has.
 void keep_of_blocks(models::Components& components, const std::string& component, const MemorySettings& settings,
-                    const std::shared_ptr<memory::Checkpoints>& checkpoints) {
+                    const KeptForBackward& kept, const std::shared_ptr<memory::Checkpoints>& checkpoints) {
   int64_t number = 0;
   for (const auto& [name, block] : named_blocks(components, component)) {
     memory::Again again{.whole = settings.recompute_every > 0 && number++ % settings.recompute_every == 0};
-    if (settings.keeps_values) again.values.emplace();
-    if (auto chosen = settings.again.find(name); chosen != settings.again.end()) again = chosen->second;
+    if (kept.values) again.values.emplace();
+    if (auto chosen = kept.again.find(name); chosen != kept.again.end()) again = chosen->second;
     block->runner = memory::computing_again(again, block->runner, checkpoints);
   }
 }
@@ -114,7 +114,8 @@ void keep_of_blocks(models::Components& components, const std::string& component
 bool is_divided(const StepSettings& settings, const dist::Mesh& mesh) { return settings.division.divides_blocks() && mesh.row().size() > 1; }
 
 /// What becomes of the denoiser's blocks.
-Paged load_models(const Subject& subject, const StepSettings& step, const Trainee& trainee, const std::shared_ptr<const dist::Mesh>& mesh) {
+Paged load_models(const Subject& subject, const StepSettings& step, const KeptForBackward& kept, const Trainee& trainee,
+                  const std::shared_ptr<const dist::Mesh>& mesh) {
   const auto& settings = step.memory;
   auto& model = *subject.model;
   Paged paged;
@@ -125,7 +126,7 @@ Paged load_models(const Subject& subject, const StepSettings& step, const Traine
     if (is_denoiser && is_divided(step, *mesh)) paged = load_divided(subject, component, run, trainee, mesh);
     else if (is_denoiser && settings.paged_blocks > 0) paged.pager = load_paged_component(model, component, run, settings, trainee);
     else load_component(model, component, run, {});
-    keep_of_blocks(model.components(), component, settings, checkpoints);
+    keep_of_blocks(model.components(), component, settings, kept, checkpoints);
   }
   return paged;
 }
@@ -248,13 +249,13 @@ NamedBlocks named_blocks(models::Components& components, const std::string& comp
   return named;
 }
 
-Trainee load_trainee(const Subject& subject, const pipeline::Schedule& schedule, const StepSettings& settings, c10::Device device,
-                     const dist::World& world) {
+Trainee load_trainee(const Subject& subject, const pipeline::Schedule& schedule, const StepSettings& settings, const KeptForBackward& kept,
+                     c10::Device device, const dist::World& world) {
   Trainee trainee{
       .model = *subject.model, .live = schedule.live, .execution = {device, std::make_unique<memory::Upload>(device)}, .place = {}};
   auto mesh = std::make_shared<const dist::Mesh>(world, settings.division.row_size, settings.division.num_places);
   if (settings.memory.uses_host() || is_divided(settings, *mesh)) trainee.host = std::make_shared<memory::HostStore>(device);
-  auto paged = load_models(subject, settings, trainee, mesh);
+  auto paged = load_models(subject, settings, kept, trainee, mesh);
   trainee.execution.token_shares = share_tokens(subject, trainee, *mesh);
   trainee.attached = std::make_unique<Attached>(subject.chosen, *subject.model);
   memory::trim_heap();

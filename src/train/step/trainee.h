@@ -59,8 +59,8 @@ using NamedBlocks = std::vector<std::pair<std::string, nn::Block*>>;
 NamedBlocks named_blocks(models::Components& components, const std::string& component);
 
 /// Loads the models that run at every visit, hangs adapters and makes the optimizer.
-Trainee load_trainee(const Subject& subject, const pipeline::Schedule& schedule, const StepSettings& settings, c10::Device device,
-                     const dist::World& world);
+Trainee load_trainee(const Subject& subject, const pipeline::Schedule& schedule, const StepSettings& settings, const KeptForBackward& kept,
+                     c10::Device device, const dist::World& world);
 
 /// Puts the state back that an earlier run saved in `folder`; a config Error unless it was made with the trainee's fingerprint.
 void resume(Trainee& trainee, const std::filesystem::path& folder);

@@ -1,0 +1,93 @@
+#include "train/run/identity.h"
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "io/hash.h"
+
+namespace burnish::train {
+
+namespace {
+
+/// How the samples of a dataset are visited, in words.
+std::string text_of(const data::VisitRule& rule) {
+  const auto& c = rule.captions;
+  return fmt::format("{} {} {} {} {} {} {}\n{}\n{}\n{}\n", rule.num_repeats, rule.of_class_set, c.dropout, c.wildcards, c.shuffle,
+                     c.tag_dropout, c.keep_tokens, c.keep_separator, c.separator, c.secondary_separator);
+}
+
+/// Names the samples: their pictures' names, sizes and contents, their captions, and how they are visited and varied. A cache's list names
+/// no contents: its pictures are not read again.
+std::string hash_of(const Opened& run) {
+  const auto& samples = run.samples();
+  io::Sha256 hash;
+  for (const auto& set : samples.sets) hash.update(text_of(set));
+  hash.update(fmt::format("{} variants\n", samples.num_variants));
+  for (const auto& subset : samples.pictures ? samples.pictures->subsets() : std::vector<data::Subset>())
+    hash.update(fmt::format("{} {}\n", subset.augmentation.random_crop, subset.augmentation.random_flip));
+  if (run.settings.data.from_pictures) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& sample : samples.list) {
+      files.emplace_back(sample.file);
+      for (const auto& [column, file] : sample.further_files) files.emplace_back(file);
+    }
+    for (const auto& content : run.cache->hashes().hash(files)) hash.update(content);
+  }
+  for (const auto& sample : samples.list) {
+    auto name = std::filesystem::path(sample.file).filename().string();
+    hash.update(fmt::format("{} {} {} {}x{} {}\n{}\n", sample.row, name.size(), name, sample.size.height, sample.size.width,
+                            sample.prompt.size(), sample.prompt));
+    hash.update(fmt::format("{} {}\n", sample.set, sample.loss_weight));
+    if (!sample.columns.empty()) hash.update(sample.columns.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    for (const auto& caption : sample.captions) hash.update(fmt::format("{} {} {}\n", caption.weight, caption.text.size(), caption.text));
+  }
+  return hash.hex().substr(0, 8);
+}
+
+/// Names the weights that training starts from or leaves as they are, by a look into their files.
+std::string hash_of_weights(const Opened& run) {
+  auto components = run.subject.chosen.whole_components();
+  for (const auto& component : run.subject.model->names().denoisers) components.insert(component);
+  io::Sha256 hash;
+  for (const auto& component : components) {
+    for (const auto& file : run.subject.model->components().provenance(component).files) hash.update(io::sampled_hash(file));
+  }
+  return hash.hex().substr(0, 8);
+}
+
+/// Names the frozen models that make of pictures and captions what is trained on, with their vocabularies and what their configs say.
+std::string hash_of_encoders(const Opened& run) {
+  auto units = run.schedule.after_once();
+  if (run.settings.data.from_pictures) units.insert(units.end(), run.schedule.once.units.begin(), run.schedule.once.units.end());
+  auto others = run.subject.chosen.whole_components();
+  for (const auto& component : run.subject.model->names().denoisers) others.insert(component);
+  const auto& components = run.subject.model->components();
+  io::Sha256 hash;
+  for (const auto& component : pipeline::components_of(units)) {
+    if (others.contains(component)) continue;
+    const auto* entry = components.source(component).entry;
+    if (entry != nullptr) hash.update(component + " " + entry->config.dump() + "\n");
+    for (const auto& file : components.provenance(component).files) hash.update(io::sampled_hash(file));
+  }
+  return hash.hex().substr(0, 8);
+}
+
+}  // namespace
+
+std::string identity_of(const Opened& run) {
+  const auto& chosen = run.subject.chosen;
+  auto text = fingerprint(run.settings.given, run.settings.course.visits_a_batch(), chosen.text(run.subject.model->names().denoiser()), chosen.has_adapters(),
+                          !chosen.whole_components().empty(), std::ssize(run.samples().list));
+  text += fmt::format(", pictures with captions and sizes {}, weights of the model {}, text encoders and autoencoder {}", hash_of(run),
+                      hash_of_weights(run), hash_of_encoders(run));
+  for (const auto& [component, names] : run.subject.model->names().components) {
+    auto merge = run.subject.model->components().holding(component).merge;
+    if (!merge) continue;
+    auto hashes = run.cache->hashes().hash(merge->files());
+    for (auto& hash : hashes) hash.resize(8);
+    text += fmt::format(", presets {} {} in {}", join(hashes), merge->settings(), component);
+  }
+  return text;
+}
+
+}  // namespace burnish::train
