@@ -12,9 +12,9 @@
 #include "models/family.h"
 #include "models/shared_units.h"
 #include "report/contact_sheet.h"
-#include "train/subject/checks.h"
-#include "train/samples/dataset_choice.h"
 #include "train/options/train_options.h"
+#include "train/samples/dataset_choice.h"
+#include "train/subject/checks.h"
 
 namespace burnish::app {
 

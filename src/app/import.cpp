@@ -4,15 +4,15 @@
 
 #include <filesystem>
 
-#include "config/command_line.h"
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "config/command_line.h"
 #include "io/files.h"
 #include "train/options/check.h"
-#include "train/options/idle_options.h"
 #include "train/options/fields.h"
+#include "train/options/idle_options.h"
 
 namespace burnish::app {
 

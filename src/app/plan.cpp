@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "config/problems.h"
 #include "io/files.h"
+#include "train/options/fields.h"
 #include "train/options/objective_options.h"
 #include "train/run/run.h"
-#include "train/options/fields.h"
 
 namespace burnish::app {
 

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "config/command_line.h"
 #include "app/sample_options.h"
 #include "app/verbs.h"
 #include "base/count.h"
@@ -20,6 +19,7 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "base/threads.h"
+#include "config/command_line.h"
 #include "data/image.h"
 #include "data/resize.h"
 #include "drawing/draw.h"
@@ -27,8 +27,8 @@
 #include "io/output_file.h"
 #include "io/safetensors.h"
 #include "loras/merged.h"
-#include "train/subject/checks.h"
 #include "train/step/paged_loading.h"
+#include "train/subject/checks.h"
 #include "train/subject/storage.h"
 
 namespace burnish::app {
@@ -145,13 +145,12 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
   Progress bar("decode", std::ssize(latents), first);
   auto write = [&](int64_t i, const at::Tensor& image) {
     const auto& picture = pictures[static_cast<size_t>(i)];
-    std::vector<std::pair<std::string, std::string>> text{
-        {"prompt", picture.prompt},
-        {"negative_prompt", picture.negative_prompt},
-        {"seed", std::to_string(*picture.seed)},
-        {"num_inference_steps", std::to_string(picture.num_inference_steps)},
-        {"sampler", o.sampler},
-        {"cfg_scale", fmt::format("{}", picture.cfg_scale)}};
+    std::vector<std::pair<std::string, std::string>> text{{"prompt", picture.prompt},
+                                                          {"negative_prompt", picture.negative_prompt},
+                                                          {"seed", std::to_string(*picture.seed)},
+                                                          {"num_inference_steps", std::to_string(picture.num_inference_steps)},
+                                                          {"sampler", o.sampler},
+                                                          {"cfg_scale", fmt::format("{}", picture.cfg_scale)}};
     for (const auto& name : models::options_about(models::Option::About::guidance))
       text.emplace_back(name, fmt::format("{}", std::get<double>(o.model.own.at(name))));
     text.emplace_back("model", join(o.model.model));

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "io/files.h"
-#include "train/options/meaning.h"
 #include "train/options/fields.h"
+#include "train/options/meaning.h"
 
 namespace burnish::app {
 

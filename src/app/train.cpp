@@ -7,10 +7,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "report/page.h"
+#include "train/options/fields.h"
 #include "train/options/meaning.h"
 #include "train/options/objective_options.h"
 #include "train/run/run.h"
-#include "train/options/fields.h"
 
 namespace burnish::app {
 

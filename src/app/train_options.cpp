@@ -1,4 +1,3 @@
-#include "config/command_line.h"
 #include "app/train_options.h"
 
 #include <algorithm>
@@ -6,10 +5,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "config/command_line.h"
 #include "dist/place.h"
 #include "foreign/import.h"
-#include "train/options/idle_options.h"
 #include "train/options/fields.h"
+#include "train/options/idle_options.h"
 
 namespace burnish::app {
 

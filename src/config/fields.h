@@ -36,13 +36,13 @@ struct Field {
   std::string doc = {};
   std::vector<std::string> aliases = {};
   bool positional = false;
-  bool takes_numbers = false;   ///< of a list: see Fields::numbers
-  Relocate relocate = nullptr;  ///< of options that name files
+  bool takes_numbers = false;             ///< of a list: see Fields::numbers
+  Relocate relocate = nullptr;            ///< of options that name files
   std::vector<std::string> choices = {};  ///< the words that a text may be; none: any
   std::optional<double> least = {}, most = {};
-  std::string unit = {};                    ///< of a number: "pixels", "GiB", "steps"
-  std::vector<Condition> conditions = {};   ///< all of them have to hold for it to count
-  bool decides_what_is_learned = false;     ///< so that a saved state is no good under another value
+  std::string unit = {};                   ///< of a number: "pixels", "GiB", "steps"
+  std::vector<Condition> conditions = {};  ///< all of them have to hold for it to count
+  bool decides_what_is_learned = false;    ///< so that a saved state is no good under another value
   Level level = Level::usual;
 };
 

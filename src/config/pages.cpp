@@ -50,10 +50,11 @@ std::string first_page(const std::string& verb, const std::string& summary, cons
     page += line_of(field);
     ++num_shown;
   }
-  return page + fmt::format("\nThese {} of {} options are for a first run; `burnish {} --help all` lists all of them, docs/flags.md explains "
-                            "them, and\n`burnish help {} --json` describes them to other programs. Every option is a TOML key of the same "
-                            "name; --config FILE, or\na lone FILE.toml, reads them, and options given here win.\n",
-                            num_shown, fields.list().size(), verb, verb);
+  return page + fmt::format(
+                    "\nThese {} of {} options are for a first run; `burnish {} --help all` lists all of them, docs/flags.md explains "
+                    "them, and\n`burnish help {} --json` describes them to other programs. Every option is a TOML key of the same "
+                    "name; --config FILE, or\na lone FILE.toml, reads them, and options given here win.\n",
+                    num_shown, fields.list().size(), verb, verb);
 }
 
 /// A text in a cell of a table.

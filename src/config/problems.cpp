@@ -68,7 +68,8 @@ void Problems::check_values() {
       else if (field.most && **number > *field.most) add("{} must be at most {}, not {}", field.name, *field.most, **number);
     }
     if (const auto* number = std::get_if<int64_t*>(&field.slot)) {
-      if (field.least && **number < static_cast<int64_t>(*field.least)) add("{} must be at least {}, not {}", field.name, *field.least, **number);
+      if (field.least && **number < static_cast<int64_t>(*field.least))
+        add("{} must be at least {}, not {}", field.name, *field.least, **number);
       if (field.most && **number > static_cast<int64_t>(*field.most))
         add("{} must be at most {}, not {}", field.name, static_cast<int64_t>(*field.most), **number);
     }

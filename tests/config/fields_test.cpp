@@ -1,10 +1,9 @@
-#include "config/command_line.h"
-
 #include <gmock/gmock.h>
 
 #include <limits>
 #include <memory>
 
+#include "config/command_line.h"
 #include "tests/scratch.h"
 
 using namespace burnish;

@@ -7,8 +7,8 @@
 #include "tests/integration/qwen_image.h"
 #include "tests/integration/refused.h"
 #include "tests/integration/zimage.h"
-#include "train/options/train_options.h"
 #include "train/options/fields.h"
+#include "train/options/train_options.h"
 
 using namespace burnish;
 using namespace burnish::test;

@@ -44,9 +44,9 @@ class EncoderAndHead : public models::Model {
                                s.write("tokens", s.tensor("hidden") * weight + static_cast<double>(s.text("prompt").size()));
                              }}};
     groups.denoise = {{"loss", {"tokens", "noise"}, {"loss"}, {"dit"}, [](pipeline::Scope& s) {
-                      s.uses("dit");
-                      s.write("loss", (s.tensor("tokens") - s.tensor("noise")).square().mean());
-                    }}};
+                         s.uses("dit");
+                         s.write("loss", (s.tensor("tokens") - s.tensor("noise")).square().mean());
+                       }}};
     return groups;
   }
   pipeline::Units all_units() {
@@ -258,7 +258,8 @@ TEST_F(EncodeTest, TheEmptyCaptionTakesThePlaceOfOthers) {
   EXPECT_EQ(number({3}, "text"), 6);
   EXPECT_EQ(number({3, 0, true}, "text"), 0);
   EXPECT_EQ(number({3}, "tokens"), number({3, 0, true}, "tokens")) << "what depends on the picture too is the sample's own";
-  EXPECT_THAT(test::error_of([&] { check_empty_caption(kept, c, train::input_table()); }), testing::HasSubstr("needs the tokens of an empty caption"));
+  EXPECT_THAT(test::error_of([&] { check_empty_caption(kept, c, train::input_table()); }),
+              testing::HasSubstr("needs the tokens of an empty caption"));
 
   auto text_only = scheduled({caption_first[0], {"loss", {"text", "noise"}, {"loss"}, {"dit"}, [](pipeline::Scope&) {}}}, {"dit"});
   check_empty_caption(encode(text_only, samples(), cache), text_only, train::input_table());

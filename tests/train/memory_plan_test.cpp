@@ -7,10 +7,10 @@
 
 #include <map>
 
+#include "base/sizes.h"
 #include "data/image.h"
 #include "tests/flux_in_fp32.h"
 #include "tests/train/small_run.h"
-#include "base/sizes.h"
 #include "train/plan/fit.h"
 #include "train/run/loop.h"
 

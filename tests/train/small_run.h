@@ -1,14 +1,14 @@
 #pragma once
 #include <map>
 
-#include "config/command_line.h"
 #include "base/text.h"
+#include "config/command_line.h"
 #include "config/settings.h"
 #include "tests/allocations.h"
 #include "tests/device.h"
 #include "tests/scratch.h"
-#include "train/run/run.h"
 #include "train/options/fields.h"
+#include "train/run/run.h"
 
 namespace burnish::test {
 

@@ -13,8 +13,8 @@
 #include "dist/store.h"
 #include "tests/train/skeleton_run.h"
 #include "tests/train/small_run.h"
-#include "train/run/hooks/hooks.h"
 #include "train/plan/memory_plan.h"
+#include "train/run/hooks/hooks.h"
 
 using namespace burnish;
 using namespace burnish::train;

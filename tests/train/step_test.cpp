@@ -37,7 +37,8 @@ class StepTest : public testing::Test {
     auto settings = step;
     settings.optimizer.weight_decay = 0;
     objective = make_objective({.seed = 5}, *subjects.back());
-    auto schedule = pipeline::schedule(objective->units(), input_table().labels(), subjects.back()->chosen.models(**subjects.back()), {{}, false});
+    auto schedule =
+        pipeline::schedule(objective->units(), input_table().labels(), subjects.back()->chosen.models(**subjects.back()), {{}, false});
     return std::make_unique<Trainee>(load_trainee(*subjects.back(), schedule, settings, {}, options.device, dist::World()));
   }
 

@@ -108,9 +108,9 @@ TEST_F(LoadTrainee, TakesTheSameStepsWhateverSavesMemory) {
     return run.values();
   };
   auto plain = trained({});
-  for (const auto& memory : {MemorySettings{.recompute_every = 1}, MemorySettings{.recompute_every = 2, .checkpoints_in_host = true},
-                             MemorySettings{.updates_in_backward = true},
-                             MemorySettings{.optimizer_in_host = true}, MemorySettings{.paged_blocks = 2}})
+  for (const auto& memory :
+       {MemorySettings{.recompute_every = 1}, MemorySettings{.recompute_every = 2, .checkpoints_in_host = true},
+        MemorySettings{.updates_in_backward = true}, MemorySettings{.optimizer_in_host = true}, MemorySettings{.paged_blocks = 2}})
     EXPECT_TRUE(test::all_equal(trained(memory), plain))
         << memory.recompute_every << memory.updates_in_backward << memory.optimizer_in_host << memory.paged_blocks;
   EXPECT_TRUE(test::all_equal(trained({}, {.values = true}), plain));

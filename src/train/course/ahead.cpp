@@ -129,8 +129,7 @@ pipeline::Schedule nothing_ahead(const pipeline::Schedule& schedule) {
 
 double ahead_limit(const ScheduleSettings& settings, double cache_bytes, const models::Model& model, const pipeline::Schedule& schedule,
                    int64_t num_bytes_kept) {
-  auto limit =
-      settings.always_ahead() ? std::numeric_limits<double>::infinity() : static_cast<double>(ahead_weight_bytes(model, schedule));
+  auto limit = settings.always_ahead() ? std::numeric_limits<double>::infinity() : static_cast<double>(ahead_weight_bytes(model, schedule));
   if (cache_bytes <= 0) return limit;
   return std::min(limit, cache_bytes - static_cast<double>(num_bytes_kept));
 }

@@ -1,6 +1,6 @@
 #pragma once
-#include "train/samples/compute.h"
 #include "train/course/feed.h"
+#include "train/samples/compute.h"
 
 namespace burnish::train {
 

@@ -44,8 +44,7 @@ Batch Feed::batch(const pipeline::Stage& stage, const BatchId& id, const AheadRe
   bool is_next = loading_ && loading_->stage == &stage && loading_->id == id;
   auto loading = is_next ? std::move(loading_) : nullptr;
   const auto& visited = visits(id);
-  for (const auto& pick : visited.picks)
-    batch.samples.push_back(loading ? loading->samples.next() : of_sample(stage, source(id), pick));
+  for (const auto& pick : visited.picks) batch.samples.push_back(loading ? loading->samples.next() : of_sample(stage, source(id), pick));
   batch.part = visited.part;
   batch.draws = course_.draws(visited, {stage.drawn.begin(), stage.drawn.end()});
   if (ahead == nullptr) return batch;

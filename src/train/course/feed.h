@@ -54,7 +54,7 @@ class Feed {
   Source training_;
   std::optional<Source> held_out_;
   mutable std::optional<BatchVisits> visits_;  ///< of the batch that was asked for last: it is fetched ahead, and then taken
-  mutable std::unique_ptr<Loading> loading_;  ///< null when nothing is; its threads read all of the above
+  mutable std::unique_ptr<Loading> loading_;   ///< null when nothing is; its threads read all of the above
 };
 
 }  // namespace burnish::train

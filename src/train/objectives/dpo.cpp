@@ -65,7 +65,8 @@ std::string why_not_above_0(const std::string& name, const models::OptionValue& 
 
 void check_dpo(const RunForObjective& run) {
   if (run.loss_type != "l2") config_error("train", "dpo compares squared errors; take loss_type {} out", run.loss_type);
-  if (run.is_weighed) config_error("train", "dpo has no loss weights, beta_dpo takes their place; take loss_weighting and min_snr_gamma out");
+  if (run.is_weighed)
+    config_error("train", "dpo has no loss weights, beta_dpo takes their place; take loss_weighting and min_snr_gamma out");
 }
 
 std::string dpo_fingerprint(const models::OptionValues& own) { return fmt::format("{}", models::value_of<double>(own, kBeta)); }

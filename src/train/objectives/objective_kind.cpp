@@ -71,8 +71,9 @@ void objective_fields(config::Fields& f, std::string& task, std::string& extra_i
     auto help = fmt::format("of {}: {}", join(objectives_with(option.name), " and "), option.help);
     std::visit([&](auto& value) { f(option.name, value, help); }, own.at(option.name));
     auto tasks = objectives_with(option.name);
-    f.row(option.name).counts_when((tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and "),
-                                   [&task, tasks] { return contains(tasks, task.substr(0, task.find(':'))); });
+    f.row(option.name).counts_when((tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and "), [&task, tasks] {
+      return contains(tasks, task.substr(0, task.find(':')));
+    });
   }
 }
 

@@ -27,7 +27,7 @@ struct RunForObjective {
   bool draws_latents = false;       ///< from the autoencoder's distribution
   bool replays = false;             ///< recorded draws
   double noise_offset = 0;
-  std::string loss_type;   ///< robust_loss.h
+  std::string loss_type;    ///< robust_loss.h
   bool is_weighed = false;  ///< by time, in another way than uniformly, as the options say
 };
 

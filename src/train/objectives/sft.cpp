@@ -8,8 +8,8 @@
 
 #include "diffusion/flow_match.h"
 #include "memory/transfer.h"
-#include "train/samples/draws.h"
 #include "train/objectives/objective.h"
+#include "train/samples/draws.h"
 #include "train/subject/training_units.h"
 
 namespace burnish::train {

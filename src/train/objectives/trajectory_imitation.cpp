@@ -9,13 +9,13 @@
 #include "base/random_key.h"
 #include "base/text.h"
 #include "diffusion/flow_match.h"
-#include "train/subject/checks.h"
 #include "train/objectives/distill.h"
-#include "train/samples/draws.h"
 #include "train/objectives/imitation.h"
 #include "train/objectives/objective.h"
 #include "train/objectives/reference.h"
 #include "train/objectives/sample_loss.h"
+#include "train/samples/draws.h"
+#include "train/subject/checks.h"
 
 namespace burnish::train {
 

@@ -35,8 +35,9 @@ void check_precompute(const TrainOptions& o, Problems& problems) {
   if (o.precompute_timesteps == "blocks" && o.precompute == "none")
     problems.add("precompute none computes everything at every visit, and precompute_timesteps blocks ahead; take one of them out");
   if (o.precompute_timesteps == "blocks" && trains(o) && cache_folder(o).empty())
-    problems.add("precompute_timesteps blocks keeps every token of every visit, which is too much for memory; name a folder with "
-                 "--cache_path");
+    problems.add(
+        "precompute_timesteps blocks keeps every token of every visit, which is too much for memory; name a folder with "
+        "--cache_path");
   bool has_budget = o.cache_budget > 0 || o.memory_budget > 0;
   if (has_budget && !is_whole(o))
     problems.add("cache_budget and memory_budget choose what a whole run keeps, and task {} is half of one; choose {}", o.task,
@@ -52,8 +53,7 @@ void check_data(const TrainOptions& o, Problems& problems) {
   } else if (o.task.ends_with(":train")) {
     if (o.dataset_base_path.empty()) problems.add("{} trains from a cache; name its folder with --dataset_base_path", o.task);
     if (!o.dataset_metadata_path.empty())
-      problems.add("{} takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path",
-                   o.task);
+      problems.add("{} takes its samples from the cache; take dataset_metadata_path out, or choose task sft with --cache_path", o.task);
   } else if (!o.dataset_config.empty()) {
     if (!(metadata_path(o) + o.class_metadata_path).empty())
       problems.add("dataset_config names all data; put the other dataset into it, or take dataset_config out");
@@ -78,12 +78,12 @@ void check_data(const TrainOptions& o, Problems& problems) {
 void check_augmentation(const TrainOptions& o, Problems& problems) {
   bool varies = augments(o);
   if (o.cache_variants > 1 && !varies)
-    problems.add("cache_variants {} without random_crop or random_flip would be equal pictures; add one of them",
-                 o.cache_variants);
+    problems.add("cache_variants {} without random_crop or random_flip would be equal pictures; add one of them", o.cache_variants);
   if (!encodes(o) && (varies || o.cache_variants > 0))
     problems.add("random_crop, random_flip and cache_variants belong to the command that makes the cache; sft:train takes its variants");
   if (!encodes(o) && (o.dataset.shuffle_caption || o.dataset.enable_wildcard || o.dataset.caption_tag_dropout_rate > 0))
-    problems.add("shuffle_caption, enable_wildcard and caption_tag_dropout_rate belong to the command that makes the cache, which lists them "
+    problems.add(
+        "shuffle_caption, enable_wildcard and caption_tag_dropout_rate belong to the command that makes the cache, which lists them "
         "for {}",
         o.task);
 }
@@ -92,8 +92,9 @@ void check_masks(const TrainOptions& o, Problems& problems) {
   if (!(o.unmasked_weight >= 0 && o.unmasked_weight <= 1))
     problems.add("unmasked_weight must lie between 0 and 1, not {}", o.unmasked_weight);
   if (o.masked_loss == "none" && (o.unmasked_weight > 0 || o.normalize_masked_area_loss))
-    problems.add("unmasked_weight and normalize_masked_area_loss say how masks count, and there are none; set masked_loss to column or "
-                 "alpha");
+    problems.add(
+        "unmasked_weight and normalize_masked_area_loss say how masks count, and there are none; set masked_loss to column or "
+        "alpha");
   if (o.masked_loss == "column" && o.mask_column.empty())
     problems.add("masked_loss column needs the name of a column; set mask_column, mask say");
   if (o.masked_loss != "none" && !is_sft(o))
@@ -130,8 +131,9 @@ void check_hooks(const TrainOptions& o, Problems& problems) {
   if (o.preview_with_presets && o.preview_prompts.empty())
     problems.add("preview_with_presets says how previews are drawn, and no prompts are given; name a file in preview_prompts");
   if (o.keep_last > 0 && o.save_steps == 0 && o.save_epochs == 0 && o.save_minutes == 0)
-    problems.add("keep_last keeps the last of several saves, and this run saves at its end only; set save_steps, save_epochs or "
-                 "save_minutes");
+    problems.add(
+        "keep_last keeps the last of several saves, and this run saves at its end only; set save_steps, save_epochs or "
+        "save_minutes");
 }
 
 /// What saves memory and does not go together.
@@ -144,19 +146,21 @@ void check_memory(const TrainOptions& o, Problems& problems) {
   if (!o.activation_budget.empty()) {
     problems.gather([&] { parse_size("train", "activation_budget", o.activation_budget); });
     if (o.gradient_checkpointing_interval > 1)
-      problems.add("activation_budget chooses which blocks are recomputed, and gradient_checkpointing_interval names them; take one of the "
-                   "two out");
+      problems.add(
+          "activation_budget chooses which blocks are recomputed, and gradient_checkpointing_interval names them; take one of the "
+          "two out");
   }
   if (!o.fused_backward_pass) return;
   if (o.gradient_accumulation_steps > 1)
-    problems.add("fused_backward_pass frees a gradient before the next batch could be added to it; set gradient_accumulation_steps to 1, or "
+    problems.add(
+        "fused_backward_pass frees a gradient before the next batch could be added to it; set gradient_accumulation_steps to 1, or "
         "take fused_backward_pass out");
   if (parse_dtype(o.model.dtype) == c10::kHalf)
-    problems.add("fused_backward_pass updates before it is known whether a gradient overflows fp16; choose dtype bf16 or fp32, or take it "
-                 "out");
+    problems.add(
+        "fused_backward_pass updates before it is known whether a gradient overflows fp16; choose dtype bf16 or fp32, or take it "
+        "out");
   if (optim::needs_all_gradients(optimizer_options(o)))
-    problems.add("{} needs all gradients before its first update; take fused_backward_pass out, or choose another optimizer",
-                 o.optimizer);
+    problems.add("{} needs all gradients before its first update; take fused_backward_pass out, or choose another optimizer", o.optimizer);
 }
 
 /// What can be counted, and is no slip of the finger.
@@ -169,7 +173,8 @@ void check_limits(const TrainOptions& o, Problems& problems) {
 
 void check_sequence(const TrainOptions& o, Problems& problems) {
   if (o.sequence_size > 1 && o.lora_dropout > 0)
-    problems.add("lora_dropout draws what it drops for all tokens of a sample, and with sequence_size {} no process has them all; take one of "
+    problems.add(
+        "lora_dropout draws what it drops for all tokens of a sample, and with sequence_size {} no process has them all; take one of "
         "the two out",
         o.sequence_size);
 }
@@ -182,8 +187,9 @@ void check_stage(const TrainOptions& o, Problems& problems) {
   if (o.zero_stage == 3 && waiting_blocks(o) > 0)
     problems.add("with zero_stage 3 all blocks wait divided among the processes, and none in main memory; leave blocks_to_swap out");
   if (o.zero_stage == 3 && !o.preview_prompts.empty() && !o.preset_lora_path.empty() && !o.preview_with_presets)
-    problems.add("previews without the presets of preset_lora_path read layers anew, and with zero_stage 3 no process has them whole; add "
-                 "preview_with_presets, or set zero_stage 2");
+    problems.add(
+        "previews without the presets of preset_lora_path read layers anew, and with zero_stage 3 no process has them whole; add "
+        "preview_with_presets, or set zero_stage 2");
   if (waiting_blocks(o) > 0 && !o.trainable_models.empty())
     problems.add("zero_stage {} divides weights that train, and blocks_to_swap has them wait in main memory; take one of them out",
                  o.zero_stage);
@@ -192,12 +198,10 @@ void check_stage(const TrainOptions& o, Problems& problems) {
 void check_counts(const TrainOptions& o, Problems& problems) {
   check_stage(o, problems);
   check_sequence(o, problems);
-  if ((o.resume || o.auto_resume) && o.overwrite)
-    problems.add("resume goes on with a run and overwrite replaces it; take one of them out");
+  if ((o.resume || o.auto_resume) && o.overwrite) problems.add("resume goes on with a run and overwrite replaces it; take one of them out");
   check_limits(o, problems);
   check_hooks(o, problems);
-  if (o.max_steps < 0 || (o.max_steps == 0 && o.num_epochs < 1))
-    problems.add("nothing to do: give max_steps or num_epochs of at least 1");
+  if (o.max_steps < 0 || (o.max_steps == 0 && o.num_epochs < 1)) problems.add("nothing to do: give max_steps or num_epochs of at least 1");
 }
 
 /// What no row says of values and their combinations.
@@ -214,8 +218,7 @@ void check_values(const TrainOptions& o, Problems& problems) {
   if (o.trained_weights == "remainder" && (o.trainable_models.empty() || parse_dtype(o.model.dtype) != c10::kBFloat16))
     problems.add("trained_weights remainder keeps 16 bits beside bf16 weights that train, and this run has none; take it out");
   if (o.trained_weights == "fp8" && o.trainable_models.empty())
-    problems.add(
-        "trained_weights fp8 keeps weights that train in FP8, and an adapter's are fp32; take it out, or name trainable_models");
+    problems.add("trained_weights fp8 keeps weights that train in FP8, and an adapter's are fp32; take it out, or name trainable_models");
 }
 
 /// What the rooms say whose options they are.

@@ -87,8 +87,7 @@ static void diffsynth_options(config::Fields& f) {
 }
 
 static void memory_fields(config::Fields& f, TrainOptions& o) {
-  f("use_gradient_checkpointing", o.use_gradient_checkpointing, "recompute blocks in backward to save memory")
-      .level(Level::first_run);
+  f("use_gradient_checkpointing", o.use_gradient_checkpointing, "recompute blocks in backward to save memory").level(Level::first_run);
   f("gradient_checkpointing_interval", o.gradient_checkpointing_interval,
     "recompute one block of so many, the first of them; the others keep what backward needs")
       .at_least(1);
@@ -133,13 +132,10 @@ static void optimizer_fields(config::Fields& f, TrainOptions& o) {
   f("weight_decay", o.weight_decay, "decoupled weight decay");
   f("lr_scheduler", o.lr_scheduler,
     "constant, linear, cosine, cosine_with_restarts, polynomial, rex, warmup_stable_decay or inverse_sqrt, each after the warm-up");
-  f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises")
-      .at_most(kMostSteps)
-      .in("steps");
+  f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises").at_most(kMostSteps).in("steps");
   f("lr_scheduler_min_lr_ratio", o.lr_scheduler_min_lr_ratio, "share of the learning rate at which the schedule ends");
   f("lr_scheduler_num_cycles", o.lr_scheduler_num_cycles, "cycles of lr_scheduler cosine_with_restarts");
-  f("lr_scheduler_power", o.lr_scheduler_power, "exponent of lr_scheduler polynomial")
-      .level(Level::all);
+  f("lr_scheduler_power", o.lr_scheduler_power, "exponent of lr_scheduler polynomial").level(Level::all);
   f("lr_decay_steps", o.lr_decay_steps,
     "the last so many steps of lr_scheduler warmup_stable_decay, in which the rate falls; 0 takes a tenth of the run")
       .at_most(kMostSteps)
@@ -169,8 +165,7 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
   f("huber_scale", o.huber_scale, "factor on that threshold under huber_schedule constant and exponential")
       .counts_when("loss_type huber and smooth_l1 with huber_schedule constant or exponential", [&o] { return scales_threshold(o); })
       .level(Level::all);
-  f("prior_loss_weight", o.prior_loss_weight, "factor on the losses of the class set")
-      .at_least(0);
+  f("prior_loss_weight", o.prior_loss_weight, "factor on the losses of the class set").at_least(0);
   f("masked_loss", o.masked_loss,
     "where a sample's loss counts: column, as far as the gray picture in mask_column is white; alpha, as far as the picture is opaque; "
     "none, everywhere")
@@ -180,9 +175,7 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
   f("unmasked_weight", o.unmasked_weight, "of masked_loss: how much what lies outside of a mask still counts, 0 to 1");
   f("normalize_masked_area_loss", o.normalize_masked_area_loss,
     "of masked_loss: a sample's loss is the mean over what counts of it, not over all of it");
-  f("noise_offset", o.noise_offset, "adds to the noise a draw of this deviation for each channel")
-      .at_least(0)
-      .decides_what_is_learned();
+  f("noise_offset", o.noise_offset, "adds to the noise a draw of this deviation for each channel").at_least(0).decides_what_is_learned();
   f("discrete_flow_shift", o.discrete_flow_shift,
     "shift towards noise of timestep_sampling shift, sigma, logit_normal, mode, heavy_tail, cos_map, inverted_parabola, logistic and beta")
       .decides_what_is_learned()
@@ -212,12 +205,8 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
       .decides_what_is_learned()
       .counts_when("timestep_sampling inverted_parabola, logistic and beta", [&o] { return has_noising(o); })
       .level(Level::all);
-  f("min_t", o.min_t, "sigma is drawn from the part of its distribution above this")
-      .decides_what_is_learned()
-      .level(Level::all);
-  f("max_t", o.max_t, "sigma is drawn from the part of its distribution below this")
-      .decides_what_is_learned()
-      .level(Level::all);
+  f("min_t", o.min_t, "sigma is drawn from the part of its distribution above this").decides_what_is_learned().level(Level::all);
+  f("max_t", o.max_t, "sigma is drawn from the part of its distribution below this").decides_what_is_learned().level(Level::all);
   f("min_timestep_boundary", o.min_timestep_boundary, "start of the trained share of the schedule, from pure noise")
       .decides_what_is_learned()
       .level(Level::all);
@@ -228,34 +217,24 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
 
 static void output_fields(config::Fields& f, TrainOptions& o) {
   f.group("Output");
-  f.path("output_path", o.output_path, "run folder")
-      .level(Level::first_run);
+  f.path("output_path", o.output_path, "run folder").level(Level::first_run);
   f("save_steps", o.save_steps,
     "also save every N steps; -1, where no other save is asked for, ten times in a run, at least 250 steps apart; 0 saves at the end only")
       .at_least(-1)
       .in("steps")
       .level(Level::first_run);
-  f("save_epochs", o.save_epochs, "also save every N epochs")
-      .at_least(0)
-      .at_most(kMostEpochs)
-      .in("epochs");
-  f("save_minutes", o.save_minutes, "also save every N minutes")
-      .at_least(0)
-      .in("minutes");
-  f("keep_last", o.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all")
-      .at_least(0);
+  f("save_epochs", o.save_epochs, "also save every N epochs").at_least(0).at_most(kMostEpochs).in("epochs");
+  f("save_minutes", o.save_minutes, "also save every N minutes").at_least(0).in("minutes");
+  f("keep_last", o.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all").at_least(0);
   f("keep_best", o.keep_best, "also keep the weights with the lowest validation loss, as best.safetensors (with validation_steps)");
   f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya, lycoris, onetrainer or diffsynth")
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
   f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype");
-  f("resume", o.resume, "go on from the state in output_path")
-      .level(Level::first_run);
+  f("resume", o.resume, "go on from the state in output_path").level(Level::first_run);
   f("auto_resume", o.auto_resume, "go on from the state in output_path where there is one, and begin anew where there is none");
   f("overwrite", o.overwrite, "start anew in an output_path that holds a run, whose log and state are replaced");
   f.path("validation_metadata_path", o.validation_metadata_path, "held-out samples: loss before and after, on fixed noise and timesteps");
-  f("validation_steps", o.validation_steps, "also judge held-out samples every N steps")
-      .at_least(0)
-      .in("steps");
+  f("validation_steps", o.validation_steps, "also judge held-out samples every N steps").at_least(0).in("steps");
   f.path("preview_prompts", o.preview_prompts,
          "file with a prompt a line (and --w --h --d --s --l --n behind it): pictures drawn before the first step and after the last, into "
          "samples/",
@@ -274,18 +253,16 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("write_report", o.write_report, "write report.html into the run folder at the end, as `burnish report` does");
   f("enable_tensorboard_log", o.enable_tensorboard_log, "event files for TensorBoard in the run folder's tensorboard/");
   f("enable_csv_log", o.enable_csv_log, "log.csv beside log.jsonl");
-  f("plan", o.plan, "on: before a weight is read, say what memory a run takes and refuse what does not fit; off")
-      .one_of({"on", "off"});
+  f("plan", o.plan, "on: before a weight is read, say what memory a run takes and refuse what does not fit; off").one_of({"on", "off"});
   f("device_memory", o.device_memory, "what a run may take of the device's memory, as 24GiB; empty asks the device");
   f("host_memory", o.host_memory, "what a run may take of the host's memory; empty asks the machine and its limits (cgroup, ulimit -v)");
-  f.path("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step")
-      .level(Level::all);
+  f.path("replay", o.replay, "safetensors with recorded noise, sigma or timestep, and sample per step").level(Level::all);
 }
 
 /// What the options of a dataset belong to in a run: a dataset_config begins with them, and a cache was made with them.
 static void dataset_conditions(config::Fields& f, const TrainOptions& o) {
-  for (const char* name : {"height", "width", "max_pixels", "resolution", "multi_resolution", "enable_bucket", "caption_extension", "caption_prefix",
-                           "caption_suffix"})
+  for (const char* name : {"height", "width", "max_pixels", "resolution", "multi_resolution", "enable_bucket", "caption_extension",
+                           "caption_prefix", "caption_suffix"})
     f.row(name).matters_when(kCacheMaker, [&o] { return reads_samples(o); });
   for (const char* name : {"bucket_rule", "bucket_no_upscale", "bucket_reso_steps"})
     f.row(name).counts_when("enable_bucket", [&o] { return buckets(o); });
@@ -304,15 +281,15 @@ static void model_conditions(config::Fields& f, const TrainOptions& o) {
   for (const auto& name : models::options_about(About::references))
     f.row(name).counts_when("extra_inputs that name reference pictures", [&o] { return has_references(o); });
   for (const auto& name : models::options_about(About::prompts)) f.row(name).matters_when(kCacheMaker, [&o] { return reads_captions(o); });
-  for (const auto& name : models::options_about(About::tile_size)) f.row(name).matters_when(kCacheMaker, [&o] { return runs_autoencoder(o); });
+  for (const auto& name : models::options_about(About::tile_size))
+    f.row(name).matters_when(kCacheMaker, [&o] { return runs_autoencoder(o); });
   for (const char* name : {"model", "dtype", "fp8_models", "seed"}) f.row(name).level(Level::first_run);
 }
 
 void fields(config::Fields& f, TrainOptions& o) {
   fields(f, o.model);
   model_conditions(f, o);
-  f("init", o.init, "pretrained, or random to train the denoiser from scratch")
-      .one_of({"pretrained", "random"});
+  f("init", o.init, "pretrained, or random to train the denoiser from scratch").one_of({"pretrained", "random"});
   f.group("Data");
   f.path("dataset_base_path", o.dataset_base_path,
          "folder that file names in the metadata start from; alone, a folder of pictures with .txt captions")
@@ -325,22 +302,17 @@ void fields(config::Fields& f, TrainOptions& o) {
          "visits an "
          "epoch as the others have");
   f.path("class_base_path", o.class_base_path, "folder that file names in class_metadata_path start from; empty takes its own");
-  f("data_file_keys", o.data_file_keys, "columns that hold files")
-      .level(Level::all);
+  f("data_file_keys", o.data_file_keys, "columns that hold files").level(Level::all);
   f.path("dataset_config", o.dataset_config,
          "TOML file of several datasets, each with its own sizes, repeats, captions and weight (docs/data.md)");
   fields(f, o.dataset);
   dataset_conditions(f, o);
-  f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch")
-      .at_least(1);
-  f("batch_size", o.batch_size, "samples of equal size that a process runs at once")
-      .at_least(1)
-      .level(Level::first_run);
+  f("dataset_repeat", o.dataset_repeat, "visits of each sample in an epoch").at_least(1);
+  f("batch_size", o.batch_size, "samples of equal size that a process runs at once").at_least(1).level(Level::first_run);
   f("global_batch_size", o.global_batch_size,
     "samples of equal size in a batch, which processes share out and run batch_size at a time; 0: batch_size times the processes")
       .at_least(0);
-  f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read")
-      .one_of({"stop", "skip"});
+  f("on_bad_sample", o.on_bad_sample, "stop, or skip samples that cannot be read").one_of({"stop", "skip"});
   f("dataset_num_workers", o.dataset_num_workers,
     "threads that decode pictures ahead of those who need them; 0 decodes them when they are needed")
       .at_least(0)
@@ -348,14 +320,12 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("cache_variants", o.cache_variants,
     "ways in which each picture is cut, all encoded ahead, of which each visit takes one; 0 takes 4 with random_crop, 2 with random_flip")
       .at_least(0);
-  f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit")
-      .one_of({"mean", "sample"});
+  f("latents", o.latents, "mean of the autoencoder's distribution, or sample: drawn from it at every visit").one_of({"mean", "sample"});
   f.path("cache_path", o.cache_path,
          "folder that keeps what the encoders make of the data, for this run and the next; empty keeps it in memory")
       .level(Level::first_run);
-  f.path(
-      "import_diffsynth", o.import_diffsynth,
-      "folder of .pth files that DiffSynth-Studio's data_process wrote, taken in place of pictures; with cache_path they become a cache")
+  f.path("import_diffsynth", o.import_diffsynth,
+         "folder of .pth files that DiffSynth-Studio's data_process wrote, taken in place of pictures; with cache_path they become a cache")
       .level(Level::all);
   f("precompute", o.precompute,
     "all: what the frozen models make of the data is computed once; none: at every visit, with all models in memory")
@@ -368,13 +338,9 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("cache_budget", o.cache_budget, "GiB that all kept results may take; what is least worth it is computed at every visit; 0: no limit")
       .at_least(0)
       .in("GiB");
-  f("memory_budget", o.memory_budget, "GiB of weights that may be loaded while training; 0: no limit")
-      .at_least(0)
-      .in("GiB");
-  f("num_processes", o.num_processes, "processes among which making a cache is shared out")
-      .level(Level::all);
-  f("process_index", o.process_index, "which of num_processes this one is, from 0")
-      .level(Level::all);
+  f("memory_budget", o.memory_budget, "GiB of weights that may be loaded while training; 0: no limit").at_least(0).in("GiB");
+  f("num_processes", o.num_processes, "processes among which making a cache is shared out").level(Level::all);
+  f("process_index", o.process_index, "which of num_processes this one is, from 0").level(Level::all);
   f.group("What is trained");
   objective_fields(f, o.task, o.extra_inputs, o.objective);
   f("trainable_models", o.trainable_models,
@@ -384,17 +350,11 @@ void fields(config::Fields& f, TrainOptions& o) {
     "comma list of components that carry adapters; empty takes the denoiser, or those in lora_checkpoint");
   f("lora_target_modules", o.lora_target_modules, "layer names, one regular expression, \"\" for every large layer, or default");
   f("lora_type", o.lora_type, "lora, dora, loha, lokr, oft or full");
-  f("lora_rank", o.lora_rank, "rank of the adapters")
-      .at_least(1)
-      .at_most(kMostRank)
-      .level(Level::first_run);
-  f("lora_alpha", o.lora_alpha, "scale is alpha / rank; 0 takes the rank")
-      .at_least(0)
-      .level(Level::first_run);
+  f("lora_rank", o.lora_rank, "rank of the adapters").at_least(1).at_most(kMostRank).level(Level::first_run);
+  f("lora_alpha", o.lora_alpha, "scale is alpha / rank; 0 takes the rank").at_least(0).level(Level::first_run);
   f("lora_rank_groups", o.lora_rank_groups,
     "comma list of name=rank for components, layers or regular expressions: text_encoder=4,.*to_q=64");
-  f("lora_alpha_groups", o.lora_alpha_groups, "comma list of name=alpha for components, layers or regular expressions")
-      .level(Level::all);
+  f("lora_alpha_groups", o.lora_alpha_groups, "comma list of name=alpha for components, layers or regular expressions").level(Level::all);
   f("use_rslora", o.use_rslora, "scale is alpha / root of rank")
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
   f("lora_dropout", o.lora_dropout, "share of the inputs that an adapter does not see in a step")
@@ -414,19 +374,13 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("preset_lora_model", o.preset_lora_model,
     "comma list of components that preset LoRAs are merged into; empty takes all that they adapt");
   f.group("Training");
-  f("learning_rate", o.learning_rate, "peak learning rate")
-      .level(Level::first_run);
+  f("learning_rate", o.learning_rate, "peak learning rate").level(Level::first_run);
   f("text_encoder_lr", o.text_encoder_lr,
     "learning rate of what trains besides the denoiser, or a comma list of component=rate; empty takes learning_rate")
-      .counts_when("components besides the denoiser that train; name them in lora_base_model or trainable_models", [&o] { return has_other_rates(o); });
-  f("max_steps", o.max_steps, "optimizer steps; 0 goes by num_epochs")
-      .at_most(kMostSteps)
-      .in("steps")
-      .level(Level::first_run);
-  f("num_epochs", o.num_epochs, "passes over the data when max_steps is 0")
-      .at_most(kMostEpochs)
-      .in("epochs")
-      .level(Level::first_run);
+      .counts_when("components besides the denoiser that train; name them in lora_base_model or trainable_models",
+                   [&o] { return has_other_rates(o); });
+  f("max_steps", o.max_steps, "optimizer steps; 0 goes by num_epochs").at_most(kMostSteps).in("steps").level(Level::first_run);
+  f("num_epochs", o.num_epochs, "passes over the data when max_steps is 0").at_most(kMostEpochs).in("epochs").level(Level::first_run);
   f("gradient_accumulation_steps", o.gradient_accumulation_steps, "batches per optimizer step")
       .at_least(1)
       .at_most(kMostBatchesAStep)
@@ -436,8 +390,7 @@ void fields(config::Fields& f, TrainOptions& o) {
     "how weights that train are kept and rounded: stochastic, remainder (bf16 and 16 more bits: exact), nearest, or fp8 (in codes)");
   f("ema_decay", o.ema_decay,
     "files and validation take a moving average of what trains, which keeps this share of itself at each step, 0.999 say; 0: none");
-  f("max_grad_norm", o.max_grad_norm, "clips the gradient norm; 0 does not")
-      .at_least(0);
+  f("max_grad_norm", o.max_grad_norm, "clips the gradient norm; 0 does not").at_least(0);
   loss_fields(f, o);
   memory_fields(f, o);
   output_fields(f, o);

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "train/samples/compute.h"
 #include "train/objectives/objective_kind.h"
+#include "train/samples/compute.h"
 
 namespace burnish::train {
 

@@ -2,8 +2,8 @@
 #include <functional>
 #include <optional>
 
-#include "train/plan/memory_plan.h"
 #include "train/options/train_options.h"
+#include "train/plan/memory_plan.h"
 #include "train/plan/scaling.h"
 
 namespace burnish::train {

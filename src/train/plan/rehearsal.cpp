@@ -16,8 +16,8 @@
 #include "memory/dry_run.h"
 #include "memory/multiplications.h"
 #include "train/course/ahead.h"
-#include "train/step/blocks_on_disk.h"
 #include "train/plan/stages.h"
+#include "train/step/blocks_on_disk.h"
 #include "train/step/snapshot.h"
 #include "train/step/step.h"
 
@@ -69,8 +69,8 @@ class Rehearsal {
   int64_t compute_ahead(const pipeline::Stage& ahead, Batch& batch);
   /// Loads the trainee and goes through a step, and through a second where the first has left something behind. Then computes what is
   /// saved, which is given.
-  Snapshot train(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept, const Objective& objective, const Batch& batch,
-                 int64_t batches_per_step, bool counts_work);
+  Snapshot train(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept, const Objective& objective,
+                 const Batch& batch, int64_t batches_per_step, bool counts_work);
 
   const std::vector<StageMemory>& stages() const { return stages_; }
   /// After `train`, of a run that was not traced.
@@ -160,8 +160,8 @@ void Rehearsal::mark(const optim::StateList& state, memory::Kind kind) {
   }
 }
 
-Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept, const Objective& objective, const Batch& batch,
-                          int64_t batches_per_step, bool counts_work) {
+Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& settings, const KeptForBackward& kept,
+                          const Objective& objective, const Batch& batch, int64_t batches_per_step, bool counts_work) {
   dry_.enter("loading");
   auto first = dry_.allocations().size();
   // What travels lies on the device.
@@ -463,7 +463,8 @@ struct Rehearsed {
   Savings savings;  ///< where it was traced
 };
 
-Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c10::Device device, std::optional<int64_t> limit, const OpenFiles& files, bool traces) {
+Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c10::Device device, std::optional<int64_t> limit,
+                       const OpenFiles& files, bool traces) {
   const auto& [opened, listed, held_out] = files;
   if (interrupted()) throw Error(Exit::interrupted, "train", "interrupted while memory was planned");
   memory::DryRun dry(device);
@@ -487,7 +488,8 @@ Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c1
     auto ahead = batch_of(schedule.ahead, samples, course, id);
     auto num_bytes = static_cast<double>(rehearsal.compute_ahead(schedule.ahead, ahead)) *
                      static_cast<double>(course.num_batches() + course.num_held_out());
-    bool pays = course.num_batches() <= kMostAhead && num_bytes < ahead_limit(settings.schedule, settings.data.cache_bytes, *subject, schedule, 0);
+    bool pays =
+        course.num_batches() <= kMostAhead && num_bytes < ahead_limit(settings.schedule, settings.data.cache_bytes, *subject, schedule, 0);
     if (pays) beside.ahead = static_cast<int64_t>(num_bytes);
     if (!pays) {
       schedule = nothing_ahead(schedule);

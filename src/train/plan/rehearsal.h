@@ -1,7 +1,7 @@
 #pragma once
 #include "memory/knapsack.h"
-#include "train/plan/memory_plan.h"
 #include "train/options/settings.h"
+#include "train/plan/memory_plan.h"
 #include "train/samples/samples.h"
 
 namespace burnish::train {

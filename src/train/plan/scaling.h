@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "train/plan/memory_plan.h"
 #include "train/options/train_options.h"
+#include "train/plan/memory_plan.h"
 #include "train/samples/settings.h"
 
 namespace burnish::train {

@@ -76,8 +76,8 @@ std::string hash_of_encoders(const Opened& run) {
 
 std::string identity_of(const Opened& run) {
   const auto& chosen = run.subject.chosen;
-  auto text = fingerprint(run.settings.given, run.settings.course.visits_a_batch(), chosen.text(run.subject.model->names().denoiser()), chosen.has_adapters(),
-                          !chosen.whole_components().empty(), std::ssize(run.samples().list));
+  auto text = fingerprint(run.settings.given, run.settings.course.visits_a_batch(), chosen.text(run.subject.model->names().denoiser()),
+                          chosen.has_adapters(), !chosen.whole_components().empty(), std::ssize(run.samples().list));
   text += fmt::format(", pictures with captions and sizes {}, weights of the model {}, text encoders and autoencoder {}", hash_of(run),
                       hash_of_weights(run), hash_of_encoders(run));
   for (const auto& [component, names] : run.subject.model->names().components) {

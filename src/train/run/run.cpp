@@ -17,16 +17,16 @@
 #include "models/shared_units.h"
 #include "train/course/ahead.h"
 #include "train/course/data_summary.h"
-#include "train/samples/encode.h"
 #include "train/options/hints.h"
+#include "train/options/idle_options.h"
+#include "train/options/run_folder.h"
+#include "train/plan/memory_planner.h"
+#include "train/plan/rehearsal.h"
+#include "train/plan/stages.h"
 #include "train/run/hooks/hooks.h"
 #include "train/run/identity.h"
 #include "train/run/loop.h"
-#include "train/options/idle_options.h"
-#include "train/plan/memory_planner.h"
-#include "train/plan/stages.h"
-#include "train/plan/rehearsal.h"
-#include "train/options/run_folder.h"
+#include "train/samples/encode.h"
 #include "train/samples/sample_list.h"
 
 namespace burnish::train {
@@ -190,7 +190,8 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
 
   auto ahead =
       compute_ahead(*run.subject, schedule, feed, batches, on_disk ? *run.cache : *with.in_memory, run.settings.model.options.device,
-                    ahead_limit(run.settings.schedule, run.settings.data.cache_bytes, *run.subject, schedule, encoded.training.num_bytes() + encoded.held_out.num_bytes()));
+                    ahead_limit(run.settings.schedule, run.settings.data.cache_bytes, *run.subject, schedule,
+                                encoded.training.num_bytes() + encoded.held_out.num_bytes()));
   auto what = fmt::format("{} of {} visits", join(schedule.ahead.kept),
                           (course.num_batches() - first_batch) * run.settings.course.visits_a_batch() + course.num_held_out());
   auto num_freed = ahead_weight_bytes(*run.subject, schedule);

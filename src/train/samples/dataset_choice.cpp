@@ -79,12 +79,16 @@ void fields_of_one(config::Fields& f, DatasetChoice& o) {
 void fields(config::Fields& f, DatasetChoice& o) {
   f("height", o.height, "fixed height; with width, else each picture keeps its shape").at_least(0).at_most(kMostPixelsASide).in("pixels");
   f("width", o.width, "fixed width").at_least(0).at_most(kMostPixelsASide).in("pixels");
-  f("max_pixels", o.max_pixels, "area above which a picture is scaled down").at_least(1).at_most(kMostPixelsASide * kMostPixelsASide).in("pixels");
+  f("max_pixels", o.max_pixels, "area above which a picture is scaled down")
+      .at_least(1)
+      .at_most(kMostPixelsASide * kMostPixelsASide)
+      .in("pixels");
   f.numbers("resolution", o.resolution,
             "SIDE or WIDTH,HEIGHT in place of height, width and max_pixels: the size, or with enable_bucket the area; may be given several "
             "times");
   f("multi_resolution", o.multi_resolution,
-    "of several resolutions: all, each picture at each of them in every epoch, or one, each at one of them in turn").one_of({"all", "one"});
+    "of several resolutions: all, each picture at each of them in every epoch, or one, each at one of them in turn")
+      .one_of({"all", "one"});
   f("enable_bucket", o.enable_bucket, "train each picture at the size nearest its shape out of a list of sizes of the resolution's area");
   f("bucket_rule", o.bucket_rule, "kohya: the list of sd-scripts; onetrainer: OneTrainer's").one_of({"kohya", "onetrainer"});
   f("bucket_no_upscale", o.bucket_no_upscale,

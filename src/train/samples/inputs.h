@@ -55,7 +55,8 @@ struct Input {
   std::function<pipeline::Value(const View&)> load;
 };
 
-/// What units may read of a sample, and what comes with a visit: made once, of what every run has, what families read and what objectives read.
+/// What units may read of a sample, and what comes with a visit: made once, of what every run has, what families read and what objectives
+/// read.
 class InputTable {
  public:
   /// `columns`: that families read as they are. `pictures`: columns that name a further picture, cut as the sample's own. `further`: what
@@ -66,8 +67,8 @@ class InputTable {
   std::span<const Input> rows() const { return rows_; }
   /// The input of that name, or null.
   const Input* find(const std::string& name) const;
-  /// The labels of all that units may read and no unit writes: inputs and draws. Where captions vary, a prompt is another at each visit, and
-  /// like noise known before it.
+  /// The labels of all that units may read and no unit writes: inputs and draws. Where captions vary, a prompt is another at each visit,
+  /// and like noise known before it.
   std::map<std::string, pipeline::Labels> labels(bool captions_vary = false) const;
 
  private:

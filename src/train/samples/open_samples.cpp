@@ -220,8 +220,8 @@ Listed open_list(const DataSettings& settings, const models::Model& model, const
                  data::Cache& cache) {
   const auto& folder = settings.list_folder;
   const auto& kept = schedule.once.kept;
-  auto listed = is_foreign(folder) ? import_diffsynth(folder, kept, model.names().diffsynth_values(), needs.columns, cache)
-                                   : read_list(cache, kept);
+  auto listed =
+      is_foreign(folder) ? import_diffsynth(folder, kept, model.names().diffsynth_values(), needs.columns, cache) : read_list(cache, kept);
   for (auto& set : listed.samples.sets) {
     if (settings.caption_dropout > 0) set.captions.dropout = settings.caption_dropout;
   }
@@ -271,15 +271,15 @@ bool captions_vary(const DataSettings& settings) {
   return std::ranges::any_of(settings.pictures.subsets, [](const auto& subset) { return subset.visits.captions.varies(); });
 }
 
-Listed open_samples(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs,
-                    const pipeline::Schedule& schedule, data::Cache& cache) {
+Listed open_samples(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs, const pipeline::Schedule& schedule,
+                    data::Cache& cache) {
   if (settings.from_pictures && lack(settings.pictures)) {
     Listed listed{without_pictures(settings, model), {}};
     listed.samples.inputs = settings.inputs;
     return listed;
   }
-  auto listed = settings.from_pictures ? Listed{look_at_pictures(settings, model, needs), {}}
-                                       : open_list(settings, model, needs, schedule, cache);
+  auto listed =
+      settings.from_pictures ? Listed{look_at_pictures(settings, model, needs), {}} : open_list(settings, model, needs, schedule, cache);
   for (const auto& sample : listed.samples.list) {
     needs.check(sample);
     check_extra_inputs(sample, model);

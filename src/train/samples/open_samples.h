@@ -17,8 +17,8 @@ bool captions_vary(const DataSettings& settings);
 /// Looks at every picture (where none are named, there is one sample of the given size without its picture), or reads a cache's list and
 /// compares it with what `schedule` reads; imports another program's cache into ours. Data Errors for whatever the objective or the model
 /// cannot use.
-Listed open_samples(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs,
-                    const pipeline::Schedule& schedule, data::Cache& cache);
+Listed open_samples(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs, const pipeline::Schedule& schedule,
+                    data::Cache& cache);
 
 /// A data Error when kept values do not have the sizes that the denoiser takes (models::Names::shapes).
 void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected, const std::vector<std::string>& names);

@@ -10,7 +10,7 @@ namespace burnish::train {
 /// these functions, and to each value of the files in its turn, of which no more than one needs to be in memory.
 struct Snapshot {
   int64_t step = 0;
-  std::vector<TrainedFile> files;                ///< what is averaged is in its place for as long as they are not copies
+  std::vector<TrainedFile> files;                  ///< what is averaged is in its place for as long as they are not copies
   bool writes_files = true;                        ///< or is here because others have to have the values
   std::shared_ptr<optim::Averaged> averaged = {};  ///< null: the trainee is as it trains
   int64_t num_state_bytes = 0;                     ///< of what this process writes of it

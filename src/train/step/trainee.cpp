@@ -111,7 +111,9 @@ void keep_of_blocks(models::Components& components, const std::string& component
   }
 }
 
-bool is_divided(const StepSettings& settings, const dist::Mesh& mesh) { return settings.division.divides_blocks() && mesh.row().size() > 1; }
+bool is_divided(const StepSettings& settings, const dist::Mesh& mesh) {
+  return settings.division.divides_blocks() && mesh.row().size() > 1;
+}
 
 /// What becomes of the denoiser's blocks.
 Paged load_models(const Subject& subject, const StepSettings& step, const KeptForBackward& kept, const Trainee& trainee,
@@ -145,7 +147,8 @@ std::shared_ptr<nn::TokenShares> share_tokens(const Subject& subject, const Trai
 std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, const StepSettings& step, const Paged& paged,
                                         const std::shared_ptr<const dist::Mesh>& mesh) {
   if (step.division.zero_stage == 0 || mesh->row().size() == 1) return nullptr;
-  return std::make_unique<Ownership>(mesh, parameters, step.division.zero_stage, paged.owners, is_divided(step, *mesh) ? paged.pager : nullptr);
+  return std::make_unique<Ownership>(mesh, parameters, step.division.zero_stage, paged.owners,
+                                     is_divided(step, *mesh) ? paged.pager : nullptr);
 }
 
 std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, optim::ParameterList parameters, const Ownership* ownership,
@@ -195,7 +198,8 @@ std::unique_ptr<dist::Reduction> reduction_of(const Trainee& trainee, dist::Redu
 /// Where the host does nothing in forward and backward but to tell the device what to compute.
 bool can_record(const Trainee& trainee, const StepSettings& settings) {
   const auto& memory = settings.memory;
-  bool draws = (trainee.attached->dropout() && trainee.attached->dropout()->probability > 0) || std::ranges::any_of(trainee.live.units, &pipeline::Unit::draws);
+  bool draws = (trainee.attached->dropout() && trainee.attached->dropout()->probability > 0) ||
+               std::ranges::any_of(trainee.live.units, &pipeline::Unit::draws);
   bool moves = memory.checkpoints_in_host || memory.paged_blocks > 0 || memory.updates_in_backward;
   return settings.replays && !draws && !moves && !trainee.reduction && !trainee.ownership && memory::records_on(trainee.execution.device);
 }

@@ -32,8 +32,8 @@ struct Trainee {
   models::Model& model;  ///< with all loaded that the live stage runs
   pipeline::Stage live;
   Execution execution;
-  std::unique_ptr<Attached> attached = {};          ///< what trains of it
-  std::shared_ptr<memory::HostStore> host = {};     ///< null where nothing waits there
+  std::unique_ptr<Attached> attached = {};       ///< what trains of it
+  std::shared_ptr<memory::HostStore> host = {};  ///< null where nothing waits there
   std::unique_ptr<optim::Optimizer> optimizer = {};
   std::unique_ptr<optim::Ema> ema = {};             ///< null where files take the weights themselves
   std::unique_ptr<Ownership> ownership = {};        ///< of parameters; null where each process keeps all of them

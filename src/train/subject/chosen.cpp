@@ -29,7 +29,7 @@ int64_t whole_rank(double rank) {
 /// A component as its file headers have it.
 struct Tree {
   std::unique_ptr<nn::Module> skeleton;  ///< null while the files are not there
-  adapters::AliasesOf names;               ///< by which targets call a layer
+  adapters::AliasesOf names;             ///< by which targets call a layer
 };
 
 /// Settles what trains, step by step: what is named, which layers that is, and how their adapters look.
@@ -58,7 +58,8 @@ class Choosing {
   std::map<std::string, Tree> trees_;  ///< each made once
 };
 
-Choosing::Choosing(const TrainedSettings& settings, models::Model& model) : settings_(settings), model_(model), chosen_{.settings = settings} {
+Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
+    : settings_(settings), model_(model), chosen_{.settings = settings} {
   chosen_.components = pipeline::components_of(training_units(model));
   for (const auto& name : settings.whole) add_whole(name);
   for (const auto& name : settings.adapted) add_adapters(component_called(name, chosen_.components));
@@ -103,8 +104,8 @@ void Choosing::check_rates() const {
   for (const auto& [name, rate] : settings_.component_rates) {
     if (name.empty()) continue;
     auto component = component_called(name, chosen_.components);
-    bool trains = chosen_.whole_components().contains(component) || std::any_of(chosen_.adapted.begin(), chosen_.adapted.end(),
-                                                                        [&](const auto& a) { return a.component == component; });
+    bool trains = chosen_.whole_components().contains(component) ||
+                  std::any_of(chosen_.adapted.begin(), chosen_.adapted.end(), [&](const auto& a) { return a.component == component; });
     if (!trains && settings_.lora_checkpoint.empty())
       config_error("train",
                    "text_encoder_lr gives a learning rate for {}, which does not train; name it in lora_base_model or trainable_models",
@@ -335,8 +336,8 @@ std::string Chosen::text(const std::string& denoiser) const {
   for (const auto& a : adapted) {
     auto where = a.component == denoiser ? "" : " of " + a.component;
     bool has_rank = settings.adapter.type != "full";
-    texts.push_back(
-        fmt::format("{} on {} layers{}", has_rank ? settings.adapter.type + " rank " + ranks_of(*this, a) : "full deltas", a.paths.size(), where));
+    texts.push_back(fmt::format("{} on {} layers{}", has_rank ? settings.adapter.type + " rank " + ranks_of(*this, a) : "full deltas",
+                                a.paths.size(), where));
   }
   return join(texts);
 }

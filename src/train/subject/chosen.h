@@ -42,8 +42,8 @@ struct Chosen {
   void check_groups(const models::Model& model, const optim::GroupOptions& groups) const;
 };
 
-/// A config Error for names that the training units do not run, for a component that is named in both ways, for a learning rate of something
-/// that does not train, for targets that match no layer, and for layers that the layout of adapter files cannot hold.
+/// A config Error for names that the training units do not run, for a component that is named in both ways, for a learning rate of
+/// something that does not train, for targets that match no layer, and for layers that the layout of adapter files cannot hold.
 Chosen choose(const TrainedSettings& settings, models::Model& model);
 
 /// `lora_target_modules` without the names of a part's layers, for which it must be a list; "" where no names are left, or a file decides.

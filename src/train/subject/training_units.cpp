@@ -8,8 +8,8 @@ namespace burnish::train {
 pipeline::Units training_units(models::Model& model) {
   auto groups = model.units();
   pipeline::Units all;
-  for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise,
-                            &groups.denoise})
+  for (const auto* group :
+       {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise, &groups.denoise})
     all.insert(all.end(), group->begin(), group->end());
   return all;
 }
