@@ -286,10 +286,7 @@ static void model_conditions(config::Fields& f, const TrainOptions& o) {
   for (const char* name : {"model", "dtype", "fp8_models", "seed"}) f.row(name).level(Level::first_run);
 }
 
-void fields(config::Fields& f, TrainOptions& o) {
-  fields(f, o.model);
-  model_conditions(f, o);
-  f("init", o.init, "pretrained, or random to train the denoiser from scratch").one_of({"pretrained", "random"});
+static void data_fields(config::Fields& f, TrainOptions& o) {
   f.group("Data");
   f.path("dataset_base_path", o.dataset_base_path,
          "folder that file names in the metadata start from; alone, a folder of pictures with .txt captions")
@@ -341,6 +338,9 @@ void fields(config::Fields& f, TrainOptions& o) {
   f("memory_budget", o.memory_budget, "GiB of weights that may be loaded while training; 0: no limit").at_least(0).in("GiB");
   f("num_processes", o.num_processes, "processes among which making a cache is shared out").level(Level::all);
   f("process_index", o.process_index, "which of num_processes this one is, from 0").level(Level::all);
+}
+
+static void trained_fields(config::Fields& f, TrainOptions& o) {
   f.group("What is trained");
   objective_fields(f, o.task, o.extra_inputs, o.objective);
   f("trainable_models", o.trainable_models,
@@ -373,6 +373,14 @@ void fields(config::Fields& f, TrainOptions& o) {
       {"base_weights"});
   f("preset_lora_model", o.preset_lora_model,
     "comma list of components that preset LoRAs are merged into; empty takes all that they adapt");
+}
+
+void fields(config::Fields& f, TrainOptions& o) {
+  fields(f, o.model);
+  model_conditions(f, o);
+  f("init", o.init, "pretrained, or random to train the denoiser from scratch").one_of({"pretrained", "random"});
+  data_fields(f, o);
+  trained_fields(f, o);
   f.group("Training");
   f("learning_rate", o.learning_rate, "peak learning rate").level(Level::first_run);
   f("text_encoder_lr", o.text_encoder_lr,
