@@ -39,6 +39,7 @@ struct Field {
   bool takes_numbers = false;             ///< of a list: see Fields::numbers
   Relocate relocate = nullptr;            ///< of options that name files
   std::vector<std::string> choices = {};  ///< the words that a text may be; none: any
+  bool checks_choices = false;            ///< whether another word is refused here
   std::optional<double> least = {}, most = {};
   std::string unit = {};                   ///< of a number: "pixels", "GiB", "steps"
   std::vector<Condition> conditions = {};  ///< all of them have to hold for it to count
@@ -50,7 +51,12 @@ struct Field {
 class Row {
  public:
   explicit Row(Field& field) : field_(&field) {}
-  Row& one_of(std::vector<std::string> choices) { return field_->choices = std::move(choices), *this; }
+  Row& one_of(std::vector<std::string> choices) {
+    field_->checks_choices = true;
+    return field_->choices = std::move(choices), *this;
+  }
+  /// The same of words that somebody else looks at, who may know more of them.
+  Row& known(std::vector<std::string> choices) { return field_->choices = std::move(choices), *this; }
   Row& at_least(double least) { return field_->least = least, *this; }
   Row& at_most(double most) { return field_->most = most, *this; }
   Row& in(std::string unit) { return field_->unit = std::move(unit), *this; }

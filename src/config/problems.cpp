@@ -60,7 +60,7 @@ void Problems::gather(const std::function<void()>& check) {
 void Problems::check_values() {
   for (const auto& field : fields_.list()) {
     const auto* text = std::get_if<std::string*>(&field.slot);
-    if (text != nullptr && !field.choices.empty() && !contains(field.choices, **text))
+    if (text != nullptr && field.checks_choices && !contains(field.choices, **text))
       add("{} '{}' is not known; choose {}", field.name, **text, either(field.choices));
     if (const auto* number = std::get_if<double*>(&field.slot)) {
       if (!std::isfinite(**number)) add("{} must be a finite number, not {}", field.name, **number);

@@ -63,7 +63,8 @@ void objective_fields(config::Fields& f, std::string& task, std::string& extra_i
     fmt::format("the objective: {}; with :data_process, which makes a cache in output_path, or :train, which trains from the one in "
                 "dataset_base_path",
                 join(objective_words())),
-    {"objective"});
+    {"objective"})
+      .known(objective_words());
   f("extra_inputs", extra_inputs,
     fmt::format("comma list of further columns, which the model then reads ({}); and, read anyway, {}", join(columns_of_models()),
                 all_columns()));

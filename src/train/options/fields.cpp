@@ -127,11 +127,13 @@ static void memory_fields(config::Fields& f, TrainOptions& o) {
 
 static void optimizer_fields(config::Fields& f, TrainOptions& o) {
   f("optimizer", o.optimizer, "adamw, adamw8bit, adafactor, lion, prodigy, prodigy_schedulefree, adamw_schedulefree, came or muon")
+      .known({"adamw", "adamw8bit", "adafactor", "lion", "prodigy", "prodigy_schedulefree", "adamw_schedulefree", "came", "muon"})
       .level(Level::first_run);
   f("optimizer_args", o.optimizer_args, "comma list of key=value, the optimizer's own numbers: betas=0.9,0.99,eps=1e-8");
   f("weight_decay", o.weight_decay, "decoupled weight decay");
   f("lr_scheduler", o.lr_scheduler,
-    "constant, linear, cosine, cosine_with_restarts, polynomial, rex, warmup_stable_decay or inverse_sqrt, each after the warm-up");
+    "constant, linear, cosine, cosine_with_restarts, polynomial, rex, warmup_stable_decay or inverse_sqrt, each after the warm-up")
+      .known({"constant", "linear", "cosine", "cosine_with_restarts", "polynomial", "rex", "warmup_stable_decay", "inverse_sqrt"});
   f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises").at_most(kMostSteps).in("steps");
   f("lr_scheduler_min_lr_ratio", o.lr_scheduler_min_lr_ratio, "share of the learning rate at which the schedule ends");
   f("lr_scheduler_num_cycles", o.lr_scheduler_num_cycles, "cycles of lr_scheduler cosine_with_restarts");
@@ -151,13 +153,17 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
   f("timestep_sampling", o.timestep_sampling,
     "diffsynth, uniform, sigmoid, shift, flux_shift, qwen_shift, krea2_shift, ideogram4_shift, logsnr, sigma, logit_normal, mode, "
     "heavy_tail, cos_map, inverted_parabola, logistic, beta or lognorm_blend; default takes the model's own")
+      .known({"default", "diffsynth", "uniform", "sigmoid", "shift", "flux_shift", "qwen_shift", "krea2_shift", "ideogram4_shift", "logsnr",
+              "sigma", "logit_normal", "mode", "heavy_tail", "cos_map", "inverted_parabola", "logistic", "beta", "lognorm_blend"})
       .decides_what_is_learned();
   f("loss_weighting", o.loss_weighting, "diffsynth, uniform, sigma_sqrt, cosmap or debiased; default takes the model's own")
+      .known({"default", "diffsynth", "uniform", "sigma_sqrt", "cosmap", "debiased"})
       .decides_what_is_learned();
   f("min_snr_gamma", o.min_snr_gamma, "gamma of Min-SNR loss weights, of models with discrete timesteps; 0 is off")
       .decides_what_is_learned();
-  f("loss_type", o.loss_type, "l2, huber or smooth_l1: how much large errors count");
+  f("loss_type", o.loss_type, "l2, huber or smooth_l1: how much large errors count").known({"l2", "huber", "smooth_l1"});
   f("huber_schedule", o.huber_schedule, "how huber's and smooth_l1's threshold goes with time: constant, exponential or snr")
+      .known({"constant", "exponential", "snr"})
       .counts_when("loss_type huber and smooth_l1", [&o] { return is_robust(o); })
       .level(Level::all);
   f("huber_c", o.huber_c, "the threshold of huber and smooth_l1, above which errors count less than by their square")
@@ -228,8 +234,9 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("keep_last", o.keep_last, "of the weights saved by step, keep the last N only; 0 keeps all").at_least(0);
   f("keep_best", o.keep_best, "also keep the weights with the lowest validation loss, as best.safetensors (with validation_steps)");
   f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya, lycoris, onetrainer or diffsynth")
+      .known({"auto", "diffusers", "kohya", "lycoris", "onetrainer", "diffsynth"})
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
-  f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype");
+  f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype").known({"fp32", "bf16", "fp16"});
   f("resume", o.resume, "go on from the state in output_path").level(Level::first_run);
   f("auto_resume", o.auto_resume, "go on from the state in output_path where there is one, and begin anew where there is none");
   f("overwrite", o.overwrite, "start anew in an output_path that holds a run, whose log and state are replaced");
@@ -349,7 +356,7 @@ static void trained_fields(config::Fields& f, TrainOptions& o) {
   f("lora_base_model", o.lora_base_model,
     "comma list of components that carry adapters; empty takes the denoiser, or those in lora_checkpoint");
   f("lora_target_modules", o.lora_target_modules, "layer names, one regular expression, \"\" for every large layer, or default");
-  f("lora_type", o.lora_type, "lora, dora, loha, lokr, oft or full");
+  f("lora_type", o.lora_type, "lora, dora, loha, lokr, oft or full").known({"lora", "dora", "loha", "lokr", "oft", "full"});
   f("lora_rank", o.lora_rank, "rank of the adapters").at_least(1).at_most(kMostRank).level(Level::first_run);
   f("lora_alpha", o.lora_alpha, "scale is alpha / rank; 0 takes the rank").at_least(0).level(Level::first_run);
   f("lora_rank_groups", o.lora_rank_groups,
@@ -360,6 +367,7 @@ static void trained_fields(config::Fields& f, TrainOptions& o) {
   f("lora_dropout", o.lora_dropout, "share of the inputs that an adapter does not see in a step")
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
   f("dora_norm", o.dora_norm, "output: a magnitude per output, as peft and diffusers have it; input: per input, as OneTrainer")
+      .known({"output", "input"})
       .counts_when("lora_type dora", [&o] { return is_dora(o); });
   f("lokr_factor", o.lokr_factor, "largest side of LoKr's first factor; -1 takes the most even split")
       .counts_when("lora_type lokr", [&o] { return is_lokr(o); })
@@ -395,7 +403,8 @@ void fields(config::Fields& f, TrainOptions& o) {
       .level(Level::first_run);
   optimizer_fields(f, o);
   f("trained_weights", o.trained_weights,
-    "how weights that train are kept and rounded: stochastic, remainder (bf16 and 16 more bits: exact), nearest, or fp8 (in codes)");
+    "how weights that train are kept and rounded: stochastic, remainder (bf16 and 16 more bits: exact), nearest, or fp8 (in codes)")
+      .known({"stochastic", "remainder", "nearest", "fp8"});
   f("ema_decay", o.ema_decay,
     "files and validation take a moving average of what trains, which keeps this share of itself at each step, 0.999 say; 0: none");
   f("max_grad_norm", o.max_grad_norm, "clips the gradient norm; 0 does not").at_least(0);

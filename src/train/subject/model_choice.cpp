@@ -47,12 +47,13 @@ void fields(config::Fields& f, ModelChoice& o) {
   f.path("tokenizer_path", o.tokenizer_path, "tokenizer folder (CLIP, Qwen), or author/model:tokenizer/, when it is not beside the model",
          {"tokenizer_1_path"}, config::seen_from_if_there);
   f.path("tokenizer_2_path", o.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model");
-  f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in");
+  f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in").known({"fp32", "bf16", "fp16"});
   f("device", o.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
   f.path("fp8_models", o.fp8_models,
          "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format", {},
          models_seen_from);
-  f("weight_format", o.weight_format, "fp8, fp8_tensor, fp8_block, fp8_plain, fp8_e5m2, int8 or nf4");
+  f("weight_format", o.weight_format, "fp8, fp8_tensor, fp8_block, fp8_plain, fp8_e5m2, int8 or nf4")
+      .known({"fp8", "fp8_tensor", "fp8_block", "fp8_plain", "fp8_e5m2", "int8", "nf4"});
   f("high_precision_layers", o.high_precision_layers,
     "comma list of regular expressions for linear layers that stay in dtype; \"\" for none, or default");
   f("fp8_compute", o.fp8_compute, "multiply FP8 weights with FP8 activations");
