@@ -8,19 +8,13 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/overloaded.h"
 #include "base/text.h"
 #include "config/pages.h"
 
 namespace burnish::config {
 
 namespace {
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 /// "--max_steps,--max-steps" for each name.
 std::string all_spellings(std::vector<std::string> names) {

@@ -9,18 +9,12 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/overloaded.h"
 #include "base/text.h"
 
 namespace burnish::config {
 
 namespace {
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 const ForeignOption* find(const std::vector<ForeignOption>& options, const std::string& name) {
   auto it = std::find_if(options.begin(), options.end(), [&](const ForeignOption& o) { return o.name == name; });
