@@ -12,6 +12,7 @@
 #include "records/csv_log.h"
 #include "records/event_file.h"
 #include "records/json_log.h"
+#include "train/options/fields.h"
 #include "train/run/hooks/hooks.h"
 
 namespace burnish::train {
