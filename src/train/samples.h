@@ -35,7 +35,7 @@ bool captions_vary(const DataSettings& settings);
 Listed open_samples(const DataSettings& settings, const models::Model& model, const Objective& objective,
                     const pipeline::Schedule& schedule, data::Cache& cache);
 
-/// A data Error when kept values do not have the sizes that the denoiser takes (Model::value_shapes).
+/// A data Error when kept values do not have the sizes that the denoiser takes (models::Names::shapes).
 void check_shapes(const Listed& listed, const std::map<std::string, std::vector<int64_t>>& expected, const std::vector<std::string>& names);
 
 /// The held-out samples, or nothing when none are asked for.
