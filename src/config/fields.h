@@ -8,7 +8,7 @@
 
 namespace burnish::config {
 
-/// What a file name of a text becomes when the text stood in `folder` instead of the current one.
+/// A function that changes a file name of a text to what it is when the text stood in `folder` instead of the current one.
 using Relocate = std::string (*)(const std::string& text, const std::filesystem::path& folder);
 
 /// A Relocate: relative names begin in the folder.
@@ -17,7 +17,7 @@ std::string seen_from(const std::string& name, const std::filesystem::path& fold
 /// "file:part" the file is looked for.
 std::string seen_from_if_there(const std::string& name, const std::filesystem::path& folder);
 
-/// One option of a verb: its name on the command line (`--name`, dashes work too) and in TOML, and where its value lives.
+/// An option of a verb: its name on the command line (`--name`, dashes work too) and in TOML, and where its value lives.
 struct Field {
   using Slot = std::variant<std::string*, int64_t*, double*, bool*, std::vector<std::string>*>;
   std::string group, name;
@@ -25,15 +25,15 @@ struct Field {
   std::string doc;
   std::vector<std::string> aliases;
   bool positional = false;
-  bool takes_numbers = false;   ///< of a list: see Fields::numbers
-  Relocate relocate = nullptr;  ///< of options that name files
+  bool takes_numbers = false;   ///< whether TOML may write numbers into this list: see Fields::numbers
+  Relocate relocate = nullptr;  ///< moves the file names of an option that names files
 };
 
 /// An option of another program, listed so that its commands can be pasted.
 struct ForeignOption {
   std::string name;
   bool takes_value;
-  std::string text;  ///< what is done instead, or why it is refused
+  std::string text;  ///< says what is done instead, or why it is refused
 };
 
 /// Lists a struct's fields once, for the command line, TOML, --help and the resolved config alike:
@@ -87,7 +87,7 @@ class Fields {
 /// Reads a TOML file into the fields and returns the names of keys without effect. File names in it begin in its folder. A file that cannot
 /// be read or is no TOML is a data Error; an unknown key (with the nearest name) or a value of another kind is a config Error.
 std::vector<std::string> read_toml(const std::string& path, const Fields& fields);
-/// The same of a text, in which file names stay as they are.
+/// Reads a TOML text as read_toml reads a file; file names in it stay as they are.
 std::vector<std::string> read_toml_text(const std::string& text, const Fields& fields);
 
 /// The field's file names as seen from the current folder when they are written from `folder`; nothing for a field that names no files.
@@ -98,7 +98,7 @@ void relocate(const Field& field, const std::filesystem::path& folder);
 /// entry and of the item are read, in this order. Errors are those of read_toml.
 void read_toml_items(const std::string& path, const std::string& list, const std::string& items, const std::function<Fields()>& begin);
 
-/// The value of one as TOML writes it.
+/// Writes a field's value as TOML does.
 std::string value_text(const Field& field);
 
 /// The values as TOML, grouped, each with its doc as a comment.
@@ -107,7 +107,7 @@ std::string to_toml(const Fields& fields);
 /// The options as a page of Markdown: a table a group, of names, values when they are not given, and docs.
 std::string to_markdown(const std::string& verb, const std::string& summary, const Fields& fields);
 
-/// What parsing a command line came to.
+/// The result of parsing a command line.
 struct Parsed {
   bool help = false;
   std::string help_text;
