@@ -9,7 +9,7 @@
 
 namespace burnish::io {
 
-/// Where a tensor lies in a safetensors file.
+/// The place of a tensor in a safetensors file, with its dtype and shape.
 struct TensorInfo {
   c10::ScalarType dtype;
   std::vector<int64_t> shape;
