@@ -5,7 +5,7 @@
 
 namespace burnish::kernels {
 
-/// What a byte of codes stands for.
+/// The kind of number that a byte of codes stands for.
 enum class CodeKind { e4m3, e5m2, int8, nf4 };
 
 /// value · scale for every code, without autograd. codes [n, bytes] uint8: one code a byte, or for nf4 two (the first in the high half);
