@@ -8,8 +8,8 @@
 
 namespace burnish::adapters {
 
-/// What a DoRA norm is taken over: W's rows (one magnitude an output channel) or its columns (one an input channel; under a convolution
-/// those of a whole kernel).
+/// The axis that a DoRA norm is taken over: W's rows (one magnitude an output channel) or its columns (one an input channel; under a
+/// convolution the columns of a whole kernel).
 enum class NormAxis { output, input };
 
 /// A change that can be trained, never formed as a whole unless its parameters are a whole ΔW. They are fp32 whatever the base is.
