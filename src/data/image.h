@@ -19,7 +19,7 @@ struct Size {
 /// animation the first frame is taken. A data Error names the file and the reason when it cannot be read.
 at::Tensor decode_image(const std::filesystem::path& path);
 
-/// How opaque each pixel of such a picture is, uint8 [H, W, 1]; 255 where the file holds no transparency.
+/// Decodes how opaque each pixel of such a picture is, uint8 [H, W, 1]; 255 where the file holds no transparency.
 at::Tensor decode_alpha(const std::filesystem::path& path);
 
 /// The mean of the three channels of such a picture, uint8 [H, W, 1], whatever its colour profile: a gray picture as it is.
