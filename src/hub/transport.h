@@ -12,7 +12,7 @@ class PartialFile;
 struct Request {
   std::string url;
   std::string token = {};  ///< a bearer token, for the host of `url` alone: it does not go along when that sends us to another; "" for none
-  std::string cookie = {};  ///< "name=value", likewise
+  std::string cookie = {};  ///< a cookie "name=value", for the host of `url` alone; "" for none
 };
 
 /// The answer to a request, or how it failed.
