@@ -18,7 +18,7 @@ struct KeyRule {
     swap_halves,  ///< the two halves along the first dimension trade places
     transpose,    ///< a matrix whose rows are our columns
     reshape,      ///< the values in another shape (a 1×1 convolution that is a linear layer here)
-    last_frame,   ///< of a causal kernel [O, I, T, h, w], the last slice in time, all that meets a picture; or that slice itself
+    last_frame,   ///< the last slice in time of a causal kernel [O, I, T, h, w], all that meets a picture; or that slice itself
   };
   std::string theirs;
   std::vector<std::string> ours;
