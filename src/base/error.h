@@ -9,7 +9,7 @@ namespace burnish {
 /// The program's exit status, which tells a script how it ended.
 enum class Exit { done = 0, internal = 1, config = 2, data = 3, no_fit = 4, interrupted = 130 };
 
-/// `text` with blanks for line ends and other control characters, which names from files may hold.
+/// Returns `text` with blanks for line ends and other control characters, which names from files may hold.
 inline std::string one_line(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
