@@ -74,7 +74,7 @@ class AtomicFolder {
   bool committed_ = false;
 };
 
-/// `text` as the whole content of `path`, atomically.
+/// Writes `text` as the whole content of `path`, atomically.
 void write_text_atomic(const std::filesystem::path& path, std::string_view text);
 
 /// Holds a folder for this process until it is destroyed or the process ends. Nothing is written for it.
