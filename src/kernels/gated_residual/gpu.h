@@ -7,7 +7,7 @@ namespace burnish::kernels {
 /// sizes that the operator names, with rows of a multiple of 16 numbers, at most 8192.
 bool gated_residual_fits_gpu(const at::Tensor& residual_BLD, const at::Tensor& gate_BD, const at::Tensor& y_BLD);
 
-/// gated_residual in one pass each way, fp32 inside; saves the gate, and y where the gate has a gradient.
+/// Computes gated_residual in one pass each way, fp32 inside; saves the gate, and y where the gate has a gradient.
 at::Tensor gated_residual_gpu(const at::Tensor& residual_BLD, const at::Tensor& gate_BD, const at::Tensor& y_BLD);
 
 }  // namespace burnish::kernels

@@ -7,7 +7,7 @@ namespace burnish::kernels {
 /// of 16 pixels and at most 128 channels a group.
 bool group_norm_silu_fits_gpu(const at::Tensor& x, int64_t num_groups, const at::Tensor& weight, const at::Tensor& bias);
 
-/// group_norm_silu in a pass for the statistics and one for the result each way, fp32 inside; saves x and two numbers a channel.
+/// Computes group_norm_silu in a pass for the statistics and one for the result each way, fp32 inside; saves x and two numbers a channel.
 at::Tensor group_norm_silu_gpu(const at::Tensor& x, int64_t num_groups, const at::Tensor& weight, const at::Tensor& bias, double eps);
 
 }  // namespace burnish::kernels
