@@ -53,7 +53,7 @@ class LinearMap : public Module {
   /// A map by a weight that is there, without a bias.
   LinearMap(at::Tensor weight, kernels::ProductPtr product);
   at::Tensor forward(const at::Tensor& x) const { return delta ? delta->forward(*this, x) : base(x); }
-  /// x W + b, whatever hangs on the layer.
+  /// Computes x W + b, whatever hangs on the layer.
   at::Tensor base(const at::Tensor& x) const { return multiply(x, bias); }
   at::Tensor multiply(const at::Tensor& x, const at::Tensor& offset) const { return source_->multiply(product_, x, offset); }
   int64_t in_features() const { return in_features_; }

@@ -23,11 +23,11 @@ class TokenShares {
   /// Returns the number of the first token of a place, among so many tokens.
   int64_t begin(int64_t num_tokens, int64_t place) const { return num_tokens * place / count(); }
 
-  /// [..., H, l, P] -> [..., H/N, L, P], by place.
+  /// Exchanges tokens for heads: [..., H, l, P] -> [..., H/N, L, P], by place.
   at::Tensor to_heads(const at::Tensor& x, int64_t num_tokens);
   /// Undoes to_heads: [..., H/N, L, P] -> [..., H, l, P].
   at::Tensor to_tokens(const at::Tensor& x);
-  /// [B, l, D] of each place -> one behind the other; `lengths` by place.
+  /// Gathers [B, l, D] of all places one behind the other; `lengths` by place.
   at::Tensor gathered(const at::Tensor& x_BlD, const std::vector<int64_t>& lengths);
 
   /// Whether tokens are shared out now; otherwise every process has all.
@@ -62,7 +62,7 @@ class SharesTokens {
  protected:
   /// Returns the shares; null where this process has all tokens.
   TokenShares* shares() const { return shares_ && shares_->is_on ? shares_.get() : nullptr; }
-  /// nn::attention of this place's tokens [B, H, l, P] with all `num_tokens`; `bias` on all of them, in the order of places.
+  /// Computes nn::attention of this place's tokens [B, H, l, P] with all `num_tokens`; `bias` on all of them, in the order of places.
   at::Tensor attention_of(const at::Tensor& q_BHlP, const at::Tensor& k_BHlP, const at::Tensor& v_BHlP, const at::Tensor& bias,
                           int64_t num_tokens) const;
   /// Picks this place's tokens along `dim` out of all tokens, which lie in the order of places.
