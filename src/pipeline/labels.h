@@ -18,7 +18,7 @@ struct Labels {
   bool planned() const { return !augmentation && !trained; }
   /// Tells whether something is drawn for it at each visit.
   bool drawn() const { return augmentation || timestep; }
-  /// "DT", "-" for a constant; theta is written as "θ".
+  /// Writes the labels: "DT", "-" for a constant; theta is written as "θ".
   std::string text() const;
 };
 
