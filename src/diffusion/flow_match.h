@@ -3,7 +3,7 @@
 
 namespace burnish::diffusion {
 
-/// mean((prediction - target)²) of each sample, in fp32 -> [B]; differentiable in the prediction.
+/// Computes mean((prediction - target)²) of each sample, in fp32 -> [B]; differentiable in the prediction.
 at::Tensor squared_error(const at::Tensor& prediction, const at::Tensor& target);
 
 /// Standard normal numbers, fp32 on the CPU, a function of the key alone; no global generator is read or advanced. A key below 2^32

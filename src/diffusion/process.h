@@ -65,7 +65,7 @@ class Process {
   virtual double time_at(double share) const = 0;
   /// The way back from time_at: returns where a time lies between no noise (0) and noise alone (1).
   virtual double share_of(double time) const = 0;
-  /// "" when a sample can be trained at `time`, else what times are, for a message.
+  /// Returns "" when a sample can be trained at `time`, else what times are, for a message.
   virtual std::string why_no_time(double time) const = 0;
   /// Computes the factor on a sample's loss.
   virtual double loss_weight(const LossOptions& options, double time) const = 0;
