@@ -17,7 +17,7 @@ class Arguments {
   void take(const std::string& key, int64_t& value, int64_t least);
   void take(const std::string& key, bool& value);
   void take(const std::string& key, std::string& value, const std::vector<std::string>& choices);
-  /// beta1 and beta2, or "betas" with both, all in [0, 1).
+  /// Takes beta1 and beta2, or "betas" with both, all in [0, 1).
   void take_betas(double& beta1, double& beta2);
 
   /// Throws a config Error for a key that nobody took; it names the nearest that is known and lists them.
