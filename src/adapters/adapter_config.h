@@ -28,7 +28,7 @@ struct LayerConfig {
   double alpha = 0;
   bool use_rslora = false;
   bool use_dora = false;
-  /// alpha / rank, or alpha / √rank under rslora.
+  /// Computes alpha / rank, or alpha / √rank under rslora.
   double scale() const;
 };
 

@@ -31,9 +31,9 @@ class AddedUpdate : public Update {
   using Update::Update;
   at::Tensor forward(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& seen) const override;
 
-  /// x W + bias + the product of x with ΔW, with autograd; `bias` may be undefined.
+  /// Computes x W + bias + the product of x with ΔW, with autograd; `bias` may be undefined.
   at::Tensor with_base(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) const;
-  /// base_out + the product of x ∘ gain with ΔW, with autograd. gain [input channels] fp32 or undefined for 1.
+  /// Computes base_out + the product of x ∘ gain with ΔW, with autograd. gain [input channels] fp32 or undefined for 1.
   virtual at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
                             const kernels::ProductPtr& product) const = 0;
   /// ‖W + ΔW‖² of every row or column, fp32 and without autograd; `frozen` is ‖W‖² of them. Products with W may be in `dtype`. Here by
