@@ -43,7 +43,7 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
 /// The values of several prompts as a batch, joined along the first dimension in their order.
 pipeline::Values stack_prompts(const models::Model& model, const Encoded& encoded, const std::vector<Told>& prompts);
 
-/// `positive` with the prompt values of a negative prompt in place of its own.
+/// Returns `positive` with the prompt values of a negative prompt in place of its own.
 pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const Told& prompt, const pipeline::Values& positive);
 
 /// Stacks what units made of a picture's inputs beside its prompt, for a batch of `count`. None where the model reads no such thing.
