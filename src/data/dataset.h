@@ -123,9 +123,9 @@ class Dataset {
   /// Says how each of a row's pictures in a column of own-sized ones is cut: the centre, of the size that its subset's rule gives a picture
   /// like it, or all of it where they are whole, mirrored where the row's picture is.
   std::vector<Crop> picture_crops(int64_t row, const std::string& column, int64_t variant = 0) const;
-  /// These pictures in their order, each fp32 [3, H, W] in [-1, 1], scaled and cut.
+  /// Loads these pictures in their order, each fp32 [3, H, W] in [-1, 1], scaled and cut.
   std::vector<at::Tensor> load_pictures(int64_t row, const std::string& column, int64_t variant = 0) const;
-  /// Loads how much each pixel of the row's picture counts, uint8 [H, W, 1], cut and mirrored as it is; undefined when it has no mask.
+  /// Loads how much each pixel of the row's picture counts, uint8 [H, W, 1], scaled, cut and mirrored as it is; undefined without a mask.
   at::Tensor load_mask(int64_t row, int64_t variant = 0) const;
   const DatasetOptions& options() const { return options_; }
   const std::string& prompt(int64_t row) const { return entry(row).prompt; }

@@ -44,7 +44,7 @@ at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target);
 /// picture is not of the size `known`.
 at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop);
 
-/// uint8 [H, W, 3] -> fp32 [3, H, W] in [-1, 1].
+/// Converts uint8 [H, W, 3] to fp32 [3, H, W] in [-1, 1].
 at::Tensor to_model_range(const at::Tensor& pixels_HW3);
 
 /// Turns what to_model_range made back into pixels, clamped and rounded.
