@@ -41,16 +41,16 @@ std::vector<Program> programs();
 /// The options that sd-scripts and what grew from it share: training, optimizer, schedule, saving. `flows` says of which kind the model is.
 Table kohya_training(bool (*flows)(const Settings&));
 
-/// fp32, bf16 or fp16 as a run's dtype; models that flow, and weights that train, are not held in fp16 (`too_narrow`).
+/// Reads fp32, bf16 or fp16 as a run's dtype; models that flow, and weights that train, are not held in fp16 (`too_narrow`).
 Outcome dtype_of_run(const std::string& bits, bool too_narrow);
 
 /// Keeps the first of several datasets; the others are not carried.
 Value first_of(const std::vector<std::pair<std::string, Value>>& datasets, Arranged& arranged);
 
-/// "a=1" entries of an argument list as an object.
+/// Reads "a=1" entries of an argument list as an object.
 Value named_arguments(const Value& list);
 
-/// 1 - share, without the last digits that a difference of fractions leaves.
+/// Computes 1 - share, without the last digits that a difference of fractions leaves.
 double rest_of(double share);
 
 /// A list of whole numbers, or a text like "1024,768", as numbers; one number stands for both sides.
