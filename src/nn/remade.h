@@ -6,7 +6,7 @@
 
 namespace burnish::nn {
 
-/// Computes use(compute(inputs)) of values that are cheap to compute from their inputs, with autograd, and with the bits it has plainly.
+/// Computes use(compute(inputs)), with autograd and bit for bit, where the values of `compute` are cheap to compute from their inputs.
 /// Where gradients are on, `compute` leaves nothing in the graph but its inputs, and its values, which `use` may save, have no memory from
 /// when `use` is done until backward comes to it: then they are computed again. Meant for norms, activations and copies before a product:
 /// backward keeps the larger part of a block's memory for them, and computes them in a few percent of its time (what
