@@ -11,12 +11,12 @@ namespace burnish::adapters {
 struct Dropout {
   double probability = 0;
   uint64_t seed = 0;
-  uint64_t draw = 0;    ///< of the batch
-  uint64_t first = 0;   ///< of the batch's samples, the first in an input's rows
-  bool active = false;  ///< in training steps only
+  uint64_t draw = 0;    ///< number of the batch
+  uint64_t first = 0;   ///< number of the batch's first sample, which is first in an input's rows
+  bool active = false;  ///< true in training steps only
 };
 
-/// What a strength s other than 1 makes of a DoRA, whose weight at strength 1 is W' = (W + ΔW) ∘ g with g = m / n (see Adapter).
+/// The effect of a strength s other than 1 on a DoRA, whose weight at strength 1 is W' = (W + ΔW) ∘ g with g = m / n (see Adapter).
 enum class DoraStrength {
   update,   ///< W + s ΔW brought to length m: peft, diffusers
   lengths,  ///< (W + ΔW) ∘ (1 + s (g - 1)): LyCORIS
@@ -27,7 +27,7 @@ enum class DoraStrength {
 struct Magnitude {
   at::Tensor m;  ///< fp32, one for each output or input channel; of a fused layer, where the update's parameters are one's
   NormAxis axis = NormAxis::output;
-  DoraStrength strength = DoraStrength::update;  ///< where it is merged
+  DoraStrength strength = DoraStrength::update;  ///< how strength works where the magnitude is merged
 };
 
 /// Norms of V = W + ΔW over rows or columns, kept for as long as neither changes. Over the inputs of a fused layer they are those of all
@@ -42,9 +42,9 @@ class Norms {
 
   /// Computes what of them never changes: it passes through W, which takes memory that a step should not need.
   void prepare();
-  /// Computes that again.
+  /// Computes again what `prepare` does, for a weight that has changed.
   void weight_changed();
-  /// By output or input channel, fp32 and without a gradient. Products with W are in `dtype`.
+  /// Returns the norms by output or input channel, fp32 and without a gradient. Products with W are in `dtype`.
   const at::Tensor& get(c10::ScalarType dtype);
 
  private:
@@ -53,7 +53,7 @@ class Norms {
   std::vector<Part> parts_;
   NormAxis axis_;
   std::vector<at::Tensor> frozen_squared_;  ///< ‖W‖² of each part, once for each W
-  at::Tensor norms_;                        ///< of V, for as long as the updates' parameters keep their version
+  at::Tensor norms_;                        ///< norms of V, for as long as the updates' parameters keep their version
   uint64_t version_ = 0;
 };
 
@@ -73,15 +73,15 @@ class Adapter : public nn::Delta {
   const std::string& path() const { return path_; }
   const Update& update() const { return *update_; }
   const std::shared_ptr<Update>& shared_update() const { return update_; }
-  /// The same under a magnitude; null without one.
+  /// The update under a magnitude; null without one.
   const std::shared_ptr<const AddedUpdate>& added_update() const { return added_; }
   bool is_dora() const { return magnitude_.m.defined(); }
   const Magnitude& magnitude() const { return magnitude_; }
-  /// The update's and the magnitude ("lora_magnitude_vector").
+  /// Lists the update's parameters and the magnitude ("lora_magnitude_vector").
   Parameters parameters() const;
   /// Takes n from `norms`, which it shares with others. Without it n is that of the layer alone.
   void share_norms(std::shared_ptr<Norms> norms) { norms_ = std::move(norms); }
-  /// Norms::prepare and weight_changed of n.
+  /// Calls Norms::prepare and weight_changed of n.
   void prepare(const nn::LinearMap& base);
   void weight_changed(const nn::LinearMap& base) override;
   /// m / n of every output or input channel, with a gradient for m. Products with W are in `dtype`, fp32 or what the layer computes in.
@@ -113,7 +113,7 @@ struct Strong {
   explicit Strong(std::shared_ptr<const Change> what) : change(std::move(what)) {}
   std::shared_ptr<const Change> change;
   double strength = 1;
-  std::shared_ptr<Adapter> dora = nullptr;  ///< that has the magnitude; null without one
+  std::shared_ptr<Adapter> dora = nullptr;  ///< the adapter that has the magnitude; null without one
 };
 
 /// Brings changes into a weight, which is a parameter, one after the other: in place, and by tiles but for those that need all of W. Each

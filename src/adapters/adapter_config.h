@@ -10,31 +10,31 @@
 
 namespace burnish::adapters {
 
-/// Where an adapter lies.
+/// The files of an adapter.
 struct AdapterPlace {
   std::filesystem::path tensors;
   std::filesystem::path config;  ///< peft's adapter_config.json beside them; empty without one
-  /// Both, or the tensors alone.
+  /// Lists both files, or the tensors alone.
   std::vector<std::filesystem::path> files() const;
 };
 
-/// Of a file, of a folder that peft's save_pretrained wrote (adapter_model.safetensors or .bin), or of one that diffusers wrote
-/// (pytorch_lora_weights.safetensors). A data Error for a folder that holds none of them.
+/// Finds the files of an adapter in a path: a file, a folder that peft's save_pretrained wrote (adapter_model.safetensors or .bin), or one
+/// that diffusers wrote (pytorch_lora_weights.safetensors). A data Error for a folder that holds none of them.
 AdapterPlace find_adapter(const std::filesystem::path& path);
 
-/// What is said of one layer's adapter beside its tensors.
+/// Settings of one layer's adapter, which are said beside its tensors.
 struct LayerConfig {
   int64_t rank = 0;
   double alpha = 0;
   bool use_rslora = false;
   bool use_dora = false;
-  /// alpha / rank, or alpha / √rank under rslora.
+  /// Computes alpha / rank, or alpha / √rank under rslora.
   double scale() const;
 };
 
-/// How peft turns the numbers of an OFT into a rotation.
+/// Settings by which peft turns the numbers of an OFT into a rotation.
 struct OftConfig {
-  std::optional<int64_t> num_terms = 5;  ///< of the series that approximates it; none: exactly
+  std::optional<int64_t> num_terms = 5;  ///< terms of the series that approximates the rotation; none: exactly
   std::optional<double> eps = {};        ///< largest ‖Q‖ of a block times √blocks; none: no limit
 };
 
@@ -43,20 +43,20 @@ struct OftConfig {
 /// (diffusers/loaders/lora_base.py; peft/utils/other.py for how patterns match).
 class AdapterConfigs {
  public:
-  /// None, where neither is there. A data Error for settings that cannot be read, and for weights that are relative to a base that peft
-  /// changed when training began (PiSSA, OLoRA, CorDA, LoftQ).
+  /// Reads the settings; none, where neither is there. A data Error for settings that cannot be read, and for weights that are relative to
+  /// a base that peft changed when training began (PiSSA, OLoRA, CorDA, LoftQ).
   AdapterConfigs(const AdapterPlace& place, const std::map<std::string, std::string>& metadata);
 
-  /// Of a layer by its name in the file; nothing where none of the settings is about it.
+  /// Finds the settings of a layer by its name in the file; nothing where none of the settings is about it.
   std::optional<LayerConfig> find(const std::string& layer) const;
-  /// Of the same; peft's defaults where nothing is said.
+  /// Finds the OFT settings of a layer; peft's defaults where nothing is said.
   OftConfig oft(const std::string& layer) const;
   /// Ranks in a block of LyCORIS' DyLoRA, whose scale is alpha over the number of blocks; nothing for files that are none. They look like
   /// LoRA but for what sd-scripts writes in the header.
   std::optional<int64_t> dylora_block() const { return dylora_block_; }
 
  private:
-  /// What is said of the layers that a pattern fits.
+  /// A number that settings give to the layers that a pattern fits.
   struct PatternNumber {
     std::string text;
     Pattern end_of_name;  ///< the text as a regular expression for a whole name, or for its end after a dot

@@ -42,7 +42,7 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
 enum class Layout { automatic, diffusers, kohya, lycoris, onetrainer, diffsynth };
 Layout parse_layout(std::string_view name);
 
-/// A config Error for a layout whose readers do not know adapters of this kind; `axis` is that of a DoRA.
+/// Throws a config Error for a layout whose readers do not know adapters of this kind; `axis` is that of a DoRA.
 void check_readers(Layout layout, Kind kind, bool is_dora, NormAxis axis);
 
 /// The layout of a file with these adapters: the one that is asked for, and for `automatic` kohya where layers share an adapter and no
@@ -53,30 +53,30 @@ Layout settled(Layout layout, const std::vector<AdaptedList>& all);
 /// Our layers behind a layer of another program, by its name there; fused layers have several, stacked in this order.
 using ForeignLayers = std::map<std::string, std::vector<std::string>>;
 
-/// What layers are called in each layout. What stands before a layer's path: "transformer.", "lora_transformer_", "lycoris_".
+/// Names of layers in each layout, and what stands before a layer's path: "transformer.", "lora_transformer_", "lycoris_".
 struct LayerPrefixes {
   std::string diffusers, kohya, lycoris;
   bool diffusers_alpha = true;  ///< whether diffusers takes `.alpha` beside this model's layers
   /// Whole names, where a program has layers other than ours.
   ForeignLayers kohya_layers = {}, diffsynth_layers = {};
-  std::set<std::string> swapped_halves = {};                     ///< those of them whose rows stand the second half first
+  std::set<std::string> swapped_halves = {};                     ///< names of layers whose rows stand the second half first
   std::function<int64_t(const std::string& path)> rows_of = {};  ///< output features of one of our layers; for those two
   std::optional<std::string> diffsynth = {};                     ///< before our path, where DiffSynth-Studio's layers are ours
 };
 
-/// Every layer has `.alpha`, with scale = alpha / rank; where diffusers would refuse that, its layout has the scale multiplied into lora_B
-/// of LoRA instead. 16-bit dtypes keep magnitudes and alphas in fp32.
+/// Makes the tensors of a file. Every layer has `.alpha`, with scale = alpha / rank; where diffusers would refuse that, its layout has the
+/// scale multiplied into lora_B of LoRA instead. 16-bit dtypes keep magnitudes and alphas in fp32.
 io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes& prefixes, c10::ScalarType dtype,
                                  Layout layout = Layout::automatic);
 
 /// Exchanges the halves of ΔW's rows; a data Error about `file` where those of the factors have none.
 void swap_halves(AdapterWeights& weights, const std::string& file);
 
-/// Whether an adapter changes nothing: one of its factors is zero, and it has no magnitude.
+/// Tells whether an adapter changes nothing: one of its factors is zero, and it has no magnitude.
 bool is_zero(const AdapterWeights& weights);
 
-/// What a file holds, by its keys and shapes: how many layers it has of each kind ("lora of rank 4", "full", "bias"). Empty for a file that
-/// is no adapter.
+/// Counts the layers of each kind ("lora of rank 4", "full", "bias") that a file holds, by its keys and shapes. Empty for a file that is no
+/// adapter.
 std::map<std::string, int64_t> kinds_in(const io::TensorSource& source);
 
 }  // namespace burnish::adapters

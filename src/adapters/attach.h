@@ -11,16 +11,16 @@ struct AdapterOptions {
   int64_t rank = 32;
   double alpha = 0;                       ///< 0 means rank
   bool use_rslora = false;                ///< scale alpha / √rank (Kalajdzievski 2023, arXiv 2312.03732) instead of alpha / rank
-  double dropout = 0;                     ///< of what the update sees
-  NormAxis dora_norm = NormAxis::output;  ///< of dora
+  double dropout = 0;                     ///< share of the inputs that the update does not see
+  NormAxis dora_norm = NormAxis::output;  ///< what the norms of a DoRA are taken over
   int64_t lokr_factor = -1;               ///< largest side of LoKr's first factor; -1 takes the most even split
 };
-/// A config Error for options that make no adapter.
+/// Throws a config Error for options that make no adapter.
 void check(const AdapterOptions& options);
-/// Of AdapterOptions::type.
+/// Reads AdapterOptions::type.
 Kind kind_of_type(const std::string& type);
 NormAxis parse_norm_axis(std::string_view name);
-/// What the parameters of such an adapter are called below its layer; LoKr's also where a layer's size leaves some of them out.
+/// Names the parameters of such an adapter below its layer; LoKr's also where a layer's size leaves some of them out.
 std::vector<std::string> parameter_names(const AdapterOptions& options);
 
 /// A layer that carries an adapter, by its path below the model.
@@ -38,7 +38,7 @@ using AdaptedList = std::vector<Adapted>;
 /// is no layer of `root`.
 AdaptedList attach(nn::Module& root, const AdapterOptions& options, const std::vector<std::string>& paths, uint64_t seed,
                    const std::shared_ptr<const Dropout>& dropout = nullptr);
-/// The same with options of each layer.
+/// A function that gives the options of each layer, for the `attach` below.
 using OptionsOf = std::function<AdapterOptions(const std::string& path)>;
 /// Layers that one list of `fused` names, stacked in this order, share one adapter (see Update): it starts as that of the fused layer, with
 /// the options and the seed of the first. Adapters lie on `device`; where none is given, where their layers do.
@@ -46,12 +46,12 @@ AdaptedList attach(nn::Module& root, const OptionsOf& options_of, const std::vec
                    const std::shared_ptr<const Dropout>& dropout = nullptr, const std::vector<std::vector<std::string>>& fused = {},
                    std::optional<c10::Device> device = {});
 
-/// One change read from a file, in our paths: of the weight or the bias of a layer or norm.
+/// A change read from a file, in our paths: of the weight or the bias of a layer or norm.
 struct AdapterWeights {
   std::string path;
   std::string target = "weight";  ///< or "bias"
   Kind kind = Kind::lora;
-  /// As make_change has them; a bias may have of_weight [in, 1] too, whose product with its layer's weight is added.
+  /// The parameters as make_change has them; a bias may have of_weight [in, 1] too, whose product with its layer's weight is added.
   Parameters parameters = {};
   double scale = 1;
   Magnitude magnitude;  ///< undefined m unless DoRA
@@ -60,10 +60,10 @@ struct AdapterWeights {
 
 int64_t rank_of(const AdapterWeights& weights);
 
-/// Every entry must fit a parameter of `root` (its shapes suffice): otherwise a data Error names the first that does not.
+/// Checks that every entry fits a parameter of `root` (its shapes suffice): otherwise a data Error names the first that does not.
 void check_fit(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name);
 
-/// A data Error for what can be merged into a model like `root` and not trained: some kinds, changes of biases and of norms.
+/// Throws a data Error for what can be merged into a model like `root` and not trained: some kinds, changes of biases and of norms.
 void check_trainable(nn::Module& root, const std::vector<AdapterWeights>& weights, const std::string& file_name);
 
 /// Hangs the adapters of a file, after check_fit and check_trainable. Tensors that entries share become one parameter.

@@ -10,16 +10,16 @@ namespace burnish::adapters {
 /// The tensors of one layer in a file, by the names that adapter_file.cpp gives to their keys' endings.
 using Parts = std::map<std::string, at::Tensor>;
 
-/// What reading a layer's parts needs to know beside them.
+/// The things that reading a layer's parts needs to know beside them.
 struct PartsOf {
-  std::string layer;  ///< its name in the file
-  std::string file;   ///< in messages
+  std::string layer;  ///< the layer's name in the file
+  std::string file;   ///< the file's name, for messages
   int64_t out = 0;    ///< features of our layer, or layers stacked; 0 where it is not known
   int64_t in = 0;
-  OftConfig oft = {};  ///< as peft's settings say
+  OftConfig oft = {};  ///< what peft's settings say of an OFT
 };
 
-/// Whether parts have the shapes that they are read in, not those of matrices or kernels of convolutions.
+/// Tells whether parts have the shapes that they are read in, not those of matrices or kernels of convolutions.
 bool has_own_shape(const std::string& part);
 
 /// The kind that a layer's parts make, by their names alone; nothing for those that make none.

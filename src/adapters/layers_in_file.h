@@ -9,7 +9,7 @@ namespace burnish::adapters {
 /// cut.
 AdaptedList in_layout(const AdaptedList& adapted, const LayerPrefixes& names, Layout layout);
 
-/// One of our layers behind a layer of a file, and its adapter if it has one.
+/// A layer of ours behind a layer of a file, and its adapter if it has one.
 struct Part {
   int64_t rows;  ///< output features
   const AdapterWeights* weights = nullptr;
@@ -23,7 +23,7 @@ AdapterWeights in_layer(const std::string& name, const std::vector<Part>& parts,
 /// An adapter of its rows alone, where it is that of a fused layer. A config Error for what cannot be cut.
 AdapterWeights cut(AdapterWeights weights);
 
-/// Whether layers share an adapter.
+/// Tells whether layers share an adapter.
 bool any_fused(const AdaptedList& adapted);
 
 }  // namespace burnish::adapters

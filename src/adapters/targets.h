@@ -10,11 +10,11 @@ namespace burnish::adapters {
 
 using NamedLayers = std::vector<std::pair<std::string, nn::LinearMap*>>;
 
-/// Every linear layer and convolution below `root` by its path.
+/// Lists every linear layer and convolution below `root` by its path.
 NamedLayers all_layers(nn::Module& root);
 
-/// All names that a layer goes by ("blocks.0.attn.a_to_qkv" and "transformer_blocks.0.attn.to_q"), its path among them unless it must
-/// not be found by it; none means the path alone.
+/// A function that gives all names that a layer goes by ("blocks.0.attn.a_to_qkv" and "transformer_blocks.0.attn.to_q"), its path among
+/// them unless it must not be found by it; none means the path alone.
 using AliasesOf = std::function<std::vector<std::string>(const std::string& path)>;
 
 /// The paths of the linear layers and convolutions that `targets` names, by DiffSynth-Studio's rules: several comma-separated names match a
@@ -27,7 +27,7 @@ std::vector<std::string> match_targets(nn::Module& root, const std::string& targ
 /// by a name that is its own. Such layers are to share one adapter, which is what the target's program gives them.
 std::vector<std::string> fused_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases);
 
-/// Of several comma-separated names, those that match no layer of `root`; none of a single one, which match_targets refuses itself.
+/// Picks out of several comma-separated names those that match no layer of `root`; none of a single one, which match_targets refuses.
 std::vector<std::string> unmatched_targets(nn::Module& root, const std::string& targets, const AliasesOf& aliases);
 
 /// The end of a layer's name that `name` is most likely a misspelling of, or "".

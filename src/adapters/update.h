@@ -8,8 +8,8 @@
 
 namespace burnish::adapters {
 
-/// What a DoRA norm is taken over: W's rows (one magnitude an output channel) or its columns (one an input channel; under a convolution
-/// those of a whole kernel).
+/// The axis that a DoRA norm is taken over: W's rows (one magnitude an output channel) or its columns (one an input channel; under a
+/// convolution the columns of a whole kernel).
 enum class NormAxis { output, input };
 
 /// A change that can be trained, never formed as a whole unless its parameters are a whole ΔW. They are fp32 whatever the base is.
@@ -31,9 +31,9 @@ class AddedUpdate : public Update {
   using Update::Update;
   at::Tensor forward(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& seen) const override;
 
-  /// x W + bias + the product of x with ΔW, with autograd; `bias` may be undefined.
+  /// Computes x W + bias + the product of x with ΔW, with autograd; `bias` may be undefined.
   at::Tensor with_base(const nn::LinearMap& base, const at::Tensor& x, const at::Tensor& bias) const;
-  /// base_out + the product of x ∘ gain with ΔW, with autograd. gain [input channels] fp32 or undefined for 1.
+  /// Computes base_out + the product of x ∘ gain with ΔW, with autograd. gain [input channels] fp32 or undefined for 1.
   virtual at::Tensor add_to(const at::Tensor& base_out, const at::Tensor& x, const at::Tensor& gain,
                             const kernels::ProductPtr& product) const = 0;
   /// ‖W + ΔW‖² of every row or column, fp32 and without autograd; `frozen` is ‖W‖² of them. Products with W may be in `dtype`. Here by

@@ -9,7 +9,7 @@ namespace burnish {
 /// The dtype that users write ("fp32", "bf16", "fp16"); throws a config Error for anything else.
 c10::ScalarType parse_dtype(std::string_view name);
 
-/// "fp32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2", "int64", ...
+/// Names a dtype as users write it: "fp32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2", "int64", ...
 std::string dtype_name(c10::ScalarType dtype);
 
 }  // namespace burnish

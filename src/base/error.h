@@ -6,10 +6,10 @@
 
 namespace burnish {
 
-/// What the program's exit status tells a script.
+/// The program's exit status, which tells a script how it ended.
 enum class Exit { done = 0, internal = 1, config = 2, data = 3, no_fit = 4, interrupted = 130 };
 
-/// `text` with blanks for line ends and other control characters, which names from files may hold.
+/// Returns `text` with blanks for line ends and other control characters, which names from files may hold.
 inline std::string one_line(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
@@ -17,7 +17,7 @@ inline std::string one_line(std::string text) {
   return text;
 }
 
-/// What an exception says, without the source that stands in brackets before it: "sentence" of "[room] sentence".
+/// Returns an exception's sentence without the source that stands in brackets before it: "sentence" of "[room] sentence".
 inline std::string without_source(const std::exception& error) {
   std::string what = error.what();
   auto end = what.starts_with('[') ? what.find("] ") : std::string::npos;

@@ -14,7 +14,7 @@ class Library {
   Library& operator=(const Library&) = delete;
 
   bool is_open() const { return handle_ != nullptr; }
-  /// Why it is not, in the system's words; "" when it is.
+  /// Says why the library is not open, in the system's words; "" when it is.
   const std::string& problem() const { return problem_; }
 
   /// An address that becomes a pointer to whatever function it is put into.
@@ -34,7 +34,7 @@ class Library {
   std::string problem_;
 };
 
-/// Where libburnish_<name>.so lies, which is ours: beside the program.
+/// The path of our own libburnish_<name>.so, which lies beside the program.
 std::filesystem::path companion(const std::string& name);
 
 }  // namespace burnish

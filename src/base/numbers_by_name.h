@@ -13,13 +13,13 @@ namespace burnish {
 /// several entries that fit the last one counts.
 class NumbersByName {
  public:
-  /// A config Error of `room` about `option` for what is no such list, a malformed expression, or a number below `least` or above `most`.
+  /// Reads `text`. A config Error of `room` about `option` for what is no such list, a malformed expression, or a number out of its range.
   NumbersByName(const char* room, std::string option, std::string_view text, double least = 0,
                 double most = std::numeric_limits<double>::infinity());
 
   bool empty() const { return entries_.empty(); }
   std::optional<double> find(const std::string& path);
-  /// A config Error for an entry that no path asked for so far fitted.
+  /// Throws a config Error for an entry that no path asked for so far fitted.
   void check_all_fitted() const;
 
  private:

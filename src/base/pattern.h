@@ -10,7 +10,7 @@ namespace burnish {
 /// still take long, of more than 1000 characters or with more than 4 looks ahead, are refused.
 class Pattern {
  public:
-  /// A config Error of `room` about `option` for what is no such expression.
+  /// Throws a config Error of `room` about `option` for what is no such expression.
   Pattern(const char* room, const std::string& option, const std::string& text);
   bool matches(const std::string& name) const;
 

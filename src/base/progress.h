@@ -5,8 +5,8 @@
 
 namespace burnish {
 
-/// How far a piece of work is, on stderr: a bar on a terminal, silent for the first moments of what turns out to be quick; elsewhere a line
-/// of the log every half a minute, or every BURNISH_PROGRESS_SECONDS (0: never).
+/// Shows on stderr how far a piece of work is: a bar on a terminal, silent for the first moments of what turns out to be quick; elsewhere a
+/// line of the log every half a minute, or every BURNISH_PROGRESS_SECONDS (0: never).
 class Progress {
  public:
   Progress(std::string what, int64_t total, int64_t done = 0);

@@ -6,7 +6,7 @@
 
 namespace burnish {
 
-/// What a random number is for; part of its key, so that two purposes never share numbers.
+/// The purpose of a random number: part of its key, so that two purposes never share numbers.
 enum class Purpose : uint64_t {
   shuffle = 1,
   noise = 2,
@@ -25,7 +25,7 @@ enum class Purpose : uint64_t {
   class_turns = 16
 };
 
-/// One mixing round of SplitMix64 (Steele, Lea & Flood 2014).
+/// Mixes the bits of x by one round of SplitMix64 (Steele, Lea & Flood 2014).
 constexpr uint64_t mix64(uint64_t x) {
   x += 0x9E3779B97F4A7C15ull;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -33,7 +33,7 @@ constexpr uint64_t mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A number for a name, the same on every machine: part of the key of what is drawn for a layer.
+/// Makes a number of a name, the same on every machine: part of the key of what is drawn for a layer.
 constexpr uint64_t mix64(std::string_view name) {
   uint64_t hash = 0;
   for (char c : name) hash = mix64(hash ^ static_cast<unsigned char>(c));
@@ -53,14 +53,14 @@ class CounterRandom {
  public:
   explicit CounterRandom(uint64_t key) : key_(key) {}
   uint64_t next() { return mix64(key_ ^ mix64(counter_++)); }
-  /// In [0, 1), 53 bits.
+  /// Draws a number in [0, 1) of 53 bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
-  /// Standard normal (Box & Muller 1958).
+  /// Draws a standard normal number (Box & Muller 1958).
   double normal() {
     auto radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
     return radius * std::cos(2.0 * std::numbers::pi * uniform());
   }
-  /// A whole number in [0, bound).
+  /// Draws a whole number in [0, bound).
   uint64_t below(uint64_t bound) { return static_cast<uint64_t>(uniform() * static_cast<double>(bound)); }
 
  private:

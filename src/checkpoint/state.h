@@ -9,15 +9,15 @@
 
 namespace burnish::checkpoint {
 
-/// Where a run stood: everything that cannot be recomputed from the options. Random draws are keyed, so no generator state is needed.
+/// The position of a run: everything that cannot be recomputed from the options. Random draws are keyed, so no generator state is needed.
 struct Progress {
   int64_t step = 0;         ///< optimizer steps done
   int64_t batch = 0;        ///< batches consumed
-  std::string fingerprint;  ///< of the options that the state depends on
+  std::string fingerprint;  ///< fingerprint of the options that the state depends on
   optim::LossScale loss_scale = {};
 };
 
-/// What a saved state is of; `ema` may be null.
+/// The parts of a run that a state is saved of; `ema` may be null.
 struct Trainee {
   optim::Optimizer& optimizer;
   optim::Ema* ema = nullptr;
@@ -34,8 +34,8 @@ State state_of(const Trainee& trainee, const Progress& progress);
 /// Writes `folder`/state.safetensors, atomically.
 void save_state(const std::filesystem::path& folder, const State& state);
 
-/// One of several files that make up a state, each with what a process owns: "state-step-12-00001-of-00004.safetensors". It counts once all
-/// are there and `publish` was called.
+/// Writes one of several files that make up a state, each with what a process owns: "state-step-12-00001-of-00004.safetensors". It counts
+/// once all are there and `publish` was called.
 void save_part(const std::filesystem::path& folder, const State& state, int64_t part, int64_t num_parts);
 /// Makes the parts of a step the state that is there, atomically, by the index that lists shards ("state.safetensors.index.json"), and
 /// removes what was there before.
@@ -44,13 +44,13 @@ void publish(const std::filesystem::path& folder, int64_t step, int64_t num_part
 /// The step at which a file's state was saved; nothing for a file that is no state.
 std::optional<int64_t> step_of_state(const io::TensorSource& file);
 
-/// Whether a state is there.
+/// Tells whether a state is there.
 bool is_there(const std::filesystem::path& folder);
 
-/// A data Error when no state is there.
+/// Throws a data Error when no state is there.
 void check_there(const std::filesystem::path& folder);
 
-/// Where the saved run stood, without reading its tensors. A data Error when there is no state or it belongs to a run with other settings.
+/// Reads where the saved run stood, without its tensors. A data Error when there is no state or it belongs to a run with other settings.
 Progress read_progress(const std::filesystem::path& folder, const std::string& fingerprint);
 
 /// Puts a saved state back. A data Error when there is none, when it is damaged, or when it belongs to a run with other settings or

@@ -28,7 +28,7 @@ struct Condition {
 /// Who needs to know of an option: whoever trains for the first time, whoever trains often, or whoever looks for it.
 enum class Level { first_run, usual, all };
 
-/// One option of a verb: its name on the command line (`--name`, dashes work too) and in TOML, and where its value lives.
+/// An option of a verb: its name on the command line (`--name`, dashes work too) and in TOML, and where its value lives.
 struct Field {
   using Slot = std::variant<std::string*, int64_t*, double*, bool*, std::vector<std::string>*>;
   std::string group = {}, name = {};
@@ -36,8 +36,8 @@ struct Field {
   std::string doc = {};
   std::vector<std::string> aliases = {};
   bool positional = false;
-  bool takes_numbers = false;             ///< of a list: see Fields::numbers
-  Relocate relocate = nullptr;            ///< of options that name files
+  bool takes_numbers = false;             ///< whether TOML may write numbers into this list: see Fields::numbers
+  Relocate relocate = nullptr;            ///< moves the file names of an option that names files
   std::vector<std::string> choices = {};  ///< the words that a text may be; none: any
   bool checks_choices = false;            ///< whether another word is refused here
   std::optional<double> least = {}, most = {};
@@ -160,7 +160,7 @@ void read_toml_items(const std::string& path, const std::string& list, const std
 /// A config Error for an option or key that is not among the fields: why it is refused, or the nearest name. `where`: "option".
 [[noreturn]] void refuse_unknown(const std::string& where, const std::string& name, const Fields& fields);
 
-/// The value of one as TOML writes it.
+/// Writes a field's value as TOML does.
 std::string value_text(const Field& field);
 
 /// The values as TOML, grouped, each with its doc as a comment.

@@ -5,11 +5,11 @@
 
 namespace burnish::config {
 
-/// One key of a config.toml, as text: for people to read and compare.
+/// A key of a config.toml, as text: for people to read and compare.
 struct Setting {
   std::string group;  ///< the comment line above its block, "" without one
   std::string name;
-  std::string value;  ///< as TOML writes it; a text without its quotes
+  std::string value;  ///< the value as TOML writes it; a text without its quotes
   std::string doc;    ///< the comment behind it
 };
 

@@ -5,19 +5,19 @@
 
 namespace burnish::convert {
 
-/// How far two tensors of one name are apart, or what two adapters add to a layer.
+/// The difference of two tensors of one name, or of what two adapters add to a layer.
 struct Difference {
   std::string name;
-  double largest = 0;   ///< of a number
+  double largest = 0;   ///< largest difference of a number
   double relative = 0;  ///< ‖a - b‖ / ‖a‖ (Frobenius); infinity where a is zero and b is not
 };
 
-/// What two files differ in.
+/// The result of comparing two files.
 struct Comparison {
   bool by_product = false;  ///< adapters: compared by what they add to each layer
   std::vector<std::string> only_in_a = {}, only_in_b = {};
-  std::vector<std::string> other_shapes = {}, other_dtypes = {}, other_metadata = {};  ///< in words, with both values
-  std::vector<Difference> differences = {};  ///< those that are not equal, the relatively largest first
+  std::vector<std::string> other_shapes = {}, other_dtypes = {}, other_metadata = {};  ///< what differs, in words, with both values
+  std::vector<Difference> differences = {};  ///< tensors that are not equal, the relatively largest difference first
   int64_t num_equal = 0;                     ///< tensors or layers
   bool equal() const;
 };
@@ -26,7 +26,7 @@ struct Comparison {
 /// where those are the same, else by the layers of the model that both are for (model_of).
 Comparison compare(const std::string& a, const std::string& b, const std::vector<std::string>& model);
 
-/// For people: the first `num_shown` of every kind.
+/// Writes a comparison for people: the first `num_shown` of every kind.
 std::string text_of(const Comparison& comparison, const std::string& a, const std::string& b, int64_t num_shown);
 
 }  // namespace burnish::convert

@@ -5,7 +5,7 @@
 
 namespace burnish::convert {
 
-/// What was written, and how far it is from what was read.
+/// A report of what was written, and how far it is from what was read.
 struct LoraReport {
   std::string path;
   int64_t num_layers = 0, num_changed = 0;     ///< changed: baked, or of another rank
@@ -13,7 +13,7 @@ struct LoraReport {
   std::string worst_layer = {};
 };
 
-/// Whether the path holds an adapter.
+/// Tells whether the path holds an adapter.
 bool is_lora(const std::string& path);
 
 /// Reads the adapter options.paths[0] and writes it as options say. What model it is for is told from its names and shapes where that is

@@ -20,7 +20,7 @@ LoraFormat parse_lora_format(std::string_view name);
 /// The adapters of one component in the names of a file.
 struct Spelled {
   io::NamedTensors tensors = {};
-  std::string peft_config = {};  ///< of LoraFormat::peft: adapter_config.json
+  std::string peft_config = {};  ///< adapter_config.json of LoraFormat::peft
 };
 
 /// Factors are those that were read, bit for bit, and so is alpha. Layers that the format has in one are fused: their row factors stand in

@@ -5,8 +5,8 @@
 
 namespace burnish::convert {
 
-/// How many singular values are kept: `rank` at most, and no more than it takes to hold the share `energy` of the sum of their squares.
-/// 0 leaves one of them out.
+/// How many singular values are kept: `rank` at most, and no more than it takes to hold the share `energy` of the sum of their squares. 0
+/// leaves one of them out.
 struct RankRule {
   int64_t rank = 0;
   double energy = 0;
@@ -23,7 +23,7 @@ struct LowRank {
 /// arXiv 0909.4061, algorithm 4.4), which is near the best and much cheaper. Draws depend on `name` alone. fp32.
 LowRank factor(const at::Tensor& delta_OI, const RankRule& rule, const std::string& name);
 
-/// The same of a product B A that is not zero, through matrices as small as its rank, in fp64.
+/// Factors a product B A that is not zero, through matrices as small as its rank, in fp64.
 LowRank factor_product(const at::Tensor& b_OR, const at::Tensor& a_RI, const RankRule& rule);
 
 }  // namespace burnish::convert

@@ -5,9 +5,9 @@
 
 namespace burnish::convert {
 
-/// Everything `burnish convert` can be told.
+/// All options of `burnish convert`.
 struct Options {
-  std::vector<std::string> paths = {};  ///< what is read, and last what is written
+  std::vector<std::string> paths = {};  ///< the paths that are read, and last the one that is written
   // adapters
   std::string lora_format = "diffusers", lora_type = "keep";
   int64_t lora_rank = 0;
@@ -16,7 +16,7 @@ struct Options {
   std::vector<std::string> model = {};  ///< the model that an adapter belongs to: the name of a published one, or its files
   // models
   std::vector<std::string> lora = {};  ///< merged: "file" or "file:strength"
-  std::vector<std::string> base = {};  ///< what the model was trained from, which makes the output the adapter between them
+  std::vector<std::string> base = {};  ///< the model that this one was trained from, which makes the output the adapter between them
   std::string weight_format = "keep", config_from = {};
 
   std::string dtype = "keep";

@@ -6,11 +6,11 @@
 
 namespace burnish::convert {
 
-/// What becomes of a model's numbers.
+/// The format in which a model's numbers are written.
 struct NumberFormat {
   std::optional<c10::ScalarType> dtype = {};  ///< nothing keeps each tensor's own
   bool keeps_codes = true;                    ///< whether FP8 weights stay FP8
-  std::optional<quant::Format> weights = {};  ///< of linear weights that are not FP8 yet: FP8 with one scale, a scale a row, or none
+  std::optional<quant::Format> weights = {};  ///< format of linear weights that are not FP8 yet: FP8 with one scale, a scale a row, or none
 };
 
 /// A component on its way into a file: tensors under the file's names, made one at a time.
@@ -19,21 +19,21 @@ class WrittenComponent {
   /// `component` has its weights merged where models::Components holds a merge for it. A data Error for scales that the file cannot have.
   WrittenComponent(const models::Model& model, const std::string& component, const models::FileNames& names, const NumberFormat& format);
 
-  /// All tensors, by headers alone.
+  /// Lists all tensors that will be written, by headers alone.
   std::vector<io::TensorSpec> specs() const;
   /// Calls `write` with every tensor. A data Error for weights that are not finite after a merge, or do not fit their format.
   void make(const std::function<void(const std::string& name, const at::Tensor& tensor)>& write) const;
   int64_t num_tensors() const { return std::ssize(items_); }
 
  private:
-  /// How a tensor of the file is made of ours.
+  /// An item of the file: how one of its tensors is made of ours.
   struct Item {
     io::KeyRule rule;
     std::vector<int64_t> shape;
     c10::ScalarType dtype;
     std::optional<quant::Format> quantized;                ///< anew
     bool kept = false;                                     ///< codes as they are
-    std::optional<std::vector<int64_t>> scale_shape = {};  ///< of codes that have one
+    std::optional<std::vector<int64_t>> scale_shape = {};  ///< shape of the scale of codes that have one
   };
   struct Parts;
   Parts parts_of(const io::KeyRule& rule) const;

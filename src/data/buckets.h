@@ -13,12 +13,12 @@ struct BucketRule {
     kohya,      ///< sd-scripts: sides from `least` to `most`, in steps
     onetrainer  ///< OneTrainer: nine shapes from 1:1 to 1:4 and their transposes, each side rounded to a step
   } kind = Kind::kohya;
-  Size resolution;  ///< its area is the buckets'
+  Size resolution;  ///< the size whose area is the buckets'
   int64_t least = 256, most = 1024, step = 64;
   bool upscale = false;  ///< scales small pictures up; else they keep their size, each side rounded down to a step
 };
 
-/// A config Error for numbers that give no bucket, and for steps that are no multiple of `division`.
+/// Throws a config Error for numbers that give no bucket, and for steps that are no multiple of `division`.
 void check_buckets(const BucketRule& rule, int64_t division);
 
 /// The list of sizes, by rising width. Of Kind::kohya: library/model_util.py, make_bucket_resolutions; of Kind::onetrainer:

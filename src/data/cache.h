@@ -18,7 +18,7 @@ class Cache;
 
 /// The tensors of one entry, by name.
 using Tensors = std::map<std::string, at::Tensor>;
-/// Of all of them.
+/// Counts the bytes of all tensors.
 int64_t num_bytes(const Tensors& tensors);
 
 /// Entries that were made in one way (by one unit with one set of weights). A section is a folder of safetensors shards that are never
@@ -27,7 +27,7 @@ int64_t num_bytes(const Tensors& tensors);
 class CacheSection {
  public:
   const std::string& name() const { return name_; }
-  /// JSON: how its entries were made.
+  /// The description, as JSON, of how the cache's entries were made.
   const std::string& description() const { return description_; }
   /// Compares checksums of those `keys` that are there. A damaged entry is named in a warning and is absent from then on.
   void verify(const std::vector<std::string>& keys);
@@ -43,8 +43,8 @@ class CacheSection {
   friend class Cache;
   struct Shard {
     std::filesystem::path path;
-    std::vector<std::string> keys;              ///< in the order they were added
-    std::map<std::string, uint64_t> checksums;  ///< by tensor name in the file
+    std::vector<std::string> keys;              ///< keys of the entries, in the order they were added
+    std::map<std::string, uint64_t> checksums;  ///< checksums by tensor name in the file
     std::set<std::string> damaged;              ///< keys to be put back before the shard is written anew
   };
   struct Entry {
@@ -87,7 +87,7 @@ class Cache {
   CacheSection& section(const std::string& unit, nlohmann::json description);
   /// A section by its folder name; a data Error when it is not there.
   CacheSection& section(const std::string& name);
-  /// Bytes of all entries' tensors that were opened or added.
+  /// Counts the bytes of all entries' tensors that were opened or added.
   int64_t num_bytes() const;
 
   /// Tensors of a shard are at most this many bytes, or one entry.
@@ -105,7 +105,7 @@ class Cache {
   std::map<std::string, std::unique_ptr<CacheSection>> sections_;
 };
 
-/// Whether `folder` holds a cache.
+/// Tells whether `folder` holds a cache.
 bool is_cache(const std::filesystem::path& folder);
 
 }  // namespace burnish::data

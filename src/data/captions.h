@@ -6,15 +6,15 @@
 
 namespace burnish::data {
 
-/// One of the captions of a picture, and how often it is drawn beside the others.
+/// A caption of a picture, and how often it is drawn beside the others.
 struct Caption {
   std::string text;
   double weight = 1;
 };
 using Captions = std::vector<Caption>;
 
-/// What is made of a picture's captions at a visit. Names and order are those of sd-scripts (library/train_util.py, process_caption):
-/// prefix and suffix, dropout, alternatives, then tags, then the secondary separator.
+/// The rule by which a caption is made of a picture's captions at a visit. Names and order are those of sd-scripts (library/train_util.py,
+/// process_caption): prefix and suffix, dropout, alternatives, then tags, then the secondary separator.
 struct CaptionRule {
   std::string prefix = {}, suffix = {};  ///< with a blank between them and the caption
   double dropout = 0;                    ///< share of visits under the empty caption
@@ -26,11 +26,11 @@ struct CaptionRule {
   std::string separator = ",";           ///< between tags
   std::string secondary_separator = {};  ///< what it joins is one tag while tags are shuffled; the separator takes its place then
 
-  /// Whether the text of a caption that is not dropped may differ between the visits of a picture.
+  /// Tells whether the text of a caption that is not dropped may differ between the visits of a picture.
   bool varies() const { return wildcards || shuffle || tag_dropout > 0; }
 };
 
-/// A config Error for numbers out of range and an empty separator.
+/// Throws a config Error for numbers out of range and an empty separator.
 void check(const CaptionRule& rule);
 
 /// The caption where none is drawn: the first one, with the first of alternatives, and all tags in their order.

@@ -19,7 +19,7 @@ struct Decoded {
   at::Tensor pixels_HW3 = {};    ///< uint8
   at::Tensor alpha_HW1 = {};     ///< uint8; undefined where there is no transparency
   int orientation = 1;           ///< EXIF, 1 to 8
-  std::string icc_profile = {};  ///< of the pixels; "" where the file has none
+  std::string icc_profile = {};  ///< ICC profile of the pixels; "" where the file has none
 };
 
 Decoded decode_jpeg(std::string_view bytes, const std::string& file, bool header_only);
@@ -31,10 +31,10 @@ Decoded decode_jxl(std::string_view bytes, const std::string& file, bool header_
 Decoded decode_gif(std::string_view bytes, const std::string& file, bool header_only);
 Decoded decode_bmp(std::string_view bytes, const std::string& file, bool header_only);
 
-/// By the one of them whose format the bytes begin with.
+/// Decodes bytes by the decoder whose format they begin with.
 Decoded decode_bytes(std::string_view bytes, const std::string& file, bool header_only);
 
-/// The same as decode_image, of the bytes of a file.
+/// Decodes the bytes of a file as decode_image does.
 at::Tensor decode_upright(std::string_view bytes, const std::string& file);
 
 /// Gives `take` the rows of a JPEG as decode_image has them, without ever holding more than one. False, and nothing is given, where it is
@@ -48,10 +48,10 @@ int exif_orientation(std::string_view exif);
 /// The most that a picture may have: 16384 by 16384, of which the pixels alone are 768 MiB.
 constexpr int64_t kMostPixels = int64_t{1} << 28;
 
-/// A data Error for a picture without pixels, or with more than kMostPixels.
+/// Throws a data Error for a picture without pixels, or with more than kMostPixels.
 void check_size(int64_t height, int64_t width, const std::string& file);
 
-/// A data Error where the library that decodes the file could not be opened. `name`: of it, `package`: of Debian's that has it.
+/// Throws a data Error where the library that decodes the file could not be opened: its `name`, and the `package` of Debian's.
 void check_reader(const Library& library, const std::string& file, const char* name, const char* package);
 
 /// A picture of this size with its pixels not yet set, and with room for its transparency.

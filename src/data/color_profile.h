@@ -16,12 +16,12 @@ class ToSrgb {
   void convert(uint8_t* row_W3, int64_t width);
 
  private:
-  std::shared_ptr<void> transform_;  ///< of Little CMS; null where nothing changes
+  std::shared_ptr<void> transform_;  ///< transform of Little CMS; null where nothing changes
   bool of_gray_ = false;
   std::vector<uint8_t> grays_;
 };
 
-/// The same for a whole picture, uint8 [H, W, 3].
+/// Converts a whole picture, uint8 [H, W, 3].
 void convert_to_srgb(at::Tensor& pixels_HW3, const std::string& icc_profile);
 
 /// Inks to sRGB: of uint8 [H, W, 4] with 255 for all of an ink a new picture [H, W, 3]; undefined where the profile is not of CMYK.

@@ -15,31 +15,31 @@ namespace burnish::data {
 struct Augmentation {
   bool random_crop = false;  ///< anywhere in the scaled picture; else the centre
   bool random_flip = false;  ///< every other variant is mirrored; which ones is drawn for each picture
-  int64_t num_variants = 1;  ///< of each picture
+  int64_t num_variants = 1;  ///< ways in which each picture is cut
 };
 
-/// Where it is said which pixels of a picture count: in a gray picture of its size that a column names, or in its own transparency.
+/// The source of a mask, which says what pixels count: a gray picture of its size that a column names, or its own transparency.
 struct MaskSource {
   enum class From { nothing, column, alpha } from = From::nothing;
   std::string column = {};
 };
 
-/// Where rows come from: the file or folder, and what names its content.
+/// The origin of rows: the file or folder, and what names its content.
 struct MetadataOrigin {
   std::string path, hash;
   CaptionFiles captions = {};  ///< with which it was read
 };
 
-/// How a run visits the rows of one of its datasets.
+/// The rule by which a run visits the rows of one of its datasets.
 struct VisitRule {
   double num_repeats = 1;     ///< visits of each row in an epoch; where it is no whole number, the rows take turns
   bool of_class_set = false;  ///< a class set has as many visits as all other rows together, and no repeats of its own
   CaptionRule captions = {};
 };
 
-/// One of the datasets of a run.
+/// A dataset of a run, which may have several.
 struct Subset {
-  std::string base_path;      ///< that file names in the metadata start from
+  std::string base_path;      ///< folder that file names in the metadata start from
   std::string metadata_path;  ///< or a folder of pictures with captions
   SizeRule size = {};
   Augmentation augmentation = {};
@@ -60,14 +60,14 @@ struct DatasetOptions {
   /// Columns that name pictures of sizes of their own, one or a list, or none in a row that leaves it empty; each is scaled and cut by its
   /// own size.
   std::vector<std::string> own_sized_pictures = {};
-  std::set<std::string> whole_pictures = {};  ///< those of them that are neither scaled nor cut
+  std::set<std::string> whole_pictures = {};  ///< columns of further pictures that are neither scaled nor cut
   int64_t num_workers = 0;                    ///< threads that are to load pictures ahead of those who take them
-  MaskSource mask = {};                       ///< its column is one of further pictures
-  /// Where it is remembered which pictures were decoded, so that unchanged ones are not decoded again to check them; "" remembers nothing.
+  MaskSource mask = {};                       ///< where masks are; a column of them is one of further pictures
+  /// The folder where it is remembered which pictures were decoded, so that unchanged ones are not decoded again to check them; "": none.
   std::string checks_folder = {};
 };
 
-/// One picture with its caption.
+/// A picture with its caption, as it is trained.
 struct Sample {
   int64_t row = 0;
   std::string prompt;
@@ -75,8 +75,8 @@ struct Sample {
   at::Tensor image_3HW;  ///< fp32 in [-1, 1]
 };
 
-/// What a row's picture of that number, from 0 on, in a column of own-sized pictures is called among its further pictures: the column's
-/// name, and from the second on with a count: "kontext_images", "kontext_images 2".
+/// Names a row's picture of that number, from 0 on, in a column of own-sized pictures, among its further pictures: the column's name, and
+/// from the second on with a count: "kontext_images", "kontext_images 2".
 std::string picture_name(const std::string& column, size_t number);
 
 /// Names the content of a metadata file, or of a folder with captions.
@@ -89,18 +89,18 @@ class Dataset {
  public:
   struct Entry {
     std::string prompt, file;                         ///< prompt: the caption where none is drawn
-    Captions captions = {};                           ///< as they are in the metadata; at least one
+    Captions captions = {};                           ///< captions as they are in the metadata; at least one
     uint64_t name = 0;                                ///< hash of the file's name as the metadata has it
     nlohmann::json extra = nlohmann::json::object();  ///< the extra columns that it has, by name
     std::map<std::string, std::string> further = {};  ///< paths of its further pictures, by column
-    /// Of its own-sized pictures before they are scaled and cut, by column; their files are further.
+    /// The sizes of its own-sized pictures before they are scaled and cut, by column; their files are further.
     std::map<std::string, std::vector<Size>> picture_sizes = {};
-    double loss_weight = 1;   ///< its column loss_weight, a number of at least 0, times its subset's
-    size_t subset = 0;        ///< which it is of
-    Size original_size = {};  ///< of the picture before it is scaled and cut
+    double loss_weight = 1;   ///< the row's column loss_weight, a number of at least 0, times its subset's
+    size_t subset = 0;        ///< number of the subset that it is of
+    Size original_size = {};  ///< size of the picture before it is scaled and cut
   };
 
-  /// A data Error when no usable row is left, or (unless bad samples are skipped) at the first bad one; the message counts them all.
+  /// Throws a data Error when no usable row is left, or (unless bad samples are skipped) at the first bad one; the message counts them all.
   explicit Dataset(const DatasetOptions& options);
 
   /// Rows that can be used, in file order.
@@ -111,39 +111,39 @@ class Dataset {
   Size original_size(int64_t row) const { return entry(row).original_size; }
   /// The most that a subset asks for; those of a subset without augmentation are equal.
   int64_t num_variants() const;
-  /// How a variant of a row is cut; without augmentation every variant is the centre.
+  /// Says how a variant of a row is cut; without augmentation every variant is the centre.
   Crop crop(int64_t row, int64_t variant = 0) const;
-  /// Whether a crop of the row is its centre.
+  /// Tells whether a crop of the row is its centre.
   bool is_centre(int64_t row, const Crop& crop) const;
   /// Decodes, resizes and cuts; a data Error when `row` is not usable.
   Sample load(int64_t row, int64_t variant = 0) const;
   /// A further picture of the row, fp32 [3, H, W] in [-1, 1], scaled, cut and mirrored as the row's picture is; a data Error when the row
   /// has none in that column.
   at::Tensor load_further(int64_t row, const std::string& column, int64_t variant = 0) const;
-  /// How each of a row's pictures in a column of own-sized ones is cut: the centre, of the size that its subset's rule gives a picture like
-  /// it, or all of it where they are whole, mirrored where the row's picture is.
+  /// Says how each of a row's pictures in a column of own-sized ones is cut: the centre, of the size that its subset's rule gives a picture
+  /// like it, or all of it where they are whole, mirrored where the row's picture is.
   std::vector<Crop> picture_crops(int64_t row, const std::string& column, int64_t variant = 0) const;
-  /// These pictures in their order, each fp32 [3, H, W] in [-1, 1], scaled and cut.
+  /// Loads these pictures in their order, each fp32 [3, H, W] in [-1, 1], scaled and cut.
   std::vector<at::Tensor> load_pictures(int64_t row, const std::string& column, int64_t variant = 0) const;
-  /// How much each pixel of the row's picture counts, uint8 [H, W, 1], scaled, cut and mirrored as it is; undefined when it has no mask.
+  /// Loads how much each pixel of the row's picture counts, uint8 [H, W, 1], scaled, cut and mirrored as it is; undefined without a mask.
   at::Tensor load_mask(int64_t row, int64_t variant = 0) const;
   const DatasetOptions& options() const { return options_; }
   const std::string& prompt(int64_t row) const { return entry(row).prompt; }
-  /// Path of the picture.
+  /// The path of the row's picture.
   const std::string& file(int64_t row) const { return entry(row).file; }
-  /// All that is known of a row.
+  /// Returns all that is known of a row.
   const Entry& entry(int64_t row) const { return entries_.at(static_cast<size_t>(row)); }
   /// A row as a message names it: "row 3", "row 3 of the class set" or "row 3 of FOLDER", counted from its subset's first.
   std::string name_of(int64_t row) const;
 
   const std::vector<Subset>& subsets() const { return options_.subsets; }
-  /// What each subset was read from.
+  /// The origin of each subset.
   const std::vector<MetadataOrigin>& origins() const { return origins_; }
 
   /// Remembers in checks_folder which pictures could be decoded; made, with its folders, where it is not there.
   void save_checks() { checks_.save(); }
 
-  /// What is wrong with each bad row, by row number.
+  /// The sentences about bad rows, by row number.
   const std::map<int64_t, std::string>& bad_samples() const { return bad_; }
 
  private:
@@ -155,10 +155,10 @@ class Dataset {
   DatasetOptions options_;
   FileNotes checks_;
   std::vector<MetadataOrigin> origins_;
-  std::vector<int64_t> first_rows_;  ///< of each subset
-  std::vector<Entry> entries_;       ///< by row
+  std::vector<int64_t> first_rows_;  ///< first row of each subset
+  std::vector<Entry> entries_;       ///< entries by row
   std::vector<int64_t> rows_;
-  std::map<int64_t, Size> sizes_;  ///< of the usable rows
+  std::map<int64_t, Size> sizes_;  ///< sizes of the usable rows
   std::map<int64_t, std::string> bad_;
 };
 

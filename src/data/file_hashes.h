@@ -8,9 +8,9 @@ namespace burnish::data {
 class FileHashes {
  public:
   explicit FileHashes(std::filesystem::path path) : notes_(std::move(path)) {}
-  /// A data Error when the file cannot be read.
+  /// Returns the file's hash. A data Error when the file cannot be read.
   std::string hash(const std::filesystem::path& file);
-  /// The same for many files, side by side.
+  /// Returns the hashes of many files, which are read side by side.
   std::vector<std::string> hash(const std::vector<std::filesystem::path>& files);
   void save() { notes_.save(); }
 

@@ -7,9 +7,9 @@
 
 namespace burnish::data {
 
-/// What was found out of files, remembered in a JSON file so that an unchanged file is looked at once. A file counts as unchanged when
-/// path, size, inode and both of its times are; what was modified in the last seconds is not remembered, since a second change might leave
-/// the same times.
+/// Notes on files, remembered in JSON so that an unchanged file is looked at once. A file counts as unchanged when path, size, inode and
+/// both of its times are; what was modified in the last seconds is not remembered, since a second change might leave these times as they
+/// are.
 class FileNotes {
  public:
   /// Remembers in `path`; "" remembers for this object's life. A damaged file of notes is started anew.

@@ -19,7 +19,7 @@ struct Size {
 /// animation the first frame is taken. A data Error names the file and the reason when it cannot be read.
 at::Tensor decode_image(const std::filesystem::path& path);
 
-/// How opaque each pixel of such a picture is, uint8 [H, W, 1]; 255 where the file holds no transparency.
+/// Decodes how opaque each pixel of such a picture is, uint8 [H, W, 1]; 255 where the file holds no transparency.
 at::Tensor decode_alpha(const std::filesystem::path& path);
 
 /// The mean of the three channels of such a picture, uint8 [H, W, 1], whatever its colour profile: a gray picture as it is.
@@ -35,7 +35,7 @@ void write_png(const std::filesystem::path& path, const at::Tensor& pixels_HW3,
 /// The metadata of a PNG file that stands before its pixels, where write_png puts it; a data Error when it cannot be read.
 std::map<std::string, std::string> read_png_text(const std::filesystem::path& path);
 
-/// uint8 [H, W, 3] as the bytes of a WebP file, of a quality from 0 to 100.
+/// Writes uint8 [H, W, 3] as the bytes of a WebP file, of a quality from 0 to 100.
 std::string encode_webp(const at::Tensor& pixels_HW3, float quality);
 
 }  // namespace burnish::data

@@ -11,12 +11,12 @@ namespace burnish::data {
 /// The rows of a metadata file: column name to value.
 struct Metadata {
   std::vector<nlohmann::json> rows;  ///< objects
-  std::vector<std::string> columns;  ///< of the first row, in file order for csv
-  /// Of a folder: rows whose caption cannot be read, and damaged archives, each with the reason.
+  std::vector<std::string> columns;  ///< columns of the first row, in file order for csv
+  /// The reasons why rows of a folder cannot be used, by row: a caption that cannot be read, a damaged archive.
   std::map<size_t, std::string> bad = {};
 };
 
-/// Which text files beside the pictures of a folder hold their captions.
+/// The choice of text files beside the pictures of a folder that hold their captions.
 struct CaptionFiles {
   std::string endings = ".txt";   ///< comma list of ENDING or ENDING=WEIGHT: how often that caption is drawn beside those of other endings
   std::string class_tokens = {};  ///< the caption of pictures that have no such file; "" where each must have one

@@ -11,7 +11,7 @@ namespace burnish::data {
 /// is no Parquet file, and where Arrow's library is not there.
 Metadata load_parquet(const std::filesystem::path& file);
 
-/// By the ending of its name.
+/// Tells by the ending of a name whether the file is Parquet.
 bool is_parquet(const std::filesystem::path& path);
 
 /// The tar archive in which what a Parquet file holds can be read at random: written when it is first asked for, into the folder

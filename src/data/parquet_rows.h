@@ -11,9 +11,9 @@ namespace burnish::data {
 
 /// The bytes of a file that a cell of a Parquet file holds.
 struct ParquetFileCell {
-  nlohmann::json::json_pointer place;  ///< in the row's values: "/image", or "/references/1" in a list
+  nlohmann::json::json_pointer place;  ///< place in the row's values: "/image", or "/references/1" in a list
   std::string_view bytes;              ///< until the next row is asked for
-  std::string path;                    ///< what the file was called; "" where that is not said
+  std::string path;                    ///< path by which the file was called; "" where that is not said
 };
 
 /// A row as JSON by column. What holds files (binary values, structs with `bytes` and `path` as the Hugging Face hub has them, and lists of
@@ -31,11 +31,11 @@ class ParquetRows {
   virtual int64_t num_rows() const = 0;
   /// The column that holds files, one a row; "" where none does, or several do.
   virtual std::string only_file_column() const = 0;
-  /// None behind the last one.
+  /// Reads the next row; none behind the last one.
   virtual std::optional<ParquetRow> next() = 0;
 };
 
-/// How the library's one function is called, and what it is: opens a Parquet file.
+/// The name of the library's one function, which opens a Parquet file.
 constexpr const char* kOpenParquet = "burnish_open_parquet";
 using OpenParquet = ParquetRows*(const char* path);
 

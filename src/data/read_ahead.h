@@ -88,7 +88,7 @@ class ReadAhead {
   std::mutex mutex_;
   std::condition_variable may_make_, is_made_;
   int64_t first_ = 0, begun_ = 0;  ///< the value that is taken next, and the first that nobody makes yet
-  std::deque<Made> made_;          ///< from `first_` on, in part still being made
+  std::deque<Made> made_;          ///< values from `first_` on, in part still being made
   std::vector<std::thread> threads_;
 };
 

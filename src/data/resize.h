@@ -14,13 +14,13 @@ struct SizeRule {
   std::optional<BucketRule> buckets = {};
 };
 
-/// A config Error for one side without the other and for numbers that are not positive.
+/// Throws a config Error for one side without the other and for numbers that are not positive.
 void check_rule(const SizeRule& rule);
 
 /// The size a picture is trained at; a data Error naming `file` when a side would become 0.
 Size target_size(const SizeRule& rule, Size picture, const std::string& file);
 
-/// What is cut out of a picture that was scaled to cover `size`: from which pixel on, and whether it is then mirrored left to right.
+/// A window that is cut out of a picture which was scaled to cover `size`: its first pixel, and whether it is mirrored left to right.
 struct Crop {
   Size size;
   int64_t top = 0, left = 0;
@@ -32,22 +32,22 @@ struct Crop {
 Size covering_size(Size picture, Size target);
 Crop centre_crop(Size picture, Size target);
 
-/// A data Error where a picture is no longer of the size that was found when the dataset was opened.
+/// Throws a data Error where a picture is no longer of the size that was found when the dataset was opened.
 void check_unchanged(const std::filesystem::path& file, Size known, Size found);
 
 /// Scales uint8 [H, W, C] to cover `crop.size` and cuts the crop out, as Pillow's Image.resize does (row_scaler.h).
 at::Tensor resize_and_crop(const at::Tensor& pixels_HWC, const Crop& crop);
-/// The same with the centre.
+/// Resizes and crops around the centre.
 at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target);
 
-/// The same of a file as decode_image reads it, in one go where the rows of a JPEG need not be turned. A data Error where the picture is
-/// not of the size `known`.
+/// Decodes a file as decode_image does, resizes and crops it, in one go where the rows of a JPEG need not be turned. A data Error where the
+/// picture is not of the size `known`.
 at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop);
 
-/// uint8 [H, W, 3] -> fp32 [3, H, W] in [-1, 1].
+/// Converts uint8 [H, W, 3] to fp32 [3, H, W] in [-1, 1].
 at::Tensor to_model_range(const at::Tensor& pixels_HW3);
 
-/// The way back, clamped and rounded.
+/// Turns what to_model_range made back into pixels, clamped and rounded.
 at::Tensor to_pixels(const at::Tensor& image_3HW);
 
 }  // namespace burnish::data

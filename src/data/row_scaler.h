@@ -9,15 +9,15 @@ namespace burnish::data {
 /// bilinear one of Pillow's Image.resize, in its 8-bit fixed-point arithmetic: the same bytes on every processor.
 class RowScaler {
  public:
-  /// For a picture of these sides and of 1 to 4 channels; only what is kept of it is computed.
+  /// Makes a scaler of a picture of these sides and of 1 to 4 channels; only what is kept of it is computed.
   RowScaler(Size picture, int64_t channels, const Crop& crop);
   /// The next row of the picture, [W, C].
   void take(const uint8_t* row_WC);
-  /// What was made of the rows so far, uint8 [H, W, C] of the crop's size.
+  /// The picture made of the rows so far, uint8 [H, W, C] of the crop's size.
   const at::Tensor& scaled_HWC() const { return scaled_HWC_; }
 
  private:
-  /// One side: for every kept position where its window starts, and `widest` fixed-point weights.
+  /// A side of the picture: for every kept position where its window starts, and `widest` fixed-point weights.
   struct Side {
     int64_t widest = 0;
     std::vector<int64_t> first = {};
@@ -26,9 +26,9 @@ class RowScaler {
   /// The columns: what is picked out of a row, a line of bytes for each weight of a window, so that all windows are weighed at once.
   struct Columns {
     int64_t widest = 0;
-    int64_t first_byte = 0, num_bytes = 0;            ///< of a row: what the windows reach
-    std::vector<int32_t> offsets = {}, weights = {};  ///< by line: where each pixel is picked from those bytes, and the weight of each byte
-    std::vector<uint8_t> row = {}, picked = {};       ///< those bytes of the row at hand, and the lines
+    int64_t first_byte = 0, num_bytes = 0;            ///< the bytes of a row that the windows reach
+    std::vector<int32_t> offsets = {}, weights = {};  ///< by line: where each pixel is picked from these bytes, and the weight of each byte
+    std::vector<uint8_t> row = {}, picked = {};       ///< these bytes of the row at hand, and the lines
   };
   static Side side_of(int64_t in, int64_t out, int64_t first, int64_t count);
   static Columns columns_of(const Side& side, int64_t channels, bool flip);

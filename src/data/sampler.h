@@ -8,26 +8,26 @@
 
 namespace burnish::data {
 
-/// One visit of a row: its position in the run names its random draws.
+/// A visit of a row: its position in the run names its random draws.
 struct Visit {
   int64_t row = 0;
   int64_t epoch = 0;
-  int64_t occurrence = 0;  ///< which repeat of the row within the epoch
+  int64_t occurrence = 0;  ///< number of the row's repeat within the epoch
 };
 using Visits = std::vector<Visit>;
 
-/// A row that is visited.
+/// A row that the sampler visits.
 struct SampledRow {
   int64_t row = 0;
   Size size;
-  size_t set = 0;                     ///< which of the run's datasets it is of
+  size_t set = 0;                     ///< number of the run's dataset that it is of
   std::vector<Size> references = {};  ///< sizes of its reference pictures
 
-  /// What rows of one batch have in common.
+  /// Returns what rows of one batch have in common: the picture's size, and those of its references.
   std::pair<Size, std::vector<Size>> sizes() const { return {size, references}; }
 };
 
-/// How often an epoch visits the rows of a dataset.
+/// The rule of how often an epoch visits the rows of a dataset.
 struct SampledSet {
   double num_repeats = 1;  ///< not that of a class set
   bool of_class_set = false;
@@ -46,7 +46,7 @@ struct SampledSet {
 /// DreamBoothDataset), which takes the same first rows in every epoch; here they take turns as well.
 class Sampler {
  public:
-  /// A config Error for numbers that make no visits, and for more than 10^12 visits an epoch.
+  /// Throws a config Error for numbers that make no visits, and for more than 10^12 visits an epoch.
   Sampler(const std::vector<SampledRow>& rows, const std::vector<SampledSet>& sets, int64_t batch_size, uint64_t seed);
 
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
@@ -56,14 +56,14 @@ class Sampler {
  private:
   /// Rows of one dataset and size, or of all class sets and one size, that share an epoch's visits.
   struct Turns {
-    std::vector<int64_t> rows;  ///< in the order of their turns
+    std::vector<int64_t> rows;  ///< rows in the order of their turns
     int64_t num_visits = 0;     ///< an epoch
   };
-  /// What is visited at one size.
+  /// The rows that are visited at one size.
   struct Bucket {
     std::vector<Turns> turns;
     int64_t num_visits = 0, num_batches = 0;  ///< an epoch
-    int64_t first_batch = 0;                  ///< of an epoch's batches before they are shuffled
+    int64_t first_batch = 0;                  ///< number of its first batch among an epoch's before they are shuffled
   };
   using BySizes = std::map<std::pair<Size, std::vector<Size>>, Bucket>;
   void share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, BySizes& by_size) const;
@@ -72,7 +72,7 @@ class Sampler {
 
   int64_t batch_size_;
   uint64_t seed_;
-  std::vector<Bucket> buckets_;  ///< by size
+  std::vector<Bucket> buckets_;  ///< buckets by size
   int64_t batches_per_epoch_ = 0;
 };
 

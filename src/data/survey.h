@@ -23,13 +23,13 @@ struct CaptionCounts {
   std::vector<std::pair<std::string, int64_t>> tags = {};  ///< and in how many captions each is, the most frequent first
 };
 
-/// What can be said of a dataset before training.
+/// The things that can be said of a dataset before training.
 struct Survey {
   int64_t num_files = 0;                             ///< distinct usable pictures
-  Size smallest = {}, largest = {};                  ///< by area, before they are scaled and cut
+  Size smallest = {}, largest = {};                  ///< sizes by area, before they are scaled and cut
   int64_t num_enlarged = 0;                          ///< rows whose picture is scaled up
   double cut_away = 0;                               ///< mean share of a picture that is cut off
-  std::vector<BucketCount> buckets = {};             ///< by size
+  std::vector<BucketCount> buckets = {};             ///< counts of buckets by size
   std::vector<std::vector<std::string>> alike = {};  ///< files that look the same
   CaptionCounts captions = {};
 };

@@ -21,7 +21,7 @@ std::vector<TarMember> read_tar(const std::filesystem::path& path);
 /// The archive that a path goes through; the path itself where it goes through none.
 std::filesystem::path file_behind(const std::filesystem::path& path);
 bool is_file_there(const std::filesystem::path& path);
-/// All bytes; a data Error when the file or member is not there or cannot be read.
+/// Reads all bytes; a data Error when the file or member is not there or cannot be read.
 std::string read_file_bytes(const std::filesystem::path& path);
 
 }  // namespace burnish::data

@@ -4,7 +4,7 @@
 
 namespace burnish::diffusion {
 
-/// What `scheduler_config.json` says of a schedule of discrete timesteps (Ho et al. 2020, arXiv 2006.11239). Defaults are SDXL's.
+/// A schedule of discrete timesteps as `scheduler_config.json` has it (Ho et al. 2020, arXiv 2006.11239). Defaults are SDXL's.
 struct DiscreteConfig {
   int64_t num_train_timesteps = 1000;
   double beta_start = 0.00085, beta_end = 0.012;
@@ -12,7 +12,7 @@ struct DiscreteConfig {
   std::string prediction_type = "epsilon";      ///< epsilon (the noise), v_prediction, sample (the latents themselves)
   /// The last timestep is noise alone (Lin et al. 2023, arXiv 2305.08891).
   bool zero_terminal_snr = false;
-  std::string timestep_spacing = "leading";  ///< where sampling steps lie: leading, trailing, linspace (table 2 there)
+  std::string timestep_spacing = "leading";  ///< says where sampling steps lie: leading, trailing, linspace (table 2 there)
   int64_t steps_offset = 1;                  ///< added to leading steps
   std::string sampler = "euler";
   bool set_alpha_to_one = false;  ///< DDIM's last step ends without noise; else at timestep 0

@@ -7,10 +7,10 @@
 
 namespace burnish::diffusion {
 
-/// What `scheduler_config.json` says of a flow-matching Euler sampler; the defaults are
-/// for a model that comes without the file.
+/// A flow-matching Euler sampler as `scheduler_config.json` has it; the defaults are for a model that comes without the
+/// file.
 struct FlowSamplerConfig {
-  double shift = 3.0;                ///< of the static shift s t / (1 + (s-1) t), used without dynamic shifting
+  double shift = 3.0;                ///< s of the static shift s t / (1 + (s-1) t), used without dynamic shifting
   bool use_dynamic_shifting = true;  ///< shift by mu, which depends on the number of image tokens
   double base_shift = 0.5;           ///< mu at base_image_seq_len
   double max_shift = 1.15;           ///< mu at max_image_seq_len

@@ -3,7 +3,7 @@
 
 namespace burnish::diffusion {
 
-/// A config Error when `scheme` is unknown.
+/// Throws a config Error when `scheme` is unknown.
 void check_loss_weighting(const std::string& scheme);
 
 /// The factor on a sample's loss at `sigma` in (0, 1]; a config Error when `scheme` is unknown or not for sigma (debiased, which

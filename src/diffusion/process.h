@@ -11,12 +11,12 @@
 
 namespace burnish::diffusion {
 
-/// What decides how much a sample's loss counts, beside its time.
+/// Options of how much a sample's loss counts, beside its time.
 struct LossOptions {
   std::string weighting = "default";  ///< see check_loss_weighting; "default" is the process's own
-  double min_snr_gamma = 0;           ///< of Min-SNR weighting (Hang et al. 2023, arXiv 2303.09556); 0 is off
+  double min_snr_gamma = 0;           ///< γ of Min-SNR weighting (Hang et al. 2023, arXiv 2303.09556); 0 is off
 };
-/// A config Error for an unknown weighting or a negative gamma.
+/// Throws a config Error for an unknown weighting or a negative gamma.
 void check(const LossOptions& options);
 
 struct SamplerOptions {
@@ -26,14 +26,14 @@ struct SamplerOptions {
   std::string timestep_spacing = "default";
   int64_t num_steps = 28;
   int64_t num_image_tokens = 0;  ///< matters to shifts that depend on it
-  /// Of flows: where each step begins and the last one ends, in place of the model's own.
+  /// The times of a flow where each step begins and the last one ends, in place of the model's own.
   std::vector<double> times = {};
 };
-/// A config Error for an unknown sampler or spacing, or fewer than one step.
+/// Throws a config Error for an unknown sampler or spacing, or fewer than one step.
 void check(const SamplerOptions& options);
 
-/// The way from noise to a picture for one batch. Steps are taken in order, each once: a multistep method remembers the last one.
-/// Everything is computed in fp32, whatever the dtype of a prediction; flows walk in fp64 from noise that is.
+/// A walk from noise to pictures for one batch. Steps are taken in order, each once: a multistep method remembers the last one. Everything
+/// is computed in fp32, whatever the dtype of a prediction; flows walk in fp64 from noise that is.
 class Sampler {
  public:
   virtual ~Sampler() = default;
@@ -42,47 +42,47 @@ class Sampler {
   virtual double time(int64_t step) const = 0;
   /// Standard normal noise, scaled as the first step wants it.
   virtual at::Tensor start(const at::Tensor& noise) const = 0;
-  /// What the denoiser is shown at a step.
+  /// Computes what the denoiser is shown at a step.
   virtual at::Tensor model_input(const at::Tensor& latents, int64_t step) const = 0;
   /// Draws standard normal noise of the latents' shape; asked at most once a step, by ancestral methods alone.
   using Noise = std::function<at::Tensor()>;
-  /// The latents after a step.
+  /// Computes the latents after a step.
   virtual at::Tensor update(const at::Tensor& latents, const at::Tensor& prediction, int64_t step, const Noise& noise) = 0;
 };
 
-/// How a family's latents are turned into noise, what its denoiser predicts, and the ways back. The trainer and the sampler know no more
-/// of a noise schedule than this.
+/// A noise process: how a family's latents are turned into noise, what its denoiser predicts, and the ways back. The trainer and the
+/// sampler know no more of a noise schedule than this.
 class Process {
  public:
   virtual ~Process() = default;
   /// The name of the value that says how noisy a sample is: "sigma" (the share of noise) or "timestep" (an index, larger is noisier).
   virtual std::string time_name() const = 0;
-  /// A config Error for choices that mean nothing here.
+  /// Throws a config Error for choices that mean nothing here.
   virtual void check_options(const TimestepOptions& timesteps, const LossOptions& loss) const = 0;
   /// The time of one sample, a function of the key alone.
   virtual double draw_time(const TimestepOptions& options, uint64_t key, int64_t num_image_tokens) const = 0;
   /// The time at a share of the way from no noise (0) to noise alone (1).
   virtual double time_at(double share) const = 0;
-  /// The other way: where a time lies between no noise (0) and noise alone (1).
+  /// The way back from time_at: returns where a time lies between no noise (0) and noise alone (1).
   virtual double share_of(double time) const = 0;
-  /// "" when a sample can be trained at `time`, else what times are, for a message.
+  /// Returns "" when a sample can be trained at `time`, else what times are, for a message.
   virtual std::string why_no_time(double time) const = 0;
-  /// The factor on a sample's loss.
+  /// Computes the factor on a sample's loss.
   virtual double loss_weight(const LossOptions& options, double time) const = 0;
 
   /// Latents with noise. x0, noise [B, ...]; time [B]. Computed and returned in fp32, as the target is.
   virtual at::Tensor add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& time_B) const = 0;
-  /// What the denoiser shall predict of it.
+  /// Computes what the denoiser shall predict of a noisy sample.
   virtual at::Tensor target(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& time_B) const = 0;
 
-  /// A config Error for a sampler that does not fit, or more steps than the schedule has.
+  /// Makes a sampler. A config Error for one that does not fit, or more steps than the schedule has.
   virtual std::unique_ptr<Sampler> sampler(const SamplerOptions& options) const = 0;
 };
 
 /// Guided prediction: unconditional + scale (conditional - unconditional). With `rescale` above 0 its standard deviation over each sample
 /// is moved by that share towards the conditional one's (Lin et al. 2023, arXiv 2305.08891, section 3.4).
 at::Tensor guide(const at::Tensor& conditional, const at::Tensor& unconditional, double scale, double rescale);
-/// That, or what a model does in its place.
+/// A function that guides: the one above, or what a model does in its place.
 using Guide = at::Tensor (*)(const at::Tensor& conditional, const at::Tensor& unconditional, double scale, double rescale);
 
 }  // namespace burnish::diffusion

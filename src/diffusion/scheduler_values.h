@@ -25,7 +25,7 @@ void read_value(const SchedulerValues& values, const char* key, T& field) {
   field = *value;
 }
 
-/// A data Error when a switch is on, which is not supported.
+/// Throws a data Error when a switch is on, which is not supported.
 inline void refuse_switch(const SchedulerValues& values, const char* key) {
   bool on = false;
   read_value(values, key, on);

@@ -42,18 +42,18 @@ struct TimestepOptions {
   /// Discrete modes draw from that range of indices; continuous ones squeeze t linearly into [1 - max, 1 - min].
   double min_boundary = 0.0, max_boundary = 1.0;
   double noising_weight = 0.0, noising_bias = 0.0;  ///< OneTrainer's; beta's a and b
-  /// What of the distribution of sigma is drawn, after all else; its shape stays within these (diffusion-pipe's min_t and max_t).
+  /// The stretch of sigma's distribution that is drawn, cut after all else; its shape stays within it (diffusion-pipe's min_t and max_t).
   double min_t = 0.0, max_t = 1.0;
 };
 
-/// A config Error when the mode is unknown (the nearest is named), the boundaries or min_t and max_t are not 0 <= min < max <= 1, a number
-/// is outside of what its scheme takes, or nothing of the distribution lies between min_t and max_t.
+/// Throws a config Error when the mode is unknown (the nearest is named), the boundaries or min_t and max_t are not 0 <= min < max <= 1, a
+/// number is outside of what its scheme takes, or nothing of the distribution lies between min_t and max_t.
 void check(const TimestepOptions& options);
 
 /// The index that a share in [0, 1) points at within the boundaries of a grid of `num_timesteps`, counted from pure noise.
 int index_at(const TimestepOptions& options, double share, int num_timesteps);
 
-/// 1 / (1 + exp(-x)).
+/// Computes 1 / (1 + exp(-x)).
 double sigmoid(double x);
 
 /// Names of the schemes that draw a share of noise without knowing of sigma, so that discrete timesteps can be drawn with them.
@@ -71,7 +71,7 @@ double sample_sigma(const TimestepOptions& options, uint64_t key, int64_t num_im
 
 /// The training grid of DiffSynth-Studio's most used template: 1,000 sigmas, shift 3, from 1 down to about 0.0089.
 const std::vector<double>& diffsynth_grid();
-/// The same template with another number of steps, both ends included; a single step is at 1.
+/// Makes the grid of that template for another number of steps, both ends included; a single step is at 1.
 std::vector<double> diffsynth_grid(int64_t num_steps);
 
 /// mu of the exponential shift: linear in the number of image tokens through (min_tokens, min_mu) and (max_tokens, max_mu).

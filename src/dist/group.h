@@ -8,11 +8,11 @@
 
 namespace burnish::dist {
 
-/// A collective under way.
+/// A collective that is under way.
 class Pending {
  public:
   virtual ~Pending() = default;
-  /// What is computed from here on finds its results; an Error when a process it needs is gone.
+  /// Lets what is computed from here on find the collective's results; an Error when a process it needs is gone.
   virtual void wait() = 0;
 };
 using PendingPtr = std::unique_ptr<Pending>;
@@ -24,31 +24,31 @@ class Group {
   virtual ~Group() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
-  /// Where tensors that travel had better lie.
+  /// The device where tensors that travel had better lie.
   virtual c10::Device device() const { return c10::Device(c10::kCPU); }
-  /// Replaces `values` by their sum over all processes: the same bits everywhere.
+  /// Replaces `values` by their sum over all processes, whose bits are equal everywhere.
   virtual PendingPtr sum(const at::Tensor& values) = 0;
-  /// The same for process `rank` alone; what the others have in `values` then is not said.
+  /// Replaces `values` by their sum for process `rank` alone; what the others have in `values` then is not said.
   virtual PendingPtr sum_at(const at::Tensor& values, int64_t rank) = 0;
-  /// `all` [size, ...] becomes the `mine` [...] of all, by rank.
+  /// Fills `all` [size, ...] with the `mine` [...] of every process, by rank.
   virtual PendingPtr gather(const at::Tensor& mine, const at::Tensor& all) = 0;
-  /// `values` becomes what process `rank` has there.
+  /// Fills `values` with what process `rank` has there.
   virtual PendingPtr broadcast(const at::Tensor& values, int64_t rank) = 0;
-  /// Row r of `mine` [size, ...] goes to process r, into the row of `theirs` [size, ...] of this process's rank.
+  /// Sends row r of `mine` [size, ...] to process r, into the row of `theirs` [size, ...] of this process's rank.
   virtual PendingPtr exchange(const at::Tensor& mine, const at::Tensor& theirs) = 0;
 };
 
-/// A process by itself.
+/// Makes a group of this process alone.
 std::shared_ptr<Group> alone();
-/// One of several that are only imagined, for tensors without numbers: nothing travels. What would is on the meta device, and counted
-/// there.
+/// Makes a group of processes that are only imagined, for tensors without numbers: nothing travels. What would is on the meta device, and
+/// counted there.
 std::shared_ptr<Group> imagined(int64_t rank, int64_t size);
 
 class Store;
 
-/// How processes meet.
+/// Options of how processes meet.
 struct JoinOptions {
-  std::string address;         ///< of this process for the others; "": as torch finds it (GLOO_SOCKET_IFNAME, the machine's name)
+  std::string address;         ///< this process's address for the others; "": as torch finds it (GLOO_SOCKET_IFNAME, the machine's name)
   bool checked = false;        ///< collectives that do not match are an Error everywhere instead of a crash, at more than twice the time
   std::function<void()> look;  ///< called while something is waited for; throws to end that
   std::function<std::string(const std::string& what)> why = nullptr;  ///< makes the sentence about a collective that failed

@@ -15,11 +15,11 @@ class Mesh {
 
   /// The processes of this one's row.
   Group& row() const { return *row_; }
-  /// Those of all rows that have the same place in theirs, by row.
+  /// The processes that have this one's number in their rows, by row.
   Group& column() const { return *column_; }
-  /// Those that train on the same samples, each on some of their tokens.
+  /// The processes that train on the samples of this one, each on some of their tokens.
   const std::shared_ptr<Group>& places() const { return places_; }
-  /// Whether this is the row of the first process.
+  /// Tells whether this is the row of the first process.
   bool is_first_row() const { return column_->rank() == 0; }
 
  private:

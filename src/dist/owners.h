@@ -6,12 +6,12 @@
 
 namespace burnish::dist {
 
-/// Which process keeps what belongs to each of a list of tensors alone: stretches of the list, by rank, of about equal numbers of elements
-/// (ZeRO, Rajbhandari et al. 2020, arXiv 1910.02054; whole tensors, as torch's ZeroRedundancyOptimizer has it).
+/// Divides a list of tensors among processes that keep what belongs to them alone: stretches of the list, by rank, of about equal numbers
+/// of elements (ZeRO, Rajbhandari et al. 2020, arXiv 1910.02054; whole tensors, as torch's ZeroRedundancyOptimizer has it).
 std::vector<int64_t> owners_of(const std::vector<int64_t>& numels, int64_t num_processes);
 
-/// Tensors of an owner, the same on all processes by shape and strides. One that this process does not want may be undefined elsewhere than
-/// with its owner, where `num_bytes` says how large it is.
+/// Tensors of an owner, equal on all processes in shape and strides. A tensor that this process does not want may be undefined elsewhere
+/// than with its owner, where `num_bytes` says how large it is.
 struct Owned {
   int64_t owner = 0;
   at::Tensor tensor = {};

@@ -6,18 +6,18 @@
 
 namespace burnish::dist {
 
-/// How gradients of several processes become one.
+/// Options of how the gradients of several processes become one.
 struct ReductionOptions {
-  /// Sums in one order, a balanced tree over the batches of a step as they would be run one after the other by a single process: the same
-  /// bits for every number of processes that is a power of two, and for one. Otherwise the order is the backend's.
+  /// Whether sums are taken in one order, a balanced tree over the batches of a step as they would be run one after the other by a single
+  /// process: then they have equal bits for every number of processes that is a power of two, and for one. Else the order is the backend's.
   bool ordered = false;
   int64_t bucket_bytes = int64_t{16} << 20;  ///< gradients travel together in so many, and the last of backward in fewer (bucket_limit)
-  /// By parameter, which process alone keeps its gradient (dist/owners.h); none: all keep all.
+  /// The process that alone keeps a parameter's gradient, by parameter (dist/owners.h); none: all keep all.
   std::vector<int64_t> owners = {};
-  /// Of processes that run the same batches together, each having its part of their gradients, which is summed ahead of all else where
-  /// sums are ordered: so they are the same bits for every number of such groups that is a power of two. Null: there are no such processes.
+  /// The processes that run the same batches together, each having its part of their gradients, which is summed ahead of all else where
+  /// sums are ordered: so bits are equal for every number of such groups that is a power of two. Null: there are no such processes.
   std::shared_ptr<Group> places = nullptr;
-  Group* column = nullptr;  ///< of owners, those of the same parameters in other groups, with whom they sum; null: there are no others
+  Group* column = nullptr;  ///< the owners of these parameters in other groups, with whom they sum; null: there are no others
 };
 
 /// Sums the gradients of parameters over all processes, each process having run its own batches. Sums are fp32; the results are put back in
@@ -26,18 +26,18 @@ struct ReductionOptions {
 class Reduction {
  public:
   virtual ~Reduction() = default;
-  /// Before every backward. `is_last`: of a step.
+  /// Begins a pass: to be called before every backward. `is_last`: of a step.
   virtual void begin(bool /*is_last*/) {}
-  /// After every backward. `ends_unit`: the last of a batch that the processes have shared out.
+  /// Ends a pass: to be called after every backward. `ends_unit`: the last of a batch that the processes have shared out.
   virtual void ran(bool /*ends_unit*/) {}
-  /// After the last of a step: the gradients are summed when it returns.
+  /// Ends a step, after its last backward: the gradients are summed when it returns.
   virtual void finish() = 0;
-  /// Whether all that this process itself had in the step was finite, whatever the sums are.
+  /// Tells whether all that this process itself had in the step was finite, whatever the sums are.
   virtual bool was_finite() const = 0;
 };
 
-/// `parameters`: leaves of autograd, in the same order on all processes. They and the group must outlive the result. Null where there is
-/// nothing to do: for one process, unless sums are ordered.
+/// Makes the reduction of `parameters`, leaves of autograd in one order on all processes, which with the group must outlive it. Null where
+/// there is nothing to do: for one process, unless sums are ordered.
 std::unique_ptr<Reduction> make_reduction(Group& group, std::vector<at::Tensor> parameters, const ReductionOptions& options);
 
 /// The most bytes that travel together, beginning with what backward gives last: the last buckets are small, since nothing is left to

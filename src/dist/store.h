@@ -13,11 +13,11 @@ class Store {
   virtual ~Store() = default;
   virtual void set(const std::string& key, const std::string& text) = 0;
   virtual bool has(const std::string& key) = 0;
-  /// Of a key that is there.
+  /// Reads the text of a key that is there.
   virtual std::string get(const std::string& key) = 0;
   /// Adds to a counter that begins at 0; its sum.
   virtual int64_t add(const std::string& key, int64_t number) = 0;
-  /// Another connection to the same table: calls on one wait for each other.
+  /// Opens another connection to this table: calls on one connection wait for each other.
   virtual std::shared_ptr<Store> clone() = 0;
   virtual int64_t port() const = 0;
 };
@@ -25,9 +25,9 @@ class Store {
 /// A new store that this process serves at a port, 0 for one that is free. A config Error where the port is taken.
 std::shared_ptr<Store> serve_store(const std::string& host, int64_t port);
 
-/// That which another process serves, waited for `seconds`. Keys get `prefix`.
+/// Opens the store that another process serves, and waits for it for `seconds`. Keys get `prefix`.
 std::shared_ptr<Store> join_store(const std::string& host, int64_t port, const std::string& prefix, double seconds);
-/// The same keys in a store that is there.
+/// Gives a view of a store under keys that begin with `prefix`.
 std::shared_ptr<Store> with_prefix(const std::shared_ptr<Store>& store, const std::string& prefix);
 
 }  // namespace burnish::dist

@@ -20,9 +20,9 @@ inline constexpr const char* kFailed = "failed";
 /// The key of how many processes know that the run has failed and need the store no more.
 inline constexpr const char* kEnded = "ended";
 
-/// Whether nobody has printed yet why the processes end; the first to ask is to do so.
+/// Tells whether nobody has printed yet why the processes end; the first to ask is to do so.
 bool is_told_first(Store& store);
-/// The same where the store is gone, and a process can ask nobody: one of each machine tells.
+/// Tells whether this process is the one of its machine that prints the sentence where the store is gone, and nobody can be asked.
 bool tells_without_store(const Place& place);
 
 /// Threads that say twice a second that this process lives, and learn whether the others do: each process looks after the next one, and all
@@ -38,9 +38,9 @@ class Watch {
   void look() const;
   /// The sentence about a collective that failed with `what`: waits for a moment until it is known whose fault it was.
   std::string why(const std::string& what);
-  /// Whether the store has not answered: whoever asks it may wait for ever.
+  /// Tells whether the store has not answered: whoever asks it may wait for ever.
   bool is_cut_off() const;
-  /// From here on it does not matter who is there.
+  /// Stops watching: from here on it does not matter who is there.
   void stop();
 
  private:
@@ -56,7 +56,7 @@ class Watch {
   std::shared_ptr<Store> store_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  /// What ends the run; no sentence while all is well.
+  /// The end of a run by a failure; no sentence while all is well.
   struct Failure {
     std::string sentence = {};
     double at = 0;
@@ -67,7 +67,7 @@ class Watch {
     int64_t beats = -1;
     double heard_at = 0;
   } next_;
-  double answered_at_ = 0;  ///< by the store
+  double answered_at_ = 0;  ///< when the store answered last
   bool stopped_ = false;
   bool doubts_ = false;       ///< a collective failed here
   std::thread clock_, asks_;  ///< the second waits for answers of the store, the first for nothing

@@ -19,11 +19,11 @@ class World {
  public:
   static constexpr double kPatience = 300;  ///< seconds
 
-  /// A process by itself.
+  /// Makes the world of a process by itself.
   World();
-  /// One of several that are only imagined (dist/group.h).
+  /// Makes the world of a process among several that are only imagined (dist/group.h).
   World(int64_t rank, int64_t size);
-  /// One of those that a launcher started: opens the store where they meet, or waits for it.
+  /// Makes the world of a process that a launcher started: opens the store where they meet, or waits for it.
   explicit World(const Place& place, double patience = kPatience);
   ~World();
   World(const World&) = delete;
@@ -41,10 +41,10 @@ class World {
   /// A group of `size` of the processes, of which this is `rank`. They ask for it by the same name, used once, and wait for each other.
   std::shared_ptr<Group> some(const std::string& name, int64_t rank, int64_t size) const;
 
-  /// A config Error on all of them unless the text is the same on all, which says which process differs from the first one. `what` names
+  /// Throws a config Error on all processes unless their texts are equal, which says which process differs from the first one. `what` names
   /// the text in that sentence, and is used once.
   void agree(const std::string& what, const std::string& text) const;
-  /// What the first process says.
+  /// Returns the text of the first process on all of them.
   std::string decided(const std::string& name, const std::string& text) const;
   /// Says that this process has come to a place, and waits for nobody.
   void arrive(const std::string& name) const;
@@ -70,8 +70,8 @@ class World {
   std::shared_ptr<Group> group_;
 };
 
-/// Why what processes have on their devices cannot travel by NCCL; "" where it can. `devices`: by rank, a name that is the device's alone;
-/// "" for one that NCCL does not reach.
+/// Says why what processes have on their devices cannot travel by NCCL; "" where it can. `devices`: by rank, a name that is the device's
+/// alone; "" for one that NCCL does not reach.
 std::string why_not_nccl(const std::vector<std::string>& devices);
 
 }  // namespace burnish::dist

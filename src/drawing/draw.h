@@ -4,15 +4,15 @@
 
 namespace burnish::drawing {
 
-/// How pictures are drawn, beside what each says of itself.
+/// Options of drawing that all pictures share, beside what each says of itself.
 struct DrawOptions {
   std::string sampler = "default", timestep_spacing = "default";  ///< see diffusion::SamplerOptions
   int64_t batch_size = 1;
-  c10::Device device = c10::Device(c10::DeviceType::CPU);  ///< of the model
+  c10::Device device = c10::Device(c10::DeviceType::CPU);  ///< the model's device
 };
 
-/// A config Error for a size that does not divide, a sampler that does not fit the model, reference pictures or further inputs that it
-/// does not read, or inputs that are missing; nothing has to be loaded.
+/// Throws a config Error for a size that does not divide, a sampler that does not fit the model, reference pictures or further inputs that
+/// it does not read, or inputs that are missing; nothing has to be loaded.
 void check(const models::Model& model, const std::vector<Picture>& pictures, const DrawOptions& options);
 
 /// The steps that `draw` takes in all; a batch takes them together.

@@ -9,14 +9,14 @@
 
 namespace burnish::drawing {
 
-/// What a picture is drawn from beside its prompt.
+/// The inputs that a picture is drawn from beside its prompt.
 struct Given {
   std::vector<std::string> references;  ///< files
-  /// As many as are drawn: larger reference pictures are scaled down to that, as when training (data::target_size); 0 where the model
-  /// scales them.
+  /// The area in pixels down to which larger reference pictures are scaled, as when training (data::target_size); 0 where the model scales
+  /// them.
   int64_t max_pixels = 0;
   std::map<std::string, std::vector<std::string>> inputs = {};  ///< see Picture
-  int64_t height = 0, width = 0;                                ///< of the picture, where there are inputs
+  int64_t height = 0, width = 0;                                ///< size of the picture, where there are inputs
   auto operator<=>(const Given&) const = default;
 };
 
@@ -26,10 +26,10 @@ struct Told {
   Given given = {};
   auto operator<=>(const Told&) const = default;
 };
-/// A prompt of a picture.
+/// Puts a prompt of a picture together with what else is given where the model reads the prompt beside it.
 Told told(models::Model& model, const Picture& picture, const std::string& prompt);
 
-/// What a model's units make of what pictures are drawn from: values that the denoiser reads.
+/// Values that a model's units make of what pictures are drawn from, which the denoiser reads.
 struct Encoded {
   std::map<Told, pipeline::Values> prompts;
   std::map<Given, pipeline::Values> given;  ///< none where the model reads nothing beside prompts
@@ -43,13 +43,13 @@ std::optional<Encoded> encode(loras::Loader& loader, const std::vector<Picture>&
 /// The values of several prompts as a batch, joined along the first dimension in their order.
 pipeline::Values stack_prompts(const models::Model& model, const Encoded& encoded, const std::vector<Told>& prompts);
 
-/// `positive` with the prompt values of a negative prompt in place of its own.
+/// Returns `positive` with the prompt values of a negative prompt in place of its own.
 pipeline::Values negative_of(const models::Model& model, const Encoded& encoded, const Told& prompt, const pipeline::Values& positive);
 
-/// What units made of what a picture is drawn from beside its prompt, for a batch of `count`. None where the model reads no such thing.
+/// Stacks what units made of a picture's inputs beside its prompt, for a batch of `count`. None where the model reads no such thing.
 pipeline::Values stack_given(const models::Model& model, const Encoded& encoded, const Picture& picture, int64_t count);
 
-/// What the model's units make of a picture's size, for a batch of `count`: that of a picture which was not cut. None where the denoiser
+/// Runs the model's units on a picture's size, for a batch of `count`, as that of a picture which was not cut. None where the denoiser
 /// reads nothing of it.
 pipeline::Values encode_size(const pipeline::Units& units, const Picture& picture, int64_t count, c10::Device device);
 

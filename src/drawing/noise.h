@@ -16,9 +16,9 @@ class Noise {
   /// Recorded: `start` [N, ...] holds a row a picture. `steps` [S, N, ...] is what is added, or undefined and then drawn from the seeds.
   Noise(const std::vector<Picture>& pictures, at::Tensor start, at::Tensor steps);
 
-  /// What `size` pictures from `first` on start from, [size, ...] for latents of `shape` [...].
+  /// Draws what `size` pictures from `first` on start from, [size, ...] for latents of `shape` [...].
   at::Tensor start(int64_t first, int64_t size, at::IntArrayRef shape) const;
-  /// What is added in a step.
+  /// Draws what is added in a step.
   at::Tensor of_step(int64_t step, int64_t first, int64_t size, at::IntArrayRef shape) const;
 
  private:

@@ -8,14 +8,14 @@
 
 namespace burnish::drawing {
 
-/// What is to be drawn, and how.
+/// A picture that is to be drawn: its prompt, size, seed and guidance.
 struct Picture {
   std::string prompt = {}, negative_prompt = {};
-  std::optional<int64_t> seed = {};  ///< of its noise; none before `numbered`, unless the picture has one of its own
+  std::optional<int64_t> seed = {};  ///< seed of its noise; none before `numbered`, unless the picture has one of its own
   int64_t height = 1024, width = 1024, num_inference_steps = 28;
   double cfg_scale = 1, guidance_rescale = 0;
   std::vector<std::string> references = {};  ///< files of the reference pictures that the model is to see
-  /// Of further columns that the model is to read (models::ExtraInput), by their names: files, texts or numbers.
+  /// The contents of further columns that the model is to read (models::ExtraInput), by their names: files, texts or numbers.
   std::map<std::string, std::vector<std::string>> inputs = {};
 
   bool is_guided() const { return cfg_scale != 1; }
@@ -29,8 +29,8 @@ struct Picture {
 /// is not known, or a value that makes no sense.
 std::vector<Picture> parse_prompts(std::string_view text, const std::string& origin, const Picture& defaults);
 
-/// Each picture `num_copies` times in a row, every one with a seed: copies count up from a picture's own seed; without one the i-th of all
-/// has `seed` + i. Behind the largest seed comes 0.
+/// Repeats each picture `num_copies` times in a row, every one with a seed: copies count up from a picture's own seed; without one the i-th
+/// of all has `seed` + i. Behind the largest seed comes 0.
 std::vector<Picture> numbered(const std::vector<Picture>& pictures, int64_t num_copies, int64_t seed);
 
 }  // namespace burnish::drawing

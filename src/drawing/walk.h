@@ -10,11 +10,11 @@ namespace burnish::drawing {
 /// A denoiser as a walk runs it.
 struct Denoiser {
   const diffusion::Process& process;
-  pipeline::Units units;  ///< from noisy, the process's time and conditions to prediction; their models are loaded
+  pipeline::Units units;  ///< units from noisy, the process's time and conditions to prediction; their models are loaded
   diffusion::Guide guide = diffusion::guide;
 };
 
-/// Classifier-free guidance (Denoiser::guide).
+/// The strength of classifier-free guidance (Denoiser::guide).
 struct Guidance {
   pipeline::Values negative;  ///< the conditions that predictions are extrapolated away from
   double scale = 1, rescale = 0;

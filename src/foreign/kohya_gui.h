@@ -3,7 +3,7 @@
 
 namespace burnish::foreign {
 
-/// Whether these are the settings that kohya_ss saves, the window over sd-scripts.
+/// Tells whether these are the settings that kohya_ss saves, the window over sd-scripts.
 bool is_kohya_gui(const Value& tree);
 
 /// The options of sd-scripts that it would start training with: what its settings call otherwise, what they say of several options

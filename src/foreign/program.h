@@ -18,10 +18,10 @@ struct Arranged {
   std::vector<std::string> not_carried = {};  ///< "name = value: why"
 };
 
-/// Another program whose settings can be read.
+/// A program, other than this one, whose settings can be read.
 struct Program {
-  std::string word;   ///< of --from
-  std::string title;  ///< as people call it
+  std::string word;   ///< word for --from
+  std::string title;  ///< title by which people call it
   bool (*recognises)(const Value& tree);
   Arranged (*arrange)(Value tree, const Open& open);
   Table (*table)();
@@ -35,22 +35,22 @@ Program ai_toolkit();
 Program diffusion_pipe();
 Program accelerate();
 
-/// All of them, in the order in which they are asked.
+/// Lists all programs, in the order in which they are asked.
 std::vector<Program> programs();
 
 /// The options that sd-scripts and what grew from it share: training, optimizer, schedule, saving. `flows` says of which kind the model is.
 Table kohya_training(bool (*flows)(const Settings&));
 
-/// fp32, bf16 or fp16 as a run's dtype; models that flow, and weights that train, are not held in fp16 (`too_narrow`).
+/// Reads fp32, bf16 or fp16 as a run's dtype; models that flow, and weights that train, are not held in fp16 (`too_narrow`).
 Outcome dtype_of_run(const std::string& bits, bool too_narrow);
 
 /// Keeps the first of several datasets; the others are not carried.
 Value first_of(const std::vector<std::pair<std::string, Value>>& datasets, Arranged& arranged);
 
-/// "a=1" entries of an argument list as an object.
+/// Reads "a=1" entries of an argument list as an object.
 Value named_arguments(const Value& list);
 
-/// 1 - share, without the last digits that a difference of fractions leaves.
+/// Computes 1 - share, without the last digits that a difference of fractions leaves.
 double rest_of(double share);
 
 /// A list of whole numbers, or a text like "1024,768", as numbers; one number stands for both sides.
@@ -59,13 +59,13 @@ std::vector<int64_t> sides_of(const Value& resolution);
 /// Rows that turn an area or a size of pictures into max_pixels, or height and width where `fixed` says so.
 std::vector<Row> size_rows(const std::string& theirs, std::function<bool(const Settings&)> fixed);
 
-/// Why a model, or training, of another kind than burnish has is not carried.
+/// A sentence: why a model, or training, of another kind than burnish has is not carried.
 extern const char* const kAnotherKind;
 
 /// Tells it of what `theirs` names, but for `known` kinds (in small letters; "zimage_*" is all that begin so).
 Row kind_row(const std::string& theirs, std::vector<std::string> known);
 
-/// Why reference pictures of a folder of their own are not carried.
+/// A sentence: why reference pictures of a folder of their own are not carried.
 extern const char* const kNameReferences;
 
 /// The ending of caption files, whose point may be left out.

@@ -25,7 +25,7 @@ Value parse_command_line(std::string_view text);
 /// A value as people write it: a text without its quotes.
 std::string text_of(const Value& value);
 
-/// Whether a value asks for something: not null, false, 0, empty or a word like "none".
+/// Tells whether a value asks for something: not null, false, 0, empty or a word like "none".
 bool asks_for_something(const Value& value);
 
 /// Settings with all tables inside each other unfolded: "optimizer.lr". Lists stay as they are. Null is the same as not given.
@@ -36,7 +36,7 @@ class Settings {
   const std::map<std::string, Value>& all() const { return values_; }
   const Value* find(const std::string& name) const;
   bool has(const std::string& name) const { return find(name) != nullptr; }
-  /// Whether it is given and asks for something.
+  /// Tells whether it is given and asks for something.
   bool on(const std::string& name) const;
   std::string text(const std::string& name, const std::string& otherwise = "") const;
   std::optional<double> number(const std::string& name) const;
@@ -48,7 +48,7 @@ class Settings {
 /// A value as a number, also one that is written as text; none for what is no number.
 std::optional<double> number_of(const Value& value);
 
-/// In small letters.
+/// Puts a text in small letters.
 std::string lower(std::string text);
 
 }  // namespace burnish::foreign

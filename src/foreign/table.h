@@ -10,7 +10,7 @@
 
 namespace burnish::foreign {
 
-/// What became of one value: what our option gets, or why nothing; `note` is then what is different here.
+/// The outcome for one value: what our option gets, or why nothing; `note` is then what is different here.
 struct Outcome {
   std::optional<Value> value;
   std::string note;
@@ -26,7 +26,7 @@ struct Row {
   std::string theirs;  ///< unfolded; "a.*" means all below a that no other row names, "*" all that none names
   std::string ours;    ///< "" where there is nothing to carry it to
   Convert convert;     ///< left out for a row that means nothing here and is not told
-  Value absent;        ///< what the program takes when the name is not given, where that differs from what burnish takes
+  Value absent;        ///< value that the program takes when the name is not given, where that differs from what burnish takes
 };
 
 Row same(std::string theirs, std::string ours, std::string note = "");
@@ -48,11 +48,11 @@ struct Table {
   Table& operator<<(const std::vector<Row>& more);
 };
 
-/// What importing settings came to, but for the values, which are in the fields.
+/// The result of importing settings, but for the values, which are in the fields.
 struct Import {
-  std::map<std::string, std::vector<std::string>> origins;  ///< by our option, the names of theirs that it comes from
+  std::map<std::string, std::vector<std::string>> origins;  ///< names of theirs that an option of ours comes from
   std::vector<std::string> not_carried;                     ///< "name = value: why"
-  std::vector<std::string> different;                       ///< the same, of what is carried and means something else here
+  std::vector<std::string> different;                       ///< notes on what is carried and means something else here
   std::set<std::string> needless;                           ///< names of theirs
 };
 

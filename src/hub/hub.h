@@ -13,7 +13,7 @@ namespace burnish::hub {
 struct RemoteFile {
   std::string path;           ///< below the model's folder, with slashes; never outside it
   int64_t size = -1;          ///< -1 where the hub does not say
-  std::string sha256 = {};    ///< of the content; "" where the hub does not say
+  std::string sha256 = {};    ///< SHA-256 of the content; "" where the hub does not say
   std::string git_hash = {};  ///< git's name of the content (SHA-1 of a blob; of the pointer for files in LFS), or ""
 };
 
@@ -23,7 +23,7 @@ struct Listing {
   std::vector<RemoteFile> files;
 };
 
-/// Where a hub answers, and in what words. One for each hub; nothing is asked before `list`.
+/// A hub: its address and the words in which it answers. One for each hub; nothing is asked before `list`.
 class Hub {
  public:
   virtual ~Hub() = default;
@@ -33,11 +33,11 @@ class Hub {
   virtual const char* endpoint_variable() const = 0;
   virtual const char* token_variable() const = 0;
   virtual bool has_token() const = 0;
-  /// What the models' first revision is called.
+  /// Names the models' first revision.
   virtual std::string revision() const = 0;
   /// Asks for the files of a model, by its id ("author/model").
   virtual Listing list(const Transport& transport, const std::string& id) const = 0;
-  /// Asks for a file.
+  /// Makes the request for a file.
   virtual Request request(const std::string& id, const std::string& commit, const std::string& path) const = 0;
 
   /// Throws the data Error for an answer that is not good, to the question for a model ("") or a file; after Ctrl-C, that of an
@@ -52,16 +52,16 @@ std::unique_ptr<Hub> make_hub(Source source, const Settings& settings);
 /// Throws the Error of an interruption after Ctrl-C.
 void check_interrupt();
 
-/// Whether a text can be the id of a model on a hub: "author/model".
+/// Tells whether a text can be the id of a model on a hub: "author/model".
 bool is_model_id(const std::string& text);
 
-/// Whether a path that a hub lists stays below the model's folder.
+/// Tells whether a path that a hub lists stays below the model's folder.
 bool is_safe_path(const std::string& path);
 
 /// The digits in lower case; "" unless the text is that many hexadecimal digits. Hashes and commits become names of files.
 std::string hexadecimal(std::string text, size_t num_digits);
 
-/// For use in an address: all but letters, digits, "-._~" and `kept` as %XX.
+/// Spells a text for an address: all but letters, digits, "-._~" and `kept` as %XX.
 std::string url_encoded(const std::string& text, const std::string& kept = "");
 
 }  // namespace burnish::hub

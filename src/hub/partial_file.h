@@ -19,15 +19,15 @@ class PartialFile {
 
   const std::filesystem::path& path() const { return path_; }
   int64_t size() const { return size_; }
-  /// A data Error (disk full and the like) that says how far it came.
+  /// Appends what came. A data Error (disk full and the like) says how far it came.
   void append(const char* bytes, size_t count);
-  /// Empties it.
+  /// Empties the file.
   void restart();
   /// SHA-256 of all that is in it; nothing can be appended afterwards.
   std::string sha256() { return hash_.hex(); }
   /// Gives it the target's name, in place of what stood there.
   void commit(const std::filesystem::path& target);
-  /// Removes it.
+  /// Removes the file.
   void remove();
 
  private:

@@ -8,13 +8,13 @@ namespace burnish::hub {
 /// A model on a hub, and what of it is on this machine.
 class Repository {
  public:
-  /// Asks nothing yet.
+  /// Makes a repository, and asks nothing yet.
   Repository(std::string id, std::unique_ptr<Hub> hub, std::unique_ptr<Store> store, Settings settings);
 
   const std::string& id() const { return id_; }
-  /// Where its files can be opened; empty while nothing is known of it.
+  /// The folder where the repository's files can be opened; empty while nothing is known of it.
   std::filesystem::path folder() const { return store_->folder(); }
-  /// Whether all its files are known, so that nothing has to be asked for their names.
+  /// Tells whether all its files are known, so that nothing has to be asked for their names.
   bool is_listed() const { return listing_.has_value(); }
   /// Paths of the files that are here, sorted.
   std::vector<std::string> paths_here() const;

@@ -5,10 +5,10 @@
 
 namespace burnish::hub {
 
-/// The hubs that models come from.
+/// A hub that models come from.
 enum class Source { huggingface, modelscope };
 
-/// What the environment says of hubs, in the variables of huggingface_hub, modelscope and DiffSynth-Studio.
+/// Settings of hubs in the environment, by the variables of huggingface_hub, modelscope and DiffSynth-Studio.
 struct Settings {
   std::optional<Source> source;  ///< DIFFSYNTH_DOWNLOAD_SOURCE
   std::string offline;  ///< the variable that forbids to ask (HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE, DIFFSYNTH_SKIP_DOWNLOAD), or ""

@@ -8,19 +8,19 @@
 
 namespace burnish::hub {
 
-/// How the files of one model lie on this machine.
+/// A way in which the files of one model lie on this machine.
 class Store {
  public:
   virtual ~Store() = default;
-  /// Where its files can be opened by their paths; empty while nothing is known of the model.
+  /// The folder where the model's files can be opened by their paths; empty while nothing is known of the model.
   virtual std::filesystem::path folder() const = 0;
-  /// What the hub listed when it was last asked; nothing where that is not kept.
+  /// Returns what the hub listed when it was last asked; nothing where that is not kept.
   virtual std::optional<Listing> listing() const { return std::nullopt; }
   /// Makes room for the files of a listing: what `folder` and `listing` say from then on.
   virtual void keep(const Listing& listing) = 0;
-  /// Whether a file of the listing can be opened, of the size that it has there.
+  /// Tells whether a file of the listing can be opened, of the size that it has there.
   virtual bool has(const RemoteFile& file) = 0;
-  /// Where it is put together.
+  /// The path where a file is put together.
   virtual std::filesystem::path partial(const RemoteFile& file) const = 0;
   /// Moves it to where it is opened.
   virtual void place(const RemoteFile& file, PartialFile& partial) = 0;

@@ -8,14 +8,14 @@ namespace burnish::hub {
 
 class PartialFile;
 
-/// What is asked for, and with what right.
+/// A request: what is asked for, and with what right.
 struct Request {
   std::string url;
   std::string token = {};  ///< a bearer token, for the host of `url` alone: it does not go along when that sends us to another; "" for none
-  std::string cookie = {};  ///< "name=value", likewise
+  std::string cookie = {};  ///< a cookie "name=value", for the host of `url` alone; "" for none
 };
 
-/// How a request ended.
+/// The answer to a request, or how it failed.
 struct Answer {
   int64_t status = 0;                               ///< HTTP's status; 0 when the server did not answer
   std::string problem = {};                         ///< what went wrong on the way, in a few words; "" when all came that was announced
@@ -28,7 +28,7 @@ struct Answer {
 struct Patience {
   int max_attempts = 5;        ///< without a further byte of a file
   double first_delay = 1;      ///< seconds before the second attempt; each later delay is twice as long
-  double longest_delay = 300;  ///< that a server may ask for (Retry-After)
+  double longest_delay = 300;  ///< the longest delay that a server may ask for (Retry-After)
   double stall_seconds = 30;   ///< without a byte, after which a connection is given up
 };
 

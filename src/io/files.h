@@ -10,13 +10,13 @@ namespace burnish::io {
 /// True when something is there; false also for names that no file can have (too long, say).
 bool is_there(const std::filesystem::path& path);
 
-/// Whether it is a folder; false also for what cannot be looked at (links in a loop, say).
+/// Tells whether it is a folder; false also for what cannot be looked at (links in a loop, say).
 bool is_folder(const std::filesystem::path& path);
 
 /// A file that is opened for reading. Only regular files are: a pipe may never say anything, and a device never end.
 class InputFile {
  public:
-  /// A data Error for what is not there, may not be read, or is no regular file, and for a pointer that git-lfs left in a file's place.
+  /// Opens a file. A data Error for what is not there, may not be read, or is no regular file, and for a pointer that git-lfs left instead.
   explicit InputFile(const std::filesystem::path& path);
   ~InputFile();
   InputFile(const InputFile&) = delete;
@@ -64,9 +64,9 @@ class AtomicFolder {
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
 
-  /// Where its files are written until then.
+  /// The place where the files are written until `commit`.
   const std::filesystem::path& place() const { return temporary_; }
-  /// What stood there before, file or folder, is removed after.
+  /// Moves the files to their place, and then removes the file or folder that stood there before.
   void commit();
 
  private:
@@ -74,7 +74,7 @@ class AtomicFolder {
   bool committed_ = false;
 };
 
-/// `text` as the whole content of `path`, atomically.
+/// Writes `text` as the whole content of `path`, atomically.
 void write_text_atomic(const std::filesystem::path& path, std::string_view text);
 
 /// Holds a folder for this process until it is destroyed or the process ends. Nothing is written for it.
@@ -96,10 +96,10 @@ class FolderClaim {
 /// Removes, in `folder` and the folders in it, what killed processes left of an AtomicFile; what is being written stays.
 void remove_partial_files(const std::filesystem::path& folder);
 
-/// Whether a process holds the file `path` with flock.
+/// Tells whether a process holds the file `path` with flock.
 bool is_locked(const std::filesystem::path& path);
 
-/// A data Error when the file system that `path` is to lie in has fewer free bytes than `num_bytes`.
+/// Throws a data Error when the file system that `path` is to lie in has fewer free bytes than `num_bytes`.
 void check_space(const std::filesystem::path& path, uint64_t num_bytes);
 
 /// Files below `base` that match a shell pattern (`*`, `?`, `[...]`; `*` does not cross folders), sorted.

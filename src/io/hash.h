@@ -25,8 +25,8 @@ class Sha256 {
 
 std::string sha256(std::string_view bytes);
 
-/// What git calls the content of a file: the SHA-1 of "blob", its size and its bytes (gitformat-loose(5)), as 40 hexadecimal digits. A data
-/// Error when the file cannot be read.
+/// Returns the hash that git gives the content of a file: the SHA-1 of "blob", its size and its bytes (gitformat-loose(5)), as 40
+/// hexadecimal digits. A data Error when the file cannot be read.
 std::string git_blob_hash(const std::filesystem::path& path);
 
 /// Names the content of a file: the SHA-256 of the digests of its 16 MiB blocks, which are read and hashed side by side on all

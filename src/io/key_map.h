@@ -9,16 +9,16 @@
 
 namespace burnish::io {
 
-/// One rule between a tensor's name in a file and our parameter names. `{}` stands for one path segment, the same on both sides
-/// and in order; a rule without `{}` is a plain name.
+/// A rule between a tensor's name in a file and our parameter names. `{}` stands for one path segment, which is equal on both sides and in
+/// order; a rule without `{}` is a plain name.
 struct KeyRule {
   enum class Op {
-    copy,         ///< the same values
+    copy,         ///< the values as they are
     stack_rows,   ///< the file's tensor is ours stacked along the first dimension, in order (a fused qkv)
     swap_halves,  ///< the two halves along the first dimension trade places
     transpose,    ///< a matrix whose rows are our columns
-    reshape,      ///< the same values in another shape (a 1×1 convolution that is a linear layer here)
-    last_frame,   ///< of a causal kernel [O, I, T, h, w], the last slice in time, all that meets a picture; or that slice itself
+    reshape,      ///< the values in another shape (a 1×1 convolution that is a linear layer here)
+    last_frame,   ///< the last slice in time of a causal kernel [O, I, T, h, w], all that meets a picture; or that slice itself
   };
   std::string theirs;
   std::vector<std::string> ours;
@@ -36,7 +36,7 @@ class KeyMap {
     std::vector<std::string> ours;
     KeyRule::Op op;
   };
-  /// What a name in the file stands for.
+  /// Finds the parameters that a name in the file stands for.
   Match to_ours(const std::string& theirs) const;
 
   /// The rules, without wildcards, that make a file of our tensors of these names, each of which is in one of them.
@@ -68,7 +68,7 @@ void check_named(const TensorSource& source, const KeyMap& keys, const Shapes& w
 void load_named(const TensorSource& source, const KeyMap& keys, const Shapes& wanted,
                 const std::function<void(const std::string& name, at::Tensor)>& place, const std::string& what);
 
-/// One of the tensors that load_named would place; std::logic_error for another.
+/// Reads one of the tensors that load_named would place; std::logic_error for another.
 at::Tensor load_one(const TensorSource& source, const KeyMap& keys, const Shapes& wanted, const std::string& name);
 
 }  // namespace burnish::io

@@ -23,7 +23,7 @@ inline int64_t side_of(const Shapes& shapes, const std::string& name, size_t dim
   return shape[dim];
 }
 
-/// Whether a number can be a size, an index or a count: computing with it does not leave 64 bits.
+/// Tells whether a number can be a size, an index or a count: computing with it does not leave 64 bits.
 inline bool is_bounded(int64_t value) {
   constexpr auto kLargest = int64_t{1} << 31;
   return value >= -kLargest && value <= kLargest;
@@ -55,7 +55,7 @@ bool take(const nlohmann::json& config, const char* key, T& value, const char* w
   return true;
 }
 
-/// What config.json calls the part's class in diffusers, or "".
+/// The name that config.json gives the part's class in diffusers, or "".
 inline std::string class_name(const nlohmann::json& config) {
   auto it = config.is_object() ? config.find("_class_name") : config.end();
   return it != config.end() && it->is_string() ? it->get<std::string>() : "";

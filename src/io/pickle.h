@@ -8,23 +8,23 @@
 
 namespace burnish::io {
 
-/// One value of a pickle. A class or function is never looked up and never called: it stays a name, and what the pickle would have
-/// called it with stays a list of arguments.
+/// A value of a pickle. A class or function is never looked up and never called: it stays a name, and what the pickle would have called it
+/// with stays a list of arguments.
 struct PickleValue {
   enum class Kind { none, boolean, integer, real, text, bytes, list, tuple, dict, set, global, object, persistent, mark };
   Kind kind = Kind::none;
-  int64_t integer = 0;  ///< of boolean and integer
+  int64_t integer = 0;  ///< the value of a boolean or integer
   double real = 0;
-  std::string text;  ///< of text and bytes; "module name" of a global
+  std::string text;  ///< the value of a text or bytes; "module name" of a global
   /// list, tuple, set: the items; dict: key, value, key, value, ...; object: the class or function, then its arguments;
   /// persistent: the id, as one item.
   std::vector<const PickleValue*> items;
-  const PickleValue* state = nullptr;  ///< of an object: what it was to be set to after it was made
+  const PickleValue* state = nullptr;  ///< the value that an object was to be set to after it was made
 
-  /// Of a dict, the value under a text key, or of an object that is an OrderedDict; null when there is none.
+  /// Finds the value under a text key of a dict, or of an object that is an OrderedDict; null when there is none.
   const PickleValue* get(std::string_view key) const;
   bool is_text(std::string_view expected) const { return kind == Kind::text && text == expected; }
-  /// Of an object: whether it is made by "module name".
+  /// Tells whether an object is made by "module name".
   bool is_made_by(std::string_view global) const;
 };
 
@@ -35,7 +35,7 @@ class Pickle {
   /// names `file` and what is wrong: an unknown or unsupported instruction, a name that is not allowed, bytes that end early.
   static Pickle parse(std::string_view bytes, std::string_view file, const std::function<bool(const std::string& global)>& allows);
   const PickleValue& root() const { return *root_; }
-  /// Bytes that belong to the pickle.
+  /// The number of bytes that belong to the pickle.
   size_t num_bytes() const { return num_bytes_; }
 
  private:

@@ -12,7 +12,7 @@ namespace burnish::io {
 /// module, params_ema or params. Tensors of a dictionary in it (an IP-Adapter's "image_proj") are named after it, with a dot.
 class PthFile : public TensorFile, public std::enable_shared_from_this<PthFile> {
  public:
-  /// A data Error names the file and what is wrong with it.
+  /// Opens the file. A data Error names it and what is wrong with it.
   static std::shared_ptr<PthFile> open(const std::filesystem::path& path);
   ~PthFile() override;
 

@@ -10,7 +10,7 @@
 
 namespace burnish::io {
 
-/// Where a tensor lies in a file that torch.save wrote.
+/// The place of a tensor in a file that torch.save wrote.
 struct PthTensor {
   c10::ScalarType dtype;
   std::vector<int64_t> shape, strides;  ///< strides in numbers, not bytes
@@ -22,15 +22,15 @@ struct PthTensor {
 /// scalars, callbacks), which stay closed.
 class PthHeader {
  public:
-  /// A data Error names `file` and what is wrong: not a zip archive, compressed or encrypted entries, no data.pkl, a pickle that
-  /// is damaged or asks for other classes, big-endian numbers.
+  /// Reads the header. A data Error names `file` and what is wrong: not a zip archive, compressed or encrypted entries, no data.pkl, a
+  /// pickle that is damaged or asks for other classes, big-endian numbers.
   static PthHeader parse(std::string_view bytes, std::string_view file);
 
   const PickleValue& root() const { return pickle_.root(); }
   static bool is_tensor(const PickleValue& value);
-  /// A data Error when its storage is not in the file or too short.
+  /// Finds a tensor. A data Error when its storage is not in the file or too short.
   PthTensor tensor(const PickleValue& value) const;
-  /// A data Error when the bytes of a tensor's storage do not have the checksum (CRC-32) that the archive gives.
+  /// Throws a data Error when the bytes of a tensor's storage do not have the checksum (CRC-32) that the archive gives.
   void verify(const PickleValue& tensor, std::string_view bytes) const;
 
  private:

@@ -17,10 +17,10 @@ namespace burnish::io {
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 using Metadata = std::map<std::string, std::string>;
 
-/// A safetensors file.
+/// An open safetensors file, whose tensors are views of its mapping.
 class SafetensorsFile : public TensorFile, public std::enable_shared_from_this<SafetensorsFile> {
  public:
-  /// A data Error names the file and what is wrong with it (see parse_header).
+  /// Opens the file. A data Error names it and what is wrong with it (see parse_header).
   static std::shared_ptr<SafetensorsFile> open(const std::filesystem::path& path);
   ~SafetensorsFile() override;
 
@@ -43,7 +43,7 @@ class SafetensorsFile : public TensorFile, public std::enable_shared_from_this<S
 /// is not mapped stays as it is.
 void prefetch(const at::Tensor& tensor);
 
-/// What a safetensors file is to hold under a name.
+/// A tensor that a safetensors file is to hold: its name, dtype and shape.
 struct TensorSpec {
   std::string name;
   c10::ScalarType dtype = c10::ScalarType::Float;
@@ -55,17 +55,17 @@ struct TensorSpec {
 /// under its name when it is complete (AtomicFile).
 class SafetensorsWriter {
  public:
-  /// A data Error for a name that is given twice.
+  /// Opens the file to write. A data Error for a name that is given twice.
   SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorSpec>& specs, const Metadata& metadata = {});
   /// The tensor may lie on any device and need not be contiguous. std::logic_error when it is not what its spec says.
   void write(const std::string& name, const at::Tensor& tensor);
-  /// std::logic_error unless every tensor was written.
+  /// Throws std::logic_error unless every tensor was written.
   void commit();
 
  private:
   struct Place {
     TensorSpec spec;
-    uint64_t begin = 0;  ///< in the file
+    uint64_t begin = 0;  ///< where the tensor's bytes begin in the file
     bool written = false;
   };
   std::map<std::string, Place> places_;

@@ -9,7 +9,7 @@
 
 namespace burnish::io {
 
-/// Where a tensor lies in a safetensors file.
+/// The place of a tensor in a safetensors file, with its dtype and shape.
 struct TensorInfo {
   c10::ScalarType dtype;
   std::vector<int64_t> shape;
@@ -25,7 +25,7 @@ struct SafetensorsHeader {
 /// offsets in range, no overlap, no hole. A data Error names `file`, the tensor and what was found.
 SafetensorsHeader parse_header(std::string_view json, uint64_t data_bytes, std::string_view file);
 
-/// "F32", "BF16", ...; throws a data Error for a dtype the format does not know.
+/// Names a dtype as headers do: "F32", "BF16", ...; throws a data Error for a dtype the format does not know.
 std::string safetensors_dtype(c10::ScalarType dtype);
 
 }  // namespace burnish::io

@@ -18,7 +18,7 @@ class TensorFile {
   virtual const std::map<std::string, TensorInfo>& tensors() const = 0;
   virtual const std::map<std::string, std::string>& metadata() const = 0;
   virtual const std::filesystem::path& path() const = 0;
-  /// A data Error when there is no such tensor.
+  /// Reads a tensor. A data Error when there is no such tensor.
   virtual at::Tensor tensor(const std::string& name) = 0;
   /// Lets the system take back the memory that reading `name` filled. What was written into a tensor of it in place is lost.
   virtual void release(const std::string& name) const = 0;
@@ -27,7 +27,7 @@ class TensorFile {
 /// Opens a safetensors file, or one that torch.save wrote (.pth, .pt, .bin, .ckpt), by its ending.
 std::shared_ptr<TensorFile> open_tensor_file(const std::filesystem::path& path);
 
-/// Whether a file of this name can hold tensors.
+/// Tells whether a file of this name can hold tensors.
 bool is_tensor_file(const std::filesystem::path& path);
 
 }  // namespace burnish::io

@@ -3,7 +3,7 @@
 
 namespace burnish::io {
 
-/// Where burnish keeps for its user what saves time in other runs: "burnish" in $XDG_CACHE_HOME or ~/.cache; "" where neither is known.
+/// The folder of what saves a user time in other runs: "burnish" in $XDG_CACHE_HOME or ~/.cache; "" where neither is known.
 std::filesystem::path user_cache();
 
 }  // namespace burnish::io

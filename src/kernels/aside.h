@@ -3,7 +3,7 @@
 
 namespace burnish::kernels {
 
-/// For as long as it lives, tensors on the meta device stand for nothing, also in a dry run: shapes that a run looks at and never holds.
+/// Has tensors on the meta device stand for nothing while it lives, also in a dry run: shapes that a run looks at and never holds.
 class Aside {
  public:
   Aside();

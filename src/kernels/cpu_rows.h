@@ -26,7 +26,7 @@ void for_chunks(int64_t n, const Task& task) {
 inline const float* as_fp32(const float* row, float* /*buffer*/, int64_t /*n*/) { return row; }
 const float* as_fp32(const c10::BFloat16* row, float* buffer, int64_t n);
 
-/// Where to compute a row that store_row puts into `row`.
+/// Returns the place where a row is computed that store_row puts into `row`.
 inline float* target(float* row, float* /*buffer*/) { return row; }
 inline float* target(c10::BFloat16* /*row*/, float* buffer) { return buffer; }
 inline void store_row(const float* /*values*/, float* /*row*/, int64_t /*n*/) {}

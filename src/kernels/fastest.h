@@ -8,7 +8,7 @@
 
 namespace burnish::kernels {
 
-/// Which of several ways to compute the same takes least time, found once for each key by trying all of them. Safe to use from several
+/// Finds which of several ways to compute one thing takes least time, once for each key, by trying all of them. Safe to use from several
 /// threads.
 class Fastest {
  public:
@@ -16,7 +16,7 @@ class Fastest {
   /// The time that a way takes, in any unit; nothing for one that cannot be gone.
   using Trial = std::function<std::optional<double>(size_t way)>;
 
-  /// Keys beyond `most_keys` are not tried.
+  /// Makes an empty table. Keys beyond `most_keys` are not tried.
   explicit Fastest(size_t most_keys) : most_keys_(most_keys) {}
 
   /// The number of the fastest of `num_ways` ways for `key`; nothing where none can be gone, or there is no room for the key.

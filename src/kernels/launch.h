@@ -13,7 +13,7 @@
 // How operators run kernels that were compiled ahead of time (docs/decisions/0030).
 namespace burnish::kernels {
 
-/// What a kernel is given, by the name that its source has for it.
+/// An argument of a kernel, by the name that its source has for it.
 struct Argument {
   std::string_view name;
   std::variant<at::Tensor, int64_t, double> value;
@@ -22,10 +22,10 @@ struct Argument {
 /// Arguments as a launch wants them: the places of the values, in the kernel's order, then two null pointers for scratch memory.
 class PackedArguments {
  public:
-  /// std::logic_error unless names, kinds and multiples are those of the kernel, and integers fit theirs.
+  /// Throws std::logic_error unless names, kinds and multiples are those of the kernel, and integers fit theirs.
   PackedArguments(const Binary& kernel, const std::vector<Argument>& arguments);
 
-  /// As many as the kernel's arguments and two; they point into this object.
+  /// The addresses of the arguments, as many as the kernel has and two more; they point into this object.
   void** places() { return places_.data(); }
   size_t size() const { return places_.size(); }
 
@@ -42,16 +42,16 @@ const Binary* find_kernel(std::string_view name, c10::Device device);
 /// the meta device only checks the arguments. std::logic_error as PackedArguments, and where CUDA refuses the launch std::runtime_error.
 void launch(const Binary& kernel, std::array<int64_t, 3> grid, const std::vector<Argument>& arguments);
 
-/// How kernels' names spell a dtype that they compute in, or nothing.
+/// Returns the word by which kernels' names spell a dtype that they compute in, or nothing.
 std::string_view kernel_dtype(c10::ScalarType dtype);
 
-/// "operator.function.dtype.constant.constant".
+/// Returns a kernel's name: "operator.function.dtype.constant.constant".
 std::string kernel_name(std::string_view function, std::string_view dtype, std::initializer_list<int64_t> constants);
 
 /// The least block of those that kernels over rows are compiled for that holds a row, or 0.
 int64_t block_of_row(int64_t width);
 
-/// Whether numbers begin at a multiple of 16 bytes, as vector loads want them.
+/// Tells whether numbers begin at a multiple of 16 bytes, as vector loads want them.
 bool is_aligned(const at::Tensor& tensor);
 
 /// The tensor, or a copy that is contiguous and aligned.

@@ -11,7 +11,7 @@ c10::Device place_of(c10::Device device);
 inline bool runs_on_cpu(c10::Device device) { return place_of(device).is_cpu(); }
 inline bool runs_on_cpu(const at::Tensor& tensor) { return runs_on_cpu(tensor.device()); }
 
-/// Has the meta device stand for another for as long as it lives. Without one it stands for itself. One at a time in a program.
+/// Has the meta device stand for another while it lives. Without one it stands for itself. A program has one at a time.
 class StandIn {
  public:
   explicit StandIn(c10::Device device);

@@ -40,7 +40,7 @@ class Loader {
   std::vector<std::string> missing(const std::string& component, const std::vector<std::string>& wanted) const;
 
   models::Model& model_;
-  std::vector<std::string> held_;  ///< by the caller, and what is loaded here at present
+  std::vector<std::string> held_;  ///< components that the caller holds, and those that are loaded here at present
   LoadPart load_part_;
 };
 

@@ -14,20 +14,20 @@ struct LoraFile {
 /// Reads "file" or "file:strength"; what follows the last colon of an existing file's name, or is no number, belongs to the name.
 LoraFile parse_lora_file(const std::string& text);
 
-/// Which adapters of files are merged.
+/// Options of which adapters of files are merged.
 struct MergeOptions {
-  /// Of these components alone; none takes all that the files adapt.
+  /// The components that are merged into; none takes all that the files adapt.
   std::vector<std::string> components = {};
   /// Whether a file may adapt components that are not among the model's files, as where only a part of the model takes part.
   bool may_lack_components = false;
 };
 
 /// Has the adapters of files merged into the model's weights whenever they are read (models::Components::set_merge), one file after the
-/// other, in fp32 (adapters::merge_into). A data Error for a LoRA of
-/// another model, a config Error for a component that none of the files adapts; by headers alone.
+/// other, in fp32 (adapters::merge_into). A data Error for a LoRA of another model, a config Error for a component that none of the files
+/// adapts; by headers alone.
 void merge(models::Model& model, const std::vector<LoraFile>& files, const MergeOptions& options = {});
 
-/// Whether anything is merged into the model.
+/// Tells whether anything is merged into the model.
 bool has_merged(models::Model& model);
 
 /// Runs `fn` with all that was merged taken out of the model: what is loaded there is as its own files have it, but for weights that train.

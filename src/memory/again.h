@@ -9,13 +9,13 @@
 
 namespace burnish::memory {
 
-/// What of a block backward computes again instead of finding it kept.
+/// The part of a block that backward computes again instead of finding it kept.
 struct Again {
   bool whole = false;                                     ///< the block, from its inputs
-  std::optional<std::set<size_t>> values = std::nullopt;  ///< of its calls of nn::remade, by number in their order; nothing: of all
+  std::optional<std::set<size_t>> values = std::nullopt;  ///< numbers of the calls of nn::remade that are made again; nothing: all
 };
 
-/// The same of several blocks, by their names.
+/// The parts of several blocks that are computed again, by the blocks' names.
 using AgainByBlock = std::map<std::string, Again>;
 
 /// Runs a block, by `inner` or its body where there is none, with that computed again. `checkpoints`: as for `recompute`.

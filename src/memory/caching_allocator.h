@@ -8,9 +8,9 @@
 
 namespace burnish::memory {
 
-/// What libtorch's caching allocator keeps of a GPU's memory, told by the sizes that it is asked for: it asks the driver for segments, cuts
-/// blocks from them, and keeps what is freed (the rules are those of c10/cuda/CUDACachingAllocator.cpp as they are without
-/// PYTORCH_CUDA_ALLOC_CONF, for one stream).
+/// A model of libtorch's caching allocator and of what it keeps of a GPU's memory, told by the sizes that it is asked for: it asks the
+/// driver for segments, cuts blocks from them, and keeps what is freed (the rules are those of c10/cuda/CUDACachingAllocator.cpp as they
+/// are without PYTORCH_CUDA_ALLOC_CONF, for one stream).
 class CachingAllocator {
  public:
   /// `limit`: bytes that the driver has. Where they are not enough, segments that are free as a whole are given back first, and what is
@@ -24,18 +24,18 @@ class CachingAllocator {
   /// Gives segments that are free as a whole back to the driver.
   void release();
 
-  /// Bytes of all segments now.
+  /// The bytes of all segments now.
   int64_t reserved() const { return reserved_; }
-  /// Bytes of the blocks in use, as they are rounded.
+  /// The bytes of the blocks in use, as they are rounded.
   int64_t allocated() const { return allocated_; }
 
  private:
   struct Block {
     int64_t num_bytes = 0;
-    int64_t segment = 0;  ///< where it begins
+    int64_t segment = 0;  ///< where the segment begins
     bool is_small = false, is_free = false;
   };
-  using Blocks = std::map<int64_t, Block>;  ///< by address
+  using Blocks = std::map<int64_t, Block>;  ///< blocks by address
   /// Free blocks of a pool, the smallest first, of equal ones the one with the lowest address.
   using Free = std::set<std::pair<int64_t, int64_t>>;
 
@@ -48,7 +48,7 @@ class CachingAllocator {
   int64_t limit_;
   int64_t reserved_ = 0, allocated_ = 0, next_address_ = 0;
   Blocks blocks_;
-  std::array<Free, 2> free_;  ///< of small blocks, and of large ones
+  std::array<Free, 2> free_;  ///< free blocks, small ones and large ones
   std::set<int64_t> idle_;    ///< addresses of segments that are one free block
 };
 

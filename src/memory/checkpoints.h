@@ -21,7 +21,7 @@ class Checkpoints {
 
   /// Tensors whose elements do not lie side by side are held as they are: they are parts of others. None may be written to after.
   std::shared_ptr<Checkpoint> keep(const nn::Tensors& inputs);
-  /// What was kept, once.
+  /// Gives back what was kept, once.
   nn::Tensors take(Checkpoint& checkpoint);
 
  private:

@@ -14,10 +14,10 @@ namespace burnish::memory {
 /// A part of forward that backward can compute again: a watched block, or values of nn::remade inside of it.
 struct Part {
   std::string block;
-  std::optional<size_t> call = {};  ///< of nn::remade in the block, by number; none: the block
+  std::optional<size_t> call = {};  ///< the call of nn::remade in the block, by number; none: the block
   size_t first = 0, end = 0;        ///< the blocks of memory taken in it
   std::set<size_t> inputs = {}, outputs = {};
-  double multiplications = 0;  ///< of products, convolutions and attention
+  double multiplications = 0;  ///< multiplications of products, convolutions and attention
 };
 
 /// While it lives, tensors on the meta device stand for tensors of another device, and what is taken of its memory is written down: a real
@@ -36,8 +36,8 @@ class DryRun {
   /// Names what `block` takes after it, forward and in backward. Whatever runs the block goes on doing so.
   void watch(nn::Block& block, const std::string& name);
 
-  /// From here on watched blocks keep all that autograd keeps, as if nothing were computed again, and each run of theirs with gradients is
-  /// written down with the values in it.
+  /// Begins a trace: from here on watched blocks keep all that autograd keeps, as if nothing were computed again, and each run of theirs
+  /// with gradients is written down with the values in it.
   void trace();
   const std::vector<Part>& parts() const;
 

@@ -3,7 +3,7 @@
 
 namespace burnish::memory {
 
-/// Whether an exception says that memory could not be had, of the host or of a device.
+/// Tells whether an exception says that memory could not be had, of the host or of a device.
 bool is_out_of_memory(const std::exception& error);
 
 /// Under a limit on address space (ulimit -v), ends the program with `sentence` and `exit_code` where a library reads from memory that it

@@ -2,8 +2,8 @@
 
 namespace burnish::memory {
 
-/// Lets the C library keep what a step frees for the next step, which asks for the same sizes again; otherwise it gives freed memory back
-/// and the system clears the same pages anew in every step. For the start of a program.
+/// Lets the C library keep what a step frees for the next step, which asks for such sizes again; otherwise it gives freed memory back and
+/// the system clears those pages anew in every step. To be called at the start of a program.
 void reuse_freed_memory();
 
 /// Gives the memory that was freed back to the system. The C library keeps what lies between blocks that are still in use, and after a

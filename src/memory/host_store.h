@@ -9,7 +9,7 @@ namespace burnish::memory {
 class HostStore {
  public:
   explicit HostStore(c10::Device device) : HostStore(device, lane_of(device)) {}
-  /// On a lane of the caller's.
+  /// Makes a store whose copies go over a lane of the caller's.
   HostStore(c10::Device device, std::shared_ptr<Lane> lane);
   ~HostStore();
   HostStore(const HostStore&) = delete;
@@ -22,7 +22,7 @@ class HostStore {
 
   /// Memory for a tensor like this one, which may lie anywhere; its numbers are not set.
   at::Tensor room_for(const at::Tensor& tensor) const;
-  /// The same for so many bytes.
+  /// Takes room for so many bytes.
   at::Tensor room(int64_t num_bytes) const;
   /// A copy of the tensor, with its strides. The tensor's memory may be given up at once.
   at::Tensor put(const at::Tensor& tensor);
@@ -36,7 +36,7 @@ class HostStore {
   /// Waits until host tensors can be read by the host.
   void synchronize() const;
 
-  /// Bytes that it holds now, and the most that it has held.
+  /// The bytes that the store holds now, and the most that it has held.
   int64_t num_bytes() const;
   int64_t peak() const;
 

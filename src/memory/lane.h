@@ -18,7 +18,7 @@ class Lane {
   class Arrival {
    public:
     virtual ~Arrival() = default;
-    /// What is computed from here on finds the copies made.
+    /// Lets what is computed from here on find the copies made.
     virtual void wait() const = 0;
   };
 

@@ -8,7 +8,7 @@
 
 namespace burnish::memory {
 
-/// What the system may do with the pages of a mapped tensor, as madvise(2) has it.
+/// Tells the system what it may do with the pages of a mapped tensor, as madvise(2) has it.
 void advise(const at::Tensor& mapped, int advice);
 
 /// Copies tensors in mapped files, and gives their pages back. They are read through the system's cache, asked for ahead; what has been
@@ -22,7 +22,7 @@ class MappedReader {
   MappedReader(const MappedReader&) = delete;
   MappedReader& operator=(const MappedReader&) = delete;
 
-  /// What is read soon, so that what goes through the cache is on its way.
+  /// Announces what is read soon, so that what goes through the cache is on its way.
   void expect(const at::Tensor& mapped);
   /// `to` is in main memory and has as many bytes.
   void read(const at::Tensor& to, const at::Tensor& mapped);
@@ -31,7 +31,7 @@ class MappedReader {
   class Mapping;
   Mapping& mapping_of(const at::Tensor& mapped);
 
-  std::vector<std::unique_ptr<Mapping>> mappings_;  ///< that were read
+  std::vector<std::unique_ptr<Mapping>> mappings_;  ///< the files that were read
   std::unordered_set<uintptr_t> read_before_;       ///< pieces, by their addresses
   std::unique_ptr<char, void (*)(void*)> buffer_;   ///< aligned, as reads past the cache have to be
 };

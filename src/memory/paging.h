@@ -9,20 +9,20 @@
 
 namespace burnish::memory {
 
-/// Which of `num_blocks` blocks wait in host memory when `num_paged` of them are to: at equal distances, so that blocks that stay leave
-/// time to bring the next one (musubi-tuner, docs/block_swap.md, block_swap_h2d_only). Rising numbers.
+/// Chooses which of `num_blocks` blocks wait in host memory when `num_paged` of them are to: at equal distances, so that blocks that stay
+/// leave time to bring the next one (musubi-tuner, docs/block_swap.md, block_swap_h2d_only). Rising numbers.
 std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged);
 
 /// A weight of a block in a mapped file, by its name in the block; undefined where no file has it.
 using InFile = std::function<at::Tensor(const std::string& name)>;
 
-/// Processes among which weights are divided. All of them ask for the same in the same order.
+/// A group of processes among which weights are divided. All of them ask for one thing after another, in one order.
 class Sharers {
  public:
   virtual ~Sharers() = default;
   virtual int64_t number() const = 0;
   virtual int64_t count() const = 0;
-  /// Where tensors lie that travel.
+  /// The device where tensors lie that travel.
   virtual c10::Device device() const = 0;
   /// `all` [count, n] gets the `mine` [n] of each, by number; both on `device`.
   virtual std::shared_ptr<Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) = 0;
@@ -30,7 +30,7 @@ class Sharers {
   virtual std::shared_ptr<Lane::Arrival> broadcast(const at::Tensor& bytes, int64_t from) = 0;
 };
 
-/// The process that alone updates a weight of a block and keeps all of it, by the weight's name in the block; nothing where it is frozen.
+/// A function that names the process that alone updates a weight of a block and keeps all of it; nothing where the weight is frozen.
 using OwnerOf = std::function<std::optional<int64_t>(const std::string& name)>;
 
 /// Keeps the weights of blocks in host memory, in files or divided among processes, and on the device those of the block at work and of the
@@ -46,15 +46,15 @@ using OwnerOf = std::function<std::optional<int64_t>(const std::string& name)>;
 /// `bring`.
 class Pager : public std::enable_shared_from_this<Pager> {
  public:
-  /// With `sharers` all weights are divided among them, and every process runs the same blocks in one order.
+  /// Makes a pager. With `sharers` all weights are divided among them, and every process runs the same blocks in one order.
   Pager(std::shared_ptr<HostStore> store, c10::Device device, size_t num_places = 2, std::shared_ptr<Sharers> sharers = nullptr);
   ~Pager();
   Pager(const Pager&) = delete;
   Pager& operator=(const Pager&) = delete;
 
-  /// The block's weights wait in host memory from here on: those that are on the device. May be called again when more have come. Those
-  /// whose very bytes `in_file` finds wait there, and are never written; for the meta device it finds every matrix. `owner_of` is for
-  /// `sharers`.
+  /// Has the block's weights that are on the device wait in host memory from here on. May be called again when more have come. A weight
+  /// whose very bytes `in_file` finds waits in that file, and is never written; for the meta device it finds every matrix. `owner_of` is
+  /// for `sharers`.
   void take(nn::Block& block, const InFile& in_file = {}, const OwnerOf& owner_of = {});
   /// Makes the places on the device, once all weights are taken and before one is read.
   void make_places();
@@ -65,18 +65,18 @@ class Pager : public std::enable_shared_from_this<Pager> {
   std::optional<size_t> block_of(const at::Tensor& tensor) const;
   /// Has the weights of that block on the device until others are brought.
   void bring(size_t number);
-  /// Weights of that block were written to on the device.
+  /// Is told that weights of that block were written to on the device.
   void mark_changed(size_t number);
-  /// Owners wrote to their weights: what the others have of them is not used again.
+  /// Is told that owners wrote to their weights: what the others have of them is not used again.
   void expire();
-  /// A tensor of that block as it lies in host memory, for as long as the block is not brought again: what is written there is what comes.
-  /// The tensor itself on the meta device.
+  /// Returns a tensor of that block as it lies in host memory, for as long as the block is not brought again: what is written there is what
+  /// comes. Returns the tensor itself on the meta device.
   at::Tensor in_host(size_t number, const at::Tensor& tensor);
 
-  /// Of all that waits, what this process owns included, and of what waits in files.
+  /// Counts the bytes of all that waits, what this process owns included, and of what waits in files.
   int64_t num_waiting_bytes() const;
   int64_t num_file_bytes() const;
-  /// Of the places on the device.
+  /// Counts the bytes of the places on the device.
   int64_t num_device_bytes() const;
 
  private:
@@ -108,8 +108,8 @@ class Pager : public std::enable_shared_from_this<Pager> {
   std::map<const nn::Block*, size_t> numbers_;
   std::vector<Place> places_;
   size_t num_places_;
-  size_t first_ = 0, last_ = 0;  ///< the block at work and those that come next
-  bool copies_are_made_ = true;  ///< of what this process owns, that they travel from
+  size_t first_ = 0, last_ = 0;  ///< the numbers of the block at work and of those that come next
+  bool copies_are_made_ = true;  ///< whether copies of what this process owns are made, from which they travel
 };
 
 }  // namespace burnish::memory

@@ -8,7 +8,7 @@
 
 namespace burnish::memory {
 
-/// What memory is for.
+/// The use that memory is taken for.
 enum class Kind { weights, gradients, optimizer, activations, workspace };
 inline constexpr std::array kKinds{"weights", "gradients", "optimizer", "activations", "workspace"};
 
@@ -19,11 +19,11 @@ struct Allocation {
   int64_t freed = std::numeric_limits<int64_t>::max();
   std::string_view place = {};  ///< what went on when it was taken, a name kept by what counts
   Kind kind = Kind::workspace;
-  bool is_recorded = false;  ///< of a recording, which has memory of its own
+  bool is_recorded = false;  ///< whether it belongs to a recording, which has memory of its own
 };
 using Allocations = std::vector<Allocation>;
 
-/// Bytes by kind.
+/// A number of bytes for each kind.
 struct Bytes {
   std::array<int64_t, kKinds.size()> of = {};
   int64_t total() const;
@@ -31,10 +31,10 @@ struct Bytes {
   int64_t operator[](Kind kind) const { return of[static_cast<size_t>(kind)]; }
 };
 
-/// Memory over a stretch of time.
+/// The memory of a stretch of time.
 struct Profile {
   Bytes peak;              ///< what makes up the most bytes live at once
-  std::string place = {};  ///< what went on then
+  std::string place = {};  ///< what went on at that peak
   /// The largest sum in each of equal parts of the time, and what went on there.
   struct Part {
     Bytes most;
@@ -43,7 +43,7 @@ struct Profile {
   std::vector<Part> parts = {};
 };
 
-/// What was live from `begin` to before `end`.
+/// Sums up what was live from `begin` to before `end`.
 Profile profile(const Allocations& allocations, int64_t begin, int64_t end, size_t num_parts);
 
 }  // namespace burnish::memory

@@ -7,7 +7,7 @@
 
 namespace burnish::memory {
 
-/// What a device was told to compute, to be told again as a whole.
+/// A recording of what a device was told to compute, to be told again as a whole.
 class Recording {
  public:
   virtual ~Recording() = default;
@@ -25,7 +25,7 @@ class Recorder {
   virtual std::unique_ptr<Recording> record(const std::function<Tensors()>& work, Tensors& results) = 0;
 };
 
-/// Whether a device, or the one that the meta device stands for, records.
+/// Tells whether a device, or the one that the meta device stands for, records.
 bool records_on(c10::Device device);
 
 /// CUDA graphs for a GPU, whose recordings have one pool of memory: no two of them compute at once, and results stay as long as somebody

@@ -17,7 +17,7 @@ class Upload {
 
   /// The tensor on the device; after `wait` its numbers may be read there.
   at::Tensor begin(const at::Tensor& tensor);
-  /// What is computed from here on finds all that was begun.
+  /// Lets what is computed from here on find all that was begun.
   void wait();
 
  private:
@@ -29,7 +29,7 @@ class Upload {
 /// Numbers on their way to the host, which goes on in the meantime. Those of the CPU are there at once.
 class Numbers {
  public:
-  /// Whether copies are there.
+  /// A sign that tells whether copies are there.
   class Arrival {
    public:
     virtual ~Arrival() = default;
@@ -38,14 +38,14 @@ class Numbers {
   };
 
   Numbers() = default;
-  /// Of 0-dim and flat tensors wherever they are, one after the other.
+  /// Takes 0-dim and flat tensors wherever they are, one after the other.
   explicit Numbers(const std::vector<at::Tensor>& tensors);
-  /// Of host tensors in fp64 that are there when the caller says.
+  /// Takes host tensors in fp64 that are there when the caller says.
   Numbers(std::vector<at::Tensor> in_host, std::shared_ptr<const Arrival> arrival);
 
-  /// Whether nobody would have to wait for them.
+  /// Tells whether nobody would have to wait for them.
   bool are_there() const { return !arrival_ || arrival_->is_there(); }
-  /// Waits until they are there.
+  /// Waits until the numbers are there, and returns them.
   std::vector<double> read() const;
 
  private:

@@ -9,12 +9,12 @@ using Tensors = std::vector<at::Tensor>;
 
 class Block;
 
-/// Each input with a node of its own in the graph: it collects the gradients of all uses behind it before they meet those of others. So
-/// they are summed in one order, whether what uses them is in the same graph or is computed again in one of its own.
+/// Gives each input a node of its own in the graph: it collects the gradients of all uses behind it before they meet those of others. So
+/// they are summed in one order, whether what uses them is in this graph or is computed again in one of its own.
 Tensors with_own_nodes(const Tensors& inputs);
 
-/// How a block's forward is carried out; implemented by `memory/` (recompute, paging). A runner calls `block.body`, or another runner that
-/// it was given, in backward too: so they compose.
+/// A way to carry out a block's forward; implemented by `memory/` (recompute, paging). A runner calls `block.body`, or another runner that
+/// it was given, in backward too: so runners compose.
 class BlockRunner {
  public:
   virtual ~BlockRunner() = default;

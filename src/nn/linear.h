@@ -17,11 +17,11 @@ class Delta {
  public:
   virtual ~Delta() = default;
   virtual at::Tensor forward(const LinearMap& base, const at::Tensor& x) = 0;
-  /// The same in two steps, so that layers of one x can take the first together: kernels::frozen_layers of what this gives, then
-  /// after_product of its result. Nothing where the layer trains, or the correction is no LoRA on the x that the layer sees.
+  /// Gives the correction in two steps, so that layers of one x can take the first together: kernels::frozen_layers of what this returns,
+  /// then after_product of its result. Nothing where the layer trains, or the correction is no LoRA on the x that the layer sees.
   virtual std::optional<kernels::FrozenLayer> as_frozen_layer(const LinearMap& /*base*/) { return std::nullopt; }
   virtual at::Tensor after_product(const LinearMap& /*base*/, const at::Tensor& y) { return y; }
-  /// To be called when the base's weight has become another one.
+  /// Is called when the base's weight has become another one.
   virtual void weight_changed(const LinearMap& /*base*/) {}
 };
 
@@ -53,7 +53,7 @@ class LinearMap : public Module {
   /// A map by a weight that is there, without a bias.
   LinearMap(at::Tensor weight, kernels::ProductPtr product);
   at::Tensor forward(const at::Tensor& x) const { return delta ? delta->forward(*this, x) : base(x); }
-  /// x W + b, whatever hangs on the layer.
+  /// Computes x W + b, whatever hangs on the layer.
   at::Tensor base(const at::Tensor& x) const { return multiply(x, bias); }
   at::Tensor multiply(const at::Tensor& x, const at::Tensor& offset) const { return source_->multiply(product_, x, offset); }
   int64_t in_features() const { return in_features_; }
@@ -95,8 +95,8 @@ class Linear : public LinearMap {
       : LinearMap({out_features, in_features}, options, with_bias, kernels::matrix_product()) {}
 };
 
-/// The results of layers that read the same x, in their order: as layer by layer, but x and its gradient are passed over once for all that
-/// do not train, where layer by layer would pass over them for each.
+/// Computes the results of layers that read one x, in their order: as layer by layer, but x and its gradient are passed over once for all
+/// that do not train, where layer by layer would pass over them for each.
 std::vector<at::Tensor> forward_all(const std::vector<const Linear*>& layers, const at::Tensor& x);
 
 /// 2-D convolution. [B, in, H, W] -> [B, out, H', W'].

@@ -28,11 +28,11 @@ class Module {
   /// Slots of all parameters by dotted path, in name order.
   std::map<std::string, at::Tensor*> parameters();
 
-  /// Bytes of all parameters, also of those that live on the meta device, and of weights that are held as codes.
+  /// Counts the bytes of all parameters, also of those that live on the meta device, and of weights that are held as codes.
   int64_t num_bytes();
 
  protected:
-  /// Bytes of weights that this module holds otherwise than as parameters.
+  /// Counts the bytes of weights that this module holds otherwise than as parameters.
   virtual int64_t bytes_of_sources() const { return 0; }
   void own(std::string name, at::Tensor& parameter) { parameters_.emplace_back(std::move(name), &parameter); }
   void own(std::string name, Module& child) { children_.emplace_back(std::move(name), &child); }

@@ -22,7 +22,7 @@ class Parts {
 
  private:
   std::vector<at::Tensor> parts_;
-  std::vector<uint64_t> begins_;  ///< of what was made for a part; none where nothing is known of that
+  std::vector<uint64_t> begins_;  ///< node numbers from which what was made for a part begins; none where nothing is known of that
   size_t next_ = 0;
 };
 

@@ -6,7 +6,7 @@
 
 namespace burnish::nn {
 
-/// What `use` makes of values that are cheap to compute from their inputs: use(compute(inputs)), with autograd, and with the same bits.
+/// Computes use(compute(inputs)), with autograd and bit for bit, where the values of `compute` are cheap to compute from their inputs.
 /// Where gradients are on, `compute` leaves nothing in the graph but its inputs, and its values, which `use` may save, have no memory from
 /// when `use` is done until backward comes to it: then they are computed again. Meant for norms, activations and copies before a product:
 /// backward keeps the larger part of a block's memory for them, and computes them in a few percent of its time (what
@@ -17,12 +17,12 @@ namespace burnish::nn {
 using Compute = std::function<Tensors(const Tensors& inputs)>;
 Tensors remade(const Tensors& inputs, const Compute& compute, const std::function<Tensors(const Tensors& values)>& use);
 
-/// The same for one value and one result.
+/// Remakes one value with one result.
 at::Tensor remade(const Tensors& inputs, const std::function<at::Tensor(const Tensors& inputs)>& compute,
                   const std::function<at::Tensor(const at::Tensor& value)>& use);
 
-/// Who says, while it lives, which values of `remade` on its thread are kept after all. They are left to autograd then and take their
-/// memory until backward, which computes nothing again; the bits are the same.
+/// Decides, while it lives, which values of `remade` on its thread are kept after all. They are left to autograd then and take their memory
+/// until backward, which computes nothing again; the bits do not change.
 class Keeper {
  public:
   Keeper();

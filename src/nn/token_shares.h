@@ -20,19 +20,19 @@ class TokenShares {
 
   int64_t count() const { return places_->size(); }
   int64_t place() const { return places_->rank(); }
-  /// Where the tokens of a place begin among so many.
+  /// Returns the number of the first token of a place, among so many tokens.
   int64_t begin(int64_t num_tokens, int64_t place) const { return num_tokens * place / count(); }
 
-  /// [..., H, l, P] -> [..., H/N, L, P], by place.
+  /// Exchanges tokens for heads: [..., H, l, P] -> [..., H/N, L, P], by place.
   at::Tensor to_heads(const at::Tensor& x, int64_t num_tokens);
-  /// The way back.
+  /// Undoes to_heads: [..., H/N, L, P] -> [..., H, l, P].
   at::Tensor to_tokens(const at::Tensor& x);
-  /// [B, l, D] of each place -> one behind the other; `lengths` by place.
+  /// Gathers [B, l, D] of all places one behind the other; `lengths` by place.
   at::Tensor gathered(const at::Tensor& x_BlD, const std::vector<int64_t>& lengths);
 
   /// Whether tokens are shared out now; otherwise every process has all.
   bool is_on = false;
-  /// What has left this process so far, and in how many exchanges.
+  /// The bytes that have left this process so far, and the exchanges that took them.
   struct Traffic {
     int64_t num_bytes = 0, num_exchanges = 0;
   };
@@ -50,7 +50,7 @@ class TokenShares {
   Traffic traffic_;
 };
 
-/// What has tokens that can be shared out: blocks with attention, and what splits tokens before them and joins them behind.
+/// A module with tokens that can be shared out: blocks with attention, and what splits tokens before them and joins them behind.
 class SharesTokens {
  public:
   /// `num_heads` of its attention; 0 where it has none itself.
@@ -60,12 +60,12 @@ class SharesTokens {
   void share(std::shared_ptr<TokenShares> shares) { shares_ = std::move(shares); }
 
  protected:
-  /// Null where this process has all tokens.
+  /// Returns the shares; null where this process has all tokens.
   TokenShares* shares() const { return shares_ && shares_->is_on ? shares_.get() : nullptr; }
-  /// nn::attention of this place's tokens [B, H, l, P] with all `num_tokens`; `bias` on all of them, in the order of places.
+  /// Computes nn::attention of this place's tokens [B, H, l, P] with all `num_tokens`; `bias` on all of them, in the order of places.
   at::Tensor attention_of(const at::Tensor& q_BHlP, const at::Tensor& k_BHlP, const at::Tensor& v_BHlP, const at::Tensor& bias,
                           int64_t num_tokens) const;
-  /// Of what there is of all tokens along `dim`, in the order of places, that of this place's.
+  /// Picks this place's tokens along `dim` out of all tokens, which lie in the order of places.
   at::Tensor here(const at::Tensor& of_all, int64_t dim) const;
 
  private:
@@ -75,7 +75,7 @@ class SharesTokens {
 
 /// The greatest number that divides the heads of all attention below that can be shared out; 0 where there is none.
 int64_t heads_to_share(Module& root);
-/// Has all below that can share their tokens with others.
+/// Has all modules below that can share their tokens with others do so.
 void share_tokens(Module& root, const std::shared_ptr<TokenShares>& shares);
 
 /// Runs of tokens that lie behind each other in one sequence (text, picture). Every place has its part of each run, the parts one behind
@@ -92,20 +92,20 @@ class Streams {
   at::Tensor here(size_t run, const at::Tensor& x) const;
   /// The run [B, n, D] of which this place has a part; all have to come to it.
   at::Tensor joined(size_t run, const at::Tensor& here_BlD) const;
-  /// What lies along `dim` of all tokens as the runs lie, in the order of places.
+  /// Puts what lies along `dim` of all tokens as the runs lie into the order of places.
   at::Tensor by_place(const at::Tensor& x, int64_t dim) const;
-  /// The same of a bias of attention [B, 1, 1 or L, L]; undefined stays so.
+  /// Puts a bias of attention [B, 1, 1 or L, L] into the order of places; undefined stays so.
   at::Tensor bias_by_place(const at::Tensor& bias) const;
 
  private:
   struct Part {
-    int64_t begin = 0, length = 0;  ///< in its run
+    int64_t begin = 0, length = 0;  ///< where the part begins in its run
   };
   size_t place() const { return shares_ ? static_cast<size_t>(shares_->place()) : 0; }
 
   TokenShares* shares_;
   std::vector<int64_t> lengths_;
-  std::vector<std::vector<Part>> parts_;  ///< by run and place
+  std::vector<std::vector<Part>> parts_;  ///< the parts, by run and place
 };
 
 }  // namespace burnish::nn

@@ -8,9 +8,9 @@
 
 namespace burnish::nn {
 
-/// Where the weight W [out, in] of a linear layer or convolution lives and how it is multiplied with: a parameter, or codes and scales
-/// (`quant/`).
-/// Nothing else touches the storage, so an adapter or an optimizer never meets a tensor it cannot add to.
+/// The storage of the weight W [out, in] of a linear layer or convolution, and its product: a parameter, or codes and
+/// scales (`quant/`). Nothing else touches the storage, so an adapter or an optimizer never meets a tensor it cannot add
+/// to.
 class WeightSource : public kernels::Multiplier {
  public:
   virtual int64_t in_features() const = 0;
@@ -22,14 +22,14 @@ class WeightSource : public kernels::Multiplier {
 
   /// The layer's product of x with W, plus bias ([out] or undefined), with autograd and in x's dtype.
   virtual at::Tensor multiply(const kernels::ProductPtr& product, const at::Tensor& x, const at::Tensor& bias) const = 0;
-  /// Where the gradient of a W that trains and is not a parameter arrives: a leaf in the shape that W has as a parameter. It takes no
-  /// memory for numbers, and holds none.
+  /// The leaf where the gradient of a W that trains and is no parameter arrives, in the shape that W has as a parameter. It takes no memory
+  /// for numbers, and holds none.
   virtual at::Tensor gradient_leaf() const { return {}; }
   /// Rows begin to end of W in fp32 or in `dtype`, without autograd.
   at::Tensor rows(int64_t begin, int64_t end) const { return rows_in(at::kFloat, begin, end); }
   virtual at::Tensor rows_in(c10::ScalarType dtype, int64_t begin, int64_t end) const = 0;
 
-  /// Rows begin to end of a W, fp32.
+  /// A function that gives rows begin to end of a W, fp32.
   using Rows = std::function<at::Tensor(int64_t begin, int64_t end)>;
 };
 
@@ -42,9 +42,9 @@ class WeightStore {
   /// it was read. A data Error names a weight whose values cannot be held.
   virtual std::shared_ptr<WeightSource> store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale,
                                               c10::Device device, c10::ScalarType in_file) = 0;
-  /// In a few words, what decides the numbers that layers compute with; "" when those are the file's own.
+  /// Describes in a few words what decides the numbers that layers compute with; "" when these are the file's own.
   virtual std::string settings() const = 0;
-  /// Bytes that a weight of this name, shape (as a matrix) and dtype in the file will take, or -1 for a parameter.
+  /// Counts the bytes that a weight of this name, shape (as a matrix) and dtype in the file will take, or -1 for a parameter.
   virtual int64_t num_bytes(const std::string& name, int64_t out, int64_t in, c10::ScalarType in_file) const = 0;
 };
 

@@ -9,7 +9,7 @@ namespace burnish::optim {
 /// "betas=0.9,0.99", "relative_step=True"). Each rule takes the keys it knows; what nobody took is refused.
 class Arguments {
  public:
-  /// A config Error for an entry without a key, a value or with a key that was there before. `optimizer` is for messages.
+  /// Reads `text`. A config Error for an entry without a key, a value or with a key that was there before. `optimizer` is for messages.
   Arguments(std::string optimizer, const std::string& text);
 
   /// Puts the value of a key where it belongs, when it was given. A config Error for one of another kind or outside [least, below).
@@ -17,10 +17,10 @@ class Arguments {
   void take(const std::string& key, int64_t& value, int64_t least);
   void take(const std::string& key, bool& value);
   void take(const std::string& key, std::string& value, const std::vector<std::string>& choices);
-  /// beta1 and beta2, or "betas" with both, all in [0, 1).
+  /// Takes beta1 and beta2, or "betas" with both, all in [0, 1).
   void take_betas(double& beta1, double& beta2);
 
-  /// A config Error for a key that nobody took; it names the nearest that is known and lists them.
+  /// Throws a config Error for a key that nobody took; it names the nearest that is known and lists them.
   void finish() const;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace burnish::optim {
 
-/// Where processes own parameters: what has the others compute with an owner's present values.
+/// Functions that let other processes compute with an owner's present values, where processes own parameters.
 struct Sharing {
   std::function<void()> bring;   ///< has the values come to the others; all processes have to come to it
   std::function<void()> forget;  ///< has none of the others use what was brought before, each by itself

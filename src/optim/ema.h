@@ -18,10 +18,10 @@ class Ema {
   /// average = decay * average + (1 - decay) * parameter.
   void update(double decay);
 
-  /// Of the parameter at that place of the list, fp32 of its shape; undefined where it is not owned.
+  /// The average of the parameter at that index of the list, fp32 of its shape; undefined where it is not owned.
   const at::Tensor& average(size_t index) const { return averages_.at(index); }
 
-  /// "<parameter>.ema", sharing storage with the averages.
+  /// Lists the averages as "<parameter>.ema", sharing storage with them.
   StateList state() const;
 
   /// Puts back what state() gave. Throws the data Error of load_into (optim/state.h), and then changes nothing.

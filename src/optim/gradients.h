@@ -10,15 +10,15 @@ namespace burnish::optim {
 /// caller decides what to do about that.
 at::Tensor gradient_norm(const ParameterList& parameters);
 
-/// The same bits where each gradient is with the process that owns its parameter. `sum` replaces numbers, fp64 on the CPU, by their sums
-/// over the processes. On the CPU.
+/// Computes the bits of gradient_norm where each gradient is with the process that owns its parameter. `sum` replaces numbers, fp64 on the
+/// CPU, by their sums over the processes. The result is on the CPU.
 at::Tensor gradient_norm_of_owners(const ParameterList& parameters, const std::function<void(const at::Tensor&)>& sum);
 
-/// The same in parts, for gradients that are not there all at once: what one of them adds, in the order of their parameters.
+/// Computes what one gradient adds to the norm, for gradients that are not there all at once, in the order of their parameters.
 at::Tensor norm_part(const at::Tensor& gradient);
 at::Tensor norm_of_parts(const std::vector<at::Tensor>& parts);
 
-/// Multiplies every gradient in place.
+/// Multiplies every gradient by `factor`, in place.
 void scale_gradients(const ParameterList& parameters, double factor);
 
 /// Scales all gradients by max_norm / (norm + 1e-6) where that is below 1 (torch's clip_grad_norm_), `norm` being gradient_norm's.

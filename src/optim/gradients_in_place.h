@@ -17,7 +17,7 @@ class GradientsInPlace {
 
   /// A step begins: zeros wherever a gradient has been before.
   void begin();
-  /// By parameter, how often its gradient has come since the step began; to be added to for those that came in a recording, which is not
+  /// How often a gradient has come since the step began, by parameter; the caller adds those that came in a recording, which is not
   /// watched.
   std::vector<int64_t> num_came;
   /// The step's gradients are all there: a parameter whose own has not come has none.

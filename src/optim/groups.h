@@ -5,7 +5,7 @@
 
 namespace burnish::optim {
 
-/// What parts of a model train with other numbers than the rest; lists as in base/numbers_by_name.h, over the parameters' names.
+/// Numbers with which parts of a model train otherwise than the rest; lists as in base/numbers_by_name.h, over the parameters' names.
 struct GroupOptions {
   std::string lr_groups = {};            ///< rates
   std::string weight_decay_groups = {};  ///< weight decays

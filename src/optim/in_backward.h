@@ -3,8 +3,8 @@
 
 namespace burnish::optim {
 
-/// One step of an optimizer inside backward: while it lives, each parameter is updated as soon as its gradient is there, and the gradient
-/// is freed at once, so that gradients are never all there together. Numbers are those of Optimizer::step.
+/// A step of an optimizer inside backward: while it lives, each parameter is updated as soon as its gradient is there, and the gradient is
+/// freed at once, so that gradients are never all there together. Numbers are those of Optimizer::step.
 class InBackward {
  public:
   /// `max_norm` above 0 clips every gradient by its own norm, since that of all together is not known yet (sd-scripts,
@@ -14,7 +14,7 @@ class InBackward {
   InBackward(const InBackward&) = delete;
   InBackward& operator=(const InBackward&) = delete;
 
-  /// After backward: ends the step. The norm over all gradients, as gradient_norm gives it, before any was clipped.
+  /// Ends the step after backward. Returns the norm over all gradients, as gradient_norm gives it, before any was clipped.
   at::Tensor finish();
 
  private:
@@ -23,7 +23,7 @@ class InBackward {
 
   Optimizer& optimizer_;
   double max_norm_;
-  std::vector<at::Tensor> parts_;  ///< of the norm, by parameter
+  std::vector<at::Tensor> parts_;  ///< what each parameter adds to the norm
 };
 
 }  // namespace burnish::optim

@@ -12,7 +12,7 @@ struct LossScale {
 
   static LossScale for_fp16() { return {65536.0, 0}; }
   bool in_use() const { return factor != 1; }
-  /// Whether a step whose gradients came out not finite is worth another try, at half the factor.
+  /// Tells whether a step whose gradients came out not finite is worth another try, at half the factor.
   bool retreat() {
     if (factor <= 2) return false;
     factor /= 2, good_steps = 0;

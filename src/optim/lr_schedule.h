@@ -4,18 +4,18 @@
 
 namespace burnish::optim {
 
-/// How the learning rate moves over a run. Names are those of transformers and sd-scripts.
+/// Options of how the learning rate moves over a run. Names are those of transformers and sd-scripts.
 struct ScheduleOptions {
   std::string name = "constant";  ///< see lr_factor
   int64_t warmup_steps = 0;
   int64_t max_steps = 0;    ///< optimizer steps of the whole run, warm-up included; 0 while it is not known
-  double min_lr_ratio = 0;  ///< what curves end at, as a fraction of the full rate
-  int64_t num_cycles = 1;   ///< of cosine_with_restarts
-  double power = 1;         ///< of polynomial
-  int64_t decay_steps = 0;  ///< of warmup_stable_decay: at the end; 0 takes a tenth of the run (Hu et al. 2024, arXiv 2404.06395)
+  double min_lr_ratio = 0;  ///< where curves end, as a fraction of the full rate
+  int64_t num_cycles = 1;   ///< cycles of cosine_with_restarts
+  double power = 1;         ///< exponent of polynomial
+  int64_t decay_steps = 0;  ///< steps at the end of warmup_stable_decay; 0 takes a tenth of the run (Hu et al. 2024, arXiv 2404.06395)
 };
 
-/// Whether the rate stays what it is after the warm-up.
+/// Tells whether the rate stays what it is after the warm-up.
 bool is_constant(const ScheduleOptions& options);
 
 /// Throws a config Error for an unknown name (naming the choices), numbers out of range, numbers that the schedule does not read, or a

@@ -15,7 +15,7 @@ namespace burnish::optim {
 struct NamedParameter {
   std::string name;
   at::Tensor value;
-  double lr_factor = 1;                         ///< of the step's learning rate
+  double lr_factor = 1;                         ///< factor on the step's learning rate
   std::shared_ptr<ValueStore> store = nullptr;  ///< where the numbers are kept; null: in `value`
   std::optional<double> weight_decay = {};      ///< none: the optimizer's
   bool owned = true;                            ///< whether this process updates it, and keeps more of it than its weights
@@ -26,8 +26,8 @@ using ParameterList = std::vector<NamedParameter>;
 /// Gives every parameter without a store one over its `value` (see store_in); of one that is not owned, the weights alone.
 void complete(ParameterList& parameters, Rounding rounding);
 
-/// All bits that are kept of the value, on its device: the tensor itself, or a copy in fp32 where ValueStore::tensor has none. After
-/// `complete`.
+/// Returns all bits that are kept of the value, on its device: the tensor itself, or a copy in fp32 where ValueStore::tensor has none. To
+/// be called after `complete`.
 at::Tensor exact_value(const NamedParameter& parameter);
 
 /// exact_value for whoever keeps it: the one tensor that holds the value, wherever that is, or else a copy in fp32.

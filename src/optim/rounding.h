@@ -21,8 +21,8 @@ Rounding parse_rounding(std::string_view name);
 /// device.
 void round_stochastically(at::Tensor& from, const at::Tensor& to, uint64_t key);
 
-/// The same onto E4M3, subnormals included, as codes [like from] uint8: the expected value is exact to 2^-24 of the spacing there.
-/// Magnitudes beyond 448 and NaN become the code of NaN.
+/// Rounds stochastically onto E4M3, subnormals included, as codes [like from] uint8: the expected value is exact to 2^-24 of the spacing
+/// there. Magnitudes beyond 448 and NaN become the code of NaN.
 void round_to_e4m3(const at::Tensor& from, const at::Tensor& codes, uint64_t key);
 
 /// fp32 `exact` as the nearest bf16 number (halves away from zero) and what its bits lack, as signed 16-bit numbers; all of one shape.

@@ -37,9 +37,9 @@ RulePtr lion(const LionOptions& options);
 struct AdafactorOptions {
   double eps1 = 1e-30;           ///< added to squared gradients
   double eps2 = 1e-3;            ///< smallest scale of a parameter, for scale_parameter
-  double clip_threshold = 1;     ///< of the update's root mean square
+  double clip_threshold = 1;     ///< most that the update's root mean square may be
   double decay_rate = -0.8;      ///< the second moment keeps 1 - step^decay_rate
-  double beta1 = 0;              ///< of an average of the updates; 0 keeps none
+  double beta1 = 0;              ///< decay of an average of the updates; 0 keeps none
   bool scale_parameter = false;  ///< multiplies the rate with the parameter's root mean square
   bool relative_step = false;    ///< min(1e-2, 1 / sqrt(step)) takes the place of the rate
   bool warmup_init = false;      ///< with relative_step: min(1e-6 step, 1 / sqrt(step))
@@ -59,10 +59,10 @@ RulePtr came(const CameOptions& options);
 /// parameters have come; the step's rate is a factor on it.
 struct ProdigyOptions {
   double beta1 = 0.9, beta2 = 0.999;
-  double beta3 = 0;  ///< of the sums that d comes from; 0 takes sqrt(beta2)
+  double beta3 = 0;  ///< decay of the sums that d comes from; 0 takes sqrt(beta2)
   double eps = 1e-8;
   double d0 = 1e-6, d_coef = 1;  ///< the first d, and a factor on every estimate
-  double growth_rate = 0;        ///< by how much d may grow in a step; 0 for any
+  double growth_rate = 0;        ///< factor by which d may grow in a step; 0 for any
   bool use_bias_correction = false;
   bool safeguard_warmup = false;  ///< leaves the rate out of the sums, for schedules with a warm-up
   int64_t slice_p = 1;            ///< estimates d from every so many elements, which saves memory

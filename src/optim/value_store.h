@@ -10,12 +10,12 @@
 
 namespace burnish::optim {
 
-/// How the numbers of a trained weight are kept: read as fp32, updated, and written back rounded. Optimizers and averages know weights
-/// through this alone; fp32, bf16, bf16 with a remainder (store_in) and FP8 codes (quant/trained_codes.h) are instances.
+/// A way to keep the numbers of a trained weight: they are read as fp32, updated, and written back rounded. Optimizers and averages know
+/// weights through this alone; fp32, bf16, bf16 with a remainder (store_in) and FP8 codes (quant/trained_codes.h) are instances.
 class ValueStore {
  public:
   virtual ~ValueStore() = default;
-  /// What is read and written at once begins and ends at multiples of this many elements.
+  /// The number of elements at whose multiples begins and ends what is read and written at once.
   virtual int64_t granule() const { return 1; }
   /// Elements of the flattened value from `begin` on, as many as `exact` [n] (fp32) has, into it.
   virtual void read(int64_t begin, const at::Tensor& exact) const = 0;
@@ -24,16 +24,16 @@ class ValueStore {
   virtual void write(int64_t begin, at::Tensor exact, std::optional<uint64_t> key) = 0;
   /// The one tensor that holds all of the value; undefined where it takes several, or is not always on its device.
   virtual at::Tensor tensor() const { return {}; }
-  /// All tensors that hold it, sharing storage, by what follows the parameter's name ("", ".remainder", ".codes").
+  /// Lists all tensors that hold the value, sharing storage, by what follows the parameter's name ("", ".remainder", ".codes").
   virtual StateList state() const = 0;
-  /// Of those, what layers compute with; the rest only an optimizer reads.
+  /// Lists those tensors that layers compute with; the others only an optimizer reads.
   virtual StateList weights() const { return state(); }
 };
 
 /// A value in a tensor of fp32, bf16 or fp16. `rounding` is for bf16; everything else is rounded to nearest.
 std::shared_ptr<ValueStore> store_in(const at::Tensor& value, Rounding rounding);
 
-/// Of a value that another process alone keeps: no tensor of it is here, and whoever reads or writes it is a std::logic_error.
+/// Makes a store of a value that another process alone keeps: it has no tensor, and reading or writing it is a std::logic_error.
 std::shared_ptr<ValueStore> kept_elsewhere();
 
 }  // namespace burnish::optim

@@ -3,7 +3,7 @@
 
 namespace burnish::pipeline {
 
-/// What a value depends on. Frozen weights and constants contribute nothing.
+/// The things that a value depends on. Frozen weights and constants contribute nothing.
 struct Labels {
   bool sample = false;        ///< D: which sample of the dataset
   bool augmentation = false;  ///< A: what a unit draws itself
@@ -12,20 +12,20 @@ struct Labels {
 
   Labels& operator|=(const Labels& other);
   bool operator==(const Labels&) const = default;
-  /// The same at every visit of the sample, so that it can be computed once.
+  /// Tells whether a value is equal at every visit of its sample, so that it can be computed once.
   bool fixed() const { return !augmentation && !timestep && !trained; }
-  /// The same whenever the same visit is made: what is drawn for a visit has a key, so that it is known before the run.
+  /// Tells whether a value is equal whenever its visit is made: what is drawn for a visit has a key, so that it is known before the run.
   bool planned() const { return !augmentation && !trained; }
-  /// Whether something is drawn for it at each visit.
+  /// Tells whether something is drawn for it at each visit.
   bool drawn() const { return augmentation || timestep; }
-  /// "DT", "-" for a constant; theta is written as "θ".
+  /// Writes the labels: "DT", "-" for a constant; theta is written as "θ".
   std::string text() const;
 };
 
-/// What units and their values depend on. A value that is written twice has the labels of its last writer.
+/// The labels of units and their values. A value that is written twice has the labels of its last writer.
 struct Labelled {
   std::map<std::string, Labels> values;
-  std::map<std::string, Labels> units;  ///< by the unit's name: those of all that it writes
+  std::map<std::string, Labels> units;  ///< the labels of all that a unit writes, by the unit's name
 };
 
 /// The labels of everything after all units ran, bottom-up: a unit has the labels of all that it reads, and theta when it runs a trained
@@ -33,8 +33,8 @@ struct Labelled {
 /// writes.
 Labelled label(const Units& units, const std::map<std::string, Labels>& inputs, const std::set<std::string>& trained_models);
 
-/// Whether a unit that runs `model` runs a trained parameter, or more generally one of `trained_models`. Names may point below a model:
-/// "encoder.head" is not touched by training "encoder.body", while training or running "encoder" means all of it.
+/// Tells whether a unit that runs `model` runs a trained parameter, or more generally one of `trained_models`. Names may point below a
+/// model: "encoder.head" is not touched by training "encoder.body", while training or running "encoder" means all of it.
 bool is_trained(const std::string& model, const std::set<std::string>& trained_models);
 
 }  // namespace burnish::pipeline

@@ -16,7 +16,7 @@ struct CutProblem {
     bool must_run = false;       ///< it runs a trained parameter, or makes the loss
     std::vector<int64_t> reads;  ///< indices of values
     std::vector<int64_t> weights;
-    bool must_not_run = false;  ///< what it writes has to be kept
+    bool must_not_run = false;  ///< whether what the unit writes has to be kept
   };
   struct Value {
     std::string name;
@@ -41,11 +41,11 @@ CutProblem cut_problem(const Schedule& schedule);
 
 /// An answer: which units run at every visit, and which values are loaded from the cache for them.
 struct CutPlan {
-  std::vector<bool> runs;    ///< by unit
-  std::vector<bool> cached;  ///< by value
+  std::vector<bool> runs;    ///< whether a unit runs, by unit
+  std::vector<bool> cached;  ///< whether a value is cached, by value
   double seconds = 0;        ///< a visit
   double cache_bytes = 0;    ///< a sample
-  double weight_bytes = 0;   ///< of the models that stay in memory
+  double weight_bytes = 0;   ///< bytes of the models that stay in memory
 };
 
 /// The plan that `runs` implies; its seconds are infinite when a value that cannot be cached would be missing, or a unit that must run

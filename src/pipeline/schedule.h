@@ -3,20 +3,20 @@
 
 namespace burnish::pipeline {
 
-/// Units that run at the same time of a run, with what passes in and out. On a batch, those that depend on no draw run sample by sample,
-/// so that a batch computes bit for bit what a cache would hold; the others run on the joined batch.
+/// A part of a run: units that run at one time of it, with what passes in and out. On a batch, units that depend on no draw run sample by
+/// sample, so that a batch computes bit for bit what a cache would hold; the others run on the joined batch.
 struct Stage {
-  Units units;                          ///< in their order
+  Units units;                          ///< the units in their order
   std::vector<std::string> kept;        ///< values that they write and later stages read: all that need be kept
   std::vector<std::string> of_sample;   ///< values that they read of each sample: inputs, and what earlier stages keep of it
   std::vector<std::string> drawn;       ///< values that they read of the visit: its draws, and what an earlier stage made of them
   Units each, batch;                    ///< `units` again: what runs sample by sample, then what runs on the batch
   std::vector<std::string> joined;      ///< values of the samples that `batch` reads
-  std::set<std::string> padded;         ///< of those, the ones whose length differs between samples
+  std::set<std::string> padded;         ///< those values of `joined` whose length differs between samples
   std::set<std::string> with_gradient;  ///< names of units whose results depend on a trained parameter
 };
 
-/// What is left open once units and labels are known.
+/// Choices that are left open once units and labels are known.
 struct Policy {
   std::set<std::string> at_every_visit = {};  ///< units that run at every visit whatever they depend on
   bool ahead = true;                          ///< whether anything is computed ahead of training
@@ -39,7 +39,7 @@ struct Schedule {
   Stage ahead;  ///< depends on no trained parameter, and frees the memory of a model that no unit of `live` runs, or cannot wait
   Stage live;   ///< everything else
 
-  /// What `ahead` and `live` read of a sample and `once` does not keep: "prompt", "image".
+  /// Lists the values that `ahead` and `live` read of a sample and `once` does not keep: "prompt", "image".
   std::vector<std::string> sample_inputs() const;
   /// The units of `ahead` and `live` in their order, each once.
   Units after_once() const;
@@ -50,7 +50,7 @@ struct Schedule {
 Schedule schedule(const Units& units, const std::map<std::string, Labels>& inputs, const std::set<std::string>& trained_models,
                   const Policy& policy = {}, const std::set<std::string>& padded = {});
 
-/// The same units under another policy.
+/// Makes the schedule of the units under another policy.
 Schedule with_policy(const Schedule& schedule, const Policy& policy);
 
 /// Runs a stage for a batch of visits. A sample's values are `stage.of_sample`, each with a leading dimension of 1, and the draws are

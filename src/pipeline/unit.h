@@ -10,35 +10,35 @@
 
 namespace burnish::pipeline {
 
-/// For each sample of a batch, tensors of sizes of their own, as many as the sample has: reference pictures.
+/// Lists of tensors of their own sizes, a list for each sample of a batch, as long as the sample has them: reference pictures.
 using TensorLists = std::vector<std::vector<at::Tensor>>;
-/// What flows between units: a tensor, a text (a caption), or lists of tensors. Of a single sample a tensor has a leading dimension of 1,
-/// and of lists there is one.
+/// A value that flows between units: a tensor, a text (a caption), or lists of tensors. The tensor of a single sample has a leading
+/// dimension of 1, and of lists there is one.
 using Value = std::variant<at::Tensor, std::string, TensorLists>;
 using Values = std::map<std::string, Value>;
 
 class Scope;
 
-/// Which weights of its models a unit computes with, where training changes these.
+/// The weights of its models that a unit computes with, where training changes them.
 enum class Weights {
-  trained,  ///< what training has made of them so far
-  frozen,   ///< those beside which something trains, and without that: at every visit the same
-  initial,  ///< those that training begins with and then changes: the unit runs before it
+  trained,  ///< the weights as training has changed them so far
+  frozen,   ///< the weights beside which something trains, and without that: equal at every visit
+  initial,  ///< the weights that training begins with and then changes: the unit runs before it
 };
 
-/// One step of a model's pipeline. It declares the values it reads and writes and the models it runs, so that the graph can be
-/// checked, ordered and cut before anything runs. `run` reaches values through the Scope only.
+/// A step of a model's pipeline. It declares the values it reads and writes and the models it runs, so that the graph can be checked,
+/// ordered and cut before anything runs. `run` reaches values through the Scope only.
 struct Unit {
   std::string name;
   std::vector<std::string> reads, writes, models;
   std::function<void(Scope&)> run = {};
   bool draws = false;  ///< it draws random numbers itself; a unit without this gives the same from the same
   Weights weights = Weights::trained;
-  std::string settings = {};  ///< what beside its reads and models decides what it computes, in words
+  std::string settings = {};  ///< says in words what decides the unit's results beside its reads and models
 };
 using Units = std::vector<Unit>;
 
-/// What a unit touched while it ran.
+/// A record of what a unit touched while it ran.
 struct Record {
   std::set<std::string> reads, writes, models;
 };
@@ -72,13 +72,13 @@ std::vector<std::string> audit(const Unit& unit, const Values& values);
 
 bool has_unit(const Units& units, const std::string& name);
 
-/// What a model name points into: "encoder" for "encoder.head".
+/// Returns the component that a model name points into: "encoder" for "encoder.head".
 std::string component_of(const std::string& model);
 
-/// Whether one of the two names is the other or points below it.
+/// Tells whether one of the two names is the other or points below it.
 bool overlap(const std::string& a, const std::string& b);
 
-/// What names of models have in common up to a dot: "dit.last" for "dit.last.body" and "dit.last.head", "dit" for "dit.first" and
+/// Returns what names of models have in common up to a dot: "dit.last" for "dit.last.body" and "dit.last.head", "dit" for "dit.first" and
 /// "dit.last".
 std::string common_part(const std::vector<std::string>& models);
 
@@ -88,7 +88,7 @@ std::vector<std::string> components_of(const Units& units);
 /// Replaces every tensor of a value, a single one or those of its lists, by what `change` makes of it.
 void change_tensors(Value& value, const std::function<at::Tensor(const at::Tensor&)>& change);
 
-/// Bytes of a value's tensors, or of its text.
+/// Counts the bytes of a value's tensors, or of its text.
 int64_t num_bytes(const Value& value);
 
 /// The values with their tensors where `move` brings them; those without dimensions are numbers that units read, and stay as they are. On

@@ -7,33 +7,33 @@
 
 namespace burnish::quant {
 
-/// How many b it takes to hold a.
+/// Divides a by b and rounds up: the least n with n · b ≥ a.
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 using kernels::CodeKind;
 
-/// What one scale covers: nothing is scaled, all of W, one output row, a 128×128 block, or 64 neighbours of a row (NF4).
+/// The numbers that one scale covers: none are scaled, all of W, one output row, a 128×128 block, or 64 neighbours of a row (NF4).
 enum class Scaling { none, tensor, row, block, row_block };
 
-/// How a frozen weight is stored.
+/// A format in which a frozen weight is stored: its codes and what their scales cover.
 struct Format {
   CodeKind codes = CodeKind::e4m3;
   Scaling scaling = Scaling::row;
   bool operator==(const Format&) const = default;
 };
 
-/// fp8 (E4M3, one scale an output row), fp8_tensor, fp8_block, fp8_plain (a cast, as other programs do), fp8_e5m2, int8, nf4.
-/// A config Error lists them.
+/// Reads fp8 (E4M3, one scale an output row), fp8_tensor, fp8_block, fp8_plain (a cast, as other programs do), fp8_e5m2, int8 or nf4. A
+/// config Error lists them.
 Format parse_format(std::string_view name);
 std::string format_name(Format format);
-/// In words, for the log.
+/// Describes the format in words, for the log.
 std::string describe(Format format);
 
-/// Largest value of the codes themselves: 448, 57344, 127, 1.
+/// The largest value of the codes themselves: 448, 57344, 127, 1.
 double largest(CodeKind codes);
-/// Values of a row that share a scale.
+/// The number of values of a row that share a scale.
 int64_t group_size(Format format, int64_t in);
-/// Bytes of codes and scales of a weight [out, in].
+/// Counts the bytes of codes and scales of a weight [out, in].
 int64_t stored_bytes(Format format, int64_t out, int64_t in);
 
 }  // namespace burnish::quant

@@ -18,10 +18,10 @@ struct QuantizedWeight {
 /// NaN, infinity, or a value beyond the range of unscaled codes is a data Error that names the weight.
 QuantizedWeight quantize(const nn::WeightSource::Rows& rows, int64_t out, int64_t in, Format format, c10::Device device,
                          const std::string& name);
-/// The same for a tensor as it lies in a file.
+/// Quantizes a tensor as it lies in a file.
 QuantizedWeight quantize(const at::Tensor& weight, Format format, c10::Device device, const std::string& name);
 
-/// A data Error that names the weight when it holds NaN or infinity.
+/// Throws a data Error that names the weight when it holds NaN or infinity.
 void check_finite(const at::Tensor& values, const std::string& name);
 
 /// Takes FP8 codes [out, in] (E4M3 or E5M2) from a file as they are; `scale` is undefined for 1, one number, or [out, 1] numbers.

@@ -3,11 +3,11 @@
 
 namespace burnish::quant {
 
-/// Whether the device multiplies FP8 by FP8 numbers in hardware, for matrices whose sides are multiples of 16.
+/// Tells whether the device multiplies FP8 by FP8 numbers in hardware, for matrices whose sides are multiples of 16.
 bool has_fp8_products(c10::Device device);
 
-/// (a ∘ scale_a) (b ∘ scale_b) in bf16 by the hardware: a [M, K] E4M3 row-major, b [K, N] E4M3 column-major, scale_a [M, 1], scale_b [1,
-/// N].
+/// Computes (a ∘ scale_a) (b ∘ scale_b) in bf16 by the hardware: a [M, K] E4M3 row-major, b [K, N] E4M3 column-major, scale_a [M, 1],
+/// scale_b [1, N].
 at::Tensor scaled_mm(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a, const at::Tensor& scale_b);
 
 }  // namespace burnish::quant

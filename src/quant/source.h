@@ -36,9 +36,9 @@ class QuantizedSource : public nn::WeightSource, public std::enable_shared_from_
   at::Tensor leaf_;
 };
 
-/// The same with products of FP8 by FP8 numbers: every row of x is quantized to E4M3 with a scale of its own, codes are multiplied with
-/// fp32 sums, and both scales are multiplied in after. For the input's gradient the weight's row scales go into dy before its rows are
-/// quantized, so that the same codes serve both ways. On GPUs with FP8 products `_scaled_mm` does this; elsewhere the same numbers are
+/// A weight in codes that multiplies FP8 by FP8 numbers: every row of x is quantized to E4M3 with a scale of its own, codes are multiplied
+/// with fp32 sums, and both scales are multiplied in after. For the input's gradient the weight's row scales go into dy before its rows are
+/// quantized, so that one set of codes serves both ways. On GPUs with FP8 products `_scaled_mm` does this; elsewhere the numbers are
 /// multiplied in fp32.
 class Fp8ComputeSource : public QuantizedSource {
  public:

@@ -13,14 +13,14 @@ struct StoreOptions {
   bool fp8_compute = false;                 ///< products of FP8 by FP8 numbers
   /// Weights at or below these paths train: they are held as E4M3 codes that an optimizer can write, whatever `format` says.
   std::vector<std::string> trained = {};
-  c10::ScalarType gradient_dtype = c10::ScalarType::BFloat16;  ///< of those
+  c10::ScalarType gradient_dtype = c10::ScalarType::BFloat16;  ///< dtype of the gradients of trained weights
 };
 
 /// Stores the weights of a model's linear layers and convolutions as they are read. A weight that the file already has in FP8 is taken as
 /// it is, or as E4M3 with a scale an output row where it was changed since.
 class Store : public nn::WeightStore {
  public:
-  /// A config Error for a bad regular expression or a format that fp8_compute cannot multiply.
+  /// Throws a config Error for a bad regular expression or a format that fp8_compute cannot multiply.
   explicit Store(const StoreOptions& options);
   std::shared_ptr<nn::WeightSource> store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale, c10::Device device,
                                           c10::ScalarType in_file) override;

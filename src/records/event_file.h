@@ -17,9 +17,9 @@ class EventFile {
   /// of earlier files of the folder that lie after `last_step`, which a resumed run takes again, are declared void: TensorBoard drops them.
   EventFile(const std::filesystem::path& folder, int64_t last_step, double now);
 
-  /// One event with a number for each value of the record; NaN is left out.
+  /// Writes an event with a number for each value of the record; NaN is left out.
   void write(const Record& record);
-  /// One event with a picture, the bytes of a PNG file.
+  /// Writes an event with a picture, the bytes of a PNG file.
   void write_picture(int64_t step, double time, const std::string& tag, std::string_view png);
 
  private:

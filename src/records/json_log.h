@@ -40,13 +40,13 @@ class LogFollower {
 
   struct Part {
     bool from_start = false;  ///< the first part, or the file was cut or rewritten: what was read before holds no longer
-    Log log;                  ///< what came since
+    Log log;                  ///< the records that came since
   };
-  /// What came since the last call. A file that is not there is an empty one.
+  /// Reads what came since the last call. A file that is not there is an empty one.
   Part next();
 
  private:
-  /// Whether the file still holds what was read of it.
+  /// Tells whether the file still holds what was read of it.
   bool goes_on(std::istream& file) const;
 
   std::filesystem::path path_;

@@ -5,8 +5,8 @@
 
 namespace burnish::records {
 
-/// Where a run keeps a picture that it draws while it trains: RUN/samples/step-000100/00.png. `number` counts the pictures of a step from
-/// 0; step 0 is before the first.
+/// The path of a picture that a run draws while it trains: RUN/samples/step-000100/00.png. `number` counts the pictures of a step from 0;
+/// step 0 is before the first.
 std::filesystem::path preview_path(const std::filesystem::path& run, int64_t step, int64_t number);
 
 struct Preview {

@@ -9,8 +9,8 @@
 
 namespace burnish::records {
 
-/// What a run says about one step: numbers by name. A number inside an object or array is named by its path ("loss_by_time/3/raw");
-/// null, which says that there is none this time, is NaN.
+/// A step as a run reports it: numbers by name. A number inside an object or array is named by its path ("loss_by_time/3/raw"); null, which
+/// says that there is none this time, is NaN.
 struct Record {
   int64_t step = 0;
   double time = std::numeric_limits<double>::quiet_NaN();  ///< seconds since 1970

@@ -10,7 +10,7 @@ namespace burnish::report {
 /// them, from "events".
 std::string page(const nlohmann::json& runs, bool live);
 
-/// Whether a file is a page that this room wrote.
+/// Tells whether a file is a page that this room wrote.
 bool is_page(const std::filesystem::path& path);
 
 struct ReportOptions {

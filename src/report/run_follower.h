@@ -11,19 +11,19 @@
 
 namespace burnish::report {
 
-/// What a page calls runs: the names of their folders, or their paths where those are alike.
+/// Makes the names by which a page calls runs: the names of their folders, or their paths where those are alike.
 std::vector<std::string> run_names(const std::vector<std::string>& runs);
 
 /// Reads the folder of a run while it goes on, for the page.
 class RunFollower {
  public:
-  /// How the page gets a picture: a URL for the path of its file.
+  /// A function that says how the page gets a picture: a URL for the path of its file.
   using Link = std::function<std::string(const std::filesystem::path&, const records::Preview&)>;
 
-  /// A data Error unless `run` is a folder with a log.jsonl. `name` is what the page calls the run.
+  /// Throws a data Error unless `run` is a folder with a log.jsonl. `name` is what the page calls the run.
   RunFollower(std::filesystem::path run, std::string name, Link link);
 
-  /// What came since the last call; null when nothing did. The first time, and whenever the run began anew, all of it:
+  /// Reads what came since the last call; null when nothing did. The first time, and whenever the run began anew, all of it:
   ///   {"name", "settings": [{"group", "name", "value", "doc"}] or null, "validation": {"before", "after"} or null,
   ///    "log": {"steps": [...], "columns": {name: [number or null, ...]}, "num_skipped"},
   ///    "previews": [{"step", "number", "url", "prompt"}]}

@@ -6,8 +6,8 @@
 
 namespace burnish::report {
 
-/// Whether a request's Host header names this machine, under any port (a tunnel may have changed it). A page of another name that was made
-/// to lead here (DNS rebinding) is refused by it.
+/// Tells whether a request's Host header names this machine, under any port (a tunnel may have changed it). A page of another name that was
+/// made to lead here (DNS rebinding) is refused by it.
 bool is_loopback_host(const std::string& host);
 
 /// Serves the page about runs on 127.0.0.1 while they go on: the page at /, its data as server-sent events at /events, pictures at

@@ -17,20 +17,20 @@ namespace burnish::tokenizers {
 /// 1508.07909; bytes as printable characters: GPT-2's encoder.py).
 class BytePairs {
  public:
-  /// From a folder's vocab.json and merges.txt, or else from its tokenizer.json. `word_end` is what marks a word's last symbol, "</w>" in
-  /// CLIP, and may be empty; `what` is "CLIP" in messages. `check` refuses a tokenizer.json that normalises or splits text in another way.
-  /// A data Error when there is neither, or they are damaged.
+  /// Reads a folder's vocab.json and merges.txt, or else its tokenizer.json. `word_end` is what marks a word's last symbol, "</w>" in CLIP,
+  /// and may be empty; `what` is "CLIP" in messages. `check` refuses a tokenizer.json that normalises or splits text in another way. A data
+  /// Error when there is neither, or they are damaged.
   using Check = std::function<void(const nlohmann::json& file, const std::filesystem::path& path)>;
   BytePairs(const std::filesystem::path& folder, const std::string& what, std::string word_end, const Check& check);
 
   std::optional<int64_t> find(const std::string& token) const;
-  /// A data Error when the vocabulary lacks it.
+  /// Returns a token's id. A data Error when the vocabulary lacks the token.
   int64_t id_of(const std::string& token) const;
   /// The token of a byte within a word.
   std::optional<int64_t> find_byte(unsigned char byte) const { return find(symbols_[byte]); }
-  /// One more than the largest id.
+  /// Returns one more than the largest id.
   int64_t num_ids() const;
-  /// Of tokenizer.json, the tokens beside the model's; none where that was not read.
+  /// Lists the tokens that a tokenizer.json has beside the model's; none where that was not read.
   const std::vector<SpecialToken>& added() const { return added_; }
   /// Appends a word's tokens; of a symbol that the vocabulary lacks, the unknown one.
   void append(std::string_view word, int64_t unknown_id, std::vector<int64_t>& ids) const;
@@ -52,7 +52,7 @@ class BytePairs {
   std::string word_end_;
   std::array<std::string, 256> symbols_;
   std::unordered_map<std::string, int64_t> ids_;
-  std::unordered_map<uint64_t, Merge> merges_;  ///< by the two ids
+  std::unordered_map<uint64_t, Merge> merges_;  ///< the merge of two ids, by both of them
   std::vector<SpecialToken> added_;
 };
 

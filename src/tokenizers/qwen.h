@@ -7,7 +7,7 @@
 
 namespace burnish::tokenizers {
 
-/// What stands around a text in encoders that were trained on conversations.
+/// A template of a conversation, which stands around a text in encoders that were trained on conversations.
 struct ChatTemplate {
   std::string before = {}, after = {};
 };

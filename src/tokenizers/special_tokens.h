@@ -17,7 +17,7 @@ using SpecialToken = std::pair<std::string, int64_t>;
 void append_with_special(std::string_view text, const std::vector<SpecialToken>& special, std::vector<int64_t>& ids,
                          const std::function<void(std::string_view plain)>& plain);
 
-/// tokenizer_config.json with special_tokens_map.json laid over it; an empty object when a folder has neither.
+/// Reads tokenizer_config.json with special_tokens_map.json laid over it; an empty object when a folder has neither.
 nlohmann::json read_settings(const std::filesystem::path& folder);
 
 /// The tokens beside the vocabulary that tokenizer_config.json (added_tokens_decoder) or added_tokens.json lists; none where neither does.
@@ -30,7 +30,7 @@ std::string special_token(const nlohmann::json& settings, const std::string& nam
 /// A token's id; a data Error for what is no number from 0 to 2^31 - 1.
 int64_t token_id(const nlohmann::json& id);
 
-/// model_max_length, or 0 for none (transformers writes 1e30 then).
+/// Reads model_max_length, or 0 for none (transformers writes 1e30 then).
 int64_t max_length(const nlohmann::json& settings);
 
 /// extra_ids: how many tokens <extra_id_N> a T5 vocabulary has behind its pieces, 100 where it is not said; a data Error for what is no

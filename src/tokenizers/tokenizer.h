@@ -14,7 +14,7 @@ struct Encoded {
   bool truncated = false;
 };
 
-/// Text to token ids.
+/// A tokenizer makes token ids of text.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -26,9 +26,9 @@ class Tokenizer {
   int64_t model_max_length() const { return model_max_length_; }
   int64_t pad_id() const { return pad_id_; }
   int64_t end_id() const { return end_id_; }  ///< -1 where texts end without one
-  /// Of the template that stands before a text, the ids.
+  /// The number of ids of the template that stands before a text.
   int64_t num_before() const { return num_before_; }
-  /// One more than the largest id in the vocabulary.
+  /// Returns one more than the largest id in the vocabulary.
   int64_t num_ids() const { return num_ids_; }
 
  protected:

@@ -12,10 +12,10 @@ std::string to_utf8(int32_t code);
 /// Code points of `text`; bytes that are not UTF-8 become U+FFFD.
 std::vector<int32_t> code_points(std::string_view text);
 
-/// Canonical composition (NFC).
+/// Composes code points canonically (NFC).
 std::vector<int32_t> compose(const std::vector<int32_t>& codes);
 
-/// Of the categories L and N.
+/// Tells whether a code point is of the categories L and N.
 bool is_letter(int32_t code);
 bool is_number(int32_t code);
 

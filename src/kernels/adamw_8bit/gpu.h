@@ -3,7 +3,7 @@
 
 namespace burnish::kernels {
 
-/// One moment of AdamW as bytes: codes, the scales of blocks of 256 numbers, and the map's 256 values with the 255 halves between them.
+/// A moment of AdamW as bytes: codes, the scales of blocks of 256 numbers, and the map's 256 values with the 255 halves between them.
 struct CodedMoment {
   at::Tensor codes, scales, values, borders;
 };
@@ -14,8 +14,8 @@ struct AdamWStep {
   int64_t step = 1;  ///< counted from 1
 };
 
-/// Whether adamw_8bit_gpu takes these: flat, aligned and contiguous, fp32 values and gradients of a multiple of 16 numbers on a GPU that
-/// there are kernels for.
+/// Tells whether adamw_8bit_gpu takes these: flat, aligned and contiguous, fp32 values and gradients of a multiple of 16 numbers on a GPU
+/// that there are kernels for.
 bool adamw_8bit_fits_gpu(const at::Tensor& value, const at::Tensor& gradient, const CodedMoment& first, const CodedMoment& second);
 
 /// Updates value and both moments in one pass, in fp32.

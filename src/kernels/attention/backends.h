@@ -11,7 +11,7 @@ struct AttentionCall {
   double scale;
 };
 
-/// ATen's own choice of a kernel, which is among those that it is allowed.
+/// Computes attention by ATen's own choice of a kernel, which is among those that it is allowed.
 at::Tensor attention_of_aten(const AttentionCall& call);
 
 /// Has ATen take the kernel that is fastest for such a call, if it is on a GPU. The first call of its shapes tries them, each forward and

@@ -19,8 +19,8 @@ class BlockCodes {
 
  private:
   std::vector<float> values_, borders_;  ///< borders: the halves between values, then infinity
-  std::vector<int32_t> first_;           ///< by the upper bits of a number: the code of the least number that has them
-  int64_t num_steps_ = 0;                ///< from there to the code of the greatest, at most
+  std::vector<int32_t> first_;           ///< the code of the least number that begins with these upper bits, by those bits
+  int64_t num_steps_ = 0;                ///< steps from there to the code of the greatest, at most
   int64_t block_size_;
 };
 

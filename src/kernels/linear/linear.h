@@ -10,7 +10,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 /// The gradient of `linear` by x, without autograd: dy W. dy [N, out], W [out, in] -> [N, in].
 at::Tensor linear_back(const at::Tensor& dy_NO, const at::Tensor& weight_OI);
 
-/// Whether operands like these can be multiplied by addmm_, which adds to what is there, in no more time than by `linear` or `linear_back`.
+/// Tells whether addmm_, which adds to what is there, multiplies such operands in no more time than `linear` or `linear_back`.
 bool adds_in_place(const at::Tensor& x, const at::Tensor& weight);
 
 /// The dtype that operands like `x` are multiplied in on their device: their own, or fp32 for 16-bit numbers on a CPU that lacks them.

@@ -5,8 +5,8 @@
 
 namespace burnish::kernels {
 
-/// Whether factor_gradients_gpu takes these: fp32 or bf16 on a GPU that there are kernels for, all of one dtype, dy of many rows and a
-/// width that is a multiple of 16, a rank of at most 32, in fp32 16.
+/// Tells whether factor_gradients_gpu takes these: fp32 or bf16 on a GPU that there are kernels for, all of one dtype, dy of many rows and
+/// a width that is a multiple of 16, a rank of at most 32, in fp32 16.
 bool factor_gradients_fit_gpu(const at::Tensor& dy, const at::Tensor& b, const at::Tensor& h);
 
 /// The gradients of h Bᵀ: dh = dy B and dB = dyᵀ h, both fp32, in one pass over dy. dy [..., out], B [out, rank], h [..., rank], whose rows

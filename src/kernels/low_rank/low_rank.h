@@ -20,8 +20,8 @@ struct FrozenLayer {
   double scale = 1;
 };
 
-/// The results of layers that read the same x, in their order, with autograd for x, A and B. What is as large as x is read once for all A,
-/// forward and backward, and the layers' gradients of x are added up by the products that make them.
+/// Computes the results of layers that read one x, in their order, with autograd for x, A and B. What is as large as x is read once for all
+/// A, forward and backward, and the layers' gradients of x are added up by the products that make them.
 std::vector<at::Tensor> frozen_layers(const at::Tensor& x, const std::vector<FrozenLayer>& layers, const ProductPtr& product);
 
 }  // namespace burnish::kernels

@@ -8,7 +8,7 @@ namespace burnish::kernels {
 /// in backward. Formula: AdaLayerNormZero, Peebles & Xie 2023 (arXiv 2212.09748).
 at::Tensor modulated_norm(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD, double eps);
 
-/// The same in plain ATen: the oracle, and the path for devices without a tuned kernel.
+/// Computes modulated_norm in plain ATen: the oracle, and the path for devices without a tuned kernel.
 at::Tensor modulated_norm_reference(const at::Tensor& x_BLD, const at::Tensor& scale_BD, const at::Tensor& shift_BD, double eps);
 
 }  // namespace burnish::kernels

@@ -13,13 +13,13 @@ namespace burnish::kernels {
 class Product;
 using ProductPtr = std::shared_ptr<const Product>;
 
-/// How a layer multiplies its input with a weight W that is viewed as a matrix [out, columns]: y = x Wᵀ, or a convolution whose kernels are
-/// the rows of W. Weight sources and adapters are written against this, and so serve linear layers and convolutions alike.
-/// Without autograd, and operands of one dtype, unless said otherwise; rows of W may be any part of a layer's.
+/// A layer's product of its input with a weight W that is viewed as a matrix [out, columns]: y = x Wᵀ, or a convolution whose kernels are
+/// the rows of W. Weight sources and adapters are written against this, and so serve linear layers and convolutions alike. Operands are
+/// without autograd and of one dtype, unless said otherwise; rows of W may be any part of a layer's.
 class Product {
  public:
   virtual ~Product() = default;
-  /// Where x and y have their channels, counted from the end; everything before it are batch dimensions.
+  /// The dimension where x and y have their channels, counted from the end; everything before it are batch dimensions.
   virtual int64_t channel_dim() const = 0;
   /// Columns of W that belong to one channel of x: 1, or the kernel's area.
   virtual int64_t columns_per_channel() const = 0;
@@ -30,22 +30,22 @@ class Product {
 
   virtual at::Tensor forward(const at::Tensor& x, const at::Tensor& w_OI, const at::Tensor& bias = {}) const = 0;
   virtual at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& w_OI, at::IntArrayRef x_sizes) const = 0;
-  /// [channels of dy, columns].
+  /// Computes the gradient of the weight, [channels of dy, columns].
   virtual at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) const = 0;
-  /// base + scale · forward(x, w).
+  /// Computes base + scale · forward(x, w).
   virtual at::Tensor add(const at::Tensor& base, const at::Tensor& x, const at::Tensor& w_OI, double scale) const = 0;
   /// sum += scale · forward(x, w), and sum += input_gradient(dy, w): in place, so that what is as large as a layer's output or input is not
   /// copied. Both of the sum's dtype.
   virtual void add_(const at::Tensor& sum, const at::Tensor& x, const at::Tensor& w_OI, double scale) const = 0;
   virtual void add_input_gradient_(const at::Tensor& sum, const at::Tensor& dy, const at::Tensor& w_OI) const = 0;
-  /// Whether the product itself reads what those two add to, and they take no longer than without.
+  /// Tells whether the product itself reads what those two add to, and they take no longer than without.
   virtual bool adds() const = 0;
   /// The product with a parameter (in the shape of weight_sizes) with autograd, in x's dtype. bias [out] or undefined.
   virtual at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const = 0;
   /// The gradient of `multiply` by x, without autograd and in dy's dtype.
   virtual at::Tensor multiply_back(const at::Tensor& dy, const at::Tensor& weight, at::IntArrayRef x_sizes) const = 0;
 
-  /// For an autograd function to keep the product.
+  /// Wraps the product for an autograd function to keep.
   static c10::IValue keep(const ProductPtr& product);
   static ProductPtr kept(const c10::IValue& value);
 };
@@ -58,7 +58,7 @@ class Multiplier {
   virtual at::Tensor forward(const Product& product, const at::Tensor& x, const at::Tensor& bias) const = 0;
   virtual at::Tensor input_gradient(const Product& product, const at::Tensor& dy, at::IntArrayRef x_sizes) const = 0;
 
-  /// Whether add_ and add_input_gradient_ of an operand like this take no longer than the products alone.
+  /// Tells whether add_ and add_input_gradient_ of an operand like this take no longer than the products alone.
   virtual bool adds(const Product& /*product*/, const at::Tensor& /*operand*/) const { return false; }
   /// sum += the product of x with W, of one dtype.
   virtual void add_(const Product& product, const at::Tensor& sum, const at::Tensor& x) const;

@@ -3,10 +3,10 @@
 
 namespace burnish::kernels {
 
-/// Whether qk_norm_rope_cpu takes these: contiguous fp32 or bf16 on the CPU, weight of the same dtype, tables in fp32.
+/// Tells whether qk_norm_rope_cpu takes these: contiguous fp32 or bf16 on the CPU, weight of the same dtype, tables in fp32.
 bool qk_norm_rope_fits_cpu(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP);
 
-/// qk_norm_rope in one pass over x each way, fp32 inside; saves x alone.
+/// Computes qk_norm_rope in one pass over x each way, fp32 inside; saves x alone.
 at::Tensor qk_norm_rope_cpu(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
                             double eps);
 

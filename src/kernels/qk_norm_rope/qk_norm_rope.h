@@ -10,7 +10,7 @@ namespace burnish::kernels {
 at::Tensor qk_norm_rope(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
                         double eps);
 
-/// The same in plain ATen: the oracle, and the path for devices without a tuned kernel.
+/// Computes qk_norm_rope in plain ATen: the oracle, and the path for devices without a tuned kernel.
 at::Tensor qk_norm_rope_reference(const at::Tensor& x_BLHD, const at::Tensor& weight_D, const at::Tensor& cos_LP, const at::Tensor& sin_LP,
                                   double eps);
 

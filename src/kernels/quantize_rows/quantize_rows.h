@@ -8,7 +8,7 @@ struct Fp8Rows {
   at::Tensor codes_NI, scales_N1;
 };
 
-/// x · gain in codes, rounded to nearest, without autograd; gain [I] in fp32, or undefined for 1. x [N, I] of any dtype.
+/// Computes x · gain in codes, rounded to nearest, without autograd; gain [I] in fp32, or undefined for 1. x [N, I] of any dtype.
 Fp8Rows quantize_rows(const at::Tensor& x_NI, const at::Tensor& gain_I);
 
 }  // namespace burnish::kernels

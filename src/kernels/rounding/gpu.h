@@ -7,8 +7,8 @@
 // What optim/rounding.h promises, for flat tensors on a GPU, with the draws that a CPU makes.
 namespace burnish::kernels {
 
-/// Whether the functions below take tensors of these sizes: on a GPU that there are kernels for, contiguous and aligned, of one count of
-/// numbers, a multiple of 16.
+/// Tells whether the functions below take tensors of these sizes: on a GPU that there are kernels for, contiguous and aligned, of one count
+/// of numbers, a multiple of 16.
 bool rounding_fits_gpu(std::initializer_list<at::Tensor> tensors);
 
 void round_stochastically_gpu(const at::Tensor& from, const at::Tensor& to, uint32_t key);

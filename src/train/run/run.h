@@ -6,8 +6,8 @@
 namespace burnish::train {
 
 // A run is a chain of values: settings, subject, objective, schedule, samples, course, kept, trainee. Each is made by one function from
-// those before it; what is not made yet cannot be named, and nothing is made twice. What can be refused is refused before the first weight
-// is read.
+// those before it, so what is not made yet cannot be named. What can be refused is refused before the first weight is read, for which
+// prompts of previews are read, and a cache is opened, before their turn.
 
 /// Trains, to the end or to Ctrl-C, together with the other processes of `world`: they share out encoding and batches, and the first of
 /// them writes all files.
