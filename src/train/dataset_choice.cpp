@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "data/load_metadata.h"
 #include "train/checks.h"
 
 namespace burnish::train {
