@@ -76,8 +76,6 @@ class Optimizer {
   /// Makes every gradient undefined, which frees its memory.
   void zero_grad();
 
-  /// Whether this process owns all parameters.
-  bool owns_all() const;
   /// All have their stores.
   const ParameterList& parameters() const { return parameters_; }
 
