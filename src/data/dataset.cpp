@@ -15,6 +15,7 @@
 #include "base/random_key.h"
 #include "base/text.h"
 #include "data/archived_files.h"
+#include "data/image.h"
 #include "data/load_metadata.h"
 #include "io/files.h"
 #include "io/hash.h"

@@ -14,6 +14,7 @@
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/text.h"
+#include "data/image.h"
 #include "data/sampler.h"
 
 namespace burnish::data {

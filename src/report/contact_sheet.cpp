@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "data/image.h"
 #include "data/resize.h"
 #include "io/files.h"
 #include "io/output_file.h"

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "data/image.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 

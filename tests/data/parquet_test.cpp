@@ -7,6 +7,7 @@
 
 #include "data/archived_files.h"
 #include "data/dataset.h"
+#include "data/load_metadata.h"
 #include "data/tar.h"
 #include "data/tar_writer.h"
 #include "data/unpacked_parquet.h"
