@@ -9,19 +9,13 @@
 #include "io/key_map.h"
 #include "nn/module.h"
 #include "tests/device.h"
+#include "tests/relative_error.h"
 
 // Shared by the parity tests: golden files and relative errors.
 namespace burnish::test {
 
 inline std::string golden_path(const std::string& name) { return std::string(BURNISH_SOURCE_DIR) + "/tests/golden/" + name; }
 inline io::TensorSource golden(const std::string& name) { return io::TensorSource::open({golden_path(name)}); }
-
-/// Largest difference over the largest expected value, wherever the two are.
-inline double relative_error(const at::Tensor& found, const at::Tensor& expected) {
-  auto a = found.detach().cpu().to(at::kDouble), b = expected.detach().cpu().to(at::kDouble);
-  if (a.sizes() != b.sizes()) return 1e30;
-  return ((a - b).abs().max() / b.abs().max().clamp_min(1e-30)).item<double>();
-}
 
 /// What tests/golden/digest.py keeps of a tensor: its norm and its products with eight cosine waves over its places, fp64 [9].
 inline at::Tensor digest(const at::Tensor& tensor) {

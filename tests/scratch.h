@@ -12,6 +12,8 @@
 // Shared by the tests of bad input: a folder of their own, and what an Error must look like.
 namespace burnish::test {
 
+namespace fs = std::filesystem;
+
 /// A fresh folder, removed with all it holds.
 class Scratch {
  public:

@@ -5,14 +5,14 @@
 
 #include "io/safetensors.h"
 #include "tests/golden.h"
-#include "tests/temp_folder.h"
+#include "tests/scratch.h"
 
 namespace burnish::test {
 
 /// The path of sdxl_pipeline's or sd15_pipeline's weights in one file, as tests/golden/make_stable_diffusion.py describes it; it lasts as
 /// long as the test program.
 inline std::string single_file(const std::string& pipeline) {
-  static const TempFolder folder;
+  static const Scratch folder;
   auto path = (folder / (pipeline + ".safetensors")).string();
   if (fs::exists(path)) return path;
   auto rest = golden(pipeline + "/single_rest.safetensors");

@@ -6,6 +6,7 @@ usage: check_rooms.py [ROOT]      (default: the checkout this file is in)
 - A room lists only rooms above it, so the rooms have an order and no cycle; a cycle is named.
 - Every C++ file of src/ lies in a room of the table, and every room has files.
 - A room lists only rooms that its files include: an arrow that no include uses is a hole in the wall.
+- Modules of a room (X.h and X.cpp are one) do not include each other in a circle; a circle is named.
 - An include of the project is the full path from src/, in quotes, of a file that exists, in the file's own room or in one
   that its row lists.
 - A family (a folder with family.cpp under src/models/) is named only in its own folder and in src/models/registry.cpp,
@@ -163,6 +164,43 @@ def rooms_included(text, files, rooms):
     return {room_of(target, rooms) for target in quoted if target in files}
 
 
+def module_of(path):
+    """X.h and X.cpp are one module, X."""
+    return path.rsplit(".", 1)[0]
+
+
+def shortest_circle(graph, start):
+    """The shortest way in the graph from `start` back to it, as a list that begins and ends with it, or None."""
+    came_from, queue = {}, [start]
+    for node in queue:
+        for neighbour in sorted(graph.get(node, ())):
+            if neighbour == start:
+                path = [node]
+                while path[-1] != start:
+                    path.append(came_from[path[-1]])
+                return path[::-1] + [start]
+            if neighbour not in came_from:
+                came_from[neighbour] = node
+                queue.append(neighbour)
+    return None
+
+
+def check_circles(texts, rooms):
+    """Circles of modules inside rooms, each through other modules; `texts` has every file by its path."""
+    graph, problems = {}, []
+    for path, text in texts.items():
+        targets = (match.group(1) for match in INCLUDE.finditer(text))
+        own = {module_of(target) for target in targets if target in texts and room_of(target, rooms) == room_of(path, rooms)}
+        graph.setdefault(module_of(path), set()).update(own - {module_of(path)})
+    for module in sorted(graph):
+        circle = shortest_circle(graph, module)
+        if circle:
+            problems.append(Problem(f"src/{module}", "modules include each other in a circle: " + " -> ".join(circle)))
+            for each in circle:
+                graph.pop(each, None)
+    return problems
+
+
 def check_includes(path, text, allowed, files, families):
     problems = []
     own_room, own_family = room_of(path, allowed), family_of(path, families)
@@ -237,6 +275,7 @@ def check(root):
             problems += check_includes(path, text, allowed, set(paths), families)
             used.setdefault(room_of(path, allowed), set()).update(rooms_included(text, paths, allowed))
         problems += check_names(path, text, families, words)
+    problems += check_circles(texts, allowed)
     return problems + check_kept(table.name, kept, texts) + check_unused(table.name, rows, used)
 
 

@@ -69,6 +69,28 @@ class CheckRooms(unittest.TestCase):
     def test_two_rows_of_one_room(self):
         self.assert_one({"tools/rooms.txt": TABLE + "io: base\n"}, "rooms.txt:6", "two rows")
 
+    def test_circle_of_modules(self):
+        header, source = '#include "io/file.h"\n', '#include "io/disk.h"\n#include "base/error.h"\n'
+        circle = {"src/io/disk.h": header, "src/io/file.cpp": '#include "io/file.h"\n' + source}
+        self.assert_one(circle, "src/io/disk", "circle: io/disk -> io/file -> io/disk")
+        self.assert_one(circle | {"src/io/file.cpp": source, "src/io/disk.h": "", "src/io/disk.cpp": header}, "src/io/disk", "circle: io/disk -> io/file")
+        self.assertEqual(self.problems(circle | {"src/io/disk.h": ""}), [], "both arrows make the circle")
+        self.assertEqual(self.problems(circle | {"src/io/disk.h": "// " + header}), [], "a comment is no arrow")
+
+    def test_each_circle_is_named_once_and_as_short_as_it_is(self):
+        names = "abcd"
+        ring = {f"src/io/{a}.h": f'#include "io/{b}.h"\n' for a, b in zip(names, names[1:] + names[0])}
+        self.assert_one(ring, "src/io/a", "circle: io/a -> io/b -> io/c -> io/d -> io/a")
+        self.assert_one(ring | {"src/io/b.cpp": '#include "io/a.h"\n'}, "src/io/a", "circle: io/a -> io/b -> io/a")
+        two = {f"src/io/{a}.h": f'#include "io/{b}.h"\n' for a, b in ("ab", "ba", "cd", "dc")}
+        self.assertEqual(len(self.problems(two)), 2)
+
+    def test_modules_of_a_nested_room_are_another_rooms(self):
+        changes = {"src/models/family.cpp": '#include "models/text/clip.h"\n', "src/models/text/clip.cpp": '#include "models/family.h"\n'}
+        problems = self.problems(changes)
+        self.assertEqual([p for p in problems if "circle" in p], [])
+        self.assertTrue(any("models/text may not include room models" in p for p in problems), problems)
+
     def test_arrow_that_no_include_uses(self):
         changes = {"tools/rooms.txt": TABLE.replace("base io models", "base io models/text models")}
         self.assert_one(changes, "rooms.txt:5", "train lists models/text, which none of its files includes")

@@ -1,11 +1,17 @@
 """Tests of check_style.py."""
+import tempfile
 import unittest
+from pathlib import Path
 
-from check_style import check_code, class_sizes, function_lengths
+from check_style import EXCEPTIONS, check, check_code, class_sizes, function_lengths
 
 
 def lines(count):
     return "  x = 1;\n" * count
+
+
+def class_of(num_methods, num_fields):
+    return "class A {\n" + "int x{};\n" * num_fields + "void f();\n" * num_methods + "};\n"
 
 
 class FunctionLengths(unittest.TestCase):
@@ -58,12 +64,47 @@ class ClassSizes(unittest.TestCase):
         self.assertEqual(self.sizes("enum class E { a, b };\ntemplate <class T> void f(T t) { g(t); }\nstruct A a = {1};\nstruct B;\n"), [])
 
     def test_limits(self):
-        fields, methods = "int x{};\n" * 13, "void f();\n" * 26
-        self.assertEqual(check_code("a.cpp", "struct Options {\n" + fields + "};\n", False), [])
-        self.assertEqual(check_code("a.cpp", "class A {\n" + "int x{};\n" * 12 + "void f();\n" * 25 + "};\n", False), [])
-        [found] = check_code("a.cpp", "\nclass A {\n" + fields + "void f();\n};\n", False)
-        self.assertEqual(str(found), "a.cpp:2: A has 13 data members and 1 functions; a class has at most 12 and 25")
-        self.assertIn("26 functions", str(check_code("a.cpp", "class A {\n" + methods + "};\n", False)[0]))
+        self.assertEqual(check_code("a.cpp", "struct Options {\n" + "int x{};\n" * 13 + "};\n", False), [])
+        self.assertEqual(check_code("a.cpp", class_of(22, 10), False), [])
+        [found] = check_code("a.cpp", "\n" + class_of(1, 11), False)
+        self.assertEqual(str(found), "a.cpp:2: A has 11 data members and 1 functions; it may have at most 10 and 22")
+        self.assertIn("23 functions", str(check_code("a.cpp", class_of(23, 0), False)[0]))
+
+
+class ClassExceptions(unittest.TestCase):
+    def problems(self, exceptions, **classes):
+        """What the checker says of a checkout with this list, and with classes A of these sizes in the folders src/<name>."""
+        with tempfile.TemporaryDirectory() as folder:
+            files = {EXCEPTIONS: exceptions} | {f"src/{name}/a.cpp": class_of(*size) for name, size in classes.items()}
+            for path, text in files.items():
+                Path(folder, path).parent.mkdir(parents=True, exist_ok=True)
+                Path(folder, path).write_text(text)
+            return [str(problem) for problem in check(Path(folder))]
+
+    def assert_one(self, problems, *words):
+        self.assertEqual(len(problems), 1, problems)
+        for word in words:
+            self.assertIn(word, problems[0])
+
+    def test_a_class_may_have_what_it_is_granted_and_no_more(self):
+        self.assertEqual(self.problems("# why\nA: 24 12  # more\n", io=(24, 12)), [])
+        self.assert_one(self.problems("A: 24 12\n", io=(25, 12)), "src/io/a.cpp:1", "at most 12 and 24")
+        self.assert_one(self.problems("A: 24 12\n", io=(24, 13)), "src/io/a.cpp:1", "13 data members")
+        self.assertEqual(self.problems("A: 22 12\n", io=(3, 12)), [], "the law's own number where only the other is larger")
+
+    def test_an_exception_that_is_larger_than_need_be(self):
+        self.assert_one(self.problems("A: 24 12\n", io=(24, 11)), EXCEPTIONS + ":1", "write 'A: 24 11'")
+        self.assert_one(self.problems("\nA: 24 12\n", io=(5, 12)), EXCEPTIONS + ":2", "write 'A: 22 12'")
+        self.assert_one(self.problems("A: 24 12\n", io=(22, 10)), EXCEPTIONS + ":1", "no class A is larger")
+        self.assert_one(self.problems("A: 24 12\nB: 23 10\n", io=(24, 12)), EXCEPTIONS + ":2", "no class B")
+
+    def test_a_name_with_its_folder(self):
+        self.assertEqual(self.problems("io::A: 24 10\n", io=(24, 1), data=(22, 1)), [])
+        self.assert_one(self.problems("io::A: 24 10\n", io=(24, 1), data=(24, 1)), "src/data/a.cpp:1")
+        self.assertEqual(len(self.problems("o::A: 24 10\n", io=(24, 1))), 2, "a part of a folder's name is no folder")
+
+    def test_a_line_that_is_none(self):
+        self.assert_one(self.problems("A: 24\n", io=(1, 1)), EXCEPTIONS + ":1", "Name: methods fields", "'A: 24'")
 
 
 class CheckCode(unittest.TestCase):

@@ -12,7 +12,7 @@
 #include "adapters/adapter_config.h"
 #include "adapters/kinds.h"
 #include "adapters/layers_in_file.h"
-#include "base/choice.h"
+#include "adapters/make_change.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -168,26 +168,6 @@ Magnitude magnitude_of(const Parts& parts, const std::string& file, const std::s
                                                   : DoraStrength::whole;
   return {m.flatten(), by_input ? NormAxis::input : NormAxis::output, strength};
 }
-
-}  // namespace
-
-void swap_halves(AdapterWeights& w, const std::string& file) {
-  auto swap = [&](at::Tensor& t, int64_t dim) {
-    if (t.size(dim) % 2)
-      data_error("adapters", "{}: the adapter of '{}' cannot be cut in halves, which stand in another order here", file, w.path);
-    t = t.roll(t.size(dim) / 2, dim);
-  };
-  auto change = make_change(w.kind, w.parameters, w.scale);
-  if (!change->splits_at(change->sides().out / 2))
-    data_error("adapters", "{}: the {} of '{}' turns outputs that stand in another order here", file, kind_name(w.kind), w.path);
-  for (auto& [name, tensor] : w.parameters) {
-    if (has_rows_of_change(name) || name == "lokr_w1" || name == "lokr_w1_a") swap(tensor, 0);
-    if (name == "row_rotation") swap(tensor, 1);
-  }
-  if (w.magnitude.m.defined() && w.magnitude.axis == NormAxis::output) swap(w.magnitude.m, 0);
-}
-
-namespace {
 
 bool is_core(const std::string& part) { return part == "lora_mid.weight" || part.ends_with("_t1") || part.ends_with("_t2"); }
 
@@ -384,48 +364,6 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
   }
   if (weights.empty()) data_error("adapters", "{} holds no LoRA", file);
   return weights;
-}
-
-Layout parse_layout(std::string_view name) {
-  static const std::vector<std::string> kNames{"auto", "diffusers", "kohya", "lycoris", "onetrainer", "diffsynth"};
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i]) return static_cast<Layout>(i);
-  }
-  unknown_choice("adapters", "lora_format", name, kNames);
-}
-
-void check_readers(Layout layout, Kind kind, bool is_dora, NormAxis axis) {
-  if (layout == Layout::diffsynth && (kind != Kind::lora || is_dora))
-    config_error("adapters", "--lora_format diffsynth is for LoRA: DiffSynth-Studio reads no other kind; take another format, or auto");
-  if (!is_dora || axis == NormAxis::output) return;
-  if (layout == Layout::diffusers)
-    config_error("adapters",
-                 "--lora_format diffusers cannot be had with --dora_norm input: diffusers and peft would leave out its magnitudes; take "
-                 "onetrainer or kohya, or --dora_norm output");
-  if (layout == Layout::lycoris)
-    config_error("adapters",
-                 "--lora_format lycoris cannot be had with --dora_norm input: LyCORIS refuses such files; take onetrainer or kohya, or "
-                 "--dora_norm output");
-}
-
-Layout settled(Layout layout, const std::vector<AdaptedList>& all) {
-  bool is_fused = false, by_input = false, by_output = false, is_lora = true;
-  for (const auto& adapted : all) {
-    is_fused |= any_fused(adapted);
-    for (const auto& item : adapted) {
-      auto kind = item.adapter->update().kind();
-      bool is_dora = item.adapter->is_dora();
-      auto axis = item.adapter->magnitude().axis;
-      check_readers(layout, kind, is_dora, axis);
-      is_lora &= kind == Kind::lora;
-      by_input |= is_dora && axis == NormAxis::input;
-      by_output |= is_dora && axis == NormAxis::output;
-    }
-  }
-  if (layout != Layout::automatic) return layout;
-  if (is_fused && !by_output) return Layout::kohya;
-  if (by_input) return Layout::onetrainer;
-  return is_lora ? Layout::diffusers : Layout::lycoris;
 }
 
 namespace {

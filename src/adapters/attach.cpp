@@ -15,6 +15,7 @@
 #include <map>
 #include <utility>
 
+#include "adapters/make_change.h"
 #include "base/choice.h"
 #include "base/error.h"
 #include "base/random_key.h"

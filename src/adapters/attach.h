@@ -51,7 +51,7 @@ struct AdapterWeights {
   std::string path;
   std::string target = "weight";  ///< or "bias"
   Kind kind = Kind::lora;
-  /// The parameters as make_change has them; a bias may have of_weight [in, 1] too, whose product with its layer's weight is added.
+  /// As make_change (make_change.h) has them; a bias may have of_weight [in, 1] too, whose product with its layer's weight is added.
   Parameters parameters = {};
   double scale = 1;
   Magnitude magnitude;  ///< undefined m unless DoRA

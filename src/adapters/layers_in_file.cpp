@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "adapters/make_change.h"
 #include "base/error.h"
 
 namespace burnish::adapters {
@@ -186,6 +187,22 @@ AdapterWeights cut(AdapterWeights w) {
   return w;
 }
 
+void swap_halves(AdapterWeights& w, const std::string& file) {
+  auto swap = [&](at::Tensor& t, int64_t dim) {
+    if (t.size(dim) % 2)
+      data_error("adapters", "{}: the adapter of '{}' cannot be cut in halves, which stand in another order here", file, w.path);
+    t = t.roll(t.size(dim) / 2, dim);
+  };
+  auto change = make_change(w.kind, w.parameters, w.scale);
+  if (!change->splits_at(change->sides().out / 2))
+    data_error("adapters", "{}: the {} of '{}' turns outputs that stand in another order here", file, kind_name(w.kind), w.path);
+  for (auto& [name, tensor] : w.parameters) {
+    if (has_rows_of_change(name) || name == "lokr_w1" || name == "lokr_w1_a") swap(tensor, 0);
+    if (name == "row_rotation") swap(tensor, 1);
+  }
+  if (w.magnitude.m.defined() && w.magnitude.axis == NormAxis::output) swap(w.magnitude.m, 0);
+}
+
 AdapterWeights in_layer(const std::string& name, const std::vector<Part>& parts, bool swapped_halves, const std::string& otherwise) {
   AdapterWeights whole;
   if (parts.size() == 1) whole = cut(*parts[0].weights);
@@ -194,10 +211,6 @@ AdapterWeights in_layer(const std::string& name, const std::vector<Part>& parts,
   whole.path = name;
   if (swapped_halves) swap_halves(whole, name);
   return whole;
-}
-
-bool any_fused(const AdaptedList& adapted) {
-  return std::any_of(adapted.begin(), adapted.end(), [](const auto& item) { return item.adapter->update().fused_rows().count > 0; });
 }
 
 AdaptedList in_layout(const AdaptedList& adapted, const LayerPrefixes& names, Layout layout) {

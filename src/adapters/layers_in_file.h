@@ -1,5 +1,5 @@
 #pragma once
-#include "adapters/adapter_file.h"
+#include "adapters/layout.h"
 
 namespace burnish::adapters {
 
@@ -23,7 +23,7 @@ AdapterWeights in_layer(const std::string& name, const std::vector<Part>& parts,
 /// An adapter of its rows alone, where it is that of a fused layer. A config Error for what cannot be cut.
 AdapterWeights cut(AdapterWeights weights);
 
-/// Tells whether layers share an adapter.
-bool any_fused(const AdaptedList& adapted);
+/// Exchanges the halves of ΔW's rows; a data Error about `file` where those of the factors have none.
+void swap_halves(AdapterWeights& weights, const std::string& file);
 
 }  // namespace burnish::adapters

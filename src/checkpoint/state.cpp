@@ -168,7 +168,7 @@ Progress load_state(const std::filesystem::path& folder, const Trainee& trainee,
   auto path = state_in(folder);
   auto source = open_state(folder);
   auto progress = progress_of(source, path, fingerprint);
-  bool is_all = optimizer.owns_all();
+  bool is_all = optim::owns_all(optimizer.parameters());
   // All parts are compared before any is changed.
   optim::check_state("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter), is_all);
   optim::check_state("optimizer state in " + path.string(), optimizer.state(), below(source, kOptimizer), is_all);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "adapters/adapter_config.h"
+#include "adapters/make_change.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/text.h"

@@ -8,6 +8,7 @@
 
 #include "adapters/adapter_config.h"
 #include "adapters/layers_in_file.h"
+#include "adapters/make_change.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "data/image.h"
+#include "data/size.h"
 
 namespace burnish::data {
 

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/archive_path.h"
+#include "data/archived_files.h"
 #include "data/parquet.h"
 #include "data/tar.h"
 #include "io/files.h"

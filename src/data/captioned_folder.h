@@ -1,7 +1,16 @@
 #pragma once
+#include <filesystem>
+#include <string>
+
 #include "data/metadata.h"
 
 namespace burnish::data {
+
+/// Which text files beside the pictures of a folder hold their captions.
+struct CaptionFiles {
+  std::string endings = ".txt";   ///< comma list of ENDING or ENDING=WEIGHT: how often that caption is drawn beside those of other endings
+  std::string class_tokens = {};  ///< the caption of pictures that have no such file; "" where each must have one
+};
 
 /// The pictures of a folder or a tar archive (WebDataset's, say), in the order of their names, each with the caption in the text file of
 /// its name (`cat.png`, `cat.txt`), as rows with the columns image (a whole path) and prompt: a text, or a list of {text, weight} where a

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/library.h"
-#include "data/image.h"
+#include "data/size.h"
 
 // Inside of the data room: one decoder per file format, each from bytes. `file` is for messages.
 namespace burnish::data {
@@ -33,9 +33,6 @@ Decoded decode_bmp(std::string_view bytes, const std::string& file, bool header_
 
 /// Decodes bytes by the decoder whose format they begin with.
 Decoded decode_bytes(std::string_view bytes, const std::string& file, bool header_only);
-
-/// Decodes the bytes of a file as decode_image does.
-at::Tensor decode_upright(std::string_view bytes, const std::string& file);
 
 /// Gives `take` the rows of a JPEG as decode_image has them, without ever holding more than one. False, and nothing is given, where it is
 /// turned by its orientation or made of inks. libjpeg's scaled decoding is not used: its results are others, and of its scales only one

@@ -14,7 +14,9 @@
 #include "base/progress.h"
 #include "base/random_key.h"
 #include "base/text.h"
-#include "data/tar.h"
+#include "data/archived_files.h"
+#include "data/image.h"
+#include "data/load_metadata.h"
 #include "io/files.h"
 #include "io/hash.h"
 
@@ -358,7 +360,7 @@ void Dataset::check_pictures() {
 
 Crop Dataset::crop(int64_t row, int64_t variant) const {
   const auto& how = options_.subsets[entry(row).subset].augmentation;
-  auto picture = original_size(row), size = sizes_.at(row);
+  auto picture = entry(row).original_size, size = sizes_.at(row);
   auto crop = centre_crop(picture, size);
   auto name = entry(row).name;
   CounterRandom random(RandomKey{0, static_cast<uint64_t>(variant) + 1, name, Purpose::augmentation}.value());
@@ -373,7 +375,7 @@ Crop Dataset::crop(int64_t row, int64_t variant) const {
 }
 
 bool Dataset::is_centre(int64_t row, const Crop& crop) const {
-  auto centre = centre_crop(original_size(row), crop.size);
+  auto centre = centre_crop(entry(row).original_size, crop.size);
   return crop.top == centre.top && crop.left == centre.left;
 }
 
@@ -385,14 +387,16 @@ void Dataset::check_usable(int64_t row) const {
 
 Sample Dataset::load(int64_t row, int64_t variant) const {
   check_usable(row);
-  return {row, prompt(row), file(row), load_cut(file(row), original_size(row), crop(row, variant))};
+  const auto& from = entry(row);
+  return {row, from.prompt, from.file, load_cut(from.file, from.original_size, crop(row, variant))};
 }
 
 at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t variant) const {
   check_usable(row);
-  auto file = entry(row).further.find(column);
-  if (file == entry(row).further.end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
-  return load_cut(file->second, original_size(row), crop(row, variant));
+  const auto& from = entry(row);
+  auto file = from.further.find(column);
+  if (file == from.further.end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
+  return load_cut(file->second, from.original_size, crop(row, variant));
 }
 
 std::vector<Crop> Dataset::picture_crops(int64_t row, const std::string& column, int64_t variant) const {
@@ -419,10 +423,12 @@ std::vector<at::Tensor> Dataset::load_pictures(int64_t row, const std::string& c
 
 at::Tensor Dataset::load_mask(int64_t row, int64_t variant) const {
   check_usable(row);
-  if (options_.mask.from == MaskSource::From::alpha) return cut(decode_alpha(file(row)), crop(row, variant), original_size(row), file(row));
-  auto mask = entry(row).further.find(options_.mask.column);
-  if (options_.mask.from == MaskSource::From::nothing || mask == entry(row).further.end()) return {};
-  return cut(decode_gray(mask->second), crop(row, variant), original_size(row), mask->second);
+  const auto& from = entry(row);
+  const auto source = options_.mask.from;
+  if (source == MaskSource::From::alpha) return cut(decode_alpha(from.file), crop(row, variant), from.original_size, from.file);
+  auto mask = from.further.find(options_.mask.column);
+  if (source == MaskSource::From::nothing || mask == from.further.end()) return {};
+  return cut(decode_gray(mask->second), crop(row, variant), from.original_size, mask->second);
 }
 
 }  // namespace burnish::data

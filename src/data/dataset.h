@@ -3,9 +3,9 @@
 #include <optional>
 #include <set>
 
+#include "data/captioned_folder.h"
 #include "data/captions.h"
 #include "data/file_notes.h"
-#include "data/metadata.h"
 #include "data/resize.h"
 
 namespace burnish::data {
@@ -88,7 +88,7 @@ std::string metadata_hash(const Metadata& metadata);
 class Dataset {
  public:
   struct Entry {
-    std::string prompt, file;                         ///< prompt: the caption where none is drawn
+    std::string prompt, file;                         ///< the caption where none is drawn, and the path of the picture
     Captions captions = {};                           ///< captions as they are in the metadata; at least one
     uint64_t name = 0;                                ///< hash of the file's name as the metadata has it
     nlohmann::json extra = nlohmann::json::object();  ///< the extra columns that it has, by name
@@ -107,8 +107,6 @@ class Dataset {
   const std::vector<int64_t>& rows() const { return rows_; }
   /// The size that a row is trained at.
   Size size(int64_t row) const { return sizes_.at(row); }
-  /// The size of a row's picture before it is scaled and cut.
-  Size original_size(int64_t row) const { return entry(row).original_size; }
   /// The most that a subset asks for; those of a subset without augmentation are equal.
   int64_t num_variants() const;
   /// Says how a variant of a row is cut; without augmentation every variant is the centre.
@@ -128,9 +126,6 @@ class Dataset {
   /// Loads how much each pixel of the row's picture counts, uint8 [H, W, 1], scaled, cut and mirrored as it is; undefined without a mask.
   at::Tensor load_mask(int64_t row, int64_t variant = 0) const;
   const DatasetOptions& options() const { return options_; }
-  const std::string& prompt(int64_t row) const { return entry(row).prompt; }
-  /// The path of the row's picture.
-  const std::string& file(int64_t row) const { return entry(row).file; }
   /// Returns all that is known of a row.
   const Entry& entry(int64_t row) const { return entries_.at(static_cast<size_t>(row)); }
   /// A row as a message names it: "row 3", "row 3 of the class set" or "row 3 of FOLDER", counted from its subset's first.

@@ -1,6 +1,7 @@
 #include "data/file_hashes.h"
 
-#include "data/tar.h"
+#include "data/archive_path.h"
+#include "data/archived_files.h"
 #include "io/hash.h"
 
 namespace burnish::data {

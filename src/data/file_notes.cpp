@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "data/tar.h"
+#include "data/archive_path.h"
 #include "io/files.h"
 
 namespace burnish::data {

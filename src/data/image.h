@@ -4,20 +4,21 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-namespace burnish::data {
+#include "data/size.h"
 
-struct Size {
-  int64_t height = 0, width = 0;
-  auto operator<=>(const Size&) const = default;
-};
+namespace burnish::data {
 
 /// A JPEG, PNG, WebP, TIFF, HEIC, AVIF, JPEG XL, GIF or BMP picture (told by content, not by name) as uint8 [H, W, 3] in sRGB. EXIF
 /// orientation and colour profile are applied, CMYK and gray become RGB, 16 bits become 8, transparency is laid over white, and of an
 /// animation the first frame is taken. A data Error names the file and the reason when it cannot be read.
 at::Tensor decode_image(const std::filesystem::path& path);
+
+/// The same of the bytes of a file; `file` is for messages.
+at::Tensor decode_upright(std::string_view bytes, const std::string& file);
 
 /// Decodes how opaque each pixel of such a picture is, uint8 [H, W, 1]; 255 where the file holds no transparency.
 at::Tensor decode_alpha(const std::filesystem::path& path);

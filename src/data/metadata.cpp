@@ -5,9 +5,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/captioned_folder.h"
-#include "data/parquet.h"
-#include "io/files.h"
 
 namespace burnish::data {
 
@@ -167,27 +164,6 @@ Metadata parse_json_lines(std::string_view text, std::string_view file) {
   }
   finish(m, file);
   return m;
-}
-
-std::filesystem::path metadata_in(const std::filesystem::path& path) {
-  if (!io::is_folder(path)) return path;
-  for (const char* name : {"metadata.csv", "metadata.jsonl", "metadata.json"}) {
-    if (io::is_there(path / name)) return path / name;
-  }
-  return path;
-}
-
-Metadata load_metadata(const std::filesystem::path& given, const CaptionFiles& captions) {
-  auto path = metadata_in(given);
-  if (io::is_folder(path) || path.extension() == ".tar") return load_captioned_folder(path, captions);
-  if (is_parquet(path)) return load_parquet(path);
-  auto text = io::read_text(path);
-  auto kind = path.extension().string();
-  if (kind == ".csv") return parse_csv(text, path.string());
-  if (kind == ".json") return parse_json_list(text, path.string());
-  if (kind == ".jsonl") return parse_json_lines(text, path.string());
-  data_error("data", "metadata {} must be a .csv, .json, .jsonl or .parquet file, or a folder or .tar archive of pictures with captions",
-             path.string());
 }
 
 }  // namespace burnish::data

@@ -7,15 +7,8 @@ namespace burnish::data {
 
 /// The rows of a Parquet file with pictures inside, as `datasets` and the Hugging Face hub have them. A column of files (binary values, or
 /// structs with `bytes` and `path`; lists of those) holds whole paths through the Parquet file, `photos.parquet/00000003.png`, which
-/// data/tar.h reads; one that is alone is also `image` where no column is called so. Other columns are JSON values. A data Error for what
-/// is no Parquet file, and where Arrow's library is not there.
+/// data/archived_files.h reads; one that is alone is also `image` where no column is called so. Other columns are JSON values. A data Error
+/// for what is no Parquet file, and where Arrow's library is not there.
 Metadata load_parquet(const std::filesystem::path& file);
-
-/// Tells by the ending of a name whether the file is Parquet.
-bool is_parquet(const std::filesystem::path& path);
-
-/// The tar archive in which what a Parquet file holds can be read at random: written when it is first asked for, into the folder
-/// `burnish/parquet-1` of $XDG_CACHE_HOME or ~/.cache, under the hash of the content. Errors as above.
-std::filesystem::path unpacked_parquet(const std::filesystem::path& file);
 
 }  // namespace burnish::data

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/codecs.h"
+#include "data/image.h"
 #include "io/files.h"
 
 namespace burnish::data {

@@ -4,23 +4,16 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <cfenv>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/simd.h"
+#include "data/archived_files.h"
 #include "data/codecs.h"
+#include "data/image.h"
 #include "data/row_scaler.h"
-#include "data/tar.h"
 
 namespace burnish::data {
-
-namespace {
-
-/// Half to even, as Python rounds.
-int64_t round_even(double x) { return static_cast<int64_t>(std::nearbyint(x)); }
-
-}  // namespace
 
 void check_rule(const SizeRule& rule) {
   if ((rule.height == 0) != (rule.width == 0)) config_error("data", "give both height and width, or neither");
@@ -52,18 +45,6 @@ Size target_size(const SizeRule& rule, Size picture, const std::string& file) {
     data_error("data", "{} is {} by {} pixels: smaller than the {} pixels a side must have", file, picture.width, picture.height, division);
   }
   return size;
-}
-
-Size covering_size(Size picture, Size target) {
-  auto height = static_cast<double>(picture.height), width = static_cast<double>(picture.width);
-  auto scale = std::max(static_cast<double>(target.height) / height, static_cast<double>(target.width) / width);
-  return {std::max(target.height, round_even(height * scale)), std::max(target.width, round_even(width * scale))};
-}
-
-Crop centre_crop(Size picture, Size target) {
-  auto scaled = covering_size(picture, target);
-  auto middle = [](int64_t out, int64_t count) { return round_even(static_cast<double>(out - count) / 2.0); };
-  return {target, middle(scaled.height, target.height), middle(scaled.width, target.width)};
 }
 
 void check_unchanged(const std::filesystem::path& file, Size known, Size found) {

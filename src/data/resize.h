@@ -1,7 +1,12 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
 #include <optional>
+#include <string>
 
 #include "data/buckets.h"
+#include "data/crop.h"
 
 namespace burnish::data {
 
@@ -19,18 +24,6 @@ void check_rule(const SizeRule& rule);
 
 /// The size a picture is trained at; a data Error naming `file` when a side would become 0.
 Size target_size(const SizeRule& rule, Size picture, const std::string& file);
-
-/// A window that is cut out of a picture which was scaled to cover `size`: its first pixel, and whether it is mirrored left to right.
-struct Crop {
-  Size size;
-  int64_t top = 0, left = 0;
-  bool flip = false;
-  auto operator<=>(const Crop&) const = default;
-};
-
-/// The size of a picture scaled to cover `target`; one side is the target's.
-Size covering_size(Size picture, Size target);
-Crop centre_crop(Size picture, Size target);
 
 /// Throws a data Error where a picture is no longer of the size that was found when the dataset was opened.
 void check_unchanged(const std::filesystem::path& file, Size known, Size found);

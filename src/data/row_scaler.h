@@ -1,7 +1,9 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <vector>
 
-#include "data/resize.h"
+#include "data/crop.h"
 
 namespace burnish::data {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/image.h"
+#include "data/size.h"
 
 namespace burnish::data {
 

@@ -14,6 +14,7 @@
 #include "base/interrupt.h"
 #include "base/progress.h"
 #include "base/text.h"
+#include "data/image.h"
 #include "data/sampler.h"
 
 namespace burnish::data {
@@ -159,7 +160,7 @@ Survey survey(const Dataset& dataset, int64_t batch_size) {
   std::set<std::string> seen;
   std::vector<std::string> files;
   for (auto row : dataset.rows()) {
-    auto picture = dataset.original_size(row), size = dataset.size(row), scaled = covering_size(picture, size);
+    auto picture = dataset.entry(row).original_size, size = dataset.size(row), scaled = covering_size(picture, size);
     auto& bucket = buckets[size];
     bucket.size = size;
     bucket.rows.push_back(row);
@@ -167,7 +168,7 @@ Survey survey(const Dataset& dataset, int64_t batch_size) {
     found.cut_away += 1 - static_cast<double>(area(size)) / static_cast<double>(area(scaled));
     if (files.empty() || area(picture) < area(found.smallest)) found.smallest = picture;
     if (files.empty() || area(picture) > area(found.largest)) found.largest = picture;
-    if (seen.insert(dataset.file(row)).second) files.push_back(dataset.file(row));
+    if (seen.insert(dataset.entry(row).file).second) files.push_back(dataset.entry(row).file);
   }
   found.num_files = std::ssize(files);
   found.cut_away /= static_cast<double>(dataset.rows().size());

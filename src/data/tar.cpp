@@ -1,19 +1,14 @@
 #include "data/tar.h"
 
-#include <fmt/core.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 
 #include "base/error.h"
-#include "data/parquet.h"
 #include "io/files.h"
 
 namespace burnish::data {
@@ -104,44 +99,6 @@ std::string name_in(std::string_view block) {
   return has_prefix ? prefix + "/" + name : name;
 }
 
-/// Where the members of an archive lie.
-struct TarIndex {
-  fs::path file;  ///< the archive, or what a Parquet file was unpacked into
-  std::map<std::string, TarMember, std::less<>> members = {};
-};
-
-/// Of an archive that was not changed since it was last asked for.
-std::shared_ptr<const TarIndex> index_of(const fs::path& archive) {
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<const TarIndex>> known;
-  struct stat s {};
-  stat(archive.c_str(), &s);
-  auto key = fmt::format("{}|{}|{}.{:09}", archive.string(), s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
-  std::lock_guard lock(mutex);
-  auto& index = known[key];
-  if (!index) {
-    auto read = std::make_shared<TarIndex>(TarIndex{is_parquet(archive) ? unpacked_parquet(archive) : archive});
-    for (auto& member : read_tar(read->file))
-      read->members.insert_or_assign(member.name, member);  // of two of one name the later one counts
-    index = read;
-  }
-  return index;
-}
-
-/// A member, and the file that it lies in.
-struct TarPlace {
-  fs::path file;
-  TarMember member;
-};
-
-/// Where the bytes lie that a path names; none where it goes through no archive, or that has no such member.
-std::optional<TarPlace> place_of(const fs::path& path, const fs::path& archive) {
-  if (archive == path) return std::nullopt;
-  auto index = index_of(archive);
-  auto found = index->members.find(path.lexically_relative(archive).string());
-  return found == index->members.end() ? std::nullopt : std::optional(TarPlace{index->file, found->second});
-}
-
 }  // namespace
 
 std::vector<TarMember> read_tar(const fs::path& path) {
@@ -176,24 +133,8 @@ std::vector<TarMember> read_tar(const fs::path& path) {
   data_error("data", "the archive {} is truncated: it has no end mark; copy it again", path.string());
 }
 
-fs::path file_behind(const fs::path& path) {
-  if (io::is_there(path)) return path;
-  for (auto parent = path.parent_path(); parent.has_relative_path(); parent = parent.parent_path()) {
-    if (!io::is_there(parent)) continue;
-    return (parent.extension() == ".tar" || is_parquet(parent)) && !io::is_folder(parent) ? parent : path;
-  }
-  return path;
-}
-
-bool is_file_there(const fs::path& path) {
-  auto archive = file_behind(path);
-  return archive == path ? io::is_there(path) : place_of(path, archive).has_value();
-}
-
-std::string read_file_bytes(const fs::path& path) {
-  auto place = place_of(path, file_behind(path));
-  if (!place) return io::read_text(path);
-  return read_range(io::InputFile(place->file), place->file, place->member.offset, place->member.size);
+std::string read_member(const fs::path& archive, const TarMember& member) {
+  return read_range(io::InputFile(archive), archive, member.offset, member.size);
 }
 
 }  // namespace burnish::data

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "data/codecs.h"
+#include "data/image.h"
 
 namespace burnish::data {
 

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <span>
 #include <stdexcept>
@@ -123,6 +124,62 @@ std::vector<Bucket> make_buckets(const std::vector<at::Tensor>& parameters, cons
   return buckets;
 }
 
+/// How often backward adds to a gradient in a round, and in each after the first; what is not reached is not waited for.
+struct Hits {
+  int64_t now = 0, expected = 1;
+};
+
+/// Watches backward add to gradients, which it may do more than once to each; how often is learned in the first round.
+class Additions {
+ public:
+  /// What hears of each addition.
+  using Added = std::function<void(size_t parameter, const Hits& hits)>;
+  Additions(Parameters parameters, Added added) : parameters_(parameters), added_(std::move(added)), hits_(parameters.size()) {}
+  ~Additions() { stop(); }
+  Additions(const Additions&) = delete;
+  Additions& operator=(const Additions&) = delete;
+
+  void start() {
+    for (size_t i = 0; i < parameters_.size(); ++i)
+      torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
+    is_hooked_ = true;
+  }
+  void stop() {
+    if (!is_hooked_) return;
+    for (const auto& parameter : parameters_) torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+    is_hooked_ = false;
+  }
+  void end_round() {
+    for (auto& [now, expected] : hits_) {
+      if (is_first_) expected = now;
+      now = 0;
+    }
+    is_first_ = false;
+  }
+  bool is_first_round() const { return is_first_; }
+  bool is_reached(size_t parameter) const { return hits_[parameter].expected > 0; }
+
+ private:
+  class Hook final : public torch::autograd::PostAccumulateGradHook {
+   public:
+    Hook(Additions& additions, size_t index) : additions_(additions), index_(index) {}
+    void operator()(const torch::autograd::Variable& /*parameter*/) override {
+      auto& hits = additions_.hits_[index_];
+      ++hits.now;
+      additions_.added_(index_, hits);
+    }
+
+   private:
+    Additions& additions_;
+    size_t index_;
+  };
+
+  Parameters parameters_;
+  Added added_;
+  std::vector<Hits> hits_;  ///< by parameter
+  bool is_hooked_ = false, is_first_ = true;
+};
+
 /// The backend's sum, under way while backward still runs: the last of a step, or every one where gradients have owners, which then begin
 /// the next with the sums so far.
 class Overlapped final : public Reduction {
@@ -133,20 +190,17 @@ class Overlapped final : public Reduction {
         column_(options.column),
         buckets_(make_buckets(parameters_, options)),
         bucket_of_(parameters_.size()),
-        hits_(parameters_.size()) {
+        additions_(parameters_, [this](size_t parameter, const Hits& hits) { is_there(parameter, hits); }) {
     for (size_t b = 0; b < buckets_.size(); ++b) {
       for (size_t i = buckets_[b].first; i < buckets_[b].last; ++i) bucket_of_[i] = b;
     }
   }
-  ~Overlapped() override { unhook(); }
 
   void begin(bool is_last) override {
     is_last_ = is_last;
     if (!is_last && !has_owners()) return;
-    for (size_t i = 0; i < parameters_.size(); ++i)
-      torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
-    is_hooked_ = true;
-    for (size_t i = 0; i < parameters_.size(); ++i) buckets_[bucket_of_[i]].num_there += hits_[i].expected == 0 ? 1 : 0;
+    additions_.start();
+    for (size_t i = 0; i < parameters_.size(); ++i) buckets_[bucket_of_[i]].num_there += additions_.is_reached(i) ? 0 : 1;
   }
   void ran(bool /*ends_unit*/) override {
     if (has_owners()) end_round();
@@ -160,57 +214,31 @@ class Overlapped final : public Reduction {
  private:
   static constexpr size_t kUnderWay = 4;
 
-  class Hook final : public torch::autograd::PostAccumulateGradHook {
-   public:
-    Hook(Overlapped& reduction, size_t index) : reduction_(reduction), index_(index) {}
-    void operator()(const torch::autograd::Variable& /*parameter*/) override { reduction_.is_there(index_); }
-
-   private:
-    Overlapped& reduction_;
-    size_t index_;
-  };
-
-  /// How often backward adds to a gradient in a round, and in each after the first; what is not reached is not waited for.
-  struct Hits {
-    int64_t now = 0, expected = 1;
-  };
-
   bool has_owners() const { return !buckets_.empty() && buckets_.front().owner >= 0; }
 
-  void unhook() {
-    if (!is_hooked_) return;
-    for (const auto& parameter : parameters_) torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
-    is_hooked_ = false;
-  }
-
-  /// Backward may add to a gradient more than once; how often is learned in the first round. In it nothing travels early, or, where
-  /// gradients are to be freed, what comes late travels once more.
-  void is_there(size_t index) {
-    auto hits = ++hits_[index].now, expected = hits_[index].expected;
+  /// In the first round nothing travels early, or, where gradients are to be freed, what comes late travels once more.
+  void is_there(size_t index, const Hits& hits) {
     auto& bucket = buckets_[bucket_of_[index]];
-    if (is_first_ && !has_owners()) return;
-    if (hits > expected && !is_first_)
+    const bool is_first = additions_.is_first_round();
+    if (is_first && !has_owners()) return;
+    if (hits.now > hits.expected && !is_first)
       throw std::logic_error("backward adds to a gradient more often than in the first step, after it was summed over processes");
-    if (hits > expected) bucket.is_late = true;
-    if (hits != expected) return;
+    if (hits.now > hits.expected) bucket.is_late = true;
+    if (hits.now != hits.expected) return;
     ++bucket.num_there;
     // All processes start buckets in one order.
     while (next_ < buckets_.size() && buckets_[next_].num_there == buckets_[next_].count()) start_next();
   }
 
   void end_round() {
-    unhook();
+    additions_.stop();
     while (next_ < buckets_.size()) start_next();
     while (ended_ < next_) end(buckets_[ended_++]);
-    if (is_first_ && has_owners()) send_late();
+    if (additions_.is_first_round() && has_owners()) send_late();
     if (is_last_ && column_ != nullptr) sum_over_column();
     for (auto& bucket : buckets_) bucket = {.first = bucket.first, .last = bucket.last, .owner = bucket.owner};
     next_ = ended_ = 0;
-    for (auto& [now, expected] : hits_) {
-      if (is_first_) expected = now;
-      now = 0;
-    }
-    is_first_ = false;
+    additions_.end_round();
   }
 
   void send_late() {
@@ -273,9 +301,9 @@ class Overlapped final : public Reduction {
   std::vector<Bucket> buckets_;
   std::vector<size_t> bucket_of_;
   size_t next_ = 0, ended_ = 0;  ///< of the buckets, which travels next, and how many have arrived
-  std::vector<Hits> hits_;       ///< by parameter
-  bool is_hooked_ = false, is_first_ = true, is_last_ = false;
+  bool is_last_ = false;
   Own own_;
+  Additions additions_;
 };
 
 /// What is added in pairs, like the digits of a binary counter: a balanced tree over leaves as they come.

@@ -23,14 +23,18 @@ namespace {
 constexpr size_t kNumConnections = 4;
 constexpr double kMiB = 1024.0 * 1024;
 
+/// A state of a model on a hub, and where its files go.
+struct Remote {
+  const std::string &id, &commit;
+  const Hub& hub;
+  Store& store;
+};
+
 /// Fetches one file after the other until none is left; several run side by side.
 class Fetching {
  public:
-  Fetching(const std::string& id, const std::string& commit, const Hub& hub, Store& store, const std::vector<RemoteFile>& files,
-           double timeout)
-      : id_(id), commit_(commit), hub_(hub), store_(store), files_(files), transport_({.stall_seconds = timeout}, [this] {
-          return stops();
-        }) {}
+  Fetching(const Remote& remote, const std::vector<RemoteFile>& files, double timeout)
+      : remote_(remote), files_(files), transport_({.stall_seconds = timeout}, [this] { return stops(); }) {}
 
   void run() {
     int64_t total = 0;
@@ -70,16 +74,17 @@ class Fetching {
   }
 
   void fetch(const RemoteFile& file) {
-    PartialFile partial(store_.partial(file));
-    if (store_.has(file)) return partial.remove();  // another process was first
+    const auto& [id, commit, hub, store] = remote_;
+    PartialFile partial(store.partial(file));
+    if (store.has(file)) return partial.remove();  // another process was first
     num_bytes_ += partial.size();
     // What a file began with may be of no use; then it is fetched once more from its beginning.
     for (bool fresh = partial.size() == 0;; fresh = true) {
       auto answer =
-          transport_.download(hub_.request(id_, commit_, file.path), partial, file.size, [this](int64_t more) { num_bytes_ += more; });
+          transport_.download(hub.request(id, commit, file.path), partial, file.size, [this](int64_t more) { num_bytes_ += more; });
       if (stops()) return;
-      if (!answer.is_good()) hub_.refuse(answer, id_, file.path);
-      if (is_right(file, partial)) return store_.place(file, partial);
+      if (!answer.is_good()) hub.refuse(answer, id, file.path);
+      if (is_right(file, partial)) return store.place(file, partial);
       num_bytes_ -= partial.size();
       partial.restart();
       if (!fresh) continue;
@@ -87,7 +92,7 @@ class Fetching {
       data_error("hub",
                  "'{}' of '{}' came with another content than {} lists (its hash differs) and was removed: try again, or another "
                  "address in {}",
-                 file.path, id_, hub_.name(), hub_.endpoint_variable());
+                 file.path, id, hub.name(), hub.endpoint_variable());
     }
   }
 
@@ -96,9 +101,7 @@ class Fetching {
     return file.git_hash.empty() || io::git_blob_hash(partial.path()) == file.git_hash;
   }
 
-  const std::string &id_, &commit_;
-  const Hub& hub_;
-  Store& store_;
+  Remote remote_;
   const std::vector<RemoteFile>& files_;
   Transport transport_;
   std::atomic<size_t> next_ = 0;
@@ -181,7 +184,7 @@ void Repository::fetch_missing(const std::vector<RemoteFile>& missing) {
   for (const auto& file : missing) {
     if (auto partial = store_->partial(file); !io::is_there(partial)) PartialFile begun(partial);
   }
-  Fetching(id_, listing_->commit, *hub_, *store_, missing, settings_.timeout).run();
+  Fetching({id_, listing_->commit, *hub_, *store_}, missing, settings_.timeout).run();
 }
 
 Repository in_model_base(const std::string& id, const Settings& settings) {

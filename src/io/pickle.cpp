@@ -94,6 +94,37 @@ std::string bytes_of(std::string_view text) {
 
 }  // namespace
 
+/// What the machine works on. Taking from an empty stack, or a value of another kind, is a damaged file.
+class PickleStack {
+ public:
+  explicit PickleStack(const PickleReader& in) : in_(in) {}
+  void push(PickleValue* value) { values_.push_back(value); }
+  PickleValue* top() const {
+    if (values_.empty()) in_.damaged("nothing is on the stack");
+    return values_.back();
+  }
+  PickleValue* pop() {
+    auto* value = top();
+    values_.pop_back();
+    return value;
+  }
+  PickleValue* pop(Kind kind) {
+    auto* value = pop();
+    if (value->kind != kind) in_.damaged("a value of another kind was expected");
+    return value;
+  }
+  std::vector<const PickleValue*> pop_to_mark() {
+    std::vector<const PickleValue*> items;
+    while (top()->kind != Kind::mark) items.push_back(pop());
+    pop();
+    return {items.rbegin(), items.rend()};
+  }
+
+ private:
+  const PickleReader& in_;
+  std::vector<PickleValue*> values_;
+};
+
 /// The stack machine of Python's pickle module (its instructions are documented in CPython's Lib/pickletools.py), with names and
 /// argument lists in place of calls.
 class PickleMachine {
@@ -113,52 +144,30 @@ class PickleMachine {
     value.kind = kind;
     return &value;
   }
-  void push(PickleValue* value) { stack_.push_back(value); }
   void push_text(Kind kind, std::string_view text) {
     auto* value = make(kind);
     value->text = text;
-    push(value);
+    stack_.push(value);
   }
   void push_integer(int64_t integer, Kind kind = Kind::integer) {
     auto* value = make(kind);
     value->integer = integer;
-    push(value);
-  }
-  PickleValue* pop() {
-    if (stack_.empty()) in_.damaged("nothing is on the stack");
-    auto* value = stack_.back();
-    stack_.pop_back();
-    return value;
-  }
-  PickleValue* pop(Kind kind) {
-    auto* value = pop();
-    if (value->kind != kind) in_.damaged("a value of another kind was expected");
-    return value;
-  }
-  PickleValue* top() {
-    if (stack_.empty()) in_.damaged("nothing is on the stack");
-    return stack_.back();
-  }
-  std::vector<const PickleValue*> pop_to_mark() {
-    std::vector<const PickleValue*> items;
-    while (top()->kind != Kind::mark) items.push_back(pop());
-    pop();
-    return {items.rbegin(), items.rend()};
+    stack_.push(value);
   }
   void push_collection(Kind kind, std::vector<const PickleValue*> items) {
     if (kind == Kind::dict && items.size() % 2 != 0) in_.damaged("a key has no value");
     auto* value = make(kind);
     value->items = std::move(items);
-    push(value);
+    stack_.push(value);
   }
   void push_tuple_of(size_t count) {
     std::vector<const PickleValue*> items(count);
-    for (size_t i = count; i-- > 0;) items[i] = pop();
+    for (size_t i = count; i-- > 0;) items[i] = stack_.pop();
     push_collection(Kind::tuple, std::move(items));
   }
   /// Items for the list, set or dict on top of the stack; for an object that is one of them too.
   void extend(const std::vector<const PickleValue*>& items, bool pairs) {
-    auto* target = top();
+    auto* target = stack_.top();
     if (pairs ? target->kind != Kind::dict && target->kind != Kind::object : target->kind == Kind::dict)
       in_.damaged("items of another kind");
     if (pairs && items.size() % 2 != 0) in_.damaged("a key has no value");
@@ -185,13 +194,13 @@ class PickleMachine {
     auto* value = make(Kind::object);
     value->items.push_back(function);
     value->items.insert(value->items.end(), arguments.begin(), arguments.end());
-    push(value);
+    stack_.push(value);
   }
-  void memoize(uint64_t index) { memo_[index] = top(); }
+  void memoize(uint64_t index) { memo_[index] = stack_.top(); }
   void push_memo(uint64_t index) {
     auto it = memo_.find(index);
     if (it == memo_.end()) in_.damaged("it refers to a value that is not there");
-    push(it->second);
+    stack_.push(it->second);
   }
   /// Two's complement of any length; what does not fit 64 bits is kept as a real number.
   void push_long(std::string_view raw) {
@@ -203,12 +212,12 @@ class PickleMachine {
     }
     auto* value = make(Kind::real);
     for (size_t i = raw.size(); i-- > 0;) value->real = value->real * 256 + static_cast<unsigned char>(raw[i]);
-    push(value);
+    stack_.push(value);
   }
   void push_real(double real) {
     auto* value = make(Kind::real);
     value->real = real;
-    push(value);
+    stack_.push(value);
   }
 
   void step(char opcode);
@@ -220,14 +229,14 @@ class PickleMachine {
   PickleReader in_;
   const std::function<bool(const std::string&)>& allows_;
   bool done_ = false;
-  std::vector<PickleValue*> stack_;
+  PickleStack stack_{in_};
   std::map<uint64_t, PickleValue*> memo_;
   Pickle pickle_;
 };
 
 bool PickleMachine::step_scalar(char opcode) {
   switch (static_cast<unsigned char>(opcode)) {
-    case 'N': push(make(Kind::none)); return true;
+    case 'N': stack_.push(make(Kind::none)); return true;
     case 0x88: push_integer(1, Kind::boolean); return true;
     case 0x89: push_integer(0, Kind::boolean); return true;
     case 'I': {
@@ -259,31 +268,31 @@ bool PickleMachine::step_scalar(char opcode) {
 
 bool PickleMachine::step_collection(char opcode) {
   switch (static_cast<unsigned char>(opcode)) {
-    case ']': push(make(Kind::list)); return true;
-    case 'l': push_collection(Kind::list, pop_to_mark()); return true;
+    case ']': stack_.push(make(Kind::list)); return true;
+    case 'l': push_collection(Kind::list, stack_.pop_to_mark()); return true;
     case 'a': {
-      auto* item = pop();
+      auto* item = stack_.pop();
       extend({item}, false);
       return true;
     }
     case 'e':
-    case 0x90: extend(pop_to_mark(), false); return true;
-    case ')': push(make(Kind::tuple)); return true;
-    case 't': push_collection(Kind::tuple, pop_to_mark()); return true;
+    case 0x90: extend(stack_.pop_to_mark(), false); return true;
+    case ')': stack_.push(make(Kind::tuple)); return true;
+    case 't': push_collection(Kind::tuple, stack_.pop_to_mark()); return true;
     case 0x85: push_tuple_of(1); return true;
     case 0x86: push_tuple_of(2); return true;
     case 0x87: push_tuple_of(3); return true;
-    case '}': push(make(Kind::dict)); return true;
-    case 'd': push_collection(Kind::dict, pop_to_mark()); return true;
+    case '}': stack_.push(make(Kind::dict)); return true;
+    case 'd': push_collection(Kind::dict, stack_.pop_to_mark()); return true;
     case 's': {
-      auto* value = pop();
-      auto* key = pop();
+      auto* value = stack_.pop();
+      auto* key = stack_.pop();
       extend({key, value}, true);
       return true;
     }
-    case 'u': extend(pop_to_mark(), true); return true;
-    case 0x8f: push(make(Kind::set)); return true;
-    case 0x91: push_collection(Kind::set, pop_to_mark()); return true;
+    case 'u': extend(stack_.pop_to_mark(), true); return true;
+    case 0x8f: stack_.push(make(Kind::set)); return true;
+    case 0x91: push_collection(Kind::set, stack_.pop_to_mark()); return true;
     default: return false;
   }
 }
@@ -296,32 +305,32 @@ bool PickleMachine::step_object(char opcode) {
       return true;
     }
     case 0x93: {
-      auto* name = pop(Kind::text);
-      push_global(pop(Kind::text)->text, name->text);
+      auto* name = stack_.pop(Kind::text);
+      push_global(stack_.pop(Kind::text)->text, name->text);
       return true;
     }
     case 'R':
     case 0x81: {
-      auto* arguments = pop(Kind::tuple);
-      push_call(pop(), arguments->items);
+      auto* arguments = stack_.pop(Kind::tuple);
+      push_call(stack_.pop(), arguments->items);
       return true;
     }
     case 0x92: {
-      pop();
-      auto* arguments = pop(Kind::tuple);
-      push_call(pop(), arguments->items);
+      stack_.pop();
+      auto* arguments = stack_.pop(Kind::tuple);
+      push_call(stack_.pop(), arguments->items);
       return true;
     }
     case 'b': {
-      auto* state = pop();
-      if (top()->kind == Kind::object) top()->state = state;  // attributes of a dictionary do not matter here
+      auto* state = stack_.pop();
+      if (stack_.top()->kind == Kind::object) stack_.top()->state = state;  // attributes of a dictionary do not matter here
       return true;
     }
     case 'Q':
     case 'P': {
       auto* id = make(Kind::text);
       if (opcode == 'P') id->text = in_.line();
-      else id = pop();
+      else id = stack_.pop();
       push_collection(Kind::persistent, {id});
       return true;
     }
@@ -336,13 +345,13 @@ bool PickleMachine::step_stack(char opcode) {
       return true;
     case 0x95: in_.take(8); return true;  // the length of a frame
     case '.':
-      pickle_.root_ = pop();
+      pickle_.root_ = stack_.pop();
       done_ = true;
       return true;
-    case '(': push(make(Kind::mark)); return true;
-    case '0': pop(); return true;
-    case '1': pop_to_mark(); return true;
-    case '2': push(top()); return true;
+    case '(': stack_.push(make(Kind::mark)); return true;
+    case '0': stack_.pop(); return true;
+    case '1': stack_.pop_to_mark(); return true;
+    case '2': stack_.push(stack_.top()); return true;
     case 'g': push_memo(in_.parsed_line<uint64_t>()); return true;
     case 'h': push_memo(in_.number(1)); return true;
     case 'j': push_memo(in_.number(4)); return true;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "memory/host_store.h"
+#include "memory/sharers.h"
 #include "nn/block.h"
 
 namespace burnish::memory {
@@ -16,22 +17,9 @@ std::vector<int64_t> paged_blocks(int64_t num_blocks, int64_t num_paged);
 /// A weight of a block in a mapped file, by its name in the block; undefined where no file has it.
 using InFile = std::function<at::Tensor(const std::string& name)>;
 
-/// A group of processes among which weights are divided. All of them ask for one thing after another, in one order.
-class Sharers {
- public:
-  virtual ~Sharers() = default;
-  virtual int64_t number() const = 0;
-  virtual int64_t count() const = 0;
-  /// The device where tensors lie that travel.
-  virtual c10::Device device() const = 0;
-  /// `all` [count, n] gets the `mine` [n] of each, by number; both on `device`.
-  virtual std::shared_ptr<Lane::Arrival> gather(const at::Tensor& mine, const at::Tensor& all) = 0;
-  /// `bytes`, on `device`, become those of process `from`.
-  virtual std::shared_ptr<Lane::Arrival> broadcast(const at::Tensor& bytes, int64_t from) = 0;
-};
-
-/// A function that names the process that alone updates a weight of a block and keeps all of it; nothing where the weight is frozen.
-using OwnerOf = std::function<std::optional<int64_t>(const std::string& name)>;
+class Division;  // memory/division.h
+struct Page;     // memory/page.h
+struct Place;
 
 /// Keeps the weights of blocks in host memory, in files or divided among processes, and on the device those of the block at work and of the
 /// one that comes next, in forward and in backward: there are `num_places` for weights on the device, each as large as the largest block;
@@ -80,36 +68,25 @@ class Pager : public std::enable_shared_from_this<Pager> {
   int64_t num_device_bytes() const;
 
  private:
-  struct Page;
-  struct Place;
-  struct Row;
   class Runner;
   struct BringBack;
   enum class Direction { forward, backward };
 
   void take(Page& page, const at::Tensor& tensor, const std::string& name, const InFile& in_file, const OwnerOf& owner_of);
-  void put_together(Page& page);
-  void make_rows(Page& page);
-  void gather(Page& page);
-  void broadcast(Page& page);
-  void arrive(Page& page);
   void fetch(size_t number);
   void leave(Page& page);
   bool is_wanted(const Page& page) const;
-  bool is_mine(std::optional<int64_t> owner) const;
-  bool travels_in_place() const;
   void bring(size_t number, Direction direction);
 
   std::shared_ptr<HostStore> store_;
-  std::shared_ptr<Sharers> sharers_;  ///< null where this process has all
-  std::shared_ptr<Lane> files_;       ///< null where nothing waits in one
+  std::unique_ptr<Division> division_;  ///< null where this process has all
+  std::shared_ptr<Lane> files_;         ///< null where nothing waits in one
   c10::Device device_;
   std::vector<std::unique_ptr<Page>> pages_;
   std::map<const nn::Block*, size_t> numbers_;
   std::vector<Place> places_;
   size_t num_places_;
   size_t first_ = 0, last_ = 0;  ///< the numbers of the block at work and of those that come next
-  bool copies_are_made_ = true;  ///< whether copies of what this process owns are made, from which they travel
 };
 
 }  // namespace burnish::memory

@@ -238,7 +238,7 @@ StateList Optimizer::common_state() const {
 
 void Optimizer::load_state(const StateList& saved) {
   const StateList live = state();
-  load_into("optimizer state", live, saved, owns_all());
+  load_into("optimizer state", live, saved, owns_all(parameters_));
   size_t place = 0;
   for (const auto& [name, tensor] : live) {
     while (place < parameters_.size() && !parameters_[place].owned) ++place;
@@ -246,8 +246,6 @@ void Optimizer::load_state(const StateList& saved) {
     if (name == parameters_[place].name + ".step") members_[place++].num_steps = tensor.item<int64_t>();
   }
 }
-
-bool Optimizer::owns_all() const { return std::ranges::all_of(parameters_, &NamedParameter::owned); }
 
 bool Optimizer::averages() const {
   return std::ranges::any_of(rules_, [](const RulePtr& rule) { return rule->averages(); });

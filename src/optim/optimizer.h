@@ -76,8 +76,6 @@ class Optimizer {
   /// Makes every gradient undefined, which frees its memory.
   void zero_grad();
 
-  /// Tells whether this process owns all parameters.
-  bool owns_all() const;
   /// The parameters, all of which have their stores.
   const ParameterList& parameters() const { return parameters_; }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "data/image.h"
 #include "data/resize.h"
 #include "io/files.h"
 #include "io/output_file.h"
@@ -47,9 +48,9 @@ std::string thumbnail(const data::Dataset& dataset, int64_t row) {
 }
 
 std::string figure(const data::Dataset& dataset, int64_t row) {
-  auto name = std::filesystem::path(dataset.file(row)).filename().string();
+  auto name = std::filesystem::path(dataset.entry(row).file).filename().string();
   return fmt::format("<figure><img src=\"{}\" alt=\"{}\" title=\"{}\"><figcaption>{}</figcaption></figure>\n", thumbnail(dataset, row),
-                     in_html(name), in_html(dataset.name_of(row) + ": " + dataset.file(row)), in_html(dataset.prompt(row)));
+                     in_html(name), in_html(dataset.name_of(row) + ": " + dataset.entry(row).file), in_html(dataset.entry(row).prompt));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "data/image.h"
 #include "data/resize.h"
 #include "io/files.h"
 #include "io/output_file.h"

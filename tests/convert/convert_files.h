@@ -6,7 +6,7 @@
 #include "loras/lora_file.h"
 #include "models/family.h"
 #include "tests/golden.h"
-#include "tests/temp_folder.h"
+#include "tests/scratch.h"
 
 // Small models of tests/golden, and adapters on their layers.
 namespace burnish::test {

@@ -17,7 +17,7 @@ using testing::Throws;
 
 namespace {
 
-std::string at_path(const TempFolder& folder, const std::string& name) { return (folder / name).string(); }
+std::string at_path(const Scratch& folder, const std::string& name) { return (folder / name).string(); }
 
 /// What adapters add to layers, at most: of layers that both files have.
 double largest_difference(const std::string& a, const std::string& b, const std::string& model) {
@@ -42,7 +42,7 @@ void write_one(const std::string& path, const std::string& layer, int64_t in, in
 
 TEST(LoraNames, EveryNamingGivesTheSameFileBack) {
   for (const auto& pipeline : kPipelines) {
-    TempFolder folder;
+    Scratch folder;
     auto start = at_path(folder, "start.safetensors");
     write_adapters(start, pipeline, {.type = "lora", .rank = 2});
     for (const std::string format : {"kohya", "lycoris", "comfyui", "diffusers"}) {
@@ -59,7 +59,7 @@ TEST(LoraNames, EveryNamingGivesTheSameFileBack) {
 }
 
 TEST(LoraNames, FusedLayersShareWhatTheirPartsShare) {
-  TempFolder folder;
+  Scratch folder;
   auto start = at_path(folder, "start.safetensors"), split = at_path(folder, "split.safetensors"),
        back = at_path(folder, "back.safetensors");
   auto model = open_model(model_path("pipeline"));
@@ -75,7 +75,7 @@ TEST(LoraNames, FusedLayersShareWhatTheirPartsShare) {
 }
 
 TEST(LoraNames, AnAdapterOfAFusedLayerStaysWhole) {
-  TempFolder folder;
+  Scratch folder;
   auto model = open_model(model_path("pipeline"));
   auto width = model->components().skeleton("dit")->parameters().at("transformer_blocks.0.attn.to_q.weight")->size(0);
   const std::string kohya = "lora_unet_double_blocks_0_img_attn_qkv", comfyui = "diffusion_model.double_blocks.0.img_attn.qkv";
@@ -112,7 +112,7 @@ TEST(LoraNames, AnAdapterOfAFusedLayerStaysWhole) {
 }
 
 TEST(LoraNames, WithoutAlphaTheScaleLiesInTheFactor) {
-  TempFolder folder;
+  Scratch folder;
   for (const auto& [pipeline, format] : {std::pair<std::string, std::string>("sdxl_pipeline", "diffusers"), {"pipeline", "diffsynth"}}) {
     SCOPED_TRACE(format);
     auto start = at_path(folder, pipeline + ".safetensors"), there = at_path(folder, pipeline + "-there.safetensors");
@@ -127,7 +127,7 @@ TEST(LoraNames, WithoutAlphaTheScaleLiesInTheFactor) {
 }
 
 TEST(LoraNames, PeftsFolder) {
-  TempFolder folder;
+  Scratch folder;
   auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "peft"), back = at_path(folder, "back.safetensors");
   write_adapters(start, "pipeline", {.type = "lora", .rank = 2});
   convert::Options options{.lora_format = "peft", .model = {model_path("pipeline")}};
@@ -141,7 +141,7 @@ TEST(LoraNames, PeftsFolder) {
 }
 
 TEST(LoraNames, TheFamilyIsToldFromNamesAndShapes) {
-  TempFolder folder;
+  Scratch folder;
   auto file = at_path(folder, "lora.safetensors");
   write_one(file, "lora_unet_double_blocks_18_img_attn_qkv", 3072, 9216);
   EXPECT_EQ(convert::model_of(file, {})->names().family, "flux");
@@ -165,7 +165,7 @@ TEST(LoraNames, TheFamilyIsToldFromNamesAndShapes) {
 }
 
 TEST(LoraNames, WhatReadersDoNotTakeIsRefused) {
-  TempFolder folder;
+  Scratch folder;
   auto refused = [&](const adapters::AdapterOptions& adapter, const std::string& format, const std::string& words) {
     SCOPED_TRACE(adapter.type + " " + format);
     auto start = at_path(folder, "start.safetensors");
@@ -188,7 +188,7 @@ TEST(LoraNames, WhatReadersDoNotTakeIsRefused) {
 }
 
 TEST(LoraNames, OtherKindsAreFusedExactly) {
-  TempFolder folder;
+  Scratch folder;
   for (const std::string type : {"loha", "dora"}) {
     SCOPED_TRACE(type);
     auto start = at_path(folder, type + ".safetensors"), there = at_path(folder, type + "-there.safetensors");
@@ -223,7 +223,7 @@ TEST(LowRank, IsTheBestApproximation) {
 }
 
 TEST(LoraRank, BecomesSmallerByTheErrorThatIsSaid) {
-  TempFolder folder;
+  Scratch folder;
   auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "there.safetensors");
   write_adapters(start, "sdxl_pipeline", {.type = "lora", .rank = 4});
   convert::Options options{.lora_format = "onetrainer", .lora_rank = 2, .model = {model_path("sdxl_pipeline")}};
@@ -252,7 +252,7 @@ void expect_same_merged(const std::string& a, const std::string& b) {
 }
 
 TEST(LoraType, OtherKindsBecomeLoras) {
-  TempFolder folder;
+  Scratch folder;
   auto start = at_path(folder, "start.safetensors"), there = at_path(folder, "there.safetensors");
   convert::Options options{.lora_format = "kohya", .lora_type = "lora", .model = {model_path("sdxl_pipeline")}, .overwrite = true};
   for (const auto& [type, axis] : {std::pair<std::string, adapters::NormAxis>("dora", adapters::NormAxis::output),
@@ -277,7 +277,7 @@ TEST(LoraType, OtherKindsBecomeLoras) {
 }
 
 TEST(LoraType, ChangesOfNormsAreNoLora) {
-  TempFolder folder;
+  Scratch folder;
   expect_refused(
       [&] {
         convert_to({.model = {model_path("sdxl_pipeline")}},
@@ -287,7 +287,7 @@ TEST(LoraType, ChangesOfNormsAreNoLora) {
 }
 
 TEST(LoraType, DoraNeedsTheModelsWeights) {
-  TempFolder folder;
+  Scratch folder;
   auto file = at_path(folder, "dora.safetensors");
   const std::string layer = "lora_unet_down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q";
   io::save_safetensors(file, {{layer + ".lora_down.weight", at::ones({1, 320})},
@@ -301,7 +301,7 @@ TEST(LoraType, DoraNeedsTheModelsWeights) {
 }
 
 TEST(Extract, FindsWhatWasMerged) {
-  TempFolder folder;
+  Scratch folder;
   for (const auto& pipeline : kPipelines) {
     SCOPED_TRACE(pipeline);
     auto lora = at_path(folder, pipeline + ".safetensors"), merged = at_path(folder, pipeline),

@@ -20,7 +20,7 @@ using testing::Throws;
 
 namespace {
 
-std::string at_path(const TempFolder& folder, const std::string& name) { return (folder / name).string(); }
+std::string at_path(const Scratch& folder, const std::string& name) { return (folder / name).string(); }
 
 std::vector<std::string> parts_of(const std::string& pipeline) {
   std::vector<std::string> parts;
@@ -59,7 +59,7 @@ std::map<std::string, at::Tensor> parameters(models::Model& model) {
 TEST(SingleFile, IsWhatTheAuthorsNamesSayAndComesBack) {
   for (const auto& pipeline : kPipelines) {
     SCOPED_TRACE(pipeline);
-    TempFolder folder;
+    Scratch folder;
     auto single = at_path(folder, "single.safetensors"), back = at_path(folder, "back");
     convert_to({}, {model_path(pipeline), single});
     if (pipeline != "pipeline") {
@@ -84,14 +84,14 @@ TEST(SingleFile, IsWhatTheAuthorsNamesSayAndComesBack) {
 }
 
 TEST(SingleFile, OfAWholeCheckpointKeepsItsOtherTensors) {
-  TempFolder folder;
+  Scratch folder;
   auto again = at_path(folder, "again.safetensors");
   convert_to({}, {single_file("sdxl_pipeline"), again});
   expect_same_tensors(open_file(again), open_file(single_file("sdxl_pipeline")));
 }
 
 TEST(SingleFile, MarksWhatItPredicts) {
-  TempFolder folder;
+  Scratch folder;
   auto model = folder / "model";
   fs::copy(model_path("sdxl_pipeline"), model, fs::copy_options::recursive);
   auto path = model / "scheduler/scheduler_config.json";
@@ -106,7 +106,7 @@ TEST(SingleFile, MarksWhatItPredicts) {
 }
 
 TEST(SingleFile, OfOnePartHasNoPrefix) {
-  TempFolder folder;
+  Scratch folder;
   auto alone = at_path(folder, "flux.safetensors"), back = at_path(folder, "back");
   auto transformer = model_path("pipeline") + "/transformer";
   convert_to({}, {transformer, alone});
@@ -122,7 +122,7 @@ TEST(Fp8, CodesAndScalesComeBack) {
   for (const auto& pipeline : kPipelines) {
     for (const std::string format : {"fp8_tensor", "fp8", "fp8_plain", "fp8_e5m2"}) {
       SCOPED_TRACE(pipeline + " " + format);
-      TempFolder folder;
+      Scratch folder;
       auto single = at_path(folder, "single.safetensors"), split = at_path(folder, "split"), back = at_path(folder, "back.safetensors");
       convert_to({.weight_format = format}, {model_path(pipeline), single});
       convert_to({.config_from = model_path(pipeline)}, {single, split});
@@ -152,7 +152,7 @@ TEST(Fp8, CodesAndScalesComeBack) {
 TEST(Merge, GivesTheWeightsThatDrawingWouldHave) {
   for (const auto& pipeline : kPipelines) {
     SCOPED_TRACE(pipeline);
-    TempFolder folder;
+    Scratch folder;
     auto one = at_path(folder, "one.safetensors"), two = at_path(folder, "two.safetensors");
     write_adapters(one, pipeline, {.type = "lora", .rank = 2}, 2);
     write_adapters(two, pipeline, {.type = "dora", .rank = 2}, 3);
@@ -173,7 +173,7 @@ TEST(Merge, GivesTheWeightsThatDrawingWouldHave) {
 }
 
 TEST(Merge, ChangesNormsAndBiases) {
-  TempFolder folder;
+  Scratch folder;
   auto out = at_path(folder, "out.safetensors");
   for (const std::string kind : {"norm", "full", "ia3"}) {
     SCOPED_TRACE(kind);
@@ -193,7 +193,7 @@ TEST(Merge, ChangesNormsAndBiases) {
 }
 
 TEST(Merge, IntoFp8StaysFp8) {
-  TempFolder folder;
+  Scratch folder;
   auto lora = at_path(folder, "lora.safetensors"), base = at_path(folder, "base.safetensors"), out = at_path(folder, "out.safetensors");
   write_adapters(lora, "pipeline", {.type = "lora", .rank = 2}, 2);
   convert_to({.weight_format = "fp8_tensor"}, {model_path("pipeline"), base});
@@ -207,7 +207,7 @@ TEST(Merge, IntoFp8StaysFp8) {
 }
 
 TEST(Merge, HoldsATensorAtATime) {
-  TempFolder folder;
+  Scratch folder;
   auto lora = at_path(folder, "lora.safetensors");
   write_adapters(lora, "tiny-flux", {.type = "lora", .rank = 2});
   auto bytes = part_of(model_path("tiny-flux"), "transformer").num_bytes();
@@ -218,12 +218,12 @@ TEST(Merge, HoldsATensorAtATime) {
 }
 
 TEST(Output, IsWholeOrNotThere) {
-  TempFolder folder;
+  Scratch folder;
   auto out = at_path(folder, "out");
   fs::create_directories(folder / "out");
   auto refused = [&](convert::Options options, const std::string& words) {
     EXPECT_THAT([&] { convert_to(options, {model_path("pipeline"), out}); }, Throws<Error>(Property(&Error::what, HasSubstr(words))));
-    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()), 1);
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
   };
   refused({}, "is there already");
   refused({.lora_rank = 4, .overwrite = true}, "--lora_rank has no meaning where a model is written");
@@ -235,7 +235,7 @@ TEST(Output, IsWholeOrNotThere) {
 }
 
 TEST(Compare, TellsWhatDiffers) {
-  TempFolder folder;
+  Scratch folder;
   auto a = at_path(folder, "a.safetensors"), b = at_path(folder, "b.safetensors");
   auto ones = at::ones({2, 2});
   io::save_safetensors(a, {{"same", ones}, {"moved", ones}, {"cast", ones}, {"shape", ones}, {"gone", ones}, {"nan", ones}}, {{"k", "1"}});
@@ -268,7 +268,7 @@ TEST(Compare, ChangesThatDependOnTheWeightByTheirParameters) {
   auto file = [](const std::string& kind) { return golden_path("wild/kinds/lycoris_" + kind + ".safetensors"); };
   for (const std::string kind : {"ia3", "oft", "boft", "glora", "tlora", "norm", "full"})
     EXPECT_TRUE(convert::compare(file(kind), file(kind), {}).equal()) << kind;
-  TempFolder folder;
+  Scratch folder;
   auto other = at_path(folder, "other.safetensors");
   auto source = open_file(file("boft"));
   io::NamedTensors tensors;

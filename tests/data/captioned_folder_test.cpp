@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "data/load_metadata.h"
 #include "tests/scratch.h"
 
 using namespace burnish;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "data/image.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 
@@ -121,7 +122,7 @@ TEST_F(Pictures, CaptionsStayWithTheirPictures) {
 {"image":"lossy.webp","prompt":"the fourth"})",
                           true));
   EXPECT_THAT(dataset.rows(), ElementsAre(1, 3));
-  EXPECT_EQ(dataset.prompt(1), "the second");
+  EXPECT_EQ(dataset.entry(1).prompt, "the second");
   auto sample = dataset.load(3);
   EXPECT_EQ(sample.prompt, "the fourth");
   EXPECT_THAT(sample.file, HasSubstr("lossy.webp"));
@@ -174,7 +175,7 @@ TEST_F(Pictures, VariantsAreCutsOfTheScaledPicture) {
     int num_flipped = 0;
     for (int64_t v = 0; v < 8; ++v) {
       auto crop = dataset.crop(row, v);
-      auto pixels = data::decode_image(dataset.file(row));
+      auto pixels = data::decode_image(dataset.entry(row).file);
       auto scaled = data::covering_size({pixels.size(0), pixels.size(1)}, crop.size);
       EXPECT_TRUE(crop.top >= 0 && crop.top + 32 <= scaled.height && crop.left >= 0 && crop.left + 32 <= scaled.width);
       EXPECT_TRUE(crop == Dataset(o).crop(row, v)) << "the same in every run";
@@ -238,7 +239,7 @@ TEST_F(Pictures, ReferencePicturesAreCutByTheirOwnSize) {
   o.data_file_keys = "kontext_images,image";
   o.own_sized_pictures = {"kontext_images"};
   Dataset dataset(o);
-  EXPECT_EQ(dataset.file(0), (scratch / "rgb.jpg").string()) << "a column of references names no picture to train";
+  EXPECT_EQ(dataset.entry(0).file, (scratch / "rgb.jpg").string()) << "a column of references names no picture to train";
   EXPECT_THAT(dataset.entry(0).further, ::testing::SizeIs(3));
   EXPECT_EQ(dataset.entry(0).further.at("kontext_images 3"), (scratch / "lossy.webp").string());
   EXPECT_EQ(dataset.picture_crops(1, "kontext_images").at(0).size, (data::Size{8, 8})) << "14 by 9 pixels, each side rounded down";
@@ -325,7 +326,7 @@ TEST_F(Pictures, AClassSetFollowsTheMetadata) {
   o.subsets[1].visits.of_class_set = true;
   Dataset dataset(o);
   EXPECT_THAT(dataset.rows(), ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(dataset.prompt(2), "a dog");
+  EXPECT_EQ(dataset.entry(2).prompt, "a dog");
   EXPECT_TRUE(at::equal(dataset.load(2).image_3HW, dataset.load(1).image_3HW));
   std::vector<double> weights;
   for (auto row : dataset.rows()) {
@@ -368,8 +369,8 @@ TEST_F(Pictures, SubsetsKeepTheirSizesCaptionsAndWeights) {
   Dataset dataset(o);
   EXPECT_EQ(dataset.size(1), (data::Size{16, 32}));
   EXPECT_EQ(dataset.size(2), (data::Size{16, 16})) << "of 37 by 52 pixels, at most 1024";
-  EXPECT_EQ(dataset.prompt(1), "b");
-  EXPECT_EQ(dataset.prompt(2), "my one");
+  EXPECT_EQ(dataset.entry(1).prompt, "b");
+  EXPECT_EQ(dataset.entry(2).prompt, "my one");
   const auto& captions = dataset.entry(2).captions;
   ASSERT_EQ(captions.size(), 3u);
   EXPECT_EQ(captions[1].text, "two");

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "data/load_metadata.h"
 #include "tests/scratch.h"
 
 using namespace burnish;

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 
+#include "data/archived_files.h"
 #include "data/dataset.h"
+#include "data/load_metadata.h"
 #include "data/tar.h"
 #include "data/tar_writer.h"
+#include "data/unpacked_parquet.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 
@@ -74,7 +77,7 @@ TEST_F(Parquet, WhatThePackageDatasetsWritesIsADataset) {
     expect_picture(dataset.load(row).image_3HW, row);
     EXPECT_EQ(dataset.entry(row).loss_weight, 0.5 * row);
   }
-  EXPECT_EQ(dataset.prompt(2), kGrey);
+  EXPECT_EQ(dataset.entry(2).prompt, kGrey);
 }
 
 TEST_F(Parquet, SeveralPicturesARowAreFurtherFiles) {

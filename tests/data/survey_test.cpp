@@ -5,6 +5,7 @@
 
 #include <bit>
 
+#include "data/image.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 

@@ -4,9 +4,11 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "data/archived_files.h"
 #include "data/dataset.h"
 #include "data/file_hashes.h"
 #include "data/image.h"
+#include "data/load_metadata.h"
 #include "io/files.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"

@@ -38,14 +38,6 @@ std::unique_ptr<models::Model> open(bool is_flux) {
   return models::open_model(models::open_model_files({{golden_path(is_flux ? "pipeline/model" : "sdxl_pipeline/model")}, "", ""}), options);
 }
 
-std::string option(const std::string& name, const std::string& value) { return "--" + name + " '" + value + "' "; }
-
-std::vector<double> losses(const fs::path& run) {
-  std::vector<double> list;
-  for (const auto& line : read_log(run)) list.push_back(line["loss"]);
-  return list;
-}
-
 }  // namespace
 
 class AdapterKind : public testing::TestWithParam<const char*> {};
@@ -91,7 +83,7 @@ TEST_P(AdapterKind, IsAFrozenBaseToTrainOnAndToDrawWith) {
   bool is_flux = kind.starts_with("peft");
   auto model = is_flux ? golden_model() : sd_model("sdxl_pipeline");
   auto data = is_flux ? golden_data() : sd_data("sdxl_pipeline");
-  TempFolder folder;
+  Scratch folder;
   auto run = [&](const std::string& name, const std::string& options) {
     auto outcome = run_burnish("train " + model + data + "--lora_rank 2 --lora_target_modules to_q,to_v --max_steps 2 " + options +
                                option("output_path", folder / name));
@@ -125,7 +117,7 @@ TEST(AdapterKinds, OfNormsAndBiasesHaveTheNamesOfComfyUI) {
   const std::string norm = "double_blocks.0.img_attn.norm.query_norm", layer = "double_blocks.0.img_attn.qkv";
   auto model = open(/*is_flux=*/true);
   auto width = model->components().skeleton("dit")->parameters().at("transformer_blocks.0.attn.norm_q.weight")->size(0);
-  TempFolder folder;
+  Scratch folder;
   for (const std::string end : {"", ".scale"}) {
     io::save_safetensors(folder / "a.safetensors", {{"diffusion_model." + norm + end + ".diff", at::ones({width})},
                                                     {"diffusion_model." + layer + ".diff_b", at::arange(96, at::kFloat) + 1}});
@@ -165,7 +157,7 @@ TEST(AdapterKinds, AreSaidByInspect) {
 
 /// Each tensor of each file in turn left out, flattened, cut short or made a single number: read, or refused in a sentence.
 TEST(AdapterKinds, ThatAreDamagedAreRefusedInASentence) {
-  TempFolder folder;
+  Scratch folder;
   int64_t num_refused = 0;
   for (const auto& entry : fs::recursive_directory_iterator(kKinds)) {
     if (entry.path().extension() != ".safetensors" || entry.path().stem() == "expected") continue;
@@ -203,7 +195,7 @@ TEST(AdapterKinds, ThatAreDamagedAreRefusedInASentence) {
 }
 
 TEST(AdapterKinds, ThatCannotTrainAreRefusedBeforeLoading) {
-  TempFolder folder;
+  Scratch folder;
   for (const auto& [kind, text] :
        {std::pair{"peft_boft", "it has boft"}, {"peft_lora_bias", "a change of its bias"}, {"peft_oft", "it has oft"}}) {
     auto outcome = run_burnish("train " + golden_model() + golden_data() + "--max_steps 1 " + option("lora_checkpoint", file_of(kind)) +
@@ -214,7 +206,7 @@ TEST(AdapterKinds, ThatCannotTrainAreRefusedBeforeLoading) {
 }
 
 TEST(AdapterKinds, OftAndFullTrainWithEveryOptimizer) {
-  TempFolder folder;
+  Scratch folder;
   for (const std::string type : {"oft", "full"}) {
     for (const std::string optimizer : {"adamw", "adamw8bit", "adafactor", "came", "lion", "prodigy", "adamw_schedulefree"}) {
       auto name = type + optimizer;

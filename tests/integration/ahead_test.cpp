@@ -15,27 +15,18 @@ namespace {
 
 const std::string kLora = "--learning_rate 1e-3 --lora_rank 4 --lora_target_modules to_q,to_v ";
 const std::string kFour = kLora + "--max_steps 4 ";
-std::string folder_option(const std::string& name, const fs::path& folder) { return "--" + name + " '" + folder.string() + "' "; }
-
 Outcome expect_ok(const std::string& arguments) {
   auto outcome = run_burnish(arguments);
   EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
   return outcome;
 }
 
-std::vector<std::string> losses(const fs::path& run) {
-  std::vector<std::string> lines;
-  for (auto& line : read_log(run)) lines.push_back(nlohmann::json{line["step"], line["loss"], line["grad_norm"], line["lr"]}.dump());
-  return lines;
-}
-
 Outcome train(const std::string& options, const fs::path& run) {
-  return expect_ok("train " + golden_model() + golden_data() + options + folder_option("output_path", run));
+  return expect_ok("train " + golden_model() + golden_data() + options + option("output_path", run));
 }
 
 void expect_same_runs(const fs::path& a, const fs::path& b, int step = 4) {
-  EXPECT_FALSE(losses(a).empty());
-  EXPECT_EQ(losses(a), losses(b));
+  EXPECT_EQ(logged_steps(a), logged_steps(b));
   auto name = "step-" + std::to_string(step) + ".safetensors";
   EXPECT_EQ(read_file(a / name), read_file(b / name));
 }
@@ -45,7 +36,7 @@ void expect_same_runs(const fs::path& a, const fs::path& b, int step = 4) {
 class AheadOf : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(AheadOf, GivesTheSameLossesAndFiles) {
-  TempFolder folder;
+  Scratch folder;
   std::string options = kFour + GetParam().second + " ";
   auto live = train(options + "--precompute_timesteps off ", folder / "live");
   auto ahead = train(options + "--precompute_timesteps on ", folder / "ahead");
@@ -64,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Trainings, AheadOf,
                          [](const auto& info) { return std::string(info.param.first); });
 
 TEST(Ahead, ResumedRunsComputeWhatIsLeft) {
-  TempFolder folder;
+  Scratch folder;
   train(kFour + "--precompute_timesteps off ", folder / "whole");
   train(kLora + "--precompute_timesteps on --max_steps 2 ", folder / "parts");
   auto rest = train(kFour + "--precompute_timesteps on --resume ", folder / "parts");
@@ -73,8 +64,8 @@ TEST(Ahead, ResumedRunsComputeWhatIsLeft) {
 }
 
 TEST(Ahead, HeldOutSamplesAreJudgedTheSame) {
-  TempFolder folder;
-  auto held_out = folder_option("validation_metadata_path", kGolden / "pictures/metadata.csv");
+  Scratch folder;
+  auto held_out = option("validation_metadata_path", kGolden / "pictures/metadata.csv");
   train(kFour + held_out + "--precompute_timesteps off ", folder / "live");
   train(kFour + held_out + "--precompute_timesteps on ", folder / "ahead");
   expect_same_runs(folder / "live", folder / "ahead");
@@ -82,8 +73,8 @@ TEST(Ahead, HeldOutSamplesAreJudgedTheSame) {
 }
 
 TEST(Ahead, OnKeepsResultsInTheCacheFolder) {
-  TempFolder folder;
-  auto cache = folder_option("cache_path", folder / "cache");
+  Scratch folder;
+  auto cache = option("cache_path", folder / "cache");
   train(kFour + cache + "--precompute_timesteps off ", folder / "live");
   for (const char* run : {"first", "second"}) {
     auto outcome = train(kFour + cache + "--precompute_timesteps on ", folder / run);
@@ -96,7 +87,7 @@ TEST(Ahead, OnKeepsResultsInTheCacheFolder) {
 }
 
 TEST(Ahead, AutoTakesWhatIsSmallerAndSaysSo) {
-  TempFolder folder;
+  Scratch folder;
   auto few = train(kFour, folder / "few");
   EXPECT_THAT(few.output, HasSubstr("modulation of 4 visits computed ahead: "));
   auto many = train(kFour + "--gradient_accumulation_steps 100 ", folder / "many");
@@ -104,19 +95,19 @@ TEST(Ahead, AutoTakesWhatIsSmallerAndSaysSo) {
 }
 
 TEST(Ahead, TrainedModulationStaysLive) {
-  TempFolder folder;
+  Scratch folder;
   auto whole = train("--max_steps 1 --trainable_models dit ", folder / "whole");
   EXPECT_THAT(whole.output, Not(HasSubstr("computed ahead")));
   auto lora = train("--max_steps 1 --lora_target_modules default ", folder / "lora");
   EXPECT_THAT(lora.output, Not(HasSubstr("computed ahead")));
   auto refused = run_burnish("train " + golden_model() + golden_data() + "--max_steps 1 --lora_target_modules default " +
-                             "--precompute_timesteps on " + folder_option("output_path", folder / "refused"));
+                             "--precompute_timesteps on " + option("output_path", folder / "refused"));
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.output, HasSubstr("finds nothing to compute ahead"));
 }
 
 TEST(Ahead, OnSaysWhichLayerIsInTheWay) {
-  TempFolder folder;
+  Scratch folder;
   const std::string lora = "--lora_rank 4 --lora_target_modules ";
   for (const auto& [model, options, said] :
        {std::tuple(qwen_image_model(), std::string("--lora_rank 4 "), "trains, transformer_blocks.0.img_mod.1 for one"),
@@ -125,7 +116,7 @@ TEST(Ahead, OnSaysWhichLayerIsInTheWay) {
         {flux2_model(), lora + "single_stream_modulation.linear,to_q ", "trains, single_stream_modulation.linear for one"},
         {zimage_model(), lora + "to_q ", "no layers of this model see sample and timestep alone and are frozen"}}) {
     auto refused = run_burnish("train " + model + golden_data() + "--max_steps 1 " + options + "--precompute_timesteps on " +
-                               folder_option("output_path", folder / "refused"));
+                               option("output_path", folder / "refused"));
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.output, HasSubstr("finds nothing to compute ahead"));
     EXPECT_THAT(refused.output, HasSubstr(said)) << model << options;
@@ -133,9 +124,9 @@ TEST(Ahead, OnSaysWhichLayerIsInTheWay) {
 }
 
 TEST(Budget, ASmallCacheGivesTheSameLosses) {
-  TempFolder folder;
+  Scratch folder;
   train(kFour, folder / "all");
-  auto outcome = train(kFour + "--cache_budget 0.00001 " + folder_option("cache_path", folder / "cache"), folder / "some");
+  auto outcome = train(kFour + "--cache_budget 0.00001 " + option("cache_path", folder / "cache"), folder / "some");
   EXPECT_THAT(outcome.output, HasSubstr("at every visit besides what must: "));
   EXPECT_THAT(outcome.output, Not(HasSubstr("besides what must: nothing")));
   expect_same_runs(folder / "all", folder / "some");
@@ -147,11 +138,11 @@ TEST(Budget, ASmallCacheGivesTheSameLosses) {
 }
 
 TEST(Budget, WhatCannotBeKeptIsRefused) {
-  TempFolder folder;
-  auto outcome = run_burnish("train " + golden_model() + golden_data() + kFour + "--memory_budget 0.000001 " +
-                             folder_option("output_path", folder / "run"));
+  Scratch folder;
+  auto outcome =
+      run_burnish("train " + golden_model() + golden_data() + kFour + "--memory_budget 0.000001 " + option("output_path", folder / "run"));
   EXPECT_EQ(outcome.exit_code, 4);
   EXPECT_THAT(outcome.output, HasSubstr("no cut keeps the budget"));
-  auto half = run_burnish("train --task sft:train --cache_budget 1 " + golden_model() + folder_option("dataset_base_path", folder.path));
+  auto half = run_burnish("train --task sft:train --cache_budget 1 " + golden_model() + option("dataset_base_path", folder.path()));
   EXPECT_EQ(half.exit_code, 2);
 }

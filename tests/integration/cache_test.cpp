@@ -16,18 +16,10 @@ using testing::HasSubstr;
 namespace {
 
 const std::string kTraining = "--learning_rate 1e-3 --lora_rank 4 --lora_target_modules to_q,to_v --max_steps 6 ";
-std::string folder_option(const std::string& name, const fs::path& folder) { return "--" + name + " '" + folder.string() + "' "; }
-
 Outcome expect_ok(const std::string& arguments) {
   auto outcome = run_burnish(arguments);
   EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
   return outcome;
-}
-
-std::vector<std::string> losses(const fs::path& run) {
-  std::vector<std::string> lines;
-  for (auto& line : read_log(run)) lines.push_back(nlohmann::json{line["step"], line["loss"], line["grad_norm"], line["lr"]}.dump());
-  return lines;
 }
 
 /// The cache's files, without locks and remembered hashes.
@@ -64,11 +56,10 @@ struct Project {
            "' --tokenizer_2_path '" + (kAssets / "tokenizer_2").string() + "' --dtype fp32 ";
   }
   std::string options(const std::string& size = "--height 48 --width 64 ") const {
-    return model() + size + folder_option("dataset_metadata_path", folder / "pictures/metadata.csv") +
-           folder_option("cache_path", folder / "cache");
+    return model() + size + option("dataset_metadata_path", folder / "pictures/metadata.csv") + option("cache_path", folder / "cache");
   }
   Counts make(const std::string& size = "--height 48 --width 64 ") const { return computed(expect_ok("cache " + options(size)).output); }
-  TempFolder folder;
+  Scratch folder;
 };
 
 void flip_last_byte(const fs::path& path) {
@@ -80,53 +71,53 @@ void flip_last_byte(const fs::path& path) {
 }  // namespace
 
 TEST(Cache, RunsWithAndWithoutItAreEqualBitForBit) {
-  TempFolder folder;
+  Scratch folder;
   auto common = golden_model() + golden_data() + kTraining + "--batch_size 2 ";
-  expect_ok("train " + common + folder_option("output_path", folder / "plain"));
-  auto with = common + folder_option("cache_path", folder / "cache");
-  expect_ok("train " + with + folder_option("output_path", folder / "first"));
-  auto again = expect_ok("train " + with + folder_option("output_path", folder / "second"));
+  expect_ok("train " + common + option("output_path", folder / "plain"));
+  auto with = common + option("cache_path", folder / "cache");
+  expect_ok("train " + with + option("output_path", folder / "first"));
+  auto again = expect_ok("train " + with + option("output_path", folder / "second"));
   EXPECT_EQ(computed(again.output), counts(0, 0, 0));
-  EXPECT_EQ(losses(folder / "plain"), losses(folder / "first"));
-  EXPECT_EQ(losses(folder / "plain"), losses(folder / "second"));
+  EXPECT_EQ(logged_steps(folder / "plain"), logged_steps(folder / "first"));
+  EXPECT_EQ(logged_steps(folder / "plain"), logged_steps(folder / "second"));
   EXPECT_EQ(read_file(folder / "plain/step-6.safetensors"), read_file(folder / "second/step-6.safetensors"));
 }
 
 TEST(Cache, SplitTasksEqualTheUnsplitRunAndNeedOnlyTheirModels) {
-  TempFolder folder;
-  auto tokenizers = folder_option("tokenizer_path", kAssets / "tokenizer") + folder_option("tokenizer_2_path", kAssets / "tokenizer_2");
+  Scratch folder;
+  auto tokenizers = option("tokenizer_path", kAssets / "tokenizer") + option("tokenizer_2_path", kAssets / "tokenizer_2");
   auto model = kGolden / "model";
-  auto encoders = folder_option("model", model / "text_encoder") + folder_option("model", model / "text_encoder_2") +
-                  folder_option("model", model / "vae") + tokenizers + "--dtype fp32 ";
-  auto denoiser = folder_option("model", model / "transformer") + "--dtype fp32 ";
-  expect_ok("train " + golden_model() + golden_data() + kTraining + folder_option("output_path", folder / "whole"));
-  expect_ok("train --task sft:data_process " + encoders + golden_data() + folder_option("output_path", folder / "cache"));
-  expect_ok("train --task sft:train " + denoiser + kTraining + folder_option("dataset_base_path", folder / "cache") +
-            folder_option("output_path", folder / "split"));
-  expect_ok("train --task sft:train " + golden_model() + kTraining + folder_option("dataset_base_path", folder / "cache") +
-            "--offload_models text_encoder " + folder_option("output_path", folder / "listed"));
-  EXPECT_EQ(losses(folder / "whole"), losses(folder / "split"));
-  EXPECT_EQ(losses(folder / "whole"), losses(folder / "listed"));
+  auto encoders = option("model", model / "text_encoder") + option("model", model / "text_encoder_2") + option("model", model / "vae") +
+                  tokenizers + "--dtype fp32 ";
+  auto denoiser = option("model", model / "transformer") + "--dtype fp32 ";
+  expect_ok("train " + golden_model() + golden_data() + kTraining + option("output_path", folder / "whole"));
+  expect_ok("train --task sft:data_process " + encoders + golden_data() + option("output_path", folder / "cache"));
+  expect_ok("train --task sft:train " + denoiser + kTraining + option("dataset_base_path", folder / "cache") +
+            option("output_path", folder / "split"));
+  expect_ok("train --task sft:train " + golden_model() + kTraining + option("dataset_base_path", folder / "cache") +
+            "--offload_models text_encoder " + option("output_path", folder / "listed"));
+  EXPECT_EQ(logged_steps(folder / "whole"), logged_steps(folder / "split"));
+  EXPECT_EQ(logged_steps(folder / "whole"), logged_steps(folder / "listed"));
   EXPECT_EQ(read_file(folder / "whole/step-6.safetensors"), read_file(folder / "split/step-6.safetensors"));
 }
 
 TEST(Cache, DrawnLatentsVariantsAndDroppedCaptionsAreTheSameSplitStagedAndResumed) {
-  TempFolder folder;
+  Scratch folder;
   auto augmented = golden_data() + "--random_flip --random_crop --cache_variants 3 --latents sample ";
   auto training = kTraining + "--caption_dropout 0.4 --latents sample ";
   auto whole = "train " + golden_model() + augmented + training;
-  expect_ok(whole + folder_option("output_path", folder / "whole"));
-  expect_ok(whole + folder_option("cache_path", folder / "own") + folder_option("output_path", folder / "staged"));
-  expect_ok("train --task sft:data_process " + golden_model() + augmented + folder_option("output_path", folder / "cache"));
-  expect_ok("train --task sft:train " + golden_model() + training + folder_option("dataset_base_path", folder / "cache") +
-            folder_option("output_path", folder / "split"));
-  EXPECT_EQ(losses(folder / "whole"), losses(folder / "staged"));
-  EXPECT_EQ(losses(folder / "whole"), losses(folder / "split"));
-  expect_ok(whole + "--max_steps 2 " + folder_option("output_path", folder / "resumed"));
-  expect_ok(whole + "--resume " + folder_option("output_path", folder / "resumed"));
-  EXPECT_EQ(losses(folder / "whole"), losses(folder / "resumed"));
-  expect_ok("train " + golden_model() + golden_data() + kTraining + folder_option("output_path", folder / "plain"));
-  EXPECT_NE(losses(folder / "whole"), losses(folder / "plain"));
+  expect_ok(whole + option("output_path", folder / "whole"));
+  expect_ok(whole + option("cache_path", folder / "own") + option("output_path", folder / "staged"));
+  expect_ok("train --task sft:data_process " + golden_model() + augmented + option("output_path", folder / "cache"));
+  expect_ok("train --task sft:train " + golden_model() + training + option("dataset_base_path", folder / "cache") +
+            option("output_path", folder / "split"));
+  EXPECT_EQ(logged_steps(folder / "whole"), logged_steps(folder / "staged"));
+  EXPECT_EQ(logged_steps(folder / "whole"), logged_steps(folder / "split"));
+  expect_ok(whole + "--max_steps 2 " + option("output_path", folder / "resumed"));
+  expect_ok(whole + "--resume " + option("output_path", folder / "resumed"));
+  EXPECT_EQ(logged_steps(folder / "whole"), logged_steps(folder / "resumed"));
+  expect_ok("train " + golden_model() + golden_data() + kTraining + option("output_path", folder / "plain"));
+  EXPECT_NE(logged_steps(folder / "whole"), logged_steps(folder / "plain"));
   for (const auto& [name, content] : files_of(folder / "cache")) {
     if (!name.starts_with("encode_image") || !name.ends_with(".safetensors")) continue;
     EXPECT_THAT(content.substr(0, 4000), testing::AllOf(HasSubstr(".latents_mean"), HasSubstr(".latents_logvar")));
@@ -141,9 +132,8 @@ TEST(Cache, OfAnotherModelIsRefusedBeforeTheDenoiserIsLoaded) {
   std::ofstream(project.folder / "model/transformer/config.json") << config;
   fs::remove(project.folder / "model/transformer/diffusion_pytorch_model.safetensors");
   fs::remove_all(project.folder / "model/text_encoder_2");  // which would show it before the cache does
-  auto outcome =
-      run_burnish("train --task sft:train --init random --trainable_models dit " + project.model() + "--max_steps 1 " +
-                  folder_option("dataset_base_path", project.folder / "cache") + folder_option("output_path", project.folder / "run"));
+  auto outcome = run_burnish("train --task sft:train --init random --trainable_models dit " + project.model() + "--max_steps 1 " +
+                             option("dataset_base_path", project.folder / "cache") + option("output_path", project.folder / "run"));
   EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("the text_embedding of row 0 in the cache has the shape"));
 }
@@ -151,8 +141,8 @@ TEST(Cache, OfAnotherModelIsRefusedBeforeTheDenoiserIsLoaded) {
 TEST(Cache, AStaleSampleIsNeverTrainedOn) {
   Project project;
   project.make();
-  auto train = "train --overwrite --task sft:train " + project.model() + kTraining +
-               folder_option("dataset_base_path", project.folder / "cache") + folder_option("output_path", project.folder / "run");
+  auto train = "train --overwrite --task sft:train " + project.model() + kTraining + option("dataset_base_path", project.folder / "cache") +
+               option("output_path", project.folder / "run");
   auto refused = [&](const char* text) {
     auto outcome = run_burnish(train);
     EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
@@ -169,25 +159,25 @@ TEST(Cache, AStaleSampleIsNeverTrainedOn) {
   refused("2.png (row 2)");
   EXPECT_EQ(project.make(), counts(0, 0, 1));
   expect_ok(train);
-  auto with_cache = losses(project.folder / "run");
-  expect_ok("train " + project.model() + "--height 48 --width 64 " + folder_option("dataset_metadata_path", metadata) + kTraining +
-            folder_option("output_path", project.folder / "plain"));
-  EXPECT_EQ(losses(project.folder / "plain"), with_cache);
+  auto with_cache = logged_steps(project.folder / "run");
+  expect_ok("train " + project.model() + "--height 48 --width 64 " + option("dataset_metadata_path", metadata) + kTraining +
+            option("output_path", project.folder / "plain"));
+  EXPECT_EQ(logged_steps(project.folder / "plain"), with_cache);
   fs::remove_all(project.folder / "pictures");
   expect_ok(train);
 }
 
 TEST(Import, ADiffSynthCacheTrainsAsItIsAndAsOneOfOurs) {
-  TempFolder folder;
+  Scratch folder;
   auto theirs = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache/0";
-  auto denoiser = folder_option("model", kGolden / "model/transformer") + "--dtype fp32 ";
-  expect_ok("train " + golden_model() + golden_data() + kTraining + folder_option("output_path", folder / "own"));
-  expect_ok("train --task sft:train " + denoiser + kTraining + folder_option("dataset_base_path", theirs) +
-            folder_option("output_path", folder / "direct"));
-  expect_ok("cache " + denoiser + folder_option("import_diffsynth", theirs) + folder_option("cache_path", folder / "cache"));
-  expect_ok("train --task sft:train " + denoiser + kTraining + folder_option("dataset_base_path", folder / "cache") +
-            folder_option("output_path", folder / "imported"));
-  EXPECT_EQ(losses(folder / "direct"), losses(folder / "imported"));
+  auto denoiser = option("model", kGolden / "model/transformer") + "--dtype fp32 ";
+  expect_ok("train " + golden_model() + golden_data() + kTraining + option("output_path", folder / "own"));
+  expect_ok("train --task sft:train " + denoiser + kTraining + option("dataset_base_path", theirs) +
+            option("output_path", folder / "direct"));
+  expect_ok("cache " + denoiser + option("import_diffsynth", theirs) + option("cache_path", folder / "cache"));
+  expect_ok("train --task sft:train " + denoiser + kTraining + option("dataset_base_path", folder / "cache") +
+            option("output_path", folder / "imported"));
+  EXPECT_EQ(logged_steps(folder / "direct"), logged_steps(folder / "imported"));
   auto own = read_log(folder / "own"), direct = read_log(folder / "direct");
   ASSERT_EQ(own.size(), direct.size());
   for (size_t i = 0; i < own.size(); ++i) {
@@ -201,16 +191,16 @@ TEST(Import, ADiffSynthCacheTrainsAsItIsAndAsOneOfOurs) {
     EXPECT_THAT(content.substr(0, 3000), testing::Not(HasSubstr("noise")));
   }
   EXPECT_GT(imported, needed / 2);
-  expect_ok("cache " + denoiser + folder_option("import_diffsynth", theirs) + folder_option("cache_path", folder / "cache"));
+  expect_ok("cache " + denoiser + option("import_diffsynth", theirs) + option("cache_path", folder / "cache"));
 }
 
 TEST(Import, RefusesWhatItCannotTrainOn) {
-  TempFolder folder;
+  Scratch folder;
   auto golden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsynth_cache";
-  auto train = "train --task sft:train " + folder_option("model", kGolden / "model/transformer") + "--dtype fp32 " + kTraining +
-               folder_option("output_path", folder / "run");
+  auto train = "train --task sft:train " + option("model", kGolden / "model/transformer") + "--dtype fp32 " + kTraining +
+               option("output_path", folder / "run");
   auto refused = [&](const std::string& more, const fs::path& cache, const char* text) {
-    auto outcome = run_burnish(train + more + folder_option("dataset_base_path", cache));
+    auto outcome = run_burnish(train + more + option("dataset_base_path", cache));
     EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr(text));
   };
@@ -230,8 +220,8 @@ TEST(Import, WeightsOfTorchFilesTrainLikeSafetensors) {
   Project project;
   auto encoder = project.folder / "model/text_encoder";
   auto run = [&](const char* name) {
-    expect_ok("train " + project.model() + golden_data() + kTraining + folder_option("output_path", project.folder / name));
-    return losses(project.folder / name);
+    expect_ok("train " + project.model() + golden_data() + kTraining + option("output_path", project.folder / name));
+    return logged_steps(project.folder / name);
   };
   auto expected = run("safetensors");
   fs::remove(encoder / "model.safetensors");
@@ -240,14 +230,14 @@ TEST(Import, WeightsOfTorchFilesTrainLikeSafetensors) {
 }
 
 TEST(Cache, IsOnlyForWhatItIsGoodFor) {
-  TempFolder folder;
-  auto train = "train --task sft:train " + golden_model() + kTraining + folder_option("output_path", folder / "run");
-  auto none = run_burnish(train + folder_option("dataset_base_path", folder / "nothing"));
+  Scratch folder;
+  auto train = "train --task sft:train " + golden_model() + kTraining + option("output_path", folder / "run");
+  auto none = run_burnish(train + option("dataset_base_path", folder / "nothing"));
   EXPECT_EQ(none.exit_code, 3);
   EXPECT_THAT(none.output, HasSubstr("holds no cache"));
   EXPECT_EQ(run_burnish(train + golden_data()).exit_code, 2);
-  expect_ok("cache " + golden_model() + golden_data() + "--num_processes 2 " + folder_option("cache_path", folder / "cache"));
-  auto half = run_burnish(train + folder_option("dataset_base_path", folder / "cache"));
+  expect_ok("cache " + golden_model() + golden_data() + "--num_processes 2 " + option("cache_path", folder / "cache"));
+  auto half = run_burnish(train + option("dataset_base_path", folder / "cache"));
   EXPECT_EQ(half.exit_code, 3);
   EXPECT_THAT(half.output, HasSubstr("missing or damaged"));
 }
@@ -295,7 +285,7 @@ TEST(Cache, AFlippedByteIsNamedAndOnlyItsEntryComputed) {
     if (name.starts_with("encode_image") && name.ends_with(".safetensors")) shard = project.folder / "cache" / name;
   }
   flip_last_byte(shard);
-  auto outcome = expect_ok("train " + project.options() + kTraining + folder_option("output_path", project.folder / "run"));
+  auto outcome = expect_ok("train " + project.options() + kTraining + option("output_path", project.folder / "run"));
   EXPECT_EQ(computed(outcome.output), counts(0, 0, 1));
   EXPECT_THAT(outcome.output, HasSubstr(shard.filename().string()));
   before.erase("samples.json");
@@ -351,7 +341,7 @@ TEST(Cache, FullDiskIsOneSentenceAndTheRestIsKept) {
 }
 
 TEST(Plan, PrintsLabelsAndTheCutAndDrawsTheGraph) {
-  TempFolder folder;
+  Scratch folder;
   auto outcome = expect_ok("plan --graph --dot '" + (folder / "graph.dot").string() + "' " + golden_model() + golden_data() + kTraining);
   for (const char* part :
        {"latents (D)", "noisy (DT)", "prediction (DTθ)", "kept: latents", "3.00 KiB a sample", "run at every step besides what must"})

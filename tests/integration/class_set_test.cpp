@@ -11,14 +11,6 @@ using testing::HasSubstr;
 
 namespace {
 
-std::string option(const std::string& name, const fs::path& path) { return "--" + name + " '" + path.string() + "' "; }
-
-std::vector<std::string> losses(const fs::path& run) {
-  std::vector<std::string> lines;
-  for (auto& line : read_log(run)) lines.push_back(nlohmann::json{line["step"], line["loss"], line["grad_norm"], line["lr"]}.dump());
-  return lines;
-}
-
 /// The golden pictures are the samples; a folder with two pictures and their captions is the class set.
 class ClassSet : public testing::Test {
  protected:
@@ -35,7 +27,7 @@ class ClassSet : public testing::Test {
     EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
     output = outcome.output;
   }
-  TempFolder folder;
+  Scratch folder;
   std::string output;
 };
 
@@ -57,13 +49,13 @@ TEST_F(ClassSet, RunsAreTheSameSplitAndResumed) {
   ok("train --task sft:data_process " + all + option("output_path", folder / "cache"));
   ok("train --task sft:train " + golden_model() + kTraining + "--max_steps 6 " + option("dataset_base_path", folder / "cache") +
      option("output_path", folder / "split"));
-  EXPECT_EQ(losses(folder / "whole"), losses(folder / "split"));
+  EXPECT_EQ(logged_steps(folder / "whole"), logged_steps(folder / "split"));
   EXPECT_TRUE(read_file(folder / "whole/step-6.safetensors") == read_file(folder / "split/step-6.safetensors"));
 
   auto halves = "train " + all + kTraining + option("output_path", folder / "halves");
   ok(halves + "--max_steps 3 ");
   ok(halves + "--max_steps 6 --resume ");
-  EXPECT_EQ(losses(folder / "whole"), losses(folder / "halves"));
+  EXPECT_EQ(logged_steps(folder / "whole"), logged_steps(folder / "halves"));
   EXPECT_TRUE(read_file(folder / "whole/step-6.safetensors") == read_file(folder / "halves/step-6.safetensors"));
 }
 
@@ -98,7 +90,7 @@ TEST_F(ClassSet, WhatContradictsItselfIsRefused) {
   refused(golden_data() + "--prior_loss_weight 0.5 ", 2, "this run has none");
   refused(golden_data() + class_set() + "--prior_loss_weight -1 ", 2, "prior_loss_weight must be at least 0");
   refused(golden_data() + "--class_base_path x ", 2, "name one in class_metadata_path");
-  refused("--task sft:train " + class_set() + option("dataset_base_path", folder.path), 2, "belongs to the command that makes the cache");
+  refused("--task sft:train " + class_set() + option("dataset_base_path", folder.path()), 2, "belongs to the command that makes the cache");
   fs::remove(folder / "class/b.txt");
   refused(golden_data() + class_set(), 3, "has no caption");
 }

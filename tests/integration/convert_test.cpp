@@ -16,7 +16,7 @@ Outcome convert(const std::string& arguments) {
   return outcome;
 }
 
-at::Tensor latents(const std::string& model, const TempFolder& folder, const std::string& more = "") {
+at::Tensor latents(const std::string& model, const Scratch& folder, const std::string& more = "") {
   auto outcome =
       run_burnish("sample " + model + more + " --dtype fp32 --height 48 --width 64 --num_inference_steps 2 --prompt cat --save_latents " +
                   quoted(folder / "latents.safetensors") + " --output_path " + quoted(folder / "pictures"));
@@ -32,7 +32,7 @@ const std::string kTokenizers =
 }  // namespace
 
 TEST(Convert, WhatIsWrittenDrawsTheSamePictures) {
-  TempFolder folder;
+  Scratch folder;
   auto expected = latents("--model " + kModel + kTokenizers, folder);
   auto single = quoted(folder / "single.safetensors"), back = quoted(folder / "back");
   EXPECT_THAT(convert(kModel + " " + single).output, HasSubstr("single.safetensors: FLUX.1"));
@@ -49,7 +49,7 @@ TEST(Convert, WhatIsWrittenDrawsTheSamePictures) {
 }
 
 TEST(Convert, ComparesTwoFiles) {
-  TempFolder folder;
+  Scratch folder;
   auto kohya = quoted(folder / "kohya.safetensors"), half = quoted(folder / "half.safetensors");
   convert(kLora + " " + kohya + " --lora_format kohya --model " + kModel);
   convert(kohya + " " + half + " --lora_format kohya --dtype fp16 --model " + kModel);

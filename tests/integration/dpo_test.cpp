@@ -11,8 +11,6 @@ using testing::HasSubstr;
 
 namespace {
 
-std::string option(const std::string& name, const fs::path& path) { return "--" + name + " '" + path.string() + "' "; }
-
 /// The pictures of the golden pipeline: of each row the next one was liked less.
 class Dpo : public testing::Test {
  protected:
@@ -41,7 +39,7 @@ class Dpo : public testing::Test {
     EXPECT_EQ(out.exit_code, code) << options << "\n" << out.output;
     EXPECT_THAT(out.output, HasSubstr(text));
   }
-  TempFolder folder;
+  Scratch folder;
 };
 
 const std::string kLora = "--lora_rank 2 --learning_rate 1e-3 ";

@@ -11,8 +11,6 @@ using testing::Not;
 
 namespace {
 
-std::string option(const std::string& name, const fs::path& path) { return "--" + name + " '" + path.string() + "' "; }
-
 /// The golden model with further blocks, copies of its own with the numbers moved on: 3 double and 4 single ones.
 void deepen(const fs::path& model) {
   fs::copy(kGolden / "model", model, fs::copy_options::recursive);
@@ -50,17 +48,12 @@ struct Project {
     EXPECT_EQ(outcome.exit_code, 0) << options << "\n" << outcome.output;
     return outcome;
   }
-  std::vector<std::string> losses(const std::string& name) const {
-    std::vector<std::string> lines;
-    for (auto& line : read_log(folder / name)) lines.push_back(nlohmann::json{line["step"], line["loss"], line["grad_norm"]}.dump());
-    return lines;
-  }
+  std::vector<std::string> logged_steps(const std::string& name) const { return test::logged_steps(folder / name); }
   void expect_same(const std::string& a, const std::string& b) const {
-    EXPECT_FALSE(losses(a).empty());
-    EXPECT_EQ(losses(a), losses(b));
+    EXPECT_EQ(logged_steps(a), logged_steps(b));
     EXPECT_TRUE(read_file(folder / a / "step-3.safetensors") == read_file(folder / b / "step-3.safetensors"));
   }
-  TempFolder folder;
+  Scratch folder;
 };
 
 std::string targets(const std::string& expression) { return "--lora_target_modules '" + expression + "' "; }

@@ -38,7 +38,7 @@ TEST(Flux2ReplayParity, LoraAsInDiffSynthStudio) { expect_diffsynth_losses(kFlux
 TEST(Flux2ReplayParity, Full) { expect_steps("full", golden_data() + "--trainable_models dit"); }
 
 TEST(Flux2ReplayParity, ReferencePictures) {
-  TempFolder folder;
+  Scratch folder;
   std::ofstream rows(folder / "data.jsonl");
   std::ifstream captions(kGolden / "pictures/metadata.csv");
   const std::vector<std::vector<std::string>> references{{"a.png"}, {"b.png", "a.png"}, {}, {"b.png"}};

@@ -19,8 +19,6 @@ const fs::path kDiffSynth = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsyn
 const fs::path kLycoris = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/lycoris";
 const std::string kTargets = "a_to_qkv,b_to_qkv,to_qkv_mlp,a_to_out,proj_out,norm1_a.linear";
 
-std::string option(const std::string& name, const fs::path& value) { return "--" + name + " '" + value.string() + "' "; }
-
 std::map<std::string, at::Tensor> tensors_of(const fs::path& file) {
   std::map<std::string, at::Tensor> tensors;
   auto source = io::SafetensorsFile::open(file);
@@ -61,7 +59,7 @@ void expect_losses(const fs::path& folder, const std::string& name) {
 }
 
 /// Latents that a LoRA file draws.
-at::Tensor draw(const TempFolder& folder, const fs::path& lora) {
+at::Tensor draw(const Scratch& folder, const fs::path& lora) {
   auto noise = io::SafetensorsFile::open(kGolden / "expected.safetensors")->tensor("noise");
   io::save_safetensors(folder / "noise.safetensors", {{"noise", noise}});
   run("sample " + golden_model() + "--prompt 'red apple' --prompt tree --height 48 --width 64 --num_inference_steps 4 " +
@@ -73,7 +71,7 @@ at::Tensor draw(const TempFolder& folder, const fs::path& lora) {
 }  // namespace
 
 TEST(FusedTargets, TrainAsInDiffSynthStudio) {
-  TempFolder folder;
+  Scratch folder;
   auto start = option("lora_checkpoint", kDiffSynth / "start.safetensors");
   for (const char* format : {"diffsynth", "kohya", "auto"}) {
     replay(folder / format, start + "--lora_format " + format + (format[0] == 'k' ? " --use_gradient_checkpointing" : ""));
@@ -84,7 +82,7 @@ TEST(FusedTargets, TrainAsInDiffSynthStudio) {
 }
 
 TEST(FusedTargets, AreReadUnderKohyasNamesAndResumed) {
-  TempFolder folder;
+  Scratch folder;
   auto start = option("lora_checkpoint", kDiffSynth / "start.safetensors");
   run("train " + golden_model() + golden_data() + "--max_steps 3 --learning_rate 1e-3 --save_dtype fp32 " +
       option("replay", kDiffSynth / "replay.safetensors") + option("output_path", folder / "run") + start);
@@ -93,7 +91,7 @@ TEST(FusedTargets, AreReadUnderKohyasNamesAndResumed) {
 }
 
 TEST(FusedTargets, HaveTheParametersOfDiffSynthStudio) {
-  TempFolder folder;
+  Scratch folder;
   auto train = "train " + golden_model() + golden_data() + "--max_steps 2 --learning_rate 1e-3 --lora_rank 4 --lora_target_modules " +
                kTargets + " " + option("output_path", folder / "run") + "--overwrite ";
   auto shapes = [](const fs::path& file) {
@@ -116,7 +114,7 @@ TEST(FusedTargets, HaveTheParametersOfDiffSynthStudio) {
 
 /// What other programs leave out of a file is said where it is written, once for all that the run writes.
 TEST(FusedTargets, ReadersOfDoraOverInputsAreSaidAtTheFirstSave) {
-  TempFolder folder;
+  Scratch folder;
   auto said = [&](const std::string& norm) {
     auto out = run_burnish("train " + golden_model() + golden_data() +
                            "--max_steps 2 --save_steps 1 --lora_rank 2 --lora_type dora --overwrite --dora_norm " + norm + " " +
@@ -131,7 +129,7 @@ TEST(FusedTargets, ReadersOfDoraOverInputsAreSaidAtTheFirstSave) {
 }
 
 TEST(FusedTargets, ContradictionsAreRefused) {
-  TempFolder folder;
+  Scratch folder;
   auto refused = [&](const std::string& options) {
     auto out = run_burnish("train " + golden_model() + golden_data() + "--max_steps 1 " +
                            (options.find("lora_rank ") == std::string::npos ? "--lora_rank 4 " : "") +
@@ -151,7 +149,7 @@ TEST(FusedTargets, ContradictionsAreRefused) {
 }
 
 TEST(FusedTargets, EveryFormatDrawsTheSame) {
-  TempFolder folder;
+  Scratch folder;
   auto expected = draw(folder, kDiffSynth / "trained.safetensors");
   for (const char* format : {"diffusers", "kohya", "lycoris", "onetrainer", "diffsynth"}) {
     replay(folder / format, option("lora_checkpoint", kDiffSynth / "start.safetensors") + "--lora_format " + format);
@@ -160,7 +158,7 @@ TEST(FusedTargets, EveryFormatDrawsTheSame) {
 }
 
 TEST(FusedTargets, OftAndFullDeltasTrainAsOneAndDrawTheSameInEveryFormat) {
-  TempFolder folder;
+  Scratch folder;
   auto train = "train " + golden_model() + golden_data() + "--max_steps 2 --save_dtype fp32 ";
   for (const std::string type : {"oft", "full"}) {
     auto fresh = train + "--learning_rate 1e-2 --lora_rank 4 --lora_target_modules " + kTargets + " --lora_type " + type + " ";
@@ -202,7 +200,7 @@ TEST_P(LycorisFused, IsMergedAsLycorisDoes) {
 }
 
 TEST_P(LycorisFused, TrainsAndIsWrittenBack) {
-  TempFolder folder;
+  Scratch folder;
   auto file = kLycoris / (GetParam() + ".safetensors");
   run("train " + golden_model() + golden_data() +
       "--max_steps 1 --learning_rate 1e-30 --save_dtype fp32 --lora_format kohya --use_gradient_checkpointing " +
@@ -220,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(All, LycorisFused,
                          testing::Values("lokr-1", "lokr2", "lokr4", "lokr8", "lokr16", "lokr_full", "loha", "dora_output", "dora_input"));
 
 TEST(DiffSynthCache, OfDirectDistillationTrainsAsThere) {
-  TempFolder folder;
+  Scratch folder;
   auto denoiser = option("model", kGolden / "model/transformer") + "--dtype fp32 ";
   auto cache = folder / "theirs";  // the first sample alone
   fs::create_directories(cache / "0");

@@ -20,8 +20,6 @@ namespace {
 
 const std::string kLora = "--learning_rate 1e-3 --lora_rank 2 --lora_target_modules to_q,to_v ";
 
-std::string option(const std::string& name, const fs::path& path) { return "--" + name + " '" + path.string() + "' "; }
-
 std::string held_out() { return option("validation_metadata_path", kGolden / "pictures/metadata.csv"); }
 
 Outcome train(const std::string& options, const fs::path& run) {
@@ -69,7 +67,7 @@ class Hooks : public testing::Test {
     std::ofstream(folder / "prompts.txt") << "a red circle --s 3\na blue square --w 48 --h 48 --d 7 --s 3\n";
     return folder / "prompts.txt";
   }
-  TempFolder folder;
+  Scratch folder;
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ class HubProgram : public testing::Test {
   }
   fs::path snapshot() const { return folder_ / "hf/hub/models--author--model/snapshots" / FakeHub::kCommit; }
 
-  TempFolder folder_;
+  Scratch folder_;
   FakeHub hub_;
   const std::string four_parts_ =
       "--model_id_with_origin_paths 'author/model:transformer/*.safetensors,author/model:text_encoder/model.safetensors,"

@@ -11,8 +11,6 @@ using testing::HasSubstr;
 
 namespace {
 
-std::string option(const std::string& name, const fs::path& path) { return "--" + name + " '" + path.string() + "' "; }
-
 const std::string kTask = "--task trajectory_imitation ";
 const std::string kSteps = "--student_num_inference_steps 2 --teacher_num_inference_steps 6 ";
 const std::string kLora = "--lora_rank 4 --learning_rate 1e-3 ";
@@ -31,7 +29,7 @@ class Imitation : public testing::Test {
     EXPECT_EQ(out.exit_code, 0) << out.output;
     return data::decode_image(folder / "drawn/0000.png").to(at::kFloat);
   }
-  TempFolder folder;
+  Scratch folder;
 };
 
 std::vector<std::string> numbers(const std::vector<nlohmann::json>& log) {

@@ -48,7 +48,7 @@ std::string model_and_data(const Family& family, const fs::path& folder) {
 class Runs {
  public:
   Runs(Family family, std::string trained) : family_(std::move(family)), trained_(std::move(trained)) {
-    model_ = model_and_data(family_, folder_.path);
+    model_ = model_and_data(family_, folder_.path());
   }
 
   /// Losses, gradient norms, and the bytes of what was trained.
@@ -77,7 +77,7 @@ class Runs {
   }
 
  private:
-  TempFolder folder_;
+  Scratch folder_;
   Family family_;
   std::string trained_, model_;
 };

@@ -14,16 +14,10 @@ namespace {
 
 const std::string kTraining = "--learning_rate 1e-3 --lora_rank 2 --lora_target_modules to_q,to_v --max_steps 3 ";
 
-std::string option(const std::string& name, const fs::path& path) { return "--" + name + " '" + path.string() + "' "; }
-
-std::vector<std::string> losses(const fs::path& run) {
-  std::vector<std::string> lines;
-  for (auto& line : read_log(run)) lines.push_back(nlohmann::json{line["loss"], line["grad_norm"], line["loss_by_time"]}.dump());
-  return lines;
-}
+std::vector<std::string> logged_losses(const fs::path& run) { return logged_steps(run, {"loss", "grad_norm", "loss_by_time"}); }
 
 void expect_equal(const fs::path& a, const fs::path& b) {
-  EXPECT_EQ(losses(a), losses(b)) << a << b;
+  EXPECT_EQ(logged_losses(a), logged_losses(b)) << a << b;
   EXPECT_TRUE(read_file(a / "step-3.safetensors") == read_file(b / "step-3.safetensors")) << a << b;
 }
 
@@ -52,7 +46,7 @@ class Masked : public testing::Test {
     auto outcome = run_burnish(arguments);
     EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.output;
   }
-  TempFolder folder;
+  Scratch folder;
 };
 
 const std::string kSize = "--height 48 --width 64 ";
@@ -71,7 +65,7 @@ TEST_F(Masked, RunsAreTheSameSplitStagedAndLive) {
   expect_equal(folder / "whole", folder / "split");
   expect_equal(folder / "whole", folder / "live");
   ok("train " + cut + kTraining + "--latents sample --batch_size 2 --loss_type huber " + option("output_path", folder / "plain"));
-  EXPECT_NE(losses(folder / "plain"), losses(folder / "whole"));
+  EXPECT_NE(logged_losses(folder / "plain"), logged_losses(folder / "whole"));
 }
 
 TEST_F(Masked, BlackIsNothingAndWhiteIsAll) {

@@ -10,7 +10,7 @@ inline io::TensorSource expected_in(const fs::path& golden) { return io::TensorS
 /// Two pictures of 48 x 64, drawn in four steps from the golden noise, have the golden latents `name`. `options` say the model and the
 /// prompts.
 inline void expect_latents(const fs::path& golden, const std::string& name, const std::string& options) {
-  TempFolder folder;
+  Scratch folder;
   auto source = expected_in(golden);
   io::save_safetensors(folder / "noise.safetensors", {{"noise", source.tensor("noise")}});
   auto out = run_burnish("sample --height 48 --width 64 --num_inference_steps 4 --noise " + (folder / "noise.safetensors").string() +
@@ -24,7 +24,7 @@ inline void expect_latents(const fs::path& golden, const std::string& name, cons
 
 /// The log of ten steps of the golden replay. `options` say the model and the data.
 inline std::vector<nlohmann::json> replayed(const fs::path& golden, const std::string& options) {
-  TempFolder folder;
+  Scratch folder;
   auto out = run_burnish("train --max_steps 10 --learning_rate 1e-3 --replay '" + (golden / "replay.safetensors").string() +
                          "' --output_path " + (folder / "run").string() + " " + options);
   EXPECT_EQ(out.exit_code, 0) << out.output;

@@ -1,7 +1,7 @@
 // Runs on Parquet files with pictures inside (tests/golden/make_parquet.py).
 #include <gmock/gmock.h>
 
-#include "data/tar.h"
+#include "data/archived_files.h"
 #include "tests/integration/refused.h"
 
 using namespace burnish;

@@ -18,8 +18,6 @@ const std::string kLora = "--learning_rate 1e-3 --lora_rank 2 --lora_target_modu
 const fs::path kPreset = kGolden / "lora.safetensors", kDora = kGolden / "dora.safetensors",
                kEncoder = kGolden / "encoder_lora.safetensors";
 
-std::string option(const std::string& name, const std::string& value) { return "--" + name + " '" + value + "' "; }
-
 std::string preset(const fs::path& file, const std::string& strength = "1") {
   return option("preset_lora_path", file.string() + ":" + strength);
 }
@@ -33,11 +31,7 @@ class Preset : public testing::Test {
     EXPECT_EQ(outcome.exit_code, 0) << options << "\n" << outcome.output;
     return outcome;
   }
-  std::vector<double> losses(const std::string& name) const {
-    std::vector<double> list;
-    for (const auto& line : read_log(folder / name)) list.push_back(line["loss"]);
-    return list;
-  }
+  std::vector<double> losses(const std::string& name) const { return test::losses(folder / name); }
   /// The golden model with LoRAs in the weights of its transformer's file.
   std::string merged_model(const std::vector<loras::LoraFile>& files) {
     fs::copy(kGolden / "model", folder / "merged", fs::copy_options::recursive);
@@ -65,7 +59,7 @@ class Preset : public testing::Test {
   fs::path preview(const std::string& name, int step) const {
     return folder / name / ("samples/step-00000" + std::to_string(step) + "/00.png");
   }
-  TempFolder folder;
+  Scratch folder;
 };
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 #include "tests/device.h"
 #include "tests/integration/program_forks.h"
-#include "tests/temp_folder.h"
+#include "tests/scratch.h"
 
 // Runs the built program as a user does.
 namespace burnish::test {
@@ -35,7 +35,7 @@ struct Outcome {
 /// Runs `burnish` with the arguments, which the shell splits. `before` goes in front of the command (ulimit, variables).
 inline Outcome run_burnish(const std::string& arguments, const std::string& before = "", const std::string& program = BURNISH_PROGRAM) {
   EXPECT_TRUE(kDevice.is_cpu() || at::hasCUDA()) << "BURNISH_TEST_DEVICE names a GPU, and the program would find none";
-  TempFolder folder;
+  Scratch folder;
   auto log = folder / "output";
   auto forked = program == BURNISH_PROGRAM ? run_forked(arguments, before, log.string()) : std::nullopt;
   auto command = before + " '" + program + "' " + arguments + " >'" + log.string() + "' 2>&1";
@@ -48,6 +48,29 @@ inline std::vector<nlohmann::json> read_log(const fs::path& run) {
   std::ifstream file(run / "log.jsonl");
   for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
   return lines;
+}
+
+/// `--name 'path' `, as the shell takes it.
+inline std::string option(const std::string& name, const fs::path& path) { return "--" + name + " '" + path.string() + "' "; }
+
+/// The loss of every step of a run.
+inline std::vector<double> losses(const fs::path& run) {
+  std::vector<double> list;
+  for (const auto& line : read_log(run)) list.push_back(line.at("loss").get<double>());
+  EXPECT_FALSE(list.empty()) << run;
+  return list;
+}
+
+/// What a run logged of every step in these fields, as text that is equal where all bits are.
+inline std::vector<std::string> logged_steps(const fs::path& run,
+                                             const std::vector<std::string>& fields = {"step", "loss", "grad_norm", "lr"}) {
+  std::vector<std::string> list;
+  for (const auto& line : read_log(run)) {
+    auto& text = list.emplace_back();
+    for (const auto& field : fields) text += line.at(field).dump() + " ";
+  }
+  EXPECT_FALSE(list.empty()) << run;
+  return list;
 }
 
 inline const fs::path kGolden = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/pipeline";

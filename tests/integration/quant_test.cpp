@@ -29,12 +29,6 @@ std::string with_model(std::string arguments, const fs::path& model) {
   return arguments.replace(at, kModel.size(), model.string());
 }
 
-std::vector<double> losses(const fs::path& run) {
-  std::vector<double> values;
-  for (auto& line : read_log(run)) values.push_back(line["loss"].get<double>());
-  return values;
-}
-
 }  // namespace
 
 class OverFp8 : public testing::TestWithParam<std::string> {};
@@ -46,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Adapters, OverFp8,
                                          "--lora_type full --use_gradient_checkpointing"));
 
 TEST_P(OverFp8, LossFallsAndTheFileIsReadAgain) {
-  TempFolder folder;
+  Scratch folder;
   auto outcome = run_burnish(kRun + "--fp8_models '" + kModel + ":transformer' " + GetParam() + " --validation_metadata_path '" +
                              (kGolden / "pictures/metadata.csv").string() + "' --output_path '" + (folder / "run").string() + "'");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
@@ -62,7 +56,7 @@ TEST_P(OverFp8, LossFallsAndTheFileIsReadAgain) {
 TEST(Fp8Models, MayBeSpelledAsTheModelsAre) {
   for (const auto& entry : {kModel, kModel + "/", kModel + ":transformer", kModel + "/transformer", kModel + ":dit", std::string("dit"),
                             kModel + ":text_encoder_2," + kModel + ":transformer"}) {
-    TempFolder folder;
+    Scratch folder;
     auto outcome = run_burnish(kRun + "--max_steps 1 --fp8_models '" + entry + "' --output_path '" + (folder / "run").string() + "'");
     EXPECT_EQ(outcome.exit_code, 0) << entry << outcome.output;
     EXPECT_NE(outcome.output.find("FP8 (E4M3) with a scale per output row"), std::string::npos) << entry << outcome.output;
@@ -70,7 +64,7 @@ TEST(Fp8Models, MayBeSpelledAsTheModelsAre) {
 }
 
 TEST(Fp8Models, WhatCannotBeIsRefusedBeforeLoading) {
-  TempFolder folder;
+  Scratch folder;
   auto refused = [&](const std::string& options, const std::string& text) {
     auto outcome = run_burnish(kRun + options + " --output_path '" + (folder / "run").string() + "'");
     EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
@@ -88,7 +82,7 @@ TEST(Fp8Models, WhatCannotBeIsRefusedBeforeLoading) {
 }
 
 TEST(Fp8Files, PlainAndScaledAreTakenAsTheyAre) {
-  TempFolder folder;
+  Scratch folder;
   auto is_matrix = [](const std::string& name, const at::Tensor& t) {
     return t.dim() == 2 && name.ends_with(".weight") && name.find("transformer_blocks.") != name.npos;
   };
@@ -126,7 +120,7 @@ TEST(Fp8Files, PlainAndScaledAreTakenAsTheyAre) {
 }
 
 TEST(Fp8Files, DamagedWeightsAreNamed) {
-  TempFolder folder;
+  Scratch folder;
   const std::string victim = "transformer_blocks.0.attn.to_k.weight";
   copy_model(folder / "nan", [&](const std::string& name, const at::Tensor& t, io::NamedTensors& out) {
     auto changed = t.clone();
@@ -149,7 +143,7 @@ TEST(Fp8Files, DamagedWeightsAreNamed) {
 }
 
 TEST(Sample, DrawsWithStoredWeightsAndMergesAnAdapter) {
-  TempFolder folder;
+  Scratch folder;
   auto trained = run_burnish(kRun + "--max_steps 2 --lora_type dora --fp8_models dit --output_path '" + (folder / "run").string() + "'");
   ASSERT_EQ(trained.exit_code, 0) << trained.output;
   auto drawn = run_burnish("sample " + golden_model() + "--prompt tree --height 48 --width 64 --num_inference_steps 2 --fp8_models '" +

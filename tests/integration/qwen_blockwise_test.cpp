@@ -43,12 +43,7 @@ class QwenBlockwise : public BadInput {
       EXPECT_NEAR(log[static_cast<size_t>(i)]["loss"].get<double>(), loss, tolerance(1e-5) * loss) << i;
     }
   }
-  std::vector<std::string> losses(const std::string& name) const {
-    std::vector<std::string> lines;
-    for (auto& line : read_log(at(name))) lines.push_back(nlohmann::json{line["step"], line["loss"], line["grad_norm"]}.dump());
-    EXPECT_FALSE(lines.empty()) << name;
-    return lines;
-  }
+  std::vector<std::string> logged_steps(const std::string& name) const { return test::logged_steps(at(name)); }
 };
 
 const std::string kGivenLora = "--lora_checkpoint " + quoted(kQwenImage / "lora.safetensors") + " ";
@@ -78,9 +73,9 @@ TEST_F(QwenBlockwise, GivesTheSameLossesInAllWaysOfRunning) {
   run("train " + with_control("inpaint") + controlled() + kMasked + "--task sft:data_process --output_path " + quoted(at("cache")));
   run("train " + with_control("inpaint") + kMasked + kFew + "--task sft:train --dataset_base_path " + quoted(at("cache")) +
       " --output_path " + quoted(at("split")));
-  for (const char* other : {"kept", "ahead", "split"}) EXPECT_EQ(losses("live"), losses(other)) << other;
+  for (const char* other : {"kept", "ahead", "split"}) EXPECT_EQ(logged_steps("live"), logged_steps(other)) << other;
   run("train " + with_control("inpaint") + controlled() + kFew + "--output_path " + quoted(at("unseen")));
-  EXPECT_NE(losses("live"), losses("unseen")) << "without extra_inputs it is not read";
+  EXPECT_NE(logged_steps("live"), logged_steps("unseen")) << "without extra_inputs it is not read";
 }
 
 TEST_F(QwenBlockwise, ABatchIsItsSamples) {
@@ -115,9 +110,9 @@ TEST_F(QwenBlockwise, StandsBesideReferencePictures) {
   for (const std::string zero : {"", "--zero_cond_t "}) {
     run(how + zero + "--extra_inputs edit_image,blockwise_controlnet_image --output_path " + quoted(at("both" + zero)));
     run(how + zero + "--extra_inputs edit_image --output_path " + quoted(at("one" + zero)));
-    EXPECT_NE(losses("both" + zero), losses("one" + zero));
+    EXPECT_NE(logged_steps("both" + zero), logged_steps("one" + zero));
   }
-  EXPECT_NE(losses("both"), losses("both--zero_cond_t "));
+  EXPECT_NE(logged_steps("both"), logged_steps("both--zero_cond_t "));
 }
 
 TEST_F(QwenBlockwise, WhatCannotBeIsRefused) {

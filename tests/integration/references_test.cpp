@@ -18,7 +18,6 @@ const fs::path kDiffSynth = fs::path(BURNISH_SOURCE_DIR) / "tests/golden/diffsyn
 const std::string kOn = "--extra_inputs kontext_images ";
 const std::string kLora = "--learning_rate 1e-3 --lora_rank 4 --lora_target_modules to_q,to_v ";
 
-std::string option(const std::string& name, const fs::path& path) { return "--" + name + " '" + path.string() + "' "; }
 std::string picture(const std::string& name) { return (kReferences / name).string(); }
 /// Rows with one reference, with two, with none, and with one.
 std::string mixed() { return option("dataset_metadata_path", kReferences / "metadata.json") + kOn; }
@@ -27,13 +26,6 @@ std::string run(const std::string& arguments) {
   auto out = run_burnish(arguments);
   EXPECT_EQ(out.exit_code, 0) << arguments << "\n" << out.output;
   return out.output;
-}
-
-std::vector<std::string> losses(const fs::path& run) {
-  std::vector<std::string> lines;
-  for (auto& line : read_log(run)) lines.push_back(nlohmann::json{line["step"], line["loss"], line["grad_norm"]}.dump());
-  EXPECT_FALSE(lines.empty()) << run;
-  return lines;
 }
 
 void expect_equal(const fs::path& run, const std::string& name, const char* field, double bound) {
@@ -109,20 +101,20 @@ TEST_F(References, GiveTheSameLossesInAllWaysOfRunning) {
   train(how, "kept");
   train(how + "--precompute_timesteps on ", "ahead");
   train(how + "--precompute_timesteps blocks " + option("cache_path", at("blocks-cache")), "blocks");
-  for (const char* other : {"kept", "ahead", "blocks"}) EXPECT_EQ(losses(at("live")), losses(at(other))) << other;
+  for (const char* other : {"kept", "ahead", "blocks"}) EXPECT_EQ(logged_steps(at("live")), logged_steps(at(other))) << other;
 
   train(mixed() + "--task sft:data_process ", "cache");
   auto split = kLora + "--lora_target_modules single_transformer_blocks.1.attn.to_q --max_steps 6 --task sft:train " +
                option("dataset_base_path", at("cache"));
   train(split + kOn, "split");
-  EXPECT_EQ(losses(at("live")), losses(at("split")));
+  EXPECT_EQ(logged_steps(at("live")), logged_steps(at("split")));
   expect_one_error(run_burnish("train " + golden_model() + split + option("output_path", at("without")), "BURNISH_LOG=error"), 2,
                    {"samples with reference pictures", "extra_inputs"});
 
   train(option("dataset_metadata_path", kReferences / "metadata.json") + kLora +
             "--lora_target_modules single_transformer_blocks.1.attn.to_q --max_steps 6 ",
         "unseen");
-  EXPECT_NE(losses(at("live")), losses(at("unseen"))) << "without extra_inputs they are not read";
+  EXPECT_NE(logged_steps(at("live")), logged_steps(at("unseen"))) << "without extra_inputs they are not read";
 }
 
 TEST_F(References, OfOneSizeShareABatchAndOthersDoNot) {
@@ -158,7 +150,7 @@ TEST_F(References, AreSeenByPreviewsValidationAndDistillation) {
   auto distill = kLora + "--task direct_distill --max_steps 2 --extra_inputs seed,num_inference_steps";
   train(distill + ",kontext_images " + option("dataset_metadata_path", with), "distilled");
   train(distill + " " + option("dataset_metadata_path", plain), "plain");
-  EXPECT_NE(losses(at("distilled")), losses(at("plain")));
+  EXPECT_NE(logged_steps(at("distilled")), logged_steps(at("plain")));
 }
 
 TEST_F(References, AreCountedByThePlan) {

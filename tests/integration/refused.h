@@ -62,7 +62,7 @@ class BadInput : public testing::Test {
     EXPECT_EQ(files_below(out()), std::vector<std::string>{});
   }
 
-  TempFolder folder_;
+  Scratch folder_;
 };
 
 }  // namespace burnish::test

@@ -13,7 +13,7 @@ using namespace burnish;
 using namespace burnish::test;
 
 TEST(ReportVerb, WritesThePageAndSaysWhere) {
-  TempFolder folder;
+  Scratch folder;
   make_run(folder / "cat", 3);
   make_run(folder / "dog", 2, 32);
   auto outcome = run_burnish("report " + quoted(folder / "cat"));
@@ -26,16 +26,16 @@ TEST(ReportVerb, WritesThePageAndSaysWhere) {
 }
 
 TEST(ReportVerb, RefusesInOneSentence) {
-  TempFolder folder;
+  Scratch folder;
   make_run(folder / "cat", 1);
   expect_one_error(run_burnish("report"), 2, {"no run given", "burnish report runs/cat"});
   expect_one_error(run_burnish("report --ouput x"), 2, {"did you mean 'output'?"});
   expect_one_error(run_burnish("report " + quoted(folder / "nowhere")), 3, {"nowhere is not there"});
-  expect_one_error(run_burnish("report " + quoted(folder.path)), 3, {"holds no log.jsonl"});
+  expect_one_error(run_burnish("report " + quoted(folder.path())), 3, {"holds no log.jsonl"});
   expect_one_error(run_burnish("report " + quoted(folder / "cat") + " --output /dev/null/report.html"), 3, {"/dev/null/report.html"});
   expect_one_error(run_burnish("watch"), 2, {"no run given", "burnish watch runs/cat"});
   expect_one_error(run_burnish("watch " + quoted(folder / "cat") + " " + quoted(folder / "nowhere")), 3, {"nowhere is not there"});
-  expect_one_error(run_burnish("watch " + quoted(folder.path)), 3, {"holds no log.jsonl"});
+  expect_one_error(run_burnish("watch " + quoted(folder.path())), 3, {"holds no log.jsonl"});
 }
 
 TEST(ReportVerb, HelpIsShort) {
@@ -48,7 +48,7 @@ TEST(ReportVerb, HelpIsShort) {
 }
 
 TEST(WatchVerb, ServesUntilCtrlC) {
-  TempFolder folder;
+  Scratch folder;
   make_run(folder / "cat", 3);
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);

@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Fp8Dora,
                                          "--dtype bf16 --dora_norm input --batch_size 2"));
 
 TEST_P(Fp8Dora, OfSdxlTrainsAndItsFileIsReadAgain) {
-  TempFolder folder;
+  Scratch folder;
   auto outcome = run_burnish(run("sdxl_pipeline", GetParam(), folder / "run"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("FP8 (E4M3) with a scale per output row"), std::string::npos) << outcome.output;
@@ -44,14 +44,14 @@ TEST_P(Fp8Dora, OfSdxlTrainsAndItsFileIsReadAgain) {
 }
 
 TEST(Fp8Dora, OfSd15TrainsInFp16) {
-  TempFolder folder;
+  Scratch folder;
   auto outcome = run_burnish(run("sd15_pipeline", "--dtype fp16 --use_gradient_checkpointing", folder / "run"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_LT(after(folder / "run"), before(folder / "run"));
 }
 
 TEST(Fp16, AResumedRunIsTheSameRun) {
-  TempFolder folder;
+  Scratch folder;
   auto steps = [&](const std::string& name, const std::string& more) {
     auto outcome = run_burnish("train " + sd_model("sdxl_pipeline", "fp16") + sd_data("sdxl_pipeline") +
                                "--lora_rank 4 --save_dtype fp32 --output_path '" + (folder / name).string() + "' " + more);
@@ -67,7 +67,7 @@ TEST(Fp16, AResumedRunIsTheSameRun) {
 }
 
 TEST(Fp16, IsRefusedWhereItIsTooCoarse) {
-  TempFolder folder;
+  Scratch folder;
   auto whole = run_burnish("train " + sd_model("sdxl_pipeline", "fp16") + sd_data("sdxl_pipeline") +
                            "--trainable_models unet --output_path '" + (folder / "run").string() + "'");
   EXPECT_EQ(whole.exit_code, 2) << whole.output;

@@ -25,7 +25,7 @@ const char* const kLong =
 
 /// The latents that `sample` ends with.
 at::Tensor draw(const std::string& model, const std::string& pipeline, const std::string& name, const std::string& options) {
-  TempFolder folder;
+  Scratch folder;
   std::string prompts = "--prompt 'red apple' --prompt 'tree of the north' ";
   if (name == "long" || name == "chunks") prompts = std::string("--num_images 2 --prompt '") + kLong + "' ";
   if (name == "empty") prompts = "--num_images 2 --prompt '' ";
@@ -89,7 +89,7 @@ class StableDiffusionSteps : public testing::TestWithParam<Case> {};
 
 TEST_P(StableDiffusionSteps, AreThoseOfDiffusersAndPeft) {
   const std::string pipeline = GetParam().pipeline, name = GetParam().name;
-  TempFolder folder;
+  Scratch folder;
   auto adapter = name.substr(0, 4);
   auto trained = adapter == "full" ? "--trainable_models unet "
                                    : "--lora_checkpoint '" + golden_path(pipeline + "/" + adapter + ".safetensors") + "' ";

@@ -12,16 +12,10 @@ std::string train(const std::string& pipeline, const fs::path& out, const std::s
   return "train " + sd_model(pipeline) + sd_data(pipeline) + "--lora_rank 4 --max_steps 3 --output_path '" + out.string() + "' " + options;
 }
 
-std::vector<double> losses(const fs::path& run) {
-  std::vector<double> values;
-  for (auto& line : read_log(run)) values.push_back(line["loss"].get<double>());
-  return values;
-}
-
 }  // namespace
 
 TEST(StableDiffusionTraining, OptionsThatMeanNothingAreRefusedBeforeLoading) {
-  TempFolder folder;
+  Scratch folder;
   auto refused_here = [&](const std::string& pipeline, const std::string& options, const std::string& text) {
     auto outcome = run_burnish(train(pipeline, folder / "run", options));
     EXPECT_EQ(outcome.exit_code, 2) << options << outcome.output;
@@ -48,7 +42,7 @@ TEST(StableDiffusionTraining, OptionsThatMeanNothingAreRefusedBeforeLoading) {
 }
 
 TEST(StableDiffusionTraining, PartsOfDifferentModelsAreRefused) {
-  TempFolder folder;
+  Scratch folder;
   auto outcome = run_burnish("train --model '" + golden_path("sdxl_pipeline/model/unet") + "' --model '" +
                              golden_path("sd15_pipeline/model") + "' --tokenizer_path '" + (kAssets / "tokenizer").string() + "' " +
                              sd_data("sdxl_pipeline") + "--output_path '" + (folder / "run").string() + "'");
@@ -57,7 +51,7 @@ TEST(StableDiffusionTraining, PartsOfDifferentModelsAreRefused) {
 }
 
 TEST(StableDiffusionTraining, NoiseOffsetChangesTheNoiseAndNothingElse) {
-  TempFolder folder;
+  Scratch folder;
   ASSERT_EQ(run_burnish(train("sdxl_pipeline", folder / "plain", "")).exit_code, 0);
   ASSERT_EQ(run_burnish(train("sdxl_pipeline", folder / "offset", "--noise_offset 0.1")).exit_code, 0);
   ASSERT_EQ(run_burnish(train("sdxl_pipeline", folder / "again", "--noise_offset 0.1 --use_gradient_checkpointing")).exit_code, 0);
@@ -68,7 +62,7 @@ TEST(StableDiffusionTraining, NoiseOffsetChangesTheNoiseAndNothingElse) {
 }
 
 TEST(StableDiffusionTraining, TheSingleFileTrainsAsTheFolder) {
-  TempFolder folder;
+  Scratch folder;
   for (const std::string pipeline : {"sdxl_pipeline", "sd15_pipeline"}) {
     auto options = "--replay '" + golden_path(pipeline + "/replay.safetensors") + "' --loss_weighting uniform";
     ASSERT_EQ(run_burnish(train(pipeline, folder / pipeline / "folder", options)).exit_code, 0);
@@ -83,7 +77,7 @@ TEST(StableDiffusionTraining, TheSingleFileTrainsAsTheFolder) {
 }
 
 TEST(StableDiffusionTraining, FromACacheIsTheSameRun) {
-  TempFolder folder;
+  Scratch folder;
   auto cache = "--cache_path '" + (folder / "cache").string() + "' ";
   ASSERT_EQ(run_burnish(train("sdxl_pipeline", folder / "memory", "")).exit_code, 0);
   auto made = run_burnish("cache " + sd_model("sdxl_pipeline") + sd_data("sdxl_pipeline") + cache);
@@ -101,7 +95,7 @@ TEST(StableDiffusionTraining, FromACacheIsTheSameRun) {
 }
 
 TEST(StableDiffusionTraining, KohyaFilesGoBothWays) {
-  TempFolder folder;
+  Scratch folder;
   // sd-scripts has the layers of SDXL by their original names, and those of SD 1.5 by diffusers'.
   const std::pair<std::string, std::string> kCases[] = {{"sdxl_pipeline", "input_blocks_4_1"},
                                                         {"sd15_pipeline", "down_blocks_1_attentions_0"}};
@@ -142,7 +136,7 @@ class SdxlEncoderLora : public testing::Test {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     return io::SafetensorsFile::open(file)->tensor("latents").clone();
   }
-  TempFolder folder;
+  Scratch folder;
 };
 
 TEST_F(SdxlEncoderLora, AllThreeTrainAndAreInTheFile) {
@@ -197,7 +191,7 @@ TEST(StableDiffusionFiles, InspectSaysWhatTheyAre) {
 }
 
 TEST(StableDiffusionTraining, LayersBehindTheOneThatIsReadGetNoGradient) {
-  TempFolder folder;
+  Scratch folder;
   int number = 0;
   for (const auto& [pipeline, encoder, clip_skip, expected] : {std::tuple{"sd15_pipeline", "text_encoder", 0, 0},
                                                                {"sd15_pipeline", "text_encoder", 2, 16},

@@ -44,7 +44,7 @@ class Skeleton : public testing::Test {
   }
   std::unique_ptr<models::Model> open() const { return open_skeleton(model()); }
 
-  TempFolder folder;
+  Scratch folder;
 };
 
 const std::string kProjector = "text_encoder.projector";

@@ -28,12 +28,7 @@ class Step1xRun : public BadInput {
   std::string train(const std::string& options, const std::string& to) const {
     return run("train " + kStep1xModel + data() + options + "--output_path " + quoted(at(to)));
   }
-  std::vector<std::string> losses(const std::string& name) const {
-    std::vector<std::string> lines;
-    for (auto& line : read_log(at(name))) lines.push_back(nlohmann::json{line["step"], line["loss"], line["grad_norm"]}.dump());
-    EXPECT_FALSE(lines.empty()) << name;
-    return lines;
-  }
+  std::vector<std::string> logged_steps(const std::string& name) const { return test::logged_steps(at(name)); }
 };
 
 }  // namespace
@@ -58,7 +53,7 @@ TEST_F(Step1xRun, GivesTheSameLossesInAllWaysOfRunning) {
   train(kReads + "--task sft:data_process ", "cache");
   run("train " + kStep1xModel + kReads + kStep1xLora + "--task sft:train --dataset_base_path " + quoted(at("cache")) + " --output_path " +
       quoted(at("split")));
-  for (const char* other : {"kept", "ahead", "split"}) EXPECT_EQ(losses("live"), losses(other)) << other;
+  for (const char* other : {"kept", "ahead", "split"}) EXPECT_EQ(logged_steps("live"), logged_steps(other)) << other;
 }
 
 TEST_F(Step1xRun, DrawsByAReferencePicture) {

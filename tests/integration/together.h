@@ -50,7 +50,7 @@ class Together : public testing::Test {
     for (const auto& name : state.names()) EXPECT_TRUE(at::equal(state.tensor(name), expected.tensor(name))) << run << ": " << name;
   }
   std::string model = golden_model(), data = golden_data();
-  TempFolder folder;
+  Scratch folder;
 };
 
 }  // namespace burnish::test

@@ -22,8 +22,8 @@ using namespace burnish::test;
 namespace {
 
 /// Of all tests of this program: what burnish remembers for its user, they have a folder of their own for.
-struct OwnCache : TempFolder {
-  OwnCache() { ::setenv("XDG_CACHE_HOME", path.c_str(), 1); }
+struct OwnCache : Scratch {
+  OwnCache() { ::setenv("XDG_CACHE_HOME", path().c_str(), 1); }
 };
 const OwnCache kOwnCache;
 
@@ -38,20 +38,10 @@ void expect_ok(const std::string& arguments) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
-/// Losses, gradient norms and learning rates of a run, without what the clock decides.
-std::vector<std::string> log_without_times(const fs::path& run) {
-  std::vector<std::string> lines;
-  for (auto& line : read_log(run)) {
-    lines.push_back(
-        nlohmann::json{{"step", line["step"]}, {"loss", line["loss"]}, {"grad_norm", line["grad_norm"]}, {"lr", line["lr"]}}.dump());
-  }
-  return lines;
-}
-
 void expect_same_run(const fs::path& a, const fs::path& b, const std::string& file) {
   ASSERT_TRUE(fs::exists(a / file) && fs::exists(b / file)) << file;
   EXPECT_EQ(read_file(a / file), read_file(b / file)) << file;
-  EXPECT_EQ(log_without_times(a), log_without_times(b));
+  EXPECT_EQ(logged_steps(a), logged_steps(b));
 }
 
 /// Starts the program and sends it `signal` once its log has `lines` lines and `file` is there; the exit code.
@@ -77,7 +67,7 @@ int interrupt_after(const std::string& arguments, const fs::path& run, size_t li
 }  // namespace
 
 TEST(Train, PicturesThatAnotherRunLookedAtAreNotLookedAtAgain) {
-  TempFolder folder;
+  Scratch folder;
   auto cache = "XDG_CACHE_HOME='" + (folder / "cache").string() + "'";
   auto run = [&](const std::string& name) { return run_burnish(kCommon + kLora + "--max_steps 2 " + output_to(folder / name), cache); };
   auto first = run("first");
@@ -97,7 +87,7 @@ TEST(Train, PicturesThatAnotherRunLookedAtAreNotLookedAtAgain) {
 }
 
 TEST(Train, CaptionsThatAreCutAreCounted) {
-  TempFolder folder;
+  Scratch folder;
   std::string words, picture = (kGolden / "pictures/0.png").string();
   for (int i = 0; i < 200; ++i) words += " cat";
   std::ofstream(folder / "data.csv") << "image,prompt\n" << picture << ",a dog\n" << picture << "," << words << "\n";
@@ -123,7 +113,7 @@ void PrintTo(const ResumeCase& c, std::ostream* out) { *out << c.name; }
 class Resume : public testing::TestWithParam<ResumeCase> {};
 
 TEST_P(Resume, EqualsTheUninterruptedRunBitForBit) {
-  TempFolder folder;
+  Scratch folder;
   auto options = kCommon + GetParam().options;
   expect_ok(options + "--max_steps 7 " + output_to(folder / "whole"));
   expect_ok(options + "--max_steps 3 " + output_to(folder / "parts"));
@@ -148,13 +138,13 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST(MovingAverage, IsThatOfTheWeightsOnTheWayWhichItDoesNotChange) {
-  TempFolder folder;
+  Scratch folder;
   for (const auto& adapter : {kLora, kLora + "--lora_type dora "}) {
     auto options = kCommon + adapter + "--max_steps 4 --save_steps 1 --dtype fp32 --validation_metadata_path '" +
                    (kGolden / "pictures/metadata.csv").string() + "' ";
     expect_ok(options + output_to(folder / "plain"));
     expect_ok(options + "--ema_decay 0.3 " + output_to(folder / "averaged"));
-    EXPECT_EQ(log_without_times(folder / "plain"), log_without_times(folder / "averaged"));
+    EXPECT_EQ(logged_steps(folder / "plain"), logged_steps(folder / "averaged"));
 
     auto file = [&](const char* run, int step) {
       return io::SafetensorsFile::open(folder / run / ("step-" + std::to_string(step) + ".safetensors"));
@@ -180,7 +170,7 @@ TEST(MovingAverage, IsThatOfTheWeightsOnTheWayWhichItDoesNotChange) {
 }
 
 TEST(Interrupt, SavesAndGoesOnBitForBit) {
-  TempFolder folder;
+  Scratch folder;
   auto options = kCommon + kLora + "--max_steps 300 ";
   EXPECT_EQ(interrupt_after(options + output_to(folder / "parts"), folder / "parts", 5, SIGINT), 130);
   auto done = read_log(folder / "parts").size();
@@ -194,7 +184,7 @@ TEST(Interrupt, SavesAndGoesOnBitForBit) {
 }
 
 TEST(Interrupt, KilledRunResumesFromTheLastSaveAndItsLogIsCutThere) {
-  TempFolder folder;
+  Scratch folder;
   auto options = kCommon + kLora + "--save_steps 4 --max_steps ";
   // Steps go on while a state is being written, so that how far the run is when it is killed is the machine's choice.
   auto parts = options + "3000 " + output_to(folder / "parts");
@@ -207,7 +197,7 @@ TEST(Interrupt, KilledRunResumesFromTheLastSaveAndItsLogIsCutThere) {
 }
 
 TEST(Checkpointing, GivesTheSameRun) {
-  TempFolder folder;
+  Scratch folder;
   auto options = kCommon + kFull + "--max_steps 5 ";
   expect_ok(options + output_to(folder / "plain"));
   expect_ok(options + "--use_gradient_checkpointing " + output_to(folder / "recomputed"));
@@ -219,7 +209,7 @@ TEST(Checkpointing, GivesTheSameRun) {
 }
 
 TEST(Saved, WholeModelHasEveryKeyAndLoadsAgain) {
-  TempFolder folder;
+  Scratch folder;
   expect_ok(kCommon + kFull + "--max_steps 2 " + output_to(folder / "run"));
   fs::copy(kGolden / "model", folder / "model", fs::copy_options::recursive);
   fs::copy_file(folder / "run/step-2.safetensors", folder / "model/transformer/diffusion_pytorch_model.safetensors",
@@ -234,13 +224,23 @@ TEST(Saved, WholeModelHasEveryKeyAndLoadsAgain) {
 }
 
 TEST(Saved, LoraStartsAgainFromItsFile) {
-  TempFolder folder;
+  Scratch folder;
   expect_ok(kCommon + kLora + "--lora_alpha 2 --max_steps 3 " + output_to(folder / "run"));
   auto file = folder / "run/step-3.safetensors";
-  auto metadata = io::SafetensorsFile::open(file)->metadata();
-  EXPECT_EQ(metadata.at("rank"), "4");
-  EXPECT_EQ(metadata.at("alpha"), "2");
-  expect_ok(kCommon + "--lr_warmup_steps 0 --max_steps 1 --lora_checkpoint '" + file.string() + "' " + output_to(folder / "again"));
+  auto trained = io::SafetensorsFile::open(file);
+  EXPECT_EQ(trained->metadata().at("rank"), "4");
+  EXPECT_EQ(trained->metadata().at("alpha"), "2");
+  // At this rate a step moves no number by as much as its last bit, so that what is saved is what was read.
+  expect_ok("train " + golden_model() + golden_data() + "--learning_rate 1e-30 --max_steps 1 " + option("lora_checkpoint", file) +
+            output_to(folder / "again"));
+  auto again = io::SafetensorsFile::open(folder / "again/step-1.safetensors");
+  EXPECT_EQ(again->metadata().at("rank"), "4");
+  EXPECT_EQ(again->metadata().at("alpha"), "2");
+  EXPECT_EQ(again->tensors().size(), trained->tensors().size());
+  for (const auto& [name, info] : trained->tensors()) {
+    EXPECT_GT(trained->tensor(name).abs().max().item<double>(), 0) << name;
+    EXPECT_LE(relative_error(again->tensor(name), trained->tensor(name)), 1e-6) << name;
+  }
 }
 
 TEST(LoraParity, GradientsArePeftsInTheFirstReplayedStep) {
@@ -278,7 +278,7 @@ TEST(LoraParity, GradientsArePeftsInTheFirstReplayedStep) {
 }
 
 TEST(Sigma, IsDrawnByTheSchemeAndCutByMinAndMax) {
-  TempFolder folder;
+  Scratch folder;
   // The log counts losses by tenths of the way to noise.
   auto bins = [&](const std::string& options) {
     expect_ok(kCommon + kLora + "--max_steps 12 " + options + output_to(folder / "run"));

@@ -45,7 +45,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 class FluxInFp8 : public testing::TestWithParam<Case> {};
 
 TEST_P(FluxInFp8, LossFallsAndTheFileHoldsTheVeryNumbers) {
-  TempFolder folder;
+  Scratch folder;
   auto options = "train " + replaced(golden_model(), "--dtype fp32", "--dtype bf16") + golden_data() + kHeldOut + kFp8 + GetParam().options;
   auto outcome = run_burnish(options + "--max_steps 40 --output_path " + quote(folder / "run"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
@@ -81,7 +81,7 @@ void PrintTo(const FamilyCase& c, std::ostream* out) { *out << c.name; }
 class FamilyInFp8 : public testing::TestWithParam<FamilyCase> {};
 
 TEST_P(FamilyInFp8, LossFallsAndItsFileIsReadAgain) {
-  TempFolder folder;
+  Scratch folder;
   const auto& c = GetParam();
   auto options =
       "train " + replaced(c.model, "--dtype fp32", "--dtype bf16") + c.data + kHeldOut + kFp8 + "--trainable_models " + c.component + " ";
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Of, FamilyInFp8,
                          [](const auto& info) { return info.param.name; });
 
 TEST(TrainedInFp8, ComponentsPartsAndModelsFromScratch) {
-  TempFolder folder;
+  Scratch folder;
   auto run = [&](const std::string& options, const std::string& name) {
     auto outcome =
         run_burnish("train " + golden_model() + golden_data() + kFp8 + options + "--max_steps 3 --output_path " + quote(folder / name));
@@ -136,7 +136,7 @@ TEST(TrainedInFp8, ComponentsPartsAndModelsFromScratch) {
 }
 
 TEST(TrainedInFp8, IsRefusedWithoutWeightsThatTrain) {
-  TempFolder folder;
+  Scratch folder;
   auto refused = [&](const std::string& options, const std::string& text) {
     auto outcome = run_burnish("train " + golden_model() + golden_data() + options + "--output_path " + quote(folder / "run"));
     EXPECT_EQ(outcome.exit_code, 2) << outcome.output;

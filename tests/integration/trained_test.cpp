@@ -68,7 +68,7 @@ void PrintTo(const TrainedCase& c, std::ostream* out) { *out << c.name; }
 class Trained : public testing::TestWithParam<TrainedCase> {};
 
 TEST_P(Trained, SplitStagedAndUnsplitRunsAreEqualBitForBit) {
-  TempFolder folder;
+  Scratch folder;
   const auto& c = GetParam();
   auto run = [&](const std::string& data, const std::string& options, const std::string& output) {
     expect_ok("train " + c.model() + data + kSteps + c.options + options + "--output_path " + quote(folder / output));
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST(TrainedEncoders, ResumeBitForBit) {
-  TempFolder folder;
+  Scratch folder;
   auto options = "train " + golden_model() + golden_data() +
                  "--lora_rank 4 --lora_base_model dit,text_encoder --trainable_models text_encoder_2 " +
                  "--lora_dropout 0.1 --learning_rate 1e-3 --text_encoder_lr 1e-4,text_encoder_2=1e-5 ";
@@ -191,7 +191,7 @@ TEST(TrainedEncoders, ResumeBitForBit) {
 }
 
 TEST(TrainedEncoders, RatesAreOfTheirComponent) {
-  TempFolder folder;
+  Scratch folder;
   auto moved = [&](const std::string& rates, const std::string& run) {
     expect_ok("train " + golden_model() + golden_data() + "--trainable_models text_encoder,text_encoder_2 --weight_decay 0 --max_steps 1 " +
               "--learning_rate 1e-2 " + rates + "--output_path " + quote(folder / run));
@@ -213,7 +213,7 @@ TEST(TrainedEncoders, RatesAreOfTheirComponent) {
 }
 
 TEST(TrainedEncoders, WholeEncoderIsReadInPlaceOfTheModels) {
-  TempFolder folder;
+  Scratch folder;
   expect_ok(train("--trainable_models text_encoder ", folder / "run"));
   auto file = folder / "run/step-3.text_encoder.safetensors";
   auto original = io::SafetensorsFile::open(kGolden / "model/text_encoder/model.safetensors");
@@ -231,7 +231,7 @@ class EncoderLoraParity : public testing::Test {
  protected:
   const fs::path file = kGolden / "encoder_lora.safetensors";
   io::TensorSource expected = io::TensorSource::open({(kGolden / "expected_encoder_lora.safetensors").string()});
-  TempFolder folder;
+  Scratch folder;
 
   void expect_steps(const std::string& options) {
     expect_ok("train " + golden_model() + golden_data() + "--max_steps 10 --learning_rate 1e-3 --loss_weighting uniform --replay " +

@@ -22,17 +22,14 @@
 #include "kernels/qk_norm_rope/qk_norm_rope.h"
 #include "kernels/quantize_rows/quantize_rows.h"
 #include "tests/device.h"
+#include "tests/relative_error.h"
 
 using namespace burnish;
+using test::relative_error;
 
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-
-double relative_error(const at::Tensor& a, const at::Tensor& b) {
-  auto found = a.cpu().to(at::kDouble), expected = b.cpu().to(at::kDouble);
-  return ((found - expected).abs().max() / expected.abs().max()).item<double>();
-}
 
 /// Runs `op` on copies of `inputs` that require grad: the output and every gradient of sum(output * weight).
 Tensors values_and_gradients(const std::function<at::Tensor(const Tensors&)>& op, const Tensors& inputs) {

@@ -60,37 +60,60 @@ grids_to_leave_out() {
   ((${#suites[@]} == 0)) || (IFS=:; echo "-${suites[*]}")
 }
 
-# All tests: of each room's program a process on each core, of the longest ones many, which begin first, so that the cores end together, and one
-# process more than there are cores, since some tests wait. For most tests, loading libtorch takes longer than the test. What failed is said once more at
-# the end, and all of it is in FOLDER/tests.log.
+# Lines for run_parts: a PROGRAM in so many PARTS, of the tests that FILTER names.
+parts_of() {
+  local program=$1 parts=$2 filter=$3 number
+  for ((number = 0; number < parts; ++number)); do echo "$program $parts $number $filter"; done
+}
+
+# Runs such lines, a process each, one more at a time than there are cores, since some tests wait. For most tests, loading libtorch takes longer than
+# the test.
+run_parts() {
+  GTEST_BRIEF=1 OMP_WAIT_POLICY=passive ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+    xargs -P "$(($(nproc) + 1))" -L 1 sh -c 'GTEST_TOTAL_SHARDS=$1 GTEST_SHARD_INDEX=$2 GTEST_FILTER=$3 timeout 1800 "$0" ||
+      { echo "[dev] $0, part $2 of $1: $?"; false; }'
+}
+
+# All tests: of each room's program a process on each core, of the longest ones many, which begin first, so that the cores end together. What
+# failed is said once more at the end, and all of it is in FOLDER/tests.log.
 run_tests() {
-  local folder=$1 filter=$2 cores program i status=0
+  local folder=$1 filter=${2:-*} cores program status=0
   cores=$(nproc)
   {
-    for ((i = 0; i < 12 * cores; ++i)); do echo "$folder/test_integration $((12 * cores)) $i"; done
-    for ((i = 0; i < 4 * cores; ++i)); do echo "$folder/test_train $((4 * cores)) $i"; done
+    parts_of "$folder/test_integration" "$((12 * cores))" "$filter"
+    for program in "$folder"/test_train*; do parts_of "$program" "$((4 * cores))" "$filter"; done
     for program in "$folder"/test_*; do
-      [[ $program == */test_integration || $program == */test_train ]] || for ((i = 0; i < cores; ++i)); do echo "$program $cores $i"; done
+      [[ $program == */test_integration || $program == */test_train* ]] || parts_of "$program" "$cores" "$filter"
     done
-  } | GTEST_FILTER=${filter:-*} GTEST_BRIEF=1 OMP_WAIT_POLICY=passive ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-    xargs -P "$((cores + 1))" -L 1 sh -c 'GTEST_TOTAL_SHARDS=$1 GTEST_SHARD_INDEX=$2 timeout 1800 "$0" || { echo "[dev] $0, part $2 of $1: $?"; false; }' \
-    2>&1 | tee "$folder/tests.log" || status=$?
+  } | run_parts 2>&1 | tee "$folder/tests.log" || status=$?
   ctest --test-dir "$folder" -j "$cores" -L interpreted --output-on-failure || status=$?
   grep -A 15 -E ': Failure$' "$folder/tests.log" | cut -c1-400 | tail -n 60 || true
   grep -E '^\[  FAILED  \]|^\[dev\] ' "$folder/tests.log" | sort -u || true
   return "$status"
 }
 
+# The suites of tests/without_numbers.txt as a filter of GoogleTest.
+suites_without_numbers() {
+  local suite suites=()
+  while read -r suite; do
+    grep -qrw --include='*.cpp' "$suite" tests || die "tests/without_numbers.txt: no file of tests/ has a suite $suite"
+    suites+=("*/$suite.*" "$suite.*")
+  done < <(sed 's/#.*//' tests/without_numbers.txt | grep -o '[A-Za-z0-9]*')
+  (IFS=:; echo "-${suites[*]}")
+}
+
 # Compares numbers once more as a processor with shorter vectors computes them: last bits differ, and bounds have to allow for that.
 run_numeric_tests() {
-  local folder=$1 capability
+  local folder=$1 cores filter capability program
+  cores=$(nproc)
+  filter=$(suites_without_numbers)
   for capability in default avx2; do
     say "numbers as with ATEN_CPU_CAPABILITY=$capability"
     # oneDNN too, or libtorch takes paths in 16 bits that the processor of the one has and that of the other lacks.
-    printf '%s\n' "integration --gtest_filter=*Parity*:*OfDiffusers*:*PlainTorch*" \
-      adapters diffusion kernels models models_text models_vae nn optim quant train |
-      OMP_WAIT_POLICY=passive ATEN_CPU_CAPABILITY=$capability ONEDNN_MAX_CPU_ISA=AVX2 xargs -P "$(nproc)" -I{} sh -c "$folder/test_{} --gtest_brief=1" ||
-      die "tests fail with ATEN_CPU_CAPABILITY=$capability in the environment"
+    {
+      parts_of "$folder/test_integration" "$((4 * cores))" '*Parity*:*OfDiffusers*:*PlainTorch*'
+      for program in "$folder"/test_{train*,models*,adapters,diffusion,kernels,nn,optim,quant}; do parts_of "$program" "$cores" "$filter"; done
+    } | ATEN_CPU_CAPABILITY=$capability ONEDNN_MAX_CPU_ISA=AVX2 run_parts || die "tests fail with ATEN_CPU_CAPABILITY=$capability in the environment"
   done
 }
 

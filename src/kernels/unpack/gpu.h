@@ -1,5 +1,7 @@
 #pragma once
-#include "kernels/unpack/unpack.h"
+#include <ATen/core/Tensor.h>
+
+#include "kernels/unpack/code_kind.h"
 
 namespace burnish::kernels {
 

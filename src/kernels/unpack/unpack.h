@@ -3,10 +3,9 @@
 
 #include <array>
 
-namespace burnish::kernels {
+#include "kernels/unpack/code_kind.h"
 
-/// The kind of number that a byte of codes stands for.
-enum class CodeKind { e4m3, e5m2, int8, nf4 };
+namespace burnish::kernels {
 
 /// Computes value · scale for every code, without autograd. codes [n, bytes] uint8: one code a byte, or for nf4 two (the first in the high
 /// half); scales [n, groups] fp32, each for `group` neighbouring values of its row -> [n, in] in `dtype` (fp32, fp64, bf16 or fp16).

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "checkpoint/state.h"
-#include "data/metadata.h"
+#include "data/load_metadata.h"
 #include "train/subject/checks.h"
 
 namespace burnish::train {

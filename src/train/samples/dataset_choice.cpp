@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "config/problems.h"
+#include "data/load_metadata.h"
 
 namespace burnish::train {
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include "base/random_key.h"
 #include "data/sampler.h"
 

@@ -133,14 +133,14 @@ Input further_picture(const std::string& column) {
 
 std::string size_content(const View& view) {
   if (view.sample == nullptr) return "";
-  auto original = view.pictures->original_size(view.sample->row);
+  auto original = view.pictures->entry(view.sample->row).original_size;
   return fmt::format("{}x{} {}", original.height, original.width, cut_content(view));
 }
 
 /// [1, 6], see models::UnitGroups; of a mirrored picture, as its mirror image was cut.
 pipeline::Value load_size(const View& view) {
   if (view.pictures == nullptr) return at::zeros({1, 6});
-  auto original = view.pictures->original_size(view.sample->row);
+  auto original = view.pictures->entry(view.sample->row).original_size;
   auto crop = view.pictures->crop(view.sample->row, view.variant);
   auto left = crop.flip ? data::covering_size(original, crop.size).width - crop.left - crop.size.width : crop.left;
   std::vector<float> numbers;

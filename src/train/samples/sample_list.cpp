@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/load_metadata.h"
 #include "io/files.h"
 #include "io/json.h"
 

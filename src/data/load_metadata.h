@@ -1,0 +1,17 @@
+#pragma once
+#include <filesystem>
+
+#include "data/captioned_folder.h"
+
+namespace burnish::data {
+
+/// The metadata that a folder holds (metadata.csv, metadata.jsonl or metadata.json, the first that is there); the path itself where it is
+/// no folder or holds none.
+std::filesystem::path metadata_in(const std::filesystem::path& path);
+
+/// .csv, .json (a list of objects) or .jsonl (an object a line, blank lines skipped), in UTF-8 with or without a byte order mark, .parquet
+/// (parquet.h), or a folder: the metadata in it, or pictures with captions (captioned_folder.h), which may also be in a .tar archive. Blank
+/// csv cells are empty strings. A data Error names the file and line, and what was expected.
+Metadata load_metadata(const std::filesystem::path& path, const CaptionFiles& captions = {});
+
+}  // namespace burnish::data
