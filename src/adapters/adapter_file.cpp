@@ -171,7 +171,7 @@ Magnitude magnitude_of(const Parts& parts, const std::string& file, const std::s
 
 bool is_core(const std::string& part) { return part == "lora_mid.weight" || part.ends_with("_t1") || part.ends_with("_t2"); }
 
-/// A convolution in Tucker form has a core [rank, rank, kernel, kernel] between two matrices (LyCORIS use_tucker, peft
+/// A convolution in Tucker form has a core [rank, rank, kernel...] between two matrices (LyCORIS use_tucker, peft
 /// use_effective_conv2d). Here the core is multiplied into the matrix at the input, which gives the same ΔW; the other is stored
 /// transposed, except in LoRA.
 void fold_cores(Parts& parts, const std::string& file, const std::string& layer) {
@@ -188,7 +188,7 @@ void fold_cores(Parts& parts, const std::string& file, const std::string& layer)
     auto& inner = parts.at(right);
     if (t.size(1) != inner.size(0) || t.size(0) != parts.at(left).size(transposed ? 0 : 1))
       data_error("adapters", "{}: the ranks of {} and its neighbours in the adapter of '{}' do not agree", file, core, layer);
-    // t [i, j, k, l] · inner [j, c] -> [i, c, k, l]
+    // t [i, j, kernel...] · inner [j, c] -> [i, c, kernel...]
     auto dtype = inner.scalar_type();
     inner = at::tensordot(t.to(at::kFloat), inner.to(at::kFloat), {1}, {0}).movedim(-1, 1).flatten(1).to(dtype).contiguous();
     if (transposed) parts[left] = parts.at(left).t().contiguous();
@@ -213,7 +213,8 @@ at::Tensor shaped(const at::Tensor& tensor, const std::string& part, const std::
     if (tensor.dim() == 0) data_error("adapters", "{}: '{}' must be a vector", file, name);
     return tensor;
   }
-  if (tensor.dim() != 4 && (tensor.dim() != 2 || is_core(part)))
+  constexpr int64_t kMatrix = 2, kMostDims = 5;  // kernels of sound have three dimensions, of pictures four, of clips five
+  if (tensor.dim() < (is_core(part) ? kMatrix + 1 : kMatrix) || tensor.dim() > kMostDims)
     data_error("adapters", "{}: '{}' must be a matrix, or the kernels of a convolution", file, name);
   return is_core(part) ? tensor : tensor.flatten(1);
 }
@@ -368,8 +369,8 @@ std::vector<AdapterWeights> read_adapter(const std::filesystem::path& path, cons
 
 namespace {
 
-/// A parameter in the shape that other programs give it: kernels of a convolution have four dimensions, factors of LoHa and of a split LoKr
-/// two.
+/// A parameter in the shape that other programs give it: kernels of a convolution have their dimensions, factors of LoHa and of a split
+/// LoKr two.
 at::Tensor in_file_shape(const std::string& part, const at::Tensor& p, const kernels::Product& product) {
   if (part == "oft_blocks") return p.unflatten(0, {-1, p.size(1)});
   if (part == "lora_A.weight" || part == "lokr_w2" || part == "diff") return p.view(product.weight_sizes(p.size(0), p.size(1)));
@@ -418,7 +419,7 @@ io::NamedTensors adapter_tensors(const AdaptedList& adapted, const LayerPrefixes
     auto m = item.adapter->magnitude().m.detach();
     bool by_output = item.adapter->magnitude().axis == NormAxis::output;
     if (chosen == Layout::diffusers && by_output) {
-      // peft has [out] for linear layers and [1, out, 1, 1] for convolutions
+      // peft has [out] for linear layers and [1, out, 1...] for convolutions
       tensors.emplace_back(name + magnitude_name(prefixes), product.channel_dim() == -1 ? m : along_weight(m, 1, product));
     } else {
       tensors.emplace_back(name + ".dora_scale", along_weight(m, by_output ? 0 : 1, product));

@@ -171,9 +171,9 @@ AdapterWeights read_boft_r(const Parts& parts, const PartsOf& of) {
   return entry_of(Kind::boft, parameters);
 }
 
-/// Whether peft's factors are those of a layer's inputs ([1, in]); under a convolution ([1, n, 1, 1]) their number tells it.
+/// Whether peft's factors are those of a layer's inputs ([1, in]); under a convolution ([1, n, 1...]) their number tells it.
 bool is_over_inputs(const at::Tensor& ia3_l, const PartsOf& of) {
-  if (ia3_l.dim() == 4) return ia3_l.numel() != of.out;
+  if (ia3_l.dim() > 2) return ia3_l.numel() != of.out;
   return ia3_l.dim() == 2 && ia3_l.size(0) == 1;
 }
 

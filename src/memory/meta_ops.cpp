@@ -34,16 +34,23 @@ using Three = std::tuple<Tensor, Tensor, Tensor>;
 /// (use_mkldnn of Convolution.cpp).
 enum class Multiplied { as_it_lies, reordered, columns };
 
+int64_t product(at::IntArrayRef sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
+
+bool is_ones(at::IntArrayRef numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](int64_t number) { return number == 1; });
+}
+
 Multiplied multiplied(const Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride) {
-  bool pointwise = kernel[0] == 1 && kernel[1] == 1, strided = stride[0] != 1 || stride[1] != 1;
-  if (!kernels::runs_on_cpu(input) || (pointwise && !strided)) return Multiplied::as_it_lies;
-  bool is_large = (kernel[0] > 3 && kernel[1] > 3) || input.size(0) > 1 || input.numel() > 20480;
+  if (!kernels::runs_on_cpu(input) || (is_ones(kernel) && is_ones(stride))) return Multiplied::as_it_lies;
+  bool is_wide = kernel.size() > 1 && kernel[kernel.size() - 1] > 3 && kernel[kernel.size() - 2] > 3;
+  auto counted = input.sizes().slice(0, std::min<size_t>(4, input.sizes().size()));  // what lies behind them does not count
+  bool is_large = is_wide || input.size(0) > 1 || product(counted) > 20480;
   auto dtype = input.scalar_type();  // 16 bits come here where oneDNN multiplies them
   return dtype != at::kDouble && (dtype != at::kFloat || is_large) ? Multiplied::reordered : Multiplied::columns;
 }
 
 Tensor columns(const Tensor& input, at::IntArrayRef kernel, at::IntArrayRef output) {
-  return at::empty({input.size(0), input.size(1) * kernel[0] * kernel[1], output[2] * output[3]}, input.options());
+  return at::empty({input.size(0), input.size(1) * product(kernel), product(output.slice(2))}, input.options());
 }
 
 /// A product of `a` and `b` by oneDNN: copies of both and the result in its order, and the result again as it lies when the copies are
@@ -61,7 +68,7 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& /*
                    at::IntArrayRef dilation, bool /*transposed*/, at::IntArrayRef /*output_padding*/, int64_t /*groups*/) {
   auto kernel = weight.sizes().slice(2);
   std::vector<int64_t> sizes{input.size(0), weight.size(0)};
-  for (size_t i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < kernel.size(); ++i) {
     auto side = input.size(static_cast<int64_t>(i) + 2);
     sizes.push_back((side + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1);
   }
@@ -78,14 +85,14 @@ Three convolution_backward(const Tensor& dy_given, const Tensor& input, const Te
                            at::IntArrayRef /*output_padding*/, int64_t /*groups*/, std::array<bool, 3> wanted) {
   auto dy = dy_given.contiguous(), w = weight.contiguous(), x = input.contiguous();
   auto way = multiplied(x, weight.sizes().slice(2), stride);
-  auto product = [&](const Tensor& other, const Tensor& like) {
+  auto multiply = [&](const Tensor& other, const Tensor& like) {
     return way == Multiplied::reordered ? reordered_product(dy, other, like.sizes()) : at::empty(like.sizes(), dy.options());
   };
   Tensor dx, dw, db, workspace;
-  if (wanted[0]) dx = product(w, input);
+  if (wanted[0]) dx = multiply(w, input);
   if (wanted[1]) {
     if (way == Multiplied::columns) workspace = columns(x, weight.sizes().slice(2), dy.sizes());
-    dw = product(x, weight);
+    dw = multiply(x, weight);
   }
   if (wanted[2]) db = at::empty(*bias_sizes, dy.options());
   return {dx, dw, db};
@@ -97,8 +104,6 @@ std::vector<int64_t> row_sizes(const Tensor& x, at::IntArrayRef normalized) {
   std::fill(sizes.end() - std::ssize(normalized), sizes.end(), 1);
   return sizes;
 }
-
-int64_t product(at::IntArrayRef sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
 
 Three native_layer_norm(const Tensor& input, at::IntArrayRef normalized, const Optional& weight, const Optional& /*bias*/, double /*eps*/) {
   auto x = input.contiguous();

@@ -42,15 +42,13 @@ GroupNorm::GroupNorm(int64_t num_groups, int64_t channels, double eps, const at:
   own("bias", bias);
 }
 
-at::Tensor GroupNorm::forward(const at::Tensor& x_BCHW) const { return at::group_norm(x_BCHW, num_groups_, weight, bias, eps_); }
+at::Tensor GroupNorm::forward(const at::Tensor& x) const { return at::group_norm(x, num_groups_, weight, bias, eps_); }
 
-at::Tensor GroupNorm::forward_silu(const at::Tensor& x_BCHW) const {
-  return kernels::group_norm_silu(x_BCHW, num_groups_, weight, bias, eps_);
-}
+at::Tensor GroupNorm::forward_silu(const at::Tensor& x) const { return kernels::group_norm_silu(x, num_groups_, weight, bias, eps_); }
 
-at::Tensor GroupNorm::silu_before(const std::function<at::Tensor(const at::Tensor& activated)>& use, const at::Tensor& x_BCHW) const {
+at::Tensor GroupNorm::silu_before(const std::function<at::Tensor(const at::Tensor& activated)>& use, const at::Tensor& x) const {
   return remade(
-      {x_BCHW, weight, bias},
+      {x, weight, bias},
       [groups = num_groups_, eps = eps_](const Tensors& in) { return kernels::group_norm_silu(in[0], groups, in[1], in[2], eps); }, use);
 }
 

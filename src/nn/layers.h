@@ -36,15 +36,15 @@ class RMSNorm : public Module {
   double eps_;
 };
 
-/// Group norm over [B, C, H, W] with learned scale and offset.
+/// Group norm over [B, C, places...] with learned scale and offset.
 class GroupNorm : public Module {
  public:
   GroupNorm(int64_t num_groups, int64_t channels, double eps, const at::TensorOptions& options);
-  at::Tensor forward(const at::Tensor& x_BCHW) const;
+  at::Tensor forward(const at::Tensor& x) const;
   /// SiLU of the norm; autograd keeps x and not the norm.
-  at::Tensor forward_silu(const at::Tensor& x_BCHW) const;
+  at::Tensor forward_silu(const at::Tensor& x) const;
   /// Computes use(forward_silu(x)), the SiLU computed again in backward (nn/remade.h).
-  at::Tensor silu_before(const std::function<at::Tensor(const at::Tensor& activated)>& use, const at::Tensor& x_BCHW) const;
+  at::Tensor silu_before(const std::function<at::Tensor(const at::Tensor& activated)>& use, const at::Tensor& x) const;
   at::Tensor weight, bias;
 
  private:

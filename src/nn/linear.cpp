@@ -59,6 +59,19 @@ LinearMap::LinearMap(const std::vector<int64_t>& weight_sizes, const at::TensorO
   }
 }
 
+namespace {
+
+std::vector<int64_t> kernel_sizes(int64_t in_channels, int64_t out_channels, const kernels::Window& window) {
+  std::vector<int64_t> sizes{out_channels, in_channels};
+  sizes.insert(sizes.end(), window.kernel.begin(), window.kernel.end());
+  return sizes;
+}
+
+}  // namespace
+
+Conv::Conv(int64_t in_channels, int64_t out_channels, const kernels::Window& window, const at::TensorOptions& options, bool with_bias)
+    : LinearMap(kernel_sizes(in_channels, out_channels, window), options, with_bias, kernels::convolution(window)) {}
+
 std::vector<at::Tensor> forward_all(const std::vector<const Linear*>& layers, const at::Tensor& x) {
   std::vector<at::Tensor> results(layers.size());
   std::vector<kernels::FrozenLayer> together;

@@ -72,7 +72,7 @@ class LinearMap : public Module {
   /// trains.
   void set_source(std::shared_ptr<WeightSource> source);
 
-  at::Tensor weight;  ///< [out, in], or [out, in, kernel, kernel]; without numbers once another source holds W
+  at::Tensor weight;  ///< [out, in], or [out, in, kernel...]; without numbers once another source holds W
   at::Tensor bias;    ///< [out], undefined without bias
   std::shared_ptr<Delta> delta;
   std::function<void()> before_read;  ///< brings W to its device, where it is not always there (memory/paging.h); may be empty
@@ -99,12 +99,18 @@ class Linear : public LinearMap {
 /// that do not train, where layer by layer would pass over them for each.
 std::vector<at::Tensor> forward_all(const std::vector<const Linear*>& layers, const at::Tensor& x);
 
-/// 2-D convolution. [B, in, H, W] -> [B, out, H', W'].
-class Conv2d : public LinearMap {
+/// A convolution over as many dimensions as its window has. [B, in, places...] -> [B, out, places'...].
+class Conv : public LinearMap {
+ public:
+  Conv(int64_t in_channels, int64_t out_channels, const kernels::Window& window, const at::TensorOptions& options, bool with_bias = true);
+};
+
+/// One of pictures whose window is a square. [B, in, H, W] -> [B, out, H', W'].
+class Conv2d : public Conv {
  public:
   Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel, int64_t stride, int64_t padding, const at::TensorOptions& options,
          bool with_bias = true)
-      : LinearMap({out_channels, in_channels, kernel, kernel}, options, with_bias, kernels::convolution(kernel, stride, padding)) {}
+      : Conv(in_channels, out_channels, kernels::Window::cube(2, kernel, stride, padding), options, with_bias) {}
 };
 
 }  // namespace burnish::nn

@@ -37,9 +37,9 @@ class WeightSource : public kernels::Multiplier {
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
-  /// A source for the weight `name` [out, in] or [out, in, kernel, kernel], its values times `scale` (undefined for 1; [] or [1], [out,
-  /// 1]); null leaves it a parameter. It lies in its file in the dtype `in_file`, and comes in that, or in fp32 where it was changed since
-  /// it was read. A data Error names a weight whose values cannot be held.
+  /// A source for the weight `name` [out, in] or [out, in, kernel...], its values times `scale` (undefined for 1; [] or [1], [out, 1]);
+  /// null leaves it a parameter. It lies in its file in the dtype `in_file`, and comes in that, or in fp32 where it was changed since it
+  /// was read. A data Error names a weight whose values cannot be held.
   virtual std::shared_ptr<WeightSource> store(const std::string& name, const at::Tensor& weight, const at::Tensor& scale,
                                               c10::Device device, c10::ScalarType in_file) = 0;
   /// Describes in a few words what decides the numbers that layers compute with; "" when these are the file's own.

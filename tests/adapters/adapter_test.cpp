@@ -315,6 +315,34 @@ TEST(Files, LayoutsHaveTheNamesOtherProgramsRead) {
   EXPECT_EQ(names("lokr", NormAxis::output, "auto").at("lycoris_blocks_0_first.lokr_w1"), (Shape{5, 4}));
 }
 
+TEST(Files, ConvolutionsOfAnyRankAreReadBack) {
+  for (size_t rank : {1, 3}) {
+    for (const auto& style : kStyles) {
+      SCOPED_TRACE(std::string(style.type) + " " + style.layout);
+      auto made = [&] {
+        at::manual_seed(11);
+        auto net = std::make_unique<OneLayer>(
+            std::make_unique<nn::Conv>(24, 40, kernels::Window::cube(rank, 3, 1, 1), at::TensorOptions(), /*with_bias=*/false));
+        net->layer->weight.normal_();
+        return net;
+      };
+      auto net = made(), again = made();
+      bool has_scale = std::string(style.type) != "oft" && std::string(style.type) != "full";
+      auto adapted = attach(*net, {.type = style.type, .rank = 4, .alpha = has_scale ? 2.0 : 0, .dora_norm = style.axis}, {"layer"}, 5);
+      shake(adapted);
+      test::Scratch folder;
+      io::save_safetensors(folder / "a.safetensors",
+                           adapter_tensors(adapted, {"", "lora_", "lycoris_"}, at::kFloat, parse_layout(style.layout)));
+      auto weights = read_adapter(
+          folder / "a.safetensors", [](const std::string&) { return Behind{{"layer"}}; }, [](const std::string&) { return int64_t{40}; },
+          [](const std::string&) { return int64_t{24}; });
+      attach_weights(*again, weights, "a");
+      auto x = rank == 1 ? at::randn({2, 24, 9}) : at::randn({2, 24, 4, 3, 5});
+      EXPECT_LE(relative_error(again->layer->forward(x), net->layer->forward(x)), 1e-5);
+    }
+  }
+}
+
 TEST(Files, ConvolutionsHaveTheShapesOtherProgramsRead) {
   auto shapes = [](const char* type, NormAxis axis, const char* layout) {
     ConvNet net(24, 40);

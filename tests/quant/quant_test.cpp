@@ -92,7 +92,7 @@ TEST_P(EveryFormat, ConvolutionsAndTheirGradientsAreThoseOfTheUnpackedWeight) {
   auto source = std::make_shared<QuantizedSource>(quantize(w, parse_format(GetParam()), at::kCPU, "w"));
   ASSERT_LT(nn::tile_rows(source->in_features(), at::kCPU), 300);
   auto exact = all_rows(*source).to(at::kDouble).view({300, 450, 3, 3});
-  auto product = kernels::convolution(3, 2, 1);
+  auto product = kernels::convolution(kernels::Window::cube(2, 3, 2, 1));
   at::manual_seed(3);
   auto x64 = at::randn({2, 450, 5, 4}, at::kDouble), bias64 = at::randn({300}, at::kDouble), dy64 = at::randn({2, 300, 3, 2}, at::kDouble);
   for (auto [dtype, limit] : {std::pair{at::kFloat, 1e-5}, {at::kBFloat16, 1e-2}, {at::kHalf, 2e-3}}) {

@@ -25,18 +25,27 @@ struct Mlp : nn::Block {
   nn::Linear up, down;
 };
 
+/// Over `rank` dimensions; the second only mixes channels.
+template <size_t rank>
 struct Convolutions : nn::Block {
-  explicit Convolutions(const at::TensorOptions& options) : up(16, 24, 3, 2, 1, options), down(24, 16, 1, 1, 0, options) {
+  explicit Convolutions(const at::TensorOptions& options)
+      : up(16, 24, kernels::Window::cube(rank, 3, 2, 1), options), down(24, 16, kernels::Window::cube(rank, 1), options) {
     own("up", up);
     own("down", down);
   }
   nn::Tensors body(const nn::Tensors& in) override { return {down.forward(at::tanh(up.forward(in[0])))}; }
-  static at::Tensor input() { return test::on_device(at::randn({2, 16, 7, 6})); }
-  static at::Tensor plain(size_t i, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
-    if (i == 0) return at::conv2d(x, w.view({24, 16, 3, 3}), bias, 2, 1);
-    return at::conv2d(x, w.view({16, 24, 1, 1}), bias);
+  static at::Tensor input() {
+    const std::vector<int64_t> places{7, 6, 3};
+    std::vector<int64_t> sizes{2, 16};
+    sizes.insert(sizes.end(), places.begin(), places.begin() + rank);
+    return test::on_device(at::randn(sizes));
   }
-  nn::Conv2d up, down;
+  static at::Tensor plain(size_t i, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
+    const std::vector<int64_t> zeros(rank, 0), ones(rank, 1), twos(rank, 2), threes(rank, 3);
+    if (i == 0) return at::convolution(x, w.unflatten(1, {16, -1}).unflatten(2, threes), bias, twos, ones, ones, false, zeros, 1);
+    return at::convolution(x, w.unflatten(1, {24, -1}).unflatten(2, ones), bias, ones, zeros, ones, false, zeros, 1);
+  }
+  nn::Conv up, down;
 };
 
 /// The weight under an adapter as a matrix, written out: everything formed as a whole, in fp64.
@@ -136,7 +145,9 @@ TEST_P(Product, GradientsAreThoseOfPlainFp64) {
       SCOPED_TRACE(std::string(c10::toString(dtype)) + (recompute ? " recompute" : ""));
       compare_with_fp64<Mlp>(type, storage, dtype, recompute);
       SCOPED_TRACE("convolution");
-      compare_with_fp64<Convolutions>(type, storage, dtype, recompute);
+      compare_with_fp64<Convolutions<1>>(type, storage, dtype, recompute);
+      compare_with_fp64<Convolutions<2>>(type, storage, dtype, recompute);
+      compare_with_fp64<Convolutions<3>>(type, storage, dtype, recompute);
     }
   }
 }

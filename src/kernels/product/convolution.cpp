@@ -1,8 +1,12 @@
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
 
 #include "kernels/linear/linear.h"
 #include "kernels/product/product.h"
@@ -13,24 +17,28 @@ namespace {
 
 class Convolution : public Product, public std::enable_shared_from_this<Convolution> {
  public:
-  Convolution(int64_t kernel, int64_t stride, int64_t padding) : kernel_(kernel), stride_(stride), padding_(padding) {}
-  int64_t channel_dim() const override { return -3; }
-  int64_t columns_per_channel() const override { return kernel_ * kernel_; }
+  explicit Convolution(Window window) : window_(std::move(window)), zeros_(window_.kernel.size(), 0) {}
+  int64_t channel_dim() const override { return -1 - std::ssize(window_.kernel); }
+  int64_t columns_per_channel() const override { return c10::multiply_integers(window_.kernel); }
   std::vector<int64_t> weight_sizes(int64_t rows, int64_t columns) const override {
-    return {rows, columns / columns_per_channel(), kernel_, kernel_};
+    std::vector<int64_t> sizes{rows, columns / columns_per_channel()};
+    sizes.insert(sizes.end(), window_.kernel.begin(), window_.kernel.end());
+    return sizes;
   }
-  ProductPtr pointwise() const override { return convolution(1, 1, 0); }
+  ProductPtr pointwise() const override { return convolution(Window::cube(window_.kernel.size(), 1)); }
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& w_OI, const at::Tensor& bias) const override {
     auto offset = bias.defined() ? std::optional(bias) : std::nullopt;
-    return at::convolution(x, kernels_of(w_OI), offset, {stride_, stride_}, {padding_, padding_}, {1, 1}, false, {0, 0}, 1);
+    return at::convolution(x, met(kernels_of(w_OI), x.sizes()), offset, window_.stride, window_.padding, window_.dilation, false, zeros_,
+                           1);
   }
   at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& w_OI, at::IntArrayRef x_sizes) const override {
-    return gradients(dy, shape_only(dy, x_sizes), kernels_of(w_OI), {true, false, false}, 0);
+    return gradients(dy, shape_only(dy, x_sizes), met(kernels_of(w_OI), x_sizes), {true, false, false}, 0);
   }
   at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x) const override {
-    auto weight = shape_only(dy, weight_sizes(dy.size(-3), x.size(-3) * columns_per_channel()));
-    return gradients(dy, x, weight, {false, true, false}, 1).flatten(1);
+    auto channels = channel_dim();
+    auto weight = met(shape_only(dy, weight_sizes(dy.size(channels), x.size(channels) * columns_per_channel())), x.sizes());
+    return with_unmet(gradients(dy, x, weight, {false, true, false}, 1)).flatten(1);
   }
   at::Tensor add(const at::Tensor& base, const at::Tensor& x, const at::Tensor& w_OI, double scale) const override {
     return at::add(base, forward(x, w_OI, {}), scale);
@@ -54,13 +62,26 @@ class Convolution : public Product, public std::enable_shared_from_this<Convolut
   static at::Tensor shape_only(const at::Tensor& like, at::IntArrayRef sizes) {
     return at::empty({1}, like.options().requires_grad(false)).expand(sizes);
   }
+  /// The part of kernels that meets an input of these sizes, and the gradient of that part with zeros for the rest.
+  at::Tensor met(const at::Tensor& kernels, at::IntArrayRef x_sizes) const {
+    auto all = window_.kernel[0], count = std::min(all, x_sizes[2]);
+    return window_.causal && count < all ? kernels.narrow(2, all - count, count) : kernels;
+  }
+  at::Tensor with_unmet(const at::Tensor& dw) const {
+    auto missing = window_.kernel[0] - dw.size(2);
+    if (missing == 0) return dw;
+    std::vector<int64_t> pad(2 * window_.kernel.size(), 0);
+    pad.end()[-2] = missing;
+    return at::constant_pad_nd(dw, pad);
+  }
   at::Tensor gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, std::array<bool, 3> wanted, int which) const {
     auto all =
-        at::convolution_backward(dy, x, weight, std::nullopt, {stride_, stride_}, {padding_, padding_}, {1, 1}, false, {0, 0}, 1, wanted);
+        at::convolution_backward(dy, x, weight, std::nullopt, window_.stride, window_.padding, window_.dilation, false, zeros_, 1, wanted);
     return which == 0 ? std::get<0>(all) : std::get<1>(all);
   }
 
-  int64_t kernel_, stride_, padding_;
+  Window window_;
+  std::vector<int64_t> zeros_;
 };
 
 /// Saves the weight, and x only where the weight trains. 16-bit operands are widened on CPUs without instructions for them.
@@ -84,7 +105,8 @@ struct Convolve : torch::autograd::Function<Convolve> {
     at::Tensor dx, dw, db;
     if (ctx->needs_input_grad(0)) dx = product->multiply_back(grads[0], weight, ctx->saved_data["sizes"].toIntVector());
     if (ctx->needs_input_grad(1)) dw = product->weight_gradient(dy, saved[0].to(wide)).view(weight.sizes()).to(weight.scalar_type());
-    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(2)) db = sum_to_channels(dy, -3).to(weight.scalar_type());
+    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(2))
+      db = sum_to_channels(dy, product->channel_dim()).to(weight.scalar_type());
     return {dx, dw, db, at::Tensor()};
   }
 };
@@ -95,6 +117,11 @@ at::Tensor Convolution::multiply(const at::Tensor& x, const at::Tensor& weight, 
 
 }  // namespace
 
-ProductPtr convolution(int64_t kernel, int64_t stride, int64_t padding) { return std::make_shared<Convolution>(kernel, stride, padding); }
+Window Window::cube(size_t rank, int64_t kernel, int64_t stride, int64_t padding) {
+  auto each = [&](int64_t value) { return std::vector<int64_t>(rank, value); };
+  return {.kernel = each(kernel), .stride = each(stride), .padding = each(padding), .dilation = each(1)};
+}
+
+ProductPtr convolution(const Window& window) { return std::make_shared<Convolution>(window); }
 
 }  // namespace burnish::kernels

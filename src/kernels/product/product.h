@@ -21,7 +21,7 @@ class Product {
   virtual ~Product() = default;
   /// The dimension where x and y have their channels, counted from the end; everything before it are batch dimensions.
   virtual int64_t channel_dim() const = 0;
-  /// Columns of W that belong to one channel of x: 1, or the kernel's area.
+  /// Columns of W that belong to one channel of x: 1, or the places of a kernel.
   virtual int64_t columns_per_channel() const = 0;
   /// The shape that rows of W have as a parameter and in files.
   virtual std::vector<int64_t> weight_sizes(int64_t rows, int64_t columns) const = 0;
@@ -69,8 +69,18 @@ class Multiplier {
 /// x [..., in], W [out, in] -> [..., out].
 ProductPtr matrix_product();
 
-/// x [B, in, H, W], weight [out, in, kernel, kernel] -> [B, out, H', W'].
-ProductPtr convolution(int64_t kernel, int64_t stride, int64_t padding);
+/// How kernels lie over an input, a number for each dimension that they slide over: one for sound, two for pictures, three for clips.
+struct Window {
+  std::vector<int64_t> kernel, stride, padding, dilation;
+  /// Of an input that is shorter than the kernel along the first dimension, zeros lie before it: it meets the kernel's end alone.
+  bool causal = false;
+
+  /// The same along each of `rank` dimensions, without dilation.
+  static Window cube(size_t rank, int64_t kernel, int64_t stride = 1, int64_t padding = 0);
+};
+
+/// x [B, in, places...], weight [out, in, kernel...] -> [B, out, places'...].
+ProductPtr convolution(const Window& window);
 
 /// Sums over everything but the channels.
 at::Tensor sum_to_channels(const at::Tensor& x, int64_t channel_dim);

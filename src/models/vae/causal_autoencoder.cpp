@@ -1,210 +1,212 @@
 #include "models/vae/causal_autoencoder.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/norm.h>
-#include <ATen/ops/pad.h>
-#include <ATen/ops/silu.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/upsample_nearest2d.h>
 
-#include <cmath>
+#include <algorithm>
+#include <deque>
+#include <stdexcept>
 
+#include "models/vae/causal_layers.h"
 #include "models/vae/tiles.h"
-#include "nn/attention.h"
 
 namespace burnish::models::vae {
 
 namespace {
 
-/// Of every place, its channels over their norm, times the square root of their number and gamma.
-class ChannelNorm : public nn::Module {
- public:
-  /// Files give gamma as many empty dimensions as there are behind the channels: in clips three, in pictures two.
-  ChannelNorm(int64_t channels, bool of_clips, const at::TensorOptions& options)
-      : gamma_(at::empty(of_clips ? std::vector<int64_t>{channels, 1, 1, 1} : std::vector<int64_t>{channels, 1, 1}, options)) {
-    own("gamma", gamma_);
-  }
-  at::Tensor forward(const at::Tensor& x_BCHW) const {
-    auto norm = at::norm(x_BCHW, 2, {1}, /*keepdim=*/true).clamp_min(1e-12);
-    return x_BCHW / norm * (gamma_.view({-1, 1, 1}) * std::sqrt(static_cast<double>(gamma_.size(0))));
-  }
-  at::Tensor forward_silu(const at::Tensor& x_BCHW) const { return at::silu(forward(x_BCHW)); }
-
- private:
-  at::Tensor gamma_;
-};
-
-class CausalResnet : public nn::Module {
- public:
-  CausalResnet(int64_t in, int64_t out, const at::TensorOptions& options)
-      : norm1_(in, true, options), norm2_(out, true, options), conv1_(in, out, 3, 1, 1, options), conv2_(out, out, 3, 1, 1, options) {
-    own("norm1", norm1_);
-    own("conv1", conv1_);
-    own("norm2", norm2_);
-    own("conv2", conv2_);
-    if (in != out) own("conv_shortcut", *(shortcut_ = std::make_unique<nn::Conv2d>(in, out, 1, 1, 0, options)));
-  }
-  at::Tensor forward(const at::Tensor& x) const {
-    auto y = conv2_.forward(norm2_.forward_silu(conv1_.forward(norm1_.forward_silu(x))));
-    return (shortcut_ ? shortcut_->forward(x) : x) + y;
-  }
-
- private:
-  ChannelNorm norm1_, norm2_;
-  nn::Conv2d conv1_, conv2_;
-  std::unique_ptr<nn::Conv2d> shortcut_;
-};
-
-/// Self-attention over all places with one head, between two residual blocks.
-class CausalMiddle : public nn::Module {
- public:
-  CausalMiddle(int64_t channels, const at::TensorOptions& options)
-      : first_(channels, channels, options),
-        second_(channels, channels, options),
-        norm_(channels, false, options),
-        qkv_(channels, 3 * channels, 1, 1, 0, options),
-        proj_(channels, channels, 1, 1, 0, options) {
-    own("resnets.0", first_);
-    own("attentions.0.norm", norm_);
-    own("attentions.0.to_qkv", qkv_);
-    own("attentions.0.proj", proj_);
-    own("resnets.1", second_);
-  }
-  at::Tensor forward(const at::Tensor& in) const {
-    auto x = first_.forward(in);
-    auto parts = qkv_.forward(norm_.forward(x)).chunk(3, 1);
-    auto head = [](const at::Tensor& part_BCHW) { return part_BCHW.flatten(2).transpose(1, 2).unsqueeze(1); };
-    auto y_BLC = nn::attention(head(parts[0]), head(parts[1]), head(parts[2])).squeeze(1);
-    return second_.forward(x + proj_.forward(y_BLC.transpose(1, 2).reshape(x.sizes())));
-  }
-
- private:
-  CausalResnet first_, second_;
-  ChannelNorm norm_;
-  nn::Conv2d qkv_, proj_;
-};
-
 at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& like) {
-  return at::tensor(values).to(like.options()).view({1, -1, 1, 1});
+  return at::tensor(values).to(like.options()).view({1, -1, 1, 1, 1});
 }
+
+at::Tensor joined(const std::vector<at::Tensor>& chunks) { return chunks.size() == 1 ? chunks[0] : at::cat(chunks, 2); }
+
+/// Frames of a clip as the encoder takes them.
+at::Tensor exact(const at::Tensor& frames, const at::Tensor& weight) {
+  return frames.scalar_type() == at::kByte ? frames.to(weight.options()).div_(127.5).sub_(1) : frames;
+}
+
+/// The encoder sees a patch of pixels as one place with all their channels: channel, column, row.
+at::Tensor in_patches(const at::Tensor& x, int64_t side) {
+  if (side == 1) return x;
+  auto cut = x.unflatten(4, {-1, side}).unflatten(3, {-1, side});  // B C F h row w column
+  return cut.permute({0, 1, 6, 4, 2, 3, 5}).flatten(1, 3);
+}
+
+at::Tensor out_of_patches(const at::Tensor& x, int64_t side) {
+  if (side == 1) return x;
+  return x.unflatten(1, {-1, side, side}).permute({0, 1, 4, 5, 3, 6, 2}).flatten(5, 6).flatten(3, 4);
+}
+
+/// The residual blocks of one resolution, and the step to the next.
+template <class Step>
+struct CausalLevel {
+  std::vector<std::unique_ptr<CausalResnet>> blocks;
+  std::unique_ptr<Step> step;
+  at::Tensor forward(at::Tensor x, Past& past) const {
+    for (const auto& block : blocks) x = block->forward(x, past);
+    return step ? step->forward(x, past) : x;
+  }
+};
 
 }  // namespace
 
-/// Pictures to what the moments are made of. Its blocks and steps are counted on in one row.
+/// Clips to what the moments are made of. Without shortcuts its blocks and steps are counted on in one row.
 struct CausalAutoencoder::Down : nn::Module {
   Down(const CausalConfig& c, const at::TensorOptions& options)
-      : conv_in(3, c.first_channels, 3, 1, 1, options),
-        middle(c.block_out_channels.back(), options),
+      : shortcuts(c.shortcuts),
+        conv_in(3 * c.patch * c.patch, c.first_channels, 3, c.in_time, options),
+        middle(c.block_out_channels.back(), c.in_time, options),
         norm_out(c.block_out_channels.back(), true, options),
-        conv_out(c.block_out_channels.back(), 2 * c.latent_channels, 3, 1, 1, options) {
+        conv_out(c.block_out_channels.back(), 2 * c.latent_channels, 3, c.in_time, options) {
     own("conv_in", conv_in);
     int64_t number = 0;
-    auto next = [&] { return "down_blocks." + std::to_string(number++); };
     auto in = c.first_channels;
-    for (size_t level = 0; level < c.block_out_channels.size(); ++level) {
-      auto out = c.block_out_channels[level];
-      auto& blocks = levels.emplace_back();
-      for (int64_t i = 0; i < c.layers_per_block; ++i, in = out) {
-        blocks.push_back(std::make_unique<CausalResnet>(in, out, options));
-        own(next(), *blocks.back());
+    for (size_t i = 0; i < c.block_out_channels.size(); ++i) {
+      const auto name = "down_blocks." + std::to_string(i);
+      auto next = [&](const std::string& within) { return shortcuts ? name + within : "down_blocks." + std::to_string(number++); };
+      auto& level = levels.emplace_back();
+      auto out = c.block_out_channels[i];
+      for (int64_t block = 0; block < c.layers_per_block; ++block, in = out) {
+        level.blocks.push_back(std::make_unique<CausalResnet>(in, out, c.in_time, options));
+        own(next(".resnets." + std::to_string(block)), *level.blocks.back());
       }
-      if (level + 1 == c.block_out_channels.size()) break;
-      steps.push_back(std::make_unique<nn::Conv2d>(out, out, 3, 2, 0, options));
-      own(next() + ".resample.1", *steps.back());
+      halves.push_back(i < c.halves_frames.size() && c.halves_frames[i]);
+      if (i + 1 == c.block_out_channels.size()) break;
+      level.step = std::make_unique<StepDown>(out, halves.back(), options);
+      own(next(".downsampler"), *level.step);
     }
     own("mid_block", middle);
     own("norm_out", norm_out);
     own("conv_out", conv_out);
   }
-  at::Tensor forward(const at::Tensor& image) const {
-    auto x = conv_in.forward(image);
-    for (size_t level = 0; level < levels.size(); ++level) {
-      for (const auto& block : levels[level]) x = block->forward(x);
-      if (level < steps.size()) x = steps[level]->forward(at::pad(x, {0, 1, 0, 1}));  // one row and column at the far sides only
+  at::Tensor forward(const at::Tensor& clip, Past& past) const {
+    auto x = conv_in.forward(clip, past);
+    for (size_t i = 0; i < levels.size(); ++i) {
+      auto y = levels[i].forward(x, past);
+      x = shortcuts ? y + averaged(x, y.size(1), halves[i] ? 2 : 1, levels[i].step ? 2 : 1) : y;
     }
-    return conv_out.forward(norm_out.forward_silu(middle.forward(x)));
+    return conv_out.forward(norm_out.forward_silu(middle.forward(x, past)), past);
   }
-  std::vector<std::vector<std::unique_ptr<CausalResnet>>> levels;
-  std::vector<std::unique_ptr<nn::Conv2d>> steps;
-  nn::Conv2d conv_in;
+  bool shortcuts;
+  std::vector<bool> halves;
+  std::vector<CausalLevel<StepDown>> levels;
+  CausalConv conv_in;
   CausalMiddle middle;
   ChannelNorm norm_out;
-  nn::Conv2d conv_out;
+  CausalConv conv_out;
 };
 
-/// The way back. A step to the next level halves the channels.
+/// The way back. Without shortcuts a step to the next level halves the channels.
 struct CausalAutoencoder::Up : nn::Module {
   Up(const CausalConfig& c, const at::TensorOptions& options)
-      : conv_in(c.latent_channels, c.block_out_channels.back(), 3, 1, 1, options),
-        middle(c.block_out_channels.back(), options),
-        norm_out(c.block_out_channels.front(), true, options),
-        conv_out(c.block_out_channels.front(), 3, 3, 1, 1, options) {
+      : shortcuts(c.shortcuts),
+        conv_in(c.latent_channels, c.decoder_channels.back(), 3, c.in_time, options),
+        middle(c.decoder_channels.back(), c.in_time, options),
+        norm_out(c.decoder_channels.front(), true, options),
+        conv_out(c.decoder_channels.front(), 3 * c.patch * c.patch, 3, c.in_time, options) {
     own("conv_in", conv_in);
     own("mid_block", middle);
-    auto in = c.block_out_channels.back();
-    auto num_levels = c.block_out_channels.size();
-    for (size_t level = 0; level < num_levels; ++level) {
-      auto out = c.block_out_channels[num_levels - 1 - level];
-      auto name = "up_blocks." + std::to_string(level);
-      auto& blocks = levels.emplace_back();
-      for (int64_t i = 0; i <= c.layers_per_block; ++i, in = out) {
-        blocks.push_back(std::make_unique<CausalResnet>(in, out, options));
-        own(name + ".resnets." + std::to_string(i), *blocks.back());
+    auto in = c.decoder_channels.back();
+    for (auto i = c.decoder_channels.size(); i-- > 0;) {
+      auto out = c.decoder_channels[i];
+      auto name = "up_blocks." + std::to_string(levels.size());
+      auto& level = levels.emplace_back();
+      for (int64_t block = 0; block <= c.layers_per_block; ++block, in = out) {
+        level.blocks.push_back(std::make_unique<CausalResnet>(in, out, c.in_time, options));
+        own(name + ".resnets." + std::to_string(block), *level.blocks.back());
       }
-      if (level + 1 == num_levels) break;
-      in = out / 2;
-      steps.push_back(std::make_unique<nn::Conv2d>(out, in, 3, 1, 1, options));
-      own(name + ".upsamplers.0.resample.1", *steps.back());
+      doubles.push_back(i > 0 && i - 1 < c.halves_frames.size() && c.halves_frames[i - 1]);
+      if (i == 0) break;
+      in = shortcuts ? out : out / 2;
+      level.step = std::make_unique<StepUp>(out, in, doubles.back(), options);
+      own(name + (shortcuts ? ".upsampler" : ".upsamplers.0"), *level.step);
     }
     own("norm_out", norm_out);
     own("conv_out", conv_out);
   }
-  at::Tensor forward(const at::Tensor& latents) const {
-    auto x = middle.forward(conv_in.forward(latents));
-    for (size_t level = 0; level < levels.size(); ++level) {
-      for (const auto& block : levels[level]) x = block->forward(x);
-      if (level < steps.size()) x = steps[level]->forward(at::upsample_nearest2d(x, {x.size(2) * 2, x.size(3) * 2}));
+  at::Tensor forward(const at::Tensor& latents, Past& past) const {
+    auto x = middle.forward(conv_in.forward(latents, past), past);
+    for (size_t i = 0; i < levels.size(); ++i) {
+      auto y = levels[i].forward(x, past);
+      x = shortcuts && levels[i].step ? y + repeated(x, y.size(1), doubles[i] ? 2 : 1, 2, past) : y;
     }
-    return conv_out.forward(norm_out.forward_silu(x));
+    return conv_out.forward(norm_out.forward_silu(x), past);
   }
-  std::vector<std::vector<std::unique_ptr<CausalResnet>>> levels;
-  std::vector<std::unique_ptr<nn::Conv2d>> steps;
-  nn::Conv2d conv_in;
+  bool shortcuts;
+  std::vector<bool> doubles;
+  std::vector<CausalLevel<StepUp>> levels;
+  CausalConv conv_in;
   CausalMiddle middle;
   ChannelNorm norm_out;
-  nn::Conv2d conv_out;
+  CausalConv conv_out;
 };
 
 CausalAutoencoder::CausalAutoencoder(const CausalConfig& c, const at::TensorOptions& options)
     : config_(c),
       encoder_(std::make_unique<Down>(c, options)),
       decoder_(std::make_unique<Up>(c, options)),
-      quant_conv_(2 * c.latent_channels, 2 * c.latent_channels, 1, 1, 0, options),
-      post_quant_conv_(c.latent_channels, c.latent_channels, 1, 1, 0, options) {
+      quant_conv_(std::make_unique<CausalConv>(2 * c.latent_channels, 2 * c.latent_channels, 1, c.in_time, options)),
+      post_quant_conv_(std::make_unique<CausalConv>(c.latent_channels, c.latent_channels, 1, c.in_time, options)) {
   own("encoder", *encoder_);
-  own("quant_conv", quant_conv_);
-  own("post_quant_conv", post_quant_conv_);
+  own("quant_conv", *quant_conv_);
+  own("post_quant_conv", *post_quant_conv_);
   own("decoder", *decoder_);
 }
 
 CausalAutoencoder::~CausalAutoencoder() = default;
 
-Encoder::Moments CausalAutoencoder::encode(const at::Tensor& image) const {
+at::Tensor CausalAutoencoder::run_encoder(const at::Tensor& clip) const {
+  Past past;
+  std::vector<at::Tensor> chunks;
+  const auto num_frames = clip.size(2);
+  for (int64_t first = 0, count = 1; first < num_frames; first += count, count = config_.frames_per_latent()) {
+    past.begin_chunk(/*is_last=*/first + count >= num_frames);
+    auto frames = in_patches(exact(clip.narrow(2, first, count), encoder_->conv_in.bias), config_.patch);
+    chunks.push_back(quant_conv_->forward(encoder_->forward(frames, past), past));
+  }
+  return joined(chunks);
+}
+
+Encoder::Moments CausalAutoencoder::encode(const at::Tensor& clip) const {
+  if (clip.dim() == 4) {
+    auto moments = encode(clip.unsqueeze(2));
+    return {moments.mean_BCHW.squeeze(2), moments.logvar_BCHW.squeeze(2)};
+  }
+  if ((clip.size(2) - 1) % config_.frames_per_latent() != 0 || (clip.size(2) > 1 && !config_.in_time))
+    throw std::logic_error("a clip of " + std::to_string(clip.size(2)) + " frames for another autoencoder");
   auto size = config_.tile_size;
-  auto both = in_tiles(image, size, size / config_.downsampling(),
-                       [&](const at::Tensor& tile) { return quant_conv_.forward(encoder_->forward(tile)); });
+  auto both = in_tiles(clip, size, size / config_.downsampling(), [&](const at::Tensor& tile) { return run_encoder(tile); });
   auto halves = both.chunk(2, 1);
   auto deviation = per_channel(config_.latents_std, halves[0]);
   return {(halves[0] - per_channel(config_.latents_mean, halves[0])) / deviation, halves[1].clamp(-30.0, 20.0) - 2 * deviation.log()};
 }
 
-at::Tensor CausalAutoencoder::decode(const at::Tensor& latents) const {
+void CausalAutoencoder::decode(const at::Tensor& latents, const TakeFrames& take) const {
+  if (latents.size(2) > 1 && !config_.in_time) throw std::logic_error("latents of a clip for an autoencoder of pictures");
   auto raw = latents * per_channel(config_.latents_std, latents) + per_channel(config_.latents_mean, latents);
   auto size = config_.tile_size;
-  return in_tiles(raw, size / config_.downsampling(), size,
-                  [&](const at::Tensor& tile) { return decoder_->forward(post_quant_conv_.forward(tile)); })
-      .clamp(-1.0, 1.0);
+  std::deque<Past> pasts;  // one for each tile, in their order
+  int64_t first = 0;
+  for (int64_t i = 0; i < raw.size(2); ++i) {
+    size_t tile_number = 0;
+    auto run = [&](const at::Tensor& tile) {
+      if (tile_number == pasts.size()) pasts.emplace_back();
+      auto& past = pasts[tile_number++];
+      past.begin_chunk(/*is_last=*/i + 1 == raw.size(2));
+      return out_of_patches(decoder_->forward(post_quant_conv_->forward(tile, past), past), config_.patch);
+    };
+    auto frames = in_tiles(raw.narrow(2, i, 1), size / config_.downsampling(), size, run).clamp(-1.0, 1.0);
+    take(first, frames);
+    first += frames.size(2);
+  }
+}
+
+at::Tensor CausalAutoencoder::decode(const at::Tensor& latents) const {
+  if (latents.dim() == 4) return decode(latents.unsqueeze(2)).squeeze(2);
+  std::vector<at::Tensor> chunks;
+  decode(latents, [&](int64_t, const at::Tensor& frames) { chunks.push_back(frames); });
+  return joined(chunks);
 }
 
 }  // namespace burnish::models::vae

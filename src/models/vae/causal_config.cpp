@@ -21,18 +21,28 @@ constexpr std::pair<const char*, const char*> kConvsOfResnet[] = {
 
 using Op = io::KeyRule::Op;
 
-/// Rules as they come together.
+/// Rules as they come together. For clips kernels are those of the file.
 struct CausalRules {
-  std::vector<io::KeyRule> rules;
+  bool in_time = false;
+  std::vector<io::KeyRule> rules = {};
 
   void norm(const std::string& theirs, const std::string& ours) { rules.push_back({theirs + ".gamma", {ours + ".gamma"}}); }
-  void conv(const std::string& theirs, const std::string& ours, Op op = Op::last_frame) {
-    rules.push_back({theirs + ".weight", {ours + ".weight"}, op});
-    rules.push_back({theirs + ".bias", {ours + ".bias"}});
-  }
+  void conv(const std::string& theirs, const std::string& ours) { add(theirs, ours, in_time ? Op::copy : Op::last_frame); }
+  /// One that sees a single frame, or frames alone.
+  void plain_conv(const std::string& theirs, const std::string& ours) { add(theirs, ours, Op::copy); }
   void resnet(const std::string& theirs, const std::string& ours) {
     for (const auto& [old, now] : kNormsOfResnet) norm(theirs + "." + old, ours + "." + now);
     for (const auto& [old, now] : kConvsOfResnet) conv(theirs + "." + old, ours + "." + now);
+  }
+  void step(const std::string& theirs, const std::string& ours) {
+    plain_conv(theirs + ".resample.1", ours + ".resample.1");
+    if (in_time) plain_conv(theirs + ".time_conv", ours + ".time_conv");
+  }
+
+ private:
+  void add(const std::string& theirs, const std::string& ours, Op op) {
+    rules.push_back({theirs + ".weight", {ours + ".weight"}, op});
+    rules.push_back({theirs + ".bias", {ours + ".bias"}});
   }
 };
 
@@ -46,35 +56,80 @@ void check_latents(const CausalConfig& c) {
 
 }  // namespace
 
-CausalConfig causal_config(const nlohmann::json& json, const io::Shapes& shapes) {
-  auto dim_of = [&](const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, kCausalWhat); };
-  CausalConfig c;
-  if (auto channels = dim_of(kCausalFirst, 1); channels != 3)
-    data_error("models", "the autoencoder takes pictures of {} channels, and 3 were expected; it is another model's", channels);
-  c.first_channels = dim_of(kCausalFirst, 0);
-  c.latent_channels = dim_of("decoder.conv_in.weight", 1);
-  c.block_out_channels.clear();
-  c.layers_per_block = 0;
+int64_t CausalConfig::frames_per_latent() const { return int64_t{1} << std::ranges::count(halves_frames, true); }
+
+namespace {
+
+/// The encoder's levels, whose blocks and steps are counted on in one row.
+void read_levels(CausalConfig& c, const io::Shapes& shapes) {
   int64_t number = 0;
   for (bool more = true; more; ++number) {
     int64_t blocks = 0;
     for (; shapes.contains(down_block(number) + ".conv1.weight"); ++blocks) ++number;
-    if (blocks > 0) c.block_out_channels.push_back(dim_of(down_block(number - 1) + ".conv1.weight", 0));
+    if (blocks > 0) c.block_out_channels.push_back(io::side_of(shapes, down_block(number - 1) + ".conv1.weight", 0, kCausalWhat));
     if (blocks > 0) c.layers_per_block = blocks;
     more = blocks > 0 && shapes.contains(down_block(number) + ".resample.1.weight");
+    if (more) c.halves_frames.push_back(shapes.contains(down_block(number) + ".time_conv.weight"));
   }
+}
+
+/// Those of one with shortcuts, each under a name of its own.
+void read_named_levels(CausalConfig& c, const io::Shapes& shapes) {
+  auto block = [](int64_t level, int64_t i) { return down_block(level) + ".resnets." + std::to_string(i) + ".conv1.weight"; };
+  for (int64_t level = 0; shapes.contains(block(level, 0)); ++level) {
+    c.block_out_channels.push_back(io::side_of(shapes, block(level, 0), 0, kCausalWhat));
+    if (shapes.contains(down_block(level) + ".downsampler.resample.1.weight"))
+      c.halves_frames.push_back(shapes.contains(down_block(level) + ".downsampler.time_conv.weight"));
+  }
+  for (c.layers_per_block = 0; shapes.contains(block(0, c.layers_per_block));) ++c.layers_per_block;
+}
+
+/// The decoder's, which are counted from the coarsest; as the encoder's where they are not there.
+std::vector<int64_t> decoder_levels(const std::vector<int64_t>& encoder, const io::Shapes& shapes) {
+  auto channels = encoder;
+  for (size_t i = 0; i < channels.size(); ++i) {
+    auto name = "decoder.up_blocks." + std::to_string(channels.size() - 1 - i) + ".resnets.0.conv1.weight";
+    if (shapes.contains(name)) channels[i] = io::side_of(shapes, name, 0, kCausalWhat);
+  }
+  return channels;
+}
+
+CausalConfig causal_sizes(const io::Shapes& shapes) {
+  CausalConfig c;
+  auto channels = io::side_of(shapes, kCausalFirst, 1, kCausalWhat);
+  c.in_time = shapes.at(kCausalFirst).size() == 5;
+  c.shortcuts = c.in_time && shapes.contains(down_block(0) + ".resnets.0.conv1.weight");
+  if (c.shortcuts && channels == 12) c.patch = 2;
+  else if (channels != 3)
+    data_error("models", "the autoencoder takes pictures of {} channels, and 3 were expected; it is another model's", channels);
+  c.first_channels = io::side_of(shapes, kCausalFirst, 0, kCausalWhat);
+  c.latent_channels = io::side_of(shapes, "decoder.conv_in.weight", 1, kCausalWhat);
+  c.block_out_channels.clear();
+  c.layers_per_block = 0;
+  if (c.shortcuts) read_named_levels(c, shapes);
+  else read_levels(c, shapes);
   if (c.block_out_channels.empty()) data_error("models", "the autoencoder's weights lack the tensor '{}.conv1.weight'", down_block(0));
+  c.decoder_channels = decoder_levels(c.block_out_channels, shapes);
+  return c;
+}
+
+}  // namespace
+
+CausalConfig causal_config(const nlohmann::json& json, const io::Shapes& shapes) {
+  auto c = causal_sizes(shapes);
   io::take(json, "latents_mean", c.latents_mean, kCausalWhat);
   io::take(json, "latents_std", c.latents_std, kCausalWhat);
   check_latents(c);
   return c;
 }
 
-io::TensorSource causal_tensors(const io::TensorSource& source) {
+io::TensorSource causal_tensors(const io::TensorSource& source, CausalFor use) {
+  if (use == CausalFor::clips) return source;
   return source.renamed([](const std::string& name) { return name.find(".time_conv.") == name.npos ? name : ""; });
 }
 
-io::KeyMap diffusers_causal_keys() {
+io::KeyMap diffusers_causal_keys(CausalFor use) {
+  if (use == CausalFor::clips) return {};
   CausalRules all;
   auto add = [&](const std::string& layer) { all.rules.push_back({layer + ".weight", {layer + ".weight"}, Op::last_frame}); };
   for (const char* layer : {"quant_conv", "post_quant_conv", "encoder.conv_in", "encoder.conv_out", "decoder.conv_in", "decoder.conv_out"})
@@ -88,7 +143,7 @@ io::KeyMap diffusers_causal_keys() {
 
 // Facts: Wan-Video/Wan2.1's modules/vae.py and diffusers' convert_wan_to_diffusers.py.
 io::KeyMap original_causal_keys(const CausalConfig& c) {
-  CausalRules all;
+  CausalRules all{.in_time = c.in_time};
   all.conv("conv1", "quant_conv");
   all.conv("conv2", "post_quant_conv");
   for (const std::string side : {"encoder", "decoder"}) {
@@ -99,25 +154,25 @@ io::KeyMap original_causal_keys(const CausalConfig& c) {
     all.resnet(side + ".middle.2", side + ".mid_block.resnets.1");
     auto theirs = side + ".middle.1.", ours = side + ".mid_block.attentions.0.";
     all.norm(theirs + "norm", ours + "norm");
-    for (const char* layer : {"to_qkv", "proj"}) all.conv(theirs + layer, ours + layer, Op::copy);
+    for (const char* layer : {"to_qkv", "proj"}) all.plain_conv(theirs + layer, ours + layer);
   }
   all.resnet("encoder.downsamples.{}", "encoder.down_blocks.{}");
-  all.conv("encoder.downsamples.{}.resample.1", "encoder.down_blocks.{}.resample.1", Op::copy);
+  all.step("encoder.downsamples.{}", "encoder.down_blocks.{}");
   int64_t number = 0;
   for (size_t level = 0; level < c.block_out_channels.size(); ++level) {
     auto ours = "decoder.up_blocks." + std::to_string(level);
     auto next = [&] { return "decoder.upsamples." + std::to_string(number++); };
     for (int64_t i = 0; i <= c.layers_per_block; ++i) all.resnet(next(), ours + ".resnets." + std::to_string(i));
-    if (level + 1 < c.block_out_channels.size()) all.conv(next() + ".resample.1", ours + ".upsamplers.0.resample.1", Op::copy);
+    if (level + 1 < c.block_out_channels.size()) all.step(next(), ours + ".upsamplers.0");
   }
   return io::KeyMap(all.rules);
 }
 
-io::KeyMap causal_keys(const io::TensorSource& source) {
-  if (!source.contains("encoder.downsamples.0.residual.2.weight")) return diffusers_causal_keys();
+io::KeyMap causal_keys(const io::TensorSource& source, CausalFor use) {
+  if (!source.contains("encoder.downsamples.0.residual.2.weight")) return diffusers_causal_keys(use);
   // Numbers of the decoder's layers follow from the encoder's sizes, whose names need none.
-  auto shapes = io::shapes_in_our_names(source, original_causal_keys({}));
-  return original_causal_keys(causal_config(nullptr, shapes));
+  auto shapes = io::shapes_in_our_names(source, original_causal_keys({.in_time = use == CausalFor::clips}));
+  return original_causal_keys(causal_sizes(shapes));
 }
 
 }  // namespace burnish::models::vae

@@ -1,0 +1,73 @@
+// What a dry run writes down of convolutions and norms, beside what they take when they run.
+#include "memory/meta_ops.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "memory/dry_run.h"
+#include "nn/layers.h"
+#include "nn/linear.h"
+#include "tests/allocations.h"
+
+using namespace burnish;
+using kernels::Window;
+
+namespace {
+
+struct Case {
+  std::string name;
+  Window window;
+  std::vector<int64_t> x_sizes;
+};
+
+constexpr int64_t kChannels = 32;
+
+/// Of each rank an input that is large for oneDNN and one that is not, and a kernel of one place.
+const std::vector<Case> kCases{
+    {"sound", Window::cube(1, 5, 2, 2), {1, kChannels, 4000}},
+    {"short_sound", Window::cube(1, 5, 2, 2), {1, kChannels, 400}},
+    {"sounds_channels", Window::cube(1, 1), {1, kChannels, 4000}},
+    {"pictures", Window::cube(2, 3, 1, 1), {1, kChannels, 48, 64}},
+    {"small_pictures", Window::cube(2, 3, 1, 1), {1, kChannels, 16, 24}},
+    {"pictures_channels", Window::cube(2, 1), {1, kChannels, 48, 64}},
+    {"clips", Window::cube(3, 3, 1, 1), {1, kChannels, 16, 48, 24}},
+    {"small_clips", Window::cube(3, 3, 1, 1), {1, kChannels, 4, 12, 16}},
+    {"clips_channels", Window::cube(3, 1), {1, kChannels, 16, 48, 24}},
+};
+
+/// A convolution, a norm and their backward; gives the sizes of all that comes of it.
+std::vector<std::vector<int64_t>> step(const Case& given, const at::TensorOptions& options) {
+  nn::Conv layer(kChannels, kChannels, given.window, options);
+  nn::GroupNorm norm(8, kChannels, 1e-6, options);
+  for (auto* module : std::initializer_list<nn::Module*>{&layer, &norm})
+    module->visit_parameters([](const std::string&, at::Tensor& p) { p.zero_().requires_grad_(true); });
+  auto x = at::zeros(given.x_sizes, options).requires_grad_(true);
+  auto y = norm.forward_silu(layer.forward(x));
+  torch::autograd::backward({y}, {at::zeros(y.sizes(), options)});
+  return {y.sizes().vec(), x.grad().sizes().vec(), layer.weight.grad().sizes().vec(), layer.bias.grad().sizes().vec()};
+}
+
+}  // namespace
+
+class PlannedConvolution : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(MetaOps, PlannedConvolution, testing::ValuesIn(kCases), [](const auto& info) { return info.param.name; });
+
+TEST_P(PlannedConvolution, HasTheSizesAndTakesTheMemoryOfARealOne) {
+  std::vector<std::vector<int64_t>> planned_sizes, sizes;
+  int64_t planned = 0, taken = 0;
+  {
+    memory::DryRun dry(c10::Device(c10::kCPU));
+    planned_sizes = step(GetParam(), at::TensorOptions().device(at::kMeta));
+    planned = memory::profile(dry.allocations(), 0, dry.now(), 1).peak.total();
+  }
+  step(GetParam(), {});  // oneDNN keeps some room of its own from its first run
+  {
+    test::Allocations counter;
+    sizes = step(GetParam(), {});
+    taken = counter.peak();
+  }
+  EXPECT_EQ(planned_sizes, sizes);
+  EXPECT_LE(std::abs(static_cast<double>(planned - taken)), 0.1 * static_cast<double>(taken))
+      << planned << " planned, " << taken << " taken";
+}
