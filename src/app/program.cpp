@@ -1,19 +1,17 @@
 #include "app/program.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <system_error>
 
+#include "app/failure.h"
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "config/problems.h"
 #include "memory/failure.h"
 #include "memory/heap.h"
 
@@ -81,13 +79,10 @@ void run(const std::vector<std::string>& arguments) {
                join(names));
 }
 
-constexpr const char* kNoMemory =
-    "[app] out of memory; use a smaller batch_size or use_gradient_checkpointing, or raise the limit (ulimit -v)";
-
-int fail(const char* text, Exit code) {
+int fail(const Failure& failure) {
   std::fflush(stdout);  // in one file with the results it comes after them
-  fmt::print(stderr, "{}\n", text);
-  return static_cast<int>(code);
+  fmt::print(stderr, "{}\n", failure.text);
+  return static_cast<int>(failure.code);
 }
 
 /// What was printed is lost when it cannot be written, and a script must learn of it.
@@ -106,22 +101,8 @@ int run_program(const std::vector<std::string>& arguments) {
     run(arguments);
     flush_output();
     return static_cast<int>(Exit::done);
-  } catch (const config::Refusal& refusal) {
-    return fail(refusal.lines().c_str(), refusal.code());
-  } catch (const Error& error) {
-    return fail(error.what(), error.code());
-  } catch (const std::system_error& error) {
-    if (std::ferror(stdout) != 0)
-      return fail(fmt::format("[app] the output cannot be written: {}", error.code().message()).c_str(), Exit::data);
-    if (error.code() == std::errc::resource_unavailable_try_again)
-      return fail("[app] no further thread can be started: memory or the number of processes is limited (ulimit -v, ulimit -u)",
-                  Exit::no_fit);
-    return fail(fmt::format("[app] internal error, please report it: {}", error.what()).c_str(), Exit::internal);
-  } catch (const c10::OutOfMemoryError& error) {
-    return fail("[app] out of device memory; use a smaller batch_size or use_gradient_checkpointing", Exit::no_fit);
   } catch (const std::exception& error) {
-    if (memory::is_out_of_memory(error)) return fail(kNoMemory, Exit::no_fit);
-    return fail(fmt::format("[app] internal error, please report it: {}", error.what()).c_str(), Exit::internal);
+    return fail(failure_of(error));
   }
 }
 

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "app/failure.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
@@ -30,9 +31,10 @@ void write_error_file(const std::string& sentence) {
 }
 
 /// Ends this process at once: threads of collectives whose other side is gone cannot be called back.
-[[noreturn]] void end(const dist::World& world, const std::exception& failure) {
+[[noreturn]] void end(const dist::World& world, const records::StatusFile& status, const std::exception& failure) {
   const auto* error = dynamic_cast<const Error*>(&failure);
   auto code = error == nullptr ? Exit::internal : error->code();
+  status.end(code, without_source(failure));
   bool tells = world.fail(without_source(failure));
   if (tells || (code == Exit::interrupted && world.is_first())) {
     std::fflush(stdout);
@@ -43,25 +45,38 @@ void write_error_file(const std::string& sentence) {
   _exit(static_cast<int>(code));
 }
 
+void run_alone(const std::function<void(const dist::World&, records::StatusFile&)>& work) {
+  records::StatusFile status;
+  try {
+    work(dist::World(), status);
+  } catch (const std::exception& error) {
+    auto failure = failure_of(error);
+    status.end(failure.code, failure.sentence);
+    throw;
+  }
+}
+
 }  // namespace
 
-void run_together(train::TrainOptions& options, const char* answer, const std::function<void(const dist::World&)>& work) {
+void run_together(train::TrainOptions& options, const char* answer,
+                  const std::function<void(const dist::World&, records::StatusFile&)>& work) {
   auto place = dist::find_place(dist::of_process);
   bool is_first = place.rank == 0;
   watch_for_interrupt(is_first ? answer : "");
   if (!is_first) spdlog::set_level(std::max(spdlog::get_level(), spdlog::level::err));
-  if (place.size == 1) return work(dist::World());
+  if (place.size == 1) return run_alone(work);
   options.model.local_rank = place.local_rank;
   options.model.local_size = place.local_size;
   std::signal(SIGPIPE, SIG_IGN);  // a connection whose other side is gone is an error of the collective, which has a message
   dist::World world(place);
+  records::StatusFile status;
   try {
     world.join(train::model_options(options.model).device);
     info("{} processes train together", place.size);
-    work(world);
+    work(world, status);
     world.leave();
   } catch (const std::exception& failure) {
-    end(world, failure);
+    end(world, status, failure);
   }
 }
 

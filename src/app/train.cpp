@@ -46,15 +46,17 @@ void cache(const Arguments& arguments) {
   if (!read_options("cache", summary, arguments, options)) return;
   if (options.cache_path.empty()) config_error("cache", "name the folder to make with --cache_path");
   options.task = train::objective_of(options).word + ":data_process";
-  run_together(options, kCacheAnswer, [&](const auto& world) { train::make_cache(options, world); });
+  run_together(options, kCacheAnswer, [&](const auto& world, auto&) { train::make_cache(options, world); });
 }
 
 void train(const Arguments& arguments) {
   train::TrainOptions options;
   if (!read_options("train", "fine-tune a diffusion model (a LoRA, or all of it)", arguments, options)) return;
-  if (!train::trains(options)) return run_together(options, kCacheAnswer, [&](const auto& world) { train::make_cache(options, world); });
-  run_together(options, kTrainAnswer, [&](const auto& world) {
-    train::train(options, world);
+  if (!train::trains(options))
+    return run_together(options, kCacheAnswer, [&](const auto& world, auto&) { train::make_cache(options, world); });
+  run_together(options, kTrainAnswer, [&](const auto& world, auto& status) {
+    train::train(options, world, &status);
+    status.end(Exit::done);
     if (options.write_report && world.is_first()) write_report(options.output_path);
   });
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -24,7 +25,11 @@ double seconds_between_lines() {
   return seconds > 0 ? seconds : 1e9;
 }
 
+std::function<void(const Standing&)> g_listener;
+
 }  // namespace
+
+void listen_to_progress(std::function<void(const Standing&)> listener) { g_listener = std::move(listener); }
 
 Progress::Progress(std::string what, int64_t total, int64_t done)
     : what_(std::move(what)),
@@ -33,7 +38,9 @@ Progress::Progress(std::string what, int64_t total, int64_t done)
       on_terminal_(isatty(STDERR_FILENO) && spdlog::should_log(spdlog::level::info)),
       seconds_apart_(on_terminal_ ? 0.2 : seconds_between_lines()),
       start_(Clock::now()),
-      last_(start_) {}
+      last_(start_) {
+  tell(done);
+}
 
 Progress::~Progress() {
   if (drawn_) fmt::print(kTerminal, "\n");
@@ -41,12 +48,22 @@ Progress::~Progress() {
 
 double Progress::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
+std::optional<double> Progress::seconds_left(int64_t done) const {
+  if (done <= first_) return std::nullopt;
+  return seconds() * static_cast<double>(total_ - done) / static_cast<double>(done - first_);
+}
+
 std::string Progress::left(int64_t done) const {
-  auto rate = seconds() > 0 ? static_cast<double>(done - first_) / seconds() : 0;
-  return rate > 0 ? human_seconds(static_cast<double>(total_ - done) / rate) : "?";
+  auto seconds = seconds_left(done);
+  return seconds ? human_seconds(*seconds) : "?";
+}
+
+void Progress::tell(int64_t done) const {
+  if (g_listener) g_listener({what_, done, total_, seconds_left(done)});
 }
 
 void Progress::update(int64_t done, const std::string& note) {
+  tell(done);
   auto now = Clock::now();
   bool due = std::chrono::duration<double>(now - last_).count() > seconds_apart_;
   if (!on_terminal_) {

@@ -43,6 +43,7 @@ void Log::add(const Record& record) {
 }
 
 bool LogFollower::goes_on(std::istream& file) const {
+  if (!file) return offset_ == 0;  // not there, as before
   std::string found(last_line_.size(), '\0');
   file.seekg(static_cast<std::streamoff>(offset_ - last_line_.size()));
   file.read(found.data(), static_cast<std::streamsize>(found.size()));

@@ -71,6 +71,7 @@ fs::path write_report(const ReportOptions& options) {
   if (options.picture_size < 0) config_error("report", "picture_size must be at least 0, not {}", options.picture_size);
   auto path = options.output.empty() ? fs::path(options.runs[0]) / "report.html" : fs::path(options.output);
   if (!options.output.empty()) io::check_output("report", path, ".html", is_page);
+  for (const auto& run : options.runs) check_run(run, /*may_begin=*/false);
   auto names = run_names(options.runs);
   auto runs = json::array();
   for (size_t i = 0; i < names.size(); ++i) {

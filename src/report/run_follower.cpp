@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -23,13 +24,13 @@ namespace {
 
 /// What `read` makes of a file; nothing, with a warning, of one that cannot be read. The rest of the page does not wait for it.
 template <class F>
-json read_or_leave_out(const fs::path& path, F read) {
-  if (!io::is_there(path)) return nullptr;
+std::invoke_result_t<F, const fs::path&> read_or_leave_out(const fs::path& path, F read) {
+  if (!io::is_there(path)) return {};
   try {
     return read(path);
   } catch (const Error& error) {
     warn("left out: {}", error.what());
-    return nullptr;
+    return {};
   }
 }
 
@@ -61,6 +62,15 @@ fs::file_time_type time_of(const fs::path& path) {
   return failed ? fs::file_time_type{} : time;
 }
 
+/// What a file holds, or why it cannot be read; "" for one that is not there.
+std::string text_or_error(const fs::path& path) {
+  try {
+    return io::is_there(path) ? io::read_text(path) : "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 std::string run_name(const fs::path& run) {
   auto path = fs::absolute(run).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
@@ -74,19 +84,40 @@ std::vector<std::string> run_names(const std::vector<std::string>& runs) {
   return std::set<std::string>(names.begin(), names.end()).size() == names.size() ? names : runs;
 }
 
-RunFollower::RunFollower(fs::path run, std::string name, Link link)
-    : run_(std::move(run)), name_(std::move(name)), link_(std::move(link)), log_(run_ / "log.jsonl") {
+void check_run(const fs::path& run, bool may_begin) {
+  if (!io::is_folder(run))
+    data_error("report", "{} is {}; name the folder of a run, what its --output_path was", run.string(),
+               io::is_there(run) ? "no folder" : "not there");
   std::error_code failed;
-  if (!fs::is_directory(run_, failed))
-    data_error("report", "{} is {}; name the folder of a run, what its --output_path was", run_.string(),
-               io::is_there(run_) ? "no folder" : "not there");
-  if (!fs::is_regular_file(run_ / "log.jsonl", failed))
-    data_error("report", "{} holds no log.jsonl, which a training run writes from its start; name the run's own folder", run_.string());
+  bool has_begun = io::is_there(records::status_path(run)) || fs::is_regular_file(run / "log.jsonl", failed);
+  if (!has_begun && !(may_begin && fs::is_empty(run, failed)))
+    data_error("report", "{} holds neither a status.json nor a log.jsonl, which a training run writes; name the run's own folder",
+               run.string());
 }
+
+RunFollower::RunFollower(fs::path run, std::string name, Link link)
+    : run_(std::move(run)), name_(std::move(name)), link_(std::move(link)), log_(run_ / "log.jsonl") {}
 
 bool RunFollower::settings_changed() {
   auto time = time_of(run_ / "config.toml");
   return std::exchange(settings_time_, time) != time;
+}
+
+/// Also when its process has ended without a word since.
+bool RunFollower::status_changed() {
+  auto path = records::status_path(run_);
+  auto text = text_or_error(path);
+  bool changed = std::exchange(status_text_, text) != text;
+  if (changed) status_ = read_or_leave_out(path, [&](const fs::path&) { return records::read_status(run_); });
+  auto running = status_ && !status_->has_ended() ? records::is_running(status_->process) : std::nullopt;
+  return std::exchange(is_running_, running) != running || changed;
+}
+
+json RunFollower::status() const {
+  if (!status_) return nullptr;
+  auto value = records::to_json(*status_);
+  value["is_running"] = is_running_ ? json(*is_running_) : json();
+  return value;
 }
 
 json RunFollower::new_previews() {
@@ -107,7 +138,7 @@ json RunFollower::new_previews() {
 
 json RunFollower::next() {
   auto part = log_.next();
-  bool whole = settings_changed() || part.from_start;
+  bool whole = settings_changed() || part.from_start, has_new_status = status_changed();
   if (whole && !part.from_start) {
     log_ = records::LogFollower(run_ / "log.jsonl");
     part = log_.next();
@@ -120,7 +151,8 @@ json RunFollower::next() {
     update["validation"] = read_or_leave_out(run_ / "validation.json", io::read_json);
     update["plan"] = read_or_leave_out(run_ / "plan.json", io::read_json);
   }
-  bool is_news = whole || !part.log.steps.empty() || part.log.num_skipped > 0 || !update["previews"].empty();
+  if (whole || has_new_status) update["status"] = status();
+  bool is_news = whole || has_new_status || !part.log.steps.empty() || part.log.num_skipped > 0 || !update["previews"].empty();
   return is_news ? update : json(nullptr);
 }
 

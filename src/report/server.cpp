@@ -76,7 +76,7 @@ bool is_loopback_host(const std::string& host) {
 
 Server::Server(std::vector<std::string> runs, int64_t port) : runs_(std::move(runs)), http_(std::make_unique<Http>()) {
   if (port < 0 || port > 65535) config_error("watch", "port must be from 0 to 65535, not {}", port);
-  follow(runs_);  // refuses what is no run
+  for (const auto& run : runs_) check_run(run, /*may_begin=*/true);
   auto& server = http_->server;
   // The library would share the port with another program that shares it too.
   server.set_socket_options([](socket_t socket) {

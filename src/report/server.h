@@ -15,7 +15,7 @@ bool is_loopback_host(const std::string& host);
 /// start come first, in order. Nothing else of a request is read, so no path of it reaches the file system.
 class Server {
  public:
-  /// Takes the port; 0 takes a free one. A data Error for what is no run, a config Error when the port is taken.
+  /// Takes the port; 0 takes a free one. A data Error for what is no run and no empty folder, a config Error when the port is taken.
   Server(std::vector<std::string> runs, int64_t port);
   ~Server();
 

@@ -145,6 +145,76 @@ class Pages(unittest.TestCase):
         self.assertEqual(server.wait(2), -signal.SIGINT)
         browser.wait(f"{TEXT.format('#status')} === 'burnish watch has ended'", 10)
 
+    def shoot_as_it_is(self, name):
+        for scheme in ("light", "dark"):
+            self.browser.colors(scheme)
+            self.browser.screenshot(SHOTS / f"{name}-{scheme}.png")
+
+    def test_watch_from_before_the_start(self):
+        run, browser = self.folder / "fox-lora", self.browser
+        run.mkdir()
+        _, url = self.watch(run)
+        browser.wait(f"{TEXT.format('#note')} === 'No run has begun here yet.'")
+        runs.write_status(run, "reading", stage="check pictures", done=0, total=400)
+        browser.wait(f"{TEXT.format('#standing')}.includes('Reading model and data')", 5)
+        runs.write_status(run, "encoding", stage="image_latents", done=120, total=400, seconds_left=95)
+        browser.wait(f"{TEXT.format('#standing')}.includes('Encoding')", 5)
+        self.assertIn("image_latents, 120 of 400 · 1 min 35 s left", self.text("#standing"))
+        self.assertEqual(browser.evaluate("document.querySelector('#standing .meter i').style.width"), "30%")
+        self.assertEqual(self.text("#status"), "encoding")
+        self.assertEqual(self.text("#summary"), "")
+        self.shoot_as_it_is("watch-encoding")
+
+        runs.write_status(run, "training", stage="train", done=0, total=800)
+        browser.wait(f"{TEXT.format('#standing')}.includes('train, 0 of 800')", 5)
+        shutil.copytree(runs.make_run(self.folder / "made", 1, 800), run, dirs_exist_ok=True)
+        rng = random.Random(5)
+        with open(run / "log.jsonl", "w") as log:
+            for step in range(1, 101):
+                log.write(runs.record(step, 800, rng, 0.3, time.time() - 45))
+        browser.wait(f"{TEXT.format('.facts')}.includes('100of 800')", 5)
+        self.assertEqual(self.text("#standing"), "")
+        self.assertEqual(self.text("#status"), "live")
+
+        sentence = "cannot write fox-lora/step-100.safetensors: No space left on device (after 12.0 MiB); what stood there before is unchanged"
+        runs.write_status(run, "failed", stage="saving", sentence=sentence, exit_code=3)
+        browser.wait(f"{TEXT.format('#status')} === 'failed'", 5)
+        self.assertIn(sentence, self.text("#standing"))
+        self.assertIn("exit code 3", self.text("#standing"))
+        self.assertIn("--resume", self.text("#standing"))
+        self.shoot_as_it_is("watch-failed")
+        self.check_quiet(url)
+
+    def test_runs_that_ended_before_their_first_step(self):
+        ended = subprocess.Popen(["sleep", "1000"])
+        names = ["killed", "failed", "encodes", "trained"]
+        killed, failed, encodes, trained = (self.folder / name for name in names)
+        runs.write_status(killed, "loading", process=ended.pid)
+        runs.write_status(failed, "failed", stage="reading", sentence="no usable rows: </script><b>'pictures/3.png'</b> is not there", exit_code=3)
+        runs.write_status(encodes, "encoding", stage="image_latents", done=120, total=400, seconds_left=95)
+        runs.write_status(runs.make_run(trained, 100, 100), "done", exit_code=0)
+        ended.kill()
+        ended.wait()
+        for run, text in ((killed, f"Process {ended.pid} is not running any more"), (failed, "no usable rows: </script><b>'pictures/3.png'</b> is not there"),
+                          (encodes, "When this page was made."), (trained, "")):
+            report(run)
+            self.browser.open(f"file://{run}/report.html")
+            self.assertIn(text, self.text("#standing"))
+        self.assertEqual(self.text("#standing"), "")
+        self.assertIn("100of 100", self.text(".facts"))
+        self.browser.open(f"file://{killed}/report.html")
+        self.assertIn("loading weights", self.text("#standing"))
+        self.shoot_as_it_is("report-killed")
+
+        _, url = self.watch(killed, failed, encodes, trained)
+        self.browser.wait(f"{TEXT.format('h1')} === '4 runs'")
+        self.browser.wait("document.querySelectorAll('.standing').length === 3")
+        self.assertEqual(self.text("#status"), "live")
+        self.shoot_as_it_is("watch-standing")
+        runs.write_status(encodes, "interrupted", stage="image_latents", done=130, total=400, sentence="interrupted while preparing the data", exit_code=130)
+        self.browser.wait(f"{TEXT.format('#status')} === 'all have ended'", 5)
+        self.check_quiet(url)
+
     def test_watch_several(self):
         names = ["fox-r16", "fox-r64"]
         folders = [runs.make_run(self.folder / name, 200, 800) for name in names]

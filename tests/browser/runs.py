@@ -1,5 +1,5 @@
 """Folders that look like those of runs, for the pages: a log, settings and previews."""
-import json, math, pathlib, random, struct, zlib
+import json, math, os, pathlib, random, socket, struct, time, zlib
 
 NUM_BINS = 10
 PROMPTS = ["a fox in line art, facing left", "</script><b>bold</b> & \"quoted\" – ein Fuchs 🦊", "a lighthouse on a cliff at dusk, long exposure, film grain, muted colours"]
@@ -51,6 +51,17 @@ def add_previews(run, step):
     folder.mkdir(parents=True)
     for number, prompt in enumerate(PROMPTS):
         (folder / f"{number:02}.png").write_bytes(png(picture(step, number), 64, prompt))
+
+
+def write_status(run, state, process=None, **values):
+    """The status of a run that `process` does; this one, without it."""
+    process = process or os.getpid()
+    start = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    status = {"state": state, "stage": "", "done": 0, "total": 0, "seconds_left": None, "sentence": "", "exit_code": None,
+              "process": {"id": process, "start": int(start), "host": socket.gethostname()}, "started": time.time() - 60, "written": time.time(), **values}
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "status.new").write_text(json.dumps(status))
+    (run / "status.new").rename(run / "status.json")
 
 
 def make_run(run, num_steps, total, level=0.3, rank=16, seed=1):

@@ -115,6 +115,9 @@ TEST_F(RunFolder, TwoRunsDoNotWriteIntoOne) {
   io::FolderClaim other(out());
   ASSERT_TRUE(other.held());
   refused(3, train(""), {"another run is writing into", "--output_path"});
+  write("out/status.json", "of the other run");
+  EXPECT_EQ(run_burnish(train("")).exit_code, 3);
+  EXPECT_EQ(read_file(out() / "status.json"), "of the other run");
 }
 
 TEST_F(RunFolder, AForgottenResumeReplacesNothing) {
@@ -180,7 +183,8 @@ TEST_F(RunFolder, PromptsThatCannotBeReadAreSaidBeforeAnythingIsComputed) {
     EXPECT_EQ(outcome.exit_code, 3) << outcome.output;
     EXPECT_NE(outcome.output.find(word), std::string::npos) << outcome.output;
     EXPECT_EQ(outcome.output.find("computed at every visit"), std::string::npos) << outcome.output;
-    EXPECT_FALSE(fs::exists(out()));
+    expect_only_status(out(), outcome);
+    fs::remove_all(out());
   }
 }
 
@@ -288,6 +292,7 @@ TEST_P(FullDiskAt, KeepsWhatWasSavedAndGoesOnLater) {
 
   auto limit = "ulimit -f " + std::to_string(GetParam()) + "; BURNISH_LOG=error";
   expect_one_error(run_burnish(run("--max_steps 4 --resume"), limit), 3, {"cannot write", ".safetensors", "File too large", "unchanged"});
+  EXPECT_EQ(records::read_status(out())->stage, "saving");
   EXPECT_EQ(read_file(step), step_before);
   EXPECT_EQ(read_file(state), state_before);
   for (const auto& file : files_below(out())) EXPECT_EQ(file.find(".partial"), std::string::npos) << file;
@@ -307,8 +312,10 @@ TEST_F(FullDisk, TheLogAndTheFirstFile) {
   auto outcome = run_burnish(train("--max_steps 60"), "ulimit -f 40; BURNISH_LOG=error");
   expect_one_error(outcome, 3, {"cannot write", "log.jsonl", "--resume"});
   fs::remove_all(out());
-  expect_one_error(run_burnish(train(""), "ulimit -f 1; BURNISH_LOG=error"), 3, {"cannot write", "config.toml", "File too large"});
-  EXPECT_EQ(files_below(out()), std::vector<std::string>{});
+  outcome = run_burnish(train(""), "ulimit -f 1; BURNISH_LOG=error");
+  expect_one_error(outcome, 3, {"cannot write", "config.toml", "File too large"});
+  expect_only_status(out(), outcome);
+  fs::remove_all(out());
   expect_one_error(run_burnish(sample(""), "ulimit -f 1; BURNISH_LOG=error"), 3, {"cannot write", "0000.png", "File too large"});
   EXPECT_EQ(files_below(out()), std::vector<std::string>{});
 }
@@ -334,5 +341,5 @@ TEST_F(Preparation, CtrlCEndsItWithNothingWritten) {
   EXPECT_NE(read_file(log).find("\ninterrupted: the run ends after this step"), std::string::npos) << read_file(log);
   EXPECT_NE(read_file(log).find("\n[train] interrupted while preparing the data; nothing was trained yet\n"), std::string::npos)
       << read_file(log);
-  EXPECT_EQ(files_below(out()), std::vector<std::string>{});
+  expect_only_status(out(), {130, read_file(log)});
 }

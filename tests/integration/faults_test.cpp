@@ -96,6 +96,10 @@ TEST_F(Faults, OneThatIsKilledIsNamedAndTheRestEnds) {
   wait_for_state();
   processes[2].send(SIGKILL);
   expect_end(processes, 2, 5, "process 2 of 4 is gone or does not answer");
+  auto status = records::read_status(folder / "run").value();
+  EXPECT_EQ(status.exit_code, 3);
+  EXPECT_THAT(status.sentence, HasSubstr("process 2 of 4 is gone or does not answer"));
+  EXPECT_EQ(status.stage, "train");
   expect_intact();
 }
 

@@ -33,8 +33,8 @@ std::map<std::string, std::string> contents(const fs::path& run) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(run)) {
     auto name = fs::relative(entry.path(), run).string();
-    if (!entry.is_regular_file() || name == "log.csv" || name == "report.html" || name.starts_with("tensorboard") ||
-        name.starts_with("state/checked"))
+    if (!entry.is_regular_file() || name == "log.csv" || name == "report.html" || name == "status.json" ||
+        name.starts_with("tensorboard") || name.starts_with("state/checked"))
       continue;
     files[name] = name == "log.jsonl" ? "" : read_file(entry.path());
   }

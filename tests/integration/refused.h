@@ -1,11 +1,13 @@
 #pragma once
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <regex>
 
 #include "io/safetensors.h"
+#include "records/status.h"
 #include "tests/integration/program.h"
 
 namespace burnish::test {
@@ -18,6 +20,7 @@ inline std::vector<std::string> files_below(const fs::path& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (!entry.is_directory()) files.push_back(fs::relative(entry.path(), folder).string());
   }
+  std::sort(files.begin(), files.end());
   return files;
 }
 
@@ -28,6 +31,15 @@ inline void expect_one_error(const Outcome& outcome, int exit_code, const std::v
   EXPECT_LT(outcome.output.size(), 700u) << outcome.output;
   for (const auto& word : words)
     EXPECT_NE(outcome.output.find(word), std::string::npos) << "'" << word << "' is not in: " << outcome.output;
+}
+
+/// The run that ended with `outcome` left nothing but its status, which says the same.
+inline void expect_only_status(const fs::path& run, const Outcome& outcome) {
+  ASSERT_EQ(files_below(run), std::vector<std::string>{"status.json"});
+  auto status = records::read_status(run).value();
+  EXPECT_EQ(status.state, outcome.exit_code == 130 ? records::State::interrupted : records::State::failed);
+  EXPECT_EQ(status.exit_code, outcome.exit_code);
+  EXPECT_NE(outcome.output.find("] " + status.sentence + "\n"), std::string::npos) << status.sentence << "\n" << outcome.output;
 }
 
 /// A folder for bad files; runs write to `out` in it.
@@ -55,11 +67,14 @@ class BadInput : public testing::Test {
            more;
   }
 
-  /// The program refuses the arguments in one line and leaves nothing in `out`.
+  /// The program refuses the arguments in one line and leaves nothing in `out` but the status of a run.
   void refused(int exit_code, const std::string& arguments, const std::vector<std::string>& words) const {
     SCOPED_TRACE(arguments);
-    expect_one_error(run_burnish(arguments, "BURNISH_LOG=error"), exit_code, words);
-    EXPECT_EQ(files_below(out()), std::vector<std::string>{});
+    std::error_code ignored;
+    fs::remove(records::status_path(out()), ignored);  // of what was refused before
+    auto outcome = run_burnish(arguments, "BURNISH_LOG=error");
+    expect_one_error(outcome, exit_code, words);
+    if (!files_below(out()).empty()) expect_only_status(out(), outcome);
   }
 
   Scratch folder_;

@@ -6,6 +6,7 @@
 #include "io/hash.h"
 #include "io/pth_file.h"
 #include "io/safetensors.h"
+#include "io/told_file.h"
 #include "tests/scratch.h"
 
 using namespace burnish;
@@ -39,6 +40,21 @@ TEST(Files, OnlyRegularFilesAreRead) {
   EXPECT_FALSE(io::is_there(scratch / "loop"));
   EXPECT_TRUE(io::is_folder(scratch.path()));
   EXPECT_EQ(io::read_text(scratch.write("text", std::string(200000, 'x'))), std::string(200000, 'x'));
+}
+
+TEST(Files, WhatIsToldReplacesWhatWasToldBefore) {
+  test::Scratch scratch;
+  auto path = scratch / "status";
+  for (const auto& text : {std::string(3000, 'x'), std::string("short"), std::string()}) {
+    io::tell(path, text);
+    EXPECT_EQ(io::read_text(path), text);
+    EXPECT_EQ(scratch.num_files(), 1u);
+  }
+  std::filesystem::create_directory(scratch / "folder");
+  scratch.write("folder/inside", "");
+  EXPECT_THAT(error_of([&] { io::tell(scratch / "folder", "text"); }), HasSubstr("cannot write"));
+  EXPECT_THAT(error_of([&] { io::tell(scratch / "nowhere/status", "text"); }), HasSubstr("No such file"));
+  EXPECT_EQ(scratch.num_files(), 2u) << "a half-written file is left";
 }
 
 TEST(Files, AFolderAppearsWhenItIsComplete) {

@@ -61,6 +61,17 @@ TEST(LogFollower, ReadsWhatCameSince) {
   EXPECT_TRUE(follower.next().log.steps.empty());
 }
 
+TEST(LogFollower, WaitsForAFileThatIsNotThereYet) {
+  Scratch folder;
+  records::LogFollower follower(folder / "log.jsonl");
+  EXPECT_TRUE(follower.next().from_start);
+  EXPECT_FALSE(follower.next().from_start);
+  folder.write("log.jsonl", line(1, 0.5));
+  auto part = follower.next();
+  EXPECT_FALSE(part.from_start);
+  EXPECT_THAT(part.log.steps, ElementsAre(1));
+}
+
 TEST(LogFollower, LeavesAnUnfinishedLineForLater) {
   Scratch folder;
   auto whole = line(2, 0.25);

@@ -8,6 +8,7 @@
 
 #include "data/image.h"
 #include "records/previews.h"
+#include "records/status.h"
 
 // A folder that looks like that of a run.
 namespace burnish::test {
@@ -30,6 +31,13 @@ inline void make_run(const std::filesystem::path& run, int64_t num_steps, int64_
   std::ofstream(run / "config.toml") << "# Adapters\nlora_rank = " << rank << "  # rank\n";
   for (int64_t step = 1; step <= num_steps; ++step) append(run / "log.jsonl", log_line(step, 1.0 / static_cast<double>(step)));
   draw_preview(run, 0, "</script><script>alert('a fox')</script>");
+}
+
+/// The status of a run that this process does.
+inline void write_status(const std::filesystem::path& run, records::Status status) {
+  status.process = records::own_process();
+  std::filesystem::create_directories(run);
+  std::ofstream(records::status_path(run)) << records::to_json(status);
 }
 
 }  // namespace burnish::test

@@ -1,6 +1,10 @@
 #include "report/page.h"
 
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include "report/run_follower.h"
 #include "tests/report/fake_run.h"
@@ -100,11 +104,68 @@ TEST(RunFollower, BringsThePlanOfMemory) {
   EXPECT_EQ(follow(run).next()["plan"]["bytes"], 7);
 }
 
-TEST(RunFollower, RefusesWhatIsNoRun) {
+TEST(RunFollower, TellsWhereARunStandsBeforeItsFirstStep) {
   Scratch folder;
-  EXPECT_THAT(error_of([&] { follow(folder / "nowhere"); }), AllOf(HasSubstr("nowhere is not there"), HasSubstr("--output_path")));
-  EXPECT_THAT(error_of([&] { follow(folder.write("file", "x")); }), HasSubstr("file is no folder"));
-  EXPECT_THAT(error_of([&] { follow(folder.path()); }), HasSubstr("holds no log.jsonl"));
+  auto run = folder / "run";
+  write_status(run, {.state = records::State::encoding, .stage = "vae", .done = 3, .total = 40, .seconds_left = 9.5});
+  auto follower = follow(run);
+  auto all = follower.next();
+  EXPECT_EQ(all["name"], "cat");
+  EXPECT_EQ(all["log"]["steps"], json::array());
+  EXPECT_EQ(all["status"]["state"], "encoding");
+  EXPECT_EQ(all["status"]["seconds_left"], 9.5);
+  EXPECT_EQ(all["status"]["is_running"], true);
+  EXPECT_TRUE(follower.next().is_null()) << "nothing is new, and there is no log yet";
+
+  write_status(run, {.state = records::State::encoding, .stage = "vae", .done = 4, .total = 40});
+  auto news = follower.next();
+  EXPECT_FALSE(news.contains("name"));
+  EXPECT_EQ(news["status"]["done"], 4);
+  append(run / "log.jsonl", log_line(1, 0.25));
+  news = follower.next();
+  EXPECT_FALSE(news.contains("status"));
+  EXPECT_EQ(news["log"]["steps"], json({1}));
+
+  write_status(run, {.state = records::State::failed, .sentence = "no room", .exit_code = 3});
+  news = follower.next();
+  EXPECT_EQ(news["status"]["sentence"], "no room");
+  EXPECT_EQ(news["status"]["exit_code"], 3);
+  EXPECT_TRUE(news["status"]["is_running"].is_null()) << "it has said that it ended";
+  std::ofstream(records::status_path(run)) << "{}";
+  EXPECT_TRUE(follower.next()["status"].is_null());
+  EXPECT_TRUE(follower.next().is_null()) << "what is damaged is left out once";
+}
+
+TEST(RunFollower, SeesThatAProcessIsGone) {
+  Scratch folder;
+  auto child = fork();
+  if (child == 0) {
+    write_status(folder / "run", {.state = records::State::loading});
+    pause();
+    _exit(0);
+  }
+  auto follower = follow(folder / "run");
+  json status;
+  while (status.is_null()) status = follower.next().value("status", json());
+  EXPECT_EQ(status["is_running"], true);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  auto news = follower.next();
+  EXPECT_EQ(news["status"]["state"], "loading");
+  EXPECT_EQ(news["status"]["is_running"], false);
+  EXPECT_TRUE(follower.next().is_null());
+}
+
+TEST(Run, IsAFolderWithALogOrAStatus) {
+  Scratch folder;
+  EXPECT_THAT(error_of([&] { report::check_run(folder / "nowhere", true); }),
+              AllOf(HasSubstr("nowhere is not there"), HasSubstr("--output_path")));
+  report::check_run(folder.path(), true);
+  EXPECT_THAT(error_of([&] { report::check_run(folder.path(), false); }), HasSubstr("holds neither a status.json nor a log.jsonl"));
+  EXPECT_THAT(error_of([&] { report::check_run(folder.write("file", "x"), true); }), HasSubstr("file is no folder"));
+  EXPECT_THAT(error_of([&] { report::check_run(folder.path(), true); }), HasSubstr("holds neither a status.json nor a log.jsonl"));
+  write_status(folder.path(), {});
+  report::check_run(folder.path(), false);
 }
 
 TEST(Page, HoldsHostileTextAsData) {

@@ -97,6 +97,21 @@ TEST_F(ServerTest, SendsWhatIsNew) {
   EXPECT_EQ(events[4]["log"]["steps"], json({1}));
 }
 
+TEST_F(ServerTest, SendsWhereARunStands) {
+  std::vector<json> events;
+  listen([&](const json& event) {
+    events.push_back(event);
+    if (events.size() == 2) write_status(other_, {.state = records::State::encoding, .stage = "vae", .done = 1, .total = 2});
+    if (events.size() == 3) write_status(other_, {.state = records::State::failed, .sentence = "no room", .exit_code = 3});
+    return events.size() < 4;
+  });
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_TRUE(events[1]["status"].is_null());
+  EXPECT_EQ(events[2]["run"], 1);
+  EXPECT_EQ(events[2]["status"]["stage"], "vae");
+  EXPECT_EQ(events[3]["status"]["sentence"], "no room");
+}
+
 TEST_F(ServerTest, OutlivesSettingsThatCannotBeRead) {
   std::vector<json> events;
   listen([&](const json& event) {

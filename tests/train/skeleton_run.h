@@ -48,7 +48,7 @@ struct SkeletonRun {
         course(settings.course, subject.model->process(), *objective, listed.samples, data.num_held_out > 0 ? &held_out.samples : nullptr),
         feed(course, {listed.samples, listed.kept}, std::optional<train::Source>({held_out.samples, held_out.kept})),
         trainee(load(kept, world)),
-        training{settings, subject, *objective, schedule, course, feed, nullptr, nullptr, nullptr, trainee, world} {}
+        training{settings, subject, *objective, schedule, course, feed, nullptr, nullptr, nullptr, trainee, world, untold()} {}
   SkeletonRun(const SkeletonRun&) = delete;
 
   /// Trains to the end.
@@ -114,6 +114,10 @@ struct SkeletonRun {
     return list;
   }
 
+  static const records::StatusFile& untold() {
+    static const records::StatusFile status;
+    return status;
+  }
   static const dist::World& alone() {
     static const dist::World world;
     return world;

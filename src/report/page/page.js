@@ -54,6 +54,7 @@ function receive(update) {
     view.range = null;
   } else {
     const run = runs[update.run];
+    if ("status" in update) run.status = update.status;
     append(run.log, update.log);
     run.previews = addPreviews(run.previews, update.previews);
   }
@@ -101,7 +102,7 @@ function factList(run) {
 function factTable() {
   const all = runs.map(facts), keys = Object.keys(all[0]).filter(key => all.some(one => one[key]));
   const heads = keys.map(key => [all.find(one => one[key])[key].label]);
-  const rows = runs.map((run, i) => [[swatch(run.color), run.name, h("div", {class: "explain"}, describe(run))],
+  const rows = runs.map((run, i) => [[swatch(run.color), run.name, h("div", {class: "explain"}, describe(run)), standingBox(run, data.live)],
     ...keys.map(key => [all[i][key]?.value ?? "–"])]);
   return compareTable([["Run"], ...heads], rows, "number");
 }
@@ -111,10 +112,12 @@ function showSummary() {
   $("title").textContent = one ? runs[0].name : runs.length > 1 ? `${runs.length} runs` : "";
   $("about").textContent = one ? describe(runs[0]) : "";
   document.title = `${runs.map(run => run.name).join(", ")} · burnish`;
-  $("summary").replaceChildren(one ? factList(runs[0]) : runs.length > 1 ? factTable() : "");
+  $("standing").replaceChildren(one ? standingBox(runs[0], data.live) ?? "" : "");
+  const awaited = one && runs[0].status && runs[0].log.steps.length === 0;  // where it stands is all there is
+  $("summary").replaceChildren(awaited ? "" : one ? factList(runs[0]) : runs.length > 1 ? factTable() : "");
   const skipped = runs.reduce((sum, run) => sum + run.log.num_skipped, 0), empty = runs.every(run => run.log.steps.length === 0);
-  $("note").hidden = skipped === 0 && !empty;
-  $("note").textContent = empty ? "No step is logged yet." : `${whole(skipped)} lines of log.jsonl are no records and were left out.`;
+  $("note").hidden = skipped === 0 && (!empty || awaited);
+  $("note").textContent = empty ? one && !runs[0].settings.length ? "No run has begun here yet." : "No step is logged yet." : `${whole(skipped)} lines of log.jsonl are no records and were left out.`;
 }
 
 // --- curves --------------------------------------------------------------------------------------------------------------------
@@ -231,10 +234,9 @@ function show() {
 
 function showStatus(connected = true) {
   if (!data.live) return;
-  const last = Math.max(...runs.map(run => run.log.columns.time?.at(-1) ?? 0)), age = last > 0 ? Date.now() / 1000 - last : (Date.now() - news) / 1000;
-  const quiet = age > 60;
-  $("status").className = `status ${connected ? quiet ? "quiet" : "live" : "lost"}`;
-  $("status").textContent = !connected ? "burnish watch has ended" : quiet ? `last step ${duration(age)} ago` : "live";
+  const [look, text] = connected ? liveWords(runs, news) : ["lost", "burnish watch has ended"];
+  $("status").className = `status ${look}`;
+  $("status").textContent = text;
 }
 
 function listen() {

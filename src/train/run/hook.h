@@ -1,5 +1,6 @@
 #pragma once
 #include "dist/world.h"
+#include "records/status.h"
 #include "train/plan/memory_plan.h"
 #include "train/run/previews.h"
 #include "train/step/step.h"
@@ -18,7 +19,8 @@ struct Training {
   const Previews* previews;   ///< null when none are asked for
   const MemoryPlan* plan;     ///< null when memory was not planned
   Trainee& trainee;
-  const dist::World& world;  ///< of the processes that train together
+  const dist::World& world;           ///< of the processes that train together
+  const records::StatusFile& status;  ///< of the run, which hooks tell what it is at
 
   /// A part of a batch of the live stage.
   Batch batch(const BatchId& id) const { return feed.batch(trainee.live, id, ahead); }

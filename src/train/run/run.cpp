@@ -255,14 +255,16 @@ Planned check_memory(const TrainOptions& options, const Opened& run, const Plann
 
 /// From what is kept of the samples on to the last step.
 std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoint::Progress& start, const Planned& planned,
-                              const std::string& identity, const dist::World& world) {
+                              const std::string& identity, const dist::World& world, const records::StatusFile& status) {
   auto within = within_budget(run, course, world);
   say_data(run, within, &course);
+  status.enter(records::State::encoding);
   auto encoded = encode_all(run, within, world);
   save_checks(run);
   Feed feed(course, {run.samples(), encoded.training},
             run.held_out ? std::optional<Source>({*run.held_out, encoded.held_out}) : std::nullopt);
   auto ahead = compute_all_ahead(run, within, course, feed, encoded, start.batch, world);
+  status.enter(records::State::loading);
   std::optional<Previews> previews;
   if (world.is_first() || run.settings.step.division.divides_blocks())  // then all draw together
     previews = prepare_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);
@@ -279,31 +281,41 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
                     previews ? &*previews : nullptr,
                     planned.plan ? &*planned.plan : nullptr,
                     trainee,
-                    world};
+                    world,
+                    status};
+  status.enter(records::State::training);
   return loop(training, make_hooks(training));
 }
 
 }  // namespace
 
-void train(const TrainOptions& options, const dist::World& world) {
+void train(const TrainOptions& options, const dist::World& world, records::StatusFile* told) {
+  records::StatusFile untold;
+  auto& status = told != nullptr ? *told : untold;
   auto settings = settle(options, share_of(world));
-  check_nothing_lost(settings.output);  // before pictures are read
+  check_nothing_lost(settings.output);                                           // before pictures are read
+  if (settings.output.resume) checkpoint::check_there(settings.output.state());  // a folder that is misspelt is not made
   check_previews_apart(settings);
   if (auto hint = learning_rate_hint(options); !hint.empty()) warn("{}", hint);
   for (const auto& [option, belongs_to] : repeated_options(options)) info("{} has no effect here: it belongs to {}", option, belongs_to);
   set_threads(options.model.num_threads, options.model.local_size);
-  if (!world.is_first()) world.decided("folder", "");  // the first clears it of what killed runs left
+  std::optional<io::FolderClaim> claim;
+  if (world.is_first()) {
+    claim.emplace(claim_run_folder(settings.output));
+    status.begin(settings.output.folder);
+  } else {
+    world.decided("prepared", "");
+  }
   auto run = open_run(std::move(settings));
   auto course = make_course(run);
   auto start = check_start(run, course);
+  status.enter(records::State::planning);
   const auto planner = planner_of(run);  // whose plans all hold the program to be as large as it is now
   Planned planned;
-  std::optional<io::FolderClaim> claim;
   if (world.is_first()) {
     read_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);  // what is wrong, now
-    planned = check_memory(options, run, planner);  // what one process has room for all have
-    claim.emplace(claim_run_folder(run.settings.output));
-    world.decided("folder", "claimed");
+    planned = check_memory(options, run, planner);      // what one process has room for all have
+    world.decided("prepared", "by the first process");  // the others find what it fetched
   }
   auto identity = identity_of(run);
   world.agree("settings, samples or weights", io::sha256(identity).substr(0, 8));
@@ -311,7 +323,7 @@ void train(const TrainOptions& options, const dist::World& world) {
   save_checks(run);
   std::optional<NoMemory> missing;
   try {
-    missing = train(run, course, start, planned, identity, world);
+    missing = train(run, course, start, planned, identity, world, status);
   } catch (const Error&) {  // Ctrl-C
     save_checks(run);
     throw;

@@ -1,5 +1,6 @@
 #pragma once
 #include "dist/world.h"
+#include "records/status.h"
 #include "train/plan/budget.h"
 #include "train/plan/fit.h"
 
@@ -10,8 +11,9 @@ namespace burnish::train {
 // prompts of previews are read, and a cache is opened, before their turn.
 
 /// Trains, to the end or to Ctrl-C, together with the other processes of `world`: they share out encoding and batches, and the first of
-/// them writes all files.
-void train(const TrainOptions& options, const dist::World& world = dist::World());
+/// them writes all files. `status` is begun once the folder is the run's, and told what the run is at; how it ended is for the caller to
+/// say.
+void train(const TrainOptions& options, const dist::World& world = dist::World(), records::StatusFile* status = nullptr);
 
 /// Computes what the frozen models make of the samples, once, into a cache that can be trained from alone, and prints what is there.
 void make_cache(const TrainOptions& options, const dist::World& world = dist::World());

@@ -105,6 +105,7 @@ class Save final : public Hook {
   }
   void interrupted() override { ended(); }
   void ended() override {
+    training_.status.enter(records::State::saving);
     auto names = save(true, false, /*beside=*/false);
     for (const auto& name : names) info("saved {}", (settings_.folder / name).string());
   }

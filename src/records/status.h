@@ -1,0 +1,72 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+
+namespace burnish::records {
+
+/// What a run is at, in the order in which it comes to it; the last three say how it ended.
+enum class State { reading, planning, encoding, loading, training, saving, done, failed, interrupted };
+
+/// A process, named so that no later one of the same number is taken for it.
+struct Process {
+  int64_t id = 0;
+  int64_t start = 0;  ///< clock ticks from the machine's start to its own (field 22 of proc(5)'s stat)
+  std::string host;
+};
+
+/// This process.
+Process own_process();
+/// Whether the process goes on; nothing where that cannot be seen from here: on another machine, or in another container.
+std::optional<bool> is_running(const Process& process);
+
+/// Where a run stands, in RUN/status.json.
+struct Status {
+  State state = State::reading;
+  std::string stage;                   ///< the piece of work that it is at, as its progress bar calls it; "" for none
+  int64_t done = 0, total = 0;         ///< of the stage; a total of 0 where nothing is counted
+  std::optional<double> seconds_left;  ///< of the stage
+  std::string sentence;                ///< why it ended, if not well
+  std::optional<int64_t> exit_code;    ///< once it has ended
+  Process process;
+  double started = 0, written = 0;  ///< seconds since 1970
+
+  bool has_ended() const { return state >= State::done; }
+};
+
+std::filesystem::path status_path(const std::filesystem::path& run);
+
+/// The object in the file; states are their words ("encoding").
+nlohmann::json to_json(const Status& status);
+
+/// The status that a run has written; nothing where it has written none. A data Error for a file that holds something else.
+std::optional<Status> read_status(const std::filesystem::path& run);
+
+/// Writes the status of the run that this process does: at each change of its state or stage, and else at most once a second. All of it
+/// happens in one thread. A status only tells, so one that cannot be written ends no run: the first time is a warning.
+class StatusFile {
+ public:
+  /// Of no run yet: nothing is written.
+  StatusFile();
+  ~StatusFile();
+  StatusFile(const StatusFile&) = delete;
+  StatusFile& operator=(const StatusFile&) = delete;
+
+  /// The folder is the run's from here on, which begins with State::reading; stages come from every Progress of this process.
+  void begin(const std::filesystem::path& run);
+  /// What the run is at now, without a stage yet.
+  void enter(State state) const;
+  /// The run has ended: done, interrupted or failed by its exit code, at the stage that it was at, or, without one, the state.
+  void end(Exit code, const std::string& sentence = "") const;
+
+ private:
+  struct Writer;
+  std::unique_ptr<Writer> writer_;  ///< null before the run has begun
+};
+
+}  // namespace burnish::records
