@@ -48,20 +48,17 @@ struct CutPlan {
   double weight_bytes = 0;   ///< of the models that stay in memory
 };
 
-/// The plan that `runs` implies; its seconds are infinite when a value that cannot be cached would be missing, or a unit that must run
-/// does not, or one that must not run does.
-CutPlan evaluate(const CutProblem& problem, const std::vector<bool>& runs);
-
-/// The cheapest plan, with `byte_price` seconds for each byte a sample in the cache and `memory_price` seconds for each byte of resident
-/// weights. Exact: a minimum cut (Dinic's maximum flow) in which a unit lies on the sink's side when it runs.
-CutPlan min_cut(const CutProblem& problem, double byte_price = 0, double memory_price = 0);
-
 struct CutBudget {
   double cache_bytes = 1e30;   ///< a sample
   double weight_bytes = 1e30;  ///< resident during training
 };
-/// The cheapest plan within a budget, among those that some pair of prices leads to. When none keeps the budget, the one that exceeds it
-/// least, relative to the budget.
-CutPlan min_cut_within(const CutProblem& problem, const CutBudget& budget);
+
+/// The number of units between whose running and loading one plan may choose. All combinations of so many are tried.
+constexpr int kMostChoices = 20;
+
+/// The cheapest plan that keeps the budget; when none does, the one that exceeds it least, relative to the budget. No unit runs in vain. Of
+/// more than `kMostChoices` units the last ones are chosen, and what the others write is loaded. A problem without any plan is a
+/// logic_error.
+CutPlan cheapest_cut(const CutProblem& problem, const CutBudget& budget = {});
 
 }  // namespace burnish::pipeline
