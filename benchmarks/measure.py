@@ -102,13 +102,19 @@ def commit():
 
 
 def record(what, machine, table, data):
-    """Writes results/<date>_<what>_<machine>.json and .md; returns the path of the .md."""
+    """Adds a run to the month's file, results/<month>.md, and what was measured to the .json beside it, under one heading; a run takes the
+    place of an earlier one of the same day. Returns the path of the .md."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    slug = re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-")
-    stem = RESULTS / f"{datetime.date.today().isoformat()}_{what}_{slug}"
-    Path(f"{stem}.json").write_text(json.dumps(data, indent=1) + "\n")
-    Path(f"{stem}.md").write_text(table)
-    return Path(f"{stem}.md")
+    day = datetime.date.today().isoformat()
+    page, numbers, heading = RESULTS / f"{day[:7]}.md", RESULTS / f"{day[:7]}.json", f"{day} {what}, {machine}"
+    runs = dict(section.split("\n\n", 1) for section in re.split("^## ", page.read_text(), flags=re.M)[1:]) if page.exists() else {}
+    runs[heading] = table.removeprefix("# ").rstrip() + "\n\n"
+    measured = json.loads(numbers.read_text()) if numbers.exists() else {}
+    measured[heading] = data
+    title = f"# Benchmarks of {day[:7]}\n\nEach run's numbers are in {numbers.name} under its heading.\n\n"
+    page.write_text((title + "".join(f"## {run}\n\n{runs[run]}" for run in sorted(runs))).rstrip() + "\n")
+    numbers.write_text(json.dumps(dict(sorted(measured.items())), indent=1) + "\n")
+    return page
 
 
 median = statistics.median

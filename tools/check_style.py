@@ -21,6 +21,7 @@ MAX_FUNCTION_LINES = 100
 MAX_FIELDS = 10
 MAX_METHODS = 22
 EXCEPTIONS = "tools/class_exceptions.txt"
+MAX_PIPELINE_BYTES = 1_500_000
 SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
 CODE_FOLDERS = ("src", "tests", "benchmarks", "examples")
 SCRIPT_FOLDERS = ("src", "tools", "tests", "benchmarks", "examples", "recipes")
@@ -201,8 +202,18 @@ def check_code(where, text, is_header, exceptions=()):
     return problems
 
 
+def check_pipelines(root):
+    problems = []
+    for folder in sorted(root.glob("tests/golden/*_pipeline")):
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        if size > MAX_PIPELINE_BYTES:
+            problems.append(Problem(folder.relative_to(root).as_posix(), f"{size} bytes; a golden pipeline has at most {MAX_PIPELINE_BYTES}"))
+    return problems
+
+
 def check(root):
     exceptions, problems = read_exceptions(root / EXCEPTIONS)
+    problems += check_pipelines(root)
     for folder in CODE_FOLDERS:
         for path in sorted(root.glob(f"{folder}/**/*")):
             if path.suffix in (".h", ".cpp", ".cu", ".cuh"):

@@ -3,7 +3,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from check_style import EXCEPTIONS, check, check_code, class_sizes, function_lengths
+from check_style import EXCEPTIONS, MAX_PIPELINE_BYTES, check, check_code, check_pipelines, class_sizes, function_lengths
 
 
 def lines(count):
@@ -116,6 +116,17 @@ class CheckCode(unittest.TestCase):
     def test_headers(self):
         self.assertIn("pragma once", str(check_code("a.h", "int x;\n", True)[0]))
         self.assertIn("torch/torch.h", str(check_code("a.h", "#pragma once\n#include <torch/torch.h>\n", True)[0]))
+
+
+class CheckPipelines(unittest.TestCase):
+    def test_a_folder_counts_with_all_below_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            golden = Path(folder) / "tests/golden"
+            for name, size in (("small_pipeline/model", MAX_PIPELINE_BYTES), ("large_pipeline/model", MAX_PIPELINE_BYTES + 1), ("other", MAX_PIPELINE_BYTES + 1)):
+                (golden / name).mkdir(parents=True)
+                (golden / name / "weights").write_bytes(bytes(size))
+            [found] = check_pipelines(Path(folder))
+        self.assertEqual(str(found), "tests/golden/large_pipeline: 1500001 bytes; a golden pipeline has at most 1500000")
 
 
 if __name__ == "__main__":

@@ -10,15 +10,15 @@ namespace {
 /// Hands every input that fuzzing has kept to `reader`, whole and cut short; returns how many there are.
 template <class F>
 size_t replay(const std::string& name, F reader) {
-  size_t num_inputs = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(BURNISH_SOURCE_DIR) + "/tests/fuzz/corpus/" + name)) {
-    SCOPED_TRACE(entry.path().string());
-    auto bytes = test::content(entry.path());
-    for (size_t length : {bytes.size(), bytes.size() / 2, bytes.size() - bytes.size() / 8})
-      reader(std::string_view(bytes).substr(0, length));
-    ++num_inputs;
+  auto archive = std::string(BURNISH_SOURCE_DIR) + "/tests/fuzz/corpus/" + name + ".tar";
+  auto inputs = data::read_tar(archive);
+  auto content = test::content(archive);
+  for (const auto& input : inputs) {
+    SCOPED_TRACE(archive + "/" + input.name);
+    auto bytes = std::string_view(content).substr(input.offset, input.size);
+    for (size_t length : {bytes.size(), bytes.size() / 2, bytes.size() - bytes.size() / 8}) reader(bytes.substr(0, length));
   }
-  return num_inputs;
+  return inputs.size();
 }
 
 }  // namespace

@@ -16,17 +16,17 @@ from diffusers import (ChromaTransformer2DModel, EulerDiscreteScheduler, Flux2Kl
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextModel, CLIPTokenizer, T5TokenizerFast
 
-import make_chroma as chroma
-import make_flux2 as flux2
 import make_flux_extras as flux_extras
 import make_pipeline
 import make_qwen_blockwise as blockwise
 import make_qwen_edit as qwen_edit
-import make_qwen_image as qwen_image
 import make_references as references
 import make_stable_diffusion_runs as stable_diffusion
-import make_zimage as zimage
+from make_chroma import FAMILY as chroma, Cut, numbers
+from make_flux2 import FAMILY as flux2
 from make_pipeline import ASSETS, OUT, sampled
+from make_qwen_image import FAMILY as qwen_image
+from make_zimage import FAMILY as zimage
 
 HERE = pathlib.Path(__file__).parent
 BURNISH = os.environ.get("BURNISH", "build/burnish")
@@ -136,8 +136,8 @@ def flux2_pipeline(**parts):
 
 
 def chroma_pipeline(**parts):
-    pipe = chroma.Cut.from_pretrained(chroma.OUT / "model", torch_dtype=torch.float32, **parts)
-    chroma.numbers(pipe.transformer)
+    pipe = Cut.from_pretrained(chroma.OUT / "model", torch_dtype=torch.float32, **parts)
+    numbers(pipe.transformer)
     pipe.set_progress_bar_config(disable=True)
     return pipe
 

@@ -18,8 +18,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import diffsynth_replay
-import make_flux2 as flux2
-import make_zimage as zimage
+from make_flux2 import FAMILY as flux2
+from make_zimage import FAMILY as zimage
 
 
 class Calling(torch.nn.Module):

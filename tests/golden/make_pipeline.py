@@ -114,12 +114,7 @@ def main():
     samples = encode(pipe, rows)
     expected = {}
 
-    torch.manual_seed(7)
-    replay = {}
-    for i in range(STEPS):
-        replay |= {f"step.{i}.noise": torch.randn(16, 6, 8), f"step.{i}.sigma": torch.rand(()) * 0.9 + 0.05, f"step.{i}.sample": torch.tensor(i * 3 % len(rows))}
-    save_file(replay, OUT / "replay.safetensors")
-
+    replay = training_loop.write_replay(OUT / "replay.safetensors", (16, 6, 8), len(rows))
     noise = torch.randn(2, 16, 6, 8)
     prompts = ["red apple", "tree of the north"]
     expected |= {"noise": noise, "latents.plain": sampled(pipe, noise, prompts),

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 
 import diffsynth_replay
 import make_qwen_edit_diffsynth as peer
-import make_qwen_image as base
+from make_qwen_image import FAMILY as base
 from make_flux_extras import drawn, half
 
 OUT = base.HERE / "qwen_blockwise"

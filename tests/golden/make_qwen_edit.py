@@ -18,7 +18,6 @@ import shutil
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from diffusers import QwenImageEditPipeline, QwenImageEditPlusPipeline, QwenImageTransformer2DModel
 from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit, pipeline_qwenimage_edit_plus
 from PIL import Image
@@ -26,10 +25,10 @@ from safetensors.torch import save_file
 from transformers import AddedToken, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLProcessor, Qwen2VLVideoProcessor
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-import make_qwen_image as base
 import training_loop
 from digest import digest
-from make_encoders import randomise
+from make_encoders import randomise, rounded
+from make_qwen_image import FAMILY as base
 
 OUT = base.HERE / "qwen_edit_pipeline"
 AREA = 384 * 384
@@ -75,9 +74,9 @@ def parts():
     config = Qwen2_5_VLConfig(text_config=base.TEXT | {"vocab_size": len(tokens) + 1}, vision_config=VISION, tie_word_embeddings=True,
                               image_token_id=tokens.convert_tokens_to_ids("<|image_pad|>"), video_token_id=tokens.convert_tokens_to_ids("<|video_pad|>"),
                               vision_start_token_id=tokens.convert_tokens_to_ids("<|vision_start|>"), vision_end_token_id=tokens.convert_tokens_to_ids("<|vision_end|>"))
-    text = base.rounded(randomise(TextEncoder(config), 1.5))
-    transformer = base.rounded(randomise(QwenImageTransformer2DModel(in_channels=64, out_channels=16, num_layers=2, attention_head_dim=16, num_attention_heads=2,
-                                                                     joint_attention_dim=16, axes_dims_rope=(4, 6, 6)), 0.7))
+    text = rounded(randomise(TextEncoder(config), 1.5))
+    transformer = rounded(randomise(QwenImageTransformer2DModel(in_channels=64, out_channels=16, num_layers=2, attention_head_dim=16, num_attention_heads=2,
+                                                                joint_attention_dim=16, axes_dims_rope=(4, 6, 6)), 0.7))
     processor = Qwen2VLProcessor(Qwen2VLImageProcessorPil(), tokens, Qwen2VLVideoProcessor())
     shared = dict(scheduler=pipe.scheduler, vae=pipe.vae, text_encoder=text, tokenizer=tokens, processor=processor, transformer=transformer)
     plus, edit = QwenImageEditPlusPipeline(**shared), QwenImageEditPipeline(**shared)
@@ -130,12 +129,7 @@ def predict(model, noisy, sigma, references, text):
 
 
 def train(model, samples, replay, parameters):
-    def loss_of(step):
-        latents, references, text = samples[int(replay[f"step.{step}.sample"])]
-        noise, sigma = replay[f"step.{step}.noise"][None], replay[f"step.{step}.sigma"]
-        return F.mse_loss(predict(model, (1 - sigma) * latents + sigma * noise, sigma.reshape(1), references, text), noise - latents)
-
-    return training_loop.train(parameters, base.STEPS, loss_of)
+    return training_loop.train_velocity(lambda *given: predict(model, *given), samples, replay, parameters)
 
 
 @torch.no_grad()
@@ -176,12 +170,7 @@ def main():
     vision(plus.text_encoder, plus.processor)
     samples = encode(pipe, plus)
 
-    torch.manual_seed(7)
-    replay = {}
-    for i in range(base.STEPS):
-        replay |= {f"step.{i}.noise": torch.randn(16, 6, 8), f"step.{i}.sigma": torch.rand(()) * 0.9 + 0.05, f"step.{i}.sample": torch.tensor(i * 3 % len(samples))}
-    save_file(replay, OUT / "replay.safetensors")
-
+    replay = training_loop.write_replay(OUT / "replay.safetensors", base.LATENTS, len(samples))
     noise, both = torch.randn(2, 16, 6, 8), ["a.png", "b.png"]
     guided = dict(true_cfg_scale=2.5, negative_prompt="cat")
     expected = {"noise": noise, "latents.plain": drawn(edit, noise, ["a.png"]), "latents.plain_cfg": drawn(edit, noise, ["a.png"], **guided),

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 import diffsynth_replay
 import make_qwen_edit as edit
-import make_qwen_image as base
+from make_qwen_image import FAMILY as base
 
 OUT = base.HERE / "qwen_edit_diffsynth"
 STEPS = 8

@@ -28,8 +28,8 @@ import make_diffsynth
 import make_flux_extras as extras
 import make_pipeline
 import make_qwen_edit as edit
-import make_qwen_image as qwen
-from make_encoders import randomise
+from make_encoders import randomise, rounded
+from make_qwen_image import FAMILY as qwen
 from make_wild import open_pipe
 
 OUT = make_pipeline.OUT.parent / "step1x"
@@ -62,7 +62,7 @@ def language_model():
     config = Qwen2_5_VLConfig(text_config=qwen.TEXT | {"vocab_size": len(tokens) + 1}, vision_config=edit.VISION, tie_word_embeddings=True,
                               image_token_id=tokens.convert_tokens_to_ids("<|image_pad|>"), video_token_id=tokens.convert_tokens_to_ids("<|video_pad|>"),
                               vision_start_token_id=tokens.convert_tokens_to_ids("<|vision_start|>"), vision_end_token_id=tokens.convert_tokens_to_ids("<|vision_end|>"))
-    model = qwen.rounded(randomise(edit.TextEncoder(config), 1.5))
+    model = rounded(randomise(edit.TextEncoder(config), 1.5))
     copy.deepcopy(model).to(torch.bfloat16).save_pretrained(OUT / "qwen")
     tokens.save_pretrained(OUT / "qwen")
     for name in ("generation_config.json", "special_tokens_map.json"):
@@ -131,7 +131,7 @@ def main():
     model, processor = language_model()
     embed, dropped = embedder(model, processor)
     torch.manual_seed(19)
-    connect, dit = connector(), qwen.rounded(make_diffsynth.small_dit())
+    connect, dit = connector(), rounded(make_diffsynth.small_dit())
     dit.guidance_embedder = None
     save_file({n: v.bfloat16().contiguous() for n, v in (bfl(dit) | {"connector." + n: v for n, v in connect.state_dict().items()}).items()}, OUT / "step1x.safetensors")
 

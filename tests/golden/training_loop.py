@@ -1,7 +1,10 @@
 """Adapters of peft with random values, and the plain loop that every trainer runs, for recorded runs."""
 import torch
+import torch.nn.functional as F
 from peft import LoraConfig, get_peft_model_state_dict
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+
+STEPS = 10
 
 
 def add_adapter(model, targets, **options):
@@ -47,3 +50,24 @@ def train(parameters, num_steps, loss_of):
         optimizer.step()
         optimizer.zero_grad()
     return torch.tensor(losses), torch.tensor(norms), first
+
+
+def write_replay(file, latents, num_samples):
+    """Draws noise of this shape, its level, and a sample for every step; seeds torch."""
+    torch.manual_seed(7)
+    replay = {}
+    for i in range(STEPS):
+        replay |= {f"step.{i}.noise": torch.randn(*latents), f"step.{i}.sigma": torch.rand(()) * 0.9 + 0.05, f"step.{i}.sample": torch.tensor(i * 3 % num_samples)}
+    save_file(replay, file)
+    return replay
+
+
+def train_velocity(predict, samples, replay, parameters):
+    """Trains by the squared error of velocities; a sample is latents [1, C, h, w] and what `predict(noisy, sigma, ...)` takes further."""
+
+    def loss_of(step):
+        latents, *conditions = samples[int(replay[f"step.{step}.sample"])]
+        noise, sigma = replay[f"step.{step}.noise"][None], replay[f"step.{step}.sigma"]
+        return F.mse_loss(predict((1 - sigma) * latents + sigma * noise, sigma.reshape(1), *conditions), noise - latents)
+
+    return train(parameters, STEPS, loss_of)

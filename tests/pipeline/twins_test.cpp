@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
-#include "pipeline/min_cut.h"
+#include "pipeline/cut.h"
 
 using namespace burnish::pipeline;
 using testing::ElementsAre;

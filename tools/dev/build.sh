@@ -150,10 +150,20 @@ verb_test_browser() {
   BURNISH=$ROOT/build/burnish python3 tests/browser/check_pages.py build/pages
 }
 
-# Runs each fuzzer for some seconds; with 0 only over the inputs that are kept, which gives the same on every machine. New inputs gather in
-# build-fuzz/corpus/; --keep adds those that reach new code to tests/fuzz/corpus/.
+# Adds to a fuzzer's kept inputs those found that reach new code, and those that once broke a promise. The archive has the same bytes whoever writes it.
+keep_inputs() {
+  local name=$1 kept=build-fuzz/kept/$1 input
+  "build-fuzz/fuzz_$name" -merge=1 -use_counters=0 "$kept" "build-fuzz/corpus/$name" >>"build-fuzz/$name.log" 2>&1
+  for input in "build-fuzz/$name"-{crash,leak,oom,timeout}-*; do
+    if [[ -f $input ]]; then mv "$input" "$kept/${input##*-}"; fi
+  done
+  (LC_ALL=C && cd "$kept" && tar --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=644 -cf "$ROOT/tests/fuzz/corpus/$name.tar" -- *)
+}
+
+# Runs each fuzzer for some seconds; with 0 only over the inputs that are kept, which gives the same on every machine. They lie in
+# tests/fuzz/corpus/, an archive a fuzzer, and are unpacked in build-fuzz/kept/; new ones gather in build-fuzz/corpus/.
 verb_fuzz() {
-  local seconds=60 keep="" name found log length
+  local seconds=60 keep="" archive name kept found log length
   while (($#)); do
     case $1 in
       --keep) keep=1 ;;
@@ -168,17 +178,19 @@ verb_fuzz() {
   need_build_tools
   configure fuzz build-fuzz
   cmake --build build-fuzz -j "$(build_jobs)" --target fuzz
-  for name in $(cd tests/fuzz/corpus && echo *); do
-    found=build-fuzz/corpus/$name
-    mkdir -p "$found"
-    log=build-fuzz/$name.log
+  for archive in tests/fuzz/corpus/*.tar; do
+    name=$(basename "$archive" .tar)
+    kept=build-fuzz/kept/$name found=build-fuzz/corpus/$name log=build-fuzz/$name.log
+    rm -rf "$kept"
+    mkdir -p "$kept" "$found"
+    tar -xf "$archive" -C "$kept"
     LSAN_OPTIONS=suppressions=tests/fuzz/leaks.txt:print_suppressions=0 \
       "build-fuzz/fuzz_$name" "$length" -timeout=10 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 \
-      -artifact_prefix="build-fuzz/$name-" "$found" "tests/fuzz/corpus/$name" >"$log" 2>&1 || {
+      -artifact_prefix="build-fuzz/$name-" "$found" "$kept" >"$log" 2>&1 || {
       tail -n 40 "$log"
-      die "the reader of $name broke a promise; the input is build-fuzz/$name-*: mend the reader, then add the input to tests/fuzz/corpus/$name"
+      die "the reader of $name broke a promise; the input is build-fuzz/$name-*: mend the reader, then ./dev fuzz 0 --keep adds the input to $archive"
     }
     say "$name: $(awk '/number_of_executed_units/ {print $2}' "$log") inputs in $seconds s, no promise broken (build-fuzz/$name.log)"
-    [[ -z $keep ]] || "build-fuzz/fuzz_$name" -merge=1 -use_counters=0 "tests/fuzz/corpus/$name" "$found" >>"$log" 2>&1
+    if [[ -n $keep ]]; then keep_inputs "$name"; fi
   done
 }

@@ -147,7 +147,7 @@ void solve(SplitPlan& plan, const pipeline::CutBudget& budget, const AheadRule& 
   // Of the results computed ahead, what falls to a sample.
   auto ahead = plan.computes_ahead ? plan.all_ahead_bytes() / std::max(1.0, rule.num_visits / plan.num_visits) : 0;
   own.cache_bytes = std::max(1.0, budget.cache_bytes - ahead);
-  plan.cheapest = pipeline::min_cut_within(plan.computes_ahead ? with_ahead(plan.problem, plan.schedule) : plan.problem, own);
+  plan.cheapest = pipeline::cheapest_cut(plan.computes_ahead ? with_ahead(plan.problem, plan.schedule) : plan.problem, own);
   plan.cheapest.cache_bytes += ahead;
   plan.keeps_budget = plan.cheapest.cache_bytes <= budget.cache_bytes && plan.cheapest.weight_bytes <= budget.weight_bytes;
   if (plan.keeps_budget || !plan.computes_ahead || rule.when == AheadRule::When::always) return;

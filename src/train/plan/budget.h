@@ -1,5 +1,5 @@
 #pragma once
-#include "pipeline/min_cut.h"
+#include "pipeline/cut.h"
 #include "train/samples/samples.h"
 
 namespace burnish::train {
@@ -15,7 +15,7 @@ struct AheadRule {
 struct SplitPlan {
   pipeline::Schedule schedule;                     ///< in which everything fixed is computed once
   pipeline::CutProblem problem;                    ///< units and values in the order of the graph, with measured costs
-  pipeline::CutPlan cheapest = {};                 ///< the minimum cut within the budget
+  pipeline::CutPlan cheapest = {};                 ///< the cheapest plan within the budget
   double num_visits = 1;                           ///< of each sample in the run
   bool keeps_budget = true;                        ///< whether `cheapest` does
   bool computes_ahead = false;                     ///< whether the schedule's ahead stage pays
