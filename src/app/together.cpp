@@ -60,19 +60,19 @@ void run_alone(const std::function<void(const dist::World&, records::StatusFile&
 
 void run_together(train::TrainOptions& options, const char* answer,
                   const std::function<void(const dist::World&, records::StatusFile&)>& work) {
-  auto place = dist::find_place(dist::of_process);
-  bool is_first = place.rank == 0;
+  auto seat = dist::find_seat(dist::of_process);
+  bool is_first = seat.rank == 0;
   watch_for_interrupt(is_first ? answer : "");
   if (!is_first) spdlog::set_level(std::max(spdlog::get_level(), spdlog::level::err));
-  if (place.size == 1) return run_alone(work);
-  options.model.local_rank = place.local_rank;
-  options.model.local_size = place.local_size;
+  if (seat.size == 1) return run_alone(work);
+  options.model.local_rank = seat.local_rank;
+  options.model.local_size = seat.local_size;
   std::signal(SIGPIPE, SIG_IGN);  // a connection whose other side is gone is an error of the collective, which has a message
   dist::World world(place);
   records::StatusFile status;
   try {
     world.join(train::model_options(options.model).device);
-    info("{} processes train together", place.size);
+    info("{} processes train together", seat.size);
     work(world, status);
     world.leave();
   } catch (const std::exception& failure) {

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "config/command_line.h"
-#include "dist/place.h"
+#include "dist/seat.h"
 #include "foreign/import.h"
 #include "train/options/fields.h"
 #include "train/options/idle_options.h"
@@ -74,8 +74,8 @@ config::Parsed read_train_options(const char* verb, const char* summary, const A
     parsed = config::read_command_line(verb, summary, arguments, fields);
     options.given = parsed.given;
     take_idle_back(taken, options);
-    auto place = dist::find_place(dist::of_process);
-    if (place.rank == 0) tell(file, taken, fields, place.size == 1);
+    auto seat = dist::find_seat(dist::of_process);
+    if (seat.rank == 0) tell(file, taken, fields, seat.size == 1);
   }
   options.given = parsed.given;
   return parsed;

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "dist/place.h"
+#include "dist/seat.h"
 #include "dist/watch.h"
 
 namespace burnish::dist {

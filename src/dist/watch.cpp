@@ -25,25 +25,25 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 std::string beat_of(int64_t rank) { return fmt::format("beat/{}", rank); }
 
-std::string store_of(const Place& place) {
-  return place.launcher_serves ? "the launcher, which keeps the store where processes meet,"
-                               : "process 0, which keeps the store where processes meet,";
+std::string store_of(const Seat& seat) {
+  return seat.launcher_serves ? "the launcher, which keeps the store where processes meet,"
+                              : "process 0, which keeps the store where processes meet,";
 }
 
 }  // namespace
 
 bool is_told_first(Store& store) { return store.add("told", 1) == 1; }
 
-bool tells_without_store(const Place& place) {
-  bool store_was_here = place.rank == place.local_rank && !place.launcher_serves;
-  return place.local_rank == (store_was_here ? 1 : 0);
+bool tells_without_store(const Seat& seat) {
+  bool store_was_here = seat.rank == seat.local_rank && !seat.launcher_serves;
+  return seat.local_rank == (store_was_here ? 1 : 0);
 }
 
 std::string here_key(int64_t rank) { return fmt::format("here/{}", rank); }
 
-Watch::Watch(const Place& place, std::shared_ptr<Store> store) : place_(place), store_(std::move(store)) {
+Watch::Watch(const Seat& seat, std::shared_ptr<Store> store) : seat_(seat), store_(std::move(store)) {
   next_.heard_at = answered_at_ = now();
-  store_->add(beat_of(place_.rank), 1);
+  store_->add(beat_of(seat_.rank), 1);
   clock_ = std::thread([this] { look_at_clock(); });
   try {
     asks_ = std::thread([this] { ask(); });
@@ -93,7 +93,7 @@ void Watch::know(const std::string& sentence, bool is_of_store) {
 }
 
 void Watch::look_after_next() {
-  auto next = (place_.rank + 1) % place_.size;
+  auto next = (seat_.rank + 1) % seat_.size;
   auto beats = store_->add(beat_of(next), 0);
   bool in_doubt = store_->has(kDoubt);
   {
@@ -101,15 +101,15 @@ void Watch::look_after_next() {
     if (beats != next_.beats) next_ = {beats, now()};
     if (now() - next_.heard_at < (in_doubt ? kShortSilence : kSilence)) return;
   }
-  auto machine = place_.local_size == place_.size ? "" : fmt::format(" (on {})", store_->get(here_key(next)));
+  auto machine = seat_.local_size == seat_.size ? "" : fmt::format(" (on {})", store_->get(here_key(next)));
   if (store_->has(kFailed)) return;
-  store_->set(kFailed, fmt::format("process {} of {}{} is gone or does not answer", next, place_.size, machine));
+  store_->set(kFailed, fmt::format("process {} of {}{} is gone or does not answer", next, seat_.size, machine));
   store_->add(kEnded, 1);  // in its place
 }
 
 void Watch::turn() {
   try {
-    store_->add(beat_of(place_.rank), 1);
+    store_->add(beat_of(seat_.rank), 1);
     bool doubts = [&] {
       std::lock_guard lock(mutex_);
       answered_at_ = now();
@@ -119,13 +119,13 @@ void Watch::turn() {
     if (store_->has(kFailed)) know(store_->get(kFailed));
     else look_after_next();
   } catch (const std::exception&) {
-    know(store_of(place_) + " is gone", true);
+    know(store_of(seat_) + " is gone", true);
   }
 }
 
 /// The main thread is somewhere where it cannot be reached.
 void Watch::end() {
-  bool tells = tells_without_store(place_);
+  bool tells = tells_without_store(seat_);
   try {
     if (!failure_.is_of_store) {
       tells = is_told_first(*store_);
@@ -163,7 +163,7 @@ void Watch::look_at_clock() {
     if (!failure_.sentence.empty() && now() - failure_.at >= kGrace) end();
     if (!failure_.sentence.empty() || now() - answered_at_ < kSilence) continue;
     lock.unlock();
-    know(store_of(place_) + " does not answer", true);
+    know(store_of(seat_) + " does not answer", true);
     lock.lock();
   }
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "dist/place.h"
+#include "dist/seat.h"
 #include "dist/store.h"
 
 namespace burnish::dist {
@@ -23,13 +23,13 @@ inline constexpr const char* kEnded = "ended";
 /// Tells whether nobody has printed yet why the processes end; the first to ask is to do so.
 bool is_told_first(Store& store);
 /// Tells whether this process is the one of its machine that prints the sentence where the store is gone, and nobody can be asked.
-bool tells_without_store(const Place& place);
+bool tells_without_store(const Seat& seat);
 
 /// Threads that say twice a second that this process lives, and learn whether the others do: each process looks after the next one, and all
 /// after the store. When one has failed, the process ends with a sentence a few seconds later, unless it ended by itself before.
 class Watch {
  public:
-  Watch(const Place& place, std::shared_ptr<Store> store);
+  Watch(const Seat& seat, std::shared_ptr<Store> store);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -52,7 +52,7 @@ class Watch {
   void know(const std::string& sentence, bool is_of_store = false);
   bool sleep(std::unique_lock<std::mutex>& lock);
 
-  Place place_;
+  Seat seat_;
   std::shared_ptr<Store> store_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -26,9 +26,9 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 constexpr double kWaitForOthers = 5;  // seconds, at the end of a run that has failed, in which they read of it
 
-void wait_for_all(Store& store, const Place& place, double patience) {
+void wait_for_all(Store& store, const Seat& seat, double patience) {
   auto start = Clock::now();
-  for (int64_t rank = 0; rank < place.size;) {
+  for (int64_t rank = 0; rank < seat.size;) {
     if (store.has(here_key(rank))) {
       ++rank;
       continue;
@@ -37,10 +37,10 @@ void wait_for_all(Store& store, const Place& place, double patience) {
     if (store.has(kFailed)) throw Error(Exit::data, "dist", store.get(kFailed));
     if (seconds_since(start) > patience) {
       std::vector<std::string> missing;
-      for (; rank < place.size; ++rank) {
+      for (; rank < seat.size; ++rank) {
         if (!store.has(here_key(rank))) missing.push_back(std::to_string(rank));
       }
-      config_error("dist", "of {} processes {} did not come within {:.0f} s; see that the launcher started all of them", place.size,
+      config_error("dist", "of {} processes {} did not come within {:.0f} s; see that the launcher started all of them", seat.size,
                    join(missing), patience);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -48,9 +48,9 @@ void wait_for_all(Store& store, const Place& place, double patience) {
 }
 
 /// Where the others find this process; "" leaves it to GLOO_SOCKET_IFNAME, or to the machine's name.
-std::string address_of(const Place& place) {
+std::string address_of(const Seat& seat) {
   bool says_interface = !of_process("GLOO_SOCKET_IFNAME").value_or("").empty();
-  return says_interface ? "" : address_towards(place.host, place.port);
+  return says_interface ? "" : address_towards(seat.host, seat.port);
 }
 
 bool is_checked() { return of_process("BURNISH_CHECK_COLLECTIVES").value_or("") == "1"; }
@@ -70,27 +70,27 @@ std::string why_not_nccl(const std::vector<std::string>& devices) {
 World::World() : group_(alone()) {}
 
 World::World(int64_t rank, int64_t size) : group_(imagined(rank, size)) {
-  place_.rank = rank;
-  place_.size = size;
+  seat_.rank = rank;
+  seat_.size = size;
 }
 
-World::World(const Place& place, double patience) : place_(place) {
-  if (place.size == 1) {
+World::World(const Seat& seat, double patience) : seat_(seat) {
+  if (seat.size == 1) {
     group_ = alone();
     return;
   }
-  const auto& prefix = place.attempt;
-  bool serves = place.rank == 0 && !place.launcher_serves;
-  store_ = serves ? with_prefix(serve_store(place.host, place.port), prefix) : join_store(place.host, place.port, prefix, patience);
-  store_->set(here_key(place.rank), machine_name());
+  const auto& prefix = seat.attempt;
+  bool serves = seat.rank == 0 && !seat.launcher_serves;
+  store_ = serves ? with_prefix(serve_store(seat.host, seat.port), prefix) : join_store(seat.host, seat.port, prefix, patience);
+  store_->set(here_key(seat.rank), machine_name());
 }
 
 void World::join(c10::Device device, double patience) {
   if (!store_) return;
-  wait_for_all(*store_, place_, patience);
-  watch_ = std::make_unique<Watch>(place_, store_->clone());
+  wait_for_all(*store_, seat_, patience);
+  watch_ = std::make_unique<Watch>(seat_, store_->clone());
   choose_way(device);
-  group_ = meet_at(store_, place_.rank, place_.size);
+  group_ = meet_at(store_, seat_.rank, seat_.size);
 }
 
 /// All come to the same: it follows from the devices of all.
@@ -108,14 +108,14 @@ void World::choose_way(c10::Device device) {
 
 std::shared_ptr<Group> World::meet_at(const std::shared_ptr<Store>& store, int64_t rank, int64_t size) const {
   return join_group(store, rank, size, device_,
-                    {.address = address_of(place_),
+                    {.address = address_of(seat_),
                      .checked = is_checked(),
                      .look = [this] { watch_->look(); },
                      .why = [this](const std::string& what) { return watch_->why(what); }});
 }
 
 std::shared_ptr<Group> World::some(const std::string& name, int64_t rank, int64_t size) const {
-  if (size == place_.size) return group_;
+  if (size == seat_.size) return group_;
   if (size == 1) return alone();
   return store_ ? meet_at(with_prefix(store_, name + "/"), rank, size) : imagined(rank, size);
 }
@@ -173,16 +173,16 @@ void World::leave() const {
 bool World::fail(const std::string& sentence) const noexcept {
   if (!store_) return true;
   try {
-    if (watch_ && watch_->is_cut_off()) return tells_without_store(place_);
+    if (watch_ && watch_->is_cut_off()) return tells_without_store(seat_);
     if (!store_->has(kFailed)) store_->set(kFailed, fmt::format("process {} of {} ended: {}", rank(), size(), sentence));
     bool tells = is_told_first(*store_);
     store_->add(kEnded, 1);
-    bool serves = is_first() && !place_.launcher_serves;
+    bool serves = is_first() && !seat_.launcher_serves;
     for (auto start = Clock::now(); serves && store_->add(kEnded, 0) < size() && seconds_since(start) < kWaitForOthers;)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return tells;
   } catch (const std::exception&) {
-    return tells_without_store(place_);
+    return tells_without_store(seat_);
   }
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "dist/group.h"
-#include "dist/place.h"
+#include "dist/seat.h"
 
 namespace burnish::dist {
 
@@ -24,7 +24,7 @@ class World {
   /// Makes the world of a process among several that are only imagined (dist/group.h).
   World(int64_t rank, int64_t size);
   /// Makes the world of a process that a launcher started: opens the store where they meet, or waits for it.
-  explicit World(const Place& place, double patience = kPatience);
+  explicit World(const Seat& seat, double patience = kPatience);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -33,10 +33,10 @@ class World {
   /// seconds, naming it. `device`: what this one computes on.
   void join(c10::Device device = c10::Device(c10::kCPU), double patience = kPatience);
 
-  int64_t rank() const { return place_.rank; }
-  int64_t size() const { return place_.size; }
-  bool is_first() const { return place_.rank == 0; }
-  const Place& place() const { return place_; }
+  int64_t rank() const { return seat_.rank; }
+  int64_t size() const { return seat_.size; }
+  bool is_first() const { return seat_.rank == 0; }
+  const Seat& seat() const { return seat_; }
   Group& group() const { return *group_; }
   /// A group of `size` of the processes, of which this is `rank`. They ask for it by the same name, used once, and wait for each other.
   std::shared_ptr<Group> some(const std::string& name, int64_t rank, int64_t size) const;
@@ -46,7 +46,7 @@ class World {
   void agree(const std::string& what, const std::string& text) const;
   /// Returns the text of the first process on all of them.
   std::string decided(const std::string& name, const std::string& text) const;
-  /// Says that this process has come to a place, and waits for nobody.
+  /// Says that this process has come to a seat, and waits for nobody.
   void arrive(const std::string& name) const;
   /// Waits until all have come here, however long that takes. `name` is used once.
   void meet(const std::string& name) const;
@@ -63,7 +63,7 @@ class World {
   void choose_way(c10::Device device);
   std::shared_ptr<Group> meet_at(const std::shared_ptr<Store>& store, int64_t rank, int64_t size) const;
 
-  Place place_;
+  Seat seat_;
   std::shared_ptr<Store> store_;  ///< null where nobody else is
   std::unique_ptr<Watch> watch_;
   c10::Device device_ = c10::Device(c10::kCPU);  ///< whose tensors travel without a copy in main memory, beside what lies there

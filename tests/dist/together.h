@@ -18,10 +18,10 @@ std::vector<Result> together(int64_t size, const std::function<Result(const dist
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      dist::Place place{.rank = rank, .size = size, .local_rank = rank, .local_size = size, .launcher = "a test", .host = "127.0.0.1"};
-      place.port = store->port();
-      place.launcher_serves = true;
-      dist::World world(place);
+      dist::Seat seat{.rank = rank, .size = size, .local_rank = rank, .local_size = size, .launcher = "a test", .host = "127.0.0.1"};
+      seat.port = store->port();
+      seat.launcher_serves = true;
+      dist::World world(seat);
       world.join(c10::Device(c10::kCPU), 30);
       results[static_cast<size_t>(rank)] = work(world);
       if (all_end_well) world.leave();

@@ -156,10 +156,10 @@ TEST(World, OneThatDoesNotComeIsNamedByOneOfTheOthers) {
   for (size_t rank : {0, 1}) {
     threads.emplace_back([&, rank] {
       auto number = static_cast<int64_t>(rank);
-      Place place{.rank = number, .size = 3, .local_rank = number, .local_size = 3, .launcher = "a test", .host = "127.0.0.1"};
-      place.port = store->port();
-      place.launcher_serves = true;
-      World world(place);
+      Seat seat{.rank = number, .size = 3, .local_rank = number, .local_size = 3, .launcher = "a test", .host = "127.0.0.1"};
+      seat.port = store->port();
+      seat.launcher_serves = true;
+      World world(seat);
       try {
         world.join(c10::Device(c10::kCPU), 0.5);
       } catch (const Error& error) {
@@ -176,9 +176,9 @@ TEST(World, OneThatDoesNotComeIsNamedByOneOfTheOthers) {
 
 TEST(Watch, WithoutAStoreOneProcessOfEachMachineTells) {
   auto tells = [](int64_t rank, int64_t local_rank, bool launcher_serves) {
-    Place place{.rank = rank, .size = 8, .local_rank = local_rank, .local_size = 4, .launcher = "a test", .host = "first"};
-    place.launcher_serves = launcher_serves;
-    return tells_without_store(place);
+    Seat seat{.rank = rank, .size = 8, .local_rank = local_rank, .local_size = 4, .launcher = "a test", .host = "first"};
+    seat.launcher_serves = launcher_serves;
+    return tells_without_store(seat);
   };
   EXPECT_TRUE(tells(1, 1, false));  // process 0 had the store
   EXPECT_FALSE(tells(2, 2, false));
@@ -261,10 +261,10 @@ std::vector<at::Tensor> summed_in_places(int64_t num_groups, bool ordered) {
     Mesh mesh(world, 0, 2);
     auto parameter = at::zeros({2, 3}).requires_grad_();
     auto reduction = make_reduction(world.group(), {parameter}, {.ordered = ordered, .places = mesh.places()});
-    const int64_t mine = 4 / num_groups, place = world.rank() % 2;
+    const int64_t mine = 4 / num_groups, seat = world.rank() % 2;
     for (int64_t i = 0; i < mine; ++i) {
       reduction->begin(i + 1 == mine);
-      (parameter * gradient(10 * (world.rank() / 2 * mine + i) + place, 0)).sum().backward();
+      (parameter * gradient(10 * (world.rank() / 2 * mine + i) + seat, 0)).sum().backward();
       reduction->ran(i + 1 == mine);
     }
     reduction->finish();

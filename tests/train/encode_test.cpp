@@ -109,7 +109,7 @@ class EncodeTest : public testing::Test {
   static pipeline::Schedule scheduled(const pipeline::Units& units, const std::set<std::string>& trained) {
     return pipeline::schedule(units, train::input_table().labels(), trained, {{}, false});
   }
-  Kept encode(const pipeline::Schedule& schedule, const train::Samples& samples, data::Cache& cache, train::Share share = {}) {
+  Kept encode(const pipeline::Schedule& schedule, const train::Samples& samples, data::Cache& cache, train::Portion portion = {}) {
     return train::encode(model, schedule, samples, cache, share);
   }
   static at::Tensor value(const Kept& kept, const train::Pick& pick, const char* name) {

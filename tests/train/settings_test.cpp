@@ -17,9 +17,9 @@ TrainOptions options(const std::string& flags) {
   return test::options_of(words);
 }
 
-Settings settled(const std::string& flags, Share together = {}) { return settle(options(flags), together); }
+Settings settled(const std::string& flags, Portion together = {}) { return settle(options(flags), together); }
 
-std::string refused(const std::string& flags, Share together) {
+std::string refused(const std::string& flags, Portion together) {
   return test::error_of([&] { settled(flags, together); }, Exit::config);
 }
 

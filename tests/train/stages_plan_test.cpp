@@ -23,7 +23,7 @@ namespace {
 
 /// Does `work` as one of two processes and leaves the bytes that it comes to in a file.
 void work_as_one(int64_t rank, int64_t port, const std::function<int64_t(const dist::World&)>& work, const std::filesystem::path& bytes) {
-  dist::Place place{.rank = rank, .size = 2, .local_rank = rank, .local_size = 2, .launcher = "a test", .host = "127.0.0.1"};
+  dist::Seat place{.rank = rank, .size = 2, .local_rank = rank, .local_size = 2, .launcher = "a test", .host = "127.0.0.1"};
   place.port = port;
   place.launcher_serves = true;
   dist::World world(place, 60);

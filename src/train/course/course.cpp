@@ -73,7 +73,7 @@ int64_t Course::held_out_row(const BatchId& id) const {
 }
 
 BatchPart Course::part_of(int64_t count, const BatchId& id) const {
-  const auto& [processes, process, num_places, place] = settings_.share;
+  const auto& [processes, process, num_places, place] = settings_.portion;
   auto first = count * process / processes, mine = count * (process + 1) / processes - first;
   auto in_parts = [&](int64_t visits) { return (visits + settings_.batch_size - 1) / settings_.batch_size; };
   auto parts = in_parts(mine),

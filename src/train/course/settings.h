@@ -15,9 +15,9 @@ struct CourseSettings {
   std::string replay = {};                ///< a file with recorded draws, or ""
   uint64_t seed = 0;
   double prior_loss_weight = 1;  ///< the factor on losses of the class set
-  Share share = {};              ///< of the batches: processes that share tokens out count as one
+  Portion portion = {};          ///< of the batches: processes that share tokens out count as one
   bool same_parts = false;       ///< all processes run as many parts of a batch, since they need each other for each
-  int64_t visits_a_batch() const { return global_batch_size > 0 ? global_batch_size : batch_size * share.num_processes; }
+  int64_t visits_a_batch() const { return global_batch_size > 0 ? global_batch_size : batch_size * portion.num_processes; }
 };
 
 /// What runs once, ahead and at every visit.

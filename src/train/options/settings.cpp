@@ -171,13 +171,13 @@ OutputSettings output_settings(const TrainOptions& o) {
 }
 
 /// What this process does of the batches: neighbours share out the tokens of the same samples.
-Share share_of_batches(const TrainOptions& o, const Share& together) {
+Portion portion_of_batches(const TrainOptions& o, const Portion& together) {
   const auto num_places = o.sequence_size;
   return {together.num_processes / num_places, together.process_index / num_places, num_places, together.process_index % num_places};
 }
 
 /// Processes that train together share out the encoding of the data as well.
-Share share_of(const TrainOptions& o, Share together) {
+Portion portion_of(const TrainOptions& o, Portion together) {
   if (together.num_processes == 1) return {o.num_processes, o.process_index};
   if (o.num_processes > 1)
     config_error("train", "num_processes is for processes that are started by themselves, and these {} were started together; leave it out",
@@ -185,7 +185,7 @@ Share share_of(const TrainOptions& o, Share together) {
   return together;
 }
 
-CourseSettings course_settings(const TrainOptions& o, Share share) {
+CourseSettings course_settings(const TrainOptions& o, Portion portion) {
   return {.batch_size = o.batch_size,
           .global_batch_size = o.global_batch_size,
           .num_repeats = o.dataset_repeat,
@@ -195,12 +195,12 @@ CourseSettings course_settings(const TrainOptions& o, Share share) {
           .replay = o.replay,
           .seed = static_cast<uint64_t>(o.model.seed),
           .prior_loss_weight = o.prior_loss_weight,
-          .share = share,
+          .portion = portion,
           .same_parts = o.zero_stage >= 2};
 }
 
 /// Refuses what several processes cannot do together.
-void check_together(const Settings& s, Share together) {
+void check_together(const Settings& s, Portion together) {
   if (s.makes_cache) return;
   for (const auto& [option, size] : {std::pair("shard_size", s.step.division.row_size), {"sequence_size", s.given.sequence_size}}) {
     if (size > 0 && together.num_processes % size != 0)
@@ -215,7 +215,7 @@ void check_together(const Settings& s, Share together) {
 
 }  // namespace
 
-Settings settle(const TrainOptions& o, Share together) {
+Settings settle(const TrainOptions& o, Portion together) {
   check(o);
   auto settings = Settings{.given = o,
                            .together = together,
@@ -225,10 +225,10 @@ Settings settle(const TrainOptions& o, Share together) {
                            .data = data_settings(o),
                            .objective = objective_settings(o),
                            .schedule = {o.precompute == "none", ahead_choice(o)},
-                           .course = course_settings(o, share_of_batches(o, together)),
+                           .course = course_settings(o, portion_of_batches(o, together)),
                            .step = step_settings(o),
                            .output = output_settings(o)};
-  settings.data.share = share_of(o, together);
+  settings.data.portion = portion_of(o, together);
   // What one process computed of a sample the others read from disk.
   if (together.num_processes > 1 && settings.data.from_pictures && settings.data.cache_folder.empty())
     settings.data.cache_folder = settings.output.folder / "cache";

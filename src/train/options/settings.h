@@ -31,7 +31,7 @@ struct OutputSettings {
 
 struct Settings {
   TrainOptions given;        ///< as they were written, for config.toml and the fingerprint
-  Share together;            ///< which of the processes that train together this one is
+  Portion together;          ///< which of the processes that train together this one is
   bool makes_cache = false;  ///< a cache and no training
   ModelSettings model;
   TrainedSettings trained;
@@ -44,8 +44,8 @@ struct Settings {
 };
 
 /// Refuses what contradicts itself (check), and says what the rest means.
-/// `share`: what of the run this process does, where several train together.
-Settings settle(const TrainOptions& options, Share share = {});
+/// `portion`: what of the run this process does, where several train together.
+Settings settle(const TrainOptions& options, Portion portion = {});
 
 /// Options that a saved state is only good for, in words.
 std::string fingerprint(const TrainOptions& options, int64_t global_batch_size, const std::string& trained, bool has_adapters,

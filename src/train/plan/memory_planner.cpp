@@ -41,12 +41,12 @@ class Quiet {
 /// The plan of a run, with what is decided for it.
 class Planning {
  public:
-  Planning(const TrainOptions& options, const OpenFiles& files, const Share& share, const NamedBytes& program)
+  Planning(const TrainOptions& options, const OpenFiles& files, const Portion& portion, const NamedBytes& program)
       : options_(options),
         limits_(limits_of(options)),
         device_(model_options(options.model).device),
         library_bytes_(library_bytes(options)),
-        settings_(on_meta(settle(options, share))),
+        settings_(on_meta(settle(options, portion))),
         files_(files),
         program_(program) {}
 
@@ -140,12 +140,12 @@ class Planning {
 
 }  // namespace
 
-Planner planner_of(const OpenFiles& files, const Share& share) {
+Planner planner_of(const OpenFiles& files, const Portion& portion) {
   NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
   auto is_tight = std::make_shared<bool>(false);                     // as the plan before was
-  return [files, share, program, is_tight](const TrainOptions& options) {
+  return [files, portion, program, is_tight](const TrainOptions& options) {
     Quiet quiet;
-    auto plan = Planning(options, files, share, program).plan(*is_tight);
+    auto plan = Planning(options, files, portion, program).plan(*is_tight);
     *is_tight = !plan.kept.values;
     return plan;
   };

@@ -53,7 +53,7 @@ ScaledStep scaled(const StepWork& work, const StepShape& shape, const Machines& 
 double parse_rate(const std::string& option, const std::string& text);
 
 /// Plans what one of several processes takes.
-using PlanOf = std::function<MemoryPlan(const TrainOptions& options, const Share& share)>;
+using PlanOf = std::function<MemoryPlan(const TrainOptions& options, const Portion& portion)>;
 
 /// Steps of 1, 2, 4 ... 1024 processes, planned and scaled.
 Scaling scaling(const TrainOptions& options, const Machines& machines, const PlanOf& plan_of);

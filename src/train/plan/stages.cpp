@@ -77,7 +77,7 @@ void check_blocks_on_disk(const Settings& settings, const Subject& subject) {
 
 /// That the denoiser's tokens can be shared out.
 void check_sequence(const Settings& settings, const Subject& subject) {
-  const auto num_places = settings.course.share.num_places;
+  const auto num_places = settings.course.portion.num_places;
   if (num_places == 1) return;
   for (const auto& denoiser : subject.model->names().denoisers) {
     const auto num_heads = nn::heads_to_share(*subject.model->components().skeleton(denoiser));

@@ -33,13 +33,13 @@ namespace burnish::train {
 
 namespace {
 
-Opened open_run(const TrainOptions& options, Share share = {}) {
-  auto settings = settle(options, share);
+Opened open_run(const TrainOptions& options, Portion portion = {}) {
+  auto settings = settle(options, portion);
   set_threads(options.model.num_threads, options.model.local_size);
   return open_run(std::move(settings));
 }
 
-Share share_of(const dist::World& world) { return {world.size(), world.rank()}; }
+Portion portion_of(const dist::World& world) { return {world.size(), world.rank()}; }
 
 Course make_course(const Opened& run) {
   Course course(run.settings.course, run.subject.model->process(), *run.objective, run.samples(), run.held_out ? &*run.held_out : nullptr);
@@ -141,8 +141,8 @@ void say_data(const Opened& run, const pipeline::Schedule& schedule, const Cours
 void encode_together(Opened& run, const pipeline::Schedule& schedule, const dist::World& world) {
   const auto& data = run.settings.data;
   if (world.size() == 1 || !data.from_pictures) return;
-  encode(*run.subject, schedule, run.samples(), *run.cache, data.share);
-  if (run.held_out) encode(*run.subject, schedule, *run.held_out, *run.cache, data.share);
+  encode(*run.subject, schedule, run.samples(), *run.cache, data.portion);
+  if (run.held_out) encode(*run.subject, schedule, *run.held_out, *run.cache, data.portion);
   world.meet("encoded");
   run.cache = open_cache(data);
 }
@@ -152,10 +152,10 @@ Encoded encode_all(Opened& run, const pipeline::Schedule& schedule, const dist::
   const auto& settings = run.settings;
   Encoded encoded;
   encoded.training =
-      settings.data.from_pictures ? encode(*run.subject, schedule, run.samples(), *run.cache, settings.data.share) : run.listed.kept;
+      settings.data.from_pictures ? encode(*run.subject, schedule, run.samples(), *run.cache, settings.data.portion) : run.listed.kept;
   bool drops = std::ranges::any_of(run.samples().sets, [](const auto& set) { return set.captions.dropout > 0; });
   if (drops) check_empty_caption(encoded.training, schedule, *run.samples().inputs);
-  if (run.held_out) encoded.held_out = encode(*run.subject, schedule, *run.held_out, *run.cache, settings.data.share);
+  if (run.held_out) encoded.held_out = encode(*run.subject, schedule, *run.held_out, *run.cache, settings.data.portion);
   info("{}, {} in {}; computed at every visit: {}", count_of(std::ssize(run.samples().list), "sample"),
        human_bytes(static_cast<double>(encoded.training.num_bytes())), run.cache->on_disk() ? run.cache->folder().string() : "memory",
        join(pipeline::models_of(schedule.after_once())));
@@ -292,7 +292,7 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
 void train(const TrainOptions& options, const dist::World& world, records::StatusFile* told) {
   records::StatusFile untold;
   auto& status = told != nullptr ? *told : untold;
-  auto settings = settle(options, share_of(world));
+  auto settings = settle(options, portion_of(world));
   check_nothing_lost(settings.output);                                           // before pictures are read
   if (settings.output.resume) checkpoint::check_there(settings.output.state());  // a folder that is misspelt is not made
   check_previews_apart(settings);
@@ -333,7 +333,7 @@ void train(const TrainOptions& options, const dist::World& world, records::Statu
 }
 
 void make_cache(const TrainOptions& options, const dist::World& world) {
-  auto run = open_run(options, share_of(world));
+  auto run = open_run(options, portion_of(world));
   save_checks(run);
   say_data(run, run.schedule, nullptr);
   auto encoded = encode_all(run, run.schedule, world);
@@ -344,9 +344,9 @@ void make_cache(const TrainOptions& options, const dist::World& world) {
              count_of(std::ssize(run.samples().list), "sample"), human_bytes(static_cast<double>(encoded.training.num_bytes())));
 }
 
-Advice advise(const TrainOptions& options, const Share& share, bool wants_fit) {
+Advice advise(const TrainOptions& options, const Portion& portion, bool wants_fit) {
   set_threads(options.model.num_threads, options.model.local_size);
-  auto run = open_run(on_meta(settle(options, share)));
+  auto run = open_run(on_meta(settle(options, portion)));
   auto planner = planner_of(run);
   try {
     Advice advice{.plan = planner(options), .limits = limits_of(options), .is_fit_sought = wants_fit};
@@ -360,14 +360,14 @@ Advice advise(const TrainOptions& options, const Share& share, bool wants_fit) {
   }
 }
 
-MemoryPlan plan_memory(const TrainOptions& options, const Share& share) {
+MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion) {
   set_threads(options.model.num_threads, options.model.local_size);
-  auto run = open_run(on_meta(settle(options, share)));
+  auto run = open_run(on_meta(settle(options, portion)));
   return planner_of(run)(options);
 }
 
-SplitPlan plan(const TrainOptions& options, const Share& share) {
-  auto run = open_run(options, share);
+SplitPlan plan(const TrainOptions& options, const Portion& portion) {
+  auto run = open_run(options, portion);
   auto course = make_course(run);
   say_samples(run.samples(), &course);
   return measure(run, course);

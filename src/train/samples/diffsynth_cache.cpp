@@ -126,16 +126,16 @@ Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& 
     });
     for (auto& sample : read_files) {
       auto row = std::ssize(listed.samples.list);
-      Places places;
+      Entries entries;
       for (auto& [name, tensor] : sample.values) {
         const auto& key = sample.keys.at(name);
         auto* section = sections.at(name);
         section->verify({key});
         section->add(key, {{name, tensor}});
-        places[name] = {section, key};
+        entries[name] = {section, key};
       }
       listed.samples.list.push_back({.row = row, .size = sample.size, .columns = std::move(sample.columns)});
-      listed.kept.by_row[row] = {std::move(places)};
+      listed.kept.by_row[row] = {std::move(entries)};
     }
     progress.update(last);
   }

@@ -30,7 +30,7 @@ struct Results {
 /// then the empty caption.
 class Encoding {
  public:
-  Encoding(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Share share);
+  Encoding(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion);
   Kept run();
 
  private:
@@ -38,14 +38,14 @@ class Encoding {
   void open(const pipeline::Unit& unit, const std::vector<std::string>& kept);
   std::string content_of(const pipeline::Unit& unit, size_t item) const;
   const Results* writer(const std::string& value, size_t before) const;
-  void plan(size_t index, Share share);
+  void plan(size_t index, Portion portion);
   void compute(size_t index);
   void compute_item(size_t index, size_t item, pipeline::Values pictures);
   pipeline::Values pictures_of(size_t index, size_t item) const;
   pipeline::Values inputs_of(size_t index, size_t item, pipeline::Values values) const;
   void check_unchanged(const pipeline::Unit& unit, size_t item) const;
   void check_finite(const pipeline::Unit& unit, const std::string& name, const at::Tensor& value, size_t item) const;
-  Places places(size_t item) const;
+  Entries entries(size_t item) const;
 
   models::Model& model_;
   const Samples& samples_;
@@ -55,7 +55,7 @@ class Encoding {
   std::vector<Results> results_;
 };
 
-Encoding::Encoding(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Share share)
+Encoding::Encoding(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion)
     : model_(model), samples_(samples), cache_(cache) {
   hash_files();
   for (const auto& sample : samples.list) {
@@ -65,7 +65,7 @@ Encoding::Encoding(models::Model& model, const pipeline::Schedule& schedule, con
   items_.push_back({});
   for (const auto& unit : schedule.once.units) open(unit, schedule.once.kept);
   cache.hashes().save();
-  for (size_t i = results_.size(); i-- > 0;) plan(i, share);
+  for (size_t i = results_.size(); i-- > 0;) plan(i, portion);
 }
 
 void Encoding::hash_files() {
@@ -135,13 +135,13 @@ std::vector<size_t> first_items(const Results& results) {
 
 /// Which keys have to be computed, once all later units are planned. The distinct keys are shared out in runs of neighbours, whatever is in
 /// the cache, so that all processes agree on who does what.
-void Encoding::plan(size_t index, Share share) {
+void Encoding::plan(size_t index, Portion portion) {
   auto& results = results_[index];
   auto items = first_items(results);
   for (size_t position = 0; position < items.size(); ++position) {
     const auto& key = results.keys[items[position]];
     bool stored = results.section && results.section->contains(key);
-    bool mine = static_cast<int64_t>(position) * share.num_processes / std::ssize(items) == share.process_index;
+    bool mine = static_cast<int64_t>(position) * portion.num_processes / std::ssize(items) == portion.process_index;
     bool only_passing = results.stored.size() < results.unit.writes.size() || !stored;
     if ((results.section && !stored && mine) || (results.demanded.contains(key) && only_passing))
       results.to_compute.push_back(items[position]);
@@ -160,9 +160,9 @@ Kept Encoding::run() {
   for (size_t i = 0; i + 1 < items_.size(); ++i) {
     auto& of_row = kept_.by_row[items_[i].sample->row];
     of_row.resize(variants);
-    of_row[i % variants] = places(i);
+    of_row[i % variants] = entries(i);
   }
-  kept_.empty_caption = places(items_.size() - 1);
+  kept_.empty_caption = entries(items_.size() - 1);
   return std::move(kept_);
 }
 
@@ -258,20 +258,20 @@ void Encoding::check_unchanged(const pipeline::Unit& unit, size_t item) const {
   for (const auto& [column, file] : view.pictures->entry(row).further) check(file, view.further_hashes.at(column));
 }
 
-Places Encoding::places(size_t item) const {
-  Places places;
+Entries Encoding::entries(size_t item) const {
+  Entries entries;
   for (const auto& results : results_) {
     for (const auto& name : results.stored) {
-      if (!results.keys[item].empty()) places[name] = {results.section, results.keys[item]};
+      if (!results.keys[item].empty()) entries[name] = {results.section, results.keys[item]};
     }
   }
-  return places;
+  return entries;
 }
 
 }  // namespace
 
-Kept encode(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Share share) {
-  if (!schedule.once.units.empty()) return Encoding(model, schedule, samples, cache, share).run();
+Kept encode(models::Model& model, const pipeline::Schedule& schedule, const Samples& samples, data::Cache& cache, Portion portion) {
+  if (!schedule.once.units.empty()) return Encoding(model, schedule, samples, cache, portion).run();
   Kept nothing;
   for (const auto& sample : samples.list) nothing.by_row[sample.row].resize(static_cast<size_t>(samples.num_variants));
   return nothing;

@@ -14,17 +14,17 @@ pipeline::Values Kept::values(const Pick& pick, const std::vector<std::string>& 
   const auto& own = row->second.at(static_cast<size_t>(pick.variant));
   pipeline::Values values;
   for (const auto& name : names) {
-    auto place = own.find(name), empty = empty_caption.find(name);
-    if (pick.empty_caption && empty != empty_caption.end()) place = empty;
-    else if (place == own.end()) throw std::logic_error("nothing was kept of '" + name + "'");
-    values[name] = take(place->second.section->at(place->second.key), name);
+    auto entry = own.find(name), empty = empty_caption.find(name);
+    if (pick.empty_caption && empty != empty_caption.end()) entry = empty;
+    else if (entry == own.end()) throw std::logic_error("nothing was kept of '" + name + "'");
+    values[name] = take(entry->second.section->at(entry->second.key), name);
   }
   return values;
 }
 
 int64_t Kept::num_complete() const {
-  auto is_there = [](const Places& places) {
-    return std::all_of(places.begin(), places.end(), [](const auto& p) { return p.second.section->contains(p.second.key); });
+  auto is_there = [](const Entries& entries) {
+    return std::all_of(entries.begin(), entries.end(), [](const auto& p) { return p.second.section->contains(p.second.key); });
   };
   if (!is_there(empty_caption)) return 0;
   return std::count_if(by_row.begin(), by_row.end(),
@@ -35,10 +35,10 @@ int64_t Kept::num_bytes() const {
   std::set<std::pair<data::CacheSection*, std::string>> counted;
   int64_t bytes = 0;
   for (const auto& [row, variants] : by_row) {
-    for (const auto& places : variants) {
-      for (const auto& [name, place] : places) {
-        if (!place.section->contains(place.key) || !counted.emplace(place.section, place.key).second) continue;
-        bytes += data::num_bytes(place.section->at(place.key));
+    for (const auto& entries : variants) {
+      for (const auto& [name, entry] : entries) {
+        if (!entry.section->contains(entry.key) || !counted.emplace(entry.section, entry.key).second) continue;
+        bytes += data::num_bytes(entry.section->at(entry.key));
       }
     }
   }
@@ -69,7 +69,7 @@ void check_empty_caption(const Kept& kept, const pipeline::Schedule& schedule, c
   others.erase("prompt");
   auto of_caption = pipeline::label(schedule.units, {{"prompt", {.sample = true}}}, {}).values;
   auto of_others = pipeline::label(schedule.units, others, {}).values;
-  for (const auto& [name, place] : kept.by_row.begin()->second.front()) {
+  for (const auto& [name, entry] : kept.by_row.begin()->second.front()) {
     if (!of_caption[name].sample || kept.empty_caption.contains(name)) continue;
     if (of_others[name].sample)
       data_error("train", "caption_dropout needs the {} of an empty caption, and here it depends on pictures as well; set it to 0", name);

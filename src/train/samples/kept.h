@@ -6,11 +6,11 @@
 namespace burnish::train {
 
 /// Where a result lies.
-struct Place {
+struct Entry {
   data::CacheSection* section = nullptr;
   std::string key;
 };
-using Places = std::map<std::string, Place>;  ///< by value name
+using Entries = std::map<std::string, Entry>;  ///< by value name
 
 /// What frozen units made of each sample, once.
 ///
@@ -18,8 +18,8 @@ using Places = std::map<std::string, Place>;  ///< by value name
 /// configuration and precision of the models, and the unit. So a change of any of them leads to other keys, and equal inputs share one
 /// entry.
 struct Kept {
-  std::map<int64_t, std::vector<Places>> by_row;                         ///< of each variant
-  Places empty_caption;                                                  ///< what the empty caption alone decides
+  std::map<int64_t, std::vector<Entries>> by_row;                        ///< of each variant
+  Entries empty_caption;                                                 ///< what the empty caption alone decides
   std::map<int64_t, std::string> picture_hashes;                         ///< by row, of the files that results were made from
   std::map<int64_t, std::map<std::string, std::string>> further_hashes;  ///< by row and column, of the files beside them
 

@@ -16,12 +16,12 @@ const char* const kList = "samples.json";
 
 using Sections = std::map<std::string, data::CacheSection*>;
 
-Places read_places(const nlohmann::json& json, const Sections& sections) {
-  Places places;
+Entries read_entries(const nlohmann::json& json, const Sections& sections) {
+  Entries entries;
   for (const auto& [name, section] : sections) {
-    if (json.contains(name)) places[name] = {section, json[name].get<std::string>()};
+    if (json.contains(name)) entries[name] = {section, json[name].get<std::string>()};
   }
-  return places;
+  return entries;
 }
 
 Sections read_sections(data::Cache& cache, const nlohmann::json& json, const std::vector<std::string>& kept) {
@@ -96,8 +96,8 @@ void read_sample(const nlohmann::json& json, const Sections& sections, Listed& l
     data_error("train", "row {} is of the dataset {}, and the list has {}; make the cache again", sample.row, sample.set,
                samples.sets.size());
   samples.has_captions = samples.has_captions && json.contains("prompt");
-  auto& variants = kept.by_row[sample.row] = {read_places(json.at("keys"), sections)};
-  for (const auto& keys : json.value("other_variants", nlohmann::json::array())) variants.push_back(read_places(keys, sections));
+  auto& variants = kept.by_row[sample.row] = {read_entries(json.at("keys"), sections)};
+  for (const auto& keys : json.value("other_variants", nlohmann::json::array())) variants.push_back(read_entries(keys, sections));
   samples.num_variants = std::ssize(variants);
   kept.picture_hashes[sample.row] = json.value("file_hash", "");
   const auto further = json.value("further_files", nlohmann::json::object());
@@ -117,11 +117,11 @@ void check_listed(const data::Cache& cache, const Listed& listed) {
     if (std::ssize(variants) != samples.num_variants)
       data_error("train", "{} is damaged (row {} has {} variants); make it again with `burnish cache`", (cache.folder() / kList).string(),
                  row, variants.size());
-    for (const auto& places : variants) {
-      for (const auto& [name, place] : places) wanted[place.section].push_back(place.key);
+    for (const auto& entries : variants) {
+      for (const auto& [name, entry] : entries) wanted[entry.section].push_back(entry.key);
     }
   }
-  for (const auto& [name, place] : kept.empty_caption) wanted[place.section].push_back(place.key);
+  for (const auto& [name, entry] : kept.empty_caption) wanted[entry.section].push_back(entry.key);
   for (auto& [section, keys] : wanted) section->verify(keys);
   auto missing = std::ssize(samples.list) - kept.num_complete();
   if (missing > 0) {
@@ -159,9 +159,9 @@ void check_origin(data::Cache& cache, const Listed& listed) {
   }
 }
 
-nlohmann::ordered_json keys_of(const Places& places) {
+nlohmann::ordered_json keys_of(const Entries& entries) {
   auto json = nlohmann::ordered_json::object();
-  for (const auto& [name, place] : places) json[name] = place.key;
+  for (const auto& [name, entry] : entries) json[name] = entry.key;
   return json;
 }
 
@@ -210,7 +210,7 @@ Listed read_list(data::Cache& cache, const std::vector<std::string>& kept) {
     listed.samples.origins.clear();
     for (const auto& set : json.at("datasets")) read_set(set, listed.samples);
     for (const auto& sample : json.at("samples")) read_sample(sample, sections, listed);
-    listed.kept.empty_caption = read_places(json.at("empty_caption"), sections);
+    listed.kept.empty_caption = read_entries(json.at("empty_caption"), sections);
   } catch (const nlohmann::json::exception& error) {
     data_error("train", "{} is damaged ({}); make it again with `burnish cache`", path.string(), error.what());
   }
@@ -233,7 +233,7 @@ bool listed_captions_vary(const std::filesystem::path& cache) {
 
 void save_list(data::Cache& cache, const Samples& samples, const Kept& kept) {
   nlohmann::ordered_json list{{"schema", kSchema}, {"sections", nlohmann::ordered_json::object()}};
-  for (const auto& [name, place] : kept.by_row.begin()->second.front()) list["sections"][name] = place.section->name();
+  for (const auto& [name, entry] : kept.by_row.begin()->second.front()) list["sections"][name] = entry.section->name();
   for (size_t i = 0; i < samples.sets.size(); ++i) list["datasets"].push_back(json_of(samples.sets[i], samples.origins.at(i)));
   list["empty_caption"] = keys_of(kept.empty_caption);
   for (const auto& sample : samples.list) list["samples"].push_back(entry_of(sample, kept));

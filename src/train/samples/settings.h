@@ -7,7 +7,7 @@
 namespace burnish::train {
 
 /// What part of the work this process does; all processes share one cache.
-struct Share {
+struct Portion {
   int64_t num_processes = 1, process_index = 0;
   int64_t num_places = 1, place = 0;  ///< where so many processes do the same part together, each of some tokens of every sample
 };
@@ -22,7 +22,7 @@ struct DataSettings {
   double caption_dropout = 0;                ///< of samples from list_folder, in place of what its list says; 0: as that says
   std::string cache_folder;                  ///< "" keeps everything in memory
   double cache_bytes = 0, weight_bytes = 0;  ///< budgets; 0: none
-  Share share;
+  Portion portion;
   std::shared_ptr<const InputTable> inputs = {};  ///< what units may read of a sample
 };
 

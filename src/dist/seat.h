@@ -10,7 +10,7 @@ namespace burnish::dist {
 inline constexpr const char* kFirstAttempt = "run/0";
 
 /// Where this process stands among those that were started together, and where they meet.
-struct Place {
+struct Seat {
   int64_t rank = 0, size = 1;              ///< among all
   int64_t local_rank = 0, local_size = 1;  ///< among those on this machine
   std::string launcher;                    ///< that started them, in words; "" for a process alone
@@ -24,11 +24,11 @@ struct Place {
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 std::optional<std::string> of_process(const std::string& name);
 
-/// The place by what launchers set: torchrun and `burnish launch` (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Kubernetes'
+/// The seat by what launchers set: torchrun and `burnish launch` (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Kubernetes'
 /// PyTorchJob (the same without LOCAL_RANK), SLURM (SLURM_PROCID, ... of a step), Open MPI (OMPI_COMM_WORLD_*), MPICH and Intel MPI
 /// (PMI_*, MPI_LOCAL*). The first that is there counts. A config Error for numbers that contradict each other, and where nothing says
 /// where the processes meet.
-Place find_place(const Environment& environment);
+Seat find_seat(const Environment& environment);
 
 /// The first machine of a list as SLURM writes it: "a[001-3,7],b" is a001.
 std::string first_host(const std::string& nodes);

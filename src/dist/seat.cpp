@@ -1,4 +1,4 @@
-#include "dist/place.h"
+#include "dist/seat.h"
 
 #include <charconv>
 #include <cstdlib>
@@ -43,36 +43,36 @@ bool is_started_by(const Words& words, const Environment& environment) {
   return std::string(words.launcher) != "SLURM" || environment("SLURM_STEP_NODELIST").has_value();
 }
 
-void find_store(const Words& words, const Environment& environment, Place& place) {
-  place.launcher_serves = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+void find_store(const Words& words, const Environment& environment, Seat& seat) {
+  seat.launcher_serves = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   auto host = environment("MASTER_ADDR");
   if (host && !host->empty()) {
-    place.host = *host;
-    place.port = number_of(environment, "MASTER_PORT").value_or(29500);
+    seat.host = *host;
+    seat.port = number_of(environment, "MASTER_PORT").value_or(29500);
     return;
   }
   if (std::string(words.launcher) == "SLURM") {
-    place.host = first_host(*environment("SLURM_STEP_NODELIST"));
+    seat.host = first_host(*environment("SLURM_STEP_NODELIST"));
     // A port of the job's own, as JAX chooses it (jax/_src/clusters/slurm_cluster.py).
-    place.port = 61440 + number_of(environment, "SLURM_JOB_ID").value_or(0) % 4096;
+    seat.port = 61440 + number_of(environment, "SLURM_JOB_ID").value_or(0) % 4096;
     return;
   }
-  if (place.local_size == place.size) {
-    place.host = "127.0.0.1";
-    place.port = 29500;
+  if (seat.local_size == seat.size) {
+    seat.host = "127.0.0.1";
+    seat.port = 29500;
     return;
   }
   config_error(
       "dist", "{} started {} processes on several machines and does not say where they meet; export MASTER_ADDR, the first of them, and {}",
-      words.launcher, place.size, "MASTER_PORT");
+      words.launcher, seat.size, "MASTER_PORT");
 }
 
-void check(const Place& place) {
-  if (place.size < 1 || place.rank >= place.size)
-    config_error("dist", "{} says rank {} of {} processes; ranks are counted from 0", place.launcher, place.rank, place.size);
-  if (place.local_size < 1 || place.local_rank >= place.local_size || place.local_size > place.size)
-    config_error("dist", "{} says process {} of {} on this machine, of {} in all; these do not fit together", place.launcher,
-                 place.local_rank, place.local_size, place.size);
+void check(const Seat& seat) {
+  if (seat.size < 1 || seat.rank >= seat.size)
+    config_error("dist", "{} says rank {} of {} processes; ranks are counted from 0", seat.launcher, seat.rank, seat.size);
+  if (seat.local_size < 1 || seat.local_rank >= seat.local_size || seat.local_size > seat.size)
+    config_error("dist", "{} says process {} of {} on this machine, of {} in all; these do not fit together", seat.launcher,
+                 seat.local_rank, seat.local_size, seat.size);
 }
 
 }  // namespace
@@ -92,20 +92,20 @@ std::string first_host(const std::string& nodes) {
   return nodes.substr(0, bracket) + nodes.substr(bracket + 1, end - bracket - 1) + behind.substr(0, behind.find(','));
 }
 
-Place find_place(const Environment& environment) {
+Seat find_seat(const Environment& environment) {
   for (const auto& words : kLaunchers) {
     if (!is_started_by(words, environment)) continue;
-    Place place{.launcher = words.launcher, .host = {}};
-    place.rank = *number_of(environment, words.rank);
-    place.size = *number_of(environment, words.size);
-    place.local_rank = number_of(environment, words.local_rank).value_or(0);
+    Seat seat{.launcher = words.launcher, .host = {}};
+    seat.rank = *number_of(environment, words.rank);
+    seat.size = *number_of(environment, words.size);
+    seat.local_rank = number_of(environment, words.local_rank).value_or(0);
     bool says_local = environment(words.local_rank).has_value();
-    place.local_size = says_local ? number_of(environment, words.local_size).value_or(place.size) : 1;
-    if (place.size == 1 && place.rank == 0) return {};
-    check(place);
-    find_store(words, environment, place);
-    place.attempt = environment("TORCHELASTIC_RUN_ID").value_or("run") + "/" + environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
-    return place;
+    seat.local_size = says_local ? number_of(environment, words.local_size).value_or(seat.size) : 1;
+    if (seat.size == 1 && seat.rank == 0) return {};
+    check(seat);
+    find_store(words, environment, seat);
+    seat.attempt = environment("TORCHELASTIC_RUN_ID").value_or("run") + "/" + environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
+    return seat;
   }
   return {};
 }
