@@ -68,7 +68,7 @@ void run_together(train::TrainOptions& options, const char* answer,
   options.model.local_rank = seat.local_rank;
   options.model.local_size = seat.local_size;
   std::signal(SIGPIPE, SIG_IGN);  // a connection whose other side is gone is an error of the collective, which has a message
-  dist::World world(place);
+  dist::World world(seat);
   records::StatusFile status;
   try {
     world.join(train::model_options(options.model).device);

@@ -136,14 +136,14 @@ TEST(Settle, KnowsWhereSamplesComeFrom) {
 
 TEST(Settle, SharesOutWhatTogetherStartedProcessesDo) {
   auto alone = settled("--task sft:data_process --cache_path cache --num_processes 3 --process_index 2");
-  EXPECT_EQ(alone.data.share.num_processes, 3) << "processes that know nothing of each other share the encoding";
-  EXPECT_EQ(alone.data.share.process_index, 2);
-  EXPECT_EQ(alone.course.share.num_processes, 1);
+  EXPECT_EQ(alone.data.portion.num_processes, 3) << "processes that know nothing of each other share the encoding";
+  EXPECT_EQ(alone.data.portion.process_index, 2);
+  EXPECT_EQ(alone.course.portion.num_processes, 1);
 
   auto together = settled("--output_path run --batch_size 2", {4, 1});
-  EXPECT_EQ(together.data.share.num_processes, 4);
-  EXPECT_EQ(together.data.share.process_index, 1);
-  EXPECT_EQ(together.course.share.process_index, 1);
+  EXPECT_EQ(together.data.portion.num_processes, 4);
+  EXPECT_EQ(together.data.portion.process_index, 1);
+  EXPECT_EQ(together.course.portion.process_index, 1);
   EXPECT_EQ(together.course.visits_a_batch(), 8);
   EXPECT_EQ(settled("--batch_size 2 --global_batch_size 6", {4, 1}).course.visits_a_batch(), 6);
   EXPECT_EQ(together.data.cache_folder, "run/cache") << "through which they give each other what they encoded";
@@ -160,12 +160,12 @@ TEST(Settle, SharesOutWhatTogetherStartedProcessesDo) {
 
 TEST(Settle, PlacesThatShareTokensOutDoOnePartOfTheBatches) {
   auto settings = settled("--output_path run --batch_size 2 --sequence_size 2", {4, 3});
-  EXPECT_EQ(settings.course.share.num_processes, 2);
-  EXPECT_EQ(settings.course.share.process_index, 1);
-  EXPECT_EQ(settings.course.share.num_places, 2);
-  EXPECT_EQ(settings.course.share.place, 1);
+  EXPECT_EQ(settings.course.portion.num_processes, 2);
+  EXPECT_EQ(settings.course.portion.process_index, 1);
+  EXPECT_EQ(settings.course.portion.num_places, 2);
+  EXPECT_EQ(settings.course.portion.place, 1);
   EXPECT_EQ(settings.course.visits_a_batch(), 4);
-  EXPECT_EQ(settings.data.share.num_processes, 4) << "all of them encode";
+  EXPECT_EQ(settings.data.portion.num_processes, 4) << "all of them encode";
   EXPECT_EQ(settings.together.process_index, 3);
 }
 
