@@ -233,9 +233,15 @@ const std::vector<void (*)(const TrainOptions&)>& checks_of_rooms() {
                                 adapters::parse_norm_axis(o.dora_norm));
       },
       [](const auto& o) { component_rates(o); },
-      [](const auto& o) { o.device_memory.empty() ? 0 : parse_size("train", "device_memory", o.device_memory); },
-      [](const auto& o) { o.host_memory.empty() ? 0 : parse_size("train", "host_memory", o.host_memory); },
-      [](const auto& o) { o.save_dtype.empty() ? c10::kFloat : parse_dtype(o.save_dtype); },
+      [](const auto& o) {
+        if (!o.device_memory.empty()) parse_size("train", "device_memory", o.device_memory);
+      },
+      [](const auto& o) {
+        if (!o.host_memory.empty()) parse_size("train", "host_memory", o.host_memory);
+      },
+      [](const auto& o) {
+        if (!o.save_dtype.empty()) parse_dtype(o.save_dtype);
+      },
       [](const auto& o) { diffusion::check(loss_options(o)); },
       [](const auto& o) { parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale); },
       [](const auto& o) { diffusion::check(timestep_options(o)); },
