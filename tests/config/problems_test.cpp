@@ -19,7 +19,7 @@ namespace {
 struct Options {
   int64_t rank = 16;
   double rate = 0.5;
-  std::string kind = "lora", rare;
+  std::string kind = "lora", rare = {};
   Fields fields() {
     Fields f;
     f.group("What is trained");
