@@ -87,11 +87,11 @@ TEST_F(Pictures, WhatWasDecodedOnceIsRemembered) {
   notes.begin().value() = "40 30";
   std::ofstream(file) << notes;
   Dataset second(o);
-  EXPECT_EQ(second.original_size(0), (data::Size{40, 30})) << "it was decoded again";
-  EXPECT_EQ(second.original_size(1), first.original_size(1));
+  EXPECT_EQ(second.entry(0).original_size, (data::Size{40, 30})) << "it was decoded again";
+  EXPECT_EQ(second.entry(1).original_size, first.entry(1).original_size);
   for (const char* damaged : {"", "{", "[]", "{\"a\": 5}"}) {
     std::ofstream(file) << damaged;
-    EXPECT_EQ(Dataset(o).original_size(0), first.original_size(0));
+    EXPECT_EQ(Dataset(o).entry(0).original_size, first.entry(0).original_size);
   }
   notes.begin().value() = "0 30";
   std::ofstream(file) << notes;
@@ -111,7 +111,7 @@ TEST_F(Pictures, WhatIsRememberedIsOfAllSubsets) {
   Dataset second(o);
   EXPECT_EQ(second.size(0), first.size(0));
   EXPECT_EQ(second.size(1), (data::Size{16, 32})) << "sizes are the subset's, and are not remembered";
-  EXPECT_EQ(second.original_size(2), first.original_size(2));
+  EXPECT_EQ(second.entry(2).original_size, first.entry(2).original_size);
 }
 
 TEST_F(Pictures, CaptionsStayWithTheirPictures) {
@@ -144,7 +144,7 @@ TEST_F(Pictures, MissingColumns) {
   EXPECT_THAT(refusal("m.csv", "file,prompt\nrgb.png,a\n"), HasSubstr("none of the columns image,video"));
   auto o = options("m.csv", "file,caption\nrgb.png,a\n");
   o.data_file_keys = "file";
-  EXPECT_EQ(Dataset(o).prompt(0), "a");
+  EXPECT_EQ(Dataset(o).entry(0).prompt, "a");
 }
 
 TEST_F(Pictures, HostileValues) {
