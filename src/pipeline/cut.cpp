@@ -20,7 +20,7 @@ class Enumeration {
   const CutPlan& best() const { return best_; }
 
  private:
-  /// Tries every choice for the first `num_left` units, of which some may be left out because a plan only grows dearer.
+  /// Tries every choice for the first `num_left` units, unless the others cost as much already as the best plan does.
   void try_units(size_t num_left, int num_choices) {
     auto plan = evaluate(num_left);
     auto cost = std::pair(excess(plan), plan.seconds);
@@ -55,7 +55,7 @@ class Enumeration {
                        [&](const auto& value) { return value.cacheable || value.writer != static_cast<int64_t>(unit); });
   }
 
-  /// What is known of the plan before the first `num_left` units are decided; never, where it lacks a value.
+  /// The plan while the first `num_left` units are open, which count nothing; its seconds are infinite where it lacks a value.
   CutPlan evaluate(size_t num_left) const {
     CutPlan plan{runs_, std::vector<bool>(problem_.values.size())};
     std::vector<bool> needed(problem_.values.size()), resident(problem_.weights.size());
