@@ -26,6 +26,7 @@
 #include "kernels/quantize_rows/quantize_rows.h"
 #include "kernels/rounding/gpu.h"
 #include "kernels/unpack/gpu.h"
+#include "kernels/unpack/unpack.h"
 
 using namespace burnish;
 
