@@ -1,5 +1,5 @@
 // What is loaded of a model: names without building, trees built once, parts, and stores that change what is held.
-#include "models/components.h"
+#include "models/family.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
