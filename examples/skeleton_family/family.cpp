@@ -1,8 +1,8 @@
 #include "family.h"
 
-#include <fmt/core.h>
-
 #include "base/error.h"
+#include "diffusion/flow_process.h"
+#include "io/model_values.h"
 
 namespace burnish::models::skeleton {
 
@@ -27,6 +27,26 @@ Source find_component(const ModelEntry& entry, const std::string& name) {
   return tensors.names().empty() ? Source{} : Source{&entry, tensors, {}};
 }
 
+AutoencoderPart autoencoder(const Source& source, const Config& config) {
+  AutoencoderPart part{
+      .recipe = {.name = "vae",
+                 .what = "autoencoder",
+                 .source = source,
+                 .build = [config](const std::string&, const at::TensorOptions& o) { return std::make_unique<Autoencoder>(config, o); },
+                 .dtype = at::kFloat},
+      .names = plain_names("vae"),
+      .channels = config.latent_channels,
+      .downsampling = config.patch,
+      .encode =
+          [](nn::Module& vae, const at::Tensor& image) {
+            return Moments{static_cast<Autoencoder&>(vae).encode(image), {}};
+          },
+      .decode = [](nn::Module& vae, const at::Tensor& latents) { return static_cast<Autoencoder&>(vae).decode(latents); }};
+  part.names.high_precision = {".*"};
+  part.names.without_gradient = {"decoder"};
+  return part;
+}
+
 }  // namespace
 
 Config detect(const io::Shapes& shapes) {
@@ -35,8 +55,7 @@ Config detect(const io::Shapes& shapes) {
   c.text_length = size_of(shapes, "text_encoder.body.positions.weight", 0, c.text_length);
   c.width = size_of(shapes, "dit.patch_in.weight", 0, c.width);
   c.latent_channels = size_of(shapes, "dit.patch_in.weight", 1, c.latent_channels);
-  if (shapes.contains("dit.patch_in.weight")) c.num_blocks = 0;
-  while (shapes.contains(fmt::format("dit.blocks.{}.to_q.weight", c.num_blocks))) ++c.num_blocks;
+  if (shapes.contains("dit.patch_in.weight")) c.num_blocks = io::count_of(shapes, "dit.blocks.{}.to_q.weight");
   auto channels = size_of(shapes, "vae.encoder.weight", 0, c.latent_channels);
   if (channels != c.latent_channels)
     data_error("models", "the denoiser takes {} latent channels and the autoencoder makes {}; they belong to different models",
@@ -48,48 +67,40 @@ SkeletonModel::SkeletonModel(const ModelFiles& files, const ModelOptions& option
   const auto& entry = *find_entry(files_);
   config_ = detect(entry.tensors->shapes());
 
-  names_.family = "skeleton_family";
-  names_.variant = "skeleton";
-  names_.denoisers = {"dit"};
-  for (const char* component : {"dit", "text_encoder", "vae"}) {
-    auto& names = names_.components[component] = plain_names(component);
+  auto names_of = [](const std::string& component) {
+    auto names = plain_names(component);
     names.high_precision = {"patch_in", "time_in", "patch_out", "projector\\..*"};
-  }
-  names_.components["dit"].lora_targets = "to_q,to_k,to_v,to_out,up,down";
-  names_.components["vae"].high_precision = {".*"};
-  names_.components["vae"].without_gradient = {"decoder"};
-  names_.values["text_embedding"].of_prompt = true;
-
-  components_.add({.name = "dit",
-                   .what = "denoiser",
-                   .source = find_component(entry, "dit"),
-                   .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<Denoiser>(config_, o); }});
+    return names;
+  };
+  auto dit_names = names_of("dit");
+  dit_names.lora_targets = "to_q,to_k,to_v,to_out,up,down";
+  add({.name = "dit",
+       .what = "denoiser",
+       .source = find_component(entry, "dit"),
+       .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<Denoiser>(config_, o); }},
+      dit_names);
   // Two parts: with the projector trained, the body still runs once for each caption.
-  components_.add(
-      {.name = "text_encoder",
+  add({.name = "text_encoder",
        .what = "text encoder",
        .source = find_component(entry, "text_encoder"),
        .build = [this](const std::string& part,
                        const at::TensorOptions& o) { return std::make_unique<TextEncoder>(config_, o, part != kProjector, part != kBody); },
-       .parts = {kBody, kProjector}});
-  components_.add({.name = "vae",
-                   .what = "autoencoder",
-                   .source = find_component(entry, "vae"),
-                   .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<Autoencoder>(config_, o); },
-                   .dtype = at::kFloat});
-}
+       .parts = {kBody, kProjector}},
+      names_of("text_encoder"));
+  autoencoder_ = autoencoder(find_component(entry, "vae"), config_);
+  add(autoencoder_, /*patch=*/1);
 
-std::vector<int64_t> SkeletonModel::latent_shape(const Extent& extent) const {
-  check_picture(extent);
-  return {config_.latent_channels, extent.height / config_.patch, extent.width / config_.patch};
+  names_.family = "skeleton_family";
+  names_.variant = "skeleton";
+  names_.denoisers = {"dit"};
+  names_.values["text_embedding"].of_prompt = true;
+  process_ = std::make_unique<diffusion::FlowProcess>(diffusion::FlowSamplerConfig{});
 }
 
 const Family kFamily{
     .name = "skeleton_family",
     .recognises = [](const ModelFiles& files) { return find_entry(files) != nullptr; },
-    .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> {
-      return std::make_unique<SkeletonModel>(files, options);
-    },
+    .open = open_as<SkeletonModel>,
     .describe = [](const ModelEntry& entry) -> std::string {
       return find_entry(ModelFiles{{entry}, {}}) ? "skeleton family" : "";
     },

@@ -1,7 +1,7 @@
 #pragma once
-#include "diffusion/flow_process.h"
 #include "model.h"
 #include "models/family.h"
+#include "models/shared_components.h"
 
 namespace burnish::models::skeleton {
 
@@ -11,14 +11,10 @@ class SkeletonModel : public Model {
   SkeletonModel(const ModelFiles& files, const ModelOptions& options);
 
   UnitGroups units() override;
-  const diffusion::Process& process() const override { return process_; }
-  std::vector<int64_t> latent_shape(const Extent& extent) const override;
-  int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] * latent_shape[2]; }
-  int64_t size_division() const override { return config_.patch; }
 
  private:
   Config config_;
-  diffusion::FlowProcess process_{{}};
+  AutoencoderPart autoencoder_;
 };
 
 extern const Family kFamily;

@@ -7,7 +7,9 @@ namespace burnish::models::skeleton {
 
 UnitGroups SkeletonModel::units() {
   using pipeline::Scope;
-  UnitGroups groups;
+  auto groups = shared_units(autoencoder_);
+  // Its autoencoder makes no distribution: latents are what it makes, whatever the run asks for.
+  groups.encode_image = latent_units("mean", "vae", encoding_by(autoencoder_, components_, options_.device));
   groups.encode_prompt = {{"encode_text",
                            {"prompt"},
                            {"text_features"},
@@ -21,16 +23,11 @@ UnitGroups SkeletonModel::units() {
                              s.write("text_embedding",
                                      loaded<TextEncoder>("text_encoder.projector").projector->forward(s.tensor("text_features")));
                            }}};
-  groups.encode_image = latent_units("mean", "vae", [this](const at::Tensor& image) {
-    return Moments{loaded<Autoencoder>("vae").encode(image.to(options_.device)), {}};
-  });
-  groups.add_noise = noise_units(process_);
   groups.denoise = {{"denoise", {"noisy", "sigma", "text_embedding"}, {"prediction"}, {"dit"}, [this](Scope& s) {
                        s.uses("dit");
                        s.write("prediction",
                                loaded<Denoiser>("dit").forward(s.tensor("noisy"), s.tensor("sigma"), s.tensor("text_embedding")));
                      }}};
-  groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<Autoencoder>("vae").decode(latents); });
   return groups;
 }
 

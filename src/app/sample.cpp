@@ -82,7 +82,7 @@ drawing::Noise read_noise(const std::string& path, const std::vector<Picture>& p
   if (file->tensors().contains("step_noise")) steps = file->tensor("step_noise").to(at::kFloat);
   auto count = std::ssize(pictures);
   for (const auto& picture : pictures) {
-    auto shape = model.latent_shape({picture.height, picture.width});
+    auto shape = model.latent_space().shape({.height = picture.height, .width = picture.width});
     if (start.dim() == std::ssize(shape)) start = start.unsqueeze(0);
     auto fits = [&](const at::Tensor& t) {
       return t.dim() == std::ssize(shape) + 1 && t.size(0) >= count && t.sizes().slice(1) == at::IntArrayRef(shape);

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "convert/lora.h"
-#include "models/files.h"
+#include "models/family.h"
 
 namespace burnish::convert {
 

@@ -40,7 +40,7 @@ diffusion::SamplerOptions sampler_options(const models::Model& model, const Pict
   return {.name = options.sampler,
           .timestep_spacing = options.timestep_spacing,
           .num_steps = picture.num_inference_steps,
-          .num_image_tokens = model.num_tokens(model.latent_shape({picture.height, picture.width}))};
+          .num_image_tokens = model.latent_space().num_tokens({.height = picture.height, .width = picture.width})};
 }
 
 /// What the denoiser reads of a batch beside noisy and time.
@@ -139,7 +139,7 @@ std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, cons
     if (pause && !finished.empty() && loaded.may_pause()) loaded.pause([&] { pause(finished); });
     const auto& picture = batch.front();
     auto first = std::ssize(finished), size = std::ssize(batch);
-    auto shape = model.latent_shape({picture.height, picture.width});
+    auto shape = model.latent_space().shape({.height = picture.height, .width = picture.width});
     auto conditions = conditions_of(model, encoded, batch, options.device);
     WalkOptions walking{.sampler = sampler_options(model, picture, options)};
     if (picture.is_guided()) {

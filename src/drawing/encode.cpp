@@ -95,10 +95,10 @@ std::map<Given, pipeline::Values> load_given(models::Model& model, const std::ve
     if (all.contains(given)) continue;
     auto& values = all[given];
     for (const auto& input : model.names().extra_inputs)
-      values[std::string(input.column)] = load_input(input, given, model.size_division());
+      values[std::string(input.column)] = load_input(input, given, model.latent_space().side);
     if (model.names().reference_column.empty()) continue;
     std::vector<at::Tensor> images;
-    for (const auto& file : given.references) images.push_back(load_reference(file, given.max_pixels, model.size_division()));
+    for (const auto& file : given.references) images.push_back(load_reference(file, given.max_pixels, model.latent_space().side));
     values["reference_images"] = pipeline::TensorLists{std::move(images)};
   }
   return all;

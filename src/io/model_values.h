@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -21,6 +22,17 @@ inline int64_t side_of(const Shapes& shapes, const std::string& name, size_t dim
     data_error("models", "the tensor '{}' of the {} has {} dimensions, and at least {} were expected", name, what, shape.size(), dim + 1);
   if (shape[dim] < 1) data_error("models", "the tensor '{}' of the {} has a side of 0: its file is damaged", name, what);
   return shape[dim];
+}
+
+/// How many tensors a name with "{}" stands for, by numbers from 0 on. A name that ends in "." stands for all tensors that begin with it.
+inline int64_t count_of(const Shapes& shapes, std::string_view name) {
+  const auto place = name.find("{}");
+  for (int64_t count = 0;; ++count) {
+    auto next = fmt::format("{}{}{}", name.substr(0, place), count, name.substr(place + 2));
+    auto it = shapes.lower_bound(next);
+    bool is_there = it != shapes.end() && (next.ends_with('.') ? it->first.starts_with(next) : it->first == next);
+    if (!is_there) return count;
+  }
 }
 
 /// Tells whether a number can be a size, an index or a count: computing with it does not leave 64 bits.

@@ -24,6 +24,15 @@ struct Source {
   io::KeyMap keys;                          ///< from their names to ours
   /// Under our names; empty without weights.
   io::Shapes shapes() const { return tensors ? io::shapes_in_our_names(*tensors, keys) : io::Shapes{}; }
+  /// What `of` reads of config.json (null for none) and the shapes; `otherwise` where the files hold no such component.
+  template <class Config>
+  Config read(Config (*of)(const nlohmann::json*, const io::Shapes&), const Config& otherwise = {}) const {
+    return entry ? of(entry->config.is_null() ? nullptr : &entry->config, shapes()) : otherwise;
+  }
+  template <class Config>
+  Config read(Config (*of)(const nlohmann::json&, const io::Shapes&), const Config& otherwise = {}) const {
+    return entry ? of(entry->config, shapes()) : otherwise;
+  }
 };
 
 /// A text encoder's tokenizer.

@@ -1,7 +1,9 @@
 #pragma once
+#include <initializer_list>
+
 #include "io/model_values.h"
 
-// What families check alike when they read a config.json.
+// What families do alike when they read the numbers of an architecture from the shapes of tensors and from a config.json.
 namespace burnish::models {
 
 /// Overwrites `value` with config.json's, where it has one. A data Error where `value` was read from the shapes of tensors and is another.
@@ -13,5 +15,50 @@ void agree_on(const nlohmann::json& config, const char* key, T& value, bool from
     data_error("models", "config.json says {} = {} but the tensors say {}; the folder mixes two models", key, stated, value);
   value = stated;
 }
+
+/// A data Error where config.json states another value than the one that all models of a family have.
+template <class T>
+void agree_on_known(const nlohmann::json& config, const char* key, T value) {
+  agree_on(config, key, value, true);
+}
+
+/// A number of an architecture, and where the files of a model say it.
+template <class Config>
+struct Number {
+  int64_t Config::*field;
+  /// The tensor of which it is the side `dim`; with "{}" in the name, the number is how many such tensors there are, counted from 0. Null
+  /// where no tensor says it.
+  const char* tensor;
+  size_t dim;
+  const char* key;  ///< of config.json; null where that does not say it
+};
+
+/// Reads the numbers that tensors say. A data Error when one of them is missing.
+template <class Config, size_t N>
+void read_tensors(Config& config, const Number<Config> (&numbers)[N], const io::Shapes& shapes) {
+  for (const auto& [field, tensor, dim, key] : numbers) {
+    if (tensor == nullptr) continue;
+    bool is_counted = std::string_view(tensor).find("{}") != std::string_view::npos;
+    config.*field = is_counted ? io::count_of(shapes, tensor) : io::side_of(shapes, tensor, dim, "transformer");
+  }
+}
+
+/// Reads the numbers that config.json says. A data Error where tensors were read before and said another.
+template <class Config, size_t N>
+void read_keys(Config& config, const Number<Config> (&numbers)[N], const nlohmann::json& json, bool from_shapes) {
+  for (const auto& [field, tensor, dim, key] : numbers) {
+    if (key != nullptr) agree_on(json, key, config.*field, from_shapes);
+  }
+}
+
+/// Sizes of a transformer are at most this, and it has at most so many blocks.
+inline constexpr int64_t kLargestSize = 1 << 20, kMostBlocks = 4096;
+
+/// A data Error unless every size of a transformer is from 1 to kLargestSize.
+void check_sizes(std::initializer_list<int64_t> sizes);
+/// How FLUX.1 and its kin split a head among three axes: one of 128 as 16 + 56 + 56, others in these proportions on even numbers.
+std::vector<int64_t> three_axes(int64_t head_dim);
+/// A data Error unless `count` even numbers share out a head among the axes of places. `key` is what config.json calls them.
+void check_axes(const char* key, const std::vector<int64_t>& axes, size_t count, int64_t head_dim);
 
 }  // namespace burnish::models

@@ -3,6 +3,7 @@
 
 #include "models/extra_input.h"
 #include "models/model.h"
+#include "models/open_files.h"
 
 namespace burnish::models {
 
@@ -14,6 +15,18 @@ struct Variant {
 
 /// What the files of a module (on the meta device) would say of themselves.
 ModelEntry sizes_of(std::string_view variant, nn::Module& module);
+/// What those of a `Module` of this configuration would say.
+template <class Module, class Config>
+ModelEntry sizes_of(std::string_view variant, const Config& config = {}) {
+  Module module(config, at::TensorOptions().device(at::kMeta));
+  return sizes_of(variant, module);
+}
+
+/// A Family::open of a class of models.
+template <class OfFamily>
+std::unique_ptr<Model> open_as(const ModelFiles& files, const ModelOptions& options) {
+  return std::make_unique<OfFamily>(files, options);
+}
 
 /// Everything the rest of the program may know about a model family.
 struct Family {
@@ -35,8 +48,8 @@ std::vector<const Family*> all_families();
 /// Makes a family known that is not in registry.cpp, as a program beside burnish may; before any model is opened.
 void add_family(const Family& family);
 
-/// The components of the published model of that name; nothing when no family has one.
-std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name);
+/// Opens the files of a run (open_files); a name may be that of a published model of any family.
+ModelFiles open_model_files(const ModelNames& names);
 
 /// The options that families declare, those of one name once.
 std::vector<Option> family_options();

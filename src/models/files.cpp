@@ -1,12 +1,7 @@
 #include "models/files.h"
 
-#include <algorithm>
-
-#include "base/error.h"
 #include "base/text.h"
 #include "io/files.h"
-#include "io/json.h"
-#include "models/family.h"
 
 namespace burnish::models {
 
@@ -17,125 +12,6 @@ const std::vector<std::string> kWeightStems{"diffusion_pytorch_model", "model", 
 bool is_unused_component(const std::string& name) {
   return name == "safety_checker" || name == "feature_extractor" || name == "image_encoder";
 }
-
-namespace {
-
-nlohmann::json config_beside(const fs::path& folder) {
-  auto path = folder / "config.json";
-  return io::is_there(path) ? io::read_json(path) : nlohmann::json();
-}
-
-/// An SDXL or SD folder's own config.json says nothing about a single file that merely lies beside it, so only component
-/// configs (with a _class_name or an architectures list) count.
-bool is_component_config(const nlohmann::json& config) {
-  return config.is_object() && (config.contains("_class_name") || config.contains("architectures"));
-}
-
-ModelEntry entry_of_files(const std::string& label, const std::vector<fs::path>& files) {
-  for (const auto& file : files) {
-    if (!io::is_there(file))
-      data_error("models", "model file {} does not exist (looked for at {})", label,
-                 label.empty() ? "nothing" : fs::absolute(file).string());
-    if (!io::is_tensor_file(file))
-      data_error("models", "{} is neither a .safetensors file nor one of torch.save (.pth, .pt, .bin, .ckpt)", file.string());
-  }
-  ModelEntry entry{label, files.front().parent_path(), "", nullptr, io::TensorSource::open(files)};
-  if (auto config = config_beside(entry.folder); is_component_config(config)) entry.config = config;
-  return entry;
-}
-
-bool has_weights(const fs::path& folder) {
-  for (const auto& file : fs::directory_iterator(folder)) {
-    if (file.path().extension() == ".safetensors" || file.path().extension() == ".bin") return true;
-  }
-  return false;
-}
-
-ModelEntry entry_of_component(const std::string& label, const fs::path& folder, const std::string& component) {
-  ModelEntry entry{label, folder, component, config_beside(folder), std::nullopt};
-  if (has_weights(folder)) entry.tensors = io::TensorSource::open_folder(folder, kWeightStems);
-  return entry;
-}
-
-/// `name` is how the user named it.
-void add_pipeline_folder(ModelFiles& files, const fs::path& folder, const fs::path& name, HubUse use) {
-  files.pipeline_folders.push_back(folder);
-  auto index = io::read_json(folder / "model_index.json");
-  for (const auto& [component, kind] : index.items()) {
-    if (component.starts_with("_") || !kind.is_array() || kind.empty() || kind[0].is_null()) continue;
-    auto part = folder / component;
-    if (leaves_out(use, component) && !(io::is_folder(part) && has_weights(part))) continue;
-    if (!io::is_folder(part)) {
-      if (component.starts_with("tokenizer") || component == "processor" || is_unused_component(component))
-        continue;  // may be given apart; missed when it is asked for
-      data_error("models", "{} lists the component '{}', but the folder {} is not there", (folder / "model_index.json").string(), component,
-                 part.string());
-    }
-    if (io::is_there(part / "config.json") || has_weights(part))
-      files.entries.push_back(entry_of_component((name / component).string(), part, component));
-  }
-}
-
-void add_path(ModelFiles& files, const std::string& name, HubUse use) {
-  fs::path path = name;
-  if (auto sizes = io::is_there(path) ? std::nullopt : published_sizes(name)) {
-    for (auto& entry : *sizes) files.entries.push_back(std::move(entry));
-    return;
-  }
-  if (is_hub_model(name)) path = hub_folder(name, use);
-  if (path.empty() || !io::is_there(path)) {
-    data_error("models", "model '{}' does not exist (looked for at {}{})", name, name.empty() ? "nothing" : fs::absolute(name).string(),
-               is_hub_model(name) ? ", and in the cache of models from hubs" : "");
-  }
-  if (!io::is_folder(path)) {
-    files.entries.push_back(entry_of_files(name, {path}));
-  } else if (io::is_there(path / "model_index.json")) {
-    add_pipeline_folder(files, path, name, use);
-  } else if (io::is_there(path / "config.json") || has_weights(path)) {
-    files.entries.push_back(entry_of_component(name, path, ""));
-  } else {
-    data_error("models", "folder '{}' holds neither a model_index.json nor a config.json nor safetensors files", name);
-  }
-}
-
-void add_json_paths(ModelFiles& files, const std::string& text, HubUse use) {
-  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_array()) config_error("models", "model_paths must be a JSON list of paths or of lists of shards, not: {}", text);
-  for (const auto& item : json) {
-    if (item.is_string()) {
-      add_path(files, item.get<std::string>(), use);
-    } else if (item.is_array() && !item.empty() && std::all_of(item.begin(), item.end(), [](auto& s) { return s.is_string(); })) {
-      std::vector<fs::path> shards;
-      for (const auto& shard : item) shards.emplace_back(shard.get<std::string>());
-      files.entries.push_back(entry_of_files(fmt::format("{} ({} shards)", shards[0].string(), shards.size()), shards));
-    } else {
-      config_error("models", "model_paths holds {}; expected a path or a list of shard paths", item.dump());
-    }
-  }
-}
-
-void add_model_id(ModelFiles& files, const std::string& entry, HubUse use) {
-  auto colon = entry.rfind(':');
-  if (colon == std::string::npos) {
-    config_error("models", "'{}' in model_id_with_origin_paths must read model_id:pattern, for example author/model:vae/*.safetensors",
-                 entry);
-  }
-  auto id = entry.substr(0, colon), pattern = entry.substr(colon + 1);
-  auto base = model_base_folder(id);
-  auto found = model_base_files(id, pattern, use);
-  bool is_folder = pattern.empty() || pattern.ends_with("/");
-  if (found.empty()) {
-    data_error("models",
-               "'{}': {} {}; put the model there, name its folder in DIFFSYNTH_MODEL_BASE_PATH, or let it be fetched (unset "
-               "DIFFSYNTH_SKIP_DOWNLOAD and HF_HUB_OFFLINE)",
-               entry, is_folder ? "no folder" : "nothing matches", fs::absolute(base / pattern).lexically_normal().string());
-  }
-  if (is_folder) return add_path(files, found[0].string(), use);
-  files.entries.push_back(entry_of_files(entry, found));
-  files.pipeline_folders.push_back(base);
-}
-
-}  // namespace
 
 const ModelEntry* ModelFiles::find(const std::function<bool(const ModelEntry&)>& wanted) const {
   for (const auto& entry : entries) {
@@ -155,16 +31,6 @@ std::string ModelFiles::describe() const {
   std::vector<std::string> labels;
   for (const auto& entry : entries) labels.push_back(entry.label);
   return labels.empty() ? "no model files" : join(labels);
-}
-
-ModelFiles open_model_files(const ModelNames& names) {
-  ModelFiles files;
-  for (const auto& name : names.model) add_path(files, name, names.hub);
-  if (!names.model_paths.empty()) add_json_paths(files, names.model_paths, names.hub);
-  for (const auto& entry : split_list(names.model_id_with_origin_paths)) add_model_id(files, entry, names.hub);
-  if (files.entries.empty())
-    config_error("models", "no model given; name one with --model FOLDER_OR_FILE, --model_paths or --model_id_with_origin_paths");
-  return files;
 }
 
 }  // namespace burnish::models

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "io/checkpoint_files.h"
-#include "models/hub_files.h"
 #include "tokenizers/tokenizer.h"
 
 namespace burnish::models {
@@ -46,14 +45,6 @@ struct ModelFiles {
   std::string describe() const;
 };
 
-/// How the three ways to name models are spelled on the command line.
-struct ModelNames {
-  std::vector<std::string> model;          ///< --model: diffusers folders, component folders, single files or ids on a hub
-  std::string model_paths;                 ///< --model_paths: JSON list of paths, or of lists of shards
-  std::string model_id_with_origin_paths;  ///< --model_id_with_origin_paths: comma list of model_id:glob
-  HubUse hub = HubUse::all;
-};
-
 /// What `read` gives; a data Error of it begins with where the values that it reads are.
 template <class Read>
 auto naming(const std::string& place, Read&& read) {
@@ -69,9 +60,5 @@ extern const std::vector<std::string> kWeightStems;
 
 /// Whether a component of a model_index.json may be missing, since no model here runs it.
 bool is_unused_component(const std::string& name);
-
-/// Opens every file named (headers only), and fetches models that are named by their ids on a hub. A file that is not there is a data Error
-/// that says where it was looked for.
-ModelFiles open_model_files(const ModelNames& names);
 
 }  // namespace burnish::models

@@ -87,6 +87,8 @@ nn::Tensors heads_of(const nn::Tensors& in) {
   return {kernels::qk_norm_rope(in[0], in[2], in[4], in[5], kEps), kernels::qk_norm_rope(in[1], in[3], in[4], in[5], kEps)};
 }
 
+Part part_named(const std::string& name) { return {.modulation = !name.ends_with(".body"), .body = !name.ends_with(".modulation")}; }
+
 at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype) {
   auto half = kTimeChannels / 2;
   auto freqs = (at::arange(half, t_B.options().dtype(at::kFloat)) * (-std::log(10000.0) / static_cast<double>(half))).exp();

@@ -1,5 +1,8 @@
 #pragma once
 #include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "nn/block.h"
 #include "nn/layers.h"
@@ -9,6 +12,25 @@
 // Parts of diffusion transformers that run pictures and texts in two streams with one attention (Esser et al. 2024, arXiv 2403.03206).
 // Shape letters: B batch, I image tokens, T text tokens, L = T + I, D width, H heads, P rotated pairs of a head.
 namespace burnish::models::mmdit {
+
+/// Which layers a transformer holds. The modulation, which makes shifts, scales and gates of the time, needs no tokens, so it can be run,
+/// loaded and dropped apart from the body. Either may be of some blocks alone, counted in order of execution, double blocks first: those
+/// from `begin` to before `end`. All that comes before the blocks belongs to those from 0 on. What comes after them counts as one more
+/// block.
+struct Part {
+  bool modulation = true, body = true;
+  int64_t begin = 0, end = -1;  ///< -1: all that follow
+};
+/// The part that units call so: "….modulation" and "….body" are one of the two, other names stand for both.
+Part part_named(const std::string& name);
+
+/// As many modules of a kind, all made of the same arguments.
+template <class T, class... Arguments>
+std::vector<std::unique_ptr<T>> several(int64_t count, const Arguments&... arguments) {
+  std::vector<std::unique_ptr<T>> all;
+  for (int64_t i = 0; i < count; ++i) all.push_back(std::make_unique<T>(arguments...));
+  return all;
+}
 
 /// Sinusoids [B, 256] of 1000·t: [cos | sin] over 128 frequencies falling from 1 to 1/10000 (diffusers: Timesteps, flip_sin_to_cos).
 at::Tensor time_projection(const at::Tensor& t_B, at::ScalarType dtype);

@@ -27,12 +27,35 @@ const RenamedLayers kBlockNorms{
     {"single_blocks.{}.norm.key_norm.scale", {"single_transformer_blocks.{}.attn.norm_k.weight"}},
 };
 
-int64_t blocks_before(const std::string& path, int64_t num_double, int64_t num_single, const std::vector<std::string>& behind) {
+void add_original_blocks(RenamedLayers& all, const RenamedLayers& of_double, const RenamedLayers& of_single, int64_t num_double,
+                         int64_t num_single) {
+  add_blocks(all, of_double, "double_blocks.", "transformer_blocks.", num_double);
+  add_blocks(all, of_single, "single_blocks.", "single_transformer_blocks.", num_single);
+}
+
+std::map<std::string, LayerTable> written_in(const RenamedLayers& originals) {
+  std::map<std::string, LayerTable> written;
+  for (const auto& [theirs, ours] : originals) {
+    written["comfyui"]["diffusion_model." + theirs] = ours;
+    written["kohya"]["lora_unet_" + with_underscores(theirs)] = ours;
+  }
+  return written;
+}
+
+int64_t blocks_before_training(nn::Module& transformer, const std::function<bool(const std::string& path)>& trains, int64_t num_double,
+                               int64_t num_single, const std::vector<std::string>& behind) {
   const std::string of_double = "transformer_blocks.", of_single = "single_transformer_blocks.";
-  if (path.starts_with(of_double)) return std::stoll(path.substr(of_double.size()));
-  if (path.starts_with(of_single)) return num_double + std::stoll(path.substr(of_single.size()));
-  bool is_behind = std::ranges::any_of(behind, [&](const auto& layer) { return path.starts_with(layer + "."); });
-  return is_behind ? num_double + num_single : 0;
+  auto blocks_before = [&](const std::string& path) -> int64_t {
+    if (path.starts_with(of_double)) return std::stoll(path.substr(of_double.size()));
+    if (path.starts_with(of_single)) return num_double + std::stoll(path.substr(of_single.size()));
+    bool is_behind = std::ranges::any_of(behind, [&](const auto& layer) { return path.starts_with(layer + "."); });
+    return is_behind ? num_double + num_single : 0;
+  };
+  auto first = num_double + num_single;
+  for (const auto& [path, slot] : transformer.parameters()) {
+    if (trains(path)) first = std::min(first, blocks_before(path));
+  }
+  return first;
 }
 
 }  // namespace burnish::models

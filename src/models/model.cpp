@@ -1,15 +1,32 @@
 #include "models/model.h"
 
-#include "base/error.h"
+#include "models/shared_components.h"
+#include "models/shared_units.h"
 
 namespace burnish::models {
 
-void Model::check_picture(const Extent& extent) const {
-  auto division = size_division();
-  const auto& [height, width, num_frames] = extent;
-  if (height < division || width < division || height % division || width % division)
-    config_error("models", "height and width must be multiples of {} pixels for this model, not {} and {}", division, height, width);
-  if (num_frames != 1) config_error("models", "this model makes pictures, which are one frame, not {}", num_frames);
+void Model::add(const Recipe& recipe, const ComponentNames& names) {
+  names_.components[recipe.name] = names;
+  components_.add(recipe);
+}
+
+void Model::add(const TextPart& encoder) { add(encoder.recipe, encoder.names); }
+
+void Model::add(const AutoencoderPart& autoencoder, int64_t patch) {
+  add(autoencoder.recipe, autoencoder.names);
+  latent_space_ = picture_space(autoencoder.channels, autoencoder.downsampling, patch);
+}
+
+UnitGroups Model::shared_units(const AutoencoderPart& autoencoder) {
+  const auto& name = autoencoder.recipe.name;
+  auto encode = encoding_by(autoencoder, components_, options_.device);
+  UnitGroups groups;
+  groups.encode_image = latent_units(options_.latents, name, encode);
+  if (!names_.reference_column.empty()) groups.encode_references = reference_picture_units(name, encode);
+  groups.add_noise = noise_units(process());
+  groups.decode = decode_units(
+      name, [this, name, decode = autoencoder.decode](const at::Tensor& latents) { return decode(components_.module(name), latents); });
+  return groups;
 }
 
 }  // namespace burnish::models

@@ -6,6 +6,7 @@
 
 #include "diffusion/process.h"
 #include "models/components.h"
+#include "models/latent_space.h"
 #include "models/names.h"
 #include "pipeline/unit.h"
 
@@ -14,7 +15,7 @@ namespace burnish::models {
 inline const std::string kLossMap = "loss_map";
 
 /// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
-/// prompt (text), image [B,3,H,W] in [-1,1], latents, noise and latent_noise [B,C,h,w], of video [B,C,F,h,w], the process's time [B] fp32
+/// prompt (text), image [B,3,H,W] in [-1,1], latents, noise and latent_noise [B,C,h,w], of clips [B,C,F,h,w], the process's time [B] fp32
 /// by its name (sigma or timestep), noisy, target and prediction of the latents' shape, and size_conditioning [B,6]
 /// fp32: height and width of the picture before it was cut, top and left of the cut, height and width of what is trained or drawn;
 /// and reference_images, lists of pictures [3,H,W] in [-1,1]. loss_map, of the prediction's shape or with sides of 1, is how much each
@@ -34,11 +35,8 @@ struct UnitGroups {
   const pipeline::Units& drawing() const { return draw.empty() ? denoise : draw; }
 };
 
-/// How large what is trained or drawn is, in pixels. A picture is one frame.
-struct Extent {
-  int64_t height = 0, width = 0;
-  int64_t num_frames = 1;
-};
+struct AutoencoderPart;
+struct TextPart;
 
 /// A model whose files were opened and whose sizes are known: what it computes, with its components and its tables of names beside that.
 class Model {
@@ -51,17 +49,12 @@ class Model {
   const Names& names() const { return names_; }
   Components& components() { return components_; }
   const Components& components() const { return components_; }
+  /// How latents become noise and the way back.
+  const diffusion::Process& process() const { return *process_; }
+  /// Which latents a clip has.
+  const LatentSpace& latent_space() const { return latent_space_; }
 
   virtual UnitGroups units() = 0;
-  /// How latents become noise and the way back.
-  virtual const diffusion::Process& process() const = 0;
-  /// Of latents, without the batch: [C,h,w] in families of pictures, [C,F,h,w] in those of video. A config Error when the size does not
-  /// divide.
-  virtual std::vector<int64_t> latent_shape(const Extent& extent) const = 0;
-  /// Tokens the denoiser sees for latents of this shape.
-  virtual int64_t num_tokens(at::IntArrayRef latent_shape) const = 0;
-  /// Pixels that a side must be a multiple of.
-  virtual int64_t size_division() const = 0;
   /// Whether its units scale reference pictures themselves, and are to be given them whole; the others take them as a run cuts pictures.
   virtual bool scales_references() const { return false; }
   /// As how large the denoiser sees a reference picture that units are given in this size.
@@ -74,11 +67,16 @@ class Model {
   virtual diffusion::Guide guide() const { return diffusion::guide; }
 
  protected:
-  /// The family fills in names and components.
+  /// The family adds components with their names, and fills in the other names, the process and the latent space.
   Model(ModelFiles files, ModelOptions options) : files_(std::move(files)), options_(std::move(options)), components_(files_, options_) {}
 
-  /// A config Error unless it is one frame whose sides are multiples of size_division().
-  void check_picture(const Extent& extent) const;
+  void add(const Recipe& recipe, const ComponentNames& names);
+  void add(const TextPart& encoder);
+  /// The latent space becomes that of pictures with its latents, of which the denoiser makes a token of `patch` × `patch`.
+  void add(const AutoencoderPart& autoencoder, int64_t patch);
+  /// The groups that are the same in families with one of these autoencoders: encode_image, add_noise and decode, and
+  /// encode_references where the names have a reference column.
+  UnitGroups shared_units(const AutoencoderPart& autoencoder);
   template <class T>
   T& loaded(const std::string& name) {
     return static_cast<T&>(components_.module(name));
@@ -88,6 +86,8 @@ class Model {
   const ModelOptions options_;
   Names names_;
   Components components_;
+  std::unique_ptr<diffusion::Process> process_;
+  LatentSpace latent_space_;
 };
 
 }  // namespace burnish::models

@@ -55,7 +55,8 @@ ModelEntry sizes_of(std::string_view variant, nn::Module& module) {
           .is_sizes = true};
 }
 
-std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name) {
+/// The components of the published model of that name; nothing when no family has one.
+static std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name) {
   kernels::Aside aside;
   for (const auto* family : all_families()) {
     for (const auto& variant : family->variants) {
@@ -64,6 +65,8 @@ std::optional<std::vector<ModelEntry>> published_sizes(const std::string& name) 
   }
   return std::nullopt;
 }
+
+ModelFiles open_model_files(const ModelNames& names) { return open_files(names, published_sizes); }
 
 std::vector<Option> family_options() {
   std::vector<Option> all;

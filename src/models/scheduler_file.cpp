@@ -22,4 +22,9 @@ std::optional<diffusion::SchedulerValues> read_scheduler(const ModelFiles& files
   return values;
 }
 
+diffusion::FlowSamplerConfig flow_config(const ModelFiles& files, const diffusion::FlowSamplerConfig& otherwise) {
+  auto values = read_scheduler(files);
+  return values ? diffusion::flow_sampler_config(*values) : otherwise;
+}
+
 }  // namespace burnish::models

@@ -1,4 +1,5 @@
 #pragma once
+#include "diffusion/flow_sampler.h"
 #include "diffusion/scheduler_values.h"
 #include "models/files.h"
 
@@ -6,5 +7,8 @@ namespace burnish::models {
 
 /// `scheduler/scheduler_config.json` of the first pipeline folder that has one; nothing otherwise.
 std::optional<diffusion::SchedulerValues> read_scheduler(const ModelFiles& files);
+
+/// What that file says of a flow-matching sampler; `otherwise` without one.
+diffusion::FlowSamplerConfig flow_config(const ModelFiles& files, const diffusion::FlowSamplerConfig& otherwise);
 
 }  // namespace burnish::models

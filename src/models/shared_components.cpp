@@ -2,9 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "io/files.h"
 #include "models/hub_files.h"
+#include "models/vae/causal_autoencoder.h"
+#include "models/vae/patch_autoencoder.h"
 
 namespace burnish::models {
 
@@ -16,12 +20,36 @@ auto builds(const Config& config) {
   return [config](const std::string& /*part*/, const at::TensorOptions& options) { return std::make_unique<Module>(config, options); };
 }
 
-/// An autoencoder, whose results depend on the tiles that it is run in.
-template <class Module, class Config>
-Recipe in_fp32(const std::string& name, const char* what, const Source& source, const Config& config, int64_t tile_size) {
-  Recipe recipe{.name = name, .what = what, .source = source, .build = builds<Module>(config), .dtype = at::kFloat};
-  if (tile_size > 0) recipe.settings = [size = tile_size](const std::string&) { return fmt::format("tiles of {}", size); };
-  return recipe;
+/// The tokenizer of a text encoder, without how it is loaded and how many of its tokens are read.
+TokenizerRecipe tokenizer_of(const ModelFiles& files, const ModelOptions& options, const TextUse& use, const char* kind,
+                             int64_t vocab_size) {
+  const auto& chosen = use.tokenizer == "tokenizer_2" ? options.tokenizer_2_path : options.tokenizer_path;
+  return {.folder = [&files, &chosen, folder = use.tokenizer, kind] { return tokenizer_folder(files, chosen, folder, kind); },
+          .load = {},
+          .limit = {},
+          .option = "max_sequence_length",
+          .vocab_size = vocab_size};
+}
+
+/// What an encoder makes of a text depends on how many tokens it reads.
+auto length_settings(const ModelOptions& options, int64_t length) {
+  return [&options, length](const std::string& /*part*/) { return fmt::format("max_sequence_length {}", prompt_length(options, length)); };
+}
+
+/// What all kinds of autoencoders have in common; its results depend on the tiles that it is run in.
+template <class Autoencoder, class Config>
+AutoencoderPart autoencoder_part(const char* what, const Source& source, const Config& config, int64_t channels, int64_t tile_size) {
+  AutoencoderPart part{
+      .recipe = {.name = "vae", .what = what, .source = source, .build = builds<Autoencoder>(config), .dtype = at::kFloat},
+      .names = plain_names("vae"),
+      .channels = channels,
+      .downsampling = config.downsampling(),
+      .encode = [](nn::Module& module, const at::Tensor& image) { return static_cast<Autoencoder&>(module).encode(image); },
+      .decode = [](nn::Module& module, const at::Tensor& latents) { return static_cast<Autoencoder&>(module).decode(latents); }};
+  if (tile_size > 0) part.recipe.settings = [tile_size](const std::string&) { return fmt::format("tiles of {}", tile_size); };
+  part.names.high_precision = {".*"};
+  part.names.without_gradient = {"decoder", "post_quant_conv"};
+  return part;
 }
 
 std::string why_no_tile(const std::string& name, const OptionValue& value) {
@@ -33,42 +61,70 @@ std::string why_no_tile(const std::string& name, const OptionValue& value) {
 
 }  // namespace
 
-Recipe clip_recipe(const std::string& name, const std::string& what, const Source& source, const text::ClipConfig& config) {
-  return {.name = name, .what = what, .source = source, .build = builds<text::ClipTextModel>(config)};
+TextPart clip_part(const Source& source, const text::ClipConfig& config, const TextUse& use, const ModelFiles& files,
+                   const ModelOptions& options) {
+  auto tokenizer = tokenizer_of(files, options, use, "CLIP", config.vocab_size);
+  tokenizer.load = [](const auto& folder) { return tokenizers::load_clip(folder); };
+  tokenizer.limit = [limit = std::min<int64_t>(77, config.max_positions)](const auto&) { return limit; };
+  tokenizer.option = nullptr;
+  return {.recipe = {.name = use.name,
+                     .what = "CLIP text encoder",
+                     .source = source,
+                     .build = builds<text::ClipTextModel>(config),
+                     .tokenizer = tokenizer},
+          .names = {
+              .layers =
+                  {.weights = "text_model.", .diffusers = use.name + ".", .kohya = use.kohya, .others = use.others, .comfyui = use.comfyui},
+              .lora_targets = "q_proj,k_proj,v_proj,out_proj,fc1,fc2",
+              .folder_file = {"", text::transformers_clip_keys()},
+              .single_file = {use.comfyui, text::transformers_clip_keys()}}};
 }
 
-ComponentNames clip_names(const std::string& name, const std::string& kohya, const std::string& comfyui,
-                          const std::vector<std::string>& others) {
-  return {.layers = {.weights = "text_model.", .diffusers = name + ".", .kohya = kohya, .others = others, .comfyui = comfyui},
-          .lora_targets = "q_proj,k_proj,v_proj,out_proj,fc1,fc2",
-          .folder_file = {"", text::transformers_clip_keys()},
-          .single_file = {comfyui, text::transformers_clip_keys()}};
+TextPart t5_part(const Source& source, const text::T5Config& config, const TextUse& use, const ModelFiles& files,
+                 const ModelOptions& options) {
+  auto tokenizer = tokenizer_of(files, options, use, "T5", config.vocab_size);
+  tokenizer.load = tokenizers::load_t5;
+  tokenizer.limit = [&options, length = use.length](const tokenizers::Tokenizer& of) {
+    return prompt_length(options, of.model_max_length() > 0 ? std::min(length, of.model_max_length()) : length);
+  };
+  return {
+      .recipe = {.name = use.name,
+                 .what = "T5 encoder",
+                 .source = source,
+                 .build = builds<text::T5Encoder>(config),
+                 .settings = length_settings(options, use.length),
+                 .tokenizer = tokenizer},
+      .names = {.layers = {.weights = "", .diffusers = use.name + ".", .kohya = use.kohya, .others = use.others, .comfyui = use.comfyui},
+                .lora_targets = "q,k,v,o,wi,wi_0,wi_1,wo",
+                .single_file = {use.comfyui, {}}}};
 }
 
-Recipe t5_recipe(const std::string& name, const Source& source, const text::T5Config& config) {
-  return {.name = name, .what = "T5 encoder", .source = source, .build = builds<text::T5Encoder>(config)};
-}
-
-ComponentNames t5_names(const std::string& name, const std::string& kohya, const std::string& comfyui,
-                        const std::vector<std::string>& others) {
-  return {.layers = {.weights = "", .diffusers = name + ".", .kohya = kohya, .others = others, .comfyui = comfyui},
-          .lora_targets = "q,k,v,o,wi,wi_0,wi_1,wo",
-          .single_file = {comfyui, {}}};
-}
-
-Recipe qwen_recipe(const std::string& name, const Source& source, const text::QwenConfig& config) {
-  return {.name = name, .what = "Qwen text encoder", .source = source, .build = builds<text::QwenEncoder>(config)};
-}
-
-ComponentNames qwen_names(const std::string& name, const text::QwenConfig& config, int64_t num_read, const std::string& kohya,
-                          const std::string& comfyui) {
-  ComponentNames names{.layers = {.weights = "model.", .diffusers = name + ".", .kohya = kohya, .comfyui = comfyui},
-                       .lora_targets = "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj",
-                       .folder_file = {"", text::transformers_qwen_keys()},
-                       .single_file = {comfyui, text::transformers_qwen_keys()}};
-  for (auto layer = num_read; layer < config.num_layers; ++layer) names.without_gradient.push_back("layers." + std::to_string(layer));
-  if (num_read < config.num_layers) names.without_gradient.push_back("norm");
-  return names;
+TextPart qwen_part(const Source& source, const text::QwenConfig& config, const QwenUse& use, const ModelFiles& files,
+                   const ModelOptions& options) {
+  const auto& text = use.text;
+  auto tokenizer = tokenizer_of(files, options, text, "Qwen", config.vocab_size);
+  tokenizer.load = [chat = use.chat](const auto& folder) { return tokenizers::load_qwen(folder, chat); };
+  tokenizer.limit = [&options, length = text.length, drops = use.drops_before](const tokenizers::Tokenizer& of) {
+    return (drops ? of.num_before() : 0) + prompt_length(options, length);
+  };
+  TextPart part{.recipe = {.name = text.name,
+                           .what = "Qwen text encoder",
+                           .source = source,
+                           .build = builds<text::QwenEncoder>(config),
+                           .settings = length_settings(options, text.length),
+                           .tokenizer = tokenizer},
+                .names = {.layers = {.weights = "model.",
+                                     .diffusers = text.name + ".",
+                                     .kohya = text.kohya,
+                                     .others = text.others,
+                                     .comfyui = text.comfyui},
+                          .lora_targets = "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj",
+                          .folder_file = {"", text::transformers_qwen_keys()},
+                          .single_file = {text.comfyui, text::transformers_qwen_keys()}}};
+  for (auto layer = use.num_read; layer < config.num_layers; ++layer)
+    part.names.without_gradient.push_back("layers." + std::to_string(layer));
+  if (use.num_read < config.num_layers) part.names.without_gradient.emplace_back("norm");
+  return part;
 }
 
 Recipe vision_recipe(const std::string& name, const Source& source, const text::VisionConfig& config, const text::PixelRule& pixels) {
@@ -94,114 +150,39 @@ Option tile_option() {
           .about = Option::About::tile_size};
 }
 
-Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config) {
-  return in_fp32<vae::AutoencoderKL>(name, "KL autoencoder", source, config, config.tile_size);
+AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const KlUse& use) {
+  vae::KlConfig config{.latent_channels = use.channels};
+  if (source.entry) config = vae::kl_config(source.entry->config, source.shapes(), use.scale);
+  config.tile_size = options.get<int64_t>("vae_tile_size");
+  auto part = autoencoder_part<vae::AutoencoderKL>("KL autoencoder", source, config, config.latent_channels, config.tile_size);
+  part.names.folder_file = {"", vae::diffusers_kl_keys()};
+  part.names.single_file = {use.single_prefix, vae::original_kl_keys(config.block_out_channels.size())};
+  return part;
 }
 
-ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& config, const std::string& single_prefix) {
-  auto names = plain_names(name);
-  names.folder_file = {"", vae::diffusers_kl_keys()};
-  names.single_file = {single_prefix, vae::original_kl_keys(config.block_out_channels.size())};
-  names.high_precision = {".*"};
-  names.without_gradient = {"decoder", "post_quant_conv"};
-  return names;
+AutoencoderPart patch_part(const Source& source, const ModelOptions& options) {
+  auto config = source.read(vae::patch_config);
+  config.kl.tile_size = options.get<int64_t>("vae_tile_size");
+  auto part = autoencoder_part<vae::PatchAutoencoder>("KL autoencoder", source, config, config.channels(), config.kl.tile_size);
+  part.names.folder_file = {"", vae::diffusers_kl_keys()};
+  part.names.single_file = {"vae.", vae::original_kl_keys(config.kl.block_out_channels.size(), /*beside=*/false)};
+  part.names.without_gradient.emplace_back("bn");
+  return part;
 }
 
-Recipe patch_autoencoder_recipe(const std::string& name, const Source& source, const vae::PatchConfig& config) {
-  return in_fp32<vae::PatchAutoencoder>(name, "KL autoencoder", source, config, config.kl.tile_size);
+AutoencoderPart causal_part(const Source& source, const ModelOptions& options) {
+  auto config = source.read(vae::causal_config);
+  config.tile_size = options.get<int64_t>("vae_tile_size");
+  auto part = autoencoder_part<vae::CausalAutoencoder>("causal autoencoder", source, config, config.latent_channels, config.tile_size);
+  part.names.folder_file = {"", vae::diffusers_causal_keys()};
+  part.names.single_file = {"vae.", vae::original_causal_keys(config)};
+  return part;
 }
 
-ComponentNames patch_autoencoder_names(const std::string& name, const vae::PatchConfig& config, const std::string& single_prefix) {
-  auto names = autoencoder_names(name, config.kl, single_prefix);
-  names.single_file.keys = vae::original_kl_keys(config.kl.block_out_channels.size(), /*beside=*/false);
-  names.without_gradient.push_back("bn");
-  return names;
-}
-
-Recipe causal_autoencoder_recipe(const std::string& name, const Source& source, const vae::CausalConfig& config) {
-  return in_fp32<vae::CausalAutoencoder>(name, "causal autoencoder", source, config, config.tile_size);
-}
-
-ComponentNames causal_autoencoder_names(const std::string& name, const vae::CausalConfig& config, const std::string& single_prefix) {
-  auto names = plain_names(name);
-  names.folder_file = {"", vae::diffusers_causal_keys()};
-  names.single_file = {single_prefix, vae::original_causal_keys(config)};
-  names.high_precision = {".*"};
-  names.without_gradient = {"decoder", "post_quant_conv"};
-  return names;
-}
-
-std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark) {
-  if (!entry.tensors) return std::nullopt;
-  for (const auto& prefix : prefixes) {
-    if (entry.tensors->contains(prefix + mark)) return prefix.empty() ? *entry.tensors : entry.tensors->below(prefix);
-  }
-  return std::nullopt;
-}
-
-Source find_autoencoder(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    for (const char* mark : {"decoder.up_blocks.0.resnets.0.norm1.weight", "decoder.up.0.block.0.norm1.weight"}) {
-      if (auto tensors = find_below(entry, {"", "vae.", "first_stage_model."}, mark)) return {&entry, tensors, vae::kl_keys(*tensors)};
-    }
-  }
-  return {};
-}
-
-Source find_patch_autoencoder(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    auto found = find_autoencoder({{entry}, {}});
-    if (found.entry && vae::has_patch_statistics(*found.tensors)) return {&entry, vae::patch_tensors(*found.tensors), found.keys};
-  }
-  return {};
-}
-
-Source find_causal_autoencoder(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    for (const char* mark : {"decoder.up_blocks.0.resnets.0.norm1.gamma", "decoder.upsamples.0.residual.0.gamma"}) {
-      auto tensors = find_below(entry, {"", "vae.", "first_stage_model."}, mark);
-      if (tensors) return {&entry, vae::causal_tensors(*tensors), vae::causal_keys(*tensors)};
-    }
-  }
-  return {};
-}
-
-Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes) {
-  for (const auto& entry : files.entries) {
-    if (auto found = find_below(entry, prefixes, "encoder.block.0.layer.0.SelfAttention.q.weight")) {
-      auto tensors = text::t5_tensors(*found);
-      return {&entry, tensors, text::t5_keys(tensors)};
-    }
-  }
-  return {};
-}
-
-Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark) {
-  for (const auto& entry : files.entries) {
-    for (const std::string body : {"model.language_model.", "model.", ""}) {
-      if (auto tensors = find_below(entry, prefixes, body + "layers.0.self_attn." + mark))
-        return {&entry, text::qwen_tensors(*tensors), {}};
-    }
-  }
-  return {};
-}
-
-// Old files keep it at the top, new ones beside the text model.
-Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>& prefixes) {
-  for (const auto& entry : files.entries) {
-    for (const auto& prefix : prefixes) {
-      for (const char* tower : {"visual.", "model.visual."}) {
-        if (auto tensors = find_below(entry, {prefix + tower}, text::kVisionMark)) return {&entry, tensors, {}};
-      }
-    }
-  }
-  return {};
-}
-
-void check_latents(const Source& transformer, int64_t channels_read, const Source& autoencoder, int64_t channels_made) {
-  if (!transformer.entry || !autoencoder.entry || channels_read == channels_made) return;
+void check_latents(const Source& transformer, int64_t channels_read, const AutoencoderPart& autoencoder) {
+  if (!transformer.entry || !autoencoder.recipe.source.entry || channels_read == autoencoder.channels) return;
   data_error("models", "the transformer takes {} latent channels and the autoencoder makes {}; they belong to different models",
-             channels_read, channels_made);
+             channels_read, autoencoder.channels);
 }
 
 void check_widths(const Source& transformer, const char* what, int64_t width_read, const Source& encoder, const char* name,

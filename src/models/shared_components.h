@@ -6,70 +6,99 @@
 #include "models/text/qwen_vision.h"
 #include "models/text/t5.h"
 #include "models/vae/autoencoder_kl.h"
-#include "models/vae/causal_autoencoder.h"
-#include "models/vae/patch_autoencoder.h"
+#include "tokenizers/qwen.h"
 
-// Components that are the same in every family: how they are made, and what their layers are called.
+// Components that families share, as values that a family adds to itself (Model::add): how they are made, what their layers are called.
+// Recipes refer to the files and options that they are given, which must outlive them.
 namespace burnish::models {
 
-/// A CLIP text encoder, without its tokenizer.
-Recipe clip_recipe(const std::string& name, const std::string& what, const Source& source, const text::ClipConfig& config);
-/// `kohya`: what stands before its layers in kohya's adapter files, "lora_te1_"; `comfyui`: in ComfyUI's, and before its tensors in single
-/// files; `others`: LayerNames::others.
-ComponentNames clip_names(const std::string& name, const std::string& kohya, const std::string& comfyui,
-                          const std::vector<std::string>& others = {});
+/// How parts of a family that are apart from its Model add components to it: Model::add.
+using AddComponent = std::function<void(const Recipe& recipe, const ComponentNames& names)>;
 
-/// A T5 encoder, without its tokenizer.
-Recipe t5_recipe(const std::string& name, const Source& source, const text::T5Config& config);
-ComponentNames t5_names(const std::string& name, const std::string& kohya, const std::string& comfyui,
-                        const std::vector<std::string>& others = {});
+/// The transformer "dit". `part_of` makes of a part's name what the constructor takes to build that part; `seed` draws random weights.
+template <class Transformer, class Config, class PartOf>
+Recipe transformer_recipe(const Source& source, const Config& config, uint64_t seed, const PartOf& part_of) {
+  return {.name = "dit",
+          .what = "transformer",
+          .source = source,
+          .build = [config, part_of](const std::string& part,
+                                     const at::TensorOptions& o) { return std::make_unique<Transformer>(config, o, part_of(part)); },
+          .initialise = [seed](nn::Module& whole) { static_cast<Transformer&>(whole).initialise(seed); }};
+}
 
-/// A Qwen text encoder, without its tokenizer.
-Recipe qwen_recipe(const std::string& name, const Source& source, const text::QwenConfig& config);
-/// `num_read`: layers that the model runs; those behind them get no gradient.
-ComponentNames qwen_names(const std::string& name, const text::QwenConfig& config, int64_t num_read, const std::string& kohya,
-                          const std::string& comfyui);
+/// A text encoder with its tokenizer.
+struct TextPart {
+  Recipe recipe;
+  ComponentNames names;
+};
 
-/// "vae_tile_size" of families with an autoencoder: what its config has as tile_size.
-Option tile_option();
+/// What a family says of a text encoder.
+struct TextUse {
+  std::string name = "text_encoder";
+  std::string tokenizer = "tokenizer";   ///< its tokenizer's folder beside the model; with "_path" behind it the option that names another
+  std::string kohya = "lora_te_";        ///< LayerNames::kohya
+  std::string comfyui = {};              ///< LayerNames::comfyui, which stands before its tensors in single files too
+  std::vector<std::string> others = {};  ///< LayerNames::others
+  int64_t length = 0;                    ///< tokens of a text that the model was trained with; see prompt_length_option
+};
+
+/// A CLIP text encoder, which reads one chunk of tokens whatever `length` says.
+TextPart clip_part(const Source& source, const text::ClipConfig& config, const TextUse& use, const ModelFiles& files,
+                   const ModelOptions& options);
+
+/// A T5 encoder. It reads no more tokens than its tokenizer says, unless the user asks for more.
+TextPart t5_part(const Source& source, const text::T5Config& config, const TextUse& use, const ModelFiles& files,
+                 const ModelOptions& options);
+
+/// What a family says of a Qwen text encoder.
+struct QwenUse {
+  TextUse text;
+  tokenizers::ChatTemplate chat = {};  ///< what stands around a prompt
+  bool drops_before = false;           ///< whether the states of what stands before the prompt are dropped, and not counted in `length`
+  int64_t num_read = 0;                ///< layers that the model runs; those behind them get no gradient
+};
+TextPart qwen_part(const Source& source, const text::QwenConfig& config, const QwenUse& use, const ModelFiles& files,
+                   const ModelOptions& options);
+
 /// The vision tower of Qwen2.5-VL, shown pictures by `pixels`. Its layers lie below "visual." in the text encoder's files.
 Recipe vision_recipe(const std::string& name, const Source& source, const text::VisionConfig& config, const text::PixelRule& pixels);
 ComponentNames vision_names(const std::string& name, const std::string& kohya);
 
-/// A KL autoencoder, which computes in fp32 and of which no weight is stored as codes.
-Recipe autoencoder_recipe(const std::string& name, const Source& source, const vae::KlConfig& config);
-/// `single_prefix`: what stands before its tensors in single files.
-ComponentNames autoencoder_names(const std::string& name, const vae::KlConfig& config, const std::string& single_prefix);
+/// What an autoencoder makes of a picture, in the space that the denoiser works in: a normal distribution for each number.
+using Moments = vae::Encoder::Moments;
 
-/// An autoencoder of latents in patches, likewise.
-Recipe patch_autoencoder_recipe(const std::string& name, const Source& source, const vae::PatchConfig& config);
-ComponentNames patch_autoencoder_names(const std::string& name, const vae::PatchConfig& config, const std::string& single_prefix);
+/// The autoencoder "vae", which computes in fp32 and of which no weight is stored as codes. It runs in tiles where tile_option says so.
+struct AutoencoderPart {
+  Recipe recipe;
+  ComponentNames names;
+  int64_t channels = 16;     ///< numbers of a latent
+  int64_t downsampling = 8;  ///< pixels to a latent along a side
+  /// Run the loaded module: image [B, 3, H, W] in [-1, 1] to latents [B, C, h, w] as the denoiser sees them, and back.
+  std::function<Moments(nn::Module& autoencoder, const at::Tensor& image)> encode;
+  std::function<at::Tensor(nn::Module& autoencoder, const at::Tensor& latents)> decode;
+};
 
-/// A causal autoencoder for pictures, likewise.
-Recipe causal_autoencoder_recipe(const std::string& name, const Source& source, const vae::CausalConfig& config);
-ComponentNames causal_autoencoder_names(const std::string& name, const vae::CausalConfig& config, const std::string& single_prefix);
-
-/// The tensors of an entry below the first of these prefixes under which it has one of this name; nothing where it has none.
-std::optional<io::TensorSource> find_below(const ModelEntry& entry, const std::vector<std::string>& prefixes, const std::string& mark);
-/// A KL autoencoder in its own files or in a single one.
-Source find_autoencoder(const ModelFiles& files);
-/// One of latents in patches: that has statistics of them.
-Source find_patch_autoencoder(const ModelFiles& files);
-Source find_causal_autoencoder(const ModelFiles& files);
-/// A T5 encoder in its own files or below one of these prefixes of a single one.
-Source find_t5(const ModelFiles& files, const std::vector<std::string>& prefixes);
-/// A Qwen text encoder in its own files or below one of these prefixes of a single one. Its first layer's attention has a tensor `mark`:
-/// "q_norm.weight" of Qwen3, "q_proj.bias" of Qwen2 and Qwen2.5.
-Source find_qwen(const ModelFiles& files, const std::vector<std::string>& prefixes, const std::string& mark);
-/// The vision tower of Qwen2.5-VL among the text encoder's files, below one of these prefixes.
-Source find_vision_tower(const ModelFiles& files, const std::vector<std::string>& prefixes);
+/// What a family says of a KL autoencoder.
+struct KlUse {
+  int64_t channels = 16;               ///< of its latents, where the files hold none
+  double scale = 0;                    ///< of its latents, where no config.json says it (vae::kl_config)
+  std::string single_prefix = "vae.";  ///< what stands before its tensors in single files
+};
+AutoencoderPart kl_part(const Source& source, const ModelOptions& options, const KlUse& use = {});
+/// A KL autoencoder of latents in patches.
+AutoencoderPart patch_part(const Source& source, const ModelOptions& options);
+/// A causal autoencoder, for pictures.
+AutoencoderPart causal_part(const Source& source, const ModelOptions& options);
 
 /// A data Error where the transformer reads other latents than the autoencoder makes; nothing where one of them is not there.
-void check_latents(const Source& transformer, int64_t channels_read, const Source& autoencoder, int64_t channels_made);
-/// The same of what it reads of an encoder: "texts" of the "text encoder".
+void check_latents(const Source& transformer, int64_t channels_read, const AutoencoderPart& autoencoder);
+/// A data Error where the transformer reads other states than an encoder makes: "texts" of the "text encoder"; nothing where one of them is
+/// not there.
 void check_widths(const Source& transformer, const char* what, int64_t width_read, const Source& encoder, const char* name,
                   int64_t width_made);
 
+/// The option vae_tile_size, of families with one of these autoencoders.
+Option tile_option();
 /// The option max_sequence_length: tokens that the text encoder reads of a prompt, 0 for as many as the model was trained with.
 Option prompt_length_option();
 /// Its value, or `otherwise` where that is 0.
@@ -78,7 +107,7 @@ int64_t prompt_length(const ModelOptions& options, int64_t otherwise);
 /// The folder of a tokenizer: the chosen one, which may be a folder of a model on a hub ("author/model:tokenizer/"), or that of this name
 /// beside the model; nothing when there is neither.
 std::optional<std::filesystem::path> find_tokenizer(const ModelFiles& files, const std::string& chosen, const std::string& folder);
-/// The same; a data Error that names `kind` and the option when there is neither.
+/// The same folder; a data Error that names `kind` and the option when there is neither.
 std::filesystem::path tokenizer_folder(const ModelFiles& files, const std::string& chosen, const std::string& folder, const char* kind);
 
 }  // namespace burnish::models

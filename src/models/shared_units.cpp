@@ -18,14 +18,29 @@
 
 namespace burnish::models {
 
-void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device device, int64_t layer, int64_t limit, int64_t num_dropped) {
+Encode encoding_by(const AutoencoderPart& autoencoder, Components& components, c10::Device device) {
+  return [&components, device, name = autoencoder.recipe.name, encode = autoencoder.encode](const at::Tensor& image) {
+    return encode(components.module(name), image.to(device));
+  };
+}
+
+at::Tensor as_batch(const std::vector<int64_t>& ids, c10::Device device) {
+  return at::tensor(ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0).to(device);
+}
+
+int64_t token_limit(const Components& components, const std::string& encoder) {
+  return components.find(encoder)->tokenizer->limit(components.tokenizer(encoder));
+}
+
+void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device device, int64_t layer, int64_t num_dropped) {
   const std::string encoder = "text_encoder";
   scope.uses(encoder);
   auto ids = components.tokenizer(encoder).encode(scope.text("prompt"));
+  const auto limit = token_limit(components, encoder);
   // Of a model that is only named no text is known; it may be as long as any.
   bool is_named = components.source(encoder).entry->is_sizes;
   if (is_named || std::ssize(ids) > limit) ids.resize(static_cast<size_t>(limit));
-  auto ids_BL = at::tensor(ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0).to(device);
+  auto ids_BL = as_batch(ids, device);
   auto states_BLD = static_cast<text::QwenEncoder&>(components.module(encoder)).forward(ids_BL, {layer}).front();
   write_text(scope, states_BLD.narrow(1, num_dropped, ids_BL.size(1) - num_dropped));
 }
@@ -35,7 +50,7 @@ void write_text(pipeline::Scope& scope, const at::Tensor& states_1LD) {
   scope.write("text_mask", at::ones({1, states_1LD.size(1)}, states_1LD.options()));
 }
 
-pipeline::Units latent_units(const std::string& kind, const std::string& vae, std::function<Moments(const at::Tensor&)> encode) {
+pipeline::Units latent_units(const std::string& kind, const std::string& vae, Encode encode) {
   using pipeline::Scope;
   if (kind != "sample") {
     return {{"encode_image", {"image"}, {"latents"}, {vae}, [vae, encode](Scope& s) {
@@ -58,7 +73,7 @@ pipeline::Units latent_units(const std::string& kind, const std::string& vae, st
            }}};
 }
 
-pipeline::Units reference_picture_units(const std::string& vae, std::function<Moments(const at::Tensor&)> encode) {
+pipeline::Units reference_picture_units(const std::string& vae, Encode encode) {
   return {{"encode_references", {"reference_images"}, {"latents_of_references"}, {vae}, [vae, encode](pipeline::Scope& s) {
              s.uses(vae);
              pipeline::Value latents = s.value("reference_images");
@@ -118,7 +133,7 @@ std::vector<TokenCount> count_tokens(Components& components, const pipeline::Uni
     if (!recipe || !recipe->tokenizer || !components.has(encoder)) continue;
     components.check(encoder);  // loads its tokenizer
     const auto& tokenizer = components.tokenizer(encoder);
-    auto& count = counts.emplace_back(TokenCount{.encoder = encoder, .limit = recipe->tokenizer->limit(tokenizer)});
+    auto& count = counts.emplace_back(TokenCount{.encoder = encoder, .limit = token_limit(components, encoder)});
     count.option = recipe->tokenizer->option;
     for (const auto& text : texts) {
       auto num_tokens = std::ssize(tokenizer.encode(text));

@@ -3,23 +3,24 @@
 #include <string>
 
 #include "diffusion/process.h"
-#include "models/components.h"
-#include "models/vae/autoencoder_kl.h"
+#include "models/shared_components.h"
 #include "pipeline/unit.h"
 
 // Units that are the same in every family.
 namespace burnish::models {
 
-/// What an autoencoder makes of a picture, in the space that the denoiser works in: a normal distribution for each number.
-using Moments = vae::Encoder::Moments;
+/// How pictures [B, 3, H, W] in [-1, 1] become latents.
+using Encode = std::function<Moments(const at::Tensor& image)>;
+/// Encodes by what is loaded of an autoencoder, on `device`.
+Encode encoding_by(const AutoencoderPart& autoencoder, Components& components, c10::Device device);
 
 /// The units from `image` to `latents`. `kind` "mean": the latents are the mean, and nothing else is kept.
 /// "sample": `encode_image` writes latents_mean and latents_logvar, and a unit of its own draws from them with the run's latent_noise:
 /// mean + exp(logvar / 2) · latent_noise. `encode` runs the model `vae` on image [B, 3, H, W] in [-1, 1].
-pipeline::Units latent_units(const std::string& kind, const std::string& vae, std::function<Moments(const at::Tensor& image)> encode);
+pipeline::Units latent_units(const std::string& kind, const std::string& vae, Encode encode);
 
 /// The unit from `reference_images` to `latents_of_references`: lists of the means [C, h, w], picture by picture. `encode` as above.
-pipeline::Units reference_picture_units(const std::string& vae, std::function<Moments(const at::Tensor& image)> encode);
+pipeline::Units reference_picture_units(const std::string& vae, Encode encode);
 
 /// The one picture [3, H, W] of a sample in a column; a data Error where there are more.
 const at::Tensor& picture_of(pipeline::Scope& scope, const std::string& column);
@@ -36,11 +37,15 @@ at::Tensor control_latents(const at::Tensor& image_3HW, const at::Tensor& mask_3
 /// Of lists of as many tensors, of equal sizes in their order, a batch for each place: [B, ...].
 std::vector<at::Tensor> stack_lists(const pipeline::TensorLists& lists);
 
+/// A text's tokens as a batch of one [1, L], int64.
+at::Tensor as_batch(const std::vector<int64_t>& ids, c10::Device device);
+/// How many tokens of a text an encoder reads that was checked or loaded, special ones counted.
+int64_t token_limit(const Components& components, const std::string& encoder);
+
 /// What the unit from `prompt` to text_embedding [1, L, width] and text_mask [1, L], ones, does with a Qwen text encoder named
-/// "text_encoder": the states after `layer` layers of at most `limit` tokens, without those of the first `num_dropped`. The text of a model
-/// that is only named has `limit` tokens.
-void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device device, int64_t layer, int64_t limit,
-                    int64_t num_dropped = 0);
+/// "text_encoder": the states after `layer` layers of as many tokens as it reads, without those of the first `num_dropped`. The text of a
+/// model that is only named is as long as may be.
+void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device device, int64_t layer, int64_t num_dropped = 0);
 
 /// Writes states [1, L, width] of a text as text_embedding and text_mask.
 void write_text(pipeline::Scope& scope, const at::Tensor& states_1LD);

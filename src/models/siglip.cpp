@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "io/model_values.h"
-#include "models/shared_components.h"
+#include "models/find_components.h"
 #include "nn/attention.h"
 #include "nn/block.h"
 
@@ -79,12 +79,6 @@ class SiglipLayer : public nn::Block {
   SiglipMlp mlp_;
 };
 
-int64_t count_siglip_layers(const io::Shapes& shapes) {
-  int64_t count = 0;
-  while (shapes.contains("encoder.layers." + std::to_string(count) + ".layer_norm1.weight")) ++count;
-  return count;
-}
-
 }  // namespace
 
 /// One query attends to all tokens; torch's MultiheadAttention, whose query, key and value weights lie in one matrix.
@@ -127,7 +121,7 @@ SiglipConfig siglip_config(const nlohmann::json& json, const io::Shapes& shapes)
   c.patch = io::side_of(shapes, "embeddings.patch_embedding.weight", 2, kSiglip);
   c.num_patches = io::side_of(shapes, "embeddings.position_embedding.weight", 0, kSiglip);
   c.hidden = io::side_of(shapes, "head.mlp.fc1.weight", 0, kSiglip);
-  c.num_layers = count_siglip_layers(shapes);
+  c.num_layers = io::count_of(shapes, "encoder.layers.{}.layer_norm1.weight");
   c.num_heads = c.width % 72 == 0 ? c.width / 72 : 1;
   auto side = std::llround(std::sqrt(static_cast<double>(c.num_patches)));
   c.image_size = side * c.patch == 378 ? 384 : side * c.patch;

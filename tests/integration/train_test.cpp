@@ -251,7 +251,7 @@ TEST(LoraParity, GradientsArePeftsInTheFirstReplayedStep) {
   auto replay = io::SafetensorsFile::open(kGolden / "replay.safetensors");
   data::Dataset dataset({.subsets = {{.base_path = (kGolden / "pictures").string(),
                                       .metadata_path = (kGolden / "pictures/metadata.csv").string(),
-                                      .size = {48, 64, 1 << 20, model->size_division()}}}});
+                                      .size = {48, 64, 1 << 20, model->latent_space().side}}}});
   auto sample = dataset.load(replay->tensor("step.0.sample").item<int64_t>());
   pipeline::Values values{{"prompt", sample.prompt},
                           {"image", sample.image_3HW.unsqueeze(0)},

@@ -21,7 +21,7 @@ namespace {
 
 const std::string kChromaFolder = "chroma_pipeline/model/transformer/";
 
-std::unique_ptr<Transformer> load_transformer(chroma::Part part = {}) {
+std::unique_ptr<Transformer> load_transformer(mmdit::Part part = {}) {
   return test::load_trained<Transformer>(kChromaFolder, chroma::detect, part);
 }
 

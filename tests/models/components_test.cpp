@@ -1,11 +1,10 @@
 // What is loaded of a model: names without building, trees built once, parts, and stores that change what is held.
-#include "models/components.h"
-
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
 #include "base/error.h"
 #include "io/safetensors.h"
+#include "models/family.h"
 #include "nn/linear.h"
 #include "tests/scratch.h"
 

@@ -9,6 +9,7 @@
 #include "models/flux2/keys.h"
 #include "models/flux2/model.h"
 #include "models/shared_components.h"
+#include "models/vae/patch_autoencoder.h"
 #include "tests/golden.h"
 #include "tests/models/load.h"
 #include "tests/scratch.h"
@@ -29,7 +30,7 @@ const std::string kTransformer = kModel + "transformer/";
 io::TensorSource weights() { return test::golden(kTransformer + "diffusion_pytorch_model.safetensors"); }
 nlohmann::json config_json(const std::string& folder = kTransformer) { return io::read_json(test::golden_path(folder + "config.json")); }
 
-std::unique_ptr<Transformer> load_transformer(flux2::Part part = {}) {
+std::unique_ptr<Transformer> load_transformer(mmdit::Part part = {}) {
   return test::load_trained<Transformer>(kTransformer, flux2::detect, part);
 }
 
@@ -114,7 +115,7 @@ TEST(Flux2Keys, AnAutoencoderInOriginalNamesIsTheSame) {
   for (auto& [path, slot] : autoencoder->parameters()) ours.emplace_back(path, *slot);
   test::Scratch scratch;
   auto file = (scratch / "ae.safetensors").string();
-  io::save_safetensors(file, patch_autoencoder_names("vae", {}, "").single_file.keys.to_file(ours));
+  io::save_safetensors(file, patch_part({}, {.own = {{"vae_tile_size", int64_t{0}}}}).names.single_file.keys.to_file(ours));
   auto original = io::TensorSource::open({file});
   for (const char* name :
        {"encoder.quant_conv.weight", "decoder.post_quant_conv.bias", "decoder.up.3.block.0.conv1.weight", "bn.running_var"})

@@ -10,6 +10,7 @@
 #include "models/qwen_image/controlnet.h"
 #include "models/qwen_image/transformer.h"
 #include "models/shared_components.h"
+#include "models/vae/causal_autoencoder.h"
 #include "tests/golden.h"
 #include "tests/models/load.h"
 #include "tests/scratch.h"
@@ -30,7 +31,7 @@ const std::string kTransformer = kModel + "transformer/";
 io::TensorSource weights() { return test::golden(kTransformer + "diffusion_pytorch_model.safetensors"); }
 nlohmann::json config_json(const std::string& folder = kTransformer) { return io::read_json(test::golden_path(folder + "config.json")); }
 
-std::unique_ptr<Transformer> load_transformer(qwen_image::Part part = {}) {
+std::unique_ptr<Transformer> load_transformer(mmdit::Part part = {}) {
   return test::load_trained<Transformer>(kTransformer, qwen_image::detect, part);
 }
 

@@ -99,8 +99,8 @@ pipeline::Units units_in_order(Model& model) {
 
 /// What a sample and a draw give to units.
 pipeline::Values first_values(const Model& model) {
-  auto side = 4 * model.size_division();
-  auto shape = model.latent_shape({side, side});
+  auto side = 4 * model.latent_space().side;
+  auto shape = model.latent_space().shape({.height = side, .width = side});
   pipeline::Values values;
   for (const auto& input : model.names().extra_inputs) {
     auto& value = values[std::string(input.column)];

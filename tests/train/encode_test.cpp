@@ -24,6 +24,8 @@ class EncoderAndHead : public models::Model {
  public:
   EncoderAndHead() : Model({}, {.init = "random"}) {
     names_.denoisers = {"dit"};
+    latent_space_ = models::picture_space(/*channels=*/1, /*spatial=*/4, /*patch=*/1);
+    process_ = std::make_unique<diffusion::FlowProcess>(diffusion::FlowSamplerConfig{});
     components_.add({.name = "encoder",
                      .what = "encoder",
                      .source = {&entry_, {}, {}},
@@ -52,13 +54,6 @@ class EncoderAndHead : public models::Model {
   pipeline::Units all_units() {
     auto groups = units();
     return {groups.encode_image[0], groups.encode_prompt[0], groups.denoise[0]};
-  }
-  std::vector<int64_t> latent_shape(const models::Extent&) const override { return {}; }
-  int64_t num_tokens(at::IntArrayRef) const override { return 0; }
-  int64_t size_division() const override { return 4; }
-  const diffusion::Process& process() const override {
-    static const diffusion::FlowProcess process{diffusion::FlowSamplerConfig{}};
-    return process;
   }
 
   at::Tensor weight = at::arange(1, 4, at::kFloat);

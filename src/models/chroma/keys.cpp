@@ -19,8 +19,7 @@ const std::string kTimeLayers = "distilled_guidance_layer.layers.";
 RenamedLayers original_layers(const Config& config) {
   auto layers = kOriginalOuter;
   for (const char* same : {"distilled_guidance_layer.in_proj", "distilled_guidance_layer.out_proj"}) layers.push_back({same, {same}});
-  add_blocks(layers, kDoubleBlockLayers, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
-  add_blocks(layers, kSingleBlockLayers, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+  add_original_blocks(layers, kDoubleBlockLayers, kSingleBlockLayers, config.num_double_blocks, config.num_single_blocks);
   add_blocks(layers, kOriginalTime, kTimeLayers, kTimeLayers, config.num_time_layers);
   return layers;
 }
@@ -38,14 +37,7 @@ io::KeyMap original_keys() {
   return io::KeyMap(rules);
 }
 
-std::map<std::string, LayerTable> written_layers(const Config& config) {
-  std::map<std::string, LayerTable> written;
-  for (const auto& [theirs, ours] : original_layers(config)) {
-    written["comfyui"]["diffusion_model." + theirs] = ours;
-    written["kohya"]["lora_unet_" + with_underscores(theirs)] = ours;
-  }
-  return written;
-}
+std::map<std::string, LayerTable> written_layers(const Config& config) { return written_in(original_layers(config)); }
 
 LayerTable foreign_layers(const Config& config) {
   LayerTable table;

@@ -11,7 +11,6 @@
 #include <limits>
 
 #include "kernels/modulated_norm/modulated_norm.h"
-#include "models/mmdit.h"
 
 namespace burnish::models::chroma {
 
@@ -20,13 +19,6 @@ namespace {
 constexpr double kChromaTheta = 10000.0, kChromaEps = 1e-6;
 /// Of torch.nn.RMSNorm that is given none.
 constexpr double kTimeNormEps = std::numeric_limits<float>::epsilon();
-
-template <class T, class... Arguments>
-std::vector<std::unique_ptr<T>> several(int64_t count, const Arguments&... arguments) {
-  std::vector<std::unique_ptr<T>> all;
-  for (int64_t i = 0; i < count; ++i) all.push_back(std::make_unique<T>(arguments...));
-  return all;
-}
 
 mmdit::Widths widths_of(const Config& c) { return {.num_heads = c.num_heads, .head_dim = c.head_dim, .hidden = c.mlp_hidden}; }
 
@@ -54,8 +46,8 @@ std::pair<at::Tensor, at::Tensor> rope(const Config& c, int64_t num_text, int64_
 struct Transformer::Approximator {
   Approximator(const Config& c, const at::TensorOptions& o)
       : in(c.time_channels, c.time_hidden, o),
-        layers(several<mmdit::EmbedMlp>(c.num_time_layers, c.time_hidden, c.time_hidden, o)),
-        norms(several<nn::RMSNorm>(c.num_time_layers, c.time_hidden, kTimeNormEps, o)),
+        layers(mmdit::several<mmdit::EmbedMlp>(c.num_time_layers, c.time_hidden, c.time_hidden, o)),
+        norms(mmdit::several<nn::RMSNorm>(c.num_time_layers, c.time_hidden, kTimeNormEps, o)),
         out(c.time_hidden, c.width(), o) {}
 
   /// [B, N, channels] -> [B, N, D].
@@ -75,9 +67,9 @@ struct Transformer::Body {
   Body(const Config& c, const at::TensorOptions& o)
       : image_in(c.in_channels, c.width(), o),
         text_in(c.caption_width, c.width(), o),
-        double_blocks(several<mmdit::DoubleBlock>(c.num_double_blocks, widths_of(c), o,
-                                                  mmdit::DoubleBlock::Names{.image_mlp = "ff", .text_mlp = "ff_context"})),
-        single_blocks(several<mmdit::SingleBlock>(c.num_single_blocks, widths_of(c), o)),
+        double_blocks(mmdit::several<mmdit::DoubleBlock>(c.num_double_blocks, widths_of(c), o,
+                                                         mmdit::DoubleBlock::Names{.image_mlp = "ff", .text_mlp = "ff_context"})),
+        single_blocks(mmdit::several<mmdit::SingleBlock>(c.num_single_blocks, widths_of(c), o)),
         out(c.width(), c.in_channels, o) {}
   nn::Linear image_in, text_in;
   std::vector<std::unique_ptr<mmdit::DoubleBlock>> double_blocks;
@@ -85,7 +77,7 @@ struct Transformer::Body {
   nn::Linear out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
   if (part.modulation) {
     approximator_ = std::make_unique<Approximator>(c, options);
     const std::string name = "distilled_guidance_layer.";

@@ -2,23 +2,17 @@
 #include <memory>
 
 #include "models/chroma/config.h"
-#include "nn/block.h"
-#include "nn/token_shares.h"
+#include "models/mmdit.h"
 
 namespace burnish::models::chroma {
 
 // Shape letters: B batch, I image tokens, T text tokens, E caption width, D width, M modulation values.
 
-/// Which layers a Transformer holds. The modulation is made of the time alone, so it can be run, loaded and dropped apart from the body.
-struct Part {
-  bool modulation = true, body = true;
-};
-
 /// The transformer of Chroma (lodestones/Chroma1-HD; parameter names are those of diffusers' ChromaTransformer2DModel): blocks of two
 /// streams and of one, whose modulation a network of its own makes of the time and of each vector's number.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
   /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of each single block 3 D, of each double block 6 D for the

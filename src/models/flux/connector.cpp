@@ -78,9 +78,8 @@ Connector::Config Connector::detect(const io::Shapes& shapes) {
   Config c{.num_features = side("S.input_embedder.weight", 1),
            .width = side("S.input_embedder.weight", 0),
            .hidden = side(refiner_path(0) + ".mlp.fc1.weight", 0),
-           .num_blocks = 0,
+           .num_blocks = io::count_of(shapes, "S.individual_token_refiner.blocks.{}.norm1.weight"),
            .pooled_width = side("global_proj_out.weight", 0)};
-  while (shapes.contains(refiner_path(c.num_blocks) + ".norm1.weight")) ++c.num_blocks;
   c.num_heads = std::max<int64_t>(1, c.width / kRefinerHead);
   return c;
 }

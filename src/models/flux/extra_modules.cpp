@@ -71,8 +71,7 @@ IpAdapter::Config IpAdapter::detect(const io::Shapes& shapes, int64_t num_heads)
   c.num_tokens = side("image_proj.proj.2.weight", 0) / c.token_width;
   c.width = side(ip_layer(0, "to_k_ip.weight"), 0);
   c.num_heads = num_heads;
-  c.num_blocks = 0;
-  while (shapes.contains(ip_layer(c.num_blocks, "to_k_ip.weight"))) ++c.num_blocks;
+  c.num_blocks = io::count_of(shapes, "ip_adapter.{}.to_k_ip.weight");
   return c;
 }
 
@@ -143,10 +142,9 @@ FaceProjector::Config FaceProjector::detect(const io::Shapes& shapes) {
            .dim = side("proj_in.weight", 0),
            .hidden = side("layers.0.1.1.weight", 0),
            .inner = side("layers.0.0.to_q.weight", 0),
-           .num_blocks = 0,
+           .num_blocks = io::count_of(shapes, "image_proj.layers.{}.0.to_q.weight"),
            .num_tokens = side("latents", 1),
            .width = side("norm_out.weight", 0)};
-  while (shapes.contains(fmt::format("image_proj.layers.{}.0.to_q.weight", c.num_blocks))) ++c.num_blocks;
   if (c.inner % kFaceHead != 0)
     data_error("models", "the image projector's attention is {} wide, and heads of {} were expected: its file is damaged", c.inner,
                kFaceHead);

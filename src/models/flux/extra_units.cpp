@@ -256,8 +256,8 @@ pipeline::Units Extras::control_units(Components& components, const ConditionsOf
     s.uses(kControlNet);
     const auto& noisy = s.tensor("noisy");
     ControlNet::Inputs in{.conditions = conditions(s),
-                          .latents_BIC = pack_latents(noisy).to(options_.dtype),
-                          .control_BIC = pack_latents(s.tensor("control_latents")).to(options_.device, options_.dtype),
+                          .latents_BIC = mmdit::to_tokens(noisy).to(options_.dtype),
+                          .control_BIC = mmdit::to_tokens(s.tensor("control_latents")).to(options_.device, options_.dtype),
                           .text_BTE = s.tensor(text).to(options_.device, options_.dtype),
                           .grid = {noisy.size(2) / 2, noisy.size(3) / 2}};
     if (has_guidance) in.conditions.guidance_B = s.tensor("face_guidance").to(options_.device, at::kFloat);

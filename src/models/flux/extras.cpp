@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "models/shared_components.h"
 
 namespace burnish::models::flux {
 
@@ -43,16 +42,14 @@ Recipe extra_recipe(const std::string& name, const char* what, const Source& sou
 
 }  // namespace
 
-std::vector<std::string> extras_in(const ModelFiles& files) {
-  std::vector<std::string> parts;
-  if (find_marked(files, kControlMark).entry) parts.emplace_back("FLUX.1 ControlNet");
-  if (find_ip_adapter(files).entry) parts.emplace_back("FLUX.1 IP-Adapter");
-  if (find_marked(files, kValueMark).entry) parts.emplace_back("AttriCtrl value controller");
-  if (find_marked(files, kReduxMark).entry) parts.emplace_back("FLUX.1 Redux image embedder");
-  if (find_marked(files, kLoraMark).entry) parts.emplace_back("FLUX.1 LoRA encoder");
-  if (find_marked(files, kFaceMark).entry) parts.emplace_back("InfiniteYou image projector");
-  if (find_siglip(files).entry) parts.emplace_back("SigLIP image encoder");
-  return parts;
+Described extras_in(const ModelFiles& files) {
+  return {{find_marked(files, kControlMark), "FLUX.1 ControlNet"},
+          {find_ip_adapter(files), "FLUX.1 IP-Adapter"},
+          {find_marked(files, kValueMark), "AttriCtrl value controller"},
+          {find_marked(files, kReduxMark), "FLUX.1 Redux image embedder"},
+          {find_marked(files, kLoraMark), "FLUX.1 LoRA encoder"},
+          {find_marked(files, kFaceMark), "InfiniteYou image projector"},
+          {find_siglip(files), "SigLIP image encoder"}};
 }
 
 Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Config& dit, bool has_dit)
@@ -66,10 +63,8 @@ Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Confi
              .image_encoder = find_siglip(files),
              .lora_encoder = find_marked(files, kLoraMark),
              .face_projector = find_marked(files, kFaceMark)} {
-  auto config_of = [](const Source& source) { return source.entry->config.is_null() ? nullptr : &source.entry->config; };
   if (found_.controlnet.entry)
-    control_config_ =
-        naming(found_.controlnet.entry->label, [&] { return detect_control(config_of(found_.controlnet), found_.controlnet.shapes()); });
+    control_config_ = naming(found_.controlnet.entry->label, [&] { return found_.controlnet.read(detect_control); });
   if (found_.ip_adapter.entry)
     ip_config_ = naming(found_.ip_adapter.entry->label, [&] { return IpAdapter::detect(found_.ip_adapter.shapes(), dit.num_heads); });
   if (found_.lora_encoder.entry)
@@ -77,8 +72,7 @@ Extras::Extras(const ModelFiles& files, const ModelOptions& options, const Confi
   if (found_.face_projector.entry)
     face_config_ = naming(found_.face_projector.entry->label, [&] { return FaceProjector::detect(found_.face_projector.shapes()); });
   if (found_.image_encoder.entry)
-    siglip_config_ = naming(found_.image_encoder.entry->label,
-                            [&] { return siglip_config(found_.image_encoder.entry->config, found_.image_encoder.shapes()); });
+    siglip_config_ = naming(found_.image_encoder.entry->label, [&] { return found_.image_encoder.read(siglip_config); });
   if (dit.in_channels == 2 * dit.out_channels + 4 * kFillSide * kFillSide) editing_ = Editing::fill;
   else if (dit.in_channels == 3 * dit.out_channels + 4) editing_ = Editing::flex;
   else if (dit.in_channels != dit.out_channels)
@@ -168,35 +162,29 @@ void Extras::check_sizes() const {
   if (found_.image_encoder.entry) agree(found_.redux, "width of pictures", redux.num_features, siglip_config_.width);
 }
 
-void Extras::add_components(Components& components) const {
-  if (found_.controlnet.entry) components.add(extra_recipe<ControlNet>(kControlNet, "ControlNet", found_.controlnet, control_config_));
-  if (found_.ip_adapter.entry) components.add(extra_recipe<IpAdapter>(kIpAdapter, "IP-Adapter", found_.ip_adapter, ip_config_));
+void Extras::add_components(const AddComponent& add, const ComponentNames& dit) const {
+  auto add_plain = [&](const Recipe& recipe) {
+    if (recipe.source.entry) add(recipe, plain_names(recipe.name));
+  };
+  if (found_.controlnet.entry) {
+    auto names = plain_names(kControlNet);
+    names.high_precision = dit.high_precision;
+    for (const char* more : {"controlnet_x_embedder", "controlnet_(single_)?blocks\\..*"}) names.high_precision.emplace_back(more);
+    add(extra_recipe<ControlNet>(kControlNet, "ControlNet", found_.controlnet, control_config_), names);
+  }
+  add_plain(extra_recipe<IpAdapter>(kIpAdapter, "IP-Adapter", found_.ip_adapter, ip_config_));
   if (found_.value_controller.entry)
-    components.add(extra_recipe<ValueEncoder>(kValueController, "value controller", found_.value_controller,
-                                              ValueEncoder::detect(found_.value_controller.shapes())));
+    add_plain(extra_recipe<ValueEncoder>(kValueController, "value controller", found_.value_controller,
+                                         ValueEncoder::detect(found_.value_controller.shapes())));
   if (found_.redux.entry)
-    components.add(extra_recipe<Redux>(kRedux, "Redux image embedder", found_.redux, Redux::detect(found_.redux.shapes())));
-  if (found_.lora_encoder.entry) components.add(extra_recipe<LoraEncoder>(kLoraEncoder, "LoRA encoder", found_.lora_encoder, lora_config_));
-  if (found_.face_projector.entry)
-    components.add(extra_recipe<FaceProjector>(kFaceProjector, "image projector", found_.face_projector, face_config_));
-  if (found_.image_encoder.entry) components.add(siglip_recipe(kImageEncoder, found_.image_encoder, siglip_config_));
+    add_plain(extra_recipe<Redux>(kRedux, "Redux image embedder", found_.redux, Redux::detect(found_.redux.shapes())));
+  add_plain(extra_recipe<LoraEncoder>(kLoraEncoder, "LoRA encoder", found_.lora_encoder, lora_config_));
+  add_plain(extra_recipe<FaceProjector>(kFaceProjector, "image projector", found_.face_projector, face_config_));
+  if (found_.image_encoder.entry)
+    add(siglip_recipe(kImageEncoder, found_.image_encoder, siglip_config_), siglip_names(kImageEncoder, found_.image_encoder));
 }
 
 void Extras::add_names(Names& names) const {
-  auto add_plain = [&](const Source& source, const std::string& name) {
-    if (source.entry) names.components[name] = plain_names(name);
-  };
-  add_plain(found_.ip_adapter, kIpAdapter);
-  add_plain(found_.value_controller, kValueController);
-  add_plain(found_.redux, kRedux);
-  add_plain(found_.lora_encoder, kLoraEncoder);
-  add_plain(found_.face_projector, kFaceProjector);
-  if (found_.image_encoder.entry) names.components[kImageEncoder] = siglip_names(kImageEncoder, found_.image_encoder);
-  if (found_.controlnet.entry) {
-    auto& control = names.components[kControlNet] = plain_names(kControlNet);
-    control.high_precision = names.of("dit").high_precision;
-    for (const char* more : {"controlnet_x_embedder", "controlnet_(single_)?blocks\\..*"}) control.high_precision.emplace_back(more);
-  }
   for (const auto& input : kExtraInputs) {
     if (has(std::string(input.column).c_str()) && can_read(input)) names.extra_inputs.push_back(input);
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include "models/extra_input.h"
+#include "models/find_components.h"
 #include "models/flux/controlnet.h"
 #include "models/flux/extra_modules.h"
 #include "models/flux/lora_encoder.h"
@@ -40,8 +41,8 @@ inline constexpr ExtraInput kExtraInputs[] = {
     {.column = "lora_encoder_inputs", .kind = ExtraInput::Kind::text, .needs = "an encoder of LoRAs"},
 };
 
-/// What files hold of these components, in a few words each.
-std::vector<std::string> extras_in(const ModelFiles& files);
+/// These components among some files, in a few words each.
+Described extras_in(const ModelFiles& files);
 
 /// What a run gives the transformer beside picture and prompt: the components for it that are among its files, how they are made and
 /// called, and the units between the columns of extra_inputs and the transformer. Formulas are those of DiffSynth-Studio's
@@ -52,9 +53,9 @@ class Extras {
   /// hold one. All must outlive this.
   Extras(const ModelFiles& files, const ModelOptions& options, const Config& dit, bool has_dit);
 
-  /// Adds those components that the files hold.
-  void add_components(Components& components) const;
-  /// Their names, and the columns of this run that can be read.
+  /// Adds those components that the files hold. `dit` are the names of the transformer.
+  void add_components(const AddComponent& add, const ComponentNames& dit) const;
+  /// The columns of this run that can be read.
   void add_names(Names& names) const;
 
   /// The pixels behind a latent along a side, and how pictures become latents.

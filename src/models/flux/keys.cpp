@@ -84,10 +84,8 @@ void add_norms(RenamedLayers& all, const Config& config) {
 
 RenamedLayers bfl_layers(const Config& config) {
   RenamedLayers layers = kBflOuter;
-  for (const auto* of_double : {&kBflDoubleModulation, &kDoubleBlockLayers})
-    add_blocks(layers, *of_double, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
-  for (const auto* of_single : {&kBflSingleModulation, &kSingleBlockLayers})
-    add_blocks(layers, *of_single, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+  add_original_blocks(layers, kBflDoubleModulation, kBflSingleModulation, config.num_double_blocks, config.num_single_blocks);
+  add_original_blocks(layers, kDoubleBlockLayers, kSingleBlockLayers, config.num_double_blocks, config.num_single_blocks);
   return layers;
 }
 
@@ -117,11 +115,7 @@ io::KeyMap bfl_keys() {
 }
 
 std::map<std::string, LayerTable> written_layers(const Config& config) {
-  std::map<std::string, LayerTable> written;
-  for (const auto& [theirs, ours] : bfl_layers(config)) {
-    written["comfyui"]["diffusion_model." + theirs] = ours;
-    written["kohya"]["lora_unet_" + with_underscores(theirs)] = ours;
-  }
+  auto written = written_in(bfl_layers(config));
   for (const auto& [theirs, ours] : diffsynth_layers(config)) written["diffsynth"][theirs] = ours;
   written["comfyui"][std::string("diffusion_model.") + kSwappedBfl] = {"norm_out.linear"};
   written["kohya"][kSwappedKohya] = {"norm_out.linear"};
@@ -134,8 +128,7 @@ LayerTable foreign_layers(const Config& config) {
   LayerTable table;
   for (const auto& layer : layers) table["lora_unet_" + with_underscores(layer.theirs)] = layer.ours;
   for (auto& layer : diffsynth_layers(config)) layers.push_back(std::move(layer));
-  add_blocks(layers, kXlabsDouble, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
-  add_blocks(layers, kXlabsSingle, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+  add_original_blocks(layers, kXlabsDouble, kXlabsSingle, config.num_double_blocks, config.num_single_blocks);
   for (const auto& name : swapped_layers()) layers.push_back({name, {"norm_out.linear"}});
   add_norms(layers, config);
 
@@ -168,10 +161,6 @@ std::vector<std::string> target_names(const std::string& path) {
   add(path, "", kDiffSynthOuter);
   if (path != "proj_out") names.push_back(path);  // else "proj_out", which means the blocks' layers, would take the last layer as well
   return names;
-}
-
-int64_t blocks_before(const std::string& path, const Config& c) {
-  return models::blocks_before(path, c.num_double_blocks, c.num_single_blocks, {"norm_out", "proj_out"});
 }
 
 }  // namespace burnish::models::flux

@@ -25,10 +25,6 @@ std::map<std::string, LayerTable> written_layers(const Config& config);
 /// Those of them whose rows are shift and scale, where ours are scale and shift.
 std::set<std::string> swapped_layers();
 
-/// How many blocks run before the one that a parameter of ours belongs to, in order of execution: 0 for what comes before all blocks, and
-/// all of them for what comes after.
-int64_t blocks_before(const std::string& path, const Config& config);
-
 /// The names by which LoRA targets know one of our layers: DiffSynth-Studio's and our path. The last layer, our `proj_out`, goes by
 /// DiffSynth-Studio's `final_proj_out` alone, because its path is also the end of the single blocks' `proj_out`.
 std::vector<std::string> target_names(const std::string& path);

@@ -119,8 +119,7 @@ LoraEncoder::Config LoraEncoder::detect(const io::Shapes& shapes, const flux::Co
   auto inner = side("encoders.0.attn.to_q.weight", 0);
   c.head_dim = inner % 128 == 0 ? 128 : inner;
   c.num_heads = inner / c.head_dim;
-  c.num_blocks = 0;
-  while (shapes.contains("encoders." + std::to_string(c.num_blocks) + ".fc1.weight")) ++c.num_blocks;
+  c.num_blocks = io::count_of(shapes, "encoders.{}.fc1.weight");
   return c;
 }
 

@@ -3,16 +3,15 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 
 #include "base/text.h"
+#include "diffusion/flow_process.h"
 #include "models/flux/keys.h"
+#include "models/mmdit_names.h"
 #include "models/scheduler_file.h"
-#include "models/shared_components.h"
 #include "models/shared_units.h"
 
 namespace burnish::models::flux {
@@ -24,10 +23,12 @@ const std::string kFirst = "dit.first_blocks", kLast = "dit.last_blocks";  // ea
 const std::string kFirstModulation = kFirst + ".modulation", kFirstBody = kFirst + ".body";
 const std::string kLastModulation = kLast + ".modulation", kLastBody = kLast + ".body";
 
-/// Of a text as FLUX.1 was trained.
+/// Tokens of a text as FLUX.1 was trained, for T5.
 constexpr int64_t kT5Length = 512;
 
-at::Tensor as_ids(const tokenizers::Encoded& encoded) { return at::tensor(encoded.ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0); }
+text::ClipConfig clip_config_of(const Source& source) {
+  return source.entry ? text::clip_config(source.entry->config, source.shapes()) : text::ClipConfig{};
+}
 
 /// What units that run blocks read, where references are read as well.
 std::vector<std::string> with_references(std::vector<std::string> reads, bool references) {
@@ -47,65 +48,78 @@ Grids grids_of(pipeline::Scope& scope, bool references, bool are_apart) {
 
 /// The tokens of the target with its further channels, then those of its reference pictures.
 at::Tensor tokens_of(pipeline::Scope& scope, const at::Tensor& target_BCHW, bool references) {
-  std::vector<at::Tensor> tokens{pack_latents(target_BCHW)};
+  std::vector<at::Tensor> tokens{mmdit::to_tokens(target_BCHW)};
   if (!references) return tokens[0];
-  const auto& lists = scope.lists("latents_of_references");
-  for (size_t i = 0; i < lists.at(0).size(); ++i) {
-    std::vector<at::Tensor> of_samples;
-    for (const auto& list : lists) of_samples.push_back(list.at(i));
-    tokens.push_back(pack_latents(at::stack(of_samples)));
-  }
+  for (const auto& latents_BCHW : stack_lists(scope.lists("latents_of_references"))) tokens.push_back(mmdit::to_tokens(latents_BCHW));
   return at::cat(tokens, 1);
 }
 
 }  // namespace
 
 FluxModel::FluxModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
-  auto sources = find_sources(files_);
-  read_configs(sources);
-  extras_ = std::make_unique<Extras>(files_, options_, config_, sources.dit.entry != nullptr);
+  const auto sources = find_sources(files_);
+  const auto& dit = sources.dit;
+  if (dit.entry) config_ = naming(dit.entry->label, [&] { return dit.read(detect); });
+  const auto clip_config = clip_config_of(sources.text_encoder);
+  const auto t5_config = sources.text_encoder_2.read(text::t5_config);
+  autoencoder_ = kl_part(sources.vae, options_);
+  check_latents(dit, config_.out_channels / 4, autoencoder_);
+  check_widths(dit, "pooled embeddings", config_.pooled_projection_dim, sources.text_encoder, "CLIP encoder", clip_config.width);
+  check_widths(dit, "texts", config_.joint_attention_dim, sources.text_encoder_2, "T5 encoder", t5_config.width);
+  extras_ = std::make_unique<Extras>(files_, options_, config_, dit.entry != nullptr);
   step1x_ = std::make_unique<Step1x>(files_, options_, config_);
+  add_transformer(dit);
+  const AddComponent add_further = [this](const Recipe& recipe, const ComponentNames& names) { add(recipe, names); };
+  if (step1x_->is_there()) step1x_->add_components(add_further);
+  else add_text_encoders(sources);
+  add(autoencoder_, /*patch=*/2);
+  extras_->add_components(add_further, names_.of("dit"));
   fill_names();
-  add_components(sources);
   process_ = std::make_unique<diffusion::FlowProcess>(sampler_config());
 }
 
-void FluxModel::read_configs(const Sources& sources) {
-  const auto& [dit, clip, t5, vae] = sources;
-  if (const auto* entry = dit.entry)
-    config_ = naming(entry->label, [&] { return detect(entry->config.is_null() ? nullptr : &entry->config, dit.shapes()); });
-  if (clip.entry) clip_config_ = text::clip_config(clip.entry->config, clip.shapes());
-  if (t5.entry) t5_config_ = text::t5_config(t5.entry->config, t5.shapes());
-  if (vae.entry) vae_config_ = models::vae::kl_config(vae.entry->config, vae.shapes());
-  check_latents(dit, config_.out_channels / 4, vae, vae_config_.latent_channels);
-  check_widths(dit, "pooled embeddings", config_.pooled_projection_dim, clip, "CLIP encoder", clip_config_.width);
-  check_widths(dit, "texts", config_.joint_attention_dim, t5, "T5 encoder", t5_config_.width);
+void FluxModel::add_transformer(const Source& source) {
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, [this](const std::string& part) { return part_of(part); });
+  recipe.parts = {kModulation, kBody};
+  recipe.settings = [this](const std::string& part) { return denoiser_settings(part); };
+  add(recipe,
+      {.layers = {"", "transformer.", "lora_transformer_"},
+       .lora_targets = "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,ff.net.0.proj,ff.net.2,"
+                       "ff_context.net.0.proj,ff_context.net.2,proj_mlp,proj_out,norm.linear,norm1.linear,norm1_context.linear",
+       .high_precision = {"x_embedder", "context_embedder", "time_text_embed\\..*", R"(transformer_blocks\..*\.norm1(_context)?\.linear)",
+                          R"(single_transformer_blocks\..*\.norm\.linear)", "norm_out\\.linear", "proj_out"},
+       .foreign_layers = foreign_layers(config_),
+       .swapped_halves = swapped_layers(),
+       .written = written_layers(config_),
+       .single_file = {"model.diffusion_model.", bfl_keys()},
+       .aliases = target_names});
 }
 
 // diffusers' and sd-scripts' prefixes (lora_te3_ is what sd-scripts calls T5, OneTrainer's lora_transformer_ stands before diffusers'
 // names, and OneTrainer calls T5 lora_te2_); text_encoders. is ComfyUI's.
+void FluxModel::add_text_encoders(const Sources& sources) {
+  const TextUse clip_use{.kohya = "lora_te1_", .comfyui = "text_encoders.clip_l.transformer.", .others = {"lora_te_"}};
+  auto clip = clip_part(sources.text_encoder, clip_config_of(sources.text_encoder), clip_use, files_, options_);
+  clip.names.not_run = {"text_projection"};
+  add(clip);
+  const TextUse t5_use{.name = "text_encoder_2",
+                       .tokenizer = "tokenizer_2",
+                       .kohya = "lora_te3_",
+                       .comfyui = "text_encoders.t5xxl.transformer.",
+                       .others = {"lora_te2_"},
+                       .length = kT5Length};
+  auto t5 = t5_part(sources.text_encoder_2, sources.text_encoder_2.read(text::t5_config), t5_use, files_, options_);
+  t5.recipe.settings = [this](const std::string&) {
+    return fmt::format("max_sequence_length {}", options_.get<int64_t>("max_sequence_length"));
+  };
+  add(t5);
+}
+
 void FluxModel::fill_names() {
   names_.family = "flux";
   names_.variant = config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell";
   names_.denoisers = {"dit"};
   if (options_.references) names_.reference_column = kReferenceColumn;
-  names_.components = {
-      {"dit",
-       {.layers = {"", "transformer.", "lora_transformer_"},
-        .lora_targets = "to_q,to_k,to_v,add_q_proj,add_k_proj,add_v_proj,to_out.0,to_add_out,ff.net.0.proj,ff.net.2,ff_context.net.0.proj,"
-                        "ff_context.net.2,proj_mlp,proj_out,norm.linear,norm1.linear,norm1_context.linear",
-        .high_precision = {"x_embedder", "context_embedder", "time_text_embed\\..*", R"(transformer_blocks\..*\.norm1(_context)?\.linear)",
-                           R"(single_transformer_blocks\..*\.norm\.linear)", "norm_out\\.linear", "proj_out"},
-        .foreign_layers = foreign_layers(config_),
-        .swapped_halves = swapped_layers(),
-        .written = written_layers(config_),
-        .single_file = {"model.diffusion_model.", bfl_keys()},
-        .aliases = target_names}},
-      {"text_encoder", clip_names("text_encoder", "lora_te1_", "text_encoders.clip_l.transformer.", {"lora_te_"})},
-      {"text_encoder_2", t5_names("text_encoder_2", "lora_te3_", "text_encoders.t5xxl.transformer.", {"lora_te2_"})},
-      {"vae", autoencoder_names("vae", vae_config_, "vae.")},
-  };
-  names_.components.at("text_encoder").not_run = {"text_projection"};
   extras_->add_names(names_);
   names_.values = {
       {"latents", {.shape = {-1, config_.out_channels / 4, -1, -1}, .diffsynth = "input_latents"}},
@@ -115,45 +129,8 @@ void FluxModel::fill_names() {
   if (step1x_->is_there()) step1x_->add_names(names_);
 }
 
-void FluxModel::add_components(const Sources& sources) {
-  components_.add({
-      .name = "dit",
-      .what = "transformer",
-      .source = sources.dit,
-      .build = [this](const std::string& part,
-                      const at::TensorOptions& options) { return std::make_unique<Transformer>(config_, options, part_of(part)); },
-      .parts = {kModulation, kBody},
-      .initialise = [this](nn::Module& whole) { static_cast<Transformer&>(whole).initialise(options_.seed); },
-      .settings = [this](const std::string& part) { return denoiser_settings(part); },
-  });
-  if (step1x_->is_there()) {
-    step1x_->add_components(components_);
-  } else {
-    auto clip = clip_recipe("text_encoder", "CLIP text encoder", sources.text_encoder, clip_config_);
-    clip.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "CLIP"); },
-                      .load = [](const auto& folder) { return tokenizers::load_clip(folder); },
-                      .limit = [this](const auto&) { return clip_length(); },
-                      .option = nullptr,
-                      .vocab_size = clip_config_.vocab_size};
-    components_.add(clip);
-    auto t5 = t5_recipe("text_encoder_2", sources.text_encoder_2, t5_config_);
-    t5.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_2_path, "tokenizer_2", "T5"); },
-                    .load = tokenizers::load_t5,
-                    .limit = [this](const auto& tokenizer) { return t5_length(tokenizer); },
-                    .option = "max_sequence_length",
-                    .vocab_size = t5_config_.vocab_size};
-    t5.settings = [this](const std::string&) {
-      return fmt::format("max_sequence_length {}", options_.get<int64_t>("max_sequence_length"));
-    };
-    components_.add(t5);
-  }
-  vae_config_.tile_size = options_.get<int64_t>("vae_tile_size");
-  components_.add(autoencoder_recipe("vae", sources.vae, vae_config_));
-  extras_->add_components(components_);
-}
-
-Part FluxModel::part_of(const std::string& name) const {
-  Part part{.modulation = !name.ends_with(".body"), .body = !name.ends_with(".modulation")};
+mmdit::Part FluxModel::part_of(const std::string& name) const {
+  auto part = mmdit::part_named(name);
   if (name.starts_with(kFirst)) part.end = num_first_;
   if (name.starts_with(kLast)) part.begin = num_first_;
   return part;
@@ -161,10 +138,8 @@ Part FluxModel::part_of(const std::string& name) const {
 
 std::string FluxModel::split_first_blocks(const std::function<bool(const std::string& path)>& trains) {
   if (extras_->any() || step1x_->is_there()) return "";  // what they give the blocks is not kept between them
-  num_first_ = config_.num_double_blocks + config_.num_single_blocks;
-  for (const auto& [path, slot] : components_.skeleton("dit")->parameters()) {
-    if (trains(path)) num_first_ = std::min(num_first_, blocks_before(path, config_));
-  }
+  num_first_ = blocks_before_training(*components_.skeleton("dit"), trains, config_.num_double_blocks, config_.num_single_blocks,
+                                      {"norm_out", "proj_out"});
   using Parts = std::vector<std::string>;
   components_.set_parts("dit",
                         num_first_ > 0 ? Parts{kFirstModulation, kFirstBody, kLastModulation, kLastBody} : Parts{kModulation, kBody});
@@ -177,11 +152,6 @@ std::string FluxModel::denoiser_settings(const std::string& part) const {
   if ((part == kModulation || part == kFirstModulation) && config_.guidance_embeds)
     own.push_back(fmt::format("embedded_guidance {}", options_.get<double>("embedded_guidance")));
   return join(own);
-}
-
-std::vector<int64_t> FluxModel::latent_shape(const Extent& extent) const {
-  check_picture(extent);
-  return {vae_config_.latent_channels, extent.height / vae_config_.downsampling(), extent.width / vae_config_.downsampling()};
 }
 
 diffusion::FlowSamplerConfig FluxModel::sampler_config() const {
@@ -198,13 +168,8 @@ void FluxModel::encode_prompt_1(pipeline::Scope& scope) {
   scope.uses("text_encoder");
   auto& clip = loaded<text::ClipTextModel>("text_encoder");
   const auto& tokenizer = components_.tokenizer("text_encoder");
-  auto ids = as_ids(tokenizer.encode_padded(scope.text("prompt"), clip_length())).to(options_.device);
-  scope.write("pooled_embedding", clip.forward(ids).pooled_BE);
-}
-
-int64_t FluxModel::t5_length(const tokenizers::Tokenizer& tokenizer) const {
-  auto limit = tokenizer.model_max_length() > 0 ? std::min<int64_t>(kT5Length, tokenizer.model_max_length()) : kT5Length;
-  return prompt_length(options_, limit);
+  auto encoded = tokenizer.encode_padded(scope.text("prompt"), token_limit(components_, "text_encoder"));
+  scope.write("pooled_embedding", clip.forward(as_batch(encoded.ids, options_.device)).pooled_BE);
 }
 
 void FluxModel::encode_prompt_2(pipeline::Scope& scope) {
@@ -213,17 +178,16 @@ void FluxModel::encode_prompt_2(pipeline::Scope& scope) {
 }
 
 Extras::Encoding FluxModel::encoding() {
-  auto length = options_.get<int64_t>("max_sequence_length");
-  return {.downsampling = vae_config_.downsampling(),
-          .encode = [this](const at::Tensor& image) { return loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device)); },
+  return {.downsampling = autoencoder_.downsampling,
+          .encode = encoding_by(autoencoder_, components_, options_.device),
           .encode_text =
               [this](const std::string& prompt) {
                 const auto& tokenizer = components_.tokenizer("text_encoder_2");
-                auto ids = as_ids(tokenizer.encode_padded(prompt, t5_length(tokenizer)));
-                return loaded<text::T5Encoder>("text_encoder_2").forward(ids.to(options_.device));
+                auto encoded = tokenizer.encode_padded(prompt, token_limit(components_, "text_encoder_2"));
+                return loaded<text::T5Encoder>("text_encoder_2").forward(as_batch(encoded.ids, options_.device));
               },
           .text_encoder = "text_encoder_2",
-          .text_length = length > 0 ? length : kT5Length};
+          .text_length = prompt_length(options_, kT5Length)};
 }
 
 Transformer::Conditions FluxModel::conditions(pipeline::Scope& scope, double guidance) const {
@@ -255,7 +219,7 @@ void FluxModel::denoise(pipeline::Scope& scope) {
   scope.uses(kBody);
   auto in = inputs(scope, "modulation");
   extras_->give(components_, scope, in);
-  scope.write("prediction", unpack_latents(loaded<Transformer>(kBody).forward(in), in.grids.target));
+  scope.write("prediction", mmdit::from_tokens(loaded<Transformer>(kBody).forward(in), in.grids.target.rows, in.grids.target.columns));
 }
 
 void FluxModel::run_first_blocks(pipeline::Scope& scope) {
@@ -269,7 +233,7 @@ void FluxModel::finish_blocks(pipeline::Scope& scope) {
   in.hidden_BLD = scope.tensor("hidden_states");
   in.modulation_BM = scope.tensor("last_modulation");
   in.grids = grids_of(scope, options_.references, !step1x_->is_there());
-  scope.write("prediction", unpack_latents(loaded<Transformer>(kLastBody).forward(in), in.grids.target));
+  scope.write("prediction", mmdit::from_tokens(loaded<Transformer>(kLastBody).forward(in), in.grids.target.rows, in.grids.target.columns));
 }
 
 pipeline::Units FluxModel::denoise_units(double guidance) {
@@ -315,21 +279,16 @@ pipeline::Units FluxModel::denoise_units(double guidance) {
 
 UnitGroups FluxModel::units() {
   using pipeline::Scope;
-  UnitGroups groups;
+  auto groups = shared_units(autoencoder_);
   groups.encode_prompt = {
       {"encode_prompt_clip", {"prompt"}, {"pooled_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt_1(s); }},
       {"encode_prompt_t5", {"prompt"}, {"text_embedding"}, {"text_encoder_2"}, [this](Scope& s) { encode_prompt_2(s); }},
   };
   if (step1x_->is_there()) groups.encode_prompt = step1x_->prompt_units(components_);
   if (auto by_picture = extras_->prompt_units(components_, encoding()); !by_picture.empty()) groups.encode_prompt = by_picture;
-  auto encode = encoding().encode;
-  groups.encode_image = latent_units(options_.latents, "vae", encode);
-  groups.encode_references = extras_->encode_units(components_, encoding());
-  if (options_.references) groups.encode_references = reference_picture_units("vae", encode);
-  groups.add_noise = noise_units(*process_);
+  if (!options_.references) groups.encode_references = extras_->encode_units(components_, encoding());
   groups.denoise = denoise_units(options_.get<double>("embedded_guidance"));
   groups.draw = denoise_units(options_.get_for_drawing<double>("embedded_guidance"));
-  groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::AutoencoderKL>("vae").decode(latents); });
   return groups;
 }
 

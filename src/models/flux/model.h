@@ -1,13 +1,10 @@
 #pragma once
-#include "diffusion/flow_process.h"
-#include "models/flux/config.h"
+#include "diffusion/flow_sampler.h"
 #include "models/flux/extras.h"
 #include "models/flux/step1x.h"
 #include "models/flux/transformer.h"
 #include "models/model.h"
-#include "models/text/clip.h"
-#include "models/text/t5.h"
-#include "models/vae/autoencoder_kl.h"
+#include "models/shared_components.h"
 
 namespace burnish::models::flux {
 
@@ -25,20 +22,14 @@ class FluxModel : public Model {
  public:
   FluxModel(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units() override;
-  const diffusion::Process& process() const override { return *process_; }
-  std::vector<int64_t> latent_shape(const Extent& extent) const override;
-  int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] / 2 * (latent_shape[2] / 2); }
-  int64_t size_division() const override { return 2 * vae_config_.downsampling(); }
   std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
 
  private:
-  void read_configs(const Sources& sources);
+  void add_transformer(const Source& source);
+  void add_text_encoders(const Sources& sources);
   void fill_names();
-  void add_components(const Sources& sources);
   std::string denoiser_settings(const std::string& part) const;
   diffusion::FlowSamplerConfig sampler_config() const;
-  int64_t clip_length() const { return std::min<int64_t>(77, clip_config_.max_positions); }
-  int64_t t5_length(const tokenizers::Tokenizer& tokenizer) const;
   void encode_prompt_1(pipeline::Scope& scope);
   void encode_prompt_2(pipeline::Scope& scope);
   void denoise(pipeline::Scope& scope);
@@ -46,7 +37,7 @@ class FluxModel : public Model {
   void run_first_blocks(pipeline::Scope& scope);
   void finish_blocks(pipeline::Scope& scope);
   pipeline::Units denoise_units(double guidance);
-  Part part_of(const std::string& name) const;
+  mmdit::Part part_of(const std::string& name) const;
   Transformer::Conditions conditions(pipeline::Scope& scope, double guidance) const;
   Transformer::Inputs inputs(pipeline::Scope& scope, const std::string& modulation) const;
   Extras::Encoding encoding();
@@ -55,10 +46,7 @@ class FluxModel : public Model {
   std::unique_ptr<Extras> extras_;
   std::unique_ptr<Step1x> step1x_;
   int64_t num_first_ = 0;  ///< blocks that were split off
-  text::ClipConfig clip_config_;
-  text::T5Config t5_config_;
-  vae::KlConfig vae_config_;
-  std::unique_ptr<diffusion::FlowProcess> process_;
+  AutoencoderPart autoencoder_;
 };
 
 }  // namespace burnish::models::flux

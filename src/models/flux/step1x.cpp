@@ -2,14 +2,15 @@
 
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "io/files.h"
+#include "models/find_components.h"
 #include "models/shared_components.h"
+#include "models/shared_units.h"
 #include "models/text/resample.h"
 
 namespace burnish::models::flux {
@@ -43,14 +44,6 @@ const std::string kInstruction =
 const std::string kBeforePicture = ":Picture 1: <|vision_start|>", kBehindPicture = "<|vision_end|>";
 const std::string kBehindPrompt = "<|im_end|>\n<|im_start|>assistant\n";
 const std::string kOpenQuote = "\u201c", kCloseQuote = "\u201d";
-
-Source find_connector(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    if (entry.tensors && entry.tensors->contains(kConnectorPrefix + "S.input_embedder.weight"))
-      return {&entry, entry.tensors->below(kConnectorPrefix), {}};
-  }
-  return {};
-}
 
 /// The letters of a text in UTF-8, every quote as a straight double one.
 std::vector<std::string> letters_of(std::string_view text) {
@@ -109,7 +102,13 @@ Step1xText step1x_text(const tokenizers::ChatTokenizer& tokenizer, std::string_v
   return text;
 }
 
-bool Step1x::is_in(const ModelFiles& files) { return find_connector(files).entry != nullptr; }
+Source find_connector(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    if (entry.tensors && entry.tensors->contains(kConnectorPrefix + "S.input_embedder.weight"))
+      return {&entry, entry.tensors->below(kConnectorPrefix), {}};
+  }
+  return {};
+}
 
 Step1x::Step1x(const ModelFiles& files, const ModelOptions& options, const Config& dit)
     : files_(files), options_(options), connector_(find_connector(files)) {
@@ -117,8 +116,8 @@ Step1x::Step1x(const ModelFiles& files, const ModelOptions& options, const Confi
   connector_config_ = naming(connector_.entry->label, [&] { return Connector::detect(connector_.shapes()); });
   text_ = find_qwen(files, {""}, kQwenMark);
   vision_ = find_vision_tower(files, {""});
-  if (text_.entry) text_config_ = text::qwen_config(text_.entry->config, text_.shapes());
-  if (vision_.entry) vision_config_ = text::vision_config(vision_.entry->config, vision_.shapes());
+  text_config_ = text_.read(text::qwen_config);
+  vision_config_ = vision_.read(text::vision_config);
   auto agree = [](const char* what, int64_t found, int64_t expected) {
     if (found != expected)
       data_error("models", "Step1X-Edit's {} is {}, and {} was expected; the files belong to different models", what, found, expected);
@@ -130,36 +129,28 @@ Step1x::Step1x(const ModelFiles& files, const ModelOptions& options, const Confi
 
 int64_t Step1x::text_length() const { return prompt_length(options_, kStatesLength); }
 
-void Step1x::add_components(Components& components) const {
-  auto text = qwen_recipe(kText, text_, text_config_);
+void Step1x::add_components(const AddComponent& add) const {
+  const QwenUse use{.text = {.length = kStatesLength}, .num_read = text_config_.num_layers};
+  auto text = qwen_part(text_, text_config_, use, files_, options_);
   // The tokenizer lies beside the text encoder's weights.
-  auto folder = [this] {
+  text.recipe.tokenizer->folder = [this, otherwise = text.recipe.tokenizer->folder] {
     auto is_vocabulary = [&](const char* name) { return text_.entry && io::is_there(text_.entry->folder / name); };
-    if (options_.tokenizer_path.empty() && (is_vocabulary("tokenizer.json") || is_vocabulary("vocab.json"))) return text_.entry->folder;
-    return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "Qwen");
+    bool is_beside = options_.tokenizer_path.empty() && (is_vocabulary("tokenizer.json") || is_vocabulary("vocab.json"));
+    return is_beside ? text_.entry->folder : otherwise();
   };
-  text.tokenizer = {.folder = folder,
-                    .load = [](const auto& path) -> std::unique_ptr<tokenizers::Tokenizer> { return tokenizers::load_qwen(path); },
-                    .limit = [this](const auto&) { return text_length(); },
-                    .option = "max_sequence_length",
-                    .vocab_size = text_config_.vocab_size};
-  text.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", text_length()); };
-  components.add(text);
-  components.add(vision_recipe(kVision, vision_, vision_config_, kStep1xPixels));
-  components.add(
-      {.name = kConnector, .what = "connector", .source = connector_, .build = [this](const std::string&, const at::TensorOptions& o) {
-         return std::make_unique<Connector>(connector_config_, o);
-       }});
+  add(text.recipe, text.names);
+  add(vision_recipe(kVision, vision_, vision_config_, kStep1xPixels), vision_names(kVision, "lora_vis_"));
+  add({.name = kConnector,
+       .what = "connector",
+       .source = connector_,
+       .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<Connector>(connector_config_, o); }},
+      plain_names(kConnector));
 }
 
 void Step1x::add_names(Names& names) const {
   names.variant = "Step1X-Edit";
   names.expected_references = kStep1xColumn;
   if (options_.references) names.reference_column = kStep1xColumn;
-  names.components.erase("text_encoder_2");
-  names.components[kText] = qwen_names(kText, text_config_, text_config_.num_layers, "lora_te_", "");
-  names.components[kVision] = vision_names(kVision, "lora_vis_");
-  names.components[kConnector] = plain_names(kConnector);
   names.values.erase("text_embedding");
   names.values.erase("pooled_embedding");
   names.values["prompt_states"] = {
@@ -175,7 +166,7 @@ void Step1x::encode_prompt(Components& components, Scope& scope) const {
   scope.uses(kText);
   const auto& tokenizer = static_cast<const tokenizers::ChatTokenizer&>(components.tokenizer(kText));
   auto text = step1x_text(tokenizer, scope.text("prompt"), seen[0], text_length());
-  auto ids_BL = at::tensor(text.ids, at::TensorOptions().dtype(at::kLong)).unsqueeze(0).to(options_.device);
+  auto ids_BL = as_batch(text.ids, options_.device);
   auto& encoder = static_cast<text::QwenEncoder&>(components.module(kText));
   auto all = encoder.forward(ids_BL, {text_config_.num_layers}, {text.picture}).front();
   auto states = all.narrow(1, text.num_dropped, std::min(text_length(), all.size(1) - text.num_dropped));

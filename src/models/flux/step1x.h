@@ -2,9 +2,7 @@
 #include "models/flux/config.h"
 #include "models/flux/connector.h"
 #include "models/model.h"
-#include "models/text/qwen.h"
-#include "models/text/qwen_vision.h"
-#include "tokenizers/qwen.h"
+#include "models/shared_components.h"
 
 namespace burnish::models::flux {
 
@@ -23,16 +21,19 @@ struct Step1xText {
 /// those that are dropped. `seen` [R, C, F] are the vision tower's.
 Step1xText step1x_text(const tokenizers::ChatTokenizer& tokenizer, std::string_view prompt, const at::Tensor& seen_RCF, int64_t limit);
 
+/// The connector among these files.
+Source find_connector(const ModelFiles& files);
+
 /// What stands in Step1X-Edit in the place of FLUX.1's text encoders: Qwen2.5-VL with its vision tower reads the prompt beside the
 /// reference picture, and a connector makes texts of its states at every time.
 class Step1x {
  public:
-  static bool is_in(const ModelFiles& files);
   /// A data Error for components of another model than the transformer. All must outlive this.
   Step1x(const ModelFiles& files, const ModelOptions& options, const Config& dit);
 
   bool is_there() const { return connector_.entry != nullptr; }
-  void add_components(Components& components) const;
+  /// Adds the text encoder, the vision tower and the connector; then the names of values, where FLUX.1's own are filled in.
+  void add_components(const AddComponent& add) const;
   void add_names(Names& names) const;
   /// From the prompt and reference_images to prompt_states and prompt_mask. A config Error for a run that reads no reference pictures.
   pipeline::Units prompt_units(Components& components) const;

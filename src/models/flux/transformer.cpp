@@ -23,33 +23,20 @@ constexpr double kRopeTheta = 10000.0;
 
 using Linears = std::vector<std::unique_ptr<nn::Linear>>;
 
-Linears make_linears(int64_t count, int64_t in, int64_t out, const at::TensorOptions& options) {
-  Linears linears;
-  for (int64_t i = 0; i < count; ++i) linears.push_back(std::make_unique<nn::Linear>(in, out, options));
-  return linears;
-}
-
-template <class T>
-std::vector<std::unique_ptr<T>> make_blocks(int64_t count, const Config& c, const at::TensorOptions& options) {
-  std::vector<std::unique_ptr<T>> blocks;
-  for (int64_t i = 0; i < count; ++i) blocks.push_back(std::make_unique<T>(c, options));
-  return blocks;
-}
-
 template <class T, class... Arguments>
 std::unique_ptr<T> make_if(bool wanted, Arguments... arguments) {
   return wanted ? std::make_unique<T>(arguments...) : nullptr;
 }
 
 int64_t num_blocks(const Config& c) { return c.num_double_blocks + c.num_single_blocks; }
-bool holds_start(const Part& p) { return p.begin == 0; }
-bool holds_end(const Part& p, const Config& c) { return p.end > num_blocks(c); }
+bool holds_start(const mmdit::Part& p) { return p.begin == 0; }
+bool holds_end(const mmdit::Part& p, const Config& c) { return p.end > num_blocks(c); }
 
 /// The double blocks of a part, by their numbers in the model: from first to before second. And its single blocks.
-std::pair<int64_t, int64_t> double_blocks(const Part& p, const Config& c) {
+std::pair<int64_t, int64_t> double_blocks(const mmdit::Part& p, const Config& c) {
   return {std::min(p.begin, c.num_double_blocks), std::min(p.end, c.num_double_blocks)};
 }
-std::pair<int64_t, int64_t> single_blocks(const Part& p, const Config& c) {
+std::pair<int64_t, int64_t> single_blocks(const mmdit::Part& p, const Config& c) {
   auto number = [&](int64_t block) { return std::clamp(block - c.num_double_blocks, int64_t{0}, c.num_single_blocks); };
   return {number(p.begin), number(p.end)};
 }
@@ -58,13 +45,13 @@ int64_t length(const std::pair<int64_t, int64_t>& range) { return range.second -
 }  // namespace
 
 struct Transformer::Modulation {
-  Modulation(const Config& c, const Part& p, const at::TensorOptions& o)
+  Modulation(const Config& c, const mmdit::Part& p, const at::TensorOptions& o)
       : timestep_embedder(make_if<EmbedMlp>(holds_start(p), kTimeChannels, c.width(), o)),
         text_embedder(make_if<EmbedMlp>(holds_start(p), c.pooled_projection_dim, c.width(), o)),
         guidance_embedder(make_if<EmbedMlp>(holds_start(p) && c.guidance_embeds, kTimeChannels, c.width(), o)),
-        norm1(make_linears(length(double_blocks(p, c)), c.width(), 6 * c.width(), o)),
-        norm1_context(make_linears(length(double_blocks(p, c)), c.width(), 6 * c.width(), o)),
-        norm(make_linears(length(single_blocks(p, c)), c.width(), 3 * c.width(), o)),
+        norm1(mmdit::several<nn::Linear>(length(double_blocks(p, c)), c.width(), 6 * c.width(), o)),
+        norm1_context(mmdit::several<nn::Linear>(length(double_blocks(p, c)), c.width(), 6 * c.width(), o)),
+        norm(mmdit::several<nn::Linear>(length(single_blocks(p, c)), c.width(), 3 * c.width(), o)),
         norm_out(make_if<nn::Linear>(holds_end(p, c), c.width(), 2 * c.width(), o)) {}
 
   at::Tensor conditioning(const Conditions& in) const {
@@ -80,11 +67,11 @@ struct Transformer::Modulation {
 };
 
 struct Transformer::Body {
-  Body(const Config& c, const Part& p, const at::TensorOptions& o)
+  Body(const Config& c, const mmdit::Part& p, const at::TensorOptions& o)
       : x_embedder(make_if<nn::Linear>(holds_start(p), c.in_channels, c.width(), o)),
         context_embedder(make_if<nn::Linear>(holds_start(p), c.joint_attention_dim, c.width(), o)),
-        double_blocks(make_blocks<DoubleBlock>(length(flux::double_blocks(p, c)), c, o)),
-        single_blocks(make_blocks<SingleBlock>(length(flux::single_blocks(p, c)), c, o)),
+        double_blocks(mmdit::several<DoubleBlock>(length(flux::double_blocks(p, c)), c, o)),
+        single_blocks(mmdit::several<SingleBlock>(length(flux::single_blocks(p, c)), c, o)),
         proj_out(make_if<nn::Linear>(holds_end(p, c), c.width(), c.out_channels, o)) {}
 
   std::unique_ptr<nn::Linear> x_embedder, context_embedder;
@@ -93,7 +80,7 @@ struct Transformer::Body {
   std::unique_ptr<nn::Linear> proj_out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c), part_(part) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c), part_(part) {
   if (part_.end < 0) part_.end = num_blocks(c) + 1;
   if (part_.modulation) modulation_ = std::make_unique<Modulation>(c, part_, options);
   if (part_.body) body_ = std::make_unique<Body>(c, part_, options);
@@ -224,16 +211,6 @@ void Transformer::initialise(uint64_t seed) {
     return path.starts_with("proj_out.") || path.find("norm1.linear") != path.npos || path.find("norm1_context.linear") != path.npos ||
            path.find(".norm.linear") != path.npos || path.starts_with("norm_out.");
   });
-}
-
-at::Tensor pack_latents(const at::Tensor& x) {
-  auto B = x.size(0), C = x.size(1), H = x.size(2), W = x.size(3);
-  return x.view({B, C, H / 2, 2, W / 2, 2}).permute({0, 2, 4, 1, 3, 5}).reshape({B, H / 2 * (W / 2), C * 4});
-}
-
-at::Tensor unpack_latents(const at::Tensor& x, const Grid& grid) {
-  auto B = x.size(0), C = x.size(2) / 4;
-  return x.view({B, grid.rows, grid.columns, C, 2, 2}).permute({0, 3, 1, 4, 2, 5}).reshape({B, C, grid.rows * 2, grid.columns * 2});
 }
 
 }  // namespace burnish::models::flux

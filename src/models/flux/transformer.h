@@ -13,15 +13,6 @@ namespace burnish::models::flux {
 // Shape letters: B batch, I image tokens (of the target, then of its reference pictures), T text tokens, L = T + I, D width, H heads, P =
 // head_dim / 2 rotated pairs, M modulation values.
 
-/// Which layers a Transformer holds. The modulation (the embedders of timestep, guidance and pooled text, and every linear layer that
-/// makes shifts, scales and gates of them) needs no picture and no tokens, so it can be run, loaded and dropped apart from the body.
-/// Either may be of some blocks alone, counted in order of execution, double blocks first: those from `begin` to before `end`. All that
-/// comes before the blocks belongs to those from 0 on. What comes after them counts as one more block.
-struct Part {
-  bool modulation = true, body = true;
-  int64_t begin = 0, end = -1;  ///< -1: all that follow
-};
-
 /// A picture's tokens, row by row.
 struct Grid {
   int64_t rows = 0, columns = 0;
@@ -42,7 +33,7 @@ struct Grids {
 /// diffusers' FluxTransformer2DModel). Single-device maths only. Layers are visited in the same order whatever they are part of.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
   struct Conditions {
@@ -86,15 +77,9 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   std::pair<at::Tensor, at::Tensor> rope(int64_t num_text, const Grids& grids, const at::TensorOptions& options) const;
 
   Config config_;
-  Part part_;
+  mmdit::Part part_;
   std::unique_ptr<Modulation> modulation_;
   std::unique_ptr<Body> body_;
 };
-
-/// [B, C, H, W] -> [B, H/2 · W/2, 4 C]: each 2×2 patch becomes one token.
-at::Tensor pack_latents(const at::Tensor& latents_BCHW);
-
-/// The way back.
-at::Tensor unpack_latents(const at::Tensor& tokens_BIC, const Grid& grid);
 
 }  // namespace burnish::models::flux

@@ -1,53 +1,37 @@
 #include "models/flux2/config.h"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
-#include "base/error.h"
 #include "models/config_values.h"
 
 namespace burnish::models::flux2 {
 
 namespace {
 
-constexpr int64_t kMostWidth = 1 << 20, kMostBlocks = 4096;
-
-int64_t count_blocks(const io::Shapes& shapes, const std::string& stack) {
-  int64_t count = 0;
-  while (shapes.contains(stack + std::to_string(count) + ".attn.norm_q.weight")) ++count;
-  return count;
-}
+constexpr Number<Config> kNumbers[] = {
+    {&Config::in_channels, "x_embedder.weight", 1, "in_channels"},
+    {&Config::num_double_blocks, "transformer_blocks.{}.attn.norm_q.weight", 0, "num_layers"},
+    {&Config::num_single_blocks, "single_transformer_blocks.{}.attn.norm_q.weight", 0, "num_single_layers"},
+    {&Config::num_heads, nullptr, 0, "num_attention_heads"},
+    {&Config::head_dim, "transformer_blocks.0.attn.norm_q.weight", 0, "attention_head_dim"},
+    {&Config::hidden, "transformer_blocks.0.ff.linear_out.weight", 1, nullptr},
+    {&Config::caption_width, "context_embedder.weight", 1, "joint_attention_dim"},
+};
 
 /// FLUX.2 splits a head into four equal parts.
 std::vector<int64_t> default_axes_of(int64_t head_dim) { return {head_dim / 4, head_dim / 4, head_dim / 4, head_dim / 4}; }
 
 void read_shapes(Config& c, const io::Shapes& shapes) {
-  auto side = [&](const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, "transformer"); };
-  c.in_channels = side("x_embedder.weight", 1);
-  c.num_double_blocks = count_blocks(shapes, "transformer_blocks.");
-  c.num_single_blocks = count_blocks(shapes, "single_transformer_blocks.");
-  c.head_dim = side("transformer_blocks.0.attn.norm_q.weight", 0);
-  c.num_heads = side("x_embedder.weight", 0) / c.head_dim;
-  c.hidden = side("transformer_blocks.0.ff.linear_out.weight", 1);
-  c.caption_width = side("context_embedder.weight", 1);
+  read_tensors(c, kNumbers, shapes);
+  c.num_heads = io::side_of(shapes, "x_embedder.weight", 0, "transformer") / c.head_dim;
   c.axes_dims = default_axes_of(c.head_dim);
 }
 
 void read_config(Config& c, const nlohmann::json& json, bool tensors) {
-  agree_on(json, "in_channels", c.in_channels, tensors);
-  agree_on(json, "num_layers", c.num_double_blocks, tensors);
-  agree_on(json, "num_single_layers", c.num_single_blocks, tensors);
-  agree_on(json, "num_attention_heads", c.num_heads, tensors);
-  agree_on(json, "attention_head_dim", c.head_dim, tensors);
-  agree_on(json, "joint_attention_dim", c.caption_width, tensors);
-  auto out_channels = c.in_channels;
-  agree_on(json, "out_channels", out_channels, true);
-  int64_t patch = 1, time_channels = 256;
-  agree_on(json, "patch_size", patch, true);
-  agree_on(json, "timestep_guidance_channels", time_channels, true);
+  read_keys(c, kNumbers, json, tensors);
+  agree_on_known(json, "out_channels", c.in_channels);
+  agree_on_known(json, "patch_size", int64_t{1});
+  agree_on_known(json, "timestep_guidance_channels", int64_t{256});
   if (!tensors) {
     double ratio = 3;
     io::take(json, "mlp_ratio", ratio, "transformer");
@@ -68,19 +52,13 @@ void refuse_dev(const nlohmann::json* config_json, const io::Shapes& shapes) {
 }
 
 void check_config(const Config& c) {
-  for (auto size : {c.in_channels, c.num_heads, c.head_dim, c.hidden, c.caption_width}) {
-    if (size < 1 || size > kMostWidth)
-      data_error("models", "the transformer's config.json or tensors give it a size of {}; sizes are from 1 to {}", size, kMostWidth);
-  }
+  check_sizes({c.in_channels, c.num_heads, c.head_dim, c.hidden, c.caption_width});
   for (auto count : {c.num_double_blocks, c.num_single_blocks}) {
     if (count < 1 || count > kMostBlocks)
       data_error("models", "the transformer's config.json or tensors give it {} blocks of a kind; 1 to {} were expected", count,
                  kMostBlocks);
   }
-  auto is_even = [](int64_t dim) { return dim > 0 && dim % 2 == 0; };
-  auto sum = std::accumulate(c.axes_dims.begin(), c.axes_dims.end(), int64_t{0});
-  if (c.axes_dims.size() != 4 || sum != c.head_dim || !std::ranges::all_of(c.axes_dims, is_even))
-    data_error("models", "axes_dims_rope {} must be four even numbers that sum to the head width {}", c.axes_dims, c.head_dim);
+  check_axes("axes_dims_rope", c.axes_dims, 4, c.head_dim);
   if (!(c.rope_theta > 0)) data_error("models", "the transformer's config.json has rope_theta {}, which is above 0", c.rope_theta);
 }
 

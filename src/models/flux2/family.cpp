@@ -4,18 +4,16 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-#include "io/model_values.h"
+#include "models/find_components.h"
 #include "models/flux2/keys.h"
 #include "models/flux2/model.h"
-#include "models/shared_components.h"
+#include "models/vae/patch_autoencoder.h"
 
 namespace burnish::models::flux2 {
 
 namespace {
 
-/// Prefixes under which single files keep the transformer and the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTransformerPrefixes{"", "model.diffusion_model.", "diffusion_model."};
+/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
 const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen3_4b.transformer.", "text_encoders.qwen3_4b.",
                                              "text_encoders.qwen3_8b.transformer.", "text_encoders.qwen3_8b."};
 /// The modulation that all single blocks share, in diffusers' files and in original ones: of its kin, FLUX.2 alone has one.
@@ -23,14 +21,12 @@ constexpr const char *kMark = "single_stream_modulation.linear.weight", *kOrigin
 /// Norms of queries: Qwen3.
 constexpr const char* kTextMark = "q_norm.weight";
 
-Source find_transformer(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    if (auto tensors = find_below(entry, kTransformerPrefixes, kMark)) return {&entry, tensors, {}};
-    if (auto tensors = find_below(entry, kTransformerPrefixes, kOriginalMark)) return {&entry, tensors, original_keys()};
-    bool config_only = !entry.tensors && io::class_name(entry.config) == "Flux2Transformer2DModel";
-    if (config_only) return {&entry, std::nullopt, {}};
-  }
-  return {};
+bool is_original(const io::TensorSource& tensors) { return !tensors.contains(kMark); }
+
+Source find_dit(const ModelFiles& files) {
+  auto found = find_transformer(files, {kMark, kOriginalMark}, "Flux2Transformer2DModel");
+  if (found.tensors && is_original(*found.tensors)) found.keys = original_keys();
+  return found;
 }
 
 /// Whether these are the files of a stage that only encodes, which may come without the transformer. The text encoder may be another
@@ -45,39 +41,29 @@ bool only_encode(const ModelFiles& files) {
 
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
-  auto sources = find_sources(one);
-  std::vector<std::string> parts;
-  if (sources.dit.tensors) {
-    auto config = detect(entry.config.is_null() ? nullptr : &entry.config, sources.dit.shapes());
-    bool original = !find_below(entry, kTransformerPrefixes, kMark);
-    parts.push_back(fmt::format("FLUX.2 klein transformer ({} double and {} single blocks, width {}, {} names)", config.num_double_blocks,
-                                config.num_single_blocks, config.width(), original ? "original" : "diffusers"));
-  }
-  if (sources.text_encoder.entry) parts.push_back("Qwen3 text encoder");
-  if (sources.vae.entry) parts.push_back("KL autoencoder of patches");
-  return join(parts, " + ");
+  const auto [dit, text, vae] = find_sources(one);
+  auto config = dit.tensors ? dit.read(detect) : Config{};
+  auto transformer =
+      fmt::format("FLUX.2 klein transformer ({} double and {} single blocks, width {}, {} names)", config.num_double_blocks,
+                  config.num_single_blocks, config.width(), dit.tensors && is_original(*dit.tensors) ? "original" : "diffusers");
+  return words_of({{dit, transformer}, {text, "Qwen3 text encoder"}, {vae, "KL autoencoder of patches"}});
 }
 
 std::vector<ModelEntry> published(std::string_view name, const Config& config, const text::QwenConfig& text_config) {
-  auto options = at::TensorOptions().device(at::kMeta);
-  Transformer dit(config, options);
-  text::QwenEncoder text(text_config, options);
-  vae::PatchAutoencoder vae({}, options);
-  return {sizes_of(name, dit), sizes_of(name, text), sizes_of(name, vae)};
+  return {sizes_of<Transformer>(name, config), sizes_of<text::QwenEncoder>(name, text_config),
+          sizes_of<vae::PatchAutoencoder, vae::PatchConfig>(name)};
 }
 
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_transformer(files), find_qwen(files, kTextPrefixes, kTextMark), find_patch_autoencoder(files)};
+  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_patch_autoencoder(files)};
 }
 
 extern const Family kFamily{
     .name = "flux2",
-    .recognises = [](const ModelFiles& files) { return find_transformer(files).entry || only_encode(files); },
-    .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> {
-      return std::make_unique<Flux2Model>(files, options);
-    },
+    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || only_encode(files); },
+    .open = open_as<Flux2Model>,
     .describe = describe_entry,
     .options = {prompt_length_option(), tile_option()},
     .reference_columns = {kReferenceColumn},

@@ -1,6 +1,6 @@
 #include "models/flux2/keys.h"
 
-#include "models/layer_tables.h"
+#include "models/mmdit_names.h"
 
 namespace burnish::models::flux2 {
 
@@ -37,12 +37,11 @@ const RenamedLayers kOutside{
 };
 /// Our norm_out.linear, with the shift before the scale.
 const std::string kLast = "final_layer.adaLN_modulation.1", kOurLast = "norm_out.linear";
-const std::string kKohya = "lora_unet_", kComfyUi = "diffusion_model.";
+const std::string kKohya = "lora_unet_";
 
 /// `layers` without numbers, with those of every block of either kind.
 RenamedLayers of_blocks(RenamedLayers layers, const RenamedLayers& of_double, const RenamedLayers& of_single, const Config& config) {
-  add_blocks(layers, of_double, "double_blocks.", "transformer_blocks.", config.num_double_blocks);
-  add_blocks(layers, of_single, "single_blocks.", "single_transformer_blocks.", config.num_single_blocks);
+  add_original_blocks(layers, of_double, of_single, config.num_double_blocks, config.num_single_blocks);
   return layers;
 }
 
@@ -78,12 +77,7 @@ std::set<std::string> swapped_layers() { return {kLast, kKohya + with_underscore
 std::map<std::string, LayerTable> written_layers(const Config& config) {
   auto layers = of_blocks(kOutside, kDouble, kSingle, config);
   layers.push_back({kLast, {kOurLast}});
-  std::map<std::string, LayerTable> written;
-  for (const auto& [theirs, ours] : layers) {
-    written["comfyui"][kComfyUi + theirs] = ours;
-    written["kohya"][kKohya + with_underscores(theirs)] = ours;
-  }
-  return written;
+  return written_in(layers);
 }
 
 }  // namespace burnish::models::flux2

@@ -2,27 +2,18 @@
 #include <memory>
 
 #include "models/flux2/config.h"
-#include "nn/block.h"
-#include "nn/token_shares.h"
+#include "models/mmdit.h"
 
 namespace burnish::models::flux2 {
 
 // Shape letters: B batch, C latent channels, I image tokens (of the target, then of its reference pictures), T text tokens, L = T + I,
 // E caption width, D width, P rotated pairs, M modulation values.
 
-/// Which layers a Transformer holds. The modulation is made of the time alone, so it can be run, loaded and dropped apart from the body.
-/// The body may be of some blocks alone, counted in order of execution, double blocks first: those from `begin` to before `end`. What comes
-/// before the blocks belongs to those from 0 on. What comes after them counts as one more block.
-struct Part {
-  bool modulation = true, body = true;
-  int64_t begin = 0, end = -1;  ///< -1: all that follow
-};
-
 /// The transformer of FLUX.2 (Black Forest Labs; parameter names are those of diffusers' Flux2Transformer2DModel): a velocity field over
 /// latents, of which each is a token. All blocks of a kind share their shifts, scales and gates.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
   /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of double blocks 6 D for the picture and 6 D for the text, of
@@ -50,7 +41,7 @@ class Transformer : public nn::Module, public nn::SharesTokens {
   struct Body;
 
   Config config_;
-  Part part_;
+  mmdit::Part part_;
   std::unique_ptr<Modulation> modulation_;
   std::unique_ptr<Body> body_;
 };

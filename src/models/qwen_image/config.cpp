@@ -1,27 +1,22 @@
 #include "models/qwen_image/config.h"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
-#include "base/error.h"
-#include "io/model_values.h"
+#include "models/config_values.h"
 
 namespace burnish::models::qwen_image {
 
 namespace {
 
-constexpr int64_t kMostWidth = 1 << 20, kMostLayers = 4096;
 constexpr const char* kWhat = "transformer";
-const std::string kFirstBlock = "transformer_blocks.0.";
-
-int64_t count_layers(const io::Shapes& shapes) {
-  int64_t count = 0;
-  while (shapes.contains("transformer_blocks." + std::to_string(count) + ".attn.norm_q.weight")) ++count;
-  return count;
-}
+constexpr Number<Config> kNumbers[] = {
+    {&Config::in_channels, "img_in.weight", 1, "in_channels"},
+    {&Config::num_layers, "transformer_blocks.{}.attn.norm_q.weight", 0, "num_layers"},
+    {&Config::num_heads, nullptr, 0, "num_attention_heads"},
+    {&Config::head_dim, "transformer_blocks.0.attn.norm_q.weight", 0, "attention_head_dim"},
+    {&Config::hidden, "transformer_blocks.0.img_mlp.net.0.proj.weight", 0, nullptr},
+    {&Config::caption_width, "txt_in.weight", 1, "joint_attention_dim"},
+};
 
 /// Qwen-Image splits a head of 128 as 16 + 56 + 56; other heads keep its proportions on even numbers.
 std::vector<int64_t> default_axes_of(int64_t head_dim) {
@@ -30,22 +25,9 @@ std::vector<int64_t> default_axes_of(int64_t head_dim) {
 }
 
 void read_shapes(Config& c, const io::Shapes& shapes) {
-  auto side = [&](const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, kWhat); };
-  c.in_channels = side("img_in.weight", 1);
-  c.num_layers = count_layers(shapes);
-  c.head_dim = side(kFirstBlock + "attn.norm_q.weight", 0);
-  c.num_heads = c.head_dim > 0 ? side("img_in.weight", 0) / c.head_dim : 0;
-  c.hidden = side(kFirstBlock + "img_mlp.net.0.proj.weight", 0);
-  c.caption_width = side("txt_in.weight", 1);
+  read_tensors(c, kNumbers, shapes);
+  c.num_heads = io::side_of(shapes, "img_in.weight", 0, kWhat) / c.head_dim;
   c.axes_dims = default_axes_of(c.head_dim);
-}
-
-void agree_on(const nlohmann::json& json, const char* key, int64_t& value, bool from_shapes) {
-  auto stated = value;
-  if (!io::take(json, key, stated, kWhat)) return;
-  if (from_shapes && stated != value)
-    data_error("models", "config.json says {} = {} but the tensors say {}; the folder mixes two models", key, stated, value);
-  value = stated;
 }
 
 /// Switches of models that are not this one, whose tensors have the same names and shapes.
@@ -63,15 +45,9 @@ void refuse_others(const nlohmann::json& json) {
 
 void read_config(Config& c, const nlohmann::json& json, bool tensors) {
   refuse_others(json);
-  agree_on(json, "in_channels", c.in_channels, tensors);
-  agree_on(json, "num_layers", c.num_layers, tensors);
-  agree_on(json, "num_attention_heads", c.num_heads, tensors);
-  agree_on(json, "attention_head_dim", c.head_dim, tensors);
-  agree_on(json, "joint_attention_dim", c.caption_width, tensors);
-  auto out_channels = c.in_channels / 4;
-  agree_on(json, "out_channels", out_channels, true);
-  int64_t patch = 2;
-  agree_on(json, "patch_size", patch, true);
+  read_keys(c, kNumbers, json, tensors);
+  agree_on_known(json, "out_channels", c.in_channels / 4);
+  agree_on_known(json, "patch_size", int64_t{2});
   if (!tensors) {
     c.hidden = 4 * c.width();
     c.axes_dims = default_axes_of(c.head_dim);
@@ -81,16 +57,10 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
 }
 
 void check_config(const Config& c) {
-  for (auto size : {c.in_channels / 4, c.num_heads, c.head_dim, c.hidden, c.caption_width, c.width()}) {
-    if (size < 1 || size > kMostWidth)
-      data_error("models", "the transformer's config.json or tensors give it a size of {}; sizes are from 1 to {}", size, kMostWidth);
-  }
-  if (c.num_layers < 1 || c.num_layers > kMostLayers)
-    data_error("models", "the transformer's config.json or tensors give it {} layers; 1 to {} were expected", c.num_layers, kMostLayers);
-  auto is_even = [](int64_t dim) { return dim > 0 && dim % 2 == 0; };
-  auto sum = std::accumulate(c.axes_dims.begin(), c.axes_dims.end(), int64_t{0});
-  if (c.axes_dims.size() != 3 || sum != c.head_dim || !std::ranges::all_of(c.axes_dims, is_even))
-    data_error("models", "axes_dims_rope {} must be three even numbers that sum to the head width {}", c.axes_dims, c.head_dim);
+  check_sizes({c.in_channels / 4, c.num_heads, c.head_dim, c.hidden, c.caption_width, c.width()});
+  if (c.num_layers < 1 || c.num_layers > kMostBlocks)
+    data_error("models", "the transformer's config.json or tensors give it {} layers; 1 to {} were expected", c.num_layers, kMostBlocks);
+  check_axes("axes_dims_rope", c.axes_dims, 3, c.head_dim);
 }
 
 }  // namespace

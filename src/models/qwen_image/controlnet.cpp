@@ -37,19 +37,13 @@ class ControlBlock : public nn::Block {
   nn::Linear in_, out_;
 };
 
-Source find_control(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    if (entry.tensors && entry.tensors->contains(kControlMark)) return {&entry, *entry.tensors, {}};
-  }
-  return {};
-}
-
 }  // namespace
 
 BlockwiseControlNet::Config BlockwiseControlNet::detect(const io::Shapes& shapes) {
   auto side = [&](const char* name, size_t dim) { return io::side_of(shapes, name, dim, "blockwise ControlNet"); };
-  Config c{.in_channels = side("img_in.weight", 1), .num_blocks = 0, .width = side("img_in.weight", 0)};
-  while (shapes.contains(fmt::format("controlnet_blocks.{}.x_rms.weight", c.num_blocks))) ++c.num_blocks;
+  Config c{.in_channels = side("img_in.weight", 1),
+           .num_blocks = io::count_of(shapes, "controlnet_blocks.{}.x_rms.weight"),
+           .width = side("img_in.weight", 0)};
   return c;
 }
 
@@ -65,7 +59,12 @@ at::Tensor BlockwiseControlNet::forward(int64_t block, const at::Tensor& image_B
   return blocks_.at(static_cast<size_t>(block))->run({image_BID, embedded_BID})[0];
 }
 
-bool Control::is_in(const ModelFiles& files) { return find_control(files).entry != nullptr; }
+Source find_control(const ModelFiles& files) {
+  for (const auto& entry : files.entries) {
+    if (entry.tensors && entry.tensors->contains(kControlMark)) return {&entry, *entry.tensors, {}};
+  }
+  return {};
+}
 
 Control::Control(const ModelFiles& files, const ModelOptions& options, const qwen_image::Config& dit, bool has_dit)
     : options_(options), dit_(dit), source_(find_control(files)) {

@@ -39,10 +39,12 @@ class BlockwiseControlNet : public nn::Module {
   std::vector<std::unique_ptr<nn::Block>> blocks_;
 };
 
+/// The blockwise ControlNet among these files.
+Source find_control(const ModelFiles& files);
+
 /// The one of a run: found among its files, held to the transformer, and called as the columns ask for it.
 class Control {
  public:
-  static bool is_in(const ModelFiles& files);
   /// A config Error for columns that do not go together, a data Error for a ControlNet of another transformer, where the files hold one.
   /// All must outlive this.
   Control(const ModelFiles& files, const ModelOptions& options, const qwen_image::Config& dit, bool has_dit);

@@ -91,11 +91,11 @@ Extent scaled_to(const Extent& picture, int64_t area) {
   auto ratio = static_cast<double>(picture.width) / static_cast<double>(picture.height);
   auto width = std::sqrt(static_cast<double>(area) * ratio), height = width / ratio;
   auto side = [](double length) { return std::max<int64_t>(1, static_cast<int64_t>(std::nearbyint(length / kStep))) * 32; };
-  return {side(height), side(width)};
+  return {.height = side(height), .width = side(width)};
 }
 
 at::Tensor levels_at(const at::Tensor& image_3HW, int64_t area) {
-  auto size = scaled_to({image_3HW.size(1), image_3HW.size(2)}, area);
+  auto size = scaled_to({.height = image_3HW.size(1), .width = image_3HW.size(2)}, area);
   return text::resampled(text::to_levels(image_3HW), size.height, size.width, text::Filter::lanczos);
 }
 

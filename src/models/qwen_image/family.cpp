@@ -2,60 +2,47 @@
 
 #include <fmt/core.h>
 
-#include "base/text.h"
-#include "io/model_values.h"
+#include "models/find_components.h"
 #include "models/qwen_image/model.h"
-#include "models/shared_components.h"
+#include "models/vae/causal_autoencoder.h"
 
 namespace burnish::models::qwen_image {
 
 namespace {
 
-/// Prefixes under which single files keep the transformer and the text encoder: none, or those of ComfyUI's checkpoints.
-const std::vector<std::string> kTransformerPrefixes{"", "model.diffusion_model.", "diffusion_model."};
+/// Prefixes under which single files keep the text encoder: none, or those of ComfyUI's checkpoints.
 const std::vector<std::string> kTextPrefixes{"", "text_encoders.qwen25_7b.transformer.", "text_encoders.qwen25_7b."};
 /// The modulation of captions: of its kin, Qwen-Image alone makes it of the time alone under this name.
 constexpr const char* kMark = "transformer_blocks.0.txt_mod.1.weight";
 /// Biases of queries: Qwen2.5.
 constexpr const char* kTextMark = "q_proj.bias";
 
-Source find_transformer(const ModelFiles& files) {
-  for (const auto& entry : files.entries) {
-    if (auto tensors = find_below(entry, kTransformerPrefixes, kMark)) return {&entry, tensors->without({kZeroMark}), {}};
-    bool config_only = !entry.tensors && io::class_name(entry.config) == "QwenImageTransformer2DModel";
-    if (config_only) return {&entry, std::nullopt, {}};
-  }
-  return {};
+Source find_dit(const ModelFiles& files) {
+  auto found = find_transformer(files, {kMark}, "QwenImageTransformer2DModel");
+  if (found.tensors) found.tensors = found.tensors->without({kZeroMark});
+  return found;
 }
 
 std::string describe_entry(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
-  auto sources = find_sources(one);
-  std::vector<std::string> parts;
-  if (sources.dit.tensors) {
-    auto config = detect(entry.config.is_null() ? nullptr : &entry.config, sources.dit.shapes());
-    parts.push_back(fmt::format("Qwen-Image transformer ({} layers, width {})", config.num_layers, config.width()));
-  }
-  if (Control::is_in(one)) parts.push_back("Qwen-Image blockwise ControlNet");
-  if (sources.text_encoder.entry) parts.push_back("Qwen2.5 text encoder");
-  if (sources.image_encoder.entry) parts.push_back("vision tower");
-  if (sources.vae.entry) parts.push_back("causal autoencoder");
-  return join(parts, " + ");
+  const auto [dit, text, image, vae] = find_sources(one);
+  auto config = dit.tensors ? dit.read(detect) : Config{};
+  return words_of({{dit, fmt::format("Qwen-Image transformer ({} layers, width {})", config.num_layers, config.width())},
+                   {find_control(one), "Qwen-Image blockwise ControlNet"},
+                   {text, "Qwen2.5 text encoder"},
+                   {image, "vision tower"},
+                   {vae, "causal autoencoder"}});
 }
 
 std::vector<ModelEntry> named_sizes(std::string_view name) {
-  auto options = at::TensorOptions().device(at::kMeta);
-  Transformer dit({}, options);
-  text::QwenEncoder text(published_text_config(), options);
-  vae::CausalAutoencoder vae({}, options);
-  return {sizes_of(name, dit), sizes_of(name, text), sizes_of(name, vae)};
+  return {sizes_of<Transformer, Config>(name), sizes_of<text::QwenEncoder>(name, published_text_config()),
+          sizes_of<vae::CausalAutoencoder, vae::CausalConfig>(name)};
 }
 
 /// Of one that also sees.
 std::vector<ModelEntry> edit_sizes(std::string_view name) {
   auto entries = named_sizes(name);
-  text::QwenVision tower({}, at::TensorOptions().device(at::kMeta));
-  auto& entry = entries.emplace_back(sizes_of(name, tower));
+  auto& entry = entries.emplace_back(sizes_of<text::QwenVision, text::VisionConfig>(name));
   entry.tensors = entry.tensors->renamed([](const std::string& path) { return "visual." + path; });
   return entries;
 }
@@ -63,17 +50,15 @@ std::vector<ModelEntry> edit_sizes(std::string_view name) {
 }  // namespace
 
 Sources find_sources(const ModelFiles& files) {
-  return {find_transformer(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes),
+  return {find_dit(files), find_qwen(files, kTextPrefixes, kTextMark), find_vision_tower(files, kTextPrefixes),
           find_causal_autoencoder(files)};
 }
 
 extern const Family kFamily{
     .name = "qwen_image",
     // A stage that only encodes may come without the transformer; its text encoder is then the mark.
-    .recognises = [](const ModelFiles& files) { return find_transformer(files).entry || find_qwen(files, kTextPrefixes, kTextMark).entry; },
-    .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> {
-      return std::make_unique<QwenImageModel>(files, options);
-    },
+    .recognises = [](const ModelFiles& files) { return find_dit(files).entry || find_qwen(files, kTextPrefixes, kTextMark).entry; },
+    .open = open_as<QwenImageModel>,
     .describe = describe_entry,
     .options = {prompt_length_option(),
                 tile_option(),

@@ -1,12 +1,9 @@
 #pragma once
-#include "diffusion/flow_process.h"
 #include "models/model.h"
-#include "models/qwen_image/config.h"
 #include "models/qwen_image/controlnet.h"
 #include "models/qwen_image/editing.h"
 #include "models/qwen_image/transformer.h"
-#include "models/text/qwen.h"
-#include "models/vae/causal_autoencoder.h"
+#include "models/shared_components.h"
 
 namespace burnish::models::qwen_image {
 
@@ -28,21 +25,17 @@ class QwenImageModel : public Model {
  public:
   QwenImageModel(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units() override;
-  const diffusion::Process& process() const override { return *process_; }
   diffusion::Guide guide() const override;
-  std::vector<int64_t> latent_shape(const Extent& extent) const override;
-  int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] / 2 * (latent_shape[2] / 2); }
-  int64_t size_division() const override { return 2 * vae_config_.downsampling(); }
   bool scales_references() const override { return options_.references; }
   Extent seen_reference(const Extent& given) const override { return scaled_to(given, reference_area()); }
 
  private:
-  void read_configs(const Sources& sources);
+  void read_editing(const Sources& sources);
   void fill_names();
-  void add_components(const Sources& sources);
+  void add_transformer(const Source& source);
+  void add_encoders(const Sources& sources);
   int64_t text_length() const;
   int64_t reference_area() const;
-  std::string denoiser_settings(const std::string& part) const;
   void see_references(pipeline::Scope& scope);
   void encode_prompt(pipeline::Scope& scope);
   void encode_edit_prompt(pipeline::Scope& scope, const std::vector<at::Tensor>& seen);
@@ -56,8 +49,7 @@ class QwenImageModel : public Model {
   text::PixelRule pixels_;
   std::unique_ptr<Control> control_;
   Naming naming_ = Naming::by_count;
-  vae::CausalConfig vae_config_;
-  std::unique_ptr<diffusion::FlowProcess> process_;
+  AutoencoderPart autoencoder_;
 };
 
 }  // namespace burnish::models::qwen_image

@@ -12,7 +12,6 @@
 #include <cmath>
 
 #include "kernels/modulated_norm/modulated_norm.h"
-#include "models/mmdit.h"
 #include "nn/parts.h"
 
 namespace burnish::models::qwen_image {
@@ -32,9 +31,9 @@ at::Tensor with_target(const at::Tensor& image_BID, int64_t num_target, const at
 
 struct Transformer::Modulation {
   Modulation(const Config& c, const at::TensorOptions& o)
-      : embedder(mmdit::kTimeChannels, c.width(), o), last(c.width(), 2 * c.width(), o) {
-    for (int64_t i = 0; i < 2 * c.num_layers; ++i) of_blocks.push_back(std::make_unique<nn::Linear>(c.width(), 6 * c.width(), o));
-  }
+      : embedder(mmdit::kTimeChannels, c.width(), o),
+        of_blocks(mmdit::several<nn::Linear>(2 * c.num_layers, c.width(), 6 * c.width(), o)),
+        last(c.width(), 2 * c.width(), o) {}
   mmdit::EmbedMlp embedder;
   std::vector<std::unique_ptr<nn::Linear>> of_blocks;  ///< of the picture and of the caption, in turn
   nn::Linear last;
@@ -45,10 +44,9 @@ struct Transformer::Body {
       : image_in(c.in_channels, c.width(), o),
         text_norm(c.caption_width, kNormEps, o),
         text_in(c.caption_width, c.width(), o),
-        out(c.width(), c.in_channels, o) {
-    const mmdit::Widths widths{.num_heads = c.num_heads, .head_dim = c.head_dim, .hidden = c.hidden};
-    for (int64_t i = 0; i < c.num_layers; ++i) blocks.push_back(std::make_unique<mmdit::DoubleBlock>(widths, o, kBlockNames));
-  }
+        blocks(mmdit::several<mmdit::DoubleBlock>(
+            c.num_layers, mmdit::Widths{.num_heads = c.num_heads, .head_dim = c.head_dim, .hidden = c.hidden}, o, kBlockNames)),
+        out(c.width(), c.in_channels, o) {}
   nn::Linear image_in;
   nn::RMSNorm text_norm;
   nn::Linear text_in;
@@ -56,7 +54,7 @@ struct Transformer::Body {
   nn::Linear out;
 };
 
-Transformer::Transformer(const Config& c, const at::TensorOptions& options, Part part) : config_(c) {
+Transformer::Transformer(const Config& c, const at::TensorOptions& options, mmdit::Part part) : config_(c) {
   if (part.modulation) modulation_ = std::make_unique<Modulation>(c, options);
   if (part.body) body_ = std::make_unique<Body>(c, options);
   if (body_) {

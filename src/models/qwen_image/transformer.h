@@ -2,25 +2,19 @@
 #include <functional>
 #include <memory>
 
+#include "models/mmdit.h"
 #include "models/qwen_image/config.h"
-#include "nn/block.h"
-#include "nn/token_shares.h"
 
 namespace burnish::models::qwen_image {
 
 // Shape letters: B batch, I image tokens (of the target, then of its reference pictures), T text tokens, L = T + I, E caption width, D
 // width, P rotated pairs, M modulation values.
 
-/// Which layers a Transformer holds. The modulation is made of the time alone, so it can be run, loaded and dropped apart from the body.
-struct Part {
-  bool modulation = true, body = true;
-};
-
 /// The transformer of Qwen-Image (arXiv 2508.02324; parameter names are those of diffusers' QwenImageTransformer2DModel): picture and
 /// caption in two streams with one attention. What the last block makes of the caption is not read.
 class Transformer : public nn::Module, public nn::SharesTokens {
  public:
-  Transformer(const Config& config, const at::TensorOptions& options, Part part = {});
+  Transformer(const Config& config, const at::TensorOptions& options, mmdit::Part part = {});
   ~Transformer() override;
 
   /// Every shift, scale and gate [B, M] in `dtype`, of sigma, fp32 in [0, 1]: of each block 6 D for the picture and 6 D for the caption,

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "io/model_values.h"
+#include "models/config_values.h"
 
 namespace burnish::models::stable_diffusion {
 
@@ -19,14 +19,11 @@ bool any_below(const Shapes& shapes, const std::string& prefix) {
 namespace {
 
 using nlohmann::json;
+constexpr const char* kUNet = "UNet";
 
-int64_t count_below(const Shapes& shapes, const std::string& prefix) {
-  int64_t count = 0;
-  while (any_below(shapes, prefix + std::to_string(count) + ".")) ++count;
-  return count;
-}
+int64_t count_below(const Shapes& shapes, const std::string& prefix) { return io::count_of(shapes, prefix + "{}."); }
 
-int64_t dim_of(const Shapes& shapes, const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, "UNet"); }
+int64_t dim_of(const Shapes& shapes, const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, kUNet); }
 
 Config::Depths read_depths(const Shapes& shapes, const std::string& side) {
   Config::Depths depths;
@@ -76,16 +73,7 @@ void read_shapes(Config& c, const Shapes& shapes) {
 /// A value of config.json; nothing when it is absent or null.
 template <class T>
 bool take(const json& config, const char* key, T& value) {
-  return io::take(config, key, value, "UNet");
-}
-
-template <class T>
-void agree(const json& config, const char* key, T& value, bool from_shapes) {
-  auto stated = value;
-  if (!take(config, key, stated)) return;
-  if (from_shapes && stated != value)
-    data_error("models", "config.json says {} = {} but the tensors say {}; the folder mixes two models", key, stated, value);
-  value = stated;
+  return io::take(config, key, value, kUNet);
 }
 
 /// More layers or heads than that make no model, but would take hours to build.
@@ -200,14 +188,14 @@ void refuse_unknown_parts(const json& config) {
 void read_config(Config& c, const json& config, const Shapes& shapes) {
   bool from_shapes = !shapes.empty();
   refuse_unknown_parts(config);
-  agree(config, "in_channels", c.in_channels, from_shapes);
-  agree(config, "out_channels", c.out_channels, from_shapes);
-  agree(config, "block_out_channels", c.block_out_channels, from_shapes);
+  agree_on(config, "in_channels", c.in_channels, from_shapes, kUNet);
+  agree_on(config, "out_channels", c.out_channels, from_shapes, kUNet);
+  agree_on(config, "block_out_channels", c.block_out_channels, from_shapes, kUNet);
   if (c.block_out_channels.empty()) data_error("models", "the UNet's config.json has no block_out_channels");
   read_depths_of_config(c, config, from_shapes);
-  agree(config, "cross_attention_dim", c.cross_attention_dim, from_shapes);
+  agree_on(config, "cross_attention_dim", c.cross_attention_dim, from_shapes, kUNet);
   if (!from_shapes) c.use_linear_projection = false;  // diffusers' default where config.json has none
-  agree(config, "use_linear_projection", c.use_linear_projection, from_shapes);
+  agree_on(config, "use_linear_projection", c.use_linear_projection, from_shapes, kUNet);
   c.num_heads = per_level(config, "attention_head_dim", num_levels(c), 8);
   take(config, "norm_num_groups", c.num_groups);
   take(config, "norm_eps", c.norm_eps);
@@ -218,7 +206,7 @@ void read_config(Config& c, const json& config, const Shapes& shapes) {
   if (!added.empty() && added != "text_time")
     data_error("models", "the UNet's config.json has addition_embed_type = {}; only text_time is known here", added);
   auto in_width = added_width(shapes);
-  agree(config, "projection_class_embeddings_input_dim", in_width, from_shapes);
+  agree_on(config, "projection_class_embeddings_input_dim", in_width, from_shapes, kUNet);
   take(config, "addition_time_embed_dim", c.addition_time_embed_dim);
   c.pooled_dim = in_width == 0 ? 0 : in_width - 6 * c.addition_time_embed_dim;
 }

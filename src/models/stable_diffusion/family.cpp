@@ -2,9 +2,8 @@
 
 #include <fmt/core.h>
 
-#include "base/text.h"
 #include "io/model_values.h"
-#include "models/shared_components.h"
+#include "models/find_components.h"
 #include "models/stable_diffusion/model.h"
 
 namespace burnish::models::stable_diffusion {
@@ -34,20 +33,17 @@ bool recognises(const ModelFiles& files) {
 
 std::string describe(const ModelEntry& entry) {
   const ModelFiles one{{entry}, {}};
-  auto sources = find_sources(one);
-  std::vector<std::string> parts;
-  if (sources.unet.tensors) {
-    auto config = naming(entry.label, [&] { return detect(entry.config.is_null() ? nullptr : &entry.config, sources.unet.shapes()); });
-    bool ours = sources.unet.tensors->contains("down_blocks.0.resnets.0.time_emb_proj.weight");
-    parts.push_back(fmt::format("{} UNet ({} levels from {} channels, text of width {}, {} names{})",
-                                has_added_embedding(config) ? "SDXL" : "SD 1.5", num_levels(config), config.block_out_channels.front(),
-                                config.cross_attention_dim, ours ? "diffusers" : "original",
-                                entry.tensors->contains("v_pred") ? ", v-prediction" : ""));
-  }
-  if (sources.text_encoder.entry) parts.push_back("CLIP text encoder");
-  if (sources.text_encoder_2.entry) parts.push_back("OpenCLIP text encoder");
-  if (sources.vae.entry) parts.push_back("KL autoencoder");
-  return join(parts, " + ");
+  const auto [unet, clip, open_clip, vae] = find_sources(one);
+  auto config = unet.tensors ? naming(entry.label, [&] { return unet.read(detect); }) : Config{};
+  auto has = [&](const char* name) { return entry.tensors && entry.tensors->contains(name); };
+  bool ours = unet.tensors && unet.tensors->contains("down_blocks.0.resnets.0.time_emb_proj.weight");
+  return words_of(
+      {{unet, fmt::format("{} UNet ({} levels from {} channels, text of width {}, {} names{})",
+                          has_added_embedding(config) ? "SDXL" : "SD 1.5", num_levels(config), config.block_out_channels.front(),
+                          config.cross_attention_dim, ours ? "diffusers" : "original", has("v_pred") ? ", v-prediction" : "")},
+       {clip, "CLIP text encoder"},
+       {open_clip, "OpenCLIP text encoder"},
+       {vae, "KL autoencoder"}});
 }
 
 std::string why_no_prediction(const std::string& name, const OptionValue& value) {
@@ -85,21 +81,17 @@ std::vector<Option> options() {
           tile_option()};
 }
 
-const auto kOnMeta = at::TensorOptions().device(at::kMeta);
-
 /// UNet, the text encoder that all have, and the autoencoder.
 std::vector<ModelEntry> named_sizes(std::string_view name, const Config& config) {
-  UNet unet(config, kOnMeta);
-  text::ClipTextModel clip({}, kOnMeta);
-  vae::AutoencoderKL vae({.latent_channels = 4, .use_quant_conv = true, .use_post_quant_conv = true}, kOnMeta);
-  return {sizes_of(name, unet), sizes_of(name, clip), sizes_of(name, vae)};
+  const vae::KlConfig vae_config{.latent_channels = 4, .use_quant_conv = true, .use_post_quant_conv = true};
+  return {sizes_of<UNet>(name, config), sizes_of<text::ClipTextModel, text::ClipConfig>(name),
+          sizes_of<vae::AutoencoderKL>(name, vae_config)};
 }
 
 /// With the second text encoder.
 std::vector<ModelEntry> published_sdxl() {
   auto entries = named_sizes("sdxl", {});
-  text::ClipTextModel open_clip(text::open_clip_big_g(), kOnMeta);
-  entries.push_back(sizes_of("sdxl", open_clip));
+  entries.push_back(sizes_of<text::ClipTextModel>("sdxl", text::open_clip_big_g()));
   return entries;
 }
 
@@ -112,9 +104,7 @@ Sources find_sources(const ModelFiles& files) {
 extern const Family kFamily{
     .name = "stable_diffusion",
     .recognises = recognises,
-    .open = [](const ModelFiles& files, const ModelOptions& options) -> std::unique_ptr<Model> {
-      return std::make_unique<StableDiffusionModel>(files, options);
-    },
+    .open = open_as<StableDiffusionModel>,
     .describe = describe,
     .options = options(),
     .takes_fp16 = true,

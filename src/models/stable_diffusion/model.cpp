@@ -6,7 +6,6 @@
 #include "io/json.h"
 #include "io/model_values.h"
 #include "models/scheduler_file.h"
-#include "models/shared_components.h"
 
 namespace burnish::models::stable_diffusion {
 
@@ -30,8 +29,12 @@ const Source& source_of(const Sources& sources, const std::string& text_encoder)
 StableDiffusionModel::StableDiffusionModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
   auto sources = find_sources(files_);
   read_configs(sources);
+  add_unet(sources.unet);
+  for (const auto& name : text_encoders()) add_text_encoder(name, source_of(sources, name));
+  add(autoencoder_, /*patch=*/1);
+  // StableDiffusionXLPipeline.load_lora_weights refuses names without "lora" in them.
+  for (auto& [name, names] : names_.components) names.layers.diffusers_alpha = false;
   fill_names();
-  add_components(sources);
   check_fit(sources);
   auto discrete = schedule(sources.unet);
   if (discrete.prediction_type == "v_prediction") names_.marks.emplace_back("v_pred");
@@ -41,16 +44,15 @@ StableDiffusionModel::StableDiffusionModel(const ModelFiles& files, const ModelO
 
 void StableDiffusionModel::read_configs(const Sources& sources) {
   config_ = sources.text_encoder_2.entry ? Config{} : sd15();
-  if (const auto* entry = sources.unet.entry)
-    config_ = naming(entry->label, [&] { return detect(entry->config.is_null() ? nullptr : &entry->config, sources.unet.shapes()); });
+  if (const auto* entry = sources.unet.entry) config_ = naming(entry->label, [&] { return sources.unet.read(detect); });
   for (const auto& name : text_encoders()) {
     auto& config = clip_configs_[name];
     const auto& from = source_of(sources, name);
     if (!from.entry && name == "text_encoder_2") config = text::open_clip_big_g();
     if (from.entry) config = text::clip_config(from.entry->config, from.shapes(), published(from.shapes(), name == "text_encoder_2"));
   }
-  vae_config_.latent_channels = config_.out_channels;
-  if (sources.vae.entry) vae_config_ = vae::kl_config(sources.vae.entry->config, sources.vae.shapes(), is_xl() ? 0.13025 : 0.18215);
+  autoencoder_ = kl_part(sources.vae, options_,
+                         {.channels = config_.out_channels, .scale = is_xl() ? 0.13025 : 0.18215, .single_prefix = "first_stage_model."});
 }
 
 std::vector<std::string> StableDiffusionModel::text_encoders() const {
@@ -60,11 +62,10 @@ std::vector<std::string> StableDiffusionModel::text_encoders() const {
 /// Parts that belong to different models are told apart by their widths.
 void StableDiffusionModel::check_fit(const Sources& sources) const {
   if (!sources.unet.entry) return;
-  if (sources.vae.entry && vae_config_.latent_channels != config_.in_channels) {
-    data_error("models", "the UNet takes {} latent channels and the autoencoder makes {}; {}", config_.in_channels,
-               vae_config_.latent_channels,
-               config_.in_channels > vae_config_.latent_channels ? "inpainting and other UNets with further inputs are not supported"
-                                                                 : "they belong to different models");
+  if (sources.vae.entry && autoencoder_.channels != config_.in_channels) {
+    data_error("models", "the UNet takes {} latent channels and the autoencoder makes {}; {}", config_.in_channels, autoencoder_.channels,
+               config_.in_channels > autoencoder_.channels ? "inpainting and other UNets with further inputs are not supported"
+                                                           : "they belong to different models");
   }
   int64_t width = 0;
   auto skip = options_.get<int64_t>("clip_skip");
@@ -95,44 +96,43 @@ diffusion::DiscreteConfig StableDiffusionModel::schedule(const Source& unet) con
   return c;
 }
 
+void StableDiffusionModel::add_unet(const Source& source) {
+  add({.name = "unet",
+       .what = "UNet",
+       .source = source,
+       .build = [this](const std::string&, const at::TensorOptions& options) { return std::make_unique<UNet>(config_, options); },
+       .initialise = [this](nn::Module& whole) { static_cast<UNet&>(whole).initialise(options_.seed); },
+       .blocks = [](nn::Module& whole) { return static_cast<UNet&>(whole).blocks(); }},
+      {.layers = {"", "unet.", "lora_unet_"},
+       .lora_targets = "to_q,to_k,to_v,to_out.0,ff.net.0.proj,ff.net.2,proj_in,proj_out",
+       .high_precision = {"conv_in", "conv_out", "time_embedding\\..*", "add_embedding\\..*", R"(.*\.time_emb_proj)"},
+       .foreign_layers = foreign_unet_layers(config_),
+       .written = written_unet_layers(config_),
+       .single_file = {"model.diffusion_model.", ldm_keys(config_)}});
+}
+
+/// Those of one of the text encoders, of which `names` are what all CLIP encoders have in common.
+ComponentNames StableDiffusionModel::text_names(const std::string& name, ComponentNames names) const {
+  bool second = name == "text_encoder_2";
+  auto num_layers = clip_configs_.at(name).num_layers;
+  names.high_precision = {"text_projection"};
+  names.foreign_layers = foreign_text_layers(num_layers, second);
+  if (second) {  // its pooled embedding comes from the last layer
+    names.single_file = {"conditioner.embedders.1.model.", text::open_clip_keys()};
+    return names;
+  }
+  names.single_file.prefix = is_xl() ? "conditioner.embedders.0.transformer." : "cond_stage_model.transformer.";
+  names.not_run = {"text_projection"};
+  for (auto layer = num_layers - layers_back() + 1; layer < num_layers; ++layer)
+    names.without_gradient.push_back(fmt::format("encoder.layers.{}", layer));
+  if (is_xl()) names.without_gradient.emplace_back("final_layer_norm");
+  return names;
+}
+
 void StableDiffusionModel::fill_names() {
   names_.family = "stable_diffusion";
   names_.variant = is_xl() ? "SDXL" : "SD 1.5";
   names_.denoisers = {"unet"};
-  names_.components = {
-      {"unet",
-       {.layers = {"", "unet.", "lora_unet_"},
-        .lora_targets = "to_q,to_k,to_v,to_out.0,ff.net.0.proj,ff.net.2,proj_in,proj_out",
-        .high_precision = {"conv_in", "conv_out", "time_embedding\\..*", "add_embedding\\..*", R"(.*\.time_emb_proj)"},
-        .foreign_layers = foreign_unet_layers(config_),
-        .written = written_unet_layers(config_),
-        .single_file = {"model.diffusion_model.", ldm_keys(config_)}}},
-      {"vae", autoencoder_names("vae", vae_config_, "first_stage_model.")},
-  };
-  for (const auto& name : text_encoders()) {
-    bool second = name == "text_encoder_2";
-    auto& names = names_.components[name] = clip_names(name,
-                                                       second    ? "lora_te2_"
-                                                       : is_xl() ? "lora_te1_"
-                                                                 : "lora_te_",
-                                                       second ? "text_encoders.clip_g.transformer." : "text_encoders.clip_l.transformer.");
-    if (second) names.single_file = {"conditioner.embedders.1.model.", text::open_clip_keys()};
-    else names.single_file.prefix = is_xl() ? "conditioner.embedders.0.transformer." : "cond_stage_model.transformer.";
-    names.high_precision = {"text_projection"};
-    auto num_layers = clip_configs_.at(name).num_layers;
-    names.foreign_layers = foreign_text_layers(num_layers, second);
-    if (!second) names.not_run = {"text_projection"};
-    if (second) continue;  // its pooled embedding comes from the last layer
-    for (auto layer = num_layers - layers_back() + 1; layer < num_layers; ++layer)
-      names.without_gradient.push_back(fmt::format("encoder.layers.{}", layer));
-    if (is_xl()) names.without_gradient.emplace_back("final_layer_norm");
-  }
-  // StableDiffusionXLPipeline.load_lora_weights refuses names without "lora" in them.
-  for (auto& [name, names] : names_.components) names.layers.diffusers_alpha = false;
-  fill_values();
-}
-
-void StableDiffusionModel::fill_values() {
   names_.values["latents"].shape = {-1, config_.in_channels, -1, -1};
   names_.values["text_embedding"].of_prompt = true;
   if (is_xl()) {
@@ -147,23 +147,17 @@ void StableDiffusionModel::fill_values() {
     io::take(io::read_json(*index), "force_zeros_for_empty_prompt", names_.zeros_for_no_prompt, "pipeline");
 }
 
-void StableDiffusionModel::add_components(const Sources& sources) {
-  components_.add({
-      .name = "unet",
-      .what = "UNet",
-      .source = sources.unet,
-      .build = [this](const std::string&, const at::TensorOptions& options) { return std::make_unique<UNet>(config_, options); },
-      .initialise = [this](nn::Module& whole) { static_cast<UNet&>(whole).initialise(options_.seed); },
-      .blocks = [](nn::Module& whole) { return static_cast<UNet&>(whole).blocks(); },
-  });
-  for (const auto& name : text_encoders()) add_text_encoder(name, source_of(sources, name));
-  vae_config_.tile_size = options_.get<int64_t>("vae_tile_size");
-  components_.add(autoencoder_recipe("vae", sources.vae, vae_config_));
-}
-
 void StableDiffusionModel::add_text_encoder(const std::string& name, const Source& source) {
   bool second = name == "text_encoder_2";
-  auto recipe = clip_recipe(name, second ? "second text encoder (OpenCLIP bigG)" : "CLIP text encoder", source, clip_configs_.at(name));
+  auto part = clip_part(source, clip_configs_.at(name),
+                        {.name = name,
+                         .kohya = second    ? "lora_te2_"
+                                  : is_xl() ? "lora_te1_"
+                                            : "lora_te_",
+                         .comfyui = second ? "text_encoders.clip_g.transformer." : "text_encoders.clip_l.transformer."},
+                        files_, options_);
+  auto& recipe = part.recipe;
+  if (second) recipe.what = "second text encoder (OpenCLIP bigG)";
   recipe.settings = [this](const std::string&) {
     return fmt::format("clip_skip {}, max_token_length {}", options_.get<int64_t>("clip_skip"), options_.get<int64_t>("max_token_length"));
   };
@@ -176,7 +170,7 @@ void StableDiffusionModel::add_text_encoder(const std::string& name, const Sourc
                       .limit = [this, name](const auto&) { return num_chunks() * (chunk_length(name) - 2) + 2; },
                       .option = "max_token_length",
                       .vocab_size = clip_configs_.at(name).vocab_size};
-  components_.add(recipe);
+  add(recipe, text_names(name, part.names));
 }
 
 /// SDXL's two tokenizers have one vocabulary, so either folder does for both; the second one pads with id 0.
@@ -185,11 +179,6 @@ std::filesystem::path StableDiffusionModel::tokenizer_of(const std::string& text
     if (auto own = find_tokenizer(files_, options_.tokenizer_2_path, "tokenizer_2")) return *own;
   }
   return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "CLIP");
-}
-
-std::vector<int64_t> StableDiffusionModel::latent_shape(const Extent& extent) const {
-  check_picture(extent);
-  return {vae_config_.latent_channels, extent.height / size_division(), extent.width / size_division()};
 }
 
 }  // namespace burnish::models::stable_diffusion

@@ -1,10 +1,9 @@
 #pragma once
 #include "diffusion/discrete_process.h"
 #include "models/model.h"
+#include "models/shared_components.h"
 #include "models/stable_diffusion/keys.h"
 #include "models/stable_diffusion/unet.h"
-#include "models/text/clip.h"
-#include "models/vae/autoencoder_kl.h"
 
 namespace burnish::models::stable_diffusion {
 
@@ -29,10 +28,6 @@ class StableDiffusionModel : public Model {
  public:
   StableDiffusionModel(const ModelFiles& files, const ModelOptions& options);
   UnitGroups units() override;
-  const diffusion::Process& process() const override { return *process_; }
-  std::vector<int64_t> latent_shape(const Extent& extent) const override;
-  int64_t num_tokens(at::IntArrayRef latent_shape) const override { return latent_shape[1] * latent_shape[2]; }
-  int64_t size_division() const override { return vae_config_.downsampling(); }
 
  private:
   bool is_xl() const { return has_added_embedding(config_); }
@@ -40,10 +35,10 @@ class StableDiffusionModel : public Model {
   void read_configs(const Sources& sources);
   void check_fit(const Sources& sources) const;
   diffusion::DiscreteConfig schedule(const Source& unet) const;
-  void fill_names();
-  void fill_values();
-  void add_components(const Sources& sources);
+  void add_unet(const Source& source);
   void add_text_encoder(const std::string& name, const Source& source);
+  ComponentNames text_names(const std::string& name, ComponentNames names) const;
+  void fill_names();
   std::filesystem::path tokenizer_of(const std::string& text_encoder) const;
   int64_t chunk_length(const std::string& text_encoder) const;
   int64_t num_chunks() const;
@@ -56,8 +51,7 @@ class StableDiffusionModel : public Model {
 
   Config config_;
   std::map<std::string, text::ClipConfig> clip_configs_;
-  vae::KlConfig vae_config_;
-  std::unique_ptr<diffusion::DiscreteProcess> process_;
+  AutoencoderPart autoencoder_;
 };
 
 }  // namespace burnish::models::stable_diffusion

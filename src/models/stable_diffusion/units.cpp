@@ -3,7 +3,6 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
-#include "models/shared_units.h"
 #include "models/stable_diffusion/model.h"
 
 namespace burnish::models::stable_diffusion {
@@ -88,7 +87,7 @@ void StableDiffusionModel::denoise(pipeline::Scope& scope) {
 
 UnitGroups StableDiffusionModel::units() {
   using pipeline::Scope;
-  UnitGroups groups;
+  auto groups = shared_units(autoencoder_);
   std::vector<std::string> conditions{"noisy", "timestep", "text_embedding"};
   groups.encode_prompt = {
       {"encode_prompt_clip", {"prompt"}, {"text_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt_1(s); }}};
@@ -102,12 +101,7 @@ UnitGroups StableDiffusionModel::units() {
                            }}};
     conditions.insert(conditions.end(), {"text_embedding_2", "pooled_embedding", "time_ids"});
   }
-  groups.encode_image = latent_units(options_.latents, "vae", [this](const at::Tensor& image) {
-    return loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device));
-  });
-  groups.add_noise = noise_units(*process_);
   groups.denoise = {{"denoise", conditions, {"prediction"}, {"unet"}, [this](Scope& s) { denoise(s); }}};
-  groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::AutoencoderKL>("vae").decode(latents); });
   return groups;
 }
 

@@ -65,7 +65,7 @@ ClipConfig clip_config(const nlohmann::json& json, const io::Shapes& shapes, con
   c.vocab_size = dim_of(shapes, "embeddings.token_embedding.weight", 0);
   c.width = dim_of(shapes, "embeddings.token_embedding.weight", 1);
   c.max_positions = dim_of(shapes, "embeddings.position_embedding.weight", 0);
-  c.num_layers = count_layers(shapes, "encoder.layers.");
+  c.num_layers = io::count_of(shapes, "encoder.layers.{}.");
   c.hidden = dim_of(shapes, "encoder.layers.0.mlp.fc1.weight", 0);
   c.num_heads = c.width % 64 == 0 ? c.width / 64 : 1;
   take(json, "num_attention_heads", c.num_heads);

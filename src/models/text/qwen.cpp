@@ -120,7 +120,7 @@ QwenConfig qwen_config(const nlohmann::json& config_json, const io::Shapes& shap
   QwenConfig c;
   c.vocab_size = dim_of(shapes, "embed_tokens.weight", 0);
   c.width = dim_of(shapes, "embed_tokens.weight", 1);
-  c.num_layers = count_layers(shapes, "layers.");
+  c.num_layers = io::count_of(shapes, "layers.{}.");
   c.hidden = dim_of(shapes, kQwenLayer + "mlp.up_proj.weight", 0);
   c.qkv_bias = shapes.contains(kQwenLayer + "self_attn.q_proj.bias");
   c.qk_norm = shapes.contains(kQwenLayer + "self_attn.q_norm.weight");

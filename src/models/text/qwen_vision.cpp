@@ -136,7 +136,7 @@ VisionConfig vision_config(const nlohmann::json& config_json, const io::Shapes& 
   c.width = dim_of(shapes, kVisionMark, 0);
   c.num_frames = dim_of(shapes, kVisionMark, 2);
   c.patch = dim_of(shapes, kVisionMark, 3);
-  c.num_layers = count_layers(shapes, "blocks.");
+  c.num_layers = io::count_of(shapes, "blocks.{}.");
   c.hidden = dim_of(shapes, "blocks.0.mlp.gate_proj.weight", 0);
   c.out_width = dim_of(shapes, "merger.mlp.2.weight", 0);
   if (config_json.is_object() && config_json.contains("vision_config")) {

@@ -11,17 +11,6 @@ inline int64_t dim_of(const io::Shapes& shapes, const std::string& name, size_t 
   return io::side_of(shapes, name, dim, "text encoder");
 }
 
-/// How many consecutive numbers follow `prefix` in the names ("encoder.layers." -> 12).
-inline int64_t count_layers(const io::Shapes& shapes, const std::string& prefix) {
-  int64_t count = 0;
-  while (true) {
-    auto next = prefix + std::to_string(count) + ".";
-    auto it = shapes.lower_bound(next);
-    if (it == shapes.end() || !it->first.starts_with(next)) return count;
-    ++count;
-  }
-}
-
 /// Overwrites `value` with config.json's, where it has one.
 template <class T>
 void take(const nlohmann::json& config, const char* key, T& value) {

@@ -78,7 +78,7 @@ T5Config t5_config(const nlohmann::json& json, const io::Shapes& shapes) {
   T5Config c;
   c.vocab_size = dim_of(shapes, "shared.weight", 0);
   c.width = dim_of(shapes, "shared.weight", 1);
-  c.num_layers = count_layers(shapes, "encoder.block.");
+  c.num_layers = io::count_of(shapes, "encoder.block.{}.");
   c.num_buckets = dim_of(shapes, kFirst + "relative_attention_bias.weight", 0);
   c.num_heads = dim_of(shapes, kFirst + "relative_attention_bias.weight", 1);
   c.head_dim = dim_of(shapes, kFirst + "q.weight", 0) / c.num_heads;

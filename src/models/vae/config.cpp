@@ -26,8 +26,7 @@ KlConfig kl_config(const nlohmann::json& json, const io::Shapes& shapes, double 
   }
   if (c.block_out_channels.empty())
     data_error("models", "the autoencoder's weights lack the tensor 'encoder.down_blocks.0.resnets.0.conv1.weight'");
-  c.layers_per_block = 0;
-  while (shapes.contains("encoder.down_blocks.0.resnets." + std::to_string(c.layers_per_block) + ".conv1.weight")) ++c.layers_per_block;
+  c.layers_per_block = io::count_of(shapes, "encoder.down_blocks.0.resnets.{}.conv1.weight");
   c.latent_channels = dim_of(shapes, "decoder.conv_in.weight", 1);
   c.use_quant_conv = shapes.contains("encoder.quant_conv.weight");
   c.use_post_quant_conv = shapes.contains("decoder.post_quant_conv.weight");

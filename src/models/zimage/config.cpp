@@ -2,26 +2,25 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
-#include "base/error.h"
-#include "io/model_values.h"
 #include "models/config_values.h"
 
 namespace burnish::models::zimage {
 
 namespace {
 
-constexpr int64_t kMostWidth = 1 << 20, kMostLayers = 4096;
 constexpr const char* kWhat = "transformer";
-
-int64_t count_layers(const io::Shapes& shapes, const std::string& prefix) {
-  int64_t count = 0;
-  while (shapes.contains(prefix + std::to_string(count) + ".attention.norm_q.weight")) ++count;
-  return count;
-}
+constexpr Number<Config> kNumbers[] = {
+    {&Config::latent_channels, nullptr, 0, "in_channels"},
+    {&Config::width, "all_x_embedder.2-1.weight", 0, "dim"},
+    {&Config::num_layers, "layers.{}.attention.norm_q.weight", 0, "n_layers"},
+    {&Config::num_refiner_layers, "noise_refiner.{}.attention.norm_q.weight", 0, "n_refiner_layers"},
+    {&Config::head_dim, "layers.0.attention.norm_q.weight", 0, nullptr},
+    {&Config::hidden, "layers.0.feed_forward.w1.weight", 0, nullptr},
+    {&Config::caption_width, "cap_embedder.1.weight", 1, "cap_feat_dim"},
+    {&Config::time_hidden, "t_embedder.mlp.0.weight", 0, nullptr},
+};
 
 /// Z-Image splits a head of 128 as 32 + 48 + 48; other heads keep its proportions on even numbers.
 std::vector<int64_t> default_axes_of(int64_t head_dim) {
@@ -30,23 +29,13 @@ std::vector<int64_t> default_axes_of(int64_t head_dim) {
 }
 
 void read_shapes(Config& c, const io::Shapes& shapes) {
-  auto side = [&](const std::string& name, size_t dim) { return io::side_of(shapes, name, dim, kWhat); };
-  c.width = side("all_x_embedder.2-1.weight", 0);
-  c.latent_channels = side("all_x_embedder.2-1.weight", 1) / 4;
-  c.num_layers = count_layers(shapes, "layers.");
-  c.num_refiner_layers = count_layers(shapes, "noise_refiner.");
-  c.head_dim = side("layers.0.attention.norm_q.weight", 0);
-  c.hidden = side("layers.0.feed_forward.w1.weight", 0);
-  c.caption_width = side("cap_embedder.1.weight", 1);
-  c.time_hidden = side("t_embedder.mlp.0.weight", 0);
+  read_tensors(c, kNumbers, shapes);
+  c.latent_channels = io::side_of(shapes, "all_x_embedder.2-1.weight", 1, kWhat) / 4;
+  c.axes_dims = default_axes_of(c.head_dim);
 }
 
 void read_config(Config& c, const nlohmann::json& json, bool tensors) {
-  agree_on(json, "in_channels", c.latent_channels, tensors);
-  agree_on(json, "dim", c.width, tensors);
-  agree_on(json, "n_layers", c.num_layers, tensors);
-  agree_on(json, "n_refiner_layers", c.num_refiner_layers, tensors);
-  agree_on(json, "cap_feat_dim", c.caption_width, tensors);
+  read_keys(c, kNumbers, json, tensors);
   auto num_heads = c.head_dim > 0 ? c.num_heads() : 0;
   agree_on(json, "n_heads", num_heads, tensors);
   if (!tensors) {
@@ -70,18 +59,12 @@ void read_config(Config& c, const nlohmann::json& json, bool tensors) {
 }
 
 void check_config(const Config& c) {
-  for (auto size : {c.latent_channels, c.width, c.head_dim, c.hidden, c.caption_width, c.time_hidden}) {
-    if (size < 1 || size > kMostWidth)
-      data_error("models", "the transformer's config.json or tensors give it a size of {}; sizes are from 1 to {}", size, kMostWidth);
-  }
-  if (c.num_layers < 1 || c.num_layers > kMostLayers || c.num_refiner_layers < 0 || c.num_refiner_layers > kMostLayers)
+  check_sizes({c.latent_channels, c.width, c.head_dim, c.hidden, c.caption_width, c.time_hidden});
+  if (c.num_layers < 1 || c.num_layers > kMostBlocks || c.num_refiner_layers < 0 || c.num_refiner_layers > kMostBlocks)
     data_error("models", "the transformer's config.json or tensors give it {} layers and {} in each refiner; 1 to {} were expected",
-               c.num_layers, c.num_refiner_layers, kMostLayers);
+               c.num_layers, c.num_refiner_layers, kMostBlocks);
   if (c.width % c.head_dim != 0) data_error("models", "the transformer's width {} does not divide into heads of {}", c.width, c.head_dim);
-  auto is_even = [](int64_t dim) { return dim > 0 && dim % 2 == 0; };
-  auto sum = std::accumulate(c.axes_dims.begin(), c.axes_dims.end(), int64_t{0});
-  if (c.axes_dims.size() != 3 || sum != c.head_dim || !std::ranges::all_of(c.axes_dims, is_even))
-    data_error("models", "axes_dims {} must be three even numbers that sum to the head width {}", c.axes_dims, c.head_dim);
+  check_axes("axes_dims", c.axes_dims, 3, c.head_dim);
   if (!(c.rope_theta > 0 && c.time_scale > 0 && c.norm_eps > 0))
     data_error("models", "the transformer's config.json has rope_theta {}, t_scale {} and norm_eps {}, which are above 0 in every Z-Image",
                c.rope_theta, c.time_scale, c.norm_eps);
@@ -92,12 +75,8 @@ void check_config(const Config& c) {
 Config detect(const nlohmann::json* config_json, const io::Shapes& shapes) {
   Config c;
   bool tensors = !shapes.empty();
-  if (tensors) {
-    read_shapes(c, shapes);
-    c.axes_dims = default_axes_of(c.head_dim);
-  } else if (!config_json) {
-    data_error("models", "neither config.json nor weights to read the transformer's size from");
-  }
+  if (tensors) read_shapes(c, shapes);
+  else if (!config_json) data_error("models", "neither config.json nor weights to read the transformer's size from");
   if (config_json) read_config(c, *config_json, tensors);
   check_config(c);
   return c;

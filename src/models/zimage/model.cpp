@@ -4,11 +4,10 @@
 
 #include <algorithm>
 
+#include "diffusion/flow_process.h"
 #include "models/scheduler_file.h"
-#include "models/shared_components.h"
 #include "models/shared_units.h"
 #include "models/zimage/keys.h"
-#include "tokenizers/qwen.h"
 
 namespace burnish::models::zimage {
 
@@ -21,74 +20,49 @@ const tokenizers::ChatTemplate kChat{"<|im_start|>user\n", "<|im_end|>\n<|im_sta
 }  // namespace
 
 ZImageModel::ZImageModel(const ModelFiles& files, const ModelOptions& options) : Model(files, options) {
-  auto sources = find_sources(files_);
-  read_configs(sources);
+  const auto [dit, text, vae] = find_sources(files_);
+  config_ = dit.read(detect);
+  auto text_config = text.read(text::qwen_config);
+  autoencoder_ = kl_part(vae, options_);
+  check_latents(dit, config_.latent_channels, autoencoder_);
+  check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config.width);
+  add_transformer(dit);
+  num_text_layers_ = std::max<int64_t>(text_config.num_layers - 1, 0);
+  const QwenUse use{.text = {.comfyui = "text_encoders.qwen3_4b.transformer.", .length = 512}, .chat = kChat, .num_read = num_text_layers_};
+  add(qwen_part(text, text_config, use, files_, options_));
+  add(autoencoder_, /*patch=*/2);
   fill_names();
-  add_components(sources);
-  auto scheduler = read_scheduler(files_);
-  process_ = std::make_unique<diffusion::FlowProcess>(
-      scheduler ? diffusion::flow_sampler_config(*scheduler) : diffusion::FlowSamplerConfig{.shift = 3.0, .use_dynamic_shifting = false});
-}
-
-void ZImageModel::read_configs(const Sources& sources) {
-  const auto& [dit, text, vae] = sources;
-  if (dit.entry) config_ = detect(dit.entry->config.is_null() ? nullptr : &dit.entry->config, dit.shapes());
-  if (text.entry) text_config_ = text::qwen_config(text.entry->config, text.shapes());
-  if (vae.entry) vae_config_ = models::vae::kl_config(vae.entry->config, vae.shapes());
-  check_latents(dit, config_.latent_channels, vae, vae_config_.latent_channels);
-  check_widths(dit, "texts", config_.caption_width, text, "text encoder", text_config_.width);
+  process_ = std::make_unique<diffusion::FlowProcess>(flow_config(files_, {.shift = 3.0, .use_dynamic_shifting = false}));
 }
 
 // ai-toolkit and ComfyUI have our paths behind "diffusion_model.", DiffSynth-Studio behind nothing, kohya's files ours or the original ones
 // with underscores.
+void ZImageModel::add_transformer(const Source& source) {
+  auto recipe = transformer_recipe<Transformer>(source, config_, options_.seed, [this](const std::string& part) { return part_of(part); });
+  recipe.settings = [this](const std::string& /*part*/) { return split_ ? fmt::format("split after {} layers", *split_) : ""; };
+  add(recipe,
+      {.layers = {.weights = "",
+                  .diffusers = "transformer.",
+                  .kohya = "lora_unet_",
+                  .others = {"lora_transformer_"},
+                  .diffusers_alpha = false,
+                  .comfyui = "diffusion_model.",
+                  .diffsynth = ""},
+       .lora_targets = "to_q,to_k,to_v,to_out.0,w1,w2,w3",
+       .high_precision = {"all_x_embedder\\..*", "cap_embedder\\..*", "t_embedder\\..*", ".*adaLN_modulation\\..*", "all_final_layer\\..*"},
+       .foreign_layers = foreign_layers(config_),
+       .single_file = {"model.diffusion_model.", original_keys()}});
+}
+
 void ZImageModel::fill_names() {
   names_.family = "zimage";
   names_.variant = "Z-Image";
   names_.denoisers = {"dit"};
-  names_.components = {
-      {"dit",
-       {.layers = {.weights = "",
-                   .diffusers = "transformer.",
-                   .kohya = "lora_unet_",
-                   .others = {"lora_transformer_"},
-                   .diffusers_alpha = false,
-                   .comfyui = "diffusion_model.",
-                   .diffsynth = ""},
-        .lora_targets = "to_q,to_k,to_v,to_out.0,w1,w2,w3",
-        .high_precision = {"all_x_embedder\\..*", "cap_embedder\\..*", "t_embedder\\..*", ".*adaLN_modulation\\..*",
-                           "all_final_layer\\..*"},
-        .foreign_layers = foreign_layers(config_),
-        .single_file = {"model.diffusion_model.", original_keys()}}},
-      {"text_encoder", qwen_names("text_encoder", text_config_, num_text_layers(), "lora_te_", "text_encoders.qwen3_4b.transformer.")},
-      {"vae", autoencoder_names("vae", vae_config_, "vae.")},
-  };
   names_.values = {
       {"latents", {.shape = {-1, config_.latent_channels, -1, -1}, .diffsynth = "input_latents"}},
       {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true, .padded = true}},
       {"text_mask", {.shape = {-1, -1}, .of_prompt = true, .padded = true}},
   };
-}
-
-void ZImageModel::add_components(const Sources& sources) {
-  components_.add({
-      .name = "dit",
-      .what = "transformer",
-      .source = sources.dit,
-      .build = [this](const std::string& part,
-                      const at::TensorOptions& options) { return std::make_unique<Transformer>(config_, options, part_of(part)); },
-      .initialise = [this](nn::Module& whole) { static_cast<Transformer&>(whole).initialise(options_.seed); },
-      .settings = [this](const std::string& /*part*/) { return split_ ? fmt::format("split after {} layers", *split_) : ""; },
-  });
-  auto text = qwen_recipe("text_encoder", sources.text_encoder, text_config_);
-  text.tokenizer = {.folder = [this] { return tokenizer_folder(files_, options_.tokenizer_path, "tokenizer", "Qwen"); },
-                    .load = [](const auto& folder) { return tokenizers::load_qwen(folder, kChat); },
-                    .limit = [this](const auto&) { return text_length(); },
-                    .option = "max_sequence_length",
-                    .vocab_size = text_config_.vocab_size};
-  text.settings = [this](const std::string&) { return fmt::format("max_sequence_length {}", text_length()); };
-  components_.add(text);
-  vae_config_.tile_size = options_.get<int64_t>("vae_tile_size");
-  components_.add(autoencoder_recipe("vae", sources.vae, vae_config_));
 }
 
 Part ZImageModel::part_of(const std::string& name) const {
@@ -110,16 +84,7 @@ std::string ZImageModel::split_first_blocks(const std::function<bool(const std::
   return split_ ? kFirst : "";
 }
 
-std::vector<int64_t> ZImageModel::latent_shape(const Extent& extent) const {
-  check_picture(extent);
-  return {vae_config_.latent_channels, extent.height / vae_config_.downsampling(), extent.width / vae_config_.downsampling()};
-}
-
-int64_t ZImageModel::text_length() const { return prompt_length(options_, 512); }
-
-void ZImageModel::encode_prompt(pipeline::Scope& scope) {
-  encode_by_qwen(scope, components_, options_.device, num_text_layers(), text_length());
-}
+void ZImageModel::encode_prompt(pipeline::Scope& scope) { encode_by_qwen(scope, components_, options_.device, num_text_layers_); }
 
 /// What every part of the transformer reads.
 Transformer::Inputs ZImageModel::inputs(pipeline::Scope& scope) const {
@@ -171,15 +136,10 @@ pipeline::Units ZImageModel::denoise_units() {
 
 UnitGroups ZImageModel::units() {
   using pipeline::Scope;
-  UnitGroups groups;
+  auto groups = shared_units(autoencoder_);
   groups.encode_prompt = {
       {"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};
-  groups.encode_image = latent_units(options_.latents, "vae", [this](const at::Tensor& image) {
-    return loaded<vae::AutoencoderKL>("vae").encode(image.to(options_.device));
-  });
-  groups.add_noise = noise_units(*process_);
   groups.denoise = denoise_units();
-  groups.decode = decode_units("vae", [this](const at::Tensor& latents) { return loaded<vae::AutoencoderKL>("vae").decode(latents); });
   return groups;
 }
 

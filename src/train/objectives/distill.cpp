@@ -118,7 +118,7 @@ pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
     drawing::WalkOptions options;
     options.sampler.timestep_spacing = spacing;
     options.sampler.num_steps = scope.tensor("num_inference_steps").item<int64_t>();
-    options.sampler.num_image_tokens = model.num_tokens(latents.sizes().slice(1));
+    options.sampler.num_image_tokens = model.latent_space().num_tokens(latents.sizes().slice(1));
     options.step_noise = [](int64_t) -> at::Tensor {
       config_error("train", "direct_distill needs a sampler that draws no noise on its way; this model's own does");
     };

@@ -92,7 +92,7 @@ pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings
   unit.run = [&model, denoiser, settings, own, names, negative, models = unit.models](pipeline::Scope& scope) {
     // In fp64, so that a velocity is found again exactly between the places that it leads to.
     auto x = scope.tensor("trajectory_noise").to(settings.device, at::kDouble);
-    auto num_tokens = model.num_tokens(x.sizes().slice(1));
+    auto num_tokens = model.latent_space().num_tokens(x.sizes().slice(1));
     auto times = student_times(own, denoiser.process, num_tokens);
     auto fine = times_of(denoiser.process, sampler_options(own.spacing, own.num_teacher_steps, num_tokens));
     auto conditions = conditions_of(scope, names, {}, settings.device);
@@ -117,7 +117,7 @@ pipeline::Unit place_unit(models::Model& model, const ObjectiveSettings& setting
     const auto& velocity_BS = scope.tensor(trajectory);
     const auto& step_B = scope.tensor("trajectory_step");
     auto x = scope.tensor("trajectory_noise").to(at::kDouble);
-    auto times = student_times(own, model.process(), model.num_tokens(x.sizes().slice(1)));
+    auto times = student_times(own, model.process(), model.latent_space().num_tokens(x.sizes().slice(1)));
     std::vector<at::Tensor> places;
     for (int64_t k = 0; k < velocity_BS.size(1); ++k) {
       auto i = static_cast<size_t>(k);

@@ -34,7 +34,7 @@ class Sft final : public Objective {
     std::vector<double> time;
     for (const auto& visit : request.visits) {
       auto key = key_of(visit, settings_.seed, Purpose::timestep);
-      time.push_back(model_.process().draw_time(settings_.timesteps, key, model_.num_tokens(shape)));
+      time.push_back(model_.process().draw_time(settings_.timesteps, key, model_.latent_space().num_tokens(shape)));
     }
     pipeline::Values draws{{time_name(), at::tensor(time, at::TensorOptions().dtype(at::kFloat))}};
     if (request.names.contains("noise")) draws["noise"] = noise(request.visits, shape);

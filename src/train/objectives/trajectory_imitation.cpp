@@ -104,7 +104,7 @@ class Imitation final : public Objective {
  private:
   pipeline::Values draws_of(const std::vector<int64_t>& steps, const SampleInfo& sample) const {
     const auto& process = model_.process();
-    auto times = student_times(own_, process, model_.num_tokens(sample.latent_shape));
+    auto times = student_times(own_, process, model_.latent_space().num_tokens(sample.latent_shape));
     std::vector<double> time;
     for (auto step : steps) time.push_back(times.at(static_cast<size_t>(step)));
     return {{"trajectory_step", at::tensor(steps)}, {process.time_name(), at::tensor(time, at::TensorOptions().dtype(at::kFloat))}};

@@ -17,7 +17,7 @@ namespace {
 constexpr double kManyVisits = 1024;
 
 std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const models::Model& model, const SampleNeeds& needs) {
-  for (auto& subset : options.subsets) subset.size.division = model.size_division();
+  for (auto& subset : options.subsets) subset.size.division = model.latent_space().side;
   options.extra_columns = needs.columns;
   for (const auto& input : model.names().extra_inputs) {
     using Kind = models::ExtraInput::Kind;
@@ -34,7 +34,7 @@ std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const
 }
 
 data::Size seen_size(const models::Model& model, const data::Size& given) {
-  auto seen = model.seen_reference({given.height, given.width});
+  auto seen = model.seen_reference({.height = given.height, .width = given.width});
   return {seen.height, seen.width};
 }
 
@@ -59,7 +59,8 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
         sizes[column].push_back(is_reference ? seen_size(model, crop.size) : crop.size);
     }
     samples.list.push_back({row, size, entry.prompt, entry.captions, entry.extra, file, further,
-                            model.latent_shape({size.height, size.width}), entry.loss_weight, entry.subset, std::move(sizes)});
+                            model.latent_space().shape({.height = size.height, .width = size.width}), entry.loss_weight, entry.subset,
+                            std::move(sizes)});
   }
   samples.num_variants = pictures->num_variants();
   samples.sets.clear();
@@ -91,7 +92,7 @@ void check_any_reference(const data::Dataset& pictures, const std::string& colum
 
 Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs) {
   for (const auto& subset : settings.pictures.subsets) {
-    if (subset.size.height > 0) model.latent_shape({subset.size.height, subset.size.width});  // refuses a size that does not divide
+    if (subset.size.height > 0) model.latent_space().check({.height = subset.size.height, .width = subset.size.width});
   }
   auto pictures = open_pictures(settings.pictures, model, needs);
   check_any_mask(*pictures);
@@ -108,7 +109,7 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
   samples.sets.clear();
   for (const auto& subset : settings.pictures.subsets) {
     auto rule = subset.size;
-    rule.division = model.size_division();
+    rule.division = model.latent_space().side;
     auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : data::Size{rule.height, rule.width}, "a picture");
     auto set = samples.sets.size();
     std::map<std::string, std::vector<data::Size>> sizes;
@@ -122,7 +123,7 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
                             .size = size,
                             .captions = {{""}},
                             .columns = std::move(columns),
-                            .latent_shape = model.latent_shape({size.height, size.width}),
+                            .latent_shape = model.latent_space().shape({.height = size.height, .width = size.width}),
                             .set = set,
                             .picture_sizes = std::move(sizes)});
     samples.sets.push_back({.num_repeats = kManyVisits, .captions = subset.visits.captions});
@@ -208,7 +209,7 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
   auto name = std::find_if(kept.begin(), kept.end(), [](const auto& n) { return n == "latents" || n == "latents_mean"; });
   for (auto& sample : listed.samples.list) {
     if (name == kept.end()) {
-      sample.latent_shape = model.latent_shape({sample.size.height, sample.size.width});
+      sample.latent_shape = model.latent_space().shape({.height = sample.size.height, .width = sample.size.width});
       continue;
     }
     auto values = listed.kept.values({sample.row}, {*name});

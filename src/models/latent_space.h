@@ -1,0 +1,47 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "base/extent.h"
+
+namespace burnish::models {
+
+/// The latents that a denoiser works on: what they are called, and how many of them a clip has. Plain data of a Model.
+struct LatentSpace {
+  /// A value of latents, which has noise of its own.
+  struct Stream {
+    std::string name;      ///< as units call it: "latents"
+    int64_t channels = 0;  ///< numbers of a latent
+    int64_t spatial = 8;   ///< pixels to a latent along height and width
+    int64_t temporal = 1;  ///< frames to a latent, but for the first latent of a clip, which is made of `first_frames`
+    int64_t patch = 2;     ///< latents to a token along height and width
+  };
+  std::vector<Stream> streams;  ///< the first is of frames
+  int64_t side = 16;            ///< pixels that height and width are multiples of
+  /// A clip has first_frames + k · frames_step frames, k being 0 or more. A step of 0 stands for pictures: one frame, and latents without
+  /// a dimension of time.
+  int64_t frames_step = 0, first_frames = 1;
+
+  /// Sizes of a stream's latents without the batch, h and w being height and width over `spatial`: [C, h, w] of pictures; of clips
+  /// [C, F, h, w], F being (frames - first_frames) / temporal + 1. A config Error for an extent that `check` refuses.
+  std::vector<int64_t> shape(const Stream& stream, const Extent& extent) const;
+  /// The sizes of the first stream's latents.
+  std::vector<int64_t> shape(const Extent& extent) const { return shape(streams.at(0), extent); }
+
+  /// Counts the tokens that the denoiser makes of the first stream: F · (h / patch) · (w / patch). Shifts of the noise depend on this
+  /// number; tokens of texts, reference pictures and further streams are not in it.
+  int64_t num_tokens(const Extent& extent) const { return num_tokens(shape(extent)); }
+  /// Counts the same for latents of this shape, without the batch.
+  int64_t num_tokens(at::IntArrayRef shape) const;
+
+  /// A config Error for sides that are not multiples of `side`, and for a number of frames that no clip of this model has.
+  void check(const Extent& extent) const;
+};
+
+/// The space of pictures with one stream, "latents": a latent stands for `spatial` × `spatial` pixels, a token for `patch` × `patch`
+/// latents.
+LatentSpace picture_space(int64_t channels, int64_t spatial, int64_t patch);
+
+}  // namespace burnish::models

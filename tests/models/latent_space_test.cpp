@@ -1,0 +1,59 @@
+#include "models/latent_space.h"
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+
+namespace burnish::models {
+
+using testing::ElementsAre;
+
+namespace {
+
+/// Clips of 1, 5, 9, … frames, of which four make a latent, with a second stream that is finer.
+const LatentSpace kClips{.streams = {{.name = "latents", .channels = 16, .spatial = 8, .temporal = 4, .patch = 2},
+                                     {.name = "fine_latents", .channels = 3, .spatial = 4, .temporal = 2, .patch = 1}},
+                         .side = 16,
+                         .frames_step = 4};
+
+std::string refusal(const LatentSpace& space, const Extent& extent) {
+  try {
+    space.shape(extent);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST(LatentSpace, APictureHasNoDimensionOfTime) {
+  auto space = picture_space(/*channels=*/4, /*spatial=*/8, /*patch=*/2);
+  EXPECT_EQ(space.side, 16);
+  EXPECT_THAT(space.shape({.height = 32, .width = 64}), ElementsAre(4, 4, 8));
+  EXPECT_EQ(space.num_tokens({.height = 32, .width = 64}), 2 * 4);
+  EXPECT_EQ(space.num_tokens(std::vector<int64_t>{4, 4, 8}), 2 * 4);
+}
+
+TEST(LatentSpace, FramesBecomeLatentsBehindTheFirst) {
+  EXPECT_THAT(kClips.shape({.frames = 1, .height = 32, .width = 48}), ElementsAre(16, 1, 4, 6));
+  EXPECT_THAT(kClips.shape({.frames = 9, .height = 32, .width = 48}), ElementsAre(16, 3, 4, 6));
+  EXPECT_THAT(kClips.shape(kClips.streams[1], {.frames = 9, .height = 32, .width = 48}), ElementsAre(3, 5, 8, 12));
+}
+
+TEST(LatentSpace, TokensAreThoseOfTheFirstStreamInAllFrames) {
+  EXPECT_EQ(kClips.num_tokens({.frames = 9, .height = 32, .width = 48}), 3 * 2 * 3);
+  EXPECT_EQ(kClips.num_tokens(std::vector<int64_t>{16, 3, 4, 6}), 3 * 2 * 3);
+}
+
+TEST(LatentSpace, RefusesWhatIsNoClipOfTheModel) {
+  auto picture = picture_space(/*channels=*/4, /*spatial=*/8, /*patch=*/2);
+  EXPECT_EQ(refusal(picture, {.height = 24, .width = 32}),
+            "[models] height and width must be multiples of 16 pixels for this model, not 24 and 32");
+  EXPECT_EQ(refusal(picture, {.frames = 5, .height = 32, .width = 32}), "[models] this model makes pictures, which are one frame, not 5");
+  EXPECT_EQ(refusal(kClips, {.frames = 8, .height = 32, .width = 32}),
+            "[models] the clips of this model have 1 + a multiple of 4 frames, and not 8");
+  EXPECT_EQ(refusal(kClips, {.frames = 81, .height = 16, .width = 16}), "");
+}
+
+}  // namespace burnish::models
