@@ -7,6 +7,7 @@
 #include <string>
 
 #include "data/image.h"
+#include "io/told_file.h"
 #include "records/previews.h"
 #include "records/status.h"
 
@@ -37,7 +38,7 @@ inline void make_run(const std::filesystem::path& run, int64_t num_steps, int64_
 inline void write_status(const std::filesystem::path& run, records::Status status) {
   status.process = records::own_process();
   std::filesystem::create_directories(run);
-  std::ofstream(records::status_path(run)) << records::to_json(status);
+  io::tell(records::status_path(run), records::to_json(status).dump());
 }
 
 }  // namespace burnish::test
