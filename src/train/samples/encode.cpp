@@ -76,7 +76,7 @@ void Encoding::hash_files() {
     hashes.push_back(&hash);
   };
   for (const auto& sample : samples_.list) {
-    add(samples_.pictures->file(sample.row), kept_.picture_hashes[sample.row]);
+    add(samples_.pictures->entry(sample.row).file, kept_.picture_hashes[sample.row]);
     for (const auto& [column, file] : samples_.pictures->entry(sample.row).further) add(file, kept_.further_hashes[sample.row][column]);
   }
   auto found = cache_.hashes().hash(files);
@@ -254,7 +254,7 @@ void Encoding::check_unchanged(const pipeline::Unit& unit, size_t item) const {
       data_error("train", "the picture {} was changed while this run was reading it; give the same command again", file);
   };
   auto row = view.sample->row;
-  check(view.pictures->file(row), view.picture_hash);
+  check(view.pictures->entry(row).file, view.picture_hash);
   for (const auto& [column, file] : view.pictures->entry(row).further) check(file, view.further_hashes.at(column));
 }
 
