@@ -17,7 +17,7 @@ enum class State { reading, planning, encoding, loading, training, saving, done,
 struct Process {
   int64_t id = 0;
   int64_t start = 0;  ///< clock ticks from the machine's start to its own (field 22 of proc(5)'s stat)
-  std::string host;
+  std::string host = {};
 };
 
 /// This process.
@@ -28,12 +28,12 @@ std::optional<bool> is_running(const Process& process);
 /// Where a run stands, in RUN/status.json.
 struct Status {
   State state = State::reading;
-  std::string stage;                   ///< the piece of work that it is at, as its progress bar calls it; "" for none
-  int64_t done = 0, total = 0;         ///< of the stage; a total of 0 where nothing is counted
-  std::optional<double> seconds_left;  ///< of the stage
-  std::string sentence;                ///< why it ended, if not well
-  std::optional<int64_t> exit_code;    ///< once it has ended
-  Process process;
+  std::string stage = {};                             ///< the piece of work that it is at, as its progress bar calls it; "" for none
+  int64_t done = 0, total = 0;                        ///< of the stage; a total of 0 where nothing is counted
+  std::optional<double> seconds_left = std::nullopt;  ///< of the stage
+  std::string sentence = {};                          ///< why it ended, if not well
+  std::optional<int64_t> exit_code = std::nullopt;    ///< once it has ended
+  Process process = {};
   double started = 0, written = 0;  ///< seconds since 1970
 
   bool has_ended() const { return state >= State::done; }
