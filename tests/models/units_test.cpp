@@ -92,7 +92,7 @@ pipeline::Units units_in_order(Model& model) {
   auto groups = model.units();
   pipeline::Units all;
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise,
-                            &groups.denoise, &groups.loss, &groups.decode})
+                            &groups.denoise, &groups.weigh, &groups.decode})
     all.insert(all.end(), group->begin(), group->end());
   return all;
 }
@@ -189,7 +189,7 @@ TEST_P(UnitsOf, SpeakOfComponentsAndValuesThatTheTablesName) {
   auto groups = model->units();
   std::set<std::string> components, written;
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise,
-                            &groups.denoise, &groups.loss, &groups.decode}) {
+                            &groups.denoise, &groups.weigh, &groups.decode}) {
     for (const auto& component : pipeline::components_of(*group)) components.insert(component);
     for (const auto& unit : *group) written.insert(unit.writes.begin(), unit.writes.end());
   }

@@ -96,7 +96,7 @@ TEST(Course, VariantAndCaptionAreChosenByTheirOwnKeys) {
   int num_empty = 0;
   std::map<int64_t, int> variants;
   for (int64_t i = 0; i < 4000; ++i) {
-    auto a = some->picks({false, i}).at(0), b = most->picks({false, i}).at(0);
+    auto a = some->batch({false, i}).picks.at(0), b = most->batch({false, i}).picks.at(0);
     EXPECT_EQ(a.variant, b.variant) << "whatever the dropout";
     EXPECT_TRUE(b.empty_caption || !a.empty_caption);
     num_empty += a.empty_caption;
@@ -200,7 +200,7 @@ TEST(Course, ProcessesThatNeedEachOtherRunAsManyParts) {
       std::multiset<int64_t> visits;
       for (int64_t process = 0; process < processes; ++process) {
         Course course(
-            {.batch_size = 1, .global_batch_size = size, .max_steps = 1, .seed = 7, .share = {processes, process}, .same_parts = true},
+            {.batch_size = 1, .global_batch_size = size, .max_steps = 1, .seed = 7, .portion = {processes, process}, .same_parts = true},
             kProcess, objective, samples, nullptr);
         int64_t num_parts = 0;
         for (BatchId id; id.number == 0; id = next(id, course.batch(id).part), ++num_parts) {
@@ -210,7 +210,7 @@ TEST(Course, ProcessesThatNeedEachOtherRunAsManyParts) {
         counts.insert(num_parts);
       }
       EXPECT_EQ(counts.size(), 1u) << size << " visits, " << processes << " processes";
-      EXPECT_EQ(std::ssize(visits), whole.part({}).count) << "none is left out";
+      EXPECT_EQ(std::ssize(visits), whole.batch({}).part.count) << "none is left out";
       EXPECT_EQ(std::set<int64_t>(visits.begin(), visits.end()).size(), visits.size()) << "or run twice";
     }
   }

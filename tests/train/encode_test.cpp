@@ -95,7 +95,8 @@ class EncodeTest : public testing::Test {
     train::Samples samples;
     samples.inputs = std::make_shared<train::InputTable>(train::input_table());
     samples.pictures = std::make_unique<data::Dataset>(o);
-    for (auto row : samples.pictures->rows()) samples.list.push_back({row, samples.pictures->size(row), samples.pictures->prompt(row)});
+    for (auto row : samples.pictures->rows())
+      samples.list.push_back({row, samples.pictures->size(row), samples.pictures->entry(row).prompt});
     samples.num_variants = num_variants;
     samples.origins = samples.pictures->origins();
     return samples;
@@ -105,7 +106,7 @@ class EncodeTest : public testing::Test {
     return pipeline::schedule(units, train::input_table().labels(), trained, {{}, false});
   }
   Kept encode(const pipeline::Schedule& schedule, const train::Samples& samples, data::Cache& cache, train::Portion portion = {}) {
-    return train::encode(model, schedule, samples, cache, share);
+    return train::encode(model, schedule, samples, cache, portion);
   }
   static at::Tensor value(const Kept& kept, const train::Pick& pick, const char* name) {
     return std::get<at::Tensor>(kept.values(pick, {name}).at(name));
