@@ -12,6 +12,7 @@
 #include "records/previews.h"
 #include "tests/scratch.h"
 #include "tests/train/skeleton_run.h"
+#include "train/options/fields.h"
 
 using namespace burnish;
 using namespace burnish::train;
