@@ -68,7 +68,7 @@ TEST(Options, AreAllJudgedAtOnce) {
   auto problems = problems_of(options);
   EXPECT_THAT(problems, Contains("lora_rank: lora_rank must be at least 1, not 0"));
   EXPECT_THAT(problems, Contains("batch_size: batch_size must be at least 1, not 0"));
-  EXPECT_THAT(problems, Contains(HasSubstr("optimizer: optimizer 'adam'")));
+  EXPECT_THAT(problems, Contains(HasSubstr("optimizer: optimizer must be one of adamw")));
   EXPECT_THAT(problems, Contains(HasSubstr("keep_best: keep_best goes by the loss of held-out samples")));
   EXPECT_THAT(problems, Contains(HasSubstr("sigmoid_scale: sigmoid_scale has no effect here")));
 }

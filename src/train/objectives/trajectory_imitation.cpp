@@ -54,6 +54,7 @@ pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject
   auto groups = (*subject).units();
   auto units = groups.encode_prompt;
   auto add = [&](const pipeline::Units& more) { units.insert(units.end(), more.begin(), more.end()); };
+  add(groups.encode_image);  // which leads to the loss where the family weighs it by what a picture is
   add(groups.encode_references);
   add(groups.encode_size);
   std::set<std::string> negative;
