@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <stdexcept>
+#include <utility>
 
 #include "models/vae/causal_layers.h"
 #include "models/vae/tiles.h"
@@ -43,6 +44,7 @@ template <class Step>
 struct CausalLevel {
   std::vector<std::unique_ptr<CausalResnet>> blocks;
   std::unique_ptr<Step> step;
+  /// x is given away, so that it is freed behind the first block.
   at::Tensor forward(at::Tensor x, Past& past) const {
     for (const auto& block : blocks) x = block->forward(x, past);
     return step ? step->forward(x, past) : x;
@@ -83,8 +85,9 @@ struct CausalAutoencoder::Down : nn::Module {
   at::Tensor forward(const at::Tensor& clip, Past& past) const {
     auto x = conv_in.forward(clip, past);
     for (size_t i = 0; i < levels.size(); ++i) {
-      auto y = levels[i].forward(x, past);
-      x = shortcuts ? y + averaged(x, y.size(1), halves[i] ? 2 : 1, levels[i].step ? 2 : 1) : y;
+      auto entered = shortcuts ? x : at::Tensor();
+      x = levels[i].forward(std::move(x), past);
+      if (shortcuts) x = x + averaged(entered, x.size(1), halves[i] ? 2 : 1, levels[i].step ? 2 : 1);
     }
     return conv_out.forward(norm_out.forward_silu(middle.forward(x, past)), past);
   }
@@ -128,8 +131,10 @@ struct CausalAutoencoder::Up : nn::Module {
   at::Tensor forward(const at::Tensor& latents, Past& past) const {
     auto x = middle.forward(conv_in.forward(latents, past), past);
     for (size_t i = 0; i < levels.size(); ++i) {
-      auto y = levels[i].forward(x, past);
-      x = shortcuts && levels[i].step ? y + repeated(x, y.size(1), doubles[i] ? 2 : 1, 2, past) : y;
+      const bool is_added = shortcuts && levels[i].step;
+      auto entered = is_added ? x : at::Tensor();
+      x = levels[i].forward(std::move(x), past);
+      if (is_added) x = x + repeated(entered, x.size(1), doubles[i] ? 2 : 1, 2, past);
     }
     return conv_out.forward(norm_out.forward_silu(x), past);
   }
