@@ -31,11 +31,11 @@ TEST(ReportVerb, RefusesInOneSentence) {
   expect_one_error(run_burnish("report"), 2, {"no run given", "burnish report runs/cat"});
   expect_one_error(run_burnish("report --ouput x"), 2, {"did you mean 'output'?"});
   expect_one_error(run_burnish("report " + quoted(folder / "nowhere")), 3, {"nowhere is not there"});
-  expect_one_error(run_burnish("report " + quoted(folder.path())), 3, {"holds neither a status.json nor a log.jsonl"});
+  expect_one_error(run_burnish("report " + quoted(fs::path(folder.path()))), 3, {"holds neither a status.json nor a log.jsonl"});
   expect_one_error(run_burnish("report " + quoted(folder / "cat") + " --output /dev/null/report.html"), 3, {"/dev/null/report.html"});
   expect_one_error(run_burnish("watch"), 2, {"no run given", "burnish watch runs/cat"});
   expect_one_error(run_burnish("watch " + quoted(folder / "cat") + " " + quoted(folder / "nowhere")), 3, {"nowhere is not there"});
-  expect_one_error(run_burnish("watch " + quoted(folder.path())), 3, {"holds neither a status.json nor a log.jsonl"});
+  expect_one_error(run_burnish("watch " + quoted(fs::path(folder.path()))), 3, {"holds neither a status.json nor a log.jsonl"});
 }
 
 TEST(ReportVerb, HelpIsShort) {
