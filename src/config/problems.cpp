@@ -42,7 +42,8 @@ void Problems::add_sentence(std::string sentence) {
   for (const auto& word : names_in(sentence)) {
     if (option.empty() && contains(known, word)) option = word;
   }
-  bool is_said = std::ranges::any_of(list_, [&](const auto& problem) { return problem.sentence == sentence; });
+  bool is_said = std::ranges::any_of(
+      list_, [&](const auto& problem) { return option.empty() ? problem.sentence == sentence : problem.option == option; });
   if (!is_said) list_.push_back({std::move(option), std::move(sentence)});
 }
 
