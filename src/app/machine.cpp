@@ -18,6 +18,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/cgroup.h"
 #include "base/text.h"
 #include "io/files.h"
 #include "memory/host.h"
@@ -66,9 +67,7 @@ Json describe_processor() {
                  {"instruction sets", known},
                  {"kernels of libtorch", at::get_cpu_capability()}};
   if (has_set) processor["allowed to this process"] = CPU_COUNT(&allowed);
-  std::stringstream limit(read_text("/sys/fs/cgroup/cpu.max"));
-  double quota = 0, period = 0;
-  if (limit >> quota >> period && period > 0) processor["limit of its group"] = quota / period;
+  if (auto quota = cpu_quota()) processor["limit of its group"] = *quota;
   return processor;
 }
 

@@ -3,13 +3,24 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
+
+#include "base/cgroup.h"
 
 namespace burnish {
 
+int64_t usable_cores() {
+  auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  auto quota = cpu_quota();
+  return quota ? std::clamp<int64_t>(static_cast<int64_t>(std::ceil(*quota)), 1, cores) : cores;
+}
+
 void set_threads(int64_t wanted, int64_t processes) {
   if (wanted > 0) return at::set_num_threads(static_cast<int>(wanted));
-  if (processes > 1) at::set_num_threads(static_cast<int>(std::max<int64_t>(1, std::thread::hardware_concurrency() / processes)));
+  auto cores = usable_cores();
+  bool has_all = processes <= 1 && cores == static_cast<int64_t>(std::thread::hardware_concurrency());  // libtorch's own number stays
+  if (!has_all) at::set_num_threads(static_cast<int>(std::max<int64_t>(1, cores / std::max<int64_t>(1, processes))));
 }
 
 }  // namespace burnish

@@ -3,7 +3,10 @@
 
 namespace burnish {
 
-/// Has libtorch compute with `wanted` threads; 0 takes those that the machine has, shared out among `processes` of ours that run on it.
+/// How many threads this process can keep busy: the processors that it may run on, or as many as the quota of its container gives it.
+int64_t usable_cores();
+
+/// Has libtorch compute with `wanted` threads; 0 takes usable_cores(), shared out among `processes` of ours that run on the machine.
 void set_threads(int64_t wanted, int64_t processes);
 
 }  // namespace burnish

@@ -26,8 +26,8 @@ class Refusal : public Error {
   std::vector<Problem> problems_;
 };
 
-/// Gathers what is wrong with the options of a run, so that all of it is said at once. A sentence names options as they are spelled, and
-/// the first that it names is the one that it is about.
+/// Gathers what is wrong with the options of a run, so that all of it is said at once: of each option the first thing that is found. A
+/// sentence names options as they are spelled, and the first that it names is the one that it is about.
 class Problems {
  public:
   /// `fields` must outlive it.

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
-#include <vector>
+
+#include "base/cgroup.h"
 
 namespace burnish::memory {
 
@@ -28,32 +29,13 @@ void take_limit(std::optional<int64_t>& limit, const std::string& path) {
   if (number && *number > 0 && *number < kNoLimit) limit = std::min(limit.value_or(*number), *number);
 }
 
-/// A folder and each below it, as far as `path` says.
-std::vector<std::string> folders_along(const std::string& root, const std::string& path) {
-  std::vector<std::string> folders{root};
-  for (size_t begin = 1; begin < path.size();) {
-    auto end = std::min(path.find('/', begin), path.size());
-    folders.push_back(folders.back() + "/" + path.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return folders;
-}
-
 }  // namespace
 
 std::optional<int64_t> limit_of_group(const std::string& root) {
   std::optional<int64_t> limit;
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    auto first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    auto controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
-    if (controllers.empty()) {
-      for (const auto& folder : folders_along(root + "/sys/fs/cgroup", path)) take_limit(limit, folder + "/memory.max");
-    } else if (controllers.find("memory") != std::string::npos) {
-      for (const auto& folder : folders_along(root + "/sys/fs/cgroup/memory", path)) take_limit(limit, folder + "/memory.limit_in_bytes");
-    }
-  }
+  auto groups = cgroups_of("memory", root);
+  for (const auto& folder : groups.unified) take_limit(limit, folder + "/memory.max");
+  for (const auto& folder : groups.first_kind) take_limit(limit, folder + "/memory.limit_in_bytes");
   return limit;
 }
 

@@ -13,9 +13,8 @@ struct HostMemory {
 };
 HostMemory host_memory();
 
-/// The least of what this process' cgroup and those above it may take, in bytes, by the files that a system has below `root`; nothing where
-/// none says. /proc/self/cgroup names the group in the unified hierarchy as "0::/path", and in one of the first kind as "7:memory:/path"
-/// (cgroups(7)). In a container the path may not be there: the root of the hierarchy is then its own.
+/// The least of what this process' cgroups may take, in bytes, by the files that a system has below `root` (base/cgroup.h); nothing where
+/// none says.
 std::optional<int64_t> limit_of_group(const std::string& root = "");
 
 /// The memory that this process takes now. Its address space counts also what is mapped and never touched: libraries, stacks.
