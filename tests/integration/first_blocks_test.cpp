@@ -3,6 +3,7 @@
 
 #include "tests/golden.h"
 #include "tests/integration/program.h"
+#include "tests/integration/refused.h"
 
 using namespace burnish;
 using namespace burnish::test;

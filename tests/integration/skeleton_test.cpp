@@ -6,6 +6,7 @@
 #include "tests/integration/program.h"
 #include "tests/skeleton_model.h"
 #include "train/objectives/objective_kind.h"
+#include "train/objectives/sample_loss.h"
 #include "train/subject/training_units.h"
 
 using namespace burnish;
@@ -102,8 +103,12 @@ TEST_F(Skeleton, ProjectorGradientsThroughTheCutAreThoseOfTheWholeProgram) {
   pipeline::Values sample{{"prompt", std::string("a cat")}, {"image", at::empty({1, 3, 16, 24}).uniform_(-1, 1, generator)}};
   pipeline::Values draws{{"noise", at::empty({1, 4, 4, 6}).normal_(0, 1, generator)}, {"sigma", at::full({1}, 0.4)}};
 
-  auto units = train::training_units(*split);
-  auto cut = pipeline::schedule(units, train::input_table().labels(), {kProjector}, {{}, false});
+  auto units_of = [](models::Model& model) {
+    auto units = train::training_units(model);
+    for (auto& unit : train::loss_units(model, {})) units.push_back(std::move(unit));
+    return units;
+  };
+  auto cut = pipeline::schedule(units_of(*split), train::input_table().labels(), {kProjector}, {{}, false});
   EXPECT_EQ(pipeline::models_of(cut.live.units), (std::vector<std::string>{kProjector, "dit"}));
   for (const auto& name : pipeline::models_of(cut.once.units)) split->components().load(name);
   auto carried = sample;
@@ -121,7 +126,7 @@ TEST_F(Skeleton, ProjectorGradientsThroughTheCutAreThoseOfTheWholeProgram) {
   }
   auto values = sample;
   values.insert(draws.begin(), draws.end());
-  pipeline::run(train::training_units(*whole), values);
+  pipeline::run(units_of(*whole), values);
   torch::autograd::backward({std::get<at::Tensor>(values.at("loss")).sum()}, {});
 
   EXPECT_TRUE(at::equal(loss, std::get<at::Tensor>(values.at("loss"))));
