@@ -40,7 +40,9 @@ void Problems::add_sentence(std::string sentence) {
   const auto known = fields_.names();
   std::string option;
   for (const auto& word : names_in(sentence)) {
-    if (option.empty() && contains(known, word)) option = word;
+    if (!contains(known, word)) continue;
+    if (wrong_values_.contains(word)) return;  // of which this is what follows
+    if (option.empty()) option = word;
   }
   bool is_said = std::ranges::any_of(
       list_, [&](const auto& problem) { return option.empty() ? problem.sentence == sentence : problem.option == option; });
@@ -59,21 +61,24 @@ void Problems::gather(const std::function<void()>& check) {
 }
 
 void Problems::check_values() {
-  for (const auto& field : fields_.list()) {
-    const auto* text = std::get_if<std::string*>(&field.slot);
-    if (text != nullptr && field.checks_choices && !contains(field.choices, **text))
-      add("{} '{}' is not known; choose {}", field.name, **text, either(field.choices));
-    if (const auto* number = std::get_if<double*>(&field.slot)) {
-      if (!std::isfinite(**number)) add("{} must be a finite number, not {}", field.name, **number);
-      else if (field.least && **number < *field.least) add("{} must be at least {}, not {}", field.name, *field.least, **number);
-      else if (field.most && **number > *field.most) add("{} must be at most {}, not {}", field.name, *field.most, **number);
-    }
-    if (const auto* number = std::get_if<int64_t*>(&field.slot)) {
-      if (field.least && **number < static_cast<int64_t>(*field.least))
-        add("{} must be at least {}, not {}", field.name, *field.least, **number);
-      if (field.most && **number > static_cast<int64_t>(*field.most))
-        add("{} must be at most {}, not {}", field.name, static_cast<int64_t>(*field.most), **number);
-    }
+  for (const auto& field : fields_.list()) check_value(field);
+  for (const auto& problem : list_) wrong_values_.insert(problem.option);
+}
+
+void Problems::check_value(const Field& field) {
+  const auto* text = std::get_if<std::string*>(&field.slot);
+  if (text != nullptr && field.checks_choices && !contains(field.choices, **text))
+    add("{} '{}' is not known; choose {}", field.name, **text, either(field.choices));
+  if (const auto* number = std::get_if<double*>(&field.slot)) {
+    if (!std::isfinite(**number)) add("{} must be a finite number, not {}", field.name, **number);
+    else if (field.least && **number < *field.least) add("{} must be at least {}, not {}", field.name, *field.least, **number);
+    else if (field.most && **number > *field.most) add("{} must be at most {}, not {}", field.name, *field.most, **number);
+  }
+  if (const auto* number = std::get_if<int64_t*>(&field.slot)) {
+    if (field.least && **number < static_cast<int64_t>(*field.least))
+      add("{} must be at least {}, not {}", field.name, *field.least, **number);
+    if (field.most && **number > static_cast<int64_t>(*field.most))
+      add("{} must be at most {}, not {}", field.name, static_cast<int64_t>(*field.most), **number);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <set>
 
 #include "base/error.h"
 #include "config/fields.h"
@@ -39,7 +40,8 @@ class Problems {
   }
   /// Adds what a check throws as a config Error.
   void gather(const std::function<void()>& check);
-  /// Adds values that are no numbers, outside of their range or none of their choices.
+  /// Adds values that are no numbers, outside of their range or none of their choices. What comes later about such an option is not added:
+  /// it follows from its value.
   void check_values();
   const std::vector<Problem>& list() const { return list_; }
   /// A Refusal where there are any.
@@ -47,9 +49,11 @@ class Problems {
 
  private:
   void add_sentence(std::string sentence);
+  void check_value(const Field& field);
 
   const Fields& fields_;
   std::vector<Problem> list_;
+  std::set<std::string> wrong_values_;  ///< options of which check_values found something
 };
 
 /// [{"option": ..., "sentence": ...}]

@@ -52,6 +52,18 @@ TEST(Problems, OfValuesAreAllSaidAtOnce) {
   EXPECT_THAT(sentences(others), ElementsAre("rank: rank must be at most 64, not 65", "rate: rate must be a finite number, not inf"));
 }
 
+TEST(Problems, DoNotSayWhatFollowsFromAWrongValue) {
+  Options o{.rank = 0};
+  auto fields = o.fields();
+  Problems problems(fields);
+  problems.check_values();
+  problems.add("rate goes with a rank above it, which is {}", 0);
+  problems.add("rare has no effect here: it belongs to kind dora; take it out");
+  problems.add("rare is rare");
+  EXPECT_THAT(sentences(problems),
+              ElementsAre("rank: rank must be at least 1, not 0", "rare: rare has no effect here: it belongs to kind dora; take it out"));
+}
+
 TEST(Problems, AreAboutTheFirstOptionThatTheyName) {
   Options o;
   auto fields = o.fields();
