@@ -35,7 +35,7 @@ class PublishedPlan : public testing::TestWithParam<std::string> {};
 
 TEST(MemoryPlan, OfAModelThatIsOnlyNamed) {
   // Of a GPU: what a CPU keeps depends on whether it has bf16 instructions.
-  auto plan = plan_of(kFluxDev + "--device cuda --device_memory 80GiB ");
+  auto plan = plan_of(kFluxDev + "--device cuda --device_memory 24GiB ");
   const auto& step = stage_of(plan, "step");
   // 11.9 billion numbers in bf16, and the adapters' 85 million in fp32 beside them.
   EXPECT_NEAR(gib(step["peak"]["weights"]), 22.49, 0.05) << plan.dump(2);
