@@ -3,29 +3,12 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/scratch.h"
+#include "tests/made_up_system.h"
 
 using namespace burnish;
 
-namespace {
-
-/// The files of a system that is made up.
-class System {
- public:
-  std::string root() const { return folder_.path(); }
-  void write(const std::string& file, const std::string& text) const {
-    std::filesystem::create_directories((folder_ / file).parent_path());
-    folder_.write(file, text);
-  }
-
- private:
-  test::Scratch folder_;
-};
-
-}  // namespace
-
 TEST(CpuQuota, OfTheUnifiedHierarchyIsTheLeastOnTheWay) {
-  System system;
+  test::MadeUpSystem system;
   auto quota = [&] { return cpu_quota(system.root()); };
   EXPECT_FALSE(quota().has_value()) << "no groups";
   system.write("proc/self/cgroup", "0::/users/run\n");
@@ -40,7 +23,7 @@ TEST(CpuQuota, OfTheUnifiedHierarchyIsTheLeastOnTheWay) {
 }
 
 TEST(CpuQuota, OfTheFirstKindIsQuotaOverPeriod) {
-  System system;
+  test::MadeUpSystem system;
   system.write("proc/self/cgroup", "5:cpuset:/other\n4:cpu,cpuacct:/run\n0::/\n");
   system.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
   system.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");

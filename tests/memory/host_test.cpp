@@ -7,26 +7,9 @@
 #include <stdexcept>
 
 #include "memory/failure.h"
-#include "tests/scratch.h"
+#include "tests/made_up_system.h"
 
 using namespace burnish::memory;
-
-namespace {
-
-/// The files of a system that is made up.
-class System {
- public:
-  std::string root() const { return folder_.path(); }
-  void write(const std::string& file, const std::string& text) const {
-    std::filesystem::create_directories((folder_ / file).parent_path());
-    folder_.write(file, text);
-  }
-
- private:
-  burnish::test::Scratch folder_;
-};
-
-}  // namespace
 
 TEST(HostMemory, IsWhatTheSystemSays) {
   auto memory = host_memory();
@@ -53,7 +36,7 @@ TEST(HostMemory, IsNoMoreThanWhatIsLeftOfTheAddressSpace) {
 }
 
 TEST(GroupLimit, IsTheLeastOfAGroupAndOfThoseAboveIt) {
-  System system;
+  burnish::test::MadeUpSystem system;
   auto limit = [&] { return limit_of_group(system.root()); };
   EXPECT_EQ(limit(), std::nullopt) << "a system without groups";
   system.write("proc/self/cgroup", "0::/users/run\n");
@@ -70,7 +53,7 @@ TEST(GroupLimit, IsTheLeastOfAGroupAndOfThoseAboveIt) {
 }
 
 TEST(GroupLimit, IsReadOfTheFirstKindToo) {
-  System system;
+  burnish::test::MadeUpSystem system;
   auto limit = [&] { return limit_of_group(system.root()); };
   system.write("proc/self/cgroup", "9:cpu,cpuacct:/run\n4:memory:/run\n0::/\n");
   system.write("sys/fs/cgroup/cpu/run/memory.limit_in_bytes", "1\n");
