@@ -67,7 +67,8 @@ def main():
     machine = measure.cpu()
     text = (f"# Two builds of burnish\n\n{machine['name']}, {machine['cores']} cores, {args.threads} threads; this build is {measure.commit()}.\n"
             f"assets/tiny-flux at 256x256, batch 1, fp32; {args.alternations} runs of {args.steps} steps of each in turn, medians. "
-            f"Ratios are this build over the other.\n\n{table}")
+            f"Ratios are this build over the other.\n\n{table}\n"
+            f"Reproduce: `./dev bench builds OTHER --steps {args.steps} --alternations {args.alternations} --threads {args.threads}`\n")
     print(text)
     print(f"recorded in {measure.record('builds', machine['name'], text, data)}")
 

@@ -112,7 +112,7 @@ def record(what, machine, table, data):
     measured = json.loads(numbers.read_text()) if numbers.exists() else {}
     measured[heading] = data
     title = f"# Benchmarks of {day[:7]}\n\nEach run's numbers are in {numbers.name} under its heading.\n\n"
-    page.write_text((title + "".join(f"## {run}\n\n{runs[run]}" for run in sorted(runs))).rstrip() + "\n")
+    page.write_text((title + "".join(f"## {run}\n\n{runs[run].rstrip()}\n\n" for run in sorted(runs))).rstrip() + "\n")
     numbers.write_text(json.dumps(dict(sorted(measured.items())), indent=1) + "\n")
     return page
 
