@@ -22,10 +22,11 @@ inline void save_skeleton(const std::filesystem::path& file) {
   };
   models::skeleton::TextEncoder text(config, {}, true, true);
   models::skeleton::Autoencoder vae(config, {});
-  models::skeleton::Denoiser dit(config, {});
+  models::skeleton::Denoiser dit(config, {}), dit_2(config, {});
   take("text_encoder", text);
   take("vae", vae);
   take("dit", dit);
+  take("dit_2", dit_2);
   io::save_safetensors(file, tensors);
 }
 

@@ -8,6 +8,8 @@ namespace burnish::models::skeleton {
 
 namespace {
 
+constexpr double kBoundary = 0.5;  // of the noise, between the experts
+
 const std::string kBody = "text_encoder.body", kProjector = "text_encoder.projector";
 
 int64_t size_of(const io::Shapes& shapes, const std::string& name, size_t dim, int64_t otherwise) {
@@ -72,13 +74,17 @@ SkeletonModel::SkeletonModel(const ModelFiles& files, const ModelOptions& option
     names.high_precision = {"patch_in", "time_in", "patch_out", "projector\\..*"};
     return names;
   };
-  auto dit_names = names_of("dit");
-  dit_names.lora_targets = "to_q,to_k,to_v,to_out,up,down";
-  add({.name = "dit",
-       .what = "denoiser",
-       .source = find_component(entry, "dit"),
-       .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<Denoiser>(config_, o); }},
-      dit_names);
+  // Two experts of one architecture: the first predicts where there is much noise, the second where there is little.
+  for (const std::string dit : {"dit", "dit_2"}) {
+    auto names = names_of(dit);
+    names.layers = plain_names("dit").layers;  // files of adapters are told by their names and metadata
+    names.lora_targets = "to_q,to_k,to_v,to_out,up,down";
+    add({.name = dit,
+         .what = "denoiser",
+         .source = find_component(entry, dit),
+         .build = [this](const std::string&, const at::TensorOptions& o) { return std::make_unique<Denoiser>(config_, o); }},
+        names);
+  }
   // Two parts: with the projector trained, the body still runs once for each caption.
   add({.name = "text_encoder",
        .what = "text encoder",
@@ -89,10 +95,12 @@ SkeletonModel::SkeletonModel(const ModelFiles& files, const ModelOptions& option
       names_of("text_encoder"));
   autoencoder_ = autoencoder(find_component(entry, "vae"), config_);
   add(autoencoder_, /*patch=*/1);
+  // Clips have 1 + 2k frames and 1 + k latents in time.
+  latent_space_.frames_step = latent_space_.streams[0].temporal = 2;
 
   names_.family = "skeleton_family";
   names_.variant = "skeleton";
-  names_.denoisers = {"dit"};
+  names_.experts = {{"dit", "high_noise", {kBoundary, 1}}, {"dit_2", "low_noise", {0, kBoundary}}};
   names_.values["text_embedding"].of_prompt = true;
   process_ = std::make_unique<diffusion::FlowProcess>(diffusion::FlowSamplerConfig{});
 }

@@ -10,7 +10,7 @@ class SkeletonModel : public Model {
  public:
   SkeletonModel(const ModelFiles& files, const ModelOptions& options);
 
-  UnitGroups units() override;
+  UnitGroups units_of(const Expert& expert) override;
 
  private:
   Config config_;

@@ -61,12 +61,12 @@ Autoencoder::Autoencoder(const Config& c, const at::TensorOptions& options)
 at::Tensor Autoencoder::encode(const at::Tensor& image) {
   auto p = config_.patch, b = image.size(0), h = image.size(2) / p, w = image.size(3) / p;
   auto patches = image.reshape({b, 3, h, p, w, p}).permute({0, 2, 4, 1, 3, 5}).reshape({b, h, w, 3 * p * p});
-  return encoder_.forward(patches).permute({0, 3, 1, 2});
+  return encoder_.forward(patches).permute({0, 3, 1, 2}).unsqueeze(2);
 }
 
 at::Tensor Autoencoder::decode(const at::Tensor& latents) {
-  auto p = config_.patch, b = latents.size(0), h = latents.size(2), w = latents.size(3);
-  auto patches = decoder_.forward(latents.permute({0, 2, 3, 1})).reshape({b, h, w, 3, p, p});
+  auto p = config_.patch, b = latents.size(0), h = latents.size(3), w = latents.size(4);
+  auto patches = decoder_.forward(latents.select(2, 0).permute({0, 2, 3, 1})).reshape({b, h, w, 3, p, p});
   return patches.permute({0, 3, 1, 4, 2, 5}).reshape({b, 3, h * p, w * p});
 }
 
@@ -108,11 +108,11 @@ Denoiser::Denoiser(const Config& c, const at::TensorOptions& options)
   own("patch_out", patch_out_);
 }
 
-at::Tensor Denoiser::forward(const at::Tensor& noisy_BCHW, const at::Tensor& sigma_B, const at::Tensor& text_BLE) {
-  auto tokens = noisy_BCHW.flatten(2).transpose(1, 2).to(text_BLE.dtype());
+at::Tensor Denoiser::forward(const at::Tensor& noisy_BCFHW, const at::Tensor& sigma_B, const at::Tensor& text_BLE) {
+  auto tokens = noisy_BCFHW.flatten(2).transpose(1, 2).to(text_BLE.dtype());
   auto x = patch_in_.forward(tokens) + time_in_.forward(sigma_B.to(text_BLE.dtype()).reshape({-1, 1, 1}));
   for (auto& block : blocks_) x = block->run({x, text_BLE})[0];
-  return patch_out_.forward(x).transpose(1, 2).reshape(noisy_BCHW.sizes());
+  return patch_out_.forward(x).transpose(1, 2).reshape(noisy_BCFHW.sizes());
 }
 
 }  // namespace burnish::models::skeleton

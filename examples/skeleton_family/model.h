@@ -50,12 +50,12 @@ class TextEncoder : public nn::Module {
   std::unique_ptr<Projector> projector;
 };
 
-/// Pictures [B,3,H,W] <-> latents [B,C,H/patch,W/patch], one patch at a time.
+/// Pictures [B,3,H,W] <-> latents [B,C,1,H/patch,W/patch], one patch at a time. Of a clip the first frame is shown.
 class Autoencoder : public nn::Module {
  public:
   Autoencoder(const Config& config, const at::TensorOptions& options);
   at::Tensor encode(const at::Tensor& image_B3HW);
-  at::Tensor decode(const at::Tensor& latents_BCHW);
+  at::Tensor decode(const at::Tensor& latents_BCFHW);
 
  private:
   Config config_;
@@ -78,7 +78,7 @@ class DenoiserBlock : public nn::Block {
 class Denoiser : public nn::Module {
  public:
   Denoiser(const Config& config, const at::TensorOptions& options);
-  at::Tensor forward(const at::Tensor& noisy_BCHW, const at::Tensor& sigma_B, const at::Tensor& text_BLE);
+  at::Tensor forward(const at::Tensor& noisy_BCFHW, const at::Tensor& sigma_B, const at::Tensor& text_BLE);
 
  private:
   Config config_;

@@ -5,7 +5,7 @@
 // at every visit of a sample, and what has to be kept.
 namespace burnish::models::skeleton {
 
-UnitGroups SkeletonModel::units() {
+UnitGroups SkeletonModel::units_of(const Expert& expert) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   // Its autoencoder makes no distribution: latents are what it makes, whatever the run asks for.
@@ -23,10 +23,11 @@ UnitGroups SkeletonModel::units() {
                              s.write("text_embedding",
                                      loaded<TextEncoder>("text_encoder.projector").projector->forward(s.tensor("text_features")));
                            }}};
-  groups.denoise = {{"denoise", {"noisy", "sigma", "text_embedding"}, {"prediction"}, {"dit"}, [this](Scope& s) {
-                       s.uses("dit");
+  const auto& dit = expert.component;
+  groups.denoise = {{"denoise", {"noisy", "sigma", "text_embedding"}, {"prediction"}, {dit}, [this, dit](Scope& s) {
+                       s.uses(dit);
                        s.write("prediction",
-                               loaded<Denoiser>("dit").forward(s.tensor("noisy"), s.tensor("sigma"), s.tensor("text_embedding")));
+                               loaded<Denoiser>(dit).forward(s.tensor("noisy"), s.tensor("sigma"), s.tensor("text_embedding")));
                      }}};
   return groups;
 }

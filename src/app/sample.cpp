@@ -201,7 +201,7 @@ void run(const SampleOptions& o) {
   std::shared_ptr<memory::Pager> pager;  // of the denoiser, while it is loaded
   auto host = std::make_shared<memory::HostStore>(drawing_options.device);
   auto load_part = [&](const std::string& part) {
-    if (o.blocks_to_swap == 0 || pipeline::component_of(part) != model->names().denoiser()) return model->components().load(part);
+    if (o.blocks_to_swap == 0 || !model->names().is_denoiser(pipeline::component_of(part))) return model->components().load(part);
     pager.reset();
     pager = train::load_paged(*model, part, {o.blocks_to_swap, o.blocks_on_disk}, host, drawing_options.device);
   };

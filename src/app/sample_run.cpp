@@ -79,9 +79,8 @@ void take_run(SampleOptions& o) {
   auto size = trained_size(trained);
   o.height = size.height;
   o.width = size.width;
-  bool adapters = trained.trainable_models.empty() || !trained.lora_base_model.empty() || !trained.lora_checkpoint.empty();
   for (const auto& [part, file] : saved_files(o.run)) {
-    if (part.empty() && adapters) o.lora.push_back(file.string());
+    if (io::SafetensorsFile::open(file)->metadata().contains("adapter")) o.lora.push_back(file.string());
     else o.model.model.insert(o.model.model.begin(), file.string());  // of two files that hold a part the first is used
   }
 }

@@ -22,7 +22,8 @@ enum class Purpose : uint64_t {
   caption = 12,
   validation = 13,
   trajectory = 15,
-  class_turns = 16
+  class_turns = 16,
+  expert = 17
 };
 
 /// Mixes the bits of x by one round of SplitMix64 (Steele, Lea & Flood 2014).

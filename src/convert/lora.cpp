@@ -194,9 +194,9 @@ bool has_all(const io::Shapes& shapes, const io::Shapes& wanted) {
   });
 }
 
-/// The denoiser's layers in those of its parts that an adapter adapts; all where it adapts none.
+/// The denoiser's layers in those of its parts that an adapter adapts; all where it adapts none. Experts have the same layers.
 io::Shapes layers_of_adapted(models::Model& model, const loras::AdaptersByComponent& lora) {
-  const auto& denoiser = model.names().denoiser();
+  const auto& denoiser = model.names().experts.front().component;
   auto adapted = lora.find(denoiser);
   io::Shapes layers;
   for (const auto& part : model.components().parts(denoiser)) {
@@ -239,7 +239,7 @@ std::unique_ptr<models::Model> model_of(const std::string& lora, const std::vect
     bool is_part = std::any_of(layers.begin(), layers.end(), [&](const auto& of) { return has_all(of, own); });
     if (is_part) continue;  // schnell's layers are dev's: what is written is the same
     fitting.push_back(name);
-    layers.push_back(models::shapes_of(*model->components().skeleton(model->names().denoiser())));
+    layers.push_back(models::shapes_of(*model->components().skeleton(model->names().experts.front().component)));
   }
   if (fitting.size() != 1) {
     data_error("convert",

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/choice.h"
+#include "base/random_key.h"
 #include "diffusion/loss_weighting.h"
 
 namespace burnish::diffusion {
@@ -23,6 +24,20 @@ void check(const SamplerOptions& options) {
   if (std::ranges::find(kSpacings, options.timestep_spacing) == kSpacings.end())
     unknown_choice("diffusion", "timestep_spacing", options.timestep_spacing, kSpacings);
   if (options.num_steps < 1) config_error("diffusion", "num_inference_steps must be at least 1, not {}", options.num_steps);
+}
+
+double draw_time_in(const Stretch& stretch, const Process& process, const TimestepOptions& options, uint64_t key,
+                    int64_t num_image_tokens) {
+  constexpr uint64_t kMostTries = 100000;
+  for (uint64_t attempt = 0; attempt < kMostTries; ++attempt) {
+    auto time = process.draw_time(options, attempt == 0 ? key : mix64(key + attempt), num_image_tokens);
+    if (stretch.is_whole() || stretch.has(process.share_of(time))) return time;
+  }
+  config_error(
+      "diffusion",
+      "of {} times that timestep_sampling {} draws none lies between the shares {} and {} of the noise, in which the trained expert "
+      "predicts; take another sampling, or other boundaries",
+      kMostTries, options.mode, stretch.from, stretch.to);
 }
 
 at::Tensor guide(const at::Tensor& conditional, const at::Tensor& unconditional, double scale, double rescale) {

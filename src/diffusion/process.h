@@ -11,6 +11,14 @@
 
 namespace burnish::diffusion {
 
+/// A stretch of the way from no noise (0) to noise alone (1): from <= share < to, and noise alone as well where `to` is 1.
+struct Stretch {
+  double from = 0, to = 1;
+
+  bool has(double share) const { return share >= from && (share < to || to >= 1); }
+  bool is_whole() const { return from <= 0 && to >= 1; }
+};
+
 /// Options of how much a sample's loss counts, beside its time.
 struct LossOptions {
   std::string weighting = "default";  ///< see check_loss_weighting; "default" is the process's own
@@ -78,6 +86,10 @@ class Process {
   /// Makes a sampler. A config Error for one that does not fit, or more steps than the schedule has.
   virtual std::unique_ptr<Sampler> sampler(const SamplerOptions& options) const = 0;
 };
+
+/// The time of one sample, a function of the key alone, as Process::draw_time distributes it where it lies in the stretch. A config Error
+/// where the distribution hardly ever comes there.
+double draw_time_in(const Stretch& stretch, const Process& process, const TimestepOptions& options, uint64_t key, int64_t num_image_tokens);
 
 /// Guided prediction: unconditional + scale (conditional - unconditional). With `rescale` above 0 its standard deviation over each sample
 /// is moved by that share towards the conditional one's (Lin et al. 2023, arXiv 2305.08891, section 3.4).

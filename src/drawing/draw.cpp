@@ -71,10 +71,10 @@ void check_inputs(const models::Model& model, const Picture& picture) {
   }
 }
 
-/// The denoiser, in memory for as long as this lives, but for pauses.
-class LoadedDenoiser {
+/// A stage of the denoiser, in memory for as long as this lives, but for pauses.
+class LoadedStage {
  public:
-  LoadedDenoiser(loras::Loader& loader, const pipeline::Units& units) : loader_(loader), units_(units) { load(); }
+  LoadedStage(loras::Loader& loader, const pipeline::Units& units) : loader_(loader), units_(units) { load(); }
 
   /// Whether it was used for so long that loading it once more hardly counts.
   bool may_pause() const { return Clock::now() - since_ > std::max<Clock::duration>(std::chrono::seconds(10), 10 * loading_); }
@@ -131,14 +131,11 @@ std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, cons
                              const std::function<void(const std::vector<at::Tensor>& finished)>& pause) {
   at::NoGradGuard no_grad;
   auto& model = loader.model();
-  Denoiser denoiser{model.process(), model.units().drawing(), model.guide()};
-  LoadedDenoiser loaded(loader, denoiser.units);
-  std::vector<at::Tensor> finished;
+  const auto denoiser = denoiser_of(model, model.experts_there(), UnitsFor::looking);
+  const auto batches = batches_of(pictures, options.batch_size);
   int64_t num_done = 0;
-  for (auto batch : batches_of(pictures, options.batch_size)) {
-    if (pause && !finished.empty() && loaded.may_pause()) loaded.pause([&] { pause(finished); });
+  auto begin = [&](std::span<const Picture> batch, int64_t first) {
     const auto& picture = batch.front();
-    auto first = std::ssize(finished), size = std::ssize(batch);
     auto shape = model.latent_space().shape({.height = picture.height, .width = picture.width});
     auto conditions = conditions_of(model, encoded, batch, options.device);
     WalkOptions walking{.sampler = sampler_options(model, picture, options)};
@@ -146,12 +143,31 @@ std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, cons
       auto negative = negative_of(model, encoded, told(model, picture, picture.negative_prompt), conditions);
       walking.guidance = {std::move(negative), picture.cfg_scale, picture.guidance_rescale};
     }
-    walking.step_noise = [&](int64_t step) { return noise.of_step(step, first, size, shape).to(options.device); };
-    if (goes_on) walking.goes_on = [&](int64_t step) { return goes_on(num_done + step); };
-    auto latents = walk(denoiser, noise.start(first, size, shape).to(options.device), conditions, walking);
-    if (!latents.defined()) break;
-    num_done += picture.num_inference_steps;
-    for (int64_t i = 0; i < size; ++i) finished.push_back(latents.narrow(0, i, 1));
+    const auto size = std::ssize(batch);
+    walking.step_noise = [&, first, size, shape](int64_t step) { return noise.of_step(step, first, size, shape).to(options.device); };
+    if (goes_on) walking.goes_on = [&](int64_t) { return goes_on(num_done++); };
+    return std::make_unique<Walk>(denoiser, noise.start(first, size, shape).to(options.device), std::move(conditions), std::move(walking));
+  };
+
+  std::vector<at::Tensor> finished;
+  std::vector<std::unique_ptr<Walk>> walks(batches.size());  // a stage takes all of them on before the next is loaded
+  size_t next = 0;                                           // whose latents come next
+  auto take_finished = [&] {
+    for (; next < walks.size() && walks[next] && walks[next]->is_done(); ++next) {
+      for (int64_t k = 0; k < std::ssize(batches[next]); ++k) finished.push_back(walks[next]->latents().narrow(0, k, 1));
+      walks[next].reset();
+    }
+  };
+  for (size_t stage = 0; stage < denoiser.stages.size(); ++stage) {
+    LoadedStage loaded(loader, denoiser.stages[stage].units);
+    int64_t first = 0;
+    for (size_t i = 0; i < batches.size(); first += std::ssize(batches[i++])) {
+      if (pause && !finished.empty() && loaded.may_pause()) loaded.pause([&] { pause(finished); });
+      auto& walk = walks[i];
+      if (stage == 0) walk = begin(batches[i], first);
+      if (walk && !walk->advance(stage)) return finished;
+      take_finished();
+    }
   }
   return finished;
 }

@@ -2,17 +2,37 @@
 #include <functional>
 #include <optional>
 
-#include "diffusion/process.h"
-#include "pipeline/unit.h"
+#include "models/model.h"
 
 namespace burnish::drawing {
 
 /// A denoiser as a walk runs it.
 struct Denoiser {
+  /// What predicts in a stretch of the way.
+  struct Stage {
+    diffusion::Stretch stretch;
+    pipeline::Units units;  ///< units from noisy, the process's time and conditions to prediction
+  };
   const diffusion::Process& process;
-  pipeline::Units units;  ///< units from noisy, the process's time and conditions to prediction; their models are loaded
+  std::vector<Stage> stages;  ///< in the order in which a walk comes by them
   diffusion::Guide guide = diffusion::guide;
+
+  /// The number of the stage that predicts at a time: where none has it, of the nearest.
+  size_t stage_at(double time) const;
+  /// The models of all stages.
+  std::vector<std::string> models() const;
+  /// What the units of any stage read beside noisy and time.
+  std::vector<std::string> condition_names() const;
 };
+
+/// Which units of a model a walk runs.
+enum class UnitsFor {
+  training,  ///< UnitGroups::denoise
+  looking,   ///< UnitGroups::drawing
+};
+
+/// The denoiser with a stage for each of these experts. The model must outlive it.
+Denoiser denoiser_of(models::Model& model, const std::vector<models::Expert>& experts, UnitsFor use);
 
 /// The strength of classifier-free guidance (Denoiser::guide).
 struct Guidance {
@@ -29,9 +49,32 @@ struct WalkOptions {
   std::function<bool(int64_t step)> goes_on = {};
 };
 
-/// Walks from standard normal noise [B, ...] to latents [B, ...], in fp32 and on the noise's device: each step of the sampler runs the
+/// A walk from standard normal noise [B, ...] to latents [B, ...], in fp32 and on the noise's device: each step of the sampler runs the
 /// denoiser on `conditions`, which are all it reads beside noisy and time. Gradients are recorded through all steps where they are on.
-/// Undefined when `goes_on` ended it. A config Error for a sampler that does not fit the process.
+class Walk {
+ public:
+  /// A config Error for a sampler that does not fit the process. The denoiser must outlive the walk.
+  Walk(const Denoiser& denoiser, const at::Tensor& noise, pipeline::Values conditions, WalkOptions options);
+
+  bool is_done() const { return step_ == sampler_->num_steps(); }
+  /// The number of the stage whose models the next step runs.
+  size_t stage() const { return denoiser_.stage_at(sampler_->time(step_)); }
+  /// Takes the steps of a stage, whose models are loaded. False when `goes_on` ended it.
+  bool advance(size_t stage);
+  const at::Tensor& latents() const { return latents_; }
+
+ private:
+  void take_step();
+
+  const Denoiser& denoiser_;
+  pipeline::Values conditions_;
+  WalkOptions options_;
+  std::unique_ptr<diffusion::Sampler> sampler_;
+  at::Tensor latents_;
+  int64_t step_ = 0;
+};
+
+/// Takes a walk from its beginning to its end; all models are loaded. Undefined when `goes_on` ended it.
 at::Tensor walk(const Denoiser& denoiser, const at::Tensor& noise, const pipeline::Values& conditions, const WalkOptions& options);
 
 }  // namespace burnish::drawing

@@ -1,7 +1,10 @@
 #include "loras/lora_file.h"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 
+#include "adapters/adapter_config.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -70,22 +73,49 @@ adapters::Behind behind(const models::Model& model, const Names& names, const st
   return foreign("lora_unet_" + *rest);
 }
 
-/// The only component that has a layer of this name; the denoiser where there is none, or more than one.
-std::string component_with(const models::Model& model, const std::vector<Names>& all, std::string& name) {
+/// In small letters, without what stands between words.
+std::string letters_of(const std::string& text) {
+  std::string letters;
+  for (unsigned char c : text) {
+    if (std::isalnum(c) != 0) letters += static_cast<char>(std::tolower(c));
+  }
+  return letters;
+}
+
+/// The expert that a file says it adapts; null where it says none of several.
+const models::Expert* expert_of(const models::Names& names, const std::string& file) {
+  if (names.experts.size() == 1) return &names.experts.front();
+  auto metadata = io::TensorSource::open({adapters::find_adapter(file).tensors}).metadata();
+  const auto said = metadata[kExpertKey], letters = letters_of(std::filesystem::path(file).filename().string());
+  std::vector<const models::Expert*> named;
+  for (const auto& expert : names.experts) {
+    if (said.empty() ? letters.find(letters_of(expert.name)) != letters.npos : said == expert.name) named.push_back(&expert);
+  }
+  return named.size() == 1 ? named.front() : nullptr;
+}
+
+[[noreturn]] void refuse_unknown_expert(const models::Names& names, const std::string& file) {
+  std::vector<std::string> words;
+  for (const auto& expert : names.experts) words.push_back(expert.name);
+  data_error("loras", "{} does not say which expert of this model it adapts ({}); let the file's name say it", file, join(words));
+}
+
+/// The only component that has a layer of this name; `denoiser` where there is none, or more than one.
+std::string component_with(const std::vector<Names>& all, const std::string& denoiser, std::string& name) {
   std::vector<std::pair<std::string, std::string>> found;
   for (const auto& names : all) {
     auto path = without(name, names.prefixes.weights).value_or(name);
     if (names.outputs.contains(path)) found.emplace_back(names.component, path);
   }
-  if (found.size() != 1) return model.names().denoiser();
+  if (found.size() != 1) return denoiser;
   name = found[0].second;
   return found[0].first;
 }
 
-/// Every component that the model's units run, whether or not its files are there; denoisers first.
-std::vector<std::string> component_names(models::Model& model) {
-  auto groups = model.units();
-  auto names = model.names().denoisers;
+/// Every component that the model's units run with this denoiser, whether or not its files are there; the denoiser first.
+std::vector<std::string> component_names(models::Model& model, const std::string& denoiser) {
+  auto groups = model.units_of(*model.names().expert_of(denoiser));
+  std::vector<std::string> names{denoiser};
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise,
                             &groups.denoise, &groups.weigh, &groups.decode}) {
     for (const auto& name : pipeline::components_of(*group)) {
@@ -117,7 +147,9 @@ bool is_left_out(const models::Model& model, const std::vector<Names>& all, cons
 AdaptersByComponent read(models::Model& model, const std::string& file, Absent absent) {
   auto is_known = [&](const std::string& component) { return absent == Absent::as_published || model.components().has(component); };
   std::vector<Names> all;
-  for (const auto& component : component_names(model)) all.push_back(names_of(model, component, is_known(component)));
+  const auto* expert = expert_of(model.names(), file);
+  const auto denoiser = (expert ? *expert : model.names().experts.front()).component;
+  for (const auto& component : component_names(model, denoiser)) all.push_back(names_of(model, component, is_known(component)));
   // adapters/ knows layers by one name; ours start with the component here.
   auto layers_of = [&](const std::string& name) {
     for (const auto& names : all) {
@@ -126,7 +158,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
       if (!found.layers.empty()) return found;
     }
     auto path = name;
-    auto component = component_with(model, all, path);
+    auto component = component_with(all, denoiser, path);
     return adapters::Behind{{component + "." + path}};
   };
   auto side_of = [&](const std::string& layer, std::map<std::string, int64_t> Names::*sides) {
@@ -140,7 +172,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
   AdaptersByComponent by_component;
   std::vector<std::string> skipped;
   for (auto& weights : adapters::read_adapter(file, layers_of, rows_of, columns_of)) {
-    auto component = model.names().denoiser();  // also of a name that nobody knows
+    auto component = denoiser;  // also of a name that nobody knows
     for (const auto& names : all) {
       auto path = without(weights.path, names.component + ".");
       if (!path) continue;
@@ -156,6 +188,7 @@ AdaptersByComponent read(models::Model& model, const std::string& file, Absent a
   if (by_component.empty())
     data_error("train", "{} is a LoRA for another model: it adapts '{}' (and {} more), and this one has or runs no such layers", file,
                skipped.at(0), skipped.size() - 1);
+  if (!expert && by_component.contains(denoiser) && absent != Absent::as_published) refuse_unknown_expert(model.names(), file);
   for (const auto& [component, weights] : by_component) {
     if (!is_known(component) && absent == Absent::unchecked) continue;
     if (!is_known(component))
@@ -171,7 +204,7 @@ adapters::LayerPrefixes layer_prefixes(const models::Model& model, const std::st
   const auto& known = model.names().of(component);
   const auto& names = known.layers;
   auto kohya = names.kohya + underscored(names.weights);
-  auto lycoris = component == model.names().denoiser() ? "lycoris_" : kohya;
+  auto lycoris = model.names().is_denoiser(component) ? "lycoris_" : kohya;
   auto written_in = [&](const char* format) {
     auto it = known.written.find(format);
     return it == known.written.end() ? models::LayerTable() : it->second;

@@ -6,10 +6,15 @@
 
 namespace burnish::loras {
 
+/// The key of a file's metadata that names the expert it adapts.
+inline const std::string kExpertKey = "expert";
+
 /// The adapters of a file by component, in our paths. A layer's component is told by its prefix (models::LayerNames), by the family's names
 /// of other programs, and is the denoiser otherwise. A data Error when the file does not fit a component, or adapts one that is not among
 /// the model's files, unless `absent` says otherwise. What a file says of layers that the model never runs,
-/// or of layers that it lacks and that would stay as they are, is skipped with a line.
+/// or of layers that it lacks and that would stay as they are, is skipped with a line. Experts of a model have layers of the same names: a
+/// file is of the one that its metadata or its own name says ("x_high_noise.safetensors"); a data Error where neither does and the model
+/// has several, but for what is as published, which then goes to the first.
 enum class Absent {
   refused,
   unchecked,     ///< its layers are those that the file names

@@ -27,7 +27,7 @@ struct UnitGroups {
   pipeline::Units encode_references;  ///< reference_images and extra inputs -> what the denoiser reads of them; none where it reads none
   pipeline::Units encode_size;        ///< size_conditioning -> what the denoiser reads of it; none where it reads nothing
   pipeline::Units add_noise;          ///< latents, noise, time -> noisy, target
-  pipeline::Units denoise;            ///< noisy, time, prompt values -> prediction
+  pipeline::Units denoise;            ///< noisy, time, prompt values (and kExpert) -> prediction
   pipeline::Units weigh;              ///< what is known of a sample -> loss_map; none where all of a prediction counts
   pipeline::Units draw;               ///< denoise, for pictures that are drawn to be looked at; none where that is the same
   pipeline::Units decode;             ///< latents -> image
@@ -54,7 +54,14 @@ class Model {
   /// Which latents a clip has.
   const LatentSpace& latent_space() const { return latent_space_; }
 
-  virtual UnitGroups units() = 0;
+  /// The units of the model with one of its experts as the denoiser.
+  virtual UnitGroups units_of(const Expert& expert) = 0;
+  /// The units with several of them: `denoise` and `draw` read kExpert, run the one of that number, and declare the models of all.
+  UnitGroups units_of(const std::vector<Expert>& experts);
+  /// The units with all of them.
+  UnitGroups units() { return units_of(names_.experts); }
+  /// The experts whose files are there; all where none is.
+  std::vector<Expert> experts_there() const;
   /// Whether its units scale reference pictures themselves, and are to be given them whole; the others take them as a run cuts pictures.
   virtual bool scales_references() const { return false; }
   /// As how large the denoiser sees a reference picture that units are given in this size.

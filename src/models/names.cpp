@@ -19,7 +19,22 @@ std::vector<std::string> ComponentNames::target_names(const std::string& path) c
 
 ComponentNames plain_names(const std::string& component) { return {.layers = {"", component + ".", "lora_" + component + "_"}}; }
 
-bool Names::is_denoiser(const std::string& component) const { return contains(denoisers, component); }
+const Expert* Names::expert_of(const std::string& component) const {
+  auto it = std::ranges::find(experts, component, &Expert::component);
+  return it == experts.end() ? nullptr : &*it;
+}
+
+std::vector<std::string> Names::denoisers() const {
+  std::vector<std::string> components;
+  for (const auto& expert : experts) components.push_back(expert.component);
+  return components;
+}
+
+size_t Names::expert_at(double share) const {
+  auto it = std::ranges::find_if(experts, [&](const auto& expert) { return expert.stretch.has(share); });
+  if (it == experts.end()) throw std::logic_error("no expert of the family " + family + " predicts at that noise");
+  return static_cast<size_t>(it - experts.begin());
+}
 
 bool Names::is_without_gradient(const std::string& parameter) const {
   auto component = pipeline::component_of(parameter);

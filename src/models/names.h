@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "diffusion/process.h"
 #include "io/key_map.h"
 #include "models/extra_input.h"
 
@@ -75,11 +76,22 @@ struct ValueNames {
   bool padded = false;              ///< samples of a batch differ in its length: see pipeline::join
 };
 
+/// A component that predicts, and where on the way from noise to pictures it does.
+struct Expert {
+  std::string component;
+  std::string name = {};  ///< what users and files call it: "high_noise"; "" of the only one of a model
+  diffusion::Stretch stretch = {};
+};
+
+/// The number of the expert that a batch is for, among those of the model: a value that units of models with several read, without
+/// dimensions.
+inline const std::string kExpert = "expert";
+
 /// Every table of names of a model: plain data that its family fills in when the model is opened.
 struct Names {
-  std::string family;                                ///< the folder's name
-  std::string variant;                               ///< "FLUX.1-dev" and the like, for people and for file metadata
-  std::vector<std::string> denoisers;                ///< the components that predict; of several, the time of a visit chooses
+  std::string family;           ///< the folder's name
+  std::string variant;          ///< "FLUX.1-dev" and the like, for people and for file metadata
+  std::vector<Expert> experts;  ///< in the order in which a walk from noise comes by them; their stretches cover the way
   std::map<std::string, ComponentNames> components;  ///< of every component that the units may run
   std::map<std::string, ValueNames> values;          ///< of those values of which there is something to say
   std::string reference_column = {};                 ///< of metadata, whose pictures units read as reference_images; "" where none does
@@ -88,9 +100,13 @@ struct Names {
   std::vector<std::string> marks;                    ///< names of tensors by which single files say how the model predicts
   bool zeros_for_no_prompt = false;  ///< whether the prompt values of an empty negative prompt are zeros, and not those of the empty text
 
-  /// The component that a run trains unless told otherwise.
-  const std::string& denoiser() const { return denoisers.at(0); }
-  bool is_denoiser(const std::string& component) const;
+  bool is_denoiser(const std::string& component) const { return expert_of(component) != nullptr; }
+  /// The expert that is this component; null for others.
+  const Expert* expert_of(const std::string& component) const;
+  /// The components that predict.
+  std::vector<std::string> denoisers() const;
+  /// The number of the expert that predicts at a share of the way from no noise (0) to noise alone (1).
+  size_t expert_at(double share) const;
   /// Whether a parameter gets no gradient in any run, by its name "component.path".
   bool is_without_gradient(const std::string& parameter) const;
   /// Of a component or one of its parts; std::logic_error when the family declares no such component.

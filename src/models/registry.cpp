@@ -167,7 +167,8 @@ std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options)
     check_options(*family, options);
     for (const auto& option : family->options) options.own.try_emplace(option.name, option.otherwise);
     auto model = family->open(files, options);
-    if (options.init == "random" && !model->components().can_initialise(model->names().denoiser()))
+    auto can_draw = [&](const auto& expert) { return model->components().can_initialise(expert.component); };
+    if (options.init == "random" && !std::ranges::all_of(model->experts_there(), can_draw))
       config_error("models", "init random is not supported for this model; choose init pretrained");
     return model;
   }

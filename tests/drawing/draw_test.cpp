@@ -18,8 +18,8 @@ namespace {
 class Counting : public models::skeleton::SkeletonModel {
  public:
   using SkeletonModel::SkeletonModel;
-  models::UnitGroups units() override {
-    auto groups = SkeletonModel::units();
+  models::UnitGroups units_of(const models::Expert& expert) override {
+    auto groups = SkeletonModel::units_of(expert);
     for (auto& unit : groups.encode_prompt) {
       unit.run = [this, name = unit.name, run = unit.run](pipeline::Scope& s) {
         ran.push_back(name == "encode_text" ? s.text("prompt") : name);
@@ -98,20 +98,22 @@ TEST_F(Draws, EqualTheWalkOfEachPicture) {
   ASSERT_EQ(found.size(), 3u);
   loras::Loader loader(*model);
   auto encoded = drawing::encode(loader, pictures).value();
-  auto units = model->units().denoise;
-  auto loaded = loader.load(units);
+  auto denoiser = drawing::denoiser_of(*model, model->names().experts, drawing::UnitsFor::looking);
+  EXPECT_EQ(denoiser.models(), (std::vector<std::string>{"dit", "dit_2"}));
+  auto loaded = loader.load(model->units().denoise);
   at::NoGradGuard no_grad;
   drawing::Noise noise(pictures);
   for (int64_t i = 0; i < 3; ++i) {
     const auto& p = pictures[static_cast<size_t>(i)];
     auto shape = model->latent_space().shape({.height = p.height, .width = p.width});
-    drawing::WalkOptions options{.sampler = {.num_steps = p.num_inference_steps, .num_image_tokens = shape[1] * shape[2]}};
+    drawing::WalkOptions options{
+        .sampler = {.num_steps = p.num_inference_steps, .num_image_tokens = model->latent_space().num_tokens(shape)}};
     if (p.is_guided()) options.guidance = {encoded.prompts.at({"blur"}), 3, 0};
-    auto expected = drawing::walk({model->process(), units}, noise.start(i, 1, shape), encoded.prompts.at({p.prompt}), options);
+    auto expected = drawing::walk(denoiser, noise.start(i, 1, shape), encoded.prompts.at({p.prompt}), options);
     EXPECT_TRUE(at::equal(found[static_cast<size_t>(i)], expected)) << i;
   }
   EXPECT_EQ(pictures[2].seed, 7);
-  EXPECT_EQ(found[1].sizes(), (std::vector<int64_t>{1, 4, 4, 8}));
+  EXPECT_EQ(found[1].sizes(), (std::vector<int64_t>{1, 4, 1, 4, 8}));
 }
 
 TEST_F(Draws, InBatchesAreThoseOneByOne) {
@@ -179,9 +181,10 @@ TEST_F(Draws, KeepWhatWasFinishedWhenToldToEnd) {
   std::vector<int64_t> asked;
   auto some = draw(loader, pictures, 2, [&](int64_t done) {
     asked.push_back(done);
-    return done < 6;
+    return done < 9;
   });
-  EXPECT_THAT(asked, ElementsAre(0, 1, 2, 3, 4, 5, 6));
+  // Where there is much noise 2 + 3 + 2 steps of the three batches, then the last one of the first.
+  EXPECT_THAT(asked, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
   ASSERT_EQ(some.size(), 2u);
   EXPECT_TRUE(at::equal(some[1], whole[1]));
   EXPECT_FALSE(is_loaded("dit"));

@@ -48,7 +48,7 @@ class Walks : public testing::Test {
 TEST_F(Walks, EqualTheStepsWrittenOut) {
   diffusion::SamplerOptions options{.num_steps = 5, .num_image_tokens = 300};
   for (const diffusion::Process* process : {static_cast<diffusion::Process*>(&flow), static_cast<diffusion::Process*>(&discrete)}) {
-    auto found = walk({*process, denoise(process->time_name(), weight)}, noise, conditions, {.sampler = options});
+    auto found = walk({*process, {{{}, denoise(process->time_name(), weight)}}}, noise, conditions, {.sampler = options});
     auto sampler = process->sampler(options);
     auto x = sampler->start(noise);
     for (int64_t i = 0; i < 5; ++i) {
@@ -64,7 +64,7 @@ TEST_F(Walks, AreGuidedAwayFromTheOtherConditions) {
   diffusion::SamplerOptions options{.num_steps = 3};
   WalkOptions walking{.sampler = options};
   walking.guidance = {{{"text", other_text}}, 4, 0.5};
-  auto found = walk({flow, denoise("sigma", weight)}, noise, conditions, walking);
+  auto found = walk({flow, {{{}, denoise("sigma", weight)}}}, noise, conditions, walking);
   auto sampler = flow.sampler(options);
   auto x = noise;
   for (int64_t i = 0; i < 3; ++i) {
@@ -82,7 +82,7 @@ TEST_F(Walks, TakeNoiseOnTheirWayStepByStep) {
     asked.push_back(step);
     return normal(10 + static_cast<uint64_t>(step));
   };
-  auto found = walk({discrete, denoise("timestep", weight)}, noise, conditions, walking);
+  auto found = walk({discrete, {{{}, denoise("timestep", weight)}}}, noise, conditions, walking);
   EXPECT_THAT(asked, ElementsAre(0, 1, 2));  // nothing is added behind the last
   auto sampler = discrete.sampler(options);
   auto x = sampler->start(noise);
@@ -101,7 +101,7 @@ TEST_F(Walks, CarryGradientsThroughAllSteps) {
     torch::autograd::backward({latents.square().mean()}, {});
     return weight.grad().clone();
   };
-  auto found = gradient(walk({flow, denoise("sigma", weight)}, noise, conditions, {.sampler = options}));
+  auto found = gradient(walk({flow, {{{}, denoise("sigma", weight)}}}, noise, conditions, {.sampler = options}));
   auto sampler = flow.sampler(options);
   auto steps = [&](int64_t first_with_gradient) {
     auto x = noise;
@@ -118,7 +118,7 @@ TEST_F(Walks, CarryGradientsThroughAllSteps) {
 TEST_F(Walks, RecordNothingWhereGradientsAreOff) {
   weight.set_requires_grad(true);
   at::NoGradGuard no_grad;
-  EXPECT_FALSE(walk({flow, denoise("sigma", weight)}, noise, conditions, {.sampler = {.num_steps = 2}}).requires_grad());
+  EXPECT_FALSE(walk({flow, {{{}, denoise("sigma", weight)}}}, noise, conditions, {.sampler = {.num_steps = 2}}).requires_grad());
 }
 
 TEST_F(Walks, EndWhereTheyAreToldTo) {
@@ -128,14 +128,14 @@ TEST_F(Walks, EndWhereTheyAreToldTo) {
     asked.push_back(step);
     return step < 2;
   };
-  EXPECT_FALSE(walk({flow, denoise("sigma", weight)}, noise, conditions, walking).defined());
+  EXPECT_FALSE(walk({flow, {{{}, denoise("sigma", weight)}}}, noise, conditions, walking).defined());
   EXPECT_THAT(asked, ElementsAre(0, 1, 2));
 }
 
 TEST_F(Walks, RefuseASamplerOfAnotherProcess) {
   auto text = test::error_of(
       [&] {
-        walk({flow, denoise("sigma", weight)}, noise, conditions, {.sampler = {.name = "ddim"}});
+        walk({flow, {{{}, denoise("sigma", weight)}}}, noise, conditions, {.sampler = {.name = "ddim"}});
       },
       Exit::config);
   EXPECT_NE(text.find("ddim"), text.npos) << text;

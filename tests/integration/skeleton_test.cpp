@@ -74,7 +74,8 @@ TEST_P(SkeletonTrained, SplitStagedAndUnsplitRunsAreEqualBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(
     Of, SkeletonTrained,
-    testing::Values(SkeletonCase{"lora", "--lora_rank 2 "}, SkeletonCase{"whole_denoiser", "--trainable_models dit "},
+    testing::Values(SkeletonCase{"lora", "--lora_rank 2 "}, SkeletonCase{"whole_expert", "--trainable_models dit "},
+                    SkeletonCase{"whole_experts", "--trainable_models dit,dit_2 "},
                     SkeletonCase{"encoder_lora", "--lora_rank 2 --lora_base_model text_encoder "},
                     SkeletonCase{"both_loras", "--lora_rank 2 --lora_base_model dit,text_encoder "},
                     SkeletonCase{"projector", "--trainable_models text_encoder.projector "},
@@ -101,10 +102,10 @@ TEST_F(Skeleton, ProjectorGradientsThroughTheCutAreThoseOfTheWholeProgram) {
   auto split = open(), whole = open();
   auto generator = at::make_generator<at::CPUGeneratorImpl>(5);
   pipeline::Values sample{{"prompt", std::string("a cat")}, {"image", at::empty({1, 3, 16, 24}).uniform_(-1, 1, generator)}};
-  pipeline::Values draws{{"noise", at::empty({1, 4, 4, 6}).normal_(0, 1, generator)}, {"sigma", at::full({1}, 0.4)}};
+  pipeline::Values draws{{"noise", at::empty({1, 4, 1, 4, 6}).normal_(0, 1, generator)}, {"sigma", at::full({1}, 0.4)}};
 
   auto units_of = [](models::Model& model) {
-    auto units = train::training_units(model);
+    auto units = train::training_units(model, {model.names().experts.front()});
     for (auto& unit : train::loss_units(model, {})) units.push_back(std::move(unit));
     return units;
   };
@@ -149,14 +150,55 @@ TEST_F(Skeleton, SamplesWithItsLoras) {
               quote(folder / "latents.safetensors") + options + "--output_path " + quote(folder / "out"));
     return io::SafetensorsFile::open(folder / "latents.safetensors")->tensor("latents").clone();
   };
-  auto file = io::SafetensorsFile::open(folder / "run/step-4.safetensors");
-  io::NamedTensors denoiser;
-  for (const auto& [name, info] : file->tensors()) {
-    if (name.starts_with("dit.")) denoiser.emplace_back(name, file->tensor(name).clone());
-  }
-  io::save_safetensors(folder / "dit.safetensors", denoiser);
-  auto plain = latents(""), part = latents("--lora " + quote(folder / "dit.safetensors")),
-       both = latents("--lora " + quote(folder / "run/step-4.safetensors"));
+  auto high = "--lora " + quote(folder / "run/step-4.high_noise.safetensors"),
+       encoder = "--lora " + quote(folder / "run/step-4.safetensors");
+  auto plain = latents(""), part = latents(high), both = latents(high + encoder);
   EXPECT_GT(relative_error(part, plain), 1e-5);
   EXPECT_GT(relative_error(both, part), 1e-5);
+}
+
+TEST_F(Skeleton, BothExpertsGoOnWhereTheyWereSaved) {
+  auto some = train(data() + "--lora_rank 2 ", "run");
+  some.replace(some.find("--max_steps 4"), 13, "--max_steps 2");
+  expect_ok(train(data() + "--lora_rank 2 ", "whole"));
+  expect_ok(some);
+  expect_ok(train(data() + "--lora_rank 2 --resume ", "run"));
+  for (const std::string file : {"step-4.high_noise.safetensors", "step-4.low_noise.safetensors"})
+    EXPECT_EQ(read_file(folder / "run" / file), read_file(folder / "whole" / file)) << file;
+  EXPECT_EQ(numbers("run"), numbers("whole"));
+}
+
+TEST_F(Skeleton, ExpertsStartFromTheirFilesAndAreDrawnWith) {
+  expect_ok(train(data() + "--lora_rank 2 ", "run"));
+  auto file = [&](const std::string& run, const std::string& expert) {
+    return (folder / run / ("step-4." + expert + "_noise.safetensors")).string();
+  };
+  auto first_loss = [&](const std::string& run) { return read_log(folder / run).at(0)["loss"].get<double>(); };
+  expect_ok(train(data() + "--lora_checkpoint " + quote(file("run", "high") + "," + file("run", "low")), "further"));
+  expect_ok(train(data() + "--lora_checkpoint " + quote(file("run", "low")), "low"));
+  EXPECT_NE(first_loss("further"), first_loss("run"));
+  EXPECT_TRUE(fs::exists(file("low", "low")));
+  EXPECT_FALSE(fs::exists(file("low", "high")));
+
+  auto picture = [&](const std::string& what, const std::string& name) {
+    expect_ok("sample " + what + " --prompt cat --height 32 --width 32 --num_inference_steps 4 --output_path " + quote(folder / name));
+    return read_file(folder / name / "00000.png");
+  };
+  auto model_and = [&](const std::string& loras) { return "--model " + quote(model()) + "--dtype fp32 " + loras; };
+  auto plain = picture(model_and(""), "plain"), of_run = picture("--run " + quote(folder / "run"), "of_run");
+  auto both = picture(model_and("--lora " + quote(file("run", "high")) + "--lora " + quote(file("run", "low"))), "both");
+  auto high = picture(model_and("--lora " + quote(file("run", "high"))), "high");
+  EXPECT_EQ(of_run, both);
+  EXPECT_NE(of_run, high);
+  EXPECT_NE(high, plain);
+
+  auto nameless = io::SafetensorsFile::open(file("run", "high"));
+  io::NamedTensors tensors;
+  for (const auto& [name, info] : nameless->tensors()) tensors.emplace_back(name, nameless->tensor(name).clone());
+  io::save_safetensors(folder / "unsaid.safetensors", tensors);
+  auto refused = run_burnish("sample " + model_and("--lora " + quote(folder / "unsaid.safetensors")) + "--prompt cat --output_path " +
+                                 quote(folder / "none"),
+                             "", BURNISH_SKELETON);
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.output, testing::HasSubstr("does not say which expert of this model it adapts (high_noise, low_noise)"));
 }

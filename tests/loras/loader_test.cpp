@@ -19,7 +19,7 @@ class LoaderTest : public testing::Test {
   LoaderTest() {
     test::save_skeleton(folder / "model.safetensors");
     model = test::open_skeleton(folder / "model.safetensors");
-    auto groups = model->units();
+    auto groups = model->units_of(model->names().experts.front());
     encode = groups.encode_prompt;
     denoise = groups.denoise;
   }

@@ -197,10 +197,10 @@ TEST_P(UnitsOf, SpeakOfComponentsAndValuesThatTheTablesName) {
     EXPECT_FALSE(names.of(component).lora_targets.empty()) << component;
     EXPECT_FALSE(names.of(component).layers.kohya.empty()) << component;
   }
-  for (const auto& name : names.denoisers) EXPECT_TRUE(components.contains(name)) << name;
+  for (const auto& name : names.denoisers()) EXPECT_TRUE(components.contains(name)) << name;
   for (const auto& [name, value] : names.values) EXPECT_TRUE(written.contains(name)) << name;
   EXPECT_FALSE(names.prompt_values().empty());
-  EXPECT_TRUE(names.is_denoiser(names.denoiser()));
+  EXPECT_TRUE(names.is_denoiser(names.experts.front().component));
   EXPECT_FALSE(names.is_denoiser("text_encoder"));
   EXPECT_THROW(names.of("nothing"), std::logic_error);
 }

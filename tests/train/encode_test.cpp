@@ -23,7 +23,7 @@ namespace {
 class EncoderAndHead : public models::Model {
  public:
   EncoderAndHead() : Model({}, {.init = "random"}) {
-    names_.denoisers = {"dit"};
+    names_.experts = {{"dit"}};
     latent_space_ = models::picture_space(/*channels=*/1, /*spatial=*/4, /*patch=*/1);
     process_ = std::make_unique<diffusion::FlowProcess>(diffusion::FlowSamplerConfig{});
     components_.add({.name = "encoder",
@@ -33,7 +33,7 @@ class EncoderAndHead : public models::Model {
                      .initialise = [](nn::Module&) {},
                      .settings = [this](const std::string& part) { return part == "encoder.head" ? head_settings : ""; }});
   }
-  models::UnitGroups units() override {
+  models::UnitGroups units_of(const models::Expert&) override {
     models::UnitGroups groups;
     groups.encode_image = {{"body", {"image"}, {"hidden"}, {"encoder.body"}, [this](pipeline::Scope& s) {
                               s.uses("encoder.body");

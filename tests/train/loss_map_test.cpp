@@ -18,10 +18,10 @@ namespace {
 enum class Half { left, right, both };
 
 at::Tensor map_of(const at::Tensor& latents, Half half) {
-  auto map = at::zeros({latents.size(0), 1, latents.size(2), latents.size(3)});
-  auto side = latents.size(3) / 2;
-  if (half != Half::right) map.narrow(3, 0, side).fill_(1);
-  if (half != Half::left) map.narrow(3, side, side).fill_(1);
+  auto map = at::zeros({latents.size(0), 1, latents.size(2), latents.size(3), latents.size(4)});
+  auto side = latents.size(4) / 2;
+  if (half != Half::right) map.narrow(4, 0, side).fill_(1);
+  if (half != Half::left) map.narrow(4, side, side).fill_(1);
   return map;
 }
 
@@ -29,8 +29,8 @@ at::Tensor map_of(const at::Tensor& latents, Half half) {
 class HalfModel final : public models::skeleton::SkeletonModel {
  public:
   HalfModel(const models::ModelFiles& files, const models::ModelOptions& options, Half half) : SkeletonModel(files, options), half_(half) {}
-  models::UnitGroups units() override {
-    auto groups = SkeletonModel::units();
+  models::UnitGroups units_of(const models::Expert& expert) override {
+    auto groups = SkeletonModel::units_of(expert);
     groups.weigh = {{"weigh", {"latents"}, {models::kLossMap}, {}, [half = half_](pipeline::Scope& s) {
                        s.write(models::kLossMap, map_of(s.tensor("latents"), half));
                      }}};
@@ -59,18 +59,19 @@ class LossMap : public testing::Test {
     TrainedSettings trained;
     trained.learning_rate = 1;
     trained.targets = "to_q";
+    trained.adapted = {"dit"};
     auto chosen = choose(trained, *model);
     const Subject subject{std::move(model), std::move(chosen), ""};
-    for (const char* component : {"dit", "text_encoder", "vae"}) subject.model->components().load(component);
+    for (const char* component : {"dit", "dit_2", "text_encoder", "vae"}) subject.model->components().load(component);
     const Attached attached(subject.chosen, *subject.model);
     auto objective = make_objective(settings, subject);
     pipeline::Values given{{"prompt", std::string("a")},
                            {"image", random({1, 3, 16, 32}, 1).clamp(-1, 1)},
                            {kRejectedImage, random({1, 3, 16, 32}, 2).clamp(-1, 1)},
                            {"mask", random({1, 1, 4, 8}, 3).sigmoid()},
-                           {"noise", random({1, 4, 4, 8}, 4)},
-                           {"start_noise", random({1, 4, 4, 8}, 4)},
-                           {"trajectory_noise", random({1, 4, 4, 8}, 4)},
+                           {"noise", random({1, 4, 1, 4, 8}, 4)},
+                           {"start_noise", random({1, 4, 1, 4, 8}, 4)},
+                           {"trajectory_noise", random({1, 4, 1, 4, 8}, 4)},
                            {"num_inference_steps", at::scalar_tensor(3, at::kLong)},
                            {"trajectory_step", at::tensor({int64_t{1}})},
                            {"sigma", at::full({1}, 0.4)}};
@@ -120,7 +121,7 @@ TEST_F(LossMap, CountsUnderRobustLossesAndMasks) {
   for (bool per_area : {false, true}) {
     masked.sample_loss.masked.per_area = per_area;
     auto all = values(masked, Half::left);
-    auto of_left = [&](const std::string& name) { return std::get<at::Tensor>(all.at(name)).narrow(3, 0, 4).to(at::kDouble); };
+    auto of_left = [&](const std::string& name) { return std::get<at::Tensor>(all.at(name)).narrow(-1, 0, 4).to(at::kDouble); };
     auto weight = of_left("mask").clamp_min(0.2);
     auto sum = ((of_left("prediction") - of_left("target")).square() * weight).sum().item<double>();
     auto expected = sum / (per_area ? 4 * weight.sum().item<double>() : 4. * 4 * 4);

@@ -40,14 +40,17 @@ class RankGroups : public testing::Test {
     const auto chosen = choose(settings, *model);
     const Attached attached(chosen, *model);
     auto optimizer = optim::make_optimizer({}, attached.parameters());
-    auto file = attached.files(1, at::kFloat, *optimizer).at(0);
-    text = chosen.text("dit");
-    metadata = file.metadata;
-    auto path = folder / "lora.safetensors";
-    io::NamedTensors tensors;
-    for (const auto& [spec, get] : file.values) tensors.emplace_back(spec.name, get());
-    io::save_safetensors(path, tensors, file.metadata);
-    return loras::read(*model, path.string());
+    text = chosen.text(model->names());
+    metadata.clear();
+    loras::AdaptersByComponent all;
+    for (const auto& file : attached.files(1, at::kFloat, *optimizer)) {
+      metadata = file.metadata;  // of the denoiser in the end
+      io::NamedTensors tensors;
+      for (const auto& [spec, get] : file.values) tensors.emplace_back(spec.name, get());
+      io::save_safetensors(folder / file.name, tensors, file.metadata);
+      all.merge(loras::read(*model, folder / file.name));
+    }
+    return all;
   }
 
   test::Scratch folder;
@@ -77,16 +80,16 @@ TEST_F(RankGroups, AreInTheFileAndComeBack) {
       EXPECT_EQ(found.at("dit.blocks.0.to_v"), std::pair(int64_t{5}, 1.0)) << type;
       EXPECT_EQ(found.at("dit.blocks.1.to_q"), std::pair(int64_t{7}, 1.0)) << type;
       EXPECT_EQ(found.at("dit.blocks.1.to_v"), std::pair(int64_t{7}, 1.0)) << type << ": the last entry that fits counts";
-      EXPECT_EQ(text, std::string("") + type + " rank 3/5/7 on 4 layers, " + type + " rank 2 on 1 layers of text_encoder");
-      EXPECT_EQ(metadata.at("rank"), "3/5/7/2");
-      EXPECT_EQ(metadata.at("alpha"), "6/5/7/2");
+      EXPECT_EQ(text, std::string("") + type + " rank 3/5/7 on 4 layers of dit, " + type + " rank 2 on 1 layers of text_encoder");
+      EXPECT_EQ(metadata.at("rank"), "3/5/7");
+      EXPECT_EQ(metadata.at("alpha"), "6/5/7");
     }
   }
 }
 
 TEST_F(RankGroups, AFileWithThemIsTrainedOn) {
   auto before = ranks(written());
-  settings.lora_checkpoint = (folder / "lora.safetensors").string();
+  settings.lora_checkpoint = (folder / "step-1.high_noise.safetensors").string() + "," + (folder / "step-1.safetensors").string();
   settings.rank_groups = settings.alpha_groups = "";
   settings.adapter.rank = adapters::AdapterOptions().rank;
   EXPECT_EQ(ranks(written()), before);

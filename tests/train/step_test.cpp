@@ -46,8 +46,9 @@ class StepTest : public testing::Test {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(number));
     auto random = [&](std::vector<int64_t> shape) { return at::empty(shape).normal_(0, 1, generator); };
     Batch batch;
-    for (int64_t i = 0; i < size; ++i) batch.samples.push_back({{"latents", random({1, 4, 4, 4})}, {"text_embedding", random({1, 6, 16})}});
-    batch.draws = {{"noise", random({size, 4, 4, 4})}, {"sigma", at::full({size}, 0.4)}};
+    for (int64_t i = 0; i < size; ++i)
+      batch.samples.push_back({{"latents", random({1, 4, 2, 4, 4})}, {"text_embedding", random({1, 6, 16})}});
+    batch.draws = {{"noise", random({size, 4, 2, 4, 4})}, {"sigma", at::full({size}, 0.4)}};
     batch.draws["loss_weight"] = at::full({size}, 2.0);
     return batch;
   }

@@ -47,7 +47,7 @@ void ChromaModel::add_transformer(const Source& source) {
 void ChromaModel::fill_names() {
   names_.family = "chroma";
   names_.variant = "Chroma";
-  names_.denoisers = {"dit"};
+  names_.experts = {{"dit"}};
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels / 4, -1, -1}}},
       {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true, .padded = true}},
@@ -82,7 +82,7 @@ void ChromaModel::denoise(pipeline::Scope& scope) {
                                                                 .modulation_BM = scope.tensor("modulation")}));
 }
 
-UnitGroups ChromaModel::units() {
+UnitGroups ChromaModel::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = {{"encode_prompt", {"prompt"}, {"text_embedding", "text_mask"}, {kText}, [this](Scope& s) { encode_prompt(s); }}};

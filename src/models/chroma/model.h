@@ -13,7 +13,7 @@ Sources find_sources(ModelFiles&& files) = delete;  // what is found points into
 class ChromaModel : public Model {
  public:
   ChromaModel(const ModelFiles& files, const ModelOptions& options);
-  UnitGroups units() override;
+  UnitGroups units_of(const Expert& expert) override;
 
  private:
   void add_transformer(const Source& source);

@@ -118,7 +118,7 @@ void FluxModel::add_text_encoders(const Sources& sources) {
 void FluxModel::fill_names() {
   names_.family = "flux";
   names_.variant = config_.guidance_embeds ? "FLUX.1-dev" : "FLUX.1-schnell";
-  names_.denoisers = {"dit"};
+  names_.experts = {{"dit"}};
   if (options_.references) names_.reference_column = kReferenceColumn;
   extras_->add_names(names_);
   names_.values = {
@@ -277,7 +277,7 @@ pipeline::Units FluxModel::denoise_units(double guidance) {
            [this](Scope& s) { finish_blocks(s); }}};
 }
 
-UnitGroups FluxModel::units() {
+UnitGroups FluxModel::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = {

@@ -21,7 +21,7 @@ Sources find_sources(ModelFiles&& files) = delete;  // what is found points into
 class FluxModel : public Model {
  public:
   FluxModel(const ModelFiles& files, const ModelOptions& options);
-  UnitGroups units() override;
+  UnitGroups units_of(const Expert& expert) override;
   std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
 
  private:

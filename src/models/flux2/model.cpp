@@ -87,7 +87,7 @@ void Flux2Model::add_transformer(const Source& source) {
 void Flux2Model::fill_names() {
   names_.family = "flux2";
   names_.variant = "FLUX.2-klein";
-  names_.denoisers = {"dit"};
+  names_.experts = {{"dit"}};
   if (options_.references) names_.reference_column = kReferenceColumn;
   names_.values = {
       {"latents", {.shape = {-1, config_.in_channels, -1, -1}}},
@@ -150,7 +150,7 @@ pipeline::Units Flux2Model::denoise_units() {
   return units;
 }
 
-UnitGroups Flux2Model::units() {
+UnitGroups Flux2Model::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = {{"encode_prompt", {"prompt"}, {"text_embedding"}, {"text_encoder"}, [this](Scope& s) { encode_prompt(s); }}};

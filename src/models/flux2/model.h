@@ -19,7 +19,7 @@ double empirical_mu(int64_t num_image_tokens, int64_t num_steps);
 class Flux2Model : public Model {
  public:
   Flux2Model(const ModelFiles& files, const ModelOptions& options);
-  UnitGroups units() override;
+  UnitGroups units_of(const Expert& expert) override;
   std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
 
  private:

@@ -130,7 +130,7 @@ void QwenImageModel::fill_names() {
   if (edits) names_.expected_references = kReferenceColumn;
   if (config_.zero_cond_t) names_.marks.emplace_back(kZeroMark);
   names_.variant = edits || options_.references ? "Qwen-Image-Edit" : "Qwen-Image";
-  names_.denoisers = {"dit"};
+  names_.experts = {{"dit"}};
   if (options_.references) names_.reference_column = kReferenceColumn;
   control_->add_names(names_);
   names_.values = {
@@ -217,7 +217,7 @@ pipeline::Units QwenImageModel::prompt_units() {
   return units;
 }
 
-UnitGroups QwenImageModel::units() {
+UnitGroups QwenImageModel::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = prompt_units();

@@ -24,7 +24,7 @@ text::QwenConfig published_text_config();
 class QwenImageModel : public Model {
  public:
   QwenImageModel(const ModelFiles& files, const ModelOptions& options);
-  UnitGroups units() override;
+  UnitGroups units_of(const Expert& expert) override;
   diffusion::Guide guide() const override;
   bool scales_references() const override { return options_.references; }
   Extent seen_reference(const Extent& given) const override { return scaled_to(given, reference_area()); }

@@ -132,7 +132,7 @@ ComponentNames StableDiffusionModel::text_names(const std::string& name, Compone
 void StableDiffusionModel::fill_names() {
   names_.family = "stable_diffusion";
   names_.variant = is_xl() ? "SDXL" : "SD 1.5";
-  names_.denoisers = {"unet"};
+  names_.experts = {{"unet"}};
   names_.values["latents"].shape = {-1, config_.in_channels, -1, -1};
   names_.values["text_embedding"].of_prompt = true;
   if (is_xl()) {

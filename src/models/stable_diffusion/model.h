@@ -27,7 +27,7 @@ at::Tensor join_chunks(const at::Tensor& states_NLE);
 class StableDiffusionModel : public Model {
  public:
   StableDiffusionModel(const ModelFiles& files, const ModelOptions& options);
-  UnitGroups units() override;
+  UnitGroups units_of(const Expert& expert) override;
 
  private:
   bool is_xl() const { return has_added_embedding(config_); }

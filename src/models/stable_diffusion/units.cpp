@@ -85,7 +85,7 @@ void StableDiffusionModel::denoise(pipeline::Scope& scope) {
   scope.write("prediction", loaded<UNet>("unet").forward(in));
 }
 
-UnitGroups StableDiffusionModel::units() {
+UnitGroups StableDiffusionModel::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   std::vector<std::string> conditions{"noisy", "timestep", "text_embedding"};

@@ -57,7 +57,7 @@ void ZImageModel::add_transformer(const Source& source) {
 void ZImageModel::fill_names() {
   names_.family = "zimage";
   names_.variant = "Z-Image";
-  names_.denoisers = {"dit"};
+  names_.experts = {{"dit"}};
   names_.values = {
       {"latents", {.shape = {-1, config_.latent_channels, -1, -1}, .diffsynth = "input_latents"}},
       {"text_embedding", {.shape = {-1, -1, config_.caption_width}, .of_prompt = true, .padded = true}},
@@ -134,7 +134,7 @@ pipeline::Units ZImageModel::denoise_units() {
            }}};
 }
 
-UnitGroups ZImageModel::units() {
+UnitGroups ZImageModel::units_of(const Expert&) {
   using pipeline::Scope;
   auto groups = shared_units(autoencoder_);
   groups.encode_prompt = {

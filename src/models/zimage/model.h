@@ -13,7 +13,7 @@ Sources find_sources(ModelFiles&& files) = delete;  // what is found points into
 class ZImageModel : public Model {
  public:
   ZImageModel(const ModelFiles& files, const ModelOptions& options);
-  UnitGroups units() override;
+  UnitGroups units_of(const Expert& expert) override;
   std::string split_first_blocks(const std::function<bool(const std::string& path)>& trains) override;
 
  private:

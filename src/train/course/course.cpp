@@ -91,13 +91,13 @@ BatchVisits Course::batch(const BatchId& id) const {
   if (replay_) return {id, part_of(1, id), {}, {{replay_->row(id.number)}}};
   auto all = sampler_.batch(id.number);
   auto part = part_of(std::ssize(all), id);
-  BatchVisits batch{id, part, {all.begin() + part.first, all.begin() + part.first + part.count}, {}};
+  BatchVisits batch{id, part, {all.begin() + part.first, all.begin() + part.first + part.count}, {}, all.front()};
   for (const auto& visit : batch.visits) batch.picks.push_back(pick(visit, samples_, settings_.seed));
   return batch;
 }
 
 DrawRequest Course::request(const BatchVisits& batch, const std::set<std::string>& names) const {
-  DrawRequest request{batch.visits, {}, names};
+  DrawRequest request{batch.visits, batch.lead, {}, names};
   const auto& samples = batch.id.held_out ? *held_out_ : samples_;
   for (const auto& pick : batch.picks) request.samples.push_back(&samples.at(pick.row));
   return request;

@@ -35,6 +35,7 @@ struct BatchVisits {
   BatchPart part;
   data::Visits visits;      ///< none of held-out samples, nor where recorded draws are replayed
   std::vector<Pick> picks;  ///< a sample in one of its ways for each
+  data::Visit lead = {};    ///< the first of the whole batch
 };
 
 /// Which samples each batch has and what is drawn for it: a pure function of the batch's name, so that a run can be taken up anywhere and

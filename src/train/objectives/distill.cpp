@@ -94,22 +94,11 @@ at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shap
   return at::randn(shape, generator, at::TensorOptions().device(*gpu).dtype(at::kFloat)).to(dtype).to(at::kFloat);
 }
 
-std::vector<std::string> condition_names(const drawing::Denoiser& denoiser) {
-  std::vector<std::string> own{"noisy", denoiser.process.time_name()}, names;
-  for (const auto& step : denoiser.units) {
-    for (const auto& name : step.reads) {
-      if (!contains(own, name) && !contains(names, name)) names.push_back(name);
-    }
-    own.insert(own.end(), step.writes.begin(), step.writes.end());
-  }
-  return names;
-}
-
 pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
-  drawing::Denoiser denoiser{model.process(), model.units().denoise, model.guide()};
-  auto models = pipeline::models_of(denoiser.units);
+  auto denoiser = drawing::denoiser_of(model, model.experts_there(), drawing::UnitsFor::training);
+  auto models = denoiser.models();
   pipeline::Unit unit{"distill", {"latents", "start_noise", "num_inference_steps"}, {"loss"}, models, {}};
-  auto passed = condition_names(denoiser);
+  auto passed = denoiser.condition_names();
   unit.reads.insert(unit.reads.end(), passed.begin(), passed.end());
   bool has_map = !model.units().weigh.empty();
   if (has_map) unit.reads.push_back(models::kLossMap);

@@ -29,12 +29,9 @@ Trajectory trajectory_of(const nlohmann::json& columns, int64_t row);
 /// fp32. A data Error for a GPU's noise without a GPU.
 at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shape, c10::ScalarType dtype);
 
-/// What a denoiser's units read beside noisy and time.
-std::vector<std::string> condition_names(const drawing::Denoiser& denoiser);
-
 /// The unit from start_noise [B, C, H, W], the number num_inference_steps and what `denoise` reads beside noisy and time to loss [B]: every
-/// step of the model's own sampler runs `denoise`, with gradients through all of them; the loss is the mean squared error between the
-/// latents at the end and the value latents. `spacing`: of the steps (diffusion::SamplerOptions).
+/// step of the model's own sampler runs `denoise` of the expert that predicts there, with gradients through all of them; the loss is the
+/// mean squared error between the latents at the end and the value latents. `spacing`: of the steps (diffusion::SamplerOptions).
 pipeline::Unit distill_unit(models::Model& model, const std::string& spacing);
 
 /// What direct_distill runs: the encoders, then that unit.

@@ -21,7 +21,7 @@ const char* const kBeta = "beta_dpo";
 
 /// Both pictures by the model and by the reference, then what their errors come to.
 pipeline::Units dpo_units(const Subject& subject, double beta) {
-  auto units = training_units(*subject);
+  auto units = training_units(*subject, subject.chosen.experts);
   auto add = [&](const pipeline::Units& more) { units.insert(units.end(), more.begin(), more.end()); };
   add(loss_units(*subject, {}, kError));
   add(pipeline::twins(units, {.prefix = kRejected, .values = {"image"}}));

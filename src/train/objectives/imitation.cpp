@@ -81,9 +81,9 @@ std::vector<std::vector<double>> walk_through(const std::vector<double>& times, 
 }
 
 pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings, const std::set<std::string>& negative) {
-  drawing::Denoiser denoiser{model.process(), model.units().denoise, model.guide()};
-  auto names = condition_names(denoiser);
-  pipeline::Unit unit{"walk", names, {"trajectory"}, pipeline::models_of(denoiser.units), {}};
+  auto denoiser = drawing::denoiser_of(model, model.experts_there(), drawing::UnitsFor::training);
+  auto names = denoiser.condition_names();
+  pipeline::Unit unit{"walk", names, {"trajectory"}, denoiser.models(), {}};
   unit.reads.push_back("trajectory_noise");
   for (const auto& name : negative) unit.reads.push_back(kNegative + name);
   auto own = imitation_options_of(settings.own);

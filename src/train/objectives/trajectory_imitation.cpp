@@ -51,7 +51,7 @@ pipeline::Units leading_to_loss(const pipeline::Units& units) {
 
 /// The encoders, the walk of the model as it was before training, and one step of the student on it.
 pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject& subject) {
-  auto groups = (*subject).units();
+  auto groups = subject.units();
   auto units = groups.encode_prompt;
   auto add = [&](const pipeline::Units& more) { units.insert(units.end(), more.begin(), more.end()); };
   add(groups.encode_image);  // which leads to the loss where the family weighs it by what a picture is
@@ -60,7 +60,7 @@ pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject
   std::set<std::string> negative;
   if (imitation_options_of(settings.own).teacher_cfg_scale != 1) {
     add(pipeline::twins(groups.encode_prompt, {.prefix = kNegative, .values = {"prompt"}}));
-    for (const auto& name : condition_names({subject.model->process(), groups.denoise})) {
+    for (const auto& name : drawing::denoiser_of(*subject, (*subject).experts_there(), drawing::UnitsFor::training).condition_names()) {
       if (std::ranges::any_of(groups.encode_prompt, [&](const auto& unit) { return contains(unit.writes, name); })) negative.insert(name);
     }
   }
@@ -77,7 +77,11 @@ pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject
 class Imitation final : public Objective {
  public:
   Imitation(ObjectiveSettings settings, const Subject& subject)
-      : seed_(settings.seed), own_(imitation_options_of(settings.own)), model_(*subject), units_(imitation_units(settings, subject)) {
+      : seed_(settings.seed),
+        own_(imitation_options_of(settings.own)),
+        model_(*subject),
+        experts_(subject.chosen.experts),
+        units_(imitation_units(settings, subject)) {
     if (settings.loss.weighting == "default") settings.loss.weighting = "uniform";
     weighing_ = make_sft(settings, subject);
   }
@@ -85,17 +89,24 @@ class Imitation final : public Objective {
   pipeline::Units units() const override { return units_; }
 
   pipeline::Values draws(const DrawRequest& request) const override {
-    std::vector<int64_t> steps;
-    for (const auto& visit : request.visits) {
-      CounterRandom random(key_of(visit, seed_, Purpose::timestep));
-      steps.push_back(static_cast<int64_t>(random.below(static_cast<uint64_t>(own_.num_student_steps))));
+    const auto& sample = *request.samples.at(0);
+    auto choices = steps_of(experts_, sample);
+    auto drawn = [&](const data::Visit& visit, Purpose purpose) {
+      return choices.at(CounterRandom(key_of(visit, seed_, purpose)).below(choices.size()));
+    };
+    if (experts_.size() > 1) {  // all of a batch are one expert's
+      auto lead = share_of(drawn(request.lead, Purpose::expert), sample);
+      choices = steps_of({model_.names().experts.at(model_.names().expert_at(lead))}, sample);
     }
-    return draws_of(steps, *request.samples.at(0));
+    std::vector<int64_t> steps;
+    for (const auto& visit : request.visits) steps.push_back(drawn(visit, Purpose::timestep));
+    return draws_of(steps, sample);
   }
   /// Each of the student's steps.
   int64_t num_held_out_draws() const override { return own_.num_student_steps; }
   pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
-    return draws_of({number}, *request.samples.at(0));
+    const auto choices = steps_of(experts_, *request.samples.at(0));
+    return draws_of({choices.at(static_cast<size_t>(number) % choices.size())}, *request.samples.at(0));
   }
 
   // Losses count as in supervised fine-tuning at these times, all alike unless weights are asked for.
@@ -103,9 +114,27 @@ class Imitation final : public Objective {
   std::vector<Counted> counted(const pipeline::Values& draws) const override { return weighing_->counted(draws); }
 
  private:
+  std::vector<double> times_of(const SampleInfo& sample) const {
+    return student_times(own_, model_.process(), model_.latent_space().num_tokens(sample.latent_shape));
+  }
+  double share_of(int64_t step, const SampleInfo& sample) const {
+    return model_.process().share_of(times_of(sample).at(static_cast<size_t>(step)));
+  }
+  /// The student's steps that begin where one of these experts predicts.
+  std::vector<int64_t> steps_of(const std::vector<models::Expert>& experts, const SampleInfo& sample) const {
+    std::vector<int64_t> steps;
+    const auto times = times_of(sample);
+    for (int64_t step = 0; step < own_.num_student_steps; ++step) {
+      auto share = model_.process().share_of(times.at(static_cast<size_t>(step)));
+      if (std::ranges::any_of(experts, [&](const auto& expert) { return expert.stretch.has(share); })) steps.push_back(step);
+    }
+    if (steps.empty())
+      config_error("train", "none of the student's {} steps begins where the trained expert predicts; take more", times.size() - 1);
+    return steps;
+  }
   pipeline::Values draws_of(const std::vector<int64_t>& steps, const SampleInfo& sample) const {
     const auto& process = model_.process();
-    auto times = student_times(own_, process, model_.latent_space().num_tokens(sample.latent_shape));
+    auto times = times_of(sample);
     std::vector<double> time;
     for (auto step : steps) time.push_back(times.at(static_cast<size_t>(step)));
     return {{"trajectory_step", at::tensor(steps)}, {process.time_name(), at::tensor(time, at::TensorOptions().dtype(at::kFloat))}};
@@ -114,6 +143,7 @@ class Imitation final : public Objective {
   uint64_t seed_;
   ImitationOptions own_;
   models::Model& model_;
+  std::vector<models::Expert> experts_;
   pipeline::Units units_;
   std::unique_ptr<Objective> weighing_;
 };

@@ -353,6 +353,9 @@ static void trained_fields(config::Fields& f, TrainOptions& o) {
   f("trainable_models", o.trainable_models,
     "comma list of components, or parts of them, that train whole (dit, text_encoder); empty trains a LoRA")
       .level(Level::first_run);
+  f("experts", o.experts,
+    "comma list of the experts that train, of models with several: high_noise, low_noise; empty takes those that are named as components, "
+    "or those whose files are there");
   f("lora_base_model", o.lora_base_model,
     "comma list of components that carry adapters; empty takes the denoiser, or those in lora_checkpoint");
   f("lora_target_modules", o.lora_target_modules, "layer names, one regular expression, \"\" for every large layer, or default");
@@ -373,7 +376,8 @@ static void trained_fields(config::Fields& f, TrainOptions& o) {
       .counts_when("lora_type lokr", [&o] { return is_lokr(o); })
       .level(Level::all);
   f.path("lora_checkpoint", o.lora_checkpoint,
-         "LoRA file to start from; it decides type, targets, rank and alpha, and options that contradict it are refused");
+         "LoRA file to start from, for several experts a comma list of theirs; it decides type, targets, rank and alpha, and options that "
+         "contradict it are refused");
   f.path(
       "preset_lora_path", o.preset_lora_path,
       "LoRA file, or file:strength, that is part of the frozen weights while training and of no file that is written; may be given several "

@@ -58,6 +58,7 @@ ModelSettings model_settings(const TrainOptions& o) {
 TrainedSettings trained_settings(const TrainOptions& o) {
   return {.whole = split_list(o.trainable_models),
           .adapted = split_list(o.lora_base_model),
+          .experts = split_list(o.experts),
           .lora_checkpoint = o.lora_checkpoint,
           .targets = o.lora_target_modules == "default" ? std::nullopt : std::optional(o.lora_target_modules),
           .adapter = adapter_options(o),

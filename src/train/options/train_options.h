@@ -33,7 +33,7 @@ struct TrainOptions {
   std::string task = "sft";
   std::string extra_inputs;
   models::OptionValues objective = default_objective_options();
-  std::string trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
+  std::string experts, trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
   std::string lora_type = "lora", dora_norm = "output", lora_format = "auto";
   int64_t lora_rank = 32, lokr_factor = -1;
   double lora_alpha = 0, lora_dropout = 0;

@@ -1,6 +1,7 @@
 #include "train/plan/rehearsal.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 #include <fmt/core.h>
@@ -174,9 +175,15 @@ Snapshot Rehearsal::train(const pipeline::Schedule& schedule, const Settings& se
   if (trainee.ema) mark(trainee.ema->state(), memory::Kind::optimizer);
   watch_blocks(trainee.live);
 
+  int64_t num_asked = 0;
   auto next = [&] {
     dry_.enter(std::string(kForward));
-    return batch;
+    auto one = batch;  // in turn for each expert: the gradients of all are there at once
+    const auto number = static_cast<size_t>(num_asked++) % subject_.chosen.experts.size();
+    const auto& experts = subject_.model->names().experts;
+    auto expert = std::ranges::find(experts, subject_.chosen.experts[number].component, &models::Expert::component);
+    if (one.draws.contains(models::kExpert)) one.draws[models::kExpert] = at::scalar_tensor(expert - experts.begin(), at::kLong);
+    return one;
   };
   auto take_step = [&] {
     const auto* tokens = trainee.execution.token_shares.get();
@@ -504,11 +511,12 @@ Rehearsed rehearse_run(const Settings& settings, const KeptForBackward& kept, c1
   plan.work = rehearsal.work();
   plan.activation_bytes = rehearsal.activation_bytes();
   plan.mapped_bytes = bytes_mapped(subject.model->components());
-  const auto& denoiser = subject.model->names().denoiser();
-  if (contains(pipeline::components_of(schedule.live.units), denoiser)) {
-    const auto blocks = subject.model->components().blocks(denoiser);
+  for (const auto& expert : subject.chosen.experts) {  // a batch runs one of them, and they are alike
+    if (!contains(pipeline::components_of(schedule.live.units), expert.component)) continue;
+    const auto blocks = subject.model->components().blocks(expert.component);
     plan.movable.num_blocks = plan.work.num_blocks = std::ssize(blocks);
     bool is_divided = settings.step.division.divides_blocks() && settings.step.division.num_sharers(settings.together.num_processes) > 1;
+    plan.work.divided_bytes = 0;
     for (auto* block : blocks) plan.work.divided_bytes += is_divided ? block->num_bytes() : 0;
   }
   plan.movable.from_disk = why_not_on_disk(subject, settings.model.options.dtype).empty();

@@ -79,7 +79,7 @@ void check_blocks_on_disk(const Settings& settings, const Subject& subject) {
 void check_sequence(const Settings& settings, const Subject& subject) {
   const auto num_places = settings.course.portion.num_places;
   if (num_places == 1) return;
-  for (const auto& denoiser : subject.model->names().denoisers) {
+  for (const auto& denoiser : subject.model->names().denoisers()) {
     const auto num_heads = nn::heads_to_share(*subject.model->components().skeleton(denoiser));
     if (num_heads == 0)
       config_error("train",

@@ -47,7 +47,7 @@ std::string hash_of(const Opened& run) {
 /// Names the weights that training starts from or leaves as they are, by a look into their files.
 std::string hash_of_weights(const Opened& run) {
   auto components = run.subject.chosen.whole_components();
-  for (const auto& component : run.subject.model->names().denoisers) components.insert(component);
+  for (const auto& component : run.subject.model->names().denoisers()) components.insert(component);
   io::Sha256 hash;
   for (const auto& component : components) {
     for (const auto& file : run.subject.model->components().provenance(component).files) hash.update(io::sampled_hash(file));
@@ -60,7 +60,7 @@ std::string hash_of_encoders(const Opened& run) {
   auto units = run.schedule.after_once();
   if (run.settings.data.from_pictures) units.insert(units.end(), run.schedule.once.units.begin(), run.schedule.once.units.end());
   auto others = run.subject.chosen.whole_components();
-  for (const auto& component : run.subject.model->names().denoisers) others.insert(component);
+  for (const auto& component : run.subject.model->names().denoisers()) others.insert(component);
   const auto& components = run.subject.model->components();
   io::Sha256 hash;
   for (const auto& component : pipeline::components_of(units)) {
@@ -76,10 +76,13 @@ std::string hash_of_encoders(const Opened& run) {
 
 std::string identity_of(const Opened& run) {
   const auto& chosen = run.subject.chosen;
-  auto text = fingerprint(run.settings.given, run.settings.course.visits_a_batch(), chosen.text(run.subject.model->names().denoiser()),
+  auto text = fingerprint(run.settings.given, run.settings.course.visits_a_batch(), chosen.text(run.subject.model->names()),
                           chosen.has_adapters(), !chosen.whole_components().empty(), std::ssize(run.samples().list));
   text += fmt::format(", pictures with captions and sizes {}, weights of the model {}, text encoders and autoencoder {}", hash_of(run),
                       hash_of_weights(run), hash_of_encoders(run));
+  if (run.subject.model->names().experts.size() > 1) {
+    for (const auto& expert : chosen.experts) text += ", expert " + expert.name;
+  }
   for (const auto& [component, names] : run.subject.model->names().components) {
     auto merge = run.subject.model->components().holding(component).merge;
     if (!merge) continue;

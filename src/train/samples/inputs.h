@@ -6,6 +6,7 @@
 
 #include "data/dataset.h"
 #include "models/extra_input.h"
+#include "models/names.h"
 #include "pipeline/labels.h"
 
 namespace burnish::train {
@@ -76,7 +77,8 @@ class InputTable {
   std::set<std::string> drawn_;
 };
 
-/// Values that come with a visit of every objective: noise and what draws it, the time by the names that processes give it.
-inline const std::set<std::string> kDrawn{"noise", "sigma", "timestep", "latent_noise"};
+/// Values that come with a visit of every objective: noise and what draws it, the time by the names that processes give it, and which
+/// expert predicts at that time.
+inline const std::set<std::string> kDrawn{"noise", "sigma", "timestep", "latent_noise", models::kExpert};
 
 }  // namespace burnish::train

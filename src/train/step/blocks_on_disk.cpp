@@ -38,9 +38,10 @@ std::map<std::string, at::Tensor> mapped(const models::Source& source, const io:
 
 }  // namespace
 
-std::string why_not_on_disk(const Subject& subject, c10::ScalarType dtype) {
+namespace {
+
+std::string why_not_on_disk(const Subject& subject, const std::string& denoiser, c10::ScalarType dtype) {
   const auto& components = subject.model->components();
-  const auto& denoiser = subject.model->names().denoiser();
   if (subject.chosen.whole_components().contains(denoiser)) return fmt::format("{} trains whole", denoiser);
   if (components.holding(denoiser).merge) return fmt::format("LoRAs are merged into {}", denoiser);
   const auto& tensors = components.source(denoiser).tensors;
@@ -59,6 +60,16 @@ std::string why_not_on_disk(const Subject& subject, c10::ScalarType dtype) {
   }
   if (holds_codes && !has_codes) return fmt::format("the file of {} has no codes, and the run holds it in codes", denoiser);
   return "";
+}
+
+}  // namespace
+
+std::string why_not_on_disk(const Subject& subject, c10::ScalarType dtype) {
+  std::string why;
+  for (const auto& expert : subject.chosen.experts) {
+    if (why.empty()) why = why_not_on_disk(subject, expert.component, dtype);
+  }
+  return why;
 }
 
 BlocksInFiles::BlocksInFiles(const models::Components& components, const std::string& part) {

@@ -9,17 +9,23 @@
 namespace burnish::train {
 
 Ownership::Ownership(std::shared_ptr<const dist::Mesh> mesh, const optim::ParameterList& parameters, int64_t stage,
-                     const BlockOwners& of_blocks, std::shared_ptr<memory::Pager> pager)
-    : mesh_(std::move(mesh)), stage_(stage), pager_(std::move(pager)) {
+                     const std::vector<PagedBlocksOf>& divided)
+    : mesh_(std::move(mesh)), stage_(stage) {
+  for (const auto& blocks : divided) pagers_.push_back(blocks.pager);
+  auto owner_of = [&](const std::string& name) {
+    std::optional<int64_t> owner;
+    for (const auto& blocks : divided) owner = owner ? owner : blocks.owners.find(name);
+    return owner;
+  };
   std::vector<int64_t> numels;
   for (const optim::NamedParameter& parameter : parameters) {
-    is_divided_.push_back(of_blocks.find(parameter.name).has_value());
+    is_divided_.push_back(owner_of(parameter.name).has_value());
     if (!is_divided_.back()) numels.push_back(parameter.value.numel());
   }
   const auto others = dist::owners_of(numels, row().size());
   auto other = others.begin();
   for (const optim::NamedParameter& parameter : parameters) {
-    const auto of_block = of_blocks.find(parameter.name);
+    const auto of_block = owner_of(parameter.name);
     owners_.push_back(of_block ? *of_block : *other++);
   }
 }
@@ -32,7 +38,7 @@ void Ownership::mark(optim::ParameterList& parameters) const {
 }
 
 void Ownership::forget() const {
-  if (pager_) pager_->expire();
+  for (const auto& pager : pagers_) pager->expire();
 }
 
 void Ownership::share(const optim::ParameterList& parameters) const {

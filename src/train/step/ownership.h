@@ -7,15 +7,21 @@
 
 namespace burnish::train {
 
+/// The blocks of a denoiser that are not all on the device.
+struct PagedBlocksOf {
+  std::shared_ptr<memory::Pager> pager = {};
+  BlockOwners owners = {};  ///< of what trains of them, where processes divide them
+};
+
 /// What each of several processes keeps of the trained parameters, beside the weights that layers compute with: the optimizer's states,
 /// averages and exact values of those that it owns, which it alone updates, from stage 2 on their gradients, and in stage 3 the weights
 /// themselves of those that lie in the denoiser's blocks.
 class Ownership {
  public:
-  /// Among the processes of a row; other rows do the same with the same numbers. `pager`: of the blocks that it
-  /// divides; null in lower stages.
-  Ownership(std::shared_ptr<const dist::Mesh> mesh, const optim::ParameterList& parameters, int64_t stage, const BlockOwners& of_blocks,
-            std::shared_ptr<memory::Pager> pager);
+  /// Among the processes of a row; other rows do the same with the same numbers. `divided`: of each denoiser the blocks that processes
+  /// divide; none in lower stages.
+  Ownership(std::shared_ptr<const dist::Mesh> mesh, const optim::ParameterList& parameters, int64_t stage,
+            const std::vector<PagedBlocksOf>& divided);
 
   /// Whether this process writes what is the same on all.
   bool is_first() const { return writes_part() && mesh_->row().rank() == 0; }
@@ -50,7 +56,7 @@ class Ownership {
   std::vector<int64_t> owners_;
   std::vector<bool> is_divided_;
   int64_t stage_;
-  std::shared_ptr<memory::Pager> pager_;
+  std::vector<std::shared_ptr<memory::Pager>> pagers_;
 };
 
 }  // namespace burnish::train

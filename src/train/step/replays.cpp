@@ -28,10 +28,14 @@ std::optional<std::vector<std::pair<std::string, at::Tensor*>>> tensors_of(Batch
   return add(batch.draws) ? std::optional(std::move(all)) : std::nullopt;
 }
 
+/// What a recording is for: the shapes of a batch, and its numbers without dimensions, which the host reads.
 std::string shapes_of(const std::vector<std::pair<std::string, at::Tensor*>>& tensors) {
   std::string text;
-  for (const auto& [name, tensor] : tensors)
-    text += fmt::format("{} {} [{}]\n", name, static_cast<int>(tensor->scalar_type()), fmt::join(tensor->sizes(), ","));
+  for (const auto& [name, tensor] : tensors) {
+    text += fmt::format("{} {} [{}]", name, static_cast<int>(tensor->scalar_type()), fmt::join(tensor->sizes(), ","));
+    if (tensor->dim() == 0 && tensor->is_cpu()) text += fmt::format(" {}", tensor->to(at::kDouble).item<double>());
+    text += "\n";
+  }
   return text;
 }
 

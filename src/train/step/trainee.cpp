@@ -72,17 +72,11 @@ class TheProcesses final : public memory::Sharers {
   std::shared_ptr<const dist::Mesh> mesh_;
 };
 
-/// Blocks that are not all on the device.
-struct Paged {
-  std::shared_ptr<memory::Pager> pager = {};  ///< null: they all are
-  BlockOwners owners = {};                    ///< of what trains of them, where processes divide them
-};
-
 /// Loads a component of whose blocks each process keeps a part: of a weight no more than that is there longer than it takes to read it.
-Paged load_divided(const Subject& subject, const std::string& component, const std::vector<std::string>& run, const Trainee& trainee,
-                   const std::shared_ptr<const dist::Mesh>& mesh) {
+PagedBlocksOf load_divided(const Subject& subject, const std::string& component, const std::vector<std::string>& run,
+                           const Trainee& trainee, const std::shared_ptr<const dist::Mesh>& mesh) {
   constexpr size_t kPlaces = 2;
-  Paged paged;
+  PagedBlocksOf paged;
   paged.pager = std::make_shared<memory::Pager>(trainee.host, trainee.execution.device, kPlaces, std::make_shared<TheProcesses>(mesh));
   paged.owners = BlockOwners(subject, component, pipeline::common_part(parts_of(component, run)), mesh->row().size());
   auto runner = paged.pager->runner();
@@ -115,18 +109,19 @@ bool is_divided(const StepSettings& settings, const dist::Mesh& mesh) {
   return settings.division.divides_blocks() && mesh.row().size() > 1;
 }
 
-/// What becomes of the denoiser's blocks.
-Paged load_models(const Subject& subject, const StepSettings& step, const KeptForBackward& kept, const Trainee& trainee,
-                  const std::shared_ptr<const dist::Mesh>& mesh) {
+/// What becomes of the blocks of each denoiser.
+std::vector<PagedBlocksOf> load_models(const Subject& subject, const StepSettings& step, const KeptForBackward& kept,
+                                       const Trainee& trainee, const std::shared_ptr<const dist::Mesh>& mesh) {
   const auto& settings = step.memory;
   auto& model = *subject.model;
-  Paged paged;
+  std::vector<PagedBlocksOf> paged;
   auto run = pipeline::models_of(trainee.live.units);
   auto checkpoints = settings.checkpoints_in_host ? std::make_shared<memory::Checkpoints>(trainee.host) : nullptr;
   for (const auto& component : pipeline::components_of(trainee.live.units)) {
-    bool is_denoiser = component == model.names().denoiser();
-    if (is_denoiser && is_divided(step, *mesh)) paged = load_divided(subject, component, run, trainee, mesh);
-    else if (is_denoiser && settings.paged_blocks > 0) paged.pager = load_paged_component(model, component, run, settings, trainee);
+    bool is_denoiser = model.names().is_denoiser(component);
+    if (is_denoiser && is_divided(step, *mesh)) paged.push_back(load_divided(subject, component, run, trainee, mesh));
+    else if (is_denoiser && settings.paged_blocks > 0)
+      paged.push_back({.pager = load_paged_component(model, component, run, settings, trainee)});
     else load_component(model, component, run, {});
     keep_of_blocks(model.components(), component, settings, kept, checkpoints);
   }
@@ -144,23 +139,22 @@ std::shared_ptr<nn::TokenShares> share_tokens(const Subject& subject, const Trai
 }
 
 /// Null where each process keeps all.
-std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, const StepSettings& step, const Paged& paged,
-                                        const std::shared_ptr<const dist::Mesh>& mesh) {
+std::unique_ptr<Ownership> ownership_of(const optim::ParameterList& parameters, const StepSettings& step,
+                                        const std::vector<PagedBlocksOf>& paged, const std::shared_ptr<const dist::Mesh>& mesh) {
   if (step.division.zero_stage == 0 || mesh->row().size() == 1) return nullptr;
-  return std::make_unique<Ownership>(mesh, parameters, step.division.zero_stage, paged.owners,
-                                     is_divided(step, *mesh) ? paged.pager : nullptr);
+  return std::make_unique<Ownership>(mesh, parameters, step.division.zero_stage,
+                                     is_divided(step, *mesh) ? paged : std::vector<PagedBlocksOf>());
 }
 
 std::unique_ptr<optim::Optimizer> optimizer_of(const StepSettings& settings, optim::ParameterList parameters, const Ownership* ownership,
-                                               const std::shared_ptr<memory::HostStore>& host,
-                                               const std::shared_ptr<memory::Pager>& pager) {
+                                               const std::shared_ptr<memory::HostStore>& host, const std::vector<PagedBlocksOf>& paged) {
   int64_t count = 0;
   for (const auto& p : parameters) count += p.value.numel();
   info("{:.2f} million trained parameters", static_cast<double>(count) / 1e6);
   optim::apply_groups(parameters, settings.groups, settings.learning_rate);
   if (ownership) ownership->mark(parameters);
   optim::complete(parameters, settings.optimizer.rounding);
-  if (pager) optim::page(parameters, pager);
+  for (const auto& blocks : paged) optim::page(parameters, blocks.pager);
   return optim::make_optimizer(settings.optimizer, std::move(parameters), settings.memory.optimizer_in_host ? host : nullptr);
 }
 
@@ -266,7 +260,7 @@ Trainee load_trainee(const Subject& subject, const pipeline::Schedule& schedule,
 
   auto parameters = trainee.attached->parameters();
   trainee.ownership = ownership_of(parameters, settings, paged, mesh);
-  trainee.optimizer = optimizer_of(settings, std::move(parameters), trainee.ownership.get(), trainee.host, paged.pager);
+  trainee.optimizer = optimizer_of(settings, std::move(parameters), trainee.ownership.get(), trainee.host, paged);
   if (trainee.ownership)
     trainee.optimizer->set_sum([owners = trainee.ownership.get()](const at::Tensor& numbers) { owners->sum(numbers); });
   if (settings.ema_decay > 0) trainee.ema = std::make_unique<optim::Ema>(trainee.optimizer->parameters());

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 
 #include "adapters/adapter_config.h"
 #include "base/log.h"
@@ -52,12 +53,12 @@ Attached::Attached(const Chosen& chosen, models::Model& model) : chosen_(&chosen
       continue;
     }
     auto seed = settings.seed;
-    if (component != model_->names().denoiser()) seed ^= mix64(component);  // encoders may have layers of equal names
+    if (component != model_->names().experts.front().component) seed ^= mix64(component);  // others may have layers of equal names
     auto options_of = [&](const std::string& path) { return it->options.at(path); };
     adapted = adapters::attach(root, options_of, it->paths, seed, dropout_, it->fused);
   }
   note_adapters();
-  if (!adapted_.empty()) adapter_file(0, at::kFloat);  // so that what cannot be written is said now
+  if (!adapted_.empty()) adapter_files(0, at::kFloat);  // so that what cannot be written is said now
 }
 
 void Attached::note_adapters() const {
@@ -101,28 +102,39 @@ optim::ParameterList Attached::parameters() const {
   return parameters;
 }
 
-TrainedFile Attached::adapter_file(int64_t step, c10::ScalarType dtype) const {
-  TrainedFile file{.name = fmt::format("step-{}.safetensors", step), .values = {}, .metadata = {}};
-  std::vector<adapters::AdaptedList> all;
-  for (const auto& a : adapted_) all.push_back(a.adapted);
-  auto layout = adapters::settled(chosen_->settings.layout, all);
+std::vector<TrainedFile> Attached::adapter_files(int64_t step, c10::ScalarType dtype) const {
+  std::map<std::string, std::vector<const Adapters*>> by_expert;  // "" for what is no expert's, or the only one's
   for (const auto& a : adapted_) {
-    auto prefixes = loras::layer_prefixes(*model_, a.component);
-    for (auto& [name, tensor] : adapters::adapter_tensors(a.adapted, prefixes, dtype, layout))
-      file.values.push_back({{name, tensor.scalar_type(), tensor.sizes().vec()}, [tensor] { return tensor; }});
+    const auto* expert = model_->names().expert_of(a.component);
+    by_expert[expert ? expert->name : ""].push_back(&a);
   }
+  std::vector<TrainedFile> files;
+  for (const auto& [expert, adapted] : by_expert) files.push_back(adapter_file(step, dtype, expert, adapted));
+  return files;
+}
+
+TrainedFile Attached::adapter_file(int64_t step, c10::ScalarType dtype, const std::string& expert,
+                                   const std::vector<const Adapters*>& adapted) const {
+  TrainedFile file{.name = fmt::format("step-{}{}.safetensors", step, expert.empty() ? "" : "." + expert), .values = {}, .metadata = {}};
+  if (!expert.empty()) file.metadata[loras::kExpertKey] = expert;
+  std::vector<adapters::AdaptedList> all;
+  for (const auto* a : adapted) all.push_back(a->adapted);
+  auto layout = adapters::settled(chosen_->settings.layout, all);
   std::vector<std::string> ranks, alphas;
   auto note = [](std::vector<std::string>& seen, const std::string& number) {
     if (!contains(seen, number)) seen.push_back(number);
   };
-  for (const auto& a : adapted_) {
-    for (const auto& item : a.adapted) {
+  for (const auto* a : adapted) {
+    auto prefixes = loras::layer_prefixes(*model_, a->component);
+    for (auto& [name, tensor] : adapters::adapter_tensors(a->adapted, prefixes, dtype, layout))
+      file.values.push_back({{name, tensor.scalar_type(), tensor.sizes().vec()}, [tensor] { return tensor; }});
+    for (const auto& item : a->adapted) {
       const auto& update = item.adapter->update();
       note(ranks, std::to_string(update.rank()));
       note(alphas, fmt::format("{}", update.scale() * static_cast<double>(std::max<int64_t>(1, update.rank()))));
     }
   }
-  const auto& first = *adapted_[0].adapted[0].adapter;
+  const auto& first = *adapted[0]->adapted[0].adapter;
   file.metadata["adapter"] = type_of(first);
   file.metadata["rank"] = join(ranks, "/");
   file.metadata["alpha"] = join(alphas, "/");
@@ -138,10 +150,9 @@ std::vector<TrainedFile> Attached::files(int64_t step, c10::ScalarType dtype, co
   if (!exact) exact = [&parameters, dtype](size_t number) { return optim::kept_value(parameters[number]).to(dtype); };
   std::map<std::string, size_t> index;  // of a parameter in the optimizer
   for (size_t i = 0; i < parameters.size(); ++i) index[parameters[i].name] = i;
-  std::vector<TrainedFile> files;
-  if (!adapted_.empty()) files.push_back(adapter_file(step, dtype));
+  auto files = adapter_files(step, dtype);
   for (const auto& component : chosen_->whole_components()) {
-    bool plain_name = component == model_->names().denoiser() && adapted_.empty();
+    bool plain_name = model_->names().denoisers() == std::vector{component} && adapted_.empty();
     TrainedFile file{.name = fmt::format("step-{}{}.safetensors", step, plain_name ? "" : "." + component), .values = {}, .metadata = {}};
     auto prefix = model_->names().of(component).layers.weights;
     model_->components().module(component).visit_parameters([&](const std::string& path, at::Tensor&) {

@@ -33,9 +33,10 @@ class Attached {
 
   /// The value that a parameter of an optimizer is saved with, by its number; none: optim::kept_value in the dtype of the file.
   using Exact = std::function<at::Tensor(size_t parameter)>;
-  /// The files of a step. Adapters of all components share `step-N.safetensors`. A denoiser that trains whole has that name when there are
-  /// no adapters; other weights are in `step-N.COMPONENT.safetensors`, under the names of the component's own file, with what `exact` gives
-  /// for them. The values are those of when they are asked for, which may not be later than this and `exact` live.
+  /// The files of a step. Adapters of all components share `step-N.safetensors`, but for those of experts, of which each has its own
+  /// `step-N.EXPERT.safetensors`. An only denoiser that trains whole has the plain name when there are no adapters; other weights are in
+  /// `step-N.COMPONENT.safetensors`, under the names of the component's own file, with what `exact` gives for them. The values are those of
+  /// when they are asked for, which may not be later than this and `exact` live.
   std::vector<TrainedFile> files(int64_t step, c10::ScalarType dtype, const optim::Optimizer& optimizer, Exact exact = {}) const;
 
  private:
@@ -45,7 +46,9 @@ class Attached {
   };
   void note_adapters() const;
   double lr_factor(const std::string& component) const;
-  TrainedFile adapter_file(int64_t step, c10::ScalarType dtype) const;
+  std::vector<TrainedFile> adapter_files(int64_t step, c10::ScalarType dtype) const;
+  TrainedFile adapter_file(int64_t step, c10::ScalarType dtype, const std::string& expert,
+                           const std::vector<const Adapters*>& adapted) const;
 
   const Chosen* chosen_;
   models::Model* model_;

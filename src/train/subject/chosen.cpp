@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <iterator>
 
+#include "adapters/adapter_config.h"
 #include "base/error.h"
 #include "base/numbers_by_name.h"
 #include "base/text.h"
@@ -26,6 +29,27 @@ int64_t whole_rank(double rank) {
   return static_cast<int64_t>(rank);
 }
 
+/// The experts of these names.
+std::vector<models::Expert> experts_called(const std::vector<std::string>& names, const models::Model& model) {
+  const auto& all = model.names().experts;
+  std::vector<std::string> known;
+  for (const auto& expert : all) known.push_back(expert.name);
+  for (const auto& name : names) {
+    if (all.size() == 1)
+      config_error("train", "experts {} is for models of several experts, and this one has a single denoiser; take it out", name);
+    if (!contains(known, name)) config_error("train", "experts names '{}', and this model has {}", name, join(known));
+  }
+  std::vector<models::Expert> experts;
+  std::ranges::copy_if(all, std::back_inserter(experts), [&](const auto& expert) { return contains(names, expert.name); });
+  return experts;
+}
+
+/// The files of lora_checkpoint: one, or one for each expert.
+std::vector<std::string> checkpoint_files(const std::string& text) {
+  std::error_code ignored;
+  return std::filesystem::exists(text, ignored) ? std::vector{text} : split_list(text);
+}
+
 /// A component as its file headers have it.
 struct Tree {
   std::unique_ptr<nn::Module> skeleton;  ///< null while the files are not there
@@ -39,6 +63,8 @@ class Choosing {
   Chosen take() { return std::move(chosen_); }
 
  private:
+  void read_checkpoint_files();
+  std::vector<models::Expert> choose_experts() const;
   void add_whole(const std::string& name);
   void add_adapters(const std::string& component);
   void check_rates() const;
@@ -55,12 +81,15 @@ class Choosing {
   const TrainedSettings& settings_;
   models::Model& model_;
   Chosen chosen_;
-  std::map<std::string, Tree> trees_;  ///< each made once
+  loras::AdaptersByComponent checkpoint_;  ///< what lora_checkpoint holds
+  std::map<std::string, Tree> trees_;      ///< each made once
 };
 
 Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
     : settings_(settings), model_(model), chosen_{.settings = settings} {
-  chosen_.components = pipeline::components_of(training_units(model));
+  read_checkpoint_files();
+  chosen_.experts = choose_experts();
+  chosen_.components = pipeline::components_of(training_units(model, chosen_.experts));
   for (const auto& name : settings.whole) add_whole(name);
   for (const auto& name : settings.adapted) add_adapters(component_called(name, chosen_.components));
   bool from_file = !settings.lora_checkpoint.empty() && settings.adapted.empty();  // then the file decides
@@ -68,12 +97,43 @@ Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
     config_error("train",
                  "trainable_models and lora_checkpoint are given, and lora_base_model does not say what carries the adapters; name it, or "
                  "give one of them");
-  if (chosen_.whole.empty() && chosen_.adapted.empty() && !from_file) add_adapters(model.names().denoiser());
-  if (settings.from_scratch && !chosen_.whole_components().contains(model.names().denoiser()))
-    config_error("train", "init random needs trainable_models {}; a LoRA on random weights teaches nothing", model.names().denoiser());
+  for (const auto& expert : chosen_.experts) {
+    if (settings.from_scratch && !chosen_.whole_components().contains(expert.component))
+      config_error("train", "init random needs trainable_models {}; a LoRA on random weights teaches nothing", expert.component);
+  }
+  if (chosen_.whole.empty() && chosen_.adapted.empty() && !from_file) {
+    for (const auto& expert : chosen_.experts) add_adapters(expert.component);
+  }
   check_rates();
   choose_layers();
   note_whole_parameters();
+}
+
+void Choosing::read_checkpoint_files() {
+  if (settings_.lora_checkpoint.empty()) return;
+  for (const auto& file : checkpoint_files(settings_.lora_checkpoint)) {
+    for (auto& [component, weights] : loras::read(model_, file)) {
+      if (!checkpoint_.emplace(component, std::move(weights)).second)
+        config_error("train", "two files of lora_checkpoint adapt {}; name one of them", component);
+    }
+  }
+}
+
+/// Those that options name, by themselves or as components that train; else those that adapters of a file to start from are for; else all
+/// whose files are there.
+std::vector<models::Expert> Choosing::choose_experts() const {
+  if (!settings_.experts.empty()) return experts_called(settings_.experts, model_);
+  auto names = settings_.whole;
+  names.insert(names.end(), settings_.adapted.begin(), settings_.adapted.end());
+  auto is_named = [&](const models::Expert& expert) {
+    auto of_expert = [&](const auto& name) {
+      return pipeline::component_of(name) == expert.component || pipeline::component_of(name) == expert.component + "_1";
+    };
+    return std::ranges::any_of(names, of_expert) || (names.empty() && checkpoint_.contains(expert.component));
+  };
+  std::vector<models::Expert> experts;
+  std::ranges::copy_if(model_.names().experts, std::back_inserter(experts), is_named);
+  return experts.empty() ? model_.experts_there() : experts;
 }
 
 void Choosing::add_whole(const std::string& name) {
@@ -128,13 +188,13 @@ std::vector<std::string> Choosing::targeted(const std::string& component) {
 }
 
 void Choosing::read_checkpoint() {
-  auto by_component = loras::read(model_, settings_.lora_checkpoint);
+  auto& by_component = checkpoint_;
   if (chosen_.adapted.empty()) {
     for (const auto& [component, weights] : by_component) add_adapters(component);
   }
   auto asked = settings_.adapter;
   // The header says the alpha also where a format has the scale multiplied into the weights.
-  auto metadata = io::TensorSource::open({adapters::find_adapter(settings_.lora_checkpoint).tensors}).metadata();
+  auto metadata = io::TensorSource::open({adapters::find_adapter(checkpoint_files(settings_.lora_checkpoint).front()).tensors}).metadata();
   auto given = settings_.given;
   if (metadata["alpha"] == fmt::format("{}", asked.alpha)) {
     asked.alpha = 0;
@@ -330,7 +390,19 @@ bool Chosen::trains(const std::string& component, const std::string& path) const
          std::ranges::any_of(adapted, [&](const auto& a) { return a.component == component && contains(a.paths, layer); });
 }
 
-std::string Chosen::text(const std::string& denoiser) const {
+diffusion::Stretch Chosen::stretch() const {
+  diffusion::Stretch all{1, 0};
+  for (const auto& expert : experts) all = {std::min(all.from, expert.stretch.from), std::max(all.to, expert.stretch.to)};
+  return all;
+}
+
+const models::Expert& Chosen::expert_at(double share) const {
+  auto it = std::ranges::find_if(experts, [&](const auto& expert) { return expert.stretch.has(share); });
+  return it == experts.end() ? experts.at(0) : *it;
+}
+
+std::string Chosen::text(const models::Names& names) const {
+  const auto denoiser = names.experts.size() == 1 ? names.experts.front().component : "";
   std::vector<std::string> texts;
   for (const auto& part : whole) texts.push_back(part.name == denoiser ? "full" : "full " + part.name);
   for (const auto& a : adapted) {

@@ -21,6 +21,7 @@ struct Chosen {
     std::vector<std::vector<std::string>> fused = {};              ///< layers that share a new adapter
   };
   TrainedSettings settings;
+  std::vector<models::Expert> experts = {};  ///< which a run trains, or trains beside; the times of its visits lie in their stretches
   std::vector<std::string> components = {};  ///< that training runs
   std::vector<Whole> whole = {};
   std::vector<Adapters> adapted = {};
@@ -36,8 +37,12 @@ struct Chosen {
   std::set<std::string> models(const models::Model& model) const;
   /// Whether a parameter of a component trains, or the layer it belongs to carries an adapter.
   bool trains(const std::string& component, const std::string& path) const;
-  /// In a few words, for people and for the fingerprint of a saved state; `denoiser` goes without its name.
-  std::string text(const std::string& denoiser) const;
+  /// From where the first of the experts begins to predict to where the last one ends.
+  diffusion::Stretch stretch() const;
+  /// The expert that predicts at a share of the noise, or the nearest to it.
+  const models::Expert& expert_at(double share) const;
+  /// In a few words, for people and for the fingerprint of a saved state; the denoiser of a model that has one goes without its name.
+  std::string text(const models::Names& names) const;
   /// Refuses groups that fit nothing that trains, as optim::apply_groups does with its parameters. Says nothing while files are missing.
   void check_groups(const models::Model& model, const optim::GroupOptions& groups) const;
 };

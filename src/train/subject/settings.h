@@ -22,10 +22,11 @@ struct ModelSettings {
 
 /// What trains.
 struct TrainedSettings {
-  std::vector<std::string> whole;      ///< components, or parts of them
-  std::vector<std::string> adapted;    ///< components that carry adapters
-  std::string lora_checkpoint;         ///< "" starts anew
-  std::optional<std::string> targets;  ///< of adapters; none takes the family's own
+  std::vector<std::string> whole;         ///< components, or parts of them
+  std::vector<std::string> adapted;       ///< components that carry adapters
+  std::vector<std::string> experts = {};  ///< by their names; none: all whose files are there
+  std::string lora_checkpoint;            ///< a file, or a comma list of those of several experts; "" starts anew
+  std::optional<std::string> targets;     ///< of adapters; none takes the family's own
   adapters::AdapterOptions adapter;
   std::vector<std::string> given = {};              ///< options that were asked for in so many words, so also where they say their default
   std::string rank_groups = {}, alpha_groups = {};  ///< of layers that differ from it; lists as in base/numbers_by_name.h

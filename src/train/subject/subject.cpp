@@ -17,7 +17,9 @@ TrainedStorage trained_storage(const ModelSettings& settings, const Chosen& chos
 
 /// Has the model run the blocks before the first trained one as a part of its own.
 std::string split_first_blocks(models::Model& model, const Chosen& chosen) {
-  auto component = model.names().denoiser();
+  if (chosen.experts.size() > 1)
+    config_error("train", "precompute_timesteps blocks takes one expert at a time; name it in experts, or leave it at auto");
+  auto component = chosen.experts.front().component;
   auto part = model.split_first_blocks([&](const std::string& path) { return chosen.trains(component, path); });
   if (!part.empty()) return part;
   config_error(
@@ -51,11 +53,11 @@ void check_extra_inputs(const models::Model& model, const std::set<std::string>&
 
 /// Makes preset LoRAs a part of the model.
 void merge_presets(models::Model& model, const ModelSettings& settings) {
-  auto components = pipeline::components_of(training_units(model));
+  auto components = pipeline::components_of(training_units(model, model.names().experts));
   loras::MergeOptions options{.may_lack_components = true};
   for (const auto& name : settings.preset_components) options.components.push_back(component_called(name, components));
   loras::merge(model, settings.presets, options);
-  for (const auto& component : model.names().denoisers) {
+  for (const auto& component : model.names().denoisers()) {
     if (settings.options.init == "random" && model.components().holding(component).merge)
       config_error("train", "init random draws the weights of {}, and a LoRA of preset_lora_path belongs to trained ones; take one out",
                    component);

@@ -10,6 +10,8 @@ struct Subject {
   std::string first_blocks;  ///< the part of the denoiser before the first trained block, which runs apart; "" where that is not asked for
 
   models::Model& operator*() const { return *model; }
+  /// The units of the model with the experts of the run.
+  models::UnitGroups units() const { return model->units_of(chosen.experts); }
 };
 
 /// Opens the headers of all model files, finds the layers that train, and settles how weights are held. `opened`: a model of

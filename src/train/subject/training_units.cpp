@@ -5,8 +5,8 @@
 
 namespace burnish::train {
 
-pipeline::Units training_units(models::Model& model) {
-  auto groups = model.units();
+pipeline::Units training_units(models::Model& model, const std::vector<models::Expert>& experts) {
+  auto groups = model.units_of(experts);
   pipeline::Units all;
   for (const auto* group :
        {&groups.encode_prompt, &groups.encode_image, &groups.encode_references, &groups.encode_size, &groups.add_noise, &groups.denoise})
