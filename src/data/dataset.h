@@ -105,8 +105,8 @@ class Dataset {
 
   /// Rows that can be used, in file order.
   const std::vector<int64_t>& rows() const { return rows_; }
-  /// The size that a row is trained at.
-  Size size(int64_t row) const { return sizes_.at(row); }
+  /// The extent that a row is trained at.
+  Extent extent(int64_t row) const { return extent_of(sizes_.at(row)); }
   /// The most that a subset asks for; those of a subset without augmentation are equal.
   int64_t num_variants() const;
   /// Says how a variant of a row is cut; without augmentation every variant is the centre.

@@ -17,6 +17,9 @@ struct SizeRule {
   int64_t max_pixels = 1048576;
   int64_t division = 16;
   std::optional<BucketRule> buckets = {};
+
+  /// The size that height and width say.
+  Size fixed() const { return {height, width}; }
 };
 
 /// Throws a config Error for one side without the other and for numbers that are not positive.

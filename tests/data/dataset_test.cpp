@@ -109,8 +109,8 @@ TEST_F(Pictures, WhatIsRememberedIsOfAllSubsets) {
   EXPECT_EQ(nlohmann::json::parse(test::content(files->path())).size(), 2u);
   EXPECT_EQ(++files, std::filesystem::directory_iterator());
   Dataset second(o);
-  EXPECT_EQ(second.size(0), first.size(0));
-  EXPECT_EQ(second.size(1), (data::Size{16, 32})) << "sizes are the subset's, and are not remembered";
+  EXPECT_EQ(second.extent(0), first.extent(0));
+  EXPECT_EQ(second.extent(1), (Extent{1, 16, 32})) << "sizes are the subset's, and are not remembered";
   EXPECT_EQ(second.entry(2).original_size, first.entry(2).original_size);
 }
 
@@ -157,7 +157,7 @@ TEST_F(Pictures, HostileValues) {
 
 TEST_F(Pictures, LoadsAtTheTrainedSize) {
   Dataset dataset(options("m.csv", "image,prompt\nrgb.jpg,a\n"));
-  EXPECT_EQ(dataset.size(0), (data::Size{32, 48}));
+  EXPECT_EQ(dataset.extent(0), (Extent{1, 32, 48}));
   auto sample = dataset.load(0);
   EXPECT_EQ(sample.image_3HW.sizes(), (std::vector<int64_t>{3, 32, 48}));
   EXPECT_EQ(sample.image_3HW.scalar_type(), at::kFloat);
@@ -367,8 +367,8 @@ TEST_F(Pictures, SubsetsKeepTheirSizesCaptionsAndWeights) {
   o.subsets[1].visits.captions = {.prefix = "my", .wildcards = true};
   o.subsets[1].augmentation = {.random_flip = true, .num_variants = 2};
   Dataset dataset(o);
-  EXPECT_EQ(dataset.size(1), (data::Size{16, 32}));
-  EXPECT_EQ(dataset.size(2), (data::Size{16, 16})) << "of 37 by 52 pixels, at most 1024";
+  EXPECT_EQ(dataset.extent(1), (Extent{1, 16, 32}));
+  EXPECT_EQ(dataset.extent(2), (Extent{1, 16, 16})) << "of 37 by 52 pixels, at most 1024";
   EXPECT_EQ(dataset.entry(1).prompt, "b");
   EXPECT_EQ(dataset.entry(2).prompt, "my one");
   const auto& captions = dataset.entry(2).captions;

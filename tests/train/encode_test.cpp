@@ -96,7 +96,7 @@ class EncodeTest : public testing::Test {
     samples.inputs = std::make_shared<train::InputTable>(train::input_table());
     samples.pictures = std::make_unique<data::Dataset>(o);
     for (auto row : samples.pictures->rows())
-      samples.list.push_back({row, samples.pictures->size(row), samples.pictures->entry(row).prompt});
+      samples.list.push_back({row, samples.pictures->extent(row), samples.pictures->entry(row).prompt});
     samples.num_variants = num_variants;
     samples.origins = samples.pictures->origins();
     return samples;

@@ -46,7 +46,7 @@ class PicturesTest : public testing::Test {
     samples.inputs = std::make_shared<InputTable>(input_table());
     samples.pictures = std::make_unique<data::Dataset>(options);
     for (auto row : samples.pictures->rows()) {
-      samples.list.push_back({.row = row, .size = samples.pictures->size(row), .prompt = samples.pictures->entry(row).prompt});
+      samples.list.push_back({.row = row, .extent = samples.pictures->extent(row), .prompt = samples.pictures->entry(row).prompt});
       samples.list.back().latent_shape = {4, 2, 2};
     }
     return samples;

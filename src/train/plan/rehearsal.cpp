@@ -303,9 +303,9 @@ void Rehearsal::add(const std::string& name, int64_t begin) {
 
 /// How many latents the denoiser sees of a sample and of the pictures beside it, in all its passes.
 int64_t num_latents(const SampleInfo& sample, const Objective& objective) {
-  auto area = sample.size.height * sample.size.width, seen = area;
-  for (const auto& [column, sizes] : sample.picture_sizes) {
-    for (const auto& size : sizes) seen += size.height * size.width;
+  auto area = sample.extent.num_pixels(), seen = area;
+  for (const auto& [column, extents] : sample.picture_extents) {
+    for (const auto& extent : extents) seen += extent.num_pixels();
   }
   return c10::multiply_integers(sample.latent_shape) * seen / area * objective.num_passes(sample);
 }

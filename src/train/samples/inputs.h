@@ -13,7 +13,7 @@ namespace burnish::train {
 /// A sample of a training run, as far as the run needs to know it.
 struct SampleInfo {
   int64_t row = 0;
-  data::Size size;
+  Extent extent;
   std::string prompt = {};                                ///< its caption where none is drawn
   data::Captions captions = {};                           ///< what its caption is drawn from
   nlohmann::json columns = nlohmann::json::object();      ///< further columns of the metadata, by name
@@ -22,8 +22,8 @@ struct SampleInfo {
   std::vector<int64_t> latent_shape = {};                 ///< without the batch: [C, h, w]
   double loss_weight = 1;                                 ///< its own factor on its loss
   size_t set = 0;                                         ///< which of the run's datasets it is of
-  /// Of its pictures of sizes of their own as the denoiser sees them, by column.
-  std::map<std::string, std::vector<data::Size>> picture_sizes = {};
+  /// The extents of its pictures of sizes of their own as the denoiser sees them, by column.
+  std::map<std::string, std::vector<Extent>> picture_extents = {};
 };
 
 /// What a visit takes of a sample.
