@@ -40,7 +40,7 @@ at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target);
 /// picture is not of the size `known`.
 at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop);
 
-/// Converts uint8 [H, W, 3] to fp32 [3, H, W] in [-1, 1].
+/// Converts uint8 [H, W, 3] to fp32 [3, H, W] in [-1, 1], on the device where they lie; the numbers are the same on every one.
 at::Tensor to_model_range(const at::Tensor& pixels_HW3);
 
 /// Turns what to_model_range made back into pixels, clamped and rounded.

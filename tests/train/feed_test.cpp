@@ -67,7 +67,7 @@ class PicturesTest : public testing::Test {
   std::vector<std::string> seen(const Batch& batch) const {
     std::vector<std::string> rows;
     for (const auto& sample : batch.samples) {
-      auto colour = (tensor_of(sample, "image").mean().item<double>() + 1) / 2 * 255;
+      auto colour = tensor_of(sample, "image").to(at::kDouble).mean().item<double>();
       rows.push_back(std::to_string(std::lround((colour - 5) / 40)) + " " + std::get<std::string>(sample.at("prompt")));
     }
     return rows;

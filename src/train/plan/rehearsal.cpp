@@ -17,6 +17,7 @@
 #include "memory/multiplications.h"
 #include "train/course/ahead.h"
 #include "train/plan/stages.h"
+#include "train/samples/pixels.h"
 #include "train/step/blocks_on_disk.h"
 #include "train/step/snapshot.h"
 #include "train/step/step.h"
@@ -120,7 +121,13 @@ void Rehearsal::encode(const pipeline::Units& units, std::vector<pipeline::Value
     auto begin = dry_.now();
     dry_.enter(unit.name);
     load(unit.models, begin);
-    for (auto& sample : samples) pipeline::run({unit}, sample);
+    for (auto& sample : samples) {
+      pipeline::Values values;
+      for (const auto& name : unit.reads) values[name] = sample.at(name);
+      values = in_model_range(std::move(values), subject_.model->device());
+      pipeline::run({unit}, values);
+      for (const auto& name : unit.writes) sample[name] = values.at(name);
+    }
     for (const auto& model : unit.models) components.unload(model);
     if (!unit.models.empty()) add(unit.name, begin);
   }
@@ -134,7 +141,7 @@ int64_t Rehearsal::compute_ahead(const pipeline::Stage& ahead, Batch& batch) {
   load(models, begin);
   auto here = c10::Device(c10::kMeta);
   std::vector<pipeline::Values> samples;
-  for (const auto& sample : batch.samples) samples.push_back(pipeline::moved(sample, here));
+  for (const auto& sample : batch.samples) samples.push_back(in_model_range(pipeline::moved(sample, here)));
   auto values = pipeline::run(ahead, std::move(samples), pipeline::moved(batch.draws, here));
   int64_t num_bytes = 0;
   for (const auto& name : ahead.kept) {

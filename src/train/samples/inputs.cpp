@@ -45,12 +45,12 @@ std::string image_content(const View& view) {
   return view.sample == nullptr ? "" : fmt::format("sRGB picture {} {}", view.picture_hash, cut_content(view));
 }
 
-/// In place of a picture that a plan does without.
-at::Tensor any_picture(const Extent& extent) { return at::zeros({}).expand({3, extent.height, extent.width}); }
+/// Bytes [H, W, 3] in place of a picture that a plan does without.
+at::Tensor any_pixels(const Extent& extent) { return at::zeros({}, at::kByte).expand({extent.height, extent.width, 3}); }
 
 pipeline::Value load_image(const View& view) {
-  if (view.pictures == nullptr) return any_picture(view.sample->extent).unsqueeze(0);
-  return view.pictures->load(view.sample->row, view.variant).image_3HW.unsqueeze(0);
+  if (view.pictures == nullptr) return any_pixels(view.sample->extent).unsqueeze(0);
+  return view.pictures->load(view.sample->row, view.variant).pixels_HW3.unsqueeze(0);
 }
 
 std::string no_prompt_content(const View&) { return "text " + io::sha256(""); }
@@ -70,7 +70,7 @@ std::string pictures_content(const View& view, const std::string& column) {
 pipeline::Value load_pictures(const View& view, const std::string& column) {
   if (view.pictures != nullptr) return pipeline::TensorLists{view.pictures->load_pictures(view.sample->row, column, view.variant)};
   std::vector<at::Tensor> any;
-  for (const auto& extent : view.sample->picture_extents.at(column)) any.push_back(any_picture(extent));
+  for (const auto& extent : view.sample->picture_extents.at(column)) any.push_back(any_pixels(extent));
   return pipeline::TensorLists{any};
 }
 
@@ -125,7 +125,7 @@ Input further_picture(const std::string& column) {
     return hash == view.further_hashes.end() ? "" : fmt::format("sRGB picture {} {}", hash->second, cut_content(view));
   };
   auto load = [=](const View& view) -> pipeline::Value {
-    if (view.pictures == nullptr) return any_picture(view.sample->extent).unsqueeze(0);
+    if (view.pictures == nullptr) return any_pixels(view.sample->extent).unsqueeze(0);
     return view.pictures->load_further(view.sample->row, column, view.variant).unsqueeze(0);
   };
   return {column, false, content, load};

@@ -51,7 +51,8 @@ struct Input {
   bool in_list = false;  ///< a cache's list of samples has it too; the others need the picture
   /// Names the content: what is made of equal contents is computed once. "" when the view has no such value.
   std::function<std::string(const View&)> content;
-  /// The value, with a leading dimension of 1. Of a sample without its picture, one of the right shape.
+  /// The value, with a leading dimension of 1; pictures as bytes (train/samples/pixels.h). Of a sample without its picture, one of the
+  /// right shape.
   std::function<pipeline::Value(const View&)> load;
 };
 
