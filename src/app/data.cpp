@@ -58,8 +58,8 @@ void print_sizes(const data::Survey& survey, const data::Dataset& dataset) {
              count_of(survey.num_enlarged, "sample is", "samples are"));
   fmt::print("{:<12} {:>9} {:>9} {:>9} {:>11}\n", "size", "samples", "visits", "batches", "in a batch");
   for (const auto& b : survey.buckets) {
-    fmt::print("{:<12} {:>9} {:>9} {:>9} {:>11.2f}\n", fmt::format("{}x{}", b.size.width, b.size.height), b.rows.size(), b.num_visits,
-               b.num_batches, b.num_batches > 0 ? static_cast<double>(b.num_visits) / static_cast<double>(b.num_batches) : 0.0);
+    fmt::print("{:<12} {:>9} {:>9} {:>9} {:>11.2f}\n", text_of(b.extent), b.rows.size(), b.num_visits, b.num_batches,
+               b.num_batches > 0 ? static_cast<double>(b.num_visits) / static_cast<double>(b.num_batches) : 0.0);
   }
 }
 

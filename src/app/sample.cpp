@@ -41,8 +41,7 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
   Picture defaults{.prompt = "",
                    .negative_prompt = o.negative_prompt,
                    .seed = {},
-                   .height = o.height,
-                   .width = o.width,
+                   .extent = o.extent,
                    .num_inference_steps = o.num_inference_steps,
                    .cfg_scale = o.cfg_scale,
                    .guidance_rescale = o.guidance_rescale,
@@ -62,7 +61,7 @@ std::vector<Picture> pictures_of(const SampleOptions& o) {
   if (!is_guided && (!o.negative_prompt.empty() || o.guidance_rescale > 0))
     config_error("sample", "{} has no effect without guidance; set cfg_scale above 1, or take it out",
                  o.negative_prompt.empty() ? "guidance_rescale" : "negative_prompt");
-  auto other_size = [&](const Picture& p) { return p.height != pictures[0].height || p.width != pictures[0].width; };
+  auto other_size = [&](const Picture& p) { return p.extent != pictures[0].extent; };
   if (!o.save_latents.empty() && std::ranges::any_of(pictures, other_size))
     config_error("sample",
                  "save_latents keeps latents of one size, and the lines of {} ask for several; take it out, or draw each size by itself",
@@ -82,7 +81,7 @@ drawing::Noise read_noise(const std::string& path, const std::vector<Picture>& p
   if (file->tensors().contains("step_noise")) steps = file->tensor("step_noise").to(at::kFloat);
   auto count = std::ssize(pictures);
   for (const auto& picture : pictures) {
-    auto shape = model.latent_space().shape({.height = picture.height, .width = picture.width});
+    auto shape = model.latent_space().shape(picture.extent);
     if (start.dim() == std::ssize(shape)) start = start.unsqueeze(0);
     auto fits = [&](const at::Tensor& t) {
       return t.dim() == std::ssize(shape) + 1 && t.size(0) >= count && t.sizes().slice(1) == at::IntArrayRef(shape);

@@ -24,8 +24,8 @@ void fields(config::Fields& f, SampleOptions& o) {
   f.path("reference", o.reference, "reference picture that the model is to see, for models that read some; may be given several times");
   f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1");
   f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times");
-  f("height", o.height, "height of the pictures in pixels");
-  f("width", o.width, "width of the pictures in pixels");
+  f("height", o.extent.height, "height of the pictures in pixels");
+  f("width", o.extent.width, "width of the pictures in pixels");
   f("num_inference_steps", o.num_inference_steps, "steps of the sampler");
   f("sampler", o.sampler, "euler, or for models with discrete timesteps also euler_a, dpmpp_2m or ddim; default takes the model's own");
   f("timestep_spacing", o.timestep_spacing, "where discrete steps lie: leading, trailing or linspace; default takes the model's own");
@@ -61,8 +61,8 @@ void check(const SampleOptions& o) {
     train::check_at_least(name, static_cast<double>(value), 1);
     train::check_at_most(name, value, most);
   };
-  check_count("height", o.height, kMostPixelsASide);
-  check_count("width", o.width, kMostPixelsASide);
+  check_count("height", o.extent.height, kMostPixelsASide);
+  check_count("width", o.extent.width, kMostPixelsASide);
   check_count("num_inference_steps", o.num_inference_steps, kMostSamplerSteps);
   check_count("num_images", o.num_images, kMostPictures);
   check_count("batch_size", o.batch_size, kMostPictures);

@@ -13,7 +13,8 @@ struct SampleOptions {
   std::string prompts, negative_prompt;
   std::vector<std::string> lora, reference;
   std::map<std::string, std::vector<std::string>> inputs;  ///< see drawing::Picture
-  int64_t height = 1024, width = 1024, num_inference_steps = 28, num_images = 1, batch_size = 1;
+  Extent extent = {.height = 1024, .width = 1024};
+  int64_t num_inference_steps = 28, num_images = 1, batch_size = 1;
   double cfg_scale = 1.0, guidance_rescale = 0;
   int64_t blocks_to_swap = 0, blocks_on_disk = 0;
   std::string sampler = "default", timestep_spacing = "default";

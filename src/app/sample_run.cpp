@@ -53,14 +53,14 @@ std::vector<std::pair<std::string, fs::path>> saved_files(const fs::path& run) {
   return files;
 }
 
-/// The size of the first dataset's pictures, or a square of about their area where each keeps its shape.
-data::Size trained_size(const train::TrainOptions& o) {
+/// The extent of the first dataset's pictures, or a square of about their area where each keeps its shape.
+Extent trained_extent(const train::TrainOptions& o) {
   bool has_file = !o.dataset_config.empty() && io::is_there(o.dataset_config);
   auto rule = train::subsets_of(has_file ? train::datasets_of(o).front() : o.dataset, 1).front().size;
-  if (rule.height > 0) return {rule.height, rule.width};
+  if (rule.height > 0) return data::extent_of(rule.fixed());
   auto area = rule.buckets ? rule.buckets->resolution.height * rule.buckets->resolution.width : rule.max_pixels;
   auto side = std::max<int64_t>(64, static_cast<int64_t>(std::sqrt(static_cast<double>(area))) / 64 * 64);
-  return {side, side};
+  return {.height = side, .width = side};
 }
 
 }  // namespace
@@ -76,9 +76,7 @@ void take_run(SampleOptions& o) {
   o.model = trained.model;
   o.model.seed = seed;
   train::begin_with_drawing_options(o.model);
-  auto size = trained_size(trained);
-  o.height = size.height;
-  o.width = size.width;
+  o.extent = trained_extent(trained);
   for (const auto& [part, file] : saved_files(o.run)) {
     if (io::SafetensorsFile::open(file)->metadata().contains("adapter")) o.lora.push_back(file.string());
     else o.model.model.insert(o.model.model.begin(), file.string());  // of two files that hold a part the first is used

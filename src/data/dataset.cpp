@@ -183,10 +183,6 @@ at::Tensor cut(const at::Tensor& pixels_HWC, const Crop& crop, const Size& known
   return resize_and_crop(pixels_HWC, crop);
 }
 
-at::Tensor load_cut(const std::string& file, const Size& known, const Crop& crop) {
-  return to_model_range(decode_and_crop(file, known, crop));
-}
-
 /// One for all subsets, named by where their metadata is.
 fs::path checks_path(const DatasetOptions& options) {
   if (options.checks_folder.empty()) return {};
@@ -388,7 +384,7 @@ void Dataset::check_usable(int64_t row) const {
 Sample Dataset::load(int64_t row, int64_t variant) const {
   check_usable(row);
   const auto& from = entry(row);
-  return {row, from.prompt, from.file, load_cut(from.file, from.original_size, crop(row, variant))};
+  return {row, from.prompt, from.file, decode_and_crop(from.file, from.original_size, crop(row, variant))};
 }
 
 at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t variant) const {
@@ -396,7 +392,7 @@ at::Tensor Dataset::load_further(int64_t row, const std::string& column, int64_t
   const auto& from = entry(row);
   auto file = from.further.find(column);
   if (file == from.further.end()) data_error("data", "{} names no picture in the column '{}'", name_of(row), column);
-  return load_cut(file->second, from.original_size, crop(row, variant));
+  return decode_and_crop(file->second, from.original_size, crop(row, variant));
 }
 
 std::vector<Crop> Dataset::picture_crops(int64_t row, const std::string& column, int64_t variant) const {
@@ -417,7 +413,7 @@ std::vector<at::Tensor> Dataset::load_pictures(int64_t row, const std::string& c
   auto crops = picture_crops(row, column, variant);
   std::vector<at::Tensor> pictures;
   for (size_t i = 0; i < crops.size(); ++i)
-    pictures.push_back(load_cut(from.further.at(picture_name(column, i)), from.picture_sizes.at(column)[i], crops[i]));
+    pictures.push_back(decode_and_crop(from.further.at(picture_name(column, i)), from.picture_sizes.at(column)[i], crops[i]));
   return pictures;
 }
 

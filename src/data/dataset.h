@@ -72,7 +72,7 @@ struct Sample {
   int64_t row = 0;
   std::string prompt;
   std::string file;
-  at::Tensor image_3HW;  ///< fp32 in [-1, 1]
+  at::Tensor pixels_HW3;  ///< uint8
 };
 
 /// Names a row's picture of that number, from 0 on, in a column of own-sized pictures, among its further pictures: the column's name, and
@@ -105,8 +105,8 @@ class Dataset {
 
   /// Rows that can be used, in file order.
   const std::vector<int64_t>& rows() const { return rows_; }
-  /// The size that a row is trained at.
-  Size size(int64_t row) const { return sizes_.at(row); }
+  /// The extent that a row is trained at.
+  Extent extent(int64_t row) const { return extent_of(sizes_.at(row)); }
   /// The most that a subset asks for; those of a subset without augmentation are equal.
   int64_t num_variants() const;
   /// Says how a variant of a row is cut; without augmentation every variant is the centre.
@@ -115,13 +115,13 @@ class Dataset {
   bool is_centre(int64_t row, const Crop& crop) const;
   /// Decodes, resizes and cuts; a data Error when `row` is not usable.
   Sample load(int64_t row, int64_t variant = 0) const;
-  /// A further picture of the row, fp32 [3, H, W] in [-1, 1], scaled, cut and mirrored as the row's picture is; a data Error when the row
+  /// A further picture of the row, uint8 [H, W, 3], scaled, cut and mirrored as the row's picture is; a data Error when the row
   /// has none in that column.
   at::Tensor load_further(int64_t row, const std::string& column, int64_t variant = 0) const;
   /// Says how each of a row's pictures in a column of own-sized ones is cut: the centre, of the size that its subset's rule gives a picture
   /// like it, or all of it where they are whole, mirrored where the row's picture is.
   std::vector<Crop> picture_crops(int64_t row, const std::string& column, int64_t variant = 0) const;
-  /// Loads these pictures in their order, each fp32 [3, H, W] in [-1, 1], scaled and cut.
+  /// Loads these pictures in their order, each uint8 [H, W, 3], scaled and cut.
   std::vector<at::Tensor> load_pictures(int64_t row, const std::string& column, int64_t variant = 0) const;
   /// Loads how much each pixel of the row's picture counts, uint8 [H, W, 1], scaled, cut and mirrored as it is; undefined without a mask.
   at::Tensor load_mask(int64_t row, int64_t variant = 0) const;

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <cmath>
@@ -89,6 +90,11 @@ BURNISH_SIMD void to_planes(const uint8_t* __restrict pixels, float* __restrict 
 }  // namespace
 
 at::Tensor to_model_range(const at::Tensor& pixels_HW3) {
+  if (!pixels_HW3.is_cpu()) {
+    auto image_3HW = pixels_HW3.permute({2, 0, 1}).contiguous().to(at::kFloat);
+    // Divided by a tensor: by a number, CUDA multiplies with its reciprocal, whose last bits differ.
+    return image_3HW.div_(at::full({}, 127.5, image_3HW.options())).sub_(1);
+  }
   auto pixels = pixels_HW3.contiguous();
   auto image_3HW = at::empty({3, pixels.size(0), pixels.size(1)}, at::TensorOptions().dtype(at::kFloat));
   auto* to = image_3HW.mutable_data_ptr<float>();

@@ -17,6 +17,9 @@ struct SizeRule {
   int64_t max_pixels = 1048576;
   int64_t division = 16;
   std::optional<BucketRule> buckets = {};
+
+  /// The size that height and width say.
+  Size fixed() const { return {height, width}; }
 };
 
 /// Throws a config Error for one side without the other and for numbers that are not positive.
@@ -37,7 +40,7 @@ at::Tensor resize_and_crop(const at::Tensor& pixels_HW3, Size target);
 /// picture is not of the size `known`.
 at::Tensor decode_and_crop(const std::filesystem::path& path, Size known, const Crop& crop);
 
-/// Converts uint8 [H, W, 3] to fp32 [3, H, W] in [-1, 1].
+/// Converts uint8 [H, W, 3] to fp32 [3, H, W] in [-1, 1], on the device where they lie; the numbers are the same on every one.
 at::Tensor to_model_range(const at::Tensor& pixels_HW3);
 
 /// Turns what to_model_range made back into pixels, clamped and rounded.

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/size.h"
+#include "base/extent.h"
 
 namespace burnish::data {
 
@@ -19,12 +19,12 @@ using Visits = std::vector<Visit>;
 /// A row that the sampler visits.
 struct SampledRow {
   int64_t row = 0;
-  Size size;
-  size_t set = 0;                     ///< number of the run's dataset that it is of
-  std::vector<Size> references = {};  ///< sizes of its reference pictures
+  Extent extent;
+  size_t set = 0;                       ///< number of the run's dataset that it is of
+  std::vector<Extent> references = {};  ///< extents of its reference pictures
 
-  /// Returns what rows of one batch have in common: the picture's size, and those of its references.
-  std::pair<Size, std::vector<Size>> sizes() const { return {size, references}; }
+  /// Returns what rows of one batch have in common: their extent, and those of their references.
+  std::pair<Extent, std::vector<Extent>> extents() const { return {extent, references}; }
 };
 
 /// The rule of how often an epoch visits the rows of a dataset.
@@ -65,8 +65,8 @@ class Sampler {
     int64_t num_visits = 0, num_batches = 0;  ///< an epoch
     int64_t first_batch = 0;                  ///< number of its first batch among an epoch's before they are shuffled
   };
-  using BySizes = std::map<std::pair<Size, std::vector<Size>>, Bucket>;
-  void share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, BySizes& by_size) const;
+  using ByExtents = std::map<std::pair<Extent, std::vector<Extent>>, Bucket>;
+  void share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, ByExtents& by_extent) const;
   uint64_t key(int64_t epoch, size_t index) const;
   Visit visit(const Bucket& bucket, int64_t epoch, int64_t index) const;
 

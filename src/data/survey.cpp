@@ -90,15 +90,15 @@ CaptionCounts count_captions(const Dataset& dataset) {
 /// By the sampler itself: of an epoch every batch. An epoch of more batches than this is not looked at.
 constexpr int64_t kMostBatches = 1'000'000;
 
-void count_batches(const Dataset& dataset, int64_t batch_size, std::map<Size, BucketCount>& buckets) {
+void count_batches(const Dataset& dataset, int64_t batch_size, std::map<Extent, BucketCount>& buckets) {
   std::vector<SampledRow> rows;
   std::vector<SampledSet> sets;
-  for (auto row : dataset.rows()) rows.push_back({row, dataset.size(row), dataset.entry(row).subset});
+  for (auto row : dataset.rows()) rows.push_back({row, dataset.extent(row), dataset.entry(row).subset});
   for (const auto& subset : dataset.subsets()) sets.push_back({subset.visits.num_repeats, subset.visits.of_class_set});
   Sampler sampler(rows, sets, batch_size, 0);
   for (int64_t i = 0; i < std::min(sampler.batches_per_epoch(), kMostBatches); ++i) {
     auto visits = sampler.batch(i);
-    auto& bucket = buckets.at(dataset.size(visits.front().row));
+    auto& bucket = buckets.at(dataset.extent(visits.front().row));
     bucket.num_visits += std::ssize(visits);
     ++bucket.num_batches;
   }
@@ -156,13 +156,14 @@ std::vector<std::vector<size_t>> alike(const std::vector<uint64_t>& looks) {
 
 Survey survey(const Dataset& dataset, int64_t batch_size) {
   Survey found;
-  std::map<Size, BucketCount> buckets;
+  std::map<Extent, BucketCount> buckets;
   std::set<std::string> seen;
   std::vector<std::string> files;
   for (auto row : dataset.rows()) {
-    auto picture = dataset.entry(row).original_size, size = dataset.size(row), scaled = covering_size(picture, size);
-    auto& bucket = buckets[size];
-    bucket.size = size;
+    auto extent = dataset.extent(row);
+    auto picture = dataset.entry(row).original_size, size = frame_of(extent), scaled = covering_size(picture, size);
+    auto& bucket = buckets[extent];
+    bucket.extent = extent;
     bucket.rows.push_back(row);
     found.num_enlarged += scaled.height > picture.height || scaled.width > picture.width;
     found.cut_away += 1 - static_cast<double>(area(size)) / static_cast<double>(area(scaled));
@@ -173,7 +174,7 @@ Survey survey(const Dataset& dataset, int64_t batch_size) {
   found.num_files = std::ssize(files);
   found.cut_away /= static_cast<double>(dataset.rows().size());
   count_batches(dataset, batch_size, buckets);
-  for (auto& [size, bucket] : buckets) found.buckets.push_back(std::move(bucket));
+  for (auto& [extent, bucket] : buckets) found.buckets.push_back(std::move(bucket));
   for (const auto& group : alike(looks_of(files))) {
     found.alike.emplace_back();
     for (auto i : group) found.alike.back().push_back(files[i]);

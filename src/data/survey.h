@@ -10,9 +10,9 @@ uint64_t look_of(const at::Tensor& pixels_HW3);
 /// Groups of indices, each of two or more, whose looks differ by at most three bits from another of the group.
 std::vector<std::vector<size_t>> alike(const std::vector<uint64_t>& looks);
 
-/// Rows of one size, and the batches that an epoch makes of them.
+/// Rows of one extent, and the batches that an epoch makes of them.
 struct BucketCount {
-  Size size;
+  Extent extent;
   std::vector<int64_t> rows = {};
   int64_t num_visits = 0, num_batches = 0;
 };

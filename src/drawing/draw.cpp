@@ -20,7 +20,7 @@ namespace {
 /// Whether two pictures can be drawn in one batch.
 bool are_alike(const Picture& a, const Picture& b) {
   auto what = [](const Picture& p) {
-    return std::tie(p.height, p.width, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt, p.references, p.inputs);
+    return std::tie(p.extent, p.num_inference_steps, p.cfg_scale, p.guidance_rescale, p.negative_prompt, p.references, p.inputs);
   };
   return what(a) == what(b);
 }
@@ -40,7 +40,7 @@ diffusion::SamplerOptions sampler_options(const models::Model& model, const Pict
   return {.name = options.sampler,
           .timestep_spacing = options.timestep_spacing,
           .num_steps = picture.num_inference_steps,
-          .num_image_tokens = model.latent_space().num_tokens({.height = picture.height, .width = picture.width})};
+          .num_image_tokens = model.latent_space().num_tokens(picture.extent)};
 }
 
 /// What the denoiser reads of a batch beside noisy and time.
@@ -136,7 +136,7 @@ std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, cons
   int64_t num_done = 0;
   auto begin = [&](std::span<const Picture> batch, int64_t first) {
     const auto& picture = batch.front();
-    auto shape = model.latent_space().shape({.height = picture.height, .width = picture.width});
+    auto shape = model.latent_space().shape(picture.extent);
     auto conditions = conditions_of(model, encoded, batch, options.device);
     WalkOptions walking{.sampler = sampler_options(model, picture, options)};
     if (picture.is_guided()) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "base/text.h"
 #include "data/image.h"
@@ -19,8 +18,8 @@ namespace burnish::drawing {
 namespace {
 
 Given given_of(const models::Model& model, const Picture& picture) {
-  Given given{picture.references, model.scales_references() ? 0 : picture.height * picture.width, picture.inputs};
-  if (!picture.inputs.empty()) std::tie(given.height, given.width) = std::pair(picture.height, picture.width);
+  Given given{picture.references, model.scales_references() ? 0 : picture.extent.height * picture.extent.width, picture.inputs};
+  if (!picture.inputs.empty()) given.extent = picture.extent;
   return given;
 }
 
@@ -72,7 +71,7 @@ at::Tensor load_reference(const std::string& file, int64_t max_pixels, int64_t d
 
 /// fp32 [3, H, W] in [-1, 1], of the size of the picture that is drawn: scaled to cover it and cut around the centre.
 at::Tensor load_fitting(const std::string& file, const Given& given) {
-  return data::to_model_range(data::resize_and_crop(data::decode_image(file), data::Size{given.height, given.width}));
+  return data::to_model_range(data::resize_and_crop(data::decode_image(file), data::frame_of(given.extent)));
 }
 
 /// The value of a further column.
@@ -82,7 +81,8 @@ pipeline::Value load_input(const models::ExtraInput& input, const Given& given, 
     return models::extra_value(input, cells.size() == 1 ? nlohmann::json(cells[0]) : nlohmann::json(cells), "a prompt");
   std::vector<at::Tensor> images;
   for (const auto& file : cells)
-    images.push_back(input.fits_picture ? load_fitting(file, given) : load_reference(file, given.height * given.width, division));
+    images.push_back(input.fits_picture ? load_fitting(file, given)
+                                        : load_reference(file, given.extent.height * given.extent.width, division));
   return pipeline::TensorLists{std::move(images)};
 }
 
@@ -183,7 +183,7 @@ pipeline::Values stack_given(const models::Model& model, const Encoded& encoded,
 
 pipeline::Values encode_size(const pipeline::Units& units, const Picture& picture, int64_t count, c10::Device device) {
   if (units.empty()) return {};
-  auto height = static_cast<float>(picture.height), width = static_cast<float>(picture.width);
+  auto height = static_cast<float>(picture.extent.height), width = static_cast<float>(picture.extent.width);
   auto row = at::tensor({height, width, 0.0f, 0.0f, height, width}).unsqueeze(0);
   pipeline::Values values{{"size_conditioning", row.expand({count, 6}).to(device)}};
   pipeline::run(units, values);

@@ -16,7 +16,7 @@ struct Given {
   /// them.
   int64_t max_pixels = 0;
   std::map<std::string, std::vector<std::string>> inputs = {};  ///< see Picture
-  int64_t height = 0, width = 0;                                ///< size of the picture, where there are inputs
+  Extent extent = {};                                           ///< extent of the picture, where there are inputs
   auto operator<=>(const Given&) const = default;
 };
 

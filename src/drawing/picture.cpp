@@ -50,9 +50,9 @@ class Line {
     auto name = flag.substr(0, end);
     auto value = end == flag.npos ? std::string_view() : trim(flag.substr(end));
     if (name == "w") {
-      picture_.width = whole(name, value, 1, kMostPixelsASide);
+      picture_.extent.width = whole(name, value, 1, kMostPixelsASide);
     } else if (name == "h") {
-      picture_.height = whole(name, value, 1, kMostPixelsASide);
+      picture_.extent.height = whole(name, value, 1, kMostPixelsASide);
     } else if (name == "d") {
       picture_.seed = whole(name, value, 0);
     } else if (name == "s") {

@@ -6,13 +6,16 @@
 #include <string_view>
 #include <vector>
 
+#include "base/extent.h"
+
 namespace burnish::drawing {
 
 /// A picture that is to be drawn: its prompt, size, seed and guidance.
 struct Picture {
   std::string prompt = {}, negative_prompt = {};
   std::optional<int64_t> seed = {};  ///< seed of its noise; none before `numbered`, unless the picture has one of its own
-  int64_t height = 1024, width = 1024, num_inference_steps = 28;
+  Extent extent = {.height = 1024, .width = 1024};
+  int64_t num_inference_steps = 28;
   double cfg_scale = 1, guidance_rescale = 0;
   std::vector<std::string> references = {};  ///< files of the reference pictures that the model is to see
   /// The contents of further columns that the model is to read (models::ExtraInput), by their names: files, texts or numbers.

@@ -49,6 +49,8 @@ class Model {
   const Names& names() const { return names_; }
   Components& components() { return components_; }
   const Components& components() const { return components_; }
+  /// Where it computes.
+  c10::Device device() const { return options_.device; }
   /// How latents become noise and the way back.
   const diffusion::Process& process() const { return *process_; }
   /// Which latents a clip has.

@@ -40,8 +40,8 @@ std::string in_html(std::string_view text) {
 }
 
 std::string thumbnail(const data::Dataset& dataset, int64_t row) {
-  auto pixels = data::to_pixels(dataset.load(row).image_3HW);
-  auto size = dataset.size(row);
+  auto pixels = dataset.load(row).pixels_HW3;
+  auto size = data::frame_of(dataset.extent(row));
   auto longest = std::max({size.height, size.width, kLongestSide});
   data::Size smaller{std::max<int64_t>(1, size.height * kLongestSide / longest), std::max<int64_t>(1, size.width * kLongestSide / longest)};
   return data_url("image/webp", data::encode_webp(data::resize_and_crop(pixels, smaller), kQuality));
@@ -65,8 +65,8 @@ void write_contact_sheet(const std::filesystem::path& path, const data::Dataset&
       survey.num_files, kCss, kSheetCss, survey.num_files, survey.buckets.size());
   for (const auto& bucket : survey.buckets) {
     auto shown = std::min(num_pictures, std::ssize(bucket.rows));
-    html += fmt::format("<h2>{}x{}</h2>\n<p>{} samples, {} visits and {} batches an epoch{}</p>\n<div class=\"sheet\">\n",
-                        bucket.size.width, bucket.size.height, bucket.rows.size(), bucket.num_visits, bucket.num_batches,
+    html += fmt::format("<h2>{}</h2>\n<p>{} samples, {} visits and {} batches an epoch{}</p>\n<div class=\"sheet\">\n",
+                        text_of(bucket.extent), bucket.rows.size(), bucket.num_visits, bucket.num_batches,
                         shown < std::ssize(bucket.rows) ? fmt::format("; the first {} of them", shown) : "");
     for (int64_t i = 0; i < shown; ++i) html += figure(dataset, bucket.rows[static_cast<size_t>(i)]);
     html += "</div>\n";

@@ -109,8 +109,8 @@ TEST_F(Pictures, WhatIsRememberedIsOfAllSubsets) {
   EXPECT_EQ(nlohmann::json::parse(test::content(files->path())).size(), 2u);
   EXPECT_EQ(++files, std::filesystem::directory_iterator());
   Dataset second(o);
-  EXPECT_EQ(second.size(0), first.size(0));
-  EXPECT_EQ(second.size(1), (data::Size{16, 32})) << "sizes are the subset's, and are not remembered";
+  EXPECT_EQ(second.extent(0), first.extent(0));
+  EXPECT_EQ(second.extent(1), (Extent{1, 16, 32})) << "sizes are the subset's, and are not remembered";
   EXPECT_EQ(second.entry(2).original_size, first.entry(2).original_size);
 }
 
@@ -157,10 +157,10 @@ TEST_F(Pictures, HostileValues) {
 
 TEST_F(Pictures, LoadsAtTheTrainedSize) {
   Dataset dataset(options("m.csv", "image,prompt\nrgb.jpg,a\n"));
-  EXPECT_EQ(dataset.size(0), (data::Size{32, 48}));
+  EXPECT_EQ(dataset.extent(0), (Extent{1, 32, 48}));
   auto sample = dataset.load(0);
-  EXPECT_EQ(sample.image_3HW.sizes(), (std::vector<int64_t>{3, 32, 48}));
-  EXPECT_EQ(sample.image_3HW.scalar_type(), at::kFloat);
+  EXPECT_EQ(sample.pixels_HW3.sizes(), (std::vector<int64_t>{32, 48, 3}));
+  EXPECT_EQ(sample.pixels_HW3.scalar_type(), at::kByte);
   EXPECT_EQ(sample.row, 0);
 }
 
@@ -183,13 +183,13 @@ TEST_F(Pictures, VariantsAreCutsOfTheScaledPicture) {
       crops.insert(crop);
       auto whole = data::resize_and_crop(pixels, data::Crop{scaled});
       auto cut = whole.narrow(0, crop.top, 32).narrow(1, crop.left, 32);
-      EXPECT_TRUE(at::equal(dataset.load(row, v).image_3HW, data::to_model_range(crop.flip ? cut.flip({1}) : cut)));
+      EXPECT_TRUE(at::equal(dataset.load(row, v).pixels_HW3, crop.flip ? cut.flip({1}) : cut));
     }
     EXPECT_EQ(num_flipped, 4);
     EXPECT_TRUE(dataset.is_centre(row, centre.crop(row)));
   }
   EXPECT_GT(crops.size(), 6u);
-  EXPECT_TRUE(at::equal(centre.load(0).image_3HW, centre.load(0, 3).image_3HW)) << "without augmentation all are the centre";
+  EXPECT_TRUE(at::equal(centre.load(0).pixels_HW3, centre.load(0, 3).pixels_HW3)) << "without augmentation all are the centre";
 }
 
 TEST_F(Pictures, FurtherPicturesAndMasksAreCutAsTheRowsPicture) {
@@ -205,7 +205,7 @@ TEST_F(Pictures, FurtherPicturesAndMasksAreCutAsTheRowsPicture) {
   o.mask = {data::MaskSource::From::alpha, ""};
   Dataset by_alpha(o);
   for (int64_t v = 0; v < 6; ++v) {
-    EXPECT_TRUE(at::equal(by_column.load_further(0, "rejected", v), by_column.load(0, v).image_3HW)) << v;
+    EXPECT_TRUE(at::equal(by_column.load_further(0, "rejected", v), by_column.load(0, v).pixels_HW3)) << v;
     auto mask = by_column.load_mask(0, v);
     EXPECT_TRUE(at::equal(mask, by_alpha.load_mask(0, v))) << v;
     EXPECT_TRUE(at::equal(mask, data::resize_and_crop(alpha, by_column.crop(0, v)))) << v;
@@ -251,7 +251,7 @@ TEST_F(Pictures, ReferencePicturesAreCutByTheirOwnSize) {
       auto whole = data::decode_image(std::vector{scratch / "rgb.png", scratch / "small.png", scratch / "lossy.webp"}[i]);
       data::Size own{whole.size(0), whole.size(1)};
       auto cut = data::resize_and_crop(whole, data::target_size(o.subsets[0].size, own, ""));
-      EXPECT_TRUE(at::equal(references[i], data::to_model_range(dataset.crop(0, v).flip ? cut.flip({1}) : cut))) << v << " " << i;
+      EXPECT_TRUE(at::equal(references[i], dataset.crop(0, v).flip ? cut.flip({1}) : cut)) << v << " " << i;
     }
   }
   EXPECT_NE(dataset.crop(0, 0).flip, dataset.crop(0, 1).flip);
@@ -270,7 +270,7 @@ TEST_F(Pictures, WholeReferencePicturesAreNeitherScaledNorCut) {
     ASSERT_EQ(references.size(), 2u);
     for (size_t i = 0; i < 2; ++i) {
       auto whole = data::decode_image(scratch / std::vector<std::string>{"rgb.png", "small.png"}[i]);
-      EXPECT_TRUE(at::equal(references[i], data::to_model_range(dataset.crop(0, v).flip ? whole.flip({1}) : whole))) << v << " " << i;
+      EXPECT_TRUE(at::equal(references[i], dataset.crop(0, v).flip ? whole.flip({1}) : whole)) << v << " " << i;
       EXPECT_EQ(dataset.picture_crops(0, "kontext_images", v)[i].size, (data::Size{whole.size(0), whole.size(1)}));
     }
   }
@@ -327,7 +327,7 @@ TEST_F(Pictures, AClassSetFollowsTheMetadata) {
   Dataset dataset(o);
   EXPECT_THAT(dataset.rows(), ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(dataset.entry(2).prompt, "a dog");
-  EXPECT_TRUE(at::equal(dataset.load(2).image_3HW, dataset.load(1).image_3HW));
+  EXPECT_TRUE(at::equal(dataset.load(2).pixels_HW3, dataset.load(1).pixels_HW3));
   std::vector<double> weights;
   for (auto row : dataset.rows()) {
     EXPECT_EQ(dataset.entry(row).subset, row > 1 ? 1u : 0u);
@@ -367,8 +367,8 @@ TEST_F(Pictures, SubsetsKeepTheirSizesCaptionsAndWeights) {
   o.subsets[1].visits.captions = {.prefix = "my", .wildcards = true};
   o.subsets[1].augmentation = {.random_flip = true, .num_variants = 2};
   Dataset dataset(o);
-  EXPECT_EQ(dataset.size(1), (data::Size{16, 32}));
-  EXPECT_EQ(dataset.size(2), (data::Size{16, 16})) << "of 37 by 52 pixels, at most 1024";
+  EXPECT_EQ(dataset.extent(1), (Extent{1, 16, 32}));
+  EXPECT_EQ(dataset.extent(2), (Extent{1, 16, 16})) << "of 37 by 52 pixels, at most 1024";
   EXPECT_EQ(dataset.entry(1).prompt, "b");
   EXPECT_EQ(dataset.entry(2).prompt, "my one");
   const auto& captions = dataset.entry(2).captions;

@@ -56,10 +56,10 @@ class Parquet : public testing::Test {
 };
 
 /// The picture of that number in make_parquet.py, as a dataset gives it: by its first and last row.
-void expect_picture(const at::Tensor& image_3HW, int number) {
-  ASSERT_EQ(image_3HW.sizes(), (std::vector<int64_t>{3, 32, 48}));
-  EXPECT_FLOAT_EQ(image_3HW[0][0][0].item<float>(), static_cast<float>(255 - 40 * number) / 127.5f - 1);
-  EXPECT_FLOAT_EQ(image_3HW[0][31][0].item<float>(), static_cast<float>(40 * number) / 127.5f - 1);
+void expect_picture(const at::Tensor& pixels_HW3, int number) {
+  ASSERT_EQ(pixels_HW3.sizes(), (std::vector<int64_t>{32, 48, 3}));
+  EXPECT_EQ(pixels_HW3[0][0][0].item<int>(), 255 - 40 * number);
+  EXPECT_EQ(pixels_HW3[31][0][0].item<int>(), 40 * number);
 }
 
 const std::string kGrey = "a grey square, tr\u00e8s clair";
@@ -74,7 +74,7 @@ TEST_F(Parquet, WhatThePackageDatasetsWritesIsADataset) {
   data::Dataset dataset(options(photos));
   ASSERT_THAT(dataset.rows(), ElementsAre(0, 1, 2));
   for (int row = 0; row < 3; ++row) {
-    expect_picture(dataset.load(row).image_3HW, row);
+    expect_picture(dataset.load(row).pixels_HW3, row);
     EXPECT_EQ(dataset.entry(row).loss_weight, 0.5 * row);
   }
   EXPECT_EQ(dataset.entry(2).prompt, kGrey);
@@ -92,7 +92,7 @@ TEST_F(Parquet, SeveralPicturesARowAreFurtherFiles) {
   data::Dataset dataset(several);
   ASSERT_THAT(dataset.rows(), ElementsAre(0, 1));
   EXPECT_THAT(dataset.bad_samples().at(2), HasSubstr("'picture' names no file"));
-  expect_picture(dataset.load(0).image_3HW, 0);
+  expect_picture(dataset.load(0).pixels_HW3, 0);
   EXPECT_EQ(dataset.load_mask(0)[0][0].item<int>(), 255);
   EXPECT_EQ(dataset.load_mask(0)[31][0].item<int>(), 0);
   ASSERT_EQ(dataset.load_pictures(0, "reference_images").size(), 2u);
@@ -109,7 +109,7 @@ TEST_F(Parquet, AFolderOfShardsIsOneDatasetInTheirOrder) {
   EXPECT_THAT(captions(scratch / "repository"), ElementsAre("a black square", "a dark square", kGrey)) << "test- is left out";
   EXPECT_THAT(captions(scratch / "repository/data/test-00000-of-00001.parquet"), ElementsAre("a black square"));
   data::Dataset dataset(options(scratch / "repository"));
-  expect_picture(dataset.load(2).image_3HW, 2);
+  expect_picture(dataset.load(2).pixels_HW3, 2);
   scratch.write("repository/data/train-00002.parquet", "nothing");
   auto m = data::load_metadata(scratch / "repository");
   EXPECT_EQ(m.rows.size(), 4u);
@@ -135,7 +135,7 @@ TEST_F(Parquet, EveryCompressionAndKindOfValue) {
     dataset_options.skip_bad_samples = true;
     data::Dataset dataset(dataset_options);
     EXPECT_THAT(dataset.rows(), ElementsAre(0, 2));
-    expect_picture(dataset.load(2).image_3HW, 2);
+    expect_picture(dataset.load(2).pixels_HW3, 2);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "data/image.h"
+#include "tests/device.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 
@@ -102,6 +103,14 @@ TEST(TargetSize, RefusesWhatCannotBe) {
   EXPECT_THAT(refused(-64, -64, 4096, 16), HasSubstr("must be positive"));
   EXPECT_THAT(refused(0, 0, 0, 16), HasSubstr("max_pixels must be at least 1, not 0"));
   EXPECT_THAT(refused(0, 0, 4096, 0), HasSubstr("multiples of at least 1"));
+}
+
+TEST(ModelRange, GivesEveryByteTheSameNumberOnEveryDevice) {
+  auto pixels = at::arange(0, 256, at::kInt).to(at::kByte).view({16, 16, 1}).expand({16, 16, 3}).contiguous();
+  auto image = data::to_model_range(pixels), there = data::to_model_range(test::on_device(pixels));
+  for (int64_t i = 0; i < 256; ++i)
+    EXPECT_EQ(image[2][i / 16][i % 16].item<float>(), static_cast<float>(i) / 127.5F - 1) << i << ", to the last bit";
+  EXPECT_TRUE(at::equal(there.cpu(), image));
 }
 
 TEST(ModelRange, GoesThereAndBack) {

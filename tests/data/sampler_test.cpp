@@ -13,7 +13,6 @@
 
 using namespace burnish;
 using data::Sampler;
-using data::Size;
 using data::Visits;
 using ::testing::HasSubstr;
 
@@ -22,7 +21,8 @@ namespace {
 /// Rows 10 to 32 in three sizes.
 Sampler sampler(int64_t batch_size, int64_t repeat, uint64_t seed) {
   std::vector<data::SampledRow> rows;
-  for (int64_t i = 0; i < 23; ++i) rows.push_back({10 + i, i % 3 == 0 ? Size{64, 32} : i % 3 == 1 ? Size{32, 64} : Size{48, 48}});
+  for (int64_t i = 0; i < 23; ++i)
+    rows.push_back({10 + i, i % 3 == 0 ? Extent{1, 64, 32} : i % 3 == 1 ? Extent{1, 32, 64} : Extent{1, 48, 48}});
   return {rows, {{static_cast<double>(repeat)}}, batch_size, seed};
 }
 
@@ -45,7 +45,8 @@ std::vector<int64_t> order(const std::vector<Visits>& batches) {
 TEST(Sampler, RowsOfABatchHaveReferencePicturesOfEqualSizes) {
   std::vector<data::SampledRow> rows;
   for (int64_t i = 0; i < 12; ++i)
-    rows.push_back({i, {64, 64}, 0, std::vector<Size>(static_cast<size_t>(i % 3), i % 2 == 0 ? Size{32, 32} : Size{32, 48})});
+    rows.push_back(
+        {i, {1, 64, 64}, 0, std::vector<Extent>(static_cast<size_t>(i % 3), i % 2 == 0 ? Extent{1, 32, 32} : Extent{1, 32, 48})});
   Sampler s(rows, {{1}}, 4, 3);
   std::set<int64_t> seen;
   for (int64_t i = 0; i < s.batches_per_epoch(); ++i) {
@@ -94,7 +95,7 @@ TEST(Sampler, BatchesHoldOneSizeAndAreAsFewAndAsEvenAsCanBe) {
 
 TEST(Sampler, RepeatsThatAreNoWholeNumberAreTurns) {
   std::vector<data::SampledRow> rows;
-  for (int64_t i = 0; i < 30; ++i) rows.push_back({i, i % 3 == 0 ? Size{64, 32} : Size{48, 48}, i < 20 ? 0u : 1u});
+  for (int64_t i = 0; i < 30; ++i) rows.push_back({i, i % 3 == 0 ? Extent{1, 64, 32} : Extent{1, 48, 48}, i < 20 ? 0u : 1u});
   Sampler s(rows, {{0.3}, {2.5}}, 4, 5);
   std::map<int64_t, int> seen;
   std::set<std::tuple<int64_t, int64_t, int64_t>> visits;
@@ -139,8 +140,8 @@ namespace {
 /// `num_own` rows of two sizes from 0 on, and `num_class` of the class set from 1000 on, of which every fifth has the second size.
 Sampler with_class_set(int64_t num_own, int64_t num_class, int64_t batch_size, int64_t repeat = 1, uint64_t seed = 5) {
   std::vector<data::SampledRow> rows;
-  for (int64_t i = 0; i < num_own; ++i) rows.push_back({i, i % 3 == 0 ? Size{64, 32} : Size{48, 48}});
-  for (int64_t i = 0; i < num_class; ++i) rows.push_back({1000 + i, i % 5 == 0 ? Size{48, 48} : Size{64, 32}, 1});
+  for (int64_t i = 0; i < num_own; ++i) rows.push_back({i, i % 3 == 0 ? Extent{1, 64, 32} : Extent{1, 48, 48}});
+  for (int64_t i = 0; i < num_class; ++i) rows.push_back({1000 + i, i % 5 == 0 ? Extent{1, 48, 48} : Extent{1, 64, 32}, 1});
   return {rows, {{static_cast<double>(repeat)}, {.of_class_set = true}}, batch_size, seed};
 }
 
@@ -226,7 +227,7 @@ TEST(Sampler, AnEpochOfBillionsStartsAtOnceAndIsShuffled) {
 
 TEST(Sampler, SizesAreMixedOverTheEpoch) {
   std::vector<data::SampledRow> rows;
-  for (int64_t i = 0; i < 2000; ++i) rows.push_back({i, i < 500 ? Size{64, 32} : Size{48, 48}});
+  for (int64_t i = 0; i < 2000; ++i) rows.push_back({i, i < 500 ? Extent{1, 64, 32} : Extent{1, 48, 48}});
   Sampler s(rows, {{}}, 2, 5);
   int changes = 0, small = 0;
   for (int64_t number = 0; number < 500; ++number) {

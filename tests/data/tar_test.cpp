@@ -34,10 +34,10 @@ TEST(Tar, AShardOfWebDatasetIsADataset) {
   auto shard = archive("shard-000000.tar");
   EXPECT_THAT(captions(shard), ElementsAre("a black square", "a dark square"));
   data::Dataset dataset({.subsets = {{.base_path = "", .metadata_path = shard.string(), .size = {.height = 32, .width = 48}}}});
-  auto image = dataset.load(1).image_3HW;
-  EXPECT_EQ(image.sizes(), (std::vector<int64_t>{3, 32, 48}));
-  EXPECT_FLOAT_EQ(image[0][0][0].item<float>(), 215 / 127.5f - 1);
-  EXPECT_FLOAT_EQ(image[0][31][0].item<float>(), 40 / 127.5f - 1);
+  auto pixels = dataset.load(1).pixels_HW3;
+  EXPECT_EQ(pixels.sizes(), (std::vector<int64_t>{32, 48, 3}));
+  EXPECT_EQ(pixels[0][0][0].item<int>(), 215);
+  EXPECT_EQ(pixels[31][0][0].item<int>(), 40);
 }
 
 TEST(Tar, MasksWeightsAndCaptionsInAShardOfWebDataset) {
@@ -64,7 +64,7 @@ TEST(Tar, AnArchiveOfImg2datasetIsADataset) {
   }
   data::Dataset dataset({.subsets = {{.base_path = "", .metadata_path = tar.string(), .size = {.height = 48, .width = 64}}}});
   ASSERT_THAT(dataset.rows(), ElementsAre(0, 1, 2));
-  for (int64_t row : dataset.rows()) EXPECT_EQ(dataset.load(row).image_3HW.sizes(), (std::vector<int64_t>{3, 48, 64}));
+  for (int64_t row : dataset.rows()) EXPECT_EQ(dataset.load(row).pixels_HW3.sizes(), (std::vector<int64_t>{48, 64, 3}));
 }
 
 TEST(Tar, EveryDialectIsRead) {

@@ -41,7 +41,7 @@ class Draws : public testing::Test {
   }
   static std::vector<Picture> parse(const std::string& text) {
     Picture defaults;
-    defaults.height = defaults.width = 16;
+    defaults.extent = {.height = 16, .width = 16};
     defaults.num_inference_steps = 3;
     return drawing::numbered(drawing::parse_prompts(text, "test", defaults), 1, 5);
   }
@@ -105,7 +105,7 @@ TEST_F(Draws, EqualTheWalkOfEachPicture) {
   drawing::Noise noise(pictures);
   for (int64_t i = 0; i < 3; ++i) {
     const auto& p = pictures[static_cast<size_t>(i)];
-    auto shape = model->latent_space().shape({.height = p.height, .width = p.width});
+    auto shape = model->latent_space().shape(p.extent);
     drawing::WalkOptions options{
         .sampler = {.num_steps = p.num_inference_steps, .num_image_tokens = model->latent_space().num_tokens(shape)}};
     if (p.is_guided()) options.guidance = {encoded.prompts.at({"blur"}), 3, 0};

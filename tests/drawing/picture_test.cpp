@@ -17,8 +17,7 @@ namespace {
 const Picture kDefaults{.prompt = "",
                         .negative_prompt = "blurry",
                         .seed = {},
-                        .height = 48,
-                        .width = 64,
+                        .extent = {.height = 48, .width = 64},
                         .num_inference_steps = 8,
                         .cfg_scale = 2,
                         .guidance_rescale = 0.5};
@@ -57,8 +56,8 @@ TEST(PromptFile, LinesWithoutFlagsTakeTheDefaults) {
   auto picture = parse("a cat")[0];
   EXPECT_EQ(picture.negative_prompt, "blurry");
   EXPECT_FALSE(picture.seed.has_value());
-  EXPECT_EQ(picture.height, 48);
-  EXPECT_EQ(picture.width, 64);
+  EXPECT_EQ(picture.extent.height, 48);
+  EXPECT_EQ(picture.extent.width, 64);
   EXPECT_EQ(picture.num_inference_steps, 8);
   EXPECT_EQ(picture.cfg_scale, 2);
   EXPECT_EQ(picture.guidance_rescale, 0.5);
@@ -67,15 +66,15 @@ TEST(PromptFile, LinesWithoutFlagsTakeTheDefaults) {
 TEST(PromptFile, FlagsReplaceThemForTheirLine) {
   auto pictures = parse("a cat --w 512 --h 256\t--d 42 --s 20 --l 7.5 --n low quality, grey\na dog --n\n--s 3");
   EXPECT_EQ(pictures[0].prompt, "a cat");
-  EXPECT_EQ(pictures[0].width, 512);
-  EXPECT_EQ(pictures[0].height, 256);
+  EXPECT_EQ(pictures[0].extent.width, 512);
+  EXPECT_EQ(pictures[0].extent.height, 256);
   EXPECT_EQ(pictures[0].seed, 42);
   EXPECT_EQ(pictures[0].num_inference_steps, 20);
   EXPECT_EQ(pictures[0].cfg_scale, 7.5);
   EXPECT_EQ(pictures[0].negative_prompt, "low quality, grey");
   EXPECT_EQ(pictures[1].prompt, "a dog");
   EXPECT_EQ(pictures[1].negative_prompt, "");
-  EXPECT_EQ(pictures[1].width, 64);
+  EXPECT_EQ(pictures[1].extent.width, 64);
   EXPECT_EQ(pictures[2].prompt, "");
   EXPECT_EQ(pictures[2].num_inference_steps, 3);
 }

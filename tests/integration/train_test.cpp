@@ -10,6 +10,7 @@
 
 #include "adapters/adapter_file.h"
 #include "data/dataset.h"
+#include "data/resize.h"
 #include "loras/lora_file.h"
 #include "models/family.h"
 #include "tests/golden.h"
@@ -254,7 +255,7 @@ TEST(LoraParity, GradientsArePeftsInTheFirstReplayedStep) {
                                       .size = {48, 64, 1 << 20, model->latent_space().side}}}});
   auto sample = dataset.load(replay->tensor("step.0.sample").item<int64_t>());
   pipeline::Values values{{"prompt", sample.prompt},
-                          {"image", sample.image_3HW.unsqueeze(0)},
+                          {"image", data::to_model_range(sample.pixels_HW3).unsqueeze(0)},
                           {"noise", replay->tensor("step.0.noise").unsqueeze(0)},
                           {"sigma", replay->tensor("step.0.sigma").reshape({1})}};
   for (const auto* group : {&groups.encode_prompt, &groups.encode_image}) {

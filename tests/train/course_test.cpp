@@ -35,7 +35,7 @@ const diffusion::FlowProcess kProcess{diffusion::FlowSamplerConfig{}};
 Samples ten(int64_t num_variants = 1) {
   Samples samples;
   samples.inputs = std::make_shared<InputTable>(input_table());
-  for (int64_t row = 0; row < 10; ++row) samples.list.push_back({.row = 2 * row, .size = {8, 8}, .latent_shape = {4, 2, 2}});
+  for (int64_t row = 0; row < 10; ++row) samples.list.push_back({.row = 2 * row, .extent = {1, 8, 8}, .latent_shape = {4, 2, 2}});
   samples.num_variants = num_variants;
   return samples;
 }

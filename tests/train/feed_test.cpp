@@ -46,7 +46,7 @@ class PicturesTest : public testing::Test {
     samples.inputs = std::make_shared<InputTable>(input_table());
     samples.pictures = std::make_unique<data::Dataset>(options);
     for (auto row : samples.pictures->rows()) {
-      samples.list.push_back({.row = row, .size = samples.pictures->size(row), .prompt = samples.pictures->entry(row).prompt});
+      samples.list.push_back({.row = row, .extent = samples.pictures->extent(row), .prompt = samples.pictures->entry(row).prompt});
       samples.list.back().latent_shape = {4, 2, 2};
     }
     return samples;
@@ -67,7 +67,7 @@ class PicturesTest : public testing::Test {
   std::vector<std::string> seen(const Batch& batch) const {
     std::vector<std::string> rows;
     for (const auto& sample : batch.samples) {
-      auto colour = (tensor_of(sample, "image").mean().item<double>() + 1) / 2 * 255;
+      auto colour = tensor_of(sample, "image").to(at::kDouble).mean().item<double>();
       rows.push_back(std::to_string(std::lround((colour - 5) / 40)) + " " + std::get<std::string>(sample.at("prompt")));
     }
     return rows;

@@ -334,7 +334,7 @@ TEST(MemoryPlanOfHost, CountsPicturesThatWorkersDecode) {
   auto decoded = [](const std::string& more) {
     auto plan = plan_memory(test::options_of(test::small_run("flux", "--dtype fp32 --lora_rank 4 --height 64 --width 96 " + more)));
     auto found = std::ranges::find(plan.host, std::string("decoded pictures"), &NamedBytes::name);
-    return static_cast<double>(found->num_bytes) / (4.0 * 3 * 64 * 96);
+    return static_cast<double>(found->num_bytes) / (3.0 * 64 * 96);
   };
   EXPECT_EQ(decoded("--dataset_num_workers 0"), 1);
   EXPECT_EQ(decoded("--dataset_num_workers 1"), 3) << "a worker has two ready";

@@ -138,7 +138,8 @@ class MaskInput : public testing::Test {
   at::Tensor gray;
   const InputTable inputs = input_table();
   const Input& input = *inputs.find("mask");
-  SampleInfo first{.row = 0, .size = {32, 32}, .latent_shape = {4, 4, 4}}, second{.row = 1, .size = {32, 32}, .latent_shape = {4, 4, 4}};
+  SampleInfo first{.row = 0, .extent = {1, 32, 32}, .latent_shape = {4, 4, 4}},
+      second{.row = 1, .extent = {1, 32, 32}, .latent_shape = {4, 4, 4}};
 };
 
 }  // namespace

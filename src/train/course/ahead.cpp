@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "io/hash.h"
+#include "train/samples/pixels.h"
 
 namespace burnish::train {
 
@@ -44,14 +45,14 @@ std::string content_key(const pipeline::Stage& stage, const Batch& batch) {
     auto draw = batch.draws.find(name);
     if (draw != batch.draws.end()) add_to(hash, name, draw->second);
     else
-      for (const auto& sample : batch.samples) add_to(hash, name, sample.at(name));
+      for (const auto& sample : batch.samples) add_to(hash, name, in_model_range(pipeline::Values{{name, sample.at(name)}}).at(name));
   }
   return hash.hex().substr(0, 32);
 }
 
 data::Tensors run(const pipeline::Stage& stage, const Batch& batch, c10::Device device) {
   std::vector<pipeline::Values> samples;
-  for (const auto& sample : batch.samples) samples.push_back(pipeline::moved(sample, device));
+  for (const auto& sample : batch.samples) samples.push_back(in_model_range(pipeline::moved(sample, device)));
   auto values = pipeline::run(stage, std::move(samples), pipeline::moved(batch.draws, device));
   data::Tensors tensors;
   for (const auto& name : stage.kept) tensors[name] = std::get<at::Tensor>(values.at(name)).cpu();

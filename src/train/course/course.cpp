@@ -14,11 +14,11 @@ namespace {
 data::Sampler make_sampler(const CourseSettings& settings, const Samples& samples) {
   std::vector<data::SampledRow> rows;
   for (const auto& sample : samples.list) {
-    rows.push_back({sample.row, sample.size, sample.set, {}});
+    rows.push_back({sample.row, sample.extent, sample.set, {}});
     // Pictures of one size in each column: a column that another row leaves empty is told from this one by a size of nothing.
-    for (const auto& [column, sizes] : sample.picture_sizes) {
-      rows.back().references.insert(rows.back().references.end(), sizes.begin(), sizes.end());
-      rows.back().references.push_back({0, 0});
+    for (const auto& [column, extents] : sample.picture_extents) {
+      rows.back().references.insert(rows.back().references.end(), extents.begin(), extents.end());
+      rows.back().references.push_back({});
     }
   }
   std::vector<data::SampledSet> sets;

@@ -54,15 +54,15 @@ void say_datasets(const Samples& samples, const Course* course) {
 
 /// "sizes: 1024x1024 (120), 832x1216 (7), and 3 more (12)"
 std::string sizes_of(const Samples& samples) {
-  std::map<data::Size, int64_t> counts;
-  for (const auto& sample : samples.list) ++counts[sample.size];
-  std::vector<std::pair<data::Size, int64_t>> sizes(counts.begin(), counts.end());
+  std::map<Extent, int64_t> counts;
+  for (const auto& sample : samples.list) ++counts[sample.extent];
+  std::vector<std::pair<Extent, int64_t>> sizes(counts.begin(), counts.end());
   std::ranges::stable_sort(sizes, std::greater<>(), [](const auto& size) { return size.second; });
   std::vector<std::string> named;
   int64_t num_named = 0;
-  for (const auto& [size, count] : sizes) {
+  for (const auto& [extent, count] : sizes) {
     if (named.size() == kMostNamed) break;
-    named.push_back(fmt::format("{}x{} ({})", size.width, size.height, count));
+    named.push_back(fmt::format("{} ({})", text_of(extent), count));
     num_named += count;
   }
   if (sizes.size() > kMostNamed)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "io/files.h"
+#include "train/samples/pixels.h"
 
 namespace burnish::train {
 
@@ -26,6 +27,11 @@ Reads reads_of(const pipeline::Stage& stage, const InputTable& inputs) {
 }
 
 }  // namespace
+
+Batch in_model_range(Batch batch) {
+  for (auto& sample : batch.samples) sample = in_model_range(std::move(sample));
+  return batch;
+}
 
 pipeline::Values Feed::of_sample(const pipeline::Stage& stage, const Source& source, const Pick& pick) const {
   auto reads = reads_of(stage, *source.samples.inputs);

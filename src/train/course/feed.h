@@ -8,10 +8,13 @@ namespace burnish::train {
 
 /// A batch as a stage takes it, on the CPU.
 struct Batch {
-  std::vector<pipeline::Values> samples;  ///< of each visit
+  std::vector<pipeline::Values> samples;  ///< of each visit, its pictures as bytes
   pipeline::Values draws;
   BatchPart part = {};
 };
+
+/// Brings the pictures of a batch into the range of models, where they lie (train/samples/pixels.h).
+Batch in_model_range(Batch batch);
 
 /// What was computed ahead of training, by batch.
 struct AheadResults {

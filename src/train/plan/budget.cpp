@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "train/objectives/objective_kind.h"
 #include "train/samples/compute.h"
+#include "train/samples/pixels.h"
 
 namespace burnish::train {
 
@@ -64,6 +65,7 @@ class Measurement {
         for (auto* value : values_named(input.name)) value->load_seconds += share() * seconds;
       }
     }
+    for (auto& values : values_) values = in_model_range(std::move(values), model_.device());
   }
 
   /// A unit that runs once a sample.

@@ -18,6 +18,7 @@
 #include "memory/multiplications.h"
 #include "train/course/ahead.h"
 #include "train/plan/stages.h"
+#include "train/samples/pixels.h"
 #include "train/step/blocks_on_disk.h"
 #include "train/step/snapshot.h"
 #include "train/step/step.h"
@@ -121,7 +122,13 @@ void Rehearsal::encode(const pipeline::Units& units, std::vector<pipeline::Value
     auto begin = dry_.now();
     dry_.enter(unit.name);
     load(unit.models, begin);
-    for (auto& sample : samples) pipeline::run({unit}, sample);
+    for (auto& sample : samples) {
+      pipeline::Values values;
+      for (const auto& name : unit.reads) values[name] = sample.at(name);
+      values = in_model_range(std::move(values), subject_.model->device());
+      pipeline::run({unit}, values);
+      for (const auto& name : unit.writes) sample[name] = values.at(name);
+    }
     for (const auto& model : unit.models) components.unload(model);
     if (!unit.models.empty()) add(unit.name, begin);
   }
@@ -135,7 +142,7 @@ int64_t Rehearsal::compute_ahead(const pipeline::Stage& ahead, Batch& batch) {
   load(models, begin);
   auto here = c10::Device(c10::kMeta);
   std::vector<pipeline::Values> samples;
-  for (const auto& sample : batch.samples) samples.push_back(pipeline::moved(sample, here));
+  for (const auto& sample : batch.samples) samples.push_back(in_model_range(pipeline::moved(sample, here)));
   auto values = pipeline::run(ahead, std::move(samples), pipeline::moved(batch.draws, here));
   int64_t num_bytes = 0;
   for (const auto& name : ahead.kept) {
@@ -310,9 +317,9 @@ void Rehearsal::add(const std::string& name, int64_t begin) {
 
 /// How many latents the denoiser sees of a sample and of the pictures beside it, in all its passes.
 int64_t num_latents(const SampleInfo& sample, const Objective& objective) {
-  auto area = sample.size.height * sample.size.width, seen = area;
-  for (const auto& [column, sizes] : sample.picture_sizes) {
-    for (const auto& size : sizes) seen += size.height * size.width;
+  auto area = sample.extent.num_pixels(), seen = area;
+  for (const auto& [column, extents] : sample.picture_extents) {
+    for (const auto& extent : extents) seen += extent.num_pixels();
   }
   return c10::multiply_integers(sample.latent_shape) * seen / area * objective.num_passes(sample);
 }

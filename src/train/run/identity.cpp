@@ -35,8 +35,8 @@ std::string hash_of(const Opened& run) {
   }
   for (const auto& sample : samples.list) {
     auto name = std::filesystem::path(sample.file).filename().string();
-    hash.update(fmt::format("{} {} {} {}x{} {}\n{}\n", sample.row, name.size(), name, sample.size.height, sample.size.width,
-                            sample.prompt.size(), sample.prompt));
+    hash.update(
+        fmt::format("{} {} {} {} {}\n{}\n", sample.row, name.size(), name, spelled(sample.extent), sample.prompt.size(), sample.prompt));
     hash.update(fmt::format("{} {}\n", sample.set, sample.loss_weight));
     if (!sample.columns.empty()) hash.update(sample.columns.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     for (const auto& caption : sample.captions) hash.update(fmt::format("{} {} {}\n", caption.weight, caption.text.size(), caption.text));

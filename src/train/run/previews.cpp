@@ -22,9 +22,9 @@ void with_or_without(bool with_presets, models::Model& model, const std::functio
 
 }  // namespace
 
-std::optional<Previews> read_previews(const PreviewSettings& settings, models::Model& model, const data::Size& size, c10::Device device) {
+std::optional<Previews> read_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device) {
   if (settings.prompts.empty()) return std::nullopt;
-  drawing::Picture defaults{.height = size.height, .width = size.width, .num_inference_steps = settings.num_steps};
+  drawing::Picture defaults{.extent = extent, .num_inference_steps = settings.num_steps};
   auto pictures = drawing::parse_prompts(io::read_text(settings.prompts), settings.prompts, defaults);
   if (pictures.empty()) data_error("train", "{} holds no prompts; write one a line, or take preview_prompts out", settings.prompts);
   Previews previews{drawing::numbered(pictures, 1, static_cast<int64_t>(settings.seed)), {}, {.device = device}, settings.with_presets};
@@ -32,9 +32,8 @@ std::optional<Previews> read_previews(const PreviewSettings& settings, models::M
   return previews;
 }
 
-std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const data::Size& size,
-                                         c10::Device device) {
-  auto previews = read_previews(settings, model, size, device);
+std::optional<Previews> prepare_previews(const PreviewSettings& settings, models::Model& model, const Extent& extent, c10::Device device) {
+  auto previews = read_previews(settings, model, extent, device);
   if (!previews) return std::nullopt;
   auto groups = model.units();
   for (const auto* units : {&groups.encode_prompt, &groups.encode_references, &groups.decode}) {

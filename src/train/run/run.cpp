@@ -213,7 +213,7 @@ WithAhead compute_all_ahead(const Opened& run, const pipeline::Schedule& schedul
 }
 
 /// Of pictures that are drawn while training: that of the first sample.
-data::Size preview_size(const Opened& run) { return run.samples().list.front().size; }
+Extent preview_extent(const Opened& run) { return run.samples().list.front().extent; }
 
 /// Why a run could not be rehearsed: an operator without a meta kernel, or a unit that reads numbers.
 std::string why_not(const std::exception& error) {
@@ -267,7 +267,7 @@ std::optional<NoMemory> train(Opened& run, const Course& course, const checkpoin
   status.enter(records::State::loading);
   std::optional<Previews> previews;
   if (world.is_first() || run.settings.step.division.divides_blocks())  // then all draw together
-    previews = prepare_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);
+    previews = prepare_previews(run.settings.output.previews, *run.subject, preview_extent(run), run.settings.model.options.device);
   auto trainee = load_trainee(run.subject, ahead.schedule, run.settings.step, planned.kept, run.settings.model.options.device, world);
   trainee.progress.fingerprint = identity;
   if (run.settings.output.resume) resume(trainee, run.settings.output.state());
@@ -313,7 +313,8 @@ void train(const TrainOptions& options, const dist::World& world, records::Statu
   const auto planner = planner_of(run);  // whose plans all hold the program to be as large as it is now
   Planned planned;
   if (world.is_first()) {
-    read_previews(run.settings.output.previews, *run.subject, preview_size(run), run.settings.model.options.device);  // what is wrong, now
+    read_previews(run.settings.output.previews, *run.subject, preview_extent(run),
+                  run.settings.model.options.device);   // what is wrong, now
     planned = check_memory(options, run, planner);      // what one process has room for all have
     world.decided("prepared", "by the first process");  // the others find what it fetched
   }

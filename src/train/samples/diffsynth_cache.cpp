@@ -57,7 +57,7 @@ nlohmann::json column_of(const io::PickleValue& value) {
 
 struct Read {
   nlohmann::json columns = nlohmann::json::object();
-  data::Size size;
+  Extent extent;
   data::Tensors values;
   std::map<std::string, std::string> keys;
 };
@@ -85,7 +85,7 @@ Read read(const fs::path& path, const std::vector<std::string>& carried, const s
   const auto *height = find(tables, "height"), *width = find(tables, "width");
   if (!height || !width || height->kind != Kind::integer || width->kind != Kind::integer)
     data_error("train", "{} does not say how high and wide its picture is", path.string());
-  sample.size = {height->integer, width->integer};
+  sample.extent = {.height = height->integer, .width = width->integer};
   for (const auto& name : columns) {
     if (const auto* value = find(tables, name); value && !column_of(*value).is_null()) sample.columns[name] = column_of(*value);
   }
@@ -134,7 +134,7 @@ Listed import_diffsynth(const fs::path& folder, const std::vector<std::string>& 
         section->add(key, {{name, tensor}});
         entries[name] = {section, key};
       }
-      listed.samples.list.push_back({.row = row, .size = sample.size, .columns = std::move(sample.columns)});
+      listed.samples.list.push_back({.row = row, .extent = sample.extent, .columns = std::move(sample.columns)});
       listed.kept.by_row[row] = {std::move(entries)};
     }
     progress.update(last);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "data/read_ahead.h"
 #include "io/hash.h"
+#include "train/samples/pixels.h"
 
 namespace burnish::train {
 
@@ -192,7 +193,7 @@ void Encoding::compute(size_t index) {
 
 void Encoding::compute_item(size_t index, size_t item, pipeline::Values pictures) {
   auto& results = results_[index];
-  auto values = inputs_of(index, item, std::move(pictures));
+  auto values = in_model_range(inputs_of(index, item, std::move(pictures)), model_.device());
   pipeline::run({results.unit}, values);
   data::Tensors stored, passing;
   for (const auto& name : results.unit.writes) {

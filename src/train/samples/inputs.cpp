@@ -35,7 +35,7 @@ pipeline::Value load_prompt(const View& view) { return prompt_of(view); }
 std::string cut_content(const View& view) {
   auto row = view.sample->row;
   auto crop = view.pictures->crop(row, view.variant);
-  auto content = fmt::format("cut to {}x{}", crop.size.height, crop.size.width);
+  auto content = "cut to " + spelled(data::extent_of(crop.size));
   if (!view.pictures->is_centre(row, crop)) content += fmt::format(" from {},{}", crop.top, crop.left);
   if (crop.flip) content += " mirrored";
   return content;
@@ -45,12 +45,12 @@ std::string image_content(const View& view) {
   return view.sample == nullptr ? "" : fmt::format("sRGB picture {} {}", view.picture_hash, cut_content(view));
 }
 
-/// In place of a picture that a plan does without.
-at::Tensor any_picture(const View& view) { return at::zeros({}).expand({1, 3, view.sample->size.height, view.sample->size.width}); }
+/// Bytes [H, W, 3] in place of a picture that a plan does without.
+at::Tensor any_pixels(const Extent& extent) { return at::zeros({}, at::kByte).expand({extent.height, extent.width, 3}); }
 
 pipeline::Value load_image(const View& view) {
-  if (view.pictures == nullptr) return any_picture(view);
-  return view.pictures->load(view.sample->row, view.variant).image_3HW.unsqueeze(0);
+  if (view.pictures == nullptr) return any_pixels(view.sample->extent).unsqueeze(0);
+  return view.pictures->load(view.sample->row, view.variant).pixels_HW3.unsqueeze(0);
 }
 
 std::string no_prompt_content(const View&) { return "text " + io::sha256(""); }
@@ -62,7 +62,7 @@ std::string pictures_content(const View& view, const std::string& column) {
   size_t number = 0;
   for (const auto& crop : view.pictures->picture_crops(view.sample->row, column, view.variant)) {
     auto hash = view.further_hashes.at(data::picture_name(column, number++));
-    content += fmt::format(", sRGB picture {} cut to {}x{}{}", hash, crop.size.height, crop.size.width, crop.flip ? " mirrored" : "");
+    content += fmt::format(", sRGB picture {} cut to {}{}", hash, spelled(data::extent_of(crop.size)), crop.flip ? " mirrored" : "");
   }
   return content;
 }
@@ -70,14 +70,14 @@ std::string pictures_content(const View& view, const std::string& column) {
 pipeline::Value load_pictures(const View& view, const std::string& column) {
   if (view.pictures != nullptr) return pipeline::TensorLists{view.pictures->load_pictures(view.sample->row, column, view.variant)};
   std::vector<at::Tensor> any;
-  for (const auto& size : view.sample->picture_sizes.at(column)) any.push_back(at::zeros({}).expand({3, size.height, size.width}));
+  for (const auto& extent : view.sample->picture_extents.at(column)) any.push_back(any_pixels(extent));
   return pipeline::TensorLists{any};
 }
 
 /// Of the columns that families call reference pictures, the one that this sample's run reads.
 std::string reference_column_of(const View& view) {
   for (const auto& column : models::reference_columns()) {
-    if (view.sample->picture_sizes.contains(column)) return column;
+    if (view.sample->picture_extents.contains(column)) return column;
   }
   throw std::logic_error("units read reference_images, and the run has no column of them");
 }
@@ -125,7 +125,7 @@ Input further_picture(const std::string& column) {
     return hash == view.further_hashes.end() ? "" : fmt::format("sRGB picture {} {}", hash->second, cut_content(view));
   };
   auto load = [=](const View& view) -> pipeline::Value {
-    if (view.pictures == nullptr) return any_picture(view);
+    if (view.pictures == nullptr) return any_pixels(view.sample->extent).unsqueeze(0);
     return view.pictures->load_further(view.sample->row, column, view.variant).unsqueeze(0);
   };
   return {column, false, content, load};
@@ -134,7 +134,7 @@ Input further_picture(const std::string& column) {
 std::string size_content(const View& view) {
   if (view.sample == nullptr) return "";
   auto original = view.pictures->entry(view.sample->row).original_size;
-  return fmt::format("{}x{} {}", original.height, original.width, cut_content(view));
+  return fmt::format("{} {}", spelled(data::extent_of(original)), cut_content(view));
 }
 
 /// [1, 6], see models::UnitGroups; of a mirrored picture, as its mirror image was cut.

@@ -14,7 +14,7 @@ namespace burnish::train {
 /// A sample of a training run, as far as the run needs to know it.
 struct SampleInfo {
   int64_t row = 0;
-  data::Size size;
+  Extent extent;
   std::string prompt = {};                                ///< its caption where none is drawn
   data::Captions captions = {};                           ///< what its caption is drawn from
   nlohmann::json columns = nlohmann::json::object();      ///< further columns of the metadata, by name
@@ -23,8 +23,8 @@ struct SampleInfo {
   std::vector<int64_t> latent_shape = {};                 ///< without the batch: [C, h, w]
   double loss_weight = 1;                                 ///< its own factor on its loss
   size_t set = 0;                                         ///< which of the run's datasets it is of
-  /// Of its pictures of sizes of their own as the denoiser sees them, by column.
-  std::map<std::string, std::vector<data::Size>> picture_sizes = {};
+  /// The extents of its pictures of sizes of their own as the denoiser sees them, by column.
+  std::map<std::string, std::vector<Extent>> picture_extents = {};
 };
 
 /// What a visit takes of a sample.
@@ -52,7 +52,8 @@ struct Input {
   bool in_list = false;  ///< a cache's list of samples has it too; the others need the picture
   /// Names the content: what is made of equal contents is computed once. "" when the view has no such value.
   std::function<std::string(const View&)> content;
-  /// The value, with a leading dimension of 1. Of a sample without its picture, one of the right shape.
+  /// The value, with a leading dimension of 1; pictures as bytes (train/samples/pixels.h). Of a sample without its picture, one of the
+  /// right shape.
   std::function<pipeline::Value(const View&)> load;
 };
 

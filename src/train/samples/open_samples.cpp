@@ -33,11 +33,6 @@ std::unique_ptr<data::Dataset> open_pictures(data::DatasetOptions options, const
   return std::make_unique<data::Dataset>(options);
 }
 
-data::Size seen_size(const models::Model& model, const data::Size& given) {
-  auto seen = model.seen_reference({.height = given.height, .width = given.width});
-  return {seen.height, seen.width};
-}
-
 data::MetadataOrigin absolute(data::MetadataOrigin origin) {
   if (!origin.path.empty()) origin.path = std::filesystem::absolute(origin.path).string();
   return origin;
@@ -47,20 +42,21 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
   Samples samples;
   for (auto row : pictures->rows()) {
     const auto& entry = pictures->entry(row);
-    auto size = pictures->size(row);
+    auto extent = pictures->extent(row);
     auto file = std::filesystem::absolute(entry.file).string();
     std::map<std::string, std::string> further;
     for (const auto& [column, path] : entry.further) further[column] = std::filesystem::absolute(path).string();
-    std::map<std::string, std::vector<data::Size>> sizes;
+    std::map<std::string, std::vector<Extent>> extents;
     for (const auto& column : pictures->options().own_sized_pictures) {
-      sizes[column] = {};
+      extents[column] = {};
       bool is_reference = column == model.names().reference_column;
-      for (const auto& crop : pictures->picture_crops(row, column))
-        sizes[column].push_back(is_reference ? seen_size(model, crop.size) : crop.size);
+      for (const auto& crop : pictures->picture_crops(row, column)) {
+        auto given = data::extent_of(crop.size);
+        extents[column].push_back(is_reference ? model.seen_reference(given) : given);
+      }
     }
-    samples.list.push_back({row, size, entry.prompt, entry.captions, entry.extra, file, further,
-                            model.latent_space().shape({.height = size.height, .width = size.width}), entry.loss_weight, entry.subset,
-                            std::move(sizes)});
+    samples.list.push_back({row, extent, entry.prompt, entry.captions, entry.extra, file, further, model.latent_space().shape(extent),
+                            entry.loss_weight, entry.subset, std::move(extents)});
   }
   samples.num_variants = pictures->num_variants();
   samples.sets.clear();
@@ -92,7 +88,7 @@ void check_any_reference(const data::Dataset& pictures, const std::string& colum
 
 Samples look_at_pictures(const DataSettings& settings, const models::Model& model, const SampleNeeds& needs) {
   for (const auto& subset : settings.pictures.subsets) {
-    if (subset.size.height > 0) model.latent_space().check({.height = subset.size.height, .width = subset.size.width});
+    if (subset.size.height > 0) model.latent_space().check(data::extent_of(subset.size.fixed()));
   }
   auto pictures = open_pictures(settings.pictures, model, needs);
   check_any_mask(*pictures);
@@ -110,22 +106,22 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
   for (const auto& subset : settings.pictures.subsets) {
     auto rule = subset.size;
     rule.division = model.latent_space().side;
-    auto size = data::target_size(rule, rule.buckets ? rule.buckets->resolution : data::Size{rule.height, rule.width}, "a picture");
+    auto extent = data::extent_of(data::target_size(rule, rule.buckets ? rule.buckets->resolution : rule.fixed(), "a picture"));
     auto set = samples.sets.size();
-    std::map<std::string, std::vector<data::Size>> sizes;
-    if (const auto& column = model.names().reference_column; !column.empty()) sizes[column] = {seen_size(model, size)};
+    std::map<std::string, std::vector<Extent>> extents;
+    if (const auto& column = model.names().reference_column; !column.empty()) extents[column] = {model.seen_reference(extent)};
     auto columns = nlohmann::json::object();
     for (const auto& input : model.names().extra_inputs) {
-      if (input.kind == models::ExtraInput::Kind::pictures) sizes[std::string(input.column)] = {size};
+      if (input.kind == models::ExtraInput::Kind::pictures) extents[std::string(input.column)] = {extent};
       else columns[std::string(input.column)] = input.example;
     }
     samples.list.push_back({.row = static_cast<int64_t>(set),
-                            .size = size,
+                            .extent = extent,
                             .captions = {{""}},
                             .columns = std::move(columns),
-                            .latent_shape = model.latent_space().shape({.height = size.height, .width = size.width}),
+                            .latent_shape = model.latent_space().shape(extent),
                             .set = set,
-                            .picture_sizes = std::move(sizes)});
+                            .picture_extents = std::move(extents)});
     samples.sets.push_back({.num_repeats = kManyVisits, .captions = subset.visits.captions});
   }
   return samples;
@@ -164,9 +160,9 @@ void check_settings(const Listed& listed, const pipeline::Schedule& schedule, co
 /// A cache of samples with further pictures is not trained from as if they had none.
 void check_pictures_read(const Samples& samples, const models::Model& model, const std::string& folder) {
   for (const auto& sample : samples.list) {
-    for (const auto& [column, sizes] : sample.picture_sizes) {
+    for (const auto& [column, extents] : sample.picture_extents) {
       bool is_read = column == model.names().reference_column || models::find_extra_input(model.names().extra_inputs, column) != nullptr;
-      if (!sizes.empty() && !is_read)
+      if (!extents.empty() && !is_read)
         config_error("train", "the cache {} was made of samples with reference pictures ({}); give the extra_inputs that it was made with",
                      folder, column);
     }
@@ -177,11 +173,11 @@ void check_pictures_read(const Samples& samples, const models::Model& model, con
 void check_extra_inputs(const SampleInfo& sample, const models::Model& model) {
   for (const auto& input : model.names().extra_inputs) {
     std::string column(input.column);
-    auto sizes = sample.picture_sizes.find(column);
+    auto extents = sample.picture_extents.find(column);
     auto cell = sample.columns.find(column);
     bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
     bool has_cell = cell != sample.columns.end() && !cell->is_null() && !(cell->is_string() && trim(cell->get<std::string>()).empty());
-    if (is_picture ? sizes == sample.picture_sizes.end() || sizes->second.empty() : !has_cell)
+    if (is_picture ? extents == sample.picture_extents.end() || extents->second.empty() : !has_cell)
       data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
                  column);
     if (input.kind == models::ExtraInput::Kind::file && !cell->get<std::string>().ends_with(".safetensors"))
@@ -189,12 +185,12 @@ void check_extra_inputs(const SampleInfo& sample, const models::Model& model) {
           "train",
           "row {}: the column '{}' names {}, and a safetensors file with one tensor was expected; docs/train.md says how one is made",
           sample.row, column, cell->get<std::string>());
-    for (const auto& size : is_picture&& input.fits_picture ? sizes->second : std::vector<data::Size>{}) {
-      if (size != sample.size)
+    for (const auto& extent : is_picture&& input.fits_picture ? extents->second : std::vector<Extent>{}) {
+      if (extent != sample.extent)
         data_error("train",
                    "row {}: the picture in the column '{}' is cut to {} by {} pixels and the picture that is trained to {} by {}; scale it "
                    "to the picture's size",
-                   sample.row, column, size.width, size.height, sample.size.width, sample.size.height);
+                   sample.row, column, extent.width, extent.height, sample.extent.width, sample.extent.height);
     }
   }
 }
@@ -209,7 +205,7 @@ void find_latent_shapes(Listed& listed, const models::Model& model, const std::v
   auto name = std::find_if(kept.begin(), kept.end(), [](const auto& n) { return n == "latents" || n == "latents_mean"; });
   for (auto& sample : listed.samples.list) {
     if (name == kept.end()) {
-      sample.latent_shape = model.latent_space().shape({.height = sample.size.height, .width = sample.size.width});
+      sample.latent_shape = model.latent_space().shape(sample.extent);
       continue;
     }
     auto values = listed.kept.values({sample.row}, {*name});

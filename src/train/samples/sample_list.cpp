@@ -76,9 +76,13 @@ nlohmann::ordered_json json_of(const data::VisitRule& set, const data::MetadataO
   return json;
 }
 
+Extent read_extent(const nlohmann::json& json) {
+  return {json.value("frames", int64_t{1}), json.at("height").get<int64_t>(), json.at("width").get<int64_t>()};
+}
+
 void read_sample(const nlohmann::json& json, const Sections& sections, Listed& listed) {
   auto& [samples, kept] = listed;
-  SampleInfo sample{json.at("row").get<int64_t>(), {json.at("height").get<int64_t>(), json.at("width").get<int64_t>()}};
+  SampleInfo sample{json.at("row").get<int64_t>(), read_extent(json)};
   sample.prompt = json.value("prompt", "");
   sample.columns = json.value("inputs", nlohmann::json::object());
   sample.file = json.value("file", "");
@@ -88,8 +92,9 @@ void read_sample(const nlohmann::json& json, const Sections& sections, Listed& l
     sample.captions.push_back({caption.at("text").get<std::string>(), caption.at("weight").get<double>()});
   const auto sizes = json.value("picture_sizes", nlohmann::json::object());
   for (const auto& [column, list] : sizes.items()) {
-    auto& of_column = sample.picture_sizes[column];
-    for (const auto& size : list) of_column.push_back({size.at(0).get<int64_t>(), size.at(1).get<int64_t>()});
+    auto& of_column = sample.picture_extents[column];
+    for (const auto& sides : list)
+      of_column.push_back({.frames = sides.size() > 2 ? sides.at(2).get<int64_t>() : 1, .height = sides.at(0), .width = sides.at(1)});
   }
   if (sample.captions.empty()) sample.captions.push_back({sample.prompt});
   if (sample.set >= samples.sets.size())
@@ -169,9 +174,10 @@ nlohmann::ordered_json entry_of(const SampleInfo& sample, const Kept& kept) {
   const auto& variants = kept.by_row.at(sample.row);
   nlohmann::ordered_json json{{"row", sample.row},
                               {"prompt", sample.prompt},
-                              {"height", sample.size.height},
-                              {"width", sample.size.width},
+                              {"height", sample.extent.height},
+                              {"width", sample.extent.width},
                               {"keys", keys_of(variants.front())}};
+  if (sample.extent.frames > 1) json["frames"] = sample.extent.frames;
   if (!sample.file.empty()) {
     auto hash = kept.picture_hashes.find(sample.row);
     json["file"] = sample.file;
@@ -179,9 +185,12 @@ nlohmann::ordered_json entry_of(const SampleInfo& sample, const Kept& kept) {
   }
   for (const auto& [column, file] : sample.further_files)
     json["further_files"][column] = {{"file", file}, {"file_hash", kept.further_hashes.at(sample.row).at(column)}};
-  for (const auto& [column, sizes] : sample.picture_sizes) {
+  for (const auto& [column, extents] : sample.picture_extents) {
     auto& list = json["picture_sizes"][column] = nlohmann::ordered_json::array();
-    for (const auto& size : sizes) list.push_back({size.height, size.width});
+    for (const auto& extent : extents) {
+      list.push_back({extent.height, extent.width});
+      if (extent.frames > 1) list.back().push_back(extent.frames);
+    }
   }
   if (!sample.columns.empty()) json["inputs"] = sample.columns;
   if (sample.loss_weight != 1) json["loss_weight"] = sample.loss_weight;

@@ -40,7 +40,7 @@ Batch moved(Batch batch, memory::Upload& upload) {
   for (auto& sample : batch.samples) sample = pipeline::moved(std::move(sample), begin);
   batch.draws = pipeline::moved(std::move(batch.draws), begin);
   upload.wait();
-  return batch;
+  return in_model_range(std::move(batch));
 }
 
 pipeline::Values run_live(const Trainee& trainee, Batch& there) {
