@@ -63,8 +63,9 @@ void plan(const Arguments& arguments) {
   if (!graph && dot.empty()) {
     options.model.is_plan = true;
     return say_in(json, [&] {
-      auto advice = train::advise(options, {.num_processes = processes}, fit);
-      if (!link.empty()) advice.scaling = train::scaling(options, machines, train::plan_memory);
+      const auto settings = train::understood(options);
+      auto advice = train::advise(train::shared_out(settings, {.num_processes = processes}), fit);
+      if (!link.empty()) advice.scaling = train::scaling(settings, machines, [](const auto& one) { return train::plan_memory(one); });
       fmt::print("{}", json ? train::to_json(advice) : train::to_text(advice));
     });
   }
