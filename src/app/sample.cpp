@@ -152,7 +152,7 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
                                                           {"sampler", o.sampler},
                                                           {"cfg_scale", fmt::format("{}", picture.cfg_scale)}};
     for (const auto& name : models::options_about(models::Option::About::guidance))
-      text.emplace_back(name, fmt::format("{}", std::get<double>(o.model.own.at(name))));
+      text.emplace_back(name, fmt::format("{}", o.model.own.get<double>(name)));
     text.emplace_back("model", join(o.model.model));
     text.emplace_back("lora", join(o.lora));
     if (!picture.references.empty()) text.emplace_back("references", join(picture.references));
@@ -226,7 +226,7 @@ void run_as_sample(const SampleOptions& o) try { run(o); } catch (const Error& e
 
 void sample(const Arguments& arguments) {
   SampleOptions options;
-  train::begin_with_drawing_options(options.model);
+  options.model.own.begin_with_drawing();
   auto read = [&] {
     config::Fields listed;
     fields(listed, options);

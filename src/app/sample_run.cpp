@@ -75,7 +75,7 @@ void take_run(SampleOptions& o) {
   auto seed = o.model.seed;
   o.model = trained.model;
   o.model.seed = seed;
-  train::begin_with_drawing_options(o.model);
+  o.model.own.begin_with_drawing();
   auto size = trained_size(trained);
   o.height = size.height;
   o.width = size.width;

@@ -54,9 +54,8 @@ std::vector<models::Option> imitation_options() {
 }
 
 ImitationOptions imitation_options_of(const models::OptionValues& values) {
-  using models::value_of;
-  return {value_of<int64_t>(values, kStudentSteps), value_of<int64_t>(values, kTeacherSteps), value_of<double>(values, kTeacherGuidance),
-          value_of<std::string>(values, kSpacing)};
+  return {values.get<int64_t>(kStudentSteps), values.get<int64_t>(kTeacherSteps), values.get<double>(kTeacherGuidance),
+          values.get<std::string>(kSpacing)};
 }
 
 std::vector<double> student_times(const ImitationOptions& options, const diffusion::Process& process, int64_t num_image_tokens) {

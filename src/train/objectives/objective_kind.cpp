@@ -32,11 +32,7 @@ std::vector<models::Option> objective_options() {
   return all;
 }
 
-models::OptionValues default_objective_options() {
-  models::OptionValues values;
-  for (const auto& option : objective_options()) values[option.name] = option.otherwise;
-  return values;
-}
+models::OptionValues default_objective_options() { return models::OptionValues(objective_options()); }
 
 std::vector<std::string> objectives_with(const std::string& option) {
   std::vector<std::string> words;

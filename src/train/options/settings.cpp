@@ -46,7 +46,6 @@ ModelSettings model_settings(const TrainOptions& o) {
                   .first_blocks_apart = trains(o) && o.precompute_timesteps == "blocks"};
   for (const auto& text : o.preset_lora_path) s.presets.push_back(loras::parse_lora_file(text));
   s.preset_components = split_list(o.preset_lora_model);
-  s.options.drawing = models::drawing_options();
   s.reference_column = reference_column(o);
   s.options.references = !s.reference_column.empty();
   s.options.extra_inputs = extra_columns(o);

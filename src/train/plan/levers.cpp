@@ -55,7 +55,7 @@ int64_t tile_of(const Settings& s) { return s.model.options.get<int64_t>(tile_si
 
 Lever tiling() {
   return {.can = [](const auto& s, const auto&) { return s.data.from_pictures && tile_of(s) == 0; },
-          .pull = [](auto s, const auto&) { return s.model.options.own[tile_size()] = kTile, s; },
+          .pull = [](auto s, const auto&) { return s.model.options.own.set(tile_size(), kTile), s; },
           .rows = {{tile_size(), [](const auto& s) { return std::to_string(tile_of(s)); }}}};
 }
 

@@ -87,11 +87,6 @@ void check(const ModelChoice& c) {
     quant::Store({.format = quant::parse_format(c.weight_format), .high_precision = {}, .fp8_compute = c.fp8_compute});
 }
 
-void begin_with_drawing_options(ModelChoice& o) {
-  o.unset = models::drawing_options();
-  for (const auto& [name, value] : o.unset) o.own[name] = value;
-}
-
 models::ModelOptions model_options(const ModelChoice& c) {
   models::ModelOptions options;
   options.dtype = parse_dtype(c.dtype);
@@ -100,7 +95,6 @@ models::ModelOptions model_options(const ModelChoice& c) {
   options.tokenizer_path = c.tokenizer_path;
   options.tokenizer_2_path = c.tokenizer_2_path;
   options.own = c.own;
-  options.unset = c.unset;
   options.seed = static_cast<uint64_t>(c.seed);
   return options;
 }
