@@ -28,7 +28,7 @@
 #include "io/safetensors.h"
 #include "loras/merged.h"
 #include "train/step/paged_loading.h"
-#include "train/subject/checks.h"
+#include "train/subject/output_folder.h"
 #include "train/subject/storage.h"
 
 namespace burnish::app {
@@ -230,7 +230,7 @@ void sample(const Arguments& arguments) {
   auto read = [&] {
     config::Fields listed;
     fields(listed, options);
-    return config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed);
+    return config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed, [&] { check(options); });
   };
   auto parsed = read();
   if (parsed.help) return fmt::print("{}", parsed.help_text);

@@ -15,7 +15,8 @@ struct Parsed {
 
 /// Reads `args` (without program and verb) into the fields: first the TOML file named by --config, or by a lone word that ends in .toml,
 /// then the options, which win. The help of --help is of the options for a first run where the verb has such, and of all beside `all` or
-/// --all; it is Markdown beside --markdown, JSON beside --json, and a line an option beside --names.
+/// --all; it is Markdown beside --markdown, JSON beside --json, a line an option beside --names, and a line
+/// a word that OPTION may be beside --choices OPTION.
 ///
 /// A Refusal says all that is wrong at once: unknown options, malformed values, texts that are not UTF-8 (config.toml could not hold them),
 /// words that belong to no option. To these come, where there are any, the config Errors of `check`, which otherwise is left to the verb;

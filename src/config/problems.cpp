@@ -9,8 +9,9 @@ namespace burnish::config {
 
 namespace {
 
-/// "a, b or c".
-std::string either(const std::vector<std::string>& words) {
+/// "a, b or c"; that a word may be left empty is not said.
+std::string either(std::vector<std::string> words) {
+  std::erase(words, "");
   std::vector<std::string> first(words.begin(), words.end() - 1);
   return first.empty() ? words.back() : join(first) + " or " + words.back();
 }

@@ -1,9 +1,5 @@
 #include "models/options.h"
 
-#include <fmt/core.h>
-
-#include "base/limits.h"
-
 namespace burnish::models {
 
 OptionValues::OptionValues(std::initializer_list<std::pair<const std::string, OptionValue>> values) {
@@ -29,16 +25,6 @@ void OptionValues::begin_with_drawing() {
 bool OptionValues::is_given(const Option& option) const {
   auto found = entries_.find(option.name);
   return found != entries_.end() && found->second.value != found->second.otherwise.value_or(option.otherwise);
-}
-
-std::string why_negative(const std::string& name, const OptionValue& value) {
-  auto number = std::get<int64_t>(value);
-  return number < 0 ? fmt::format("{} must be at least 0, not {}", name, number) : "";
-}
-
-std::string why_no_token_count(const std::string& name, const OptionValue& value) {
-  auto number = std::get<int64_t>(value);
-  return number > kMostTokens ? fmt::format("{} must be at most {}, not {}", name, kMostTokens, number) : why_negative(name, value);
 }
 
 }  // namespace burnish::models

@@ -22,8 +22,10 @@ struct Option {
   std::string name, help;
   OptionValue otherwise;  ///< its value when it is not given, and with that its type
   std::string elsewhere;  ///< what to do instead when a model without this option is given it; "" where such a model leaves it unread
-  /// A sentence about a value that no model can take; "" for the others.
+  /// A sentence about a value that no model can take, and of which choices and range say nothing; "" for the others.
   std::string (*why_wrong)(const std::string& name, const OptionValue& value) = nullptr;
+  std::vector<std::string> choices = {};        ///< the words that a text may be; none: any
+  std::optional<double> least = {}, most = {};  ///< that a number may be
   /// What of a model it is about, which decides when it counts in a run and what may set it.
   enum class About { model, references, prompts, tile_size, guidance } about = About::model;
   std::optional<OptionValue> when_drawing = {};  ///< its value when it is not given and pictures are drawn to be looked at; none: otherwise
@@ -69,12 +71,6 @@ class OptionValues {
   };
   std::map<std::string, Entry> entries_;
 };
-
-/// An Option::why_wrong: whole numbers below 0.
-std::string why_negative(const std::string& name, const OptionValue& value);
-
-/// An Option::why_wrong: numbers of tokens below 0, or more than any prompt takes.
-std::string why_no_token_count(const std::string& name, const OptionValue& value);
 
 /// What a run asks of a model beyond its files.
 struct ModelOptions {

@@ -41,15 +41,23 @@ pipeline::Values conditions_of(pipeline::Scope& scope, const std::vector<std::st
 
 std::vector<models::Option> imitation_options() {
   ImitationOptions otherwise;
-  return {{.name = kStudentSteps, .help = "steps in which the model shall draw", .otherwise = otherwise.num_student_steps, .elsewhere = ""},
+  return {{.name = kStudentSteps,
+           .help = "steps in which the model shall draw",
+           .otherwise = otherwise.num_student_steps,
+           .elsewhere = "",
+           .least = 1,
+           .most = kMostSamplerSteps},
           {.name = kTeacherSteps,
            .help = "steps in which the model as it was before training walks, once a sample",
            .otherwise = otherwise.num_teacher_steps,
-           .elsewhere = ""},
+           .elsewhere = "",
+           .least = 1,
+           .most = kMostSamplerSteps},
           {.name = kTeacherGuidance,
            .help = "the teacher's classifier-free guidance; 1 is without",
            .otherwise = otherwise.teacher_cfg_scale,
-           .elsewhere = ""},
+           .elsewhere = "",
+           .least = 0},
           spacing_option()};
 }
 

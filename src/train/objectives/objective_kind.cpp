@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/text.h"
+#include "train/subject/option_rows.h"
 
 namespace burnish::train {
 
@@ -66,11 +67,10 @@ void objective_fields(config::Fields& f, std::string& task, std::string& extra_i
                 all_columns()));
   for (const auto& option : objective_options()) {
     auto help = fmt::format("of {}: {}", join(objectives_with(option.name), " and "), option.help);
-    std::visit([&](auto& value) { f(option.name, value, help); }, own.at(option.name));
     auto tasks = objectives_with(option.name);
-    f.row(option.name).counts_when((tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and "), [&task, tasks] {
-      return contains(tasks, task.substr(0, task.find(':')));
-    });
+    option_row(f, option, own.at(option.name), help)
+        .counts_when((tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and "),
+                     [&task, tasks] { return contains(tasks, task.substr(0, task.find(':'))); });
   }
 }
 

@@ -17,7 +17,6 @@
 #include "train/options/idle_options.h"
 #include "train/options/meaning.h"
 #include "train/options/objective_options.h"
-#include "train/subject/checks.h"
 
 namespace burnish::train {
 

@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "base/dtype.h"
 #include "base/limits.h"
 #include "train/options/meaning.h"
 #include "train/options/objective_options.h"
@@ -236,7 +237,7 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya, lycoris, onetrainer or diffsynth")
       .known({"auto", "diffusers", "kohya", "lycoris", "onetrainer", "diffsynth"})
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
-  f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype").known({"fp32", "bf16", "fp16"});
+  f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype").known(dtype_choices());
   f("resume", o.resume, "go on from the state in output_path").level(Level::first_run);
   f("auto_resume", o.auto_resume, "go on from the state in output_path where there is one, and begin anew where there is none");
   f("overwrite", o.overwrite, "start anew in an output_path that holds a run, whose log and state are replaced");
