@@ -1,5 +1,7 @@
 #include "train/objectives/imitation.h"
 
+#include "base/limits.h"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/take_along_dim.h>

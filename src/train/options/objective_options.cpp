@@ -95,7 +95,7 @@ void check_objective(const TrainOptions& o) {
               .replays = !o.replay.empty(),
               .noise_offset = o.noise_offset,
               .loss_type = o.loss_type,
-              .is_weighed = (o.loss_weighting != "default" && o.loss_weighting != "uniform") || o.min_snr_gamma > 0});
+              .is_weighed = (o.loss.weighting != "default" && o.loss.weighting != "uniform") || o.loss.min_snr_gamma > 0});
 }
 
 std::string objective_fingerprint(const TrainOptions& o) {

@@ -118,8 +118,8 @@ DataSettings data_settings(const TrainOptions& o) {
 ObjectiveSettings objective_settings(const TrainOptions& o) {
   return {.kind = &objective_of(o),
           .own = o.objective,
-          .timesteps = timestep_options(o),
-          .loss = loss_options(o),
+          .timesteps = o.timesteps,
+          .loss = o.loss,
           .sample_loss = {parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale),
                           {o.masked_loss != "none", o.unmasked_weight, o.normalize_masked_area_loss}},
           .noise_offset = o.noise_offset,
@@ -146,7 +146,7 @@ StepSettings step_settings(const TrainOptions& o) {
           .ema_decay = o.ema_decay,
           .schedule = schedule_options(o, o.max_steps),
           .optimizer = optimizer_options(o),
-          .groups = group_options(o),
+          .groups = o.groups,
           .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf,
           .replays = o.graphs == "auto",
           .memory = memory_settings(o),
@@ -276,10 +276,10 @@ std::string fingerprint(const TrainOptions& o, int64_t global_batch_size, const 
   if (o.latents != "mean") more += ", latents " + o.latents;
   if (auto column = reference_column(o); !column.empty()) more += ", references " + column;
   if (auto columns = extra_columns(o); !columns.empty()) more += fmt::format(", extra inputs {}", fmt::join(columns, " "));
-  if (has_adapters && o.lora_alpha > 0) more += fmt::format(", alpha {}", o.lora_alpha);
+  if (has_adapters && o.adapter.alpha > 0) more += fmt::format(", alpha {}", o.adapter.alpha);
   if (has_adapters && !o.lora_rank_groups.empty()) more += ", rank groups " + o.lora_rank_groups;
   if (has_adapters && !o.lora_alpha_groups.empty()) more += ", alpha groups " + o.lora_alpha_groups;
-  if (has_adapters && o.use_rslora) more += ", rank-stabilised";
+  if (has_adapters && o.adapter.use_rslora) more += ", rank-stabilised";
   if (has_whole && o.trained_weights != "stochastic") more += ", weights " + o.trained_weights;
   if (o.ema_decay > 0) more += fmt::format(", ema_decay {}", o.ema_decay);
   if (o.loss_type != "l2") more += fmt::format(", {} {} {} {}", o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale);
