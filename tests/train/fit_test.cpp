@@ -1,10 +1,14 @@
 // Which options a fit takes, of a run whose memory is made up.
 #include "train/plan/fit.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
+
+#include <set>
 
 #include "base/error.h"
 #include "tests/train/small_run.h"
+#include "train/plan/levers.h"
 
 using namespace burnish;
 using namespace burnish::train;
@@ -135,6 +139,59 @@ TEST(Fit, SaysWhatFitsWhereLessTrains) {
       "as long as layers of dit.modulation train; where none does, it is computed ahead of training, and the run fits in 10";
   EXPECT_THAT(to_text(Advice{.plan = plan, .limits = limits, .is_fit_sought = true, .training_less = less}), testing::HasSubstr(said));
   EXPECT_THAT(test::error_of([&] { check_fits(settings, plan, limits, planner); }, Exit::no_fit), testing::HasSubstr(said));
+}
+
+namespace {
+
+/// What levers change of a run.
+std::string text_of(const Settings& s) {
+  const auto& m = s.step.memory;
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", s.data.cache_folder, s.data.pictures.checks_folder.string(),
+                     s.model.options.get<int64_t>("vae_tile_size"), s.model.storage.fp8_models, s.step.optimizer.name, s.course.batch_size,
+                     s.course.batches_per_step, m.updates_in_backward, m.recompute_every, m.checkpoints_in_host, m.optimizer_in_host,
+                     m.paged_blocks, m.blocks_on_disk) +
+         fmt::format(" {}", m.activation_bytes);
+}
+
+}  // namespace
+
+/// Whoever pastes what a lever says behind the command has the run that was planned.
+TEST(Levers, SayTheOptionsOfTheSettingsThatTheyMake) {
+  MemoryPlan plan;
+  plan.movable = {.storable = {"dit"}, .encoders = {"text_encoder_2"}, .num_blocks = 4, .from_disk = true};
+  auto settle_on_gpu = [](const std::string& flags) {
+    auto options = test::options_of(test::small_run("flux", flags + " --device cpu"));
+    options.model.is_plan = true;
+    options.model.device = "cuda";
+    return settle(options);
+  };
+  std::set<std::string> pulled;
+  for (const std::string run :
+       {"--lora_rank 4", "--trainable_models dit --batch_size 4",
+        "--lora_rank 4 --use_gradient_checkpointing --gradient_checkpointing_interval 2",
+        "--lora_rank 4 --enable_model_cpu_offload --fp8_models text_encoder_2", "--lora_rank 4 --activation_budget 1MiB",
+        "--trainable_models dit --optimizer_args betas=0.9,0.99 --zero_stage 2", "--lora_rank 4 --precompute none"}) {
+    const auto settings = settle_on_gpu(run);
+    for (const auto& lever : levers()) {
+      if (!lever.can(settings, plan)) continue;
+      const auto changed = pull({&lever}, settings, plan);
+      const auto flags = to_flags(changed.says());
+      pulled.insert(lever.rows.front().option);
+      EXPECT_EQ(text_of(changed.settings), text_of(settle_on_gpu(run + " " + flags))) << run << " and " << flags;
+      EXPECT_NE(text_of(changed.settings), text_of(settings)) << flags;
+      EXPECT_EQ(changed.settings.given.cache_path, settings.given.cache_path) << "what was given stays";
+      if (auto within = with_budget(changed, 3)) {
+        EXPECT_EQ(text_of(within->settings), text_of(settle_on_gpu(run + " " + to_flags(within->says()))));
+      }
+    }
+  }
+  TrainOptions options;
+  config::Fields rows;
+  fields(rows, options);
+  for (const auto& lever : levers()) {
+    EXPECT_TRUE(pulled.contains(lever.rows.front().option)) << lever.rows.front().option;
+    for (const auto& row : lever.rows) EXPECT_TRUE(contains(rows.names(), row.option)) << row.option;
+  }
 }
 
 TEST(Fit, SaysThatNothingFits) {

@@ -1,7 +1,5 @@
 #include "train/objectives/imitation.h"
 
-#include "base/limits.h"
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/take_along_dim.h>
@@ -10,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/limits.h"
 #include "train/objectives/distill.h"
 
 namespace burnish::train {

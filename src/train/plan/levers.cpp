@@ -20,13 +20,20 @@ std::string to_flags(const std::vector<Asked>& asked) {
 
 std::vector<Asked> Lever::says(const Settings& pulled) const {
   std::vector<Asked> all;
-  for (const auto& [option, value] : rows) all.push_back({option, value(pulled)});
+  for (const auto& [option, value] : rows) {
+    if (auto text = value(pulled)) all.push_back({option, *text});
+  }
   return all;
 }
 
 namespace {
 
-std::string set(const Settings&) { return ""; }
+std::optional<std::string> said(std::string text) { return text; }
+std::optional<std::string> said(int64_t number) { return std::to_string(number); }
+std::optional<std::string> set(const Settings&) { return ""; }
+
+/// Takes back an interval of blocks that the command line names.
+std::optional<std::string> every_block(const Settings& s) { return s.given.gradient_checkpointing_interval > 1 ? said(1) : std::nullopt; }
 
 bool trains_whole(const Settings& s) { return !s.trained.whole.empty(); }
 
@@ -41,7 +48,7 @@ Lever caching() {
   return {
       .can = [](const auto& s, const auto&) { return s.data.from_pictures && s.data.cache_folder.empty() && !s.schedule.everything_live; },
       .pull = [](auto s, const auto&) { return keep_in(s.data, "cache"), s; },
-      .rows = {{"cache_path", [](const auto& s) { return s.data.cache_folder; }}}};
+      .rows = {{"cache_path", [](const auto& s) { return said(s.data.cache_folder); }}}};
 }
 
 constexpr int64_t kTile = 512;  // a quarter of the memory of a picture of 1024 × 1024
@@ -56,7 +63,7 @@ int64_t tile_of(const Settings& s) { return s.model.options.get<int64_t>(tile_si
 Lever tiling() {
   return {.can = [](const auto& s, const auto&) { return s.data.from_pictures && tile_of(s) == 0; },
           .pull = [](auto s, const auto&) { return s.model.options.own.set(tile_size(), kTile), s; },
-          .rows = {{tile_size(), [](const auto& s) { return std::to_string(tile_of(s)); }}}};
+          .rows = {{tile_size(), [](const auto& s) { return said(tile_of(s)); }}}};
 }
 
 /// `fp8_models` with more components.
@@ -71,7 +78,7 @@ template <std::vector<std::string> Movable::*components>
 Lever storing() {
   return {.can = [](const auto& s, const auto& plan) { return in_fp8(s, plan.movable.*components) != s.model.storage.fp8_models; },
           .pull = [](auto s, const auto& plan) { return s.model.storage.fp8_models = in_fp8(s, plan.movable.*components), s; },
-          .rows = {{"fp8_models", [](const auto& s) { return s.model.storage.fp8_models; }}}};
+          .rows = {{"fp8_models", [](const auto& s) { return said(s.model.storage.fp8_models); }}}};
 }
 
 Lever storing_denoisers() {
@@ -96,7 +103,7 @@ bool may_have(Settings s, const char* optimizer) {
 }
 
 Lever with_optimizer(bool (*can)(const Settings&, const MemoryPlan&), Settings (*pull)(Settings, const MemoryPlan&)) {
-  return {.can = can, .pull = pull, .rows = {{"optimizer", [](const auto& s) { return s.step.optimizer.name; }}}};
+  return {.can = can, .pull = pull, .rows = {{"optimizer", [](const auto& s) { return said(s.step.optimizer.name); }}}};
 }
 
 Lever quantized_optimizer() {
@@ -120,8 +127,8 @@ Lever smaller_batches() {
                 return s.course.batch_size > 1 && num_batches <= kMostBatchesAStep && !s.step.memory.updates_in_backward;
               },
           .pull = [](auto s, const auto&) { return s.course.batches_per_step *= std::exchange(s.course.batch_size, 1), s; },
-          .rows = {{"batch_size", [](const auto& s) { return std::to_string(s.course.batch_size); }},
-                   {"gradient_accumulation_steps", [](const auto& s) { return std::to_string(s.course.batches_per_step); }}},
+          .rows = {{"batch_size", [](const auto& s) { return said(s.course.batch_size); }},
+                   {"gradient_accumulation_steps", [](const auto& s) { return said(s.course.batches_per_step); }}},
           .accumulates = true};
 }
 
@@ -138,14 +145,14 @@ Lever updating_in_backward() {
 Lever recomputing_half() {
   return {.can = [](const auto& s, const auto&) { return !recomputes(s) && !has_budget(s); },
           .pull = [](auto s, const auto&) { return recompute_every(s) = 2, s; },
-          .rows = {{"use_gradient_checkpointing", set}, {"gradient_checkpointing_interval", [](const auto&) { return std::string("2"); }}},
+          .rows = {{"use_gradient_checkpointing", set}, {"gradient_checkpointing_interval", [](const auto&) { return said(2); }}},
           .recomputes = true};
 }
 
 Lever recomputing_all() {
   return {.can = [](const auto& s, const auto&) { return s.step.memory.recompute_every != 1 && !has_budget(s); },
           .pull = [](auto s, const auto&) { return recompute_every(s) = 1, s; },
-          .rows = {{"use_gradient_checkpointing", set}},
+          .rows = {{"use_gradient_checkpointing", set}, {"gradient_checkpointing_interval", every_block}},
           .recomputes = true};
 }
 
@@ -176,7 +183,7 @@ Lever paging() {
                 return has_main_memory_beside(s) && may_wait(s) && s.step.memory.paged_blocks < plan.movable.num_blocks / share;
               },
           .pull = [](auto s, const auto& plan) { return s.step.memory.paged_blocks = plan.movable.num_blocks / share, s; },
-          .rows = {{"blocks_to_swap", [](const auto& s) { return std::to_string(s.step.memory.paged_blocks); }}},
+          .rows = {{"blocks_to_swap", [](const auto& s) { return said(s.step.memory.paged_blocks); }}},
           .pages = true};
 }
 
@@ -191,8 +198,8 @@ Lever reading_blocks() {
                 if (s.step.memory.paged_blocks != kAllBlocks) s.step.memory.paged_blocks = plan.movable.num_blocks;
                 return s;
               },
-          .rows = {{"blocks_to_swap", [](const auto& s) { return std::to_string(s.step.memory.blocks_on_disk); }},
-                   {"blocks_on_disk", [](const auto& s) { return std::to_string(s.step.memory.blocks_on_disk); }}},
+          .rows = {{"blocks_to_swap", [](const auto& s) { return said(s.step.memory.blocks_on_disk); }},
+                   {"blocks_on_disk", [](const auto& s) { return said(s.step.memory.blocks_on_disk); }}},
           .reads_files = true};
 }
 
@@ -244,6 +251,7 @@ std::optional<Pulled> with_budget(Pulled pulled, int64_t mebibytes) {
   auto part = std::ranges::find_if(pulled.parts, [](const auto& each) { return each.lever->recomputes; });
   if (part == pulled.parts.end()) return std::nullopt;
   part->says = {{"activation_budget", fmt::format("{}MiB", mebibytes)}};
+  if (auto interval = every_block(pulled.settings)) part->says.push_back({"gradient_checkpointing_interval", *interval});
   pulled.settings.step.memory.recompute_every = 0;
   pulled.settings.step.memory.activation_bytes = mebibytes << 20;
   return pulled;

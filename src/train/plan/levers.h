@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,10 @@ std::string to_flags(const std::vector<Asked>& asked);
 
 /// A function from the settings of a run to those of one that takes less memory and more time, and the options that ask for it.
 struct Lever {
-  /// Of an option by its name, the value that it has in a run whose lever is pulled.
+  /// Of an option by its name, the value that it has in a run whose lever is pulled; nothing where the run says it already.
   struct Row {
     std::string option;
-    std::string (*value)(const Settings& pulled);
+    std::optional<std::string> (*value)(const Settings& pulled);
   };
 
   bool (*can)(const Settings&, const MemoryPlan&);  ///< whether the run has it not yet, and may have it
