@@ -3,8 +3,11 @@
 #include <fmt/core.h>
 
 #include "app/verbs.h"
+#include "base/dtype.h"
 #include "base/text.h"
 #include "config/command_line.h"
+#include "convert/lora_format.h"
+#include "convert/model.h"
 #include "models/family.h"
 
 namespace burnish::app {
@@ -12,24 +15,29 @@ namespace burnish::app {
 namespace {
 
 void fields(config::Fields& f, convert::Options& o) {
+  auto dtypes = dtype_choices();
+  dtypes.emplace_back("keep");
   f.group("Files");
   f.positional("path", o.paths,
                "a LoRA, or a model's files or folder; last what is written: a model is one file where its name ends in .safetensors, else "
                "a diffusers folder");
-  f("dtype", o.dtype, "of the numbers written: fp32, bf16, fp16, or keep");
+  f("dtype", o.dtype, "of the numbers written: fp32, bf16, fp16, or keep").known(dtypes);
   f("overwrite", o.overwrite, "replace what is there");
   f.group("LoRA");
-  f("lora_format", o.lora_format, "diffusers, peft, kohya, onetrainer, lycoris, comfyui or diffsynth");
+  f("lora_format", o.lora_format, "diffusers, peft, kohya, onetrainer, lycoris, comfyui or diffsynth").known(convert::lora_formats());
   f("model", o.model,
     fmt::format("what the LoRA is for: {}, or the model's files; without it the names in the LoRA tell", join(models::published_models())));
   f("lora_base_model", o.lora_base_model, "of these components alone, with commas between");
-  f("lora_type", o.lora_type, "lora makes a LoRA of DoRA, LoHa and LoKr; keep leaves them");
-  f("lora_rank", o.lora_rank, "largest rank that is written; 0: no limit");
-  f("lora_energy", o.lora_energy, "share of each layer's squared norm to keep, from 0 to 1; 0: all that the rank holds");
+  f("lora_type", o.lora_type, "lora makes a LoRA of DoRA, LoHa and LoKr; keep leaves them").one_of({"keep", "lora"});
+  f("lora_rank", o.lora_rank, "largest rank that is written; 0: no limit").at_least(0);
+  f("lora_energy", o.lora_energy, "share of each layer's squared norm to keep, from 0 to 1; 0: all that the rank holds")
+      .at_least(0)
+      .at_most(1);
   f.group("Model");
   f("lora", o.lora, "LoRA to merge into the model, or file:strength; may be given several times");
   f("base", o.base, "the model that this one was trained from: what is written is the LoRA between them");
-  f("weight_format", o.weight_format, "of linear weights: fp8_tensor, fp8, fp8_plain or fp8_e5m2, none for numbers, or keep");
+  f("weight_format", o.weight_format, "of linear weights: fp8_tensor, fp8, fp8_plain or fp8_e5m2, none for numbers, or keep")
+      .known(convert::weight_formats());
   f("config_from", o.config_from, "diffusers folder whose configs, tokenizers and scheduler go into the folder that is written");
 }
 

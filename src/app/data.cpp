@@ -14,7 +14,6 @@
 #include "report/contact_sheet.h"
 #include "train/options/train_options.h"
 #include "train/samples/dataset_choice.h"
-#include "train/subject/checks.h"
 
 namespace burnish::app {
 
@@ -100,8 +99,8 @@ void data(const Arguments& arguments) {
   f.path("dataset_config", o.dataset_config, "TOML file of several datasets, in their place");
   f("data_file_keys", o.data_file_keys, "columns that hold files");
   train::fields(f, o.dataset);
-  f("division", o.division, "sides are multiples of this, as the model takes them: 16 or 8, say");
-  f("batch_size", o.batch_size, "samples of equal size in a batch");
+  f("division", o.division, "sides are multiples of this, as the model takes them: 16 or 8, say").at_least(1);
+  f("batch_size", o.batch_size, "samples of equal size in a batch").at_least(1);
   f.group("Model");
   f.path("model", o.model.model, "as for burnish train: counts the tokens that its text encoders make of the captions", {},
          config::seen_from_if_there);
@@ -110,11 +109,9 @@ void data(const Arguments& arguments) {
   f.path("tokenizer_2_path", o.model.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model");
   f.group("Contact sheet");
   f.path("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");
-  f("num_pictures", o.num_pictures, "of each size on it, at most");
+  f("num_pictures", o.num_pictures, "of each size on it, at most").at_least(0);
   auto parsed = config::read_command_line("data", "look at a dataset before training", arguments, f);
   if (parsed.help) return fmt::print("{}", parsed.help_text);
-  train::check_at_least("division", static_cast<double>(o.division), 1);
-  train::check_at_least("num_pictures", static_cast<double>(o.num_pictures), 0);
   watch_for_interrupt("interrupted: ends after this picture");
   const auto dataset = open(o);
   auto survey = data::survey(dataset, o.batch_size);

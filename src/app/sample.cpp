@@ -28,7 +28,7 @@
 #include "io/safetensors.h"
 #include "loras/merged.h"
 #include "train/step/paged_loading.h"
-#include "train/subject/checks.h"
+#include "train/subject/output_folder.h"
 #include "train/subject/storage.h"
 
 namespace burnish::app {
@@ -151,7 +151,7 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
                                                           {"sampler", o.sampler},
                                                           {"cfg_scale", fmt::format("{}", picture.cfg_scale)}};
     for (const auto& name : models::options_about(models::Option::About::guidance))
-      text.emplace_back(name, fmt::format("{}", std::get<double>(o.model.own.at(name))));
+      text.emplace_back(name, fmt::format("{}", o.model.own.get<double>(name)));
     text.emplace_back("model", join(o.model.model));
     text.emplace_back("lora", join(o.lora));
     if (!picture.references.empty()) text.emplace_back("references", join(picture.references));
@@ -225,11 +225,11 @@ void run_as_sample(const SampleOptions& o) try { run(o); } catch (const Error& e
 
 void sample(const Arguments& arguments) {
   SampleOptions options;
-  train::begin_with_drawing_options(options.model);
+  options.model.own.begin_with_drawing();
   auto read = [&] {
     config::Fields listed;
     fields(listed, options);
-    return config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed);
+    return config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed, [&] { check(options); });
   };
   auto parsed = read();
   if (parsed.help) return fmt::print("{}", parsed.help_text);

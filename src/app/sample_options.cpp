@@ -4,12 +4,11 @@
 
 #include <cmath>
 
-#include "base/error.h"
 #include "base/limits.h"
+#include "config/problems.h"
 #include "diffusion/process.h"
 #include "loras/merged.h"
 #include "models/family.h"
-#include "train/subject/checks.h"
 
 namespace burnish::app {
 
@@ -24,19 +23,24 @@ void fields(config::Fields& f, SampleOptions& o) {
   f.path("reference", o.reference, "reference picture that the model is to see, for models that read some; may be given several times");
   f("negative_prompt", o.negative_prompt, "what to steer away from, with cfg_scale above 1");
   f.path("lora", o.lora, "LoRA file, or file:strength; may be given several times");
-  f("height", o.extent.height, "height of the pictures in pixels");
-  f("width", o.extent.width, "width of the pictures in pixels");
-  f("num_inference_steps", o.num_inference_steps, "steps of the sampler");
-  f("sampler", o.sampler, "euler, or for models with discrete timesteps also euler_a, dpmpp_2m or ddim; default takes the model's own");
-  f("timestep_spacing", o.timestep_spacing, "where discrete steps lie: leading, trailing or linspace; default takes the model's own");
+  f("height", o.extent.height, "height of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
+  f("width", o.extent.width, "width of the pictures in pixels").at_least(1).at_most(kMostPixelsASide).in("pixels");
+  f("num_inference_steps", o.num_inference_steps, "steps of the sampler").at_least(1).at_most(kMostSamplerSteps).in("steps");
+  f("sampler", o.sampler, "euler, or for models with discrete timesteps also euler_a, dpmpp_2m or ddim; default takes the model's own")
+      .known(diffusion::sampler_names());
+  f("timestep_spacing", o.timestep_spacing, "where discrete steps lie: leading, trailing or linspace; default takes the model's own")
+      .known(diffusion::spacing_names());
   f("cfg_scale", o.cfg_scale, "classifier-free guidance; 1 is off");
-  f("guidance_rescale", o.guidance_rescale, "share by which guided predictions are brought back to their deviation without guidance");
-  f("num_images", o.num_images, "pictures of each prompt");
-  f("batch_size", o.batch_size, "pictures computed at once");
+  f("guidance_rescale", o.guidance_rescale, "share by which guided predictions are brought back to their deviation without guidance")
+      .at_least(0)
+      .at_most(1);
+  f("num_images", o.num_images, "pictures of each prompt").at_least(1).at_most(kMostPictures);
+  f("batch_size", o.batch_size, "pictures computed at once").at_least(1).at_most(kMostPictures);
   f.group("Memory");
   f("blocks_to_swap", o.blocks_to_swap,
-    "blocks of the denoiser whose weights wait in main memory and come to the device as they are needed");
-  f("blocks_on_disk", o.blocks_on_disk, "of blocks_to_swap, so many wait in the model's file instead");
+    "blocks of the denoiser whose weights wait in main memory and come to the device as they are needed")
+      .at_least(0);
+  f("blocks_on_disk", o.blocks_on_disk, "of blocks_to_swap, so many wait in the model's file instead").at_least(0);
   f.group("Extra inputs");
   for (const auto& input : models::extra_inputs()) {
     std::string column(input.column);
@@ -55,29 +59,18 @@ void check(const SampleOptions& o) {
   auto copy = o;
   config::Fields listed;
   fields(listed, copy);
-  train::check_finite(listed);
-  train::check(o.model);
-  auto check_count = [](const char* name, int64_t value, int64_t most) {
-    train::check_at_least(name, static_cast<double>(value), 1);
-    train::check_at_most(name, value, most);
-  };
-  check_count("height", o.extent.height, kMostPixelsASide);
-  check_count("width", o.extent.width, kMostPixelsASide);
-  check_count("num_inference_steps", o.num_inference_steps, kMostSamplerSteps);
-  check_count("num_images", o.num_images, kMostPictures);
-  check_count("batch_size", o.batch_size, kMostPictures);
-  train::check_at_least("blocks_to_swap", static_cast<double>(o.blocks_to_swap), 0);
-  train::check_at_least("blocks_on_disk", static_cast<double>(o.blocks_on_disk), 0);
+  config::Problems problems(listed);
+  problems.check_values();
+  problems.gather([&] { train::check(o.model); });
   if (o.blocks_on_disk > o.blocks_to_swap)
-    config_error("sample", "blocks_on_disk {} is more than blocks_to_swap {}, of which they are; raise blocks_to_swap", o.blocks_on_disk,
+    problems.add("blocks_on_disk {} is more than blocks_to_swap {}, of which they are; raise blocks_to_swap", o.blocks_on_disk,
                  o.blocks_to_swap);
-  diffusion::check({.name = o.sampler, .timestep_spacing = o.timestep_spacing, .num_steps = o.num_inference_steps});
-  if (o.guidance_rescale < 0 || o.guidance_rescale > 1)
-    config_error("sample", "guidance_rescale must be from 0 to 1, not {}", o.guidance_rescale);
+  problems.gather(
+      [&] { diffusion::check({.name = o.sampler, .timestep_spacing = o.timestep_spacing, .num_steps = o.num_inference_steps}); });
   for (const auto& text : o.lora) {
-    if (!std::isfinite(loras::parse_lora_file(text).strength))
-      config_error("sample", "the strength of the LoRA {} must be a finite number", text);
+    if (!std::isfinite(loras::parse_lora_file(text).strength)) problems.add("the strength of the LoRA {} must be a finite number", text);
   }
+  problems.refuse("sample");
 }
 
 }  // namespace burnish::app

@@ -26,7 +26,7 @@ void fields(config::Fields& f, SampleOptions& o);
 /// kept them, else the last. A data Error when the folder holds no run, or nothing saved.
 void take_run(SampleOptions& o);
 
-/// Refuses numbers that make no sense, before any file is opened.
+/// Refuses what makes no sense, all of it at once, before any file is opened.
 void check(const SampleOptions& o);
 
 }  // namespace burnish::app

@@ -75,7 +75,7 @@ void take_run(SampleOptions& o) {
   auto seed = o.model.seed;
   o.model = trained.model;
   o.model.seed = seed;
-  train::begin_with_drawing_options(o.model);
+  o.model.own.begin_with_drawing();
   o.extent = trained_extent(trained);
   for (const auto& [part, file] : saved_files(o.run)) {
     if (io::SafetensorsFile::open(file)->metadata().contains("adapter")) o.lora.push_back(file.string());

@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <functional>
+
 #include "app/together.h"
 #include "app/train_options.h"
 #include "app/verbs.h"
@@ -20,10 +22,11 @@ constexpr const char* kTrainAnswer = "interrupted: the run ends after this step,
 constexpr const char* kCacheAnswer = "interrupted: making the cache ends after this sample, and what is complete is kept";
 
 /// False when only help was asked for.
-bool read_options(const char* verb, const char* summary, const Arguments& arguments, train::TrainOptions& options) {
+bool read_options(const char* verb, const char* summary, const Arguments& arguments, train::TrainOptions& options,
+                  const std::function<void()>& prepare = {}) {
   config::Fields fields;
   train::fields(fields, options);
-  auto parsed = read_train_options(verb, summary, arguments, fields, options);
+  auto parsed = read_train_options(verb, summary, arguments, fields, options, prepare);
   if (parsed.help) fmt::print("{}", parsed.help_text);
   if (!parsed.without_effect.empty()) info("without effect here: {}", join(parsed.without_effect));
   return !parsed.help;
@@ -43,9 +46,12 @@ void write_report(const std::string& run) {
 void cache(const Arguments& arguments) {
   train::TrainOptions options;
   auto summary = "encode the data of a training run into a cache; takes the options of train";
-  if (!read_options("cache", summary, arguments, options)) return;
-  if (options.cache_path.empty()) config_error("cache", "name the folder to make with --cache_path");
-  options.task = train::objective_of(options).word + ":data_process";
+  auto prepare = [&] {
+    if (options.cache_path.empty()) config_error("cache", "name the folder to make with --cache_path");
+    options.task = train::objective_of(options).word + ":data_process";
+  };
+  if (!read_options("cache", summary, arguments, options, prepare)) return;
+  prepare();
   run_together(options, kCacheAnswer, [&](const auto& world, auto&) { train::make_cache(options, world); });
 }
 

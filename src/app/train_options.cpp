@@ -8,6 +8,7 @@
 #include "config/command_line.h"
 #include "dist/seat.h"
 #include "foreign/import.h"
+#include "train/options/check.h"
 #include "train/options/fields.h"
 #include "train/options/idle_options.h"
 
@@ -63,15 +64,21 @@ void tell(const std::string& file, const Taken& taken, const config::Fields& fie
 }  // namespace
 
 config::Parsed read_train_options(const char* verb, const char* summary, const Arguments& arguments, config::Fields& fields,
-                                  train::TrainOptions& options) {
+                                  train::TrainOptions& options, const std::function<void()>& prepare) {
   std::string file;
   fields.group("Launcher");
   fields.path("config_file", file, kDoc);
-  auto parsed = config::read_command_line(verb, summary, arguments, fields);
+  auto read = [&] {
+    return config::read_command_line(verb, summary, arguments, fields, [&] {
+      if (prepare) prepare();
+      train::check(options);
+    });
+  };
+  auto parsed = read();
   if (!parsed.help && !file.empty()) {
     Taken taken;
     take(file, taken, fields);
-    parsed = config::read_command_line(verb, summary, arguments, fields);
+    parsed = read();
     options.given = parsed.given;
     take_idle_back(taken, options);
     auto seat = dist::find_seat(dist::of_process);

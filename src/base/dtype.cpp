@@ -4,6 +4,8 @@
 
 namespace burnish {
 
+std::vector<std::string> dtype_choices() { return {"fp32", "bf16", "fp16"}; }
+
 c10::ScalarType parse_dtype(std::string_view name) {
   if (name == "fp32" || name == "float32") return c10::kFloat;
   if (name == "bf16" || name == "bfloat16") return c10::kBFloat16;

@@ -3,8 +3,12 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace burnish {
+
+/// What users write of dtypes for computing: "fp32", "bf16", "fp16".
+std::vector<std::string> dtype_choices();
 
 /// The dtype that users write ("fp32", "bf16", "fp16"); throws a config Error for anything else.
 c10::ScalarType parse_dtype(std::string_view name);

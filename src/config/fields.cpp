@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/overloaded.h"
 #include "base/text.h"
+#include "config/refusal.h"
 
 namespace burnish::config {
 
@@ -101,11 +102,11 @@ std::string toml_quoted(const std::string& text) {
 
 }  // namespace
 
-void refuse_unknown(const std::string& where, const std::string& name, const Fields& fields) {
-  if (const auto* option = find(fields.refused(), name)) config_error("config", "{} '{}' is not supported: {}", where, name, option->text);
+std::string why_unknown(const std::string& where, const std::string& name, const Fields& fields) {
+  if (const auto* option = find(fields.refused(), name)) return fmt::format("{} '{}' is not supported: {}", where, name, option->text);
   auto near = nearest_name(name, fields.names());
-  config_error("config", "{} '{}' is not known{}", where, name,
-               near.empty() ? "; --help lists the options" : fmt::format("; did you mean '{}'?", near));
+  return fmt::format("{} '{}' is not known{}", where, name,
+                     near.empty() ? "; --help lists the options" : fmt::format("; did you mean '{}'?", near));
 }
 
 std::string value_text(const Field& field) {
@@ -152,10 +153,12 @@ toml::table parse_toml(const std::string& path) {
   }
 }
 
-/// Reads the keys of a table of the file `path`, in whose folder file names begin, but for `other`, and returns those without effect.
+/// Reads the keys of a table of the file `path`, in whose folder file names begin, but for `other`, and returns those without effect. A
+/// Refusal says all that is wrong with them.
 std::vector<std::string> read_table(const toml::table& table, const std::string& path, const Fields& fields,
                                     const std::string& other = "") {
   std::vector<std::string> without_effect;
+  std::vector<Problem> problems;
   for (const auto& [key, node] : table) {
     std::string name(key.str());
     if (name == other) continue;
@@ -167,10 +170,18 @@ std::vector<std::string> read_table(const toml::table& table, const std::string&
     auto field = std::find_if(fields.list().begin(), fields.list().end(), [&](const Field& f) {
       return f.name == name || std::find(f.aliases.begin(), f.aliases.end(), name) != f.aliases.end();
     });
-    if (field == fields.list().end()) refuse_unknown(fmt::format("{} line {}: the key", path, key.source().begin.line), name, fields);
-    assign(*field, node, {path, std::string(key.str())});
-    relocate(*field, std::filesystem::path(path).parent_path());
+    if (field == fields.list().end()) {
+      problems.push_back({name, why_unknown(fmt::format("{} line {}: the key", path, key.source().begin.line), name, fields)});
+      continue;
+    }
+    try {
+      assign(*field, node, {path, std::string(key.str())});
+      relocate(*field, std::filesystem::path(path).parent_path());
+    } catch (const Error& error) {
+      problems.push_back({name, without_source(error)});
+    }
   }
+  if (!problems.empty()) throw Refusal("config", std::move(problems));
   return without_effect;
 }
 

@@ -144,7 +144,7 @@ class Fields {
 };
 
 /// Reads a TOML file into the fields and returns the names of keys without effect. File names in it begin in its folder. A file that cannot
-/// be read or is no TOML is a data Error; an unknown key (with the nearest name) or a value of another kind is a config Error.
+/// be read or is no TOML is a data Error; unknown keys (with the nearest name) and values of another kind are a Refusal of all of them.
 std::vector<std::string> read_toml(const std::string& path, const Fields& fields);
 /// The same of a text, in which file names stay as they are.
 std::vector<std::string> read_toml_text(const std::string& text, const Fields& fields);
@@ -157,8 +157,8 @@ void relocate(const Field& field, const std::filesystem::path& folder);
 /// entry and of the item are read, in this order. Errors are those of read_toml.
 void read_toml_items(const std::string& path, const std::string& list, const std::string& items, const std::function<Fields()>& begin);
 
-/// A config Error for an option or key that is not among the fields: why it is refused, or the nearest name. `where`: "option".
-[[noreturn]] void refuse_unknown(const std::string& where, const std::string& name, const Fields& fields);
+/// A sentence about an option or key that is not among the fields: why it is refused, or the nearest name. `where`: "option".
+std::string why_unknown(const std::string& where, const std::string& name, const Fields& fields);
 
 /// Writes a field's value as TOML does.
 std::string value_text(const Field& field);

@@ -67,6 +67,23 @@ std::string cell(const std::string& text) {
   return out;
 }
 
+std::string number_text(const Field& field, double number) {
+  bool is_whole = std::holds_alternative<int64_t*>(field.slot);
+  return is_whole ? std::to_string(static_cast<int64_t>(number)) : fmt::format("{}", number);
+}
+
+/// What an option may be, by its row: "lora, dora", "1 to 64", "at least 0 steps"; "" where the row does not say.
+std::string domain_of(const Field& field) {
+  auto words = field.choices;
+  std::erase(words, "");
+  if (!words.empty()) return join(words);
+  std::string text;
+  if (field.least && field.most) text = number_text(field, *field.least) + " to " + number_text(field, *field.most);
+  else if (field.least) text = "at least " + number_text(field, *field.least);
+  else if (field.most) text = "at most " + number_text(field, *field.most);
+  return text + (text.empty() || field.unit.empty() ? "" : " ") + field.unit;
+}
+
 const char* kind_of(const Field& field) {
   static constexpr std::array kKinds{"text", "whole number", "number", "truth value", "list of texts"};
   return kKinds.at(field.slot.index());
@@ -104,6 +121,19 @@ std::string to_names(const Fields& fields) {
   return lines;
 }
 
+/// A line a word that an option may be, for completion in shells. `option`: as it is spelled there.
+std::string to_choices(const Fields& fields, std::string option) {
+  option.erase(0, option.find_first_not_of('-'));
+  std::ranges::replace(option, '-', '_');
+  for (const auto& field : fields.list()) {
+    if (field.name != option && !contains(field.aliases, option)) continue;
+    auto words = field.choices;
+    std::erase(words, "");
+    return words.empty() ? "" : join(words, "\n") + "\n";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string to_markdown(const std::string& verb, const std::string& summary, const Fields& fields) {
@@ -112,10 +142,10 @@ std::string to_markdown(const std::string& verb, const std::string& summary, con
   for (const auto& field : fields.list()) {
     if (group == nullptr || field.group != *group) {
       if (!field.group.empty()) page += fmt::format("\n### {}\n", field.group);
-      page += "\n| option | not given | meaning |\n|---|---|---|\n";
+      page += "\n| option | not given | may be | meaning |\n|---|---|---|---|\n";
     }
     group = &field.group;
-    page += fmt::format("| `{}` | `{}` | {} |\n", all_names(field), value_text(field), cell(field.doc));
+    page += fmt::format("| `{}` | `{}` | {} | {} |\n", all_names(field), value_text(field), cell(domain_of(field)), cell(field.doc));
   }
   if (!fields.without_effect().empty()) page += fmt::format("\n### {}\n\n| option | why |\n|---|---|\n", fields.title_no_effect());
   for (const auto& option : fields.without_effect()) page += fmt::format("| `--{}` | {} |\n", option.name, cell(option.text));
@@ -133,6 +163,8 @@ std::string to_json(const std::string& verb, const std::string& summary, const F
 std::string help_of(const std::string& verb, const std::string& summary, const Fields& fields, const std::vector<std::string>& args) {
   if (contains(args, "--markdown")) return to_markdown(verb, summary, fields);
   if (contains(args, "--names")) return to_names(fields);
+  if (auto asked = std::ranges::find(args, "--choices"); asked != args.end())
+    return asked + 1 == args.end() ? "" : to_choices(fields, *(asked + 1));
   if (contains(args, "--json")) return to_json(verb, summary, fields);
   bool has_first = std::ranges::any_of(fields.list(), [](const auto& field) { return field.level == Level::first_run; });
   bool all = contains(args, "all") || contains(args, "--all");

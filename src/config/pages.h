@@ -3,7 +3,7 @@
 
 namespace burnish::config {
 
-/// The options as a page of Markdown: a table a group, of names, values when they are not given, and docs.
+/// The options as a page of Markdown: a table a group, of names, values when they are not given, what they may be, and docs.
 std::string to_markdown(const std::string& verb, const std::string& summary, const Fields& fields);
 
 /// The options as JSON, from which another program can draw a form: of each its name, group, type, value when it is not given, meaning,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/text.h"
 
@@ -10,8 +9,9 @@ namespace burnish::config {
 
 namespace {
 
-/// "a, b or c".
-std::string either(const std::vector<std::string>& words) {
+/// "a, b or c"; that a word may be left empty is not said.
+std::string either(std::vector<std::string> words) {
+  std::erase(words, "");
   std::vector<std::string> first(words.begin(), words.end() - 1);
   return first.empty() ? words.back() : join(first) + " or " + words.back();
 }
@@ -30,12 +30,6 @@ std::vector<std::string> names_in(const std::string& sentence) {
 
 }  // namespace
 
-std::string Refusal::lines() const {
-  std::string text;
-  for (const auto& problem : problems_) text += (text.empty() ? "" : "\n") + one_line(fmt::format("[{}] {}", room_, problem.sentence));
-  return text;
-}
-
 void Problems::add_sentence(std::string sentence) {
   const auto known = fields_.names();
   std::string option;
@@ -44,6 +38,10 @@ void Problems::add_sentence(std::string sentence) {
     if (wrong_values_.contains(word)) return;  // of which this is what follows
     if (option.empty()) option = word;
   }
+  add_about(std::move(option), std::move(sentence));
+}
+
+void Problems::add_about(std::string option, std::string sentence) {
   bool is_said = std::ranges::any_of(
       list_, [&](const auto& problem) { return option.empty() ? problem.sentence == sentence : problem.option == option; });
   if (!is_said) list_.push_back({std::move(option), std::move(sentence)});
@@ -53,7 +51,10 @@ void Problems::gather(const std::function<void()>& check) {
   try {
     check();
   } catch (const Refusal& refusal) {
-    for (const auto& problem : refusal.problems()) add_sentence(problem.sentence);
+    for (const auto& [option, sentence] : refusal.problems()) {
+      if (option.empty()) add_sentence(sentence);
+      else if (!wrong_values_.contains(option)) add_about(option, sentence);
+    }
   } catch (const Error& error) {
     if (error.code() != Exit::config) throw;
     add_sentence(without_source(error));
@@ -84,12 +85,6 @@ void Problems::check_value(const Field& field) {
 
 void Problems::refuse(const char* room) const {
   if (!list_.empty()) throw Refusal(room, list_);
-}
-
-std::string to_json(const std::vector<Problem>& problems) {
-  auto list = nlohmann::json::array();
-  for (const auto& [option, sentence] : problems) list.push_back({{"option", option}, {"sentence", sentence}});
-  return nlohmann::json{{"problems", list}}.dump(2) + "\n";
 }
 
 }  // namespace burnish::config

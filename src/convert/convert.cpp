@@ -2,10 +2,8 @@
 
 #include <fmt/core.h>
 
-#include <cmath>
 #include <filesystem>
 
-#include "base/choice.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "convert/lora.h"
@@ -19,12 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_numbers(const Options& o) {
-  if (o.lora_rank < 0) config_error("convert", "lora_rank must be at least 0, not {}", o.lora_rank);
-  if (!(o.lora_energy >= 0 && o.lora_energy <= 1)) config_error("convert", "lora_energy must be from 0 to 1, not {}", o.lora_energy);
+void check_words(const Options& o) {
   parse_lora_format(o.lora_format);
-  static const std::vector<std::string> kTypes{"keep", "lora"};
-  if (!contains(kTypes, o.lora_type)) unknown_choice("convert", "lora_type", o.lora_type, kTypes);
   if (o.dtype != "keep") parse_dtype(o.dtype);
 }
 
@@ -66,7 +60,7 @@ std::string text_of(const LoraReport& report) {
 }  // namespace
 
 std::string convert(const Options& o) {
-  check_numbers(o);
+  check_words(o);
   check_paths(o);
   const Options plain;
   bool from_lora = is_lora(o.paths[0]), to_lora = from_lora || !o.base.empty();

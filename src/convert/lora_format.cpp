@@ -206,6 +206,8 @@ std::string peft_config(const std::vector<AdapterWeights>& weights, const std::s
 
 }  // namespace
 
+const std::vector<std::string>& lora_formats() { return kFormatNames; }
+
 LoraFormat parse_lora_format(std::string_view name) {
   for (size_t i = 0; i < kFormatNames.size(); ++i) {
     if (name == kFormatNames[i]) return static_cast<LoraFormat>(i);

@@ -1,6 +1,8 @@
 #pragma once
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "loras/lora_file.h"
 
@@ -16,6 +18,7 @@ namespace burnish::convert {
 /// diffsynth   `<path>.lora_A.default.weight` in the names of DiffSynth-Studio
 enum class LoraFormat { diffusers, peft, kohya, onetrainer, lycoris, comfyui, diffsynth };
 LoraFormat parse_lora_format(std::string_view name);
+const std::vector<std::string>& lora_formats();
 
 /// The adapters of one component in the names of a file.
 struct Spelled {

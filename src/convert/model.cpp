@@ -24,6 +24,11 @@
 
 namespace burnish::convert {
 
+const std::vector<std::string>& weight_formats() {
+  static const std::vector<std::string> kFormats{"keep", "none", "fp8_tensor", "fp8", "fp8_plain", "fp8_e5m2"};
+  return kFormats;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -32,8 +37,7 @@ constexpr const char* kInterruptAnswer =
     "interrupted: what was written is removed after this tensor; Ctrl-C again ends the program at once";
 
 NumberFormat number_format(const Options& o) {
-  static const std::vector<std::string> kFormats{"keep", "none", "fp8_tensor", "fp8", "fp8_plain", "fp8_e5m2"};
-  if (!contains(kFormats, o.weight_format)) unknown_choice("convert", "weight_format", o.weight_format, kFormats);
+  if (!contains(weight_formats(), o.weight_format)) unknown_choice("convert", "weight_format", o.weight_format, weight_formats());
   NumberFormat format;
   if (o.dtype != "keep") format.dtype = parse_dtype(o.dtype);
   format.keeps_codes = o.weight_format != "none";

@@ -3,11 +3,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/std.h>
 
-#include <algorithm>
-#include <array>
-
 #include "base/choice.h"
 #include "base/random_key.h"
+#include "base/text.h"
 #include "diffusion/loss_weighting.h"
 
 namespace burnish::diffusion {
@@ -17,12 +15,13 @@ void check(const LossOptions& options) {
   if (options.min_snr_gamma < 0) config_error("diffusion", "min_snr_gamma must be at least 0, not {}", options.min_snr_gamma);
 }
 
+std::vector<std::string> sampler_names() { return {"default", "euler", "euler_a", "dpmpp_2m", "ddim"}; }
+std::vector<std::string> spacing_names() { return {"default", "leading", "trailing", "linspace", "diffsynth"}; }
+
 void check(const SamplerOptions& options) {
-  static const std::array<std::string, 5> kSamplers{"default", "euler", "euler_a", "dpmpp_2m", "ddim"};
-  static const std::array<std::string, 5> kSpacings{"default", "leading", "trailing", "linspace", "diffsynth"};
-  if (std::ranges::find(kSamplers, options.name) == kSamplers.end()) unknown_choice("diffusion", "sampler", options.name, kSamplers);
-  if (std::ranges::find(kSpacings, options.timestep_spacing) == kSpacings.end())
-    unknown_choice("diffusion", "timestep_spacing", options.timestep_spacing, kSpacings);
+  const auto samplers = sampler_names(), spacings = spacing_names();
+  if (!contains(samplers, options.name)) unknown_choice("diffusion", "sampler", options.name, samplers);
+  if (!contains(spacings, options.timestep_spacing)) unknown_choice("diffusion", "timestep_spacing", options.timestep_spacing, spacings);
   if (options.num_steps < 1) config_error("diffusion", "num_inference_steps must be at least 1, not {}", options.num_steps);
 }
 

@@ -57,8 +57,6 @@ std::vector<Option> family_options();
 std::vector<std::string> options_about(Option::About about);
 /// Their values when none is given.
 OptionValues default_options();
-/// Of those that have another where pictures are drawn to be looked at, that one.
-OptionValues drawing_options();
 
 /// The columns in which families find reference pictures, each once.
 std::vector<std::string> reference_columns();

@@ -3,43 +3,74 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 namespace burnish::models {
 
 /// The value of an option, of the type that the option has.
 using OptionValue = std::variant<bool, int64_t, double, std::string>;
-/// By the option's name.
-using OptionValues = std::map<std::string, OptionValue>;
-
-/// That of the option with this name, which must be there and of this type.
-template <class T>
-const T& value_of(const OptionValues& values, const std::string& name) {
-  return std::get<T>(values.at(name));
-}
-
 /// An option that some families have and others have not, of which every verb that runs a model makes a flag; or one of a training
 /// objective.
 struct Option {
   std::string name, help;
   OptionValue otherwise;  ///< its value when it is not given, and with that its type
   std::string elsewhere;  ///< what to do instead when a model without this option is given it; "" where such a model leaves it unread
-  /// A sentence about a value that no model can take; "" for the others.
+  /// A sentence about a value that no model can take, and of which choices and range say nothing; "" for the others.
   std::string (*why_wrong)(const std::string& name, const OptionValue& value) = nullptr;
+  std::vector<std::string> choices = {};        ///< the words that a text may be; none: any
+  std::optional<double> least = {}, most = {};  ///< that a number may be
   /// What of a model it is about, which decides when it counts in a run and what may set it.
   enum class About { model, references, prompts, tile_size, guidance } about = About::model;
   std::optional<OptionValue> when_drawing = {};  ///< its value when it is not given and pictures are drawn to be looked at; none: otherwise
 };
 
-/// An Option::why_wrong: whole numbers below 0.
-std::string why_negative(const std::string& name, const OptionValue& value);
+/// What options are set to, by their names.
+class OptionValues {
+ public:
+  OptionValues() = default;
+  /// Values that are asked for.
+  OptionValues(std::initializer_list<std::pair<const std::string, OptionValue>> values);
+  /// Of these options, the values that they have when none is given.
+  explicit OptionValues(const std::vector<Option>& options);
 
-/// An Option::why_wrong: numbers of tokens below 0, or more than any prompt takes.
-std::string why_no_token_count(const std::string& name, const OptionValue& value);
+  /// Adds an option that is not there at the value that it has when none is given.
+  void add(const Option& option);
+  void set(const std::string& name, OptionValue value) { entries_[name].value = std::move(value); }
+  /// Has every option begin with its value for drawing: it is what nobody asked for, and pictures are drawn with no other.
+  void begin_with_drawing();
+
+  /// The value of an option that is there.
+  const OptionValue& at(const std::string& name) const { return entries_.at(name).value; }
+  OptionValue& at(const std::string& name) { return entries_.at(name).value; }
+  template <class T>
+  const T& get(const std::string& name) const {
+    return std::get<T>(at(name));
+  }
+  /// That with which pictures are drawn to be looked at.
+  template <class T>
+  const T& get_for_drawing(const std::string& name) const {
+    const auto& entry = entries_.at(name);
+    return std::get<T>(entry.when_drawing ? *entry.when_drawing : entry.value);
+  }
+  /// Whether it is there, and another than it has when none is given.
+  bool is_given(const Option& option) const;
+  size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    OptionValue value = {};
+    std::optional<OptionValue> otherwise = {};     ///< when none is given; nothing while the option itself is not known
+    std::optional<OptionValue> when_drawing = {};  ///< nothing: the value
+  };
+  std::map<std::string, Entry> entries_;
+};
 
 /// What a run asks of a model beyond its files.
 struct ModelOptions {
@@ -52,18 +83,15 @@ struct ModelOptions {
   bool references = false;                  ///< whether its units read reference pictures (Family::reference_columns)
   std::set<std::string> extra_inputs = {};  ///< further columns that its units read (Family::extra_inputs)
   OptionValues own = {};  ///< of options that the families declare; open_model fills in those of the model's family that are missing
-  /// Values of these that count as not given, where they are others than Option::otherwise: those of a verb that draws.
-  OptionValues unset = {};
-  OptionValues drawing = {};  ///< values of these where pictures are drawn to be looked at (UnitGroups::draw), if they are others there
 
   template <class T>
   const T& get(const std::string& name) const {
-    return value_of<T>(own, name);
+    return own.get<T>(name);
   }
+  /// Of units that draw pictures to be looked at (UnitGroups::draw).
   template <class T>
   const T& get_for_drawing(const std::string& name) const {
-    auto other = drawing.find(name);
-    return other == drawing.end() ? get<T>(name) : std::get<T>(other->second);
+    return own.get_for_drawing<T>(name);
   }
 };
 

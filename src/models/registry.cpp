@@ -86,19 +86,7 @@ std::vector<std::string> options_about(Option::About about) {
   return names;
 }
 
-OptionValues default_options() {
-  OptionValues values;
-  for (const auto& option : family_options()) values[option.name] = option.otherwise;
-  return values;
-}
-
-OptionValues drawing_options() {
-  OptionValues values;
-  for (const auto& option : family_options()) {
-    if (option.when_drawing) values[option.name] = *option.when_drawing;
-  }
-  return values;
-}
+OptionValues default_options() { return OptionValues(family_options()); }
 
 std::vector<std::string> reference_columns() {
   std::vector<std::string> columns;
@@ -130,11 +118,8 @@ namespace {
 /// Refuses options of other families that were given a value and cannot be left unread.
 void check_options(const Family& family, const ModelOptions& options) {
   for (const auto& option : family_options()) {
-    auto given = options.own.find(option.name);
-    auto unset = options.unset.find(option.name);
-    bool is_given = given != options.own.end() && given->second != (unset == options.unset.end() ? option.otherwise : unset->second);
     bool has_it = std::ranges::find(family.options, option.name, &Option::name) != family.options.end();
-    if (is_given && !has_it && !option.elsewhere.empty())
+    if (options.own.is_given(option) && !has_it && !option.elsewhere.empty())
       config_error("models", "{} is not supported for this model; {}", option.name, option.elsewhere);
   }
   if (options.dtype == c10::kHalf && !family.takes_fp16)
@@ -165,7 +150,7 @@ std::unique_ptr<Model> open_model(const ModelFiles& files, ModelOptions options)
     names.emplace_back(family->name);
     if (!family->recognises(files)) continue;
     check_options(*family, options);
-    for (const auto& option : family->options) options.own.try_emplace(option.name, option.otherwise);
+    for (const auto& option : family->options) options.own.add(option);
     auto model = family->open(files, options);
     auto can_draw = [&](const auto& expert) { return model->components().can_initialise(expert.component); };
     if (options.init == "random" && !std::ranges::all_of(model->experts_there(), can_draw))

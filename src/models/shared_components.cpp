@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "io/files.h"
 #include "models/hub_files.h"
 #include "models/vae/causal_autoencoder.h"
@@ -197,7 +198,8 @@ Option prompt_length_option() {
           .help = "text tokens; 0 takes what the model was trained with",
           .otherwise = int64_t{0},
           .elsewhere = "give max_token_length, or take it out",
-          .why_wrong = why_no_token_count,
+          .least = 0,
+          .most = kMostTokens,
           .about = Option::About::prompts};
 }
 

@@ -269,14 +269,16 @@ TEST(Markdown, ATableAGroup) {
   f.no_effect("workers", true, "none are needed");
   f.refused("quant", "say a|b");
   auto parsed = config::read_command_line("train", "trains", {"--help", "--markdown"}, f);
-  EXPECT_EQ(parsed.help_text,
-            "## burnish train\n\ntrains\n\n### Model\n\n| option | not given | meaning |\n|---|---|---|\n"
-            "| `--model, --model_paths` | `[\"default\"]` | a folder or a file; repeatable |\n| `--dtype` | `\"bf16\"` | fp32 or bf16 |\n"
-            "\n### Training\n\n| option | not given | meaning |\n|---|---|---|\n| `--max_steps, --num_steps` | `100` | steps to do |\n"
-            "| `--learning_rate` | `0.0001` | of the optimizer |\n| `--shuffle` | `false` | in another order each epoch |\n"
-            "| `--size` | `[]` | in pixels |\n"
-            "\n### No effect\n\n| option | why |\n|---|---|\n| `--workers` | none are needed |\n"
-            "\n### Refused\n\n| option | what to do |\n|---|---|\n| `--quant` | say a\\|b |\n");
+  EXPECT_EQ(
+      parsed.help_text,
+      "## burnish train\n\ntrains\n\n### Model\n\n| option | not given | may be | meaning |\n|---|---|---|---|\n"
+      "| `--model, --model_paths` | `[\"default\"]` |  | a folder or a file; repeatable |\n| `--dtype` | `\"bf16\"` |  | fp32 or bf16 |\n"
+      "\n### Training\n\n| option | not given | may be | meaning |\n|---|---|---|---|\n| `--max_steps, --num_steps` | `100` |  | steps to "
+      "do |\n"
+      "| `--learning_rate` | `0.0001` |  | of the optimizer |\n| `--shuffle` | `false` |  | in another order each epoch |\n"
+      "| `--size` | `[]` |  | in pixels |\n"
+      "\n### No effect\n\n| option | why |\n|---|---|\n| `--workers` | none are needed |\n"
+      "\n### Refused\n\n| option | what to do |\n|---|---|\n| `--quant` | say a\\|b |\n");
 }
 
 TEST(Markdown, NoTitleWithoutAGroup) {
@@ -284,7 +286,8 @@ TEST(Markdown, NoTitleWithoutAGroup) {
   config::Fields f;
   f("json", json, "prints JSON");
   EXPECT_EQ(config::read_command_line("doctor", "looks", {"--help", "--markdown"}, f).help_text,
-            "## burnish doctor\n\nlooks\n\n| option | not given | meaning |\n|---|---|---|\n| `--json` | `false` | prints JSON |\n");
+            "## burnish doctor\n\nlooks\n\n| option | not given | may be | meaning |\n|---|---|---|---|\n| `--json` | `false` |  | prints "
+            "JSON |\n");
 }
 
 TEST(Toml, KeysAreHandedDownToItems) {

@@ -106,6 +106,65 @@ TEST(Help, IsOfAFirstRunAndSaysHowToSeeTheRest) {
   EXPECT_THAT(help({"all"}), testing::AllOf(HasSubstr("--rank"), HasSubstr("--rate"), HasSubstr("--rare")));
 }
 
+TEST(Help, SaysWhatAnOptionMayBe) {
+  Options o;
+  auto fields = o.fields();
+  auto help = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), "--help");
+    return read_command_line("train", "trains", more, fields).help_text;
+  };
+  EXPECT_THAT(help({"--markdown"}), testing::AllOf(HasSubstr("| `--rank` | `16` | 1 to 64 | rank of the adapters |"),
+                                                   HasSubstr("| `--rate` | `0.5` | at least 0 steps | share of something |"),
+                                                   HasSubstr("| `--kind` | `\"lora\"` | lora, dora, oft | lora, dora or oft |"),
+                                                   HasSubstr("| `--rare` | `\"\"` |  | of kind dora |")));
+  EXPECT_EQ(help({"--choices", "--kind"}), "lora\ndora\noft\n");
+  EXPECT_EQ(help({"--choices", "--rank"}), "");
+  EXPECT_EQ(help({"--choices", "--other"}), "");
+  EXPECT_EQ(help({"--choices"}), "");
+}
+
+TEST(CommandLine, SaysAllThatIsWrongAtOnce) {
+  auto problems = [](const std::vector<std::string>& arguments, const std::function<void()>& check = {}) {
+    Options o;
+    auto fields = o.fields();
+    try {
+      read_command_line("train", "trains", arguments, fields, check);
+    } catch (const Refusal& refusal) {
+      return refusal.lines();
+    }
+    return std::string("nothing");
+  };
+  EXPECT_EQ(problems({"--rnk", "3", "--rate", "fast", "--kind=x", "--rank=4.5", "stray"}),
+            "[config] rank must be a whole number of 64 bits, not '4.5'\n[config] rate must be a number, not 'fast'\n"
+            "[config] option 'rnk' is not known; did you mean 'rank'?\n"
+            "[config] 'stray' belongs to no option; put quotes around a text of several words, and name an option again for each value\n"
+            "[config] kind 'x' is not known; choose lora, dora or oft");
+  EXPECT_EQ(problems({"--kind", "--rate", "4"}), "[config] --kind needs a value, and the option --rate follows");
+  EXPECT_EQ(problems({"--rate", "x", "--rank"}),
+            "[config] --rank needs a value (--help lists the options)\n[config] rate must be a number, not 'x'");
+  auto check = [] { config_error("train", "kind lora is too plain, and rate goes with it"); };
+  EXPECT_EQ(problems({"--rank", "x"}, check),
+            "[config] rank must be a whole number of 64 bits, not 'x'\n[config] kind lora is too plain, and rate goes with it");
+  EXPECT_EQ(problems({"--rate", "x"}, check), "[config] rate must be a number, not 'x'") << "from which the other may follow";
+  EXPECT_EQ(problems({"--rank", "0"}, check), "nothing") << "the verb checks";
+  EXPECT_EQ(problems({"--rank", "x"}, [] { data_error("train", "no such file"); }),
+            "[config] rank must be a whole number of 64 bits, not 'x'");
+}
+
+TEST(Toml, SaysAllThatIsWrongAtOnce) {
+  Options o;
+  auto fields = o.fields();
+  try {
+    read_toml_text("rank = 'x'\nrnk = 2\nrate = true\n", fields);
+    FAIL();
+  } catch (const Refusal& refusal) {
+    ASSERT_EQ(refusal.problems().size(), 3);
+    EXPECT_EQ(refusal.problems()[0].option, "rank");
+    EXPECT_THAT(refusal.lines(), testing::AllOf(HasSubstr("'rank' must be a whole number"), HasSubstr("'rate' must be a number"),
+                                                HasSubstr("'rnk' is not known; did you mean 'rank'?")));
+  }
+}
+
 TEST(Schema, HasARowAnOption) {
   Options o;
   auto fields = o.fields();

@@ -68,7 +68,7 @@ TEST_F(BadConversion, IsRefusedInASentence) {
   refused(2, "convert " + kLora, {"name what is read and what is written"});
   refused(2, "convert " + kLora + " " + kModel, {"is there already", "--overwrite"});
   refused(2, "convert " + kLora + to_file + " --lora_format koya", {"did you mean \"kohya\"?"});
-  refused(2, "convert " + kLora + to + " --lora_energy 2", {"lora_energy must be from 0 to 1"});
+  refused(2, "convert " + kLora + to + " --lora_energy 2", {"lora_energy must be at most 1, not 2"});
   refused(2, "convert " + kLora + to + " --weight_format fp8", {"--weight_format has no meaning where a LoRA is written"});
   refused(2, "convert " + kModel + to + ".safetensors --config_from " + kModel, {"--config_from is for folders"});
   refused(2, "convert " + kLora + to + ".bin --model " + kModel, {"a LoRA is written into one file; name it ", "out.safetensors"});

@@ -174,7 +174,7 @@ TEST_F(QwenEdit, WhatCannotBeIsRefused) {
   fails("--reference_prompt plain", {"2 reference pictures", "reference_prompt numbered"});
   fails("--caption_dropout 0.5", {"caption_dropout", "text_embedding"});
   refused(2, train_with(base + mixed(), "--reference_prompt twice"),
-          {"reference_prompt must be auto, plain, numbered or by_count, not twice"});
+          {"reference_prompt 'twice' is not known; choose auto, by_count, plain or numbered"});
   refused(2, train_with(base + mixed(), "--reference_pixels -1"), {"reference_pixels"});
   refused(3, train_with(base + mixed(), "--processor_path " + quoted(kEdit)), {"processor_path", "preprocessor_config.json"});
   refused(3, train_with(qwen_image_model() + "--reference_pixels 147456 " + mixed(), ""), {"<|image_pad|>", "Qwen2.5-VL"});

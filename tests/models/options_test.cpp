@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "io/files.h"
 #include "models/family.h"
 
 using namespace burnish;
@@ -22,7 +23,7 @@ std::string refusal(const char* model, const ModelOptions& options) {
 
 ModelOptions with(const std::string& name, const OptionValue& value) {
   ModelOptions options;
-  options.own[name] = value;
+  options.own.set(name, value);
   return options;
 }
 
@@ -47,7 +48,12 @@ TEST(FamilyOptions, AreRefusedWhereTheyMeanNothing) {
 }
 
 TEST(FamilyOptions, OfAVerbThatDrawsBeginWithTheirValuesForDrawing) {
-  auto drawn = [](double guidance) { return ModelOptions{.own = {{"embedded_guidance", guidance}}, .unset = drawing_options()}; };
+  auto drawn = [](double guidance) {
+    ModelOptions options{.own = default_options()};
+    options.own.begin_with_drawing();
+    options.own.set("embedded_guidance", guidance);
+    return options;
+  };
   EXPECT_EQ(refusal("sd15_pipeline/model", drawn(3.5)), "");
   EXPECT_NE(refusal("sd15_pipeline/model", drawn(1.0)), "");
 }
@@ -70,20 +76,49 @@ TEST(FamilyOptions, HaveNamesOfTheirOwnAndDefaultsThatAreRight) {
 }
 
 TEST(FamilyOptions, MayHaveOtherValuesForDrawing) {
-  EXPECT_EQ(drawing_options(), (OptionValues{{"embedded_guidance", 3.5}}));
-  ModelOptions options{.own = default_options(), .drawing = drawing_options()};
+  ModelOptions options{.own = default_options()};
   EXPECT_EQ(options.get<double>("embedded_guidance"), 1.0);
   EXPECT_EQ(options.get_for_drawing<double>("embedded_guidance"), 3.5);
-  options.drawing = {};
-  EXPECT_EQ(options.get_for_drawing<double>("embedded_guidance"), 1.0);
+  options.own.begin_with_drawing();
+  EXPECT_EQ(options.get<double>("embedded_guidance"), 3.5);
+  options.own.set("embedded_guidance", 2.0);
+  EXPECT_EQ(options.get_for_drawing<double>("embedded_guidance"), 2.0) << "what is asked for is drawn with";
+}
+
+TEST(FamilyOptions, AreGivenWhereTheyAreAnotherThanByThemselves) {
+  const auto& guidance = option("embedded_guidance");
+  OptionValues values;
+  EXPECT_FALSE(values.is_given(guidance));
+  values.add(guidance);
+  EXPECT_FALSE(values.is_given(guidance));
+  values.set("embedded_guidance", 3.5);
+  EXPECT_TRUE(values.is_given(guidance));
+  values.add(guidance);
+  EXPECT_EQ(values.get<double>("embedded_guidance"), 3.5) << "and stay";
+  values.begin_with_drawing();
+  EXPECT_FALSE(values.is_given(guidance));
+  EXPECT_FALSE(OptionValues({{"embedded_guidance", 1.0}}).is_given(guidance));
+}
+
+/// Families may name and rename their options: what needs one elsewhere asks what they are about.
+TEST(FamilyOptions, AreSpelledInNoRoomOfRuns) {
+  for (const auto* room : {"src/train", "src/app", "src/drawing"}) {
+    for (const auto& file : std::filesystem::recursive_directory_iterator(kSource / room)) {
+      if (!file.is_regular_file()) continue;
+      const auto text = io::read_text(file.path());
+      for (const auto& each : family_options())
+        EXPECT_EQ(text.find('"' + each.name + '"'), text.npos) << each.name << " in " << file.path();
+    }
+  }
 }
 
 TEST(FamilyOptions, RefuseValuesInASentence) {
   auto wrong = [](const std::string& name, const OptionValue& value) { return option(name).why_wrong(name, value); };
-  EXPECT_EQ(wrong("clip_skip", int64_t{-1}), "clip_skip must be at least 0, not -1");
-  EXPECT_EQ(wrong("max_sequence_length", int64_t{-3}), "max_sequence_length must be at least 0, not -3");
+  EXPECT_EQ(option("clip_skip").least, 0);
+  EXPECT_EQ(option("max_sequence_length").least, 0);
+  EXPECT_TRUE(option("max_sequence_length").most);
   EXPECT_EQ(wrong("vae_tile_size", int64_t{500}), "vae_tile_size must be 0 or a multiple of 32, not 500");
   EXPECT_EQ(wrong("vae_tile_size", int64_t{-32}), "vae_tile_size must be 0 or a multiple of 32, not -32");
-  EXPECT_EQ(wrong("prediction_type", std::string("velocity")), "prediction_type 'velocity' is not known; choose epsilon or v_prediction");
+  EXPECT_THAT(option("prediction_type").choices, testing::ElementsAre("", "epsilon", "v_prediction"));
   EXPECT_EQ(wrong("max_token_length", int64_t{77}), "max_token_length must be 75, 150, 225 or another multiple of 75, not 77");
 }

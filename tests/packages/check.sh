@@ -50,11 +50,19 @@ gzip -dc "$work/venv/share/man/man1/burnish.1.gz" | grep 'lora_rank' >/dev/null 
 completed=$(PATH=$work/venv/bin:$PATH bash -c '. "$0"; COMP_WORDS=(burnish train --lora_ra); COMP_CWORD=2; _burnish; echo "${COMPREPLY[*]}"' \
   "$work/venv/share/bash-completion/completions/burnish")
 [[ $completed == "--lora_rank --lora_rank_groups" ]] || { echo "completion says '$completed'" >&2; exit 1; }
+completed=$(PATH=$work/venv/bin:$PATH bash -c '. "$0"; COMP_WORDS=(burnish train --lora_type l); COMP_CWORD=3; _burnish; echo "${COMPREPLY[*]}"' \
+  "$work/venv/share/bash-completion/completions/burnish")
+[[ $completed == "lora loha lokr" ]] || { echo "completion of choices says '$completed'" >&2; exit 1; }
 completed=$(PATH=$work/venv/bin:$PATH fish --no-config -c 'source $argv[1]; complete -C "burnish train --lora_ra"' \
   "$work/venv/share/fish/vendor_completions.d/burnish.fish" | cut -f 1 | paste -s -d ' ')
 [[ $completed == "--lora_rank --lora_rank_groups" ]] || { echo "completion of fish says '$completed'" >&2; exit 1; }
+completed=$(PATH=$work/venv/bin:$PATH fish --no-config -c 'source $argv[1]; complete -C "burnish train --lora_type do"' \
+  "$work/venv/share/fish/vendor_completions.d/burnish.fish" | cut -f 1 | paste -s -d ' ')
+[[ $completed == dora ]] || { echo "completion of fish offers '$completed' for lora_type" >&2; exit 1; }
 completed=$(PATH=$work/venv/bin:$PATH zsh -f tests/packages/zsh_completion.zsh "$work/venv/share/zsh/site-functions" 'burnish train --lora_rank_')
 [[ $completed == "burnish train --lora_rank_groups" ]] || { echo "completion of zsh says '$completed'" >&2; exit 1; }
+completed=$(PATH=$work/venv/bin:$PATH zsh -f tests/packages/zsh_completion.zsh "$work/venv/share/zsh/site-functions" 'burnish train --lora_type do')
+[[ $completed == "burnish train --lora_type dora" ]] || { echo "completion of zsh offers '$completed' for lora_type" >&2; exit 1; }
 
 say "the wheel without a torch says so"
 python3 -m venv "$work/bare"

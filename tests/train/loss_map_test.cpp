@@ -104,9 +104,9 @@ TEST_F(LossMap, CountsUnderEveryObjective) {
   expect_halves(of(sft()));
   expect_halves(of(direct_distill()));
   auto imitation = of(trajectory_imitation());
-  imitation.own["student_num_inference_steps"] = int64_t{2};
-  imitation.own["teacher_num_inference_steps"] = int64_t{4};
-  imitation.own["teacher_cfg_scale"] = 1.0;
+  imitation.own.set("student_num_inference_steps", int64_t{2});
+  imitation.own.set("teacher_num_inference_steps", int64_t{4});
+  imitation.own.set("teacher_cfg_scale", 1.0);
   expect_halves(imitation);
   for (const char* error : {"error", "rejected_error", "reference_error", "reference_rejected_error"}) expect_halves(of(dpo()), error);
 }

@@ -258,21 +258,22 @@ TEST_F(OutOfMemory, IsExplainedByThePlan) {
   run.dataset.height = run.dataset.width = 64;
   run.dataset.max_pixels = TrainOptions{}.dataset.max_pixels;
   run.batch_size = 16;
-  auto plan = plan_memory(run);
+  const auto settings = settle(run);
+  auto plan = plan_memory(settings);
   NoMemory missing{.step = 3, .place = "backward", .saved_step = 2, .host_bytes = plan.host_bytes() - 1};
-  auto planner = [&plan](const TrainOptions& other) {
+  auto planner = [&plan](const Settings& other) {
     auto changed = plan_memory(other);
     changed.host.front() = plan.host.front();  // the program, which is as large as it was
     return changed;
   };
-  auto text = explain(missing, run, plan, planner);
+  auto text = explain(missing, settings, plan, planner);
   EXPECT_THAT(text, testing::StartsWith("out of memory in step 3 (backward), which was given up; the state of step 2 is saved"));
   EXPECT_THAT(text, testing::ContainsRegex("the plan said [0-9.]+ MiB of cpu at the peak \\((forward|backward), .*\\); it takes [0-9.]+ "
                                            "[KM]iB with --"));
   missing.host_bytes = 0;
-  EXPECT_THAT(explain(missing, run, plan, planner), testing::HasSubstr("no option that takes less memory makes it fit"));
+  EXPECT_THAT(explain(missing, settings, plan, planner), testing::HasSubstr("no option that takes less memory makes it fit"));
   missing.saved_step = -1;
-  EXPECT_THAT(explain(missing, run, std::nullopt, planner),
+  EXPECT_THAT(explain(missing, settings, std::nullopt, planner),
               testing::HasSubstr("nothing was saved yet; it was not planned: `burnish plan`"));
 }
 

@@ -60,11 +60,11 @@ TEST(Options, OfAFirstRunAreTwentyFive) {
 
 TEST(Options, AreAllJudgedAtOnce) {
   auto options = some();
-  options.lora_rank = 0;
+  options.adapter.rank = 0;
   options.batch_size = 0;
   options.optimizer = "adam";
   options.keep_best = true;
-  options.sigmoid_scale = 2;
+  options.timesteps.sigmoid_scale = 2;
   auto problems = problems_of(options);
   EXPECT_THAT(problems, Contains("lora_rank: lora_rank must be at least 1, not 0"));
   EXPECT_THAT(problems, Contains("batch_size: batch_size must be at least 1, not 0"));

@@ -69,12 +69,10 @@ Naming naming_of(const std::string& word, const ModelFiles& files) {
   return published_naming(files).value_or(Naming::by_count);
 }
 
-std::string why_no_naming(const std::string& name, const OptionValue& value) {
-  const auto& word = std::get<std::string>(value);
-  for (const auto& [known, naming] : kNamings) {
-    if (word == known) return "";
-  }
-  return word == "auto" ? "" : fmt::format("{} must be auto, plain, numbered or by_count, not {}", name, word);
+std::vector<std::string> namings() {
+  std::vector<std::string> words{"auto"};
+  for (const auto& [word, naming] : kNamings) words.emplace_back(word);
+  return words;
 }
 
 bool is_numbered(Naming naming, size_t count) {

@@ -21,9 +21,9 @@ std::string word_of(Naming naming);
 
 /// What the model_index.json of a pipeline that edits says; nothing where there is none.
 std::optional<Naming> published_naming(const ModelFiles& files);
-/// By the option reference_prompt: "auto" takes what is published, or else by_count. `why_no_naming` is its Option::why_wrong.
+/// By the option reference_prompt: "auto" takes what is published, or else by_count. `namings` lists its words.
 Naming naming_of(const std::string& word, const ModelFiles& files);
-std::string why_no_naming(const std::string& name, const OptionValue& value);
+std::vector<std::string> namings();
 
 /// Whether `count` pictures are numbered; a data Error for several that have no numbers.
 bool is_numbered(Naming naming, size_t count);

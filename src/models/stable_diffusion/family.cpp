@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/limits.h"
 #include "io/model_values.h"
 #include "models/find_components.h"
 #include "models/stable_diffusion/model.h"
@@ -46,15 +47,9 @@ std::string describe(const ModelEntry& entry) {
        {vae, "KL autoencoder"}});
 }
 
-std::string why_no_prediction(const std::string& name, const OptionValue& value) {
-  const auto& type = std::get<std::string>(value);
-  bool known = type.empty() || type == "epsilon" || type == "v_prediction";
-  return known ? "" : fmt::format("{} '{}' is not known; choose epsilon or v_prediction", name, type);
-}
-
 std::string why_no_token_length(const std::string& name, const OptionValue& value) {
   auto length = std::get<int64_t>(value);
-  if (length >= 0 && length % 75 == 0) return why_no_token_count(name, value);
+  if (length % 75 == 0) return "";
   return fmt::format("{} must be 75, 150, 225 or another multiple of 75, not {}", name, length);
 }
 
@@ -63,7 +58,7 @@ std::vector<Option> options() {
            .help = "epsilon or v_prediction, of models with discrete timesteps; empty takes what the model's files say",
            .otherwise = std::string(),
            .elsewhere = "what it predicts is fixed: take it out",
-           .why_wrong = why_no_prediction},
+           .choices = {"", "epsilon", "v_prediction"}},
           {.name = "zero_terminal_snr",
            .help = "the last discrete timestep is noise alone (for v_prediction)",
            .otherwise = false,
@@ -72,12 +67,14 @@ std::vector<Option> options() {
            .help = "CLIP's embedding is the output of this layer, counted from the last, 1; 0 takes the model's own",
            .otherwise = int64_t{0},
            .elsewhere = "take it out",
-           .why_wrong = why_negative},
+           .least = 0},
           {.name = "max_token_length",
            .help = "CLIP tokens of a prompt: 75, 150 or 225; 0 takes 75",
            .otherwise = int64_t{0},
            .elsewhere = "give max_sequence_length, or take it out",
-           .why_wrong = why_no_token_length},
+           .why_wrong = why_no_token_length,
+           .least = 0,
+           .most = kMostTokens},
           tile_option()};
 }
 

@@ -14,7 +14,7 @@ class DirectDistill final : public Objective {
  public:
   DirectDistill(const ObjectiveSettings& settings, models::Model& model) : settings_(settings), model_(model) {}
 
-  pipeline::Units units() const override { return distill_units(model_, models::value_of<std::string>(settings_.own, kSpacing)); }
+  pipeline::Units units() const override { return distill_units(model_, settings_.own.get<std::string>(kSpacing)); }
   std::vector<std::string> columns() const override { return kTrajectoryColumns; }
   void check(const SampleInfo& sample) const override { trajectory_of(sample.columns, sample.row); }
 
@@ -49,7 +49,7 @@ void check_distillation(const RunForObjective& run) {
 }
 
 std::string distillation_fingerprint(const models::OptionValues& own) {
-  const auto& spacing = models::value_of<std::string>(own, kSpacing);
+  const auto& spacing = own.get<std::string>(kSpacing);
   return spacing == "default" ? "" : spacing;
 }
 

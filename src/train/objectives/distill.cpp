@@ -43,12 +43,6 @@ int64_t count_in(const nlohmann::json& columns, const char* name, int64_t row, d
   return static_cast<int64_t>(*value);
 }
 
-std::string why_no_spacing(const std::string& name, const models::OptionValue& value) {
-  const auto& spacing = std::get<std::string>(value);
-  bool is_known = spacing == "default" || spacing == "diffsynth";
-  return is_known ? "" : fmt::format("{} '{}' is not known; choose default or diffsynth", name, spacing);
-}
-
 }  // namespace
 
 models::Option spacing_option() {
@@ -56,7 +50,7 @@ models::Option spacing_option() {
           .help = "steps of the model's own sampler (default), or diffsynth",
           .otherwise = std::string("default"),
           .elsewhere = "",
-          .why_wrong = why_no_spacing};
+          .choices = {"default", "diffsynth"}};
 }
 
 Trajectory trajectory_of(const nlohmann::json& columns, int64_t row) {

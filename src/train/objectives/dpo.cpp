@@ -32,7 +32,7 @@ pipeline::Units dpo_units(const Subject& subject, double beta) {
 
 class Dpo final : public Objective {
  public:
-  Dpo(ObjectiveSettings settings, const Subject& subject) : units_(dpo_units(subject, models::value_of<double>(settings.own, kBeta))) {
+  Dpo(ObjectiveSettings settings, const Subject& subject) : units_(dpo_units(subject, settings.own.get<double>(kBeta))) {
     settings.loss.weighting = "uniform";
     visits_ = make_sft(settings, subject);
   }
@@ -69,7 +69,7 @@ void check_dpo(const RunForObjective& run) {
     config_error("train", "dpo has no loss weights, beta_dpo takes their place; take loss_weighting and min_snr_gamma out");
 }
 
-std::string dpo_fingerprint(const models::OptionValues& own) { return fmt::format("{}", models::value_of<double>(own, kBeta)); }
+std::string dpo_fingerprint(const models::OptionValues& own) { return fmt::format("{}", own.get<double>(kBeta)); }
 
 std::unique_ptr<Objective> make_dpo(const ObjectiveSettings& settings, const Subject& subject) {
   return std::make_unique<Dpo>(settings, subject);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/limits.h"
 #include "train/objectives/distill.h"
 
 namespace burnish::train {
@@ -41,22 +42,29 @@ pipeline::Values conditions_of(pipeline::Scope& scope, const std::vector<std::st
 
 std::vector<models::Option> imitation_options() {
   ImitationOptions otherwise;
-  return {{.name = kStudentSteps, .help = "steps in which the model shall draw", .otherwise = otherwise.num_student_steps, .elsewhere = ""},
+  return {{.name = kStudentSteps,
+           .help = "steps in which the model shall draw",
+           .otherwise = otherwise.num_student_steps,
+           .elsewhere = "",
+           .least = 1,
+           .most = kMostSamplerSteps},
           {.name = kTeacherSteps,
            .help = "steps in which the model as it was before training walks, once a sample",
            .otherwise = otherwise.num_teacher_steps,
-           .elsewhere = ""},
+           .elsewhere = "",
+           .least = 1,
+           .most = kMostSamplerSteps},
           {.name = kTeacherGuidance,
            .help = "the teacher's classifier-free guidance; 1 is without",
            .otherwise = otherwise.teacher_cfg_scale,
-           .elsewhere = ""},
+           .elsewhere = "",
+           .least = 0},
           spacing_option()};
 }
 
 ImitationOptions imitation_options_of(const models::OptionValues& values) {
-  using models::value_of;
-  return {value_of<int64_t>(values, kStudentSteps), value_of<int64_t>(values, kTeacherSteps), value_of<double>(values, kTeacherGuidance),
-          value_of<std::string>(values, kSpacing)};
+  return {values.get<int64_t>(kStudentSteps), values.get<int64_t>(kTeacherSteps), values.get<double>(kTeacherGuidance),
+          values.get<std::string>(kSpacing)};
 }
 
 std::vector<double> student_times(const ImitationOptions& options, const diffusion::Process& process, int64_t num_image_tokens) {

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/text.h"
+#include "train/subject/option_rows.h"
 
 namespace burnish::train {
 
@@ -32,11 +33,7 @@ std::vector<models::Option> objective_options() {
   return all;
 }
 
-models::OptionValues default_objective_options() {
-  models::OptionValues values;
-  for (const auto& option : objective_options()) values[option.name] = option.otherwise;
-  return values;
-}
+models::OptionValues default_objective_options() { return models::OptionValues(objective_options()); }
 
 std::vector<std::string> objectives_with(const std::string& option) {
   std::vector<std::string> words;
@@ -70,11 +67,10 @@ void objective_fields(config::Fields& f, std::string& task, std::string& extra_i
                 all_columns()));
   for (const auto& option : objective_options()) {
     auto help = fmt::format("of {}: {}", join(objectives_with(option.name), " and "), option.help);
-    std::visit([&](auto& value) { f(option.name, value, help); }, own.at(option.name));
     auto tasks = objectives_with(option.name);
-    f.row(option.name).counts_when((tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and "), [&task, tasks] {
-      return contains(tasks, task.substr(0, task.find(':')));
-    });
+    option_row(f, option, own.at(option.name), help)
+        .counts_when((tasks.size() > 1 ? "the tasks " : "task ") + join(tasks, " and "),
+                     [&task, tasks] { return contains(tasks, task.substr(0, task.find(':'))); });
   }
 }
 

@@ -15,7 +15,6 @@
 #include "train/objectives/reference.h"
 #include "train/objectives/sample_loss.h"
 #include "train/samples/draws.h"
-#include "train/subject/checks.h"
 
 namespace burnish::train {
 
@@ -150,13 +149,9 @@ class Imitation final : public Objective {
 
 void check_imitation(const RunForObjective& run) {
   auto own = imitation_options_of(run.own);
-  check_at_most("student_num_inference_steps", own.num_student_steps, kMostSamplerSteps);
-  check_at_most("teacher_num_inference_steps", own.num_teacher_steps, kMostSamplerSteps);
-  if (own.num_student_steps < 1) config_error("train", "student_num_inference_steps must be at least 1, not {}", own.num_student_steps);
   if (own.num_teacher_steps < own.num_student_steps)
     config_error("train", "teacher_num_inference_steps {} is less than the student's {}; the teacher takes at least as many",
                  own.num_teacher_steps, own.num_student_steps);
-  check_at_least("teacher_cfg_scale", own.teacher_cfg_scale, 0);
   if (run.augments || run.draws_latents || run.noise_offset != 0)
     config_error("train",
                  "trajectory_imitation starts from noise alone and takes of a picture its size; take random_crop, random_flip, latents and "

@@ -17,7 +17,6 @@
 #include "train/options/idle_options.h"
 #include "train/options/meaning.h"
 #include "train/options/objective_options.h"
-#include "train/subject/checks.h"
 
 namespace burnish::train {
 
@@ -173,7 +172,7 @@ void check_limits(const TrainOptions& o, Problems& problems) {
 }
 
 void check_sequence(const TrainOptions& o, Problems& problems) {
-  if (o.sequence_size > 1 && o.lora_dropout > 0)
+  if (o.sequence_size > 1 && o.adapter.dropout > 0)
     problems.add(
         "lora_dropout draws what it drops for all tokens of a sample, and with sequence_size {} no process has them all; take one of "
         "the two out",
@@ -230,7 +229,7 @@ const std::vector<void (*)(const TrainOptions&)>& checks_of_rooms() {
       [](const auto& o) { check_objective(o); },
       [](const auto& o) { adapters::check(adapter_options(o)); },
       [](const auto& o) {
-        adapters::check_readers(adapters::parse_layout(o.lora_format), adapters::kind_of_type(o.lora_type), o.lora_type == "dora",
+        adapters::check_readers(adapters::parse_layout(o.lora_format), adapters::kind_of_type(o.adapter.type), o.adapter.type == "dora",
                                 adapters::parse_norm_axis(o.dora_norm));
       },
       [](const auto& o) { component_rates(o); },
@@ -243,11 +242,11 @@ const std::vector<void (*)(const TrainOptions&)>& checks_of_rooms() {
       [](const auto& o) {
         if (!o.save_dtype.empty()) parse_dtype(o.save_dtype);
       },
-      [](const auto& o) { diffusion::check(loss_options(o)); },
+      [](const auto& o) { diffusion::check(o.loss); },
       [](const auto& o) { parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale); },
-      [](const auto& o) { diffusion::check(timestep_options(o)); },
+      [](const auto& o) { diffusion::check(o.timesteps); },
       [](const auto& o) { optim::check(optimizer_options(o), schedule_options(o, o.max_steps), o.learning_rate); },
-      [](const auto& o) { optim::check(group_options(o)); },
+      [](const auto& o) { optim::check(o.groups); },
   };
   return kAll;
 }

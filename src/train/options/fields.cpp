@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "base/dtype.h"
 #include "base/limits.h"
 #include "train/options/meaning.h"
 #include "train/options/objective_options.h"
@@ -13,7 +14,7 @@ using config::Level;
 namespace {
 
 bool samples_with(const TrainOptions& o, std::initializer_list<const char*> schemes) {
-  return std::ranges::find(schemes, o.timestep_sampling) != schemes.end();
+  return std::ranges::find(schemes, o.timesteps.mode) != schemes.end();
 }
 bool shifts(const TrainOptions& o) {
   return samples_with(o, {"shift", "sigma", "logit_normal", "mode", "heavy_tail", "cos_map", "inverted_parabola", "logistic", "beta"});
@@ -35,7 +36,7 @@ bool keeps_shapes(const TrainOptions& o) { return each_says(o) || (o.dataset.hei
 bool changes_tags(const TrainOptions& o) { return each_says(o) || o.dataset.shuffle_caption || o.dataset.caption_tag_dropout_rate > 0; }
 
 bool has_adapters(const TrainOptions& o) { return o.trainable_models.empty() || !o.lora_base_model.empty() || !o.lora_checkpoint.empty(); }
-bool may_be(const TrainOptions& o, const char* type) { return o.lora_type == type || !o.lora_checkpoint.empty(); }
+bool may_be(const TrainOptions& o, const char* type) { return o.adapter.type == type || !o.lora_checkpoint.empty(); }
 bool is_lokr(const TrainOptions& o) { return has_adapters(o) && may_be(o, "lokr"); }
 bool is_dora(const TrainOptions& o) { return has_adapters(o) && may_be(o, "dora"); }
 bool trains_encoders(const TrainOptions& o) {
@@ -131,35 +132,36 @@ static void optimizer_fields(config::Fields& f, TrainOptions& o) {
       .level(Level::first_run);
   f("optimizer_args", o.optimizer_args, "comma list of key=value, the optimizer's own numbers: betas=0.9,0.99,eps=1e-8");
   f("weight_decay", o.weight_decay, "decoupled weight decay");
-  f("lr_scheduler", o.lr_scheduler,
+  f("lr_scheduler", o.schedule.name,
     "constant, linear, cosine, cosine_with_restarts, polynomial, rex, warmup_stable_decay or inverse_sqrt, each after the warm-up")
       .known({"constant", "linear", "cosine", "cosine_with_restarts", "polynomial", "rex", "warmup_stable_decay", "inverse_sqrt"});
-  f("lr_warmup_steps", o.lr_warmup_steps, "steps over which the learning rate rises").at_most(kMostSteps).in("steps");
-  f("lr_scheduler_min_lr_ratio", o.lr_scheduler_min_lr_ratio, "share of the learning rate at which the schedule ends");
-  f("lr_scheduler_num_cycles", o.lr_scheduler_num_cycles, "cycles of lr_scheduler cosine_with_restarts");
-  f("lr_scheduler_power", o.lr_scheduler_power, "exponent of lr_scheduler polynomial").level(Level::all);
-  f("lr_decay_steps", o.lr_decay_steps,
+  f("lr_warmup_steps", o.schedule.warmup_steps, "steps over which the learning rate rises").at_most(kMostSteps).in("steps");
+  f("lr_scheduler_min_lr_ratio", o.schedule.min_lr_ratio, "share of the learning rate at which the schedule ends");
+  f("lr_scheduler_num_cycles", o.schedule.num_cycles, "cycles of lr_scheduler cosine_with_restarts");
+  f("lr_scheduler_power", o.schedule.power, "exponent of lr_scheduler polynomial").level(Level::all);
+  f("lr_decay_steps", o.schedule.decay_steps,
     "the last so many steps of lr_scheduler warmup_stable_decay, in which the rate falls; 0 takes a tenth of the run")
       .at_most(kMostSteps)
       .in("steps")
       .level(Level::all);
-  f("lr_groups", o.lr_groups, "comma list of name=rate for components, layers or regular expressions: text_encoder=5e-5,.*to_q.*=2e-4");
-  f("weight_decay_groups", o.weight_decay_groups, "comma list of name=decay for components, layers or regular expressions: .*bias=0")
+  f("lr_groups", o.groups.lr_groups,
+    "comma list of name=rate for components, layers or regular expressions: text_encoder=5e-5,.*to_q.*=2e-4");
+  f("weight_decay_groups", o.groups.weight_decay_groups, "comma list of name=decay for components, layers or regular expressions: .*bias=0")
       .level(Level::all);
-  f("loraplus_lr_ratio", o.loraplus_lr_ratio, "LoRA+: the learning rate of LoRA's B over that of its A, 16 say; 0 is off");
+  f("loraplus_lr_ratio", o.groups.loraplus_lr_ratio, "LoRA+: the learning rate of LoRA's B over that of its A, 16 say; 0 is off");
 }
 
 static void loss_fields(config::Fields& f, TrainOptions& o) {
-  f("timestep_sampling", o.timestep_sampling,
+  f("timestep_sampling", o.timesteps.mode,
     "diffsynth, uniform, sigmoid, shift, flux_shift, qwen_shift, krea2_shift, ideogram4_shift, logsnr, sigma, logit_normal, mode, "
     "heavy_tail, cos_map, inverted_parabola, logistic, beta or lognorm_blend; default takes the model's own")
       .known({"default", "diffsynth", "uniform", "sigmoid", "shift", "flux_shift", "qwen_shift", "krea2_shift", "ideogram4_shift", "logsnr",
               "sigma", "logit_normal", "mode", "heavy_tail", "cos_map", "inverted_parabola", "logistic", "beta", "lognorm_blend"})
       .decides_what_is_learned();
-  f("loss_weighting", o.loss_weighting, "diffsynth, uniform, sigma_sqrt, cosmap or debiased; default takes the model's own")
+  f("loss_weighting", o.loss.weighting, "diffsynth, uniform, sigma_sqrt, cosmap or debiased; default takes the model's own")
       .known({"default", "diffsynth", "uniform", "sigma_sqrt", "cosmap", "debiased"})
       .decides_what_is_learned();
-  f("min_snr_gamma", o.min_snr_gamma, "gamma of Min-SNR loss weights, of models with discrete timesteps; 0 is off")
+  f("min_snr_gamma", o.loss.min_snr_gamma, "gamma of Min-SNR loss weights, of models with discrete timesteps; 0 is off")
       .decides_what_is_learned();
   f("loss_type", o.loss_type, "l2, huber or smooth_l1: how much large errors count").known({"l2", "huber", "smooth_l1"});
   f("huber_schedule", o.huber_schedule, "how huber's and smooth_l1's threshold goes with time: constant, exponential or snr")
@@ -182,41 +184,41 @@ static void loss_fields(config::Fields& f, TrainOptions& o) {
   f("normalize_masked_area_loss", o.normalize_masked_area_loss,
     "of masked_loss: a sample's loss is the mean over what counts of it, not over all of it");
   f("noise_offset", o.noise_offset, "adds to the noise a draw of this deviation for each channel").at_least(0).decides_what_is_learned();
-  f("discrete_flow_shift", o.discrete_flow_shift,
+  f("discrete_flow_shift", o.timesteps.shift,
     "shift towards noise of timestep_sampling shift, sigma, logit_normal, mode, heavy_tail, cos_map, inverted_parabola, logistic and beta")
       .decides_what_is_learned()
       .counts_when("a timestep_sampling that shifts (shift, sigma, logit_normal, ...)", [&o] { return shifts(o); });
-  f("sigmoid_scale", o.sigmoid_scale,
+  f("sigmoid_scale", o.timesteps.sigmoid_scale,
     "deviation before the sigmoid of timestep_sampling sigmoid, shift, flux_shift, qwen_shift and krea2_shift")
       .decides_what_is_learned()
       .counts_when("timestep_sampling sigmoid, shift, flux_shift, qwen_shift and krea2_shift", [&o] { return scales_normals(o); })
       .level(Level::all);
-  f("logit_mean", o.logit_mean, "mean of timestep_sampling logit_normal and logsnr")
+  f("logit_mean", o.timesteps.logit_mean, "mean of timestep_sampling logit_normal and logsnr")
       .decides_what_is_learned()
       .counts_when("timestep_sampling logit_normal and logsnr", [&o] { return is_logit_normal(o); })
       .level(Level::all);
-  f("logit_std", o.logit_std, "deviation of timestep_sampling logit_normal and logsnr")
+  f("logit_std", o.timesteps.logit_std, "deviation of timestep_sampling logit_normal and logsnr")
       .decides_what_is_learned()
       .counts_when("timestep_sampling logit_normal and logsnr", [&o] { return is_logit_normal(o); })
       .level(Level::all);
-  f("mode_scale", o.mode_scale, "strength of timestep_sampling mode and heavy_tail")
+  f("mode_scale", o.timesteps.mode_scale, "strength of timestep_sampling mode and heavy_tail")
       .decides_what_is_learned()
       .counts_when("timestep_sampling mode and heavy_tail", [&o] { return has_mode(o); })
       .level(Level::all);
-  f("noising_weight", o.noising_weight, "steepness of timestep_sampling inverted_parabola and logistic; a of beta")
+  f("noising_weight", o.timesteps.noising_weight, "steepness of timestep_sampling inverted_parabola and logistic; a of beta")
       .decides_what_is_learned()
       .counts_when("timestep_sampling inverted_parabola, logistic and beta", [&o] { return has_noising(o); })
       .level(Level::all);
-  f("noising_bias", o.noising_bias, "place of timestep_sampling inverted_parabola and logistic, from their middle; b of beta")
+  f("noising_bias", o.timesteps.noising_bias, "place of timestep_sampling inverted_parabola and logistic, from their middle; b of beta")
       .decides_what_is_learned()
       .counts_when("timestep_sampling inverted_parabola, logistic and beta", [&o] { return has_noising(o); })
       .level(Level::all);
-  f("min_t", o.min_t, "sigma is drawn from the part of its distribution above this").decides_what_is_learned().level(Level::all);
-  f("max_t", o.max_t, "sigma is drawn from the part of its distribution below this").decides_what_is_learned().level(Level::all);
-  f("min_timestep_boundary", o.min_timestep_boundary, "start of the trained share of the schedule, from pure noise")
+  f("min_t", o.timesteps.min_t, "sigma is drawn from the part of its distribution above this").decides_what_is_learned().level(Level::all);
+  f("max_t", o.timesteps.max_t, "sigma is drawn from the part of its distribution below this").decides_what_is_learned().level(Level::all);
+  f("min_timestep_boundary", o.timesteps.min_boundary, "start of the trained share of the schedule, from pure noise")
       .decides_what_is_learned()
       .level(Level::all);
-  f("max_timestep_boundary", o.max_timestep_boundary, "end of the trained share of the schedule, 1 for a picture without noise")
+  f("max_timestep_boundary", o.timesteps.max_boundary, "end of the trained share of the schedule, 1 for a picture without noise")
       .decides_what_is_learned()
       .level(Level::all);
 }
@@ -236,7 +238,7 @@ static void output_fields(config::Fields& f, TrainOptions& o) {
   f("lora_format", o.lora_format, "names in the adapter's file: auto, diffusers, kohya, lycoris, onetrainer or diffsynth")
       .known({"auto", "diffusers", "kohya", "lycoris", "onetrainer", "diffsynth"})
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
-  f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype").known({"fp32", "bf16", "fp16"});
+  f("save_dtype", o.save_dtype, "fp32, bf16 or fp16 of what is saved; empty takes dtype").known(dtype_choices());
   f("resume", o.resume, "go on from the state in output_path").level(Level::first_run);
   f("auto_resume", o.auto_resume, "go on from the state in output_path where there is one, and begin anew where there is none");
   f("overwrite", o.overwrite, "start anew in an output_path that holds a run, whose log and state are replaced");
@@ -359,20 +361,20 @@ static void trained_fields(config::Fields& f, TrainOptions& o) {
   f("lora_base_model", o.lora_base_model,
     "comma list of components that carry adapters; empty takes the denoiser, or those in lora_checkpoint");
   f("lora_target_modules", o.lora_target_modules, "layer names, one regular expression, \"\" for every large layer, or default");
-  f("lora_type", o.lora_type, "lora, dora, loha, lokr, oft or full").known({"lora", "dora", "loha", "lokr", "oft", "full"});
-  f("lora_rank", o.lora_rank, "rank of the adapters").at_least(1).at_most(kMostRank).level(Level::first_run);
-  f("lora_alpha", o.lora_alpha, "scale is alpha / rank; 0 takes the rank").at_least(0).level(Level::first_run);
+  f("lora_type", o.adapter.type, "lora, dora, loha, lokr, oft or full").known({"lora", "dora", "loha", "lokr", "oft", "full"});
+  f("lora_rank", o.adapter.rank, "rank of the adapters").at_least(1).at_most(kMostRank).level(Level::first_run);
+  f("lora_alpha", o.adapter.alpha, "scale is alpha / rank; 0 takes the rank").at_least(0).level(Level::first_run);
   f("lora_rank_groups", o.lora_rank_groups,
     "comma list of name=rank for components, layers or regular expressions: text_encoder=4,.*to_q=64");
   f("lora_alpha_groups", o.lora_alpha_groups, "comma list of name=alpha for components, layers or regular expressions").level(Level::all);
-  f("use_rslora", o.use_rslora, "scale is alpha / root of rank")
+  f("use_rslora", o.adapter.use_rslora, "scale is alpha / root of rank")
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
-  f("lora_dropout", o.lora_dropout, "share of the inputs that an adapter does not see in a step")
+  f("lora_dropout", o.adapter.dropout, "share of the inputs that an adapter does not see in a step")
       .counts_when("an adapter, and trainable_models asks for none (lora_base_model does)", [&o] { return has_adapters(o); });
   f("dora_norm", o.dora_norm, "output: a magnitude per output, as peft and diffusers have it; input: per input, as OneTrainer")
       .known({"output", "input"})
       .counts_when("lora_type dora", [&o] { return is_dora(o); });
-  f("lokr_factor", o.lokr_factor, "largest side of LoKr's first factor; -1 takes the most even split")
+  f("lokr_factor", o.adapter.lokr_factor, "largest side of LoKr's first factor; -1 takes the most even split")
       .counts_when("lora_type lokr", [&o] { return is_lokr(o); })
       .level(Level::all);
   f.path("lora_checkpoint", o.lora_checkpoint,

@@ -27,33 +27,15 @@ bool augments(const TrainOptions& o) {
   return std::ranges::any_of(datasets_of(o), [](const auto& dataset) { return augments(dataset); });
 }
 
-diffusion::TimestepOptions timestep_options(const TrainOptions& o) {
-  return {.mode = o.timestep_sampling,
-          .shift = o.discrete_flow_shift,
-          .sigmoid_scale = o.sigmoid_scale,
-          .logit_mean = o.logit_mean,
-          .logit_std = o.logit_std,
-          .mode_scale = o.mode_scale,
-          .min_boundary = o.min_timestep_boundary,
-          .max_boundary = o.max_timestep_boundary,
-          .noising_weight = o.noising_weight,
-          .noising_bias = o.noising_bias,
-          .min_t = o.min_t,
-          .max_t = o.max_t};
-}
-
-diffusion::LossOptions loss_options(const TrainOptions& o) { return {o.loss_weighting, o.min_snr_gamma}; }
-
 optim::OptimizerOptions optimizer_options(const TrainOptions& o) {
   return {o.optimizer, o.weight_decay, optim::parse_rounding(o.trained_weights), static_cast<uint64_t>(o.model.seed), o.optimizer_args};
 }
 
 optim::ScheduleOptions schedule_options(const TrainOptions& o, int64_t max_steps) {
-  return {o.lr_scheduler,       o.lr_warmup_steps, max_steps, o.lr_scheduler_min_lr_ratio, o.lr_scheduler_num_cycles,
-          o.lr_scheduler_power, o.lr_decay_steps};
+  auto schedule = o.schedule;
+  schedule.max_steps = max_steps;
+  return schedule;
 }
-
-optim::GroupOptions group_options(const TrainOptions& o) { return {o.lr_groups, o.weight_decay_groups, o.loraplus_lr_ratio}; }
 
 bool encodes(const TrainOptions& o) { return !o.task.ends_with(":train") && o.import_diffsynth.empty(); }
 bool trains(const TrainOptions& o) { return !o.task.ends_with(":data_process"); }
@@ -84,7 +66,9 @@ std::vector<std::pair<std::string, double>> component_rates(const TrainOptions& 
 }
 
 adapters::AdapterOptions adapter_options(const TrainOptions& o) {
-  return {o.lora_type, o.lora_rank, o.lora_alpha, o.use_rslora, o.lora_dropout, adapters::parse_norm_axis(o.dora_norm), o.lokr_factor};
+  auto adapter = o.adapter;
+  adapter.dora_norm = adapters::parse_norm_axis(o.dora_norm);
+  return adapter;
 }
 
 }  // namespace burnish::train

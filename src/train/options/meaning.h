@@ -1,7 +1,5 @@
 #pragma once
 #include "adapters/attach.h"
-#include "diffusion/process.h"
-#include "optim/groups.h"
 #include "train/options/train_options.h"
 #include "train/step/settings.h"
 
@@ -28,12 +26,9 @@ std::vector<DatasetChoice> datasets_of(const TrainOptions& o);
 /// Whether the pictures of any of them are cut in several ways.
 bool augments(const TrainOptions& o);
 
-diffusion::TimestepOptions timestep_options(const TrainOptions& o);
-diffusion::LossOptions loss_options(const TrainOptions& o);
 optim::OptimizerOptions optimizer_options(const TrainOptions& o);
 /// Of a run of that many steps; 0 while they are not known.
 optim::ScheduleOptions schedule_options(const TrainOptions& o, int64_t max_steps);
-optim::GroupOptions group_options(const TrainOptions& o);
 adapters::AdapterOptions adapter_options(const TrainOptions& o);
 
 }  // namespace burnish::train

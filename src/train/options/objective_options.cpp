@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "models/family.h"
 #include "train/options/meaning.h"
+#include "train/subject/option_rows.h"
 
 namespace burnish::train {
 
@@ -85,10 +86,7 @@ bool is_whole(const TrainOptions& o) { return o.task == word_of(o); }
 
 void check_objective(const TrainOptions& o) {
   check_extra_inputs(o);
-  for (const auto& option : objective_options()) {
-    auto wrong = option.why_wrong ? option.why_wrong(option.name, o.objective.at(option.name)) : "";
-    if (!wrong.empty()) config_error("train", "{}", wrong);
-  }
+  check_options(objective_options(), o.objective);
   const auto& kind = objective_of(o);
   if (kind.check == nullptr) return;
   kind.check({.own = o.objective,
@@ -97,7 +95,7 @@ void check_objective(const TrainOptions& o) {
               .replays = !o.replay.empty(),
               .noise_offset = o.noise_offset,
               .loss_type = o.loss_type,
-              .is_weighed = (o.loss_weighting != "default" && o.loss_weighting != "uniform") || o.min_snr_gamma > 0});
+              .is_weighed = (o.loss.weighting != "default" && o.loss.weighting != "uniform") || o.loss.min_snr_gamma > 0});
 }
 
 std::string objective_fingerprint(const TrainOptions& o) {

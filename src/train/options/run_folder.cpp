@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "checkpoint/state.h"
 #include "data/load_metadata.h"
-#include "train/subject/checks.h"
+#include "train/subject/output_folder.h"
 
 namespace burnish::train {
 

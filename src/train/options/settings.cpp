@@ -46,7 +46,6 @@ ModelSettings model_settings(const TrainOptions& o) {
                   .first_blocks_apart = trains(o) && o.precompute_timesteps == "blocks"};
   for (const auto& text : o.preset_lora_path) s.presets.push_back(loras::parse_lora_file(text));
   s.preset_components = split_list(o.preset_lora_model);
-  s.options.drawing = models::drawing_options();
   s.reference_column = reference_column(o);
   s.options.references = !s.reference_column.empty();
   s.options.extra_inputs = extra_columns(o);
@@ -110,9 +109,7 @@ DataSettings data_settings(const TrainOptions& o) {
   }
   s.held_out = held_out_options(o);
   s.caption_dropout = o.dataset.caption_dropout;
-  s.cache_folder = s.from_pictures || s.is_import ? cache_folder(o) : o.cache_path;
-  s.pictures.checks_folder = s.cache_folder.empty() ? io::user_cache().string() : s.cache_folder;
-  s.held_out.checks_folder = s.pictures.checks_folder;
+  keep_in(s, s.from_pictures || s.is_import ? cache_folder(o) : o.cache_path);
   s.inputs = std::make_shared<InputTable>(input_table());
   s.cache_bytes = o.cache_budget * kGiB;
   s.weight_bytes = o.memory_budget * kGiB;
@@ -122,8 +119,8 @@ DataSettings data_settings(const TrainOptions& o) {
 ObjectiveSettings objective_settings(const TrainOptions& o) {
   return {.kind = &objective_of(o),
           .own = o.objective,
-          .timesteps = timestep_options(o),
-          .loss = loss_options(o),
+          .timesteps = o.timesteps,
+          .loss = o.loss,
           .sample_loss = {parse_robust_loss(o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale),
                           {o.masked_loss != "none", o.unmasked_weight, o.normalize_masked_area_loss}},
           .noise_offset = o.noise_offset,
@@ -150,7 +147,7 @@ StepSettings step_settings(const TrainOptions& o) {
           .ema_decay = o.ema_decay,
           .schedule = schedule_options(o, o.max_steps),
           .optimizer = optimizer_options(o),
-          .groups = group_options(o),
+          .groups = o.groups,
           .scales_loss = parse_dtype(o.model.dtype) == c10::kHalf,
           .replays = o.graphs == "auto",
           .memory = memory_settings(o),
@@ -172,21 +169,20 @@ OutputSettings output_settings(const TrainOptions& o) {
 }
 
 /// What this process does of the batches: neighbours share out the tokens of the same samples.
-Portion portion_of_batches(const TrainOptions& o, const Portion& together) {
-  const auto num_places = o.sequence_size;
+Portion portion_of_batches(int64_t num_places, const Portion& together) {
   return {together.num_processes / num_places, together.process_index / num_places, num_places, together.process_index % num_places};
 }
 
 /// Processes that train together share out the encoding of the data as well.
-Portion portion_of(const TrainOptions& o, Portion together) {
-  if (together.num_processes == 1) return {o.num_processes, o.process_index};
-  if (o.num_processes > 1)
+Portion portion_of_data(const Portion& alone, const Portion& together) {
+  if (together.num_processes == 1) return alone;
+  if (alone.num_processes > 1)
     config_error("train", "num_processes is for processes that are started by themselves, and these {} were started together; leave it out",
                  together.num_processes);
   return together;
 }
 
-CourseSettings course_settings(const TrainOptions& o, Portion portion) {
+CourseSettings course_settings(const TrainOptions& o) {
   return {.batch_size = o.batch_size,
           .global_batch_size = o.global_batch_size,
           .num_repeats = o.dataset_repeat,
@@ -196,14 +192,20 @@ CourseSettings course_settings(const TrainOptions& o, Portion portion) {
           .replay = o.replay,
           .seed = static_cast<uint64_t>(o.model.seed),
           .prior_loss_weight = o.prior_loss_weight,
-          .portion = portion,
           .same_parts = o.zero_stage >= 2};
+}
+
+PlanSettings plan_settings(const TrainOptions& o) {
+  auto size = [](const char* option, const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(parse_size("train", option, text));
+  };
+  return {o.plan == "on", size("device_memory", o.device_memory), size("host_memory", o.host_memory), o.model.local_size};
 }
 
 /// Refuses what several processes cannot do together.
 void check_together(const Settings& s, Portion together) {
   if (s.makes_cache) return;
-  for (const auto& [option, size] : {std::pair("shard_size", s.step.division.row_size), {"sequence_size", s.given.sequence_size}}) {
+  for (const auto& [option, size] : {std::pair("shard_size", s.step.division.row_size), {"sequence_size", s.step.division.num_places}}) {
     if (size > 0 && together.num_processes % size != 0)
       config_error("train", "{} {} does not divide the {} of this run; set it to how many a machine has, or start others", option, size,
                    count_of(together.num_processes, "process", "processes"));
@@ -216,26 +218,42 @@ void check_together(const Settings& s, Portion together) {
 
 }  // namespace
 
-Settings settle(const TrainOptions& o, Portion together) {
+void keep_in(DataSettings& data, const std::filesystem::path& folder) {
+  data.cache_folder = folder.string();
+  data.pictures.checks_folder = folder.empty() ? io::user_cache() : folder;
+  data.held_out.checks_folder = data.pictures.checks_folder;
+}
+
+Settings understood(const TrainOptions& o) {
   check(o);
   auto settings = Settings{.given = o,
-                           .together = together,
+                           .together = {},
                            .makes_cache = !trains(o),
                            .model = model_settings(o),
                            .trained = trained_settings(o),
                            .data = data_settings(o),
                            .objective = objective_settings(o),
                            .schedule = {o.precompute == "none", ahead_choice(o)},
-                           .course = course_settings(o, portion_of_batches(o, together)),
+                           .course = course_settings(o),
                            .step = step_settings(o),
-                           .output = output_settings(o)};
-  settings.data.portion = portion_of(o, together);
+                           .output = output_settings(o),
+                           .plan = plan_settings(o)};
+  settings.data.portion = {o.num_processes, o.process_index};
+  return settings;
+}
+
+Settings shared_out(Settings settings, Portion together) {
+  settings.together = together;
+  settings.course.portion = portion_of_batches(settings.step.division.num_places, together);
+  settings.data.portion = portion_of_data(settings.data.portion, together);
   // What one process computed of a sample the others read from disk.
   if (together.num_processes > 1 && settings.data.from_pictures && settings.data.cache_folder.empty())
     settings.data.cache_folder = settings.output.folder / "cache";
   check_together(settings, together);
   return settings;
 }
+
+Settings settle(const TrainOptions& o, Portion together) { return shared_out(understood(o), together); }
 
 /// Options that decide what is learned of a sample and are not at their defaults, as ", name value".
 static std::string learned_text(TrainOptions options) {
@@ -259,10 +277,10 @@ std::string fingerprint(const TrainOptions& o, int64_t global_batch_size, const 
   if (o.latents != "mean") more += ", latents " + o.latents;
   if (auto column = reference_column(o); !column.empty()) more += ", references " + column;
   if (auto columns = extra_columns(o); !columns.empty()) more += fmt::format(", extra inputs {}", fmt::join(columns, " "));
-  if (has_adapters && o.lora_alpha > 0) more += fmt::format(", alpha {}", o.lora_alpha);
+  if (has_adapters && o.adapter.alpha > 0) more += fmt::format(", alpha {}", o.adapter.alpha);
   if (has_adapters && !o.lora_rank_groups.empty()) more += ", rank groups " + o.lora_rank_groups;
   if (has_adapters && !o.lora_alpha_groups.empty()) more += ", alpha groups " + o.lora_alpha_groups;
-  if (has_adapters && o.use_rslora) more += ", rank-stabilised";
+  if (has_adapters && o.adapter.use_rslora) more += ", rank-stabilised";
   if (has_whole && o.trained_weights != "stochastic") more += ", weights " + o.trained_weights;
   if (o.ema_decay > 0) more += fmt::format(", ema_decay {}", o.ema_decay);
   if (o.loss_type != "l2") more += fmt::format(", {} {} {} {}", o.loss_type, o.huber_schedule, o.huber_c, o.huber_scale);

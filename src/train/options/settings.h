@@ -1,4 +1,7 @@
 #pragma once
+#include <filesystem>
+#include <optional>
+
 #include "train/course/settings.h"
 #include "train/objectives/settings.h"
 #include "train/options/train_options.h"
@@ -29,6 +32,13 @@ struct OutputSettings {
   std::filesystem::path state() const { return folder / "state"; }
 };
 
+/// What a plan of the run's memory goes by.
+struct PlanSettings {
+  bool refuses = true;                                        ///< a run that does not fit
+  std::optional<int64_t> device_bytes = {}, host_bytes = {};  ///< that it may take; nothing asks device and machine
+  int64_t processes_here = 1;                                 ///< which share this machine
+};
+
 struct Settings {
   TrainOptions given;        ///< as they were written, for config.toml and the fingerprint
   Portion together;          ///< which of the processes that train together this one is
@@ -41,11 +51,18 @@ struct Settings {
   CourseSettings course;
   StepSettings step;
   OutputSettings output;
+  PlanSettings plan;
 };
 
-/// Refuses what contradicts itself (check), and says what the rest means.
-/// `portion`: what of the run this process does, where several train together.
+/// Refuses what contradicts itself (check), and says what the rest means of a run whose processes are not told apart yet.
+Settings understood(const TrainOptions& options);
+/// The settings of one of several processes that train together. Refuses what these cannot do together.
+Settings shared_out(Settings settings, Portion together);
+/// Both: `portion` is what of the run this process does.
 Settings settle(const TrainOptions& options, Portion portion = {});
+
+/// Keeps results of frozen models in a folder, and beside them what is remembered of the pictures.
+void keep_in(DataSettings& data, const std::filesystem::path& folder);
 
 /// Options that a saved state is only good for, in words.
 std::string fingerprint(const TrainOptions& options, int64_t global_batch_size, const std::string& trained, bool has_adapters,

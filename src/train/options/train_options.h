@@ -34,10 +34,8 @@ struct TrainOptions {
   std::string extra_inputs;
   models::OptionValues objective = default_objective_options();
   std::string experts, trainable_models, lora_base_model, lora_target_modules = "default", lora_checkpoint;
-  std::string lora_type = "lora", dora_norm = "output", lora_format = "auto";
-  int64_t lora_rank = 32, lokr_factor = -1;
-  double lora_alpha = 0, lora_dropout = 0;
-  bool use_rslora = false;
+  adapters::AdapterOptions adapter;  ///< but for dora_norm
+  std::string dora_norm = "output", lora_format = "auto";
   std::string lora_rank_groups, lora_alpha_groups;
   std::vector<std::string> preset_lora_path;
   std::string preset_lora_model;
@@ -46,15 +44,14 @@ struct TrainOptions {
   std::string text_encoder_lr;
   double weight_decay = 0.01, max_grad_norm = 0;
   std::string trained_weights = "stochastic";
-  std::string optimizer = "adamw", optimizer_args, lr_scheduler = "constant";
-  int64_t lr_scheduler_num_cycles = 1, lr_decay_steps = 0;
-  double lr_scheduler_power = 1, lr_scheduler_min_lr_ratio = 0;
-  std::string lr_groups, weight_decay_groups;
-  double loraplus_lr_ratio = 0;
+  std::string optimizer = "adamw", optimizer_args;
+  optim::ScheduleOptions schedule;  ///< but for max_steps, which the course knows
+  optim::GroupOptions groups;
   double ema_decay = 0;
-  int64_t lr_warmup_steps = 0, max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;
-  std::string timestep_sampling = "default", loss_weighting = "default";
-  double min_snr_gamma = 0, noise_offset = 0;
+  int64_t max_steps = 0, num_epochs = 1, gradient_accumulation_steps = 1;
+  diffusion::TimestepOptions timesteps;
+  diffusion::LossOptions loss;
+  double noise_offset = 0;
   std::string loss_type = "l2", huber_schedule = "snr";
   double huber_c = 0.1, huber_scale = 1;
   std::string class_metadata_path, class_base_path;
@@ -62,9 +59,6 @@ struct TrainOptions {
   std::string masked_loss = "none", mask_column = "mask";
   double unmasked_weight = 0;
   bool normalize_masked_area_loss = false;
-  double discrete_flow_shift = 3.0, sigmoid_scale = 1.0, logit_mean = 0.0, logit_std = 1.0, mode_scale = 1.29;
-  double noising_weight = 0, noising_bias = 0, min_t = 0, max_t = 1;
-  double min_timestep_boundary = 0.0, max_timestep_boundary = 1.0;
   bool use_gradient_checkpointing = false, use_gradient_checkpointing_offload = false;
   int64_t gradient_checkpointing_interval = 1, blocks_to_swap = 0, blocks_on_disk = 0;
   std::string activation_budget;

@@ -4,175 +4,26 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <utility>
 
-#include "base/dtype.h"
 #include "base/error.h"
-#include "base/sizes.h"
 #include "base/text.h"
 #include "memory/gpu.h"
 #include "memory/host.h"
-#include "train/options/meaning.h"
+#include "train/plan/levers.h"
 
 namespace burnish::train {
 
 namespace {
 
-/// A setting that takes less memory and more time, or nothing where a run has it already or cannot have it.
-struct Lever {
-  bool (*can)(const TrainOptions&, const MemoryPlan&);
-  void (*pull)(TrainOptions&, const MemoryPlan&);
-  std::string (*flags)(const TrainOptions&, const MemoryPlan&);
-  bool makes_codes = false, reads_files = false;  ///< of which the latter needs weights as files have them
-  bool accumulates = false;                       ///< so that nothing can be updated inside backward
-  bool pages = false;                             ///< blocks go from main memory to the device twice a step
-};
+Change change_of(const Pulled& pulled, const MemoryPlan& plan) { return {to_flags(pulled.says()), plan.num_bytes(), plan.host_bytes()}; }
 
-bool trains_whole(const TrainOptions& o) { return !o.trainable_models.empty(); }
-
-/// Another optimizer is another course of training: one that the command line names stays.
-bool may_change_optimizer(const TrainOptions& o) { return !contains(o.given, "optimizer"); }
-
-/// Whether main memory is another one than the device's.
-bool has_main_memory_beside(const TrainOptions& o) { return !model_options(o.model).device.is_cpu(); }
-
-bool can_update_in_backward(const TrainOptions& o) {
-  return !o.fused_backward_pass && o.gradient_accumulation_steps == 1 && parse_dtype(o.model.dtype) != c10::kHalf &&
-         !optim::needs_all_gradients(optimizer_options(o));
-}
-
-void recompute_one_of(TrainOptions& o, int64_t interval) {
-  o.use_gradient_checkpointing = true;
-  o.gradient_checkpointing_interval = interval;
-}
-
-template <int64_t share>
-Lever paging() {
-  return {.can =
-              [](const auto& o, const auto& plan) {
-                return has_main_memory_beside(o) && o.zero_stage < 3 && waiting_blocks(o) < plan.movable.num_blocks / share;
-              },
-          .pull = [](auto& o, const auto& plan) { o.blocks_to_swap = plan.movable.num_blocks / share; },
-          .flags = [](const auto&, const auto& plan) { return fmt::format("--blocks_to_swap {}", plan.movable.num_blocks / share); },
-          .pages = true};
-}
-
-/// `fp8_models` with more components.
-std::string in_fp8(const TrainOptions& o, const std::vector<std::string>& components) {
-  auto all = split_list(o.model.fp8_models);
-  std::ranges::copy_if(components, std::back_inserter(all), [&](const auto& component) { return !contains(all, component); });
-  return join(all, ",");
-}
-
-/// Holds some of a run's components in FP8.
-template <std::vector<std::string> Movable::*components>
-Lever storing() {
-  return {.can = [](const auto& o, const auto& plan) { return in_fp8(o, plan.movable.*components) != o.model.fp8_models; },
-          .pull = [](auto& o, const auto& plan) { o.model.fp8_models = in_fp8(o, plan.movable.*components); },
-          .flags = [](const auto& o, const auto& plan) { return "--fp8_models " + in_fp8(o, plan.movable.*components); }};
-}
-
-Lever storing_denoisers() {
-  auto lever = storing<&Movable::storable>();
-  lever.can = [](const auto& o, const auto& plan) {
-    return o.blocks_on_disk == 0 && in_fp8(o, plan.movable.storable) != o.model.fp8_models;
-  };
-  lever.makes_codes = true;
-  return lever;
-}
-
-constexpr int64_t kTile = 512;  // a quarter of the memory of a picture of 1024 × 1024
-
-/// The option that has autoencoders work in tiles.
-std::string tile_size() { return models::options_about(models::Option::About::tile_size).at(0); }
-
-bool encodes_whole(const TrainOptions& o) { return encodes(o) && o.model.own.at(tile_size()) == models::OptionValue(int64_t{0}); }
-
-/// In order of what they cost a step, by what is published of them: samples kept on disk, pictures encoded in tiles and encoders in FP8
-/// nothing, an optimizer's states in 8 bits and factored ones next to nothing, weights in FP8 their unpacking, smaller batches part of the
-/// processor, updates inside backward nothing but the norm to clip by, recomputation another forward or half of it, what waits in main
-/// memory the way there and back, and what waits on disk a longer one.
-const std::vector<Lever>& levers() {
-  static const std::vector<Lever> all{
-      {[](const auto& o, const auto&) { return encodes(o) && o.cache_path.empty(); }, [](auto& o, const auto&) { o.cache_path = "cache"; },
-       [](const auto&, const auto&) { return std::string("--cache_path cache"); }},
-      {[](const auto& o, const auto&) { return encodes_whole(o); }, [](auto& o, const auto&) { o.model.own[tile_size()] = kTile; },
-       [](const auto&, const auto&) { return fmt::format("--{} {}", tile_size(), kTile); }},
-      storing<&Movable::encoders>(),
-      {[](const auto& o, const auto&) { return may_change_optimizer(o) && o.optimizer == "adamw"; },
-       [](auto& o, const auto&) { o.optimizer = "adamw8bit"; },
-       [](const auto&, const auto&) { return std::string("--optimizer adamw8bit"); }},
-      {[](const auto& o, const auto&) {
-         return may_change_optimizer(o) && trains_whole(o) && (o.optimizer == "adamw" || o.optimizer == "adamw8bit");
-       },
-       [](auto& o, const auto&) { o.optimizer = "adafactor"; },
-       [](const auto&, const auto&) { return std::string("--optimizer adafactor"); }},
-      storing_denoisers(),
-      {.can = [](const auto& o, const auto&) { return o.batch_size > 1; },
-       .pull = [](auto& o, const auto&) { o.gradient_accumulation_steps *= std::exchange(o.batch_size, 1); },
-       .flags =
-           [](const auto& o, const auto&) {
-             return fmt::format("--batch_size 1 --gradient_accumulation_steps {}", o.batch_size * o.gradient_accumulation_steps);
-           },
-       .accumulates = true},
-      {[](const auto& o, const auto&) { return can_update_in_backward(o); }, [](auto& o, const auto&) { o.fused_backward_pass = true; },
-       [](const auto&, const auto&) { return std::string("--fused_backward_pass"); }},
-      {[](const auto& o, const auto&) { return !recomputes(o) && o.activation_budget.empty(); },
-       [](auto& o, const auto&) { recompute_one_of(o, 2); },
-       [](const auto&, const auto&) { return std::string("--use_gradient_checkpointing --gradient_checkpointing_interval 2"); }},
-      {[](const auto& o, const auto&) { return (!recomputes(o) || o.gradient_checkpointing_interval > 1) && o.activation_budget.empty(); },
-       [](auto& o, const auto&) { recompute_one_of(o, 1); },
-       [](const auto&, const auto&) { return std::string("--use_gradient_checkpointing"); }},
-      {[](const auto& o, const auto&) { return has_main_memory_beside(o) && !o.use_gradient_checkpointing_offload; },
-       [](auto& o, const auto&) { o.use_gradient_checkpointing_offload = true; },
-       [](const auto&, const auto&) { return std::string("--use_gradient_checkpointing_offload"); }},
-      {[](const auto& o, const auto&) { return has_main_memory_beside(o) && !o.enable_optimizer_cpu_offload; },
-       [](auto& o, const auto&) { o.enable_optimizer_cpu_offload = true; },
-       [](const auto&, const auto&) { return std::string("--enable_optimizer_cpu_offload"); }},
-      paging<2>(),
-      paging<1>(),
-      {.can = [](const auto& o,
-                 const auto& plan) { return plan.movable.from_disk && o.zero_stage < 3 && o.blocks_on_disk < plan.movable.num_blocks; },
-       .pull = [](auto& o, const auto& plan) { o.blocks_to_swap = o.blocks_on_disk = plan.movable.num_blocks; },
-       .flags = [](const auto&,
-                   const auto& plan) { return fmt::format("--blocks_to_swap {0} --blocks_on_disk {0}", plan.movable.num_blocks); },
-       .reads_files = true},
-  };
-  return all;
-}
-
-using Levers = std::vector<const Lever*>;
-
-/// The run with some of the levers pulled. Of two that set one option, or exclude each other, the later holds.
-struct Pulled {
-  TrainOptions options;
-  std::vector<std::string> flags;
-};
-
-Pulled pull(const Levers& levers, const TrainOptions& options, const MemoryPlan& plan) {
-  Pulled pulled{options, {}};
-  auto& [changed, flags] = pulled;
-  for (const auto* lever : levers) {
-    if (lever->makes_codes && levers.back()->reads_files) continue;
-    if (!lever->can(changed, plan)) continue;  // after those before it
-    auto text = lever->flags(changed, plan);
-    std::erase_if(flags, [&](const auto& other) { return other.substr(0, other.find(' ')) == text.substr(0, text.find(' ')); });
-    flags.push_back(text);
-    lever->pull(changed, plan);
-  }
-  return pulled;
-}
-
-Change change_of(const Pulled& pulled, const MemoryPlan& plan) { return {join(pulled.flags, " "), plan.num_bytes(), plan.host_bytes()}; }
-
-/// Nothing where the planner refuses what the options ask for: not everything is for several processes, and not every budget can be kept.
-std::optional<MemoryPlan> planned(const TrainOptions& options, const Planner& planner) {
+/// Nothing where the planner refuses what the settings ask for: not everything is for several processes, and not every budget can be kept.
+std::optional<MemoryPlan> planned(const Settings& settings, const Planner& planner) {
   try {
-    return planner(options);
+    return planner(settings);
   } catch (const Error& error) {
     if (error.code() != Exit::config) throw;
     return std::nullopt;
@@ -183,13 +34,13 @@ std::optional<MemoryPlan> planned(const TrainOptions& options, const Planner& pl
 class Tries {
  public:
   /// `plan`: without any. All must outlive it.
-  Tries(const TrainOptions& options, const MemoryPlan& plan, const Planner& planner) : options_(options), plan_(plan), planner_(planner) {}
+  Tries(const Settings& settings, const MemoryPlan& plan, const Planner& planner) : settings_(settings), plan_(plan), planner_(planner) {}
 
-  Pulled pull(const Levers& levers) const { return train::pull(levers, options_, plan_); }
+  Pulled pull(const Levers& levers) const { return train::pull(levers, settings_, plan_); }
   /// Nothing where the planner refuses.
   const std::optional<MemoryPlan>& plan_of(const Pulled& pulled) {
-    auto [made, is_new] = made_.try_emplace(join(pulled.flags, " "));
-    if (is_new) made->second = planned(pulled.options, planner_);
+    auto [made, is_new] = made_.try_emplace(pulled.says());
+    if (is_new) made->second = planned(pulled.settings, planner_);
     return made->second;
   }
   std::optional<Change> with(const Levers& levers) {
@@ -201,16 +52,16 @@ class Tries {
   Levers those_that_can(bool may_accumulate) const {
     Levers all;
     for (const auto& lever : levers()) {
-      if (lever.can(options_, plan_) && (may_accumulate || !lever.accumulates)) all.push_back(&lever);
+      if (lever.can(settings_, plan_) && (may_accumulate || !lever.accumulates)) all.push_back(&lever);
     }
     return all;
   }
 
  private:
-  const TrainOptions& options_;
+  const Settings& settings_;
   const MemoryPlan& plan_;
   const Planner& planner_;
-  std::map<std::string, std::optional<MemoryPlan>> made_;  ///< by flags
+  std::map<std::vector<Asked>, std::optional<MemoryPlan>> made_;  ///< by what was asked for
 };
 
 bool are_within(int64_t num_bytes, int64_t host_bytes, const Limits& limits) {
@@ -221,20 +72,14 @@ bool fits(const Change& change, const Limits& limits) { return are_within(change
 
 /// In place of blocks that are computed again by number, the largest budget for what forward leaves for backward that fits; nothing where
 /// they were not pulled, or no budget that is larger fits.
-std::optional<Change> with_budget(Pulled pulled, const Limits& limits, Tries& tries) {
+std::optional<Change> within_budget(const Pulled& pulled, const Limits& limits, Tries& tries) {
   constexpr int64_t kMiB = 1 << 20;
   constexpr int kAttempts = 3;
-  const std::string recompute = "--use_gradient_checkpointing";
-  auto is_recompute = [&](const std::string& flag) { return flag == recompute || flag.starts_with(recompute + " "); };
-  if (std::ranges::none_of(pulled.flags, is_recompute)) return std::nullopt;
+  if (!with_budget(pulled, 1)) return std::nullopt;
   auto plan = tries.plan_of(pulled);
   if (!plan) return std::nullopt;
   const auto by_number = plan->activation_bytes;
   auto budget = by_number;
-  pulled.options.use_gradient_checkpointing = false;
-  pulled.options.gradient_checkpointing_interval = 1;
-  std::ranges::replace_if(pulled.flags, is_recompute, "");
-  auto& flag = *std::ranges::find(pulled.flags, "");
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     auto left = std::numeric_limits<int64_t>::max();
     if (limits.device) left = std::min(left, *limits.device - plan->num_bytes());
@@ -242,11 +87,10 @@ std::optional<Change> with_budget(Pulled pulled, const Limits& limits, Tries& tr
     if (left == std::numeric_limits<int64_t>::max()) return std::nullopt;
     budget = (budget + left) / kMiB * kMiB;
     if (budget <= by_number) return std::nullopt;
-    pulled.options.activation_budget = fmt::format("{}MiB", budget / kMiB);
-    flag = "--activation_budget " + pulled.options.activation_budget;
-    plan = tries.plan_of(pulled);
+    const auto other = *with_budget(pulled, budget / kMiB);
+    plan = tries.plan_of(other);
     if (!plan) return std::nullopt;  // none so small can be kept
-    if (auto change = change_of(pulled, *plan); fits(change, limits)) return change;
+    if (auto change = change_of(other, *plan); fits(change, limits)) return change;
   }
   return std::nullopt;
 }
@@ -288,14 +132,14 @@ std::optional<Change> fit_with(bool may_accumulate, const Limits& limits, Tries&
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));
     if (auto without = tries.with(fewer); without && fits(*without, limits)) pulled = std::move(fewer);
   }
-  auto within = with_budget(tries.pull(pulled), limits, tries);
+  auto within = within_budget(tries.pull(pulled), limits, tries);
   return within ? within : tries.with(pulled);
 }
 
 /// What a run that ran out of memory can have had: less than it was planned to take, and of the host no more than it ever took.
-Limits had(const NoMemory& missing, const TrainOptions& options, const MemoryPlan& plan) {
+Limits had(const NoMemory& missing, const Settings& settings, const MemoryPlan& plan) {
   if (plan.device == "cpu") return {.device = {}, .host = std::min(missing.host_bytes, plan.host_bytes() - 1)};
-  return {.device = std::min(limits_of(options).device.value_or(plan.num_bytes()), plan.num_bytes() - 1), .host = {}};
+  return {.device = std::min(limits_of(settings).device.value_or(plan.num_bytes()), plan.num_bytes() - 1), .host = {}};
 }
 
 /// The plan of the steps alone: what ran before them fitted.
@@ -319,12 +163,10 @@ std::string nothing_fits(const MemoryPlan& plan, const std::optional<Change>& tr
 
 }  // namespace
 
-Limits limits_of(const TrainOptions& options) {
-  Limits limits{.device = std::nullopt, .host = memory::size_of_host() / options.model.local_size};
-  if (!options.host_memory.empty()) limits.host = parse_size("train", "host_memory", options.host_memory);
-  if (!options.device_memory.empty()) {
-    limits.device = parse_size("train", "device_memory", options.device_memory);
-  } else if (auto device = model_options(options.model).device; !device.is_cpu() && memory::gpu()) {
+Limits limits_of(const Settings& settings) {
+  const auto& says = settings.plan;
+  Limits limits{.device = says.device_bytes, .host = says.host_bytes.value_or(memory::size_of_host() / says.processes_here)};
+  if (auto device = settings.model.options.device; !limits.device && !device.is_cpu() && memory::gpu()) {
     auto [free, all] = at::accelerator::getMemoryInfo(device.index());
     limits.device = static_cast<int64_t>(free);
   }
@@ -333,8 +175,8 @@ Limits limits_of(const TrainOptions& options) {
 
 bool fits(const MemoryPlan& plan, const Limits& limits) { return are_within(plan.num_bytes(), plan.host_bytes(), limits); }
 
-std::vector<Change> changes(const TrainOptions& options, const MemoryPlan& plan, const Planner& planner) {
-  Tries tries(options, plan, planner);
+std::vector<Change> changes(const Settings& settings, const MemoryPlan& plan, const Planner& planner) {
+  Tries tries(settings, plan, planner);
   std::vector<Change> all;
   for (const auto* lever : tries.those_that_can(/*may_accumulate=*/true)) {
     auto change = tries.with({lever});
@@ -343,21 +185,21 @@ std::vector<Change> changes(const TrainOptions& options, const MemoryPlan& plan,
   return all;
 }
 
-std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
+std::optional<Change> fit(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
   if (fits(plan, limits)) return Change{"", plan.num_bytes(), plan.host_bytes()};
-  Tries tries(options, plan, planner);
+  Tries tries(settings, plan, planner);
   if (auto found = fit_with(/*may_accumulate=*/true, limits, tries)) return found;
-  if (options.batch_size == 1) return std::nullopt;
+  if (settings.course.batch_size == 1) return std::nullopt;
   return fit_with(/*may_accumulate=*/false, limits, tries);  // updates inside backward may save more than small batches
 }
 
-std::optional<Change> fit_training_less(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
+std::optional<Change> fit_training_less(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
   if (plan.movable.other_targets.empty()) return std::nullopt;
-  auto fewer = options;
-  fewer.lora_target_modules = plan.movable.other_targets;
+  auto fewer = settings;
+  fewer.trained.targets = plan.movable.other_targets;
   auto made = planned(fewer, planner);
   auto found = made ? fit(fewer, *made, limits, planner) : std::nullopt;
-  if (found) found->flags = trim(fmt::format("--lora_target_modules {} {}", fewer.lora_target_modules, found->flags));
+  if (found) found->flags = trim(fmt::format("{} {}", to_flags({{"lora_target_modules", *fewer.trained.targets}}), found->flags));
   return found;
 }
 
@@ -399,10 +241,10 @@ std::string to_json(const Advice& advice) {
   return json.dump(2) + "\n";
 }
 
-void check_fits(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
+void check_fits(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner) {
   if (fits(plan, limits)) return;
-  auto found = fit(options, plan, limits, planner);
-  auto less = found ? std::nullopt : fit_training_less(options, plan, limits, planner);
+  auto found = fit(settings, plan, limits, planner);
+  auto less = found ? std::nullopt : fit_training_less(settings, plan, limits, planner);
   const auto& largest = plan.largest();
   bool is_device = limits.device && plan.num_bytes() > *limits.device;
   auto takes = is_device ? fmt::format("{} takes {} of {} at its peak ({}), and there is {}", largest.name, in_units(plan.num_bytes()),
@@ -416,7 +258,7 @@ void check_fits(const TrainOptions& options, const MemoryPlan& plan, const Limit
                   found ? fmt::format("it fits with {} ({})", found->flags, in_units(found->num_bytes)) : nothing_fits(plan, less)));
 }
 
-std::string explain(const NoMemory& missing, const TrainOptions& options, const std::optional<MemoryPlan>& plan, const Planner& planner) {
+std::string explain(const NoMemory& missing, const Settings& settings, const std::optional<MemoryPlan>& plan, const Planner& planner) {
   auto saved = missing.saved_step < 0 ? std::string("nothing was saved yet")
                                       : fmt::format("the state of step {} is saved, to go on from with --resume", missing.saved_step);
   auto text = fmt::format("out of memory in step {} ({}), which was given up; {}; ", missing.step, missing.place, saved);
@@ -424,7 +266,7 @@ std::string explain(const NoMemory& missing, const TrainOptions& options, const 
   auto steps = steps_of(*plan);
   text += fmt::format("the plan said {} of {} at the peak ({})", in_units(steps.num_bytes()), steps.device, steps.step().profile.place);
   try {
-    auto found = fit(options, steps, had(missing, options, steps), [&](const auto& changed) { return steps_of(planner(changed)); });
+    auto found = fit(settings, steps, had(missing, settings, steps), [&](const auto& changed) { return steps_of(planner(changed)); });
     return text + (found ? fmt::format("; it takes {} with {}", in_units(found->num_bytes), found->flags)
                          : "; no option that takes less memory makes it fit in what there was: train smaller pictures, or fewer layers");
   } catch (const std::exception&) {  // for a plan memory may be missing too

@@ -1,8 +1,7 @@
 #pragma once
-#include <functional>
 #include <optional>
 
-#include "train/options/train_options.h"
+#include "train/options/settings.h"
 #include "train/plan/memory_plan.h"
 #include "train/plan/scaling.h"
 
@@ -18,26 +17,23 @@ struct Change {
 struct Limits {
   std::optional<int64_t> device = {}, host = {};
 };
-/// Of the device what the options say, or else what is free on a GPU; of the host what they say, or else what there is for this process
+/// Of the device what the settings say, or else what is free on a GPU; of the host what these say, or else what there is for this process
 /// (memory::size_of_host).
-Limits limits_of(const TrainOptions& options);
+Limits limits_of(const Settings& settings);
 bool fits(const MemoryPlan& plan, const Limits& limits);
-
-/// Plans a run.
-using Planner = std::function<MemoryPlan(const TrainOptions&)>;
 
 /// What each lever that the run does not pull yet would make of its memory, in order of what they cost in speed; without those that change
 /// nothing.
-std::vector<Change> changes(const TrainOptions& options, const MemoryPlan& plan, const Planner& planner);
+std::vector<Change> changes(const Settings& settings, const MemoryPlan& plan, const Planner& planner);
 
 /// Levers with which the run stays within its limits: from the cheapest on until it fits, and then without those that turn out not to be
 /// needed; where blocks wait they wait in FP8. Nothing when all of them together are not enough. They change neither what trains nor what a
 /// step sees, and the optimizer only where it is AdamW and the command line does not name it.
-std::optional<Change> fit(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner);
+std::optional<Change> fit(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner);
 
 /// Where nothing makes the run fit: the same with fewer layers that train, without those of a part that can then be computed ahead of
 /// training and leave memory (Movable::in_the_way). Nothing where there is none, or that is not enough.
-std::optional<Change> fit_training_less(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner);
+std::optional<Change> fit_training_less(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner);
 
 /// A plan, and what could be done about it.
 struct Advice {
@@ -53,10 +49,10 @@ std::string to_text(const Advice& advice);
 std::string to_json(const Advice& advice);
 
 /// An Error with Exit::no_fit, and what to do about it, when the plan takes more.
-void check_fits(const TrainOptions& options, const MemoryPlan& plan, const Limits& limits, const Planner& planner);
+void check_fits(const Settings& settings, const MemoryPlan& plan, const Limits& limits, const Planner& planner);
 
 /// A sentence about memory that was missing in a step: where, what is saved, what `plan` (nothing: none was made) had said, and the
 /// cheapest options that take no more than there was.
-std::string explain(const NoMemory& missing, const TrainOptions& options, const std::optional<MemoryPlan>& plan, const Planner& planner);
+std::string explain(const NoMemory& missing, const Settings& settings, const std::optional<MemoryPlan>& plan, const Planner& planner);
 
 }  // namespace burnish::train

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -8,6 +9,8 @@
 #include "train/step/settings.h"
 
 namespace burnish::train {
+
+struct Settings;
 
 /// What a stretch of a run needs of the device's memory.
 struct StageMemory {
@@ -71,6 +74,9 @@ struct MemoryPlan {
   int64_t num_bytes() const { return num_bytes(largest()); }
   int64_t host_bytes() const { return total(host); }
 };
+
+/// Plans a run.
+using Planner = std::function<MemoryPlan(const Settings&)>;
 
 /// Memory that could not be had, which ended a run.
 struct NoMemory {

@@ -21,9 +21,9 @@ constexpr int64_t kContextBytes = 400 << 20, kWorkspaceBytes = 4 * (32 << 20);
 constexpr double kMostOfMemory = 0.9;  // the rest is left to what no plan knows, such as the holes between blocks of memory
 
 /// Nothing where what is free of a GPU was asked for: its context is there by then.
-int64_t library_bytes(const TrainOptions& options) {
-  bool is_of_card = !options.device_memory.empty() || !memory::gpu();
-  return is_of_card && !model_options(options.model).device.is_cpu() ? kContextBytes + kWorkspaceBytes : 0;
+int64_t library_bytes(const Settings& settings) {
+  bool is_of_card = settings.plan.device_bytes || !memory::gpu();
+  return is_of_card && !settings.model.options.device.is_cpu() ? kContextBytes + kWorkspaceBytes : 0;
 }
 
 /// Leaves out what a dry run has to say: the run itself says it.
@@ -41,19 +41,18 @@ class Quiet {
 /// The plan of a run, with what is decided for it.
 class Planning {
  public:
-  Planning(const TrainOptions& options, const OpenFiles& files, const Portion& portion, const NamedBytes& program)
-      : options_(options),
-        limits_(limits_of(options)),
-        device_(model_options(options.model).device),
-        library_bytes_(library_bytes(options)),
-        settings_(on_meta(settle(options, portion))),
+  Planning(const Settings& settings, const OpenFiles& files, const NamedBytes& program)
+      : limits_(limits_of(settings)),
+        device_(settings.model.options.device),
+        library_bytes_(library_bytes(settings)),
+        settings_(on_meta(settings)),
         files_(files),
         program_(program) {}
 
   /// `is_tight`: the run is likely to have no room for values, which is found sooner from the plan without them, since it takes less.
   MemoryPlan plan(bool is_tight) const {
     if (settings_.step.memory.activation_bytes > 0) return within_budget();
-    bool is_limit_known = options_.plan == "on" && (device_.is_cpu() ? limits_.host : limits_.device).has_value();
+    bool is_limit_known = settings_.plan.refuses && (device_.is_cpu() ? limits_.host : limits_.device).has_value();
     if (!is_limit_known) return keeping_values(false);
     if (!is_tight) {
       auto plan = keeping_values(true);
@@ -129,7 +128,6 @@ class Planning {
     return left;
   }
 
-  const TrainOptions& options_;
   Limits limits_;
   c10::Device device_;
   int64_t library_bytes_;
@@ -140,12 +138,12 @@ class Planning {
 
 }  // namespace
 
-Planner planner_of(const OpenFiles& files, const Portion& portion) {
+Planner planner_of(const OpenFiles& files) {
   NamedBytes program{"the program", memory::own_memory().resident};  // once, so that plans differ by what runs differ by
   auto is_tight = std::make_shared<bool>(false);                     // as the plan before was
-  return [files, portion, program, is_tight](const TrainOptions& options) {
+  return [files, program, is_tight](const Settings& settings) {
     Quiet quiet;
-    auto plan = Planning(options, files, portion, program).plan(*is_tight);
+    auto plan = Planning(settings, files, program).plan(*is_tight);
     *is_tight = !plan.kept.values;
     return plan;
   };

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -120,24 +121,25 @@ double parse_rate(const std::string& option, const std::string& text) {
   return number * factor;
 }
 
-Scaling scaling(const TrainOptions& options, const Machines& machines, const PlanOf& plan_of) {
-  StepShape shape{.batch_size = options.batch_size,
-                  .global_batch_size = options.global_batch_size,
-                  .batches_per_step = options.gradient_accumulation_steps,
-                  .zero_stage = options.zero_stage,
-                  .row_size = options.shard_size,
-                  .num_places = options.sequence_size,
-                  .ordered = options.reduction == "ordered"};
+Scaling scaling(const Settings& settings, const Machines& machines, const Planner& planner) {
+  const auto& division = settings.step.division;
+  StepShape shape{.batch_size = settings.course.batch_size,
+                  .global_batch_size = settings.course.global_batch_size,
+                  .batches_per_step = settings.course.batches_per_step,
+                  .zero_stage = division.zero_stage,
+                  .row_size = division.row_size,
+                  .num_places = division.num_places,
+                  .ordered = division.reduction.ordered};
   constexpr int64_t kMost = 1024, kMostPlanned = 8;
   Scaling result{.machines = machines};
   std::optional<MemoryPlan> plan;
   for (int64_t processes = 1; processes <= kMost; processes *= 2) {
     // From two on nothing changes in memory unless it is divided, and from eight on little: it is less than that of eight.
-    if (processes <= std::max(options.zero_stage > 0 ? kMostPlanned : 2, options.sequence_size)) {
-      auto of_some = options;
-      of_some.shard_size = std::min(options.shard_size, processes);
-      of_some.sequence_size = std::min(options.sequence_size, processes);
-      plan = plan_of(of_some, {.num_processes = processes});
+    if (processes <= std::max(division.zero_stage > 0 ? kMostPlanned : 2, division.num_places)) {
+      auto of_some = settings;
+      of_some.step.division.row_size = std::min(division.row_size, processes);
+      of_some.step.division.num_places = std::min(division.num_places, processes);
+      plan = planner(shared_out(std::move(of_some), {.num_processes = processes}));
     }
     result.steps.push_back(scaled(plan->work, shape, machines, processes));
     result.steps.back().device_bytes = plan->num_bytes();

@@ -1,12 +1,10 @@
 #pragma once
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "train/options/train_options.h"
+#include "train/options/settings.h"
 #include "train/plan/memory_plan.h"
-#include "train/samples/settings.h"
 
 namespace burnish::train {
 
@@ -52,11 +50,8 @@ ScaledStep scaled(const StepWork& work, const StepShape& shape, const Machines& 
 /// Bytes a second of "400Gb" (bits) or "50GB" (bytes), also with "/s". A config Error names `option`.
 double parse_rate(const std::string& option, const std::string& text);
 
-/// Plans what one of several processes takes.
-using PlanOf = std::function<MemoryPlan(const TrainOptions& options, const Portion& portion)>;
-
-/// Steps of 1, 2, 4 ... 1024 processes, planned and scaled.
-Scaling scaling(const TrainOptions& options, const Machines& machines, const PlanOf& plan_of);
+/// Steps of 1, 2, 4 ... 1024 processes, planned and scaled. `settings` are those of the run that is not shared out yet.
+Scaling scaling(const Settings& settings, const Machines& machines, const Planner& planner);
 
 std::string to_text(const Scaling& scaling);
 nlohmann::json to_json(const Scaling& scaling);

@@ -39,6 +39,12 @@ Opened open_run(const TrainOptions& options, Portion portion = {}) {
   return open_run(std::move(settings));
 }
 
+/// A run of which nothing but its plan is made.
+Opened open_planned(const Settings& settings) {
+  set_threads(settings.model.storage.num_threads, settings.model.storage.local_size);
+  return open_run(on_meta(settings));
+}
+
 Portion portion_of(const dist::World& world) { return {world.size(), world.rank()}; }
 
 Course make_course(const Opened& run) {
@@ -221,9 +227,7 @@ std::string why_not(const std::exception& error) {
   return lines.empty() ? "of no reason that is given" : lines.front();
 }
 
-Planner planner_of(const Opened& run) {
-  return planner_of({*run.subject, run.listed, run.held_out ? &*run.held_out : nullptr}, run.settings.together);
-}
+Planner planner_of(const Opened& run) { return planner_of(OpenFiles{*run.subject, run.listed, run.held_out ? &*run.held_out : nullptr}); }
 
 /// What is known of a run's memory before it starts.
 struct Planned {
@@ -232,15 +236,16 @@ struct Planned {
 };
 
 /// Says what memory the run takes and refuses one that does not fit.
-Planned check_memory(const TrainOptions& options, const Opened& run, const Planner& planner) {
-  const auto& memory = run.settings.step.memory;
-  if (options.plan == "off" && memory.activation_bytes == 0) return {};
+Planned check_memory(const Opened& run, const Planner& planner) {
+  const auto& settings = run.settings;
+  const auto& memory = settings.step.memory;
+  if (!settings.plan.refuses && memory.activation_bytes == 0) return {};
   try {
-    auto plan = planner(options);
-    if (options.plan == "off") return {std::nullopt, plan.kept};
+    auto plan = planner(settings);
+    if (!settings.plan.refuses) return {std::nullopt, plan.kept};
     info("memory: {} of {} at the peak ({})", human_bytes(static_cast<double>(plan.num_bytes())), plan.device,
          plan.largest().profile.place);
-    check_fits(options, plan, limits_of(options), planner);
+    check_fits(settings, plan, limits_of(settings), planner);
     return {plan, plan.kept};
   } catch (const Error&) {
     throw;
@@ -315,7 +320,7 @@ void train(const TrainOptions& options, const dist::World& world, records::Statu
   if (world.is_first()) {
     read_previews(run.settings.output.previews, *run.subject, preview_extent(run),
                   run.settings.model.options.device);   // what is wrong, now
-    planned = check_memory(options, run, planner);      // what one process has room for all have
+    planned = check_memory(run, planner);               // what one process has room for all have
     world.decided("prepared", "by the first process");  // the others find what it fetched
   }
   auto identity = identity_of(run);
@@ -330,7 +335,7 @@ void train(const TrainOptions& options, const dist::World& world, records::Statu
     throw;
   }
   save_checks(run);
-  if (missing) throw Error(Exit::no_fit, "train", explain(*missing, options, planned.plan, planner));
+  if (missing) throw Error(Exit::no_fit, "train", explain(*missing, run.settings, planned.plan, planner));
 }
 
 void make_cache(const TrainOptions& options, const dist::World& world) {
@@ -345,15 +350,14 @@ void make_cache(const TrainOptions& options, const dist::World& world) {
              count_of(std::ssize(run.samples().list), "sample"), human_bytes(static_cast<double>(encoded.training.num_bytes())));
 }
 
-Advice advise(const TrainOptions& options, const Portion& portion, bool wants_fit) {
-  set_threads(options.model.num_threads, options.model.local_size);
-  auto run = open_run(on_meta(settle(options, portion)));
+Advice advise(const Settings& settings, bool wants_fit) {
+  auto run = open_planned(settings);
   auto planner = planner_of(run);
   try {
-    Advice advice{.plan = planner(options), .limits = limits_of(options), .is_fit_sought = wants_fit};
-    advice.changes = changes(options, advice.plan, planner);
-    if (wants_fit) advice.fitting = fit(options, advice.plan, advice.limits, planner);
-    if (wants_fit && !advice.fitting) advice.training_less = fit_training_less(options, advice.plan, advice.limits, planner);
+    Advice advice{.plan = planner(settings), .limits = limits_of(settings), .is_fit_sought = wants_fit};
+    advice.changes = changes(settings, advice.plan, planner);
+    if (wants_fit) advice.fitting = fit(settings, advice.plan, advice.limits, planner);
+    if (wants_fit && !advice.fitting) advice.training_less = fit_training_less(settings, advice.plan, advice.limits, planner);
     return advice;
   } catch (const c10::Error& error) {
     config_error("train", "the memory of this run cannot be planned: {}; `burnish plan --graph` says what it computes when",
@@ -361,11 +365,12 @@ Advice advise(const TrainOptions& options, const Portion& portion, bool wants_fi
   }
 }
 
-MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion) {
-  set_threads(options.model.num_threads, options.model.local_size);
-  auto run = open_run(on_meta(settle(options, portion)));
-  return planner_of(run)(options);
+MemoryPlan plan_memory(const Settings& settings) {
+  auto run = open_planned(settings);
+  return planner_of(run)(settings);
 }
+
+MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion) { return plan_memory(settle(options, portion)); }
 
 SplitPlan plan(const TrainOptions& options, const Portion& portion) {
   auto run = open_run(options, portion);

@@ -19,11 +19,12 @@ void train(const TrainOptions& options, const dist::World& world = dist::World()
 void make_cache(const TrainOptions& options, const dist::World& world = dist::World());
 
 /// What a run needs of its device's memory, from a dry run of it on tensors without numbers: nothing of the weights is read, and no files
-/// are made. The batch is that of the first epoch with the most latents and the longest caption. `portion`: which of several processes it
-/// is that is planned.
+/// are made. The batch is that of the first epoch with the most latents and the longest caption.
+MemoryPlan plan_memory(const Settings& settings);
+/// `portion`: which of several processes it is that is planned.
 MemoryPlan plan_memory(const TrainOptions& options, const Portion& portion = {});
-/// The same with what could be changed; `wants_fit` looks for what fits.
-Advice advise(const TrainOptions& options, const Portion& portion, bool wants_fit);
+/// A plan with what could be changed; `wants_fit` looks for what fits.
+Advice advise(const Settings& settings, bool wants_fit);
 
 /// What a run would compute once, ahead and at every step, measured on its first samples. Makes no files.
 SplitPlan plan(const TrainOptions& options, const Portion& portion = {});

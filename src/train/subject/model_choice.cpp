@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "config/problems.h"
 #include "quant/store.h"
+#include "train/subject/option_rows.h"
 
 namespace burnish::train {
 
@@ -47,7 +48,7 @@ void fields(config::Fields& f, ModelChoice& o) {
   f.path("tokenizer_path", o.tokenizer_path, "tokenizer folder (CLIP, Qwen), or author/model:tokenizer/, when it is not beside the model",
          {"tokenizer_1_path"}, config::seen_from_if_there);
   f.path("tokenizer_2_path", o.tokenizer_2_path, "folder of the second tokenizer (T5), when it is not beside the model");
-  f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in").known({"fp32", "bf16", "fp16"});
+  f("dtype", o.dtype, "fp32, bf16 or, for some models, fp16: what the model is held and computed in").known(dtype_choices());
   f("device", o.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
   f.path("fp8_models", o.fp8_models,
          "comma list of models, named as above (or folder:component), whose frozen weights are stored in weight_format", {},
@@ -57,8 +58,7 @@ void fields(config::Fields& f, ModelChoice& o) {
   f("high_precision_layers", o.high_precision_layers,
     "comma list of regular expressions for linear layers that stay in dtype; \"\" for none, or default");
   f("fp8_compute", o.fp8_compute, "multiply FP8 weights with FP8 activations");
-  for (const auto& option : models::family_options())
-    std::visit([&](auto& value) { f(option.name, value, option.help).decides_what_is_learned(); }, o.own.at(option.name));
+  for (const auto& option : models::family_options()) option_row(f, option, o.own.at(option.name), option.help).decides_what_is_learned();
   for (const char* name : {"vae_tiling", "enable_vae_tiling", "tiled"})
     f.refused(name, "say how large the autoencoder's tiles are: --vae_tile_size 512");
   f("seed", o.seed, "names every random draw of the run").at_least(0);
@@ -75,21 +75,13 @@ void check(const ModelChoice& c) {
   problems.check_values();
   problems.refuse("train");
   parse_dtype(c.dtype);
-  for (const auto& option : models::family_options()) {
-    auto wrong = option.why_wrong ? option.why_wrong(option.name, c.own.at(option.name)) : "";
-    if (!wrong.empty()) config_error("train", "{}", wrong);
-  }
+  check_options(models::family_options(), c.own);
   if (c.device == "cuda" && !at::hasCUDA() && !c.is_plan)
     config_error("train", "device cuda was asked for, and this build or machine has none; choose cpu");
   if (c.fp8_models.empty() && c.weight_format != "fp8")
     config_error("train", "weight_format {} says how the models in fp8_models are stored, and none is named there", c.weight_format);
   if (c.weight_format == "fp8" || !c.fp8_models.empty())
     quant::Store({.format = quant::parse_format(c.weight_format), .high_precision = {}, .fp8_compute = c.fp8_compute});
-}
-
-void begin_with_drawing_options(ModelChoice& o) {
-  o.unset = models::drawing_options();
-  for (const auto& [name, value] : o.unset) o.own[name] = value;
 }
 
 models::ModelOptions model_options(const ModelChoice& c) {
@@ -100,7 +92,6 @@ models::ModelOptions model_options(const ModelChoice& c) {
   options.tokenizer_path = c.tokenizer_path;
   options.tokenizer_2_path = c.tokenizer_2_path;
   options.own = c.own;
-  options.unset = c.unset;
   options.seed = static_cast<uint64_t>(c.seed);
   return options;
 }

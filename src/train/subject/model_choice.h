@@ -13,7 +13,6 @@ struct ModelChoice {
   std::string fp8_models, weight_format = "fp8", high_precision_layers = "default";
   bool fp8_compute = false;
   models::OptionValues own = models::default_options();  ///< of the options that families declare
-  models::OptionValues unset = {};                       ///< ModelOptions::unset
   int64_t seed = 0;
   int64_t num_threads = 0;
   bool is_plan = false;                    ///< of a run that is only planned: its device and its data may lack
@@ -22,8 +21,6 @@ struct ModelChoice {
 void fields(config::Fields& f, ModelChoice& o);
 /// Refuses unknown names and numbers that make no sense, before any file is opened.
 void check(const ModelChoice& o);
-/// Gives options of families the values that they have where pictures are drawn to be looked at and nothing is given.
-void begin_with_drawing_options(ModelChoice& o);
 
 /// The model's own options out of a choice; "auto" becomes cuda where there is one.
 models::ModelOptions model_options(const ModelChoice& choice);

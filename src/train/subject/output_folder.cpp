@@ -1,8 +1,8 @@
-#include "train/subject/checks.h"
+#include "train/subject/output_folder.h"
 
 #include <unistd.h>
 
-#include <cmath>
+#include <cerrno>
 #include <cstring>
 
 #include "base/error.h"
@@ -10,21 +10,6 @@
 namespace burnish::train {
 
 namespace fs = std::filesystem;
-
-void check_finite(const config::Fields& fields) {
-  for (const auto& field : fields.list()) {
-    const auto* slot = std::get_if<double*>(&field.slot);
-    if (slot && !std::isfinite(**slot)) config_error("train", "{} must be a finite number, not {}", field.name, **slot);
-  }
-}
-
-void check_at_least(const char* name, double value, double least) {
-  if (value < least) config_error("train", "{} must be at least {}, not {}", name, least, value);
-}
-
-void check_at_most(const char* name, int64_t value, int64_t most) {
-  if (value > most) config_error("train", "{} must be at most {}, not {}", name, most, value);
-}
 
 void make_output_folder(const fs::path& folder) {
   std::error_code made, ignored;

@@ -1,0 +1,32 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace burnish::config {
+
+/// What is wrong with an option: a sentence that names it, and perhaps others that it does not go with.
+struct Problem {
+  std::string option;  ///< "" where the sentence names none
+  std::string sentence;
+};
+
+/// A config Error about several options at once; its own sentence is the first.
+class Refusal : public Error {
+ public:
+  Refusal(const char* room, std::vector<Problem> problems)
+      : Error(Exit::config, room, problems.at(0).sentence), room_(room), problems_(std::move(problems)) {}
+  const std::vector<Problem>& problems() const { return problems_; }
+  /// A line a problem, each as what() has one.
+  std::string lines() const;
+
+ private:
+  const char* room_;
+  std::vector<Problem> problems_;
+};
+
+/// [{"option": ..., "sentence": ...}]
+std::string to_json(const std::vector<Problem>& problems);
+
+}  // namespace burnish::config

@@ -1,0 +1,62 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/options/settings.h"
+#include "train/plan/memory_plan.h"
+
+namespace burnish::train {
+
+/// An option and its value as they stand behind a command; the value of a truth value that is set is "".
+struct Asked {
+  std::string option, value;
+  auto operator<=>(const Asked&) const = default;
+};
+std::string to_flags(const std::vector<Asked>& asked);
+
+/// A function from the settings of a run to those of one that takes less memory and more time, and the options that ask for it.
+struct Lever {
+  /// Of an option by its name, the value that it has in a run whose lever is pulled; nothing where the run says it already.
+  struct Row {
+    std::string option;
+    std::optional<std::string> (*value)(const Settings& pulled);
+  };
+
+  bool (*can)(const Settings&, const MemoryPlan&);  ///< whether the run has it not yet, and may have it
+  Settings (*pull)(Settings, const MemoryPlan&);
+  std::vector<Row> rows;     ///< whose first names the lever: of two that begin with one option the later holds
+  bool makes_codes = false;  ///< of weights, which reads_files needs as their files have them
+  bool reads_files = false;
+  bool recomputes = false;   ///< blocks by number, in whose place an activation_budget may stand
+  bool accumulates = false;  ///< so that nothing can be updated inside backward
+  bool pages = false;        ///< blocks go from main memory to the device twice a step
+
+  std::vector<Asked> says(const Settings& pulled) const;
+};
+
+/// All of them, in order of what they cost a step.
+const std::vector<Lever>& levers();
+
+using Levers = std::vector<const Lever*>;
+
+/// A run with some levers pulled.
+struct Pulled {
+  struct Part {
+    const Lever* lever;
+    std::vector<Asked> says;
+  };
+  Settings settings;
+  std::vector<Part> parts = {};
+
+  std::vector<Asked> says() const;
+};
+
+/// Pulls levers one after the other, without those that the ones before them leave nothing to do.
+Pulled pull(const Levers& levers, const Settings& settings, const MemoryPlan& plan);
+
+/// In place of blocks that are computed again by number, a budget of so many MiB for what forward leaves for backward. Nothing where no
+/// lever that does so is pulled.
+std::optional<Pulled> with_budget(Pulled pulled, int64_t mebibytes);
+
+}  // namespace burnish::train

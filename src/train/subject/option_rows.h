@@ -1,0 +1,13 @@
+#pragma once
+#include "config/fields.h"
+#include "models/options.h"
+
+namespace burnish::train {
+
+/// Lists an option of a family or an objective, with what it may be.
+config::Row option_row(config::Fields& f, const models::Option& option, models::OptionValue& value, std::string help);
+
+/// A config Error for a value that Option::why_wrong refuses.
+void check_options(const std::vector<models::Option>& options, const models::OptionValues& values);
+
+}  // namespace burnish::train
