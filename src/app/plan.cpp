@@ -5,6 +5,7 @@
 #include "app/train_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
+#include "base/say.h"
 #include "config/problems.h"
 #include "io/files.h"
 #include "train/options/fields.h"
@@ -20,7 +21,7 @@ void say_in(bool json, const std::function<void()>& print) {
   try {
     print();
   } catch (const config::Refusal& refusal) {
-    if (json) fmt::print("{}", config::to_json(refusal.problems()));
+    if (json) print("{}", config::to_json(refusal.problems()));
     throw;
   }
 }
@@ -49,7 +50,7 @@ void plan(const Arguments& arguments) {
   fields("dot", dot, "file to draw the graph into, for graphviz");
   auto parsed =
       read_train_options("plan", "say what a training run needs and does; takes the options of train", arguments, fields, options);
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  if (parsed.help) return print("{}", parsed.help_text);
   if (processes < 1) config_error("plan", "processes must be at least 1, not {}", processes);
   if (nodes < 1 || processes % nodes != 0) config_error("plan", "nodes must divide the {} processes, not be {}", processes, nodes);
   if (!(tflops > 0)) config_error("plan", "tflops must be above 0, not {}", tflops);
@@ -65,11 +66,11 @@ void plan(const Arguments& arguments) {
     return say_in(json, [&] {
       auto advice = train::advise(options, {.num_processes = processes}, fit);
       if (!link.empty()) advice.scaling = train::scaling(options, machines, train::plan_memory);
-      fmt::print("{}", json ? train::to_json(advice) : train::to_text(advice));
+      print("{}", json ? train::to_json(advice) : train::to_text(advice));
     });
   }
   auto made = train::plan(options, {.num_processes = processes});
-  if (graph) fmt::print("{}", train::to_text(made));
+  if (graph) print("{}", train::to_text(made));
   if (!dot.empty()) io::write_text_atomic(dot, train::to_dot(made));
 }
 
