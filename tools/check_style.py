@@ -62,6 +62,8 @@ def function_lengths(text):
     return lengths
 
 
+SAYS = "src/base/say.h"
+PRINTS = re.compile(r"\bfmt::(?:print|println)\b|\bstd::(?:cout|cerr|clog)\b|\bstd::f?printf\b|\bstd::f?puts\b")
 CLASS = re.compile(r"(?<!enum )\b(?:class|struct|union)\s+([A-Za-z_][\w:]*)\s*(?:<[^{};]*>)?\s*(?:final\s*)?(?::[^{};]*)?\{")
 PARENTHESES, BRACES = "\x01", "\x02"  # stand for what was between them
 NO_MEMBER = re.compile(r"(?:using|typedef|friend|static_assert|enum|class|struct|union)\b|static constexpr\b|constexpr static\b|static const\b[^\x01]*$")
@@ -197,6 +199,9 @@ def check_code(where, text, is_header, exceptions=()):
     for match in INCLUDE.finditer(text):
         if (match.group(1) or match.group(2)) == "torch/torch.h":
             problems.append(Problem(f"{where}:{line_of(text, match.start())}", "includes torch/torch.h; include single headers of ATen"))
+    if where.startswith("src/") and where != SAYS:
+        for match in PRINTS.finditer(text):
+            problems.append(Problem(f"{where}:{line_of(text, match.start())}", f"prints by itself; print() and tell() of {SAYS} end nothing where nobody reads"))
     if is_header and not text.lstrip().startswith("#pragma once"):
         problems.append(Problem(where, "a header starts with #pragma once"))
     return problems

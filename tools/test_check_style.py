@@ -33,6 +33,15 @@ class FunctionLengths(unittest.TestCase):
         self.assertEqual(sum(length for _, length in function_lengths("A::A() : x_(1), y_{2}, z_(3) {\n" + lines(5) + "}\n")[-1:]), 7)
 
 
+class Prints(unittest.TestCase):
+    def test_words_go_through_one_door(self):
+        for text in ("fmt::print(stderr, x);\n", "std::cerr << x;\n", "std::printf(x);\n"):
+            self.assertIn("prints by itself", str(check_code("src/app/a.cpp", text, False)))
+            self.assertEqual(check_code("tests/a_test.cpp", text, False), [])
+            self.assertEqual(check_code("src/base/say.h", "#pragma once\n" + text, True), [])
+        self.assertEqual(check_code("src/app/a.cpp", "print(x);\nstd::snprintf(x);\n", False), [])
+
+
 class ClassSizes(unittest.TestCase):
     def sizes(self, text):
         return [size[1:] for size in class_sizes(text)]

@@ -4,6 +4,7 @@
 
 #include "app/verbs.h"
 #include "base/dtype.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
 #include "convert/lora_format.h"
@@ -49,8 +50,8 @@ void convert(const Arguments& arguments) {
   fields(listed, options);
   auto parsed =
       config::read_command_line("convert", "bring LoRAs and models into other formats; merge, extract, change ranks", arguments, listed);
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
-  fmt::print("{}\n", convert::convert(options));
+  if (parsed.help) return print("{}", parsed.help_text);
+  print("{}\n", convert::convert(options));
 }
 
 }  // namespace burnish::app

@@ -6,6 +6,7 @@
 #include "base/count.h"
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
 #include "data/survey.h"
@@ -51,22 +52,22 @@ data::Dataset open(const DataOptions& o) {
 
 void print_sizes(const data::Survey& survey, const data::Dataset& dataset) {
   auto num_rows = std::ssize(dataset.rows());
-  fmt::print("{}, {}, from {}x{} to {}x{} pixels\n", count_of(survey.num_files, "picture"), count_of(num_rows, "sample"),
-             survey.smallest.width, survey.smallest.height, survey.largest.width, survey.largest.height);
-  fmt::print("{:.1f} % of a picture is cut off in the mean; {} scaled up\n\n", 100 * survey.cut_away,
-             count_of(survey.num_enlarged, "sample is", "samples are"));
-  fmt::print("{:<12} {:>9} {:>9} {:>9} {:>11}\n", "size", "samples", "visits", "batches", "in a batch");
+  print("{}, {}, from {}x{} to {}x{} pixels\n", count_of(survey.num_files, "picture"), count_of(num_rows, "sample"), survey.smallest.width,
+        survey.smallest.height, survey.largest.width, survey.largest.height);
+  print("{:.1f} % of a picture is cut off in the mean; {} scaled up\n\n", 100 * survey.cut_away,
+        count_of(survey.num_enlarged, "sample is", "samples are"));
+  print("{:<12} {:>9} {:>9} {:>9} {:>11}\n", "size", "samples", "visits", "batches", "in a batch");
   for (const auto& b : survey.buckets) {
-    fmt::print("{:<12} {:>9} {:>9} {:>9} {:>11.2f}\n", text_of(b.extent), b.rows.size(), b.num_visits, b.num_batches,
-               b.num_batches > 0 ? static_cast<double>(b.num_visits) / static_cast<double>(b.num_batches) : 0.0);
+    print("{:<12} {:>9} {:>9} {:>9} {:>11.2f}\n", text_of(b.extent), b.rows.size(), b.num_visits, b.num_batches,
+          b.num_batches > 0 ? static_cast<double>(b.num_visits) / static_cast<double>(b.num_batches) : 0.0);
   }
 }
 
 void print_captions(const data::CaptionCounts& captions) {
-  fmt::print("\n{}, {} different, {} empty; {} in the median, {} at most\n", count_of(captions.num_captions, "caption"),
-             captions.num_different, captions.num_empty, count_of(captions.median_words, "word"), captions.most_words);
-  fmt::print("most frequent tags:\n");
-  for (const auto& [tag, count] : captions.tags) fmt::print("{:>7}  {}\n", count, tag);
+  print("\n{}, {} different, {} empty; {} in the median, {} at most\n", count_of(captions.num_captions, "caption"), captions.num_different,
+        captions.num_empty, count_of(captions.median_words, "word"), captions.most_words);
+  print("most frequent tags:\n");
+  for (const auto& [tag, count] : captions.tags) print("{:>7}  {}\n", count, tag);
 }
 
 /// Of every text encoder of the model.
@@ -76,17 +77,17 @@ void print_tokens(const train::ModelChoice& choice, const data::Dataset& dataset
   for (auto row : dataset.rows()) {
     for (const auto& caption : dataset.entry(row).captions) captions.insert(caption.text);
   }
-  fmt::print("\n");
+  print("\n");
   for (const auto& count : models::count_tokens(model->components(), model->units().encode_prompt, {captions.begin(), captions.end()}))
-    fmt::print("the longest caption has {} tokens for {}, which reads {}; {} cut\n", count.longest, count.encoder, count.limit,
-               count_of(count.num_cut, "caption is", "captions are"));
+    print("the longest caption has {} tokens for {}, which reads {}; {} cut\n", count.longest, count.encoder, count.limit,
+          count_of(count.num_cut, "caption is", "captions are"));
 }
 
 void print_problems(const data::Survey& survey, const data::Dataset& dataset) {
-  if (!dataset.bad_samples().empty()) fmt::print("\n{} cannot be used:\n", count_of(std::ssize(dataset.bad_samples()), "sample"));
-  for (const auto& [row, reason] : dataset.bad_samples()) fmt::print("  {}: {}\n", dataset.name_of(row), reason);
-  if (!survey.alike.empty()) fmt::print("\npictures that look the same:\n");
-  for (const auto& group : survey.alike) fmt::print("  {}\n", join(group));
+  if (!dataset.bad_samples().empty()) print("\n{} cannot be used:\n", count_of(std::ssize(dataset.bad_samples()), "sample"));
+  for (const auto& [row, reason] : dataset.bad_samples()) print("  {}: {}\n", dataset.name_of(row), reason);
+  if (!survey.alike.empty()) print("\npictures that look the same:\n");
+  for (const auto& group : survey.alike) print("  {}\n", join(group));
 }
 
 }  // namespace
@@ -111,7 +112,7 @@ void data(const Arguments& arguments) {
   f.path("contact_sheet", o.contact_sheet, "HTML file to write: the pictures by size, as they are cut for training");
   f("num_pictures", o.num_pictures, "of each size on it, at most").at_least(0);
   auto parsed = config::read_command_line("data", "look at a dataset before training", arguments, f);
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  if (parsed.help) return print("{}", parsed.help_text);
   watch_for_interrupt("interrupted: ends after this picture");
   const auto dataset = open(o);
   auto survey = data::survey(dataset, o.batch_size);
@@ -121,7 +122,7 @@ void data(const Arguments& arguments) {
   print_problems(survey, dataset);
   if (o.contact_sheet.empty()) return;
   report::write_contact_sheet(o.contact_sheet, dataset, survey, o.num_pictures);
-  fmt::print("\n{}\n", o.contact_sheet);
+  print("\n{}\n", o.contact_sheet);
 }
 
 }  // namespace burnish::app

@@ -6,6 +6,7 @@
 #include "app/machine.h"
 #include "app/verbs.h"
 #include "base/error.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
 #include "hub/settings.h"
@@ -46,7 +47,7 @@ Json describe_places(const std::optional<hub::Settings>& known) {
 void print(const std::string& name, const Json& value, int depth) {
   auto indent = std::string(static_cast<size_t>(depth) * 2, ' ');
   if (value.is_object()) {
-    fmt::print("{}{}\n", indent, name);
+    print("{}{}\n", indent, name);
     for (const auto& [key, inner] : value.items()) print(key, inner, depth + 1);
     return;
   }
@@ -57,7 +58,7 @@ void print(const std::string& name, const Json& value, int depth) {
     else texts.push_back(item.is_string() ? item.get<std::string>() : item.is_boolean() ? (item.get<bool>() ? "yes" : "no") : item.dump());
   }
   auto shown = name.ends_with("_bytes") ? name.substr(0, name.size() - 6) : name;
-  fmt::print("{}{}: {}\n", indent, shown, texts.empty() ? "none" : join(texts));
+  print("{}{}: {}\n", indent, shown, texts.empty() ? "none" : join(texts));
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ void doctor(const Arguments& arguments) {
   config::Fields fields;
   fields("json", json, "print JSON, with numbers in bytes");
   auto parsed = config::read_command_line("doctor", "say what this machine has and what a run would use of it", arguments, fields);
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  if (parsed.help) return print("{}", parsed.help_text);
   std::optional<hub::Settings> settings;
   std::string wrong;
   try {
@@ -80,11 +81,11 @@ void doctor(const Arguments& arguments) {
   if (settings) report["hub"] = describe(*settings);
   report["advice"] = advice(report);
   if (!settings) report["advice"].push_back(wrong + "; until then every run that names a model on a hub ends with this sentence");
-  if (json) return fmt::print("{}\n", report.dump(2));
+  if (json) return print("{}\n", report.dump(2));
   for (const auto& [name, value] : report.items()) {
     if (name != "advice") print(name, value, 0);
   }
-  for (const auto& sentence : report["advice"]) fmt::print("note: {}\n", sentence.get<std::string>());
+  for (const auto& sentence : report["advice"]) print("note: {}\n", sentence.get<std::string>());
 }
 
 }  // namespace burnish::app

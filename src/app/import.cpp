@@ -7,6 +7,7 @@
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
 #include "io/files.h"
@@ -62,7 +63,7 @@ void import_settings(const Arguments& arguments) {
   fields("output", output, "TOML file to write, for `burnish train --config`; without it the text is printed");
   fields("overwrite", overwrite, "replace the output where it is there");
   auto parsed = config::read_command_line("import", "settings of other programs as those of a training run", arguments, fields);
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  if (parsed.help) return print("{}", parsed.help_text);
   if (files.size() != 1) config_error("import", "expected one settings file, found {}; for example: burnish import run.toml", files.size());
 
   if (!output.empty() && !overwrite && io::is_there(output))
@@ -79,7 +80,7 @@ void import_settings(const Arguments& arguments) {
   auto toml = foreign::to_toml(trained, imported, fmt::format("{} of {}", files[0], program));
   say(imported);
   check(toml);
-  if (output.empty()) return fmt::print("{}", toml);
+  if (output.empty()) return print("{}", toml);
   io::write_text_atomic(output, toml);
   info("{} holds {} settings of {}; burnish train --config {}", output, imported.origins.size(), program, output);
 }

@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "checkpoint/state.h"
 #include "config/command_line.h"
@@ -25,15 +26,15 @@ namespace {
 void print_adapter(const std::map<std::string, int64_t>& kinds) {
   std::vector<std::string> texts;
   for (const auto& [kind, count] : kinds) texts.push_back(fmt::format("{} on {} layer{}", kind, count, count == 1 ? "" : "s"));
-  fmt::print("  adapter: {}\n", join(texts));
+  print("  adapter: {}\n", join(texts));
 }
 
 void print_entry(const models::ModelEntry& entry) {
-  fmt::print("{}\n", entry.label);
-  if (!entry.tensors) return fmt::print("  config.json without weights\n");
+  print("{}\n", entry.label);
+  if (!entry.tensors) return print("  config.json without weights\n");
   const auto& source = *entry.tensors;
   if (auto step = checkpoint::step_of_state(source))
-    return fmt::print("  state of a burnish run at step {}, to go on with by --resume\n", *step);
+    return print("  state of a burnish run at step {}, to go on with by --resume\n", *step);
   std::string kind;
   for (const auto* family : models::all_families()) {
     // Families share parts; the one whose denoiser is in the file says what it is.
@@ -42,7 +43,7 @@ void print_entry(const models::ModelEntry& entry) {
     if (is_its_own) break;
   }
   if (auto kinds = adapters::kinds_in(source); !kinds.empty()) print_adapter(kinds);
-  else fmt::print("  {}\n", kind.empty() ? "no model known here" : kind);
+  else print("  {}\n", kind.empty() ? "no model known here" : kind);
 
   int64_t parameters = 0;
   std::map<std::string, int64_t> by_dtype;
@@ -55,10 +56,9 @@ void print_entry(const models::ModelEntry& entry) {
   }
   std::vector<std::string> dtypes;
   for (const auto& [name, count] : by_dtype) dtypes.push_back(name);
-  fmt::print("  {} tensors, {:.3f} million values, {}, {}\n", source.names().size(), static_cast<double>(parameters) / 1e6, join(dtypes),
-             human_bytes(static_cast<double>(source.num_bytes())));
-  for (const auto& [key, value] : source.metadata())
-    fmt::print("  {}: {}\n", key, value.size() > 200 ? value.substr(0, 200) + "..." : value);
+  print("  {} tensors, {:.3f} million values, {}, {}\n", source.names().size(), static_cast<double>(parameters) / 1e6, join(dtypes),
+        human_bytes(static_cast<double>(source.num_bytes())));
+  for (const auto& [key, value] : source.metadata()) print("  {}: {}\n", key, value.size() > 200 ? value.substr(0, 200) + "..." : value);
 }
 
 /// The files of a folder that holds no model, a run's say, each of which is something by itself; else the path.
@@ -85,7 +85,7 @@ void inspect(const Arguments& arguments) {
          fmt::format("what two LoRAs are for whose names differ: {}, or the model's files", join(models::published_models())));
   fields("first", first, "differences of each kind that are shown");
   auto parsed = config::read_command_line("inspect", "say what a checkpoint or LoRA is, and what two differ in", arguments, fields);
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  if (parsed.help) return print("{}", parsed.help_text);
   if (paths.empty()) config_error("inspect", "no file given; for example: burnish inspect lora.safetensors");
   if (first < 0) config_error("inspect", "--first counts differences, so it is 0 or more and not {}", first);
   std::optional<Error> failed;  // the first, once all others are shown
@@ -103,7 +103,7 @@ void inspect(const Arguments& arguments) {
   if (failed) throw Error(*failed);
   if (paths.size() != 2) return;
   auto comparison = convert::compare(paths[0], paths[1], model);
-  fmt::print("{}", convert::text_of(comparison, paths[0], paths[1], first));
+  print("{}", convert::text_of(comparison, paths[0], paths[1], first));
   if (!comparison.equal()) data_error("inspect", "{} and {} differ", paths[0], paths[1]);
 }
 

@@ -8,6 +8,7 @@
 #include "app/train_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
+#include "base/say.h"
 #include "config/command_line.h"
 
 namespace burnish::app {
@@ -38,7 +39,7 @@ void launch(const Arguments& arguments) {
   fields.path("config_file", config_file, "YAML of `accelerate config`: says how many unless -n does, and goes to the command");
   auto [own, command] = split(arguments);
   auto parsed = config::read_command_line("launch", "start a training run in several processes of this machine", own, fields);
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  if (parsed.help) return print("{}", parsed.help_text);
   constexpr const char* kExample = "for example: burnish launch -n 2 -- train --config run.toml";
   if (count == 0 && !config_file.empty()) count = processes_of(config_file);
   if (count < 1 || count > 1024) config_error("launch", "num_processes must lie between 1 and 1024, not {}; {}", count, kExample);
@@ -49,7 +50,7 @@ void launch(const Arguments& arguments) {
   std::string said;
   auto code = dist::launch(count, command, said);
   if (code == 0) return;
-  if (!said.empty()) fmt::print(stderr, "[launch] {}\n", said);
+  if (!said.empty()) tell(stderr, "[launch] {}\n", said);
   std::fflush(nullptr);
   std::exit(code);
 }

@@ -3,6 +3,7 @@
 #include "app/train_options.h"
 #include "app/verbs.h"
 #include "base/error.h"
+#include "base/say.h"
 #include "config/problems.h"
 #include "io/files.h"
 #include "train/options/fields.h"
@@ -64,7 +65,7 @@ void print_memory(const PlanOptions& o, const train::Machines& machines) {
   const auto settings = train::understood(o.train);
   auto advice = train::advise(train::shared_out(settings, {.num_processes = o.processes}), o.fit);
   if (!o.link.empty()) advice.scaling = train::scaling(settings, machines, [](const auto& one) { return train::plan_memory(one); });
-  fmt::print("{}", o.json ? train::to_json(advice) : train::to_text(advice));
+  print("{}", o.json ? train::to_json(advice) : train::to_text(advice));
 }
 
 void run(const Arguments& arguments, PlanOptions& o) {
@@ -74,13 +75,13 @@ void run(const Arguments& arguments, PlanOptions& o) {
   auto prepare = [&o] { o.train.model.is_plan = o.is_of_memory(); };
   auto parsed =
       read_train_options("plan", "say what a training run needs and does; takes the options of train", arguments, listed, o.train, prepare);
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  if (parsed.help) return print("{}", parsed.help_text);
   prepare();
   check(o);
   const auto machines = machines_of(o);
   if (o.is_of_memory()) return print_memory(o, machines);
   auto made = train::plan(o.train, {.num_processes = o.processes});
-  if (o.graph) fmt::print("{}", train::to_text(made));
+  if (o.graph) print("{}", train::to_text(made));
   if (!o.dot.empty()) io::write_text_atomic(o.dot, train::to_dot(made));
 }
 
@@ -91,7 +92,7 @@ void plan(const Arguments& arguments) {
   try {
     run(arguments, options);
   } catch (const config::Refusal& refusal) {  // said in the language in which the plan was asked for
-    if (options.json && options.is_of_memory()) fmt::print("{}", config::to_json(refusal.problems()));
+    if (options.json && options.is_of_memory()) print("{}", config::to_json(refusal.problems()));
     throw;
   }
 }

@@ -11,6 +11,7 @@
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "memory/failure.h"
 #include "memory/heap.h"
@@ -40,25 +41,25 @@ constexpr Verb kVerbs[] = {
 };
 
 void print_help() {
-  fmt::print("burnish: fine-tunes large diffusion models\n\n");
-  for (const auto& verb : kVerbs) fmt::print("  burnish {:<8} {}\n", verb.name, verb.summary);
-  fmt::print("\n`burnish VERB --help` lists a verb's options.\n");
+  print("burnish: fine-tunes large diffusion models\n\n");
+  for (const auto& verb : kVerbs) print("  burnish {:<8} {}\n", verb.name, verb.summary);
+  print("\n`burnish VERB --help` lists a verb's options.\n");
 }
 
 /// docs/flags.md.
 void print_markdown() {
-  fmt::print(
+  print(
       "# All options\n\nMade by `burnish help --markdown`. Dashes work as well as underscores. Of verbs that take options, every one is a\n"
       "TOML key of the same name: `--config FILE`, or a lone `FILE.toml`, reads them, and options on the command line win.\n");
   for (const auto& verb : kVerbs) {
-    fmt::print("\n");
+    print("\n");
     verb.run({"--help", "--markdown"});
   }
 }
 
 void run(const std::vector<std::string>& arguments) {
   if (arguments.size() == 2 && arguments[0] == "--help" && arguments[1] == "--names") {
-    for (const auto& verb : kVerbs) fmt::print("{}\t{}\n", verb.name, verb.summary);
+    for (const auto& verb : kVerbs) print("{}\t{}\n", verb.name, verb.summary);
     return;
   }
   if (arguments.size() == 2 && arguments[0] == "help" && arguments[1] == "--markdown") return print_markdown();
@@ -68,7 +69,7 @@ void run(const std::vector<std::string>& arguments) {
     return run(of_verb);
   }
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") return print_help();
-  if (arguments[0] == "--version") return fmt::print("burnish 0.1.0\n");
+  if (arguments[0] == "--version") return print("burnish 0.1.0\n");
   std::vector<std::string> names;
   for (const auto& verb : kVerbs) {
     if (arguments[0] == verb.name) return verb.run({arguments.begin() + 1, arguments.end()});
@@ -81,7 +82,7 @@ void run(const std::vector<std::string>& arguments) {
 
 int fail(const Failure& failure) {
   std::fflush(stdout);  // in one file with the results it comes after them
-  fmt::print(stderr, "{}\n", failure.text);
+  tell(stderr, "{}\n", failure.text);
   return static_cast<int>(failure.code);
 }
 

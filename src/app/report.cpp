@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "app/verbs.h"
+#include "base/say.h"
 #include "config/command_line.h"
 #include "report/page.h"
 
@@ -15,8 +16,8 @@ void report(const Arguments& arguments) {
   fields("output", options.output, "file to write; report.html in the first run without it");
   fields("picture_size", options.picture_size, "pixels of a preview's longer side, at most; 0 puts pictures in as they are");
   auto parsed = config::read_command_line("report", "write one page about runs: curves, previews, settings", arguments, fields);
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
-  fmt::print("{}\n", report::write_report(options).string());
+  if (parsed.help) return print("{}", parsed.help_text);
+  print("{}\n", report::write_report(options).string());
 }
 
 }  // namespace burnish::app

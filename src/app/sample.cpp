@@ -17,6 +17,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "config/command_line.h"
@@ -232,7 +233,7 @@ void sample(const Arguments& arguments) {
     return config::read_command_line("sample", "draw pictures, with or without LoRAs", arguments, listed, [&] { check(options); });
   };
   auto parsed = read();
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  if (parsed.help) return print("{}", parsed.help_text);
   if (!options.run.empty()) {
     SampleOptions of_run;
     of_run.run = options.run;

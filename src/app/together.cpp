@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/say.h"
 
 namespace burnish::app {
 
@@ -38,7 +39,7 @@ void write_error_file(const std::string& sentence) {
   bool tells = world.fail(without_source(failure));
   if (tells || (code == Exit::interrupted && world.is_first())) {
     std::fflush(stdout);
-    fmt::print(stderr, "{}\n", failure.what());
+    tell(stderr, "{}\n", failure.what());
     write_error_file(failure.what());
   }
   std::fflush(nullptr);

@@ -7,6 +7,7 @@
 #include "app/verbs.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "report/page.h"
 #include "train/options/fields.h"
@@ -27,7 +28,7 @@ bool read_options(const char* verb, const char* summary, const Arguments& argume
   config::Fields fields;
   train::fields(fields, options);
   auto parsed = read_train_options(verb, summary, arguments, fields, options, prepare);
-  if (parsed.help) fmt::print("{}", parsed.help_text);
+  if (parsed.help) print("{}", parsed.help_text);
   if (!parsed.without_effect.empty()) info("without effect here: {}", join(parsed.without_effect));
   return !parsed.help;
 }

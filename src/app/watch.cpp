@@ -2,6 +2,7 @@
 
 #include "app/verbs.h"
 #include "base/error.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "config/command_line.h"
 #include "report/server.h"
@@ -17,11 +18,11 @@ void watch(const Arguments& arguments) {
   fields.group("Page");
   fields("port", port, "port of 127.0.0.1; 0 takes a free one");
   auto parsed = config::read_command_line("watch", "show runs in the browser while they go on", arguments, fields);
-  if (parsed.help) return fmt::print("{}", parsed.help_text);
+  if (parsed.help) return print("{}", parsed.help_text);
   if (runs.empty()) config_error("watch", "no run given; name its folder, for example: burnish watch runs/cat");
   // Ctrl-C ends the program at once: nothing is written here.
   report::Server server(runs, port);
-  fmt::print("http://127.0.0.1:{}/ shows {} (Ctrl-C ends it)\n", server.port(), join(runs));
+  print("http://127.0.0.1:{}/ shows {} (Ctrl-C ends it)\n", server.port(), join(runs));
   std::fflush(stdout);
   server.serve();
 }

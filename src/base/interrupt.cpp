@@ -47,11 +47,11 @@ void watch_for_interrupt(const char* answer) {
   g_answer = answer;
   struct sigaction action {};
   action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU}) sigaction(signal, &action, nullptr);  // the latter are what SLURM sends
   struct sigaction hang_up {};
   sigaction(SIGHUP, nullptr, &hang_up);
   if (hang_up.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // under nohup, runs outlive their terminal
+  std::signal(SIGPIPE, SIG_IGN);                                           // whoever read what is said may be gone, and the work goes on
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes becomes a write error, which has a message
 }
 

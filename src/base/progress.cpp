@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/say.h"
 #include "base/text.h"
 
 namespace burnish {
@@ -39,11 +40,11 @@ Progress::Progress(std::string what, int64_t total, int64_t done)
       seconds_apart_(on_terminal_ ? 0.2 : seconds_between_lines()),
       start_(Clock::now()),
       last_(start_) {
-  tell(done);
+  announce(done);
 }
 
 Progress::~Progress() {
-  if (drawn_) fmt::print(kTerminal, "\n");
+  if (drawn_) tell(kTerminal, "\n");
 }
 
 double Progress::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -58,12 +59,12 @@ std::string Progress::left(int64_t done) const {
   return seconds ? human_seconds(*seconds) : "?";
 }
 
-void Progress::tell(int64_t done) const {
+void Progress::announce(int64_t done) const {
   if (g_listener) g_listener({what_, done, total_, seconds_left(done)});
 }
 
 void Progress::update(int64_t done, const std::string& note) {
-  tell(done);
+  announce(done);
   auto now = Clock::now();
   bool due = std::chrono::duration<double>(now - last_).count() > seconds_apart_;
   if (!on_terminal_) {
@@ -77,8 +78,8 @@ void Progress::update(int64_t done, const std::string& note) {
   drawn_ = true;
   constexpr int64_t kWidth = 24;
   auto filled = total_ > 0 ? std::clamp<int64_t>(done * kWidth / total_, 0, kWidth) : 0;
-  fmt::print(kTerminal, "\r\033[K{} [{}{}] {}/{} {} left  {}", what_, std::string(static_cast<size_t>(filled), '#'),
-             std::string(static_cast<size_t>(kWidth - filled), '.'), done, total_, left(done), note);
+  tell(kTerminal, "\r\033[K{} [{}{}] {}/{} {} left  {}", what_, std::string(static_cast<size_t>(filled), '#'),
+       std::string(static_cast<size_t>(kWidth - filled), '.'), done, total_, left(done), note);
 }
 
 }  // namespace burnish

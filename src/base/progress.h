@@ -32,7 +32,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   std::optional<double> seconds_left(int64_t done) const;
   std::string left(int64_t done) const;
-  void tell(int64_t done) const;
+  void announce(int64_t done) const;
 
   std::string what_;
   int64_t total_, first_;

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "base/error.h"
+#include "base/say.h"
 
 namespace burnish::dist {
 
@@ -133,7 +134,7 @@ void Watch::end() {
     }
   } catch (const std::exception&) {  // it is gone since
   }
-  if (tells) fmt::print(stderr, "[dist] {}\n", failure_.sentence);
+  if (tells) tell(stderr, "[dist] {}\n", failure_.sentence);
   std::fflush(nullptr);
   _exit(static_cast<int>(Exit::data));
 }

@@ -11,6 +11,7 @@
 #include "base/count.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "io/hash.h"
@@ -346,8 +347,8 @@ void make_cache(const TrainOptions& options, const dist::World& world) {
   save_checks(run);
   if (!world.is_first()) return;
   save_list(*run.cache, run.samples(), encoded.training);
-  fmt::print("{}: {} of {}, {}\n", run.cache->folder().string(), encoded.training.num_complete(),
-             count_of(std::ssize(run.samples().list), "sample"), human_bytes(static_cast<double>(encoded.training.num_bytes())));
+  tell(stdout, "{}: {} of {}, {}\n", run.cache->folder().string(), encoded.training.num_complete(),
+       count_of(std::ssize(run.samples().list), "sample"), human_bytes(static_cast<double>(encoded.training.num_bytes())));
 }
 
 Advice advise(const Settings& settings, bool wants_fit) {

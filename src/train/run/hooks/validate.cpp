@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/say.h"
 #include "io/files.h"
 #include "train/run/hooks/hooks.h"
 
@@ -41,7 +42,7 @@ class Validate final : public Hook {
   void ended() override {
     double after = last_step_ == training_.trainee.progress.step ? last_ : loss();
     write({{"before", before_}, {"after", after}});
-    if (training_.world.is_first()) fmt::print("validation loss: before {:.5f}, after {:.5f}\n", before_, after);
+    if (training_.world.is_first()) tell(stdout, "validation loss: before {:.5f}, after {:.5f}\n", before_, after);
   }
 
  private:

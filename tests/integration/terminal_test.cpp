@@ -1,0 +1,124 @@
+// Programs whose terminal is closed, and whose readers go away: what they tell is lost, and nothing else.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "tests/integration/program.h"
+
+using namespace burnish;
+using namespace burnish::test;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A program on a terminal of its own, as a shell starts it.
+class OnTerminal {
+ public:
+  explicit OnTerminal(const std::string& command) : master_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+    if (master_ < 0 || ::grantpt(master_) != 0 || ::unlockpt(master_) != 0) throw std::runtime_error("no terminal");
+    const std::string name = ::ptsname(master_);
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::setsid();
+      const int terminal = ::open(name.c_str(), O_RDWR);
+      ::ioctl(terminal, TIOCSCTTY, 0);
+      for (int stream : {0, 1, 2}) ::dup2(terminal, stream);
+      ::close(master_);
+      ::execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+      _exit(127);
+    }
+  }
+  OnTerminal(const OnTerminal&) = delete;
+  ~OnTerminal() { hang_up(); }
+
+  /// Reads what it shows for so long, as a terminal does.
+  void show(std::chrono::milliseconds time) const {
+    std::array<char, 4096> text{};
+    ::fcntl(master_, F_SETFL, O_NONBLOCK);
+    for (auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end; std::this_thread::sleep_for(5ms)) {
+      while (::read(master_, text.data(), text.size()) > 0) continue;
+    }
+  }
+  void hang_up() {
+    if (master_ >= 0) ::close(std::exchange(master_, -1));
+  }
+  /// How it ended, as waitpid has it.
+  int wait() const {
+    int status = 0;
+    ::waitpid(child_, &status, 0);
+    return status;
+  }
+
+ private:
+  int master_;
+  pid_t child_ = -1;
+};
+
+std::string ended(int status) {
+  return WIFEXITED(status) ? "code " + std::to_string(WEXITSTATUS(status)) : "signal " + std::to_string(WTERMSIG(status));
+}
+
+class Terminal : public testing::Test {
+ protected:
+  static std::string program(const std::string& arguments) { return "'" BURNISH_PROGRAM "' " + arguments; }
+  std::string train(const std::string& run) const {
+    return "train " + golden_model() + golden_data() + "--lora_rank 4 --learning_rate 1e-3 --max_steps 100000 " +
+           option("output_path", folder / run);
+  }
+  Scratch folder;
+};
+
+}  // namespace
+
+TEST_F(Terminal, ThatIsClosedWhileItTrainsLeavesASave) {
+  OnTerminal run(program(train("run")));
+  while (!fs::exists(folder / "run/log.jsonl") || read_log(folder / "run").size() < 3) run.show(50ms);
+  run.hang_up();
+  EXPECT_EQ(ended(run.wait()), "code 130");
+  EXPECT_TRUE(fs::exists(folder / "run/state/state.safetensors"));
+  EXPECT_EQ(nlohmann::json::parse(read_file(folder / "run/status.json")).at("state"), "interrupted");
+}
+
+/// Before a program listens, the hang-up itself ends it, as it ends any program.
+TEST_F(Terminal, ThatIsClosedAtAnyInstantIsNoFailure) {
+  const auto drawing =
+      golden_model() + "--prompt cat --height 64 --width 64 --num_inference_steps 500 " + option("output_path", folder / "out");
+  const std::vector<std::string> commands{train("run"), "sample " + drawing,
+                                          "cache " + golden_model() + golden_data() + option("output_path", folder / "cache"),
+                                          "launch --num_processes 2 -- " + train("launched")};
+  for (const auto& command : commands) {
+    for (auto time : {100ms, 400ms, 800ms, 1200ms, 2000ms, 3500ms}) {
+      for (const char* name : {"run", "out", "cache", "launched"}) fs::remove_all(folder / name);
+      OnTerminal run(program(command));
+      run.show(time);
+      run.hang_up();
+      EXPECT_THAT(ended(run.wait()), testing::AnyOf("code 130", "code 0", "signal 1", "code 129"))
+          << time.count() << " ms into " << command;
+    }
+  }
+}
+
+TEST_F(Terminal, AReaderThatGoesAwayDoesNotEndARun) {
+  auto arguments = train("run");
+  arguments.replace(arguments.find("100000"), 6, "4");
+  auto status = std::system(("( BURNISH_PROGRESS_SECONDS=0.01 " + program(arguments) + " 2>&1; echo $? >'" + (folder / "code").string() +
+                             "' ) | head -n 1 >/dev/null")
+                                .c_str());
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read_file(folder / "code"), "0\n");
+  EXPECT_EQ(read_log(folder / "run").size(), 4u);
+  EXPECT_EQ(std::system((program(arguments + "--overwrite ") + " >/dev/full 2>/dev/full").c_str()), 0);
+}
+
+TEST_F(Terminal, AResultThatCannotBeWrittenIsAnError) {
+  EXPECT_EQ(WEXITSTATUS(std::system((program("plan --help") + " >/dev/full 2>/dev/null").c_str())), 3);
+}
