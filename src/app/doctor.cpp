@@ -44,11 +44,11 @@ Json describe_places(const std::optional<hub::Settings>& known) {
 }
 
 /// A list in one line, an object indented below its name.
-void print(const std::string& name, const Json& value, int depth) {
+void print_value(const std::string& name, const Json& value, int depth) {
   auto indent = std::string(static_cast<size_t>(depth) * 2, ' ');
   if (value.is_object()) {
     print("{}{}\n", indent, name);
-    for (const auto& [key, inner] : value.items()) print(key, inner, depth + 1);
+    for (const auto& [key, inner] : value.items()) print_value(key, inner, depth + 1);
     return;
   }
   std::vector<std::string> texts;
@@ -83,7 +83,7 @@ void doctor(const Arguments& arguments) {
   if (!settings) report["advice"].push_back(wrong + "; until then every run that names a model on a hub ends with this sentence");
   if (json) return print("{}\n", report.dump(2));
   for (const auto& [name, value] : report.items()) {
-    if (name != "advice") print(name, value, 0);
+    if (name != "advice") print_value(name, value, 0);
   }
   for (const auto& sentence : report["advice"]) print("note: {}\n", sentence.get<std::string>());
 }
