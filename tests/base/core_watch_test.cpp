@@ -49,12 +49,7 @@ class QueueingThread {
   }
 
  private:
-  /// As a whole, since the watch reads meanwhile.
-  void write() {
-    system_.write("proc/self/task/1/next", "1000 " + std::to_string(hours_) + "000000000000 7\n");
-    auto folder = root() + "/proc/self/task/1/";
-    std::filesystem::rename(folder + "next", folder + "schedstat");
-  }
+  void write() { system_.write("proc/self/task/1/schedstat", "1000 " + std::to_string(hours_) + "000000000000 7\n"); }
 
   test::MadeUpSystem system_;
   int64_t hours_ = 1;
