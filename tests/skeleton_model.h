@@ -10,7 +10,8 @@
 // The family of examples/skeleton_family as a model file with random weights.
 namespace burnish::test {
 
-inline void save_skeleton(const std::filesystem::path& file) {
+/// With two experts, or with one denoiser.
+inline void save_skeleton(const std::filesystem::path& file, int num_experts = 2) {
   models::skeleton::Config config;
   io::NamedTensors tensors;
   auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
@@ -26,7 +27,7 @@ inline void save_skeleton(const std::filesystem::path& file) {
   take("text_encoder", text);
   take("vae", vae);
   take("dit", dit);
-  take("dit_2", dit_2);
+  if (num_experts == 2) take("dit_2", dit_2);
   io::save_safetensors(file, tensors);
 }
 

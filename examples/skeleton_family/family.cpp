@@ -74,8 +74,11 @@ SkeletonModel::SkeletonModel(const ModelFiles& files, const ModelOptions& option
     names.high_precision = {"patch_in", "time_in", "patch_out", "projector\\..*"};
     return names;
   };
-  // Two experts of one architecture: the first predicts where there is much noise, the second where there is little.
-  for (const std::string dit : {"dit", "dit_2"}) {
+  // One denoiser, or two experts of one architecture: the first predicts where there is much noise, the second where there is little.
+  names_.experts = {{"dit"}};
+  if (find_component(entry, "dit_2").tensors)
+    names_.experts = {{"dit", "high_noise", {kBoundary, 1}}, {"dit_2", "low_noise", {0, kBoundary}}};
+  for (const auto& dit : names_.denoisers()) {
     auto names = names_of(dit);
     names.layers = plain_names("dit").layers;  // files of adapters are told by their names and metadata
     names.lora_targets = "to_q,to_k,to_v,to_out,up,down";
@@ -100,7 +103,6 @@ SkeletonModel::SkeletonModel(const ModelFiles& files, const ModelOptions& option
 
   names_.family = "skeleton_family";
   names_.variant = "skeleton";
-  names_.experts = {{"dit", "high_noise", {kBoundary, 1}}, {"dit_2", "low_noise", {0, kBoundary}}};
   names_.values["text_embedding"].of_prompt = true;
   process_ = std::make_unique<diffusion::FlowProcess>(diffusion::FlowSamplerConfig{});
 }

@@ -16,7 +16,7 @@ namespace {
 
 class LoraFiles : public testing::Test {
  protected:
-  LoraFiles() { test::save_skeleton(folder / "model.safetensors"); }
+  LoraFiles() { test::save_skeleton(folder / "model.safetensors", /*num_experts=*/1); }
 
   /// A file of rank 1 on layers, given by their names there and sides.
   struct Layer {

@@ -23,7 +23,7 @@ const char* const kLayer = "blocks.0.to_q";
 class MergedTest : public testing::Test {
  protected:
   MergedTest() {
-    test::save_skeleton(folder / "model.safetensors");
+    test::save_skeleton(folder / "model.safetensors", /*num_experts=*/1);
     model = test::open_skeleton(folder / "model.safetensors");
   }
   /// The weights of a component's layers as they are loaded now.
