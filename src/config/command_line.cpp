@@ -73,21 +73,11 @@ class CommandLine {
 
   Problems& problems() { return problems_; }
 
-  /// Takes from the end of `args` an option whose value is missing.
+  /// Takes from the end of `args` options whose value is missing.
   void take_unfinished(std::vector<std::string>& args) {
-    if (args.empty()) return;
-    auto needs_value = [&](const std::string& spellings) { return contains(split_list(spellings), args.back()); };
-    std::string option = args.back() == "--config" ? "config" : "";
-    for (const auto& field : fields_.list()) {
-      bool is_flag = std::holds_alternative<bool*>(field.slot) || field.positional;
-      if (!is_flag && needs_value(spellings(field))) option = field.name;
-    }
-    for (const auto& foreign : fields_.without_effect()) {
-      if (foreign.takes_value && needs_value(all_spellings({foreign.name}))) option = foreign.name;
-    }
-    if (option.empty()) return;
-    refuse(option, fmt::format("{} needs a value (--help lists the options)", args.back()));
-    args.pop_back();
+    if (contains(args, "--")) return;  // behind which nothing is an option
+    bool goes_on = true;
+    while (goes_on && !args.empty()) goes_on = take_last(args);
   }
 
   /// Lists a field for CLI11. Values are judged here, for it would cut numbers that are too large, take whatever follows an option that
@@ -141,6 +131,23 @@ class CommandLine {
 
  private:
   using Judge = std::function<std::string(std::string)>;
+
+  /// Whether the last of `args` is an option that lacks its value, which is then said.
+  bool take_last(std::vector<std::string>& args) {
+    auto needs_value = [&](const std::string& spellings) { return contains(split_list(spellings), args.back()); };
+    std::string option = args.back() == "--config" ? "config" : "";
+    for (const auto& field : fields_.list()) {
+      bool is_flag = std::holds_alternative<bool*>(field.slot) || field.positional;
+      if (!is_flag && needs_value(spellings(field))) option = field.name;
+    }
+    for (const auto& foreign : fields_.without_effect()) {
+      if (foreign.takes_value && needs_value(all_spellings({foreign.name}))) option = foreign.name;
+    }
+    if (option.empty()) return false;
+    refuse(option, fmt::format("{} needs a value (--help lists the options)", args.back()));
+    args.pop_back();
+    return true;
+  }
 
   void refuse(const std::string& option, std::string sentence) {
     problems_.add_about(option, std::move(sentence));

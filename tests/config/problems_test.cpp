@@ -142,6 +142,8 @@ TEST(CommandLine, SaysAllThatIsWrongAtOnce) {
   EXPECT_EQ(problems({"--kind", "--rate", "4"}), "[config] --kind needs a value, and the option --rate follows");
   EXPECT_EQ(problems({"--rate", "x", "--rank"}),
             "[config] --rank needs a value (--help lists the options)\n[config] rate must be a number, not 'x'");
+  EXPECT_EQ(problems({"--kind", "--rank"}),
+            "[config] --rank needs a value (--help lists the options)\n[config] --kind needs a value (--help lists the options)");
   auto check = [] { config_error("train", "kind lora is too plain, and rate goes with it"); };
   EXPECT_EQ(problems({"--rank", "x"}, check),
             "[config] rank must be a whole number of 64 bits, not 'x'\n[config] kind lora is too plain, and rate goes with it");
