@@ -126,43 +126,58 @@ int64_t num_steps(const std::vector<Picture>& pictures, int64_t batch_size) {
   return count;
 }
 
-std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, const std::vector<Picture>& pictures, const Noise& noise,
-                             const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on,
-                             const std::function<void(const std::vector<at::Tensor>& finished)>& pause) {
+/// Noise of each stream of the model that a batch starts from.
+pipeline::Values start_of(const models::LatentSpace& space, const Noise& noise, std::span<const Picture> batch, int64_t first,
+                          c10::Device device) {
+  pipeline::Values start;
+  for (const auto& stream : space.streams)
+    start[stream.name] = noise.start(first, std::ssize(batch), space.shape(stream, batch.front().extent), stream.name).to(device);
+  return start;
+}
+
+std::vector<Latents> draw(loras::Loader& loader, const Encoded& encoded, const std::vector<Picture>& pictures, const Noise& noise,
+                          const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on,
+                          const std::function<void(const std::vector<Latents>& finished)>& pause) {
   at::NoGradGuard no_grad;
   auto& model = loader.model();
   Denoiser denoiser{model.process(), model.units().drawing(), model.guide()};
   LoadedDenoiser loaded(loader, denoiser.units);
-  std::vector<at::Tensor> finished;
+  std::vector<Latents> finished;
   int64_t num_done = 0;
   for (auto batch : batches_of(pictures, options.batch_size)) {
     if (pause && !finished.empty() && loaded.may_pause()) loaded.pause([&] { pause(finished); });
     const auto& picture = batch.front();
     auto first = std::ssize(finished), size = std::ssize(batch);
-    auto shape = model.latent_space().shape(picture.extent);
     auto conditions = conditions_of(model, encoded, batch, options.device);
     WalkOptions walking{.sampler = sampler_options(model, picture, options)};
     if (picture.is_guided()) {
       auto negative = negative_of(model, encoded, told(model, picture, picture.negative_prompt), conditions);
       walking.guidance = {std::move(negative), picture.cfg_scale, picture.guidance_rescale};
     }
-    walking.step_noise = [&](int64_t step) { return noise.of_step(step, first, size, shape).to(options.device); };
+    auto start = start_of(model.latent_space(), noise, batch, first, options.device);
+    walking.step_noise = [&](int64_t step, const std::string& stream) {
+      return noise.of_step(step, first, size, std::get<at::Tensor>(start.at(stream)).sizes().slice(1), stream).to(options.device);
+    };
     if (goes_on) walking.goes_on = [&](int64_t step) { return goes_on(num_done + step); };
-    auto latents = walk(denoiser, noise.start(first, size, shape).to(options.device), conditions, walking);
-    if (!latents.defined()) break;
+    auto latents = walk(denoiser, start, conditions, walking);
+    if (latents.empty()) break;
     num_done += picture.num_inference_steps;
-    for (int64_t i = 0; i < size; ++i) finished.push_back(latents.narrow(0, i, 1));
+    for (int64_t i = 0; i < size; ++i) {
+      finished.push_back(latents);
+      for (auto& [stream, value] : finished.back())
+        pipeline::change_tensors(value, [&](const at::Tensor& batched) { return batched.narrow(0, i, 1); });
+    }
   }
   return finished;
 }
 
-void decode(loras::Loader& loader, const std::vector<at::Tensor>& latents,
+void decode(loras::Loader& loader, const std::vector<Latents>& latents,
             const std::function<void(int64_t index, const at::Tensor& image)>& take, int64_t first) {
   at::NoGradGuard no_grad;
   auto units = loader.model().units().decode;
   auto loaded = loader.load(units);
   for (int64_t i = first; i < std::ssize(latents); ++i) {
-    pipeline::Values values{{"latents", latents[static_cast<size_t>(i)]}};
+    auto values = latents[static_cast<size_t>(i)];
     pipeline::run(units, values);
     take(i, std::get<at::Tensor>(values.at("image"))[0]);
   }

@@ -10,7 +10,8 @@ namespace burnish::drawing {
 /// A denoiser as a walk runs it.
 struct Denoiser {
   const diffusion::Process& process;
-  pipeline::Units units;  ///< units from noisy, the process's time and conditions to prediction; their models are loaded
+  /// The units from noisy, the process's time and conditions to prediction, of every stream that is walked; their models are loaded.
+  pipeline::Units units;
   diffusion::Guide guide = diffusion::guide;
 };
 
@@ -23,15 +24,19 @@ struct Guidance {
 struct WalkOptions {
   diffusion::SamplerOptions sampler;
   std::optional<Guidance> guidance = {};
-  /// Standard normal noise of the latents' shape, asked at most once a step, by ancestral samplers alone.
-  std::function<at::Tensor(int64_t step)> step_noise = {};
+  /// Standard normal noise of the shape of a stream's latents, asked at most once a step, by ancestral samplers alone.
+  std::function<at::Tensor(int64_t step, const std::string& stream)> step_noise = {};
   /// Asked before each step; the walk ends there when it says no.
   std::function<bool(int64_t step)> goes_on = {};
 };
 
-/// Walks from standard normal noise [B, ...] to latents [B, ...], in fp32 and on the noise's device: each step of the sampler runs the
-/// denoiser on `conditions`, which are all it reads beside noisy and time. Gradients are recorded through all steps where they are on.
-/// Undefined when `goes_on` ended it. A config Error for a sampler that does not fit the process.
+/// Walks from standard normal noise [B, ...] to latents [B, ...] of every stream, both by what units call its latents, in fp32 and on the
+/// noise's device: each step runs the denoiser on `conditions`, which are all it reads beside noisy and time, and a sampler of each stream
+/// takes it. Gradients are recorded through all steps where they are on. No values when `goes_on` ended it. A config Error for a sampler
+/// that does not fit the process.
+pipeline::Values walk(const Denoiser& denoiser, const pipeline::Values& noise, const pipeline::Values& conditions,
+                      const WalkOptions& options);
+/// Walks the first stream alone; undefined when `goes_on` ended it.
 at::Tensor walk(const Denoiser& denoiser, const at::Tensor& noise, const pipeline::Values& conditions, const WalkOptions& options);
 
 }  // namespace burnish::drawing
