@@ -20,6 +20,8 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
       rows.back().references.insert(rows.back().references.end(), extents.begin(), extents.end());
       rows.back().references.push_back({});
     }
+    for (const auto& [stream, shape] : sample.further_latents)
+      rows.back().further_sizes.insert(rows.back().further_sizes.end(), shape.begin(), shape.end());
   }
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
@@ -111,6 +113,10 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
     draws = objective_.held_out_draws(asked, id.number % objective_.num_held_out_draws());
   } else if (replay_) {
     draws = replay_->draws(id.number, asked.samples.at(0)->latent_shape, names);
+    for (const auto& [stream, shape] : asked.samples.at(0)->further_latents) {
+      auto noise = models::stream_value(stream, "noise");
+      if (names.contains(noise)) draws[noise] = replay_->noise(id.number, noise, shape);
+    }
   } else {
     draws = objective_.draws(asked);
   }

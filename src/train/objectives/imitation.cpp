@@ -82,7 +82,7 @@ std::vector<std::vector<double>> walk_through(const std::vector<double>& times, 
 
 pipeline::Unit walk_unit(models::Model& model, const ObjectiveSettings& settings, const std::set<std::string>& negative) {
   drawing::Denoiser denoiser{model.process(), model.units().denoise, model.guide()};
-  auto names = condition_names(denoiser);
+  auto names = condition_names(denoiser, model.latent_space().streams);
   pipeline::Unit unit{"walk", names, {"trajectory"}, pipeline::models_of(denoiser.units), {}};
   unit.reads.push_back("trajectory_noise");
   for (const auto& name : negative) unit.reads.push_back(kNegative + name);

@@ -60,7 +60,7 @@ pipeline::Units imitation_units(const ObjectiveSettings& settings, const Subject
   std::set<std::string> negative;
   if (imitation_options_of(settings.own).teacher_cfg_scale != 1) {
     add(pipeline::twins(groups.encode_prompt, {.prefix = kNegative, .values = {"prompt"}}));
-    for (const auto& name : condition_names({subject.model->process(), groups.denoise})) {
+    for (const auto& name : condition_names({subject.model->process(), groups.denoise}, subject.model->latent_space().streams)) {
       if (std::ranges::any_of(groups.encode_prompt, [&](const auto& unit) { return contains(unit.writes, name); })) negative.insert(name);
     }
   }
@@ -141,6 +141,9 @@ std::string imitation_fingerprint(const models::OptionValues& values) {
 
 std::unique_ptr<Objective> make_imitation(const ObjectiveSettings& settings, const Subject& subject) {
   subject.model->process().sampler({.times = {1, 0}});  // refuses a model that does not flow
+  if (subject.model->latent_space().streams.size() > 1)
+    config_error("train", "trajectory_imitation walks one stream of latents, and this model has {}; choose sft",
+                 subject.model->latent_space().streams.size());
   return std::make_unique<Imitation>(settings, subject);
 }
 
