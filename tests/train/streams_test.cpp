@@ -206,7 +206,7 @@ TEST_F(Streams, BatchesHoldSamplesOfTheSameStreamsFromMetadataToLoss) {
   auto listed = open_samples(run.data, *subject, objective->needs(), schedule, cache);
   ASSERT_EQ(listed.samples.list.size(), 4u);
   for (const auto& sample : listed.samples.list)
-    EXPECT_EQ(sample.shape_of("sound"), (std::vector<int64_t>{2, sample.row % 2 == 0 ? 4 : 0, 4})) << sample.row;
+    EXPECT_EQ(shape_of(sample, "sound"), (std::vector<int64_t>{2, sample.row % 2 == 0 ? 4 : 0, 4})) << sample.row;
   auto kept = encode(*subject, schedule, listed.samples, cache);
   Course course({.batch_size = 2, .num_epochs = 2, .seed = 5}, subject.model->process(), *objective, listed.samples, nullptr);
   EXPECT_EQ(course.batches_per_epoch(), 2);

@@ -29,7 +29,8 @@ class DirectDistill final : public Objective {
         data_error("train", "a batch of direct_distill holds rows of {} and of {} num_inference_steps; set batch_size to 1", num_steps,
                    trajectory.num_steps);
       for (const auto& stream : model_.latent_space().streams)
-        starts[stream.value("start_noise")].push_back(start_noise(trajectory, sample->shape_of(stream.name), settings_.dtype, stream.name));
+        starts[stream.value("start_noise")].push_back(
+            start_noise(trajectory, shape_of(*sample, stream.name), settings_.dtype, stream.name));
     }
     pipeline::Values draws{{"num_inference_steps", at::scalar_tensor(num_steps, at::kLong)}};
     for (const auto& [name, of_samples] : starts) draws[name] = at::cat(of_samples);

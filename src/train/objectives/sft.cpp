@@ -39,7 +39,7 @@ class Sft final : public Objective {
     pipeline::Values draws{{time_name(), at::tensor(time, at::TensorOptions().dtype(at::kFloat))}};
     for (const auto& stream : model_.latent_space().streams) {
       auto name = stream.value("noise");
-      if (request.names.contains(name)) draws[name] = noise(request.visits, request.samples.at(0)->shape_of(stream.name), stream.name);
+      if (request.names.contains(name)) draws[name] = noise(request.visits, shape_of(*request.samples.at(0), stream.name), stream.name);
     }
     if (request.names.contains("latent_noise"))
       draws["latent_noise"] = normal_noise(request.visits, shape, settings_.seed, Purpose::latents);
@@ -54,7 +54,7 @@ class Sft final : public Objective {
     auto time = model_.process().time_at(kHeldOutShares.at(static_cast<size_t>(number)));
     pipeline::Values draws{{time_name(), at::full({1}, time, at::kFloat)}};
     for (const auto& stream : model_.latent_space().streams) {
-      auto noise = diffusion::normal_noise(models::stream_key(key.value(), stream.name), sample.shape_of(stream.name)).unsqueeze(0);
+      auto noise = diffusion::normal_noise(models::stream_key(key.value(), stream.name), shape_of(sample, stream.name)).unsqueeze(0);
       draws[stream.value("noise")] = noise;
     }
     if (settings_.draws_latents) draws["latent_noise"] = at::zeros_like(std::get<at::Tensor>(draws.at("noise")));  // the mean

@@ -109,7 +109,7 @@ std::string text_content(const View& view, const std::string& column) {
 /// elements.
 pipeline::Value load_cell(const View& view, const models::ExtraInput& extra) {
   std::string column(extra.column);
-  if (view.sample->has(column)) return models::extra_value(extra, cell_of(view, column), fmt::format("row {}", view.sample->row));
+  if (has_column(*view.sample, column)) return models::extra_value(extra, cell_of(view, column), fmt::format("row {}", view.sample->row));
   if (extra.kind == models::ExtraInput::Kind::text) return std::string();
   return at::zeros({1, 0});
 }
@@ -187,10 +187,14 @@ pipeline::Value load_mask(const View& view) {
 
 }  // namespace
 
-bool SampleInfo::has(const std::string& column) const {
-  if (auto extents = picture_extents.find(column); extents != picture_extents.end()) return !extents->second.empty();
-  auto cell = columns.find(column);
-  return cell != columns.end() && !cell->is_null() && !(cell->is_string() && trim(cell->get<std::string>()).empty());
+const std::vector<int64_t>& shape_of(const SampleInfo& sample, const std::string& stream) {
+  return stream == models::kLatents ? sample.latent_shape : sample.further_latents.at(stream);
+}
+
+bool has_column(const SampleInfo& sample, const std::string& column) {
+  if (auto extents = sample.picture_extents.find(column); extents != sample.picture_extents.end()) return !extents->second.empty();
+  auto cell = sample.columns.find(column);
+  return cell != sample.columns.end() && !cell->is_null() && !(cell->is_string() && trim(cell->get<std::string>()).empty());
 }
 
 InputTable::InputTable(const std::vector<models::ExtraInput>& columns, const std::vector<std::string>& pictures, std::vector<Input> further,

@@ -27,14 +27,12 @@ struct SampleInfo {
   std::map<std::string, std::vector<Extent>> picture_extents = {};
   /// The shapes of further streams' latents, by stream; without elements of one that it lacks (models::LatentSpace::Stream).
   std::map<std::string, std::vector<int64_t>> further_latents = {};
-
-  /// The shape of a stream's latents, without the batch.
-  const std::vector<int64_t>& shape_of(const std::string& stream) const {
-    return stream == models::kLatents ? latent_shape : further_latents.at(stream);
-  }
-  /// Whether its row has something in a further column: a picture, or a cell that is not empty.
-  bool has(const std::string& column) const;
 };
+
+/// The shape of a stream's latents of a sample, without the batch.
+const std::vector<int64_t>& shape_of(const SampleInfo& sample, const std::string& stream);
+/// Whether a sample's row has something in a further column: a picture, or a cell that is not empty.
+bool has_column(const SampleInfo& sample, const std::string& column);
 
 /// What a visit takes of a sample.
 struct Pick {

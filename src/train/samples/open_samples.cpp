@@ -43,7 +43,7 @@ data::MetadataOrigin absolute(data::MetadataOrigin origin) {
 void add_streams(SampleInfo& sample, const models::LatentSpace& space) {
   for (const auto& stream : std::span(space.streams).subspan(1)) {
     auto& shape = sample.further_latents[stream.name] = space.shape(stream, sample.extent);
-    if (!stream.column.empty() && !sample.has(stream.column)) shape.at(1) = 0;
+    if (!stream.column.empty() && !has_column(sample, stream.column)) shape.at(1) = 0;
   }
 }
 
@@ -187,8 +187,8 @@ void check_extra_inputs(const SampleInfo& sample, const models::Model& model) {
     std::string column(input.column);
     bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
     bool may_be_empty = std::ranges::find(streams, column, &models::LatentSpace::Stream::column) != streams.end();
-    if (may_be_empty && !sample.has(column)) continue;
-    if (!sample.has(column))
+    if (may_be_empty && !has_column(sample, column)) continue;
+    if (!has_column(sample, column))
       data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
                  column);
     if (input.kind == models::ExtraInput::Kind::file && !sample.columns.at(column).get<std::string>().ends_with(".safetensors"))
