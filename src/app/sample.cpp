@@ -100,10 +100,22 @@ drawing::Noise read_noise(const std::string& path, const std::vector<Picture>& p
   return {pictures, start, steps};
 }
 
+/// Writes the latents of all pictures, each stream in a tensor of its name.
+void save_latents(const std::string& path, const std::vector<drawing::Latents>& latents) {
+  io::NamedTensors streams;
+  for (const auto& [stream, value] : latents.front()) {
+    std::vector<at::Tensor> of_pictures;
+    for (const auto& picture : latents) of_pictures.push_back(std::get<at::Tensor>(picture.at(stream)));
+    streams.emplace_back(stream, at::cat(of_pictures, 0));
+  }
+  io::save_safetensors(path, streams);
+}
+
 /// Whether a file is one that save_latents wrote.
 bool is_latents(const std::filesystem::path& path) {
   auto file = io::SafetensorsFile::open(path);
-  return file->tensors().size() == 1 && file->tensors().contains("latents");
+  auto is_stream = [](const auto& tensor) { return tensor.first.ends_with(models::kLatents); };
+  return file->tensors().contains(models::kLatents) && std::ranges::all_of(file->tensors(), is_stream);
 }
 
 /// Refuses what can be refused before anything is loaded: missing parts, places that cannot be written.
@@ -134,10 +146,12 @@ std::unique_ptr<models::Model> open_model(const SampleOptions& o, const std::vec
 }
 
 /// Writes finished pictures, those from `first` on. A data Error for one that is not finite.
-void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::vector<at::Tensor>& latents,
+void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::vector<drawing::Latents>& latents,
                     const std::vector<Picture>& pictures, int64_t first) {
   for (auto i = static_cast<size_t>(first); i < latents.size(); ++i) {
-    if (at::isfinite(latents[i]).all().item<bool>()) continue;
+    if (std::ranges::all_of(
+            latents[i], [](const auto& stream) { return at::isfinite(std::get<at::Tensor>(stream.second)).all().template item<bool>(); }))
+      continue;
     data_error("sample",
                "the latents came out not finite: the weights of the model or of a LoRA are damaged, or too large for {}; try --dtype fp32",
                o.model.dtype);
@@ -164,13 +178,13 @@ void write_pictures(const SampleOptions& o, loras::Loader& loader, const std::ve
 }
 
 /// Draws and writes the pictures; the latents of those that were finished when Ctrl-C came.
-std::vector<at::Tensor> draw(const SampleOptions& o, loras::Loader& loader, const std::vector<Picture>& pictures,
-                             const drawing::Noise& noise, const drawing::DrawOptions& drawing_options) {
+std::vector<drawing::Latents> draw(const SampleOptions& o, loras::Loader& loader, const std::vector<Picture>& pictures,
+                                   const drawing::Noise& noise, const drawing::DrawOptions& drawing_options) {
   auto encoded = drawing::encode(loader, pictures, [] { return !interrupted(); });
   if (!encoded) throw Error(Exit::interrupted, "sample", "interrupted while encoding the prompts; nothing was drawn yet");
   auto num_steps = drawing::num_steps(pictures, o.batch_size);
   int64_t num_written = 0;
-  auto write = [&](const std::vector<at::Tensor>& finished) {
+  auto write = [&](const std::vector<drawing::Latents>& finished) {
     write_pictures(o, loader, finished, pictures, std::exchange(num_written, std::ssize(finished)));
   };
   Progress bar("sample", num_steps);
@@ -208,7 +222,7 @@ void run(const SampleOptions& o) {
   loras::Loader loader(*model, {}, load_part);
 
   auto latents = draw(o, loader, pictures, noise, drawing_options);
-  if (!o.save_latents.empty()) io::save_safetensors(o.save_latents, {{"latents", at::cat(latents, 0)}});
+  if (!o.save_latents.empty()) save_latents(o.save_latents, latents);
   if (latents.size() < pictures.size()) {
     throw Error(Exit::interrupted, "sample",
                 fmt::format("interrupted; {} of {} pictures were written to {}", latents.size(), pictures.size(), o.output_path));

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "base/extent.h"
@@ -20,11 +20,13 @@ using Visits = std::vector<Visit>;
 struct SampledRow {
   int64_t row = 0;
   Extent extent;
-  size_t set = 0;                       ///< number of the run's dataset that it is of
-  std::vector<Extent> references = {};  ///< extents of its reference pictures
+  size_t set = 0;                           ///< number of the run's dataset that it is of
+  std::vector<Extent> references = {};      ///< extents of its reference pictures
+  std::vector<int64_t> further_sizes = {};  ///< sizes of what else a batch joins of its rows
 
-  /// Returns what rows of one batch have in common: their extent, and those of their references.
-  std::pair<Extent, std::vector<Extent>> extents() const { return {extent, references}; }
+  /// What rows of one batch have in common: their extent, those of their references, and further sizes.
+  using Sizes = std::tuple<Extent, std::vector<Extent>, std::vector<int64_t>>;
+  Sizes sizes() const { return {extent, references, further_sizes}; }
 };
 
 /// The rule of how often an epoch visits the rows of a dataset.
@@ -65,8 +67,8 @@ class Sampler {
     int64_t num_visits = 0, num_batches = 0;  ///< an epoch
     int64_t first_batch = 0;                  ///< number of its first batch among an epoch's before they are shuffled
   };
-  using ByExtents = std::map<std::pair<Extent, std::vector<Extent>>, Bucket>;
-  void share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, ByExtents& by_extent) const;
+  using BySizes = std::map<SampledRow::Sizes, Bucket>;
+  void share_out(std::vector<SampledRow> rows, int64_t num_visits, uint64_t shuffle, BySizes& by_size) const;
   uint64_t key(int64_t epoch, size_t index) const;
   Visit visit(const Bucket& bucket, int64_t epoch, int64_t index) const;
 

@@ -126,9 +126,18 @@ int64_t num_steps(const std::vector<Picture>& pictures, int64_t batch_size) {
   return count;
 }
 
-std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, const std::vector<Picture>& pictures, const Noise& noise,
-                             const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on,
-                             const std::function<void(const std::vector<at::Tensor>& finished)>& pause) {
+/// Noise of each stream of the model that a batch starts from.
+pipeline::Values start_of(const models::LatentSpace& space, const Noise& noise, std::span<const Picture> batch, int64_t first,
+                          c10::Device device) {
+  pipeline::Values start;
+  for (const auto& stream : space.streams)
+    start[stream.name] = noise.start(first, std::ssize(batch), space.shape(stream, batch.front().extent), stream.name).to(device);
+  return start;
+}
+
+std::vector<Latents> draw(loras::Loader& loader, const Encoded& encoded, const std::vector<Picture>& pictures, const Noise& noise,
+                          const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on,
+                          const std::function<void(const std::vector<Latents>& finished)>& pause) {
   at::NoGradGuard no_grad;
   auto& model = loader.model();
   const auto denoiser = denoiser_of(model, model.experts_there(), UnitsFor::looking);
@@ -136,25 +145,29 @@ std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, cons
   int64_t num_done = 0;
   auto begin = [&](std::span<const Picture> batch, int64_t first) {
     const auto& picture = batch.front();
-    auto shape = model.latent_space().shape(picture.extent);
     auto conditions = conditions_of(model, encoded, batch, options.device);
     WalkOptions walking{.sampler = sampler_options(model, picture, options)};
     if (picture.is_guided()) {
       auto negative = negative_of(model, encoded, told(model, picture, picture.negative_prompt), conditions);
       walking.guidance = {std::move(negative), picture.cfg_scale, picture.guidance_rescale};
     }
-    const auto size = std::ssize(batch);
-    walking.step_noise = [&, first, size, shape](int64_t step) { return noise.of_step(step, first, size, shape).to(options.device); };
+    auto start = start_of(model.latent_space(), noise, batch, first, options.device);
+    walking.step_noise = [&, first, size = std::ssize(batch), start](int64_t step, const std::string& stream) {
+      return noise.of_step(step, first, size, std::get<at::Tensor>(start.at(stream)).sizes().slice(1), stream).to(options.device);
+    };
     if (goes_on) walking.goes_on = [&](int64_t) { return goes_on(num_done++); };
-    return std::make_unique<Walk>(denoiser, noise.start(first, size, shape).to(options.device), std::move(conditions), std::move(walking));
+    return std::make_unique<Walk>(denoiser, start, std::move(conditions), std::move(walking));
   };
 
-  std::vector<at::Tensor> finished;
+  std::vector<Latents> finished;
   std::vector<std::unique_ptr<Walk>> walks(batches.size());  // a stage takes all of them on before the next is loaded
   size_t next = 0;                                           // whose latents come next
   auto take_finished = [&] {
     for (; next < walks.size() && walks[next] && walks[next]->is_done(); ++next) {
-      for (int64_t k = 0; k < std::ssize(batches[next]); ++k) finished.push_back(walks[next]->latents().narrow(0, k, 1));
+      for (int64_t i = 0; i < std::ssize(batches[next]); ++i) {
+        auto& latents = finished.emplace_back();
+        for (const auto& [stream, batched] : walks[next]->latents()) latents[stream] = batched.narrow(0, i, 1);
+      }
       walks[next].reset();
     }
   };
@@ -172,13 +185,13 @@ std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, cons
   return finished;
 }
 
-void decode(loras::Loader& loader, const std::vector<at::Tensor>& latents,
+void decode(loras::Loader& loader, const std::vector<Latents>& latents,
             const std::function<void(int64_t index, const at::Tensor& image)>& take, int64_t first) {
   at::NoGradGuard no_grad;
   auto units = loader.model().units().decode;
   auto loaded = loader.load(units);
   for (int64_t i = first; i < std::ssize(latents); ++i) {
-    pipeline::Values values{{"latents", latents[static_cast<size_t>(i)]}};
+    auto values = latents[static_cast<size_t>(i)];
     pipeline::run(units, values);
     take(i, std::get<at::Tensor>(values.at("image"))[0]);
   }

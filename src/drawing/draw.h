@@ -18,18 +18,20 @@ void check(const models::Model& model, const std::vector<Picture>& pictures, con
 /// The steps that `draw` takes in all; a batch takes them together.
 int64_t num_steps(const std::vector<Picture>& pictures, int64_t batch_size);
 
-/// Draws the pictures in their order, neighbours of one size, length and guidance in a batch: the latents of each, [1, ...] in fp32. The
-/// denoiser is loaded for it, or drawn with as the loader's caller holds it: adapters, averaged weights and dropout are the caller's to
-/// set. Nothing records gradients. `goes_on` is asked before each step with the number of those done; when it says no, what comes back are
-/// the latents of the batches that were finished.
-/// `pause` is given what is finished so far, between batches and with the denoiser dropped unless the caller holds it: when drawing has
-/// gone on for ten seconds, and for ten times as long as loading takes.
-std::vector<at::Tensor> draw(loras::Loader& loader, const Encoded& encoded, const std::vector<Picture>& pictures, const Noise& noise,
-                             const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on = {},
-                             const std::function<void(const std::vector<at::Tensor>& finished)>& pause = {});
+/// The latents of a picture, [1, ...] in fp32, of each stream of its model.
+using Latents = pipeline::Values;
+
+/// Draws the pictures in their order, neighbours of one size, length and guidance in a batch: the latents of each. The denoiser is loaded
+/// for it, or drawn with as the loader's caller holds it: adapters, averaged weights and dropout are the caller's to set. Nothing records
+/// gradients. `goes_on` is asked before each step with the number of those done; when it says no, what comes back are the latents of the
+/// batches that were finished. `pause` is given what is finished so far, between batches and with the denoiser dropped unless the caller
+/// holds it: when drawing has gone on for ten seconds, and for ten times as long as loading takes.
+std::vector<Latents> draw(loras::Loader& loader, const Encoded& encoded, const std::vector<Picture>& pictures, const Noise& noise,
+                          const DrawOptions& options, const std::function<bool(int64_t num_done)>& goes_on = {},
+                          const std::function<void(const std::vector<Latents>& finished)>& pause = {});
 
 /// Decodes latents, those from `first` on, one by one and hands each image [3, H, W] in [-1, 1] to `take`, on the model's device.
-void decode(loras::Loader& loader, const std::vector<at::Tensor>& latents,
+void decode(loras::Loader& loader, const std::vector<Latents>& latents,
             const std::function<void(int64_t index, const at::Tensor& image)>& take, int64_t first = 0);
 
 }  // namespace burnish::drawing

@@ -14,19 +14,21 @@ Noise::Noise(const std::vector<Picture>& pictures, at::Tensor start, at::Tensor 
   for (const auto& picture : pictures) seeds_.push_back(picture.seed.value());
 }
 
-at::Tensor Noise::start(int64_t first, int64_t size, at::IntArrayRef shape) const {
-  return start_.defined() ? start_.narrow(0, first, size) : seeded(0, first, size, shape);
+at::Tensor Noise::start(int64_t first, int64_t size, at::IntArrayRef shape, const std::string& stream) const {
+  bool recorded = start_.defined() && stream == models::kLatents;
+  return recorded ? start_.narrow(0, first, size) : seeded(0, first, size, shape, stream);
 }
 
-at::Tensor Noise::of_step(int64_t step, int64_t first, int64_t size, at::IntArrayRef shape) const {
-  return steps_.defined() ? steps_[step].narrow(0, first, size) : seeded(step + 1, first, size, shape);
+at::Tensor Noise::of_step(int64_t step, int64_t first, int64_t size, at::IntArrayRef shape, const std::string& stream) const {
+  bool recorded = steps_.defined() && stream == models::kLatents;
+  return recorded ? steps_[step].narrow(0, first, size) : seeded(step + 1, first, size, shape, stream);
 }
 
-at::Tensor Noise::seeded(int64_t draw, int64_t first, int64_t size, at::IntArrayRef shape) const {
+at::Tensor Noise::seeded(int64_t draw, int64_t first, int64_t size, at::IntArrayRef shape, const std::string& stream) const {
   std::vector<at::Tensor> rows;
   for (int64_t i = first; i < first + size; ++i) {
     RandomKey key{static_cast<uint64_t>(seeds_.at(static_cast<size_t>(i))), static_cast<uint64_t>(draw), 0, Purpose::sample};
-    rows.push_back(diffusion::normal_noise(key.value(), shape));
+    rows.push_back(diffusion::normal_noise(models::stream_key(key.value(), stream), shape));
   }
   return at::stack(rows);
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "drawing/picture.h"
+#include "models/latent_space.h"
 
 namespace burnish::drawing {
 
@@ -13,16 +14,17 @@ class Noise {
  public:
   /// Drawn from the seed of each picture.
   explicit Noise(const std::vector<Picture>& pictures);
-  /// Recorded: `start` [N, ...] holds a row a picture. `steps` [S, N, ...] is what is added, or undefined and then drawn from the seeds.
+  /// Recorded, of the first stream: `start` [N, ...] holds a row a picture. `steps` [S, N, ...] is what is added, or undefined and then
+  /// drawn from the seeds.
   Noise(const std::vector<Picture>& pictures, at::Tensor start, at::Tensor steps);
 
-  /// Draws what `size` pictures from `first` on start from, [size, ...] for latents of `shape` [...].
-  at::Tensor start(int64_t first, int64_t size, at::IntArrayRef shape) const;
+  /// Draws what `size` pictures from `first` on start from, [size, ...] for latents of a stream, of `shape` [...].
+  at::Tensor start(int64_t first, int64_t size, at::IntArrayRef shape, const std::string& stream = models::kLatents) const;
   /// Draws what is added in a step.
-  at::Tensor of_step(int64_t step, int64_t first, int64_t size, at::IntArrayRef shape) const;
+  at::Tensor of_step(int64_t step, int64_t first, int64_t size, at::IntArrayRef shape, const std::string& stream = models::kLatents) const;
 
  private:
-  at::Tensor seeded(int64_t draw, int64_t first, int64_t size, at::IntArrayRef shape) const;
+  at::Tensor seeded(int64_t draw, int64_t first, int64_t size, at::IntArrayRef shape, const std::string& stream) const;
   std::vector<int64_t> seeds_;
   at::Tensor start_, steps_;
 };

@@ -11,12 +11,18 @@ namespace burnish::drawing {
 
 namespace {
 
-at::Tensor predict(const pipeline::Units& units, const std::string& time_name, const at::Tensor& input, double time,
-                   pipeline::Values values) {
-  values["noisy"] = input.to(at::kFloat);
+using models::stream_value;
+using Tensors = Walk::Tensors;
+
+Tensors predict(const pipeline::Units& units, const std::string& time_name, const Tensors& inputs, double time, pipeline::Values values) {
+  for (const auto& [stream, input] : inputs) values[stream_value(stream, "noisy")] = input.to(at::kFloat);
+  const auto& input = inputs.at(models::kLatents);
   values[time_name] = at::full({input.size(0)}, time, input.options().dtype(at::kFloat));
   pipeline::run(units, values);
-  return std::get<at::Tensor>(values.at("prediction")).to(at::kFloat);
+  Tensors predictions;
+  for (const auto& [stream, tensor] : inputs)
+    predictions[stream] = std::get<at::Tensor>(values.at(stream_value(stream, "prediction"))).to(at::kFloat);
+  return predictions;
 }
 
 }  // namespace
@@ -43,7 +49,8 @@ std::vector<std::string> Denoiser::models() const {
 std::vector<std::string> Denoiser::condition_names() const {
   std::vector<std::string> names;
   for (const auto& stage : stages) {
-    std::vector<std::string> own{"noisy", process.time_name()};
+    std::vector<std::string> own{process.time_name()};
+    for (const auto& stream : streams) own.push_back(stream_value(stream, "noisy"));
     for (const auto& unit : stage.units) {
       for (const auto& name : unit.reads) {
         if (!contains(own, name) && !contains(names, name)) names.push_back(name);
@@ -55,7 +62,8 @@ std::vector<std::string> Denoiser::condition_names() const {
 }
 
 Denoiser denoiser_of(models::Model& model, const std::vector<models::Expert>& experts, UnitsFor use) {
-  Denoiser denoiser{model.process(), {}, model.guide()};
+  Denoiser denoiser{model.process(), {}, model.guide(), {}};
+  for (const auto& stream : model.latent_space().streams) denoiser.streams.push_back(stream.name);
   for (const auto& expert : experts) {
     auto groups = model.units_of(expert);
     denoiser.stages.push_back({expert.stretch, use == UnitsFor::looking ? groups.drawing() : groups.denoise});
@@ -63,24 +71,29 @@ Denoiser denoiser_of(models::Model& model, const std::vector<models::Expert>& ex
   return denoiser;
 }
 
-Walk::Walk(const Denoiser& denoiser, const at::Tensor& noise, pipeline::Values conditions, WalkOptions options)
-    : denoiser_(denoiser),
-      conditions_(std::move(conditions)),
-      options_(std::move(options)),
-      sampler_(denoiser.process.sampler(options_.sampler)),
-      latents_(sampler_->start(noise)) {}
+Walk::Walk(const Denoiser& denoiser, const pipeline::Values& noise, pipeline::Values conditions, WalkOptions options)
+    : denoiser_(denoiser), conditions_(std::move(conditions)), options_(std::move(options)) {
+  for (const auto& [stream, start] : noise) {
+    samplers_[stream] = denoiser.process.sampler(options_.sampler);
+    latents_[stream] = samplers_.at(stream)->start(std::get<at::Tensor>(start));
+  }
+}
 
 void Walk::take_step() {
-  const auto time = sampler_->time(step_);
+  const auto time = first().time(step_);
   const auto& units = denoiser_.stages.at(denoiser_.stage_at(time)).units;
   const auto name = denoiser_.process.time_name();
-  auto input = sampler_->model_input(latents_, step_);
-  auto prediction = predict(units, name, input, time, conditions_);
+  Tensors inputs;
+  for (const auto& [stream, sampler] : samplers_) inputs[stream] = sampler->model_input(latents_.at(stream), step_);
+  auto predictions = predict(units, name, inputs, time, conditions_);
   if (const auto& guidance = options_.guidance) {
-    auto away = predict(units, name, input, time, guidance->negative);
-    prediction = denoiser_.guide(prediction, away, guidance->scale, guidance->rescale);
+    auto away = predict(units, name, inputs, time, guidance->negative);
+    for (auto& [stream, prediction] : predictions)
+      prediction = denoiser_.guide(prediction, away.at(stream), guidance->scale, guidance->rescale);
   }
-  latents_ = sampler_->update(latents_, prediction, step_, [&] { return options_.step_noise(step_); });
+  for (const auto& [stream, sampler] : samplers_)
+    latents_[stream] =
+        sampler->update(latents_.at(stream), predictions.at(stream), step_, [&] { return options_.step_noise(step_, stream); });
   ++step_;
 }
 
@@ -92,12 +105,18 @@ bool Walk::advance(size_t stage) {
   return true;
 }
 
-at::Tensor walk(const Denoiser& denoiser, const at::Tensor& noise, const pipeline::Values& conditions, const WalkOptions& options) {
+pipeline::Values walk(const Denoiser& denoiser, const pipeline::Values& noise, const pipeline::Values& conditions,
+                      const WalkOptions& options) {
   Walk walk(denoiser, noise, conditions, options);
   while (!walk.is_done()) {
     if (!walk.advance(walk.stage())) return {};
   }
-  return walk.latents();
+  return {walk.latents().begin(), walk.latents().end()};
+}
+
+at::Tensor walk(const Denoiser& denoiser, const at::Tensor& noise, const pipeline::Values& conditions, const WalkOptions& options) {
+  auto latents = walk(denoiser, pipeline::Values{{models::kLatents, noise}}, conditions, options);
+  return latents.empty() ? at::Tensor() : std::get<at::Tensor>(latents.at(models::kLatents));
 }
 
 }  // namespace burnish::drawing

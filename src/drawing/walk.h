@@ -1,5 +1,7 @@
 #pragma once
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 
 #include "models/model.h"
@@ -11,17 +13,18 @@ struct Denoiser {
   /// What predicts in a stretch of the way.
   struct Stage {
     diffusion::Stretch stretch;
-    pipeline::Units units;  ///< units from noisy, the process's time and conditions to prediction
+    pipeline::Units units;  ///< units from noisy, the process's time and conditions to prediction, of every stream that is walked
   };
   const diffusion::Process& process;
   std::vector<Stage> stages;  ///< in the order in which a walk comes by them
   diffusion::Guide guide = diffusion::guide;
+  std::vector<std::string> streams = {models::kLatents};
 
   /// The number of the stage that predicts at a time: where none has it, of the nearest.
   size_t stage_at(double time) const;
   /// The models of all stages.
   std::vector<std::string> models() const;
-  /// What the units of any stage read beside noisy and time.
+  /// What the units of any stage read beside the time and what is noisy of the streams.
   std::vector<std::string> condition_names() const;
 };
 
@@ -43,38 +46,45 @@ struct Guidance {
 struct WalkOptions {
   diffusion::SamplerOptions sampler;
   std::optional<Guidance> guidance = {};
-  /// Standard normal noise of the latents' shape, asked at most once a step, by ancestral samplers alone.
-  std::function<at::Tensor(int64_t step)> step_noise = {};
+  /// Standard normal noise of the shape of a stream's latents, asked at most once a step, by ancestral samplers alone.
+  std::function<at::Tensor(int64_t step, const std::string& stream)> step_noise = {};
   /// Asked before each step; the walk ends there when it says no.
   std::function<bool(int64_t step)> goes_on = {};
 };
 
-/// A walk from standard normal noise [B, ...] to latents [B, ...], in fp32 and on the noise's device: each step of the sampler runs the
-/// denoiser on `conditions`, which are all it reads beside noisy and time. Gradients are recorded through all steps where they are on.
+/// A walk from standard normal noise [B, ...] to latents [B, ...] of every stream, both by what units call its latents, in fp32 and on the
+/// noise's device: each step runs the denoiser on `conditions`, which are all it reads beside noisy and time, and a sampler of each stream
+/// takes it. Gradients are recorded through all steps where they are on.
 class Walk {
  public:
-  /// A config Error for a sampler that does not fit the process. The denoiser must outlive the walk.
-  Walk(const Denoiser& denoiser, const at::Tensor& noise, pipeline::Values conditions, WalkOptions options);
+  using Tensors = std::map<std::string, at::Tensor>;  ///< by stream
 
-  bool is_done() const { return step_ == sampler_->num_steps(); }
+  /// A config Error for a sampler that does not fit the process. The denoiser must outlive the walk.
+  Walk(const Denoiser& denoiser, const pipeline::Values& noise, pipeline::Values conditions, WalkOptions options);
+
+  bool is_done() const { return step_ == first().num_steps(); }
   /// The number of the stage whose models the next step runs.
-  size_t stage() const { return denoiser_.stage_at(sampler_->time(step_)); }
+  size_t stage() const { return denoiser_.stage_at(first().time(step_)); }
   /// Takes the steps of a stage, whose models are loaded. False when `goes_on` ended it.
   bool advance(size_t stage);
-  const at::Tensor& latents() const { return latents_; }
+  const Tensors& latents() const { return latents_; }
 
  private:
+  const diffusion::Sampler& first() const { return *samplers_.at(models::kLatents); }
   void take_step();
 
   const Denoiser& denoiser_;
   pipeline::Values conditions_;
   WalkOptions options_;
-  std::unique_ptr<diffusion::Sampler> sampler_;
-  at::Tensor latents_;
+  std::map<std::string, std::unique_ptr<diffusion::Sampler>> samplers_;
+  Tensors latents_;
   int64_t step_ = 0;
 };
 
-/// Takes a walk from its beginning to its end; all models are loaded. Undefined when `goes_on` ended it.
+/// Takes a walk from its beginning to its end; all models are loaded. No values when `goes_on` ended it.
+pipeline::Values walk(const Denoiser& denoiser, const pipeline::Values& noise, const pipeline::Values& conditions,
+                      const WalkOptions& options);
+/// Walks the first stream alone; undefined when `goes_on` ended it.
 at::Tensor walk(const Denoiser& denoiser, const at::Tensor& noise, const pipeline::Values& conditions, const WalkOptions& options);
 
 }  // namespace burnish::drawing

@@ -3,8 +3,16 @@
 #include <c10/util/accumulate.h>
 
 #include "base/error.h"
+#include "base/random_key.h"
 
 namespace burnish::models {
+
+std::string stream_value(const std::string& stream, const std::string& of_first) {
+  if (of_first == kLatents) return stream;
+  return stream == kLatents ? of_first : stream + "_" + of_first;
+}
+
+uint64_t stream_key(uint64_t key, const std::string& stream) { return stream == kLatents ? key : mix64(key ^ mix64(stream)); }
 
 std::vector<int64_t> LatentSpace::shape(const Stream& stream, const Extent& extent) const {
   check(extent);
@@ -29,7 +37,7 @@ void LatentSpace::check(const Extent& extent) const {
 }
 
 LatentSpace picture_space(int64_t channels, int64_t spatial, int64_t patch) {
-  return {.streams = {{.name = "latents", .channels = channels, .spatial = spatial, .patch = patch}}, .side = spatial * patch};
+  return {.streams = {{.name = kLatents, .channels = channels, .spatial = spatial, .patch = patch}}, .side = spatial * patch};
 }
 
 }  // namespace burnish::models

@@ -8,17 +8,36 @@
 
 namespace burnish::models {
 
+/// The first stream's latents, as units call them.
+inline const std::string kLatents = "latents";
+
+/// What units call a value of the stream with these latents. The values of the first stream, "latents", are called "noise", "latent_noise",
+/// "noisy", "target", "prediction" and kLossMap; of another stream the same stands behind its name and an underscore:
+/// "audio_latents_noise", "audio_latents_prediction". `of_first` "latents" gives the stream's own name.
+std::string stream_value(const std::string& stream, const std::string& of_first);
+
+/// Names the draws of a stream by the first stream's key, which is its own.
+uint64_t stream_key(uint64_t key, const std::string& stream);
+
 /// The latents that a denoiser works on: what they are called, and how many of them a clip has. Plain data of a Model.
 struct LatentSpace {
-  /// A value of latents, which has noise of its own.
+  /// A value of latents, which has noise of its own, and at every visit the time of all others. A sample may lack a further stream: it has
+  /// latents of it without elements then, by which units see that nothing is to be computed of it, and its loss none of it. Samples of a
+  /// batch have the same streams.
   struct Stream {
-    std::string name;      ///< as units call it: "latents"
+    std::string name;      ///< as units call its latents: "latents"
     int64_t channels = 0;  ///< numbers of a latent
     int64_t spatial = 8;   ///< pixels to a latent along height and width
     int64_t temporal = 1;  ///< frames to a latent, but for the first latent of a clip, which is made of `first_frames`
     int64_t patch = 2;     ///< latents to a token along height and width
+    double weight = 1;     ///< factor on the mean over its errors; a sample's loss is the sum over the streams that it has
+    std::string column =
+        {};  ///< of the metadata (ExtraInput), that it is made of: a row that leaves it empty lacks it; "": all rows have it
+
+    /// stream_value of this stream.
+    std::string value(const std::string& of_first) const { return stream_value(name, of_first); }
   };
-  std::vector<Stream> streams;  ///< the first is of frames
+  std::vector<Stream> streams;  ///< the first is of frames, and called kLatents
   int64_t side = 16;            ///< pixels that height and width are multiples of
   /// A clip has first_frames + k · frames_step frames, k being 0 or more. A step of 0 stands for pictures: one frame, and latents without
   /// a dimension of time.

@@ -113,12 +113,17 @@ std::vector<at::Tensor> stack_lists(const pipeline::TensorLists& lists) {
   return batches;
 }
 
-pipeline::Units noise_units(const diffusion::Process& process) {
+pipeline::Units noise_units(const diffusion::Process& process, const std::vector<LatentSpace::Stream>& streams) {
   auto time = process.time_name();
-  return {{"add_noise", {"latents", "noise", time}, {"noisy", "target"}, {}, [&process, time](pipeline::Scope& s) {
-             s.write("noisy", process.add_noise(s.tensor("latents"), s.tensor("noise"), s.tensor(time)));
-             s.write("target", process.target(s.tensor("latents"), s.tensor("noise"), s.tensor(time)));
-           }}};
+  pipeline::Units units;
+  for (const auto& stream : streams) {
+    auto latents = stream.name, noise = stream.value("noise"), noisy = stream.value("noisy"), target = stream.value("target");
+    units.push_back({stream.value("add_noise"), {latents, noise, time}, {noisy, target}, {}, [=, &process](pipeline::Scope& s) {
+                       s.write(noisy, process.add_noise(s.tensor(latents), s.tensor(noise), s.tensor(time)));
+                       s.write(target, process.target(s.tensor(latents), s.tensor(noise), s.tensor(time)));
+                     }});
+  }
+  return units;
 }
 
 std::vector<TokenCount> count_tokens(Components& components, const pipeline::Units& units, const std::vector<std::string>& texts) {

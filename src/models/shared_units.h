@@ -3,6 +3,7 @@
 #include <string>
 
 #include "diffusion/process.h"
+#include "models/latent_space.h"
 #include "models/shared_components.h"
 #include "pipeline/unit.h"
 
@@ -50,8 +51,8 @@ void encode_by_qwen(pipeline::Scope& scope, Components& components, c10::Device 
 /// Writes states [1, L, width] of a text as text_embedding and text_mask.
 void write_text(pipeline::Scope& scope, const at::Tensor& states_1LD);
 
-/// latents, noise and the process's time -> noisy, target. `process` must outlive the units.
-pipeline::Units noise_units(const diffusion::Process& process);
+/// latents, noise and the process's time -> noisy, target; a unit for each of the streams. `process` must outlive the units.
+pipeline::Units noise_units(const diffusion::Process& process, const std::vector<LatentSpace::Stream>& streams);
 
 /// latents -> image. `decode` runs the model `vae` on latents [B, C, h, w] as the denoiser sees them.
 pipeline::Units decode_units(const std::string& vae, std::function<at::Tensor(const at::Tensor& latents)> decode);

@@ -48,7 +48,13 @@ class Draws : public testing::Test {
   std::vector<at::Tensor> draw(loras::Loader& loader, const std::vector<Picture>& pictures, int64_t batch_size = 1,
                                const std::function<bool(int64_t)>& goes_on = {}) {
     auto encoded = drawing::encode(loader, pictures);
-    return drawing::draw(loader, encoded.value(), pictures, drawing::Noise(pictures), {.batch_size = batch_size}, goes_on);
+    std::vector<at::Tensor> latents;
+    for (const auto& streams :
+         drawing::draw(loader, encoded.value(), pictures, drawing::Noise(pictures), {.batch_size = batch_size}, goes_on)) {
+      EXPECT_EQ(streams.size(), 1u);
+      latents.push_back(std::get<at::Tensor>(streams.at(models::kLatents)));
+    }
+    return latents;
   }
   std::vector<at::Tensor> draw(const std::vector<Picture>& pictures, int64_t batch_size = 1) {
     loras::Loader loader(*model);
@@ -194,7 +200,7 @@ TEST_F(Draws, DecodeOneByOne) {
   auto latents = draw(parse("cat\ndog --w 32"));
   std::vector<at::Tensor> images;
   loras::Loader loader(*model);
-  drawing::decode(loader, latents, [&](int64_t i, const at::Tensor& image) {
+  drawing::decode(loader, {{{models::kLatents, latents[0]}}, {{models::kLatents, latents[1]}}}, [&](int64_t i, const at::Tensor& image) {
     EXPECT_EQ(i, std::ssize(images));
     EXPECT_TRUE(is_loaded("vae"));
     images.push_back(image);

@@ -49,6 +49,17 @@ TEST(Noise, HasAnyShape) {
   EXPECT_EQ(noise.start(0, 1, {16, 5, 6, 8}).sizes(), (std::vector<int64_t>{1, 16, 5, 6, 8}));
 }
 
+TEST(Noise, OfAFurtherStreamIsItsOwn) {
+  Noise noise(pictures_of({7}));
+  const std::vector<int64_t> shape{4, 2, 2};
+  EXPECT_TRUE(at::equal(noise.start(0, 1, shape, "latents"), noise.start(0, 1, shape)));
+  EXPECT_FALSE(at::equal(noise.start(0, 1, shape, "sound"), noise.start(0, 1, shape)));
+  EXPECT_FALSE(at::equal(noise.start(0, 1, shape, "sound"), noise.start(0, 1, shape, "other")));
+  auto start = at::zeros({1, 4, 2, 2});
+  EXPECT_TRUE(at::equal(Noise(pictures_of({7}), start, {}).start(0, 1, shape, "sound"), noise.start(0, 1, shape, "sound")))
+      << "what is recorded is the first stream's";
+}
+
 TEST(Noise, RecordedIsReadByRow) {
   auto start = at::arange(3 * 4).reshape({3, 4}).to(at::kFloat), steps = at::arange(2 * 3 * 4).reshape({2, 3, 4}).to(at::kFloat);
   Noise both(pictures_of({1, 2, 3}), start, steps);

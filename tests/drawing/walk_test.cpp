@@ -7,6 +7,7 @@
 
 #include "diffusion/discrete_process.h"
 #include "diffusion/flow_process.h"
+#include "models/latent_space.h"
 #include "tests/golden.h"
 #include "tests/scratch.h"
 
@@ -78,7 +79,8 @@ TEST_F(Walks, TakeNoiseOnTheirWayStepByStep) {
   diffusion::SamplerOptions options{.name = "euler_a", .num_steps = 4};
   std::vector<int64_t> asked;
   WalkOptions walking{.sampler = options};
-  walking.step_noise = [&](int64_t step) {
+  walking.step_noise = [&](int64_t step, const std::string& stream) {
+    EXPECT_EQ(stream, models::kLatents);
     asked.push_back(step);
     return normal(10 + static_cast<uint64_t>(step));
   };
@@ -113,6 +115,30 @@ TEST_F(Walks, CarryGradientsThroughAllSteps) {
   };
   EXPECT_TRUE(at::equal(found, gradient(steps(0))));
   EXPECT_GT(test::relative_error(found, gradient(steps(3))), 0.01);  // the last step alone has another
+}
+
+TEST_F(Walks, TakeEveryStreamWithASamplerOfItsOwn) {
+  // Each stream's prediction looks at the other's noisy latents.
+  auto mix = [](const at::Tensor& own, const at::Tensor& other, const at::Tensor& time) {
+    return own * 0.5 + other.flatten(1).mean(1).view({-1, 1, 1, 1, 1}) - time.view({-1, 1, 1, 1, 1});
+  };
+  pipeline::Unit both{"denoise", {"noisy", "sound_noisy", "sigma"}, {"prediction", "sound_prediction"}, {}, [&](pipeline::Scope& s) {
+                        s.write("prediction", mix(s.tensor("noisy"), s.tensor("sound_noisy"), s.tensor("sigma")));
+                        s.write("sound_prediction", mix(s.tensor("sound_noisy"), s.tensor("noisy"), s.tensor("sigma")));
+                      }};
+  diffusion::SamplerOptions options{.num_steps = 3};
+  auto other = normal(77).narrow(2, 0, 1);
+  auto found = walk({flow, {{{}, {both}}}}, pipeline::Values{{"latents", noise}, {"sound", other}}, {}, {.sampler = options});
+  auto sampler = flow.sampler(options), of_sound = flow.sampler(options);
+  auto x = noise, y = other;
+  for (int64_t i = 0; i < 3; ++i) {
+    auto time = at::full({2}, sampler->time(i));
+    auto of_x = mix(x, y, time), of_y = mix(y, x, time);
+    x = sampler->update(x, of_x, i, nullptr);
+    y = of_sound->update(y, of_y, i, nullptr);
+  }
+  EXPECT_TRUE(at::equal(std::get<at::Tensor>(found.at("latents")), x));
+  EXPECT_TRUE(at::equal(std::get<at::Tensor>(found.at("sound")), y));
 }
 
 TEST_F(Walks, RecordNothingWhereGradientsAreOff) {

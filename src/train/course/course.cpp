@@ -20,6 +20,8 @@ data::Sampler make_sampler(const CourseSettings& settings, const Samples& sample
       rows.back().references.insert(rows.back().references.end(), extents.begin(), extents.end());
       rows.back().references.push_back({});
     }
+    for (const auto& [stream, shape] : sample.further_latents)
+      rows.back().further_sizes.insert(rows.back().further_sizes.end(), shape.begin(), shape.end());
   }
   std::vector<data::SampledSet> sets;
   for (const auto& set : samples.sets) sets.push_back({set.num_repeats * static_cast<double>(settings.num_repeats), set.of_class_set});
@@ -97,7 +99,7 @@ BatchVisits Course::batch(const BatchId& id) const {
 }
 
 DrawRequest Course::request(const BatchVisits& batch, const std::set<std::string>& names) const {
-  DrawRequest request{batch.visits, batch.lead, {}, names};
+  DrawRequest request{batch.visits, {}, names, batch.lead};
   const auto& samples = batch.id.held_out ? *held_out_ : samples_;
   for (const auto& pick : batch.picks) request.samples.push_back(&samples.at(pick.row));
   return request;
@@ -111,6 +113,10 @@ pipeline::Values Course::draws(const BatchVisits& batch, const std::set<std::str
     draws = objective_.held_out_draws(asked, id.number % objective_.num_held_out_draws());
   } else if (replay_) {
     draws = replay_->draws(id.number, asked.samples.at(0)->latent_shape, names);
+    for (const auto& [stream, shape] : asked.samples.at(0)->further_latents) {
+      auto noise = models::stream_value(stream, "noise");
+      if (names.contains(noise)) draws[noise] = replay_->noise(id.number, noise, shape);
+    }
   } else {
     draws = objective_.draws(asked);
   }

@@ -1,6 +1,7 @@
 #include "train/course/replay.h"
 
 #include <ATen/ops/tensor.h>
+#include <c10/util/accumulate.h>
 #include <fmt/ranges.h>
 
 #include <cmath>
@@ -63,9 +64,17 @@ void Replay::check(int64_t count, const std::function<std::vector<int64_t>(int64
   }
 }
 
+at::Tensor Replay::noise(int64_t index, const std::string& name, at::IntArrayRef shape) const {
+  auto noise = read(index, name.c_str()).to(at::kFloat);
+  if (noise.numel() != c10::multiply_integers(shape))
+    data_error("train", "replay {}: '{}' has the shape {}, the latents have {}", file_->path().string(), name_of(index, name.c_str()),
+               noise.sizes(), shape);
+  return noise.reshape(shape).unsqueeze(0);
+}
+
 pipeline::Values Replay::draws(int64_t index, at::IntArrayRef latent_shape, const std::set<std::string>& names) const {
-  auto noise = read(index, "noise").to(at::kFloat).reshape(latent_shape);
-  pipeline::Values draws{{"noise", noise.unsqueeze(0)}, {process_.time_name(), at::tensor({static_cast<float>(time(index))})}};
+  pipeline::Values draws{{"noise", noise(index, "noise", latent_shape)},
+                         {process_.time_name(), at::tensor({static_cast<float>(time(index))})}};
   if (names.contains("latent_noise")) draws["latent_noise"] = latent_noise(index, latent_shape);
   return draws;
 }
@@ -74,12 +83,7 @@ at::Tensor Replay::latent_noise(int64_t index, at::IntArrayRef latent_shape) con
   auto name = fmt::format("step.{}.latent_noise", index + first_);
   if (!file_->tensors().contains(name))
     data_error("train", "the replay file {} holds no '{}', which --latents sample draws with", file_->path().string(), name);
-  auto noise = file_->tensor(name).to(at::kFloat);
-  int64_t count = 1;
-  for (auto size : latent_shape) count *= size;
-  if (noise.numel() != count)
-    data_error("train", "replay {}: '{}' has the shape {}, the latents have {}", file_->path().string(), name, noise.sizes(), latent_shape);
-  return noise.reshape(latent_shape).unsqueeze(0);
+  return noise(index, "latent_noise", latent_shape);
 }
 
 }  // namespace burnish::train

@@ -18,6 +18,8 @@ class Replay {
   int64_t row(int64_t index) const;
   /// Noise, time and, where it is among `names`, latent_noise of a record, [1, ...]; a data Error when that is not there.
   pipeline::Values draws(int64_t index, at::IntArrayRef latent_shape, const std::set<std::string>& names) const;
+  /// A value of a record, as noise [1, ...] of this shape; a data Error when it is not there or of another size.
+  at::Tensor noise(int64_t index, const std::string& name, at::IntArrayRef shape) const;
 
  private:
   std::string name_of(int64_t index, const char* what) const;

@@ -21,16 +21,20 @@ class DirectDistill final : public Objective {
   int64_t num_passes(const SampleInfo& sample) const override { return trajectory_of(sample.columns, sample.row).num_steps; }
 
   pipeline::Values draws(const DrawRequest& request) const override {
-    std::vector<at::Tensor> starts;
+    std::map<std::string, std::vector<at::Tensor>> starts;
     const auto num_steps = num_passes(*request.samples.at(0));
     for (const auto* sample : request.samples) {
       auto trajectory = trajectory_of(sample->columns, sample->row);
       if (trajectory.num_steps != num_steps)
         data_error("train", "a batch of direct_distill holds rows of {} and of {} num_inference_steps; set batch_size to 1", num_steps,
                    trajectory.num_steps);
-      starts.push_back(start_noise(trajectory, sample->latent_shape, settings_.dtype));
+      for (const auto& stream : model_.latent_space().streams)
+        starts[stream.value("start_noise")].push_back(
+            start_noise(trajectory, shape_of(*sample, stream.name), settings_.dtype, stream.name));
     }
-    return {{"start_noise", at::cat(starts)}, {"num_inference_steps", at::scalar_tensor(num_steps, at::kLong)}};
+    pipeline::Values draws{{"num_inference_steps", at::scalar_tensor(num_steps, at::kLong)}};
+    for (const auto& [name, of_samples] : starts) draws[name] = at::cat(of_samples);
+    return draws;
   }
 
   /// The trajectory has its own noise and times.

@@ -70,10 +70,11 @@ Trajectory trajectory_of(const nlohmann::json& columns, int64_t row) {
   return trajectory;
 }
 
-at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shape, c10::ScalarType dtype) {
+at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shape, c10::ScalarType dtype, const std::string& stream) {
+  const auto seed = models::stream_key(static_cast<uint64_t>(trajectory.seed), stream);
   if (trajectory.rand_device == "cpu") {
     // The engine takes 32 bits of a seed, as torch's does.
-    auto key = static_cast<uint64_t>(trajectory.seed) & 0xFFFFFFFFu;
+    auto key = seed & 0xFFFFFFFFu;
     return diffusion::normal_noise(key, latent_shape).unsqueeze(0).to(dtype).to(at::kFloat);
   }
   auto gpu = memory::gpu();
@@ -82,7 +83,7 @@ at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shap
                "noise of rand_device {} can only be drawn on a GPU, and this run has none; draw teacher pictures with rand_device cpu",
                trajectory.rand_device);
   auto generator = at::globalContext().defaultGenerator(*gpu).clone();
-  generator.set_current_seed(static_cast<uint64_t>(trajectory.seed));
+  generator.set_current_seed(seed);
   auto shape = latent_shape.vec();
   shape.insert(shape.begin(), 1);
   return at::randn(shape, generator, at::TensorOptions().device(*gpu).dtype(at::kFloat)).to(dtype).to(at::kFloat);
@@ -91,25 +92,35 @@ at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shap
 pipeline::Unit distill_unit(models::Model& model, const std::string& spacing) {
   auto denoiser = drawing::denoiser_of(model, model.experts_there(), drawing::UnitsFor::training);
   auto models = denoiser.models();
-  pipeline::Unit unit{"distill", {"latents", "start_noise", "num_inference_steps"}, {"loss"}, models, {}};
+  const auto& space = model.latent_space();
+  pipeline::Unit unit{"distill", {}, {"loss"}, models, {}};
+  const auto maps = written_maps(model);
+  for (const auto& stream : space.streams) unit.reads.insert(unit.reads.end(), {stream.name, stream.value("start_noise")});
+  unit.reads.emplace_back("num_inference_steps");
   auto passed = denoiser.condition_names();
   unit.reads.insert(unit.reads.end(), passed.begin(), passed.end());
-  bool has_map = !model.units().weigh.empty();
-  if (has_map) unit.reads.push_back(models::kLossMap);
-  unit.run = [&model, denoiser, models, passed, spacing, has_map](pipeline::Scope& scope) {
-    auto latents = scope.tensor("latents").to(at::kFloat);
+  unit.reads.insert(unit.reads.end(), maps.begin(), maps.end());
+  unit.run = [&space, denoiser, models, passed, spacing, maps](pipeline::Scope& scope) {
     drawing::WalkOptions options;
     options.sampler.timestep_spacing = spacing;
     options.sampler.num_steps = scope.tensor("num_inference_steps").item<int64_t>();
-    options.sampler.num_image_tokens = model.latent_space().num_tokens(latents.sizes().slice(1));
-    options.step_noise = [](int64_t) -> at::Tensor {
+    options.sampler.num_image_tokens = space.num_tokens(scope.tensor(models::kLatents).sizes().slice(1));
+    options.step_noise = [](int64_t, const std::string&) -> at::Tensor {
       config_error("train", "direct_distill needs a sampler that draws no noise on its way; this model's own does");
     };
     pipeline::Values conditions;
     for (const auto& name : passed) conditions[name] = scope.value(name);
     for (const auto& name : models) scope.uses(name);
-    auto x = drawing::walk(denoiser, scope.tensor("start_noise"), conditions, options);
-    scope.write("loss", mean_error({}, errors({}, x, latents, {}), {}, has_map ? scope.tensor(models::kLossMap) : at::Tensor()));
+    pipeline::Values start;
+    for (const auto& stream : space.streams) start[stream.name] = scope.tensor(stream.value("start_noise"));
+    auto drawn = drawing::walk(denoiser, start, conditions, options);
+    auto of_stream = [&](const models::LatentSpace::Stream& stream) -> at::Tensor {
+      auto error = errors({}, std::get<at::Tensor>(drawn.at(stream.name)), scope.tensor(stream.name).to(at::kFloat), {});
+      if (error.numel() == 0) return {};
+      auto map = stream.value(models::kLossMap);
+      return mean_error({}, error, {}, maps.contains(map) ? scope.tensor(map) : at::Tensor());
+    };
+    scope.write("loss", sum_of_streams(space, of_stream));
   };
   return unit;
 }

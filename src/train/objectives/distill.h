@@ -26,12 +26,14 @@ struct Trajectory {
 Trajectory trajectory_of(const nlohmann::json& columns, int64_t row);
 
 /// The noise [1, C, H, W] that torch.randn draws in fp32 for the seed on the trajectory's device, rounded to `dtype` as the teacher's was;
-/// fp32. A data Error for a GPU's noise without a GPU.
-at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shape, c10::ScalarType dtype);
+/// fp32. A data Error for a GPU's noise without a GPU. A further stream of latents has noise of its own of the same seed.
+at::Tensor start_noise(const Trajectory& trajectory, at::IntArrayRef latent_shape, c10::ScalarType dtype,
+                       const std::string& stream = models::kLatents);
 
-/// The unit from start_noise [B, C, H, W], the number num_inference_steps and what `denoise` reads beside noisy and time to loss [B]: every
-/// step of the model's own sampler runs `denoise` of the expert that predicts there, with gradients through all of them; the loss is the
-/// mean squared error between the latents at the end and the value latents. `spacing`: of the steps (diffusion::SamplerOptions).
+/// The unit from start_noise [B, C, H, W] of every stream, the number num_inference_steps and what `denoise` reads beside noisy and time to
+/// loss [B]: every step of the model's own sampler runs `denoise` of the expert that predicts there, with gradients through all of them;
+/// the loss is the mean squared error between the latents at the end and the value latents, summed over the streams. `spacing`: of the
+/// steps (diffusion::SamplerOptions).
 pipeline::Unit distill_unit(models::Model& model, const std::string& spacing);
 
 /// What direct_distill runs: the encoders, then that unit.

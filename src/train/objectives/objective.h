@@ -9,9 +9,9 @@ namespace burnish::train {
 /// A batch of which draws are asked.
 struct DrawRequest {
   data::Visits visits;
-  data::Visit lead = {};                   ///< the first visit of the whole batch, whoever runs it
   std::vector<const SampleInfo*> samples;  ///< of each visit; equal latent shapes
   std::set<std::string> names;             ///< values that are wanted; others need not be made
+  data::Visit lead = {};                   ///< the first visit of the whole batch, whoever runs it
 };
 
 /// The factor on the loss of each sample of a batch [B], among the draws of every batch: what the sample brings, times what the objective

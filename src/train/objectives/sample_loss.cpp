@@ -2,6 +2,11 @@
 
 #include <ATen/TensorOperators.h>
 
+#include <algorithm>
+#include <span>
+
+#include "base/text.h"
+
 namespace burnish::train {
 
 namespace {
@@ -36,20 +41,49 @@ at::Tensor mean_error(const MaskedLoss& masked, const at::Tensor& error, const a
   return (error * weight).flatten(1).sum(1) / over_B.clamp_min(kLeast);
 }
 
+at::Tensor sum_of_streams(const models::LatentSpace& space,
+                          const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream) {
+  auto sum_B = of_stream(space.streams.at(0));
+  for (const auto& stream : std::span(space.streams).subspan(1)) {
+    if (auto mean_B = of_stream(stream); mean_B.defined()) sum_B = sum_B + stream.weight * mean_B;
+  }
+  return sum_B;
+}
+
+std::set<std::string> written_maps(models::Model& model) {
+  std::set<std::string> maps;
+  const auto units = model.units().weigh;
+  for (const auto& stream : model.latent_space().streams) {
+    auto map = stream.value(models::kLossMap);
+    if (std::ranges::any_of(units, [&](const auto& unit) { return contains(unit.writes, map); })) maps.insert(map);
+  }
+  return maps;
+}
+
 pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const std::string& result) {
   bool is_l2 = loss.robust.shape == RobustLoss::Shape::l2;
   const auto& process = model.process();
+  const auto& space = model.latent_space();
   auto units = model.units().weigh;
-  bool has_map = !units.empty();
-  pipeline::Unit unit{result, {"prediction", "target"}, {result}, {}, {}};
+  pipeline::Unit unit{result, {}, {result}, {}, {}};
+  const auto maps = written_maps(model);
+  for (const auto& stream : space.streams) {
+    for (const char* read : {"prediction", "target"}) unit.reads.push_back(stream.value(read));
+  }
   if (!is_l2) unit.reads.push_back(process.time_name());
   if (loss.masked.on) unit.reads.emplace_back("loss_mask");
-  if (has_map) unit.reads.push_back(models::kLossMap);
-  unit.run = [loss, is_l2, has_map, result, &process](pipeline::Scope& s) {
+  unit.reads.insert(unit.reads.end(), maps.begin(), maps.end());
+  unit.run = [loss, is_l2, maps, result, &process, &space](pipeline::Scope& s) {
     auto threshold_B = is_l2 ? at::Tensor() : thresholds(loss.robust, process, s.tensor(process.time_name()));
-    auto error = errors(loss.robust, s.tensor("prediction"), s.tensor("target"), threshold_B);
-    auto mask_B1hw = loss.masked.on ? s.tensor("loss_mask") : at::Tensor();
-    s.write(result, mean_error(loss.masked, error, mask_B1hw, has_map ? s.tensor(models::kLossMap) : at::Tensor()));
+    auto of_stream = [&](const models::LatentSpace::Stream& stream) -> at::Tensor {
+      auto error = errors(loss.robust, s.tensor(stream.value("prediction")), s.tensor(stream.value("target")), threshold_B);
+      if (error.numel() == 0) return {};
+      bool is_masked = loss.masked.on && stream.name == models::kLatents;
+      auto map = stream.value(models::kLossMap);
+      return mean_error(is_masked ? loss.masked : MaskedLoss{}, error, is_masked ? s.tensor("loss_mask") : at::Tensor(),
+                        maps.contains(map) ? s.tensor(map) : at::Tensor());
+    };
+    s.write(result, sum_of_streams(space, of_stream));
   };
   if (loss.masked.on) units.push_back(mask_unit());
   units.push_back(std::move(unit));

@@ -1,4 +1,7 @@
 #pragma once
+#include <functional>
+#include <set>
+
 #include "models/model.h"
 #include "train/objectives/robust_loss.h"
 
@@ -26,8 +29,16 @@ at::Tensor masked_mean(const MaskedLoss& masked, const at::Tensor& error, const 
 /// it is defined, is the family's loss_map: an element's weight is multiplied with it, and what a mean is taken over is what it counts.
 at::Tensor mean_error(const MaskedLoss& masked, const at::Tensor& error, const at::Tensor& mask_B1hw, const at::Tensor& map);
 
-/// The units from prediction and target, from what the family says of how they count, and from what `loss` needs besides (the time, and of
-/// a sample its mask), to `result` [B]: the one place in which a prediction is judged. `model` must outlive them.
+/// The loss of each sample [B] out of that of each stream that it has: their sum by Stream::weight. `of_stream` gives the errors' mean [B]
+/// of a stream, undefined where the samples lack it. The first stream is in every sample.
+at::Tensor sum_of_streams(const models::LatentSpace& space, const std::function<at::Tensor(const models::LatentSpace::Stream&)>& of_stream);
+
+/// Which of the streams' loss maps the model's units write.
+std::set<std::string> written_maps(models::Model& model);
+
+/// The units from predictions and targets of all streams, from what the family says of how they count, and from what `loss` needs besides
+/// (the time, and of a sample its mask, which counts pixels of the first stream), to `result` [B]: the one place in which a prediction is
+/// judged. `model` must outlive them.
 pipeline::Units loss_units(models::Model& model, const SampleLoss& loss, const std::string& result = "loss");
 
 }  // namespace burnish::train

@@ -38,7 +38,10 @@ class Sft final : public Objective {
     const auto stretch = stretch_of(request);
     for (const auto& visit : request.visits) time.push_back(draw_time(stretch, visit, Purpose::timestep, shape));
     pipeline::Values draws{{time_name(), at::tensor(time, at::TensorOptions().dtype(at::kFloat))}};
-    if (request.names.contains("noise")) draws["noise"] = noise(request.visits, shape);
+    for (const auto& stream : model_.latent_space().streams) {
+      auto name = stream.value("noise");
+      if (request.names.contains(name)) draws[name] = noise(request.visits, shape_of(*request.samples.at(0), stream.name), stream.name);
+    }
     if (request.names.contains("latent_noise"))
       draws["latent_noise"] = normal_noise(request.visits, shape, settings_.seed, Purpose::latents);
     return draws;
@@ -49,11 +52,14 @@ class Sft final : public Objective {
   pipeline::Values held_out_draws(const DrawRequest& request, int64_t number) const override {
     const auto& sample = *request.samples.at(0);
     RandomKey key{0, static_cast<uint64_t>(number), static_cast<uint64_t>(sample.row), Purpose::validation};
-    auto noise = diffusion::normal_noise(key.value(), sample.latent_shape).unsqueeze(0);
     auto share = stretch_.from + kHeldOutShares.at(static_cast<size_t>(number)) * (stretch_.to - stretch_.from);
     auto time = model_.process().time_at(share);
-    pipeline::Values draws{{"noise", noise}, {time_name(), at::full({1}, time, at::kFloat)}};
-    if (settings_.draws_latents) draws["latent_noise"] = at::zeros_like(noise);  // the mean
+    pipeline::Values draws{{time_name(), at::full({1}, time, at::kFloat)}};
+    for (const auto& stream : model_.latent_space().streams) {
+      auto noise = diffusion::normal_noise(models::stream_key(key.value(), stream.name), shape_of(sample, stream.name)).unsqueeze(0);
+      draws[stream.value("noise")] = noise;
+    }
+    if (settings_.draws_latents) draws["latent_noise"] = at::zeros_like(std::get<at::Tensor>(draws.at("noise")));  // the mean
     return draws;
   }
 
@@ -104,9 +110,10 @@ class Sft final : public Objective {
     return static_cast<int64_t>(number);
   }
 
-  at::Tensor noise(const data::Visits& visits, at::IntArrayRef shape) const {
-    auto noise = normal_noise(visits, shape, settings_.seed, Purpose::noise);
-    if (settings_.noise_offset == 0) return noise;
+  /// The offset is one of pictures' channels, and of the first stream alone.
+  at::Tensor noise(const data::Visits& visits, at::IntArrayRef shape, const std::string& stream) const {
+    auto noise = normal_noise(visits, shape, settings_.seed, Purpose::noise, stream);
+    if (settings_.noise_offset == 0 || stream != models::kLatents) return noise;
     std::vector<int64_t> a_number_a_channel(shape.size(), 1);
     a_number_a_channel[0] = shape[0];
     return noise + settings_.noise_offset * normal_noise(visits, a_number_a_channel, settings_.seed, Purpose::noise_offset);

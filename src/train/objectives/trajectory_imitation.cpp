@@ -166,6 +166,9 @@ std::string imitation_fingerprint(const models::OptionValues& values) {
 
 std::unique_ptr<Objective> make_imitation(const ObjectiveSettings& settings, const Subject& subject) {
   subject.model->process().sampler({.times = {1, 0}});  // refuses a model that does not flow
+  if (subject.model->latent_space().streams.size() > 1)
+    config_error("train", "trajectory_imitation walks one stream of latents, and this model has {}; choose sft",
+                 subject.model->latent_space().streams.size());
   return std::make_unique<Imitation>(settings, subject);
 }
 

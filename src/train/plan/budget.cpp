@@ -42,6 +42,10 @@ pipeline::Values any_draws(const models::Model& model, const SampleInfo& sample)
   for (auto* kind : kObjectives) {
     for (const auto& drawn : kind().drawn) draws[drawn.name] = drawn.is_noise ? noise : at::zeros({1}, at::kLong);
   }
+  for (const auto& [stream, shape_of_stream] : sample.further_latents) {
+    for (const auto& drawn : kDrawnByStream)
+      draws[models::stream_value(stream, drawn)] = at::zeros(shape_of_stream, at::kFloat).unsqueeze(0);
+  }
   return draws;
 }
 

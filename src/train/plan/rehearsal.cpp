@@ -315,13 +315,15 @@ void Rehearsal::add(const std::string& name, int64_t begin) {
   if (!device_.is_cpu()) stages_.back().reserved = memory::most_reserved(blocks, begin, dry_.now(), limit_.value_or(kNoLimit));
 }
 
-/// How many latents the denoiser sees of a sample and of the pictures beside it, in all its passes.
+/// How many latents the denoiser sees of a sample, in all its streams, and of the pictures beside it, in all its passes.
 int64_t num_latents(const SampleInfo& sample, const Objective& objective) {
   auto area = sample.extent.num_pixels(), seen = area;
   for (const auto& [column, extents] : sample.picture_extents) {
     for (const auto& extent : extents) seen += extent.num_pixels();
   }
-  return c10::multiply_integers(sample.latent_shape) * seen / area * objective.num_passes(sample);
+  auto further = int64_t{0};
+  for (const auto& [stream, shape] : sample.further_latents) further += c10::multiply_integers(shape);
+  return (c10::multiply_integers(sample.latent_shape) * seen / area + further) * objective.num_passes(sample);
 }
 
 size_t caption_length(const SampleInfo& sample, const Pick& pick) {

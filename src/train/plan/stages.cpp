@@ -101,6 +101,9 @@ void check_files(models::Model& model, const pipeline::Units& units) {
 pipeline::Schedule plan_schedule(const Settings& settings, const Subject& subject, const Objective& objective) {
   auto units = objective.units();
   auto labels = settings.data.inputs->labels(captions_vary(settings.data));
+  for (const auto& stream : subject.model->latent_space().streams) {
+    for (const auto& drawn : kDrawnByStream) labels[stream.value(drawn)].timestep = true;
+  }
   std::set<std::string> inputs;
   for (const auto& [name, of_input] : labels) inputs.insert(name);
   pipeline::check(units, inputs);

@@ -14,9 +14,10 @@ uint64_t key_of(const data::Visit& visit, uint64_t seed, Purpose purpose) {
   return RandomKey{seed, epoch, sample, purpose}.value();
 }
 
-at::Tensor normal_noise(const data::Visits& visits, at::IntArrayRef shape, uint64_t seed, Purpose purpose) {
+at::Tensor normal_noise(const data::Visits& visits, at::IntArrayRef shape, uint64_t seed, Purpose purpose, const std::string& stream) {
   std::vector<at::Tensor> noise;
-  for (const auto& visit : visits) noise.push_back(diffusion::normal_noise(key_of(visit, seed, purpose), shape));
+  for (const auto& visit : visits)
+    noise.push_back(diffusion::normal_noise(models::stream_key(key_of(visit, seed, purpose), stream), shape));
   return at::stack(noise);
 }
 

@@ -3,13 +3,15 @@
 
 #include "base/random_key.h"
 #include "data/sampler.h"
+#include "models/latent_space.h"
 
 namespace burnish::train {
 
 /// The key of what a visit draws for a purpose: the same visit draws the same numbers in a resumed or re-batched run.
 uint64_t key_of(const data::Visit& visit, uint64_t seed, Purpose purpose);
 
-/// Standard normal numbers [B, ...] of `shape` for every visit, fp32 on the CPU.
-at::Tensor normal_noise(const data::Visits& visits, at::IntArrayRef shape, uint64_t seed, Purpose purpose);
+/// Standard normal numbers [B, ...] of `shape` for every visit, fp32 on the CPU; those of a further stream of latents are its own.
+at::Tensor normal_noise(const data::Visits& visits, at::IntArrayRef shape, uint64_t seed, Purpose purpose,
+                        const std::string& stream = models::kLatents);
 
 }  // namespace burnish::train

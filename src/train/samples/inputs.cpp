@@ -105,6 +105,15 @@ std::string text_content(const View& view, const std::string& column) {
   return content;
 }
 
+/// The value of a column that holds no pictures; of a row that leaves it empty, which only the column of a stream may be, one without
+/// elements.
+pipeline::Value load_cell(const View& view, const models::ExtraInput& extra) {
+  std::string column(extra.column);
+  if (has_column(*view.sample, column)) return models::extra_value(extra, cell_of(view, column), fmt::format("row {}", view.sample->row));
+  if (extra.kind == models::ExtraInput::Kind::text) return std::string();
+  return at::zeros({1, 0});
+}
+
 /// A column that units read under its name.
 Input input_of(const models::ExtraInput& extra) {
   using Kind = models::ExtraInput::Kind;
@@ -113,7 +122,7 @@ Input input_of(const models::ExtraInput& extra) {
     return {column, false, [=](const View& view) { return pictures_content(view, column); },
             [=](const View& view) { return load_pictures(view, column); }};
   return {column, true, [=](const View& view) { return text_content(view, column); },
-          [=](const View& view) { return models::extra_value(extra, cell_of(view, column), fmt::format("row {}", view.sample->row)); }};
+          [=](const View& view) { return load_cell(view, extra); }};
 }
 
 pipeline::Value load_no_prompt(const View&) { return std::string(); }
@@ -177,6 +186,16 @@ pipeline::Value load_mask(const View& view) {
 }
 
 }  // namespace
+
+const std::vector<int64_t>& shape_of(const SampleInfo& sample, const std::string& stream) {
+  return stream == models::kLatents ? sample.latent_shape : sample.further_latents.at(stream);
+}
+
+bool has_column(const SampleInfo& sample, const std::string& column) {
+  if (auto extents = sample.picture_extents.find(column); extents != sample.picture_extents.end()) return !extents->second.empty();
+  auto cell = sample.columns.find(column);
+  return cell != sample.columns.end() && !cell->is_null() && !(cell->is_string() && trim(cell->get<std::string>()).empty());
+}
 
 InputTable::InputTable(const std::vector<models::ExtraInput>& columns, const std::vector<std::string>& pictures, std::vector<Input> further,
                        std::set<std::string> drawn)

@@ -6,6 +6,7 @@
 
 #include "data/dataset.h"
 #include "models/extra_input.h"
+#include "models/latent_space.h"
 #include "models/names.h"
 #include "pipeline/labels.h"
 
@@ -25,7 +26,14 @@ struct SampleInfo {
   size_t set = 0;                                         ///< which of the run's datasets it is of
   /// The extents of its pictures of sizes of their own as the denoiser sees them, by column.
   std::map<std::string, std::vector<Extent>> picture_extents = {};
+  /// The shapes of further streams' latents, by stream; without elements of one that it lacks (models::LatentSpace::Stream).
+  std::map<std::string, std::vector<int64_t>> further_latents = {};
 };
+
+/// The shape of a stream's latents of a sample, without the batch.
+const std::vector<int64_t>& shape_of(const SampleInfo& sample, const std::string& stream);
+/// Whether a sample's row has something in a further column: a picture, or a cell that is not empty.
+bool has_column(const SampleInfo& sample, const std::string& column);
 
 /// What a visit takes of a sample.
 struct Pick {
@@ -81,5 +89,7 @@ class InputTable {
 /// Values that come with a visit of every objective: noise and what draws it, the time by the names that processes give it, and which
 /// expert predicts at that time.
 inline const std::set<std::string> kDrawn{"noise", "sigma", "timestep", "latent_noise", models::kExpert};
+/// The names of draws that every stream of latents has for itself.
+inline const std::set<std::string> kDrawnByStream{"noise", "start_noise"};
 
 }  // namespace burnish::train

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -38,6 +39,14 @@ data::MetadataOrigin absolute(data::MetadataOrigin origin) {
   return origin;
 }
 
+/// The shapes of the further streams' latents.
+void add_streams(SampleInfo& sample, const models::LatentSpace& space) {
+  for (const auto& stream : std::span(space.streams).subspan(1)) {
+    auto& shape = sample.further_latents[stream.name] = space.shape(stream, sample.extent);
+    if (!stream.column.empty() && !has_column(sample, stream.column)) shape.at(1) = 0;
+  }
+}
+
 Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model& model) {
   Samples samples;
   for (auto row : pictures->rows()) {
@@ -57,6 +66,7 @@ Samples samples_of(std::unique_ptr<data::Dataset> pictures, const models::Model&
     }
     samples.list.push_back({row, extent, entry.prompt, entry.captions, entry.extra, file, further, model.latent_space().shape(extent),
                             entry.loss_weight, entry.subset, std::move(extents)});
+    add_streams(samples.list.back(), model.latent_space());
   }
   samples.num_variants = pictures->num_variants();
   samples.sets.clear();
@@ -122,6 +132,7 @@ Samples without_pictures(const DataSettings& settings, const models::Model& mode
                             .latent_shape = model.latent_space().shape(extent),
                             .set = set,
                             .picture_extents = std::move(extents)});
+    add_streams(samples.list.back(), model.latent_space());
     samples.sets.push_back({.num_repeats = kManyVisits, .captions = subset.visits.captions});
   }
   return samples;
@@ -171,21 +182,21 @@ void check_pictures_read(const Samples& samples, const models::Model& model, con
 
 /// That a sample has what the model reads of it in further columns.
 void check_extra_inputs(const SampleInfo& sample, const models::Model& model) {
+  const auto& streams = model.latent_space().streams;
   for (const auto& input : model.names().extra_inputs) {
     std::string column(input.column);
-    auto extents = sample.picture_extents.find(column);
-    auto cell = sample.columns.find(column);
     bool is_picture = input.kind == models::ExtraInput::Kind::pictures;
-    bool has_cell = cell != sample.columns.end() && !cell->is_null() && !(cell->is_string() && trim(cell->get<std::string>()).empty());
-    if (is_picture ? extents == sample.picture_extents.end() || extents->second.empty() : !has_cell)
+    bool may_be_empty = std::ranges::find(streams, column, &models::LatentSpace::Stream::column) != streams.end();
+    if (may_be_empty && !has_column(sample, column)) continue;
+    if (!has_column(sample, column))
       data_error("train", "row {} has nothing in the column '{}', which extra_inputs names; fill it in, or leave the row out", sample.row,
                  column);
-    if (input.kind == models::ExtraInput::Kind::file && !cell->get<std::string>().ends_with(".safetensors"))
+    if (input.kind == models::ExtraInput::Kind::file && !sample.columns.at(column).get<std::string>().ends_with(".safetensors"))
       data_error(
           "train",
           "row {}: the column '{}' names {}, and a safetensors file with one tensor was expected; docs/train.md says how one is made",
-          sample.row, column, cell->get<std::string>());
-    for (const auto& extent : is_picture&& input.fits_picture ? extents->second : std::vector<Extent>{}) {
+          sample.row, column, sample.columns.at(column).get<std::string>());
+    for (const auto& extent : is_picture&& input.fits_picture ? sample.picture_extents.at(column) : std::vector<Extent>{}) {
       if (extent != sample.extent)
         data_error("train",
                    "row {}: the picture in the column '{}' is cut to {} by {} pixels and the picture that is trained to {} by {}; scale it "
@@ -200,16 +211,20 @@ void check_same_presets(const Listed& listed, const models::Model& model, data::
   for (const auto& [value, place] : listed.kept.by_row.begin()->second.front()) check_merged(model, *place.section, cache);
 }
 
+/// The sizes of a value that is kept of a sample, without the batch.
+std::vector<int64_t> kept_shape(const Listed& listed, const SampleInfo& sample, const std::string& name) {
+  return std::get<at::Tensor>(listed.kept.values({sample.row}, {name}).at(name)).sizes().slice(1).vec();
+}
+
 /// From the latents that are kept; from the size of the picture where none are.
 void find_latent_shapes(Listed& listed, const models::Model& model, const std::vector<std::string>& kept) {
   auto name = std::find_if(kept.begin(), kept.end(), [](const auto& n) { return n == "latents" || n == "latents_mean"; });
   for (auto& sample : listed.samples.list) {
-    if (name == kept.end()) {
-      sample.latent_shape = model.latent_space().shape(sample.extent);
-      continue;
+    sample.latent_shape = name == kept.end() ? model.latent_space().shape(sample.extent) : kept_shape(listed, sample, *name);
+    add_streams(sample, model.latent_space());
+    for (auto& [stream, shape] : sample.further_latents) {
+      if (contains(kept, stream)) shape = kept_shape(listed, sample, stream);
     }
-    auto values = listed.kept.values({sample.row}, {*name});
-    sample.latent_shape = std::get<at::Tensor>(values.at(*name)).sizes().slice(1).vec();
   }
 }
 
