@@ -238,6 +238,8 @@ void add_parquet(const fs::path& file, Metadata& m, Found& found) {
 }  // namespace
 
 Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& captions) {
+  if (!io::is_there(folder))
+    data_error("data", "the archive {} does not exist; name one that does, or a folder of pictures", folder.string());
   auto root = fs::canonical(folder);
   auto found = look_into(root);
   take_training_parts(found.parquets);
