@@ -184,8 +184,8 @@ TEST_F(CaptionedFolder, MasksByOneTrainersNamesAreNoPictures) {
   file("b-masklabel.txt", "label");
   auto m = data::load_metadata(folder);
   ASSERT_EQ(m.rows.size(), 2u);
-  EXPECT_TRUE(m.rows[1]["mask"].get<std::string>().ends_with("a-masklabel.png"));
-  EXPECT_FALSE(m.rows[0].contains("mask"));
+  EXPECT_TRUE(m.rows[0]["mask"].get<std::string>().ends_with("a-masklabel.png"));
+  EXPECT_FALSE(m.rows[1].contains("mask"));
 }
 
 TEST_F(CaptionedFolder, AFolderNameWithACountIsTheCaptionOfPicturesWithoutOne) {
