@@ -10,8 +10,11 @@ namespace burnish::data {
 
 std::filesystem::path metadata_in(const std::filesystem::path& path) {
   if (!io::is_folder(path)) return path;
-  for (const char* name : {"metadata.csv", "metadata.jsonl", "metadata.json"}) {
-    if (io::is_there(path / name)) return path / name;
+  // The hub's folders of pictures have a folder for each part of a dataset.
+  for (const auto& folder : {path, path / "train"}) {
+    for (const char* name : {"metadata.csv", "metadata.jsonl", "metadata.json"}) {
+      if (io::is_there(folder / name)) return folder / name;
+    }
   }
   return path;
 }
