@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <string_view>
 #include <system_error>
 
@@ -30,11 +31,18 @@ Failure of_system(const std::system_error& error) {
   return bug(error);
 }
 
+/// A file or folder that is not there, may not be looked at, or cannot be made.
+Failure of_files(const std::filesystem::filesystem_error& error) {
+  const auto path = error.path1().empty() ? std::string("a file") : error.path1().string();
+  return by_app(one_line(fmt::format("[app] {} cannot be used: {}", path, error.code().message())), Exit::data);
+}
+
 }  // namespace
 
 Failure failure_of(const std::exception& error) {
   if (const auto* several = dynamic_cast<const config::Refusal*>(&error)) return {several->lines(), without_source(error), several->code()};
   if (const auto* known = dynamic_cast<const Error*>(&error)) return {known->what(), without_source(error), known->code()};
+  if (const auto* of = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) return of_files(*of);
   if (const auto* of = dynamic_cast<const std::system_error*>(&error)) return of_system(*of);
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr)
     return by_app("[app] out of device memory; use a smaller batch_size or use_gradient_checkpointing", Exit::no_fit);

@@ -59,7 +59,7 @@ void run_alone(const std::function<void(const dist::World&, records::StatusFile&
 
 }  // namespace
 
-void run_together(train::TrainOptions& options, const char* answer,
+void run_together(const char* verb, train::TrainOptions& options, const char* answer,
                   const std::function<void(const dist::World&, records::StatusFile&)>& work) {
   auto seat = dist::find_seat(dist::of_process);
   bool is_first = seat.rank == 0;
@@ -73,6 +73,7 @@ void run_together(train::TrainOptions& options, const char* answer,
   records::StatusFile status;
   try {
     world.join(train::model_options(options.model).device);
+    world.agree("verbs", verb);
     info("{} processes train together", seat.size);
     work(world, status);
     world.leave();

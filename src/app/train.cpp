@@ -53,15 +53,15 @@ void cache(const Arguments& arguments) {
   };
   if (!read_options("cache", summary, arguments, options, prepare)) return;
   prepare();
-  run_together(options, kCacheAnswer, [&](const auto& world, auto&) { train::make_cache(options, world); });
+  run_together("cache", options, kCacheAnswer, [&](const auto& world, auto&) { train::make_cache(options, world); });
 }
 
 void train(const Arguments& arguments) {
   train::TrainOptions options;
   if (!read_options("train", "fine-tune a diffusion model (a LoRA, or all of it)", arguments, options)) return;
   if (!train::trains(options))
-    return run_together(options, kCacheAnswer, [&](const auto& world, auto&) { train::make_cache(options, world); });
-  run_together(options, kTrainAnswer, [&](const auto& world, auto& status) {
+    return run_together("cache", options, kCacheAnswer, [&](const auto& world, auto&) { train::make_cache(options, world); });
+  run_together("train", options, kTrainAnswer, [&](const auto& world, auto& status) {
     train::train(options, world, &status);
     status.end(Exit::done);
     if (options.write_report && world.is_first()) write_report(options.output_path);

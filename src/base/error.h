@@ -9,13 +9,9 @@ namespace burnish {
 /// The program's exit status, which tells a script how it ended.
 enum class Exit { done = 0, internal = 1, config = 2, data = 3, no_fit = 4, interrupted = 130 };
 
-/// Returns `text` with blanks for line ends and other control characters, which names from files may hold.
-inline std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
-  }
-  return text;
-}
+/// Returns `text` with blanks for line ends and other control characters, which names from files may hold, and with the middle of words
+/// left out that are longer than any path.
+std::string one_line(const std::string& text);
 
 /// Returns an exception's sentence without the source that stands in brackets before it: "sentence" of "[room] sentence".
 inline std::string without_source(const std::exception& error) {

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "io/checkpoint_files.h"
 #include "io/files.h"
+#include "io/hash.h"
 
 namespace burnish::checkpoint {
 
@@ -51,6 +53,41 @@ std::string difference(const std::string& saved, const std::string& here) {
   if (there.empty()) return fmt::format("this run has {}, which the saved one had not", join(here_alone));
   if (here_alone.empty()) return fmt::format("it was saved with {}, which this run has not", join(there));
   return fmt::format("it was saved with {}, and this run has {}", join(there), join(here_alone));
+}
+
+const char* const kChecksum = "checksum";
+
+uint64_t with_tensor(uint64_t checksum, const std::string& name, const at::Tensor& tensor) {
+  auto here = tensor.cpu().contiguous();
+  std::string_view bytes(static_cast<const char*>(here.const_data_ptr()), here.nbytes());
+  return io::xxh64(bytes, io::xxh64(name, checksum));
+}
+
+/// The metadata with a checksum of all bytes, in the order of the names.
+io::Metadata with_checksum(const State& state) {
+  std::map<std::string, const at::Tensor*> sorted;
+  for (const auto& [name, tensor] : state.tensors) sorted[name] = &tensor;
+  uint64_t checksum = 0;
+  for (const auto& [name, tensor] : sorted) checksum = with_tensor(checksum, name, *tensor);
+  auto metadata = state.metadata;
+  metadata[kChecksum] = fmt::format("{:016x}", checksum);
+  return metadata;
+}
+
+/// A state whose bytes are no longer those that were written would be trained on.
+void check_bytes(const io::TensorSource& source) {
+  for (const auto& file : source.files()) {
+    auto written = file->metadata().find(kChecksum);
+    if (written == file->metadata().end()) continue;
+    uint64_t checksum = 0;
+    for (const auto& [name, info] : file->tensors()) {
+      checksum = with_tensor(checksum, name, file->tensor(name));
+      file->release(name);
+    }
+    if (fmt::format("{:016x}", checksum) != written->second)
+      data_error("checkpoint", "{} is damaged: its bytes are not those that were saved; start from weights that the run saved, with {}",
+                 file->path().string(), "--lora_checkpoint or --model");
+  }
 }
 
 optim::StateList below(const io::TensorSource& source, const std::string& prefix) {
@@ -139,13 +176,13 @@ State state_of(const Trainee& trainee, const Progress& progress) {
 }
 
 void save_state(const std::filesystem::path& folder, const State& state) {
-  io::save_safetensors(folder / kFile, state.tensors, state.metadata);
+  io::save_safetensors(folder / kFile, state.tensors, with_checksum(state));
   std::filesystem::remove(folder / kIndex);
   remove_parts(folder, -1);
 }
 
 void save_part(const std::filesystem::path& folder, const State& state, int64_t part, int64_t num_parts) {
-  io::save_safetensors(folder / part_name(std::stoll(state.metadata.at("step")), part, num_parts), state.tensors, state.metadata);
+  io::save_safetensors(folder / part_name(std::stoll(state.metadata.at("step")), part, num_parts), state.tensors, with_checksum(state));
 }
 
 void publish(const std::filesystem::path& folder, int64_t step, int64_t num_parts) {
@@ -168,6 +205,7 @@ Progress load_state(const std::filesystem::path& folder, const Trainee& trainee,
   auto path = state_in(folder);
   auto source = open_state(folder);
   auto progress = progress_of(source, path, fingerprint);
+  check_bytes(source);
   bool is_all = optim::owns_all(optimizer.parameters());
   // All parts are compared before any is changed.
   optim::check_state("parameters in " + path.string(), optim::values(optimizer.parameters()), below(source, kParameter), is_all);

@@ -40,7 +40,7 @@ uint64_t checksum(const std::string& name, const at::Tensor& tensor) {
 /// Holds a lock file for the time of a few file operations.
 class FolderLock {
  public:
-  explicit FolderLock(const fs::path& folder) : descriptor_(open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  explicit FolderLock(const fs::path& folder) : descriptor_(open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, io::kFileMode)) {
     if (descriptor_ >= 0) flock(descriptor_, LOCK_EX);
   }
   ~FolderLock() {
@@ -104,7 +104,7 @@ void Cache::start_writing() {
   auto name = (folder_ / "writing-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) data_error("data", "cannot write to the cache {}", folder_.string());
   writing_ = name;
-  writing_lock_ = open((writing_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  writing_lock_ = open((writing_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, io::kFileMode);
   if (writing_lock_ >= 0) flock(writing_lock_, LOCK_EX);
 }
 

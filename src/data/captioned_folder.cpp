@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/count.h"
@@ -22,15 +24,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kEndings{".png",  ".jpg",  ".jpeg", ".webp", ".tif", ".tiff",
-                                                    ".heic", ".heif", ".avif", ".jxl",  ".gif", ".bmp"};
+constexpr std::array<std::string_view, 17> kEndings{".png", ".apng", ".jpg",  ".jpeg", ".jfif", ".jpe", ".jpg_large", ".mpo", ".webp",
+                                                    ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".gif",       ".bmp"};
+/// Of files that stand beside pictures and are none: captions, settings, tables, what other programs keep of a picture.
+constexpr std::array<std::string_view, 12> kBeside{".txt",     ".caption", ".json", ".jsonl", ".csv", ".toml",
+                                                   ".parquet", ".tar",     ".npz",  ".yaml",  ".md",  ".safetensors"};
 constexpr int kMostRepeats = 10000;
 
-bool is_picture(const fs::path& path) {
-  auto ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
+std::string in_small_letters(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
 }
+
+std::string ending_of(const fs::path& path) { return in_small_letters(path.extension().string()); }
+
+bool is_picture(const fs::path& path) { return std::ranges::find(kEndings, ending_of(path)) != kEndings.end(); }
 
 /// As systems make them beside what users put there: `.DS_Store`, `._cat.png`.
 bool is_hidden(const fs::path& path) {
@@ -40,13 +48,16 @@ bool is_hidden(const fs::path& path) {
 /// What a folder or an archive holds.
 struct Found {
   std::set<fs::path> pictures = {}, parquets = {};
-  std::map<fs::path, std::string> damaged = {};              ///< archives, and what is wrong with each
-  std::vector<fs::path> linked_folders = {}, dangling = {};  ///< links that lead to a folder, and to nothing
+  std::map<fs::path, std::string> damaged = {};                ///< archives, and what is wrong with each
+  std::vector<fs::path> linked_folders = {}, dangling = {};    ///< links that lead to a folder, and to nothing
+  std::map<std::string, std::set<fs::path>> passed_over = {};  ///< files that are no pictures by their endings
 };
 
 void add_members(const fs::path& archive, Found& found) {
   for (const auto& member : read_tar(archive)) {
-    if (is_picture(member.name) && !is_hidden(member.name)) found.pictures.insert(archive / member.name);
+    if (is_hidden(member.name)) continue;
+    if (is_picture(member.name)) found.pictures.insert(archive / member.name);
+    else found.passed_over[ending_of(member.name)].insert(archive / member.name);
   }
 }
 
@@ -57,6 +68,7 @@ void add_file(const fs::directory_entry& file, Found& found) {
   if (file.is_symlink() && fs::is_directory(status)) found.linked_folders.push_back(file.path());
   if (!fs::is_regular_file(status)) return;
   if (is_picture(file.path())) found.pictures.insert(file.path());
+  else found.passed_over[ending_of(file.path())].insert(file.path());
   if (is_parquet(file.path())) found.parquets.insert(file.path());
   if (file.path().extension() != ".tar") return;
   try {
@@ -68,6 +80,21 @@ void add_file(const fs::directory_entry& file, Found& found) {
 
 void say_links(const std::vector<fs::path>& links, const std::string& kind, const std::string& reason) {
   if (!links.empty()) warn("{} left out: {}; the first is {}", count_of(std::ssize(links), kind), reason, links.front().string());
+}
+
+/// Counts what was not taken for a picture and is not one of the files that stand beside pictures.
+void say_passed_over(Found& found, const std::vector<std::pair<std::string, double>>& captions) {
+  for (const auto& ending : kBeside) found.passed_over.erase(std::string(ending));
+  for (const auto& [ending, weight] : captions) found.passed_over.erase(in_small_letters(ending));
+  if (found.passed_over.empty()) return;
+  std::vector<std::string> counts;
+  int64_t num_files = 0;
+  for (const auto& [ending, files] : found.passed_over) {
+    counts.push_back(fmt::format("{} {}", files.size(), ending.empty() ? "without ending" : ending));
+    num_files += std::ssize(files);
+  }
+  warn("{} passed over, which by their endings are no pictures: {}; the first is {}", count_of(num_files, "file is", "files are"),
+       join(counts), found.passed_over.begin()->second.begin()->string());
 }
 
 Found look_into(const fs::path& folder) {
@@ -107,16 +134,20 @@ void take_training_parts(std::set<fs::path>& parquets) {
     info("{} left out, by name for tests or validation; name such a file itself to use it", count_of(left, "Parquet file"));
 }
 
-/// The mask of `cat.png` is `cat.mask.png`: takes masks out of the pictures, by the path of their picture without its ending.
+/// The mask of `cat.png` is `cat.mask.png`, or as OneTrainer names it `cat-masklabel.png`: takes masks out of the pictures, by the path of
+/// their picture without its ending.
 std::map<fs::path, fs::path> take_masks(std::set<fs::path>& pictures) {
   auto key_of = [](const fs::path& path) { return path.parent_path() / path.stem(); };
   std::set<fs::path> keys;
   for (const auto& picture : pictures) keys.insert(key_of(picture));
   std::map<fs::path, fs::path> masks;
   for (auto it = pictures.begin(); it != pictures.end();) {
+    constexpr std::string_view kLabel = "-masklabel";
     auto key = key_of(*it);
-    bool is_mask = key.extension() == ".mask" && keys.contains(key_of(key));
-    if (is_mask) masks[key_of(key)] = *it;
+    auto of = key.extension() == ".mask" ? key_of(key) : fs::path();
+    if (auto name = key.string(); name.ends_with(kLabel)) of = name.substr(0, name.size() - kLabel.size());
+    bool is_mask = !of.empty() && keys.contains(of);
+    if (is_mask) masks[of] = *it;
     it = is_mask ? pictures.erase(it) : std::next(it);
   }
   return masks;
@@ -163,11 +194,22 @@ std::string read_caption(const fs::path& file) {
   return std::string(trim(text));
 }
 
+/// The file beside a picture with that ending, in small or capital letters too; none where there is none.
+std::optional<fs::path> file_beside(const fs::path& picture, const std::string& ending) {
+  auto capital = ending;
+  std::ranges::transform(capital, capital.begin(), [](unsigned char c) { return std::toupper(c); });
+  for (const auto& spelled : {ending, in_small_letters(ending), capital}) {
+    auto file = fs::path(picture).replace_extension(spelled);
+    if (is_file_there(file)) return file;
+  }
+  return std::nullopt;
+}
+
 /// The object in the JSON file of a picture; null where there is none.
 nlohmann::json object_beside(const fs::path& picture) {
-  auto file = fs::path(picture).replace_extension(".json");
-  if (!is_file_there(file)) return nullptr;
-  auto json = nlohmann::json::parse(read_caption(file), nullptr, /*allow_exceptions=*/false);
+  auto file = file_beside(picture, ".json");
+  if (!file) return nullptr;
+  auto json = nlohmann::json::parse(read_caption(*file), nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json : nlohmann::json();
 }
 
@@ -176,8 +218,7 @@ nlohmann::json captions_beside(const fs::path& picture, const nlohmann::json& ob
                                const std::vector<std::pair<std::string, double>>& endings) {
   nlohmann::json list;
   for (const auto& [ending, weight] : endings) {
-    auto file = fs::path(picture).replace_extension(ending);
-    if (is_file_there(file)) list.push_back({{"text", read_caption(file)}, {"weight", weight}});
+    if (auto file = file_beside(picture, ending)) list.push_back({{"text", read_caption(*file)}, {"weight", weight}});
   }
   if (!list.is_null()) return list.size() == 1 ? list[0]["text"] : list;
   for (const char* key : {"prompt", "caption", "text"}) {
@@ -186,16 +227,29 @@ nlohmann::json captions_beside(const fs::path& picture, const nlohmann::json& ob
   return nullptr;
 }
 
+/// What the name of a picture's folder says it shows, as sd-scripts reads it: "sks dog" of "3_sks dog". "" where the name says nothing.
+std::string words_of_folder(const fs::path& picture) {
+  if (file_behind(picture) != picture && picture.parent_path() == file_behind(picture)) return "";  // 00000_of_00010.tar
+  auto name = picture.parent_path().filename().string();
+  auto end = name.find('_');
+  bool has_count = end != name.npos && end > 0 && name.find_first_not_of("0123456789") == end;
+  return has_count ? std::string(trim(name.substr(end + 1))) : "";
+}
+
 /// The fields of its JSON file, its path and its captions.
 nlohmann::json row_of(const fs::path& picture, const CaptionFiles& captions, const std::vector<std::pair<std::string, double>>& endings) {
   auto row = object_beside(picture);
   auto prompt = captions_beside(picture, row, endings);
   auto text_file = fs::path(picture).replace_extension(endings.front().first).filename().string();
-  if (prompt.is_null() && captions.class_tokens.empty())
-    data_error("data", "{} has no caption; it is looked for in {}, or as the prompt, caption or text of the object in its .json file",
-               picture.string(), text_file);
+  auto for_all = captions.class_tokens.empty() ? words_of_folder(picture) : captions.class_tokens;
+  if (prompt.is_null() && for_all.empty())
+    data_error(
+        "data",
+        "{} has no caption; it is looked for in {}, as the prompt, caption or text of the object in its .json file, and in the name of "
+        "a folder like 3_sks dog",
+        picture.string(), text_file);
   row["image"] = picture.string();
-  row["prompt"] = prompt.is_null() ? nlohmann::json(captions.class_tokens) : prompt;
+  row["prompt"] = prompt.is_null() ? nlohmann::json(for_all) : prompt;
   return row;
 }
 
@@ -238,6 +292,8 @@ void add_parquet(const fs::path& file, Metadata& m, Found& found) {
 }  // namespace
 
 Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& captions) {
+  if (!io::is_there(folder))
+    data_error("data", "the archive {} does not exist; name one that does, or a folder of pictures", folder.string());
   auto root = fs::canonical(folder);
   auto found = look_into(root);
   take_training_parts(found.parquets);
@@ -249,6 +305,7 @@ Metadata load_captioned_folder(const fs::path& folder, const CaptionFiles& capti
                folder.string());
   }
   auto endings = parse_endings(captions.endings);
+  say_passed_over(found, endings);
   auto masks = take_masks(found.pictures);
   Metadata m{.rows = {}, .columns = {"image", "prompt"}};
   std::set<fs::path> said;

@@ -136,6 +136,16 @@ double read_loss_weight(const nlohmann::json& row) {
   return weight;
 }
 
+/// A text that no encoder would read is a file of something else.
+void check_lengths(const Captions& captions) {
+  constexpr size_t kMostBytes = 1 << 20;
+  for (const auto& caption : captions) {
+    if (caption.text.size() > kMostBytes)
+      data_error("data", "the caption has {}, and a caption has at most {}; see what its file or column holds",
+                 human_bytes(static_cast<double>(caption.text.size())), human_bytes(kMostBytes));
+  }
+}
+
 Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, const DatasetOptions& options, const Subset& subset) {
   Dataset::Entry entry;
   for (const auto& column : options.extra_columns) {
@@ -145,6 +155,7 @@ Dataset::Entry read_entry(const nlohmann::json& row, const Metadata& metadata, c
     entry.extra[column] = fs::absolute(path).string();
   const auto& rule = subset.visits.captions;
   entry.captions = read_captions(row, metadata.columns);
+  check_lengths(entry.captions);
   if (rule.wildcards) entry.captions = by_line(entry.captions);
   entry.prompt = plain_caption(rule, entry.captions);
   auto file = read_file(row, options);

@@ -1,6 +1,7 @@
 #include "data/load_metadata.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "data/archive_path.h"
 #include "data/parquet.h"
 #include "io/files.h"
@@ -9,14 +10,20 @@ namespace burnish::data {
 
 std::filesystem::path metadata_in(const std::filesystem::path& path) {
   if (!io::is_folder(path)) return path;
-  for (const char* name : {"metadata.csv", "metadata.jsonl", "metadata.json"}) {
-    if (io::is_there(path / name)) return path / name;
+  // The hub's folders of pictures have a folder for each part of a dataset.
+  for (const auto& folder : {path, path / "train"}) {
+    for (const char* name : {"metadata.csv", "metadata.jsonl", "metadata.json"}) {
+      if (io::is_there(folder / name)) return folder / name;
+    }
   }
   return path;
 }
 
 Metadata load_metadata(const std::filesystem::path& given, const CaptionFiles& captions) {
   auto path = metadata_in(given);
+  if (path != given && captions.endings != CaptionFiles().endings)
+    warn("caption_extension {} has no effect: {} says the captions; move that file away, or name the pictures' folder without it",
+         captions.endings, path.string());
   if (io::is_folder(path) || path.extension() == ".tar") return load_captioned_folder(path, captions);
   if (is_parquet(path)) return load_parquet(path);
   auto text = io::read_text(path);

@@ -38,6 +38,13 @@ std::string address_towards(const std::string& host, int64_t port) {
   return "";
 }
 
+bool has_address(const std::string& host) {
+  addrinfo* found = nullptr;
+  bool is_known = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found) == 0;
+  if (is_known) ::freeaddrinfo(found);
+  return is_known;
+}
+
 std::string machine_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "a machine without a name";

@@ -11,4 +11,7 @@ std::string address_towards(const std::string& host, int64_t port);
 /// The name of this machine.
 std::string machine_name();
 
+/// Tells whether a name or number is known as that of a machine.
+bool has_address(const std::string& host);
+
 }  // namespace burnish::dist

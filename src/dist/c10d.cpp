@@ -3,6 +3,7 @@
 #include <c10/util/Logging.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -13,6 +14,8 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/interrupt.h"
+#include "dist/address.h"
 #include "dist/group.h"
 #include "dist/nccl.h"
 #include "dist/store.h"
@@ -265,12 +268,22 @@ std::shared_ptr<Store> serve_store(const std::string& host, int64_t port) {
 }
 
 std::shared_ptr<Store> join_store(const std::string& host, int64_t port, const std::string& prefix, double seconds) {
-  try {
-    auto store = c10::make_intrusive<c10d::TCPStore>(host, store_options(port, false, seconds));
-    return std::make_shared<C10dStore>(c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), port);
-  } catch (const std::exception& error) {
-    config_error("dist", "nobody answers at {}:{}, where the processes are to meet ({}); see that the first process started, and that {}",
-                 host, port, first_line(error), "MASTER_ADDR and MASTER_PORT name it");
+  constexpr double kPatienceForNames = 60, kBetweenLooks = 5;  // a name may be known only once its machine has started
+  const auto begin = std::chrono::steady_clock::now();
+  auto waited = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  while (true) {
+    if (interrupted()) throw Error(Exit::interrupted, "dist", fmt::format("interrupted while waiting for the others at {}:{}", host, port));
+    if (waited() > kPatienceForNames && !has_address(host))
+      config_error("dist", "no machine is called {}, where the processes are to meet; see what MASTER_ADDR says", host);
+    try {
+      auto store = c10::make_intrusive<c10d::TCPStore>(host, store_options(port, false, std::min(seconds, kBetweenLooks)));
+      store->setTimeout(std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds)));
+      return std::make_shared<C10dStore>(c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), port);
+    } catch (const std::exception& error) {
+      if (waited() < seconds) continue;
+      config_error("dist", "nobody answers at {}:{}, where the processes are to meet ({}); see that the first process started, and that {}",
+                   host, port, first_line(error), "MASTER_ADDR and MASTER_PORT name it");
+    }
   }
 }
 

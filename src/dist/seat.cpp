@@ -43,12 +43,27 @@ bool is_started_by(const Words& words, const Environment& environment) {
   return std::string(words.launcher) != "SLURM" || environment("SLURM_STEP_NODELIST").has_value();
 }
 
+int64_t port_of(const Environment& environment) {
+  constexpr int64_t kUsual = 29500, kMost = 65535;
+  auto port = number_of(environment, "MASTER_PORT").value_or(kUsual);
+  if (port < 1 || port > kMost) config_error("dist", "MASTER_PORT must be from 1 to {}, not {}; export another", kMost, port);
+  return port;
+}
+
+/// A launcher says both; a rank alone would train as one process of one.
+void check_both(const Words& words, const Environment& environment) {
+  auto is_said = [&](const char* name) { return !environment(name).value_or("").empty(); };
+  if (std::string(words.launcher) == "SLURM" || is_said(words.rank) == is_said(words.size)) return;
+  config_error("dist", "the environment has {} and not {}; a launcher sets both: start the processes with one, or unset it",
+               is_said(words.rank) ? words.rank : words.size, is_said(words.rank) ? words.size : words.rank);
+}
+
 void find_store(const Words& words, const Environment& environment, Seat& seat) {
   seat.launcher_serves = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   auto host = environment("MASTER_ADDR");
   if (host && !host->empty()) {
     seat.host = *host;
-    seat.port = number_of(environment, "MASTER_PORT").value_or(29500);
+    seat.port = port_of(environment);
     return;
   }
   if (std::string(words.launcher) == "SLURM") {
@@ -107,6 +122,7 @@ Seat find_seat(const Environment& environment) {
     seat.attempt = environment("TORCHELASTIC_RUN_ID").value_or("run") + "/" + environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
     return seat;
   }
+  for (const auto& words : kLaunchers) check_both(words, environment);
   return {};
 }
 

@@ -17,6 +17,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "io/files.h"
 
 namespace burnish::hub {
 
@@ -39,7 +40,7 @@ PartialFile::~PartialFile() {
 
 /// False while another process holds it, or gave it its final name meanwhile.
 bool PartialFile::open_locked() {
-  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, io::kFileMode);
   if (descriptor_ < 0) fail("create");
   bool locked = flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;  // file systems without locks refuse nobody
   struct stat here {

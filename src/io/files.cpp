@@ -85,14 +85,35 @@ static bool is_at(int descriptor, const fs::path& path) {
          open_one.st_dev == there.st_dev;
 }
 
-AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+/// Where a path leads to by links, also where nothing is there yet.
+static fs::path followed(fs::path path) {
+  constexpr int kMostLinks = 40;  // as the system has it
+  std::error_code failed;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, failed); ++i) path = path.parent_path() / fs::read_symlink(path, failed);
+  return path;
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(followed(std::move(path))) {
+  struct stat there {};
+  bool is_file = stat(path_.c_str(), &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode);  // a folder fails by itself
+  if (is_file) {
+    open_beside();
+    return;
+  }
+  if (!S_ISCHR(there.st_mode) && !S_ISFIFO(there.st_mode))
+    data_error("io", "cannot write {}: it is a socket or a disk, not a file; name another", path_.string());
+  descriptor_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor_ < 0) fail("open");
+}
+
+void AtomicFile::open_beside() {
   std::error_code ignored;
   if (path_.has_parent_path()) fs::create_directories(path_.parent_path(), ignored);
   temporary_ = path_;
   temporary_ += fmt::format(".partial-{}", getpid());
   constexpr int kAttempts = 100;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode);
     if (descriptor_ < 0) fail("create");
     // Tells others that the file is being written; a killed process lets go of it. Who clears the folder may take it for one that is left.
     bool is_cleared = flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -107,7 +128,7 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   close(descriptor_);
-  unlink(temporary_.c_str());
+  if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
 void AtomicFile::fail(const char* action) const {
@@ -133,6 +154,10 @@ void AtomicFile::write_at(uint64_t offset, const void* bytes, size_t count) {
 }
 
 void AtomicFile::commit() {
+  if (temporary_.empty()) {
+    if (close(std::exchange(descriptor_, -1)) != 0) fail("write");
+    return;
+  }
   if (fsync(descriptor_) != 0) fail("write");
   auto descriptor = descriptor_;
   descriptor_ = -1;

@@ -7,6 +7,9 @@
 
 namespace burnish::io {
 
+/// Permissions that a new file asks for; the umask takes away what the user does not want to give.
+inline constexpr unsigned kFileMode = 0666;
+
 /// True when something is there; false also for names that no file can have (too long, say).
 bool is_there(const std::filesystem::path& path);
 
@@ -34,7 +37,8 @@ class InputFile {
 std::string read_text(const std::filesystem::path& path);
 
 /// A file that appears under its name only when it is complete: written beside the target, synced, then renamed over it.
-/// Destroying it without `commit` removes what was written; the file that stood there before is untouched.
+/// Destroying it without `commit` removes what was written; the file that stood there before is untouched. A link is followed: what it
+/// leads to is replaced. A device that takes characters, or a pipe, is written to as it is; a data Error refuses what else is no file.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -50,7 +54,8 @@ class AtomicFile {
 
  private:
   [[noreturn]] void fail(const char* action) const;
-  std::filesystem::path path_, temporary_;
+  void open_beside();
+  std::filesystem::path path_, temporary_;  ///< the latter "" where the target itself is written to
   int descriptor_ = -1;
   size_t written_ = 0;
 };

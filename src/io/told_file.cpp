@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "io/files.h"
 
 namespace burnish::io {
 
@@ -20,7 +21,7 @@ static bool write_whole(int descriptor, std::string_view text) {
 void tell(const std::filesystem::path& path, std::string_view text) {
   auto beside = path;
   beside += fmt::format(".partial-{}", getpid());
-  auto descriptor = open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  auto descriptor = open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode);
   bool is_there = descriptor >= 0 && write_whole(descriptor, text) && rename(beside.c_str(), path.c_str()) == 0;
   auto error = errno;
   if (descriptor >= 0) close(descriptor);

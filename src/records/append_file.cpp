@@ -7,13 +7,14 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "io/files.h"
 
 namespace burnish::records {
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code ignored;
   if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), ignored);
-  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, io::kFileMode);
   if (descriptor_ < 0) fail();
 }
 

@@ -4,6 +4,9 @@
 #include <httplib.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -23,6 +26,7 @@ namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(250);  // between two looks at the run
 constexpr size_t kNumThreads = 32;                       // each open page keeps one
+constexpr int64_t kMostPages = 24;                       // the other threads answer what is asked once
 
 /// Where the browser gets a picture of a run, by its number; it is another URL when the picture was drawn again.
 RunFollower::Link picture_urls(size_t run) {
@@ -65,12 +69,14 @@ int64_t to_number(const std::string& digits) {
 
 struct Server::Http {
   httplib::Server server;
+  std::atomic<int64_t> num_pages = 0;  ///< that were opened so far
 };
 
 bool is_loopback_host(const std::string& host) {
   auto colon = host.rfind(':');
   bool has_port = colon != std::string::npos && host.find_first_not_of("0123456789", colon + 1) == std::string::npos;
   auto name = has_port ? host.substr(0, colon) : host;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return name == "127.0.0.1" || name == "localhost" || name == "[::1]";
 }
 
@@ -98,7 +104,8 @@ void Server::add_routes() {
   server.set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
     response.set_header("X-Content-Type-Options", "nosniff");
     response.set_header("Cross-Origin-Resource-Policy", "same-origin");
-    if (is_loopback_host(request.get_header_value("Host"))) return httplib::Server::HandlerResponse::Unhandled;
+    if (request.get_header_value_count("Host") == 1 && is_loopback_host(request.get_header_value("Host")))
+      return httplib::Server::HandlerResponse::Unhandled;
     response.status = 403;
     response.set_content("burnish watch answers to 127.0.0.1 and localhost alone\n", "text/plain");
     return httplib::Server::HandlerResponse::Handled;
@@ -109,8 +116,11 @@ void Server::add_routes() {
   server.Get("/events", [this](const httplib::Request&, httplib::Response& response) {
     response.set_header("Cache-Control", "no-store");
     auto followers = std::make_shared<std::vector<RunFollower>>(follow(runs_));
-    response.set_chunked_content_provider("text/event-stream",
-                                          [followers](size_t, httplib::DataSink& sink) { return send_news(*followers, sink); });
+    const auto number = ++http_->num_pages;
+    response.set_chunked_content_provider("text/event-stream", [this, followers, number](size_t, httplib::DataSink& sink) {
+      // The oldest page makes way for the newest; its browser asks again.
+      return http_->num_pages - number < kMostPages && send_news(*followers, sink);
+    });
   });
   server.Get(R"(/previews/(\d{1,4})/(\d{1,9})/(\d{1,9}))", [this](const httplib::Request& request, httplib::Response& response) {
     response.status = 404;

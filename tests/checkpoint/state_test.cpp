@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "io/safetensors.h"
 #include "tests/device.h"
 #include "tests/scratch.h"
@@ -197,4 +199,27 @@ TEST(State, PartsOfOwnersAreOneState) {
   checkpoint::save_state(scratch.path(), checkpoint::state_of({*whole.optimizer}, {4, 16, "rank=4"}));
   EXPECT_EQ(scratch.num_files(), 1u) << "parts of the older state";
   EXPECT_EQ(checkpoint::read_progress(scratch.path(), "rank=4").step, 4);
+}
+
+TEST(State, ABitThatFlippedIsNotTrainedOn) {
+  Scratch scratch;
+  Trained trained(1);
+  trained.step(3);
+  checkpoint::save_state(scratch.path(), checkpoint::state_of({*trained.optimizer}, {3, 12, "rank=4"}));
+  auto path = scratch / "state.safetensors";
+  auto size = std::filesystem::file_size(path);
+  for (auto place : {size - 1, size - 50, size / 2 + size / 4}) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    auto flip = [&] {
+      file.seekg(static_cast<std::streamoff>(place));
+      auto byte = static_cast<char>(file.get() ^ 4);
+      file.seekp(static_cast<std::streamoff>(place));
+      file.put(byte);
+      file.flush();
+    };
+    flip();
+    EXPECT_THAT(refusal(scratch, trained), HasSubstr("is damaged: its bytes are not those that were saved")) << place;
+    flip();
+  }
+  checkpoint::load_state(scratch.path(), {*trained.optimizer}, "rank=4");
 }

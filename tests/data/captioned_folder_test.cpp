@@ -152,3 +152,46 @@ TEST_F(CaptionedFolder, MasksAndFieldsBesideAPicture) {
   EXPECT_FALSE(rows[1].contains("mask"));
   EXPECT_EQ(rows[2]["prompt"], "no mask");
 }
+
+TEST_F(CaptionedFolder, PicturesUnderTheEndingsOfOtherProgramsAreTaken) {
+  for (const char* name : {"a.jfif", "b.jpe", "c.mpo", "d.apng", "e.jpg_large", "F.JFIF"}) file(name);
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(data::load_metadata(folder, {.class_tokens = "x"}).rows.size(), 6u);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+}
+
+TEST_F(CaptionedFolder, WhatIsPassedOverIsCountedAndNamed) {
+  for (const char* name : {"a.png", "b.psd", "c.psd", "d.raw", "a.npz", "notes.md", "a.json"}) file(name, "{}");
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(data::load_metadata(folder, {.class_tokens = "x"}).rows.size(), 1u);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              AllOf(HasSubstr("3 files are passed over"), HasSubstr("2 .psd, 1 .raw"), HasSubstr("b.psd")));
+}
+
+TEST_F(CaptionedFolder, CaptionsAreFoundInCapitalsToo) {
+  file("a.PNG");
+  file("a.TXT", "a cat");
+  file("b.png");
+  file("b.JSON", R"({"prompt": "a dog"})");
+  EXPECT_THAT(captions(), ElementsAre("a cat", "a dog"));
+}
+
+TEST_F(CaptionedFolder, MasksByOneTrainersNamesAreNoPictures) {
+  file("a.png");
+  file("a.txt", "cat");
+  file("a-masklabel.png");
+  file("b-masklabel.png");  // of no picture, so one itself
+  file("b-masklabel.txt", "label");
+  auto m = data::load_metadata(folder);
+  ASSERT_EQ(m.rows.size(), 2u);
+  EXPECT_TRUE(m.rows[0]["mask"].get<std::string>().ends_with("a-masklabel.png"));
+  EXPECT_FALSE(m.rows[1].contains("mask"));
+}
+
+TEST_F(CaptionedFolder, AFolderNameWithACountIsTheCaptionOfPicturesWithoutOne) {
+  file("3_sks dog/a.png");
+  file("3_sks dog/b.png");
+  file("3_sks dog/b.txt", "sks dog on a chair");
+  EXPECT_THAT(captions(), ElementsAre("sks dog", "sks dog", "sks dog", "sks dog on a chair", "sks dog on a chair", "sks dog on a chair"));
+  EXPECT_EQ(data::load_metadata(folder, {.class_tokens = "x"}).rows[0]["prompt"], "x");
+}

@@ -137,3 +137,26 @@ TEST_F(ServerTest, SaysWhenThePortIsTaken) {
   EXPECT_THAT(error_of([&] { report::Server({run_}, server_->port()); }, Exit::config), HasSubstr("--port 0 takes a free one"));
   EXPECT_THAT(error_of([&] { report::Server({run_}, 70000); }, Exit::config), HasSubstr("from 0 to 65535"));
 }
+
+TEST_F(ServerTest, ManyOpenPagesLeaveRoomForOthers) {
+  std::vector<std::thread> pages;
+  for (int i = 0; i < 100; ++i) {
+    pages.emplace_back([this] {
+      httplib::Client client("127.0.0.1", server_->port());
+      client.Get("/events", [](const char*, size_t) { return true; });
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    auto page = client_->Get("/");
+    ASSERT_TRUE(page) << i;
+    EXPECT_EQ(page->status, 200);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  server_->stop();
+  for (auto& page : pages) page.join();
+}
+
+TEST_F(ServerTest, ARequestHasOneHost) {
+  EXPECT_EQ(client_->Get("/", httplib::Headers{{"Host", "LOCALHOST"}})->status, 200);
+  EXPECT_EQ(client_->Get("/", httplib::Headers{{"Host", "127.0.0.1"}, {"Host", "example.org"}})->status, 403);
+}
