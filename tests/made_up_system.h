@@ -9,9 +9,10 @@ namespace burnish::test {
 class MadeUpSystem {
  public:
   std::string root() const { return folder_.path(); }
+  /// The file is never there in part, even while another thread reads it.
   void write(const std::string& file, const std::string& text) const {
     std::filesystem::create_directories((folder_ / file).parent_path());
-    folder_.write(file, text);
+    std::filesystem::rename(folder_.write("next", text), folder_ / file);
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/cgroup.h"
+#include "base/core_watch.h"
 
 namespace burnish {
 
@@ -17,10 +18,12 @@ int64_t usable_cores() {
 }
 
 void set_threads(int64_t wanted, int64_t processes) {
-  if (wanted > 0) return at::set_num_threads(static_cast<int>(wanted));
   auto cores = usable_cores();
   bool has_all = processes <= 1 && cores == static_cast<int64_t>(std::thread::hardware_concurrency());  // libtorch's own number stays
-  if (!has_all) at::set_num_threads(static_cast<int>(std::max<int64_t>(1, cores / std::max<int64_t>(1, processes))));
+  if (wanted > 0) at::set_num_threads(static_cast<int>(wanted));
+  else if (!has_all) at::set_num_threads(static_cast<int>(std::max<int64_t>(1, cores / std::max<int64_t>(1, processes))));
+  auto allowed = std::min(static_cast<double>(cores), cpu_quota().value_or(static_cast<double>(cores)));
+  if (at::get_num_threads() > 1) watch_cores(allowed);  // one thread waits for no other
 }
 
 }  // namespace burnish

@@ -7,6 +7,7 @@ namespace burnish {
 int64_t usable_cores();
 
 /// Has libtorch compute with `wanted` threads; 0 takes usable_cores(), shared out among `processes` of ours that run on the machine.
+/// Where there are several, how they wait for each other follows from what else the machine does (base/core_watch.h).
 void set_threads(int64_t wanted, int64_t processes);
 
 }  // namespace burnish

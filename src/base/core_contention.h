@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace burnish {
+
+/// What the scheduler gave a thread since it began: how long it ran, how long it was ready to run and waited for a core, both in seconds,
+/// and how often it got one.
+struct CoreTime {
+  double ran = 0, queued = 0, turns = 0;
+};
+
+/// The core time of each thread of this process, by the files that a system has below `root`: /proc/self/task/*/schedstat
+/// (sched-stats(5)). Empty where a system has none.
+std::map<int64_t, CoreTime> core_times(const std::string& root = "");
+
+/// The cores that threads were ready to run on while others had them, of `cores` that this process may take, between two moments that are
+/// `seconds` apart. Threads that queue behind each other, or because a quota ran out, count only as far as this process left cores over. A
+/// thread that is not among those before has begun since.
+double cores_taken(const std::map<int64_t, CoreTime>& before, const std::map<int64_t, CoreTime>& after, double seconds, double cores);
+
+/// Decides by what is seen every half a second whether threads had better sleep while they wait for each other.
+class SleepDecision {
+ public:
+  explicit SleepDecision(double cores);
+
+  /// Two stretches in which others took much put threads to sleep, ten seconds in which they took little wake them. Where it is much again
+  /// within ten seconds, sleep left others room enough: then twice as much quiet is awaited, up to 160 seconds.
+  bool sleeps_after(double cores_taken);
+
+ private:
+  static constexpr int kBusy = 2, kQuiet = 20, kMostQuiet = 16 * kQuiet;  // stretches in a row
+
+  double much_, little_;  ///< cores taken
+  bool sleeps_ = false;
+  int num_agreeing_ = 0;  ///< stretches in a row that speak for a change
+  int quiet_ = kQuiet;    ///< how many of them wake
+  int awake_ = kQuiet;    ///< stretches since the last sleep
+};
+
+}  // namespace burnish

@@ -1,0 +1,33 @@
+#pragma once
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace burnish {
+
+/// While one lives, threads of parallel loops that wait for each other sleep at once instead of spinning for milliseconds first. How many
+/// threads share a loop stays as it is, and so do results.
+///
+/// libgomp spins 300,000 times before a thread sleeps, but 100 times while it manages more threads than there are cores. So a thread opens
+/// one parallel region of one thread more than there are cores and sleeps until this ends; the region's threads sleep as well, and end with
+/// it. Other OpenMP runtimes wait as before.
+class ShortWaits {
+ public:
+  /// Where the system has no room for so many threads, there is no effect.
+  ShortWaits();
+  ~ShortWaits();
+  ShortWaits(const ShortWaits&) = delete;
+  ShortWaits& operator=(const ShortWaits&) = delete;
+
+  bool has_effect() const { return is_open_; }
+
+ private:
+  void hold(int num_threads);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_ready_ = false, is_open_ = false, ends_ = false;
+  std::thread thread_;
+};
+
+}  // namespace burnish
