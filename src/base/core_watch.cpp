@@ -17,11 +17,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void say(const Contention& seen) {
-  if (seen.throttled > 0) info("the quota of processor time of this container runs out: threads wait asleep while it does");
-  else info("other programs use cores of this machine: threads wait asleep while they do");
-}
-
 /// The watch of this process, which ends with it. A process that was forked has none: the thread stayed with its parent, and what that
 /// waits for cannot be taken down.
 struct OfThisProcess {
@@ -51,20 +46,20 @@ void CoreWatch::look() {
   std::optional<ShortWaits> short_waits;
   bool was_said = false;
   auto then = Clock::now();
-  auto before = core_counts(root_);
-  if (before.threads.empty() && before.quotas.empty()) return;
+  auto before = core_times(root_);
+  if (before.empty()) return;
   std::unique_lock lock(mutex_);
   while (!end_.wait_for(lock, apart_, [this] { return ends_; })) {
     auto now = Clock::now();
-    auto after = core_counts(root_);
-    auto seen = contention(before, after, std::chrono::duration<double>(now - then).count(), cores_);
+    auto after = core_times(root_);
+    bool sleeps = decision.sleeps_after(cores_taken(before, after, std::chrono::duration<double>(now - then).count(), cores_));
     then = now;
     before = std::move(after);
-    bool sleeps = decision.sleeps_after(seen);
     if (sleeps == sleeps_) continue;
     if (sleeps) short_waits.emplace();
     else short_waits.reset();
-    if (sleeps && !was_said && short_waits->has_effect()) say(seen);
+    if (sleeps && !was_said && short_waits->has_effect())
+      info("other programs use cores of this machine: threads wait asleep while they do");
     was_said = was_said || sleeps;
     sleeps_ = sleeps;
   }

@@ -8,12 +8,12 @@
 
 namespace burnish {
 
-/// A thread that looks now and then whether others have the cores of this process or its quota runs out, and has threads sleep while they
-/// wait for each other as long as that is so (`SleepDecision`, `ShortWaits`). The first time it says so. Where a system has no such files
-/// below `root` nothing is watched.
+/// A thread that looks now and then whether others have the cores of this process, and has threads sleep while they wait for each other as
+/// long as that is so (`SleepDecision`, `ShortWaits`). The first time it says so. Where a system does not count what threads wait for, by
+/// the files below `root`, nothing is watched.
 class CoreWatch {
  public:
-  /// For a process that may run on `cores`. `SleepDecision` is made for looks that are half a second apart.
+  /// For a process that may take `cores`, or the time of a part of one. `SleepDecision` is made for looks that are half a second apart.
   explicit CoreWatch(double cores, std::string root = "", std::chrono::milliseconds apart = std::chrono::milliseconds(500));
   ~CoreWatch();
   CoreWatch(const CoreWatch&) = delete;

@@ -22,7 +22,8 @@ void set_threads(int64_t wanted, int64_t processes) {
   bool has_all = processes <= 1 && cores == static_cast<int64_t>(std::thread::hardware_concurrency());  // libtorch's own number stays
   if (wanted > 0) at::set_num_threads(static_cast<int>(wanted));
   else if (!has_all) at::set_num_threads(static_cast<int>(std::max<int64_t>(1, cores / std::max<int64_t>(1, processes))));
-  if (at::get_num_threads() > 1) watch_cores(static_cast<double>(cores));  // one thread waits for no other
+  auto allowed = std::min(static_cast<double>(cores), cpu_quota().value_or(static_cast<double>(cores)));
+  if (at::get_num_threads() > 1) watch_cores(allowed);  // one thread waits for no other
 }
 
 }  // namespace burnish

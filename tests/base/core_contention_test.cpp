@@ -3,22 +3,21 @@
 
 #include <gmock/gmock.h>
 
+#include <vector>
+
 #include "tests/made_up_system.h"
 
 using namespace burnish;
 
 namespace {
 
-/// Counts of one thread, in seconds.
-CoreCounts of_one(double ran, double queued, double turns = 0) { return {{{1, {ran, queued, turns}}}, {}}; }
-
-/// Contention of cores alone.
-Contention taken(double cores) { return {cores, 0}; }
+/// The times of one thread, in seconds.
+std::map<int64_t, CoreTime> of_one(double ran, double queued, double turns = 0) { return {{1, {ran, queued, turns}}}; }
 
 /// After how many stretches alike, at most 1000, the decision is another.
-int num_until_change(SleepDecision& decision, const Contention& seen, bool sleeps) {
+int num_until_change(SleepDecision& decision, double taken, bool sleeps) {
   for (int i = 1; i <= 1000; ++i)
-    if (decision.sleeps_after(seen) != sleeps) return i;
+    if (decision.sleeps_after(taken) != sleeps) return i;
   return 1000;
 }
 
@@ -41,73 +40,46 @@ TEST(CoreTimes, AreReadOfEveryThread) {
   EXPECT_DOUBLE_EQ(times.at(13).ran, 1);
 }
 
-TEST(QuotaPeriods, AreReadOfEveryGroupThatHasThem) {
-  test::MadeUpSystem system;
-  EXPECT_THAT(quota_periods(system.root()), testing::IsEmpty());
-  system.write("proc/self/cgroup", "4:cpu,cpuacct:/run\n0::/users/run\n");
-  system.write("sys/fs/cgroup/cpu.stat", "usage_usec 12\nuser_usec 10\n");
-  system.write("sys/fs/cgroup/users/run/cpu.stat", "usage_usec 1\nnr_periods 40\nnr_throttled 3\nthrottled_usec 700\n");
-  system.write("sys/fs/cgroup/cpu/run/cpu.stat", "nr_periods 5\nnr_throttled 0\nthrottled_time 0\n");
-  auto periods = quota_periods(system.root());
-  ASSERT_EQ(periods.size(), 2u);
-  EXPECT_EQ(periods.at(system.root() + "/sys/fs/cgroup/users/run").num, 40);
-  EXPECT_EQ(periods.at(system.root() + "/sys/fs/cgroup/users/run").throttled, 3);
-  EXPECT_EQ(periods.at(system.root() + "/sys/fs/cgroup/cpu/run").num, 5);
-}
-
-TEST(Contention, IsWhatThreadsQueuedForWhileCoresWereTaken) {
-  EXPECT_NEAR(contention(of_one(1, 1), of_one(1.4, 1.6), 0.5, 2).cores_taken, 1.2, 1e-9) << "two cores, of which one ran 0.8";
-  EXPECT_NEAR(contention(of_one(0, 0), of_one(0.98, 3), 0.5, 2).cores_taken, 0.04, 1e-9) << "they queued behind each other";
-  EXPECT_NEAR(contention(of_one(0, 0), of_one(3, 3), 0.5, 2).cores_taken, 0, 1e-9) << "clocks that disagree";
-  EXPECT_NEAR(contention(of_one(0, 0, 0), of_one(0.5, 0.05, 10000), 0.5, 2).cores_taken, 0, 1e-9) << "what waking takes";
-  EXPECT_NEAR(contention(of_one(9, 9), of_one(1, 1), 0.5, 2).cores_taken, 0, 1e-9) << "another thread of the same number";
-  EXPECT_NEAR(contention({}, of_one(50, 50), 0.5, 2).cores_taken, 0, 1e-9) << "nothing could be read before";
-  EXPECT_NEAR(contention(of_one(50, 50), {}, 0.5, 2).cores_taken, 0, 1e-9) << "nor after";
-  EXPECT_NEAR(contention(of_one(1, 1), of_one(2, 2), 0, 2).cores_taken, 0, 1e-9) << "no time went by";
+TEST(CoresTaken, AreWhatThreadsQueuedForWhileCoresWereTaken) {
+  EXPECT_NEAR(cores_taken(of_one(1, 1), of_one(1.4, 1.6), 0.5, 2), 1.2, 1e-9) << "of two cores, threads ran on 0.8";
+  EXPECT_NEAR(cores_taken(of_one(0, 0), of_one(0.98, 3), 0.5, 2), 0.04, 1e-9) << "they queued behind each other";
+  EXPECT_NEAR(cores_taken(of_one(0, 0), of_one(0.6, 0.4), 0.5, 1.2), 0, 1e-9) << "a quota of 1.2 cores was used up";
+  EXPECT_NEAR(cores_taken(of_one(0, 0), of_one(3, 3), 0.5, 2), 0, 1e-9) << "clocks that disagree";
+  EXPECT_NEAR(cores_taken(of_one(0, 0, 0), of_one(0.5, 0.05, 10000), 0.5, 2), 0, 1e-9) << "what waking takes";
+  EXPECT_NEAR(cores_taken(of_one(9, 9), of_one(1, 1), 0.5, 2), 0, 1e-9) << "another thread of the same number";
+  EXPECT_NEAR(cores_taken({}, of_one(50, 50), 0.5, 2), 0, 1e-9) << "nothing could be read before";
+  EXPECT_NEAR(cores_taken(of_one(50, 50), {}, 0.5, 2), 0, 1e-9) << "nor after";
+  EXPECT_NEAR(cores_taken(of_one(1, 1), of_one(2, 2), 0, 2), 0, 1e-9) << "no time went by";
   auto more = of_one(0.1, 0.1);
-  more.threads[2] = {0.1, 0.2, 0};
-  EXPECT_NEAR(contention(of_one(0, 0), more, 0.5, 2).cores_taken, 0.6, 1e-9) << "a thread that began since";
-}
-
-TEST(Contention, OfAQuotaIsTheWorstOfItsGroups) {
-  CoreCounts before{{}, {{"a", {100, 50}}, {"b", {10, 0}}}}, after{{}, {{"a", {104, 51}}, {"b", {14, 3}}, {"new", {1, 1}}}};
-  EXPECT_DOUBLE_EQ(contention(before, after, 0.5, 2).throttled, 0.75);
-  EXPECT_DOUBLE_EQ(contention(after, after, 0.5, 2).throttled, 0) << "no period ended";
-  EXPECT_DOUBLE_EQ(contention(after, before, 0.5, 2).throttled, 0);
+  more[2] = {0.1, 0.2, 0};
+  EXPECT_NEAR(cores_taken(of_one(0, 0), more, 0.5, 2), 0.6, 1e-9) << "a thread that began since";
 }
 
 TEST(SleepDecision, StaysAwakeOnAMachineOfItsOwn) {
   for (double cores : {2, 64}) {
     SleepDecision decision(cores);
-    for (int i = 0; i < 1000; ++i) ASSERT_FALSE(decision.sleeps_after({i % 3 == 0 ? 2.0 : 0.2, i % 5 == 0 ? 0.1 : 0})) << "moments alone";
+    for (int i = 0; i < 1000; ++i) ASSERT_FALSE(decision.sleeps_after(i % 3 == 0 ? 2.0 : 0.2)) << "moments alone";
   }
 }
 
 TEST(SleepDecision, SleepsWithinSecondsAndWakesAfterTenQuietOnes) {
   SleepDecision decision(2);
-  EXPECT_EQ(num_until_change(decision, taken(0.6), false), 2);
-  for (int i = 0; i < 15; ++i) EXPECT_TRUE(decision.sleeps_after(taken(0.1)));
-  EXPECT_TRUE(decision.sleeps_after(taken(0.45))) << "one busy process beside threads that sleep";
-  EXPECT_EQ(num_until_change(decision, taken(0.1), true), 20);
-  EXPECT_EQ(num_until_change(decision, taken(0.45), false), 1000) << "as little as that puts nobody to sleep";
-}
-
-TEST(SleepDecision, SleepsWhileAQuotaRunsOut) {
-  SleepDecision decision(2);
-  EXPECT_EQ(num_until_change(decision, {0, 0.2}, false), 2);
-  EXPECT_EQ(num_until_change(decision, {0, 0.1}, true), 1000);
-  EXPECT_EQ(num_until_change(decision, {0, 0}, true), 20);
+  EXPECT_EQ(num_until_change(decision, 0.6, false), 2);
+  for (int i = 0; i < 15; ++i) EXPECT_TRUE(decision.sleeps_after(0.1));
+  EXPECT_TRUE(decision.sleeps_after(0.45)) << "one busy process beside threads that sleep";
+  EXPECT_EQ(num_until_change(decision, 0.1, true), 20);
+  EXPECT_EQ(num_until_change(decision, 0.45, false), 1000) << "as little as that puts nobody to sleep";
 }
 
 TEST(SleepDecision, AwaitsMoreQuietWhereSleepMadeIt) {
   SleepDecision decision(2);
   std::vector<int> quiet;
   for (int i = 0; i < 7; ++i) {
-    num_until_change(decision, {0, 1}, false);
-    quiet.push_back(num_until_change(decision, {0, 0}, true));
+    num_until_change(decision, 1, false);
+    quiet.push_back(num_until_change(decision, 0, true));
   }
   EXPECT_THAT(quiet, testing::ElementsAre(20, 40, 80, 160, 320, 320, 320));
-  for (int i = 0; i < 20; ++i) decision.sleeps_after({0, 0});
-  num_until_change(decision, {0, 1}, false);
-  EXPECT_EQ(num_until_change(decision, {0, 0}, true), 20) << "it came back later";
+  for (int i = 0; i < 20; ++i) decision.sleeps_after(0);
+  num_until_change(decision, 1, false);
+  EXPECT_EQ(num_until_change(decision, 0, true), 20) << "it came back later";
 }

@@ -70,27 +70,6 @@ TEST(CoreWatch, SleepsBesideNeighboursAndSaysSoOnce) {
   EXPECT_EQ(heard.text(), "other programs use cores of this machine: threads wait asleep while they do\n");
 }
 
-TEST(CoreWatch, SaysThatAQuotaRunsOut) {
-  Heard heard;
-  test::MadeUpSystem system;
-  system.write("proc/self/cgroup", "0::/\n");
-  int num = 0;
-  auto go_on = [&] {
-    ++num;
-    system.write("sys/fs/cgroup/cpu.stat", "nr_periods " + std::to_string(num) + "\nnr_throttled " + std::to_string(num) + "\n");
-  };
-  go_on();
-  {
-    CoreWatch watch(2, system.root(), 10ms);
-    for (int i = 0; i < 30000 && !watch.sleeps(); ++i) {
-      go_on();
-      std::this_thread::sleep_for(2ms);
-    }
-    EXPECT_TRUE(watch.sleeps());
-  }
-  EXPECT_EQ(heard.text(), "the quota of processor time of this container runs out: threads wait asleep while it does\n");
-}
-
 TEST(CoreWatch, SeesNothingWhereSystemsCountNothing) {
   test::MadeUpSystem system;
   CoreWatch watch(2, system.root(), 1ms);
