@@ -196,9 +196,9 @@ TEST_F(Skeleton, ExpertsStartFromTheirFilesAndAreDrawnWith) {
   io::NamedTensors tensors;
   for (const auto& [name, info] : nameless->tensors()) tensors.emplace_back(name, nameless->tensor(name).clone());
   io::save_safetensors(folder / "unsaid.safetensors", tensors);
-  auto refused = run_burnish("sample " + model_and("--lora " + quote(folder / "unsaid.safetensors")) + "--prompt cat --output_path " +
-                                 quote(folder / "none"),
-                             "", BURNISH_SKELETON);
+  auto refused = run_burnish(
+      "sample " + model_and("--lora " + quote(folder / "unsaid.safetensors")) + "--prompt cat --output_path " + quote(folder / "none"), "",
+      BURNISH_SKELETON);
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_THAT(refused.output, testing::HasSubstr("does not say which expert of this model it adapts (high_noise, low_noise)"));
 }
