@@ -239,8 +239,7 @@ FileParts read_parts(const io::TensorSource& source, const std::string& file) {
     }
     auto tensor = source.tensor(name);
     if (tensor.numel() == 0)
-      data_error("adapters", "{}: '{}' is empty ({}), so there is nothing to adapt with: get or make the file again", file, name,
-                 tensor.sizes().vec());
+      data_error("adapters", "{}: '{}' is empty, so there is nothing to adapt with: get or make the file again", file, name);
     if (!is_finite(tensor))
       data_error("adapters", "{}: '{}' holds values that are not finite, so the file is damaged: get or make it again", file, name);
     if (name.ends_with("vera_A") || name.ends_with("vera_B")) {

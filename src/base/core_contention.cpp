@@ -49,11 +49,15 @@ SleepDecision::SleepDecision(double cores) : much_(0.5 + 0.01 * cores), little_(
 bool SleepDecision::sleeps_after(double cores_taken) {
   bool agrees = sleeps_ ? cores_taken <= little_ : cores_taken >= much_;
   num_agreeing_ = agrees ? num_agreeing_ + 1 : 0;
-  if (!sleeps_) ++awake_;
-  if (num_agreeing_ < (sleeps_ ? quiet_ : kBusy)) return sleeps_;
-  if (!sleeps_) quiet_ = awake_ <= kQuiet ? std::min(2 * quiet_, kMostQuiet) : kQuiet;
+  ++lasted_;
+  bool is_settled = num_agreeing_ >= (sleeps_ ? quiet_ : kBusy);
+  if (!is_settled && !(sleeps_ && lasted_ >= trial_)) return sleeps_;
+  if (sleeps_) was_quiet_ = is_settled;
+  else if (lasted_ > kQuiet) quiet_ = kQuiet, trial_ = kTrial;
+  else if (was_quiet_) quiet_ = std::min(2 * quiet_, kMostTimes * kQuiet);
+  else trial_ = std::min(2 * trial_, kMostTimes * kTrial);
   sleeps_ = !sleeps_;
-  num_agreeing_ = awake_ = 0;
+  num_agreeing_ = lasted_ = 0;
   return sleeps_;
 }
 

@@ -25,18 +25,19 @@ class SleepDecision {
  public:
   explicit SleepDecision(double cores);
 
-  /// Two stretches in which others took much put threads to sleep, ten seconds in which they took little wake them. Where it is much again
-  /// within ten seconds, sleep left others room enough: then twice as much quiet is awaited, up to 160 seconds.
+  /// Two stretches in which others took much put threads to sleep, ten seconds in which they took little wake them. After a minute of sleep
+  /// being awake is tried anyhow: neighbours of low priority take much of threads that sleep, and little of threads that spin. Where others
+  /// take much again within ten seconds, what woke the threads, quiet or trial, is awaited twice as long, up to sixteen times.
   bool sleeps_after(double cores_taken);
 
  private:
-  static constexpr int kBusy = 2, kQuiet = 20, kMostQuiet = 16 * kQuiet;  // stretches in a row
+  static constexpr int kBusy = 2, kQuiet = 20, kTrial = 120, kMostTimes = 16;  // stretches in a row
 
   double much_, little_;  ///< cores taken
-  bool sleeps_ = false;
+  bool sleeps_ = false, was_quiet_ = true;
   int num_agreeing_ = 0;  ///< stretches in a row that speak for a change
-  int quiet_ = kQuiet;    ///< how many of them wake
-  int awake_ = kQuiet;    ///< stretches since the last sleep
+  int lasted_ = kQuiet;   ///< stretches since the last change
+  int quiet_ = kQuiet, trial_ = kTrial;
 };
 
 }  // namespace burnish

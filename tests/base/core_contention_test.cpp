@@ -14,11 +14,11 @@ namespace {
 /// The times of one thread, in seconds.
 std::map<int64_t, CoreTime> of_one(double ran, double queued, double turns = 0) { return {{1, {ran, queued, turns}}}; }
 
-/// After how many stretches alike, at most 1000, the decision is another.
+/// After how many stretches alike, at most 3000, the decision is another.
 int num_until_change(SleepDecision& decision, double taken, bool sleeps) {
-  for (int i = 1; i <= 1000; ++i)
+  for (int i = 1; i <= 3000; ++i)
     if (decision.sleeps_after(taken) != sleeps) return i;
-  return 1000;
+  return 3000;
 }
 
 }  // namespace
@@ -68,18 +68,30 @@ TEST(SleepDecision, SleepsWithinSecondsAndWakesAfterTenQuietOnes) {
   for (int i = 0; i < 15; ++i) EXPECT_TRUE(decision.sleeps_after(0.1));
   EXPECT_TRUE(decision.sleeps_after(0.45)) << "one busy process beside threads that sleep";
   EXPECT_EQ(num_until_change(decision, 0.1, true), 20);
-  EXPECT_EQ(num_until_change(decision, 0.45, false), 1000) << "as little as that puts nobody to sleep";
+  EXPECT_EQ(num_until_change(decision, 0.45, false), 3000) << "as little as that puts nobody to sleep";
 }
 
 TEST(SleepDecision, AwaitsMoreQuietWhereSleepMadeIt) {
   SleepDecision decision(2);
   std::vector<int> quiet;
-  for (int i = 0; i < 7; ++i) {
+  for (int i = 0; i < 5; ++i) {
     num_until_change(decision, 1, false);
     quiet.push_back(num_until_change(decision, 0, true));
   }
-  EXPECT_THAT(quiet, testing::ElementsAre(20, 40, 80, 160, 320, 320, 320));
+  EXPECT_THAT(quiet, testing::ElementsAre(20, 40, 80, 120, 160)) << "the fourth is a trial after a minute";
   for (int i = 0; i < 20; ++i) decision.sleeps_after(0);
   num_until_change(decision, 1, false);
   EXPECT_EQ(num_until_change(decision, 0, true), 20) << "it came back later";
+}
+
+TEST(SleepDecision, TriesToBeAwakeEverMoreRarely) {
+  SleepDecision decision(2);
+  std::vector<int> asleep;
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(num_until_change(decision, 1, false), 2);
+    asleep.push_back(num_until_change(decision, 1, true));
+  }
+  EXPECT_THAT(asleep, testing::ElementsAre(120, 240, 480, 960, 1920, 1920));
+  num_until_change(decision, 1, false);
+  EXPECT_EQ(num_until_change(decision, 0, true), 20) << "quiet wakes as soon as ever";
 }
