@@ -146,7 +146,7 @@ namespace {
 /// What levers change of a run.
 std::string text_of(const Settings& s) {
   const auto& m = s.step.memory;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", s.data.cache_folder, s.data.pictures.checks_folder.string(),
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", s.data.cache_folder, s.data.pictures.checks_folder,
                      s.model.options.get<int64_t>("vae_tile_size"), s.model.storage.fp8_models, s.step.optimizer.name, s.course.batch_size,
                      s.course.batches_per_step, m.updates_in_backward, m.recompute_every, m.checkpoints_in_host, m.optimizer_in_host,
                      m.paged_blocks, m.blocks_on_disk) +
