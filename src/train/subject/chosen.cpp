@@ -87,16 +87,16 @@ class Choosing {
 
 Choosing::Choosing(const TrainedSettings& settings, models::Model& model)
     : settings_(settings), model_(model), chosen_{.settings = settings} {
+  bool from_file = !settings.lora_checkpoint.empty() && settings.adapted.empty();  // then the file decides
+  if (from_file && !settings.whole.empty())
+    config_error("train",
+                 "trainable_models and lora_checkpoint are given, and lora_base_model does not say what carries the adapters; name it, or "
+                 "give one of them");
   read_checkpoint_files();
   chosen_.experts = choose_experts();
   chosen_.components = pipeline::components_of(training_units(model, chosen_.experts));
   for (const auto& name : settings.whole) add_whole(name);
   for (const auto& name : settings.adapted) add_adapters(component_called(name, chosen_.components));
-  bool from_file = !settings.lora_checkpoint.empty() && settings.adapted.empty();  // then the file decides
-  if (from_file && !chosen_.whole.empty())
-    config_error("train",
-                 "trainable_models and lora_checkpoint are given, and lora_base_model does not say what carries the adapters; name it, or "
-                 "give one of them");
   for (const auto& expert : chosen_.experts) {
     if (settings.from_scratch && !chosen_.whole_components().contains(expert.component))
       config_error("train", "init random needs trainable_models {}; a LoRA on random weights teaches nothing", expert.component);
