@@ -111,15 +111,17 @@ class CommandLine {
 
   /// Refuses words that are no options. What follows an unknown option is its value.
   void refuse_extras(const std::vector<std::string>& extras) {
-    bool may_be_value = has_lost_value_;
+    bool may_be_value = has_lost_value_, follows_word = false;
     for (const auto& word : extras) {
       if (!word.starts_with('-')) {
-        if (!std::exchange(may_be_value, has_lost_value_))
+        bool is_said = std::exchange(follows_word, true);  // of words behind each other the first stands for all
+        if (!std::exchange(may_be_value, has_lost_value_) && !is_said)
           problems_.add_about("", fmt::format("'{}' belongs to no option; put quotes around a text of several words, and name an option "
                                               "again for each value",
                                               word));
         continue;
       }
+      follows_word = false;
       auto name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
       may_be_value = name.find('=') == name.npos;
       name = name.substr(0, name.find('='));

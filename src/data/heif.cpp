@@ -49,7 +49,7 @@ const Heif& heif(const std::string& file) {
 Decoded decode_heif(std::string_view bytes, const std::string& file, bool header_only) {
   const auto& lib = heif(file);
   auto check = [&](const heif_error& error) {
-    if (error.code != heif_error_Ok) data_error("data", "{} cannot be decoded: {}", file, error.message);
+    if (error.code != heif_error_Ok) refuse_picture(file, error.message);
   };
   std::unique_ptr<heif_context, decltype(lib.context_free)> context(lib.context_alloc(), lib.context_free);
   check(lib.context_read_from_memory_without_copy(context.get(), bytes.data(), bytes.size(), nullptr));

@@ -62,7 +62,7 @@ struct JpegFile {
   JpegFile(const JpegFile&) = delete;
   JpegFile& operator=(const JpegFile&) = delete;
   ~JpegFile() { jpeg_destroy_decompress(&info); }
-  [[noreturn]] void refuse() const { data_error("data", "{} cannot be decoded: {}", file, errors.text); }
+  [[noreturn]] void refuse() const { refuse_picture(file, errors.text); }
 
   bool is_of_inks() const { return info.num_components == 4; }
 

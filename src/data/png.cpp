@@ -57,7 +57,7 @@ std::map<std::string, std::string> read_png_text(const std::filesystem::path& pa
   png_infop info = png_create_info_struct(png);
   if (setjmp(png_jmpbuf(png))) {
     png_destroy_read_struct(&png, &info, nullptr);
-    data_error("data", "{} cannot be decoded: {}", path.string(), source.message);
+    refuse_picture(path.string(), source.message);
   }
   png_set_read_fn(png, &source, read_bytes);
   png_read_info(png, info);
@@ -77,7 +77,7 @@ Decoded decode_png(std::string_view bytes, const std::string& file, bool header_
   png_infop info = png_create_info_struct(png);
   if (setjmp(png_jmpbuf(png))) {
     png_destroy_read_struct(&png, &info, nullptr);
-    data_error("data", "{} cannot be decoded: {}", file, source.message);
+    refuse_picture(file, source.message);
   }
   png_set_read_fn(png, &source, read_bytes);
   png_read_info(png, info);

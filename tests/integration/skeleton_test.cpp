@@ -182,7 +182,7 @@ TEST_F(Skeleton, ExpertsStartFromTheirFilesAndAreDrawnWith) {
 
   auto picture = [&](const std::string& what, const std::string& name) {
     expect_ok("sample " + what + " --prompt cat --height 32 --width 32 --num_inference_steps 4 --output_path " + quote(folder / name));
-    return read_file(folder / name / "00000.png");
+    return read_file(folder / name / "0000.png");
   };
   auto model_and = [&](const std::string& loras) { return "--model " + quote(model()) + "--dtype fp32 " + loras; };
   auto plain = picture(model_and(""), "plain"), of_run = picture("--run " + quote(folder / "run"), "of_run");

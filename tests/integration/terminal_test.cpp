@@ -93,7 +93,7 @@ TEST_F(Terminal, ThatIsClosedAtAnyInstantIsNoFailure) {
   const auto drawing =
       golden_model() + "--prompt cat --height 64 --width 64 --num_inference_steps 500 " + option("output_path", folder / "out");
   const std::vector<std::string> commands{train("run"), "sample " + drawing,
-                                          "cache " + golden_model() + golden_data() + option("output_path", folder / "cache"),
+                                          "cache " + golden_model() + golden_data() + option("cache_path", folder / "cache"),
                                           "launch --num_processes 2 -- " + train("launched")};
   for (const auto& command : commands) {
     for (auto time : {100ms, 400ms, 800ms, 1200ms, 2000ms, 3500ms}) {
