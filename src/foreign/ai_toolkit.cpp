@@ -296,6 +296,7 @@ void model_rows(Table& table) {
                      "model.model_paths.*",
                      "model.extras_name_or_path"},
                     "no option of the models here");
+  table << no_place({"model.quantize_kwargs.*"}, "high_precision_layers says which layers stay as they are");
   table << needless({"model.name",
                      {"model.dtype", "float16"},
                      "model.vae_dtype",

@@ -569,7 +569,9 @@ void loss_rows(Table& table) {
 }
 
 void run_rows(Table& table) {
-  table << same("sample_prompts", "preview_prompts") << same("sample_every_n_steps", "preview_steps");
+  table << same("sample_prompts", "preview_prompts")
+        << rewritten("sample_every_n_steps", "preview_steps",
+                     [](const Value& value, const Settings& all) { return all.has("sample_prompts") ? carried(value) : left_out(""); });
   table << no_place({"sample_every_n_epochs"}, "previews are drawn every preview_steps steps");
   table << no_place({{"sample_sampler", "ddim"}}, "previews take the model's own sampler");
   table << needless({{"sample_at_first", false}}, "previews are drawn before the first step and after the last");
@@ -578,7 +580,9 @@ void run_rows(Table& table) {
       "name held-out samples in validation_metadata_path");
   table << same("cpu_offload_checkpointing", "use_gradient_checkpointing_offload").otherwise(false);
   table << rewritten("fused_backward_pass", "fused_backward_pass", updates_in_backward, false);
-  table << same("blockwise_fused_optimizers", "fused_backward_pass").otherwise(false);
+  table << rewritten(
+      "blockwise_fused_optimizers", "fused_backward_pass",
+      [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(true) : left_out(""); }, false);
   table << needless({"fused_optimizer_groups"}, "frees gradients earlier by the same updates; fused_backward_pass does");
   table << rewritten("cache_latents_to_disk", "cache_path", kept_on_disk, false)
         << rewritten("cache_text_encoder_outputs_to_disk", "cache_path", kept_on_disk, false);
@@ -609,6 +613,9 @@ void run_rows(Table& table) {
   table << needless({{"save_model_as", "safetensors"}, {"use_safetensors", false}}, "files are safetensors");
   table << no_place({{"no_token_padding", false}}, "captions are padded, as the model was trained");
   table << no_place({"double_blocks_to_swap", "single_blocks_to_swap"}, "say blocks_to_swap");
+  table << no_place({"clip_g"}, kAnotherKind)
+        << no_place({"train_blocks", "train_double_block_indices", "train_single_block_indices"},
+                    "lora_target_modules says which layers carry adapters");
   table << no_place({"controlnet_model_name_or_path"}, "control networks of this script are not trained");
   table << rewritten("t5xxl_max_token_length", "max_sequence_length",
                      [](const Value& value, const Settings& all) { return flows(all) ? carried(value) : left_out(""); });

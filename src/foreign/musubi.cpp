@@ -161,7 +161,9 @@ Table table() {
              if (!asks_for_something(value)) return carried("remainder");  // in fp32, multiplied in bf16
              return carried(kohya_optimizer()(all) == "adafactor" && all.on("fused_backward_pass") ? "stochastic" : "nearest");
            }).otherwise(false);
-  table << same("sample_prompts", "preview_prompts") << same("sample_every_n_steps", "preview_steps");
+  table << same("sample_prompts", "preview_prompts")
+        << rewritten("sample_every_n_steps", "preview_steps",
+                     [](const Value& value, const Settings& all) { return all.has("sample_prompts") ? carried(value) : left_out(""); });
   table << no_place({"sample_every_n_epochs"}, "previews are drawn every preview_steps steps");
   table << no_place({"num_timestep_buckets", {"preserve_distribution_shape", false}}, "timesteps are drawn one by one");
   table << same("blocks_to_swap", "blocks_to_swap")

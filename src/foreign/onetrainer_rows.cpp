@@ -149,7 +149,7 @@ std::vector<Row> of_elsewhere() {
 std::vector<Row> onetrainer_needless() {
   Table table;
   table << needless({"text_encoder_3_layer_skip", "text_encoder_4_layer_skip"}, "a part that the models trained here do not have");
-  table << needless({"__version"}, "names of all versions are read")
+  table << needless({"__version", "optimizer.__version"}, "names of all versions are read")
         << needless({"optimizer_defaults"}, "other optimizers' numbers, for the window");
   table << needless({{"workspace_dir", "workspace/run"},
                      {"cache_dir", "workspace-cache/run"},

@@ -169,6 +169,10 @@ void apply_absent(const Row& row, const Settings& settings, config::Fields& fiel
   const auto name = row.theirs + " (its default)";
   const bool is_first = !row.ours.empty() && !imported.origins.contains(row.ours);
   const auto before = is_first ? config::value_text(field_named(row.ours, fields)) : "";
+  // What is given goes before what another name takes by itself.
+  auto origins = imported.origins.find(row.ours);
+  auto is_given = [](const std::string& origin) { return !origin.ends_with("(its default)"); };
+  if (origins != imported.origins.end() && std::ranges::any_of(origins->second, is_given)) return;
   const auto num_different = imported.different.size();
   Applied applied;
   apply_row(row, name, row.absent, settings, fields, imported, applied);

@@ -485,8 +485,8 @@ TEST_F(ImportVerb, SeveralDatasetsAreAFileBesideIt) {
     EXPECT_THAT(datasets, HasSubstr(line));
   EXPECT_THAT(toml(), AllOf(HasSubstr("datasets.toml\"  # datasets[0].subsets[0].image_dir, datasets[0].subsets[1].image_dir"),
                             Not(HasSubstr("dataset_metadata_path")), Not(HasSubstr("dataset_repeat"))));
-  starts();
   refused(2, "import " + quoted(at("train.sh")) + " --output " + quoted(at("other.toml")), {"datasets.toml is there already"});
+  starts("--overwrite");
 }
 
 TEST_F(ImportVerb, FilesOfOtherProgramsAreRefusedByName) {
