@@ -75,13 +75,18 @@ void import_settings(const Arguments& arguments) {
   train::TrainOptions options;
   config::Fields trained;
   train::fields(trained, options);
-  auto [program, imported] = foreign::import_settings(files[0], from, trained);
+  auto [program, imported] = foreign::import_settings(files[0], from, trained, output);
+  for (const auto& [file, text] : imported.beside) {
+    if (!overwrite && io::is_there(file)) config_error("import", "{} is there already; move it away, or add --overwrite", file.string());
+  }
+  for (const auto& [file, text] : imported.beside) io::write_text_atomic(file.string(), text);
   drop_idle(options, imported);
   auto toml = foreign::to_toml(trained, imported, fmt::format("{} of {}", files[0], program));
   say(imported);
   check(toml);
   if (output.empty()) return print("{}", toml);
   io::write_text_atomic(output, toml);
+  for (const auto& [file, text] : imported.beside) info("{} is beside it, and named in it", file.string());
   info("{} holds {} settings of {}; burnish train --config {}", output, imported.origins.size(), program, output);
 }
 

@@ -89,6 +89,59 @@ Outcome on_machines(const Value& value, const Settings&) {
   return left_out(number_of(value).value_or(1) > 1 ? "on several machines torchrun, srun or mpirun starts burnish train" : "");
 }
 
+/// What changes nothing of what is learned.
+void needless_rows(Table& table) {
+  table << needless({"compute_environment",
+                     {"debug", false},
+                     {"machine_rank", 0},
+                     "main_process_ip",
+                     "main_process_port",
+                     {"rdzv_backend", "static"},
+                     {"same_network", false},
+                     {"main_training_function", "main"},
+                     {"enable_cpu_affinity", false},
+                     "mpirun_config",
+                     "mpirun_config.mpirun_hostfile",
+                     "mpirun_config.mpirun_ccl",
+                     {"downcast_bf16", false},
+                     "tpu_name",
+                     "tpu_zone",
+                     {"tpu_use_cluster", false},
+                     {"tpu_use_sudo", false},
+                     "command_file",
+                     "commands",
+                     "tpu_vm",
+                     "tpu_env",
+                     "ec2_instance_type",
+                     "iam_role_name",
+                     "image_uri",
+                     "profile",
+                     "region",
+                     "base_job_name",
+                     "pytorch_version",
+                     "transformers_version",
+                     "py_version",
+                     "sagemaker_inputs_file",
+                     "sagemaker_metrics_file",
+                     "additional_args",
+                     "use_mps_device",
+                     "ipex_config",
+                     "ipex_config.ipex"},
+                    "says where and how processes start");
+  table << needless({"deepspeed_config", "deepspeed_config.deepspeed_config_file", "deepspeed_config.deepspeed_exclusion_filter",
+                     "deepspeed_config.deepspeed_hostfile", "deepspeed_config.deepspeed_inclusion_filter",
+                     "deepspeed_config.deepspeed_moe_layer_cls_names", "deepspeed_config.deepspeed_multinode_launcher",
+                     "deepspeed_config.offload_optimizer_nvme_path", "deepspeed_config.offload_param_nvme_path",
+                     "deepspeed_config.zero3_init_flag", "deepspeed_config.zero3_save_16bit_model"},
+                    "says where DeepSpeed starts and how it reads and writes");
+  table << needless({"fsdp_config", "fsdp_config.fsdp_auto_wrap_policy", "fsdp_config.fsdp_backward_prefetch",
+                     "fsdp_config.fsdp_cpu_ram_efficient_loading", "fsdp_config.fsdp_forward_prefetch", "fsdp_config.fsdp_min_num_params",
+                     "fsdp_config.fsdp_state_dict_type", "fsdp_config.fsdp_sync_module_states",
+                     "fsdp_config.fsdp_transformer_layer_cls_to_wrap", "fsdp_config.fsdp_use_orig_params", "fsdp_config.fsdp_version"},
+                    "says how FSDP cuts and gathers the same weights");
+  table << needless({"parallelism_config"}, "its keys are told");
+}
+
 Table table() {
   Table table;
   table << words("mixed_precision", "dtype", {{"no", "fp32"}, {"false", "fp32"}, {"bf16", "bf16"}, {"fp16", "fp16"}},
@@ -113,14 +166,18 @@ Table table() {
     table << rewritten(fmt::format("parallelism_config.parallelism_config_{}", name), "sequence_size", sequence_of);
   for (const char* name : {"dp_shard_size", "dp_replicate_size"})
     table << rewritten(fmt::format("parallelism_config.parallelism_config_{}", name), "", divided_in);
-  table << no_place({"megatron_lm_config.*", "parallelism_config.parallelism_config_tp_size"},
+  table << no_place({"megatron_lm_config.*", "megatron_lm_config", {"parallelism_config.parallelism_config_tp_size", 1}},
                     "processes divide batches, tokens (sequence_size), and what zero_stage says");
-  table << needless({"parallelism_config.*"});
-  table << no_place({"fp8_config.*"}, "frozen weights are stored in FP8 with fp8_models, and multiplied so with fp8_compute");
+  table << needless(
+      {"parallelism_config.parallelism_config_cp_comm_strategy", "parallelism_config.parallelism_config_cp_backend",
+       "parallelism_config.parallelism_config_sp_backend", "parallelism_config.parallelism_config_sp_seq_length",
+       "parallelism_config.parallelism_config_sp_seq_length_is_variable", "parallelism_config.parallelism_config_sp_attn_implementation"},
+      "says how tokens are shared out, which is one way here");
+  table << no_place({"fp8_config.*", "fp8_config"}, "frozen weights are stored in FP8 with fp8_models, and multiplied so with fp8_compute");
   table << no_place({"gpu_ids"}, "the environment variable CUDA_VISIBLE_DEVICES chooses among GPUs")
-        << no_place({"dynamo_config.*"}, "nothing is compiled when a run starts");
-  table << rewritten("distributed_type", "", of_kind) << needless({"deepspeed_config.*", "fsdp_config.*"});
-  table << needless({"*"});
+        << no_place({"dynamo_config.*", "dynamo_config"}, "nothing is compiled when a run starts");
+  table << rewritten("distributed_type", "", of_kind);
+  needless_rows(table);
   return table;
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -24,6 +26,8 @@ std::string optimizer_of(const Settings& all) {
   auto it = kOptimizers.find(lower(all.text("optimizer.type")));
   return it == kOptimizers.end() ? "" : it->second;
 }
+
+Outcome same_value(const Value& value, const Settings&) { return carried(value); }
 
 bool has_unet(const Settings& all) { return all.text("model.type") == "sdxl"; }
 bool has_adapter(const Settings& all) { return all.has("adapter.type"); }
@@ -84,14 +88,15 @@ bool recognises(const Value& tree) {
 }
 
 void merge_directories(const Value& file, Arranged& arranged) {
-  std::vector<std::pair<std::string, Value>> directories;
+  std::vector<Dataset> directories;
   for (size_t i = 0; i < file["directory"].size(); ++i) {
     auto merged = file;
     merged.erase("directory");
     merged.update(file["directory"][i]);
-    directories.emplace_back("directory[" + std::to_string(i) + "].path", merged);
+    directories.push_back({"directory[" + std::to_string(i) + "].path", merged});
   }
   arranged.tree["dataset"] = first_of(directories, arranged);
+  arranged.dataset_key = "dataset";
 }
 
 Arranged arrange(Value tree, const Open& open) {
@@ -108,6 +113,19 @@ Arranged arrange(Value tree, const Open& open) {
   return arranged;
 }
 
+/// Rates of SDXL's text encoders, each of which takes the optimizer's where it has none of its own, not unet_lr.
+Outcome encoder_rates(const Value&, const Settings& all) {
+  bool differs = all.has("model.unet_lr");
+  std::vector<std::string> rates;
+  for (const auto& [name, part] :
+       {std::pair{"model.text_encoder_1_lr", "text_encoder"}, std::pair{"model.text_encoder_2_lr", "text_encoder_2"}}) {
+    differs = differs || all.has(name);
+    auto rate = all.text(name, all.text("optimizer.lr", ""));
+    if (!rate.empty()) rates.push_back(std::string(part) + "=" + rate);
+  }
+  return has_unet(all) && differs && !rates.empty() ? carried(join(rates, ",")) : left_out("");
+}
+
 void model_rows(Table& table) {
   table << kind_row("model.type", {"sdxl", "flux", "flux2", "qwen_image", "z_image", "chroma"});
   for (const char* name : {"model.transformer_path", "model.diffusion_model", "model.text_encoder_path", "model.vae_path", "model.vae",
@@ -117,23 +135,24 @@ void model_rows(Table& table) {
   table << rewritten("model.dtype", "dtype", dtype);
   for (const char* name : {"model.transformer_dtype", "model.diffusion_model_dtype"}) table << rewritten(name, "fp8_models", fp8_denoiser);
   table << rewritten("model.timestep_sample_method", "timestep_sampling", sampling, "logit_normal");
-  table << same("model.shift", "discrete_flow_shift") << same("model.sigmoid_scale", "sigmoid_scale");
+  table << same("model.shift", "discrete_flow_shift") << same("model.sigmoid_scale", "sigmoid_scale").otherwise(1.0);
   table << same("model.min_t", "min_t") << same("model.max_t", "max_t") << same("model.min_snr_gamma", "min_snr_gamma");
   table << rewritten(
       "model.debiased_estimation_loss", "loss_weighting",
       [](const Value& value, const Settings&) { return carried(asks_for_something(value) ? "debiased" : "uniform"); }, false);
   table << rewritten("model.v_pred", "prediction_type", [](const Value& value, const Settings&) {
-    return asks_for_something(value) ? carried("v_prediction") : left_out("");
-  });
-  table << same("model.unet_lr", "learning_rate");
-  table << rewritten("model.text_encoder_1_lr", "text_encoder_lr", [](const Value& value, const Settings& all) {
-    auto rates = "text_encoder=" + text_of(value);
-    return carried(all.has("model.text_encoder_2_lr") ? rates + ",text_encoder_2=" + all.text("model.text_encoder_2_lr") : rates);
-  });
-  table << rewritten("model.text_encoder_2_lr", "text_encoder_lr", [](const Value& value, const Settings& all) {
-    return all.has("model.text_encoder_1_lr") ? left_out("") : carried("text_encoder_2=" + text_of(value));
-  });
-  table << looked_at({"model.flux_shift"});
+             return asks_for_something(value) ? carried("v_prediction") : left_out("");
+           }).otherwise(false);
+  table << rewritten("model.unet_lr", "learning_rate", of_optimizer(optimizer_of, same_value));
+  for (const char* name : {"model.unet_lr", "model.text_encoder_1_lr", "model.text_encoder_2_lr"})
+    table << rewritten(name, "text_encoder_lr", of_optimizer(optimizer_of, encoder_rates));
+  table << rewritten(
+      "model.guidance", "embedded_guidance",
+      [](const Value& value, const Settings& all) { return all.text("model.type") == "flux" ? carried(value) : left_out(""); }, 1.0);
+  table << looked_at({{"model.flux_shift", false}});
+  table << no_place({{"model.cache_text_embeddings", true}}, "text encoders that are frozen run once; trainable_models says which train");
+  table << no_place({{"model.bypass_guidance_embedding", false}, "model.multiscale_loss_weight", "model.caption_column"},
+                    "no such option of the models here");
   table << no_place({"model.*"}, "no option of the models here");
 }
 
@@ -147,45 +166,56 @@ void adapter_rows(Table& table) {
                      [](const Value&, const Settings& all) { return has_adapter(all) ? left_out("") : carried(trained_parts(all)); });
   table << rewritten("adapter.rank", "lora_rank", [](const Value& value, const Settings& all) {
     if (all.has("adapter.init_from_existing")) return left_out("the file of init_from_existing decides it");
-    bool all_of_it = number_of(value).value_or(0) > 65536;
-    return all_of_it ? left_out("a rank that stands for a full matrix; give the rank of each factor") : carried(value);
+    bool whole = all.text("adapter.type") == "lokr" && number_of(value).value_or(0) > 65536;  // LoKr's second factor is whole
+    return carried(whole ? Value(int64_t{1000000}) : value);
   });
-  table << same("adapter.dropout", "lora_dropout") << same("adapter.decompose_factor", "lokr_factor");
+  table << same("adapter.dropout", "lora_dropout").otherwise(0.0);
+  table << rewritten("adapter.decompose_factor", "lokr_factor", [](const Value& value, const Settings& all) {
+             return all.text("adapter.type") == "lokr" ? carried(value) : left_out("");
+           }).otherwise(-1);
+  table << no_place({{"adapter.rank_dropout", 0.0}}, "adapters drop inputs alone (lora_dropout)");
+  table << no_place({"adapter.alpha"}, "diffusion-pipe refuses it, for its alpha is the rank");
   table << same("adapter.init_from_existing", "lora_checkpoint") << rewritten("adapter.fuse_adapters", "preset_lora_path", fused);
   table << rewritten("adapter.dtype", "save_dtype", precision);
   table << no_place({"adapter.*"}, "no option of the adapters here");
 }
 
+/// torch's and bitsandbytes' AdamW decay by 0.01, the others by nothing.
+Outcome weight_decay(const Value& value, const Settings& all) {
+  auto theirs = lower(all.text("optimizer.type"));
+  if (all.has("optimizer.weight_decay")) return of_optimizer(optimizer_of, same_value)(value, all);
+  bool decays = theirs == "adamw" || theirs.starts_with("adamw8bit") || optimizer_of(all).empty();
+  return decays ? left_out("") : carried(0.0);
+}
+
 void optimizer_rows(Table& table) {
   table << rewritten("optimizer.type", "optimizer", [](const Value& value, const Settings& all) {
     auto name = optimizer_of(all);
-    if (name.empty()) return left_out("no such optimizer; docs/optimizers.md lists those there are, prodigy finds its own learning rate");
+    if (name.empty()) return left_out(kNoOptimizer);
     bool compensated = lower(text_of(value)).ends_with("kahan") || text_of(value) == "adamw_optimi";
     return carried(name, compensated ? "trained_weights says how weights are rounded, in place of Kahan sums" : "");
   });
-  table << rewritten("optimizer.lr", "learning_rate", [](const Value& value, const Settings& all) {
-    return all.has("model.unet_lr") ? left_out("unet_lr takes its place") : carried(value);
+  table << rewritten("optimizer.lr", "learning_rate", of_optimizer(optimizer_of, [](const Value& value, const Settings& all) {
+                       return all.has("model.unet_lr") ? left_out("") : carried(value);
+                     }));
+  table << rewritten("optimizer.lr", "text_encoder_lr", [](const Value& value, const Settings& all) {
+    return all.has("model.unet_lr") && !optimizer_of(all).empty() ? encoder_rates(value, all) : left_out("");
   });
-  table << weight_decay_row("optimizer.weight_decay", optimizer_of);
-  table << rewritten("optimizer.type", "optimizer_args", [](const Value&, const Settings& all) {
-    std::vector<std::string> entries;
-    if (const auto* betas = all.find("optimizer.betas"); betas && betas->is_array()) {
-      std::vector<std::string> numbers;
-      for (const auto& beta : *betas) numbers.push_back(text_of(beta));
-      entries.push_back("betas=" + join(numbers, ","));
-    }
-    for (const char* name : {"eps", "d_coef", "d0"}) {
-      if (all.has(std::string("optimizer.") + name))
-        entries.push_back(std::string(name) + "=" + all.text(std::string("optimizer.") + name));
-    }
-    return entries.empty() || optimizer_of(all).empty() ? left_out("") : carried(join(entries, ","));
-  });
-  table << looked_at({"optimizer.betas", "optimizer.eps", "optimizer.d_coef", "optimizer.d0"});
+  table << rewritten("optimizer.weight_decay", "weight_decay", weight_decay, 0.0);
+  table << rewritten("optimizer.type", "optimizer_args",
+                     [](const Value&, const Settings& all) { return optimizer_numbers(optimizer_of(all), "optimizer.", all); });
+  table << optimizer_number_rows("optimizer.", optimizer_of);
+  table << rewritten("optimizer.gradient_release", "fused_backward_pass", [](const Value& value, const Settings&) {
+             return asks_for_something(value) ? carried(true) : left_out("");
+           }).otherwise(false);
+  table << no_place({"optimizer.beta2_half_life"},
+                    "write the beta2 that it comes to, 0.5 ^ (samples a step / half life), into optimizer_args");
+  table << no_place({{"optimizer.stabilize", false}}, "updates are not divided by their size");
   table << no_place({"optimizer.*"}, "no number of the optimizers here");
 }
 
 void data_rows(Table& table) {
-  table << same("dataset.path", "dataset_metadata_path") << same("dataset.num_repeats", "dataset_repeat");
+  table << same("dataset.path", "dataset_metadata_path") << same("dataset.num_repeats", "dataset_repeat").otherwise(1);
   table << rewritten("dataset.resolutions", "resolution", [](const Value& value, const Settings&) {
     auto sizes = Value::array();
     for (const auto& item : value.is_array() ? value : Value::array({value})) {
@@ -210,9 +240,39 @@ void data_rows(Table& table) {
   });
   table << no_place({"dataset.control_path"}, kNameReferences);
   table << no_place({"dataset.mask_path"}, "name the masks in a column of a metadata file (masked_loss column)");
-  table << needless({"dataset.min_ar", "dataset.max_ar", "dataset.num_ar_buckets", "dataset.frame_buckets", "dataset.skip_empty_caption"});
+  auto of_buckets = [](const std::string& why) {
+    return [why](const Value&, const Settings& all) { return left_out(all.on("dataset.enable_ar_bucket") ? why : ""); };
+  };
+  for (const char* name : {"dataset.min_ar", "dataset.max_ar", "dataset.num_ar_buckets", "dataset.ar_buckets"})
+    table << rewritten(name, "", of_buckets("shapes are those of bucket_rule, from 1:4 to 4:1"));
+  table << no_place({"dataset.size_buckets"}, "sizes are those of bucket_rule, or height and width");
+  table << needless({"dataset.frame_buckets"}, "a picture is one frame");
+  table << no_place({{"dataset.skip_empty_caption", true}},
+                    "a picture without a caption file is refused, and one whose file is empty trains")
+        << no_place({"dataset.subsample_ratio"}, "num_repeats of a dataset in a dataset_config may be a fraction")
+        << no_place({"dataset.default_mask_file"}, "name the masks in a column of a metadata file (masked_loss column)")
+        << needless({{"dataset.shuffle_metadata", true}, {"dataset.online_captions", false}},
+                    "samples are drawn in another order in every epoch, captions at every visit");
   table << no_place({"dataset"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
   table << no_place({"dataset.*"}, "no option of the data here");
+}
+
+/// torch's rise, from a step's share on; where it meets a curve, that has its whole length still before it there.
+Outcome warmup(const Value& value, const Settings& all) {
+  auto steps = number_of(value).value_or(0);
+  auto curve = lower(all.text("lr_scheduler", "constant")) != "constant";
+  return carried(value, steps > 0 && curve
+                            ? "the curve begins behind the warm-up there and is cut off at the end of the run; here it ends with it"
+                            : "");
+}
+
+/// Its curves go by all epochs, also where max_steps ends the run before.
+Outcome schedule(const Value& value, const Settings& all) {
+  static const std::map<std::string, std::string> kSchedules{{"constant", "constant"}, {"linear", "linear"}, {"cosine", "cosine"}};
+  auto it = kSchedules.find(lower(text_of(value)));
+  if (it == kSchedules.end()) return left_out("no such schedule: the rate stays constant");
+  bool is_cut = it->first != "constant" && all.has("max_steps");
+  return carried(it->second, is_cut ? "ends with max_steps here, with all epochs there" : "");
 }
 
 constexpr const char* kNotCut = "a model is not cut into stages: each of several processes (burnish launch -n 2 -- train) runs all of it";
@@ -223,14 +283,22 @@ void run_rows(Table& table) {
     return all.has("max_steps") ? left_out("max_steps takes its place") : carried(value);
   });
   table << rewritten("micro_batch_size_per_gpu", "batch_size", [](const Value& value, const Settings&) {
-    return value.is_array() ? left_out("batches of every size have as many samples") : carried(value);
+             return value.is_array() ? left_out("batches of every size have as many samples") : carried(value);
+           }).otherwise(1);
+  table << same("gradient_accumulation_steps", "gradient_accumulation_steps").otherwise(1)
+        << rewritten("gradient_clipping", "max_grad_norm", same_value, 1.0);
+  table << rewritten("warmup_steps", "lr_warmup_steps", warmup, 0) << same("seed", "seed");
+  table << rewritten("lr_scheduler", "lr_scheduler", schedule, "constant");
+  table << rewritten("lr_scheduler", "lr_scheduler_min_lr_ratio", [](const Value& value, const Settings& all) {
+    auto rate = all.number("model.unet_lr").value_or(all.number("optimizer.lr").value_or(0));
+    return lower(text_of(value)) == "cosine" && rate > 1e-6 ? carried(1e-6 / rate) : left_out("");
   });
-  table << same("gradient_accumulation_steps", "gradient_accumulation_steps") << same("gradient_clipping", "max_grad_norm");
-  table << same("warmup_steps", "lr_warmup_steps") << same("seed", "seed");
-  table << words("lr_scheduler", "lr_scheduler", {{"constant", "constant"}, {"linear", "linear"}, {"cosine", "cosine"}},
-                 "no such schedule");
-  table << rewritten("activation_checkpointing", "use_gradient_checkpointing",
-                     [](const Value& value, const Settings&) { return carried(asks_for_something(value)); });
+  table << no_place({{"uncond_fraction", 0.0}, {"resume_from_checkpoint", false}},
+                    "caption_dropout leaves captions out; states of other programs are not read");
+  table << needless({{"regenerate_cache", false}}, "what frozen models make is made anew where it changed");
+  table << rewritten("activation_checkpointing", "use_gradient_checkpointing", [](const Value& value, const Settings&) {
+             return carried(asks_for_something(value));
+           }).otherwise(false);
   table << rewritten("activation_checkpointing", "use_gradient_checkpointing_offload",
                      [](const Value& value, const Settings&) { return text_of(value) == "unsloth" ? carried(true) : left_out(""); });
   table << rewritten("pseudo_huber_c", "loss_type",
@@ -244,15 +312,35 @@ void run_rows(Table& table) {
   table << no_place({"checkpoint_every_n_epochs"}, "state is written with every save");
   table << no_place({"save_every_n_examples", "eval_every_n_examples"}, "say it in steps or epochs");
   table << no_place({"eval_datasets"}, "name held-out samples in validation_metadata_path");
-  table << same("blocks_to_swap", "blocks_to_swap");
+  table << same("blocks_to_swap", "blocks_to_swap").otherwise(0);
   table << no_place({"force_constant_lr"}, "say learning_rate with lr_scheduler constant");
   auto more_than_one = [](const Value& value, const Settings&) { return left_out(number_of(value).value_or(1) > 1 ? kNotCut : ""); };
-  table << rewritten("pipeline_stages", "", more_than_one) << no_place({"partition_split"}, kNotCut);
+  table << rewritten("pipeline_stages", "", more_than_one, 1) << no_place({"partition_split"}, kNotCut);
   table << no_place({"image_micro_batch_size_per_gpu"}, "pictures alone are trained; batch_size is what one process runs at once");
-  table << needless({"monitoring.*", "eval_every_n_epochs", "eval_every_n_steps", "eval_before_first_step", "eval_micro_batch_size_per_gpu",
-                     "image_eval_micro_batch_size_per_gpu", "eval_gradient_accumulation_steps", "disable_block_swap_for_eval",
-                     "reentrant_activation_checkpointing", "partition_method", "caching_batch_size", "map_num_proc", "compile",
-                     "steps_per_print", "video_clip_mode", "x_axis_examples", "logging_steps"});
+  table << needless({{"monitoring.enable_wandb", false},
+                     "monitoring.wandb_api_key",
+                     "monitoring.wandb_tracker_name",
+                     "monitoring.wandb_run_name",
+                     {"steps_per_print", 1},
+                     {"x_axis_examples", false},
+                     {"logging_steps", 1}},
+                    "says how a run is shown");
+  table << needless({"eval_every_n_epochs",
+                     "eval_every_n_steps",
+                     {"eval_before_first_step", true},
+                     {"eval_micro_batch_size_per_gpu", 1},
+                     "image_eval_micro_batch_size_per_gpu",
+                     "eval_image_micro_batch_size_per_gpu",
+                     {"eval_gradient_accumulation_steps", 1},
+                     {"disable_block_swap_for_eval", false}},
+                    "eval_datasets asks for it, and that is told");
+  table << needless({{"reentrant_activation_checkpointing", false},
+                     {"partition_method", "parameters"},
+                     {"caching_batch_size", 1},
+                     "map_num_proc",
+                     {"compile", false}},
+                    "says how the same is computed");
+  table << needless({"video_clip_mode"}, "a sample is a picture");
 }
 
 Table table() {

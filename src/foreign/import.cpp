@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/choice.h"
 #include "base/error.h"
@@ -16,6 +18,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// A program whose files are known, and which no table is written for.
+std::string known_but_not_read(const Value& tree) {
+  if (!tree.is_object()) return "";
+  for (const char* name : {"model_family", "--model_family", "data_backend_config", "--data_backend_config"}) {
+    if (tree.contains(name)) return "SimpleTuner";
+  }
+  auto script = text_of(tree.value("script", Value("")));
+  return script.empty() ? "" : "the script " + script;
+}
+
+std::vector<std::string> titles(const std::vector<Program>& programs) {
+  std::vector<std::string> titles;
+  for (const auto& program : programs) titles.push_back(program.title);
+  return titles;
+}
+
 Program choose_program(const Value& tree, const std::string& from, const std::string& file) {
   auto all = programs();
   if (!from.empty()) {
@@ -24,15 +42,134 @@ Program choose_program(const Value& tree, const std::string& from, const std::st
     return *program;
   }
   for (const auto& program : all) {
-    if (program.recognises(tree)) return program;
+    if (!known_but_not_read(tree).starts_with("Simple") && program.recognises(tree)) return program;
   }
-  data_error("import", "{} is of no program that is known by its names; say which with --from {}", file, join(program_words(), "|"));
+  if (auto other = known_but_not_read(tree); !other.empty())
+    data_error("import", "{} is of {}, whose settings are not read; read are those of {}", file, other, join(titles(all)));
+  data_error("import", "{} is of no program that is known by its names; say which with --from {}; read are the settings of {}", file,
+             join(program_words(), "|"), join(titles(all)));
 }
 
 std::string comment_lines(const std::string& title, const std::vector<std::string>& lines) {
   std::string text;
   for (const auto& line : lines) text += "#   " + one_line(line) + "\n";
   return lines.empty() ? "" : "# " + title + ":\n" + text;
+}
+
+/// The options that each dataset of a dataset_config has for itself.
+const std::set<std::string> kOfDatasets{"width",
+                                        "height",
+                                        "max_pixels",
+                                        "resolution",
+                                        "multi_resolution",
+                                        "enable_bucket",
+                                        "bucket_rule",
+                                        "bucket_no_upscale",
+                                        "min_bucket_reso",
+                                        "max_bucket_reso",
+                                        "bucket_reso_steps",
+                                        "random_crop",
+                                        "random_flip",
+                                        "caption_extension",
+                                        "caption_prefix",
+                                        "caption_suffix",
+                                        "caption_dropout",
+                                        "enable_wildcard",
+                                        "shuffle_caption",
+                                        "caption_tag_dropout_rate",
+                                        "keep_tokens",
+                                        "keep_tokens_separator",
+                                        "caption_separator",
+                                        "secondary_separator",
+                                        "dataset_metadata_path",
+                                        "dataset_repeat"};
+
+/// What a dataset_config calls an option of a run.
+std::string key_of_dataset(const std::string& option) {
+  return option == "dataset_metadata_path" ? "image_dir" : option == "dataset_repeat" ? "num_repeats" : option;
+}
+
+std::map<std::string, std::string> values_of(const config::Fields& fields) {
+  std::map<std::string, std::string> values;
+  for (const auto& field : fields.list()) values[field.name] = config::value_text(field);
+  return values;
+}
+
+void put_back(const std::string& option, const std::map<std::string, std::string>& before, config::Fields& fields, Import& imported) {
+  config::read_toml_text(option + " = " + before.at(option), fields);
+  imported.origins.erase(option);
+}
+
+std::string class_set_of(const config::Fields& fields, const Import& imported) {
+  if (!imported.origins.contains("class_metadata_path")) return "";
+  for (const auto& field : fields.list()) {
+    if (field.name == "class_metadata_path") return "\n[[datasets]]\nimage_dir = " + config::value_text(field) + "\nis_reg = true\n";
+  }
+  return "";
+}
+
+/// One dataset as a table of a dataset_config.
+std::string table_of(const Dataset& dataset, const config::Fields& fields, const Import& imported) {
+  auto text = "\n[[datasets]]  # " + one_line(dataset.name) + "\n";
+  for (const auto& field : fields.list()) {
+    if (!kOfDatasets.contains(field.name) || !imported.origins.contains(field.name)) continue;
+    relocate(field, fs::current_path());
+    text += fmt::format("{} = {}\n", key_of_dataset(field.name), config::value_text(field));
+  }
+  for (const auto& [key, value] : dataset.ours.items()) text += fmt::format("{} = {}\n", key, value.dump());
+  return text;
+}
+
+/// Several datasets: a file of them, in place of the options that are each one's own.
+void put_datasets(const Arranged& arranged, const Table& table, const std::map<std::string, std::string>& before, const fs::path& output,
+                  config::Fields& fields, Import& imported) {
+  if (output.empty()) {
+    for (size_t i = 1; i < arranged.datasets.size(); ++i)
+      imported.not_carried.push_back(arranged.datasets[i].name + ": the first dataset is taken; with --output all are written beside it");
+    for (const auto& [key, value] : arranged.datasets[0].ours.items())
+      imported.not_carried.push_back(fmt::format("{}: {} = {} stands in a dataset_config; with --output it is written beside it",
+                                                 arranged.datasets[0].name, key, value.dump()));
+    return;
+  }
+  auto text = "# Datasets of " + one_line(output.filename().string()) + ", by `burnish import`.\n" + class_set_of(fields, imported);
+  if (imported.origins.contains("class_metadata_path")) put_back("class_metadata_path", before, fields, imported);
+  std::vector<std::string> origins;
+  for (const auto& dataset : arranged.datasets) {
+    for (const auto& option : kOfDatasets) {
+      if (before.contains(option)) put_back(option, before, fields, imported);
+    }
+    auto tree = arranged.tree;
+    if (arranged.dataset_key.empty()) tree.update(dataset.settings);
+    else tree[arranged.dataset_key] = dataset.settings;
+    Import of_one;
+    const auto run = values_of(fields);
+    apply(table, Settings(tree), arranged.whole, fields, of_one);
+    text += table_of(dataset, fields, of_one);
+    origins.push_back(dataset.name);
+    for (const auto& [option, value] : values_of(fields)) {
+      if (value != run.at(option)) config::read_toml_text(option + " = " + run.at(option), fields);
+    }
+    for (const auto& line : of_one.not_carried) {
+      if (!contains(imported.not_carried, line)) imported.not_carried.push_back(dataset.name + ": " + line);
+    }
+  }
+  for (const auto& option : kOfDatasets) imported.origins.erase(option);
+  const auto file = fs::absolute(output).parent_path() / "datasets.toml";
+  config::read_toml_text("dataset_config = " + Value(file.string()).dump(), fields);
+  imported.origins["dataset_config"] = origins;
+  imported.beside[file] = text;
+}
+
+void put_prompts(const Arranged& arranged, const fs::path& output, config::Fields& fields, Import& imported) {
+  if (arranged.prompts.empty()) return;
+  if (output.empty()) {
+    imported.not_carried.push_back(arranged.prompts_from + ": with --output they are written into a file beside it, for preview_prompts");
+    return;
+  }
+  const auto file = fs::absolute(output).parent_path() / (output.stem().string() + ".prompts.txt");
+  config::read_toml_text("preview_prompts = " + Value(file.string()).dump(), fields);
+  imported.origins["preview_prompts"] = {arranged.prompts_from};
+  imported.beside[file] = arranged.prompts;
 }
 
 }  // namespace
@@ -43,7 +180,8 @@ std::vector<std::string> program_words() {
   return words;
 }
 
-std::pair<std::string, Import> import_settings(const fs::path& path, const std::string& from, config::Fields& fields) {
+std::pair<std::string, Import> import_settings(const fs::path& path, const std::string& from, config::Fields& fields,
+                                               const fs::path& output) {
   auto tree = read_settings_file(path);
   auto program = choose_program(tree, from, path.string());
   if (!tree.is_object()) data_error("import", "{} holds a list, and settings are a table", path.string());
@@ -57,7 +195,11 @@ std::pair<std::string, Import> import_settings(const fs::path& path, const std::
   try {
     auto arranged = program.arrange(tree, open);
     imported.not_carried = arranged.not_carried;
-    apply(program.table(), Settings(arranged.tree), arranged.whole, fields, imported);
+    const auto before = values_of(fields);
+    const auto table = program.table();
+    apply(table, Settings(arranged.tree), arranged.whole, fields, imported);
+    if (!arranged.datasets.empty()) put_datasets(arranged, table, before, output, fields, imported);
+    put_prompts(arranged, output, fields, imported);
   } catch (const Value::exception&) {
     data_error("import", "{} has a value of another kind than {} writes there", path.string(), program.title);
   }

@@ -103,6 +103,11 @@ const std::set<std::string> kOfAlgorithms{"unit",
                                           "mid_lr_weight",
                                           "up_lr_weight"};
 
+const std::vector<std::string> kOfLyCORIS{"use_cp",      "use_tucker", "use_scalar", "train_on_input",    "train_norm",
+                                          "bypass_mode", "constrain",  "rescaled",   "rank_dropout_scale"};
+const std::vector<std::string> kOfBlocks{"block_dims",     "block_alphas",  "conv_block_dims", "conv_block_alphas",
+                                         "down_lr_weight", "mid_lr_weight", "up_lr_weight",    "block_lr_zero_threshold"};
+
 std::string script_of(const Settings& gui) {
   bool is_network = gui.has("LoRA_type");
   if (gui.has("token_string")) return "train_textual_inversion.py";
@@ -142,6 +147,12 @@ void add_network(const Settings& gui, Value& options) {
   for (const std::string name : {"conv_dim", "conv_alpha", "rank_dropout", "module_dropout", "dora_wd", "factor", "decompose_both"}) {
     if (gui.on(name) && (has_convolutions || !name.starts_with("conv_"))) arguments.push_back(name + "=" + gui.text(name));
   }
+  // What a kind of network reads beside, as far as it asks for something: told, for there is nothing like it here.
+  for (const auto& name : algorithm != kAlgorithms.end() ? kOfLyCORIS : kOfBlocks) {
+    if (gui.on(name) && !(name == "rank_dropout_scale" && !gui.on("rank_dropout"))) arguments.push_back(name + "=" + gui.text(name));
+  }
+  if (auto preset = lower(gui.text("LyCORIS_preset", "full")); algorithm != kAlgorithms.end() && preset != "full")
+    arguments.push_back("preset=" + preset);
   if (!arguments.empty()) options["network_args"] = arguments;
   bool unet = gui.number("unet_lr").value_or(0) != 0, encoders = gui.number("text_encoder_lr").value_or(0) != 0;
   if (unet && !encoders) options["network_train_unet_only"] = true;

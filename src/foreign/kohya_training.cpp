@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -29,37 +31,83 @@ const std::map<std::string, std::string> kOptimizers{{"adamw", "adamw"},
 std::string optimizer_of(const Settings& all) {
   if (all.on("use_8bit_adam")) return "adamw8bit";
   if (all.on("use_lion_optimizer")) return "lion";
-  auto it = kOptimizers.find(lower(all.text("optimizer_type", "adamw")));
+  auto given = lower(all.text("optimizer_type"));
+  auto it = kOptimizers.find(given.empty() ? "adamw" : given);
   return it == kOptimizers.end() ? "" : it->second;
 }
 
 /// Whole numbers are steps, what lies below 1 is a share of all.
-Outcome steps_or_share(const Value& value, const Settings& all) {
-  auto number = number_of(value);
-  if (!number) return left_out("is no number");
-  if (*number >= 1 || *number == 0) return carried(value);
-  auto steps = all.number("max_train_steps");
-  if (!steps || all.has("max_train_epochs")) return left_out("a share of a run whose steps are not known here; write steps");
-  return carried(std::round(*number * *steps));
+std::optional<double> steps_or_share(const Settings& all, const std::string& name) {
+  auto number = all.number(name);
+  if (!number || *number >= 1 || *number <= 0) return number.value_or(0);
+  auto steps = all.number("max_train_steps").value_or(1600);
+  return all.has("max_train_epochs") ? std::nullopt : std::optional(std::floor(*number * steps));
 }
 
-/// All arguments of the optimizer in one text, for one option holds them.
-Outcome optimizer_arguments(const Value&, const Settings& all) {
-  std::vector<std::string> entries;
-  for (const auto& [name, value] : all.all()) {
-    // All weight decay here is decoupled.
-    if (!name.starts_with("optimizer_args.") || name.ends_with(".weight_decay") || name.ends_with(".decouple")) continue;
-    auto text = text_of(value);
-    text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == '(' || c == ')' || c == '[' || c == ']' || c == ' '; }),
-               text.end());
-    entries.push_back(name.substr(std::string("optimizer_args.").size()) + "=" + lower(text));
-  }
-  if (optimizer_of(all) == "adafactor") {  // both are on there unless given, and off here
-    for (const char* name : {"relative_step", "scale_parameter"}) {
-      if (!all.has(std::string("optimizer_args.") + name)) entries.push_back(std::string(name) + "=true");
-    }
-  }
-  return entries.empty() || optimizer_of(all).empty() ? left_out("") : carried(join(entries, ","));
+const char* const kUnknownShare = "a share of a run whose steps are not known here; write steps";
+
+bool is_schedule_free(const Settings& all) { return optimizer_of(all).ends_with("schedulefree"); }
+
+/// Adafactor's own steps take the place of every schedule, and of the rate.
+bool steps_by_itself(const Settings& all) {
+  bool is_told = all.has("optimizer_args.relative_step") && !all.on("optimizer_args.relative_step");
+  return optimizer_of(all) == "adafactor" && (!is_told || all.on("optimizer_args.warmup_init"));
+}
+
+std::string schedule_of(const Settings& all) { return lower(all.text("lr_scheduler", "constant")); }
+
+/// transformers' schedules, as functions of the step.
+Outcome schedule(const Value& value, const Settings& all) {
+  static const std::map<std::string, std::string> kSchedules{{"constant", "constant"},
+                                                             {"constant_with_warmup", "constant"},
+                                                             {"linear", "linear"},
+                                                             {"cosine", "cosine"},
+                                                             {"cosine_with_restarts", "cosine_with_restarts"},
+                                                             {"polynomial", "polynomial"},
+                                                             {"inverse_sqrt", "inverse_sqrt"},
+                                                             {"warmup_stable_decay", "warmup_stable_decay"},
+                                                             {"rex", "rex"},
+                                                             {"cosine_with_min_lr", "cosine"}};
+  auto word = lower(text_of(value));
+  if (all.on("lr_scheduler_type")) return left_out("lr_scheduler_type takes its place");
+  if (is_schedule_free(all)) return carried("constant");
+  if (steps_by_itself(all))
+    return left_out(word == "constant" || word.starts_with("adafactor") ? "" : "Adafactor's relative_step takes its place");
+  bool whole_waves = word == "cosine_with_min_lr" || word == "warmup_stable_decay";
+  if (whole_waves && all.number("lr_scheduler_num_cycles").value_or(1) != 1)
+    return left_out("falls and rises in waves, which no schedule here does: the rate stays constant");
+  if (word == "warmup_stable_decay" && steps_or_share(all, "lr_decay_steps").value_or(1) == 0) return carried("constant");
+  auto it = kSchedules.find(word);
+  return it == kSchedules.end() ? left_out("no such schedule: the rate stays constant") : carried(it->second);
+}
+
+/// A number of a curve, where the schedule is one that reads it.
+Convert of_schedules(std::vector<std::string> schedules, Convert convert) {
+  return [schedules = std::move(schedules), convert = std::move(convert)](const Value& value, const Settings& all) {
+    bool is_read = contains(schedules, schedule_of(all)) && schedule(Value(schedule_of(all)), all).value;
+    return is_read ? convert(value, all) : left_out("");
+  };
+}
+
+Outcome same_value(const Value& value, const Settings&) { return carried(value); }
+
+Outcome warmup(const Value&, const Settings& all) {
+  auto steps = steps_or_share(all, "lr_warmup_steps");
+  if (is_schedule_free(all)) return left_out("");
+  if (!steps) return left_out(kUnknownShare);
+  return carried(*steps, note_on_warmup(*steps));
+}
+
+Outcome decay_steps(const Value&, const Settings& all) {
+  auto steps = steps_or_share(all, "lr_decay_steps");
+  if (!steps) return left_out(kUnknownShare);
+  return *steps > 0 ? carried(*steps) : left_out("");
+}
+
+/// Polynomials end at 1e-7, whatever the rate is.
+Outcome end_of_polynomial(const Value&, const Settings& all) {
+  auto rate = all.number("unet_lr").value_or(all.number("learning_rate").value_or(2e-6));
+  return rate > 1e-7 ? carried(1e-7 / rate) : left_out("");
 }
 
 void optimizer_rows(Table& table) {
@@ -67,38 +115,38 @@ void optimizer_rows(Table& table) {
       "optimizer_type", "optimizer",
       [](const Value& value, const Settings& all) {
         auto name = optimizer_of(all), given = lower(text_of(value));
-        if (name.empty())
-          return left_out("no such optimizer; docs/optimizers.md lists those there are, prodigy finds its own learning rate too");
-        bool paged = given.starts_with("paged");
-        return carried(name, paged ? "states are not paged" : given == "lion8bit" ? "states are not held in 8 bits" : "");
+        if (name.empty()) return left_out(kNoOptimizer);
+        bool paged = given.starts_with("paged"), eight = given == "lion8bit" || given == "pagedlion8bit";
+        return carried(name, paged ? "states are not paged" : eight ? "states are not held in 8 bits" : "");
       },
       "AdamW");
-  table << looked_at({"use_8bit_adam", "use_lion_optimizer"});
+  table << looked_at({{"use_8bit_adam", false}, {"use_lion_optimizer", false}});
   table << weight_decay_row("optimizer_args.weight_decay", optimizer_of);
-  table << rewritten("optimizer_type", "optimizer_args", optimizer_arguments, "AdamW");
-  table << looked_at({"optimizer_args.*"});
-  table << words("lr_scheduler", "lr_scheduler",
-                 {{"constant", "constant"},
-                  {"constant_with_warmup", "constant"},
-                  {"linear", "linear"},
-                  {"cosine", "cosine"},
-                  {"cosine_with_min_lr", "cosine"},
-                  {"cosine_with_restarts", "cosine_with_restarts"},
-                  {"polynomial", "polynomial"},
-                  {"inverse_sqrt", "inverse_sqrt"},
-                  {"warmup_stable_decay", "warmup_stable_decay"},
-                  {"rex", "rex"}},
-                 "no such schedule; the learning rate stays constant unless lr_scheduler says otherwise");
-  auto of_schedule = [](std::string schedule) {
-    return [schedule](const Value& value, const Settings& all) {
-      return lower(all.text("lr_scheduler")) == schedule ? carried(value) : left_out("");
-    };
-  };
-  table << rewritten("lr_scheduler_num_cycles", "lr_scheduler_num_cycles", of_schedule("cosine_with_restarts"))
-        << rewritten("lr_scheduler_power", "lr_scheduler_power", of_schedule("polynomial"))
-        << same("lr_scheduler_min_lr_ratio", "lr_scheduler_min_lr_ratio");
-  table << rewritten("lr_warmup_steps", "lr_warmup_steps", steps_or_share) << rewritten("lr_decay_steps", "lr_decay_steps", steps_or_share);
-  table << no_place({"lr_scheduler_timescale", "lr_scheduler_args", "lr_scheduler_type"}, "no such schedule");
+  table << rewritten(
+      "optimizer_type", "optimizer_args",
+      [](const Value&, const Settings& all) {
+        // Both are on there unless given, and off here.
+        std::map<std::string, std::string> others{{"relative_step", "true"}, {"scale_parameter", "true"}};
+        if (all.on("optimizer_args.warmup_init")) others["relative_step"] = "true";
+        return optimizer_numbers(optimizer_of(all), "optimizer_args.", all, others);
+      },
+      "AdamW");
+  table << looked_at({"optimizer_args", "network_args"});
+  table << optimizer_number_rows("optimizer_args.", optimizer_of) << no_place({"optimizer_args.*"}, "no number of the optimizers here");
+  table << rewritten("lr_scheduler", "lr_scheduler", schedule, "constant");
+  table << rewritten("lr_scheduler_num_cycles", "lr_scheduler_num_cycles", of_schedules({"cosine_with_restarts"}, same_value), 1)
+        << rewritten("lr_scheduler_power", "lr_scheduler_power", of_schedules({"polynomial"}, same_value), 1)
+        << rewritten("lr_scheduler_power", "lr_scheduler_min_lr_ratio", of_schedules({"polynomial"}, end_of_polynomial), 1)
+        << rewritten("lr_scheduler_min_lr_ratio", "lr_scheduler_min_lr_ratio",
+                     of_schedules({"cosine_with_min_lr", "warmup_stable_decay", "rex"}, same_value));
+  table << rewritten("lr_warmup_steps", "lr_warmup_steps", warmup, 0)
+        << rewritten("lr_decay_steps", "lr_decay_steps", of_schedules({"warmup_stable_decay"}, decay_steps), 0);
+  table << rewritten("lr_scheduler_timescale", "", [](const Value& value, const Settings& all) {
+    auto warmup = steps_or_share(all, "lr_warmup_steps").value_or(0);
+    bool told = schedule_of(all) == "inverse_sqrt" && number_of(value) != (warmup > 0 ? warmup : 10000);
+    return left_out(told ? "the warm-up's steps, or 10000, are the scale of inverse_sqrt" : "");
+  });
+  table << no_place({"lr_scheduler_args", "lr_scheduler_type"}, "no such schedule: the rate stays constant");
 }
 
 void saving_rows(Table& table) {
@@ -110,32 +158,47 @@ void saving_rows(Table& table) {
   table << same("save_every_n_steps", "save_steps") << same("save_every_n_epochs", "save_epochs");
   table << same("save_last_n_steps", "keep_last", "counts saves here, not steps") << same("save_last_n_epochs", "keep_last");
   table << no_place({"save_n_epoch_ratio"}, "say save_steps, save_epochs or save_minutes");
-  table << no_place({"resume", "initial_step", "initial_epoch", "skip_until_initial_step"},
+  table << no_place({"resume", "initial_step", "initial_epoch", {"skip_until_initial_step", false}},
                     "states of other programs are not read; lora_checkpoint starts from a LoRA, --resume goes on with a run of burnish");
-  table << needless({"save_state",
-                     "save_state_on_train_end",
-                     "save_state_to_huggingface",
-                     "save_last_n_steps_state",
-                     "save_last_n_epochs_state",
-                     "wandb_api_key",
-                     "wandb_run_name",
-                     "log_tracker_config",
-                     "log_config",
+  table << needless({{"save_state", false}, {"save_state_on_train_end", false}, "save_last_n_steps_state", "save_last_n_epochs_state"},
+                    "state is written with every save");
+  table << needless({{"save_state_to_huggingface", false},
                      "huggingface_repo_id",
                      "huggingface_repo_type",
                      "huggingface_path_in_repo",
                      "huggingface_token",
                      "huggingface_repo_visibility",
-                     "async_upload",
-                     "resume_from_huggingface",
-                     "metadata_title",
+                     {"async_upload", false},
+                     {"resume_from_huggingface", false}},
+                    "nothing is sent elsewhere");
+  table << needless({"wandb_api_key",
+                     "wandb_run_name",
+                     "log_tracker_config",
+                     {"log_config", false},
+                     "console_log_level",
+                     "console_log_file",
+                     {"console_log_simple", false},
+                     "logging_dir",
+                     "log_prefix",
+                     "log_tracker_name"},
+                    "says how a run is shown");
+  table << needless({"metadata_title",
                      "metadata_author",
                      "metadata_description",
                      "metadata_license",
                      "metadata_tags",
-                     "console_log_level",
-                     "console_log_file",
-                     "console_log_simple"});
+                     "metadata_usage_hint",
+                     "metadata_thumbnail",
+                     "metadata_merged_from",
+                     "metadata_trigger_phrase",
+                     "metadata_preprocessor",
+                     "metadata_is_negative_embedding",
+                     "metadata_reso",
+                     "metadata_arch",
+                     {"no_metadata", false},
+                     "training_comment",
+                     "output_name"},
+                    "says what the file tells of itself");
   table << rewritten("log_with", "enable_tensorboard_log", [](const Value& value, const Settings&) {
     auto word = lower(text_of(value));
     bool tensorboard = word == "tensorboard" || word == "all";
@@ -146,25 +209,77 @@ void saving_rows(Table& table) {
 }  // namespace
 }  // namespace of_kohya_training
 
-Table kohya_training(bool (*flows)(const Settings&)) {
-  using namespace of_kohya_training;
-  Table table;
-  table << rewritten(
-      "learning_rate", "learning_rate",
-      [](const Value& value, const Settings& all) { return all.has("unet_lr") ? left_out("unet_lr takes its place") : carried(value); },
-      2e-6);
-  table << same("unet_lr", "learning_rate");
+namespace of_kohya_training {
+namespace {
+
+/// The denoiser's rate is unet_lr where that is given.
+Outcome rate(const Value& value, const Settings& all) { return all.has("unet_lr") ? left_out("") : carried(value); }
+
+void course_rows(Table& table) {
+  table << rewritten("learning_rate", "learning_rate", of_optimizer(optimizer_of, rate), 2e-6);
+  table << rewritten("unet_lr", "learning_rate", of_optimizer(optimizer_of, same_value));
   table << rewritten(
       "max_train_steps", "max_steps",
       [](const Value& value, const Settings& all) {
-        return all.has("max_train_epochs") ? left_out("max_train_epochs takes its place") : carried(value);
+        if (!all.has("max_train_epochs")) return carried(value);
+        return left_out(all.has("max_train_steps") ? "max_train_epochs takes its place" : "");
       },
       1600);
   table << same("max_train_epochs", "num_epochs") << same("seed", "seed");
-  table << same("gradient_accumulation_steps", "gradient_accumulation_steps");
-  table << same("gradient_checkpointing", "use_gradient_checkpointing");
-  table << rewritten(
-      "max_grad_norm", "max_grad_norm", [](const Value& value, const Settings&) { return carried(value); }, 1.0);
+  table << rewritten("gradient_accumulation_steps", "gradient_accumulation_steps", accumulated, 1);
+  table << same("gradient_checkpointing", "use_gradient_checkpointing").otherwise(false);
+  table << rewritten("max_grad_norm", "max_grad_norm", same_value, 1.0);
+}
+
+void machine_rows(Table& table) {
+  table << same("max_data_loader_n_workers", "dataset_num_workers").otherwise(8);
+  table << no_place({{"launch.num_processes", 1}, "launch.multi_gpu", {"launch.num_machines", 1}, {"deepspeed", false}, "fsdp"},
+                    "burnish launch starts several processes, and zero_stage divides what they keep");
+  table << needless({{"zero_stage", 2},
+                     "offload_optimizer_device",
+                     "offload_optimizer_nvme_path",
+                     "offload_param_device",
+                     "offload_param_nvme_path",
+                     {"zero3_init_flag", false},
+                     {"zero3_save_16bit_model", false},
+                     {"fp16_master_weights_and_gradients", false}},
+                    "deepspeed asks for it, and that is told");
+  table << looked_at({"launch.mixed_precision"});
+  table << needless({"launch.num_cpu_threads_per_process", "launch.gpu_ids", "launch.main_process_port", "launch.machine_rank",
+                     "launch.config_file", "launch.dynamo_backend", "launch.dynamo_mode", "launch.main_process_ip", "launch.quiet",
+                     "launch.same_network", "launch.rdzv_backend"},
+                    "says where and how processes start");
+  table << needless({{"persistent_data_loader_workers", false},
+                     "config_file",
+                     {"output_config", false},
+                     {"torch_compile", false},
+                     "dynamo_backend",
+                     {"dynamo_mode", nullptr},
+                     {"dynamo_fullgraph", false},
+                     {"dynamo_dynamic", false},
+                     {"compile", false},
+                     {"compile_backend", "inductor"},
+                     {"split_attn", false},
+                     {"flash_attn", false},
+                     {"sage_attn", false},
+                     {"flash3", false},
+                     {"ddp_gradient_as_bucket_view", false},
+                     {"ddp_static_graph", false},
+                     "ddp_timeout",
+                     {"sdpa", false},
+                     {"xformers", false}},
+                    "says how the same is computed");
+}
+
+}  // namespace
+}  // namespace of_kohya_training
+
+OptimizerOf kohya_optimizer() { return of_kohya_training::optimizer_of; }
+
+Table kohya_training(bool (*flows)(const Settings&)) {
+  using namespace of_kohya_training;
+  Table table;
+  course_rows(table);
   table << rewritten(
       "mixed_precision", "dtype",
       [flows](const Value& value, const Settings& all) {
@@ -174,11 +289,7 @@ Table kohya_training(bool (*flows)(const Settings&)) {
       "no");
   optimizer_rows(table);
   saving_rows(table);
-  table << same("max_data_loader_n_workers", "dataset_num_workers");
-  table << no_place({"launch.num_processes", "launch.multi_gpu", "launch.num_machines", "deepspeed", "zero_stage", "fsdp"},
-                    "burnish launch starts several processes, and zero_stage divides what they keep");
-  table << needless({"launch.*", "persistent_data_loader_workers", "config_file", "torch_compile", "dynamo_backend", "compile",
-                     "split_attn", "flash_attn", "sage_attn", "flash3", "ddp_gradient_as_bucket_view", "ddp_static_graph"});
+  machine_rows(table);
   return table;
 }
 

@@ -22,11 +22,11 @@ bool recognises(const Value& tree) {
 }
 
 void merge_datasets(const Value& file, Arranged& arranged) {
-  std::vector<std::pair<std::string, Value>> datasets;
+  std::vector<Dataset> datasets;
   for (size_t i = 0; i < file["datasets"].size(); ++i) {
     auto merged = file.value("general", Value::object());
     merged.update(file["datasets"][i]);
-    datasets.emplace_back("datasets[" + std::to_string(i) + "]", merged);
+    datasets.push_back({"datasets[" + std::to_string(i) + "]", merged});
   }
   arranged.tree.update(first_of(datasets, arranged));
 }
@@ -48,18 +48,34 @@ Arranged arrange(Value tree, const Open& open) {
   return arranged;
 }
 
+/// A size is 960 by 544 where none is given.
+std::vector<Row> sizes() {
+  auto rows = size_rows("resolution", [](const Settings& all) { return !all.on("enable_bucket"); });
+  for (auto& row : rows) {
+    row.absent = Value::array({960, 544});
+    row.convert = [convert = row.convert](const Value& value, const Settings& all) {
+      return all.has("resolution") || all.has("image_directory") ? convert(value, all) : left_out("");
+    };
+  }
+  return rows;
+}
+
 void data_rows(Table& table) {
-  table << same("image_directory", "dataset_metadata_path") << same("batch_size", "batch_size") << same("num_repeats", "dataset_repeat");
-  table << size_rows("resolution", [](const Settings& all) { return !all.on("enable_bucket"); });
-  table << looked_at({"enable_bucket"}) << needless({"cache_directory"});
-  table << no_place({"bucket_no_upscale"}, "pictures are never scaled up where each keeps its shape");
+  table << same("image_directory", "dataset_metadata_path") << same("batch_size", "batch_size").otherwise(1)
+        << same("num_repeats", "dataset_repeat").otherwise(1);
+  table << sizes();
+  table << looked_at({{"enable_bucket", false}}) << needless({"cache_directory"}, "what frozen models make is computed by the run itself")
+        << needless({{"debug_dataset", false}}, "`burnish data` shows what a run would read");
+  table << needless({{"bucket_no_upscale", false}}, "pictures are never scaled up where each keeps its shape");
+  table << needless({{"fp_latent_window_size", 9}, "fp_1f_clean_indices", "fp_1f_target_index", {"fp_1f_no_post", false}},
+                    "a model for videos alone reads it");
   table << caption_ending_row("caption_extension");
   table << no_place({"image_jsonl_file"}, "its columns are called otherwise; write a metadata file with the columns image and prompt");
-  table << no_place({"video_directory", "video_jsonl_file", "target_frames", "frame_extraction", "frame_stride", "frame_sample",
-                     "max_frames", "source_fps"},
-                    "videos are not trained");
+  table << no_place({"video_directory", "video_jsonl_file", "source_fps"}, "videos are not trained");
+  table << needless({"target_frames", {"frame_extraction", "head"}, {"frame_stride", 1}, {"frame_sample", 1}, {"max_frames", 129}},
+                    "videos alone have frames");
   table << no_place({"control_directory"}, kNameReferences);
-  table << no_place({"multiple_target", "no_resize_control", "control_resolution"},
+  table << no_place({{"multiple_target", false}, {"no_resize_control", false}, "control_resolution"},
                     "reference pictures have the sizes that extra_inputs gives them");
   table << no_place({"dataset_config"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
 }
@@ -92,6 +108,8 @@ void network_rows(Table& table) {
   table << rewritten("network_dim", "lora_rank", when_new, 4) << rewritten("network_alpha", "lora_alpha", when_new, 1);
   table << same("network_dropout", "lora_dropout") << same("network_args.loraplus_lr_ratio", "loraplus_lr_ratio");
   table << same("network_args.factor", "lokr_factor");
+  table << needless({{"dim_from_weights", false}}, "a file's rank is its own")
+        << no_place({"scale_weight_norms"}, "norms of adapters are not bounded");
   table << no_place({"network_args.*"}, "lora_target_modules and lora_rank_groups say which layers get which rank");
   table << same("base_weights", "preset_lora_path");
   table << no_place({"base_weights_multiplier"}, "write the strength behind the file: preset_lora_path FILE:0.8");
@@ -125,22 +143,37 @@ Table table() {
       "none");
   table << rewritten(
       "discrete_flow_shift", "discrete_flow_shift", [](const Value& value, const Settings&) { return carried(value); }, 1.0);
-  for (const char* name : {"sigmoid_scale", "logit_mean", "logit_std", "mode_scale"}) table << same(name, name);
+  const std::pair<const char*, double> numbers[] = {{"sigmoid_scale", 1.0}, {"logit_mean", 0.0}, {"logit_std", 1.0}, {"mode_scale", 1.29}};
+  for (const auto& [name, number] : numbers) table << same(name, name).otherwise(number);
   auto share = [](const Value& value, const Settings&) { return carried(rest_of(number_of(value).value_or(0) / 1000)); };
   table << rewritten("min_timestep", "max_timestep_boundary", share) << rewritten("max_timestep", "min_timestep_boundary", share);
   table << rewritten("fp8_base", "fp8_models", [](const Value& value, const Settings& all) {
-    return asks_for_something(value) ? carried("dit", all.on("fp8_scaled") ? "" : "weights get a scale for each row here") : left_out("");
-  });
-  table << same("sample_prompts", "preview_prompts") << same("sample_every_n_steps", "preview_steps");
+             return asks_for_something(value) ? carried("dit", all.on("fp8_scaled") ? "" : "weights get a scale for each row here")
+                                              : left_out("");
+           }).otherwise(false);
+  table << rewritten("guidance_scale", "embedded_guidance", [](const Value& value, const Settings&) {
+             return carried(value);
+           }).otherwise(1.0);
+  table << no_place({{"img_in_txt_in_offloading", false}}, "nothing is moved to main memory while a step runs");
+  table << no_place({"num_layers", {"remove_first_image_from_target", false}}, "this model is not trained here");
+  table << rewritten("full_bf16", "trained_weights", [](const Value& value, const Settings& all) {
+             if (all.has("network_module") || lower(all.text("mixed_precision", "no")) != "bf16") return left_out("");
+             if (!asks_for_something(value)) return carried("remainder");  // in fp32, multiplied in bf16
+             return carried(kohya_optimizer()(all) == "adafactor" && all.on("fused_backward_pass") ? "stochastic" : "nearest");
+           }).otherwise(false);
+  table << same("sample_prompts", "preview_prompts")
+        << rewritten("sample_every_n_steps", "preview_steps",
+                     [](const Value& value, const Settings& all) { return all.has("sample_prompts") ? carried(value) : left_out(""); });
   table << no_place({"sample_every_n_epochs"}, "previews are drawn every preview_steps steps");
-  table << no_place({"num_timestep_buckets", "preserve_distribution_shape"}, "timesteps are drawn one by one");
-  table << same("blocks_to_swap", "blocks_to_swap") << same("gradient_checkpointing_cpu_offload", "use_gradient_checkpointing_offload");
-  table << same("fused_backward_pass", "fused_backward_pass");
+  table << no_place({"num_timestep_buckets", {"preserve_distribution_shape", false}}, "timesteps are drawn one by one");
+  table << same("blocks_to_swap", "blocks_to_swap")
+        << same("gradient_checkpointing_cpu_offload", "use_gradient_checkpointing_offload").otherwise(false);
+  table << same("fused_backward_pass", "fused_backward_pass").otherwise(false);
   table << same("vae_spatial_tile_sample_min_size", "vae_tile_size");
   table << rewritten("vae_tiling", "vae_tile_size", [](const Value& value, const Settings& all) {
-    bool has_size = all.has("vae_spatial_tile_sample_min_size");
-    return asks_for_something(value) && !has_size ? carried(256, "tiles of 256 pixels a side overlap by 64") : left_out("");
-  });
+             bool has_size = all.has("vae_spatial_tile_sample_min_size");
+             return asks_for_something(value) && !has_size ? carried(256, "tiles of 256 pixels a side overlap by 64") : left_out("");
+           }).otherwise(false);
   table << no_place({"vae_chunk_size"}, "vae_tile_size is what saves memory in the autoencoder");
   table << rewritten("script", "", [](const Value& value, const Settings& all) {
     bool is_dev = text_of(value).starts_with("flux_2_train") && !all.has("model_version");
@@ -148,12 +181,34 @@ Table table() {
   });
   table << kind_row("script", {"qwen_image_train*", "zimage_train*", "flux_kontext_train*", "flux_2_train*"});
   table << kind_row("model_version", {"original", "edit*", "klein*"});
-  table << needless({"fp8_scaled", "block_swap_h2d_only", "use_pinned_memory_for_block_swap", "fp8_t5", "fp8_llm", "fp8_vl",
-                     "fp8_text_encoder", "sdpa", "xformers", "vae_dtype"});
-  table << needless(
-      {"compile_mode", "compile_cache_size_limit", "compile_dynamic", "compile_fullgraph", "cuda_allow_tf32", "cuda_cudnn_benchmark"});
-  table << needless({"output_name", "training_comment", "logging_dir", "log_prefix", "log_tracker_name", "task", "no_metadata",
-                     "sample_at_first", "edit", "edit_plus"});
+  table << looked_at({{"fp8_scaled", false}});
+  table << needless({{"block_swap_h2d_only", false},
+                     {"use_pinned_memory_for_block_swap", false},
+                     {"block_swap_ring_size", 2},
+                     {"fp8_t5", false},
+                     {"fp8_llm", false},
+                     {"fp8_vl", false},
+                     {"fp8_text_encoder", false},
+                     "vae_dtype",
+                     "dit_dtype",
+                     "text_encoder_dtype",
+                     {"use_32bit_attention", false},
+                     {"disable_numpy_memmap", false},
+                     {"mem_eff_save", false},
+                     {"block_swap_optimizer_patch_params", false},
+                     {"vae_disable_cache", false}},
+                    "says how the same is held and computed");
+  table << needless({{"compile_mode", "default"},
+                     "compile_cache_size_limit",
+                     "compile_dynamic",
+                     {"compile_fullgraph", false},
+                     {"cuda_allow_tf32", false},
+                     {"cuda_cudnn_benchmark", false}},
+                    "says how the same is computed");
+  table << needless({"show_timesteps"}, "shows and does not train") << needless({{"dit_in_channels", 16}}, "the model's files say it")
+        << needless({"task"}, "the model's files say it")
+        << needless({{"sample_at_first", false}}, "previews are drawn before the first step and after the last");
+  table << looked_at({"edit", "edit_plus"});
   return table;
 }
 

@@ -1,7 +1,10 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
+#include "foreign/onetrainer_rows.h"
 #include "foreign/program.h"
 
 // Names and defaults: modules/util/config/ and training_presets/ of OneTrainer.
@@ -45,17 +48,32 @@ bool has_second_encoder(const Settings& all) {
 std::string denoiser(const Settings& all) { return has_unet(all) ? "unet" : "dit"; }
 /// What it calls the denoiser.
 std::string part_of(const Settings& all) { return has_unet(all) ? "unet" : "transformer"; }
+/// Z-Image's and FLUX.2's text encoders do not train there.
+bool encoder_may_train(const Settings& all) {
+  auto type = lower(all.text("model_type"));
+  return type != "z_image" && type != "flux_2";
+}
+constexpr int64_t kWholeRank = 1000000;  ///< above every layer's sides, so that LoKr's second factor is whole
 bool is_lora(const Settings& all) { return all.text("training_method", "FINE_TUNE") == "LORA"; }
 bool from_file(const Settings& all) { return all.on("lora_model_name"); }
 
 /// Parts train unless the settings say otherwise.
-bool trains(const Settings& all, const std::string& part) { return !all.has(part + ".train") || all.on(part + ".train"); }
+bool trains(const Settings& all, const std::string& part) {
+  if (part == "text_encoder" && !encoder_may_train(all)) return false;
+  if (part == "text_encoder_2" && !has_second_encoder(all)) return false;
+  return !all.has(part + ".train") || all.on(part + ".train");
+}
+
+/// Its optimizers that know no end of a run: no schedule counts for them.
+bool is_schedule_free(const Settings& all) { return optimizer_of(all).ends_with("schedulefree"); }
+
+double batches_per_update(const Settings& all) { return std::max(1.0, all.number("gradient_accumulation_steps").value_or(1)); }
 
 std::string trained_parts(const Settings& all) {
   std::vector<std::string> parts;
   if (trains(all, part_of(all))) parts.push_back(denoiser(all));
   if (trains(all, "text_encoder")) parts.emplace_back("text_encoder");
-  if (has_second_encoder(all) && trains(all, "text_encoder_2")) parts.emplace_back("text_encoder_2");
+  if (trains(all, "text_encoder_2")) parts.emplace_back("text_encoder_2");
   return join(parts, ",");
 }
 
@@ -110,6 +128,22 @@ Outcome when_new(const Value& value, const Settings& all) {
   return from_file(all) ? left_out("the file of lora_model_name decides it") : carried(value);
 }
 
+std::string peft_type(const Settings& all) { return lower(all.text("peft_type", "LORA")); }
+
+/// LoKr has a rank of its own, and none where its second factor is whole.
+Outcome rank(const Value& value, const Settings& all) { return peft_type(all) == "lokr" ? left_out("") : when_new(value, all); }
+
+Outcome rank_of_lokr(const Value& value, const Settings& all) {
+  if (peft_type(all) != "lokr") return left_out("");
+  return when_new(all.on("lokr_full_matrix") ? Value(kWholeRank) : value, all);
+}
+
+Convert of_lokr(const std::string& why) {
+  return [why](const Value& value, const Settings& all) {
+    return left_out(is_lora(all) && peft_type(all) == "lokr" && asks_for_something(value) ? why : "");
+  };
+}
+
 /// An expression that is looked for in a name, as one for the whole name.
 std::string found_anywhere(std::string expression) {
   bool from_start = expression.starts_with('^'), to_end = expression.ends_with('$') && !expression.ends_with("\\$");
@@ -137,10 +171,54 @@ Outcome layers(const Value& value, const Settings& all) {
   return carried(".*(" + join(parts, "|") + ").*");
 }
 
-Outcome warmup(const Value& value, const Settings&) {
+/// Batches, not updates; up to 1 a share of the run.
+Outcome warmup(const Value& value, const Settings& all) {
   auto number = number_of(value).value_or(0);
-  if (number > 0 && number <= 1) return left_out("a share of a run whose steps are not known here; write lr_warmup_steps");
-  return carried(std::round(number));
+  if (number <= 0 || is_schedule_free(all)) return left_out("");
+  if (number <= 1) return left_out("a share of a run whose steps are not known here; write lr_warmup_steps");
+  auto steps = std::floor(number / batches_per_update(all));
+  return carried(steps, note_on_warmup(steps));
+}
+
+/// Whole waves of a cosine end at the full rate, hard restarts are halves: one half is a plain cosine.
+Outcome schedule(const Value& value, const Settings& all) {
+  static const std::map<std::string, std::string> kSchedules{{"constant", "constant"},
+                                                             {"linear", "linear"},
+                                                             {"cosine", "cosine"},
+                                                             {"cosine_with_hard_restarts", "cosine_with_restarts"},
+                                                             {"rex", "rex"}};
+  auto word = lower(text_of(value));
+  auto cycles = all.number("learning_rate_cycles").value_or(1);
+  if (is_schedule_free(all)) return carried("constant");
+  if (word == "cosine_with_restarts") {
+    if (cycles == 0.5) return carried("cosine");
+    return left_out(
+        fmt::format("falls and rises in {:g} whole waves and ends at the full rate, which no schedule here does: the rate stays "
+                    "constant; cosine_with_restarts falls in each cycle and starts again at the top",
+                    cycles));
+  }
+  if (word == "cosine_with_hard_restarts" && cycles != std::floor(cycles))
+    return left_out("has a part of a cycle, and cycles are whole here: the rate stays constant");
+  auto it = kSchedules.find(word);
+  return it == kSchedules.end() ? left_out("no such schedule: the rate stays constant") : carried(it->second);
+}
+
+bool has_curve(const Settings& all) {
+  auto word = lower(all.text("learning_rate_scheduler", "CONSTANT"));
+  auto ours = schedule(Value(word), all);
+  return ours.value && *ours.value != "constant";
+}
+
+/// The learning rate as its scaler has it: times the root of a batch's samples, or batches.
+Outcome rate(const Value& value, const Settings& all) {
+  auto scaler = all.text("learning_rate_scaler", "NONE");
+  double batch = all.number("batch_size").value_or(1), factor = 1;
+  if (scaler == "BATCH" || scaler == "GLOBAL_BATCH") factor = batch;
+  if (scaler == "GRADIENT_ACCUMULATION") factor = batches_per_update(all);
+  if (scaler == "BOTH" || scaler == "GLOBAL_BOTH") factor = batch * batches_per_update(all);
+  auto number = number_of(value);
+  if (!number || factor == 1) return carried(value);
+  return carried(*number * std::sqrt(factor), "times the root of " + fmt::format("{:g}", factor) + ", by learning_rate_scaler");
 }
 
 /// Sides of squares, one of which a picture takes at a visit: "512,768"; or one exact size: "768x512".
@@ -182,35 +260,16 @@ Outcome sampling(const Value& value, const Settings& all) {
 
 bool is(const Settings& all, const char* distribution) { return all.text("timestep_distribution", "UNIFORM") == distribution; }
 
+/// Whether a folder has folders in it, as far as that can be told.
+bool may_have_folders(const std::string& path) {
+  std::error_code failed;
+  std::filesystem::directory_iterator entries(path, failed);
+  if (failed) return true;
+  return std::any_of(begin(entries), end(entries), [](const auto& entry) { return entry.is_directory(); });
+}
+
 Outcome saves(const Value& value, const Settings& all, const std::string& unit, double factor) {
   return all.text("save_every_unit", "NEVER") == unit ? carried(number_of(value).value_or(0) * factor) : left_out("");
-}
-
-bool recognises(const Value& tree) {
-  return tree.is_object() && (tree.contains("training_method") || tree.contains("base_model_name")) && tree.contains("model_type");
-}
-
-Arranged arrange(Value tree, const Open& open) {
-  Arranged arranged{.tree = tree};
-  auto& settings = arranged.tree;
-  auto concepts = tree.value("concepts", Value());
-  if (!concepts.is_array() && tree.contains("concept_file_name")) {
-    concepts = open(text_of(tree["concept_file_name"]));
-    if (concepts.is_array()) settings.erase("concept_file_name");
-  }
-  settings.erase("concepts");
-  std::vector<std::pair<std::string, Value>> datasets;
-  for (size_t i = 0; concepts.is_array() && i < concepts.size(); ++i) {
-    const auto& one = concepts[i];
-    if (!one.is_object() || !one.value("enabled", true)) continue;
-    auto type = one.value("type", std::string("STANDARD"));
-    auto name = "concepts[" + std::to_string(i) + "]";
-    if (type == "VALIDATION") settings["validation_path"] = one.value("path", Value());
-    else if (type == "STANDARD") datasets.emplace_back(name + ".path", one);
-    else arranged.not_carried.push_back(name + ".type = " + type + ": class_metadata_path keeps what a model knows of a class");
-  }
-  settings["concept"] = first_of(datasets, arranged);
-  return arranged;
 }
 
 void model_rows(Table& table) {
@@ -222,7 +281,8 @@ void model_rows(Table& table) {
       return asks_for_something(value) ? carried(value) : left_out("");
     });
   }
-  table << same("base_model_name", "model") << rewritten("train_dtype", "dtype", dtype, "FLOAT_16");
+  table << same("base_model_name", "model").otherwise("stable-diffusion-v1-5/stable-diffusion-v1-5")
+        << rewritten("train_dtype", "dtype", dtype, "FLOAT_16");
   for (const char* name : {"unet.weight_dtype", "transformer.weight_dtype"}) {
     auto of_this = [part = std::string(name).substr(0, std::string(name).find('.'))](auto convert) {
       return [part, convert](const Value& value, const Settings& all) { return part == part_of(all) ? convert(value, all) : left_out(""); };
@@ -246,8 +306,31 @@ void model_rows(Table& table) {
                      [](const Value& value, const Settings&) { return asks_for_something(value) ? carried("epsilon") : left_out(""); });
   table << rewritten("rescale_noise_scheduler_to_zero_terminal_snr", "zero_terminal_snr",
                      [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(true) : left_out(""); });
-  table << same("transformer.guidance_scale", "embedded_guidance");
-  table << no_place({"text_encoder_layer_skip", "text_encoder_2_layer_skip"}, "clip_skip counts layers from the last, which is 1");
+  table << rewritten(
+      "transformer.guidance_scale", "embedded_guidance",
+      [](const Value& value, const Settings& all) { return has_unet(all) ? left_out("") : carried(value); }, 1.0);
+  auto skipped = [](const Value& value, const Settings& all) {
+    auto count = number_of(value).value_or(0), second = all.number("text_encoder_2_layer_skip").value_or(0);
+    bool xl = lower(all.text("model_type")).find("diffusion_xl") != std::string::npos;
+    if (count == 0 && (!xl || second == 0)) return left_out("");
+    if (!has_unet(all)) return left_out("clip_skip is for SD 1.5 and SDXL");
+    if (xl && count != second) return left_out("clip_skip is one for both text encoders");
+    return carried(count + (xl ? 2 : 1));
+  };
+  table << rewritten("text_encoder_layer_skip", "clip_skip", skipped, 0);
+  table << rewritten("text_encoder_2_layer_skip", "", [](const Value& value, const Settings& all) {
+    bool xl = lower(all.text("model_type")).find("diffusion_xl") != std::string::npos;
+    auto count = number_of(value).value_or(0);
+    bool told = count != 0 && (!xl || count != all.number("text_encoder_layer_skip").value_or(0));
+    return left_out(told ? "clip_skip is one for both text encoders, and for CLIP alone" : "");
+  });
+  auto read_by = [](std::vector<std::string> types) {
+    return [types = std::move(types)](const Value& value, const Settings& all) {
+      return contains(types, lower(all.text("model_type"))) ? carried(value) : left_out("");
+    };
+  };
+  table << rewritten("text_encoder_sequence_length", "max_sequence_length", read_by({"flux_2"}), 512);
+  table << rewritten("text_encoder_2_sequence_length", "max_sequence_length", read_by({"flux_dev_1"}), 77);
   table << no_place({"vae_override", "force_circular_padding", "custom_conditioning_image"}, "no option of the models here");
 }
 
@@ -275,70 +358,93 @@ void adapter_rows(Table& table) {
       "FINE_TUNE");
   table << rewritten("lora_model_name", "lora_checkpoint",
                      [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(value) : left_out(""); });
-  table << rewritten("lora_rank", "lora_rank", when_new, 16) << rewritten("lora_alpha", "lora_alpha", when_new, 1.0);
-  table << rewritten("dropout_probability", "lora_dropout",
-                     [](const Value& value, const Settings& all) { return is_lora(all) ? carried(value) : left_out(""); });
+  table << rewritten("lora_rank", "lora_rank", rank, 16) << rewritten("lokr_dim", "lora_rank", rank_of_lokr, 16);
+  table << rewritten("lora_alpha", "lora_alpha", when_new, 1.0);
+  table << rewritten(
+      "dropout_probability", "lora_dropout",
+      [](const Value& value, const Settings& all) { return is_lora(all) ? carried(value) : left_out(""); }, 0.0);
   table << rewritten("layer_filter", "lora_target_modules", layers, "");
-  table << rewritten("lokr_decompose_factor", "lokr_factor", when_new);
+  table << rewritten(
+      "lokr_decompose_factor", "lokr_factor",
+      [](const Value& value, const Settings& all) { return peft_type(all) == "lokr" ? when_new(value, all) : left_out(""); }, -1);
+  table << rewritten("lokr_decompose_both", "", of_lokr("the first factor of LoKr is whole here")).otherwise(false);
+  table << rewritten("lokr_use_tucker", "", of_lokr("kernels of convolutions are not in Tucker form here")).otherwise(false);
+  table << rewritten("lokr_weight_decompose", "", of_lokr("DoRA is on LoRA alone")).otherwise(false);
   table << words("output_model_format", "lora_format",
                  {{"diffusers_lora", "diffusers"},
                   {"kohya_lora", "kohya"},
                   {"safetensors", "auto"},
                   {"original_lora", "auto"},
                   {"comfy_lora", "auto"},
-                  {"legacy_lora", "auto"}},
-                 "files have diffusers' names");
-  table << needless({"lora_decompose", "lora_decompose_norm_epsilon", "lora_weight_dtype", "layer_filter_preset", "layer_filter_regex",
-                     "bundle_additional_embeddings", "lokr_dim", "lokr_decompose_both", "lokr_use_tucker", "lokr_weight_decompose",
-                     "lokr_dora_on_output", "lokr_full_matrix", "lokr_vec_trick", "oft_block_size", "oft_block_share", "oft_scaled"});
+                  {"legacy_lora", "auto"},
+                  {"legacy_safetensors", "auto"}},
+                 "files have diffusers' names", "SAFETENSORS");
+  table << rewritten("lora_weight_dtype", "", [](const Value& value, const Settings& all) {
+             return left_out(
+                 !is_lora(all) || bits(value) == "fp32" ? "" : "adapters are kept in fp32 (trained_weights says how bf16 is rounded)");
+           }).otherwise("FLOAT_32");
+  for (const char* name : {"oft_block_size", "oft_block_share", "oft_scaled"})
+    table << rewritten(name, "", [](const Value&, const Settings& all) {
+      return left_out(is_lora(all) && peft_type(all) == "oft_2" ? "a number of an adapter that is not carried" : "");
+    });
+  table << looked_at({"lora_decompose", "lokr_full_matrix", "layer_filter_regex", {"layer_filter_preset", "full"}});
+  table << needless({{"lora_decompose_norm_epsilon", true}}, "it keeps norms of zero from being divided by, and weights have none");
+  table << needless({{"bundle_additional_embeddings", true}}, "no embeddings are trained here that a file could hold");
+  table << needless({{"lokr_dora_on_output", true}}, "lokr_weight_decompose alone reads it")
+        << needless({{"lokr_vec_trick", true}}, "another order of the same products");
 }
 
 void data_rows(Table& table) {
   table << same("concept.path", "dataset_metadata_path") << same("validation_path", "validation_metadata_path");
-  table << same("dataloader_threads", "dataset_num_workers");
+  table << same("dataloader_threads", "dataset_num_workers").otherwise(2);
   table << rewritten("concept.balancing", "dataset_repeat", [](const Value& value, const Settings& all) {
-    auto number = number_of(value).value_or(1);
-    bool repeats = all.text("concept.balancing_strategy", "REPEATS") == "REPEATS" && number >= 1 && number == std::floor(number);
-    return repeats ? carried(number) : left_out("a sample is visited a whole number of times in an epoch (dataset_repeat)");
-  });
+             auto number = number_of(value).value_or(1);
+             bool repeats = all.text("concept.balancing_strategy", "REPEATS") == "REPEATS" && number >= 1 && number == std::floor(number);
+             return repeats ? carried(number) : left_out("a sample is visited a whole number of times in an epoch (dataset_repeat)");
+           }).otherwise(1.0);
   table << rewritten("concept.text.prompt_source", "", [](const Value& value, const Settings&) {
-    return left_out(text_of(value) == "sample" ? "" : "captions are in a text file beside each picture, or in a metadata file");
-  });
-  table << same("concept.image.enable_random_flip", "random_flip");
-  table << rewritten("concept.image.enable_crop_jitter", "", [](const Value&, const Settings&) { return left_out(""); });
-  table << rewritten("concept.loss_weight", "", [](const Value& value, const Settings&) {
-    return left_out(number_of(value) == 1.0 ? "" : "give the dataset its loss_weight in a dataset_config");
-  });
+             return left_out(text_of(value) == "sample" ? "" : "captions are in a text file beside each picture, or in a metadata file");
+           }).otherwise("sample");
+  table << rewritten("concept.image.enable_random_flip", "random_flip",
+                     [](const Value& value, const Settings&) { return carried(asks_for_something(value)); });
+  table << rewritten(
+      "concept.image.enable_crop_jitter", "random_crop",
+      [](const Value& value, const Settings& all) {
+        return asks_for_something(value) && all.has("concept.path") ? left_out(
+                                                                          "pictures are cut at their centre, unless "
+                                                                          "random_crop cuts them anywhere")
+                                                                    : left_out("");
+      },
+      true);
+  table << looked_at({{"concept.loss_weight", 1.0}});
   auto if_tags_change = [](const Value& value, const Settings& all) {
     return shuffles(all) || drops_tags(all) ? carried(value) : left_out("");
   };
   table << rewritten("concept.text.enable_tag_shuffling", "shuffle_caption",
                      [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(true) : left_out(""); });
-  table << rewritten("concept.text.tag_delimiter", "caption_separator", if_tags_change)
-        << rewritten("concept.text.keep_tags_count", "keep_tokens", if_tags_change);
+  table << rewritten("concept.text.tag_delimiter", "caption_separator", if_tags_change, ",")
+        << rewritten("concept.text.keep_tags_count", "keep_tokens", if_tags_change, 1);
   table << rewritten("concept.text.tag_dropout_enable", "caption_tag_dropout_rate", [](const Value& value, const Settings& all) {
     if (!asks_for_something(value)) return left_out("");
     return drops_tags(all) ? carried(all.number("concept.text.tag_dropout_probability").value_or(0))
                            : left_out("tags are left out one by one, as by the mode RANDOM (caption_tag_dropout_rate)");
   });
-  table << looked_at({"concept.text.tag_dropout_mode", "concept.text.tag_dropout_probability"});
+  table << looked_at({{"concept.text.tag_dropout_mode", "FULL"}, {"concept.text.tag_dropout_probability", 0.0}});
   table << no_place({"concept.text.caps_randomize_enable"}, "letters stay as they are written");
   table << no_place({"concept.image.enable_resolution_override"}, "give the dataset its own resolution in a dataset_config");
-  table << no_place(
-      {"concept.image.enable_fixed_flip", "concept.image.enable_random_rotate", "concept.image.enable_fixed_rotate",
-       "concept.image.enable_random_brightness", "concept.image.enable_fixed_brightness", "concept.image.enable_random_contrast",
-       "concept.image.enable_fixed_contrast", "concept.image.enable_random_saturation", "concept.image.enable_fixed_saturation",
-       "concept.image.enable_random_hue", "concept.image.enable_fixed_hue", "concept.image.enable_random_circular_mask_shrink",
-       "concept.image.enable_random_mask_rotate_crop"},
-      "pictures are cropped and mirrored, not changed otherwise");
-  table << needless({"concept.name", "concept.seed", "concept.enabled", "concept.type", "concept.include_subdirectories",
-                     "concept.image_variations", "concept.text_variations", "concept.concept_stats.*", "concept.balancing_strategy",
-                     "concept.image.*", "concept.text.*"});
-  table << no_place({"concept_file_name"}, "cannot be read from here; name the folder of pictures in dataset_metadata_path");
+  table << rewritten("concept.include_subdirectories", "", [](const Value& value, const Settings& all) {
+             bool told = !asks_for_something(value) && all.has("concept.path") && may_have_folders(all.text("concept.path"));
+             return left_out(told ? "pictures in folders below count here; move them away if there are any" : "");
+           }).otherwise(false);
+  table << onetrainer_concepts();
+  table << rewritten("concept_file_name", "", [](const Value&, const Settings& all) {
+             return left_out(all.has("concept.path") ? ""
+                                                     : "is not there to be read; name the folder of pictures in dataset_metadata_path");
+           }).otherwise("training_concepts/concepts.json");
   table << rewritten("resolution", "resolution", resolution, "512");
   table << rewritten("resolution", "multi_resolution",
                      [](const Value&, const Settings& all) { return resolutions(all).size() > 1 ? carried("one") : left_out(""); });
-  table << no_place({"frames"}, "");
+  table << needless({{"frames", "25"}}, "a sample is a picture");
   auto if_buckets = [](Value ours) {
     return [ours](const Value&, const Settings& all) { return buckets(all) ? carried(ours) : left_out(""); };
   };
@@ -350,18 +456,18 @@ void data_rows(Table& table) {
 void loss_rows(Table& table) {
   table << rewritten("timestep_distribution", "timestep_sampling", sampling, "UNIFORM");
   table << rewritten("noising_bias", "logit_mean", [](const Value& value, const Settings& all) {
-    return is(all, "LOGIT_NORMAL") ? carried(-number_of(value).value_or(0)) : left_out("");
-  });
+             return is(all, "LOGIT_NORMAL") ? carried(0 - number_of(value).value_or(0)) : left_out("");
+           }).otherwise(0.0);
   table << rewritten("noising_weight", "logit_std", [](const Value& value, const Settings& all) {
-    return is(all, "LOGIT_NORMAL") ? carried(number_of(value).value_or(0) + 1) : left_out("");
-  });
+             return is(all, "LOGIT_NORMAL") ? carried(number_of(value).value_or(0) + 1) : left_out("");
+           }).otherwise(0.0);
   table << rewritten(
       "noising_weight", "mode_scale",
       [](const Value& value, const Settings& all) { return is(all, "HEAVY_TAIL") ? carried(value) : left_out(""); }, 0.0);
   auto by_table = [](const Value& value, const Settings& all) {
     return is(all, "BETA") || is(all, "INVERTED_PARABOLA") || is(all, "SIGMOID") ? carried(value) : left_out("");
   };
-  table << rewritten("noising_weight", "noising_weight", by_table) << rewritten("noising_bias", "noising_bias", by_table);
+  table << rewritten("noising_weight", "noising_weight", by_table, 0.0) << rewritten("noising_bias", "noising_bias", by_table, 0.0);
   table << rewritten(
       "timestep_shift", "discrete_flow_shift",
       [](const Value& value, const Settings& all) { return has_unet(all) ? left_out("") : carried(value); }, 1.0);
@@ -370,18 +476,21 @@ void loss_rows(Table& table) {
                                                                           : "only timestep_sampling flux_shift follows a picture's size");
   });
   auto share = [](const Value& value, const Settings&) { return carried(rest_of(number_of(value).value_or(0))); };
-  table << rewritten("min_noising_strength", "max_timestep_boundary", share);
-  table << rewritten("max_noising_strength", "min_timestep_boundary", share);
+  table << rewritten("min_noising_strength", "max_timestep_boundary", share, 0.0);
+  table << rewritten("max_noising_strength", "min_timestep_boundary", share, 1.0);
   table << words("loss_weight_fn", "loss_weighting",
                  {{"constant", "uniform"}, {"min_snr_gamma", "uniform"}, {"debiased_estimation", "debiased"}}, "no such weights of losses",
                  "CONSTANT");
   table << rewritten("loss_weight_fn", "min_snr_gamma", [](const Value& value, const Settings& all) {
     return text_of(value) == "MIN_SNR_GAMMA" ? carried(all.number("loss_weight_strength").value_or(5)) : left_out("");
   });
-  table << looked_at({"loss_weight_strength", "vb_loss_strength", "huber_delta", "training_method"});
+  table << looked_at({{"loss_weight_strength", 5.0}, {"training_method", "FINE_TUNE"}});
+  table << needless({{"vb_loss_strength", 1.0}}, "models that predict variances have it, and none here does")
+        << needless({{"huber_delta", 1.0}}, "huber_strength asks for it, and that is told");
   table << rewritten("mse_strength", "", [](const Value& value, const Settings&) {
-    return left_out(number_of(value) == 1.0 ? "" : "the loss is the mean square, or loss_type huber or smooth_l1");
-  });
+             return left_out(number_of(value) == 1.0 ? "" : "the loss is the mean square, or loss_type huber or smooth_l1");
+           }).otherwise(1.0);
+  table << no_place({{"loss_scaler", "NONE"}}, "losses are means; adaptive optimizers do not see a factor on all of them");
   table << no_place({"mae_strength", "log_cosh_strength", "huber_strength"},
                     "the loss is the mean square, or loss_type huber or smooth_l1");
   table << rewritten("offset_noise_weight", "noise_offset",
@@ -393,180 +502,267 @@ void loss_rows(Table& table) {
                                      : left_out("");
   });
   table << rewritten("unmasked_weight", "unmasked_weight", masked, 0.1);
-  table << rewritten("normalize_masked_area_loss", "normalize_masked_area_loss", masked);
+  table << rewritten("normalize_masked_area_loss", "normalize_masked_area_loss", masked, false);
   table << rewritten("unmasked_probability", "", [](const Value&, const Settings& all) {
-    return left_out(all.on("masked_training") ? "a mask counts at every visit" : "");
-  });
+             return left_out(all.on("masked_training") ? "a mask counts at every visit" : "");
+           }).otherwise(0.1);
   table << no_place({"masked_prior_preservation_weight"}, "what lies outside of a mask is not compared with the model before training");
 }
+
+Outcome same_value(const Value& value, const Settings&) { return carried(value); }
 
 void optimizer_rows(Table& table) {
   table << rewritten(
       "optimizer.optimizer", "optimizer",
       [](const Value& value, const Settings& all) {
-        auto name = optimizer_of(all);
-        if (name.empty())
-          return left_out("no such optimizer; docs/optimizers.md lists those there are, prodigy finds its own learning rate too");
-        return carried(name, text_of(value) == "LION_8BIT" ? "states are not held in 8 bits" : "");
+        auto name = optimizer_of(all), given = lower(text_of(value));
+        if (name.empty()) return left_out(kNoOptimizer);
+        return carried(name, given == "lion_8bit" || given == "came_8bit" ? "states are not held in 8 bits" : "");
       },
       "ADAMW");
-  table << rewritten("optimizer.optimizer", "optimizer_args", [](const Value&, const Settings& all) {
-    static const std::map<std::string, std::vector<std::string>> kTaken{
-        {"adamw", {"beta1", "beta2", "eps"}},
-        {"adamw8bit", {"beta1", "beta2", "eps"}},
-        {"lion", {"beta1", "beta2"}},
-        {"prodigy",
-         {"beta1", "beta2", "beta3", "eps", "d0", "d_coef", "growth_rate", "use_bias_correction", "safeguard_warmup", "slice_p"}},
-        {"prodigy_schedulefree", {"beta1", "beta2", "beta3", "eps", "d0", "d_coef"}},
-        {"adamw_schedulefree", {"beta1", "beta2", "eps", "r", "weight_lr_power"}},
-        {"adafactor", {"beta1", "clip_threshold", "decay_rate", "relative_step", "scale_parameter", "warmup_init"}},
-        {"came", {"beta1", "beta2", "beta3", "clip_threshold"}},
-        {"muon", {"momentum", "nesterov", "ns_steps"}}};
-    std::vector<std::string> entries;
-    auto taken = kTaken.find(optimizer_of(all));
-    if (taken == kTaken.end()) return left_out("");
-    for (const auto& name : taken->second) {
-      if (all.has("optimizer." + name)) entries.push_back(name + "=" + all.text("optimizer." + name));
-    }
-    return entries.empty() ? left_out("") : carried(join(entries, ","));
-  });
-  table << weight_decay_row("optimizer.weight_decay", optimizer_of);
-  table << rewritten("optimizer.fused_back_pass", "fused_backward_pass",
-                     [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(true) : left_out(""); });
-  table << needless({"optimizer.*"});
-  table << words("learning_rate_scheduler", "lr_scheduler",
-                 {{"constant", "constant"},
-                  {"linear", "linear"},
-                  {"cosine", "cosine"},
-                  {"cosine_with_restarts", "cosine"},
-                  {"cosine_with_hard_restarts", "cosine_with_restarts"},
-                  {"rex", "rex"}},
-                 "no such schedule");
-  table << rewritten("learning_rate_warmup_steps", "lr_warmup_steps", warmup, 200);
-  table << rewritten("learning_rate_cycles", "lr_scheduler_num_cycles", [](const Value& value, const Settings& all) {
-    return all.text("learning_rate_scheduler") == "COSINE_WITH_HARD_RESTARTS" ? carried(value) : left_out("");
-  });
-  table << same("learning_rate_min_factor", "lr_scheduler_min_lr_ratio");
-  table << no_place({"learning_rate_scaler"}, "learning rates are taken as they are given");
+  table << rewritten(
+      "optimizer.optimizer", "optimizer_args",
+      [](const Value&, const Settings& all) {
+        auto name = optimizer_of(all);
+        std::map<std::string, std::string> others;
+        if (name == "came") others = {{"beta3", "0.9999"}};
+        if (name == "prodigy") others = {{"slice_p", "11"}};
+        return optimizer_numbers(name, "optimizer.", all, others);
+      },
+      "ADAMW");
+  table << rewritten(
+      "optimizer.weight_decay", "weight_decay",
+      [](const Value& value, const Settings& all) {
+        auto theirs = lower(all.text("optimizer.optimizer", "ADAMW"));
+        if (all.has("optimizer.weight_decay")) return of_optimizer(optimizer_of, same_value)(value, all);
+        bool decays = theirs == "adamw" || theirs == "adamw_8bit" || theirs == "schedule_free_adamw" || optimizer_of(all).empty();
+        return carried(decays ? 0.01 : 0.0);
+      },
+      0.0);
+  table << optimizer_number_rows("optimizer.", optimizer_of);
+  table << rewritten(
+      "optimizer.fused_back_pass", "fused_backward_pass",
+      [](const Value& value, const Settings&) { return asks_for_something(value) ? carried(true) : left_out(""); }, false);
+  table << rewritten(
+      "optimizer.stochastic_rounding", "trained_weights",
+      [](const Value& value, const Settings& all) {
+        auto weights = all.text(part_of(all) + ".weight_dtype", "FLOAT_32");
+        if (is_lora(all) || all.text("training_method") == "EMBEDDING") return left_out("");
+        if (bits(Value(weights)) == "fp32") return carried("remainder");  // weights in fp32, multiplied in train_dtype
+        return carried(asks_for_something(value) ? "stochastic" : "nearest");
+      },
+      true);
+  table << onetrainer_numbers(optimizer_of);
+  table << rewritten("learning_rate_scheduler", "lr_scheduler", schedule, "CONSTANT");
+  table << rewritten("learning_rate_warmup_steps", "lr_warmup_steps", warmup, 200.0);
+  table << rewritten(
+      "learning_rate_cycles", "lr_scheduler_num_cycles",
+      [](const Value& value, const Settings& all) {
+        auto cycles = number_of(value).value_or(1);
+        bool hard = lower(all.text("learning_rate_scheduler")) == "cosine_with_hard_restarts" && has_curve(all);
+        return hard && cycles == std::floor(cycles) ? carried(value) : left_out("");
+      },
+      1.0);
+  table << rewritten(
+      "learning_rate_min_factor", "lr_scheduler_min_lr_ratio",
+      [](const Value& value, const Settings& all) { return has_curve(all) ? carried(value) : left_out(""); }, 0.0);
+  table << looked_at({{"learning_rate_scaler", "NONE"}});
   table << no_place({"custom_learning_rate_scheduler", "scheduler_params"}, "no such schedule");
 }
 
-void train_rows(Table& table) {
-  auto same_but = [](const Value& value, const Settings&) { return carried(value); };
-  table << rewritten(
-      "learning_rate", "learning_rate",
-      [](const Value& value, const Settings& all) {
-        return all.has(part_of(all) + ".learning_rate") ? left_out("the denoiser's own takes its place") : carried(value);
-      },
-      3e-6);
-  for (const std::string part : {"unet", "transformer"}) {
-    table << rewritten(part + ".learning_rate", "learning_rate",
-                       [part](const Value& value, const Settings& all) { return part == part_of(all) ? carried(value) : left_out(""); });
+/// The rates of the text encoders that train; each without one of its own takes that of the run, not the denoiser's.
+Outcome encoder_rates(const Value&, const Settings& all) {
+  std::vector<std::string> rates;
+  bool differ = all.has(part_of(all) + ".learning_rate");
+  for (const std::string part : {"text_encoder", "text_encoder_2"}) {
+    if (!trains(all, part)) continue;
+    const auto* own = all.find(part + ".learning_rate");
+    differ = differ || own;
+    const auto* of_run = all.find("learning_rate");
+    rates.push_back(part + "=" + text_of(*rate(own ? *own : of_run ? *of_run : Value(3e-6), all).value));
   }
-  table << rewritten("text_encoder.learning_rate", "text_encoder_lr", [](const Value& value, const Settings& all) {
-    return trains(all, "text_encoder") ? carried("text_encoder=" + text_of(value)) : left_out("");
-  });
-  table << rewritten("epochs", "num_epochs", same_but, 100) << same("batch_size", "batch_size");
-  table << same("gradient_accumulation_steps", "gradient_accumulation_steps")
-        << rewritten("clip_grad_norm", "max_grad_norm", same_but, 1.0);
-  table << rewritten(
-      "gradient_checkpointing", "use_gradient_checkpointing",
-      [](const Value& value, const Settings&) { return carried(asks_for_something(value)); }, "ON");
+  return differ && !rates.empty() ? carried(join(rates, ",")) : left_out("");
+}
+
+/// A part that stops training before the run ends; `theirs` ends in .stop_training_after.
+Outcome stops(const std::string& part, double count, const Settings& all) {
+  auto otherwise = part.starts_with("text_encoder") ? "EPOCH" : "NEVER";
+  auto unit = all.text(part + ".stop_training_after_unit", otherwise);
+  if (!trains(all, part) || unit == "NEVER") return left_out("");
+  if (unit == "EPOCH" && count >= all.number("epochs").value_or(100)) return left_out("");
+  return left_out(
+      fmt::format("a part trains to the end here; train {:g} {}s with it, and go on without it from that file", count, lower(unit)));
+}
+
+void rate_rows(Table& table) {
+  table << rewritten("learning_rate", "learning_rate",
+                     of_optimizer(optimizer_of,
+                                  [](const Value& value, const Settings& all) {
+                                    return all.has(part_of(all) + ".learning_rate") ? left_out("") : rate(value, all);
+                                  }),
+                     3e-6);
+  for (const std::string part : {"unet", "transformer"}) {
+    table << rewritten(part + ".learning_rate", "learning_rate", [part](const Value& value, const Settings& all) {
+      return part == part_of(all) ? of_optimizer(optimizer_of, rate)(value, all) : left_out("");
+    });
+  }
+  auto rates = [](const Value& value, const Settings& all) { return optimizer_of(all).empty() ? left_out("") : encoder_rates(value, all); };
+  table << rewritten("learning_rate", "text_encoder_lr", rates, 3e-6);
+  for (const std::string part : {"text_encoder", "text_encoder_2"}) {
+    table << rewritten(part + ".learning_rate", "text_encoder_lr", [part, rates](const Value& value, const Settings& all) {
+      return trains(all, part) ? of_optimizer(optimizer_of, rates)(value, all) : left_out("");
+    });
+  }
+}
+
+/// Of the denoiser alone, and of the whole in older files.
+void memory_rows(Table& table) {
+  auto on = [](const Value& value, const Settings&) { return carried(asks_for_something(value)); };
+  table << rewritten("gradient_checkpointing", "use_gradient_checkpointing", on);
   table << rewritten("gradient_checkpointing", "use_gradient_checkpointing_offload",
                      [](const Value& value, const Settings&) { return text_of(value) == "CPU_OFFLOADED" ? carried(true) : left_out(""); });
-  table << no_place({"layer_offload_fraction"}, "say in blocks_to_swap how many blocks wait in main memory");
-  table << looked_at({"enable_activation_offloading"});
-  table << rewritten("ema_decay", "ema_decay",
-                     [](const Value& value, const Settings& all) { return all.on("ema") ? carried(value) : left_out(""); });
-  table << rewritten("ema", "ema_decay", [](const Value& value, const Settings& all) {
-    return asks_for_something(value) && !all.has("ema_decay") ? carried(0.999) : left_out("");
-  });
-  table << rewritten("ema_update_step_interval", "", [](const Value& value, const Settings& all) {
-    return left_out(all.on("ema") && number_of(value) != 1.0 ? "averages are updated at every step" : "");
-  });
-  table << no_place({"multi_gpu"}, "who starts the processes says how many: burnish launch -n 2 -- train")
-        << no_place({"only_cache"}, "`burnish cache` makes a cache");
-  table << no_place({"additional_embeddings", "embedding_learning_rate", "preserve_embedding_norm"}, "embeddings are not trained");
+  const std::string why = "say in blocks_to_swap how many blocks wait in main memory";
+  table << no_place({{"layer_offload_fraction", 0.0}}, why);
+  table << looked_at({{"enable_activation_offloading", true}});
+  for (const std::string part : {"unet", "transformer"}) {
+    auto of_this = [part](Convert convert) {
+      return [part, convert](const Value& value, const Settings& all) {
+        return part == part_of(all) && !all.has("gradient_checkpointing") ? convert(value, all) : left_out("");
+      };
+    };
+    table << rewritten(part + ".gradient_checkpointing", "use_gradient_checkpointing", of_this(on), true);
+    table << rewritten(
+        part + ".activation_offloading", "use_gradient_checkpointing_offload",
+        of_this([](const Value& value, const Settings&) { return asks_for_something(value) ? carried(true) : left_out(""); }), false);
+    table << rewritten(part + ".offload_fraction", "",
+                       of_this([why](const Value& value, const Settings&) { return left_out(asks_for_something(value) ? why : ""); }), 0.0);
+  }
+}
+
+void train_rows(Table& table) {
+  rate_rows(table);
+  memory_rows(table);
+  table << rewritten("epochs", "num_epochs", same_value, 100);
+  table << rewritten(
+      "batch_size", "batch_size",
+      [](const Value& value, const Settings&) {
+        return carried(value, number_of(value).value_or(1) > 1
+                                  ? "samples of a size that do not fill a batch are left out of an epoch there, and "
+                                    "are a smaller batch here"
+                                  : "");
+      },
+      1);
+  table << rewritten("gradient_accumulation_steps", "gradient_accumulation_steps", same_value, 1)
+        << rewritten("clip_grad_norm", "max_grad_norm", same_value, 1.0);
+  table << rewritten(
+      "ema_decay", "ema_decay",
+      [](const Value& value, const Settings& all) {
+        if (!all.on("ema")) return left_out("");
+        auto interval = all.number("ema_update_step_interval").value_or(5);
+        auto number = number_of(value);
+        if (!number || interval <= 1) return carried(value);
+        return carried(std::pow(*number, 1 / interval),
+                       fmt::format("the average moves at every step, not at every {:g}: what it keeps of itself in {:g} steps is the same",
+                                   interval, interval));
+      },
+      0.999);
+  table << looked_at({{"ema", "OFF"}, {"ema_update_step_interval", 5}});
+  table << no_place({{"multi_gpu", false}}, "who starts the processes says how many: burnish launch -n 2 -- train")
+        << no_place({{"only_cache", false}}, "`burnish cache` makes a cache");
+  table << no_place({"additional_embeddings", "embedding_learning_rate", {"preserve_embedding_norm", false}}, "embeddings are not trained");
+  for (const std::string part : {"unet", "transformer", "text_encoder", "text_encoder_2"}) {
+    bool is_encoder = part.starts_with("text_encoder");
+    table << rewritten(
+        part + ".stop_training_after", "",
+        [part](const Value& value, const Settings& all) {
+          bool is_there = part.starts_with("text_encoder") || part == part_of(all);
+          return is_there ? stops(part, number_of(value).value_or(0), all) : left_out("");
+        },
+        is_encoder ? 30 : 0);
+    table << looked_at({{part + ".stop_training_after_unit", is_encoder ? "EPOCH" : "NEVER"}});
+  }
+}
+
+/// What every part of a model has, but for what other rows carry.
+void part_rows(Table& table) {
+  const std::string absent_part = "a part that the models trained here do not have, or that does not train";
+  for (const std::string part :
+       {"prior", "decoder", "decoder_text_encoder", "decoder_vqgan", "effnet_encoder", "text_encoder_3", "text_encoder_4",
+        "unconditional_transformer", "vae", "unet", "transformer", "text_encoder", "text_encoder_2"}) {
+    bool is_denoiser = part == "unet" || part == "transformer", is_encoder = part == "text_encoder" || part == "text_encoder_2";
+    bool is_other = !is_denoiser && !is_encoder;
+    auto name = [&](const char* key) { return part + "." + key; };
+    if (is_other) table << onetrainer_other_part(part);
+    else table << looked_at({{name("train"), true}});
+    if (is_encoder) {
+      table << needless({name("model_name")}, "text encoders are read with base_model_name");
+      table << needless({{name("gradient_checkpointing"), true}}, "use_gradient_checkpointing is for all that trains")
+            << needless({{name("offload_fraction"), 0.0}, {name("activation_offloading"), false}},
+                        "text encoders that are frozen are gone while training");
+    }
+    table << (is_other ? needless({{name("include"), true}}, absent_part)
+                       : no_place({{name("include"), true}}, "a model is loaded with all its parts"));
+    if (is_encoder) {
+      table << rewritten(
+          name("dropout_probability"), "caption_dropout",
+          [part](const Value& value, const Settings& all) {
+            if (!asks_for_something(value)) return left_out("");
+            if (has_second_encoder(all))
+              return left_out("each text encoder goes without its caption by itself; caption_dropout is for all of them");
+            return part == "text_encoder" ? carried(value) : left_out("");
+          },
+          0.0);
+      table << no_place({{name("train_embedding"), true}}, "embeddings are not trained");
+    } else {
+      table << needless({{name("dropout_probability"), 0.0}, {name("train_embedding"), true}}, "text encoders alone read it");
+    }
+    if (part == "transformer")
+      table << rewritten(
+          name("attention_mask"), "",
+          [](const Value& value, const Settings& all) {
+            bool told = asks_for_something(value) && lower(all.text("model_type")) == "flux_dev_1";
+            return left_out(told ? "T5's padding is seen, as the model was trained" : "");
+          },
+          false);
+    else table << needless({{name("attention_mask"), false}}, "the transformer alone reads it");
+    if (part != "transformer") table << needless({{name("guidance_scale"), 1.0}}, "the transformer alone reads it");
+  }
+}
+
+Outcome destination(const Value& value, const Settings&) {
+  auto path = std::filesystem::path(text_of(value));
+  return path.empty() ? left_out("") : carried(path.replace_extension("").string(), "a folder here; files in it are step-N.safetensors");
 }
 
 void run_rows(Table& table) {
-  table << rewritten("output_model_destination", "output_path", [](const Value& value, const Settings&) {
-    auto path = std::filesystem::path(text_of(value));
-    return path.empty() ? left_out("") : carried(path.replace_extension("").string(), "a folder here; files in it are step-N.safetensors");
-  });
+  table << rewritten("output_model_destination", "output_path", destination, "models/model.safetensors");
   table << rewritten("output_dtype", "save_dtype", precision, "FLOAT_32");
-  table << rewritten("save_every", "save_steps", [](const Value& value, const Settings& all) { return saves(value, all, "STEP", 1); });
+  table << rewritten("save_every", "save_steps",
+                     [](const Value& value, const Settings& all) { return saves(value, all, "STEP", 1 / batches_per_update(all)); });
   table << rewritten("save_every", "save_epochs", [](const Value& value, const Settings& all) { return saves(value, all, "EPOCH", 1); });
   table << rewritten("save_every", "save_minutes", [](const Value& value, const Settings& all) {
-    return all.text("save_every_unit") == "HOUR" ? saves(value, all, "HOUR", 60) : saves(value, all, "MINUTE", 1);
+    auto unit = all.text("save_every_unit");
+    return unit == "HOUR"     ? saves(value, all, "HOUR", 60)
+           : unit == "SECOND" ? saves(value, all, "SECOND", 1. / 60)
+                              : saves(value, all, "MINUTE", 1);
   });
+  table << looked_at({{"save_every_unit", "NEVER"}}) << no_place({{"save_skip_first", 0}}, "saves begin with the first that is due");
+  table << rewritten("tensorboard", "enable_tensorboard_log", same_value, true);
+  table << looked_at(
+      {"samples", {"sample_definition_file_name", "training_samples/samples.json"}, {"sample_after", 10}, {"sample_after_unit", "MINUTE"}});
+  table << same("preview_steps", "preview_steps");
   table << rewritten(
-      "tensorboard", "enable_tensorboard_log", [](const Value& value, const Settings&) { return carried(value); }, true);
-  table << no_place({"samples", "sample_definition_file_name"},
-                    "write prompts a line each in a file, and name it in preview_prompts (with preview_steps)");
-  table << rewritten("validation", "", [](const Value& value, const Settings& all) {
-    return left_out(asks_for_something(value) && !all.has("validation_path") ? "name held-out samples in validation_metadata_path" : "");
-  });
-  table << no_place({"continue_last_backup"}, "backups of other programs are not read; --resume goes on with a run of burnish");
-  table << no_place({"cloud.enabled"}, "runs are started where they train");
-  table << rewritten("sample_after", "", [](const Value& value, const Settings& all) {
-    auto unit = all.text("sample_after_unit", "MINUTE");
-    return left_out(unit == "STEP" ? "say preview_steps " + text_of(value) + " with preview_prompts" : "");
-  });
+      "validation", "",
+      [](const Value& value, const Settings& all) {
+        return left_out(asks_for_something(value) && !all.has("validation_path") ? "name held-out samples in validation_metadata_path"
+                                                                                 : "");
+      },
+      false);
+  table << no_place({{"continue_last_backup", false}}, "backups of other programs are not read; --resume goes on with a run of burnish");
+  table << no_place({{"cloud.enabled", false}}, "runs are started where they train");
   table << same("seed", "seed");
-  // Parts that models here do not have.
-  for (const std::string part : {"prior", "decoder", "decoder_text_encoder", "decoder_vqgan", "effnet_encoder", "text_encoder_3",
-                                 "text_encoder_4", "unet", "transformer", "text_encoder", "text_encoder_2", "vae", "embedding"})
-    table << needless({part + ".*"});
-  // What is settled here, or is no business of training.
-  table << needless({"__version",
-                     "workspace_dir",
-                     "cache_dir",
-                     "debug_mode",
-                     "debug_dir",
-                     "secrets.*",
-                     "cloud.*",
-                     "quantization.*",
-                     "optimizer_defaults.*",
-                     "tensorboard_expose",
-                     "tensorboard_always_on",
-                     "tensorboard_port",
-                     "validate_after",
-                     "validate_after_unit",
-                     "include_train_config",
-                     "train_device",
-                     "temp_device",
-                     "enable_async_offloading",
-                     "enable_autocast_cache",
-                     "fallback_train_dtype",
-                     "weight_dtype",
-                     "svd_dtype",
-                     "svd_rank",
-                     "latent_caching",
-                     "clear_cache_before_training",
-                     "compile",
-                     "attention_mechanism",
-                     "device_indexes",
-                     "gradient_reduce_precision",
-                     "fused_gradient_reduce",
-                     "async_gradient_reduce",
-                     "async_gradient_reduce_buffer",
-                     "sample_after_unit",
-                     "sample_skip_first",
-                     "sample_image_format",
-                     "sample_video_format",
-                     "sample_audio_format",
-                     "samples_to_tensorboard",
-                     "non_ema_sampling",
-                     "backup_after",
-                     "backup_after_unit",
-                     "rolling_backup",
-                     "rolling_backup_count",
-                     "backup_before_save",
-                     "save_every_unit",
-                     "save_skip_first",
-                     "save_filename_prefix"});
-  table << no_place({"*"}, "not known here");
+  table << no_place({{"non_ema_sampling", true}}, "previews show the average where there is one");
+  table << no_place({{"embedding.is_output_embedding", false}}, "embeddings are not trained");
 }
 
 Table table() {
@@ -577,7 +773,9 @@ Table table() {
   loss_rows(table);
   optimizer_rows(table);
   train_rows(table);
+  part_rows(table);
   run_rows(table);
+  table << onetrainer_needless();
   return table;
 }
 
@@ -586,7 +784,7 @@ Table table() {
 
 Program onetrainer() {
   using namespace of_onetrainer;
-  return {"onetrainer", "OneTrainer", recognises, arrange, table};
+  return {"onetrainer", "OneTrainer", onetrainer_recognises, onetrainer_arrange, table};
 }
 
 }  // namespace burnish::foreign

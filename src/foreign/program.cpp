@@ -2,17 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <map>
+#include <set>
 
+#include "base/error.h"
 #include "base/text.h"
+#include "io/files.h"
 
 namespace burnish::foreign {
 
-std::vector<Program> programs() { return {diffusion_pipe(), ai_toolkit(), onetrainer(), musubi(), kohya(), accelerate()}; }
+std::vector<Program> programs() { return {diffusion_pipe(), ai_toolkit(), onetrainer(), musubi(), diffusers(), kohya(), accelerate()}; }
 
-Value first_of(const std::vector<std::pair<std::string, Value>>& datasets, Arranged& arranged) {
-  for (size_t i = 1; i < datasets.size(); ++i)
-    arranged.not_carried.push_back(datasets[i].first + ": the first dataset is taken; put the others into a dataset_config");
-  return datasets.empty() ? Value::object() : datasets[0].second;
+Value first_of(std::vector<Dataset> datasets, Arranged& arranged) {
+  if (datasets.empty()) return Value::object();
+  auto first = datasets[0].settings;
+  if (datasets.size() > 1 || !datasets[0].ours.empty()) arranged.datasets = std::move(datasets);
+  return first;
+}
+
+std::string text_of(const PromptLine& line) {
+  auto text = one_line(line.prompt);
+  const std::pair<const char*, const Value*> flags[] = {{"w", &line.width}, {"h", &line.height},   {"d", &line.seed},
+                                                        {"s", &line.steps}, {"l", &line.guidance}, {"n", &line.negative}};
+  for (const auto& [name, value] : flags) {
+    auto written = value->is_null() || value->is_boolean() ? "" : one_line(text_of(*value));
+    if (!written.empty()) text += std::string(" --") + name + " " + written;
+  }
+  return trim(text).empty() ? "" : std::string(trim(text)) + "\n";
 }
 
 Value named_arguments(const Value& list) {
@@ -83,13 +100,140 @@ Row caption_ending_row(const std::string& theirs) {
   });
 }
 
-Row weight_decay_row(const std::string& theirs, std::function<std::string(const Settings&)> optimizer) {
+const char* const kNoOptimizer = "no such optimizer; docs/optimizers.md lists those there are, prodigy finds its own learning rate too";
+
+Convert of_optimizer(OptimizerOf optimizer, Convert convert) {
+  return [optimizer = std::move(optimizer), convert = std::move(convert)](const Value& value, const Settings& all) {
+    return optimizer(all).empty() ? left_out("is a number for an optimizer that is not carried") : convert(value, all);
+  };
+}
+
+Row weight_decay_row(const std::string& theirs, OptimizerOf optimizer) {
   auto convert = [theirs, optimizer](const Value& value, const Settings& all) {
-    if (all.has(theirs)) return carried(value);
     auto name = optimizer(all);
-    return name.starts_with("adamw") && name != "adamw_schedulefree" ? left_out("") : carried(0.0);  // what their other optimizers take
+    if (all.has(theirs)) return name.empty() ? left_out("is a number for an optimizer that is not carried") : carried(value);
+    bool decays = name.empty() || (name.starts_with("adamw") && name != "adamw_schedulefree");
+    return decays ? left_out("") : carried(0.0);  // what their other optimizers take
   };
   return rewritten(theirs, "weight_decay", convert, 0.0);
+}
+
+namespace {
+
+/// The numbers that an optimizer here has, by the names of their packages.
+const std::map<std::string, std::set<std::string>> kNumbers{
+    {"adamw", {"betas", "beta1", "beta2", "eps"}},
+    {"adamw8bit", {"betas", "beta1", "beta2", "eps"}},
+    {"lion", {"betas", "beta1", "beta2"}},
+    {"adafactor", {"scale_parameter", "relative_step", "warmup_init", "beta1", "decay_rate", "clip_threshold", "eps1", "eps2"}},
+    {"came", {"beta1", "beta2", "beta3", "clip_threshold", "eps1", "eps2"}},
+    {"prodigy",
+     {"betas", "beta1", "beta2", "beta3", "eps", "d0", "d_coef", "growth_rate", "use_bias_correction", "safeguard_warmup", "slice_p"}},
+    {"adamw_schedulefree", {"betas", "beta1", "beta2", "eps", "r", "weight_lr_power"}},
+    {"prodigy_schedulefree", {"betas", "beta1", "beta2", "beta3", "eps", "d0", "d_coef", "slice_p"}},
+    {"muon", {"momentum", "nesterov", "ns_steps", "betas", "beta1", "beta2", "eps"}}};
+
+std::set<std::string> numbers_of_all() {
+  std::set<std::string> all;
+  for (const auto& [optimizer, names] : kNumbers) all.insert(names.begin(), names.end());
+  return all;
+}
+
+bool takes(const std::string& optimizer, const std::string& number) {
+  auto it = kNumbers.find(optimizer);
+  return it != kNumbers.end() && it->second.contains(number);
+}
+
+/// One of theirs as ours has it: lists without brackets.
+std::string written(const Value& value) {
+  std::vector<std::string> numbers;
+  for (const auto& item : value.is_array() ? value : Value::array({value})) numbers.push_back(text_of(item));
+  auto text = lower(join(numbers, ","));
+  std::erase_if(text, [](char c) { return c == '(' || c == ')' || c == '[' || c == ']' || c == ' '; });
+  return text;
+}
+
+/// CAME's and Adafactor's pairs have one name there and two here.
+bool is_pair(const std::string& text) { return text.find(',') != text.npos; }
+
+}  // namespace
+
+std::vector<Row> optimizer_number_rows(const std::string& prefix, OptimizerOf optimizer) {
+  auto names = numbers_of_all();
+  names.insert("decouple");
+  std::vector<Row> rows;
+  for (const auto& name : names) {
+    rows.push_back(rewritten(prefix + name, "", [optimizer, name](const Value& value, const Settings& all) {
+      auto ours = optimizer(all);
+      if (ours.empty()) return left_out("is a number for an optimizer that is not carried");
+      if (name == "decouple") return left_out(asks_for_something(value) || ours != "prodigy" ? "" : "weight decay is decoupled here");
+      bool pair = is_pair(written(value)) && (name == "eps" || name == "betas") && (ours == "adafactor" || ours == "came");
+      return left_out(takes(ours, name) || pair || !asks_for_something(value) ? "" : "no number of " + ours + " here");
+    }));
+  }
+  return rows;
+}
+
+Outcome optimizer_numbers(const std::string& optimizer, const std::string& prefix, const Settings& all,
+                          const std::map<std::string, std::string>& others) {
+  if (optimizer.empty()) return left_out("");
+  std::map<std::string, std::string> entries;
+  for (const auto& name : numbers_of_all()) {
+    const auto* value = all.find(prefix + name);
+    if (!value) continue;
+    auto text = written(*value);
+    if (takes(optimizer, name)) {
+      if (text != "none" && !text.empty()) entries[name] = text;
+    } else if (is_pair(text) && (optimizer == "adafactor" || optimizer == "came") && (name == "eps" || name == "betas")) {
+      auto parts = split_list(text);
+      const std::string stem = name == "eps" ? "eps" : "beta";
+      for (size_t i = 0; i < parts.size(); ++i) {
+        if (takes(optimizer, stem + std::to_string(i + 1))) entries[stem + std::to_string(i + 1)] = parts[i];
+      }
+    }
+  }
+  for (const auto& [name, text] : others) {
+    if (takes(optimizer, name)) entries.emplace(name, text);
+  }
+  std::vector<std::string> list;
+  for (const auto& [name, text] : entries) list.push_back(name + "=" + text);
+  return list.empty() ? left_out("") : carried(join(list, ","));
+}
+
+std::string note_on_warmup(double num_steps) {
+  return num_steps >= 1 ? "the first step has the rate 0 there and a step's share of the rise here, which is one step ahead" : "";
+}
+
+Outcome accumulated(const Value& value, const Settings&) {
+  bool several = number_of(value).value_or(1) > 1;
+  return carried(
+      value, several ? "an epoch whose batches are no multiple of it ends there with an update by the batches that are left, and "
+                       "goes on into the next epoch here: 10 batches by 3 are 4 updates an epoch there, 20 are 7 updates here and 8 there"
+                     : "");
+}
+
+namespace {
+
+/// Tells a model by the names of its tensors, which head a safetensors file.
+std::string kind_of_file(const std::filesystem::path& path) {
+  constexpr size_t kMostOfAHead = 8 << 20;
+  std::string head(kMostOfAHead, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), kMostOfAHead);
+  head.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
+  if (head.find("conditioner.embedders.1.") != head.npos) return "sdxl";
+  if (head.find("double_blocks.0.") != head.npos) return "flux";
+  return head.find("cond_stage_model.") != head.npos ? "sd15" : "";
+}
+
+}  // namespace
+
+std::string kind_of_model(const std::string& path) {
+  if (path.empty() || !io::is_there(path)) return "";
+  auto folder = std::filesystem::path(path);
+  if (!io::is_folder(folder)) return kind_of_file(folder);
+  if (io::is_there(folder / "unet")) return io::is_there(folder / "text_encoder_2") ? "sdxl" : "sd15";
+  return io::is_there(folder / "transformer") && io::is_there(folder / "text_encoder_2") ? "flux" : "";
 }
 
 }  // namespace burnish::foreign

@@ -11,11 +11,22 @@ namespace burnish::foreign {
 /// Reads a file that settings name; null when it is not there.
 using Open = std::function<Value(const std::string& path)>;
 
+/// One of a program's datasets.
+struct Dataset {
+  std::string name;              ///< as messages have it: "datasets[1].folder_path"
+  Value settings;                ///< the program's, as its table has them
+  Value ours = Value::object();  ///< keys that only a dataset_config has: loss_weight, class_tokens, is_reg
+};
+
 /// Settings in the form that a program's table is written for.
 struct Arranged {
   Value tree;
   bool whole = true;                          ///< settings of a run, not of its data alone
   std::vector<std::string> not_carried = {};  ///< "name = value: why"
+  std::string prompts = "";                   ///< of previews, a line each, with their flags
+  std::string prompts_from = "";              ///< name of theirs that the prompts come from
+  std::vector<Dataset> datasets = {};         ///< all of them, where one table cannot hold them; the first is in the tree
+  std::string dataset_key = "";               ///< name in the tree that a dataset lies under; "" for the tree itself
 };
 
 /// A program, other than this one, whose settings can be read.
@@ -33,10 +44,17 @@ Program musubi();
 Program onetrainer();
 Program ai_toolkit();
 Program diffusion_pipe();
+Program diffusers();
 Program accelerate();
 
 /// Lists all programs, in the order in which they are asked.
 std::vector<Program> programs();
+
+/// Tells which of our optimizers the settings ask for; "" for one that is not there.
+using OptimizerOf = std::function<std::string(const Settings&)>;
+
+/// The optimizers of sd-scripts and of what grew from it.
+OptimizerOf kohya_optimizer();
 
 /// The options that sd-scripts and what grew from it share: training, optimizer, schedule, saving. `flows` says of which kind the model is.
 Table kohya_training(bool (*flows)(const Settings&));
@@ -44,8 +62,15 @@ Table kohya_training(bool (*flows)(const Settings&));
 /// Reads fp32, bf16 or fp16 as a run's dtype; models that flow, and weights that train, are not held in fp16 (`too_narrow`).
 Outcome dtype_of_run(const std::string& bits, bool too_narrow);
 
-/// Keeps the first of several datasets; the others are not carried.
-Value first_of(const std::vector<std::pair<std::string, Value>>& datasets, Arranged& arranged);
+/// Keeps all datasets in `arranged` where one is not enough, and returns the settings of the first.
+Value first_of(std::vector<Dataset> datasets, Arranged& arranged);
+
+/// A line of a file of prompts, with the flags that `sample` has: null for what is not known.
+struct PromptLine {
+  std::string prompt;
+  Value width = nullptr, height = nullptr, seed = nullptr, steps = nullptr, guidance = nullptr, negative = nullptr;
+};
+std::string text_of(const PromptLine& line);
 
 /// Reads "a=1" entries of an argument list as an object.
 Value named_arguments(const Value& list);
@@ -71,7 +96,29 @@ extern const char* const kNameReferences;
 /// The ending of caption files, whose point may be left out.
 Row caption_ending_row(const std::string& theirs);
 
+/// A sentence: an optimizer that is not there.
+extern const char* const kNoOptimizer;
+
+/// A rate, decay or other number, unless its optimizer is not carried, for it would say something else to another.
+Convert of_optimizer(OptimizerOf optimizer, Convert convert);
+
 /// Rows of an optimizer's weight decay: the given, or what the program's optimizer takes, which is often 0.
-Row weight_decay_row(const std::string& theirs, std::function<std::string(const Settings&)> optimizer);
+Row weight_decay_row(const std::string& theirs, OptimizerOf optimizer);
+
+/// Rows of the numbers of all optimizers, which are called `prefix` and their own name: looked at where the optimizer has them.
+std::vector<Row> optimizer_number_rows(const std::string& prefix, OptimizerOf optimizer);
+
+/// The numbers among them that are given, and `others` where they are not, as optimizer_args has them.
+Outcome optimizer_numbers(const std::string& optimizer, const std::string& prefix, const Settings& all,
+                          const std::map<std::string, std::string>& others = {});
+
+/// What is different of a warm-up of theirs, whose first step has the rate 0: nothing for none.
+std::string note_on_warmup(double num_steps);
+
+/// What is different of batches that are accumulated: theirs begin anew in every epoch.
+Outcome accumulated(const Value& value, const Settings& all);
+
+/// What a model's file or folder holds, as far as it is there and can be told: sd15, sdxl, flux or "".
+std::string kind_of_model(const std::string& path);
 
 }  // namespace burnish::foreign

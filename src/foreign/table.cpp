@@ -12,10 +12,9 @@ namespace burnish::foreign {
 
 namespace {
 
-bool is_rest(const Row& row) { return row.theirs == "*" || row.theirs.ends_with(".*"); }
+bool is_rest(const Row& row) { return row.theirs.ends_with(".*"); }
 
 bool names(const Row& row, const std::string& name) {
-  if (row.theirs == "*") return true;
   return is_rest(row) ? lies_below(name, row.theirs.substr(0, row.theirs.size() - 2)) : row.theirs == name;
 }
 
@@ -101,6 +100,11 @@ Row same(std::string theirs, std::string ours, std::string note) {
   return {std::move(theirs), std::move(ours), [note](const Value& value, const Settings&) { return carried(value, note); }, nullptr};
 }
 
+Row Row::otherwise(Value value) && {
+  absent = std::move(value);
+  return std::move(*this);
+}
+
 Row rewritten(std::string theirs, std::string ours, Convert convert, Value absent) {
   return {std::move(theirs), std::move(ours), std::move(convert), std::move(absent)};
 }
@@ -113,21 +117,39 @@ Row words(std::string theirs, std::string ours, std::map<std::string, std::strin
   return {std::move(theirs), std::move(ours), convert, std::move(absent)};
 }
 
-std::vector<Row> no_place(std::vector<std::string> theirs, const std::string& why) {
+std::vector<Row> no_place(const std::vector<Key>& theirs, const std::string& why) {
   std::vector<Row> rows;
-  for (auto& name : theirs) {
-    auto convert = [why](const Value& value, const Settings&) { return left_out(asks_for_something(value) ? why : ""); };
-    rows.push_back({std::move(name), "", convert, nullptr});
+  for (const auto& key : theirs) {
+    auto convert = [why, absent = key.absent](const Value& value, const Settings&) {
+      return left_out(means_the_same(value, absent) ? "" : why);
+    };
+    rows.push_back({key.name, "", convert, key.absent});
   }
   return rows;
 }
 
-std::vector<Row> looked_at(std::vector<std::string> theirs) { return no_place(std::move(theirs), ""); }
-
-std::vector<Row> needless(std::vector<std::string> theirs) {
+std::vector<Row> not_done(const std::vector<Key>& theirs, const std::string& why) {
   std::vector<Row> rows;
-  for (auto& name : theirs) rows.push_back({std::move(name), "", nullptr, nullptr});
+  for (const auto& key : theirs) {
+    auto convert = [why](const Value& value, const Settings&) { return left_out(asks_for_something(value) ? why : ""); };
+    rows.push_back({key.name, "", convert, key.absent});
+  }
   return rows;
+}
+
+std::vector<Row> looked_at(const std::vector<Key>& theirs) { return no_place(theirs, ""); }
+
+std::vector<Row> needless(const std::vector<Key>& theirs, const std::string& why) {
+  std::vector<Row> rows;
+  for (const auto& key : theirs) rows.push_back({key.name, "", nullptr, key.absent, why});
+  return rows;
+}
+
+bool means_the_same(const Value& a, const Value& b) {
+  if (!asks_for_something(a) || !asks_for_something(b)) return asks_for_something(a) == asks_for_something(b);
+  auto of_a = number_of(a), of_b = number_of(b);
+  if (of_a && of_b) return *of_a == *of_b;
+  return lower(text_of(a)) == lower(text_of(b));
 }
 
 Table& Table::operator<<(Row row) {
@@ -139,6 +161,27 @@ Table& Table::operator<<(const std::vector<Row>& more) {
   rows.insert(rows.end(), more.begin(), more.end());
   return *this;
 }
+
+namespace {
+
+/// A row whose name is not given: what the program takes then, where that is not what a run takes by itself.
+void apply_absent(const Row& row, const Settings& settings, config::Fields& fields, Import& imported) {
+  const auto name = row.theirs + " (its default)";
+  const bool is_first = !row.ours.empty() && !imported.origins.contains(row.ours);
+  const auto before = is_first ? config::value_text(field_named(row.ours, fields)) : "";
+  // What is given goes before what another name takes by itself.
+  auto origins = imported.origins.find(row.ours);
+  auto is_given = [](const std::string& origin) { return !origin.ends_with("(its default)"); };
+  if (origins != imported.origins.end() && std::ranges::any_of(origins->second, is_given)) return;
+  const auto num_different = imported.different.size();
+  Applied applied;
+  apply_row(row, name, row.absent, settings, fields, imported, applied);
+  if (!applied.why_not.empty()) imported.not_carried.push_back(shown(name, row.absent) + ": " + applied.why_not);
+  if (!is_first || !imported.origins.contains(row.ours) || imported.different.size() > num_different) return;
+  if (config::value_text(field_named(row.ours, fields)) == before) imported.origins.erase(row.ours);
+}
+
+}  // namespace
 
 void apply(const Table& table, const Settings& settings, bool whole, config::Fields& fields, Import& imported) {
   std::map<std::string, Applied> applied;
@@ -155,9 +198,7 @@ void apply(const Table& table, const Settings& settings, bool whole, config::Fie
       else if (asks_for_something(value)) imported.needless.insert(name);
       else applied[name];
     }
-    if (found || !whole || row.absent.is_null()) continue;
-    Applied of_absent;
-    apply_row(row, row.theirs + " (its default)", row.absent, settings, fields, imported, of_absent);
+    if (!found && whole && !row.absent.is_null() && row.convert) apply_absent(row, settings, fields, imported);
   }
   for (const auto& [name, value] : settings.all()) {
     if (imported.needless.contains(name)) continue;

@@ -63,9 +63,7 @@ TEST_F(ImportVerb, KohyasCommandLineWithItsDatasetFile) {
   write("data.toml",
         "[general]\ncaption_extension = '.txt'\nshuffle_caption = true\n\n[[datasets]]\nresolution = [64, 48]\nbatch_size = 2\n\n"
         "  [[datasets.subsets]]\n  image_dir = '" +
-            pictures() +
-            "'\n  num_repeats = 3\n  flip_aug = true\n\n"
-            "  [[datasets.subsets]]\n  image_dir = '/elsewhere'\n");
+            pictures() + "'\n  num_repeats = 3\n  flip_aug = true\n");
   auto said = import_file(
       "train.sh", "accelerate launch --num_cpu_threads_per_process 1 flux_train_network.py \\\n  --pretrained_model_name_or_path=" +
                       in_model("transformer") + " --clip_l " + in_model("text_encoder") + " --t5xxl " + in_model("text_encoder_2") +
@@ -75,7 +73,7 @@ TEST_F(ImportVerb, KohyasCommandLineWithItsDatasetFile) {
                       "--timestep_sampling flux_shift --model_prediction_type raw --cache_latents --network_train_unet_only "
                       "--gradient_checkpointing --max_data_loader_n_workers 3 --output_dir=\"" +
                       out().string() + "\" --output_name x\n");
-  for (const char* words : {"different here: blocks_to_swap = 2: a number of blocks", "not carried: datasets[0].subsets[1].image_dir: ",
+  for (const char* words : {"different here: blocks_to_swap = 2: a number of blocks",
                             "nothing to set here: cache_latents, launch.num_cpu_threads_per_process, output_name"})
     EXPECT_THAT(said, HasSubstr(words));
   for (const char* line : {"lora_rank = 4  # network_dim\n",
@@ -240,27 +238,28 @@ TEST_F(ImportVerb, OneTrainersSizesAndCaptions) {
 }
 
 TEST_F(ImportVerb, AiToolkitsYaml) {
-  auto said =
-      import_file("job.yaml",
-                  "job: extension\nconfig:\n  name: cat\n  process:\n    - type: sd_trainer\n      training_folder: runs\n"
-                  "      network: {type: lora, linear: 4, linear_alpha: 8}\n      save: {save_every: 250, max_step_saves_to_keep: 4}\n"
-                  "      datasets:\n        - folder_path: " +
-                      pictures() +
-                      "\n          caption_ext: txt\n"
-                      "          caption_dropout_rate: 0.05\n          resolution: [32, 64]\n          bucket_tolerance: 16\n          "
-                      "shuffle_tokens: true\n"
-                      "          trigger_word: p3rson\n"
-                      "      train:\n        steps: 2000\n        lr: 1e-4\n        optimizer: adamw8bit\n        dtype: fp32\n"
-                      "        noise_scheduler: flowmatch\n        ema_config: {use_ema: true, ema_decay: 0.99}\n"
-                      "      model: {name_or_path: " +
-                      in_model("") +
-                      ", is_flux: true, quantize: true}\n"
-                      "      sample: {prompts: [a cat], sample_every: 250, seed: 42, walk: true}\n");
-  EXPECT_THAT(said, HasSubstr("not carried: sample.prompts = [\"a cat\"]: "));
-  EXPECT_THAT(said, HasSubstr("not carried: sample.sample_every = 250: say preview_steps 250 with preview_prompts"));
+  auto said = import_file(
+      "job.yaml",
+      "job: extension\nconfig:\n  name: cat\n  process:\n    - type: sd_trainer\n      training_folder: runs\n"
+      "      network: {type: lora, linear: 4, linear_alpha: 8}\n      save: {save_every: 250, max_step_saves_to_keep: 4}\n"
+      "      datasets:\n        - folder_path: " +
+          pictures() +
+          "\n          caption_ext: txt\n"
+          "          caption_dropout_rate: 0.05\n          resolution: [32, 64]\n          bucket_tolerance: 16\n          "
+          "shuffle_tokens: true\n"
+          "          trigger_word: p3rson\n"
+          "      train:\n        steps: 2000\n        lr: 1e-4\n        optimizer: adamw8bit\n        dtype: fp32\n"
+          "        noise_scheduler: flowmatch\n        ema_config: {use_ema: true, ema_decay: 0.99}\n"
+          "      model: {name_or_path: " +
+          in_model("") +
+          ", is_flux: true, quantize: true}\n"
+          "      sample: {prompts: [a cat, '[trigger] asleep'], sample_every: 250, seed: 42, walk: true, width: 64, height: 48, "
+          "sample_steps: 2, guidance_scale: 1}\n      trigger_word: p3rson\n");
+  EXPECT_EQ(read_file(at("run.prompts.txt")), "a cat --w 64 --h 48 --d 42 --s 2 --l 1\np3rson asleep --w 64 --h 48 --d 42 --s 2 --l 1\n");
+  EXPECT_THAT(toml(), AllOf(HasSubstr("run.prompts.txt\"  # sample.prompts"), HasSubstr("preview_steps = 250")));
   EXPECT_THAT(said, HasSubstr("not carried: sample.walk = true: not known here"));
   for (const char* line :
-       {"lora_rank = 4", "lora_alpha = 8.0", "save_steps = 250", "keep_last = 4", "resolution = [\"32\", \"64\"]", "enable_bucket = true",
+       {"lora_rank = 4", "lora_alpha = 0.0", "save_steps = 250", "keep_last = 4", "resolution = [\"32\", \"64\"]", "enable_bucket = true",
         "seed = 42", "caption_prefix = \"p3rson\"", "max_steps = 2000",
         "timestep_sampling = \"sigmoid\"  # train.timestep_type (its default)", "ema_decay = 0.99", "fp8_models = \"dit\"",
         "caption_dropout = 0.05", "shuffle_caption = true", "caption_extension = \".txt\"", "save_dtype = \"fp16\"", "/runs/cat\""})
@@ -468,6 +467,40 @@ TEST_F(ImportVerb, AcceleratesYaml) {
        {"dtype = \"fp32\"", "gradient_accumulation_steps = 2", "device = \"cpu\"", "zero_stage = 3", "enable_optimizer_cpu_offload = true"})
     EXPECT_THAT(toml(), HasSubstr(line));
   starts("--model " + quoted(kGolden / "model") + " " + golden_data());
+}
+
+TEST_F(ImportVerb, SeveralDatasetsAreAFileBesideIt) {
+  const std::string run =
+      "accelerate launch flux_train_network.py --pretrained_model_name_or_path=" + in_model("transformer") + " --clip_l " +
+      in_model("text_encoder") + " --t5xxl " + in_model("text_encoder_2") + " --ae " + in_model("vae") +
+      " --dataset_config=data.toml --network_module=networks.lora_flux --network_dim=4 --max_train_steps=10 --network_train_unet_only\n";
+  write("data.toml", "[general]\ncaption_extension = '.txt'\n[[datasets]]\nresolution = 64\n  [[datasets.subsets]]\n  image_dir = '" +
+                         pictures() + "'\n  num_repeats = 3\n  [[datasets.subsets]]\n  image_dir = '" + pictures() +
+                         "'\n  shuffle_caption = true\n  class_tokens = 'a thing'\n");
+  auto said = import_file("train.sh", run);
+  EXPECT_THAT(said, Not(HasSubstr("subsets[1]")));
+  auto datasets = read_file(at("datasets.toml"));
+  for (const char* line : {"num_repeats = 3", "shuffle_caption = true", "class_tokens = \"a thing\"", "caption_extension = \".txt\"",
+                           "resolution = [\"64,64\"]"})
+    EXPECT_THAT(datasets, HasSubstr(line));
+  EXPECT_THAT(toml(), AllOf(HasSubstr("datasets.toml\"  # datasets[0].subsets[0].image_dir, datasets[0].subsets[1].image_dir"),
+                            Not(HasSubstr("dataset_metadata_path")), Not(HasSubstr("dataset_repeat"))));
+  refused(2, "import " + quoted(at("train.sh")) + " --output " + quoted(at("other.toml")), {"datasets.toml is there already"});
+  starts("--overwrite");
+}
+
+TEST_F(ImportVerb, FilesOfOtherProgramsAreRefusedByName) {
+  auto with = [&](const std::string& name, const std::string& text) { return "import " + quoted(write(name, text)); };
+  refused(3, with("config.json", R"({"--model_family": "flux", "--pretrained_model_name_or_path": "x", "--data_backend_config": "y"})"),
+          {"is of SimpleTuner, whose settings are not read", "kohya sd-scripts"});
+  refused(3, with("a.sh", "python train_controlnet_flux.py --pretrained_model_name_or_path x --output_dir y\n"),
+          {"is of the script train_controlnet_flux.py, whose settings are not read"});
+  EXPECT_THAT(import_file("b.sh",
+                          "accelerate launch train_dreambooth_lora_flux.py --pretrained_model_name_or_path x --instance_data_dir y "
+                          "--instance_prompt 'a dog' --rank 8\n"),
+              Not(HasSubstr("not known here")));
+  EXPECT_THAT(toml(), AllOf(HasSubstr("lora_rank = 8"), HasSubstr("lora_base_model = \"dit\""), Not(HasSubstr("trainable_models"))));
+  EXPECT_THAT(read_file(at("datasets.toml")), HasSubstr("class_tokens = \"a dog\""));
 }
 
 TEST_F(ImportVerb, PrintsWithoutAFileToWrite) {

@@ -1,0 +1,320 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "foreign/program.h"
+
+// Names and defaults: examples/dreambooth/train_dreambooth*.py of diffusers.
+namespace burnish::foreign {
+
+namespace of_diffusers {
+namespace {
+
+std::string script(const Settings& all) { return all.text("script"); }
+bool trains_whole(const Settings& all) { return script(all).find("_lora") == std::string::npos; }
+bool has(const Settings& all, const char* word) { return script(all).find(word) != std::string::npos; }
+bool flows(const Settings& all) { return has(all, "flux") || has(all, "qwen") || has(all, "z_image"); }
+bool is_flux(const Settings& all) { return has(all, "flux") && !has(all, "flux2"); }
+bool is_xl(const Settings& all) { return has(all, "sdxl"); }
+
+std::string trained_parts(const Settings& all) {
+  std::string parts = flows(all) ? "dit" : "unet";
+  if (all.on("train_text_encoder")) parts += is_xl(all) ? ",text_encoder,text_encoder_2" : ",text_encoder";
+  return parts;
+}
+
+std::string optimizer_of(const Settings& all) {
+  auto name = lower(all.text("optimizer", "AdamW"));
+  if (name == "prodigy") return "prodigy";
+  return name == "adamw" ? (all.on("use_8bit_adam") ? "adamw8bit" : "adamw") : "";
+}
+
+Outcome same_value(const Value& value, const Settings&) { return carried(value); }
+
+/// Values that differ from one of its scripts to the next.
+Outcome when_absent(const Settings& all, const char* name, const Value& given, const Value& otherwise) {
+  return carried(all.has(name) ? given : otherwise);
+}
+
+Outcome rate(const Value& value, const Settings& all) {
+  bool is_lora_of_sd = script(all) == "train_dreambooth_lora.py", is_whole_sd = script(all) == "train_dreambooth.py";
+  double number = number_of(value).value_or(0), factor = 1;
+  if (!all.has("learning_rate")) number = is_lora_of_sd ? 5e-4 : is_whole_sd ? 5e-6 : 1e-4;
+  if (all.on("scale_lr")) factor = all.number("gradient_accumulation_steps").value_or(1) * all.number("train_batch_size").value_or(4);
+  return carried(number * factor, factor == 1 ? "" : fmt::format("times {:g}, by scale_lr, for one process", factor));
+}
+
+Outcome encoder_rate(const Value& value, const Settings& all) {
+  bool has_own = is_flux(all) || is_xl(all);
+  return all.on("train_text_encoder") && has_own ? carried(value) : left_out("");
+}
+
+Outcome decay(const Value& value, const Settings& all) {
+  bool of_sd = script(all) == "train_dreambooth_lora.py" || script(all) == "train_dreambooth.py";
+  return when_absent(all, "adam_weight_decay", value, of_sd ? 1e-2 : 1e-4);
+}
+
+Outcome size(const Value& value, const Settings& all) {
+  auto side = when_absent(all, "resolution", value, is_xl(all) ? 1024 : 512);
+  return carried(text_of(*side.value));
+}
+
+std::string schedule_of(const Settings& all) { return lower(all.text("lr_scheduler", "constant")); }
+
+Outcome schedule(const Value& value, const Settings&) {
+  static const std::map<std::string, std::string> kSchedules{
+      {"constant", "constant"}, {"constant_with_warmup", "constant"}, {"linear", "linear"},
+      {"cosine", "cosine"},     {"polynomial", "polynomial"},         {"cosine_with_restarts", "cosine_with_restarts"}};
+  auto it = kSchedules.find(lower(text_of(value)));
+  return it == kSchedules.end() ? left_out("no such schedule: the rate stays constant") : carried(it->second);
+}
+
+Outcome warmup(const Value& value, const Settings& all) {
+  auto steps = number_of(value).value_or(0);
+  return schedule_of(all) == "constant" ? left_out("") : carried(value, note_on_warmup(steps));
+}
+
+Convert of_schedule(const char* schedule, Convert convert) {
+  return [schedule = std::string(schedule), convert](const Value& value, const Settings& all) {
+    return schedule_of(all) == schedule ? convert(value, all) : left_out("");
+  };
+}
+
+Outcome weighting(const Value& value, const Settings&) {
+  auto scheme = text_of(value);
+  return carried(scheme == "sigma_sqrt" || scheme == "cosmap" ? Value(scheme) : Value("uniform"));
+}
+
+/// Timesteps are drawn by the scheme; those that weigh losses draw them evenly over the model's own grid.
+Outcome sampling(const Value& value, const Settings& all) {
+  if (!flows(all)) return left_out("");
+  auto scheme = text_of(value);
+  return carried(scheme == "logit_normal" || scheme == "mode" ? Value(scheme) : Value("sigma"));
+}
+
+bool recognises(const Value& tree) {
+  if (!tree.is_object()) return false;
+  auto name = text_of(tree.value("script", Value("")));
+  if (name.starts_with("train_dreambooth") || name.starts_with("train_text_to_image")) return true;
+  return tree.contains("instance_data_dir") || tree.contains("instance_prompt");
+}
+
+Arranged arrange(Value tree, const Open&) {
+  Arranged arranged{.tree = tree};
+  if (!tree.contains("script")) arranged.tree["script"] = "train_dreambooth_lora.py";
+  arranged.prompts_from = "validation_prompt";
+  if (tree.contains("validation_prompt")) arranged.prompts = text_of(PromptLine{.prompt = text_of(tree["validation_prompt"])});
+  if (tree.contains("instance_data_dir") && tree.contains("instance_prompt")) {
+    Dataset one{"instance_data_dir", arranged.tree};
+    one.ours["class_tokens"] = tree["instance_prompt"];
+    first_of({one}, arranged);
+  }
+  if (!tree.contains("mixed_precision") && tree.contains("launch") && tree["launch"].contains("mixed_precision"))
+    arranged.tree["mixed_precision"] = tree["launch"]["mixed_precision"];
+  return arranged;
+}
+
+void model_rows(Table& table) {
+  table << kind_row("script",
+                    {"train_dreambooth.py", "train_dreambooth_lora.py", "train_dreambooth_lora_sdxl.py", "train_dreambooth_flux.py",
+                     "train_dreambooth_lora_flux.py", "train_dreambooth_lora_flux_kontext.py", "train_dreambooth_lora_qwen_image.py",
+                     "train_dreambooth_lora_z_image.py", "train_dreambooth_lora_flux2_klein.py"});
+  table << same("pretrained_vae_model_name_or_path", "model") << same("pretrained_model_name_or_path", "model");
+  table << rewritten("mixed_precision", "dtype", [](const Value& value, const Settings& all) {
+             auto word = lower(text_of(value));
+             return dtype_of_run(word == "no" ? "fp32" : word, flows(all) || trains_whole(all));
+           }).otherwise("no");
+  table << rewritten("guidance_scale", "embedded_guidance", [](const Value& value, const Settings& all) {
+             return is_flux(all) ? carried(value) : left_out("");
+           }).otherwise(3.5);
+  table << rewritten("max_sequence_length", "max_sequence_length", [](const Value& value, const Settings& all) {
+             if (!flows(all)) return left_out("");
+             return when_absent(all, "max_sequence_length", value, script(all) == "train_dreambooth_flux.py" ? 77 : 512);
+           }).otherwise(512);
+  table << no_place({"revision", "variant"}, "a model's files are read as they are; name those that are meant");
+  table << no_place({{"do_edm_style_training", false},
+                     "bnb_quantization_config_path",
+                     {"do_fp8_training", false},
+                     "tokenizer_name",
+                     "tokenizer_max_length",
+                     {"text_encoder_use_attention_mask", false},
+                     "class_labels_conditioning",
+                     {"text_encoder_out_layers", Value::array({10, 20, 30})}},
+                    "no option of the models here");
+}
+
+void adapter_rows(Table& table) {
+  table << rewritten("script", "lora_base_model", [](const Value&, const Settings& all) {
+    return trains_whole(all) ? left_out("") : carried(trained_parts(all));
+  }) << rewritten("script", "trainable_models", [](const Value&, const Settings& all) {
+    return trains_whole(all) ? carried(trained_parts(all)) : left_out("");
+  }) << rewritten("script", "lora_format", [](const Value&, const Settings& all) {
+    if (trains_whole(all)) return left_out("");
+    return carried(all.on("output_kohya_format") ? "kohya" : "diffusers");
+  });
+  table << looked_at({{"train_text_encoder", false}, {"output_kohya_format", false}});
+  auto of_adapter = [](const Value& value, const Settings& all) { return trains_whole(all) ? left_out("") : carried(value); };
+  table << rewritten("rank", "lora_rank", of_adapter, 4) << rewritten("lora_dropout", "lora_dropout", of_adapter, 0.0);
+  table << rewritten("lora_alpha", "lora_alpha", [](const Value& value, const Settings& all) {
+             if (trains_whole(all)) return left_out("");
+             // SD's and SDXL's scripts have no such option: their alpha is the rank.
+             return all.has("lora_alpha") || flows(all) ? carried(value) : left_out("");
+           }).otherwise(4);
+  table << rewritten("use_dora", "lora_type", [](const Value& value, const Settings&) {
+             return asks_for_something(value) ? carried("dora") : left_out("");
+           }).otherwise(false);
+  table << rewritten("lora_layers", "lora_target_modules", of_adapter);
+  table << rewritten("script", "lora_target_modules", [](const Value&, const Settings& all) {
+    bool attention_alone = !flows(all) || has(all, "qwen") || has(all, "z_image");
+    if (trains_whole(all) || all.has("lora_layers") || !attention_alone) return left_out("");
+    bool encoders = all.on("train_text_encoder");
+    return carried(std::string("to_q,to_k,to_v,to_out.0") + (encoders ? ",q_proj,k_proj,v_proj,out_proj" : ""));
+  });
+}
+
+void data_rows(Table& table) {
+  table << same("instance_data_dir", "dataset_metadata_path",
+                "instance_prompt is the caption of pictures without a text file, of all there")
+        << rewritten("class_data_dir", "class_metadata_path", [](const Value& value, const Settings& all) {
+             return all.on("with_prior_preservation") ? carried(value) : left_out("");
+           });
+  table << no_place({"dataset_name", "dataset_config_name"}, "name a folder, or a parquet file, in dataset_metadata_path");
+  table << no_place({{"image_column", "image"}, "caption_column", "cond_image_column"},
+                    "columns are called image and prompt (data_file_keys)");
+  table << rewritten("instance_prompt", "", [](const Value&, const Settings& all) {
+    return left_out(all.has("dataset_name") || !all.has("instance_data_dir") ? "give a dataset its class_tokens in a dataset_config" : "");
+  });
+  table << looked_at({{"with_prior_preservation", false}}) << same("repeats", "dataset_repeat").otherwise(1);
+  table << no_place({"class_prompt"}, "pictures of class_metadata_path have captions of their own, or class_tokens in a dataset_config");
+  table << needless({{"num_class_images", 100}, {"prior_generation_precision", nullptr}, {"sample_batch_size", 4}},
+                    "pictures of a class are not drawn here");
+  table << same("prior_loss_weight", "prior_loss_weight").otherwise(1.0);
+  table << rewritten("resolution", "resolution", size, 512);
+  table << no_place({"aspect_ratio_buckets"}, "enable_bucket has sizes of its own");
+  table << needless({{"use_aspect_ratio_buckets", false}}, "aspect_ratio_buckets asks for it, and that is told");
+  table << rewritten("center_crop", "random_crop", [](const Value& value, const Settings&) {
+             return carried(!asks_for_something(value));
+           }).otherwise(false);
+  table << same("random_flip", "random_flip").otherwise(false) << same("caption_dropout", "caption_dropout").otherwise(0.0);
+  table << no_place({{"image_interpolation_mode", "lanczos"}}, "all pictures are scaled in one way");
+}
+
+void optimizer_rows(Table& table) {
+  table << rewritten("optimizer", "optimizer", [](const Value&, const Settings& all) {
+             auto name = optimizer_of(all);
+             return name.empty() ? left_out(kNoOptimizer) : carried(name);
+           }).otherwise("AdamW");
+  table << rewritten("optimizer", "optimizer_args", [](const Value&, const Settings& all) {
+             if (optimizer_of(all) != "prodigy") return left_out("");
+             auto text = fmt::format("beta1={},beta2={},eps={},use_bias_correction={},safeguard_warmup={}", all.text("adam_beta1", "0.9"),
+                                     all.text("adam_beta2", "0.999"), all.text("adam_epsilon", "1e-08"),
+                                     all.text("prodigy_use_bias_correction", "true"), all.text("prodigy_safeguard_warmup", "true"));
+             return carried(lower(all.has("prodigy_beta3") ? text + ",beta3=" + all.text("prodigy_beta3") : text));
+           }).otherwise("AdamW");
+  table << rewritten("adam_beta1", "optimizer_args", [](const Value&, const Settings& all) {
+             if (!optimizer_of(all).starts_with("adamw")) return left_out("");
+             auto text = fmt::format("beta1={},beta2={},eps={}", all.text("adam_beta1", "0.9"), all.text("adam_beta2", "0.999"),
+                                     all.text("adam_epsilon", "1e-08"));
+             return text == "beta1=0.9,beta2=0.999,eps=1e-08" ? left_out("") : carried(text);
+           }).otherwise(0.9);
+  table << looked_at({{"adam_beta2", 0.999},
+                      {"adam_epsilon", 1e-8},
+                      "prodigy_beta3",
+                      {"prodigy_use_bias_correction", true},
+                      {"prodigy_safeguard_warmup", true},
+                      {"use_8bit_adam", false},
+                      {"scale_lr", false}});
+  table << rewritten("adam_weight_decay", "weight_decay", of_optimizer(optimizer_of, decay), 1e-4);
+  table << rewritten("adam_weight_decay_text_encoder", "weight_decay_groups", [](const Value& value, const Settings& all) {
+             return all.on("train_text_encoder") && is_flux(all) ? carried("text_encoder=" + text_of(value)) : left_out("");
+           }).otherwise(1e-3);
+  table << no_place({{"prodigy_decouple", true}}, "weight decay is decoupled here");
+  table << rewritten("learning_rate", "learning_rate", of_optimizer(optimizer_of, rate), 1e-4);
+  table << rewritten("text_encoder_lr", "text_encoder_lr", of_optimizer(optimizer_of, encoder_rate), 5e-6);
+  table << rewritten("lr_scheduler", "lr_scheduler", schedule, "constant") << rewritten("lr_warmup_steps", "lr_warmup_steps", warmup, 500);
+  table << rewritten("lr_num_cycles", "lr_scheduler_num_cycles", of_schedule("cosine_with_restarts", same_value), 1)
+        << rewritten("lr_power", "lr_scheduler_power", of_schedule("polynomial", same_value), 1.0);
+  table << rewritten("lr_power", "lr_scheduler_min_lr_ratio",
+                     of_schedule("polynomial",
+                                 [](const Value&, const Settings& all) {
+                                   auto ours = rate(Value(all.number("learning_rate").value_or(0)), all);
+                                   auto number = number_of(*ours.value).value_or(0);
+                                   return number > 1e-7 ? carried(1e-7 / number) : left_out("");
+                                 }),
+                     1.0);
+}
+
+void run_rows(Table& table) {
+  table << same("output_dir", "output_path").otherwise("flux-dreambooth-lora") << same("seed", "seed");
+  table << rewritten("train_batch_size", "batch_size", same_value, 4);
+  table << rewritten("num_train_epochs", "num_epochs", [](const Value& value, const Settings& all) {
+             return all.has("max_train_steps") ? left_out("") : carried(value);
+           }).otherwise(1);
+  table << same("max_train_steps", "max_steps");
+  table << rewritten("gradient_accumulation_steps", "gradient_accumulation_steps", accumulated, 1);
+  table << same("gradient_checkpointing", "use_gradient_checkpointing").otherwise(false)
+        << rewritten("max_grad_norm", "max_grad_norm", same_value, 1.0);
+  table << rewritten("checkpointing_steps", "save_steps", same_value, 500) << same("checkpoints_total_limit", "keep_last");
+  table << no_place({"resume_from_checkpoint"}, "states of other programs are not read; --resume goes on with a run of burnish");
+  table << rewritten("weighting_scheme", "timestep_sampling", sampling, "none")
+        << rewritten("weighting_scheme", "loss_weighting", weighting, "none");
+  for (const auto& [name, number] : {std::pair{"logit_mean", 0.0}, std::pair{"logit_std", 1.0}, std::pair{"mode_scale", 1.29}})
+    table << rewritten(
+        name, name, [](const Value& value, const Settings& all) { return flows(all) ? carried(value) : left_out(""); }, number);
+  table << same("snr_gamma", "min_snr_gamma") << no_place({{"offset_noise", false}}, "noise_offset 0.1 does it");
+  table << same("dataloader_num_workers", "dataset_num_workers").otherwise(0);
+  table << looked_at({"validation_prompt", "launch.mixed_precision"});
+  table << no_place({"final_validation_prompt", "validation_image", "validation_images"},
+                    "write it as a line of the file of preview_prompts");
+  table << needless({{"num_validation_images", 4},
+                     {"validation_epochs", 50},
+                     {"validation_steps", 100},
+                     "validation_scheduler",
+                     {"skip_final_inference", false}},
+                    "previews are drawn before the first step, after the last, and every preview_steps");
+  table << needless({{"push_to_hub", false}, "hub_token", "hub_model_id", {"logging_dir", "logs"}, {"report_to", "tensorboard"}},
+                    "nothing is sent elsewhere");
+  table << needless({"cache_dir",
+                     {"allow_tf32", false},
+                     {"cache_latents", false},
+                     {"upcast_before_saving", false},
+                     {"offload", false},
+                     {"local_rank", -1},
+                     {"enable_npu_flash_attention", false},
+                     {"enable_xformers_memory_efficient_attention", false},
+                     {"set_grads_to_none", false},
+                     {"pre_compute_text_embeddings", false},
+                     {"fsdp_text_encoder", false},
+                     {"skip_save_text_encoder", false},
+                     {"vae_encode_mode", "mode"},
+                     "pretrained_tokenizer_4_name_or_path",
+                     "pretrained_text_encoder_4_name_or_path",
+                     "launch.num_cpu_threads_per_process",
+                     "launch.config_file",
+                     "launch.main_process_port",
+                     "launch.gpu_ids"},
+                    "says how the same is computed, kept and started");
+  table << no_place({"launch.num_processes", "launch.multi_gpu", "launch.num_machines"}, "burnish launch starts several processes");
+}
+
+Table table() {
+  Table table;
+  model_rows(table);
+  adapter_rows(table);
+  data_rows(table);
+  optimizer_rows(table);
+  run_rows(table);
+  return table;
+}
+
+}  // namespace
+}  // namespace of_diffusers
+
+Program diffusers() {
+  using namespace of_diffusers;
+  return {"diffusers", "diffusers' training scripts", recognises, arrange, table};
+}
+
+}  // namespace burnish::foreign

@@ -1,0 +1,264 @@
+#include "foreign/onetrainer_rows.h"
+
+// Names and defaults: modules/util/config/TrainConfig.py of OneTrainer.
+namespace burnish::foreign {
+
+/// Those of its optimizers that change what is learned where they are not as the program has them, and those that do not.
+std::vector<Row> onetrainer_numbers(const OptimizerOf& optimizer_of) {
+  Table table;
+  const std::string prefix = "optimizer.";
+  auto all_of = [&](std::vector<Key> keys) {
+    for (auto& key : keys) key.name = prefix + key.name;
+    return keys;
+  };
+  table << no_place(all_of({{"adam_w_mode", false},
+                            "alpha",
+                            "amsgrad",
+                            {"bias_correction", false},
+                            {"centered", false},
+                            "dampening",
+                            "initial_accumulator_value",
+                            "initial_accumulator",
+                            "lr_decay",
+                            "max_unorm",
+                            {"maximize", false},
+                            {"no_prox", false},
+                            {"decoupled_decay", false},
+                            {"fixed_decay", false},
+                            {"rectify", false},
+                            {"degenerated_to_sgd", false},
+                            "k",
+                            "xi",
+                            "n_sma_threshold",
+                            {"ams_bound", false},
+                            {"adanorm", false},
+                            {"adam_debias", false},
+                            {"cautious", false},
+                            "prodigy_steps",
+                            {"use_speed", false},
+                            {"use_cautious", false},
+                            {"use_grams", false},
+                            {"use_adopt", false},
+                            {"use_orthograd", false},
+                            {"nnmf_factor", false},
+                            {"orthogonal_gradient", false},
+                            {"use_atan2", false},
+                            {"use_AdEMAMix", false},
+                            "beta3_ema",
+                            "alpha_grad",
+                            "beta1_warmup",
+                            "min_beta1",
+                            {"Simplified_AdEMAMix", false},
+                            {"kourkoutas_beta", false},
+                            "schedulefree_c",
+                            "muon_hidden_layers",
+                            {"muon_adam_regex", false},
+                            "muon_te1_adam_lr",
+                            "muon_te2_adam_lr",
+                            {"normuon_variant", false},
+                            "beta2_normuon",
+                            {"low_rank_ortho", false},
+                            "ortho_rank",
+                            {"accelerated_ns", false},
+                            {"cautious_wd", false},
+                            {"approx_mars", false},
+                            {"auto_kappa_p", false}}),
+                    "no number of the optimizers here");
+  auto of = [&](const char* name, Value absent, const char* optimizer, const std::string& why) {
+    table << rewritten(prefix + name, "",
+                       [optimizer_of, absent, optimizer = std::string(optimizer), why](const Value& value, const Settings& all) {
+                         return left_out(optimizer_of(all) == optimizer && !means_the_same(value, absent) ? why : "");
+                       })
+                 .otherwise(absent);
+  };
+  for (const char* name :
+       {"weight_decay_by_lr", "split_groups", "factored", "factored_fp32", "use_stableadamw", "d_limiter", "use_schedulefree"})
+    of(name, true, "prodigy_schedulefree", "is always on here");
+  of("split_groups_mean", true, "prodigy_schedulefree", "groups find their rates by themselves");
+  of("rms_rescaling", true, "muon", "updates have AdamW's size here");
+  of("MuonWithAuxAdam", false, "", "");
+  of("muon_adam_lr", nullptr, "muon", "what is no matrix trains at learning_rate; lr_groups says otherwise");
+  of("weight_decouple", nullptr, "", "");
+  table << no_place(all_of({"muon_adam_config"}), "beta1, beta2 and eps of what is no matrix go into optimizer_args");
+  table << needless(all_of({{"block_wise", false},
+                            {"capturable", false},
+                            {"differentiable", false},
+                            {"foreach", false},
+                            {"fsdp_in_use", false},
+                            {"fused", false},
+                            "log_every",
+                            "min_8bit_size",
+                            "quant_block_size",
+                            "optim_bits",
+                            "percentile_clipping",
+                            {"use_triton", false},
+                            {"compile", false},
+                            {"is_paged", false}}),
+                    "says how the same update is computed and kept");
+  return table.rows;
+}
+
+namespace {
+
+/// Of machines elsewhere.
+std::vector<Row> of_elsewhere() {
+  Table table;
+  table << needless({"secrets.huggingface_token",
+                     "secrets.cloud.api_key",
+                     "secrets.cloud.id",
+                     "secrets.cloud.host",
+                     {"secrets.cloud.port", 0},
+                     {"secrets.cloud.user", "root"},
+                     "secrets.cloud.key_file",
+                     "secrets.cloud.password"},
+                    "nothing is sent elsewhere");
+  table << needless({{"cloud.type", "RUNPOD"},
+                     {"cloud.file_sync", "NATIVE_SCP"},
+                     {"cloud.create", false},
+                     {"cloud.name", "OneTrainer"},
+                     {"cloud.tensorboard_tunnel", true},
+                     "cloud.sub_type",
+                     "cloud.gpu_type",
+                     {"cloud.volume_size", 100},
+                     {"cloud.min_download", 0},
+                     {"cloud.remote_dir", "/workspace"},
+                     {"cloud.huggingface_cache_dir", "/workspace/huggingface_cache"},
+                     {"cloud.onetrainer_dir", "/workspace/OneTrainer"},
+                     "cloud.install_cmd",
+                     {"cloud.install_onetrainer", true},
+                     {"cloud.update_onetrainer", true},
+                     {"cloud.detach_trainer", false},
+                     {"cloud.run_id", "job1"},
+                     {"cloud.download_samples", true},
+                     {"cloud.download_output_model", true},
+                     {"cloud.download_saves", true},
+                     {"cloud.download_backups", false},
+                     {"cloud.download_tensorboard", false},
+                     {"cloud.delete_workspace", false},
+                     {"cloud.on_finish", "NONE"},
+                     {"cloud.on_error", "NONE"},
+                     {"cloud.on_detached_finish", "NONE"},
+                     {"cloud.on_detached_error", "NONE"}},
+                    "cloud.enabled asks for it, and that is told");
+  return table.rows;
+}
+
+}  // namespace
+
+/// What changes nothing of what is learned.
+std::vector<Row> onetrainer_needless() {
+  Table table;
+  table << needless({"text_encoder_3_layer_skip", "text_encoder_4_layer_skip"}, "a part that the models trained here do not have");
+  table << needless({"__version", "optimizer.__version"}, "names of all versions are read")
+        << needless({"optimizer_defaults"}, "other optimizers' numbers, for the window");
+  table << needless({{"workspace_dir", "workspace/run"},
+                     {"cache_dir", "workspace-cache/run"},
+                     {"debug_dir", "debug"},
+                     {"debug_mode", false},
+                     {"huggingface_cache_dir", ""},
+                     {"prevent_overwrites", false},
+                     {"include_train_config", "NONE"},
+                     {"save_filename_prefix", ""}},
+                    "says where files lie, which output_path and cache_path do here");
+  table << needless({{"offline_mode", false}}, "files that are there are not fetched");
+  table << needless({{"tensorboard_expose", false},
+                     {"tensorboard_always_on", false},
+                     {"tensorboard_port", 6006},
+                     {"samples_to_tensorboard", true},
+                     {"sample_image_format", "JPG"},
+                     {"sample_video_format", "MP4"},
+                     {"sample_audio_format", "MP3"},
+                     {"sample_skip_first", 0}},
+                    "says how a run is shown");
+  table << needless({{"validate_after", 1}, {"validate_after_unit", "EPOCH"}}, "validation_steps says when held-out samples are judged");
+  table << needless({{"train_device", "cuda"},
+                     {"temp_device", "cpu"},
+                     {"device_indexes", ""},
+                     {"enable_async_offloading", true},
+                     {"async_offloading", true},
+                     {"enable_autocast_cache", true},
+                     {"fallback_train_dtype", "BFLOAT_16"},
+                     "weight_dtype",
+                     {"compile", false},
+                     {"attention_mechanism", "SDP"},
+                     {"gradient_reduce_precision", "FLOAT_32_STOCHASTIC"},
+                     {"fused_gradient_reduce", true},
+                     {"async_gradient_reduce", true},
+                     {"async_gradient_reduce_buffer", 100}},
+                    "says how the same is computed");
+  table << needless({{"latent_caching", true}, {"clear_cache_before_training", true}},
+                    "what frozen models make is computed once, and anew where it changed");
+  table << needless({{"backup_after", 30},
+                     {"backup_after_unit", "MINUTE"},
+                     {"rolling_backup", false},
+                     {"rolling_backup_count", 3},
+                     {"backup_before_save", true}},
+                    "state is written with every save");
+  table << needless({"svd_dtype", "svd_rank", {"quantization.svd_dtype", "NONE"}, {"quantization.svd_rank", 16}, "quantization.cache_dir"},
+                    "weights in few bits have no further part of low rank here, and their formats are told");
+  table << no_place({"quantization.layer_filter", {"quantization.layer_filter_preset", "full"}, {"quantization.layer_filter_regex", false}},
+                    "high_precision_layers says which layers stay as they are");
+  table << needless({{"embedding_weight_dtype", "FLOAT_32"},
+                     "embedding.uuid",
+                     "embedding.model_name",
+                     {"embedding.placeholder", "<embedding>"},
+                     {"embedding.train", true},
+                     "embedding.stop_training_after",
+                     {"embedding.stop_training_after_unit", "NEVER"},
+                     {"embedding.token_count", 1},
+                     {"embedding.initial_embedding_text", "*"}},
+                    "the training method EMBEDDING alone reads it, and is told");
+  table << of_elsewhere();
+  return table.rows;
+}
+
+std::vector<Row> onetrainer_concepts() {
+  Table table;
+  table << no_place(
+      {"concept.image.enable_fixed_flip", "concept.image.enable_random_rotate", "concept.image.enable_fixed_rotate",
+       "concept.image.enable_random_brightness", "concept.image.enable_fixed_brightness", "concept.image.enable_random_contrast",
+       "concept.image.enable_fixed_contrast", "concept.image.enable_random_saturation", "concept.image.enable_fixed_saturation",
+       "concept.image.enable_random_hue", "concept.image.enable_fixed_hue", "concept.image.enable_random_circular_mask_shrink",
+       "concept.image.enable_random_mask_rotate_crop"},
+      "pictures are cropped and mirrored, not changed otherwise");
+  table << needless({"concept.name", {"concept.enabled", true}, {"concept.type", "STANDARD"}}, "it chooses among concepts, which is done")
+        << needless({"concept.seed"}, "seed names every draw of the run")
+        << needless({"concept.concept_stats"}, "counted anew by `burnish data`");
+  table << no_place({{"concept.image_variations", 1}},
+                    "cache_variants says in how many ways a picture that is cropped or mirrored anew is cut")
+        << needless({{"concept.text_variations", 1}}, "captions are drawn anew at every visit");
+  table << looked_at({{"concept.balancing_strategy", "REPEATS"}});
+  for (const std::string what :
+       {"rotate_max_angle", "brightness_max_strength", "contrast_max_strength", "saturation_max_strength", "hue_max_strength"})
+    table << needless({{"concept.image.random_" + what, 0.0}}, "it says how much of what enable_… asks for, and that is told");
+  table << needless({{"concept.image.resolution_override", "512"}}, "enable_resolution_override asks for it, and that is told");
+  table << needless({"concept.text.prompt_path"}, "prompt_source asks for it, and that is told");
+  table << no_place({{"concept.text.tag_dropout_special_tags_mode", "NONE"}}, "all tags are left out alike but the first (keep_tokens)")
+        << needless({"concept.text.tag_dropout_special_tags", "concept.text.tag_dropout_special_tags_regex"},
+                    "the mode asks for them, and that is told");
+  for (const auto& key : std::vector<Key>{{"concept.text.caps_randomize_mode", "capslock, title, first, random"},
+                                          {"concept.text.caps_randomize_probability", 0.0},
+                                          {"concept.text.caps_randomize_lowercase", false}})
+    table << needless({key}, "caps_randomize_enable asks for it, and that is told");
+  return table.rows;
+}
+
+std::vector<Row> onetrainer_other_part(const std::string& part) {
+  const std::string absent_part = "a part that the models trained here do not have, or that does not train";
+  const bool is_unconditional = part == "unconditional_transformer";
+  auto name = [&](const char* key) { return part + "." + key; };
+  Table table;
+  table << needless({{name("train"), !is_unconditional},
+                     name("stop_training_after"),
+                     {name("stop_training_after_unit"), part.starts_with("text_encoder") ? "EPOCH" : "NEVER"},
+                     name("learning_rate"),
+                     {name("weight_dtype"), "FLOAT_32"},
+                     {name("gradient_checkpointing"), !is_unconditional},
+                     {name("offload_fraction"), 0.0},
+                     {name("activation_offloading"), false}},
+                    absent_part);
+  if (part != "vae") table << needless({name("model_name")}, absent_part);
+  return table.rows;
+}
+
+}  // namespace burnish::foreign

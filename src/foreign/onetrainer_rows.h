@@ -1,0 +1,25 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "foreign/program.h"
+
+namespace burnish::foreign {
+
+/// Tells its settings by their names, and puts them in the form that its table is written for.
+bool onetrainer_recognises(const Value& tree);
+Arranged onetrainer_arrange(Value tree, const Open& open);
+
+/// Rows of the numbers of OneTrainer's optimizers that no optimizer here has.
+std::vector<Row> onetrainer_numbers(const OptimizerOf& optimizer_of);
+
+/// Rows of what concepts ask for and no dataset has.
+std::vector<Row> onetrainer_concepts();
+
+/// Rows of a part that the models trained here do not have, or that does not train.
+std::vector<Row> onetrainer_other_part(const std::string& part);
+
+/// Rows of what changes nothing of what is learned.
+std::vector<Row> onetrainer_needless();
+
+}  // namespace burnish::foreign

@@ -1,0 +1,290 @@
+// What is learned, as a function: the rate by step, the scale of an adapter, the number of updates, and the parts that train, beside plain
+// models of the other programs.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "foreign/program.h"
+#include "optim/lr_schedule.h"
+#include "tests/foreign/run_options.h"
+
+using namespace burnish;
+using foreign::Settings;
+using foreign::Value;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+namespace {
+
+struct Ours {
+  std::map<std::string, std::string> options;
+  foreign::Import said;
+
+  double number(const std::string& name) const { return std::stod(options.at(name)); }
+  std::string text(const std::string& name) const { return Value::parse(options.at(name)).get<std::string>(); }
+  double scale() const { return number("lora_alpha") == 0 ? 1 : number("lora_alpha") / number("lora_rank"); }
+  double rate(int64_t step, int64_t num_steps) const {
+    optim::ScheduleOptions schedule{.name = text("lr_scheduler"),
+                                    .warmup_steps = static_cast<int64_t>(number("lr_warmup_steps")),
+                                    .max_steps = num_steps,
+                                    .min_lr_ratio = number("lr_scheduler_min_lr_ratio"),
+                                    .num_cycles = static_cast<int64_t>(number("lr_scheduler_num_cycles")),
+                                    .power = number("lr_scheduler_power"),
+                                    .decay_steps = static_cast<int64_t>(number("lr_decay_steps"))};
+    optim::check(schedule);
+    return number("learning_rate") * optim::lr_factor(schedule, step);
+  }
+};
+
+Ours imported(foreign::Program program, const Value& tree) {
+  test::RunOptions run;
+  Ours ours;
+  auto arranged = program.arrange(tree, [](const std::string&) { return Value(); });
+  foreign::apply(program.table(), Settings(arranged.tree), arranged.whole, run.fields, ours.said);
+  ours.options = run.values();
+  return ours;
+}
+
+Ours kohya(const char* tree) {
+  auto value = Value::parse(tree);
+  value.emplace("pretrained_model_name_or_path", "x");
+  value.emplace("network_module", "networks.lora");
+  return imported(foreign::kohya(), value);
+}
+Ours onetrainer(const char* tree) {
+  auto value = Value::parse(tree);
+  value.emplace("training_method", "LORA");
+  value.emplace("model_type", "STABLE_DIFFUSION_XL_10_BASE");
+  return imported(foreign::onetrainer(), value);
+}
+Ours ai_toolkit(const char* process) {
+  return imported(foreign::ai_toolkit(), Value{{"config", {{"name", "x"}, {"process", Value::array({Value::parse(process)})}}}});
+}
+
+constexpr int64_t kSteps = 100, kWarmup = 10;
+using Curve = std::function<double(double)>;
+
+/// The rate of a program whose warm-up is step / w and whose curve follows; a run's warm-up is one step ahead.
+void expect_rates(const Ours& ours, double peak, const Curve& curve, int64_t warmup = kWarmup) {
+  for (int64_t step = 0; step < kSteps; ++step) {
+    double theirs = step < warmup ? peak * static_cast<double>(step + 1) / static_cast<double>(warmup)
+                                  : peak * curve(static_cast<double>(step - warmup));
+    EXPECT_NEAR(ours.rate(step, kSteps), theirs, 1e-9 * peak) << step;
+  }
+}
+
+constexpr double kLength = kSteps - kWarmup;
+double cosine(double n) { return (1 + std::cos(std::numbers::pi * n / kLength)) / 2; }
+
+}  // namespace
+
+TEST(Course, KohyasSchedulesAreTransformers) {
+  auto of = [](const std::string& more) {
+    return kohya((R"({"learning_rate": 1e-4, "max_train_steps": 100, "lr_warmup_steps": 10, )" + more + "}").c_str());
+  };
+  expect_rates(of(R"("lr_scheduler": "constant_with_warmup")"), 1e-4, [](double) { return 1; });
+  expect_rates(of(R"("lr_scheduler": "linear")"), 1e-4, [](double n) { return 1 - n / kLength; });
+  expect_rates(of(R"("lr_scheduler": "cosine")"), 1e-4, cosine);
+  expect_rates(of(R"("lr_scheduler": "cosine_with_restarts", "lr_scheduler_num_cycles": 3)"), 1e-4,
+               [](double n) { return (1 + std::cos(std::numbers::pi * std::fmod(3 * n / kLength, 1.0))) / 2; });
+  // Polynomials end at a rate of 1e-7, not at 0.
+  expect_rates(of(R"("lr_scheduler": "polynomial", "lr_scheduler_power": 2)"), 1e-4,
+               [](double n) { return ((1e-4 - 1e-7) * std::pow(1 - n / kLength, 2) + 1e-7) / 1e-4; });
+  expect_rates(of(R"("lr_scheduler": "inverse_sqrt")"), 1e-4, [](double n) { return std::sqrt(10 / (10 + n)); });
+  expect_rates(of(R"("lr_scheduler": "cosine_with_min_lr", "lr_scheduler_min_lr_ratio": 0.2)"), 1e-4,
+               [](double n) { return 0.2 + 0.8 * cosine(n); });
+  expect_rates(of(R"("lr_scheduler": "warmup_stable_decay", "lr_decay_steps": 20)"), 1e-4,
+               [](double n) { return n < kLength - 20 ? 1 : (1 + std::cos(std::numbers::pi * (n - kLength + 20) / 20)) / 2; });
+  expect_rates(of(R"("lr_scheduler": "warmup_stable_decay")"), 1e-4, [](double) { return 1; });
+  auto waves = of(R"("lr_scheduler": "cosine_with_min_lr", "lr_scheduler_num_cycles": 2, "lr_scheduler_min_lr_ratio": 0.2)");
+  EXPECT_THAT(waves.said.not_carried, Contains(HasSubstr("falls and rises in waves")));
+  EXPECT_THAT(of(R"("lr_scheduler": "linear")").said.different, Contains(HasSubstr("one step ahead")));
+}
+
+TEST(Course, OneTrainersSchedules) {
+  auto of = [](const std::string& more) {
+    return onetrainer(
+        (R"({"learning_rate": 1e-4, "learning_rate_warmup_steps": 10, "learning_rate_min_factor": 0.1, )" + more + "}").c_str());
+  };
+  auto floored = [](Curve curve) { return [curve](double n) { return 0.1 + 0.9 * curve(n); }; };
+  expect_rates(of(R"("learning_rate_scheduler": "CONSTANT")"), 1e-4, [](double) { return 1; });
+  expect_rates(of(R"("learning_rate_scheduler": "LINEAR")"), 1e-4, floored([](double n) { return 1 - n / kLength; }));
+  expect_rates(of(R"("learning_rate_scheduler": "COSINE")"), 1e-4, floored(cosine));
+  expect_rates(of(R"("learning_rate_scheduler": "COSINE_WITH_RESTARTS", "learning_rate_cycles": 0.5)"), 1e-4, floored(cosine));
+  expect_rates(of(R"("learning_rate_scheduler": "COSINE_WITH_HARD_RESTARTS", "learning_rate_cycles": 2)"), 1e-4,
+               floored([](double n) { return (1 + std::cos(std::numbers::pi * std::fmod(2 * n / kLength, 1.0))) / 2; }));
+  expect_rates(of(R"("learning_rate_scheduler": "REX")"), 1e-4, floored([](double n) {
+                 double p = n / kLength;
+                 return (1 - p) / (0.1 + 0.9 * (1 - p));
+               }));
+  for (const char* cycles : {"1", "2", "3"}) {  // they end at the top
+    auto whole = of(R"("learning_rate_scheduler": "COSINE_WITH_RESTARTS", "learning_rate_cycles": )" + std::string(cycles));
+    EXPECT_EQ(whole.text("lr_scheduler"), "constant");
+    EXPECT_THAT(whole.said.not_carried, Contains(HasSubstr("ends at the full rate")));
+  }
+  EXPECT_THAT(of(R"("learning_rate_scheduler": "COSINE_WITH_HARD_RESTARTS", "learning_rate_cycles": 1.5)").said.not_carried,
+              Contains(HasSubstr("a part of a cycle")));
+  // Its warm-up counts batches.
+  EXPECT_EQ(onetrainer(R"({"gradient_accumulation_steps": 4})").number("lr_warmup_steps"), 50);
+  auto free = onetrainer(R"({"optimizer": {"optimizer": "SCHEDULE_FREE_ADAMW"}, "learning_rate_scheduler": "COSINE"})");
+  EXPECT_EQ(free.text("lr_scheduler"), "constant");
+  EXPECT_EQ(free.number("lr_warmup_steps"), 0);
+}
+
+TEST(Course, AiToolkitsSchedulesAreTorchs) {
+  auto of = [](const std::string& more) {
+    return ai_toolkit((R"({"network": {"type": "lora"}, "train": {"lr": 1e-4, "steps": 100, )" + more + "}}").c_str());
+  };
+  expect_rates(
+      of(R"("lr_scheduler": "cosine", "lr_scheduler_params": {"eta_min": 1e-5})"), 1e-4,
+      [](double n) { return 0.1 + 0.9 * (1 + std::cos(std::numbers::pi * n / kSteps)) / 2; }, 0);
+  expect_rates(
+      of(R"("lr_scheduler": "linear", "lr_scheduler_params": {"start_factor": 1.0, "end_factor": 0.25})"), 1e-4,
+      [](double n) { return 1 + (0.25 - 1) * n / kSteps; }, 0);
+  auto rises = of(R"("lr_scheduler": "linear")");  // from a third of the rate to all of it
+  EXPECT_EQ(rises.text("lr_scheduler"), "constant");
+  EXPECT_THAT(rises.said.not_carried, Contains(HasSubstr("goes from 0.333 of the rate")));
+  expect_rates(of(R"("lr_scheduler": "constant_with_warmup", "lr_scheduler_params": {"num_warmup_steps": 10})"), 1e-4,
+               [](double) { return 1; });
+  EXPECT_EQ(of(R"("lr_scheduler": "constant_with_warmup", "x": 1)").number("lr_warmup_steps"), 1000);
+}
+
+TEST(Course, AiToolkitCountsBatches) {
+  auto of = [](const std::string& train) {
+    return ai_toolkit((R"({"network": {"type": "lora"}, "save": {"save_every": 250}, "train": {"steps": 2000)" + train + "}}").c_str());
+  };
+  EXPECT_EQ(of("").number("max_steps"), 2000);
+  auto four = of(R"(, "gradient_accumulation_steps": 4)");
+  EXPECT_EQ(four.number("max_steps"), 500);
+  EXPECT_EQ(four.number("gradient_accumulation_steps"), 4);
+  EXPECT_EQ(four.number("save_steps"), 62);
+  auto within = of(R"(, "gradient_accumulation": 4)");  // its other key counts updates
+  EXPECT_EQ(within.number("max_steps"), 2000);
+  EXPECT_EQ(within.number("gradient_accumulation_steps"), 4);
+}
+
+TEST(Course, ScalesOfAdapters) {
+  auto of = [](const std::string& network, const std::string& model, const std::string& train = R"({"noise_scheduler": "flowmatch"})") {
+    return ai_toolkit((R"({"network": )" + network + R"(, "model": )" + model + R"(, "train": )" + train + "}").c_str());
+  };
+  auto flux = of(R"({"type": "lora", "linear": 16, "linear_alpha": 8})", R"({"arch": "flux"})");
+  EXPECT_EQ(flux.scale(), 1);
+  EXPECT_THAT(flux.said.different, Contains(HasSubstr("takes the rank for models without a UNet")));
+  EXPECT_EQ(of(R"({"type": "lora", "linear": 16})", R"({"is_flux": true})").scale(), 1);
+  EXPECT_EQ(of(R"({"type": "lora", "linear": 16})", R"({"arch": "sdxl"})", "{}").scale(), 1. / 16);
+  EXPECT_EQ(of(R"({"type": "lora", "rank": 16, "alpha": 4})", R"({"arch": "sd1"})", "{}").scale(), 4. / 16);
+  EXPECT_EQ(of(R"({"type": "lora"})", R"({"arch": "sd1"})", "{}").number("lora_rank"), 4);
+  EXPECT_GT(of(R"({"type": "lokr", "linear": 16})", R"({"arch": "flux"})").number("lora_rank"), 65536);
+  EXPECT_EQ(kohya(R"({"network_dim": 8})").scale(), 1. / 8);
+  EXPECT_EQ(kohya("{}").scale(), 1. / 4);
+  EXPECT_EQ(onetrainer("{}").scale(), 1. / 16);
+  EXPECT_EQ(onetrainer(R"({"peft_type": "LOKR", "lora_rank": 4, "lokr_dim": 8, "lora_alpha": 8})").number("lora_rank"), 8);
+}
+
+TEST(Course, RatesOfTheParts) {
+  auto two = onetrainer(R"({"learning_rate": 3e-4, "text_encoder_2": {"learning_rate": 3e-6}})");
+  EXPECT_EQ(two.text("text_encoder_lr"), "text_encoder=0.0003,text_encoder_2=3e-06");
+  // Without a rate of their own they take that of the run, not the denoiser's.
+  EXPECT_EQ(onetrainer(R"({"learning_rate": 1e-5, "unet": {"learning_rate": 1e-4}})").text("text_encoder_lr"),
+            "text_encoder=1e-05,text_encoder_2=1e-05");
+  EXPECT_EQ(kohya(R"({"learning_rate": 1e-4, "unet_lr": 2e-4, "script": "train_network.py"})").text("text_encoder_lr"),
+            "text_encoder=0.0001");
+  EXPECT_EQ(onetrainer(R"({"learning_rate": 1e-4, "batch_size": 4, "learning_rate_scaler": "BATCH"})").number("learning_rate"), 2e-4);
+  // ai-toolkit takes one for all, and 1 for what prodigy multiplies.
+  auto one = ai_toolkit(
+      R"({"train": {"lr": 1e-4, "unet_lr": 1e-3, "train_text_encoder": true}, "model": {"arch": "sdxl"}, "network": {"type": "lora"}})");
+  EXPECT_EQ(one.number("learning_rate"), 1e-4);
+  EXPECT_EQ(one.text("text_encoder_lr"), "");
+  EXPECT_EQ(ai_toolkit(R"({"train": {"lr": 1e-4, "optimizer": "prodigy"}})").number("learning_rate"), 1);
+  EXPECT_EQ(ai_toolkit(R"({"train": {"lr": 1e-4}})").text("optimizer_args"), "eps=1e-6");
+}
+
+TEST(Course, ARateStaysWithItsOptimizer) {
+  auto lost = [](const Ours& ours) {
+    EXPECT_EQ(ours.number("learning_rate"), 1e-4);
+    EXPECT_THAT(ours.said.not_carried, Contains(HasSubstr("no such optimizer")));
+    EXPECT_THAT(ours.said.not_carried, Contains(HasSubstr("for an optimizer that is not carried")));
+  };
+  lost(kohya(R"({"optimizer_type": "DAdaptation", "learning_rate": 1.0, "optimizer_args": ["decouple=True", "weight_decay=0.2"]})"));
+  lost(kohya(R"({"optimizer_type": "SGDNesterov", "unet_lr": 0.1})"));
+  lost(onetrainer(R"({"learning_rate": 1.0, "optimizer": {"optimizer": "DADAPT_ADAM"}})"));
+  lost(ai_toolkit(R"({"train": {"lr": 1.0, "optimizer": "dadaptation"}})"));
+  lost(imported(foreign::diffusion_pipe(), Value::parse(R"({"model": {"type": "flux"}, "optimizer": {"type": "automagic", "lr": 1.0}})")));
+}
+
+TEST(Course, PartsThatTrain) {
+  auto parts = [](const char* tree) { return kohya(tree).text("lora_base_model"); };
+  EXPECT_EQ(parts(R"({"script": "sdxl_train_network.py"})"), "unet,text_encoder,text_encoder_2");
+  EXPECT_EQ(parts(R"({"model_train_type": "sdxl-lora"})"), "unet,text_encoder,text_encoder_2");
+  EXPECT_EQ(parts(R"({"pretrained_model_name_or_path": "sd_xl_base_1.0.safetensors"})"), "unet,text_encoder,text_encoder_2");
+  EXPECT_EQ(parts(R"({"script": "train_network.py"})"), "unet,text_encoder");
+  EXPECT_EQ(parts(R"({"script": "train_network.py", "text_encoder_lr": 0})"), "unet");
+  EXPECT_EQ(parts(R"({"script": "flux_train_network.py", "cache_text_encoder_outputs": true})"), "dit,text_encoder");
+  EXPECT_EQ(parts(R"({"script": "flux_train_network.py", "network_args": ["train_t5xxl=True"]})"), "dit,text_encoder,text_encoder_2");
+  EXPECT_THAT(kohya("{}").said.different, Contains(HasSubstr("whether this is SDXL")));
+  // Parts of OneTrainer's train unless told, text encoders for 30 epochs of 100.
+  auto ours = onetrainer("{}");
+  EXPECT_EQ(ours.text("lora_base_model"), "unet,text_encoder,text_encoder_2");
+  EXPECT_THAT(ours.said.not_carried, Contains(HasSubstr("text_encoder.stop_training_after (its default) = 30: a part trains to the end")));
+  EXPECT_THAT(onetrainer(R"({"epochs": 30})").said.not_carried, ::testing::Not(Contains(HasSubstr("stop_training_after"))));
+  EXPECT_THAT(onetrainer(R"({"unet": {"stop_training_after": 5, "stop_training_after_unit": "EPOCH"}})").said.not_carried,
+              Contains(HasSubstr("unet.stop_training_after = 5")));
+  EXPECT_EQ(onetrainer(R"({"model_type": "Z_IMAGE"})").text("lora_base_model"), "dit");
+}
+
+TEST(Course, WhatIsReadOfModelsAndCaptions) {
+  for (const char* tree :
+       {R"({"script": "sdxl_train_network.py", "clip_skip": 2})", R"({"script": "flux_train_network.py", "clip_skip": 2})"}) {
+    EXPECT_EQ(kohya(tree).number("clip_skip"), 0) << tree;
+    EXPECT_THAT(kohya(tree).said.not_carried, Contains(HasSubstr("leaves it unread")));
+  }
+  EXPECT_EQ(kohya(R"({"script": "train_network.py", "clip_skip": 2})").number("clip_skip"), 2);
+  EXPECT_EQ(kohya(R"({"train_data_dir": "x"})").text("caption_extension"), ".caption");
+  EXPECT_EQ(imported(foreign::kohya(), Value::parse(R"({"datasets": [{"subsets": [{"image_dir": "x"}]}]})")).text("caption_extension"),
+            ".caption");
+  EXPECT_THAT(onetrainer(R"({"concepts": [{"path": "/nowhere"}]})").said.not_carried,
+              Contains(HasSubstr("concept.include_subdirectories (its default) = false: pictures in folders below count here")));
+}
+
+TEST(Course, AveragesKeepTheirLength) {
+  auto ours = onetrainer(R"({"ema": "GPU", "ema_decay": 0.99})");  // every fifth step there
+  EXPECT_NEAR(std::pow(ours.number("ema_decay"), 5), 0.99, 1e-9);
+  EXPECT_EQ(onetrainer(R"({"ema": "GPU", "ema_decay": 0.99, "ema_update_step_interval": 1})").number("ema_decay"), 0.99);
+}
+
+TEST(Course, AccumulationThatDoesNotDivideIsTold) {
+  EXPECT_THAT(kohya(R"({"gradient_accumulation_steps": 3})").said.different, Contains(HasSubstr("4 updates an epoch there")));
+  EXPECT_THAT(kohya(R"({"gradient_accumulation_steps": 1})").said.different, ::testing::Not(Contains(HasSubstr("updates an epoch there"))));
+}
+
+TEST(Course, LoraEasysTablesAreOne) {
+  auto ours = imported(foreign::kohya(), Value::parse(R"({
+      "general_args": {"args": {"pretrained_model_name_or_path": "x", "sdxl": true, "max_train_epochs": 3}, "dataset_args": {"resolution": 1024, "batch_size": 2}},
+      "network_args": {"args": {"network_dim": 8, "network_alpha": 4.0, "network_args": {"algo": "lokr", "factor": 8}}},
+      "optimizer_args": {"args": {"optimizer_type": "Prodigy", "learning_rate": 1.0, "optimizer_args": {"d_coef": "2.0"}}},
+      "subsets": [{"image_dir": "y", "num_repeats": 4, "caption_extension": ".txt"}]})"));
+  EXPECT_EQ(ours.text("lora_type"), "lokr");
+  EXPECT_EQ(ours.number("lora_rank"), 8);
+  EXPECT_EQ(ours.number("batch_size"), 2);
+  EXPECT_EQ(ours.number("num_epochs"), 3);
+  EXPECT_EQ(ours.number("dataset_repeat"), 4);
+  EXPECT_EQ(ours.text("optimizer_args"), "d_coef=2.0");
+  EXPECT_EQ(ours.text("lora_base_model"), "unet,text_encoder,text_encoder_2");
+}
+
+TEST(Course, DiffusersScripts) {
+  auto ours = imported(
+      foreign::diffusers(),
+      foreign::parse_command_line("accelerate launch train_dreambooth_lora_flux.py --pretrained_model_name_or_path x --instance_data_dir y "
+                                  "--instance_prompt 'a dog' "
+                                  "--rank 16 --learning_rate 1e-4 --max_train_steps 500 --lr_scheduler constant --mixed_precision bf16"));
+  EXPECT_EQ(ours.text("lora_base_model"), "dit");
+  EXPECT_EQ(ours.scale(), 4. / 16);
+  EXPECT_EQ(ours.number("batch_size"), 4);
+  EXPECT_EQ(ours.number("lr_warmup_steps"), 0);  // a constant rate has no warm-up there
+  EXPECT_EQ(ours.number("weight_decay"), 1e-4);
+  EXPECT_EQ(ours.number("embedded_guidance"), 3.5);
+  EXPECT_EQ(ours.number("max_steps"), 500);
+}
