@@ -18,7 +18,7 @@ namespace {
 class CheckpointAgreement : public testing::Test {
  protected:
   CheckpointAgreement() {
-    test::save_skeleton(folder / "model.safetensors");
+    test::save_skeleton(folder / "model.safetensors", /*num_experts=*/1);
     model = test::open_skeleton(folder / "model.safetensors");
     io::NamedTensors tensors;
     for (const char* layer : {"dit.blocks.0.to_q", "dit.blocks.1.to_q"}) {

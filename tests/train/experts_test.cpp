@@ -17,6 +17,7 @@ constexpr double kBoundary = 0.5;  // the skeleton's
 
 class Experts : public testing::Test {
  protected:
+  Experts() { test::save_skeleton(scratch / "model.safetensors"); }
   Settings settings(const std::vector<std::string>& adapted, int64_t num_steps) const {
     auto s = SkeletonRun::settings_in(scratch.path());
     s.trained.adapted = adapted;

@@ -282,7 +282,7 @@ TEST_F(HooksTest, PreviewsAreDrawnWhileTheWeightsChange) {
     settings.output.folder = scratch / folder;
     settings.output.previews.every = every;
     test::SkeletonRun run(settings), plain(settings);
-    auto previews = prepare_previews(settings.output.previews, *run.subject, {16, 16}, at::kCPU);
+    auto previews = prepare_previews(settings.output.previews, *run.subject, {1, 16, 16}, at::kCPU);
     run.training.previews = &*previews;
     run.trainee.progress.step = plain.trainee.progress.step = first_step;
     run.loop(list(make_preview(run.training)));

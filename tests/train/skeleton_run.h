@@ -19,7 +19,7 @@ struct SkeletonRun {
 
   /// A LoRA of four steps in fp32 that saves at its end alone, in FOLDER/run.
   static train::Settings settings_in(const std::filesystem::path& folder) {
-    if (!std::filesystem::exists(folder / "model.safetensors")) save_skeleton(folder / "model.safetensors");
+    if (!std::filesystem::exists(folder / "model.safetensors")) save_skeleton(folder / "model.safetensors", /*num_experts=*/1);
     std::filesystem::create_directories(folder / "run");
     train::Settings s;
     s.model.names.model = {(folder / "model.safetensors").string()};

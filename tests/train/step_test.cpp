@@ -17,7 +17,7 @@ namespace {
 
 class StepTest : public testing::Test {
  protected:
-  StepTest() { test::save_skeleton(scratch / "model.safetensors"); }
+  StepTest() { test::save_skeleton(scratch / "model.safetensors", /*num_experts=*/1); }
 
   /// A trainee whose denoiser trains whole, or under LoRA.
   std::unique_ptr<Trainee> open(bool whole, const StepSettings& step = {}) {
