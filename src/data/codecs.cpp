@@ -2,9 +2,18 @@
 
 #include <ATen/ops/empty.h>
 
+#include <vector>
+
 #include "base/error.h"
 
 namespace burnish::data {
+
+void refuse_picture(const std::string& file, const std::string& reason) {
+  // Libraries say of hostile headers too that there is no memory for them; where there is none at all, the file is not to blame.
+  constexpr size_t kLittle = size_t{32} << 20;
+  if (reason.find("emory") != reason.npos) std::vector<char>(kLittle).front() = 0;
+  data_error("data", "{} cannot be decoded: {}", file, reason);
+}
 
 Decoded decode_bytes(std::string_view bytes, const std::string& file, bool header_only) {
   auto starts = [&](std::string_view magic) { return bytes.starts_with(magic); };

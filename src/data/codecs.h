@@ -22,7 +22,7 @@ struct Decoded {
   std::string icc_profile = {};  ///< ICC profile of the pixels; "" where the file has none
 };
 
-/// Throws a data Error about a picture, for the reason that a library gives; std::bad_alloc where that is memory.
+/// Throws a data Error about a picture, for the reason that a library gives; std::bad_alloc where that is memory and there is none.
 [[noreturn]] void refuse_picture(const std::string& file, const std::string& reason);
 
 Decoded decode_jpeg(std::string_view bytes, const std::string& file, bool header_only);

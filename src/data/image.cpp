@@ -4,8 +4,6 @@
 #include <ATen/ops/full.h>
 #include <png.h>
 
-#include <new>
-
 #include "base/error.h"
 #include "data/archived_files.h"
 #include "data/codecs.h"
@@ -13,11 +11,6 @@
 #include "io/files.h"
 
 namespace burnish::data {
-
-void refuse_picture(const std::string& file, const std::string& reason) {
-  if (reason.find("emory") != reason.npos) throw std::bad_alloc();  // libpng's "insufficient memory", libjpeg's "Insufficient memory"
-  data_error("data", "{} cannot be decoded: {}", file, reason);
-}
 
 namespace {
 
