@@ -34,17 +34,17 @@ void take(const std::string& file, Taken& taken, const config::Fields& fields) {
 
 /// Takes back what would decide nothing in this run, and which it would refuse had the user asked for it.
 void take_idle_back(Taken& taken, train::TrainOptions& options) {
-  auto& [origins, not_carried, different, needless] = taken.imported;
+  auto& origins = taken.imported.origins;
   for (const auto& [option, belongs_to] : train::idle_options(options)) {
     if (!origins.contains(option) || contains(options.given, option)) continue;
     train::reset(options, option);
-    not_carried.push_back(fmt::format("{}: {} belongs to {}", join(origins[option]), option, belongs_to));
+    taken.imported.not_carried.push_back(fmt::format("{}: {} belongs to {}", join(origins[option]), option, belongs_to));
     origins.erase(option);
   }
 }
 
 void tell(const std::string& file, const Taken& taken, const config::Fields& fields, bool is_alone) {
-  const auto& [origins, not_carried, different, needless] = taken.imported;
+  const auto& origins = taken.imported.origins;
   for (const auto& theirs : taken.fields.list()) {
     auto origin = origins.find(theirs.name);
     if (origin == origins.end()) continue;
@@ -53,11 +53,11 @@ void tell(const std::string& file, const Taken& taken, const config::Fields& fie
     if (value == of_file) info("{}: {} becomes {} = {}", file, join(origin->second), theirs.name, value);
     else info("{}: {} would become {} = {}, which is {} here as asked for", file, join(origin->second), theirs.name, of_file, value);
   }
-  for (const auto& line : different) info("{}: {}", file, line);
-  for (const auto& line : not_carried) {
+  for (const auto& line : taken.imported.different) info("{}: {}", file, line);
+  for (const auto& line : taken.imported.not_carried) {
     if (is_alone || !line.starts_with("num_processes")) warn("{}: not carried: {}", file, line);
   }
-  std::vector<std::string> names(needless.begin(), needless.end());
+  std::vector<std::string> names(taken.imported.needless.begin(), taken.imported.needless.end());
   if (!names.empty()) info("{}: nothing to set here: {}", file, join(names));
 }
 
