@@ -38,7 +38,9 @@ void take_idle_back(Taken& taken, train::TrainOptions& options) {
   for (const auto& [option, belongs_to] : train::idle_options(options)) {
     if (!origins.contains(option) || contains(options.given, option)) continue;
     train::reset(options, option);
-    taken.imported.not_carried.push_back(fmt::format("{}: {} belongs to {}", join(origins[option]), option, belongs_to));
+    auto is_given = [](const auto& name) { return !name.ends_with("(its default)"); };
+    if (std::ranges::any_of(origins[option], is_given))
+      taken.imported.not_carried.push_back(fmt::format("{}: {} belongs to {}", join(origins[option]), option, belongs_to));
     origins.erase(option);
   }
 }
