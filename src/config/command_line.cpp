@@ -114,11 +114,12 @@ class CommandLine {
     bool may_be_value = has_lost_value_, follows_word = false;
     for (const auto& word : extras) {
       if (!word.starts_with('-')) {
-        bool is_said = std::exchange(follows_word, true);  // of words behind each other the first stands for all
-        if (!std::exchange(may_be_value, has_lost_value_) && !is_said)
-          problems_.add_about("", fmt::format("'{}' belongs to no option; put quotes around a text of several words, and name an option "
-                                              "again for each value",
-                                              word));
+        if (std::exchange(may_be_value, has_lost_value_)) continue;
+        if (std::exchange(follows_word, true)) continue;  // of words behind each other the first stands for all
+        problems_.add_about("",
+                            fmt::format("'{}' belongs to no option; put quotes around a text of several words, and name an option again "
+                                        "for each value",
+                                        word));
         continue;
       }
       follows_word = false;
