@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "memory/gpu.h"
 #include "memory/host.h"
+#include "pipeline/unit.h"
 
 namespace burnish::train {
 
@@ -94,7 +95,7 @@ class Planning {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       auto chosen = memory::save_at_least(savings.num_bytes - goal, savings.blocks);
       if (!chosen) break;
-      auto plan = rehearsed({.again = by_name(savings, *chosen)});
+      auto plan = rehearsed({.again = of_all_experts(by_name(savings, *chosen))});
       if (plan.activation_bytes <= budget) return plan;
       goal -= (attempt + 1) * (plan.activation_bytes - budget);
     }
@@ -103,6 +104,18 @@ class Planning {
         "activation_budget is {}, and where everything is computed again that can be, forward leaves {} for backward; raise it, or "
         "train smaller batches or pictures",
         human_bytes(static_cast<double>(budget)), human_bytes(static_cast<double>(least_left(savings))));
+  }
+
+  /// What is chosen for the blocks of one expert, which savings are found of, holds for those of all: they are alike, and a batch runs one.
+  memory::AgainByBlock of_all_experts(const memory::AgainByBlock& again) const {
+    auto all = again;
+    const auto& names = files_.model.names();
+    for (const auto& [block, of] : again) {
+      const auto component = pipeline::component_of(block);
+      if (!names.is_denoiser(component)) continue;
+      for (const auto& other : names.denoisers()) all[other + block.substr(component.size())] = of;
+    }
+    return all;
   }
 
   static memory::AgainByBlock by_name(const Savings& savings, const std::vector<memory::Chosen>& chosen) {
