@@ -31,7 +31,7 @@ struct Source {
 /// Puts batches together: kept results of samples, what else units read of these, draws, and results computed ahead of the draws.
 class Feed {
  public:
-  /// All that is named here must outlive the feed.
+  /// Everything that is named here must outlive the feed.
   Feed(const Course& course, const Source& training, std::optional<Source> held_out)
       : course_(course), training_(training), held_out_(held_out) {}
 

@@ -8,7 +8,7 @@ namespace burnish::train {
 // trained one learn to come by the same places. The idea is that of DiffSynth-Studio's training of Z-Image-Turbo
 // (diffsynth/diffusion/loss.py); its second term, over a decoded picture, passes no gradient on and is left out.
 
-/// What stands before the names of values that belong to no prompt.
+/// The prefix of names of values that belong to no prompt.
 inline const std::string kNegative = "negative_";
 
 /// The options of trajectory imitation as numbers.

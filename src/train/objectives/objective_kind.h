@@ -39,7 +39,7 @@ struct ObjectiveKind {
   std::vector<Drawn> drawn = {};
   std::vector<Input> (*inputs)() = nullptr;  ///< the further inputs that its units read of a sample (train/samples/inputs.h)
   bool imports_diffsynth = false;            ///< whether a cache of DiffSynth-Studio holds the values that it reads
-  /// Its own options. An option of several objectives is equal in each.
+  /// The objective's own options. An option of several objectives is equal in each.
   std::vector<models::Option> options = {};
   /// Refuses options that mean nothing to it, or that contradict it.
   void (*check)(const RunForObjective&) = nullptr;
@@ -53,7 +53,7 @@ const ObjectiveKind& direct_distill();
 const ObjectiveKind& dpo();
 const ObjectiveKind& trajectory_imitation();
 
-/// All objectives, in the order of --help.
+/// The objectives of this program, in the order of --help.
 inline constexpr std::array kObjectives{sft, direct_distill, dpo, trajectory_imitation};
 
 /// The first returns the options of all objectives, each once; the second their values when none is given.

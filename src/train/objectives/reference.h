@@ -4,7 +4,7 @@
 
 namespace burnish::train {
 
-/// What stands before the names of values that the model as it was before training computes.
+/// The prefix of names of values that the model as it was before training computes.
 inline const std::string kReference = "reference_";
 
 /// Makes the twins of `units` with the model as it was before training: adapters are switched off, and a component that trains whole has

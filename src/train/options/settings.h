@@ -41,7 +41,7 @@ struct PlanSettings {
 
 struct Settings {
   TrainOptions given;        ///< the options as they were written, for config.toml and the fingerprint
-  Portion together;          ///< which of the processes that train together this one is
+  Portion together;          ///< the portion of this process among those that train together
   bool makes_cache = false;  ///< whether the run makes a cache and trains nothing
   ModelSettings model;
   TrainedSettings trained;

@@ -33,9 +33,9 @@ inline constexpr const char *kStepStage = "step", *kRunTensors = "the run's tens
 
 /// The work that a process does in a step.
 struct StepWork {
-  double multiplications = 0;       ///< in products, convolutions and attention, for one part of a batch, forward and backward
+  double multiplications = 0;       ///< multiplications of products, convolutions and attention, in a part of a batch, forward and backward
   int64_t gradient_bytes = 0;       ///< bytes of gradients that are summed over processes, in fp32
-  int64_t late_gradient_bytes = 0;  ///< of gradient_bytes, those of parts that run before the last: they come when its backward is over
+  int64_t late_gradient_bytes = 0;  ///< bytes among these of parts that run before the last: they come when its backward is over
   int64_t weight_bytes = 0;         ///< bytes of weights that train, as layers compute with them
   int64_t divided_bytes = 0;        ///< bytes of frozen blocks that processes divide, gathered in forward and in backward
   int64_t num_blocks = 1;           ///< number of these blocks
@@ -56,7 +56,7 @@ struct Movable {
 /// A plan of the memory and the disk space that a run needs, from a dry run of it.
 struct MemoryPlan {
   std::string device;
-  std::vector<StageMemory> stages;    ///< in the order in which they run; the training step, and what is computed to save, come last
+  std::vector<StageMemory> stages;    ///< stages in the order in which they run; the training step, and what is computed to save, come last
   int64_t library_bytes = 0;          ///< bytes of the device's memory that libraries take beside every stage
   std::vector<NamedBytes> host = {};  ///< bytes of the host's memory at once; what runs on the host is in it
   std::vector<NamedBytes> disk = {};  ///< bytes that the run writes

@@ -18,11 +18,11 @@ struct Machines {
 
 /// The shape of a run's steps: how processes share them out.
 struct StepShape {
-  int64_t batch_size = 1, global_batch_size = 0;  ///< as in CourseSettings
+  int64_t batch_size = 1, global_batch_size = 0;  ///< see CourseSettings
   int64_t batches_per_step = 1;
   int64_t zero_stage = 0;
-  int64_t row_size = 0;    ///< as in DivisionSettings
-  int64_t num_places = 1;  ///< as in DivisionSettings
+  int64_t row_size = 0;    ///< see DivisionSettings
+  int64_t num_places = 1;  ///< see DivisionSettings
   bool ordered = false;    ///< whether sums are ordered: they begin after backward then
 };
 

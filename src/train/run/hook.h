@@ -39,7 +39,7 @@ struct StepReport {
   int64_t num_samples = 0;
   double seconds = 0;
   double data_seconds = 0;                ///< seconds of these for fetching what is kept and drawing noise
-  std::vector<LossBin> by_time;           ///< by equal stretches from no noise to noise alone; none where samples have no time
+  std::vector<LossBin> by_time;           ///< losses by equal stretches from no noise to noise alone; none where samples have no time
   std::map<std::string, double> logged;   ///< other values that the objective has logged
   std::optional<double> learned_rate;     ///< the rate that an optimizer found which finds its rate itself
   std::optional<double> validation_loss;  ///< loss of held-out samples, where a hook measured it after this step

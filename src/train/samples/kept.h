@@ -10,7 +10,7 @@ struct Entry {
   data::CacheSection* section = nullptr;
   std::string key;
 };
-using Entries = std::map<std::string, Entry>;  ///< by value name
+using Entries = std::map<std::string, Entry>;  ///< entries by value name
 
 /// Results that frozen units made once of each sample.
 ///

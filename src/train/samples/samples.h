@@ -6,7 +6,7 @@ namespace burnish::train {
 
 /// The samples of a run: pictures behind a metadata file, or the list of a cache that was made before.
 struct Samples {
-  std::vector<SampleInfo> list;                   ///< by rising row
+  std::vector<SampleInfo> list;                   ///< samples by rising row
   std::unique_ptr<data::Dataset> pictures;        ///< null when they come from a cache
   std::vector<data::VisitRule> sets{{}};          ///< the datasets that the samples belong to
   int64_t num_variants = 1;                       ///< ways in which each picture is cut

@@ -26,7 +26,7 @@ struct MemorySettings {
 /// The values that blocks keep of forward for backward, as a plan decides it.
 struct KeptForBackward {
   bool values = false;              ///< whether values of nn::remade are kept, in blocks that `again` does not name
-  memory::AgainByBlock again = {};  ///< by names as in "dit.transformer_blocks.3", for all blocks or none
+  memory::AgainByBlock again = {};  ///< choices by names as in "dit.transformer_blocks.3", for all blocks or none
 };
 
 /// Settings that say how processes that train together divide what they have, and sum what they find.

@@ -16,7 +16,7 @@ struct ModelChoice {
   int64_t seed = 0;
   int64_t num_threads = 0;
   bool is_plan = false;                    ///< whether the run is only planned: its device and its data may be missing then
-  int64_t local_rank = 0, local_size = 1;  ///< of the processes on this machine: they decide its GPU and its part of cores and main memory
+  int64_t local_rank = 0, local_size = 1;  ///< number of this process on its machine, and how many are there: its GPU, its part of cores
 };
 void fields(config::Fields& f, ModelChoice& o);
 /// Refuses unknown names and numbers that make no sense, before any file is opened.
