@@ -13,7 +13,7 @@ namespace burnish {
 /// it. Other OpenMP runtimes wait as before.
 class ShortWaits {
  public:
-  /// Where the system has no room for so many threads, there is no effect.
+  /// Has no effect where the system has no room for so many threads.
   ShortWaits();
   ~ShortWaits();
   ShortWaits(const ShortWaits&) = delete;

@@ -14,7 +14,7 @@ namespace burnish::models {
 
 inline const std::string kLossMap = "loss_map";
 
-/// The units of a family, grouped by what a run puts together. Values they share are named the same in every family:
+/// The units of a family, grouped by what a run puts together. Values that they share have one name in every family:
 /// prompt (text), image [B,3,H,W] in [-1,1], latents, noise and latent_noise [B,C,h,w], of clips [B,C,F,h,w], the process's time [B] fp32
 /// by its name (sigma or timestep), noisy, target and prediction of the latents' shape, and size_conditioning [B,6]
 /// fp32: height and width of the picture before it was cut, top and left of the cut, height and width of what is trained or drawn;

@@ -37,7 +37,7 @@ class Objective {
   virtual int64_t num_passes(const SampleInfo&) const { return 1; }
 
   /// Draws what the visits need, joined along the first dimension, on the CPU; a number that units read is one for all visits, without
-  /// dimensions. It is a function of the visits' keys: resumed and re-batched runs draw the same.
+  /// dimensions. It is a function of the visits' keys: resumed and re-batched runs draw equal values.
   virtual pipeline::Values draws(const DrawRequest& request) const = 0;
   /// Held-out samples are judged on this many draws each, which are equal in every run.
   virtual int64_t num_held_out_draws() const { return 1; }

@@ -86,9 +86,9 @@ struct NoMemory {
   int64_t host_bytes = 0;   ///< the most bytes of main memory that the process ever had
 };
 
-/// The plan as tables for people, with a chart of the step.
+/// Writes the plan as tables for people, with a chart of the step.
 std::string to_text(const MemoryPlan& plan);
-/// The plan as JSON, bytes in whole numbers.
+/// Writes the plan as JSON, bytes in whole numbers.
 nlohmann::json to_json(const MemoryPlan& plan);
 
 }  // namespace burnish::train

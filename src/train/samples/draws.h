@@ -7,7 +7,7 @@
 
 namespace burnish::train {
 
-/// Returns the key of what a visit draws for a purpose: in a resumed or re-batched run the visit draws the same numbers.
+/// Returns the key of what a visit draws for a purpose: in a resumed or re-batched run the visit draws equal numbers.
 uint64_t key_of(const data::Visit& visit, uint64_t seed, Purpose purpose);
 
 /// Draws standard normal numbers [B, ...] of `shape` for every visit, fp32 on the CPU; a further stream of latents has its own.
