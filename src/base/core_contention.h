@@ -25,9 +25,9 @@ class SleepDecision {
  public:
   explicit SleepDecision(double cores);
 
-  /// Two stretches in which others took much put threads to sleep, ten seconds in which they took little wake them. After a minute of sleep
-  /// being awake is tried anyhow: neighbours of low priority take much of threads that sleep, and little of threads that spin. Where others
-  /// take much again within ten seconds, what woke the threads, quiet or trial, is awaited twice as long, up to sixteen times.
+  /// Two stretches in which others took many cores put threads to sleep, ten seconds in which they took few wake them. After a minute of
+  /// sleep a trial wakes them anyhow: neighbours of low priority take many cores of threads that sleep, few of threads that spin. Where
+  /// others take many again within ten seconds, the quiet or trial that woke threads is awaited twice as long, up to sixteen times.
   bool sleeps_after(double cores_taken);
 
  private:
